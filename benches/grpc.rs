@@ -29,16 +29,19 @@ const RUNS: usize = 7;
 const QUEUES: &str =
     "partitions: [{name: default, queues: [{name: root, submitacl: '*', queues: [{name: a}]}]}]";
 
+fn registration() -> si::RegisterResourceManagerRequest {
+    si::RegisterResourceManagerRequest {
+        rm_id: "bench".to_owned(),
+        config: QUEUES.to_owned(),
+        ..Default::default()
+    }
+}
+
 /// Registers, brings nodes and one application, and waits until both are accepted.
 /// Returns the session.
 async fn prepare(client: &mut SchedulerClient<Channel>, n_nodes: usize) -> MetadataValue<Ascii> {
     let rm_id = "bench".to_owned();
-    let request = si::RegisterResourceManagerRequest {
-        rm_id: rm_id.clone(),
-        config: QUEUES.to_owned(),
-        ..Default::default()
-    };
-    let registered = client.register_resource_manager(request).await.unwrap();
+    let registered = client.register_resource_manager(registration()).await.unwrap();
     let nodes = (0..n_nodes).map(|number| si::NodeInfo {
         node_id: format!("node-{number:04}"),
         action: si::node_info::ActionFromRm::Create as i32,
@@ -110,7 +113,15 @@ async fn run(way: Way) -> f64 {
     let nodes = if matches!(way, Way::Pods) { 5_000 } else { 1_000 };
     let session = prepare(&mut client, nodes).await;
     match way {
-        Way::Messages { batch, numbered } => messages(client, session, batch, numbered).await,
+        Way::Messages { batch, numbered } => {
+            if numbered {
+                // Another manager: the one that prepared had no numbers.
+                let mut again = Request::new(registration());
+                again.metadata_mut().insert("x-si-register-mode", "attach".parse().unwrap());
+                client.register_resource_manager(again).await.unwrap();
+            }
+            messages(client, session, batch, numbered).await
+        }
         Way::Library => library(&service, |options| options).await,
         Way::Pods => library(&service, |options| options.batch_items(1).callbacks(Yes)).await,
     }

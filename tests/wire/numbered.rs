@@ -54,6 +54,13 @@ impl Manager {
         Self { client, events, heard: Heard::default() }
     }
 
+    /// The same with its session: what is said before that has to be in the state.
+    async fn registered(options: Options, state: impl State) -> Self {
+        let mut manager = Self::start(options, state);
+        manager.until("registered", |heard| !heard.sessions.is_empty()).await;
+        manager
+    }
+
     async fn until(&mut self, what: &str, reached: impl Fn(&Heard) -> bool) {
         let hear = async {
             while !reached(&self.heard) {
@@ -115,12 +122,23 @@ enum After {
 
 impl Cut {
     async fn open(service: SocketAddr, after: After) -> Self {
+        Self::cutting(service, std::iter::once(after)).await
+    }
+
+    /// Cuts every connection off.
+    async fn always(service: SocketAddr, after: After) -> Self {
+        Self::cutting(service, std::iter::repeat(after)).await
+    }
+
+    async fn cutting(
+        service: SocketAddr,
+        mut cuts: impl Iterator<Item = After> + Send + 'static,
+    ) -> Self {
         let listener = TcpListener::bind("127.0.0.1:0").await.unwrap();
         let address = listener.local_addr().unwrap();
         let task = tokio::spawn(async move {
-            let mut after = Some(after);
             while let Ok((client, _)) = listener.accept().await {
-                tokio::spawn(between(client, service, after.take()));
+                tokio::spawn(between(client, service, cuts.next()));
             }
         });
         Self { address, _task: task }
@@ -206,9 +224,7 @@ async fn cut_everywhere(after: fn(usize) -> After) {
     for frames in 1..=MOST_FRAMES {
         let cut = Cut::open(service.grpc, after(frames)).await;
         let rm = format!("rm-{frames}");
-        let mut manager = Manager::start(options(cut.address, &rm), nothing);
-        // The state is empty: what a session that was lost has taken is made again.
-        manager.until("registered", |heard| !heard.sessions.is_empty()).await;
+        let mut manager = Manager::registered(options(cut.address, &rm), nothing).await;
         script(&manager.client).await;
         let all = |heard: &Heard| {
             let all_new = SAID.iter().all(|key| heard.new.contains_key(*key));
@@ -241,7 +257,7 @@ async fn a_connection_cut_behind_any_frame_of_the_service_loses_and_doubles_noth
 #[tokio::test]
 async fn an_application_that_is_removed_and_added_again_gets_what_it_asks_for_next() {
     let service = Service::start();
-    let mut manager = Manager::start(options(service.grpc, "rm"), nothing);
+    let mut manager = Manager::registered(options(service.grpc, "rm"), nothing).await;
     manager.client.report(vec![node("n1", 100_000, 100)]).await.unwrap();
     for number in 0..20 {
         manager.client.submit(vec![application("a", "root.a")]).await.unwrap();
@@ -261,7 +277,7 @@ async fn an_application_that_is_removed_and_added_again_gets_what_it_asks_for_ne
 async fn a_node_that_is_opened_after_what_runs_there_was_reported_has_no_room_to_give() {
     const OTHERS: usize = 2_000;
     let service = Service::start();
-    let mut manager = Manager::start(options(service.grpc, "rm"), nothing);
+    let mut manager = Manager::registered(options(service.grpc, "rm"), nothing).await;
     manager.client.submit(vec![application("a", "root.a")]).await.unwrap();
     for round in 0..5 {
         let id = format!("n{round}");
@@ -322,7 +338,7 @@ async fn a_scheduler_that_was_restarted_hears_everything_again() {
 async fn an_instance_that_takes_over_goes_on_and_the_earlier_one_stops() {
     let service = Service::start();
     let pod = |name: &'static str| options(service.grpc, "rm").instance(name.parse().unwrap());
-    let mut older = Manager::start(pod("pod-1"), nothing);
+    let mut older = Manager::registered(pod("pod-1"), nothing).await;
     older.client.report(vec![node("n1", 4_000, 16)]).await.unwrap();
     older.client.submit(vec![application("a", "root.a")]).await.unwrap();
     older.client.ask(vec![ask("a", "k1")]).await.unwrap();
@@ -334,4 +350,43 @@ async fn an_instance_that_takes_over_goes_on_and_the_earlier_one_stops() {
     older.until("given up", |heard| heard.ended.is_some()).await;
     let end = older.heard.ended.as_ref().unwrap();
     assert_eq!(monoceros_client::reason(end), Some("STREAM_DISPLACED"));
+}
+
+/// A leader that was cut off does not take the session back by coming back.
+#[tokio::test]
+async fn a_leader_that_was_cut_off_learns_that_it_is_not_the_leader_any_more() {
+    let service = Service::start();
+    let pod = |address, name: &'static str| options(address, "rm").instance(name.parse().unwrap());
+    let cut = Cut::open(service.grpc, After::FramesOfClient(40)).await;
+    let mut older = Manager::registered(pod(cut.address, "pod-1"), nothing).await;
+    let mut newer = Manager::registered(pod(service.grpc, "pod-2").go_on(), nothing).await;
+    newer.client.report(vec![node("n1", 4_000, 16)]).await.unwrap();
+    newer.client.submit(vec![application("a", "root.a")]).await.unwrap();
+    older.until("given up", |heard| heard.ended.is_some()).await;
+    newer.client.ask(vec![ask("a", "k1")]).await.unwrap();
+    newer.until("placed", |heard| heard.new.contains_key("k1")).await;
+    assert_eq!((newer.heard.disconnected, newer.heard.sessions.len()), (0, 1));
+}
+
+/// Asks that are joined, over connections that break again and again.
+#[tokio::test]
+async fn batches_survive_connections_that_break_one_after_another() {
+    const ASKS: usize = 10_000;
+    let service = Service::start();
+    let cut = Cut::always(service.grpc, After::FramesOfClient(20)).await;
+    let options = options(cut.address, "rm").batch_delay(Duration::from_millis(1)).batch_items(7);
+    let mut manager = Manager::registered(options, nothing).await;
+    manager.client.report(vec![node("n1", 10_000_000, 100_000)]).await.unwrap();
+    manager.client.submit(vec![application("a", "root.a")]).await.unwrap();
+    let client = manager.client.clone();
+    tokio::spawn(async move {
+        for number in 0..ASKS {
+            client.ask(vec![ask("a", &format!("k{number}"))]).await.unwrap();
+        }
+    });
+    manager.until("all placed", |heard| heard.new.len() == ASKS).await;
+    assert!(manager.heard.new.values().all(|&times| times == 1));
+    assert!(manager.heard.rejected.is_empty(), "{:?}", manager.heard.rejected);
+    assert!(manager.heard.disconnected > 2, "{}", manager.heard.disconnected);
+    assert_eq!(manager.heard.sessions.len(), 1);
 }

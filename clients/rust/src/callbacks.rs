@@ -44,6 +44,18 @@ pub trait Callbacks: Send + Sync + 'static {
         Vec::new()
     }
 
+    /// The request of `query` has passed on `node`, and the scheduler takes that for its placement: it
+    /// counts from now on, and no [`Self::assume`] follows. If it comes to nothing, a sync says so.
+    fn assumed(&self, query: &cb::PredicateQuery, node: &str) {
+        let _ = (query, node);
+    }
+
+    /// Members of a declared gang that are asked about together: the places that the others have so
+    /// far, each with the name of its node, where that is known.
+    fn members(&self, bundle: &cb::BundlePlaces, nodes: &[Option<&str>]) {
+        let _ = (bundle, nodes);
+    }
+
     /// Events (capability [`cb::Capability::Events`]).
     fn events(&self, batch: cb::EventBatch) {
         let _ = batch;
@@ -136,6 +148,13 @@ impl Listener {
                 let add = u32::try_from(n).unwrap_or(u32::MAX);
                 Said::EventCredit(cb::EventCredit { add, ack_seq: last })
             }
+            Asked::BundlePlaces(bundle) => {
+                let node = |index| self.dictionary.get(&index).map(String::as_str);
+                let nodes: Vec<_> =
+                    bundle.places.iter().map(|place| node(place.node_index)).collect();
+                callbacks.members(&bundle, &nodes);
+                return None;
+            }
             Asked::Heartbeat(beat) if beat.reply => {
                 Said::Heartbeat(cb::Heartbeat { reply: false, ..beat })
             }
@@ -169,6 +188,11 @@ impl Listener {
             };
             match fit {
                 Fit::Yes => {
+                    if query.assume
+                        && let Some(node) = node
+                    {
+                        callbacks.assumed(query, node);
+                    }
                     pass_bitmap[position / 8] |= bit;
                     passed += 1;
                 }
@@ -269,6 +293,30 @@ mod tests {
         let said = listener().judge(&Apart, &query).elsewhere;
         assert_eq!(said, Some(cb::Elsewhere { depends_on: vec![4], affects: vec![1] }));
         assert_eq!(listener().judge(&Even, &query).elsewhere, None);
+    }
+
+    /// Says yes, and remembers what it has assumed.
+    #[derive(Default)]
+    struct Assuming(std::sync::Mutex<Vec<String>>);
+
+    impl Callbacks for Assuming {
+        fn fits(&self, _: &cb::PredicateQuery, node: &str) -> Fit {
+            let taken = self.0.lock().unwrap().contains(&node.to_owned());
+            if taken { Fit::No("taken".to_owned()) } else { Fit::Yes }
+        }
+
+        fn assumed(&self, _: &cb::PredicateQuery, node: &str) {
+            self.0.lock().unwrap().push(node.to_owned());
+        }
+    }
+
+    #[test]
+    fn a_shim_sees_what_it_has_assumed_before_the_next_question() {
+        let (listener, shim) = (listener(), Assuming::default());
+        let query = cb::PredicateQuery { want: 1, assume: true, ..query(cb::EvalMode::FirstFit) };
+        for bit in [0b1, 0b10, 0b100] {
+            assert_eq!(listener.judge(&shim, &query).pass_bitmap, [bit, 0]);
+        }
     }
 
     #[test]

@@ -7,12 +7,14 @@ use std::time::Duration;
 
 use backon::{BackoffBuilder as _, ExponentialBackoff};
 use monoceros_proto::si::v1 as si;
+use monoceros_proto::si::v1::node_info::ActionFromRm;
 use tokio::sync::{mpsc, oneshot};
 use tokio::time::{Instant, MissedTickBehavior, interval, sleep, sleep_until};
 use tonic::Status;
 
 use crate::connection::{Connection, Heard, Incoming, Registered, Streams};
 use crate::ending::{self, Next};
+use crate::events::{Dealt, Told};
 use crate::options::Options;
 use crate::outgoing::{BATCH_ITEMS, Outgoing};
 use crate::request::{AnyRequest, Kind};
@@ -22,6 +24,8 @@ use crate::{Event, Report, State};
 const ACKNOWLEDGE: Duration = Duration::from_millis(200);
 /// After so long in one piece, pauses begin anew.
 const HEALTHY: Duration = Duration::from_secs(60);
+/// Messages that wait for the program before nothing more is read.
+const EVENTS: usize = 1_000;
 /// How many commands are taken at once.
 const COMMANDS: usize = 256;
 
@@ -37,7 +41,9 @@ pub(crate) struct Driver {
     options: Options,
     state: Arc<dyn State>,
     commands: mpsc::Receiver<Command>,
-    events: mpsc::UnboundedSender<Event>,
+    events: mpsc::UnboundedSender<Told>,
+    /// What the program has dealt with.
+    dealt: Arc<Dealt>,
     outgoing: Outgoing,
     session: Option<u64>,
     /// The number of the last message that was seen, by kind.
@@ -57,7 +63,8 @@ impl Driver {
         options: Options,
         state: Arc<dyn State>,
         commands: mpsc::Receiver<Command>,
-        events: mpsc::UnboundedSender<Event>,
+        events: mpsc::UnboundedSender<Told>,
+        dealt: Arc<Dealt>,
     ) -> Self {
         Self {
             outgoing: Outgoing::new(options.batch_items),
@@ -65,6 +72,7 @@ impl Driver {
             state,
             commands,
             events,
+            dealt,
             session: None,
             seen: [0; 3],
             leaves: None,
@@ -95,7 +103,7 @@ impl Driver {
 
     fn tell(&self, event: Event) {
         // Nobody may listen any more.
-        let _ = self.events.send(event);
+        let _ = self.events.send(Told { event, number: None });
     }
 
     /// Waits before the next attempt. Returns whether there is to be one.
@@ -133,8 +141,16 @@ impl Driver {
             Some(session) => session,
             None => self.register(&connection).await?,
         };
+        if let Some(leave) = self.leaves.take() {
+            return self.leave(&connection, leave).await;
+        }
         let known = self.outgoing.known();
-        let (streams, incoming) = connection.streams(session, known, self.seen).await?;
+        let streams = connection.streams(session, known, self.seen).await;
+        if streams.as_ref().is_err_and(|status| ending::reason(status) == Some("SEQUENCE_GAP")) {
+            // It knows nothing of what it has taken: the numbers are of no use.
+            self.session = None;
+        }
+        let (streams, incoming) = streams?;
         self.outgoing.resume(streams.taken);
         self.converse(&connection, &streams, incoming).await
     }
@@ -158,23 +174,21 @@ impl Driver {
         let Registered { session, taken } = connection.register().await?;
         self.session = Some(session);
         self.seen = [0; 3];
-        self.outgoing.restart();
-        if let Some(taken) = taken {
-            self.outgoing.resume(taken);
-        }
+        self.dealt.begin();
         self.tell(Event::Registered { session, goes_on: taken.is_some() });
-        if taken.is_none() {
-            let Report { nodes, applications, allocations } = self.state.report();
-            for nodes in in_chunks(nodes) {
-                self.outgoing.push(si::NodeRequest { nodes, ..Default::default() }.into());
+        if let Some(taken) = taken {
+            self.outgoing.follow(taken);
+            return Ok(session);
+        }
+        self.outgoing.restart();
+        // What was said until now is in the state by now.
+        while let Ok(command) = self.commands.try_recv() {
+            if let Command::Leave(reason, left) = command {
+                self.leaves = Some(Leave { reason, left });
             }
-            for new in in_chunks(applications) {
-                self.outgoing.push(si::ApplicationRequest { new, ..Default::default() }.into());
-            }
-            for allocations in in_chunks(allocations) {
-                let request = si::AllocationRequest { allocations, ..Default::default() };
-                self.outgoing.push(request.into());
-            }
+        }
+        for request in in_order(self.state.report()) {
+            self.outgoing.push(request);
         }
         Ok(session)
     }
@@ -185,7 +199,7 @@ impl Driver {
         streams: &Streams,
         mut incoming: Incoming,
     ) -> Result<(), Status> {
-        let mut acknowledged = self.seen;
+        let mut acknowledged = self.dealt.numbers();
         let mut acknowledging = interval(ACKNOWLEDGE);
         acknowledging.set_missed_tick_behavior(MissedTickBehavior::Delay);
         let mut commands = Vec::with_capacity(COMMANDS);
@@ -201,17 +215,20 @@ impl Driver {
                 self.outgoing.is_full() || flush.is_none_or(|flush| flush <= Instant::now());
             let has_room = self.outgoing.items() < self.options.most_items;
             let is_behind = acknowledged != self.seen;
+            let reads = self.dealt.waiting() < EVENTS || self.events.is_closed();
             tokio::select! {
-                heard = incoming.next() => self.hear(heard)?,
+                heard = incoming.next(), if reads => self.hear(heard)?,
+                () = self.dealt.news(), if !reads => {}
                 room = streams.room(next.unwrap_or(Kind::Nodes)), if next.is_some() && is_due => {
-                    let (Ok(room), Some(mut request)) = (room, self.outgoing.send()) else {
+                    let Ok(room) = room else {
                         // Why it has ended is about to be heard.
                         self.hear(incoming.next().await)?;
                         continue;
                     };
+                    let Some(mut request) = self.outgoing.send() else { continue };
                     let kind = request.kind().index();
-                    request.set_acknowledged(self.seen[kind]);
-                    acknowledged[kind] = self.seen[kind];
+                    acknowledged[kind] = self.dealt.numbers()[kind];
+                    request.set_acknowledged(acknowledged[kind]);
                     room.send(request);
                     if self.outgoing.next_kind().is_none() {
                         flush = None;
@@ -233,10 +250,11 @@ impl Driver {
                 }
                 () = sleep_until(flush.unwrap_or_else(Instant::now)), if next.is_some() && !is_due => {}
                 _ = acknowledging.tick(), if is_behind => {
+                    let dealt = self.dealt.numbers();
                     for kind in Kind::ALL {
-                        let seen = self.seen[kind.index()];
-                        if acknowledged[kind.index()] != seen && streams.acknowledge(kind, seen) {
-                            acknowledged[kind.index()] = seen;
+                        let dealt = dealt[kind.index()];
+                        if acknowledged[kind.index()] != dealt && streams.acknowledge(kind, dealt) {
+                            acknowledged[kind.index()] = dealt;
                         }
                     }
                 }
@@ -268,7 +286,10 @@ impl Driver {
         let is_repeat = seq != 0 && seq <= *seen;
         *seen = (*seen).max(seq);
         if let Some(event) = event.filter(|_| !is_repeat) {
-            self.tell(event);
+            let number = self.dealt.is_told(kind, seq);
+            if self.events.send(Told { event, number: Some(number) }).is_err() {
+                self.dealt.is_dealt_with(number);
+            }
         }
         Ok(())
     }
@@ -278,11 +299,101 @@ fn take(number: &mut u64) -> u64 {
     std::mem::take(number)
 }
 
-/// Lists of at most as many items as a message should have.
-fn in_chunks<T>(items: Vec<T>) -> impl Iterator<Item = Vec<T>> {
-    let mut items = items.into_iter();
-    std::iter::from_fn(move || {
-        let chunk: Vec<T> = items.by_ref().take(BATCH_ITEMS).collect();
-        (!chunk.is_empty()).then_some(chunk)
-    })
+/// A report as requests, in an order in which no room is given away that is taken: nodes are closed
+/// until everything that runs is on the books.
+fn in_order(report: Report) -> Vec<AnyRequest> {
+    let Report { nodes, applications, allocations } = report;
+    let (there, wanted): (Vec<_>, Vec<_>) =
+        allocations.into_iter().partition(|allocation| !allocation.node_id.is_empty());
+    let mut opened = Vec::new();
+    let close = |mut node: si::NodeInfo| {
+        if node.action() == ActionFromRm::Create && !there.is_empty() {
+            node.action = ActionFromRm::CreateDrain.into();
+            opened.push(si::NodeInfo {
+                node_id: node.node_id.clone(),
+                attributes: node.attributes.clone(),
+                action: ActionFromRm::DrainToSchedulable.into(),
+                ..Default::default()
+            });
+        }
+        node
+    };
+    let nodes: Vec<_> = nodes.into_iter().map(close).collect();
+    let weight = |node: &si::NodeInfo| 1 + node.existing_allocations.len();
+    let nodes_request = |nodes| si::NodeRequest { nodes, ..Default::default() }.into();
+    let allocations_request =
+        |allocations| si::AllocationRequest { allocations, ..Default::default() }.into();
+    let mut requests: Vec<AnyRequest> = Vec::new();
+    requests.extend(in_chunks(nodes, weight).into_iter().map(nodes_request));
+    let applications = in_chunks(applications, |_| 1).into_iter();
+    requests.extend(
+        applications.map(|new| si::ApplicationRequest { new, ..Default::default() }.into()),
+    );
+    requests.extend(in_chunks(there, |_| 1).into_iter().map(allocations_request));
+    requests.extend(in_chunks(opened, |_| 1).into_iter().map(nodes_request));
+    requests.extend(in_chunks(wanted, |_| 1).into_iter().map(allocations_request));
+    requests
+}
+
+/// Lists of at most as many items as a message should have, unless one alone has more.
+fn in_chunks<T>(items: Vec<T>, weight: impl Fn(&T) -> usize) -> Vec<Vec<T>> {
+    let mut chunks: Vec<Vec<T>> = Vec::new();
+    let mut total = BATCH_ITEMS;
+    for item in items {
+        total += weight(&item);
+        match chunks.last_mut() {
+            Some(chunk) if total <= BATCH_ITEMS => chunk.push(item),
+            _ => {
+                total = weight(&item);
+                chunks.push(vec![item]);
+            }
+        }
+    }
+    chunks
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn nodes_are_closed_until_what_runs_there_is_reported() {
+        let node = |id: &str| si::NodeInfo {
+            node_id: id.to_owned(),
+            action: ActionFromRm::Create.into(),
+            ..Default::default()
+        };
+        let task = |key: &str, node: &str| si::Allocation {
+            allocation_key: key.to_owned(),
+            node_id: node.to_owned(),
+            ..Default::default()
+        };
+        let report = Report {
+            nodes: (0..BATCH_ITEMS + 1).map(|n| node(&n.to_string())).collect(),
+            applications: vec![si::AddApplicationRequest::default()],
+            allocations: vec![task("wanted", ""), task("runs", "0")],
+        };
+        let said = in_order(report.clone()).into_iter().map(|request| match request {
+            AnyRequest::Nodes(request) => {
+                format!("{} {:?}", request.nodes.len(), request.nodes[0].action())
+            }
+            AnyRequest::Applications(request) => format!("{} applications", request.new.len()),
+            AnyRequest::Allocations(request) => request.allocations[0].allocation_key.clone(),
+        });
+        let said: Vec<String> = said.collect();
+        assert_eq!(
+            said,
+            [
+                "1000 CreateDrain",
+                "1 CreateDrain",
+                "1 applications",
+                "runs",
+                "1000 DrainToSchedulable",
+                "1 DrainToSchedulable",
+                "wanted",
+            ]
+        );
+        let nothing_runs = Report { allocations: vec![task("wanted", "")], ..report };
+        assert_eq!(in_order(nothing_runs).len(), 4, "open from the beginning");
+    }
 }

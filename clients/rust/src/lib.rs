@@ -7,26 +7,29 @@
 //! the session, the client registers again and reports the [`State`] that its user supplies.
 //!
 //! ```no_run
-//! # use monoceros_client::{Client, Event, Options, Report, si};
+//! # use monoceros_client::{Client, Event, Options, Report, application, ask, resource, si};
 //! # async fn example() -> Result<(), Box<dyn std::error::Error>> {
 //! let endpoint = "http://127.0.0.1:50051".parse::<tonic::transport::Uri>()?.into();
 //! let node = si::NodeInfo {
 //!     node_id: "n1".to_owned(),
 //!     action: si::node_info::ActionFromRm::Create.into(),
-//!     schedulable_resource: Some(monoceros_client::resource(&[("vcore", 8_000)])),
+//!     schedulable_resource: Some(resource(&[("vcore", 8_000)])),
 //!     ..Default::default()
 //! };
 //! // Everything that the scheduler has to know whenever it knows nothing.
-//! let state = move || Report { nodes: vec![node.clone()], ..Report::default() };
+//! let state = move || Report {
+//!     nodes: vec![node.clone()],
+//!     applications: vec![application("job", "root.default", "ada")],
+//!     allocations: vec![ask("job", "task-1", resource(&[("vcore", 1_000)]))],
+//! };
 //! let (client, mut events) = Client::start(Options::new(endpoint, "my-rm"), state);
-//! client.submit(vec![monoceros_client::application("job", "root.default", "ada")]).await?;
-//! let size = monoceros_client::resource(&[("vcore", 1_000)]);
-//! client.ask(vec![monoceros_client::ask("job", "task-1", size)]).await?;
 //! while let Some(event) = events.next().await {
 //!     if let Event::Allocations(decided) = event {
 //!         for placed in decided.new {
 //!             println!("start {} on {}", placed.allocation_key, placed.node_id);
 //!         }
+//!         // A real one remembers that: `state` has to say it.
+//!         client.ask(vec![ask("job", "task-2", resource(&[("vcore", 500)]))]).await?;
 //!     }
 //! }
 //! # Ok(())
@@ -36,7 +39,8 @@
 //! # Invariants
 //! * Requests take effect in the order in which they were made, over all kinds.
 //! * What was made before a new session is not said in it: the reported state has to have it. So the
-//!   state is changed first, and then the scheduler is told.
+//!   state is changed first, and then the scheduler is told. What is both in the state and said while
+//!   a session begins may be rejected with `R_NODE_EXISTS` or `R_APP_EXISTS`: it is there.
 
 // The code of the manual for shims is compiled with the tests.
 #[cfg(doctest)]
@@ -47,6 +51,7 @@ mod callbacks;
 mod connection;
 mod driver;
 mod ending;
+mod events;
 mod options;
 mod outgoing;
 mod request;
@@ -62,6 +67,7 @@ pub use monoceros_proto::v1 as callback;
 
 pub use crate::callbacks::{Callbacks, Fit};
 pub use crate::ending::reason;
+pub use crate::events::Events;
 pub use crate::options::Options;
 
 use crate::driver::{Command, Driver};
@@ -76,11 +82,6 @@ const COMMANDS_AHEAD: usize = 1_024;
 pub struct Client {
     commands: mpsc::Sender<Command>,
 }
-
-/// What comes back, in order. Nothing is lost here and nothing bounded: read it, in a task of its own
-/// if need be.
-#[derive(Debug)]
-pub struct Events(mpsc::UnboundedReceiver<Event>);
 
 /// Something that came back, or happened to the connection.
 #[derive(Debug)]
@@ -112,8 +113,8 @@ pub struct Report {
     pub nodes: Vec<si::NodeInfo>,
     /// All applications.
     pub applications: Vec<si::AddApplicationRequest>,
-    /// What runs (with its node), what belongs to nobody here (tag `foreign`), then what is wanted
-    /// (without a node), in that order: room is given away as soon as something is wanted.
+    /// What runs (with its node), what belongs to nobody here (tag `foreign`), and what is wanted
+    /// (without a node). Nodes are kept closed until the former are on the books.
     pub allocations: Vec<si::Allocation>,
 }
 
@@ -140,8 +141,10 @@ impl Client {
     pub fn start(options: Options, state: impl State) -> (Self, Events) {
         let (commands, received) = mpsc::channel(COMMANDS_AHEAD);
         let (tell, events) = mpsc::unbounded_channel();
-        tokio::spawn(Driver::new(options, Arc::new(state), received, tell).run());
-        (Self { commands }, Events(events))
+        let dealt = Arc::default();
+        let events = Events::new(events, Arc::clone(&dealt));
+        tokio::spawn(Driver::new(options, Arc::new(state), received, tell, dealt).run());
+        (Self { commands }, events)
     }
 
     /// Nodes that come, change or go.
@@ -210,13 +213,6 @@ impl From<si::ApplicationRequest> for Request {
 impl From<si::AllocationRequest> for Request {
     fn from(request: si::AllocationRequest) -> Self {
         Self(request.into())
-    }
-}
-
-impl Events {
-    /// The next one; none when the client has ended.
-    pub async fn next(&mut self) -> Option<Event> {
-        self.0.recv().await
     }
 }
 

@@ -15,6 +15,10 @@ use crate::request::{AnyRequest, Kind};
 /// Most items that are joined in one message, unless set otherwise.
 pub(crate) const BATCH_ITEMS: usize = 1_000;
 
+/// Most items that are sent and not known to be taken: less than the scheduler holds while an earlier
+/// request is missing (`session.ingress_items`).
+const AHEAD_ITEMS: usize = 16_384;
+
 /// The requests that are not known to be taken.
 #[derive(Debug)]
 pub(crate) struct Outgoing {
@@ -23,6 +27,10 @@ pub(crate) struct Outgoing {
     kept: VecDeque<Kept>,
     /// How many of them the present streams have got.
     sent: usize,
+    /// How many items these have.
+    sent_items: usize,
+    /// The highest number that any stream has got: what it stands for is never changed.
+    sealed: u64,
     /// The number of the last one.
     last: u64,
     items: usize,
@@ -38,7 +46,15 @@ struct Kept {
 impl Outgoing {
     /// Nothing was said yet.
     pub(crate) fn new(batch_items: usize) -> Self {
-        Self { batch_items, kept: VecDeque::new(), sent: 0, last: 0, items: 0 }
+        Self {
+            batch_items,
+            kept: VecDeque::new(),
+            sent: 0,
+            sent_items: 0,
+            sealed: 0,
+            last: 0,
+            items: 0,
+        }
     }
 
     /// Another request. One without items vanishes.
@@ -48,10 +64,9 @@ impl Outgoing {
             return;
         }
         self.items += items;
-        let is_waiting = self.kept.len() > self.sent;
         let mut request = request;
-        if is_waiting
-            && let Some(last) = self.kept.back_mut()
+        if let Some(last) = self.kept.back_mut()
+            && last.number > self.sealed
             && last.items + items <= self.batch_items
         {
             let Some(back) = last.request.join(request) else {
@@ -65,9 +80,11 @@ impl Outgoing {
         self.kept.push_back(Kept { number: self.last, items, request });
     }
 
-    /// The kind of the next one to send, if there is any.
+    /// The kind of the next one to send, if there is any, and not too much is on its way.
     pub(crate) fn next_kind(&self) -> Option<Kind> {
-        self.kept.get(self.sent).map(|kept| kept.request.kind())
+        let next = self.kept.get(self.sent)?;
+        let fits = self.sent == 0 || self.sent_items + next.items <= AHEAD_ITEMS;
+        fits.then(|| next.request.kind())
     }
 
     /// Whether the next one to send can hardly grow any more.
@@ -78,18 +95,23 @@ impl Outgoing {
 
     /// The next one, to be sent now.
     pub(crate) fn send(&mut self) -> Option<AnyRequest> {
-        let request = self.kept.get(self.sent)?.request.clone();
+        let next = self.kept.get(self.sent)?;
+        let request = next.request.clone();
         self.sent += 1;
+        self.sent_items += next.items;
+        self.sealed = self.sealed.max(next.number);
         Some(request)
     }
 
     /// The scheduler has taken everything up to `number`.
     pub(crate) fn taken(&mut self, number: u64) {
         while self.kept.front().is_some_and(|kept| kept.number <= number) {
-            if let Some(kept) = self.kept.pop_front() {
-                self.items -= kept.items;
+            let Some(kept) = self.kept.pop_front() else { break };
+            self.items -= kept.items;
+            if self.sent > 0 {
+                self.sent -= 1;
+                self.sent_items -= kept.items;
             }
-            self.sent = self.sent.saturating_sub(1);
         }
     }
 
@@ -97,8 +119,21 @@ impl Outgoing {
     /// after it is to be sent again.
     pub(crate) fn resume(&mut self, number: u64) {
         self.taken(number);
-        self.sent = 0;
+        (self.sent, self.sent_items) = (0, 0);
         self.last = self.last.max(number);
+    }
+
+    /// The session of another instance goes on, of which everything up to `number` was taken: what was
+    /// never sent comes behind that. What was, belongs to a session that is gone.
+    pub(crate) fn follow(&mut self, number: u64) {
+        let sealed = self.sealed;
+        let never_sent = std::mem::take(&mut self.kept).into_iter().filter(|it| it.number > sealed);
+        let requests: Vec<AnyRequest> = never_sent.map(|kept| kept.request).collect();
+        self.restart();
+        (self.last, self.sealed) = (number, number);
+        for request in requests {
+            self.push(request);
+        }
     }
 
     /// The session is new: what was to be said to the one before it is dropped.
@@ -179,9 +214,39 @@ mod tests {
     #[test]
     fn who_goes_on_with_the_session_of_another_counts_on() {
         let mut outgoing = Outgoing::new(BATCH_ITEMS);
-        outgoing.resume(41);
+        outgoing.push(nodes(1));
+        outgoing.send().unwrap();
         outgoing.push(asks(1));
-        assert_eq!(outgoing.send().map(|request| number(&request)), Some(42));
+        outgoing.follow(41);
+        outgoing.push(nodes(1));
+        let sent: Vec<_> = std::iter::from_fn(|| outgoing.send()).collect();
+        assert_eq!(sent.iter().map(number).collect::<Vec<_>>(), [42, 43]);
+        assert_eq!(sent[0].kind(), Kind::Allocations, "what was never sent");
+    }
+
+    #[test]
+    fn what_was_sent_once_never_grows_also_when_it_is_sent_again() {
+        let mut outgoing = Outgoing::new(BATCH_ITEMS);
+        outgoing.push(asks(1));
+        outgoing.send().unwrap();
+        outgoing.resume(0);
+        outgoing.push(asks(1));
+        let sent: Vec<_> = std::iter::from_fn(|| outgoing.send()).collect();
+        assert_eq!(sent.iter().map(AnyRequest::items).collect::<Vec<_>>(), [1, 1]);
+    }
+
+    #[test]
+    fn no_more_is_on_its_way_than_a_scheduler_holds() {
+        let mut outgoing = Outgoing::new(BATCH_ITEMS);
+        for _ in 0..20 {
+            outgoing.push(asks(BATCH_ITEMS));
+        }
+        while outgoing.next_kind().is_some() {
+            outgoing.send().unwrap();
+        }
+        assert_eq!(outgoing.sent, 16);
+        outgoing.taken(1);
+        assert_eq!(outgoing.next_kind(), Some(Kind::Allocations));
     }
 
     proptest! {
@@ -190,23 +255,26 @@ mod tests {
             let mut outgoing = Outgoing::new(BATCH_ITEMS);
             let (mut made, mut got, mut taken) = (0, 0, 0);
             let mut on_the_way = VecDeque::new();
+            // What has arrived and was not due: it counts, whatever comes under its number later.
+            let mut held = std::collections::BTreeMap::new();
             for step in steps.into_iter().chain([3, 1, 1, 1, 2]) {
                 match step {
                     0 => { outgoing.push(asks(1)); made += 1; }
                     1 => on_the_way.extend(std::iter::from_fn(|| outgoing.send())),
-                    2 => while let Some(request) = on_the_way.pop_front() {
-                        if number(&request) == taken + 1 {
-                            taken += 1;
-                            got += request.items();
+                    2 => {
+                        for request in on_the_way.drain(..) {
+                            held.entry(number(&request)).or_insert(request.items());
                         }
-                    },
-                    // The streams break, and half of what was on its way has arrived.
+                        held.retain(|&number, _| number > taken);
+                        while let Some(items) = held.remove(&(taken + 1)) {
+                            taken += 1;
+                            got += items;
+                        }
+                    }
+                    // The streams break, and every other one of what was on its way has arrived.
                     _ => {
-                        for request in on_the_way.drain(..).take(2) {
-                            if number(&request) == taken + 1 {
-                                taken += 1;
-                                got += request.items();
-                            }
+                        for request in on_the_way.drain(..).skip(1).step_by(2) {
+                            held.entry(number(&request)).or_insert(request.items());
                         }
                         outgoing.resume(taken);
                     }
