@@ -97,6 +97,12 @@ pub const TAKEN_SEQ_HEADER: &str = "x-si-taken-seq";
 /// Trailer with the machine-readable reason of a status.
 pub const REASON_TRAILER: &str = "x-si-reason";
 
+/// Most streams of a connection that may break the rules of HTTP/2 so that the service has to reset them,
+/// before the connection is closed: who opens stream after stream of that kind is never held up by how many
+/// may be open at once. The server library sets no bound of its own, unlike the one of HTTP/2 below it,
+/// whose usual number this is.
+const MAX_FAULTY_STREAMS: usize = 1_024;
+
 /// What all calls share.
 pub struct GrpcEdge {
     handle: SchedulerHandle,
@@ -156,6 +162,7 @@ pub async fn serve(
         .http2_keepalive_interval(Some(settings.keepalive_interval()))
         .http2_keepalive_timeout(Some(settings.keepalive_timeout()))
         .max_concurrent_streams(settings.max_streams_per_connection.get())
+        .http2_max_local_error_reset_streams(Some(MAX_FAULTY_STREAMS))
         .layer(IdentityLayer::new(access))
         .add_service(scheduler)
         .add_service(published)

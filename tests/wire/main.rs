@@ -7,6 +7,7 @@
 #[path = "../harness/mod.rs"]
 mod harness;
 
+mod abuse;
 mod attach;
 mod bursts;
 mod declared_gangs;
