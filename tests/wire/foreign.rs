@@ -1,0 +1,57 @@
+//! A client that does not number its requests can still wait for its foreign allocations, which have no
+//! answer of their own: one more behind them, on a node that is not there, is rejected in its turn.
+
+use monoceros_proto::si::v1 as si;
+use si::node_info::ActionFromRm;
+
+use crate::harness::{Rm, Service, amount, ask, node};
+
+/// Room that somebody else takes on a node.
+fn foreign(key: &str, node_id: &str) -> si::Allocation {
+    si::Allocation {
+        node_id: node_id.to_owned(),
+        resource_per_alloc: Some(amount(&[("vcore", 1)])),
+        allocation_tags: [("foreign".to_owned(), "default".to_owned())].into(),
+        ..ask("", key)
+    }
+}
+
+#[tokio::test]
+async fn foreign_allocations_are_on_the_books_when_one_behind_them_is_rejected() {
+    const OTHERS: usize = 2_000;
+    const ROUNDS: usize = 5;
+    let service = Service::start();
+    let rm = Rm::register(&service, "rm").await.with_application("app", "root.a").await;
+    for round in 0..ROUNDS {
+        let id = format!("n{round}");
+        let closed = si::NodeInfo {
+            action: ActionFromRm::CreateDrain.into(),
+            // What others run takes all of it but half of what an ask wants.
+            ..node(&id, 2_500, 100)
+        };
+        rm.send_nodes(vec![closed]).await;
+        rm.until("the node accepted", |seen| seen.accepted_nodes.contains(&id)).await;
+        for number in 0..OTHERS {
+            let other = foreign(&format!("{id}-{number}"), &id);
+            rm.send_allocations(vec![], vec![other], vec![]).await;
+        }
+        let marker = format!("marker-{round}");
+        rm.send_allocations(vec![], vec![foreign(&marker, "nowhere")], vec![]).await;
+        rm.expect_rejection(&marker, "R_NODE_UNKNOWN").await;
+        let opened = si::NodeInfo {
+            node_id: id,
+            action: ActionFromRm::DrainToSchedulable.into(),
+            ..Default::default()
+        };
+        rm.send_nodes(vec![opened]).await;
+        // By another stream than the node: where there is room too early, it is taken.
+        rm.send_allocations(vec![], vec![ask("app", &format!("k{round}"))], vec![]).await;
+    }
+    let rm = rm.with_nodes(&["open-1", "open-2"]).await;
+    rm.until("all placed", |seen| seen.new.len() == ROUNDS).await;
+    let misplaced = |new: &si::Allocation| !new.node_id.starts_with("open-");
+    let misplaced: Vec<_> =
+        rm.read(|seen| seen.new.iter().filter(|new| misplaced(new)).cloned().collect());
+    assert_eq!(misplaced, [], "that room is taken");
+    assert_eq!(rm.read(|seen| seen.rejected_allocations.len()), ROUNDS, "the markers alone");
+}
