@@ -7,7 +7,10 @@ use monoceros_proto::si::legacy::v0 as legacy;
 use monoceros_proto::si::v1 as si;
 use prost::Message;
 use tokio::net::TcpStream;
+use tokio::sync::mpsc;
 use tokio::time::timeout;
+use tokio_stream::wrappers::ReceiverStream;
+use tonic::Request;
 use tonic::codegen::{Bytes, http};
 
 use crate::harness::{QUEUES, Rm, Service, application, ask, node, registration, resource};
@@ -204,4 +207,80 @@ async fn an_rm_beside_a_burst_is_served() {
     let answered = Frames::until(replies, 20_000, rejected);
     timeout(PATIENCE, answered).await.expect("every ask is answered");
     drop(burst.await.unwrap());
+}
+
+/// The client that this service is built with, whose messages come one by one from a channel.
+#[tokio::test]
+async fn a_stock_client_in_rust_may_send_a_message_for_each_ask() {
+    const MESSAGES: usize = 100_000;
+    let service = Service::start_with(&[("session.reorder_window", "0")]);
+    let mut client = service.client().await;
+    client.register_resource_manager(registration("rm", QUEUES)).await.unwrap();
+    let (outgoing, requests) = mpsc::channel(1);
+    let mut requests = Request::new(ReceiverStream::new(requests));
+    requests.metadata_mut().insert("x-si-rm-id", "rm".parse().unwrap());
+    let mut replies = client.update_allocation(requests).await.unwrap().into_inner();
+    let sent = tokio::spawn(async move {
+        for ask in asks(MESSAGES) {
+            outgoing.send(ask).await.unwrap();
+        }
+        outgoing
+    });
+    let answered = async {
+        let mut answered = 0;
+        while answered < MESSAGES {
+            answered += rejected(&replies.message().await.unwrap().expect("the stream goes on"));
+        }
+        answered
+    };
+    assert_eq!(timeout(PATIENCE, answered).await.expect("every ask is answered"), MESSAGES);
+    sent.await.unwrap();
+}
+
+/// On all streams at once, when hardly anything may wait to be decided: the service stops reading again
+/// and again, and what is good is taken all the same.
+#[tokio::test]
+async fn bursts_wait_while_the_queue_of_the_scheduler_is_full() {
+    const MESSAGES: usize = 10_000;
+    let service = Service::start_with(&[("session.ingress_items", "64")]);
+    let rm = Rm::register(&service, "rm").await.with_application("app", "root.a").await;
+    rm.send_nodes(vec![node("large", 1_000_000_000, 1_000_000)]).await;
+    rm.until("a node", |seen| seen.accepted_nodes.len() == 1).await;
+    // These streams displace the ones above, and may hear once more what those have heard.
+    let mut client = Client::connect(&service).await;
+    let nodes = client.open("rm", "UpdateNode");
+    let applications = client.open("rm", "UpdateApplication");
+    let allocations = client.open("rm", "UpdateAllocation");
+    let new_nodes = (0..MESSAGES).map(|number| si::NodeRequest {
+        nodes: vec![node(&format!("n{number}"), 1, 1)],
+        ..Default::default()
+    });
+    let submitted = (0..MESSAGES).map(|number| si::ApplicationRequest {
+        new: vec![application(&format!("job-{number}"), "root.a")],
+        ..Default::default()
+    });
+    let wanted = (0..MESSAGES).map(|number| si::AllocationRequest {
+        allocations: vec![ask("app", &format!("k{number}"))],
+        ..Default::default()
+    });
+    let all = async {
+        tokio::join!(
+            Frames::burst(nodes.requests, new_nodes),
+            Frames::burst(applications.requests, submitted),
+            Frames::burst(allocations.requests, wanted),
+            Frames::until(nodes.replies, MESSAGES, |reply: &si::NodeResponse| {
+                assert_eq!(reply.rejected, []);
+                reply.accepted.iter().filter(|node| node.node_id != "large").count()
+            }),
+            Frames::until(applications.replies, MESSAGES, |reply: &si::ApplicationResponse| {
+                assert_eq!(reply.rejected, []);
+                reply.accepted.iter().filter(|known| known.application_id != "app").count()
+            }),
+            Frames::until(allocations.replies, MESSAGES, |reply: &si::AllocationResponse| {
+                assert_eq!(reply.rejected_allocations, []);
+                reply.new.len()
+            }),
+        )
+    };
+    timeout(PATIENCE, all).await.expect("everything is taken");
 }
