@@ -5,6 +5,7 @@
 #[path = "../harness/mod.rs"]
 mod harness;
 
+mod burst;
 mod docs;
 mod examples;
 mod fuzzing;

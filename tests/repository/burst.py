@@ -1,0 +1,51 @@
+"""Sends a message for each of very many asks with the stock client, and reads the answers meanwhile.
+
+Prints how many were answered. The asks are for an application that is not there, so each is rejected.
+"""
+
+import pathlib
+import sys
+
+import grpc
+
+REPOSITORY = pathlib.Path(__file__).resolve().parent.parent.parent
+sys.path.insert(0, str(REPOSITORY / "examples" / "python"))
+
+import shim
+
+
+def main():
+    address, build, messages = sys.argv[1], pathlib.Path(sys.argv[2]), int(sys.argv[3])
+    shim.make_stubs(build)
+    from monoceros.si.v1 import scheduler_pb2_grpc as si_service
+    from monoceros.si.v1 import types_pb2 as si
+
+    def ask(number):
+        wanted = si.Resource(resources={"vcore": si.Quantity(value=1_000)})
+        ask = si.Allocation(
+            allocationKey=f"k{number}", applicationID="nobody", resourcePerAlloc=wanted
+        )
+        return si.AllocationRequest(allocations=[ask])
+
+    with grpc.insecure_channel(address) as channel:
+        scheduler = si_service.SchedulerStub(channel)
+        scheduler.RegisterResourceManager(
+            si.RegisterResourceManagerRequest(
+                rmID="burst", version="test", policyGroup="queues", config=shim.QUEUES
+            ),
+            timeout=30,
+        )
+        # gRPC takes the requests from a thread of its own, as fast as it can send them, and closes
+        # its side after the last: the stream ends when all of them are answered.
+        replies = scheduler.UpdateAllocation(
+            (ask(number) for number in range(messages)),
+            metadata=(("x-si-rm-id", "burst"),),
+            timeout=120,
+        )
+        answered = {
+            rejected.allocationKey for reply in replies for rejected in reply.rejectedAllocations
+        }
+    print(len(answered))
+
+
+main()
