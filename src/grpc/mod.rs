@@ -21,8 +21,9 @@
 //! * A callback of the scheduler never waits for a client.
 //! * How a stream ends is an [`end::StreamEnd`], and one `match` there gives its status.
 //!
-//! Reading order: [`stubs`], [`outbox`], [`reply`], [`stream_handle`], [`session`], [`registry`],
-//! [`kind`], [`legacy`], [`stream`], [`end`], [`attach`].
+//! Reading order: [`stubs`], `aliases` (the other paths), `windows` (how much may be sent ahead),
+//! [`outbox`], [`reply`], [`stream_handle`], [`session`], [`registry`], [`kind`], [`legacy`], [`stream`],
+//! [`end`], [`attach`]; beside them `admin`, `metrics`, `health` and `ending` (the shutdown of these).
 
 mod admin;
 mod aliases;

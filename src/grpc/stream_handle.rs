@@ -4,10 +4,12 @@
 //! share a [`StreamHandle`]. Neither owns the other, and either may be dropped first. The session to
 //! which a stream is bound holds its handle; the handle knows the session weakly.
 //!
-//! # Invariant
-//! Whoever ends the stream first says why, and that is what the client reads.
+//! # Invariants
+//! * Whoever ends the stream first says why, and that is what the client reads.
+//! * A stream that has ended is not bound any more; whoever ends one that is bound finds its session,
+//!   and has it released.
 
-use std::sync::{Arc, OnceLock, Weak};
+use std::sync::{Arc, Mutex, MutexGuard, Weak};
 
 use tokio::sync::Notify;
 use tokio_util::sync::CancellationToken;
@@ -17,12 +19,21 @@ use super::end::StreamEnd;
 use super::session::{Numbering, Session};
 
 /// One open stream.
+#[derive(Default)]
 pub struct StreamHandle {
-    bound: OnceLock<Bound>,
-    end: OnceLock<StreamEnd>,
+    state: Mutex<StreamState>,
+    /// Wakes those who wait for the end.
     ended: CancellationToken,
-    half_closed: OnceLock<()>,
     news: Notify,
+}
+
+/// What is so of a stream.
+#[derive(Default)]
+struct StreamState {
+    bound: Option<Bound>,
+    end: Option<StreamEnd>,
+    /// The client will send no more.
+    is_half_closed: bool,
 }
 
 /// What it was bound to. Weak, because the session knows its streams.
@@ -36,60 +47,56 @@ struct Bound {
 impl StreamHandle {
     /// A stream that belongs to nobody yet.
     pub fn new() -> Self {
-        Self {
-            bound: OnceLock::new(),
-            end: OnceLock::new(),
-            ended: CancellationToken::new(),
-            half_closed: OnceLock::new(),
-            news: Notify::new(),
-        }
+        Self::default()
     }
 
     /// The session it is bound to, while that is there.
     pub fn session(&self) -> Option<Arc<Session>> {
-        self.bound.get()?.session.upgrade()
+        self.state().bound.as_ref()?.session.upgrade()
     }
 
     /// Whether it was bound to a session.
     pub fn is_bound(&self) -> bool {
-        self.bound.get().is_some()
+        self.state().bound.is_some()
     }
 
     /// From where on its client numbers its requests, if it does.
     pub(super) fn numbering(&self) -> Option<Numbering> {
-        self.bound.get()?.numbering
+        self.state().bound.as_ref()?.numbering
     }
 
-    /// Binds it; a second call changes nothing.
-    pub(super) fn bind_to(&self, session: &Arc<Session>, numbering: Option<Numbering>) {
-        self.bound.get_or_init(|| Bound {
+    /// Binds it, unless it was bound before. `Err`: it has ended.
+    pub(super) fn bind_to(
+        &self,
+        session: &Arc<Session>,
+        numbering: Option<Numbering>,
+    ) -> Result<(), StreamEnd> {
+        let mut state = self.state();
+        if let Some(end) = &state.end {
+            return Err(end.clone());
+        }
+        state.bound.get_or_insert_with(|| Bound {
             session: Arc::downgrade(session),
             rm_id: session.rm_id().to_owned(),
             number: session.number(),
             numbering,
         });
+        Ok(())
     }
 
     /// The status that tells `end` to its client.
     pub fn status(&self, end: &StreamEnd) -> Status {
-        end.status(self.bound.get().map(|bound| (&*bound.rm_id, bound.number)))
+        end.status(self.state().bound.as_ref().map(|bound| (&*bound.rm_id, bound.number)))
     }
 
     /// Why it ends, once it does.
-    pub fn end(&self) -> Option<&StreamEnd> {
-        self.end.get()
-    }
-
-    /// Whether it has ended. Of two tasks, one of which closes the stream and then looks for its
-    /// session while the other binds it and then asks this, at least one learns of the other: the
-    /// token has a lock.
-    pub fn has_ended(&self) -> bool {
-        self.ended.is_cancelled()
+    pub fn end(&self) -> Option<StreamEnd> {
+        self.state().end.clone()
     }
 
     /// Ends it. The first reason stands.
     pub fn close(&self, end: StreamEnd) {
-        self.end.get_or_init(|| end);
+        self.state().end.get_or_insert(end);
         self.ended.cancel();
     }
 
@@ -100,13 +107,13 @@ impl StreamHandle {
 
     /// The client will send no more, and still wants what is due.
     pub fn half_close(&self) {
-        self.half_closed.get_or_init(|| ());
+        self.state().is_half_closed = true;
         self.wake();
     }
 
     /// Whether [`Self::half_close`] was called.
     pub fn is_half_closed(&self) -> bool {
-        self.half_closed.get().is_some()
+        self.state().is_half_closed
     }
 
     /// Tells the side that writes to look again. Kept until it does.
@@ -118,10 +125,8 @@ impl StreamHandle {
     pub async fn news(&self) {
         self.news.notified().await;
     }
-}
 
-impl Default for StreamHandle {
-    fn default() -> Self {
-        Self::new()
+    fn state(&self) -> MutexGuard<'_, StreamState> {
+        self.state.lock().expect("no holder panics")
     }
 }

@@ -369,7 +369,7 @@ mod tests {
             ..Default::default()
         };
         let report = Report {
-            nodes: (0..BATCH_ITEMS + 1).map(|n| node(&n.to_string())).collect(),
+            nodes: (0..=BATCH_ITEMS).map(|n| node(&n.to_string())).collect(),
             applications: vec![si::AddApplicationRequest::default()],
             allocations: vec![task("wanted", ""), task("runs", "0")],
         };

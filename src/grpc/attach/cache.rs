@@ -226,11 +226,11 @@ impl Cache {
         for release in &response.released {
             gone.extend(self.leave(release));
         }
-        let mut passage = CacheStep::default();
+        let mut step = CacheStep::default();
         if self.gate.is_some() && !assumed.is_empty() {
-            passage.assume = self.sync(assumed, Vec::new());
+            step.assume = self.sync(assumed, Vec::new());
         }
-        match (self.gate, passage.assume.last()) {
+        match (self.gate, step.assume.last()) {
             (Some((_, patience)), Some(sync)) => {
                 let (seq, until) = (sync.cache_seq, now + patience);
                 self.withheld.push_back(Withheld { seq, until, response });
@@ -240,13 +240,13 @@ impl Cache {
                 let withheld = Withheld { seq: 0, until: now + patience, response };
                 self.withheld.push_back(withheld);
             }
-            _ => passage.deliver.push(response),
+            _ => step.deliver.push(response),
         }
         // At once, also where the release waits: later questions rest on it.
         if self.gate.is_some() && !gone.is_empty() {
-            passage.forget = self.sync(Vec::new(), gone);
+            step.forget = self.sync(Vec::new(), gone);
         }
-        passage
+        step
     }
 
     /// The shim has applied everything up to `seq`, but for what failed.

@@ -81,7 +81,7 @@ impl ShimReader {
             let why = self
                 .stream
                 .end()
-                .map_or_else(|| "the shim ended it".to_owned(), StreamEnd::to_string);
+                .map_or_else(|| "the shim ended it".to_owned(), |end| end.to_string());
             debug!(rm = session.rm_id(), session = session.number(), why, "shim detached");
             session.attachment().release(&self.stream);
         }
@@ -187,11 +187,11 @@ impl ShimWriter {
             }
             if let Some(end) = self.stream.end() {
                 if self.stream.is_bound() && !std::mem::replace(&mut self.goodbye, true) {
-                    let body = Some(Body::Goodbye(goodbye(end)));
+                    let body = Some(Body::Goodbye(goodbye(&end)));
                     return Some(Ok(cb::CoreMessage { body }));
                 }
                 // One that is fine, too: its trailers say why the stream ends.
-                return Some(Err(self.stream.status(end)));
+                return Some(Err(self.stream.status(&end)));
             }
             if self.stream.is_half_closed() {
                 return None;
@@ -225,7 +225,7 @@ impl Drop for ShimWriter {
             let why = self
                 .stream
                 .end()
-                .map_or_else(|| "the shim ended it".to_owned(), StreamEnd::to_string);
+                .map_or_else(|| "the shim ended it".to_owned(), |end| end.to_string());
             debug!(rm = session.rm_id(), session = session.number(), why, "shim detached");
             session.attachment().release(&self.stream);
         }

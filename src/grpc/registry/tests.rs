@@ -184,17 +184,17 @@ fn one_that_stays_away_is_stopped_with_all_it_had_and_told_so_when_it_comes() {
         world.pass(2).await;
         assert!(world.registry.session("rm").is_none());
         assert!(world.handle.partitions().await.is_empty());
-        let stopped = |end: &StreamEnd| {
+        let stopped = |end: StreamEnd| {
             let by = match end {
                 StreamEnd::NotRegistered { stopped_by, .. }
-                | StreamEnd::SessionStale { stopped_by, .. } => stopped_by.as_deref(),
+                | StreamEnd::SessionStale { stopped_by, .. } => stopped_by,
                 _ => None,
             };
-            by == Some("pauseTimeout")
+            by.as_deref() == Some("pauseTimeout")
         };
         assert!(nodes.end().is_some_and(stopped), "a stream that was still open");
         for named in [None, Some(&*number)] {
-            assert!(world.registry.find("rm", named).await.is_err_and(|end| stopped(&end)));
+            assert!(world.registry.find("rm", named).await.is_err_and(stopped));
         }
         world.register(&[], Origin::default()).await.unwrap();
         let stale = world.registry.find("rm", Some(&number)).await;

@@ -30,7 +30,7 @@ impl Session {
         self.attachment.begin(control.clone(), delivery);
         let mut live = self.live();
         live.control = Some(control);
-        self.reorder(&live);
+        live.reorder();
         let effects = live.standing.begin();
         self.carry_out(&live, effects);
     }
@@ -52,7 +52,7 @@ impl Session {
         let mut live = self.live();
         live.standing.attached_by(instance);
         let taken = self.intake.take_over();
-        self.reorder(&live);
+        live.reorder();
         taken
     }
 
@@ -72,8 +72,8 @@ impl Session {
             // A mistake of the newcomer is no reason to displace anyone.
             return Err(StreamEnd::SequenceGap { taken });
         }
-        self.reorder(&live);
-        stream.bind_to(self, numbering);
+        live.reorder();
+        stream.bind_to(self, numbering)?;
         match K::outbox(self).bind(stream, binding.resume, binding.instance) {
             Ok(()) => {}
             Err(Unbindable::Closed) => return Err(StreamEnd::Internal(GONE)),
@@ -100,7 +100,7 @@ impl Session {
         if let Some(refusal) = self.live().standing.refusal() {
             return Err(refusal);
         }
-        stream.bind_to(self, None);
+        stream.bind_to(self, None)?;
         self.attachment.attach(stream, hello, scheduler_id, self.number())
     }
 

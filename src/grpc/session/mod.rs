@@ -78,6 +78,20 @@ struct Live {
     control: Option<ResourceManagerControl>,
 }
 
+impl Live {
+    /// Tells the scheduler how long items wait for what other streams may bring.
+    fn reorder(&self) {
+        let Some(control) = &self.control else { return };
+        let (window, items) = self.reorder;
+        // Nothing of the oldest dialect comes by another stream, and what is numbered comes in order.
+        let has_one_stream = self.standing.dialect() == Some(Dialect::Legacy);
+        let is_in_order = has_one_stream || self.standing.is_numbered();
+        let window = if is_in_order { Duration::ZERO } else { window };
+        control.set_reorder_window(window);
+        control.set_reorder_items(items);
+    }
+}
+
 /// What a registration said of itself.
 #[derive(Clone, Debug, Default)]
 pub struct Registrant {
@@ -241,25 +255,13 @@ impl Session {
             live.standing.set_patience(terms.patience);
             self.announce_deadline(&live);
             live.reorder = terms.reorder();
-            self.reorder(&live);
+            live.reorder();
             if let Some(control) = &live.control {
                 control.set_strict_enums(options.strict_enums);
             }
         }
         self.legacy.set_options(options);
         self.attachment.configure(callback);
-    }
-
-    /// Tells the scheduler how long items wait for what other streams may bring.
-    fn reorder(&self, live: &Live) {
-        let Some(control) = &live.control else { return };
-        let (window, items) = live.reorder;
-        // Nothing of the oldest dialect comes by another stream, and what is numbered comes in order.
-        let has_one_stream = live.standing.dialect() == Some(Dialect::Legacy);
-        let is_in_order = has_one_stream || live.standing.is_numbered();
-        let window = if is_in_order { Duration::ZERO } else { window };
-        control.set_reorder_window(window);
-        control.set_reorder_items(items);
     }
 
     /// Its callback side.

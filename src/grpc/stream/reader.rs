@@ -131,10 +131,6 @@ impl<K: StreamKind> RequestReader<K> {
             };
             session.bind::<K>(&self.stream, binding)?;
         }
-        if self.stream.has_ended() {
-            // Its client left while it was bound: nobody else would release it.
-            session.release::<K>(&self.stream);
-        }
         debug!(rm = rm_id, kind = K::NAME, session = session.number(), "stream bound");
         self.bound = Some((slot, session));
         Ok(())

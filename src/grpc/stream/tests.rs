@@ -135,7 +135,7 @@ fn a_client_that_leaves_while_its_stream_is_bound_leaves_nothing_bound() {
             assert!(futures::poll!(&mut binding).is_pending());
             drop(writer);
             drop(busy);
-            binding.await.unwrap();
+            binding.await.unwrap_err();
         }
         assert_ne!(session(&edge).state(), SessionState::Running);
         assert!(session(&edge).status().open_streams.is_empty());

@@ -68,8 +68,8 @@ impl<K: StreamKind> ReplyWriter<K> {
             }
             if let Some(end) = self.stream.end() {
                 let first = !mem::replace(&mut self.has_taken_leave, true);
-                let farewell = if first { K::farewell(end) } else { None };
-                return Some(farewell.map_or_else(|| Err(self.stream.status(end)), Ok));
+                let farewell = if first { K::farewell(&end) } else { None };
+                return Some(farewell.map_or_else(|| Err(self.stream.status(&end)), Ok));
             }
             // Asked before the outbox is: an answer that is due is in it by then.
             let half_closed = self.stream.is_half_closed();

@@ -64,17 +64,17 @@ impl Conversation {
             return;
         }
         let mut batcher = self.stream.as_mut().and_then(|stream| stream.batcher.as_mut());
-        let passage = self.cache.pass(now, response, |allocation| {
+        let step = self.cache.pass(now, response, |allocation| {
             let si::Allocation { application_id, allocation_key, node_id, .. } = allocation;
             match &mut batcher {
                 Some(batcher) => batcher.confirm(application_id, allocation_key, node_id),
                 None => false,
             }
         });
-        for sync in passage.assume.into_iter().chain(passage.forget) {
+        for sync in step.assume.into_iter().chain(step.forget) {
             self.push(now, Body::CacheSync(sync));
         }
-        self.effects.extend(passage.deliver.into_iter().map(Effect::Deliver));
+        self.effects.extend(step.deliver.into_iter().map(Effect::Deliver));
     }
 
     /// Takes note of what the RM hears of its nodes.
