@@ -27,10 +27,14 @@ const (
 	batchItems = 1000
 	// batchWait is how long an item waits for others.
 	batchWait = time.Millisecond
+	// aheadItems is how many items are sent and not known to be taken: less than the scheduler holds
+	// while an earlier request is missing (session.ingress_items).
+	aheadItems = 16384
 )
 
-// item is one thing to say. Those of one request take effect in the order of their stages, so an
-// item never joins a request that has one of a later stage.
+// item is one thing to say. Those of one request take effect in the order of their stages, and
+// those of one application together; so an item never joins a request that has one of a later stage,
+// and what is there is never in one request with what is wanted, which might get its room.
 type item struct {
 	kind  kind
 	stage int
@@ -58,15 +62,26 @@ func removalItem(removal *si.RemoveApplicationRequest) item {
 	}}
 }
 
+// Stages of allocations.
+const (
+	there = iota
+	wanted
+	released
+)
+
 func allocationItem(allocation *si.Allocation) item {
-	return item{allocations, 0, func(m proto.Message) {
+	stage := wanted
+	if allocation.GetNodeID() != "" {
+		stage = there
+	}
+	return item{allocations, stage, func(m proto.Message) {
 		r := m.(*si.AllocationRequest)
 		r.Allocations = append(r.Allocations, allocation)
 	}}
 }
 
 func releaseItem(release *si.AllocationRelease) item {
-	return item{allocations, 1, func(m proto.Message) {
+	return item{allocations, released, func(m proto.Message) {
 		r := m.(*si.AllocationRequest)
 		if r.Releases == nil {
 			r.Releases = &si.AllocationReleasesRequest{}
@@ -100,6 +115,9 @@ func (r *request) takes(it item) bool {
 	if r.kind != it.kind || it.stage < r.stage || r.items == batchItems {
 		return false
 	}
+	if r.kind == allocations && r.items > 0 && (r.stage == there) != (it.stage == there) {
+		return false
+	}
 	it.add(r.message)
 	r.items++
 	r.stage = it.stage
@@ -130,8 +148,8 @@ type outbox struct {
 	taken   uint64
 	sent    []*request
 	pending []*request
-	// waiting counts the items in pending.
-	waiting int
+	// waiting counts the items in pending, ahead those in sent.
+	waiting, ahead int
 	// open is set while everything is told anew: then nobody waits for room.
 	open bool
 	// ended says why nothing is sent any more.
@@ -252,6 +270,9 @@ func (o *outbox) poll(after uint64, now time.Time) (*request, time.Duration) {
 		return nil, 0
 	}
 	r := o.pending[0]
+	if o.ahead > 0 && o.ahead+r.items > aheadItems {
+		return nil, 0
+	}
 	if wait := r.due.Sub(now); wait > 0 && len(o.pending) == 1 && r.items < batchItems {
 		return nil, wait
 	}
@@ -259,6 +280,7 @@ func (o *outbox) poll(after uint64, now time.Time) (*request, time.Duration) {
 	o.pending = o.pending[1:]
 	full := o.waiting >= o.limit
 	o.waiting -= r.items
+	o.ahead += r.items
 	r.setNumber(o.last() + 1)
 	o.sent = append(o.sent, r)
 	if full {
@@ -286,10 +308,14 @@ func (o *outbox) took(number uint64) bool {
 	}
 	if number > o.taken {
 		n := int(number - o.taken)
+		for _, r := range o.sent[:n] {
+			o.ahead -= r.items
+		}
 		forget(o.sent[:n])
 		o.sent = o.sent[n:]
 		o.taken = number
 		o.broadcast()
+		o.wake()
 	}
 	return true
 }
@@ -324,7 +350,7 @@ func (o *outbox) begin() {
 	defer o.mu.Unlock()
 	forget(o.sent)
 	forget(o.pending)
-	o.taken, o.sent, o.pending, o.waiting, o.open = 0, nil, nil, 0, true
+	o.taken, o.sent, o.pending, o.waiting, o.ahead, o.open = 0, nil, nil, 0, 0, true
 	o.broadcast()
 }
 

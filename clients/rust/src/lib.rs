@@ -37,7 +37,8 @@
 //! ```
 //!
 //! # Invariants
-//! * Requests take effect in the order in which they were made, over all kinds.
+//! * Requests take effect in the order in which they were made, over all kinds; of small ones that go
+//!   in one message, those of one application together.
 //! * What was made before a new session is not said in it: the reported state has to have it. So the
 //!   state is changed first, and then the scheduler is told. What is both in the state and said while
 //!   a session begins may be rejected with `R_NODE_EXISTS` or `R_APP_EXISTS`: it is there.

@@ -55,6 +55,12 @@ impl AnyRequest {
         }
     }
 
+    /// Whether it reports allocations that are there.
+    fn says_what_is_there(&self) -> bool {
+        let Self::Allocations(request) = self else { return false };
+        request.allocations.iter().any(|allocation| !allocation.node_id.is_empty())
+    }
+
     /// How many items it holds, the existing allocations of nodes included.
     pub(crate) fn items(&self) -> usize {
         let existing = match self {
@@ -75,7 +81,11 @@ impl AnyRequest {
         let in_order = match self {
             // Those that come and those that go are never mixed.
             Self::Applications(_) => last == first,
-            _ => last <= first,
+            // What is there is never in one message with what is wanted, which might get its room.
+            Self::Allocations(_) => {
+                last <= first && self.says_what_is_there() == later.says_what_is_there()
+            }
+            Self::Nodes(_) => true,
         };
         if !in_order {
             return Some(later);
@@ -168,6 +178,11 @@ mod tests {
         assert_eq!(all.join(release()), None);
         assert_eq!(all.items(), 3);
         assert_eq!(all.join(ask()), Some(ask()), "it would overtake the release");
+        let there = si::Allocation { node_id: "n1".to_owned(), ..Default::default() };
+        let there = si::AllocationRequest { allocations: vec![there], ..Default::default() };
+        let mut report = AnyRequest::from(there.clone());
+        assert_eq!(report.join(there.into()), None);
+        assert_eq!(report.join(ask()), Some(ask()), "it might get their room");
         let mut applications = application(1, 0);
         assert_eq!(applications.join(application(2, 0)), None);
         assert!(applications.join(application(0, 1)).is_some());

@@ -2,7 +2,7 @@
 //! and whether it may decide anything.
 //!
 //! # How it hangs together
-//! [`standing`] says what follows from what happens, [`sequence`] in which order numbered requests are
+//! `standing` says what follows from what happens, `sequence` in which order numbered requests are
 //! taken; neither knows streams, locks or a clock. The session holds each under a lock and carries
 //! out what they say. Streams know their session weakly, so nothing is kept by going in a circle.
 //!
@@ -13,7 +13,7 @@
 //! * Under that lock those of outboxes and of the sequence may be taken, never the other way round.
 //!
 //! Reading order: here what a session is and what is known of it, then [`terms`], [`state`],
-//! [`standing`], [`backlog`], `life` (streams come and go, the session ends), [`sequence`], `intake`
+//! `standing`, [`backlog`], `life` (streams come and go, the session ends), `sequence`, `intake`
 //! (what the client says) and `delivery` (what the scheduler says).
 
 pub mod backlog;
