@@ -60,8 +60,10 @@ impl Intake {
     /// Another manager goes on with the session. Returns the number of the last request that was
     /// taken.
     pub(super) fn take_over(&self) -> u64 {
+        let taken = self.sequence().take_over().taken;
+        // What waits for room is of the one before it.
         self.room.notify_waiters();
-        self.sequence().take_over().taken
+        taken
     }
 
     /// When somebody has to look at a gap.
