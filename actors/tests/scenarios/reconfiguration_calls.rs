@@ -633,10 +633,11 @@ fn updates_keep_their_place_among_the_requests() {
         };
         let other = ONE.replace("{ name: a }", "{ name: b }");
         let (before, update, after, last) = tokio::join!(
-            scheduler.update_application(app("a1", "root.a")),
+            // In their turn: a request is sent when it is made, not when it is waited for.
+            async { scheduler.update_application(app("a1", "root.a")).await },
             update(&scheduler, &other),
-            scheduler.update_application(app("b1", "root.b")),
-            scheduler.update_application(app("a2", "root.a")),
+            async { scheduler.update_application(app("b1", "root.b")).await },
+            async { scheduler.update_application(app("a2", "root.a")).await },
         );
         before.unwrap();
         update.unwrap();

@@ -159,19 +159,24 @@ fn what_an_rm_sends_behind_a_slow_lookup_waits_for_it_in_order() {
                 let taken = send(scheduler, "rm", vec![app("quick", &["given"])]).await;
                 (taken, cluster.seconds())
             },
-            scheduler.update_allocation(si::AllocationRequest {
-                rm_id: "rm".to_owned(),
-                asks: vec![si::AllocationAsk {
-                    allocation_key: "k".to_owned(),
-                    application_id: "slow".to_owned(),
-                    resource_ask: Some(si::Resource {
-                        resources: [("vcore".to_owned(), si::Quantity { value: 1 })].into(),
-                    }),
-                    max_allocations: 1,
-                    ..Default::default()
-                }],
-                ..Default::default()
-            }),
+            // In its turn: a request is sent when it is made, not when it is waited for.
+            async {
+                scheduler
+                    .update_allocation(si::AllocationRequest {
+                        rm_id: "rm".to_owned(),
+                        asks: vec![si::AllocationAsk {
+                            allocation_key: "k".to_owned(),
+                            application_id: "slow".to_owned(),
+                            resource_ask: Some(si::Resource {
+                                resources: [("vcore".to_owned(), si::Quantity { value: 1 })].into(),
+                            }),
+                            max_allocations: 1,
+                            ..Default::default()
+                        }],
+                        ..Default::default()
+                    })
+                    .await
+            },
         );
         assert_eq!((a, b, c), (Ok(()), (Ok(()), 5), Ok(())));
         scheduler.settle().await;
