@@ -6,11 +6,17 @@
 //! docs/performance.md.
 
 #![allow(clippy::print_stdout, clippy::unwrap_used, missing_docs)]
+#![allow(
+    clippy::cast_possible_truncation,
+    clippy::disallowed_methods,
+    reason = "tells how old events are, by the clock of the machine"
+)]
 
 mod allocator;
 mod service;
 
-use std::time::Duration;
+use std::sync::{Arc, Mutex};
+use std::time::{Duration, SystemTime, UNIX_EPOCH};
 
 use monoceros::grpc::stubs::scheduler_client::SchedulerClient;
 use monoceros_client::{Callbacks, Client, Event, Fit, Options, Report, callback};
@@ -90,12 +96,29 @@ enum Way {
     Pods,
 }
 
-/// Says yes.
-struct Yes;
+/// Says yes, and notes how long events took.
+#[derive(Clone, Default)]
+struct Yes(Arc<Mutex<Delays>>);
+
+/// How old events were when they came.
+#[derive(Default)]
+struct Delays {
+    ages_ms: Vec<i64>,
+    dropped: u64,
+}
 
 impl Callbacks for Yes {
     fn capabilities(&self) -> Vec<callback::Capability> {
-        vec![callback::Capability::Predicates, callback::Capability::CacheSync]
+        use callback::Capability::{CacheSync, Events, Predicates};
+        vec![Predicates, CacheSync, Events]
+    }
+
+    fn events(&self, batch: callback::EventBatch) {
+        let now = SystemTime::now().duration_since(UNIX_EPOCH).unwrap().as_nanos() as i64;
+        let mut delays = self.0.lock().unwrap();
+        delays.dropped += batch.dropped;
+        let ages = batch.events.iter().map(|event| (now - event.timestamp_nano) / 1_000_000);
+        delays.ages_ms.extend(ages);
     }
 
     fn fits(&self, _: &callback::PredicateQuery, _: &str) -> Fit {
@@ -123,7 +146,7 @@ async fn run(way: Way) -> f64 {
             messages(client, session, batch, numbered).await
         }
         Way::Library => library(&service, |options| options).await,
-        Way::Pods => library(&service, |options| options.batch_items(1).callbacks(Yes)).await,
+        Way::Pods => pods(&service).await,
     }
 }
 
@@ -162,7 +185,24 @@ async fn messages(
     start.elapsed().as_secs_f64()
 }
 
-async fn library(service: &Service, set: fn(Options) -> Options) -> f64 {
+async fn pods(service: &Service) -> f64 {
+    let shim = Yes::default();
+    let wall = library(service, |options| options.batch_items(1).callbacks(shim.clone())).await;
+    // The last ones are on their way.
+    tokio::time::sleep(Duration::from_secs(3)).await;
+    let mut delays = shim.0.lock().unwrap();
+    delays.ages_ms.sort_unstable();
+    let at = |part: usize| delays.ages_ms.get(delays.ages_ms.len() * part / 100);
+    let (p50, last) = (at(50), delays.ages_ms.last());
+    println!(
+        "events: {} came, {} not, ms old: p50 {p50:?}, at most {last:?}",
+        delays.ages_ms.len(),
+        delays.dropped
+    );
+    wall
+}
+
+async fn library(service: &Service, set: impl FnOnce(Options) -> Options) -> f64 {
     let endpoint = Endpoint::from_shared(service.address.clone()).unwrap();
     let options = set(Options::new(endpoint, "bench").go_on());
     let (client, mut events) = Client::start(options, Report::default);

@@ -38,7 +38,8 @@ type Config struct {
 	PolicyGroup, Queues, Version string
 	ExtraConfig, BuildInfo       map[string]string
 	// Attach takes a session over that another instance has, if there is one. Then State is not
-	// asked for, and what the other instance has not acknowledged is heard.
+	// asked for, and what the other instance has not acknowledged is heard. It needs an Instance: one
+	// without a name could not be told from the one before, and replaces it.
 	Attach bool
 
 	// State says all that the RM knows. What the program has said before State is called is not said

@@ -123,16 +123,23 @@ impl AnyRequest {
 pub enum Forwarded<'s> {
     /// Whole.
     Whole(Handover),
-    /// In parts, or with something to do once it is taken.
+    /// In parts.
     Parts(BoxFuture<'s, Result<(), UpdateError>>),
+    /// With something left that is only done while it is waited for: nothing may be handed over before.
+    More(BoxFuture<'s, Result<(), UpdateError>>),
 }
 
 impl Forwarded<'_> {
+    /// Whether something is left to do before anything else is handed over.
+    pub fn has_more(&self) -> bool {
+        matches!(self, Self::More(_))
+    }
+
     /// Waits until it is taken: longer while the scheduler is behind.
     pub async fn taken(self) -> Result<(), UpdateError> {
         match self {
             Self::Whole(handover) => handover.await,
-            Self::Parts(parts) => parts.await,
+            Self::Parts(parts) | Self::More(parts) => parts.await,
         }
     }
 }

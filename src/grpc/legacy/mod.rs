@@ -180,12 +180,14 @@ impl StreamKind for Legacy {
             parts.push(handle.update_node(nodes));
         }
         let reports = operations.reports;
-        Forwarded::Parts(Box::pin(async move {
+        let has_more = !reports.is_empty();
+        let taken = Box::pin(async move {
             for part in parts {
                 part.await?;
             }
             measured(session, handle, reports).await
-        }))
+        });
+        if has_more { Forwarded::More(taken) } else { Forwarded::Parts(taken) }
     }
 }
 

@@ -96,8 +96,8 @@ pub trait AnyOutbox {
     /// Wakes the stream, if there is one.
     fn wake(&self);
 
-    /// Ends the stream if its client numbers its requests. What waits stays for the next one.
-    fn end_numbered(&self, end: &StreamEnd);
+    /// Ends the stream if its client numbers its requests, or if not. What waits stays for the next.
+    fn end_stream(&self, numbered: bool, end: &StreamEnd);
 
     /// Drops what waits and what will come, and ends the stream that took messages. Says whether
     /// there was one.
@@ -268,9 +268,10 @@ impl<R: Reply> AnyOutbox for Outbox<R> {
         }
     }
 
-    fn end_numbered(&self, end: &StreamEnd) {
+    fn end_stream(&self, numbered: bool, end: &StreamEnd) {
         let mut delivery = self.delivery();
-        if let Some(stream) = delivery.stream.take_if(|stream| stream.numbering().is_some()) {
+        let is_meant = |stream: &mut Arc<StreamHandle>| stream.numbering().is_some() == numbered;
+        if let Some(stream) = delivery.stream.take_if(is_meant) {
             self.lose_stream(&mut delivery);
             stream.close(end.clone());
         }

@@ -52,9 +52,14 @@ impl Intake {
         Self { sequence: Mutex::new(sequence), room: Notify::new() }
     }
 
-    /// A stream begins whose client numbers its requests.
-    pub(super) fn begin(&self, now: Instant) -> Numbering {
-        self.sequence().begin(now)
+    /// Where a stream would begin whose client numbers its requests.
+    pub(super) fn numbering(&self) -> Numbering {
+        self.sequence().numbering()
+    }
+
+    /// Such a stream begins.
+    pub(super) fn begin(&self, now: Instant) {
+        self.sequence().begin(now);
     }
 
     /// Another manager goes on with the session. Returns the number of the last request that was

@@ -52,7 +52,10 @@ impl Session {
         let mut live = self.live();
         live.standing.attached_by(instance);
         let taken = self.intake.take_over();
+        let by = instance.map(ToOwned::to_owned);
+        self.end_streams(true, &StreamEnd::Displaced { by });
         live.reorder();
+        self.look(&mut live);
         taken
     }
 
@@ -63,16 +66,15 @@ impl Session {
         binding: Binding<'_>,
     ) -> Result<(), StreamEnd> {
         let mut live = self.live();
-        live.standing.admit(K::DIALECT)?;
-        live.standing.admit_numbers(binding.known.is_some(), binding.instance)?;
-        let numbering = binding.known.map(|_| self.intake.begin(Instant::now()));
+        let is_numbered = binding.known.is_some();
+        live.standing.admits(K::DIALECT, is_numbered, binding.instance)?;
+        let numbering = is_numbered.then(|| self.intake.numbering());
         if let Some(Numbering { taken, .. }) = numbering
             && binding.known > Some(taken)
         {
             // A mistake of the newcomer is no reason to displace anyone.
             return Err(StreamEnd::SequenceGap { taken });
         }
-        live.reorder();
         stream.bind_to(self, numbering)?;
         match K::outbox(self).bind(stream, binding.resume, binding.instance) {
             Ok(()) => {}
@@ -85,7 +87,14 @@ impl Session {
                 return Err(StreamEnd::ResyncRequired(Cause::Missed));
             }
         }
-        live.standing.taken_up_by(binding.instance);
+        if live.standing.bound(K::DIALECT, is_numbered, binding.instance) {
+            let by = binding.instance.map(ToOwned::to_owned);
+            self.end_streams(false, &StreamEnd::Displaced { by });
+        }
+        if is_numbered {
+            self.intake.begin(Instant::now());
+        }
+        live.reorder();
         self.look(&mut live);
         Ok(())
     }
@@ -164,11 +173,16 @@ impl Session {
     fn end_numbered(&self, live: &mut Live) -> StreamEnd {
         let end = StreamEnd::SequenceGap { taken: self.intake.forget() };
         warn!(rm = self.rm_id(), %end, "streams end");
-        for (_, _, outbox) in self.outboxes() {
-            outbox.end_numbered(&end);
-        }
+        self.end_streams(true, &end);
         self.look(live);
         end
+    }
+
+    /// Ends the streams that have numbers, or those that have none.
+    fn end_streams(&self, numbered: bool, end: &StreamEnd) {
+        for (_, _, outbox) in self.outboxes() {
+            outbox.end_stream(numbered, end);
+        }
     }
 
     /// Somebody has changed who is bound, or how much waits.

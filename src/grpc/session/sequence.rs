@@ -133,8 +133,9 @@ impl<T> Sequence<T> {
         self.numbering()
     }
 
-    /// What is in somebody's hands will have been taken by the time that anybody asks.
-    fn numbering(&self) -> Numbering {
+    /// Who counts, and from where on. What is in somebody's hands will have been taken by the time that
+    /// anybody asks.
+    pub(super) fn numbering(&self) -> Numbering {
         let taken = self.taken + self.in_hand.unwrap_or(0);
         Numbering { generation: self.generation, taken }
     }

@@ -22,6 +22,28 @@ use crate::grpc::kind::Dialect;
 const MIXED: &str = "the streams of a session have numbers in their requests, or none of them has: \
                      register to change it";
 
+/// The instance whose numbers count.
+#[derive(Clone, Debug, PartialEq, Eq)]
+enum Counter {
+    /// That of the first stream with numbers.
+    Undecided,
+    /// One without a name.
+    Unnamed,
+    Named(String),
+}
+
+impl Counter {
+    /// After a stream with numbers: who counts from now on.
+    fn of(instance: Option<&str>) -> Self {
+        instance.map_or(Self::Unnamed, |name| Self::Named(name.to_owned()))
+    }
+
+    /// After a registration: one without a name may name itself with its first stream.
+    fn registered(instance: Option<&str>) -> Self {
+        instance.map_or(Self::Undecided, |name| Self::Named(name.to_owned()))
+    }
+}
+
 /// The state of a session, and what the scheduler knows of it.
 #[derive(Debug)]
 pub(super) struct Standing {
@@ -38,8 +60,9 @@ pub(super) struct Standing {
     instance: Option<String>,
     /// Whether the present manager numbers its requests, once it has opened a stream.
     is_numbered: Option<bool>,
-    /// The instance that numbers them, if it says.
-    counts: Option<String>,
+    /// Some manager of this session did.
+    was_numbered: bool,
+    counts: Counter,
     /// Too much waits to be sent.
     is_behind: bool,
     /// Whether the scheduler was last told to decide nothing; none while it can be told nothing.
@@ -85,9 +108,10 @@ impl Standing {
             lost: None,
             end: None,
             config,
-            counts: instance.clone(),
+            counts: Counter::registered(instance.as_deref()),
             instance,
             is_numbered: None,
+            was_numbered: false,
             is_behind: false,
             is_held: None,
         }
@@ -148,14 +172,14 @@ impl Standing {
     /// Another manager registers and goes on with it, if it says which.
     pub(super) fn attached_by(&mut self, instance: Option<&str>) {
         self.taken_up_by(instance);
-        self.counts = instance.map(ToOwned::to_owned);
+        self.counts = Counter::registered(instance);
         self.is_numbered = None;
     }
 
     /// Whether a manager of that name may register and go on with it: where requests have numbers, one
     /// without a name could not be told from the one before.
     pub(super) fn can_be_attached_by(&self, instance: Option<&str>) -> bool {
-        self.is_usable() && (instance.is_some() || self.is_numbered != Some(true))
+        self.is_usable() && (instance.is_some() || !self.was_numbered)
     }
 
     /// Whether the present manager numbers its requests.
@@ -174,34 +198,51 @@ impl Standing {
         lost.or_else(|| self.end.clone())
     }
 
-    /// A stream of a session of `dialect` wants to bind.
-    pub(super) fn admit(&mut self, dialect: Dialect) -> Result<(), StreamEnd> {
-        if let Some(refusal) = self.refusal() {
-            return Err(refusal);
-        }
-        let has = *self.dialect.get_or_insert(dialect);
-        if has == dialect { Ok(()) } else { Err(StreamEnd::DialectMixed { has }) }
-    }
-
-    /// A stream that was [admitted](Self::admit) has numbers or not. All of a manager's have, or none;
-    /// and only one instance counts, the one that registered last.
-    pub(super) fn admit_numbers(
-        &mut self,
+    /// Whether a stream of that dialect may bind, of that instance and with numbers or without. All of
+    /// a manager's streams have them, or none, and only one instance counts, the one that registered
+    /// last. Nothing is changed until it [is bound](Self::bound).
+    pub(super) fn admits(
+        &self,
+        dialect: Dialect,
         is_numbered: bool,
         instance: Option<&str>,
     ) -> Result<(), StreamEnd> {
-        if *self.is_numbered.get_or_insert(is_numbered) != is_numbered {
+        if let Some(refusal) = self.refusal() {
+            return Err(refusal);
+        }
+        if let Some(has) = self.dialect.filter(|has| *has != dialect) {
+            return Err(StreamEnd::DialectMixed { has });
+        }
+        let decided = self.counts != Counter::Undecided;
+        if is_numbered && decided && self.counts != Counter::of(instance) {
+            let by = match &self.counts {
+                Counter::Named(name) => Some(name.clone()),
+                Counter::Undecided | Counter::Unnamed => None,
+            };
+            return Err(StreamEnd::Superseded { by });
+        }
+        // One with numbers ends those without: somebody has registered who counts.
+        if self.is_numbered == Some(true) && !is_numbered {
             return Err(StreamEnd::Misnumbered(MIXED));
         }
-        if !is_numbered {
-            return Ok(());
-        }
-        match &self.counts {
-            None => self.counts = instance.map(ToOwned::to_owned),
-            Some(counts) if Some(&**counts) == instance => {}
-            Some(counts) => return Err(StreamEnd::Superseded { by: Some(counts.clone()) }),
-        }
         Ok(())
+    }
+
+    /// Such a stream was bound. Returns whether those without numbers have to end.
+    pub(super) fn bound(
+        &mut self,
+        dialect: Dialect,
+        is_numbered: bool,
+        instance: Option<&str>,
+    ) -> bool {
+        self.dialect = Some(dialect);
+        let had_none = self.is_numbered.replace(is_numbered) == Some(false);
+        if is_numbered {
+            self.was_numbered = true;
+            self.counts = Counter::of(instance);
+        }
+        self.taken_up_by(instance);
+        is_numbered && had_none
     }
 
     /// The scheduler has accepted it, and can be told from now on.
@@ -332,7 +373,7 @@ mod tests {
         standing.miss(Cause::ItemsLost);
         let end = standing.lose(Cause::Overflow, now).close;
         assert!(matches!(end, Some(StreamEnd::ResyncRequired(Cause::Overflow))), "{end:?}");
-        let refusal = standing.admit(Dialect::Split).unwrap_err();
+        let refusal = standing.admits(Dialect::Split, false, None).unwrap_err();
         assert!(matches!(refusal, StreamEnd::ResyncRequired(Cause::ItemsLost)), "{refusal:?}");
         let _ = standing.stop(StreamEnd::Deregistered, now);
         assert!(matches!(standing.end(), Some(StreamEnd::ResyncRequired(_))));
@@ -340,31 +381,46 @@ mod tests {
     }
 
     #[test]
-    fn the_first_stream_gives_the_dialect() {
+    fn the_first_stream_that_was_bound_gives_the_dialect() {
         let mut standing = standing(Instant::now());
-        standing.admit(Dialect::Legacy).unwrap();
-        standing.admit(Dialect::Legacy).unwrap();
-        let refusal = standing.admit(Dialect::Split).unwrap_err();
+        standing.admits(Dialect::Legacy, false, None).unwrap();
+        standing.admits(Dialect::Split, false, None).unwrap();
+        standing.bound(Dialect::Legacy, false, None);
+        let refusal = standing.admits(Dialect::Split, false, None).unwrap_err();
         assert!(matches!(refusal, StreamEnd::DialectMixed { has: Dialect::Legacy }));
     }
 
     #[test]
     fn one_instance_counts_and_all_its_streams_have_numbers_or_none() {
         let mut standing = standing(Instant::now());
-        standing.admit_numbers(true, Some("pod-1")).unwrap();
-        let mixed = standing.admit_numbers(false, Some("pod-1")).unwrap_err();
+        let admits = |standing: &Standing, is_numbered, instance| {
+            standing.admits(Dialect::Split, is_numbered, instance)
+        };
+        standing.bound(Dialect::Split, false, Some("pod-0"));
+        admits(&standing, true, Some("pod-1")).unwrap();
+        assert!(standing.bound(Dialect::Split, true, Some("pod-1")), "those without have to end");
+        let mixed = admits(&standing, false, Some("pod-1")).unwrap_err();
         assert!(matches!(mixed, StreamEnd::Misnumbered(_)));
         for other in [Some("pod-2"), None] {
-            let refused = standing.admit_numbers(true, other).unwrap_err();
+            let refused = admits(&standing, true, other).unwrap_err();
             assert!(matches!(refused, StreamEnd::Superseded { .. }), "it has to register");
         }
         assert!(!standing.can_be_attached_by(None));
         assert!(standing.can_be_attached_by(Some("pod-2")));
         standing.attached_by(Some("pod-2"));
-        standing.admit_numbers(true, Some("pod-1")).unwrap_err();
-        standing.admit_numbers(true, Some("pod-2")).unwrap();
+        assert!(!standing.can_be_attached_by(None), "also before it has opened a stream");
+        admits(&standing, true, Some("pod-1")).unwrap_err();
+        admits(&standing, true, Some("pod-2")).unwrap();
         standing.attached_by(Some("pod-3"));
-        standing.admit_numbers(false, Some("pod-3")).unwrap();
+        admits(&standing, false, Some("pod-3")).unwrap();
+    }
+
+    #[test]
+    fn one_that_counts_without_a_name_is_not_joined_by_one_with_a_name() {
+        let mut standing = standing(Instant::now());
+        standing.bound(Dialect::Split, true, None);
+        let refused = standing.admits(Dialect::Split, true, Some("pod-1")).unwrap_err();
+        assert!(matches!(refused, StreamEnd::Superseded { by: None }));
     }
 
     #[test]

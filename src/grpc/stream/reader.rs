@@ -22,7 +22,7 @@ use tracing::{debug, error};
 
 use super::writer::ReplyWriter;
 use crate::grpc::end::{StreamEnd, text, unreadable};
-use crate::grpc::kind::StreamKind;
+use crate::grpc::kind::{Forwarded, StreamKind};
 use crate::grpc::registry::Slot;
 use crate::grpc::session::backlog::Load;
 use crate::grpc::session::{Arrived, Binding, HandingOn, Next, Numbering, Session};
@@ -44,6 +44,8 @@ const LATE_MESSAGES: usize = 1_000;
 const UNNAMED: StreamEnd = StreamEnd::Misnumbered(
     "a stream that numbers its requests names its resource manager and its session in its metadata",
 );
+const NO_NUMBER: StreamEnd =
+    StreamEnd::Misnumbered("the metadata `x-si-client-seq` are not a number, from 0 on");
 const NUMBER_UNASKED: StreamEnd = StreamEnd::Misnumbered(
     "a request has a `clientSeq`, and its stream did not ask for numbers in its metadata",
 );
@@ -105,7 +107,7 @@ impl<K: StreamKind> RequestReader<K> {
         self.named = text(metadata, SESSION_HEADER)?.map(ToOwned::to_owned);
         self.instance = text(metadata, INSTANCE_HEADER)?.map(ToOwned::to_owned);
         self.resume = number(metadata, RESUME_HEADER)?;
-        self.known = number(metadata, CLIENT_SEQ_HEADER)?;
+        self.known = number(metadata, CLIENT_SEQ_HEADER).map_err(|_| NO_NUMBER)?;
         let rm_id = text(metadata, RM_ID_HEADER)?;
         if self.known.is_some() && (rm_id.is_none() || self.named.is_none()) {
             return Err(UNNAMED);
@@ -278,6 +280,9 @@ impl<K: StreamKind> RequestReader<K> {
                     if items > 0 {
                         forwarded.push(K::forward(session, &self.edge.handle, request));
                     }
+                    if forwarded.last().is_some_and(Forwarded::has_more) {
+                        break;
+                    }
                 }
                 Err(why) => {
                     end = Err(why);
@@ -330,7 +335,8 @@ impl<K: StreamKind> RequestReader<K> {
         if number == 0 {
             return if items == 0 { Ok(0) } else { Err(NUMBER_MISSING) };
         }
-        let load = Load { items, bytes: request.encoded_len() };
+        // One that says nothing takes room, too.
+        let load = Load { items: items.max(1), bytes: request.encoded_len() };
         let mut request = K::into_any(request);
         loop {
             let mut room = pin!(session.room());
@@ -371,6 +377,9 @@ impl<K: StreamKind> RequestReader<K> {
                     Next::Request(request) => {
                         n_items += request.items();
                         forwarded.push(request.forward(session, &self.edge.handle));
+                        if forwarded.last().is_some_and(Forwarded::has_more) {
+                            break;
+                        }
                     }
                     Next::NoneYet => break,
                     Next::Done => return Ok(()),
