@@ -62,7 +62,7 @@ pub async fn run(address: SocketAddr, shutdown: CancellationToken) {
 async fn live(options: Options) -> Result<Infallible, Ended> {
     // A cluster that begins anew has nothing to report.
     let (client, mut events) = Client::start(options, Report::default);
-    let mut model = None;
+    let mut model: Option<Model> = None;
     let mut start = Instant::now();
     let mut ticks = interval(TICK);
     ticks.set_missed_tick_behavior(MissedTickBehavior::Delay);
@@ -72,14 +72,14 @@ async fn live(options: Options) -> Result<Infallible, Ended> {
             event = events.next() => event,
             _ = ticks.tick(), if model.is_some() => {
                 if let Some(model) = &mut model {
-                    Model::tick(model, start.elapsed());
+                    model.tick(start.elapsed());
                     say(&client, model.take_orders()).await?;
                 }
                 continue;
             }
             _ = summaries.tick() => {
                 if let Some(model) = &model {
-                    Model::report(model);
+                    model.report();
                 }
                 continue;
             }

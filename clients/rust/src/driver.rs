@@ -32,8 +32,7 @@ const COMMANDS: usize = 256;
 /// What a client is asked to do.
 pub(crate) enum Command {
     Send(AnyRequest),
-    /// End the session, and tell when that is done.
-    Leave(String, oneshot::Sender<Result<(), Status>>),
+    Leave(Leave),
 }
 
 /// The task.
@@ -53,9 +52,9 @@ pub(crate) struct Driver {
 }
 
 /// That the session is to end, and who waits for it.
-struct Leave {
-    reason: String,
-    left: oneshot::Sender<Result<(), Status>>,
+pub(crate) struct Leave {
+    pub(crate) reason: String,
+    pub(crate) left: oneshot::Sender<Result<(), Status>>,
 }
 
 impl Driver {
@@ -117,8 +116,8 @@ impl Driver {
                 command = self.commands.recv(), if has_room => match command {
                     Some(Command::Send(request)) => self.outgoing.push(request),
                     // It goes with the next connection, or with the session, which nobody renews.
-                    Some(Command::Leave(reason, left)) => {
-                        self.leaves = Some(Leave { reason, left });
+                    Some(Command::Leave(leave)) => {
+                        self.leaves = Some(leave);
                         return true;
                     }
                     None if self.outgoing.items() == 0 => return false,
@@ -183,8 +182,8 @@ impl Driver {
         self.outgoing.restart();
         // What was said until now is in the state by now.
         while let Ok(command) = self.commands.try_recv() {
-            if let Command::Leave(reason, left) = command {
-                self.leaves = Some(Leave { reason, left });
+            if let Command::Leave(leave) = command {
+                self.leaves = Some(leave);
             }
         }
         for request in in_order(self.state.report()) {
@@ -242,8 +241,8 @@ impl Driver {
                     for command in commands.drain(..) {
                         match command {
                             Command::Send(request) => self.outgoing.push(request),
-                            Command::Leave(reason, left) => {
-                                return self.leave(connection, Leave { reason, left }).await;
+                            Command::Leave(leave) => {
+                                return self.leave(connection, leave).await;
                             }
                         }
                     }

@@ -71,7 +71,7 @@ pub use crate::ending::reason;
 pub use crate::events::Events;
 pub use crate::options::Options;
 
-use crate::driver::{Command, Driver};
+use crate::driver::{Command, Driver, Leave};
 use crate::request::AnyRequest;
 
 /// Requests that wait for the client's task.
@@ -189,8 +189,8 @@ impl Client {
     pub async fn leave(&self, reason: &str) -> Result<(), Status> {
         let ended = || Status::unavailable(Ended.to_string());
         let (left, done) = oneshot::channel();
-        let leave = Command::Leave(reason.to_owned(), left);
-        self.commands.send(leave).await.map_err(|_| ended())?;
+        let leave = Leave { reason: reason.to_owned(), left };
+        self.commands.send(Command::Leave(leave)).await.map_err(|_| ended())?;
         done.await.map_err(|_| ended())?
     }
 }

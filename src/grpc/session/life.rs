@@ -152,8 +152,7 @@ impl Session {
         let mut live = self.live();
         let now = Instant::now();
         match self.intake.expire(now) {
-            Gap::None => {}
-            Gap::Until(_) => self.announce_deadline(&live),
+            Gap::None | Gap::Until(_) => {}
             Gap::Overdue => drop(self.end_numbered(&mut live)),
         }
         match live.standing.expire(now) {
