@@ -82,7 +82,7 @@ pub fn check(path: &Path, yaml: &str) -> io::Result<Option<Configuration>> {
             for error in errors.to_string().lines() {
                 writeln!(stderr, "{}: {error}", path.display())?;
             }
-            if errors.0.iter().any(|error| error.code == "E_NO_PARTITIONS") {
+            if errors.told.iter().any(|error| error.code == "E_NO_PARTITIONS") {
                 let note = "only an empty text, without comments, stands for the built-in queues";
                 writeln!(stderr, "{}: note: {note}", path.display())?;
             }

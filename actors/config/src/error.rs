@@ -9,6 +9,10 @@ use std::fmt;
 /// How many characters of a message are shown.
 const LONGEST: usize = 2_000;
 
+/// How many errors, and how many warnings, are told; the others are counted. Somebody who corrects
+/// a text needs no more at a time, and a text may be written to have millions.
+pub(super) const MOST_TOLD: usize = 200;
+
 /// One fault of a configuration. Shown on one line, its code in brackets at the end.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct ConfigError {
@@ -38,9 +42,14 @@ pub struct ConfigWarning {
     pub message: String,
 }
 
-/// All faults of a configuration, at least one; the first is the one a reader should look at first.
+/// The faults of a configuration, at least one; the first is the one a reader should look at first.
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub struct ConfigErrors(pub Vec<ConfigError>);
+pub struct ConfigErrors {
+    /// The first 200 that were found.
+    pub told: Vec<ConfigError>,
+    /// How many there are besides.
+    pub n_more: usize,
+}
 
 /// A place in the text.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -57,11 +66,14 @@ impl Location {
     }
 }
 
-/// Faults and warnings in the order they were found.
+/// Faults and warnings in the order they were found, at most [`MOST_TOLD`] of each.
 #[derive(Debug, Default)]
 pub(super) struct Report {
     pub(super) errors: Vec<ConfigError>,
+    /// Errors that were found besides.
+    pub(super) n_more_errors: usize,
     pub(super) warnings: Vec<ConfigWarning>,
+    n_more_warnings: usize,
 }
 
 impl Report {
@@ -71,6 +83,10 @@ impl Report {
         place: &Location,
         message: impl Into<String>,
     ) {
+        if self.errors.len() == MOST_TOLD {
+            self.n_more_errors += 1;
+            return;
+        }
         let Location { line, column, path } = place.clone();
         self.errors.push(ConfigError {
             code,
@@ -84,13 +100,38 @@ impl Report {
     /// Puts what `later` found behind what was found so far.
     pub(super) fn append(&mut self, mut later: Self) {
         self.errors.append(&mut later.errors);
+        self.n_more_errors += later.n_more_errors + cut(&mut self.errors);
         self.warnings.append(&mut later.warnings);
+        self.n_more_warnings += later.n_more_warnings + cut(&mut self.warnings);
+    }
+
+    /// The warnings in the order of the text; the last one says how many are left out, if any are.
+    pub(super) fn into_warnings(mut self) -> Vec<ConfigWarning> {
+        self.warnings.sort_by_key(|warning| (warning.line, warning.column));
+        if self.n_more_warnings > 0
+            && let Some(last) = self.warnings.last().cloned()
+        {
+            let message = format!("{} more warnings are left out", self.n_more_warnings);
+            self.warnings.push(ConfigWarning { message, ..last });
+        }
+        self.warnings
     }
 
     pub(super) fn warn(&mut self, place: &Location, message: impl Into<String>) {
+        if self.warnings.len() == MOST_TOLD {
+            self.n_more_warnings += 1;
+            return;
+        }
         let Location { line, column, path } = place.clone();
         self.warnings.push(ConfigWarning { line, column, path, message: one_line(message.into()) });
     }
+}
+
+/// Leaves as many as are told; returns how many more there were.
+fn cut<T>(found: &mut Vec<T>) -> usize {
+    let n_more = found.len().saturating_sub(MOST_TOLD);
+    found.truncate(MOST_TOLD);
+    n_more
 }
 
 /// What was written may hold anything, and much of it; a message is a line that can be read.
@@ -131,8 +172,11 @@ fn write_place(f: &mut fmt::Formatter<'_>, line: usize, column: usize, path: &st
 
 impl fmt::Display for ConfigErrors {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        for (at, error) in self.0.iter().enumerate() {
+        for (at, error) in self.told.iter().enumerate() {
             write!(f, "{}{error}", if at == 0 { "" } else { "\n" })?;
+        }
+        if self.n_more > 0 {
+            write!(f, "\nand {} more errors, which are left out", self.n_more)?;
         }
         Ok(())
     }

@@ -29,7 +29,7 @@
 //! assert_eq!(batch.max.as_ref().unwrap().to_string(), "map[memory:4294967296 vcore:10000]");
 //!
 //! let errors = monoceros_config::parse(&text.replace("4Gi", "4GB")).unwrap_err();
-//! assert_eq!(errors.0[0].path, "partitions[0].queues[0].queues[0].resources.max.memory");
+//! assert_eq!(errors.told[0].path, "partitions[0].queues[0].queues[0].resources.max.memory");
 //! ```
 
 mod checksum;
@@ -187,10 +187,9 @@ pub fn parse(text: &str) -> Result<Configuration, ConfigErrors> {
             validate::partitions(document, &mut report).into_iter().unzip();
     }
     if !report.errors.is_empty() {
-        return Err(ConfigErrors(report.errors));
+        return Err(ConfigErrors { told: report.errors, n_more: report.n_more_errors });
     }
-    report.warnings.sort_by_key(|warning| (warning.line, warning.column));
     let checksum = checksum::of(text);
     shown.checksum.clone_from(&checksum);
-    Ok(Configuration { partitions, checksum, warnings: report.warnings, shown })
+    Ok(Configuration { partitions, checksum, warnings: report.into_warnings(), shown })
 }

@@ -8,6 +8,8 @@
 //!
 //! # Invariants
 //! * No tree is deeper than [`MAX_DEPTH`], aliases followed; recursion over it is safe.
+//! * A text spells out at most [`MAX_VALUES`] values in [`LONGEST_TEXT`] bytes, so reading and
+//!   checking it has an end soon and needs little memory.
 //! * Aliases and merge keys add at most [`MAX_ALIASED`] values to what the text spells out.
 //! * No key occurs twice in one mapping: of those that are merged, what is written there itself
 //!   counts first, then the first of the merged mappings that has it.
@@ -25,6 +27,13 @@ const MAX_DEPTH: usize = 128;
 
 /// How many values all aliases and merge keys together may repeat.
 const MAX_ALIASED: usize = 100_000;
+
+/// How many bytes a text may have.
+const LONGEST_TEXT: usize = 8 << 20;
+
+/// How many values a text may spell out, those of lists and mappings and their keys included.
+/// Twenty-five thousand queues with quotas, guarantees and limits are as many.
+const MAX_VALUES: usize = 500_000;
 
 /// How many bytes of text count as one value when they are repeated.
 const TEXT: usize = 64;
@@ -158,11 +167,22 @@ struct Loader<'r> {
 
 impl Loader<'_> {
     fn run(&mut self, text: &str) -> Result<Option<Rc<Node>>, Broken> {
+        if text.len() > LONGEST_TEXT {
+            let message =
+                format!("a text has at most {LONGEST_TEXT} bytes; this one has {}", text.len());
+            return Err(Broken { at: At { line: 1, column: 1 }, message });
+        }
         let mut parser = Parser::new_from_str(text);
         let mut root = None;
+        let mut n_values = 0;
         while let Some(event) = parser.next_event() {
             let (event, span) = event?;
             let at = At::of(&span);
+            n_values += usize::from(!matches!(event, Event::SequenceEnd | Event::MappingEnd));
+            if n_values > MAX_VALUES {
+                let message = format!("a text has at most {MAX_VALUES} values");
+                return Err(Broken { at, message });
+            }
             let complete = match event {
                 Event::DocumentEnd => break,
                 Event::Nothing

@@ -6,8 +6,7 @@
 
 use std::collections::BTreeSet;
 
-use regex::Regex;
-
+use super::expressions::{Expression, Expressions};
 use crate::FilterConfig;
 use monoceros_rules::values::names;
 
@@ -30,17 +29,18 @@ pub(super) struct Filter {
 pub(super) enum Names {
     Listed(BTreeSet<String>),
     /// Searched anywhere in the name.
-    Matching(Regex),
+    Matching(Expression),
 }
 
 impl Filter {
     /// The filter, its errors, or both: `error` takes a code and a message.
     pub(super) fn build(
         config: &FilterConfig,
+        expressions: &mut Expressions,
         mut error: impl FnMut(&'static str, String),
     ) -> Option<Self> {
-        let users = Names::build(&config.users, names::is_user);
-        let groups = Names::build(&config.groups, names::is_group);
+        let users = Names::build(&config.users, names::is_user, expressions);
+        let groups = Names::build(&config.groups, names::is_group, expressions);
         if let Err(why) = &users {
             error("E_FILTER_USER", format!("users of the filter: {why}"));
         }
@@ -61,13 +61,14 @@ impl Filter {
 }
 
 impl Names {
-    fn build(entries: &[String], is_name: fn(&str) -> bool) -> Result<Self, String> {
+    fn build(
+        entries: &[String],
+        is_name: fn(&str) -> bool,
+        expressions: &mut Expressions,
+    ) -> Result<Self, String> {
         if let [only] = entries {
             if only.contains(|c| SPECIAL.contains(c)) {
-                return match Regex::new(only) {
-                    Ok(pattern) => Ok(Self::Matching(pattern)),
-                    Err(_) => Err(format!("`{only}` is not a regular expression")),
-                };
+                return expressions.build(only).map(Self::Matching);
             }
             if !is_name(only) {
                 return Err(format!(
@@ -83,7 +84,7 @@ impl Names {
     fn has(&self, name: &str) -> bool {
         match self {
             Self::Listed(names) => names.contains(name),
-            Self::Matching(pattern) => pattern.is_match(name),
+            Self::Matching(expression) => expression.is_in(name),
         }
     }
 }

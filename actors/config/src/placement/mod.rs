@@ -31,6 +31,7 @@
 //! ```
 
 mod creation;
+mod expressions;
 mod filter;
 mod namespace;
 mod paths;
@@ -44,8 +45,9 @@ use std::cmp::Reverse;
 use std::collections::BTreeMap;
 
 pub use self::creation::{CreationError, creation};
+pub(crate) use self::expressions::Expressions;
 pub use self::namespace::NamespaceTags;
-pub use self::paths::check;
+pub(crate) use self::paths::check;
 pub use self::refusal::{PassedOver, Refused, RuleObstacle};
 use self::rule::{Outcome, Rule};
 pub use self::shown::{ShownFilter, ShownRule};
@@ -145,12 +147,20 @@ impl PlacementRules {
     /// for queues that are there. The rule that takes applications which run already is always
     /// last. The errors are in the order of [`RuleError::rank`].
     pub fn build(rules: &[RuleConfig]) -> Result<Self, Vec<RuleError>> {
+        Self::build_within(rules, &mut Expressions::default())
+    }
+
+    /// [`Self::build`], where there are other rules with expressions in the same text.
+    pub(crate) fn build_within(
+        rules: &[RuleConfig],
+        expressions: &mut Expressions,
+    ) -> Result<Self, Vec<RuleError>> {
         let implicit = [RuleConfig { name: "provided".to_owned(), ..RuleConfig::default() }];
         let is_implicit = rules.is_empty();
         let mut errors = Vec::new();
         let mut built = Vec::new();
         for (number, rule) in (if is_implicit { &implicit } else { rules }).iter().enumerate() {
-            built.extend(Rule::build(rule, number, 0, &mut errors));
+            built.extend(Rule::build(rule, number, 0, expressions, &mut errors));
         }
         if errors.is_empty() {
             Ok(Self { rules: built, is_implicit })

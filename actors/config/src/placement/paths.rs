@@ -1,23 +1,34 @@
 //! What can be said of rules before any application comes: whether the part of a path that is
 //! always the same leads somewhere in the configured queues.
 
-use super::{PlacementRules, RuleError};
+use std::collections::HashMap;
+
+use super::{Expressions, PlacementRules, RuleError};
 use crate::RuleConfig;
 use monoceros_rules::queues::QueueConfig;
 
 /// Everything that is wrong with the rules, one error for one fault, in order: what
 /// [`PlacementRules::build`] finds, and for the rules it finds nothing in, what `check_paths` does.
-pub fn check(rules: &[RuleConfig], root: &QueueConfig) -> Vec<RuleError> {
-    let mut errors = PlacementRules::build(rules).err().unwrap_or_default();
+pub(crate) fn check(
+    rules: &[RuleConfig],
+    root: &QueueConfig,
+    expressions: &mut Expressions,
+) -> Vec<RuleError> {
+    let mut errors = PlacementRules::build_within(rules, expressions).err().unwrap_or_default();
+    let mut by_rule: HashMap<usize, Vec<usize>> = HashMap::new();
+    for (at, error) in errors.iter().enumerate() {
+        by_rule.entry(error.rule).or_default().push(at);
+    }
     for error in check_paths(rules, root) {
-        let is_same = |other: &RuleError| {
-            other.code == "E_FIXED_QUALIFIED_PARENT"
-                && (other.rule, other.depth) == (error.rule, error.depth)
-        };
-        if let Some(other) = errors.iter_mut().find(|other| is_same(other)) {
-            *other = error;
-        } else if errors.iter().all(|other| other.rule != error.rule) {
+        let Some(others) = by_rule.get(&error.rule) else {
             errors.push(error);
+            continue;
+        };
+        let is_same = |other: &RuleError| {
+            other.code == "E_FIXED_QUALIFIED_PARENT" && other.depth == error.depth
+        };
+        if let Some(at) = others.iter().find(|at| is_same(&errors[**at])) {
+            errors[*at] = error;
         }
     }
     errors.sort_by_key(RuleError::rank);

@@ -1,7 +1,7 @@
 //! One rule: where it finds the name of a queue, and what it makes of it.
 
 use super::filter::Filter;
-use super::{QueueTree, RuleError, RuleObstacle, Submission, tag};
+use super::{Expressions, QueueTree, RuleError, RuleObstacle, Submission, tag};
 use crate::RuleConfig;
 use monoceros_rules::values::names::{is_queue_name, is_queue_path, is_rule, shown};
 
@@ -56,6 +56,7 @@ impl Rule {
         config: &RuleConfig,
         number: usize,
         depth: usize,
+        expressions: &mut Expressions,
         errors: &mut Vec<RuleError>,
     ) -> Option<Self> {
         let name = config.name.to_ascii_lowercase();
@@ -64,10 +65,11 @@ impl Rule {
             own.push(RuleError { code, rule: number, depth, message });
         };
         let source = source(config, &name, &mut wrong);
-        let filter = Filter::build(&config.filter, &mut wrong);
+        let filter = Filter::build(&config.filter, expressions, &mut wrong);
         errors.extend(own);
         let parent = config.parent.as_ref();
-        let parent = parent.map(|parent| Self::build(parent, number, depth + 1, errors));
+        let parent =
+            parent.map(|parent| Self::build(parent, number, depth + 1, expressions, errors));
         let parent = match parent {
             None => None,
             Some(built) => Some(Box::new(built?)),

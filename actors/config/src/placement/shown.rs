@@ -89,6 +89,6 @@ impl ShownFilter {
 fn list_or_expression(names: &Names) -> (Vec<String>, String) {
     match names {
         Names::Listed(names) => (names.iter().cloned().collect(), String::new()),
-        Names::Matching(pattern) => (Vec::new(), pattern.to_string()),
+        Names::Matching(expression) => (Vec::new(), expression.text.clone()),
     }
 }

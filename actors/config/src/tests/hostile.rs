@@ -120,7 +120,7 @@ fn a_message_is_one_line_of_bearable_length_whatever_was_written() {
         format!("partitions: [{{queues: [], \"{long}\": 5}}]"),
         below_root(&format!("{{name: {long}}}")),
     ] {
-        for error in parse(&text).unwrap_err().0 {
+        for error in parse(&text).unwrap_err().told {
             let message = &error.message;
             assert!(!message.contains(char::is_control), "{message:?}");
             assert!(message.chars().count() <= 2_001, "{} characters", message.len());
@@ -232,9 +232,9 @@ proptest! {
         match parse(&text) {
             Ok(configuration) => prop_assert!(!configuration.partitions.is_empty()),
             Err(errors) => {
-                prop_assert!(!errors.0.is_empty());
+                prop_assert!(!errors.told.is_empty());
                 let n_lines = text.lines().count() + 1;
-                for error in &errors.0 {
+                for error in &errors.told {
                     prop_assert!((1..=n_lines).contains(&error.line) && error.column > 0, "{}", error);
                 }
             }
@@ -327,4 +327,37 @@ proptest! {
         let text = format!("partitions: [{{queues: [{root}{comma}{queue}]}}]}}]");
         prop_assert_eq!(codes(&text), [code], "{}", text);
     }
+}
+
+#[test]
+fn a_text_has_bounds_and_its_first_faults_are_told() {
+    let reason = |text: &str| parse(text).unwrap_err().to_string();
+    let long = format!("partitions: [] # {}", "x".repeat(8 << 20));
+    assert!(reason(&long).contains("at most 8388608 bytes; this one has 8388625"));
+    let many = format!("partitions: [{}]", "x,".repeat(500_000));
+    assert!(reason(&many).contains("at most 500000 values"));
+
+    // Whatever is found first comes first, and what is left out is counted.
+    let faults = format!("partitions: [{}]", "x,".repeat(300));
+    let errors = parse(&faults).unwrap_err();
+    assert_eq!((errors.told.len(), errors.n_more), (200, 100));
+    assert_eq!(errors.told[199].path, "partitions[199]");
+    assert!(errors.to_string().ends_with("\nand 100 more errors, which are left out"));
+
+    let listed = "{name: user, filter: {type: allow, users: ['a!', b]}}, ".repeat(300);
+    let warned = format!("partitions: [{{queues: [], placementrules: [{listed}]}}]");
+    let warnings = parse(&warned).unwrap().warnings;
+    assert_eq!(warnings.len(), 201);
+    assert!(warnings[200].message.contains("100 more warnings"), "{}", warnings[200].message);
+}
+
+#[test]
+fn expressions_of_all_partitions_share_one_bound() {
+    let rules = r"{name: user, filter: {users: ['\w{5}']}}, ".repeat(10);
+    let partition = |n| format!("{{name: p{n}, queues: [], placementrules: [{rules}]}}, ");
+    let text: String = (0..5).map(partition).collect();
+    let errors = parse(&format!("partitions: [{text}]")).unwrap_err();
+    assert!(errors.told.iter().all(|error| error.code == "E_FILTER_USER"));
+    assert!(errors.told[0].path.starts_with("partitions[2]"), "{}", errors.told[0].path);
+    assert!(errors.to_string().contains("8388608 bytes together"));
 }

@@ -151,7 +151,7 @@ fn a_max_that_cannot_be_read_is_told_once_and_at_the_limit_that_needs_it() {
          maxresources: {memory: 6}}, {users: [v], maxresources: {memory: 6}}]}, {name: a.b}",
     );
     let errors = parse(&text).unwrap_err();
-    let found: Vec<_> = errors.0.iter().map(|e| (e.code, &*e.path)).collect();
+    let found: Vec<_> = errors.told.iter().map(|e| (e.code, &*e.path)).collect();
     let at = |rest: &str| format!("partitions[0].queues[0].queues{rest}");
     let (max, name, guaranteed) =
         (at("[0].resources.max.memory"), at("[1].name"), at("[0].resources.guaranteed.vcore"));
@@ -159,7 +159,7 @@ fn a_max_that_cannot_be_read_is_told_once_and_at_the_limit_that_needs_it() {
     let expected =
         [("E_QUEUE_NAME", &*name), ("E_QTY_INVALID", &*max), ("E_QTY_INVALID", &*guaranteed)];
     assert_eq!(found, expected);
-    assert!(errors.0[1].message.contains("`root.a`"));
+    assert!(errors.told[1].message.contains("`root.a`"));
 }
 
 #[test]
@@ -301,7 +301,7 @@ fn all_resources_are_compared_before_any_number_of_applications() {
     );
     let errors = parse(&text).unwrap_err();
     let found: Vec<_> =
-        errors.0.iter().map(|e| (e.code, e.path.matches("queues").count())).collect();
+        errors.told.iter().map(|e| (e.code, e.path.matches("queues").count())).collect();
     let expected = [
         ("E_LIMIT_RES_GT_ANCESTOR", 2),
         ("E_LIMIT_RES_GT_ANCESTOR", 3),

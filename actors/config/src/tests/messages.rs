@@ -197,7 +197,7 @@ fn whole(text: &str) -> String {
 fn each_message_mentions_what_it_is_about() {
     for (text, code, parts) in FAULTS {
         let errors = parse(&whole(text)).unwrap_err();
-        let Some(error) = errors.0.iter().find(|error| error.code == *code) else {
+        let Some(error) = errors.told.iter().find(|error| error.code == *code) else {
             panic!("`{text}` has no {code}: {errors}")
         };
         let shown = error.to_string();

@@ -81,7 +81,7 @@ fn a_max_reaches_down_through_queues_that_set_none() {
          resources: {max: {memory: 150}}}]}]}",
     );
     let errors = parse(&text).unwrap_err();
-    assert_eq!(errors.0[0].code, "E_MAX_GT_PARENT");
+    assert_eq!(errors.told[0].code, "E_MAX_GT_PARENT");
     let shown = errors.to_string();
     for part in ["`root.a.b.c`", "map[memory:150]", "map[memory:100]"] {
         assert!(shown.contains(part), "{shown}");
@@ -187,12 +187,12 @@ fn a_bad_quantity_names_queue_type_and_text_and_hides_no_other() {
         resources("{memory: 4K, vcore: 0.5}", "{memory: 99E}")
     ));
     let errors = parse(&text).unwrap_err();
-    let codes: Vec<&str> = errors.0.iter().map(|error| error.code).collect();
+    let codes: Vec<&str> = errors.told.iter().map(|error| error.code).collect();
     assert_eq!(codes, ["E_QTY_SUFFIX", "E_QTY_INVALID", "E_QTY_OVERFLOW"]);
-    for (error, text) in errors.0.iter().zip(["`4K`", "`0.5`", "`99E`"]) {
+    for (error, text) in errors.told.iter().zip(["`4K`", "`0.5`", "`99E`"]) {
         assert!(error.message.contains("`root.a`") && error.message.contains(text), "{error}");
     }
-    assert!(errors.0[2].path.ends_with(".resources.max.memory"));
+    assert!(errors.told[2].path.ends_with(".resources.max.memory"));
 }
 
 #[test]
@@ -319,9 +319,9 @@ fn access_lists_are_checked_where_they_stand() {
     let text = below_root("{name: a, submitacl: \"u g x\", adminacl: \"u  g\"}");
     let errors = parse(&text).unwrap_err();
     let found: Vec<(&str, &str)> =
-        errors.0.iter().map(|e| (e.code, e.path.rsplit('.').next().unwrap())).collect();
+        errors.told.iter().map(|e| (e.code, e.path.rsplit('.').next().unwrap())).collect();
     assert_eq!(found, [("E_ACL_SPACES", "adminacl"), ("E_ACL_SPACES", "submitacl")]);
-    assert!(errors.0[1].message.contains("`u g x`"));
+    assert!(errors.told[1].message.contains("`u g x`"));
 
     let configuration = parsed(&below_root("{name: a, submitacl: \"#u1,u2\", adminacl: \" g\"}"));
     let leaf = queue(&configuration, "root.a");

@@ -95,7 +95,7 @@ fn each_error_of_a_rule_points_at_what_to_correct() {
         ("[{name: fixed, value: root.dev.x, create: true}]", "E_RULE_LAST_IS_LEAF", "[0].value"),
     ] {
         let errors = parse(&with_rules(rules)).unwrap_err();
-        let [error] = &*errors.0 else { panic!("one error: {errors}") };
+        let [error] = &*errors.told else { panic!("one error: {errors}") };
         let full = format!("partitions[0].placementrules{path}");
         assert_eq!((error.code, &*error.path), (code, &*full), "{rules}");
     }
@@ -108,7 +108,7 @@ fn what_is_written_wrong_in_any_rule_comes_before_paths_and_parents_before_their
          {name: user, filter: {type: x, groups: [\"9\"]}, parent: {name: \"2\"}}}, {name: fixed, \
          value: gone}, {name: user, filter: {type: y}}]",
     );
-    let told: Vec<(&str, String)> = (parse(&text).unwrap_err().0.into_iter())
+    let told: Vec<(&str, String)> = (parse(&text).unwrap_err().told.into_iter())
         .map(|error| (error.code, error.path.replace("partitions[0].placementrules", "")))
         .collect();
     let told: Vec<(&str, &str)> = told.iter().map(|(code, path)| (*code, &**path)).collect();

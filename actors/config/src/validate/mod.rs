@@ -18,6 +18,7 @@ use std::sync::Arc;
 use self::draft::Draft;
 use super::document::{Document, Field, Limit, Located, Partition, Queue, closest};
 use super::error::{Location, Report};
+use super::placement::Expressions;
 use super::settings;
 use super::shown::{ShownNodeOrder, ShownPartition, ShownPreemption, ShownResolver};
 use super::{NodeOrder, NodeSortPolicy, PartitionConfig, PreemptionFlags};
@@ -47,13 +48,16 @@ pub(super) fn partitions(
         );
     }
     let mut first_lines = HashMap::new();
-    partitions.into_iter().map(|raw| partition(raw, &mut first_lines, report)).collect()
+    let mut expressions = Expressions::default();
+    let check = |raw| partition(raw, &mut first_lines, &mut expressions, report);
+    partitions.into_iter().map(check).collect()
 }
 
 /// Runs the checks of one partition in their order.
 fn partition(
     mut raw: Partition,
     first_lines: &mut HashMap<String, usize>,
+    expressions: &mut Expressions,
     report: &mut Report,
 ) -> (PartitionConfig, ShownPartition) {
     let name = partition_name(&raw, first_lines, report);
@@ -76,7 +80,7 @@ fn partition(
     let mut in_templates = Report::default();
     root.read_templates(&mut in_templates);
     let built = root.build(None);
-    let placement = rules::check(&raw.placement, is_known.then_some(&built), report);
+    let placement = rules::check(&raw.placement, is_known.then_some(&built), expressions, report);
     let node_order = node_order(&raw, report);
     if is_known {
         root.check_max_applications(report);

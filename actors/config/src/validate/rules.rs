@@ -6,7 +6,7 @@
 use super::Located;
 use crate::document::{Field, Filter, Rule};
 use crate::error::{Location, Report};
-use crate::placement::{self, PlacementRules, RuleError};
+use crate::placement::{self, Expressions, PlacementRules, RuleError};
 use crate::shown::{ShownFilter, ShownRule};
 use crate::{FilterConfig, RuleConfig};
 use monoceros_rules::queues::QueueConfig;
@@ -16,14 +16,15 @@ use monoceros_rules::values::names;
 pub(super) fn check(
     rules: &[Rule],
     root: Option<&QueueConfig>,
+    expressions: &mut Expressions,
     report: &mut Report,
 ) -> Vec<RuleConfig> {
     let configs: Vec<RuleConfig> = rules.iter().map(config).collect();
     let mut errors: Vec<RuleError> =
         rules.iter().enumerate().flat_map(|(number, rule)| bad_filters(number, rule)).collect();
     errors.extend(match root {
-        Some(root) => placement::check(&configs, root),
-        None => PlacementRules::build(&configs).err().unwrap_or_default(),
+        Some(root) => placement::check(&configs, root, expressions),
+        None => PlacementRules::build_within(&configs, expressions).err().unwrap_or_default(),
     });
     errors.sort_by_key(RuleError::rank);
     for RuleError { code, rule, depth, message } in errors {

@@ -5,7 +5,10 @@ use crate::placement::paths::check_paths;
 
 /// The codes of everything that is wrong with rules over configured queues.
 fn faults(rules: &[RuleConfig], queues: &str) -> Vec<&'static str> {
-    check(rules, &configured(queues)).iter().map(|error| error.code).collect()
+    check(rules, &configured(queues), &mut Expressions::default())
+        .iter()
+        .map(|error| error.code)
+        .collect()
 }
 
 #[test]

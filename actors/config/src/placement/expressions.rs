@@ -1,0 +1,172 @@
+//! The regular expressions of filters, and what they may cost.
+//!
+//! A short expression can be made to stand for a very large machine (`\w{1000}`), and a text may
+//! hold many of them. So each has a bound, and all of a configuration have one together: whoever
+//! has a text checked cannot make that last long or need much memory. What is charged is the text
+//! of an expression, by which reading it is bounded, and what its machine needs, by which building
+//! and using it are. An expression that is too large is charged the whole of what one may need, as
+//! that is what it took to find out.
+
+use regex_automata::meta::{BuildError, Config, Regex};
+
+/// Bytes of the text of one expression.
+const LONGEST: usize = 1 << 10;
+/// Bytes of the texts of all expressions together.
+const LONGEST_TOGETHER: usize = 64 << 10;
+/// Bytes that the machine of one expression needs.
+const LARGEST: usize = 4 << 20;
+/// Bytes that the machines of all expressions need together.
+const LARGEST_TOGETHER: usize = 8 << 20;
+/// Bytes that a search keeps of what it has computed, for each thread that searches.
+const SEARCH_CACHE: usize = 64 << 10;
+
+/// An expression that was built.
+#[derive(Clone, Debug)]
+pub(super) struct Expression {
+    /// As it was written.
+    pub(super) text: String,
+    machine: Regex,
+}
+
+impl Expression {
+    /// Whether it is found anywhere in the name.
+    pub(super) fn is_in(&self, name: &str) -> bool {
+        self.machine.is_match(name)
+    }
+}
+
+/// What is left for the expressions of a configuration.
+#[derive(Debug)]
+pub(crate) struct Expressions {
+    text: usize,
+    machines: usize,
+}
+
+impl Default for Expressions {
+    fn default() -> Self {
+        Self { text: LONGEST_TOGETHER, machines: LARGEST_TOGETHER }
+    }
+}
+
+impl Expressions {
+    /// The expression that `text` is, searched anywhere in a name; or why it cannot be used.
+    pub(super) fn build(&mut self, text: &str) -> Result<Expression, String> {
+        if text.len() > LONGEST {
+            let length = text.len();
+            return Err(format!(
+                "a regular expression has at most {LONGEST} bytes; this one has {length}"
+            ));
+        }
+        let Some(left) = self.text.checked_sub(text.len()) else {
+            return Err(format!(
+                "`{text}` is one too many: the regular expressions of all filters have at most \
+                 {LONGEST_TOGETHER} bytes together"
+            ));
+        };
+        self.text = left;
+        if self.machines == 0 {
+            return Err(needs_too_much_together(text));
+        }
+        match machine(text) {
+            Ok(machine) => match self.machines.checked_sub(machine.memory_usage()) {
+                Some(left) => {
+                    self.machines = left;
+                    Ok(Expression { text: text.to_owned(), machine })
+                }
+                None => {
+                    self.machines = 0;
+                    Err(needs_too_much_together(text))
+                }
+            },
+            Err(error) => {
+                if error.size_limit().is_none() {
+                    return Err(format!("`{text}` is not a regular expression"));
+                }
+                self.machines = self.machines.saturating_sub(LARGEST);
+                Err(format!(
+                    "`{text}` is a regular expression that needs more than {LARGEST} bytes once it \
+                     is compiled; repeat less, or write `[a-z0-9]` where `\\w` says more than is \
+                     meant"
+                ))
+            }
+        }
+    }
+}
+
+fn machine(text: &str) -> Result<Regex, Box<BuildError>> {
+    let bounds = Config::new()
+        .nfa_size_limit(Some(LARGEST))
+        .onepass_size_limit(Some(LARGEST))
+        .dfa_size_limit(Some(LARGEST))
+        .hybrid_cache_capacity(SEARCH_CACHE);
+    Regex::builder().configure(bounds).build(text).map_err(Box::new)
+}
+
+fn needs_too_much_together(text: &str) -> String {
+    format!(
+        "`{text}` is one too many: the regular expressions of all filters may need \
+         {LARGEST_TOGETHER} bytes together once they are compiled"
+    )
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    /// Builds all of them; the reasons of those that cannot be used.
+    fn refused<'a>(texts: impl IntoIterator<Item = &'a str>) -> Vec<String> {
+        let mut expressions = Expressions::default();
+        texts.into_iter().filter_map(|text| expressions.build(text).err()).collect()
+    }
+
+    #[test]
+    fn what_people_write_is_built_in_any_number_that_they_write() {
+        let usual = [
+            "^user[0-9]+$",
+            "^(alice|bob|carol)$",
+            r"^[\w.-]+@example\.org$",
+            "(?i)^svc-",
+            "team-.*-dev",
+            "^[a-z_][a-z0-9_-]{0,63}$",
+        ];
+        assert_eq!(refused(usual.into_iter().cycle().take(100)), Vec::<String>::new());
+        assert_eq!(refused([r"^\w{1,60}$"]), Vec::<String>::new());
+    }
+
+    #[test]
+    fn each_bound_refuses_by_its_name() {
+        let long = "a".repeat(LONGEST + 1);
+        let cases = [
+            ("(", "is not a regular expression"),
+            (&*long, "at most 1024 bytes; this one has 1025"),
+            (r"\w{1000}", "more than 4194304 bytes"),
+            ("(((a{99}){99}){99}){99}", "more than 4194304 bytes"),
+        ];
+        for (text, reason) in cases {
+            let reasons = refused([text]);
+            assert!(reasons.len() == 1 && reasons[0].contains(reason), "{text}: {reasons:?}");
+        }
+    }
+
+    #[test]
+    fn all_together_have_a_bound_in_text_and_in_what_they_need() {
+        let long = "a".repeat(LONGEST);
+        let reasons = refused(std::iter::repeat_n(&*long, 70));
+        assert_eq!(reasons.len(), 6);
+        assert!(reasons.iter().all(|reason| reason.contains("65536 bytes together")));
+        // Each may need as much, or is found to need more: none is built after some dozens.
+        for large in [r"\w{20}", r"\w{1000}"] {
+            let reasons = refused(std::iter::repeat_n(large, 1_000));
+            let together =
+                reasons.iter().filter(|reason| reason.contains("8388608 bytes together")).count();
+            assert!(together > 800, "{large}: {together}");
+        }
+    }
+
+    #[test]
+    fn an_expression_is_searched_anywhere_in_a_name() {
+        let mut expressions = Expressions::default();
+        let team = expressions.build("team-[0-9]").unwrap();
+        assert!(team.is_in("my-team-7-dev") && !team.is_in("team-x"));
+    }
+}
