@@ -112,7 +112,8 @@ pub use api::predicates::{
 pub use api::scheduler::{
     ConfigurationError, ConfigurationSnapshot, ConfigurationUpdate, ExplainError, Handover,
     OutcomeOfDefaults, PartitionStateError, ReadError, RegisterError, Removed, Scheduler,
-    SchedulerBuilder, SchedulerHandle, StartError, Threads, UpdateError,
+    SchedulerBuilder, SchedulerHandle, StartError, Threads, TooBusy, UpdateError,
+    check_configuration,
 };
 pub use api::users::{Lookup, UserGroupResolver};
 pub use api::{callback, control, predicates, scheduler, users};

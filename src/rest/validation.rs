@@ -4,11 +4,10 @@
 //! Those who ask refuse a change when the answer is *no*, and let it pass when there is no answer.
 //! So whatever comes, even what is no text at all, is answered with a verdict.
 
-use std::str;
+use std::sync::Arc;
 
-use monoceros_actors::config;
+use monoceros_actors::{check_configuration, config};
 use serde::Serialize;
-use tokio::task::spawn_blocking;
 
 /// The verdict about a configuration.
 #[derive(Debug, Default, PartialEq, Eq, Serialize)]
@@ -26,27 +25,26 @@ pub(super) struct ValidationOutcome {
     checksum_match: Option<bool>,
 }
 
-/// Checks it by what an update goes through, on a thread for blocking work.
+/// Checks it by what an update goes through, when there is a turn. Without one the answer is *no*:
+/// whoever sends many texts must not make others pass.
 pub(super) async fn outcome(body: Vec<u8>) -> ValidationOutcome {
-    let checked = spawn_blocking(move || check(&body)).await;
-    checked.unwrap_or_else(|_| refused("it could not be checked, through a bug"))
-}
-
-fn check(body: &[u8]) -> ValidationOutcome {
-    let text = match str::from_utf8(body) {
+    let text = match String::from_utf8(body) {
         Ok(text) => text,
         Err(error) => {
-            return refused(format!("it is not UTF-8 from byte {} on", error.valid_up_to()));
+            let from = error.utf8_error().valid_up_to();
+            return refused(format!("it is not UTF-8 from byte {from} on"));
         }
     };
-    match config::parse(text) {
-        Ok(configuration) => ValidationOutcome {
+    let text: Arc<str> = Arc::from(text);
+    match check_configuration(Arc::clone(&text)).await {
+        Ok(Ok(configuration)) => ValidationOutcome {
             allowed: true,
-            checksum_match: Some(config::carries_checksum(text, &configuration.checksum)),
+            checksum_match: Some(config::carries_checksum(&text, &configuration.checksum)),
             checksum: Some(configuration.checksum),
             ..ValidationOutcome::default()
         },
-        Err(errors) => refused(errors.to_string()),
+        Ok(Err(errors)) => refused(errors.to_string()),
+        Err(busy) => refused(busy.to_string()),
     }
 }
 
@@ -60,12 +58,16 @@ mod tests {
 
     const GOOD: &str = "partitions:\n  - name: default\n    queues:\n      - name: root\n";
 
+    async fn check(body: &[u8]) -> ValidationOutcome {
+        outcome(body.to_vec()).await
+    }
+
     fn limited(limit: &str) -> String {
         format!("{GOOD}        limits:\n          - limit: all\n            users: ['*']\n{limit}")
     }
 
-    #[test]
-    fn every_body_gets_a_verdict_with_all_reasons() {
+    #[tokio::test]
+    async fn every_body_gets_a_verdict_with_all_reasons() {
         let bad_policy = format!("{GOOD}    nodesortpolicy: {{type: best}}\n");
         let two_faults = format!("{bad_policy}    bogus: true\n");
         let cases: [(&str, &[u8], bool, &[&str]); 8] = [
@@ -79,7 +81,7 @@ mod tests {
             ("comments alone", b"# nothing\n", false, &["E_NO_PARTITIONS"]),
         ];
         for (case, body, allowed, reasons) in cases {
-            let outcome = check(body);
+            let outcome = check(body).await;
             assert_eq!(outcome.allowed, allowed, "{case}: {}", outcome.reason);
             assert_eq!(outcome.reason.is_empty(), allowed, "{case}");
             assert_eq!(outcome.checksum.is_some(), allowed, "{case}");
@@ -90,17 +92,17 @@ mod tests {
         }
     }
 
-    #[test]
-    fn a_checksum_in_the_text_is_compared_and_decides_nothing() {
-        let plain = check(GOOD.as_bytes());
+    #[tokio::test]
+    async fn a_checksum_in_the_text_is_compared_and_decides_nothing() {
+        let plain = check(GOOD.as_bytes()).await;
         assert_eq!(plain.checksum_match, Some(false));
         let checksum = plain.checksum.clone().unwrap();
         assert_eq!((checksum.len(), checksum.to_uppercase()), (64, checksum.clone()));
-        let own = check(format!("{GOOD}checksum: {checksum}\n").as_bytes());
+        let own = check(format!("{GOOD}checksum: {checksum}\n").as_bytes()).await;
         assert_eq!(own.checksum_match, Some(false), "the newline behind it is one more");
-        let own = check(format!("{GOOD}checksum: {checksum}").as_bytes());
+        let own = check(format!("{GOOD}checksum: {checksum}").as_bytes()).await;
         assert_eq!((&own.checksum, own.checksum_match), (&plain.checksum, Some(true)));
-        let wrong = check(format!("{GOOD}checksum: {}", "0".repeat(64)).as_bytes());
+        let wrong = check(format!("{GOOD}checksum: {}", "0".repeat(64)).as_bytes()).await;
         assert_eq!((wrong.allowed, wrong.checksum_match), (true, Some(false)));
         assert_eq!(wrong.checksum, plain.checksum);
         let shown = serde_json::to_string(&wrong).unwrap();
@@ -110,10 +112,10 @@ mod tests {
         );
     }
 
-    #[test]
-    fn limits_of_nothing_are_refused() {
+    #[tokio::test]
+    async fn limits_of_nothing_are_refused() {
         let zeros = limited("            maxresources: {memory: 0, vcore: 0}\n");
-        let outcome = check(zeros.as_bytes());
+        let outcome = check(zeros.as_bytes()).await;
         assert!(outcome.reason.contains("E_LIMIT_RES_ZERO"), "{}", outcome.reason);
     }
 }

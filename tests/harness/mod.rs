@@ -202,6 +202,14 @@ impl Service {
         assert!(Command::new("kill").args([name, &pid]).status().unwrap().success());
     }
 
+    /// The most memory that it has had so far, in bytes, where the system says that.
+    pub fn peak_memory(&self) -> Option<u64> {
+        let status = std::fs::read_to_string(format!("/proc/{}/status", self.child.id())).ok()?;
+        let line = status.lines().find(|line| line.starts_with("VmHWM:"))?;
+        let kibibytes: u64 = line.split_whitespace().nth(1)?.parse().ok()?;
+        Some(kibibytes << 10)
+    }
+
     /// What it has logged so far.
     pub fn log(&self) -> String {
         self.log.lock().unwrap().clone()

@@ -1,11 +1,12 @@
 //! The configuration in force and the check of another, over HTTP.
 
+use futures::future::join_all;
 use monoceros::grpc::stubs::v1::admin_service_client::AdminServiceClient;
 use monoceros_proto::si::v1 as si;
 use serde_json::{Value, json};
 use tonic::transport::Endpoint;
 
-use crate::harness::{HttpAnswer, QUEUES, Rm, Service, registration};
+use crate::harness::{HttpAnswer, QUEUES, Rm, Service, ask, reason_of, registration};
 
 const CONFIG: &str = "/ws/v1/config";
 const JSON: (&str, &str) = ("Accept", "application/json");
@@ -192,6 +193,44 @@ async fn the_checksum_of_an_update_is_foretold() {
     }
     update(&service, "rm", &text, &[]).await;
     assert_eq!(configuration(&service).await["Checksum"], verdict["checksum"]);
+}
+
+#[tokio::test]
+async fn texts_that_are_dear_to_check_are_refused_and_delay_nobody() {
+    let service = Service::start();
+    let many = format!("partitions: [{}]", "x,".repeat(4 << 20));
+    let rules = r"{name: user, filter: {users: ['(\w\W){900}']}}, ".repeat(20_000);
+    let expressions = format!("partitions: [{{queues: [], placementrules: [{rules}]}}]");
+    let many = validate(&service, &many[..8 << 20]);
+    let checks = join_all((0..6).map(|_| validate(&service, &expressions)));
+    let work = async {
+        let rm = Rm::register(&service, "rm").await.with_nodes(&["n"]).await;
+        let rm = rm.with_application("app", "root.a").await;
+        rm.send_allocations(vec![], vec![ask("app", "k")], vec![]).await;
+        rm.until("it is placed", |seen| seen.new.len() == 1).await;
+    };
+    let (many, checks, ()) = tokio::join!(many, checks, work);
+    let reason = |answer: &HttpAnswer| {
+        let verdict = answer.json();
+        assert_eq!((answer.status, &verdict["allowed"]), (200, &json!(false)));
+        verdict["reason"].as_str().unwrap().to_owned()
+    };
+    let many = reason(&many);
+    assert!(many.contains("at most 500000 values") || many.contains("within 5 s"), "{many}");
+    for reason in checks.iter().map(reason) {
+        let told = reason.lines().count() == 201 && reason.ends_with("which are left out");
+        assert!(told || reason.contains("within 5 s"), "{reason:.300}");
+    }
+    if let Some(peak) = service.peak_memory() {
+        assert!(peak < 1 << 30, "{peak} bytes");
+    }
+
+    // A registration goes the same way.
+    let mut client = service.client().await;
+    let text = &expressions[..];
+    let refused = client.register_resource_manager(registration("other", text)).await.unwrap_err();
+    assert_eq!(reason_of(&refused), "CONFIG_INVALID");
+    assert!(refused.message().len() < 8 << 10, "{} bytes", refused.message().len());
 }
 
 #[tokio::test]

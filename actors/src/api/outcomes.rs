@@ -132,6 +132,12 @@ pub struct ConfigurationUpdate {
 /// An RM, and what came of other queues for RMs that bring none.
 pub type OutcomeOfDefaults = (String, Result<ConfigurationUpdate, ConfigurationError>);
 
+/// Other configurations are being checked, and there was no turn for this one in time, or it took
+/// too long. Nothing has changed.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, thiserror::Error)]
+#[error("it was not checked within 5 s, because other configurations are; try again later")]
+pub struct TooBusy;
+
 /// A configuration was not taken, and nothing has changed.
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
 pub enum ConfigurationError {
@@ -152,6 +158,9 @@ pub enum ConfigurationError {
     /// The text is not valid.
     #[error("queue configuration is not valid:\n{0}")]
     Invalid(ConfigErrors),
+    /// Too many others are being checked.
+    #[error(transparent)]
+    TooBusy(#[from] TooBusy),
     /// A queue with applications would change between leaf and parent.
     #[error(transparent)]
     TypeInUse(#[from] TypeInUse),

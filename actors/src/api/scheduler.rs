@@ -7,6 +7,7 @@
 mod builder;
 mod configuration;
 mod explaining;
+mod reading;
 mod usage;
 mod utilization;
 
@@ -24,11 +25,12 @@ use monoceros_rules::work::rejection::Ignored;
 use tokio::sync::{oneshot, watch};
 
 pub use self::builder::{Scheduler, SchedulerBuilder, Threads};
+pub use self::reading::check_configuration;
 use crate::api::callback::ResourceManagerCallback;
 use crate::api::control::ResourceManagerControl;
 pub use crate::api::outcomes::{
     ConfigurationError, ConfigurationSnapshot, ConfigurationUpdate, ExplainError,
-    OutcomeOfDefaults, PartitionStateError, ReadError, RegisterError, Removed, StartError,
+    OutcomeOfDefaults, PartitionStateError, ReadError, RegisterError, Removed, StartError, TooBusy,
     UpdateError,
 };
 use crate::events::{EventLog, EventReader};
@@ -100,7 +102,7 @@ impl SchedulerHandle {
         let document = if request.config.is_empty() {
             None
         } else {
-            Some(configuration::read(request.config.clone()).await?)
+            Some(reading::read_in_turn(request.config.clone()).await?)
         };
         let register = Register { request, document, callback };
         self.proxy.ask(register).await.map_err(|_| RegisterError::Stopped)?;

@@ -203,6 +203,7 @@ fn status(error: ConfigurationError) -> Status {
         ConfigurationError::RmIdMissing => CallRefusal::NobodyRegistered.into(),
         ConfigurationError::NotRegistered(rm_id) => CallRefusal::NotRegistered(rm_id).into(),
         ConfigurationError::Stopped => CallRefusal::Stopped.into(),
+        ConfigurationError::TooBusy(busy) => CallRefusal::TooBusy(busy).into(),
         ConfigurationError::PartitionLost(_) => {
             Status::from(&StreamEnd::ResyncRequired(Cause::StateLost(error.to_string())))
         }

@@ -4,7 +4,7 @@
 //! two calls that fail for one reason fail with one code.
 
 use monoceros_actors::Refused;
-use monoceros_actors::{ExplainError, ReadError, UpdateError};
+use monoceros_actors::{ExplainError, ReadError, TooBusy, UpdateError};
 use tonic::{Code, Status};
 
 use crate::grpc::end::{StreamEnd, with_reason};
@@ -47,6 +47,9 @@ pub(in crate::grpc) enum CallRefusal {
          change a configuration of it"
     )]
     GroupShared(String),
+    /// Too many configurations are being checked.
+    #[error(transparent)]
+    TooBusy(#[from] TooBusy),
     /// The scheduler has stopped.
     #[error("the scheduler is shutting down")]
     Stopped,
@@ -78,6 +81,7 @@ impl From<CallRefusal> for Status {
             CallRefusal::BadField { .. } => (Code::InvalidArgument, "FIELD_INVALID"),
             CallRefusal::Denied(denied) => return Status::from(denied.clone()),
             CallRefusal::GroupShared(_) => (Code::PermissionDenied, "ADMIN_DENIED"),
+            CallRefusal::TooBusy(_) => (Code::Unavailable, "CHECKS_BUSY"),
             CallRefusal::Stopped => return Status::from(&StreamEnd::ShuttingDown),
         };
         with_reason(code, reason, &refusal.to_string())

@@ -12,6 +12,7 @@ use monoceros_rules::queues::object_state::ObjectState;
 use tokio::sync::oneshot;
 
 use super::SchedulerHandle;
+use super::reading::{off_thread, read, read_soon};
 use crate::api::outcomes::{
     ConfigurationError, ConfigurationSnapshot, ConfigurationUpdate, OutcomeOfDefaults,
     PartitionStateError, Removed, UpdateError,
@@ -24,8 +25,6 @@ use crate::front::rm_proxy::{
     SetDefaultQueues,
 };
 
-/// Bytes of configuration above which a thread of its own has to read or compare it.
-const LONG_TEXT: usize = 64 << 10;
 /// Lines of the log that one reload is worth.
 const LOGGED: usize = 20;
 
@@ -56,7 +55,10 @@ impl SchedulerHandle {
     ) -> Result<ConfigurationUpdate, ConfigurationError> {
         let given = if request.config.is_empty() { &request.configs } else { &request.config };
         // What stands for an empty text, the session knows, and has read.
-        let read = if given.is_empty() { None } else { Some(read(given.clone()).await) };
+        let read = match given.is_empty() {
+            true => None,
+            false => Some(read_soon(given.clone()).await?),
+        };
         let rm_id = request.rm_id.clone();
         let applied = !matches!(effect, Effect::None);
         let (reply, answer) = oneshot::channel();
@@ -147,29 +149,6 @@ impl SchedulerHandle {
             outcomes.push((rm_id, told(outcome, true).await));
         }
         Ok(outcomes)
-    }
-}
-
-/// Reads a text where it delays nobody.
-pub(super) async fn read(text: String) -> Result<Arc<Document>, ConfigErrors> {
-    off_thread(text.len(), move || Document::read(text)).await
-}
-
-/// Computes on a thread for such work what would take a while. Without a runtime, or for little,
-/// the caller's own has to do.
-async fn off_thread<T: Send + 'static>(
-    bytes: usize,
-    compute: impl FnOnce() -> T + Send + 'static,
-) -> T {
-    if bytes < LONG_TEXT {
-        return compute();
-    }
-    match tokio::runtime::Handle::try_current() {
-        Ok(runtime) => match runtime.spawn_blocking(compute).await {
-            Ok(computed) => computed,
-            Err(panic) => std::panic::resume_unwind(panic.into_panic()),
-        },
-        Err(_) => compute(),
     }
 }
 

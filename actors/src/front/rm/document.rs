@@ -2,8 +2,8 @@
 //!
 //! # Why it is read elsewhere
 //! Thousands of queues take longer to read than an allocation may wait, and all resource managers
-//! share one front. So a text is read once, before it is sent there: by the caller's thread, or a
-//! long one by a thread for such work (`SchedulerHandle`). The front, a session and its partitions
+//! share one front. So a text is read once, before it is sent there, by the caller's thread, or a
+//! long one by a thread for such work (`api/scheduler/reading`). The front, a session and its partitions
 //! share the result; the text for RMs that bring none was read when it was set.
 
 use std::sync::Arc;
