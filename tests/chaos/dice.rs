@@ -1,0 +1,28 @@
+//! Numbers from a seed, the same on every machine.
+
+use std::ops::Range;
+
+/// A generator (splitmix64).
+pub(crate) struct Dice(pub(crate) u64);
+
+impl Dice {
+    /// A number below `n`.
+    pub(crate) fn below(&mut self, n: usize) -> usize {
+        self.0 = self.0.wrapping_add(0x9e37_79b9_7f4a_7c15);
+        let mut z = self.0;
+        z = (z ^ (z >> 30)).wrapping_mul(0xbf58_476d_1ce4_e5b9);
+        z = (z ^ (z >> 27)).wrapping_mul(0x94d0_49bb_1331_11eb);
+        usize::try_from((z ^ (z >> 31)) % n as u64).unwrap()
+    }
+
+    /// A multiple of `unit`, as many times as one of the range.
+    pub(crate) fn amount(&mut self, times: Range<usize>, unit: i64) -> i64 {
+        let times = times.start + self.below(times.len());
+        unit * i64::try_from(times).unwrap()
+    }
+
+    /// One of them; none of none.
+    pub(crate) fn one_of<T: Clone>(&mut self, of: &[T]) -> Option<T> {
+        (!of.is_empty()).then(|| of[self.below(of.len())].clone())
+    }
+}

@@ -1,0 +1,68 @@
+//! Chaos: a resource manager does whatever it may do, while connections are cut, the service is
+//! killed, and requests come twice; and whenever it is quiet, both sides have to believe the same.
+//!
+//! What happens follows from a seed, though not how it meets what the service does at that moment.
+//! `belief` is what the resource manager knows, by what it said and what it was answered; `compare`
+//! holds that against REST and the state dump. A failure prints the seed and all that was said, done
+//! and answered. As many seeds are played as fit into a minute; for more:
+//!
+//! ```sh
+//! CHAOS_SECONDS=3600 cargo test --test chaos
+//! CHAOS_SEED=17 cargo test --test chaos oldest
+//! ```
+#![allow(clippy::unwrap_used)]
+
+mod belief;
+mod compare;
+mod dice;
+#[path = "../harness/mod.rs"]
+mod harness;
+mod oldest;
+mod play;
+mod proxy;
+mod today;
+
+use std::panic::{AssertUnwindSafe, catch_unwind, resume_unwind};
+use std::time::Duration;
+
+use tokio::time::Instant;
+
+use crate::play::Dialect;
+
+/// How long seeds are begun, unless `CHAOS_SECONDS` says otherwise.
+const SECONDS: u64 = 50;
+
+fn number(variable: &str) -> Option<u64> {
+    std::env::var(variable).ok().map(|value| value.parse().unwrap())
+}
+
+/// Plays seeds for as long as it may; at least one.
+fn chaos(dialect: Dialect) {
+    let begin = Instant::now();
+    let seconds = Duration::from_secs(number("CHAOS_SECONDS").unwrap_or(SECONDS));
+    let (first, is_alone) = number("CHAOS_SEED").map_or((1, false), |seed| (seed, true));
+    for seed in first.. {
+        let runtime = tokio::runtime::Runtime::new().unwrap();
+        let played = catch_unwind(AssertUnwindSafe(|| {
+            runtime.block_on(play::play(dialect, seed));
+        }));
+        if let Err(panic) = played {
+            eprintln!("chaos: {dialect:?} failed with seed {seed}");
+            resume_unwind(panic);
+        }
+        if is_alone || begin.elapsed() > seconds {
+            eprintln!("chaos: {dialect:?}: seeds {first} to {seed}");
+            return;
+        }
+    }
+}
+
+#[test]
+fn both_sides_agree_over_three_streams_with_numbers() {
+    chaos(Dialect::Today);
+}
+
+#[test]
+fn both_sides_agree_over_the_one_stream_of_the_oldest_dialect() {
+    chaos(Dialect::Oldest);
+}

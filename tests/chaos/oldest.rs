@@ -1,0 +1,235 @@
+//! The resource manager speaks the oldest dialect: one stream, without numbers. When it breaks, the
+//! resource manager registers again and reports what it knows, since it cannot know what was taken.
+
+use std::net::SocketAddr;
+use std::time::Duration;
+
+use monoceros::grpc::stubs::scheduler_client::SchedulerClient;
+use monoceros_proto::si::legacy::v0 as legacy;
+use monoceros_proto::si::v1 as si;
+use tokio::sync::mpsc;
+use tokio_stream::wrappers::UnboundedReceiverStream;
+use tonic::Request;
+use tonic::transport::{Channel, Endpoint};
+
+use crate::belief::{Answer, Belief, Saying, Shared};
+use crate::harness::{amount, application, registration};
+
+/// Where what is said goes: the stream that is open, if there is one. Changed only while the belief
+/// is locked, so that each request is either said on a stream or in the report of the next.
+pub(crate) type Mouth = Option<mpsc::UnboundedSender<legacy::UpdateRequest>>;
+
+/// Hears, in a task of its own.
+pub(crate) fn start(address: SocketAddr, queues: &str, belief: &Shared) {
+    let endpoint = Endpoint::from_shared(format!("http://{address}")).unwrap();
+    let (queues, shared) = (queues.to_owned(), belief.clone());
+    tokio::spawn(async move {
+        loop {
+            if let Ok(channel) = endpoint.connect().await {
+                // However it ends, it begins again.
+                let _ = converse(SchedulerClient::new(channel), &queues, &shared).await;
+                shared.get().mouth = None;
+            }
+            tokio::time::sleep(Duration::from_millis(20)).await;
+        }
+    });
+}
+
+/// What is said while nobody listens is in the next report.
+pub(crate) fn say(sayings: &[Saying], belief: &Belief) {
+    if let Some(mouth) = &belief.mouth {
+        for saying in sayings {
+            // The stream may have broken just now.
+            let _ = mouth.send(request(saying, belief));
+        }
+    }
+}
+
+async fn converse(
+    mut client: SchedulerClient<Channel>,
+    queues: &str,
+    shared: &Shared,
+) -> Result<(), tonic::Status> {
+    client.register_resource_manager(registration("rm", queues)).await?;
+    let (mouth, requests) = mpsc::unbounded_channel();
+    {
+        let mut belief = shared.get();
+        belief.begin_session();
+        for part in report(&belief) {
+            mouth.send(part).unwrap();
+        }
+        belief.mouth = Some(mouth);
+    }
+    let mut request = Request::new(UnboundedReceiverStream::new(requests));
+    request.metadata_mut().insert("x-si-rm-id", "rm".parse().unwrap());
+    let mut replies = client.update(request).await?.into_inner();
+    while let Some(reply) = replies.message().await? {
+        hear(reply, &mut shared.get());
+    }
+    Ok(())
+}
+
+fn hear(reply: legacy::UpdateResponse, belief: &mut Belief) {
+    for rejected in reply.rejected_nodes {
+        belief.hear(Answer::NodeRejected { id: rejected.node_id, why: rejected.reason });
+    }
+    for rejected in reply.rejected_applications {
+        let (id, why) = (rejected.application_id, rejected.reason);
+        belief.hear(Answer::ApplicationRejected { id, why });
+    }
+    for placed in reply.new_allocations {
+        let (key, application) = (placed.allocation_key, placed.application_id);
+        let (node, uuid) = (placed.node_id, placed.uuid);
+        let answer = Answer::Placed {
+            key: key.clone(),
+            application: application.clone(),
+            node,
+            uuid: uuid.clone(),
+        };
+        belief.hear(answer);
+        // Who withdraws a request that was placed meanwhile has to end the allocation.
+        if belief.is_ending(&application, &key)
+            && let Some(mouth) = &belief.mouth
+        {
+            let _ = mouth.send(request(&Saying::Release { application, key, uuid }, belief));
+        }
+    }
+    for released in reply.released_allocations {
+        match belief.key_of(&released.uuid) {
+            Some(key) => belief.hear(Answer::Released { key, why: released.message }),
+            None => belief.fault(format!("`{}` is released, and nobody's", released.uuid)),
+        }
+    }
+    for released in reply.released_allocation_asks {
+        let (key, why) = (released.allocationkey, released.message);
+        belief.hear(Answer::Released { key, why });
+    }
+    for rejected in reply.rejected_allocations {
+        let (key, why) = (rejected.allocation_key, rejected.reason);
+        belief.hear(Answer::Rejected { key, why });
+    }
+}
+
+fn request(saying: &Saying, belief: &Belief) -> legacy::UpdateRequest {
+    use legacy::update_node_info::ActionFromRm;
+    let mut request = legacy::UpdateRequest { rm_id: "rm".to_owned(), ..Default::default() };
+    match saying {
+        Saying::NodeComes { id, capacity } => {
+            request.new_schedulable_nodes.push(node(id, *capacity));
+        }
+        Saying::NodeOpens { id, open } => {
+            let action = match open {
+                true => ActionFromRm::DrainToSchedulable,
+                false => ActionFromRm::DrainNode,
+            };
+            request.updated_nodes.push(change(id, action));
+        }
+        Saying::NodeGoes { id } => {
+            request.updated_nodes.push(change(id, ActionFromRm::Decomission));
+        }
+        // Others are told as a sum.
+        Saying::Foreign { node, .. } => {
+            let sum = belief.nodes.get(node).map_or(0, |node| node.foreign.values().sum());
+            let occupied_resource = Some(amount(&[("vcore", sum)]));
+            let change = change(node, ActionFromRm::Update);
+            request.updated_nodes.push(legacy::UpdateNodeInfo { occupied_resource, ..change });
+        }
+        Saying::ApplicationComes { id, queue } => {
+            request.new_applications.push(application(id, queue));
+        }
+        Saying::ApplicationGoes { id } => {
+            request.remove_applications.push(si::RemoveApplicationRequest {
+                application_id: id.clone(),
+                partition_name: "default".to_owned(),
+            });
+        }
+        Saying::Ask { application, key, size } => request.asks.push(ask(application, key, *size)),
+        Saying::Release { application, uuid, .. } => {
+            let release = legacy::AllocationRelease {
+                application_id: application.clone(),
+                uuid: uuid.clone(),
+                ..Default::default()
+            };
+            let releases = request.releases.get_or_insert_default();
+            releases.allocations_to_release.push(release);
+        }
+        Saying::Withdraw { application, key } => {
+            let release = legacy::AllocationAskRelease {
+                application_id: application.clone(),
+                allocationkey: key.clone(),
+                ..Default::default()
+            };
+            let releases = request.releases.get_or_insert_default();
+            releases.allocation_asks_to_release.push(release);
+        }
+    }
+    request
+}
+
+/// Everything, for a scheduler that knows nothing: applications, nodes with what runs on them, and
+/// what is wanted.
+fn report(belief: &Belief) -> [legacy::UpdateRequest; 3] {
+    let part = || legacy::UpdateRequest { rm_id: "rm".to_owned(), ..Default::default() };
+    let (mut applications, mut nodes, mut wanted) = (part(), part(), part());
+    for (id, known) in &belief.applications {
+        applications.new_applications.push(application(id, &known.queue));
+        let waiting = known.wishes.iter().filter(|(_, wish)| wish.placed.is_none());
+        wanted.asks.extend(waiting.map(|(key, wish)| ask(id, key, wish.size)));
+    }
+    for (id, known) in &belief.nodes {
+        let occupied = known.foreign.values().sum();
+        nodes.new_schedulable_nodes.push(legacy::NewNodeInfo {
+            occupied_resource: Some(amount(&[("vcore", occupied)])),
+            existing_allocations: existing(id, belief),
+            ..node(id, known.capacity)
+        });
+        if !known.is_open {
+            let action = legacy::update_node_info::ActionFromRm::DrainNode;
+            wanted.updated_nodes.push(change(id, action));
+        }
+    }
+    [applications, nodes, wanted]
+}
+
+fn existing(node: &str, belief: &Belief) -> Vec<legacy::Allocation> {
+    let mut existing = Vec::new();
+    for (id, application) in &belief.applications {
+        for (key, wish) in &application.wishes {
+            let Some(place) = wish.placed.as_ref().filter(|place| place.node == node) else {
+                continue;
+            };
+            existing.push(legacy::Allocation {
+                allocation_key: key.clone(),
+                application_id: id.clone(),
+                uuid: place.uuid.clone(),
+                node_id: node.to_owned(),
+                queue_name: application.queue.clone(),
+                resource_per_alloc: Some(amount(&[("vcore", wish.size)])),
+                ..Default::default()
+            });
+        }
+    }
+    existing
+}
+
+fn node(id: &str, capacity: i64) -> legacy::NewNodeInfo {
+    legacy::NewNodeInfo {
+        node_id: id.to_owned(),
+        schedulable_resource: Some(amount(&[("vcore", capacity)])),
+        ..Default::default()
+    }
+}
+
+fn change(id: &str, action: legacy::update_node_info::ActionFromRm) -> legacy::UpdateNodeInfo {
+    legacy::UpdateNodeInfo { node_id: id.to_owned(), action: action.into(), ..Default::default() }
+}
+
+fn ask(application: &str, key: &str, size: i64) -> legacy::AllocationAsk {
+    legacy::AllocationAsk {
+        allocation_key: key.to_owned(),
+        application_id: application.to_owned(),
+        resource_ask: Some(amount(&[("vcore", size)])),
+        max_allocations: 1,
+        ..Default::default()
+    }
+}

@@ -1,0 +1,326 @@
+//! One seed: a service, a resource manager, and what happens to both.
+
+use std::time::Duration;
+
+use monoceros::grpc::stubs::v1::admin_service_client::AdminServiceClient;
+use monoceros_proto::si::v1 as si;
+use monoceros_proto::v1;
+use tokio::time::Instant;
+
+use crate::belief::{Saying, Shared};
+use crate::compare::View;
+use crate::dice::Dice;
+use crate::harness::Service;
+use crate::oldest;
+use crate::proxy::Proxy;
+use crate::today::Today;
+
+/// Which messages the resource manager speaks.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum Dialect {
+    Today,
+    Oldest,
+}
+
+/// How often both sides are compared for each seed, and what happens in between.
+const ROUNDS: usize = 4;
+const STEPS: usize = 40;
+/// How long both sides may take to agree once it is quiet.
+const PATIENCE: Duration = Duration::from_secs(30);
+
+const QUEUES: [&str; 3] = ["root.a", "root.b.c", "root.b.d"];
+
+/// The queues, one of which may have a quota.
+fn configuration(quota: Option<i64>) -> String {
+    let max =
+        quota.map_or(String::new(), |cores| format!(", resources: {{max: {{vcore: {cores}}}}}"));
+    format!(
+        "
+partitions:
+  - name: default
+    queues:
+      - name: root
+        submitacl: '*'
+        queues:
+          - {{name: a}}
+          - name: b
+            queues: [{{name: c{max}}}, {{name: d}}]
+"
+    )
+}
+
+enum Speaker {
+    Today(Today),
+    Oldest,
+}
+
+struct Game {
+    dice: Dice,
+    belief: Shared,
+    speaker: Speaker,
+    proxy: Proxy,
+    service: Service,
+    n_names: usize,
+}
+
+/// Plays one seed to its end.
+///
+/// # Panics
+/// Where both sides do not agree.
+pub(crate) async fn play(dialect: Dialect, seed: u64) {
+    let service = Service::start();
+    let proxy = Proxy::start(service.grpc).await;
+    let belief = Shared::default();
+    let (address, queues) = (proxy.address, configuration(None));
+    let speaker = match dialect {
+        Dialect::Today => Speaker::Today(Today::start(address, &queues, &belief)),
+        Dialect::Oldest => {
+            oldest::start(address, &queues, &belief);
+            Speaker::Oldest
+        }
+    };
+    let dice = Dice(seed);
+    let mut game = Game { dice, belief, speaker, proxy, service, n_names: 0 };
+    for _ in 0..ROUNDS {
+        for _ in 0..STEPS {
+            game.step().await;
+        }
+        game.agree().await;
+    }
+    // With room for everybody nobody waits any longer: nothing was forgotten.
+    game.configure(None).await;
+    let open = Saying::NodeComes { id: "spare".to_owned(), capacity: 10_000_000 };
+    game.say(vec![open]).await;
+    game.until("everything is placed", |belief| belief.waiting.is_empty()).await;
+}
+
+impl Game {
+    async fn step(&mut self) {
+        match self.dice.below(40) {
+            0..4 => self.node_comes().await,
+            4..6 => self.node_changes().await,
+            6 => self.node_goes().await,
+            7..11 => self.application_comes().await,
+            11 => self.application_goes().await,
+            12..24 => self.asks().await,
+            24..29 => self.releases().await,
+            29..31 => self.withdraws().await,
+            31..33 => self.others().await,
+            33 => self.says_it_again().await,
+            34 => {
+                let quota = [None, Some(1), Some(3)][self.dice.below(3)];
+                self.configure(quota).await;
+            }
+            35 => {
+                self.belief.get().note(&"the connection is cut");
+                self.proxy.cut();
+            }
+            36 => self.restart(),
+            37 => self.resync().await,
+            _ => tokio::time::sleep(Duration::from_millis(5)).await,
+        }
+    }
+
+    /// Says it, as if it were so from now on.
+    async fn say(&self, sayings: Vec<Saying>) {
+        {
+            let mut belief = self.belief.get();
+            for saying in &sayings {
+                belief.say(saying);
+            }
+            if matches!(self.speaker, Speaker::Oldest) {
+                oldest::say(&sayings, &belief);
+            }
+        }
+        if let Speaker::Today(speaker) = &self.speaker {
+            speaker.say(&sayings).await;
+        }
+    }
+
+    fn name(&mut self, kind: &str) -> String {
+        self.n_names += 1;
+        format!("{kind}{}", self.n_names)
+    }
+
+    fn any_node(&mut self) -> Option<String> {
+        let nodes: Vec<String> = self.belief.get().nodes.keys().cloned().collect();
+        self.dice.one_of(&nodes)
+    }
+
+    fn any_application(&mut self) -> Option<String> {
+        let applications: Vec<String> = self.belief.get().applications.keys().cloned().collect();
+        self.dice.one_of(&applications)
+    }
+
+    /// Nodes have few names, so that they come back.
+    async fn node_comes(&mut self) {
+        let id = format!("n{}", self.dice.below(8));
+        let capacity = self.dice.amount(2..8, 1_000);
+        if !self.belief.get().nodes.contains_key(&id) {
+            self.say(vec![Saying::NodeComes { id, capacity }]).await;
+        }
+    }
+
+    async fn node_changes(&mut self) {
+        let Some(id) = self.any_node() else { return };
+        let open = !self.belief.get().nodes[&id].is_open;
+        self.say(vec![Saying::NodeOpens { id, open }]).await;
+    }
+
+    async fn node_goes(&mut self) {
+        let Some(id) = self.any_node() else { return };
+        self.say(vec![Saying::NodeGoes { id }]).await;
+    }
+
+    async fn application_comes(&mut self) {
+        let (id, queue) = (self.name("app"), QUEUES[self.dice.below(3)].to_owned());
+        self.say(vec![Saying::ApplicationComes { id, queue }]).await;
+    }
+
+    async fn application_goes(&mut self) {
+        let Some(id) = self.any_application() else { return };
+        self.say(vec![Saying::ApplicationGoes { id }]).await;
+    }
+
+    async fn asks(&mut self) {
+        let Some(application) = self.any_application() else { return };
+        let n = 1 + self.dice.below(5);
+        let asks = (0..n).map(|_| {
+            let size = self.dice.amount(1..5, 500);
+            Saying::Ask { application: application.clone(), key: self.name("k"), size }
+        });
+        let asks = asks.collect();
+        self.say(asks).await;
+    }
+
+    /// Some of what an application holds ends.
+    async fn releases(&mut self) {
+        let Some(application) = self.any_application() else { return };
+        let held: Vec<Saying> = {
+            let belief = self.belief.get();
+            let wishes = belief.applications[&application].wishes.iter();
+            let held = wishes.filter_map(|(key, wish)| {
+                let place = wish.placed.as_ref().filter(|_| !wish.is_ending)?;
+                let (key, uuid) = (key.clone(), place.uuid.clone());
+                Some(Saying::Release { application: application.clone(), key, uuid })
+            });
+            held.collect()
+        };
+        let some = held.into_iter().filter(|_| self.dice.below(2) == 0).collect();
+        self.say(some).await;
+    }
+
+    async fn withdraws(&mut self) {
+        let Some(application) = self.any_application() else { return };
+        let waiting: Vec<String> = {
+            let belief = self.belief.get();
+            let wishes = belief.applications[&application].wishes.iter();
+            let waiting = wishes.filter(|(_, wish)| wish.placed.is_none() && !wish.is_ending);
+            waiting.map(|(key, _)| key.clone()).collect()
+        };
+        let Some(key) = self.dice.one_of(&waiting) else { return };
+        // It may have been placed already; then it is to end all the same, which the oldest dialect
+        // has another message for.
+        self.say(vec![Saying::Withdraw { application, key }]).await;
+    }
+
+    /// What belongs to nobody here comes, grows, or goes.
+    async fn others(&mut self) {
+        let Some(node) = self.any_node() else { return };
+        let keys: Vec<String> = self.belief.get().nodes[&node].foreign.keys().cloned().collect();
+        let size = (self.dice.below(3) > 0).then(|| self.dice.amount(1..10, 100));
+        let key = match self.dice.one_of(&keys) {
+            Some(key) => key,
+            None if size.is_none() => return,
+            None => self.name("other"),
+        };
+        self.say(vec![Saying::Foreign { node, key, size }]).await;
+    }
+
+    /// Something that is so already is said once more.
+    async fn says_it_again(&mut self) {
+        let mut known = Vec::new();
+        {
+            let belief = self.belief.get();
+            for (id, node) in &belief.nodes {
+                known.push(Saying::NodeComes { id: id.clone(), capacity: node.capacity });
+            }
+            for (id, application) in &belief.applications {
+                let queue = application.queue.clone();
+                known.push(Saying::ApplicationComes { id: id.clone(), queue });
+                if matches!(self.speaker, Speaker::Oldest) {
+                    // There the same request means as many more.
+                    continue;
+                }
+                for (key, wish) in &application.wishes {
+                    let (application, key) = (id.clone(), key.clone());
+                    known.push(Saying::Ask { application, key, size: wish.size });
+                }
+            }
+        }
+        if let Some(saying) = self.dice.one_of(&known) {
+            self.say(vec![saying]).await;
+        }
+    }
+
+    async fn admin(&self) -> AdminServiceClient<tonic::transport::Channel> {
+        AdminServiceClient::new(self.service.channel().await)
+    }
+
+    /// A queue gets a quota, or none. Whether anybody is registered to have queues at all depends on
+    /// what happened just now.
+    async fn configure(&mut self, quota: Option<i64>) {
+        self.belief.get().note(&format!("quota {quota:?}"));
+        let request = si::UpdateConfigurationRequest {
+            rm_id: "rm".to_owned(),
+            config: configuration(quota),
+            ..Default::default()
+        };
+        let answer = self.admin().await.update_config(request).await;
+        self.belief.get().note(&answer.map(|answer| answer.into_inner().success));
+    }
+
+    async fn resync(&mut self) {
+        self.belief.get().note(&"resync");
+        let request = v1::TriggerResyncRequest { rm_id: "rm".to_owned(), ..Default::default() };
+        // It may not be registered at this moment.
+        let _ = self.admin().await.trigger_resync(request).await;
+    }
+
+    /// The service is killed; another one knows nothing.
+    fn restart(&mut self) {
+        self.belief.get().note(&"the service is killed");
+        self.proxy.lead_to(None);
+        self.service = Service::start();
+        self.proxy.lead_to(Some(self.service.grpc));
+    }
+
+    async fn agree(&mut self) {
+        self.until("both sides agree", |_| true).await;
+        self.belief.get().settle();
+    }
+
+    /// Waits until both sides believe the same, and `reached`.
+    async fn until(&self, what: &str, reached: impl Fn(&View) -> bool) {
+        let begin = Instant::now();
+        loop {
+            let told = View::told(&self.service).await;
+            let believed = {
+                let belief = self.belief.get();
+                if let Some(fault) = belief.faults.first() {
+                    panic!("{}\n\n{fault}", belief.history());
+                }
+                View::believed(&belief)
+            };
+            if told.as_ref() == Ok(&believed) && reached(&believed) {
+                return;
+            }
+            assert!(
+                begin.elapsed() < PATIENCE,
+                "{}\n\nnot reached: {what}\nbelieved: {believed:#?}\ntold: {told:#?}",
+                self.belief.get().history(),
+            );
+            tokio::time::sleep(Duration::from_millis(10)).await;
+        }
+    }
+}

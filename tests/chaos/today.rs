@@ -1,0 +1,179 @@
+//! The resource manager speaks today's form over three streams, numbered and acknowledged, by the
+//! client that comes with the service.
+
+use std::net::SocketAddr;
+use std::time::Duration;
+
+use backon::ExponentialBuilder;
+use monoceros_client::{Client, Event, Events, Options, Report, application, ask, resource, si};
+use si::node_info::ActionFromRm;
+use tonic::transport::Endpoint;
+
+use crate::belief::{Answer, Belief, Saying, Shared};
+
+/// Speaks, and hears in a task of its own.
+pub(crate) struct Today(Client);
+
+impl Today {
+    pub(crate) fn start(address: SocketAddr, queues: &str, belief: &Shared) -> Self {
+        let endpoint = Endpoint::from_shared(format!("http://{address}")).unwrap();
+        let pauses = ExponentialBuilder::default()
+            .with_min_delay(Duration::from_millis(10))
+            .with_max_delay(Duration::from_millis(100))
+            .without_max_times();
+        let options = Options::new(endpoint, "rm").queues(queues).pauses(pauses);
+        let known = belief.clone();
+        let state = move || {
+            let mut belief = known.get();
+            belief.begin_session();
+            report(&belief)
+        };
+        let (client, events) = Client::start(options, state);
+        tokio::spawn(hear(events, belief.clone()));
+        Self(client)
+    }
+
+    pub(crate) async fn say(&self, sayings: &[Saying]) {
+        for saying in sayings {
+            let said = match saying {
+                Saying::NodeComes { id, capacity } => {
+                    let new = node(id, *capacity, ActionFromRm::Create);
+                    self.0.report(vec![new]).await
+                }
+                Saying::NodeOpens { id, open } => {
+                    let action = match open {
+                        true => ActionFromRm::DrainToSchedulable,
+                        false => ActionFromRm::DrainNode,
+                    };
+                    self.0.report(vec![change(id, action)]).await
+                }
+                Saying::NodeGoes { id } => {
+                    self.0.report(vec![change(id, ActionFromRm::Decomission)]).await
+                }
+                Saying::Foreign { node, key, size: Some(size) } => {
+                    self.0.ask(vec![foreign(node, key, *size)]).await
+                }
+                Saying::Foreign { key, size: None, .. } => {
+                    self.0.release(vec![release("", key)]).await
+                }
+                Saying::ApplicationComes { id, queue } => {
+                    self.0.submit(vec![application(id, queue, "ada")]).await
+                }
+                Saying::ApplicationGoes { id } => {
+                    let gone = si::RemoveApplicationRequest {
+                        application_id: id.clone(),
+                        partition_name: String::new(),
+                    };
+                    self.0.remove(vec![gone]).await
+                }
+                Saying::Ask { application, key, size } => {
+                    self.0.ask(vec![wanted(application, key, *size)]).await
+                }
+                Saying::Release { application, key, .. }
+                | Saying::Withdraw { application, key } => {
+                    self.0.release(vec![release(application, key)]).await
+                }
+            };
+            said.unwrap();
+        }
+    }
+}
+
+async fn hear(mut events: Events, shared: Shared) {
+    let mut n_begun = 0;
+    while let Some(event) = events.next().await {
+        let mut belief = shared.get();
+        // What was told before the last report was made is of a session that is over.
+        let is_void = n_begun < belief.n_sessions;
+        match event {
+            Event::Registered { goes_on, .. } => {
+                belief.note(&"registered");
+                n_begun += usize::from(!goes_on);
+            }
+            Event::Disconnected(status) => belief.note(&status.message()),
+            Event::Ended(status) => belief.fault(format!("the client gives up: {status}")),
+            _ if is_void => belief.note(&"void"),
+            Event::Nodes(answers) => {
+                for rejected in answers.rejected {
+                    let (id, why) = (rejected.node_id, rejected.reason);
+                    belief.hear(Answer::NodeRejected { id, why });
+                }
+            }
+            Event::Applications(answers) => {
+                for rejected in answers.rejected {
+                    let (id, why) = (rejected.application_id, rejected.reason);
+                    belief.hear(Answer::ApplicationRejected { id, why });
+                }
+            }
+            Event::Allocations(answers) => allocations(answers, &mut belief),
+        }
+    }
+}
+
+fn allocations(answers: si::AllocationResponse, belief: &mut Belief) {
+    for placed in answers.new {
+        let (key, application) = (placed.allocation_key, placed.application_id);
+        let (node, uuid) = (placed.node_id, String::new());
+        belief.hear(Answer::Placed { key, application, node, uuid });
+    }
+    for released in answers.released {
+        let (key, why) = (released.allocation_key, released.message);
+        belief.hear(Answer::Released { key, why });
+    }
+    for rejected in answers.rejected_allocations {
+        let (key, why) = (rejected.allocation_key, rejected.reason);
+        belief.hear(Answer::Rejected { key, why });
+    }
+}
+
+/// Everything, for a scheduler that knows nothing.
+fn report(belief: &Belief) -> Report {
+    let mut report = Report::default();
+    for (id, node_) in &belief.nodes {
+        let action = if node_.is_open { ActionFromRm::Create } else { ActionFromRm::CreateDrain };
+        report.nodes.push(node(id, node_.capacity, action));
+        let others = node_.foreign.iter().map(|(key, size)| foreign(id, key, *size));
+        report.allocations.extend(others);
+    }
+    for (id, known) in &belief.applications {
+        report.applications.push(application(id, &known.queue, "ada"));
+        for (key, wish) in &known.wishes {
+            let mut wanted = wanted(id, key, wish.size);
+            if let Some(place) = &wish.placed {
+                wanted.node_id.clone_from(&place.node);
+            }
+            report.allocations.push(wanted);
+        }
+    }
+    report
+}
+
+fn node(id: &str, capacity: i64, action: ActionFromRm) -> si::NodeInfo {
+    let schedulable_resource = Some(resource(&[("vcore", capacity)]));
+    si::NodeInfo { schedulable_resource, ..change(id, action) }
+}
+
+fn change(id: &str, action: ActionFromRm) -> si::NodeInfo {
+    si::NodeInfo { node_id: id.to_owned(), action: action.into(), ..Default::default() }
+}
+
+fn wanted(application: &str, key: &str, size: i64) -> si::Allocation {
+    ask(application, key, resource(&[("vcore", size)]))
+}
+
+fn foreign(node: &str, key: &str, size: i64) -> si::Allocation {
+    si::Allocation {
+        node_id: node.to_owned(),
+        allocation_tags: [("foreign".to_owned(), "default".to_owned())].into(),
+        ..wanted("", key, size)
+    }
+}
+
+fn release(application: &str, key: &str) -> si::AllocationRelease {
+    si::AllocationRelease {
+        application_id: application.to_owned(),
+        allocation_key: key.to_owned(),
+        termination_type: si::TerminationType::StoppedByRm.into(),
+        ..Default::default()
+    }
+}
