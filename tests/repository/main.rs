@@ -1,11 +1,13 @@
 //! What comes with the service in this repository does as it says: the manual, the examples in Rust
-//! and Python, the stubs that others make, and the body of the fuzz targets.
+//! and Python, the stubs that others make, the body of the fuzz targets; and what all of it is built
+//! from is what may be used.
 #![allow(clippy::unwrap_used)]
 
 #[path = "../harness/mod.rs"]
 mod harness;
 
 mod burst;
+mod dependencies;
 mod docs;
 mod examples;
 mod fuzzing;

@@ -67,29 +67,27 @@ impl Expressions {
         if self.machines == 0 {
             return Err(needs_too_much_together(text));
         }
-        match machine(text) {
-            Ok(machine) => match self.machines.checked_sub(machine.memory_usage()) {
-                Some(left) => {
-                    self.machines = left;
-                    Ok(Expression { text: text.to_owned(), machine })
-                }
-                None => {
-                    self.machines = 0;
-                    Err(needs_too_much_together(text))
-                }
-            },
-            Err(error) => {
-                if error.size_limit().is_none() {
-                    return Err(format!("`{text}` is not a regular expression"));
-                }
+        let machine = match machine(text) {
+            Ok(machine) => machine,
+            Err(error) if error.size_limit().is_none() => {
+                return Err(format!("`{text}` is not a regular expression"));
+            }
+            Err(_) => {
                 self.machines = self.machines.saturating_sub(LARGEST);
-                Err(format!(
+                return Err(format!(
                     "`{text}` is a regular expression that needs more than {LARGEST} bytes once it \
                      is compiled; repeat less, or write `[a-z0-9]` where `\\w` says more than is \
                      meant"
-                ))
+                ));
             }
+        };
+        let needs = machine.memory_usage();
+        if needs > self.machines {
+            self.machines = 0;
+            return Err(needs_too_much_together(text));
         }
+        self.machines -= needs;
+        Ok(Expression { text: text.to_owned(), machine })
     }
 }
 
