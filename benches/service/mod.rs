@@ -8,6 +8,7 @@
 
 use std::io::{BufRead, BufReader};
 use std::process::{Child, ChildStdout, Command, Stdio};
+use std::time::Duration;
 
 use monoceros::grpc::stubs::scheduler_client::SchedulerClient;
 use monoceros_proto::si::v1 as si;
@@ -45,6 +46,28 @@ impl Service {
     pub async fn client(&self) -> SchedulerClient<Channel> {
         let endpoint = Endpoint::from_shared(self.address.clone()).unwrap();
         SchedulerClient::new(endpoint.connect().await.unwrap()).max_decoding_message_size(64 << 20)
+    }
+}
+
+impl Service {
+    /// Memory in use, KiB; zero where the system does not say.
+    pub fn resident_kib(&self) -> u64 {
+        let status = self.proc("status");
+        let line = status.lines().find(|line| line.starts_with("VmRSS:")).unwrap_or_default();
+        line.split_whitespace().nth(1).and_then(|text| text.parse().ok()).unwrap_or(0)
+    }
+
+    /// CPU time of all its threads so far; zero where the system does not say.
+    pub fn cpu_time(&self) -> Duration {
+        let stat = self.proc("stat");
+        // Behind the name, which may have spaces: user and system time in hundredths of a second.
+        let fields = stat.rsplit(')').next().unwrap_or_default().split_whitespace();
+        let ticks = fields.skip(11).take(2).filter_map(|field| field.parse::<u64>().ok());
+        Duration::from_millis(10 * ticks.sum::<u64>())
+    }
+
+    fn proc(&self, file: &str) -> String {
+        std::fs::read_to_string(format!("/proc/{}/{file}", self.child.id())).unwrap_or_default()
     }
 }
 
