@@ -6,6 +6,7 @@ use std::time::Duration;
 
 use monoceros_actors::{ResourceManagerCallback, Scheduler, SchedulerHandle};
 use monoceros_proto::si::v1 as si;
+use prometheus::TextEncoder;
 
 /// Writes down what it hears.
 #[derive(Default)]
@@ -23,6 +24,10 @@ impl ResourceManagerCallback for Ear {
         heard.extend(response.new.into_iter().map(|new| format!("{} placed", new.allocation_key)));
         heard.extend(response.rejected.into_iter().map(|rejected| rejected.reason));
         heard.extend(response.rejected_allocations.into_iter().map(|rejected| rejected.reason));
+        heard.extend(response.released.into_iter().map(|released| {
+            let how = released.termination_type().as_str_name();
+            format!("{} ({}) released: {how}", released.allocation_key, released.uuid)
+        }));
     }
     fn update_application(&self, response: si::ApplicationResponse) {
         let mut heard = self.0.lock().unwrap();
@@ -386,8 +391,119 @@ fn without_a_window_nobody_waits_whatever_came_before() {
     });
 }
 
+/// The ways in which a release names an allocation with key `k` and UUID `u`.
+fn ways_to_release() -> [si::AllocationRelease; 3] {
+    let all = si::AllocationRelease { application_id: "app".to_owned(), ..Default::default() };
+    let by_key = si::AllocationRelease { allocation_key: "k".to_owned(), ..all.clone() };
+    let by_uuid = si::AllocationRelease { uuid: "u".to_owned(), ..all.clone() };
+    [by_key, by_uuid, all]
+}
+
+/// An allocation on `n2` that runs as `u`.
+fn named() -> si::Allocation {
+    si::Allocation { uuid: "u".to_owned(), ..running("k", "n2") }
+}
+
+const RELEASED: &str = "k (u) released: STOPPED_BY_RM";
+
+async fn report(scheduler: &SchedulerHandle, allocation: si::Allocation) {
+    let allocations = vec![allocation];
+    let request =
+        si::AllocationRequest { rm_id: "rm".to_owned(), allocations, ..Default::default() };
+    scheduler.update_allocation(request).await.unwrap();
+}
+
+#[test]
+fn what_runs_and_waits_for_its_application_is_answered_when_it_is_released() {
+    for way in ways_to_release() {
+        play(|scheduler, ear| async move {
+            report(&scheduler, named()).await;
+            release(&scheduler, way).await;
+            tokio::time::sleep(Duration::from_millis(10)).await;
+            assert_eq!(ear.heard(), [RELEASED]);
+            application(&scheduler, "ada").await;
+            node(&scheduler, "n2", si::node_info::ActionFromRm::Create, Vec::new()).await;
+            scheduler.settle().await;
+            assert_eq!(ear.heard(), ["app in", "n2 in"], "it has ended");
+            assert!(
+                scheduler
+                    .nodes("default")
+                    .await
+                    .unwrap()
+                    .iter()
+                    .all(|it| it.allocations.is_empty())
+            );
+        });
+    }
+}
+
+#[test]
+fn what_runs_and_waits_for_its_node_is_answered_when_it_is_released() {
+    for way in ways_to_release() {
+        play(|scheduler, ear| async move {
+            application(&scheduler, "ada").await;
+            report(&scheduler, named()).await;
+            release(&scheduler, way).await;
+            tokio::time::sleep(Duration::from_millis(10)).await;
+            assert_eq!(ear.heard(), ["app in", RELEASED]);
+            tokio::time::sleep(Duration::from_secs(2)).await;
+            assert!(ear.heard().is_empty(), "one answer");
+            let metrics = scheduler.metrics().gather();
+            let counted = TextEncoder::new().encode_to_string(&metrics).unwrap();
+            assert!(!counted.contains("G_RELEASE_UNKNOWN"), "it was not in vain");
+        });
+    }
+}
+
+#[test]
+fn what_runs_and_was_reported_in_todays_form_is_answered_by_its_key() {
+    play(|scheduler, ear| async move {
+        recovered(&scheduler, "k", "n2").await;
+        recovered(&scheduler, "k", "n2").await;
+        let [by_key, ..] = ways_to_release();
+        release(&scheduler, by_key).await;
+        scheduler.settle().await;
+        assert_eq!(ear.heard(), ["k () released: STOPPED_BY_RM"], "once");
+    });
+}
+
+#[test]
+fn what_runs_on_a_node_that_waits_is_answered_and_the_node_waits_for_it_no_longer() {
+    use si::node_info::ActionFromRm::{Create, DrainNode};
+    for way in ways_to_release() {
+        play(|scheduler, ear| async move {
+            node(&scheduler, "n2", Create, vec![named()]).await;
+            node(&scheduler, "n2", DrainNode, Vec::new()).await;
+            release(&scheduler, way).await;
+            tokio::time::sleep(Duration::from_millis(10)).await;
+            assert_eq!(ear.heard(), [RELEASED, "n2 in"]);
+            let nodes = scheduler.nodes("default").await.unwrap();
+            let n2 = nodes.iter().find(|node| node.node_id == "n2").unwrap();
+            assert!(!n2.schedulable && n2.allocations.is_empty());
+        });
+    }
+}
+
+#[test]
+fn a_confirmation_ends_what_waits_without_a_word() {
+    play(|scheduler, ear| async move {
+        report(&scheduler, named()).await;
+        ask(&scheduler, "k").await;
+        let [by_key, ..] = ways_to_release();
+        let termination_type = si::TerminationType::Timeout as i32;
+        release(&scheduler, si::AllocationRelease { termination_type, ..by_key }).await;
+        application(&scheduler, "ada").await;
+        scheduler.settle().await;
+        assert_eq!(ear.heard(), ["app in", "k placed"], "what is pending stays");
+    });
+}
+
 async fn release_all(scheduler: &SchedulerHandle) {
-    let release = si::AllocationRelease { application_id: "app".to_owned(), ..Default::default() };
+    let [_, _, all] = ways_to_release();
+    release(scheduler, all).await;
+}
+
+async fn release(scheduler: &SchedulerHandle, release: si::AllocationRelease) {
     let releases = si::AllocationReleasesRequest {
         allocations_to_release: vec![release],
         ..Default::default()

@@ -101,7 +101,11 @@ impl Application {
                     baton.notices.push(Notice::Ignored(Ignored::ReleaseOfUnknown));
                 }
             }
-            Op::Release { which, cause } => self.release(&which, cause, baton, effects),
+            Op::Release { which, cause, had_waiting } => {
+                if self.release(&which, cause, baton, effects) == 0 && !had_waiting {
+                    baton.notices.push(Notice::Ignored(Ignored::ReleaseOfUnknown));
+                }
+            }
             Op::Remove => self.remove(baton, effects),
             Op::WakeNamed(node) => {
                 effects.touched |= self.book.asks.wake_named(&node);

@@ -14,14 +14,13 @@ use monoceros_rules::work::application_state::ApplicationState;
 use monoceros_rules::work::asks::AskSpec;
 use monoceros_rules::work::ended::Ended;
 use monoceros_rules::work::gang::PlaceholderEnd;
-use monoceros_rules::work::rejection::Ignored;
 use monoceros_rules::work::resource_seconds::Account;
 
 use super::Application;
 use super::in_the_air::Grounded;
 use super::ops::VisitEffects;
 use crate::events::{Event, EventKind};
-use crate::step::{Baton, Cause, Ending, NodeWork, Notice, Released, Which};
+use crate::step::{Baton, Cause, Ending, NodeWork, Notice, RELEASED_BY_RM, Released, Which};
 
 /// What an allocation held that has left every other holder. The node has still to let go of it.
 #[must_use = "the node has to let go of it, unless it is gone itself"]
@@ -61,13 +60,15 @@ impl Ends {
 }
 
 impl Application {
+    /// Ends the allocations that an RM names, and withdraws what is pending of the same name. Says
+    /// how many of both there were.
     pub(super) fn release(
         &mut self,
         which: &Which,
         cause: Cause,
         baton: &mut Baton,
         effects: &mut VisitEffects,
-    ) {
+    ) -> usize {
         let ids: Vec<AllocationId> = match which {
             Which::Uuid(uuid) => self.book.allocations.get(uuid).copied().into_iter().collect(),
             Which::Key(key) => match self.book.asks.slot_of(key) {
@@ -86,7 +87,7 @@ impl Application {
             }
         };
         let n_ended = ids.len();
-        let answer = (cause == Cause::Stopped).then_some("released by the resource manager");
+        let answer = (cause == Cause::Stopped).then_some(RELEASED_BY_RM);
         for id in ids {
             let entry = baton.books.allocations.get(id);
             let real = entry.and_then(Allocation::gives_way_to);
@@ -112,9 +113,7 @@ impl Application {
                 Which::All => self.withdraw(None, Some(Form::Unified), baton, effects),
             }
         };
-        if n_ended + n_withdrawn == 0 {
-            baton.notices.push(Notice::Ignored(Ignored::ReleaseOfUnknown));
-        }
+        n_ended + n_withdrawn
     }
 
     /// A release by key drops the pending request of that key; one by UUID only in today's form,

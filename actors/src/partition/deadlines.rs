@@ -134,7 +134,7 @@ impl Partition {
             Alarm::ScaleUp => self.signal_scale_up(),
             Alarm::CleanQueues => self.clean_queues(baton),
             Alarm::Retention => self.expire_ended(baton),
-            Alarm::ReorderWindow { awaited } => self.expire_waiting(awaited, baton),
+            Alarm::ReorderWindow => self.expire_waiting(baton),
             Alarm::ExecutionTimeout { allocation } => {
                 if let Some(entry) = baton.books.allocations.get(allocation) {
                     let ops = vec![Op::Overdue(allocation)];

@@ -14,9 +14,9 @@ use monoceros_rules::work::ended::Ended;
 use monoceros_rules::work::rejection::{Ignored, Rejection};
 
 use super::input::{NewNode, RefusedItem, Request};
-use super::reorder::{Item, Waiting};
+use super::reorder::{Item, TakenBack, Waiting};
 use super::{Partition, Task};
-use crate::step::{Alarm, Baton, NodeChange, Notice, Op, WaitsFor};
+use crate::step::{Alarm, Baton, Cause, NodeChange, Notice, Op, Released, WaitsFor};
 
 impl Partition {
     pub(super) fn request(&mut self, request: Request, baton: &mut Baton) {
@@ -79,14 +79,10 @@ impl Partition {
         until_ns: Option<i64>,
         baton: &mut Baton,
     ) {
-        let ops = self.may_ask(id, ops, baton);
-        if !self.reorder.is_empty() {
-            for op in &ops {
-                self.reorder.release(id, op);
-            }
-        }
+        let mut ops = self.may_ask(id, ops, baton);
+        let n_found = self.release_waiting(id, &mut ops, baton);
         let Some(slot) = baton.directory.application_by_id.get(id).copied() else {
-            self.unknown_application(id, ops, until_ns, baton);
+            self.unknown_application(id, ops, n_found, until_ns, baton);
             return;
         };
         let mut here = ops;
@@ -107,16 +103,41 @@ impl Partition {
         }
     }
 
+    /// Releases what waits and is meant by these orders, and says how many of them have found
+    /// something. An allocation that was reported and waits ends as one that has been taken: the RM
+    /// is told, unless the release confirms what it was asked for.
+    fn release_waiting(&mut self, id: &Arc<str>, ops: &mut [Op], baton: &mut Baton) -> usize {
+        if self.reorder.is_empty() {
+            return 0;
+        }
+        let mut n_found = 0;
+        for op in ops {
+            let TakenBack { any, existing, freed } = self.reorder.release(id, op);
+            n_found += usize::from(any);
+            if let Op::Release { cause, had_waiting, .. } = op {
+                *had_waiting = any;
+                if *cause == Cause::Stopped {
+                    let told = existing.iter().map(|it| Released::of_waiting(id, it));
+                    baton.notices.extend(told.map(|it| Notice::Released(Box::new(it))));
+                }
+            }
+            self.do_again(freed, baton);
+        }
+        n_found
+    }
+
     fn unknown_application(
         &mut self,
         id: &Arc<str>,
         ops: Vec<Op>,
+        n_found: usize,
         until_ns: Option<i64>,
         baton: &mut Baton,
     ) {
         let (asks, others): (Vec<Op>, Vec<Op>) =
             ops.into_iter().partition(|op| op.spec().is_some());
-        let ignored = others.iter().map(|_| Notice::Ignored(Ignored::ReleaseOfUnknown));
+        let in_vain = others.len().saturating_sub(n_found);
+        let ignored = (0..in_vain).map(|_| Notice::Ignored(Ignored::ReleaseOfUnknown));
         baton.notices.extend(ignored);
         let awaited = WaitsFor::Application(Arc::clone(id));
         if !self.reorder.may_wait(&awaited, asks.len()) {
@@ -164,17 +185,25 @@ impl Partition {
     /// A node leaves that is not here. If it waits in the buffer it is rejected; says whether it
     /// did.
     pub(super) fn waiting_node_leaves(&mut self, id: &Arc<str>, baton: &mut Baton) -> bool {
-        let Some(awaited) = self.reorder.awaited_by_node(id) else { return false };
-        for item in self.reorder.take_node(&awaited, id) {
-            self.refuse(&awaited, item, baton);
+        if self.reorder.awaited_by_node(id).is_none() {
+            return false;
+        }
+        for waiting in self.reorder.take_node(id) {
+            self.refuse(waiting, baton);
         }
         true
     }
 
     /// An application or node has come: the items that waited for it are done after it has joined.
     pub(super) fn do_what_waited(&mut self, awaited: &WaitsFor, baton: &mut Baton) {
+        let waited = self.reorder.came(awaited);
+        self.do_again(waited, baton);
+    }
+
+    /// Takes items that have waited as if they came now.
+    fn do_again(&mut self, waited: Vec<Waiting>, baton: &mut Baton) {
         let mut ops: Option<(Arc<str>, i64, Vec<Op>)> = None;
-        for Waiting { item, until_ns } in self.reorder.came(awaited) {
+        for Waiting { item, until_ns, .. } in waited {
             match item {
                 Item::Op(id, op) => match &mut ops {
                     Some((of, _, ops)) if *of == id => ops.push(op),
@@ -204,35 +233,35 @@ impl Partition {
     }
 
     fn is_gone(&mut self, awaited: &WaitsFor, baton: &mut Baton) {
-        for item in self.reorder.gone(awaited.clone()) {
-            self.refuse(awaited, item, baton);
+        for waiting in self.reorder.gone(awaited.clone()) {
+            self.refuse(waiting, baton);
         }
     }
 
     /// The partition closes, and nothing that waits will come.
     pub(super) fn refuse_waiting(&mut self, baton: &mut Baton) {
-        for (awaited, item) in self.reorder.take_all() {
-            self.refuse(&awaited, item, baton);
+        for waiting in self.reorder.take_all() {
+            self.refuse(waiting, baton);
         }
     }
 
-    /// Refuses the items that have waited for this application or node as long as they may.
-    pub(super) fn expire_waiting(&mut self, awaited: WaitsFor, baton: &mut Baton) {
-        let (expired, next_ns) = self.reorder.expire(&awaited, baton.now_ns);
-        for item in expired {
-            self.refuse(&awaited, item, baton);
+    /// Refuses the items that have waited as long as they may.
+    pub(super) fn expire_waiting(&mut self, baton: &mut Baton) {
+        let (expired, next_ns) = self.reorder.expire(baton.now_ns);
+        for waiting in expired {
+            self.refuse(waiting, baton);
         }
-        remind(awaited, next_ns, baton);
+        remind(next_ns, baton);
     }
 
     fn wait(&mut self, awaited: WaitsFor, item: Item, until_ns: i64, baton: &mut Baton) {
-        let due_ns = self.reorder.put(awaited.clone(), item, until_ns);
-        remind(awaited, due_ns, baton);
+        let due_ns = self.reorder.put(awaited, item, until_ns);
+        remind(due_ns, baton);
     }
 
     /// Refuses an item that waited in vain.
-    fn refuse(&mut self, awaited: &WaitsFor, item: Item, baton: &mut Baton) {
-        match (item, awaited) {
+    fn refuse(&mut self, Waiting { awaited, item, .. }: Waiting, baton: &mut Baton) {
+        match (item, &awaited) {
             (Item::Op(id, op), WaitsFor::Application(_)) => {
                 reject(&id, &[op], baton, |_| Rejection::ApplicationUnknown(Arc::clone(&id)));
             }
@@ -261,10 +290,10 @@ fn unknown_node(op: &Op, baton: &Baton) -> Option<WaitsFor> {
 }
 
 /// Arms a deadline at which the reorder buffer is looked at again.
-fn remind(awaited: WaitsFor, due_ns: Option<i64>, baton: &mut Baton) {
+fn remind(due_ns: Option<i64>, baton: &mut Baton) {
     if let Some(due_ns) = due_ns {
         let wait = u64::try_from(due_ns.saturating_sub(baton.now_ns)).unwrap_or(0);
-        baton.alarms.push((Duration::from_nanos(wait), Alarm::ReorderWindow { awaited }));
+        baton.alarms.push((Duration::from_nanos(wait), Alarm::ReorderWindow));
     }
 }
 

@@ -57,7 +57,7 @@ pub(crate) use directory::{ApplicationEntry, Directory, QueueCounts, QueueEntry,
 pub(crate) use node_change::NodeChange;
 pub(crate) use notice::{
     Alarm, Allocated, AskReleased, BACKOFF_LEAST, Barrier, BarrierPassed, COMPLETING_TIMEOUT,
-    Ending, Notice, PLACEHOLDER_TIMEOUT, Released, Successor, WaitsFor,
+    Ending, Notice, PLACEHOLDER_TIMEOUT, RELEASED_BY_RM, Released, Successor, WaitsFor,
 };
 pub(crate) use offer::{Frame, Offering, RowKey, RowSlot, RowUpdate};
 pub(crate) use op::{Cause, ClaimAnswer, Existing, Op, Which};

@@ -19,6 +19,7 @@ use tokio::sync::oneshot;
 use crate::api::predicates::{PredicateQuestion, QuestionId};
 use crate::events::Event;
 use crate::mailbox::Destination;
+use crate::step::Existing;
 
 /// Something that a partition tells its RM.
 #[derive(Debug)]
@@ -158,6 +159,9 @@ pub(crate) enum Ending {
     Replaced,
 }
 
+/// What an RM is told of an allocation that it released.
+pub(crate) const RELEASED_BY_RM: &str = "released by the resource manager";
+
 #[derive(Debug)]
 pub(crate) struct Released {
     pub(crate) application: Arc<str>,
@@ -208,6 +212,19 @@ impl Released {
             replaced_by: None,
         }
     }
+
+    /// That an allocation which the RM reported ends before it could be taken.
+    pub(crate) fn of_waiting(application: &Arc<str>, existing: &Existing) -> Self {
+        Self {
+            application: Arc::clone(application),
+            form: existing.spec.form,
+            key: Arc::clone(&existing.spec.key),
+            uuid: Arc::clone(&existing.uuid),
+            ending: Ending::StoppedByRm,
+            message: RELEASED_BY_RM,
+            replaced_by: None,
+        }
+    }
 }
 
 /// How long an application stays Completing before it is Completed.
@@ -240,7 +257,7 @@ pub(crate) enum Alarm {
     /// Applications that are over may have been kept for their time.
     Retention,
     /// Items have waited for what they name for as long as they may.
-    ReorderWindow { awaited: WaitsFor },
+    ReorderWindow,
     /// An allocation has run for as long as its ask allowed.
     ExecutionTimeout { allocation: AllocationId },
     /// An application has run for as long as it may, until then, ns since the epoch.
@@ -257,7 +274,7 @@ pub(crate) enum Alarm {
 }
 
 /// What an item may wait for that came before it.
-#[derive(Clone, Debug, PartialEq, Eq, PartialOrd, Ord, Serialize, Deserialize)]
+#[derive(Clone, Debug, PartialEq, Eq, PartialOrd, Ord)]
 pub(crate) enum WaitsFor {
     Application(Arc<str>),
     Node(Arc<str>),

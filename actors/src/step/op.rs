@@ -6,7 +6,7 @@
 use std::sync::Arc;
 
 use monoceros_rules::nodes::Exclusion;
-use monoceros_rules::work::allocations::{AllocationId, Form};
+use monoceros_rules::work::allocations::AllocationId;
 use monoceros_rules::work::asks::{AskSpec, TaskGroup};
 use monoceros_rules::work::rejection::Rejection;
 use serde::{Deserialize, Serialize};
@@ -28,8 +28,9 @@ pub(crate) enum Op {
     Refused { spec: Arc<AskSpec>, uuid: Option<Arc<str>>, reason: Rejection },
     /// An ask is withdrawn; no key: all of them.
     WithdrawAsks(Option<Arc<str>>),
-    /// Allocations end.
-    Release { which: Which, cause: Cause },
+    /// Allocations end. `had_waiting`: some that waited to be taken have ended with it, so that it
+    /// is not in vain if there are no others.
+    Release { which: Which, cause: Cause, had_waiting: bool },
     /// The RM removes the application.
     Remove,
     /// The application has joined its queue: what it declared of its members is asked for.
@@ -137,24 +138,6 @@ impl Op {
             Self::Ask(spec) | Self::Unified(spec) => Some(spec),
             Self::Existing(existing) => Some(&existing.spec),
             _ => None,
-        }
-    }
-
-    /// Whether this op, a release, takes back an earlier op that was not done yet.
-    pub(crate) fn takes_back(&self, earlier: &Self) -> bool {
-        let Some(spec) = earlier.spec() else { return false };
-        match self {
-            Self::WithdrawAsks(key) => {
-                spec.form == Form::Ask && key.as_ref().is_none_or(|key| *key == spec.key)
-            }
-            Self::Release { cause, .. } if cause.is_failure_to_start() => false,
-            Self::Release { which: Which::All, .. } | Self::Remove => true,
-            Self::Release { which: Which::Key(key), .. } => *key == spec.key,
-            Self::Release { which: Which::Uuid(uuid), .. } => match earlier {
-                Self::Existing(existing) => existing.uuid == *uuid,
-                _ => *uuid == spec.key,
-            },
-            _ => false,
         }
     }
 

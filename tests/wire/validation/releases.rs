@@ -167,3 +167,32 @@ async fn a_release_of_an_application_takes_all_its_allocations() {
         }
     }
 }
+
+/// It was reported before its application, which may come by another stream: it runs, and ends.
+#[tokio::test]
+async fn what_runs_and_waits_for_its_application_is_answered_when_it_is_released() {
+    let service = Service::start_with(&[("SESSION__REORDER_WINDOW", "60")]);
+    for revision in ["m", "n", "t"] {
+        let rm = Speaker::start(&service, revision).await;
+        let fields = format!(
+            r#"allocationKey: "k" applicationID: "late" nodeID: "n2" {} {}"#,
+            if rm.is_todays() { "" } else { r#"UUID: "k""# },
+            crate::revisions::client::vcore("resourcePerAlloc", 1_000)
+        );
+        if rm.is_todays() {
+            rm.allocation(&format!("allocations {{ {fields} }}")).await;
+        } else {
+            rm.node("n2", &format!("existingAllocations {{ {fields} }}")).await;
+            rm.accepts_nodes("barrier").await;
+        }
+        rm.release("late", "k", "").await;
+        let released = rm.released("k").await;
+        assert_eq!(field(&released, "applicationID"), "late", "{revision}");
+        assert_eq!(field(&released, "terminationType"), "1", "{revision}");
+        if !rm.is_todays() {
+            rm.accepted_node("n2").await;
+        }
+        rm.settled("next").await;
+        assert_eq!((rm.n_allocated(), rm.n_released()), (1, 1), "{revision}");
+    }
+}

@@ -13,7 +13,7 @@ use serde::de::DeserializeOwned;
 
 use super::*;
 use crate::api::predicates::{Elsewhere, Scope};
-use crate::step::{Cause, ClaimAnswer, WaitsFor, Which};
+use crate::step::{Cause, ClaimAnswer, Which};
 
 /// What can be kept, sent anywhere, written and read, and handed in again.
 fn is_plain<T: Clone + Debug + Serialize + DeserializeOwned + Send + Sync + 'static>() {}
@@ -125,7 +125,7 @@ fn ops() -> Vec<Op> {
         Existing(Box::new(existing)),
         Refused { spec: full_ask(), uuid: Some(text()), reason: Rejection::NodeUnknown(text()) },
         WithdrawAsks(None),
-        Release { which: Which::All, cause: Cause::Stopped },
+        Release { which: Which::All, cause: Cause::Stopped, had_waiting: true },
         Remove,
         WakeNamed(text()),
         WakeNamedByReturn(text()),
@@ -156,7 +156,7 @@ fn ops() -> Vec<Op> {
         ops.push(Op::Claimed { question: QuestionId(1), answer });
     }
     for which in each!(Which { Uuid(text()), Key(text()), All }) {
-        ops.push(Op::Release { which, cause: Cause::Stopped });
+        ops.push(Op::Release { which, cause: Cause::Stopped, had_waiting: true });
     }
     let causes = each!(Cause {
         Stopped,
@@ -166,7 +166,11 @@ fn ops() -> Vec<Op> {
         SchedulingFailed,
         RefusedForGood,
     });
-    ops.extend(causes.into_iter().map(|cause| Op::Release { which: Which::All, cause }));
+    ops.extend(causes.into_iter().map(|cause| Op::Release {
+        which: Which::All,
+        cause,
+        had_waiting: false,
+    }));
     for form in each!(Form { Ask, Recovered, Unified, Internal }) {
         ops.push(Op::Ask(Arc::new(AskSpec { form, ..AskSpec::new("k", Resources::new()) })));
     }
@@ -309,7 +313,7 @@ fn inputs() -> Vec<Input> {
         ScaleUp,
         CleanQueues,
         Retention,
-        ReorderWindow { awaited: WaitsFor::Node(Arc::clone(&node)) },
+        ReorderWindow,
         ExecutionTimeout { allocation: allocation(4) },
         RunOver { application, id: id(), until_ns: 9 },
         OldEnough { application, id: id(), at_ns: 6 },
@@ -320,9 +324,6 @@ fn inputs() -> Vec<Input> {
         BundleVoid { application, id: id(), since_ns: 4 },
     });
     inputs.extend(alarms.into_iter().map(Input::Alarm));
-    for awaited in each!(WaitsFor { Application(id()), Node(node) }) {
-        inputs.push(Input::Alarm(Alarm::ReorderWindow { awaited }));
-    }
     inputs.extend(each!(ObjectState { Active, Draining, Stopped }).into_iter().map(Input::State));
     inputs.extend(each!(Conclude { Apply, Forget }).into_iter().map(Input::Conclude));
     inputs

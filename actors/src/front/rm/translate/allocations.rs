@@ -171,7 +171,7 @@ impl Rm {
         let Some(cause) = self.cause(release.termination_type, gathering) else { return };
         let is_for_good = cause == Cause::SchedulingFailed && release.exclude_node;
         let cause = if is_for_good { Cause::RefusedForGood } else { cause };
-        let op = Op::Release { which, cause };
+        let op = Op::Release { which, cause, had_waiting: false };
         gathering.op(&partition, Arc::from(release.application_id.as_str()), op);
     }
 
