@@ -224,10 +224,7 @@ fn resources(message: Option<si::Resource>) -> Resources {
     let quantities: BTreeMap<_, _> = message.map(|message| message.resources).unwrap_or_default();
     let mut resources = Resources::new();
     for (name, quantity) in quantities {
-        // A scheduler has no more names than fit its own table.
-        if let Ok(name) = Name::intern(&name) {
-            resources.set(name, quantity.value);
-        }
+        resources.set(Name::keep(&name), quantity.value);
     }
     resources
 }

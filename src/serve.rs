@@ -187,6 +187,7 @@ fn start_scheduler(
     let queues = queues.map(QueuesFile::text).unwrap_or_default();
     let builder = Scheduler::builder()
         .id_bytes(settings.limits.id_bytes.get())
+        .resource_names(settings.limits.resource_names.get())
         .ingress_items(settings.session.ingress_items.get())
         .reject_node_updates(settings.nodes.reject_updates)
         .default_queues(&*queues);

@@ -119,13 +119,13 @@ fn read(bytes: &[u8]) -> anyhow::Result<Usage> {
     let mut usage = Usage::default();
     for root in dump.queues {
         let partition = root.partition.clone();
-        take_queue(root, partition_of(&mut usage, &partition))?;
+        take_queue(root, partition_of(&mut usage, &partition));
     }
     for SavedUser { name, partition, queues } in dump.users {
-        take_place(queues, &name, &mut partition_of(&mut usage, &partition).users)?;
+        take_place(queues, &name, &mut partition_of(&mut usage, &partition).users);
     }
     for SavedGroup { name, partition, queues } in dump.groups {
-        take_place(queues, &name, &mut partition_of(&mut usage, &partition).groups)?;
+        take_place(queues, &name, &mut partition_of(&mut usage, &partition).groups);
     }
     for SavedApplication { partition, queue_name, state } in dump.applications {
         if ENDED.contains(&state.as_str()) {
@@ -170,31 +170,27 @@ fn partition_of<'u>(usage: &'u mut Usage, name: &str) -> &'u mut PartitionUsage 
     usage.partitions.entry(name.to_owned()).or_default()
 }
 
-fn take_queue(queue: SavedQueue, usage: &mut PartitionUsage) -> anyhow::Result<()> {
-    let allocated = resources(&queue.allocated_resource)?;
+fn take_queue(queue: SavedQueue, usage: &mut PartitionUsage) {
+    let allocated = resources(&queue.allocated_resource);
     let used = Used { allocated, running: queue.running_apps, applications: 0 };
     usage.queues.insert(queue.path, used);
-    queue.children.into_iter().try_for_each(|child| take_queue(child, usage))
+    queue.children.into_iter().for_each(|child| take_queue(child, usage));
 }
 
-fn take_place(
-    place: QueueUse,
-    whose: &str,
-    usage: &mut BTreeMap<String, BTreeMap<String, Used>>,
-) -> anyhow::Result<()> {
-    let allocated = resources(&place.resource_usage)?;
+fn take_place(place: QueueUse, whose: &str, usage: &mut BTreeMap<String, BTreeMap<String, Used>>) {
+    let allocated = resources(&place.resource_usage);
     let running = place.running_applications.len() as u64;
     let used = Used { allocated, running, applications: running };
     usage.entry(place.queue_path).or_default().insert(whose.to_owned(), used);
-    place.children.into_iter().try_for_each(|child| take_place(child, whose, usage))
+    place.children.into_iter().for_each(|child| take_place(child, whose, usage));
 }
 
-fn resources(quantities: &BTreeMap<String, i64>) -> anyhow::Result<Resources> {
+fn resources(quantities: &BTreeMap<String, i64>) -> Resources {
     let mut resources = Resources::new();
     for (name, quantity) in quantities {
-        resources.set(Name::intern(name)?, *quantity);
+        resources.set(Name::keep(name), *quantity);
     }
-    Ok(resources)
+    resources
 }
 
 #[cfg(test)]

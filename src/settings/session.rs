@@ -151,4 +151,6 @@ pub struct LimitSettings {
     pub items_per_message: NonZeroUsize,
     /// Most bytes of each text by which a registration or an item names something. Default 1,024.
     pub id_bytes: NonZeroUsize,
+    /// Most resource types that a resource manager has in use. Default 1,024.
+    pub resource_names: NonZeroUsize,
 }

@@ -5,6 +5,9 @@
 //! for an editor, the path of keys for a reader of generated text.
 
 use std::fmt;
+use std::sync::Arc;
+
+use monoceros_rules::values::resources::NameHolder;
 
 /// How many characters of a message are shown.
 const LONGEST: usize = 2_000;
@@ -66,7 +69,8 @@ impl Location {
     }
 }
 
-/// Faults and warnings in the order they were found, at most [`MOST_TOLD`] of each.
+/// Faults and warnings in the order they were found, at most [`MOST_TOLD`] of each, and the resource
+/// types that were named.
 #[derive(Debug, Default)]
 pub(super) struct Report {
     pub(super) errors: Vec<ConfigError>,
@@ -74,6 +78,8 @@ pub(super) struct Report {
     pub(super) n_more_errors: usize,
     pub(super) warnings: Vec<ConfigWarning>,
     n_more_warnings: usize,
+    /// Held as long as the configuration is there; those of one that is refused are given back.
+    pub(super) names: Arc<NameHolder>,
 }
 
 impl Report {
@@ -95,6 +101,11 @@ impl Report {
             path,
             message: one_line(message.into()),
         });
+    }
+
+    /// A report of its own for what is to be told later, with the same names.
+    pub(super) fn apart(&self) -> Self {
+        Self { names: Arc::clone(&self.names), ..Self::default() }
     }
 
     /// Puts what `later` found behind what was found so far.

@@ -58,6 +58,7 @@ pub use monoceros_rules::values::names::RECOVERY;
 pub use monoceros_rules::values::partition_name::{
     DEFAULT_PARTITION, ForeignPartition, plain_name, qualified_name, rm_id,
 };
+use monoceros_rules::values::resources::NameHolder;
 
 pub use self::checksum::carries_checksum;
 use self::error::Report;
@@ -100,6 +101,8 @@ pub struct PartitionConfig {
     pub node_order: NodeOrder,
     /// The root queue, inserted where the text has none.
     pub root: QueueConfig,
+    /// The resource types that the whole configuration names, held as long as it is there.
+    pub names: Arc<NameHolder>,
 }
 
 /// A placement rule as written.

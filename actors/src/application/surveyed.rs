@@ -21,6 +21,11 @@ impl Application {
         self.slot
     }
 
+    /// What is known of it.
+    pub(crate) fn known(&self) -> &monoceros_rules::work::application::Application {
+        &self.book
+    }
+
     /// The leaf that it is in.
     pub(crate) fn leaf_slot(&self) -> QueueSlot {
         self.leaf_facts.slot

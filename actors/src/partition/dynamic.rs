@@ -95,7 +95,7 @@ impl Partition {
         if !entry.facts.config.is_dynamic {
             return;
         }
-        let (said, warnings) = NamespaceTags::read(tags);
+        let (said, warnings) = NamespaceTags::read(tags, &self.names);
         for warning in warnings {
             tracing::warn!(application = %new.id, "{warning}");
         }

@@ -54,6 +54,7 @@ use monoceros_rules::books::Books;
 use monoceros_rules::limits::Tables;
 use monoceros_rules::queues::object_state::ObjectState;
 use monoceros_rules::values::epoch::Loosening;
+use monoceros_rules::values::resources::NameHolder;
 use tokio::time::Instant;
 
 use crate::api::callback::ResourceManagerCallback;
@@ -123,6 +124,8 @@ pub(crate) struct Partition {
     config: Arc<PartitionConfig>,
     /// Where applications go, by the rules of the configuration.
     placement: PlacementRules,
+    /// The resource types that its RM has in use.
+    names: Arc<NameHolder>,
     clock: Clock,
     baton: Option<Box<Baton>>,
     inbox: Inbox,
@@ -171,6 +174,7 @@ pub(crate) struct PartitionParams {
     /// How many partitions its RM had before it in this session.
     pub(crate) nth: u64,
     pub(crate) config: Arc<PartitionConfig>,
+    pub(crate) names: Arc<NameHolder>,
     pub(crate) session: SessionLink,
     pub(crate) callback: Arc<dyn ResourceManagerCallback>,
     pub(crate) clock: Clock,
@@ -237,6 +241,7 @@ impl Partition {
             name,
             placement: admission::placement(&config),
             config,
+            names: params.names,
             clock,
             baton: Some(baton),
             inbox: Inbox::default(),

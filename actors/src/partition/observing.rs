@@ -23,6 +23,12 @@ pub(super) struct ObservedTable {
 }
 
 impl ObservedTable {
+    /// Shows all that was measured.
+    pub(super) fn amounts(&self, mut show: impl FnMut(&Resources)) {
+        let all = self.nodes.values().chain(self.allocations.values());
+        all.for_each(|observed| show(&observed.usage));
+    }
+
     /// Forgets what is too old.
     fn expire(&mut self, now_ns: i64) {
         self.nodes.retain(|_, observed| observed.is_kept(now_ns));

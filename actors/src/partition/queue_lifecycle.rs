@@ -23,7 +23,7 @@ use crate::step::{Baton, Directory, QueueEntry, QueueSlot, RowSlot};
 
 /// The configured order of nodes.
 pub(super) fn node_order(config: &PartitionConfig) -> NodeOrder {
-    NodeOrder::new(config.node_order.policy, &config.node_order.weights).unwrap_or_default()
+    NodeOrder::of_held(config.node_order.policy, &config.node_order.weights)
 }
 
 /// Starts the actor of a queue and of all below it, parents before children.

@@ -29,6 +29,8 @@ use std::collections::{BTreeMap, BTreeSet, VecDeque};
 use std::sync::Arc;
 use std::time::Duration;
 
+use monoceros_rules::values::resources::Resources;
+
 use self::names::Name;
 use super::input::NewNode;
 use crate::step::{Existing, NodeChange, Op, WaitsFor};
@@ -263,6 +265,23 @@ impl ReorderBuffer {
             }
         }
         waiting
+    }
+
+    /// Shows the amounts of all that waits.
+    pub(super) fn amounts(&self, mut show: impl FnMut(&Resources)) {
+        for held in self.items.values() {
+            match &held.waiting.item {
+                Item::Op(_, op) => op.spec().into_iter().for_each(|spec| show(&spec.resources)),
+                Item::Node(node) => {
+                    [&node.total, &node.occupied].into_iter().for_each(&mut show);
+                    node.existing.iter().for_each(|(_, it)| show(&it.spec.resources));
+                }
+                Item::NodeChange(_, NodeChange::Update { total, occupied, .. }) => {
+                    total.iter().chain(occupied).for_each(&mut show);
+                }
+                Item::NodeChange(..) => {}
+            }
+        }
     }
 
     /// Takes out everything, by what it waits for and in order.

@@ -8,6 +8,7 @@ use monoceros_rules::decide::explain::QueueRoom;
 use monoceros_rules::limits::{LaneId, Trackers};
 use monoceros_rules::order::keys::QueueKey;
 use monoceros_rules::order::ledger;
+use monoceros_rules::queues::QueueConfig;
 use monoceros_rules::values::resources::{Limits, Resources};
 
 use super::{Queue, Rank};
@@ -80,6 +81,11 @@ impl Queue {
     /// Its place in the directory.
     pub(crate) fn slot(&self) -> QueueSlot {
         self.facts.slot
+    }
+
+    /// Its settings.
+    pub(crate) fn config(&self) -> &QueueConfig {
+        &self.facts.config
     }
 
     /// The place of the queue above it; none for root.

@@ -587,7 +587,7 @@ impl Judge {
             if took_a_place {
                 continue;
             }
-            for name in placed.names.iter().filter_map(|name| Name::intern(name).ok()) {
+            for name in placed.names.iter().filter_map(|name| Name::known(name)) {
                 if node.available.get(name) < 0 {
                     let id = &node.id;
                     self.wrong.push(format!("too much {name} was placed on {id}"));

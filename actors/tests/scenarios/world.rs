@@ -396,7 +396,7 @@ impl World {
         };
         #[expect(clippy::cast_precision_loss, reason = "weights are small")]
         let weights = weights.0.into_iter().map(|(name, weight)| (name, weight as f64));
-        let order = NodeOrder::new(policy, &weights.collect::<Vec<_>>()).unwrap();
+        let order = NodeOrder::new(policy, &weights.collect::<Vec<_>>());
         let partition = format!("[{}]default", self.present);
         let Ok(facts) = self.scheduler.facts(&partition).await else { return };
         // Nothing but what can be placed is asked for: reservations are not made for their age here.

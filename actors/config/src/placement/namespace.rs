@@ -8,10 +8,11 @@
 //! use std::sync::Arc;
 //! use monoceros_config::dynamic_queue;
 //! use monoceros_config::placement::NamespaceTags;
+//! use monoceros_rules::values::resources::NameHolder;
 //!
 //! let quota = r#"{"resources":{"vcore":{"value":5000}}}"#;
 //! let tags = BTreeMap::from([("namespace.resourceQuota".to_owned(), quota.to_owned())]);
-//! let (said, warnings) = NamespaceTags::read(&Arc::new(tags));
+//! let (said, warnings) = NamespaceTags::read(&Arc::new(tags), &NameHolder::default());
 //! assert!(warnings.is_empty());
 //! let queue = said.changed(&dynamic_queue("root.team", true, None)).unwrap();
 //! assert_eq!(queue.max.unwrap().to_string(), "map[vcore:5000]");
@@ -22,7 +23,7 @@ use serde_json::Value;
 use super::tag;
 use monoceros_rules::queues::QueueConfig;
 use monoceros_rules::values::names::shown;
-use monoceros_rules::values::resources::{Limits, Name, Resources};
+use monoceros_rules::values::resources::{Limits, NameHolder, Resources};
 use monoceros_rules::work::allocations::Tags;
 
 const QUOTA: &str = "namespace.resourcequota";
@@ -39,12 +40,12 @@ pub struct NamespaceTags {
 }
 
 impl NamespaceTags {
-    /// Reads them; the second is what was left out, and why.
-    pub fn read(tags: &Tags) -> (Self, Vec<String>) {
+    /// Reads them; the second is what was left out, and why. The resource types are held by `names`.
+    pub fn read(tags: &Tags, names: &NameHolder) -> (Self, Vec<String>) {
         let mut warnings = Vec::new();
         let mut amount = |name| {
             let text = tag(tags, name)?;
-            let read = resources(text);
+            let read = resources(text, names);
             read.map_err(|why| warnings.push(format!("tag `{name}` is ignored: {why}"))).ok()
         };
         let (max, guaranteed) = (amount(QUOTA).map(Limits::from), amount(GUARANTEED));
@@ -78,7 +79,7 @@ impl NamespaceTags {
 
 /// The wire form as JSON: `{"resources": {"vcore": {"value": 5000}}}`. What it does not know it
 /// ignores; of a key that is there twice the last counts.
-fn resources(text: &str) -> Result<Resources, String> {
+fn resources(text: &str, names: &NameHolder) -> Result<Resources, String> {
     let value: Value =
         serde_json::from_str(text).map_err(|why| format!("it is not JSON: {why}"))?;
     let mut amounts = Resources::new();
@@ -96,7 +97,7 @@ fn resources(text: &str) -> Result<Resources, String> {
                     },
                     _ => return Err(wrong("is not a quantity")),
                 };
-                let name = Name::intern(name).map_err(|why| why.to_string())?;
+                let name = names.hold(name).map_err(|why| why.to_string())?;
                 amounts.set(name, amount);
             }
         }

@@ -15,12 +15,14 @@
 //!
 //! ```
 //! use monoceros_config::task_groups;
+//! use monoceros_rules::values::resources::NameHolder;
 //!
+//! let names = NameHolder::default();
 //! let text = r#"[{"name": "worker", "minMember": 4, "minResource": {"vcore": 2}}]"#;
-//! let gang = task_groups::parse(text).unwrap();
+//! let gang = task_groups::parse(text, &names).unwrap();
 //! assert_eq!(gang.total().to_string(), "map[vcore:8000]");
 //!
-//! let fault = task_groups::parse(&text.replace("4,", "4, \"members\": 4,")).unwrap_err();
+//! let fault = task_groups::parse(&text.replace("4,", "4, \"members\": 4,"), &names).unwrap_err();
 //! assert_eq!(fault.to_string(), "task group `worker`: key `members` is not known");
 //! ```
 
@@ -34,7 +36,7 @@ use std::sync::Arc;
 
 use monoceros_rules::values::names::shown;
 use monoceros_rules::values::quantity;
-use monoceros_rules::values::resources::{NAME_BYTES, Name, Resources};
+use monoceros_rules::values::resources::{NAME_BYTES, NameHolder, Resources};
 use monoceros_rules::work::asks::Preemption;
 use monoceros_rules::work::declaration::{Declaration, DeclaredGroup, Fault, Topology};
 use serde_json::Value;
@@ -47,13 +49,17 @@ pub const TAG: &str = "monoceros.io/task-groups";
 /// Longest text that is read, bytes.
 pub const MAX_BYTES: usize = 1 << 20;
 
-/// Reads what the tags of an application declare, if they declare anything.
-pub fn of_tags(tags: &BTreeMap<String, String>) -> Result<Option<Declaration>, Fault> {
-    placement::tag(tags, TAG).map(parse).transpose()
+/// Reads what the tags of an application declare, if they declare anything. The resource types are
+/// held by `names`.
+pub fn of_tags(
+    tags: &BTreeMap<String, String>,
+    names: &NameHolder,
+) -> Result<Option<Declaration>, Fault> {
+    placement::tag(tags, TAG).map(|text| parse(text, names)).transpose()
 }
 
 /// Reads the text of the tag.
-pub fn parse(text: &str) -> Result<Declaration, Fault> {
+pub fn parse(text: &str, names: &NameHolder) -> Result<Declaration, Fault> {
     if text.len() > MAX_BYTES {
         let why = format!("{} bytes, at most {MAX_BYTES} are read", text.len());
         return Err(Fault::Unreadable(why));
@@ -63,16 +69,16 @@ pub fn parse(text: &str) -> Result<Declaration, Fault> {
     let groups = groups.into_iter().enumerate().map(|(at, Unique(value))| {
         let name = value.get("name").and_then(Value::as_str).unwrap_or_default();
         let shown = Fault::shown_group(name, at);
-        group(value).map_err(|what| Fault::Group { group: shown, what })
+        group(value, names).map_err(|what| Fault::Group { group: shown, what })
     });
     Declaration::new(groups.collect::<Result<_, _>>()?)
 }
 
-fn group(value: Value) -> Result<DeclaredGroup, String> {
+fn group(value: Value, names: &NameHolder) -> Result<DeclaredGroup, String> {
     let mut keys = Object::of(value, "")?;
     let name = keys.read("name", text)?.unwrap_or_default();
     let members = keys.read("minMember", whole)?.ok_or("`minMember` is missing")?;
-    let member = keys.read("minResource", resources)?;
+    let member = keys.read("minResource", |value, key| resources(value, key, names))?;
     let group = DeclaredGroup {
         topology: keys.read("topology", topology)?.flatten(),
         constraint: keys.read("constraint", constraint::read)?.flatten(),
@@ -103,7 +109,7 @@ fn truth(value: Value, key: &str) -> Result<bool, String> {
 }
 
 /// Amounts as texts or numbers, each written as in the queue configuration.
-fn resources(value: Value, key: &str) -> Result<Resources, String> {
+fn resources(value: Value, key: &str, names: &NameHolder) -> Result<Resources, String> {
     let mut amounts = Resources::new();
     for (name, value) in Object::of(value, key)?.entries() {
         let within = |why: String| format!("`{key}`: {why}");
@@ -121,7 +127,7 @@ fn resources(value: Value, key: &str) -> Result<Resources, String> {
         } else {
             return Err(within(format!("`{shown_text}` is not a quantity of `{shown_name}`")));
         };
-        let name = Name::intern(&name).map_err(|error| within(error.to_string()))?;
+        let name = names.hold(&name).map_err(|error| within(error.to_string()))?;
         amounts.set(name, quantity);
     }
     Ok(amounts)

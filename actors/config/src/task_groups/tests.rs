@@ -2,7 +2,20 @@ use monoceros_rules::work::constraint::{
     Constraint, DelayUnit, Expression, Near, Operator, Simple, Timed,
 };
 
+use std::sync::LazyLock;
+
 use super::*;
+
+/// As [`super::parse`], with names that stay until the tests are over.
+fn parse(text: &str) -> Result<Declaration, Fault> {
+    static NAMES: LazyLock<NameHolder> = LazyLock::new(NameHolder::default);
+    super::parse(text, &NAMES)
+}
+
+/// As [`super::of_tags`], with names that nobody uses.
+fn of_tags(tags: &BTreeMap<String, String>) -> Result<Option<Declaration>, Fault> {
+    super::of_tags(tags, &NameHolder::default())
+}
 
 fn fault(text: &str) -> String {
     parse(text).unwrap_err().to_string()

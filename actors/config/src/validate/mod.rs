@@ -77,7 +77,7 @@ fn partition(
         root.check_structure(0, report);
         root.check_resources(&Limits::unlimited(), report);
     }
-    let mut in_templates = Report::default();
+    let mut in_templates = report.apart();
     root.read_templates(&mut in_templates);
     let built = root.build(None);
     let placement = rules::check(&raw.placement, is_known.then_some(&built), expressions, report);
@@ -95,6 +95,7 @@ fn partition(
         resolver: resolver(&raw, report),
         node_order,
         root: built,
+        names: Arc::clone(&report.names),
     };
     let shown = shown(name, &raw, &root);
     (config, shown)
@@ -152,6 +153,9 @@ fn node_order(raw: &Partition, report: &mut Report) -> NodeOrder {
         if *value < 0.0 {
             let message = format!("the weight of `{name}` is {value}; it has to be 0 or more");
             report.error("E_NODESORT_WEIGHT", place, message);
+        }
+        if let Err(error) = report.names.hold(name) {
+            report.error("E_CONF_PARSE", place, error.to_string());
         }
         by_name.insert(name.clone(), *value);
     }

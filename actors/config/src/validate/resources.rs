@@ -1,13 +1,15 @@
 //! What queues may use and are promised, level by level: a queue that is promised more than a queue
 //! above may use would wait for it for ever.
 
+use std::sync::Arc;
+
 use super::draft::Draft;
 use super::{Field, Located};
 use crate::document::{QueueResources, Texts};
 use crate::error::Report;
 use crate::shown::ShownResources;
 use monoceros_rules::values::quantity;
-use monoceros_rules::values::resources::{Limits, Name, Resources};
+use monoceros_rules::values::resources::{Limits, Resources};
 
 use super::templates::shown_texts;
 
@@ -119,6 +121,7 @@ pub(super) fn quantities(
 ) -> Option<Resources> {
     let mut quantities = Resources::new();
     let mut all_read = true;
+    let names = Arc::clone(&report.names);
     for (resource, Located { value: text, place }) in &texts.value {
         let mut wrong = |of_error: &'static str, message: String| {
             report.error(code.unwrap_or(of_error), place, format!("{of}: {message}"));
@@ -126,7 +129,7 @@ pub(super) fn quantities(
         };
         match quantity::parse(resource, text) {
             Err(error) => wrong(error.code(), error.message()),
-            Ok(quantity) => match Name::intern(resource) {
+            Ok(quantity) => match names.hold(resource) {
                 Err(error) => wrong("E_CONF_PARSE", error.to_string()),
                 Ok(name) => quantities.set(name, quantity),
             },

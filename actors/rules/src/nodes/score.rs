@@ -3,7 +3,7 @@
 //! A score is one number, so that nodes can be kept in order and only those that changed are moved:
 //! what a node scores must not depend on other nodes.
 
-use crate::values::resources::{Name, Resources, TooManyNames};
+use crate::values::resources::{Name, Resources};
 
 /// How full a node should be to be tried first (`nodesortpolicy.type`).
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
@@ -24,20 +24,33 @@ pub struct NodeOrder {
 }
 
 impl NodeOrder {
-    /// An order by `policy` with these weights (`nodesortpolicy.resourceweights`). What is not
-    /// named does not count, nor does a weight that is not above zero; no weights at all stand for
-    /// the default, one each for memory and vcore.
-    pub fn new(policy: NodeSortPolicy, weights: &[(String, f64)]) -> Result<Self, TooManyNames> {
+    /// An order by `policy` with these weights (`nodesortpolicy.resourceweights`), whose names stay
+    /// for the life of the process. What is not named does not count, nor does a weight that is not
+    /// above zero; no weights at all stand for the default, one each for memory and vcore.
+    pub fn new(policy: NodeSortPolicy, weights: &[(String, f64)]) -> Self {
+        Self::with(policy, weights, |text| Some(Name::keep(text)))
+    }
+
+    /// As [`Self::new`], of names that somebody holds; any other does not count.
+    pub fn of_held(policy: NodeSortPolicy, weights: &[(String, f64)]) -> Self {
+        Self::with(policy, weights, Name::known)
+    }
+
+    fn with(
+        policy: NodeSortPolicy,
+        weights: &[(String, f64)],
+        named: impl Fn(&str) -> Option<Name>,
+    ) -> Self {
         if weights.is_empty() {
-            return Ok(Self { policy, ..Self::default() });
+            return Self { policy, ..Self::default() };
         }
         let mut counted: Vec<_> = weights.iter().filter(|(_, weight)| *weight > 0.0).collect();
         counted.sort_by(|a, b| a.0.cmp(&b.0));
         let weights = counted
             .into_iter()
-            .map(|(text, weight)| Ok((Name::intern(text)?, *weight)))
-            .collect::<Result<_, _>>()?;
-        Ok(Self { policy, weights })
+            .filter_map(|(text, weight)| Some((named(text)?, *weight)))
+            .collect();
+        Self { policy, weights }
     }
 
     /// The policy.
@@ -90,7 +103,7 @@ mod tests {
 
     fn weighted(policy: NodeSortPolicy, weights: &[(&str, f64)]) -> NodeOrder {
         let weights: Vec<_> = weights.iter().map(|(k, w)| ((*k).to_owned(), *w)).collect();
-        NodeOrder::new(policy, &weights).unwrap()
+        NodeOrder::new(policy, &weights)
     }
 
     #[test]

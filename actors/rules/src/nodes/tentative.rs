@@ -176,7 +176,7 @@ mod tests {
     }
 
     fn index(policy: NodeSortPolicy, free: &[i64]) -> (NodeIndex, Vec<NodeSlot>) {
-        let mut nodes = NodeIndex::new(NodeOrder::new(policy, &[]).unwrap());
+        let mut nodes = NodeIndex::new(NodeOrder::new(policy, &[]));
         let insert = |(at, free): (usize, &i64)| {
             nodes.insert(Arc::from(format!("n{at}")), vcores(8), vcores(*free), true).unwrap()
         };

@@ -9,7 +9,7 @@ fn amount(vcore: i64, memory: i64) -> Resources {
 }
 
 fn index(policy: NodeSortPolicy) -> NodeIndex {
-    NodeIndex::new(NodeOrder::new(policy, &[]).unwrap())
+    NodeIndex::new(NodeOrder::new(policy, &[]))
 }
 
 fn add(index: &mut NodeIndex, id: &str, total: &Resources) -> NodeSlot {
@@ -309,7 +309,7 @@ impl ModelNode {
     /// The parts of what is wanted that it does not have.
     fn lack(&self, ask: &Resources) -> f64 {
         let parts = ask.sorted().into_iter().map(|(name, wanted)| {
-            let available = self.available.get(Name::intern(&name).unwrap()).max(0);
+            let available = self.available.get(Name::keep(&name)).max(0);
             (wanted - available).max(0) as f64 / wanted.max(1) as f64
         });
         parts.sum()
@@ -320,7 +320,7 @@ impl ModelNode {
         let (binpacking, weights) = ORDERS[order];
         let (mut sum, mut sum_of_weights) = (0.0, 0.0);
         for (name, weight) in weights {
-            let name = Name::intern(name).unwrap();
+            let name = Name::keep(name);
             let Some(total) = self.total.find(name) else { continue };
             let share = 1.0 - self.available.get(name) as f64 / total as f64;
             if !share.is_nan() {
@@ -348,7 +348,7 @@ fn order(number: usize) -> NodeOrder {
     let (binpacking, weights) = ORDERS[number];
     let policy = if binpacking { NodeSortPolicy::BinPacking } else { NodeSortPolicy::Fair };
     let weights: Vec<_> = weights.iter().rev().map(|(k, w)| ((*k).to_owned(), *w)).collect();
-    NodeOrder::new(policy, &weights).unwrap()
+    NodeOrder::new(policy, &weights)
 }
 
 /// Ids whose order is not that of their numbers, and that crowd into few gaps.

@@ -139,6 +139,15 @@ impl SchedulerBuilder {
         self
     }
 
+    /// How many resource types an RM may have in use; 1,024 unless set. The four that every
+    /// scheduler knows (`vcore`, `memory`, `pods`, `ephemeral-storage`) do not count. An item that
+    /// names one more is rejected.
+    #[must_use]
+    pub fn resource_names(mut self, names: usize) -> Self {
+        self.intake.resource_names = names;
+        self
+    }
+
     /// Whether events are made (`event.trackingEnabled`). They are unless set. This and the other
     /// settings of events hold where the `extraConfig` of the RM that registered or updated last
     /// says nothing else.

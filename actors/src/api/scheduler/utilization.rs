@@ -28,7 +28,7 @@ impl SchedulerHandle {
         let (mut usages, mut refused) = (Vec::new(), 0);
         for report in reports {
             let id: Arc<str> = Arc::from(report.id);
-            match measured(&id, report.actual_used_resource.as_ref()) {
+            match measured(report.actual_used_resource.as_ref()) {
                 Some(usage) => usages.push((id, usage)),
                 None => refused += 1,
             }

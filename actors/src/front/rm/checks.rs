@@ -6,7 +6,9 @@ use std::num::NonZeroU64;
 use std::sync::Arc;
 
 use monoceros_proto::si::v1 as si;
-use monoceros_rules::values::resources::{NAME_BYTES, Name, QUANTITY_MAX, Resources};
+use monoceros_rules::values::resources::{
+    NAME_BYTES, NAMES_MAX, Name, NameHolder, QUANTITY_MAX, Resources, TooManyNames,
+};
 use monoceros_rules::work::allocations::Tags;
 use monoceros_rules::work::asks::{Preemption, TaskGroup};
 use monoceros_rules::work::rejection::Rejection;
@@ -31,6 +33,8 @@ pub(crate) struct Intake {
     pub(crate) rejects_node_updates: bool,
     /// How many items of an RM may wait for its partitions; above it, senders wait, too.
     pub(crate) waiting_items: usize,
+    /// How many resource types an RM may have in use.
+    pub(crate) resource_names: usize,
 }
 
 impl Default for Intake {
@@ -42,6 +46,7 @@ impl Default for Intake {
             enforces_application_timeout: false,
             rejects_node_updates: false,
             waiting_items: 65_536,
+            resource_names: NAMES_MAX,
         }
     }
 }
@@ -131,8 +136,9 @@ pub(super) fn task_group(name: String) -> Option<TaskGroup> {
 pub(super) fn wanted(
     key: &Arc<str>,
     resource: Option<&si::Resource>,
+    names: &NameHolder,
 ) -> Result<Resources, Rejection> {
-    let resources = amount(key, resource)?;
+    let resources = amount(key, resource, names)?;
     if resources.has_negative() {
         return Err(Rejection::NegativeResource(Arc::clone(key)));
     }
@@ -146,9 +152,10 @@ pub(super) fn wanted(
 pub(super) fn counted(
     id: &Arc<str>,
     resource: Option<&si::Resource>,
+    names: &NameHolder,
 ) -> Result<Option<Resources>, Rejection> {
     let Some(resource) = resource else { return Ok(None) };
-    let resources = amount(id, Some(resource))?;
+    let resources = amount(id, Some(resource), names)?;
     if resources.has_negative() {
         let why = format!("negative quantity in {resources}");
         return Err(Rejection::NodeInvalid { id: Arc::clone(id), why });
@@ -156,16 +163,19 @@ pub(super) fn counted(
     Ok(Some(resources.pruned()))
 }
 
-/// Reads an amount that was measured; `None` if it is negative or cannot be read.
-pub(crate) fn measured(id: &Arc<str>, resource: Option<&si::Resource>) -> Option<Resources> {
-    amount(id, resource).ok().filter(|usage| !usage.has_negative())
+/// Reads an amount that was measured; `None` if it is negative or cannot be read. A resource type
+/// that nobody has named otherwise is left out: there is nothing to compare it with.
+pub(crate) fn measured(resource: Option<&si::Resource>) -> Option<Resources> {
+    let known = |name: &str| Ok(Name::known(name));
+    amounts_by(resource, known).ok().filter(|usage| !usage.has_negative())
 }
 
 pub(super) fn amount(
     id: &Arc<str>,
     resource: Option<&si::Resource>,
+    names: &NameHolder,
 ) -> Result<Resources, Rejection> {
-    amounts(resource).map_err(|why| match why {
+    amounts(resource, names).map_err(|why| match why {
         NotCounted::Name(why) => Rejection::Names { id: Arc::clone(id), why },
         NotCounted::TooMuch => Rejection::Overflow(Arc::clone(id)),
     })
@@ -180,18 +190,32 @@ pub(super) enum NotCounted {
     TooMuch,
 }
 
-pub(super) fn amounts(resource: Option<&si::Resource>) -> Result<Resources, NotCounted> {
+/// Reads an amount, whose names are held from now on.
+pub(super) fn amounts(
+    resource: Option<&si::Resource>,
+    names: &NameHolder,
+) -> Result<Resources, NotCounted> {
+    amounts_by(resource, |name| names.hold(name).map(Some))
+}
+
+/// Reads an amount; what gets no name is left out.
+fn amounts_by(
+    resource: Option<&si::Resource>,
+    named: impl Fn(&str) -> Result<Option<Name>, TooManyNames>,
+) -> Result<Resources, NotCounted> {
     let mut resources = Resources::new();
     for (name, quantity) in resource.iter().flat_map(|resource| &resource.resources) {
         if name.len() > NAME_BYTES {
             let why = format!("a resource name is longer than {NAME_BYTES} bytes");
             return Err(NotCounted::Name(why));
         }
-        let name = Name::intern(name).map_err(|error| NotCounted::Name(error.to_string()))?;
         if quantity.value > QUANTITY_MAX {
             return Err(NotCounted::TooMuch);
         }
-        resources.set(name, quantity.value);
+        let name = named(name).map_err(|error| NotCounted::Name(error.to_string()))?;
+        if let Some(name) = name {
+            resources.set(name, quantity.value);
+        }
     }
     Ok(resources)
 }

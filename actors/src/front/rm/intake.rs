@@ -50,6 +50,7 @@ impl Rm {
         };
         self.deliver("", translated.refused);
         self.hand_in(translated.chunks);
+        self.look_at_names();
         if self.waiting_items() > self.settings.intake.waiting_items {
             self.blocked.push(taken);
         } else {

@@ -18,6 +18,7 @@ mod control;
 mod default_queues;
 mod document;
 mod intake;
+mod names;
 mod partitions;
 mod reconfiguring;
 mod resolving;
@@ -41,6 +42,7 @@ use std::rc::Rc;
 use std::sync::Arc;
 
 use actix::prelude::*;
+use monoceros_rules::values::resources::NameHolder;
 use tokio::sync::oneshot;
 
 use super::answers;
@@ -55,6 +57,7 @@ use crate::mailbox::{Mailbox, Measured, Receive, receives};
 use crate::metrics::{ActorKind, Counted, Metrics};
 use crate::partition::{Ack, Close, Control, Wanted};
 use crate::step::{BarrierPassed, Notice, Notices};
+use names::Looking;
 use partitions::PartitionLink;
 use reconfiguring::{Deferred, Reconfiguration};
 use resolving::Resolving;
@@ -109,6 +112,9 @@ pub(crate) struct Rm {
     silence: Silence,
     /// Its partitions have been told to close.
     is_ending: bool,
+    /// The resource types that it has in use.
+    names: Arc<NameHolder>,
+    looking: Looking,
     events: EventStore,
     /// What has gone with it so far, and the reply that it is told by.
     removed: Removed,
@@ -151,6 +157,8 @@ impl Rm {
             blocked: Vec::new(),
             silence: silence.clone(),
             is_ending: false,
+            names: Arc::new(NameHolder::new(settings.intake.resource_names)),
+            looking: Looking::default(),
             removed: Removed::default(),
             leave: None,
             default_queues: settings.default_queues.of(in_force.policy_group()),

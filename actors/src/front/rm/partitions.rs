@@ -90,6 +90,7 @@ pub(super) struct PartitionLink {
 impl Rm {
     pub(super) fn start_partition(&mut self, name: Arc<str>, config: Arc<PartitionConfig>) {
         let users = self.users.of(&name, &config.resolver);
+        self.names.hold_all_of(&config.names);
         let nth = self.partitions_so_far;
         self.partitions_so_far += 1;
         let unknown_nodes = if self.settings.intake.rejects_node_updates {
@@ -101,6 +102,7 @@ impl Rm {
             name: Arc::clone(&name),
             nth,
             config,
+            names: Arc::clone(&self.names),
             session: self.link(),
             callback: Arc::clone(&self.callback),
             clock: self.clock,

@@ -235,6 +235,9 @@ impl Rm {
             }
             Effect::Defaults(_) => {}
         }
+        for wanted in &next.document.partitions {
+            self.names.hold_all_of(&wanted.config.names);
+        }
         self.in_force = next;
     }
 

@@ -4,6 +4,7 @@ use std::fmt::Debug;
 use std::num::NonZeroU64;
 
 use monoceros_rules::nodes::Exclusion;
+use monoceros_rules::values::resources::NameHolder;
 use monoceros_rules::work::allocations::{AllocationId, ApplicationSlot};
 use monoceros_rules::work::application::GangStyle;
 use monoceros_rules::work::asks::{AskSpec, Preemption, TaskGroup};
@@ -189,7 +190,7 @@ fn gang() -> Declaration {
                 "placementConstraint": {"simpleConstraint": {"allocationAffinityAttribute": {
                     "scope": "rack", "targetExpressions": [{"targetKey": "app"}]}}}}]}}},
         {"name": "d", "minMember": 1}]"#;
-    monoceros_config::task_groups::parse(text).unwrap()
+    monoceros_config::task_groups::parse(text, &NameHolder::default()).unwrap()
 }
 
 fn requests() -> Vec<Request> {

@@ -3,7 +3,7 @@
 use super::*;
 use crate::{dynamic_queue, recovery_queue};
 use monoceros_rules::queues::Template;
-use monoceros_rules::values::resources::{Limits, Resources};
+use monoceros_rules::values::resources::{Limits, NameHolder, Resources};
 
 fn tags(said: &[(&str, &str)]) -> Tags {
     Arc::new(said.iter().map(|(name, text)| ((*name).to_owned(), (*text).to_owned())).collect())
@@ -26,7 +26,7 @@ fn templated() -> QueueConfig {
 
 /// Max, guarantee and number of applications after an application with these tags came.
 fn after(queue: &QueueConfig, said: &[(&str, &str)]) -> String {
-    let (said, _) = NamespaceTags::read(&tags(said));
+    let (said, _) = NamespaceTags::read(&tags(said), &NameHolder::default());
     let changed = said.changed(queue).unwrap_or_else(|| queue.clone());
     let max = changed.max.as_ref().map_or("-".to_owned(), Limits::to_string);
     let guaranteed = changed.guaranteed.as_ref().map_or("-".to_owned(), Resources::to_string);
@@ -73,7 +73,7 @@ fn tags_replace_what_the_template_said() {
 #[test]
 fn configured_queues_parents_and_recovery_do_not_listen() {
     let said = &[(QUOTA, FIVE), (APPS, "3")];
-    let (said, warnings) = NamespaceTags::read(&tags(said));
+    let (said, warnings) = NamespaceTags::read(&tags(said), &NameHolder::default());
     assert!(warnings.is_empty());
     let configured = configured("{name: q}").children.remove(0);
     for queue in [configured, recovery_queue(), dynamic_queue("root.p", false, None)] {
@@ -84,7 +84,7 @@ fn configured_queues_parents_and_recovery_do_not_listen() {
 #[test]
 fn the_same_again_changes_nothing_and_what_is_ignored_is_told() {
     let said = tags(&[(QUOTA, FIVE), (GUARANTEED, "{"), (APPS, "many")]);
-    let (said, warnings) = NamespaceTags::read(&said);
+    let (said, warnings) = NamespaceTags::read(&said, &NameHolder::default());
     let changed = said.changed(&templated()).unwrap();
     assert_eq!(said.changed(&changed), None);
     assert!(warnings[0].starts_with("tag `namespace.resourceguaranteed` is ignored: "));

@@ -10,7 +10,7 @@ fn vcores(quantity: i64) -> Resources {
 }
 
 fn index(policy: NodeSortPolicy, free: &[Resources]) -> NodeIndex {
-    let mut nodes = NodeIndex::new(NodeOrder::new(policy, &[]).unwrap());
+    let mut nodes = NodeIndex::new(NodeOrder::new(policy, &[]));
     let total = Resources::of(&[("vcore", 8), ("memory", 8)]);
     for (at, free) in free.iter().enumerate() {
         nodes.insert(Arc::from(format!("n{at}")), total.clone(), free.clone(), true).unwrap();
@@ -293,7 +293,7 @@ fn of_cluster(
     policy: NodeSortPolicy,
     all: &[(Resources, Resources, bool)],
 ) -> (NodeIndex, NodeOrder) {
-    let order = NodeOrder::new(policy, &[]).unwrap();
+    let order = NodeOrder::new(policy, &[]);
     let mut nodes = NodeIndex::new(order.clone());
     for (at, (total, free, open)) in all.iter().enumerate() {
         let id = Arc::from(format!("n{at}"));

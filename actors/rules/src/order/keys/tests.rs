@@ -95,7 +95,7 @@ fn of_equals_the_queue_with_more_pending_is_first() {
     few.pending = Resources::of(&[("gpu.example/a100", 1), ("vcore", 1)]);
     assert_eq!(sorted(&[few.clone(), many.clone()], true), "01", "gpu comes before memory");
     few.pending = both(10);
-    many.pending.set(crate::values::resources::Name::intern("zero").unwrap(), 0);
+    many.pending.set(crate::values::resources::Name::keep("zero"), 0);
     assert_eq!(sorted(&[few, many], true), "01", "an explicit zero is no difference: by path");
 }
 

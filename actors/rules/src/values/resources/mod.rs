@@ -7,7 +7,7 @@
 //! wrong one.
 //!
 //! # Representation
-//! Names are interned once per process ([`Name`]); a value is a small vector of `(name, quantity)`
+//! Names are numbers ([`Name`]), which somebody [holds](NameHolder); a value is a small vector of `(name, quantity)`
 //! sorted by interned number, inline up to four entries. Requests usually name a prefix of what a
 //! node offers, so that a comparison is one short walk without hashing or strings. The interned
 //! number depends on who spoke first, so **no decision may depend on it**: everything that is shown
@@ -28,6 +28,7 @@
 
 mod arithmetic;
 mod compare;
+mod holder;
 mod names;
 #[cfg(test)]
 mod tests;
@@ -36,16 +37,16 @@ use std::collections::BTreeMap;
 use std::fmt;
 use std::sync::Arc;
 
-use serde::de::{Deserialize, Deserializer, Error};
+use serde::de::{Deserialize, Deserializer};
 use serde::ser::{Serialize, SerializeMap, Serializer};
 use smallvec::SmallVec;
 
 pub use self::arithmetic::BelowZero;
 pub use self::compare::{equal, equal_or_zero};
+pub use self::holder::{NAMES_MAX, NameHolder};
 pub use self::names::{Name, TooManyNames};
 
-/// Longest name of a resource that is taken from outside, bytes: names are kept for the life of the
-/// process.
+/// Longest name of a resource that is taken from outside, bytes.
 pub const NAME_BYTES: usize = 256;
 /// Largest quantity of one item that is taken from outside: a thousand of them still have a sum, so
 /// that one giant ask does not shut everybody else out of the partition.
@@ -70,12 +71,12 @@ impl Resources {
         Self::default()
     }
 
-    /// Builds an amount from texts; for tests, examples and constants. A repeated name: the last
-    /// one counts. Panics when the table of names is full.
+    /// Builds an amount from texts, whose names stay for the life of the process; for tests, examples
+    /// and constants. A repeated name: the last one counts.
     pub fn of(entries: &[(&str, i64)]) -> Self {
         let mut resources = Self::new();
         for (name, quantity) in entries {
-            resources.set(Name::intern(name).expect("the name table has room"), *quantity);
+            resources.set(Name::keep(name), *quantity);
         }
         resources
     }
@@ -190,7 +191,9 @@ fn merged<'a>(
 }
 
 fn sorted(entries: &Entries) -> Vec<(Arc<str>, i64)> {
-    let mut named: Vec<_> = entries.iter().map(|&(name, q)| (name.text(), q)).collect();
+    // Nobody uses what has no text any more.
+    let named = entries.iter().filter_map(|&(name, q)| Some((name.find_text()?, q)));
+    let mut named: Vec<_> = named.collect();
     named.sort();
     named
 }
@@ -241,12 +244,13 @@ impl Serialize for Resources {
     }
 }
 
-/// By names, as it is written: an absent name stays absent, and a zero stays a zero.
+/// By names, as it is written: an absent name stays absent, and a zero stays a zero. The names stay
+/// for the life of the process, so this is for what the program wrote itself.
 impl<'de> Deserialize<'de> for Resources {
     fn deserialize<D: Deserializer<'de>>(deserializer: D) -> Result<Self, D::Error> {
         let mut resources = Self::new();
         for (name, quantity) in BTreeMap::<String, i64>::deserialize(deserializer)? {
-            resources.set(Name::intern(&name).map_err(D::Error::custom)?, quantity);
+            resources.set(Name::keep(&name), quantity);
         }
         Ok(resources)
     }

@@ -1,57 +1,128 @@
-//! Resource names, interned once per process.
+//! Resource names as numbers.
 //!
-//! Names arrive with nodes, asks and configurations and stay for the life of the process; there are
-//! a handful of them, so that a number of 16 bits stands for each.
+//! Names arrive with nodes, asks and configurations, and decisions compare them all the time, so
+//! that a number stands for each. All of a process share one table, since a number must be shown as
+//! its text wherever it comes to; who holds a name there is said in [`holder`](super::holder).
+//!
+//! # Invariants
+//! * A number is never given to another name, also when its name was given back. So an amount that
+//!   outlives a name cannot be taken for one of something else: it is left out where it is shown.
 
 use std::cmp::Ordering;
 use std::fmt;
-use std::sync::{Arc, OnceLock, RwLock};
+use std::sync::{Arc, OnceLock, PoisonError, RwLock, RwLockReadGuard, RwLockWriteGuard};
 
 use rustc_hash::FxHashMap;
 
-/// A resource type, interned: equal text, equal `Name`, for the life of the process.
+/// A resource type as a number: equal text, equal `Name`, for as long as anybody holds it.
 ///
 /// Its order is the order of first use and must never reach a decision or a reader.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
-pub struct Name(u16);
+pub struct Name(u64);
 
-/// More distinct resource names were used in this process than the table holds.
+/// Whoever wants to hold the name holds as many as it may.
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
-#[error("resource name `{0}` cannot be added: {limit} names are in use", limit = u32::from(u16::MAX) + 1)]
-pub struct TooManyNames(pub String);
-
-/// Interned before anything else, in alphabetical order: among these alone the interned order *is*
-/// the order of the texts.
-const WELL_KNOWN: [&str; 4] = ["ephemeral-storage", "memory", "pods", "vcore"];
-
-struct Names {
-    by_text: FxHashMap<Arc<str>, Name>,
-    texts: Vec<Arc<str>>,
+#[error("resource name `{name}` cannot be added: {limit} names are in use, the limit of one RM")]
+pub struct TooManyNames {
+    /// The name that was one too many.
+    pub name: String,
+    /// How many there may be.
+    pub limit: usize,
 }
 
-fn names() -> &'static RwLock<Names> {
-    static NAMES: OnceLock<RwLock<Names>> = OnceLock::new();
-    NAMES.get_or_init(|| {
-        let mut names = Names { by_text: FxHashMap::default(), texts: Vec::new() };
-        for well_known in WELL_KNOWN {
-            names.add(well_known).expect("the table starts empty");
+/// There before anything else, in alphabetical order: among these alone the order of the numbers
+/// *is* the order of the texts.
+const WELL_KNOWN: [&str; 4] = ["ephemeral-storage", "memory", "pods", "vcore"];
+
+/// What is shown of a name that nobody holds any more.
+const GIVEN_BACK: &str = "(given back)";
+
+/// The names of a process.
+#[derive(Default)]
+struct Table {
+    by_text: FxHashMap<Arc<str>, Name>,
+    entries: FxHashMap<Name, Entry>,
+    next: u64,
+}
+
+struct Entry {
+    text: Arc<str>,
+    /// How many hold it; `None` if it stays for the life of the process.
+    holders: Option<u64>,
+}
+
+fn table() -> &'static RwLock<Table> {
+    static TABLE: OnceLock<RwLock<Table>> = OnceLock::new();
+    TABLE.get_or_init(|| {
+        let mut table = Table::default();
+        for text in WELL_KNOWN {
+            table.keep(text);
         }
-        RwLock::new(names)
+        RwLock::new(table)
     })
 }
 
-impl Names {
-    fn add(&mut self, text: &str) -> Result<Name, TooManyNames> {
+fn read() -> RwLockReadGuard<'static, Table> {
+    table().read().unwrap_or_else(PoisonError::into_inner)
+}
+
+fn write() -> RwLockWriteGuard<'static, Table> {
+    table().write().unwrap_or_else(PoisonError::into_inner)
+}
+
+impl Table {
+    fn entry(&mut self, text: &str) -> Name {
         if let Some(name) = self.by_text.get(text) {
-            return Ok(*name);
+            return *name;
         }
-        let Ok(number) = u16::try_from(self.texts.len()) else {
-            return Err(TooManyNames(text.to_owned()));
-        };
-        let text: Arc<str> = Arc::from(text);
-        self.texts.push(Arc::clone(&text));
-        self.by_text.insert(text, Name(number));
-        Ok(Name(number))
+        let (text, name) = (Arc::<str>::from(text), Name(self.next));
+        self.next += 1;
+        self.by_text.insert(Arc::clone(&text), name);
+        self.entries.insert(name, Entry { text, holders: Some(0) });
+        name
+    }
+
+    fn keep(&mut self, text: &str) -> Name {
+        let name = self.entry(text);
+        if let Some(entry) = self.entries.get_mut(&name) {
+            entry.holders = None;
+        }
+        name
+    }
+
+    /// One more holds the name; returns its text, too.
+    fn hold(&mut self, text: &str) -> (Name, Arc<str>) {
+        let name = self.entry(text);
+        let entry = self.entries.get_mut(&name).expect("it was found or added just now");
+        if let Some(holders) = &mut entry.holders {
+            *holders += 1;
+        }
+        (name, Arc::clone(&entry.text))
+    }
+
+    /// One fewer holds the name.
+    fn give_back(&mut self, name: Name) {
+        let Some(entry) = self.entries.get_mut(&name) else { return };
+        let Some(holders) = &mut entry.holders else { return };
+        *holders = holders.saturating_sub(1);
+        if *holders == 0
+            && let Some(entry) = self.entries.remove(&name)
+        {
+            self.by_text.remove(&entry.text);
+        }
+    }
+}
+
+/// Holds a name; see [`Table::hold`].
+pub(super) fn hold(text: &str) -> (Name, Arc<str>) {
+    write().hold(text)
+}
+
+/// Gives names back that were held once each.
+pub(super) fn give_back(names: impl IntoIterator<Item = Name>) {
+    let mut table = write();
+    for name in names {
+        table.give_back(name);
     }
 }
 
@@ -61,28 +132,56 @@ impl Name {
     /// Processor time, in thousandths of a core.
     pub const VCORE: Self = Self(3);
 
-    /// Looks the text up and adds it where it is new.
-    pub fn intern(text: &str) -> Result<Self, TooManyNames> {
-        if let Some(name) = names().read().expect("no holder panics").by_text.get(text) {
-            return Ok(*name);
+    /// The name of this text, which stays for the life of the process: for what a program or its
+    /// operator names. What comes from outside is held by a [`NameHolder`](super::NameHolder).
+    pub fn keep(text: &str) -> Self {
+        let kept = |table: &Table, name: &Name| {
+            table.entries.get(name).is_some_and(|entry| entry.holders.is_none())
+        };
+        let table = read();
+        if let Some(name) = table.by_text.get(text).filter(|name| kept(&table, name)) {
+            return *name;
         }
-        names().write().expect("no holder panics").add(text)
+        drop(table);
+        write().keep(text)
+    }
+
+    /// The name of this text, if anybody holds it.
+    pub fn known(text: &str) -> Option<Self> {
+        read().by_text.get(text).copied()
+    }
+
+    /// Whether it is one of those that every scheduler knows, which nobody need hold.
+    pub(super) fn is_well_known(self) -> bool {
+        self.0 < WELL_KNOWN.len() as u64
+    }
+
+    /// The number of a well-known text.
+    pub(super) fn well_known(text: &str) -> Option<Self> {
+        let at = WELL_KNOWN.iter().position(|known| *known == text)?;
+        Some(Self(at as u64))
     }
 
     /// Whether `self` or `other` comes first in order of their texts. Cheap among the well-known
-    /// names, which are interned in that order; any other takes a look at the table.
+    /// names, whose numbers are in that order; any other takes a look at the table.
     pub fn alphabetical(self, other: Self) -> Ordering {
-        let well_known = |name: Self| usize::from(name.0) < WELL_KNOWN.len();
-        if self == other || (well_known(self) && well_known(other)) {
+        if self == other || (self.is_well_known() && other.is_well_known()) {
             return self.cmp(&other);
         }
-        let names = names().read().expect("no holder panics");
-        names.texts[usize::from(self.0)].cmp(&names.texts[usize::from(other.0)])
+        let table = read();
+        let text = |name| table.entries.get(&name).map(|entry| &*entry.text);
+        // Names that were given back come first, one after another.
+        text(self).cmp(&text(other)).then(self.cmp(&other))
     }
 
-    /// The text that was interned.
+    /// Its text; none once nobody holds it any more.
+    pub fn find_text(self) -> Option<Arc<str>> {
+        read().entries.get(&self).map(|entry| Arc::clone(&entry.text))
+    }
+
+    /// Its text, or a text that says that nobody holds it any more.
     pub fn text(self) -> Arc<str> {
-        Arc::clone(&names().read().expect("no holder panics").texts[usize::from(self.0)])
+        self.find_text().unwrap_or_else(|| Arc::from(GIVEN_BACK))
     }
 }
 
@@ -98,21 +197,36 @@ mod tests {
 
     #[test]
     fn equal_texts_are_equal_names() {
-        let name = Name::intern("nvidia.com/gpu").unwrap();
-        assert_eq!(Name::intern("nvidia.com/gpu"), Ok(name));
+        let name = Name::keep("nvidia.com/gpu");
+        assert_eq!(Name::keep("nvidia.com/gpu"), name);
         assert_eq!(name.to_string(), "nvidia.com/gpu");
-        assert_eq!(Name::intern("memory"), Ok(Name::MEMORY));
-        assert_eq!(Name::intern("vcore"), Ok(Name::VCORE));
-        assert_ne!(Name::intern("Memory"), Ok(Name::MEMORY), "case counts");
+        assert_eq!(Name::keep("memory"), Name::MEMORY);
+        assert_eq!(Name::keep("vcore"), Name::VCORE);
+        assert_ne!(Name::keep("Memory"), Name::MEMORY, "case counts");
+        for text in WELL_KNOWN {
+            assert_eq!(Name::well_known(text), Some(Name::keep(text)));
+        }
     }
 
     #[test]
-    fn a_full_table_refuses_new_names_and_knows_the_old_ones() {
-        let mut names = Names { by_text: FxHashMap::default(), texts: Vec::new() };
-        for number in 0..=u16::MAX {
-            assert_eq!(names.add(&number.to_string()), Ok(Name(number)));
-        }
-        assert_eq!(names.add("one more"), Err(TooManyNames("one more".to_owned())));
-        assert_eq!(names.add("7"), Ok(Name(7)));
+    fn a_name_is_there_as_long_as_anybody_holds_it_and_its_number_never_comes_again() {
+        let mut table = Table::default();
+        let (name, text) = table.hold("x");
+        assert_eq!((table.hold("x").0, &*text), (name, "x"));
+        table.give_back(name);
+        assert_eq!(table.entry("x"), name, "another holds it");
+        table.give_back(name);
+        assert!(table.by_text.is_empty() && table.entries.is_empty());
+        assert_ne!(table.hold("x").0, name);
+    }
+
+    #[test]
+    fn a_name_that_is_kept_stays_whoever_gives_it_back() {
+        let mut table = Table::default();
+        let (name, _) = table.hold("x");
+        table.keep("x");
+        table.give_back(name);
+        table.give_back(name);
+        assert_eq!(table.hold("x").0, name);
     }
 }

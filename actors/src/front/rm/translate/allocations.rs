@@ -5,6 +5,7 @@
 use std::sync::Arc;
 
 use monoceros_proto::si::v1 as si;
+use monoceros_rules::values::resources::NameHolder;
 use monoceros_rules::work::allocations::Form;
 use monoceros_rules::work::asks::AskSpec;
 use monoceros_rules::work::rejection::{Ignored, Rejection};
@@ -57,7 +58,7 @@ impl Rm {
             .check_key(&key)
             .and_then(|()| intake.check_group(&key, ask.placeholder, &ask.task_group_name))
             .and_then(|()| intake.check_repeat(&key, ask.max_allocations))
-            .and_then(|repeat| Ok((repeat, wanted(&key, ask.resource_ask.as_ref())?)));
+            .and_then(|repeat| Ok((repeat, wanted(&key, ask.resource_ask.as_ref(), &self.names)?)));
         let (repeat, resources) = match checked {
             Ok(checked) => checked,
             Err(reason) => {
@@ -99,7 +100,7 @@ impl Rm {
             return gathering.refuse(reject(reason));
         };
         if allocation.allocation_tags.contains_key(FOREIGN) {
-            match foreign(&key, &allocation, &self.settings.intake) {
+            match foreign(&key, &allocation, &self.settings.intake, &self.names) {
                 Ok(foreign) => {
                     gathering.request(&partition, Request::Foreign(Box::new(foreign)));
                 }
@@ -110,7 +111,7 @@ impl Rm {
             return;
         }
         let node = allocation.node_id.clone();
-        match spec_of(allocation, form, &self.settings.intake) {
+        match spec_of(allocation, form, &self.settings.intake, &self.names) {
             Err(reason) => {
                 gathering.request(&partition, Request::Refused(Box::new(reject(reason))));
             }
@@ -200,11 +201,12 @@ pub(super) fn spec_of(
     allocation: si::Allocation,
     form: Form,
     intake: &Intake,
+    names: &NameHolder,
 ) -> Result<AskSpec, Rejection> {
     let key: Arc<str> = Arc::from(allocation.allocation_key);
     intake.check_key(&key)?;
     intake.check_group(&key, allocation.placeholder, &allocation.task_group_name)?;
-    let resources = wanted(&key, allocation.resource_per_alloc.as_ref())?;
+    let resources = wanted(&key, allocation.resource_per_alloc.as_ref(), names)?;
     let attributes = intake.attributes(&allocation.allocation_tags);
     Ok(AskSpec {
         priority: allocation.priority,
@@ -224,9 +226,10 @@ fn foreign(
     key: &Arc<str>,
     allocation: &si::Allocation,
     intake: &Intake,
+    names: &NameHolder,
 ) -> Result<ForeignRequest, Rejection> {
     intake.check_key(key)?;
-    let resources = amount(key, allocation.resource_per_alloc.as_ref())?;
+    let resources = amount(key, allocation.resource_per_alloc.as_ref(), names)?;
     if resources.has_negative() {
         return Err(Rejection::NegativeResource(Arc::clone(key)));
     }

@@ -4,6 +4,7 @@ use std::sync::Arc;
 
 use monoceros_config::placement;
 use monoceros_proto::si::v1 as si;
+use monoceros_rules::values::resources::NameHolder;
 use monoceros_rules::work::application::{GangStyle, NewApplication};
 use monoceros_rules::work::identity::{Identity, UserError};
 use monoceros_rules::work::rejection::{Ignored, Rejection};
@@ -37,7 +38,7 @@ impl Rm {
             // A partition that is lost takes nothing.
             let Some(held) = self.partitions.get_mut(&partition) else { continue };
             let owner = |ugi, forced| held.users.owner(ugi, forced, answers);
-            let request = match new_application(new, &self.settings.intake, owner) {
+            let request = match new_application(new, &self.settings.intake, &self.names, owner) {
                 Ok(new) => Request::AddApplication(Box::new(new)),
                 Err(reason) => Request::Refused(Box::new(reject(reason))),
             };
@@ -58,13 +59,14 @@ impl Rm {
 fn new_application(
     mut new: si::AddApplicationRequest,
     intake: &Intake,
+    names: &NameHolder,
     owner: impl FnOnce(si::UserGroupInformation, bool) -> Result<Identity, UserError>,
 ) -> Result<NewApplication, Rejection> {
     let checked = intake.check_id(&new.application_id);
     checked.map_err(|why| Rejection::ApplicationId(why.into()))?;
-    let task_groups = declared(&mut new);
+    let task_groups = declared(&mut new, names);
     let id: Arc<str> = Arc::from(new.application_id);
-    let placeholders = amount(&id, new.placeholder_ask.as_ref())?;
+    let placeholders = amount(&id, new.placeholder_ask.as_ref(), names)?;
     if placeholders.has_negative() {
         return Err(Rejection::NegativePlaceholders(id));
     }

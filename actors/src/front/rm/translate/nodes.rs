@@ -4,6 +4,7 @@ use std::sync::Arc;
 
 use monoceros_proto::si::v1 as si;
 use monoceros_proto::si::v1::node_info::ActionFromRm as Action;
+use monoceros_rules::values::resources::NameHolder;
 use monoceros_rules::work::allocations::Form;
 use monoceros_rules::work::rejection::{Ignored, Rejection};
 
@@ -82,14 +83,15 @@ impl Rm {
             }
             Action::Create | Action::CreateDrain => {
                 let draining = action == Action::CreateDrain;
-                match new_node(Arc::clone(id), node, draining, partition, &self.settings.intake) {
+                let intake = &self.settings.intake;
+                match new_node(Arc::clone(id), node, draining, partition, intake, &self.names) {
                     Ok(new) => Request::CreateNode(Box::new(new)),
                     Err(reason) => refused(reason),
                 }
             }
             Action::Update => {
-                let total = counted(id, node.schedulable_resource.as_ref())?;
-                let occupied = counted(id, node.occupied_resource.as_ref())?;
+                let total = counted(id, node.schedulable_resource.as_ref(), &self.names)?;
+                let occupied = counted(id, node.occupied_resource.as_ref(), &self.names)?;
                 let attributes = node.attributes;
                 let change = Box::new(NodeChange::Update { total, occupied, attributes });
                 Request::ChangeNode { id: Arc::clone(id), change }
@@ -114,6 +116,7 @@ fn new_node(
     draining: bool,
     partition: &Arc<str>,
     intake: &Intake,
+    names: &NameHolder,
 ) -> Result<NewNode, Rejection> {
     let invalid = |why: &str| Rejection::NodeInvalid { id: Arc::clone(&id), why: why.to_owned() };
     if id.is_empty() {
@@ -122,13 +125,13 @@ fn new_node(
     if intake.check_id(&id).is_err() {
         return Err(Rejection::NodeInvalid { id: Arc::from(""), why: "nodeID too long".into() });
     }
-    let total = counted(&id, node.schedulable_resource.as_ref())?.unwrap_or_default();
-    let occupied = counted(&id, node.occupied_resource.as_ref())?.unwrap_or_default();
+    let total = counted(&id, node.schedulable_resource.as_ref(), names)?.unwrap_or_default();
+    let occupied = counted(&id, node.occupied_resource.as_ref(), names)?.unwrap_or_default();
     let mut existing = Vec::new();
     for allocation in node.existing_allocations {
         let uuid = first_of(&allocation.uuid, &allocation.allocation_id).to_owned();
         let application: Arc<str> = Arc::from(allocation.application_id.as_str());
-        let spec = spec_of(allocation, Form::Recovered, intake)?;
+        let spec = spec_of(allocation, Form::Recovered, intake, names)?;
         let uuid = if uuid.is_empty() { Arc::clone(&spec.key) } else { Arc::from(uuid) };
         existing
             .push((application, Existing { spec: Arc::new(spec), uuid, node: Arc::clone(&id) }));

@@ -8,6 +8,7 @@ use monoceros_proto::si::v1::affinity_target_expression::AffinityTargetOperator;
 use monoceros_proto::si::v1::composite_placement_constraint::CompositeType;
 use monoceros_proto::si::v1::placement_constraint::Constraint as Kind;
 use monoceros_proto::si::v1::timed_placement_constraint::DelayUnit as WireUnit;
+use monoceros_rules::values::resources::NameHolder;
 use monoceros_rules::work::asks::Preemption;
 use monoceros_rules::work::constraint::{
     Constraint, DelayUnit, Expression, MAX_LEVELS, Near, Operator, Simple, Timed,
@@ -19,24 +20,25 @@ use super::super::checks::{REQUIRED_NODE, amounts, shared};
 /// Reads what an application declares; `None` if it declares nothing.
 pub(super) fn declared(
     new: &mut si::AddApplicationRequest,
+    names: &NameHolder,
 ) -> Option<Box<Result<Declaration, Fault>>> {
     let groups = std::mem::take(&mut new.task_groups);
-    let field = (!groups.is_empty()).then(|| of_field(groups)).transpose();
-    let tag = task_groups::of_tags(&new.tags);
+    let field = (!groups.is_empty()).then(|| of_field(groups, names)).transpose();
+    let tag = task_groups::of_tags(&new.tags, names);
     let agreed = field.and_then(|field| Declaration::agreed(field, tag?));
     agreed.transpose().map(Box::new)
 }
 
-fn of_field(groups: Vec<si::TaskGroup>) -> Result<Declaration, Fault> {
+fn of_field(groups: Vec<si::TaskGroup>, names: &NameHolder) -> Result<Declaration, Fault> {
     let groups = groups.into_iter().enumerate().map(|(at, group)| {
         let shown = Fault::shown_group(&group.name, at);
-        declared_group(group).map_err(|what| Fault::Group { group: shown, what })
+        declared_group(group, names).map_err(|what| Fault::Group { group: shown, what })
     });
     Declaration::new(groups.collect::<Result<_, _>>()?)
 }
 
-fn declared_group(group: si::TaskGroup) -> Result<DeclaredGroup, String> {
-    let member = group.member.as_ref().map(|member| amounts(Some(member))).transpose();
+fn declared_group(group: si::TaskGroup, names: &NameHolder) -> Result<DeclaredGroup, String> {
+    let member = group.member.as_ref().map(|member| amounts(Some(member), names)).transpose();
     let policy = group.preemption_policy;
     let preemption =
         policy.map(|it| Preemption::new(it.allow_preempt_self, it.allow_preempt_other));
@@ -150,7 +152,7 @@ mod tests {
             tags: tag.into_iter().collect(),
             ..si::AddApplicationRequest::default()
         };
-        declared(&mut new).map(|declared| *declared)
+        declared(&mut new, &NameHolder::default()).map(|declared| *declared)
     }
 
     fn fault(groups: &[si::TaskGroup], tag: Option<&str>) -> String {

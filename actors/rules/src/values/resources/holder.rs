@@ -1,0 +1,307 @@
+//! Who holds the names of resource types, and how many may be held.
+//!
+//! # Why
+//! Names come from outside: with one table for all and no end to it, one resource manager could
+//! name so many types that no other may ever name a new one. So each has a holder of its own with
+//! a limit of its own, and what is not in use any more is given back.
+//!
+//! # How names are given back
+//! Amounts with a name are everywhere, so nobody counts them. When half of the limit is held,
+//! whoever owns the holder [begins](NameHolder::begin_look) a look through everything that it has,
+//! and gives back what [was not found](NameHolder::end_look). A name that was named since the look
+//! began stays, since its amount may not be there yet. A holder that is dropped gives back all.
+//!
+//! ```
+//! use monoceros_rules::values::resources::{Name, NameHolder};
+//! let holder = NameHolder::new(2);
+//! let one = holder.hold("example.org/one").unwrap();
+//! holder.hold("example.org/two").unwrap();
+//! assert!(holder.hold("example.org/three").is_err());
+//! let began = holder.begin_look();
+//! holder.end_look(began, |name| name == one);
+//! assert!(Name::known("example.org/two").is_none());
+//! assert!(holder.hold("example.org/three").is_ok());
+//! ```
+
+use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
+
+use rustc_hash::FxHashMap;
+
+use super::names::{self, Name, TooManyNames};
+
+/// How many names one RM holds unless set otherwise, and one configuration.
+pub const NAMES_MAX: usize = 1_024;
+
+/// Names that are held for somebody. The well-known ones need no holder and do not count.
+#[derive(Debug)]
+pub struct NameHolder {
+    limit: usize,
+    held: Mutex<Held>,
+}
+
+#[derive(Debug, Default)]
+struct Held {
+    names: FxHashMap<Arc<str>, HeldName>,
+    /// How many looks have begun.
+    looks: u64,
+    /// How many were held when the last look ended.
+    left_by_last: usize,
+    /// A name was refused since the last look began.
+    has_refused: bool,
+}
+
+#[derive(Clone, Copy, Debug)]
+struct HeldName {
+    name: Name,
+    /// How many looks had begun when it was last named.
+    named: u64,
+}
+
+impl NameHolder {
+    /// For at most so many names.
+    pub fn new(limit: usize) -> Self {
+        Self { limit, held: Mutex::default() }
+    }
+
+    /// Holds the name of this text from now on.
+    pub fn hold(&self, text: &str) -> Result<Name, TooManyNames> {
+        if let Some(name) = Name::well_known(text) {
+            return Ok(name);
+        }
+        let mut held = self.held();
+        if held.names.len() >= self.limit && !held.names.contains_key(text) {
+            held.has_refused = true;
+            return Err(TooManyNames { name: text.to_owned(), limit: self.limit });
+        }
+        Ok(held.hold(text))
+    }
+
+    /// Holds what another holds, too, even beyond the limit.
+    pub fn hold_all_of(&self, other: &Self) {
+        let texts: Vec<Arc<str>> = other.held().names.keys().cloned().collect();
+        let mut held = self.held();
+        for text in texts {
+            held.hold(&text);
+        }
+    }
+
+    /// How many names are held.
+    pub fn len(&self) -> usize {
+        self.held().names.len()
+    }
+
+    /// Whether none is held.
+    pub fn is_empty(&self) -> bool {
+        self.len() == 0
+    }
+
+    /// Whether this one holds the name.
+    pub fn holds(&self, name: Name) -> bool {
+        self.held().names.values().any(|held| held.name == name)
+    }
+
+    /// Whether it is time to look what is in use: half of the limit is held, and an eighth of it
+    /// came since the last look, or a name was refused.
+    pub fn wants_look(&self) -> bool {
+        let held = self.held();
+        let n_held = held.names.len();
+        let n_new = n_held.saturating_sub(held.left_by_last);
+        held.has_refused || (n_held > self.limit / 2 && n_new > self.limit / 8)
+    }
+
+    /// A look begins; what is named from now on will stay. Returns the number of the look.
+    pub fn begin_look(&self) -> u64 {
+        let mut held = self.held();
+        held.looks += 1;
+        held.has_refused = false;
+        held.looks
+    }
+
+    /// A look has ended: gives back what is not in use and was not named since it began. Returns
+    /// how many names that were.
+    pub fn end_look(&self, number: u64, is_in_use: impl Fn(Name) -> bool) -> usize {
+        let mut held = self.held();
+        let mut unused = Vec::new();
+        held.names.retain(|_, held| {
+            let stays = held.named >= number || is_in_use(held.name);
+            if !stays {
+                unused.push(held.name);
+            }
+            stays
+        });
+        held.left_by_last = held.names.len();
+        let n_unused = unused.len();
+        names::give_back(unused);
+        n_unused
+    }
+
+    fn held(&self) -> MutexGuard<'_, Held> {
+        self.held.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+}
+
+impl Held {
+    fn hold(&mut self, text: &str) -> Name {
+        let named = self.looks;
+        if let Some(held) = self.names.get_mut(text) {
+            held.named = named;
+            return held.name;
+        }
+        let (name, text) = names::hold(text);
+        self.names.insert(text, HeldName { name, named });
+        name
+    }
+}
+
+impl Drop for NameHolder {
+    fn drop(&mut self) {
+        let held = self.held.get_mut().unwrap_or_else(PoisonError::into_inner);
+        names::give_back(held.names.values().map(|held| held.name));
+    }
+}
+
+/// For as many names as one RM holds unless set otherwise.
+impl Default for NameHolder {
+    fn default() -> Self {
+        Self::new(NAMES_MAX)
+    }
+}
+
+/// What is held follows from what was read, so that it makes no difference to what was.
+impl PartialEq for NameHolder {
+    fn eq(&self, _: &Self) -> bool {
+        true
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use std::collections::{BTreeMap, BTreeSet};
+
+    use proptest::collection::vec;
+    use proptest::prelude::*;
+
+    use super::*;
+
+    #[test]
+    fn the_refusal_names_the_name_and_the_limit() {
+        let holder = NameHolder::new(1);
+        holder.hold("holder/a").unwrap();
+        holder.hold("vcore").unwrap();
+        let error = holder.hold("holder/b").unwrap_err().to_string();
+        assert!(error.contains("`holder/b`") && error.contains("1 names"), "{error}");
+        assert!(holder.hold("holder/a").is_ok(), "what is held may be named again");
+    }
+
+    #[test]
+    fn one_that_is_full_takes_nothing_from_another() {
+        let (full, other) = (NameHolder::new(3), NameHolder::new(3));
+        for n in 0..9 {
+            let _ = full.hold(&format!("full/{n}"));
+        }
+        assert_eq!(full.len(), 3);
+        assert!(other.hold("full/8").is_ok());
+        drop(full);
+        assert!(Name::known("full/0").is_none() && Name::known("full/8").is_some());
+    }
+
+    #[test]
+    fn what_another_holds_is_held_beyond_the_limit() {
+        let (document, rm) = (NameHolder::new(9), NameHolder::new(1));
+        for n in 0..3 {
+            document.hold(&format!("beyond/{n}")).unwrap();
+        }
+        rm.hold_all_of(&document);
+        drop(document);
+        assert_eq!(rm.len(), 3);
+        assert!(Name::known("beyond/2").is_some() && rm.hold("beyond/x").is_err());
+    }
+
+    #[test]
+    fn a_look_is_wanted_when_half_is_held_and_again_when_an_eighth_is_new() {
+        let holder = NameHolder::new(16);
+        let mut n = 0;
+        let mut until_wanted = || {
+            while !holder.wants_look() {
+                n += 1;
+                holder.hold(&format!("looks/{n}")).unwrap();
+            }
+            holder.len()
+        };
+        assert_eq!(until_wanted(), 9);
+        holder.end_look(holder.begin_look(), |_| true);
+        assert_eq!(until_wanted(), 12);
+        holder.end_look(holder.begin_look(), |_| true);
+        while holder.hold(&format!("looks/more-{}", holder.len())).is_ok() {}
+        assert!(holder.wants_look(), "one was refused");
+        holder.end_look(holder.begin_look(), |_| true);
+        assert!(!holder.wants_look(), "nothing has come since");
+    }
+
+    #[derive(Clone, Debug)]
+    enum Step {
+        Hold(usize, u8),
+        Begin(usize),
+        /// A look ends that finds these in use.
+        End(usize, BTreeSet<u8>),
+        Drop(usize),
+    }
+
+    fn step() -> impl Strategy<Value = Step> {
+        let which = 0..2_usize;
+        prop_oneof![
+            8 => (which.clone(), 0..8_u8).prop_map(|(of, text)| Step::Hold(of, text)),
+            2 => which.clone().prop_map(Step::Begin),
+            2 => (which.clone(), proptest::collection::btree_set(0..8_u8, 0..4))
+                .prop_map(|(of, used)| Step::End(of, used)),
+            1 => which.prop_map(Step::Drop),
+        ]
+    }
+
+    proptest! {
+        /// A name is known exactly as long as some holder has it, which is until a look that began
+        /// after it was named does not find it, or until the holder goes.
+        #[test]
+        fn names_are_known_as_long_as_they_are_held(steps in vec(step(), 0..60)) {
+            const LIMIT: usize = 5;
+            // Tests run side by side with one table.
+            let text = |n: u8| format!("model-{:?}/{n}", std::thread::current().id());
+            let mut holders = [NameHolder::new(LIMIT), NameHolder::new(LIMIT)];
+            let mut model: [BTreeMap<u8, bool>; 2] = Default::default();
+            let mut looks = [None, None];
+            for step in steps {
+                match step {
+                    Step::Hold(of, n) => {
+                        let fits = model[of].len() < LIMIT || model[of].contains_key(&n);
+                        let held = holders[of].hold(&text(n));
+                        prop_assert_eq!(held.is_ok(), fits);
+                        if fits {
+                            model[of].insert(n, true);
+                        }
+                    }
+                    Step::Begin(of) => {
+                        looks[of] = Some(holders[of].begin_look());
+                        model[of].values_mut().for_each(|named_since| *named_since = false);
+                    }
+                    Step::End(of, used) => {
+                        if let Some(number) = looks[of].take() {
+                            let used_names: Vec<_> =
+                                used.iter().filter_map(|n| Name::known(&text(*n))).collect();
+                            holders[of].end_look(number, |name| used_names.contains(&name));
+                            model[of].retain(|n, named_since| *named_since || used.contains(n));
+                        }
+                    }
+                    Step::Drop(of) => {
+                        holders[of] = NameHolder::new(LIMIT);
+                        model[of].clear();
+                        looks[of] = None;
+                    }
+                }
+                for n in 0..8 {
+                    let is_held = model.iter().any(|held| held.contains_key(&n));
+                    prop_assert_eq!(Name::known(&text(n)).is_some(), is_held, "{}", n);
+                }
+            }
+        }
+    }
+}

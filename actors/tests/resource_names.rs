@@ -1,0 +1,241 @@
+//! Resource types are counted for each resource manager, and what it does not use any more is given
+//! back: nobody can name so many that another could not name its own.
+#![allow(clippy::unwrap_used)]
+
+use std::sync::{Arc, Mutex};
+use std::time::Duration;
+
+use monoceros_actors::{ResourceManagerCallback, Scheduler, SchedulerHandle};
+use monoceros_proto::si::v1 as si;
+
+const QUEUES: &str = "partitions: [{name: default, queues: [{name: root, submitacl: '*', queues: [
+    {name: a, resources: {max: {test.org/card: 3}}}]}]}]";
+/// How many types an RM may have in use here.
+const LIMIT: usize = 16;
+
+/// Writes down what is placed and what is rejected.
+#[derive(Default)]
+struct Ear(Mutex<Vec<String>>);
+
+impl Ear {
+    fn heard(&self) -> Vec<String> {
+        std::mem::take(&mut *self.0.lock().unwrap())
+    }
+}
+
+impl ResourceManagerCallback for Ear {
+    fn update_allocation(&self, response: si::AllocationResponse) {
+        let mut heard = self.0.lock().unwrap();
+        heard.extend(response.new.into_iter().map(|new| format!("{} placed", new.allocation_key)));
+        heard.extend(response.rejected_allocations.into_iter().map(|rejected| rejected.reason));
+    }
+    fn update_application(&self, _: si::ApplicationResponse) {}
+    fn update_node(&self, response: si::NodeResponse) {
+        let rejected = response.rejected.into_iter().map(|rejected| rejected.reason);
+        self.0.lock().unwrap().extend(rejected);
+    }
+}
+
+fn amount(names: &[String], value: i64) -> Option<si::Resource> {
+    let quantity = |name: &String| (name.clone(), si::Quantity { value });
+    Some(si::Resource { resources: names.iter().map(quantity).collect() })
+}
+
+fn card() -> Vec<String> {
+    vec!["test.org/card".to_owned()]
+}
+
+struct Rm<'a> {
+    scheduler: &'a SchedulerHandle,
+    id: &'static str,
+    ear: Arc<Ear>,
+}
+
+impl<'a> Rm<'a> {
+    /// An RM with a node that has 9 cards and an application in a queue that may use 3.
+    async fn register(scheduler: &'a SchedulerHandle, id: &'static str) -> Self {
+        let ear = Arc::new(Ear::default());
+        let rm = Self { scheduler, id, ear };
+        let request = si::RegisterResourceManagerRequest {
+            rm_id: id.to_owned(),
+            config: QUEUES.to_owned(),
+            ..Default::default()
+        };
+        let callback = Arc::clone(&rm.ear) as Arc<dyn ResourceManagerCallback>;
+        scheduler.register_resource_manager(request, callback).await.unwrap();
+        rm.node("n1", &card(), 9).await;
+        rm.application("app", "root.a").await;
+        rm
+    }
+
+    async fn node(&self, id: &str, names: &[String], value: i64) {
+        let node = si::NodeInfo {
+            node_id: id.to_owned(),
+            action: si::node_info::ActionFromRm::Create.into(),
+            schedulable_resource: amount(names, value),
+            ..Default::default()
+        };
+        let (rm_id, nodes) = (self.id.to_owned(), vec![node]);
+        let request = si::NodeRequest { rm_id, nodes, ..Default::default() };
+        self.scheduler.update_node(request).await.unwrap();
+    }
+
+    async fn application(&self, id: &str, queue: &str) {
+        let ugi = si::UserGroupInformation { user: "ada".to_owned(), ..Default::default() };
+        let new = si::AddApplicationRequest {
+            application_id: id.to_owned(),
+            queue_name: queue.to_owned(),
+            ugi: Some(ugi),
+            ..Default::default()
+        };
+        let (rm_id, new) = (self.id.to_owned(), vec![new]);
+        let request = si::ApplicationRequest { rm_id, new, ..Default::default() };
+        self.scheduler.update_application(request).await.unwrap();
+    }
+
+    async fn ask(&self, key: &str, names: &[String]) {
+        let ask = si::Allocation {
+            allocation_key: key.to_owned(),
+            application_id: "app".to_owned(),
+            resource_per_alloc: amount(names, 1),
+            ..Default::default()
+        };
+        let (rm_id, allocations) = (self.id.to_owned(), vec![ask]);
+        let request = si::AllocationRequest { rm_id, allocations, ..Default::default() };
+        self.scheduler.update_allocation(request).await.unwrap();
+    }
+
+    async fn release(&self, key: &str) {
+        let release = si::AllocationRelease {
+            application_id: "app".to_owned(),
+            allocation_key: key.to_owned(),
+            ..Default::default()
+        };
+        let allocations_to_release = vec![release];
+        let releases =
+            si::AllocationReleasesRequest { allocations_to_release, ..Default::default() };
+        let (rm_id, releases) = (self.id.to_owned(), Some(releases));
+        let request = si::AllocationRequest { rm_id, releases, ..Default::default() };
+        self.scheduler.update_allocation(request).await.unwrap();
+    }
+}
+
+fn play<F: Future<Output = ()>>(story: impl FnOnce(SchedulerHandle) -> F) {
+    let runtime = tokio::runtime::Builder::new_current_thread()
+        .enable_all()
+        .start_paused(true)
+        .build()
+        .unwrap();
+    tokio::task::LocalSet::new().block_on(&runtime, async {
+        let builder = Scheduler::builder().resource_names(LIMIT);
+        story(builder.start_local().unwrap()).await;
+    });
+}
+
+/// Types that nobody else names, `n` of them.
+fn types(of: &str, n: usize) -> Vec<String> {
+    (0..n).map(|number| format!("{of}.test.org/{number}")).collect()
+}
+
+#[test]
+fn the_refusal_names_the_type_and_the_limit_and_another_rm_never_notices() {
+    play(|scheduler| async move {
+        let greedy = Rm::register(&scheduler, "greedy").await;
+        for name in types("greedy", LIMIT + 5) {
+            greedy.ask(&name, &[name.clone()]).await;
+        }
+        scheduler.settle().await;
+        let heard = greedy.ear.heard();
+        // The queue's configuration names one more.
+        assert_eq!(heard.len(), 6, "{heard:?}");
+        let expected = "`greedy.test.org/15`: resource name `greedy.test.org/15` cannot be added: \
+                        16 names are in use, the limit of one RM [R_OVERFLOW]";
+        assert_eq!(heard[0], expected);
+
+        let other = Rm::register(&scheduler, "other").await;
+        for name in types("other", LIMIT - 1) {
+            other.ask(&name, &[name.clone()]).await;
+        }
+        other.ask("card", &card()).await;
+        scheduler.settle().await;
+        assert_eq!(other.ear.heard(), ["card placed"]);
+    });
+}
+
+/// What stays is never taken for something else, however many names come and go.
+#[test]
+fn names_that_are_not_used_any_more_make_room_for_others() {
+    play(|scheduler| async move {
+        let rm = Rm::register(&scheduler, "rm").await;
+        rm.ask("stays", &card()).await;
+        let kept = types("kept", 3);
+        rm.node("n2", &kept, 2).await;
+        for round in 0..20 {
+            for name in types(&format!("round-{round}"), 5) {
+                rm.ask(&name, &[name.clone()]).await;
+                scheduler.settle().await;
+                rm.release(&name).await;
+            }
+            tokio::time::sleep(Duration::from_millis(1_100)).await;
+        }
+        assert_eq!(rm.ear.heard(), ["stays placed"], "nothing was refused");
+        rm.ask("second", &card()).await;
+        rm.ask("third", &card()).await;
+        rm.ask("beyond-its-queue", &card()).await;
+        rm.ask("on-n2", &kept).await;
+        scheduler.settle().await;
+        assert_eq!(rm.ear.heard(), ["second placed", "third placed", "on-n2 placed"]);
+        let used = scheduler.nodes("default").await.unwrap();
+        assert_eq!(used[0].allocated.to_string(), "map[test.org/card:3]");
+        let faults = scheduler.check_books("default").await.unwrap();
+        assert!(faults.is_empty(), "{faults:?}");
+    });
+}
+
+#[test]
+fn what_one_rm_gives_back_another_keeps() {
+    play(|scheduler| async move {
+        let shared = types("shared", 2);
+        let other = Rm::register(&scheduler, "other").await;
+        other.node("n2", &shared, 2).await;
+        let rm = Rm::register(&scheduler, "rm").await;
+        rm.ask("k", &shared).await;
+        rm.release("k").await;
+        scheduler.settle().await;
+        for name in types("more", LIMIT * 2) {
+            rm.ask(&name, &[name.clone()]).await;
+            rm.release(&name).await;
+            tokio::time::sleep(Duration::from_millis(300)).await;
+        }
+        scheduler.deregister("rm").await.unwrap();
+        other.ask("k", &shared).await;
+        scheduler.settle().await;
+        assert_eq!(other.ear.heard(), ["k placed"]);
+    });
+}
+
+#[test]
+fn a_configuration_that_is_refused_uses_no_names_up() {
+    play(|scheduler| async move {
+        for attempt in 0..300 {
+            let max = types(&format!("refused-{attempt}"), 5)
+                .iter()
+                .map(|name| format!("{name}: 1"))
+                .collect::<Vec<_>>()
+                .join(", ");
+            let config = format!(
+                "partitions: [{{queues: [{{name: root, resources: {{max: {{{max}}}}}, bogus: 1}}]}}]"
+            );
+            let request = si::RegisterResourceManagerRequest {
+                rm_id: "rm".to_owned(),
+                config,
+                ..Default::default()
+            };
+            let callback = Arc::new(Ear::default());
+            scheduler.register_resource_manager(request, callback).await.unwrap_err();
+        }
+        let name = monoceros_rules::values::resources::Name::known("refused-0.test.org/0");
+        assert_eq!(name, None);
+        Rm::register(&scheduler, "rm").await;
+    });
+}
