@@ -18,6 +18,7 @@ use tonic::metadata::AsciiMetadataValue;
 use crate::grpc::stubs::v1::admin_service_client::AdminServiceClient;
 use crate::grpc::stubs::v1::metrics_service_client::MetricsServiceClient;
 use crate::input;
+use crate::logging::{clean, clean_json, clean_lines};
 use crate::operator::{self, AdminChannel, ConnectArgs};
 
 /// Arguments of `monoceros admin`.
@@ -112,7 +113,7 @@ impl Operator {
             AdminCommand::Config(ConfigCommand::Get) => {
                 let request = v1::GetConfigRequest { rm_id: self.rm(), ..Default::default() };
                 let answer = self.admin.get_config(request).await?.into_inner();
-                io::stdout().write_all(answer.config.as_bytes())?;
+                io::stdout().write_all(clean_lines(&answer.config).as_bytes())?;
             }
             AdminCommand::Config(ConfigCommand::Set { file, check, persist }) => {
                 return self.configure(&file, check, persist).await;
@@ -198,7 +199,7 @@ impl Operator {
             }
             return Ok(ExitCode::SUCCESS);
         }
-        writeln!(io::stderr(), "{}: {}", file.display(), answer.reason)?;
+        writeln!(io::stderr(), "{}: {}", file.display(), clean_lines(&answer.reason))?;
         Ok(ExitCode::FAILURE)
     }
 
@@ -295,7 +296,7 @@ impl Operator {
             answer.changed, answer.remaining_allocations
         )])?;
         for node in &answer.unknown_node_ids {
-            writeln!(io::stderr(), "there is no node `{node}`")?;
+            writeln!(io::stderr(), "there is no node `{}`", clean(node))?;
         }
         let all_known = answer.unknown_node_ids.is_empty();
         Ok(if all_known { ExitCode::SUCCESS } else { ExitCode::FAILURE })
@@ -306,9 +307,19 @@ impl Operator {
             v1::StateDumpParameters { rm_id: self.rm(), include_rm: true, ..Default::default() };
         let mut parts = self.metrics.get_state_dump(request).await?.into_inner();
         let mut stdout = io::stdout().lock();
+        let mut rest = Vec::new();
         while let Some(part) = parts.message().await? {
-            stdout.write_all(&part.data)?;
+            // A part may end within a character.
+            rest.extend_from_slice(&part.data);
+            let whole = match str::from_utf8(&rest) {
+                Ok(text) => text.len(),
+                Err(error) => error.valid_up_to(),
+            };
+            let text = String::from_utf8_lossy(&rest[..whole]);
+            stdout.write_all(clean_json(&text).as_bytes())?;
+            rest.drain(..whole);
         }
+        stdout.write_all(clean_json(&String::from_utf8_lossy(&rest)).as_bytes())?;
         Ok(())
     }
 
@@ -328,7 +339,9 @@ fn reason() -> String {
 
 /// One line; columns are told apart by a tab.
 fn line(columns: &[&str]) -> io::Result<()> {
-    let columns: Vec<_> = columns.iter().map(|it| if it.is_empty() { "-" } else { it }).collect();
+    // Names come from outside.
+    let columns: Vec<_> =
+        columns.iter().map(|it| if it.is_empty() { "-".into() } else { clean(it) }).collect();
     writeln!(io::stdout(), "{}", columns.join("\t"))
 }
 

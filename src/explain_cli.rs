@@ -14,6 +14,7 @@ use monoceros_actors::{Name, Resources, readable, rfc3339};
 use monoceros_proto::si::v1 as si;
 use monoceros_proto::v1;
 
+use crate::logging::{clean, clean_json};
 use crate::operator::{self, ConnectArgs};
 
 /// How many keys of one kind of requests are shown to people.
@@ -50,7 +51,10 @@ pub fn run(args: &ExplainArgs) -> anyhow::Result<ExitCode> {
     let explanations = operator::run(ask(args))?;
     let text = match args.output {
         Output::Text => text(args, &explanations),
-        Output::Json => serde_json::to_string_pretty(&explanations)? + "\n",
+        Output::Json => {
+            let document = serde_json::to_string_pretty(&explanations)?;
+            clean_json(&document).into_owned() + "\n"
+        }
     };
     io::stdout().write_all(text.as_bytes())?;
     Ok(ExitCode::SUCCESS)
@@ -82,8 +86,8 @@ async fn ask(args: &ExplainArgs) -> anyhow::Result<Vec<ExplanationSnapshot>> {
 
 fn text(args: &ExplainArgs, explanations: &[ExplanationSnapshot]) -> String {
     if explanations.is_empty() {
-        let application = &args.application;
-        return match args.ask.as_str() {
+        let application = clean(&args.application);
+        return match &*clean(&args.ask) {
             "" => format!("nothing of application {application} waits\n"),
             ask => format!("nothing of request {ask} of application {application} waits\n"),
         };
@@ -94,8 +98,9 @@ fn text(args: &ExplainArgs, explanations: &[ExplanationSnapshot]) -> String {
 
 /// One kind of requests, in lines.
 fn of_class(class: &ExplanationSnapshot) -> String {
-    let mut lines = vec![heading(class)];
-    let mut say = |title: &str, text: String| lines.push(format!("  {title:<7} {text}"));
+    // Names of applications, requests and nodes come from outside.
+    let mut lines = vec![clean(&heading(class)).into_owned()];
+    let mut say = |title: &str, text: String| lines.push(format!("  {title:<7} {}", clean(&text)));
     say("Cause:", [&class.cause, &class.object].map(String::as_str).join(" ").trim().to_owned());
     if class.since > 0 {
         say("Since:", rfc3339(class.since));

@@ -3,9 +3,9 @@
 //! An edge translates and hands on; no scheduling decision is made here, so that a program which
 //! embeds the scheduler without any edge gets the same decisions.
 //!
-//! Reading order: [`cli`], [`input`], [`settings`], [`serve`], [`queues_file`], [`users`],
+//! Reading order: [`cli`], [`input`], [`settings`], [`logging`], [`serve`], [`queues_file`], [`users`],
 //! [`security`], [`files`], [`tls`], [`connections`], [`identity`], [`extra_config`], [`grpc`],
-//! [`rest`], [`dump`], [`chance`], [`demo`], [`simulate`], [`validate`], [`operator`],
+//! [`rest`], [`dump`], [`chance`], [`demo`], [`simulate`], [`validate`], [`watchdog`], [`operator`],
 //! [`admin_cli`], [`explain_cli`].
 
 pub mod admin_cli;
@@ -21,6 +21,7 @@ pub mod grpc;
 pub mod identity;
 pub mod in_force;
 pub mod input;
+pub mod logging;
 pub mod operator;
 pub mod queues_file;
 pub mod rest;
@@ -33,6 +34,7 @@ pub mod tls;
 pub mod usage;
 pub mod users;
 pub mod validate;
+pub mod watchdog;
 
 /// The examples of the README, so that they keep compiling.
 #[cfg(doctest)]

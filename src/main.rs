@@ -4,18 +4,17 @@
 //! code without a process.
 //!
 //! Exit codes: 0 done, 1 the work could not be done (the reason is on standard error), 2 the
-//! command line is wrong.
+//! command line is wrong, 70 the running service has lost its scheduler.
 
-use std::io::{self, IsTerminal as _, Write as _};
+use std::io::{self, Write as _};
 use std::process::ExitCode;
 
 use clap::Parser as _;
 use mimalloc::MiMalloc;
 use monoceros::cli::{Cli, Command, ServeArgs};
-use monoceros::settings::{self, LogFormat, LogSettings};
-use monoceros::{admin_cli, explain_cli, serve, simulate, validate};
+use monoceros::logging::{Log, clean_lines};
+use monoceros::{admin_cli, explain_cli, serve, settings, simulate, validate};
 use tracing::warn;
-use tracing_subscriber::EnvFilter;
 
 /// A decision makes some 27 heap allocations, and many are freed on another thread. With mimalloc it
 /// takes two thirds of the CPU time or less (docs/performance.md). The library crates choose no
@@ -32,35 +31,27 @@ fn main() -> ExitCode {
         Command::Explain(args) => explain_cli::run(&args),
     };
     outcome.unwrap_or_else(|error| {
-        // Nobody is left to tell when even this cannot be written.
-        let _ = writeln!(io::stderr(), "monoceros: {error:#}");
+        let error = format!("monoceros: {error:#}");
+        let error = clean_lines(&error);
+        if writeln!(io::stderr(), "{error}").is_err() {
+            // Nobody is left to tell when even this cannot be written.
+            let _ = writeln!(io::stdout(), "{error}");
+        }
         ExitCode::FAILURE
     })
 }
 
 fn run_service(args: &ServeArgs) -> anyhow::Result<ExitCode> {
     let settings = serve::settings(args)?;
-    start_log(&settings.log)?;
-    for (name, meant) in settings::ignored_variables() {
-        warn!(name, meant, "not a setting, ignored; a setting has two underscores twice");
-    }
     let runtime = tokio::runtime::Builder::new_multi_thread().enable_all().build()?;
-    let outcome = runtime.block_on(serve::run(settings, args.demo));
+    let outcome = runtime.block_on(async {
+        let log = Log::start(&settings.log)?;
+        for (key, meant) in settings::ignored_variables() {
+            warn!(key, meant, "not a setting, ignored; a setting has two underscores twice");
+        }
+        serve::run(settings, args.demo, log.account()).await
+    });
     // Whatever has not ended within the grace is cut.
     runtime.shutdown_background();
     outcome
-}
-
-fn start_log(settings: &LogSettings) -> anyhow::Result<()> {
-    let filter = EnvFilter::try_new(&settings.filter)
-        .map_err(|error| anyhow::anyhow!("settings: `log.filter`: {error}"))?;
-    let log = tracing_subscriber::fmt()
-        .with_env_filter(filter)
-        .with_writer(io::stderr)
-        .with_ansi(io::stderr().is_terminal());
-    match settings.format {
-        LogFormat::Text => log.init(),
-        LogFormat::Json => log.json().init(),
-    }
-    Ok(())
 }

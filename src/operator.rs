@@ -16,6 +16,7 @@ use tonic::{Request, Status};
 use crate::grpc::stubs::v1::admin_service_client::AdminServiceClient;
 use crate::grpc::stubs::v1::metrics_service_client::MetricsServiceClient;
 use crate::input;
+use crate::logging::clean;
 
 /// How long a connection may take.
 const PATIENCE: Duration = Duration::from_secs(10);
@@ -66,7 +67,7 @@ fn refusal(status: &Status) -> anyhow::Error {
     let reason = status.metadata().get(crate::grpc::REASON_TRAILER);
     let reason = reason.and_then(|reason| reason.to_str().ok());
     let reason = reason.map_or_else(|| format!("{:?}", status.code()), str::to_owned);
-    let text = format!("{} [{reason}]", status.message());
+    let text = format!("{} [{}]", clean(status.message()), clean(&reason));
     // Only a status that was made on this side has an error behind it.
     match std::error::Error::source(status) {
         Some(error) => anyhow::anyhow!("{text}: {error}\n{TLS_HINT}"),

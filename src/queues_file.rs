@@ -44,7 +44,7 @@ impl QueuesFile {
     /// Reads the file for the first time. There is nothing when it has errors, which are printed.
     pub fn load(path: &Path) -> anyhow::Result<Option<Arc<Self>>> {
         let text = input::read_text(path)?;
-        if validate::check(path, &text)?.is_none() {
+        if validate::check(path, &text).is_none() {
             return Ok(None);
         }
         let (path, seen) = (path.to_owned(), Mutex::new(Ok(text.clone())));

@@ -7,20 +7,23 @@
 //! last, so that what it still has to say is said.
 //!
 //! # When things go wrong
-//! An edge that ends by itself, and the loss of the scheduler, end the process with an error:
-//! whoever watches the process starts it again, and a service with one edge would look healthy.
+//! An edge that ends by itself ends the process with an error, and the loss of the scheduler with
+//! the exit code 70: whoever watches the process starts it again, and a service with one edge would
+//! look healthy.
 
 use std::io::{self, Write as _};
 use std::net::SocketAddr;
 use std::process::ExitCode;
 use std::sync::Arc;
+use std::time::Duration;
 
 use anyhow::Context as _;
+use monoceros_actors::metrics::LogMetrics;
 use monoceros_actors::{Scheduler, SchedulerHandle};
 use tokio::net::TcpListener;
 use tokio::signal::unix::{Signal, SignalKind, signal};
-use tokio::task::{JoinError, JoinSet};
-use tokio::time::timeout;
+use tokio::task::{JoinError, JoinSet, spawn_blocking};
+use tokio::time::{interval, timeout};
 use tokio_util::sync::CancellationToken;
 use tracing::{error, info, warn};
 
@@ -28,10 +31,16 @@ use crate::cli::ServeArgs;
 use crate::connections::Connections;
 use crate::files::Refresh;
 use crate::identity::Access;
+use crate::logging::{Account, LineCounts, clean};
 use crate::queues_file::{Changes, PolicyFiles, QueuesFile};
 use crate::security::Security;
 use crate::settings::{Flags, Settings};
+use crate::watchdog::Watchdog;
 use crate::{demo, files, grpc, rest, users};
+
+/// The exit code where the scheduler is lost: an internal error, after which the process is to be
+/// started again.
+const SCHEDULER_LOST: u8 = 70;
 
 /// The settings that `args` ask for.
 pub fn settings(args: &ServeArgs) -> anyhow::Result<Settings> {
@@ -42,7 +51,8 @@ pub fn settings(args: &ServeArgs) -> anyhow::Result<Settings> {
 
 /// Runs the service until SIGTERM, SIGINT or an administrator's call, then ends it within
 /// `shutdown.grace`.
-pub async fn run(settings: Settings, with_demo: bool) -> anyhow::Result<ExitCode> {
+/// `log` is that of the process, which is told of on standard output and in metrics.
+pub async fn run(settings: Settings, with_demo: bool, log: Account) -> anyhow::Result<ExitCode> {
     let queues = match settings.scheduler.queues.as_deref().map(QueuesFile::load).transpose()? {
         // It has errors, which are printed.
         Some(None) => return Ok(ExitCode::FAILURE),
@@ -63,7 +73,7 @@ pub async fn run(settings: Settings, with_demo: bool) -> anyhow::Result<ExitCode
     let (rpc_address, http_address) = (rpc.local_addr()?, http.local_addr()?);
 
     for warning in security.warnings(rpc_address, http_address) {
-        warn!("{warning}");
+        warn!(%warning, "security");
     }
 
     let shutdown = CancellationToken::new();
@@ -73,9 +83,10 @@ pub async fn run(settings: Settings, with_demo: bool) -> anyhow::Result<ExitCode
     let watches = settings.scheduler.watch_queues;
     sources.extend(keep_queues(queues, policies, watches, &handle, &shutdown));
     tokio::spawn(files::keep_fresh(sources, hangup, shutdown.clone()));
+    let watchdog = Watchdog::start(&handle).context("the watchdog cannot start")?;
     let rpc = Connections::new(rpc, security.grpc.clone(), shutdown.clone());
     let http = Connections::new(http, security.rest.clone(), shutdown.clone());
-    let mut service = Running { settings, handle, shutdown, edges: JoinSet::new() };
+    let mut service = Running { settings, handle, shutdown, watchdog, edges: JoinSet::new() };
     service.spawn_edges(rpc, http, &security.access, policy_files);
     // Before anyone can know that we run: a signal from then on must not kill us.
     let signals = Signals::new()?;
@@ -83,23 +94,16 @@ pub async fn run(settings: Settings, with_demo: bool) -> anyhow::Result<ExitCode
         // Nobody reads our output: no reason not to serve.
         warn!(%error, "cannot print where we listen");
     }
+    let counted = service.handle.log_metrics();
+    let account = tell_of_log(log, counted);
+    tokio::spawn(service.shutdown.clone().run_until_cancelled_owned(account));
     if with_demo {
         // Not an edge: the service does not depend on how it fares.
         tokio::spawn(demo::run(rpc_address, service.shutdown.clone()));
     }
     let end = service.until_end(signals).await;
     service.shut_down().await;
-    match end {
-        Ended::Asked => {}
-        Ended::Edge(ended) => {
-            ended.context("an edge panicked")??;
-            anyhow::bail!("an edge ended by itself");
-        }
-        // Nothing can be reached without it: whoever watches the process should start it again.
-        Ended::SchedulerLost => anyhow::bail!("the scheduler is lost"),
-    }
-    info!("stopped");
-    Ok(ExitCode::SUCCESS)
+    end.code()
 }
 
 /// The scheduler and its edges while they run.
@@ -107,6 +111,7 @@ struct Running {
     settings: Settings,
     handle: SchedulerHandle,
     shutdown: CancellationToken,
+    watchdog: Watchdog,
     edges: JoinSet<anyhow::Result<()>>,
 }
 
@@ -119,6 +124,27 @@ enum Ended {
     SchedulerLost,
 }
 
+impl Ended {
+    /// The exit code of the process.
+    fn code(self) -> anyhow::Result<ExitCode> {
+        match self {
+            Self::Asked => {
+                info!("stopped");
+                Ok(ExitCode::SUCCESS)
+            }
+            Self::Edge(ended) => {
+                ended.context("an edge panicked")??;
+                anyhow::bail!("an edge ended by itself");
+            }
+            // Nothing can be reached without it: whoever watches the process starts it again.
+            Self::SchedulerLost => {
+                error!("the scheduler is lost");
+                Ok(ExitCode::from(SCHEDULER_LOST))
+            }
+        }
+    }
+}
+
 impl Running {
     fn spawn_edges(
         &mut self,
@@ -128,15 +154,17 @@ impl Running {
         policy_files: Option<Arc<PolicyFiles>>,
     ) {
         let (handle, shutdown, settings) = self.shared();
-        let grpc_access = Arc::clone(access);
+        let (grpc_access, healthy) = (Arc::clone(access), self.watchdog.health());
         self.edges.spawn(async move {
-            let served = grpc::serve(rpc, handle, grpc_access, &settings, policy_files, shutdown);
+            let served =
+                grpc::serve(rpc, handle, grpc_access, &settings, policy_files, healthy, shutdown);
             served.await.context("gRPC edge")
         });
         let (handle, shutdown, settings) = self.shared();
-        let access = Arc::clone(access);
+        let (access, healthy) = (Arc::clone(access), self.watchdog.health());
         self.edges.spawn(async move {
-            rest::serve(http, handle, access, &settings.rest, shutdown).await.context("REST edge")
+            let served = rest::serve(http, handle, access, &settings.rest, healthy, shutdown);
+            served.await.context("REST edge")
         });
     }
 
@@ -146,6 +174,7 @@ impl Running {
 
     /// Waits until there is a reason to end.
     async fn until_end(&mut self, signals: Signals) -> Ended {
+        let mut healthy = self.watchdog.health();
         tokio::select! {
             // An edge that ends because the shutdown began did not end by itself.
             biased;
@@ -159,12 +188,14 @@ impl Running {
             }
             Some(ended) = self.edges.join_next() => Ended::Edge(ended),
             () = self.handle.ended() => Ended::SchedulerLost,
+            () = healthy.gone() => Ended::SchedulerLost,
         }
     }
 
     /// Ends the edges and then the scheduler; what takes longer than the grace is cut.
     async fn shut_down(mut self) {
         self.shutdown.cancel();
+        drop(self.watchdog);
         let grace = self.settings.shutdown.grace();
         let end = async {
             while let Some(ended) = self.edges.join_next().await {
@@ -237,6 +268,33 @@ fn announce(grpc: SocketAddr, http: SocketAddr, is_https: bool) -> io::Result<()
     stdout.flush()
 }
 
+/// Counts the lines of the log, and says on standard output when they cannot be written.
+async fn tell_of_log(log: Account, counted: LogMetrics) {
+    let mut health = log.clone();
+    let count = async {
+        let mut every_second = interval(Duration::from_secs(1));
+        loop {
+            every_second.tick().await;
+            let LineCounts { written, left_out, lost, .. } = log.counts();
+            counted.set(written, left_out, lost);
+        }
+    };
+    let tell = async {
+        loop {
+            let why = health.unwritable().await;
+            // Standard output may be a pipe that nobody reads; and if this cannot be said, nobody
+            // is left to be told.
+            let said = spawn_blocking(move || {
+                let why = clean(&why);
+                writeln!(io::stdout(), "monoceros: the log cannot be written: {why}")
+            });
+            let _ = said.await;
+            health.writable().await;
+        }
+    };
+    let ((), ()) = tokio::join!(count, tell);
+}
+
 /// The signals that end the service.
 struct Signals {
     terminate: Signal,
@@ -256,5 +314,56 @@ impl Signals {
             _ = self.terminate.recv() => "SIGTERM",
             _ = self.interrupt.recv() => "SIGINT",
         }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use monoceros_actors::ResourceManagerCallback;
+    use monoceros_proto::si::v1 as si;
+
+    use super::*;
+
+    /// Ends the system that it is called in, and the front with it.
+    struct Deadly;
+
+    impl ResourceManagerCallback for Deadly {
+        fn update_allocation(&self, _: si::AllocationResponse) {}
+
+        fn update_application(&self, _: si::ApplicationResponse) {}
+
+        fn update_node(&self, _: si::NodeResponse) {
+            actix::System::current().stop();
+        }
+    }
+
+    #[tokio::test]
+    async fn the_process_ends_with_its_own_code_when_the_front_is_gone() {
+        let settings = Settings::load(None, &Flags::default()).unwrap();
+        let handle = start_scheduler(&settings, None).unwrap();
+        let watchdog = Watchdog::start(&handle).unwrap();
+        let mut healthy = watchdog.health();
+        let (shutdown, edges) = (CancellationToken::new(), JoinSet::new());
+        let mut service = Running { settings, handle: handle.clone(), shutdown, watchdog, edges };
+        let rm_id = "rm".to_owned();
+        let registration = si::RegisterResourceManagerRequest {
+            rm_id: rm_id.clone(),
+            version: "test".to_owned(),
+            policy_group: "queues".to_owned(),
+            ..Default::default()
+        };
+        handle.register_resource_manager(registration, Arc::new(Deadly)).await.unwrap();
+        let node = si::NodeInfo {
+            node_id: "n1".to_owned(),
+            action: si::node_info::ActionFromRm::Create.into(),
+            ..Default::default()
+        };
+        let nodes = si::NodeRequest { rm_id, nodes: vec![node], ..Default::default() };
+        handle.update_node(nodes).await.unwrap();
+        let end = service.until_end(Signals::new().unwrap()).await;
+        healthy.gone().await;
+        service.shut_down().await;
+        let code = end.code().unwrap();
+        assert_eq!(format!("{code:?}"), format!("{:?}", ExitCode::from(70)));
     }
 }

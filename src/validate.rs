@@ -15,13 +15,14 @@ use monoceros_actors::config::{Acl, QueueConfig};
 use monoceros_actors::config::{Configuration, PartitionConfig};
 
 use crate::cli::ValidateArgs;
+use crate::logging::clean;
 use crate::{input, usage};
 
 /// Checks the file; the exit code says whether it can be used.
 pub fn run(args: &ValidateArgs) -> anyhow::Result<ExitCode> {
     let path = &args.file;
     let yaml = input::read_text(path)?;
-    let Some(configuration) = check(path, &yaml)? else {
+    let Some(configuration) = check(path, &yaml) else {
         return Ok(ExitCode::FAILURE);
     };
     let mut stdout = io::stdout().lock();
@@ -35,7 +36,7 @@ pub fn run(args: &ValidateArgs) -> anyhow::Result<ExitCode> {
     }
     if let Some(against) = &args.against {
         let yaml = input::read_text(against)?;
-        let Some(old) = check(against, &yaml)? else {
+        let Some(old) = check(against, &yaml) else {
             return Ok(ExitCode::FAILURE);
         };
         let usage = args.usage.as_deref().map(usage::load).transpose()?;
@@ -47,7 +48,7 @@ pub fn run(args: &ValidateArgs) -> anyhow::Result<ExitCode> {
             writeln!(stdout, "different from {}:", against.display())?;
         }
         for line in difference.lines() {
-            writeln!(stdout, "  {}", line.text)?;
+            writeln!(stdout, "  {}", clean(&line.text))?;
         }
     }
     Ok(ExitCode::SUCCESS)
@@ -63,30 +64,34 @@ fn or_built_in(configuration: Configuration) -> anyhow::Result<Configuration> {
 
 /// The configuration, if `yaml` is a valid one; if not, its errors are printed to standard error.
 /// So are its warnings: one line each, behind the name of the file.
-pub fn check(path: &Path, yaml: &str) -> io::Result<Option<Configuration>> {
+/// Where they cannot be printed, the outcome is the same.
+pub fn check(path: &Path, yaml: &str) -> Option<Configuration> {
     let mut stderr = io::stderr().lock();
+    let mut say = |text: &str| {
+        let _ = writeln!(stderr, "{}: {}", path.display(), clean(text));
+    };
     match config::parse(yaml) {
         Ok(configuration) => {
             for warning in &configuration.warnings {
-                writeln!(stderr, "{}: warning: {warning}", path.display())?;
+                say(&format!("warning: {warning}"));
             }
             for partition in &configuration.partitions {
                 for warning in why_nothing_runs(partition) {
                     let name = &partition.name;
-                    writeln!(stderr, "{}: warning: partition `{name}`: {warning}", path.display())?;
+                    say(&format!("warning: partition `{name}`: {warning}"));
                 }
             }
-            Ok(Some(configuration))
+            Some(configuration)
         }
         Err(errors) => {
             for error in errors.to_string().lines() {
-                writeln!(stderr, "{}: {error}", path.display())?;
+                say(error);
             }
             if errors.told.iter().any(|error| error.code == "E_NO_PARTITIONS") {
                 let note = "only an empty text, without comments, stands for the built-in queues";
-                writeln!(stderr, "{}: note: {note}", path.display())?;
+                say(&format!("note: {note}"));
             }
-            Ok(None)
+            None
         }
     }
 }

@@ -96,6 +96,7 @@ mod mailbox;
 mod node;
 mod outlet;
 mod partition;
+mod pulse;
 mod queue;
 mod step;
 mod tally;
@@ -130,6 +131,7 @@ pub use monoceros_rules::values::{names, partition_name, readable};
 pub use monoceros_rules::work::application_state::ApplicationState;
 pub use monoceros_rules::work::identity::LookupError;
 pub use monoceros_rules::work::rejection::{Ignored, Rejection};
+pub use pulse::{PartitionSign, Pulses, Sign};
 
 /// Ends the actor that gets it; what is behind this message in its mailbox is dropped.
 #[derive(Clone, Copy, Debug, Message)]

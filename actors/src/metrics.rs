@@ -30,15 +30,19 @@ mod actors;
 mod callback;
 mod inventory;
 mod local;
+mod log;
 mod scraped;
 #[cfg(test)]
 mod tests;
+mod watchdog;
 
 pub(crate) use actors::Counted;
 pub use actors::Posted;
 pub use callback::{CallbackMetrics, QueryOutcome};
 pub use inventory::Family;
 pub use local::{LocalCounts, SAMPLE_EVERY};
+pub use log::LogMetrics;
+pub use watchdog::WatchdogMetrics;
 
 use actors::Actors;
 use inventory::Maker;
@@ -68,8 +72,12 @@ pub struct Metrics {
     pub callback: CallbackMetrics,
     /// What became of events.
     pub events: Events,
+    /// Lines of the log.
+    pub log: LogMetrics,
     /// Reports of what is really used.
     pub utilization: Utilization,
+    /// What a watchdog finds.
+    pub watchdog: WatchdogMetrics,
     submissions: [IntCounter; 3],
     applications: [IntGauge; COUNTED.len()],
     scheduling_latency: Histogram,
@@ -377,7 +385,9 @@ impl Metrics {
             nodes: Nodes { active, draining, failed, decommissioned, unhealthy },
             callback: CallbackMetrics::new(&mut make),
             events: Events::with(&mut make),
+            log: LogMetrics::with(&mut make),
             utilization: Utilization::with(&mut make),
+            watchdog: WatchdogMetrics::with(&mut make),
             submissions: make.counters(
                 "yunikorn_scheduler_application_submission_total",
                 "Applications that were placed in a queue, accepted (also again), or rejected.",

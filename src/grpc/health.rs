@@ -1,7 +1,8 @@
 //! The standard health service (`grpc.health.v1`), for probes and load balancers.
 //!
-//! Every service of this edge serves until the shutdown begins, and none afterwards. Whoever
-//! watches reads that before the stream ends, so that a balancer sends its clients elsewhere while
+//! Every service of this edge serves while the scheduler can be reached and until the shutdown
+//! begins, and none otherwise: the status is set by what the watchdog finds, so that an answer waits
+//! for nobody. Whoever watches reads the end before the stream ends, so that a balancer sends its clients elsewhere while
 //! those that are here finish.
 
 use tokio_util::sync::CancellationToken;
@@ -11,6 +12,7 @@ use tonic_health::pb::health_server::{Health, HealthServer};
 use tonic_health::server::{HealthReporter, HealthService};
 
 use super::ending::Ending;
+use crate::watchdog::{self, Healthy};
 
 /// A name in a request; nothing else is in one.
 const MESSAGE_BYTES: usize = 16 << 10;
@@ -33,10 +35,11 @@ impl Services {
     }
 }
 
-/// The service that tells the health of `services` until `shutdown` is cancelled, and that they
-/// are not serving from then on.
+/// The service that tells the health of `services`, which is `healthy` until `shutdown` is
+/// cancelled; they are not serving from then on.
 pub(super) async fn serve(
     services: Services,
+    mut healthy: Healthy,
     shutdown: CancellationToken,
 ) -> Ending<HealthServer<impl Health>> {
     let reporter = HealthReporter::new();
@@ -46,7 +49,16 @@ pub(super) async fn serve(
     let told = CancellationToken::new();
     let ending = Ending::new(server, told.clone());
     tokio::spawn(async move {
-        shutdown.cancelled().await;
+        let follow = async {
+            loop {
+                let status = match healthy.changed().await {
+                    watchdog::Health::Serving => ServingStatus::Serving,
+                    watchdog::Health::Stuck | watchdog::Health::Gone => ServingStatus::NotServing,
+                };
+                services.set(&reporter, status).await;
+            }
+        };
+        shutdown.run_until_cancelled(follow).await;
         services.set(&reporter, ServingStatus::NotServing).await;
         told.cancel();
     });

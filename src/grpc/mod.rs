@@ -73,6 +73,7 @@ use crate::identity::layer::IdentityLayer;
 use crate::identity::{Access, Identity};
 use crate::queues_file::PolicyFiles;
 use crate::settings::Settings;
+use crate::watchdog::Healthy;
 
 /// Metadata that names the session.
 pub const SESSION_HEADER: &str = "x-si-session";
@@ -121,13 +122,15 @@ macro_rules! negotiating_gzip {
 }
 
 /// Serves resource managers on `connections`, as far as `access` lets them, until `shutdown` is
-/// cancelled and the last stream is told so. `policies` have the queues of those who bring none.
+/// cancelled and the last stream is told so. `policies` have the queues of those who bring none;
+/// `healthy` says what probes are told.
 pub async fn serve(
     connections: Connections,
     handle: SchedulerHandle,
     access: Arc<Access>,
     settings: &Settings,
     policies: Option<Arc<PolicyFiles>>,
+    healthy: Healthy,
     shutdown: CancellationToken,
 ) -> Result<(), tonic::transport::Error> {
     let registry = Arc::new(Registry::new(handle.clone(), settings, policies));
@@ -173,7 +176,7 @@ pub async fn serve(
         .add_service(former_admin)
         .add_service(metrics)
         .add_service(former_metrics)
-        .add_service(health::serve(services, shutdown.clone()).await)
+        .add_service(health::serve(services, healthy, shutdown.clone()).await)
         .add_service(Ending::new(reflection, shutdown.clone()))
         .add_service(Ending::new(reflection_alpha, shutdown.clone()))
         .serve_with_incoming_shutdown(connections, shutdown.cancelled_owned())

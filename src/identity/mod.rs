@@ -99,6 +99,15 @@ impl Identity {
         extensions.get().cloned().unwrap_or_else(Self::nobody)
     }
 
+    /// Who it is, for the log: by which rules, or `anybody` where there are none.
+    pub fn name(&self) -> &str {
+        match &self.0 {
+            Who::Anybody => "anybody",
+            Who::Nobody => "nobody",
+            Who::Known(grant) => &grant.caller,
+        }
+    }
+
     /// Whether the caller may register `rm_id`, open its streams, and see what is its own.
     pub fn may_speak_for(&self, rm_id: &str) -> bool {
         self.check_rm(rm_id).is_ok()

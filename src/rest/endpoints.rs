@@ -21,6 +21,7 @@ use super::{ApplicationList, Reads, RestEdge, validation};
 use crate::dump::DumpError;
 use crate::identity::Denied;
 use crate::in_force::InForce;
+use crate::watchdog::Health;
 
 /// The states of live applications, as the parameter `status` names them.
 const ACTIVE_STATUSES: [&str; 6] =
@@ -153,7 +154,7 @@ pub(super) async fn reply<S: Reads>(
     let query = request.uri.query();
     match endpoint {
         Endpoint::Page => Ok(EndpointReply::ok(Class::Page, PAGE)),
-        Endpoint::Health => Ok(health(edge).await),
+        Endpoint::Health => Ok(health(edge)),
         Endpoint::Metrics => metrics(source).await,
         Endpoint::Config => configuration(source, request).await,
         Endpoint::ValidateConf => {
@@ -264,13 +265,15 @@ fn offset(query: Option<&str>) -> Result<usize, Failure> {
     text.parse().map_err(|_| Failure::Offset(names::shown(&text)))
 }
 
-async fn health<S: Reads>(edge: &RestEdge<S>) -> EndpointReply {
-    // Whether there is a partition does not matter, only whether anybody is there to say so.
-    let stopped = matches!(edge.source.queues("").await, Err(ReadError::Stopped));
-    if stopped || edge.stopping.is_cancelled() {
-        return EndpointReply::new(StatusCode::SERVICE_UNAVAILABLE, Class::Text, "stopping\n");
-    }
-    EndpointReply::ok(Class::Text, "serving\n")
+/// Waits for nobody: a probe is answered although the scheduler is not.
+fn health<S: Reads>(edge: &RestEdge<S>) -> EndpointReply {
+    let why = match edge.healthy.now() {
+        _ if edge.stopping.is_cancelled() => "stopping\n",
+        Health::Serving => return EndpointReply::ok(Class::Text, "serving\n"),
+        Health::Stuck => "not serving: the scheduler does not answer\n",
+        Health::Gone => "not serving: the scheduler is lost\n",
+    };
+    EndpointReply::new(StatusCode::SERVICE_UNAVAILABLE, Class::Text, why)
 }
 
 async fn metrics<S: Reads>(source: &S) -> Result<EndpointReply, Failure> {

@@ -47,6 +47,7 @@ use routes::{Answers, Endpoint, Route};
 
 use crate::dump::{self, DumpError, Wanted};
 use crate::identity::{Denied, Identity};
+use crate::watchdog::{Health, Healthy};
 
 /// What this edge reads. The scheduler answers between two of its steps, so each answer is of one
 /// moment. A partition is named plainly, which means the first of that name, or with its RM as
@@ -258,17 +259,19 @@ pub enum ApplicationList {
 /// All endpoints over `source`, for a caller who has a server of their own, or needs none. A
 /// request may have a body of so many bytes.
 pub fn router<S: Reads>(source: S, max_body_bytes: usize) -> Router {
-    router_until(source, max_body_bytes, CancellationToken::new(), Guard::Open)
+    let healthy = Healthy::fixed(Health::Serving);
+    router_until(source, max_body_bytes, healthy, CancellationToken::new(), Guard::Open)
 }
 
-/// [`router`] that says on `/healthz` when `stopping` is cancelled, and lets in whom `guard` does.
+/// [`router`] that says on `/healthz` what is `healthy` and when `stopping` is cancelled, and lets in whom `guard` does.
 fn router_until<S: Reads>(
     source: S,
     max_body_bytes: usize,
+    healthy: Healthy,
     stopping: CancellationToken,
     guard: Guard,
 ) -> Router {
-    let edge = RestEdge { source, max_body_bytes, stopping, guard };
+    let edge = RestEdge { source, max_body_bytes, healthy, stopping, guard };
     Router::new().fallback(answer::<S>).with_state(edge)
 }
 
@@ -305,6 +308,7 @@ impl Guard {
 struct RestEdge<S> {
     source: S,
     max_body_bytes: usize,
+    healthy: Healthy,
     stopping: CancellationToken,
     guard: Guard,
 }

@@ -24,6 +24,7 @@ use crate::connections::Connections;
 use crate::identity::Access;
 use crate::identity::layer::IdentityLayer;
 use crate::settings::RestSettings;
+use crate::watchdog::Healthy;
 
 /// How long a request head may take. Hyper applies it to the wait for the next request of a
 /// connection too, so an idle connection ends after as long.
@@ -39,11 +40,12 @@ pub async fn serve<S: Reads>(
     source: S,
     access: Arc<Access>,
     settings: &RestSettings,
+    healthy: Healthy,
     shutdown: CancellationToken,
 ) -> io::Result<()> {
     info!(address = %connections.address()?, "serving REST");
     let guard = Guard::Rules { require_identity: settings.require_identity };
-    let router = router_until(source, settings.max_body_bytes.get(), shutdown, guard);
+    let router = router_until(source, settings.max_body_bytes.get(), healthy, shutdown, guard);
     let service = IdentityLayer::new(access).layer(router);
     let mut http = http1::Builder::new();
     http.timer(TokioTimer::new()).header_read_timeout(HEAD_TIMEOUT);

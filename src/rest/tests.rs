@@ -20,6 +20,7 @@ use crate::connections::Connections;
 use crate::identity::layer::IdentityLayer;
 use crate::identity::{Access, Rule};
 use crate::settings::{Flags, Settings};
+use crate::watchdog::{Health, Healthy};
 
 /// Two RMs with a partition `default` each; the second has many queues.
 #[derive(Clone, Debug)]
@@ -704,6 +705,10 @@ async fn a_partition_is_named_plainly_or_with_its_rm() {
     }
 }
 
+fn serving() -> Healthy {
+    Healthy::fixed(Health::Serving)
+}
+
 #[tokio::test]
 async fn health_says_whether_the_scheduler_is_there_and_stays() {
     check(
@@ -719,12 +724,21 @@ async fn health_says_whether_the_scheduler_is_there_and_stays() {
     )
     .await;
     let get = || Request::get("/healthz").body(Body::empty()).unwrap();
-    let gone = send(Scripted { stopped: true }, get()).await;
-    assert_eq!(gone.status(), StatusCode::SERVICE_UNAVAILABLE);
+    for (health, why) in [(Health::Stuck, "does not answer"), (Health::Gone, "is lost")] {
+        // One that never answers: nobody asks it.
+        let healthy = Healthy::fixed(health);
+        let router =
+            router_until(RUNNING, MAX_BODY, healthy, CancellationToken::new(), Guard::Open);
+        let sick = router.oneshot(get()).await.unwrap();
+        assert_eq!(sick.status(), StatusCode::SERVICE_UNAVAILABLE);
+        assert!(shown(sick).await.contains(why));
+    }
     let stopping = CancellationToken::new();
     stopping.cancel();
-    let leaving =
-        router_until(RUNNING, MAX_BODY, stopping, Guard::Open).oneshot(get()).await.unwrap();
+    let leaving = router_until(RUNNING, MAX_BODY, serving(), stopping, Guard::Open)
+        .oneshot(get())
+        .await
+        .unwrap();
     expect![[r"
         503 Service Unavailable
         content-type: text/plain; charset=utf-8
@@ -770,7 +784,7 @@ async fn rules_let_administrators_change_and_those_they_know_read() {
     let layer = IdentityLayer::new(Arc::new(access));
     let status = async |require_identity, method: &str, path: &str, token: &str| {
         let guard = Guard::Rules { require_identity };
-        let router = router_until(RUNNING, MAX_BODY, CancellationToken::new(), guard);
+        let router = router_until(RUNNING, MAX_BODY, serving(), CancellationToken::new(), guard);
         let request = Request::builder().method(method).uri(path);
         let request = request.header("authorization", format!("Bearer {token}"));
         let request = request.body(Body::empty()).unwrap();
@@ -798,7 +812,7 @@ async fn rules_let_administrators_change_and_those_they_know_read() {
 #[tokio::test]
 async fn who_is_not_known_is_told_how_to_be() {
     let guard = Guard::Rules { require_identity: true };
-    let router = router_until(RUNNING, MAX_BODY, CancellationToken::new(), guard);
+    let router = router_until(RUNNING, MAX_BODY, serving(), CancellationToken::new(), guard);
     let request = Request::get("/ws/v1/clusters").body(Body::empty()).unwrap();
     expect![[r#"
         401 Unauthorized
@@ -822,7 +836,7 @@ async fn connected() -> (TcpStream, CancellationToken, JoinHandle<std::io::Resul
     let settings = Settings::load(None, &Flags::default()).unwrap().rest;
     let stop = shutdown.clone();
     let server = tokio::spawn(async move {
-        serve(connections, RUNNING, Arc::new(Access::open()), &settings, stop).await
+        serve(connections, RUNNING, Arc::new(Access::open()), &settings, serving(), stop).await
     });
     (TcpStream::connect(address).await.unwrap(), shutdown, server)
 }

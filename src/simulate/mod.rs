@@ -37,6 +37,7 @@ use indicatif::{ProgressBar, ProgressStyle};
 use monoceros_actors::{ResourceManagerCallback, Scheduler};
 use monoceros_proto::si::v1::RegisterResourceManagerRequest;
 
+use crate::logging::clean_lines;
 use crate::{input, validate};
 
 use decisions::Decisions;
@@ -98,7 +99,7 @@ pub fn run(args: SimulateArgs) -> anyhow::Result<ExitCode> {
     let queues = match queues {
         Some(path) => {
             let yaml = input::read_text(&path)?;
-            if validate::check(&path, &yaml)?.is_none() {
+            if validate::check(&path, &yaml).is_none() {
                 return Ok(ExitCode::FAILURE);
             }
             yaml
@@ -113,7 +114,8 @@ pub fn run(args: SimulateArgs) -> anyhow::Result<ExitCode> {
     write_report(&report, &folder)?;
     let place = folder.join("index.html");
     let mut out = io::stdout().lock();
-    writeln!(out, "{}The report is in {}", page::summary(&report), place.display())
+    let summary = page::summary(&report);
+    writeln!(out, "{}The report is in {}", clean_lines(&summary), place.display())
         .context("cannot print the summary")?;
     Ok(ExitCode::SUCCESS)
 }

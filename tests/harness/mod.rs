@@ -55,6 +55,7 @@ impl HttpAnswer {
 pub struct Service {
     child: Child,
     log: Arc<Mutex<String>>,
+    said: Arc<Mutex<String>>,
     /// Where resource managers connect.
     pub grpc: SocketAddr,
     /// Where HTTP is spoken.
@@ -103,16 +104,41 @@ impl Service {
         command
     }
 
+    /// Starts it with some settings and a standard error of the test's own.
+    pub fn start_logging_to(stderr: impl Into<Stdio>, settings: &[(&str, &str)]) -> Self {
+        let mut command = Self::command();
+        for (key, value) in settings {
+            command.env(format!("MONOCEROS__{key}"), value);
+        }
+        command.stderr(stderr);
+        Self::adopt(&mut command)
+    }
+
+    /// Starts it from a shell, which gets the command line as its arguments.
+    pub fn start_from_shell(script: &str) -> Self {
+        let service = Self::command();
+        let mut command = Command::new("sh");
+        command.args(["-c", script, "sh"]).arg(service.get_program()).args(service.get_args());
+        command.stderr(Stdio::null());
+        Self::adopt(&mut command)
+    }
+
     fn spawn(mut command: Command) -> Self {
-        let mut child = command.stdout(Stdio::piped()).stderr(Stdio::piped()).spawn().unwrap();
+        Self::adopt(command.stderr(Stdio::piped()))
+    }
+
+    fn adopt(command: &mut Command) -> Self {
+        let mut child = command.stdout(Stdio::piped()).spawn().unwrap();
         let log = Arc::new(Mutex::new(String::new()));
-        let (stderr, seen) = (BufReader::new(child.stderr.take().unwrap()), Arc::clone(&log));
-        std::thread::spawn(move || {
-            for line in stderr.lines().map_while(Result::ok) {
-                eprintln!("{line}");
-                seen.lock().unwrap().extend([line.as_str(), "\n"]);
-            }
-        });
+        if let Some(stderr) = child.stderr.take() {
+            let (stderr, seen) = (BufReader::new(stderr), Arc::clone(&log));
+            std::thread::spawn(move || {
+                for line in stderr.lines().map_while(Result::ok) {
+                    eprintln!("{line}");
+                    seen.lock().unwrap().extend([line.as_str(), "\n"]);
+                }
+            });
+        }
         let mut stdout = BufReader::new(child.stdout.take().unwrap());
         let mut line = String::new();
         stdout.read_line(&mut line).unwrap();
@@ -123,8 +149,14 @@ impl Service {
         };
         let (grpc, http) = (address("grpc="), address("http="));
         // Someone has to read on, or the service would wait for room in the pipe.
-        std::thread::spawn(move || std::io::copy(&mut stdout, &mut std::io::sink()));
-        Self { child, log, grpc, http }
+        let said = Arc::new(Mutex::new(String::new()));
+        let heard = Arc::clone(&said);
+        std::thread::spawn(move || {
+            for line in stdout.lines().map_while(Result::ok) {
+                heard.lock().unwrap().extend([line.as_str(), "\n"]);
+            }
+        });
+        Self { child, log, said, grpc, http }
     }
 
     /// A connection of its own.
@@ -189,15 +221,16 @@ impl Service {
 
     /// Sends SIGTERM.
     pub fn terminate(&self) {
-        self.signal("-TERM");
+        self.send_signal("-TERM");
     }
 
     /// Sends SIGHUP.
     pub fn hang_up(&self) {
-        self.signal("-HUP");
+        self.send_signal("-HUP");
     }
 
-    fn signal(&self, name: &str) {
+    /// Sends a signal, named as `kill` wants it.
+    pub fn send_signal(&self, name: &str) {
         let pid = self.child.id().to_string();
         assert!(Command::new("kill").args([name, &pid]).status().unwrap().success());
     }
@@ -213,6 +246,21 @@ impl Service {
     /// What it has logged so far.
     pub fn log(&self) -> String {
         self.log.lock().unwrap().clone()
+    }
+
+    /// Waits until it has said `text` on its standard output.
+    pub async fn until_said(&self, text: &str) {
+        let said = async {
+            while !self.said.lock().unwrap().contains(text) {
+                tokio::time::sleep(Duration::from_millis(10)).await;
+            }
+        };
+        assert!(timeout(PATIENCE, said).await.is_ok(), "`{text}` is not said");
+    }
+
+    /// The number of its process.
+    pub fn process(&self) -> u32 {
+        self.child.id()
     }
 
     /// Waits until it has logged `text` so many times.

@@ -33,6 +33,7 @@ pub use crate::api::outcomes::{
     OutcomeOfDefaults, PartitionStateError, ReadError, RegisterError, Removed, StartError, TooBusy,
     UpdateError,
 };
+use crate::clock::Clock;
 use crate::events::{EventLog, EventReader};
 use crate::front::rm::{Body, Rosters, Update};
 use crate::front::rm_proxy::{
@@ -40,8 +41,9 @@ use crate::front::rm_proxy::{
     check_rm_id,
 };
 use crate::mailbox::Mailbox;
-use crate::metrics::{CallbackMetrics, Metrics};
+use crate::metrics::{CallbackMetrics, LogMetrics, Metrics, WatchdogMetrics};
 use crate::partition::surveys::{self, Read};
+use crate::pulse::Pulses;
 use crate::snapshot::{
     ApplicationSnapshot, ClusterSnapshot, NodeSnapshot, OutstandingRequest, PartitionSnapshot,
     QueueSnapshot,
@@ -59,6 +61,7 @@ pub struct SchedulerHandle {
     events: Arc<EventLog>,
     /// Epoch time of the start, ns.
     start_ns: i64,
+    clock: Clock,
     /// Closed when the front's thread ends, where it has one of its own.
     ended: Option<watch::Receiver<()>>,
 }
@@ -343,6 +346,27 @@ impl SchedulerHandle {
     /// The counters of callback streams, for the service that carries those.
     pub fn callback_metrics(&self) -> CallbackMetrics {
         self.metrics.callback.clone()
+    }
+
+    /// Feels whether the front and the partitions are alive, for a watchdog.
+    pub fn pulses(&self) -> Pulses {
+        Pulses::of(self.clone(), self.proxy.clone())
+    }
+
+    /// The gauges of what a watchdog finds.
+    pub fn watchdog_metrics(&self) -> WatchdogMetrics {
+        self.metrics.watchdog.clone()
+    }
+
+    /// Makes it an event that a step of a partition has not come home in time, and counts it.
+    pub(crate) fn tell_late_step(&self, rm_id: &Arc<str>, partition: &str) {
+        self.metrics.watchdog.late_steps.inc();
+        self.events.late_step(rm_id, partition, self.clock.now_ns());
+    }
+
+    /// The counters of lines of the log, for the service that writes it.
+    pub fn log_metrics(&self) -> LogMetrics {
+        self.metrics.log.clone()
     }
 
     /// Brings the gauges up to date that are read from snapshots, for a scrape.

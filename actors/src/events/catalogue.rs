@@ -95,6 +95,8 @@ pub(crate) enum EventKind {
     NodeReserved,
     /// A reservation of a node has ended.
     NodeUnreserved,
+    /// A step of the partition that is referred to has not come home in time; told of its root.
+    StepLate,
     /// A configured queue came.
     QueueAdded,
     /// A dynamic queue came, because an application needed it.
@@ -173,6 +175,7 @@ impl EventKind {
             Self::NodeReady => (Type::Node, Set, Detail::NodeReady),
             Self::NodeReserved => (Type::Node, Add, Detail::NodeReservation),
             Self::NodeUnreserved => (Type::Node, Remove, Detail::NodeReservation),
+            Self::StepLate => (Type::Queue, None, Detail::DetailsNone),
             Self::QueueAdded => (Type::Queue, Add, Detail::DetailsNone),
             Self::DynamicQueueAdded => (Type::Queue, Add, Detail::QueueDynamic),
             Self::QueueRemoved => (Type::Queue, Remove, Detail::DetailsNone),

@@ -120,6 +120,17 @@ impl EventLog {
         })
     }
 
+    /// A step of a partition has not come home in time. From any thread, since that of the
+    /// partition cannot say so.
+    pub(crate) fn late_step(&self, rm_id: &Arc<str>, partition: &str, at_ns: i64) {
+        if self.tracking.is_on() {
+            let late = Message::Says("a step of the partition takes longer than a second");
+            let event = Event::of(EventKind::StepLate, &Arc::from("root"), at_ns);
+            let event = event.referring(&Arc::from(partition)).with_message(late);
+            self.log.append(rm_id, vec![event]);
+        }
+    }
+
     pub(crate) fn tracking(&self) -> &Tracking {
         &self.tracking
     }

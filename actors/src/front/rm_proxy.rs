@@ -34,6 +34,7 @@ use crate::front::settings::Settings;
 use crate::mailbox::{Mailbox, Measured, Receive, receives};
 use crate::metrics::{ActorKind, Counted, Metrics};
 use crate::partition::{ApplyControl, Control, Partition};
+use crate::pulse::Beat;
 
 /// An RM registers, for the first time or again. From the embedding API.
 #[derive(Message)]
@@ -255,6 +256,12 @@ impl Measured for RmProxy {
 }
 
 receives!(RmProxy);
+
+impl Receive<Beat> for RmProxy {
+    fn receive(&mut self, beat: Beat, _ctx: &mut Context<Self>) {
+        beat.answer(None);
+    }
+}
 
 impl Receive<Register> for RmProxy {
     fn receive(&mut self, register: Register, _ctx: &mut Context<Self>) {

@@ -97,7 +97,7 @@ impl Partition {
         }
         let (said, warnings) = NamespaceTags::read(tags, &self.names);
         for warning in warnings {
-            tracing::warn!(application = %new.id, "{warning}");
+            tracing::warn!(application = %new.id, %warning, "tag of a namespace");
         }
         let Some(config) = said.changed(&entry.facts.config) else { return };
         let treats_otherwise = !reload::treats_applications_alike(&entry.facts.config, &config);

@@ -64,6 +64,7 @@ use crate::mailbox::{Mailbox, Measured, Receive, receives};
 use crate::metrics::{ActorKind, Counted, Metrics};
 use crate::outlet::Outlet;
 use crate::partition::oracle::{Oracle, Watch};
+use crate::pulse::Beat;
 use crate::step::{Alarm, Barrier, Baton, Directory, Guard, Offering, SessionLink};
 use crate::tally::Tally;
 pub(crate) use control::ApplyControl;
@@ -133,6 +134,8 @@ pub(crate) struct Partition {
     /// Something may be decidable: no offer has come home in vain since the last step.
     may_decide: bool,
     trip: Trip,
+    /// Steps so far, the one under way included.
+    steps: u64,
     /// Root's capacity is not what the index says: refreshed before anything but another node.
     capacity_changed: bool,
     deadlines: BTreeMap<(Instant, u64), (Option<u64>, Alarm)>,
@@ -248,6 +251,7 @@ impl Partition {
             agenda: VecDeque::new(),
             may_decide: false,
             trip: Trip::Step,
+            steps: 0,
             capacity_changed: false,
             deadlines: BTreeMap::new(),
             next_deadline: 0,
@@ -334,6 +338,12 @@ impl Handler<Home> for Partition {
         self.baton = Some(baton);
         self.turn(ctx);
         drop(timer);
+    }
+}
+
+impl Receive<Beat> for Partition {
+    fn receive(&mut self, beat: Beat, _ctx: &mut Context<Self>) {
+        beat.answer(self.baton.is_none().then_some(self.steps));
     }
 }
 

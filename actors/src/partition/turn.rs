@@ -30,6 +30,7 @@ impl Partition {
                 self.baton = self.perform(task, baton);
                 continue;
             }
+            self.steps += 1;
             self.keep_terminated(&mut baton);
             if !self.may_say_more(&baton) {
                 self.speak(&mut baton);

@@ -24,6 +24,7 @@ use super::target::resource_manager;
 use crate::grpc::GrpcEdge;
 use crate::grpc::end::{Cause, StreamEnd};
 use crate::identity::Identity;
+use crate::logging::AUDIT;
 use crate::secrets;
 
 /// Metadata of an answer: the checksum of what was in force.
@@ -102,7 +103,7 @@ pub(super) async fn change(
                 let reason = format!("the resource manager did not keep it: {reason}");
                 return Ok(refused(old_config, reason));
             }
-            apply(edge, request, given).await
+            apply(edge, caller, request, given).await
         }
         (tried, _) => tried,
     };
@@ -121,6 +122,7 @@ pub(super) async fn change(
 /// then on. `given` is the text that came with the call.
 async fn apply(
     edge: &GrpcEdge,
+    caller: &Identity,
     request: si::UpdateConfigurationRequest,
     given: String,
 ) -> Result<ConfigurationUpdate, ConfigurationError> {
@@ -128,7 +130,14 @@ async fn apply(
     let update = edge.handle.update_configuration(request).await?;
     edge.registry.reconfigured(&update.rm_id, given, &extra);
     let ConfigurationUpdate { rm_id, changed, new_checksum, .. } = &update;
-    info!(rm = rm_id, changed, checksum = new_checksum, "configuration updated");
+    info!(
+        target: AUDIT,
+        by = caller.name(),
+        rm = rm_id,
+        changed,
+        checksum = new_checksum,
+        "configuration updated"
+    );
     Ok(update)
 }
 

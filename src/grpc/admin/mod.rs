@@ -37,6 +37,7 @@ use super::GrpcEdge;
 use super::end::internal;
 use super::stubs::v1::admin_service_server::{AdminService, AdminServiceServer};
 use crate::identity::Identity;
+use crate::logging::AUDIT;
 
 /// Answers operators.
 pub(super) struct Admin {
@@ -117,7 +118,8 @@ impl AdminService for Admin {
         caller.check_admin()?;
         let to = partitions::state(request.state())?;
         let target = self.target(&caller, &request.rm_id, &request.partition_name).await?;
-        let was = partitions::set_state(&self.edge.handle, &target, to, &request.reason).await?;
+        let was =
+            partitions::set_state(&self.edge.handle, &caller, &target, to, &request.reason).await?;
         Ok(Response::new(v1::SetPartitionStateResponse { old_state: was.into() }))
     }
 
@@ -135,7 +137,7 @@ impl AdminService for Admin {
     ) -> RpcResult<v1::ShutdownResponse> {
         let (caller, request) = opened(request);
         caller.check_admin()?;
-        info!(reason = request.reason, "shutdown asked for over gRPC");
+        info!(target: AUDIT, by = caller.name(), reason = request.reason, "shutdown asked for over gRPC");
         // Calls that are being answered, such as this one, come to their end.
         self.edge.shutdown.cancel();
         let grace_ms = u32::try_from(self.grace.as_millis()).unwrap_or(u32::MAX);

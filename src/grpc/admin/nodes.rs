@@ -18,6 +18,7 @@ use tracing::info;
 use super::refusal::CallRefusal;
 use super::target::Target;
 use crate::identity::Identity;
+use crate::logging::AUDIT;
 
 /// Nodes of one call.
 const NODES_MAX: usize = 200_000;
@@ -44,7 +45,16 @@ pub(super) async fn drain(
     let named: BTreeSet<String> = node_ids.into_iter().collect();
     let target = Target::find(handle, caller, &rm_id, &partition_name).await?;
     let before = read(handle, &target, &named).await?;
-    info!(rm = target.rm_id, partition = target.plain(), nodes = ?named, drain, reason, "nodes drained or opened by an administrator");
+    info!(
+        target: AUDIT,
+        by = caller.name(),
+        rm = target.rm_id,
+        partition = target.plain(),
+        nodes = ?named,
+        drain,
+        reason,
+        "nodes drained or opened by an administrator"
+    );
     if !before.is_empty() {
         handle.update_node(orders(&target, before.keys(), drain)).await?;
     }

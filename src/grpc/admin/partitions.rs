@@ -10,6 +10,8 @@ use tracing::info;
 
 use super::refusal::CallRefusal;
 use super::target::Target;
+use crate::identity::Identity;
+use crate::logging::AUDIT;
 
 /// The state that a request means.
 pub(super) fn state(wanted: v1::PartitionState) -> Result<ObjectState, CallRefusal> {
@@ -27,6 +29,7 @@ pub(super) fn state(wanted: v1::PartitionState) -> Result<ObjectState, CallRefus
 /// Sets a state; returns the one that was.
 pub(super) async fn set_state(
     handle: &SchedulerHandle,
+    caller: &Identity,
     target: &Target,
     to: ObjectState,
     reason: &str,
@@ -43,6 +46,8 @@ pub(super) async fn set_state(
         }
     })?;
     info!(
+        target: AUDIT,
+        by = caller.name(),
         rm = target.rm_id,
         partition = target.plain(),
         %was,

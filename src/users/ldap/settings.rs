@@ -114,7 +114,7 @@ impl LdapSettings {
     pub(crate) fn load(directory: &Path) -> Result<Self, LdapSettingsError> {
         let (settings, warnings) = Self::read(directory)?;
         for warning in warnings.into_iter().chain(settings.doubts()) {
-            warn!(directory = %directory.display(), "LDAP settings: {warning}");
+            warn!(directory = %directory.display(), %warning, "LDAP settings");
         }
         Ok(settings)
     }

@@ -10,7 +10,7 @@ use tokio::sync::watch;
 
 use super::{SchedulerHandle, StartError};
 use crate::api::users::{Resolvers, UserGroupResolver};
-use crate::clock::wall_clock_ns;
+use crate::clock::{Clock, wall_clock_ns};
 use crate::events::{EventLog, EventSettings, StreamLimits};
 use crate::front::rm::Rosters;
 use crate::front::rm::{DefaultQueues, Intake};
@@ -271,7 +271,8 @@ impl SchedulerBuilder {
         let (proxy, system) = started.recv().map_err(|_| StartError::Ended)?;
         let ended = Some(ended);
         let system = Some(system);
-        Ok(SchedulerHandle { proxy, rosters, system, metrics, events, start_ns, ended })
+        let clock = Clock::new(start_ns);
+        Ok(SchedulerHandle { proxy, rosters, system, metrics, events, start_ns, clock, ended })
     }
 
     /// Starts the scheduler with every actor on the present thread, which must be inside a
@@ -286,7 +287,8 @@ impl SchedulerBuilder {
         let rosters = Rosters::default();
         let proxy = RmProxy::begin(settings, rosters.clone(), &metrics);
         let (system, ended) = (None, None);
-        Ok(SchedulerHandle { proxy, rosters, system, metrics, events, start_ns, ended })
+        let clock = Clock::new(start_ns);
+        Ok(SchedulerHandle { proxy, rosters, system, metrics, events, start_ns, clock, ended })
     }
 
     fn settings(self) -> Result<Settings, StartError> {

@@ -114,7 +114,7 @@ impl Rm {
             tracking: self.settings.events.tracking().clone(),
         };
         let arbiter = match self.settings.threads {
-            Threads::PerPartition => own_arbiter(&name),
+            Threads::PerPartition => own_arbiter(&self.id, &name),
             Threads::One => None,
         };
         let address = match &arbiter {
@@ -170,13 +170,22 @@ impl Rm {
 
 /// A thread for a partition. Where the system has none left to give, or no file descriptors for it,
 /// the partition shares the front's: slower, and all goes on.
-fn own_arbiter(partition: &str) -> Option<Arbiter> {
+fn own_arbiter(rm: &str, partition: &str) -> Option<Arbiter> {
     // A panic is the only sign of failure that this call gives.
-    let arbiter = catch_unwind(Arbiter::new);
-    if arbiter.is_err() {
-        tracing::error!(partition, "no thread of its own: the partition shares the front's");
-    }
-    arbiter.ok()
+    let Ok(arbiter) = catch_unwind(Arbiter::new) else {
+        tracing::error!(rm, partition, "no thread of its own: the partition shares the front's");
+        return None;
+    };
+    // Whatever is logged on the thread, until its end, says whose it is.
+    let id = monoceros_config::plain_name(partition);
+    let span = tracing::error_span!("partition", rm, id);
+    arbiter.spawn_fn(move || {
+        actix_rt::spawn(async move {
+            let _entered = span.entered();
+            std::future::pending::<()>().await;
+        });
+    });
+    Some(arbiter)
 }
 
 impl Receive<PartitionLost> for Rm {

@@ -239,7 +239,7 @@ fn foreign(
     }
     let kind = allocation.allocation_tags.get(FOREIGN).map_or("", String::as_str);
     if kind != "static" && kind != "default" {
-        tracing::warn!(%key, kind, "foreign allocation of an unknown kind taken as `default`");
+        tracing::warn!(allocation = %key, given = kind, "foreign allocation of an unknown kind taken as `default`");
     }
     Ok(ForeignRequest {
         key: Arc::clone(key),

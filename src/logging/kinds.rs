@@ -1,0 +1,300 @@
+//! How many lines of one kind are written: at most one in a second for each resource manager.
+//!
+//! A kind is a place in the code, plus the values of [`KIND_FIELDS`] where the line has some: the
+//! key of a setting, the state that is entered. Identifiers of items are no part of it, so that a
+//! resource manager whose 50,000 requests are each a reason for a warning gets one line a second,
+//! which says how many it stands for.
+//!
+//! Never left out are records, each of which somebody will look for ([`is_record`]): who did what,
+//! what an application has used when it ends, and what was found in a file of the operator, which
+//! comes no faster than files change.
+//!
+//! # Invariants
+//! * At most one line per kind, resource manager and second, and at most [`KINDS`] per place,
+//!   resource manager and second, whatever the values are.
+//! * What is left out is counted: on the next line of the kind or, if none comes for two seconds,
+//!   by [`Kinds::overdue`].
+//! * The table has at most [`ENTRIES`] entries, and one more for each place in the code. When it is
+//!   full, lines of one place share an entry whoever they are about.
+
+use std::collections::HashMap;
+use std::hash::{BuildHasher as _, RandomState};
+use std::time::Duration;
+
+use tracing::Metadata;
+
+use super::AUDIT;
+
+/// Fields whose values tell kinds apart; most come from lists in the code.
+pub(super) const KIND_FIELDS: [&str; 6] =
+    ["kind", "key", "state", "change", "warning", "log.target"];
+
+/// Kinds of one place, for one resource manager, that are told apart in a second.
+const KINDS: u32 = 32;
+
+/// Targets of records.
+const RECORDS: [&str; 2] = [AUDIT, "core.scheduler.application.usage"];
+
+/// Entries of the table.
+const ENTRIES: usize = 4_096;
+
+const SECOND: Duration = Duration::from_secs(1);
+
+/// How long the next line of a kind may take before what was left out is told without it.
+const OVERDUE: Duration = Duration::from_secs(2);
+
+/// Bytes that are kept of the name of a resource manager.
+const NAME_BYTES: usize = 128;
+
+/// Whether lines from this place are records, of which none is left out.
+pub(super) fn is_record(place: &Metadata<'_>) -> bool {
+    let fields = place.fields();
+    RECORDS.contains(&place.target())
+        || ["file", "files"].iter().any(|name| fields.field(name).is_some())
+}
+
+/// What becomes of a line.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(super) enum Verdict {
+    /// It is written, and says how many of its kind were left out before it.
+    Write { left_out: u64 },
+    /// There was one of its kind in this second.
+    LeftOut,
+}
+
+/// Lines that were left out and that no further line has told of.
+#[derive(Debug)]
+pub(super) struct Overdue {
+    pub(super) place: &'static Metadata<'static>,
+    /// The resource manager; empty if the lines were about none, or about several.
+    pub(super) rm: Box<str>,
+    pub(super) left_out: u64,
+}
+
+/// The lines of late, by kind.
+#[derive(Debug, Default)]
+pub(super) struct Kinds {
+    entries: HashMap<u64, Entry>,
+    hasher: RandomState,
+    swept: Duration,
+}
+
+#[derive(Debug)]
+struct Entry {
+    place: &'static Metadata<'static>,
+    rm: Box<str>,
+    /// When the last line was written, or when the second began whose lines are counted.
+    since: Duration,
+    /// Lines, or kinds, in that second.
+    written: u32,
+    left_out: u64,
+}
+
+impl Entry {
+    fn new(place: &'static Metadata<'static>, rm: &str, now: Duration) -> Self {
+        let fits = |&bytes: &usize| rm.is_char_boundary(bytes);
+        let bytes = (0..=NAME_BYTES.min(rm.len())).rev().find(fits).unwrap_or(0);
+        Self { place, rm: rm[..bytes].into(), since: now, written: 0, left_out: 0 }
+    }
+
+    fn take(&mut self, now: Duration, most: u32) -> Verdict {
+        if now >= self.since + SECOND {
+            self.since = now;
+            self.written = 0;
+        }
+        if self.written >= most {
+            self.left_out += 1;
+            return Verdict::LeftOut;
+        }
+        self.written += 1;
+        Verdict::Write { left_out: std::mem::take(&mut self.left_out) }
+    }
+}
+
+impl Kinds {
+    /// What becomes of a line from `place` about `rm`, at `now`. `kind` is what else tells it from
+    /// others; empty if nothing does.
+    pub(super) fn admit(
+        &mut self,
+        place: &'static Metadata<'static>,
+        rm: &str,
+        kind: &str,
+        now: Duration,
+    ) -> Verdict {
+        let site = place.callsite();
+        let of_kind = self.hasher.hash_one((&site, rm, kind));
+        if !kind.is_empty() && !self.is_told(of_kind, now) {
+            // One more kind of its place in this second.
+            let of_place = self.hasher.hash_one((&site, rm, KINDS));
+            if let Some(entry) = self.entry(of_place, place, rm, now)
+                && entry.take(now, KINDS) == Verdict::LeftOut
+            {
+                return Verdict::LeftOut;
+            }
+        }
+        if let Some(entry) = self.entry(of_kind, place, rm, now) {
+            return entry.take(now, 1);
+        }
+        let shared = self.hasher.hash_one(&site);
+        self.entries.entry(shared).or_insert_with(|| Entry::new(place, "", now)).take(now, 1)
+    }
+
+    /// What was left out and not told in time. Forgets the kinds of which nothing is left to tell.
+    pub(super) fn overdue(&mut self, now: Duration, most: usize) -> Vec<Overdue> {
+        let mut overdue = Vec::new();
+        for entry in self.entries.values_mut() {
+            if entry.left_out > 0 && now >= entry.since + OVERDUE && overdue.len() < most {
+                let left_out = std::mem::take(&mut entry.left_out);
+                overdue.push(Overdue { place: entry.place, rm: entry.rm.clone(), left_out });
+            }
+        }
+        self.sweep(now);
+        overdue
+    }
+
+    /// Whether there was a line of this kind in this second.
+    fn is_told(&self, of_kind: u64, now: Duration) -> bool {
+        let entry = self.entries.get(&of_kind);
+        entry.is_some_and(|entry| entry.written > 0 && now < entry.since + SECOND)
+    }
+
+    /// The entry under `key`, new if it has to be; none if the table is full.
+    fn entry(
+        &mut self,
+        key: u64,
+        place: &'static Metadata<'static>,
+        rm: &str,
+        now: Duration,
+    ) -> Option<&mut Entry> {
+        if self.entries.len() >= ENTRIES && now >= self.swept + SECOND {
+            self.sweep(now);
+        }
+        if self.entries.len() >= ENTRIES && !self.entries.contains_key(&key) {
+            return None;
+        }
+        Some(self.entries.entry(key).or_insert_with(|| Entry::new(place, rm, now)))
+    }
+
+    fn sweep(&mut self, now: Duration) {
+        self.swept = now;
+        self.entries.retain(|_, entry| entry.left_out > 0 || now < entry.since + SECOND);
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use tracing::Level;
+    use tracing::callsite::{Callsite, Identifier};
+    use tracing::field::FieldSet;
+    use tracing::metadata::Kind;
+    use tracing::subscriber::Interest;
+
+    use super::*;
+
+    /// A place in the code.
+    struct Place(Metadata<'static>);
+
+    impl Callsite for Place {
+        fn set_interest(&self, _: Interest) {}
+
+        fn metadata(&self) -> &Metadata<'_> {
+            &self.0
+        }
+    }
+
+    macro_rules! place {
+        ($place:ident) => {
+            static $place: Place = Place(Metadata::new(
+                "here",
+                "monoceros",
+                Level::WARN,
+                None,
+                None,
+                None,
+                FieldSet::new(&[], Identifier(&$place)),
+                Kind::EVENT,
+            ));
+        };
+    }
+
+    place!(HERE);
+    place!(THERE);
+
+    fn at(ms: u64) -> Duration {
+        Duration::from_millis(ms)
+    }
+
+    fn written(verdict: Verdict) -> bool {
+        matches!(verdict, Verdict::Write { .. })
+    }
+
+    #[test]
+    fn a_second_has_one_line_of_a_kind_and_the_next_says_how_many_were_left_out() {
+        let mut kinds = Kinds::default();
+        assert_eq!(kinds.admit(&HERE.0, "rm", "", at(0)), Verdict::Write { left_out: 0 });
+        for ms in 1..1_000 {
+            assert_eq!(kinds.admit(&HERE.0, "rm", "", at(ms)), Verdict::LeftOut);
+        }
+        // Another manager and another place are other kinds.
+        assert_eq!(kinds.admit(&HERE.0, "other", "", at(1)), Verdict::Write { left_out: 0 });
+        assert_eq!(kinds.admit(&THERE.0, "rm", "", at(1)), Verdict::Write { left_out: 0 });
+        assert_eq!(kinds.admit(&HERE.0, "rm", "", at(1_000)), Verdict::Write { left_out: 999 });
+        assert_eq!(kinds.admit(&HERE.0, "rm", "", at(2_000)), Verdict::Write { left_out: 0 });
+    }
+
+    #[test]
+    fn kinds_by_value_are_told_apart_up_to_a_bound() {
+        let mut kinds = Kinds::default();
+        for second in 0..3 {
+            let now = |n: u64| at(second * 1_000 + n);
+            let told = (0..900).filter(|n| {
+                written(kinds.admit(&HERE.0, "rm", &format!("key-{n}"), now(*n)))
+                    && !written(kinds.admit(&HERE.0, "rm", &format!("key-{n}"), now(*n)))
+            });
+            assert_eq!(told.count(), 32, "in second {second}");
+        }
+    }
+
+    #[test]
+    fn what_no_further_line_tells_is_told_after_two_seconds() {
+        let mut kinds = Kinds::default();
+        for _ in 0..10 {
+            kinds.admit(&HERE.0, "rm", "", at(0));
+        }
+        assert!(kinds.overdue(at(1_999), 16).is_empty());
+        let overdue = kinds.overdue(at(2_000), 16);
+        assert_eq!((overdue.len(), overdue[0].left_out, &*overdue[0].rm), (1, 9, "rm"));
+        assert!(kinds.overdue(at(5_000), 16).is_empty());
+        assert!(kinds.entries.is_empty(), "nothing is kept of what is over");
+    }
+
+    #[test]
+    fn the_table_is_bounded_and_a_full_one_bounds_lines_by_place() {
+        let mut kinds = Kinds::default();
+        let lines = (0..50_000).filter(|n| {
+            let rm = format!("rm-{n}");
+            written(kinds.admit(&HERE.0, &rm, "", at(0)))
+        });
+        assert_eq!(lines.count(), ENTRIES + 1);
+        assert!(!written(kinds.admit(&HERE.0, "another", "k", at(1))));
+        assert!(written(kinds.admit(&THERE.0, "another", "k", at(1))), "that is another place");
+        assert_eq!(kinds.entries.len(), ENTRIES + 2);
+        kinds.overdue(at(3_000), 16);
+        kinds.overdue(at(6_000), 16);
+        assert!(kinds.entries.is_empty());
+    }
+
+    #[test]
+    fn a_long_name_is_cut_between_characters() {
+        let mut kinds = Kinds::default();
+        let long = "ä".repeat(NAME_BYTES);
+        kinds.admit(&HERE.0, &long, "", at(0));
+        kinds.admit(&HERE.0, &long, "", at(0));
+        assert_eq!(&*kinds.overdue(at(9_000), 1)[0].rm, "ä".repeat(NAME_BYTES / 2));
+    }
+
+    #[test]
+    fn places_are_told_apart() {
+        assert_ne!(HERE.0.callsite(), THERE.0.callsite());
+    }
+}

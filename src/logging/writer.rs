@@ -1,0 +1,377 @@
+//! A bounded queue of lines, and the one thread that writes them.
+//!
+//! # Why not a crate
+//! The writer of `tracing-appender` is bounded and does not block, and counts what its full queue
+//! refuses. But it forgets the lines whose write fails, without counting them and without a sign
+//! that anything is wrong; it bounds lines and not their bytes; a line that was written half is
+//! followed by the next on the same line; and at its end it prints to standard output, which panics
+//! where nobody reads that. Each of these is a case that this module is for.
+//!
+//! # Invariants
+//! * [`Lines::put`] never waits and never fails: it takes no lock that is held across a system
+//!   call, and a line for which there is no room is counted as lost.
+//! * At most [`LINES`] lines and [`BYTES`] bytes wait. Debug lines may take half of that, audit
+//!   lines all, others most: what an operator has to know is not pushed out by what helps in a search.
+//! * A line that could not be written whole is lost, and counted. The next begins a line of its own.
+//! * Once something can be written again, the first line says how many were lost. That is tried
+//!   every second, also when there is nothing else to write.
+
+use std::io::{self, ErrorKind, Write};
+use std::sync::Arc;
+use std::sync::atomic::{AtomicU64, AtomicUsize, Ordering};
+use std::sync::mpsc::{Receiver, RecvTimeoutError, SyncSender, sync_channel};
+use std::thread;
+use std::time::Duration;
+
+use tokio::sync::watch;
+use tokio::time::Instant;
+
+/// Most lines that wait to be written.
+pub(super) const LINES: usize = 8_192;
+
+/// Most bytes of lines that wait to be written.
+pub(super) const BYTES: usize = 4 << 20;
+
+/// How often what was lost is tried to be told.
+const TICK: Duration = Duration::from_secs(1);
+
+/// How long a writer that has no room at present is left alone.
+const PAUSE: Duration = Duration::from_millis(20);
+
+/// What a line is, for who comes first when there is little room.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(super) enum Class {
+    /// `debug` and `trace`.
+    Detail,
+    /// `info`, `warn` and `error`.
+    News,
+    /// Who did what.
+    Audit,
+}
+
+impl Class {
+    /// How much of a whole it may fill.
+    fn share(self, whole: usize) -> usize {
+        match self {
+            Self::Detail => whole / 2,
+            Self::News => whole / 8 * 7,
+            Self::Audit => whole,
+        }
+    }
+}
+
+/// What became of lines so far.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub struct LineCounts {
+    /// They were written.
+    pub written: u64,
+    /// There was one of their kind in the same second.
+    pub left_out: u64,
+    /// There was no room for them, or they could not be written.
+    pub lost: u64,
+    /// They wait to be written.
+    pub waiting: u64,
+}
+
+/// Where lines are put.
+#[derive(Clone, Debug)]
+pub(super) struct Lines {
+    queue: SyncSender<String>,
+    shared: Arc<Shared>,
+}
+
+#[derive(Debug, Default)]
+struct Shared {
+    /// Lines and bytes that wait, the one that is being written included.
+    lines: AtomicUsize,
+    bytes: AtomicUsize,
+    written: AtomicU64,
+    left_out: AtomicU64,
+    lost: AtomicU64,
+}
+
+/// What the thread does every second besides writing.
+pub(super) trait Chores: Send + 'static {
+    /// The line that says that so many were lost, with its newline.
+    fn lost(&self, lines: u64) -> String;
+
+    /// Whatever else is due.
+    fn tick(&mut self);
+}
+
+/// Why the last line could not be written; `None` while lines can be.
+pub(super) type Trouble = watch::Receiver<Option<String>>;
+
+impl Lines {
+    /// A thread that writes to `out`, and does `chores`.
+    pub(super) fn start(
+        out: impl Write + Send + 'static,
+        mut chores: impl Chores,
+    ) -> io::Result<(Self, Trouble)> {
+        let (queue, lines) = sync_channel(LINES);
+        let shared = Arc::new(Shared::default());
+        let (trouble, troubles) = watch::channel(None);
+        let (out, held) = (Box::new(out), Arc::clone(&shared));
+        let mut writer = Writer { out, shared: held, trouble, told: 0, is_torn: false };
+        let work = move || writer.write_all(&lines, &mut chores);
+        thread::Builder::new().name("log".to_owned()).spawn(work)?;
+        Ok((Self { queue, shared }, troubles))
+    }
+
+    /// Whether a line of this class would be taken.
+    pub(super) fn have_room(&self, class: Class) -> bool {
+        self.shared.lines.load(Ordering::Relaxed) < class.share(LINES)
+            && self.shared.bytes.load(Ordering::Relaxed) < class.share(BYTES)
+    }
+
+    /// Has a line written, which ends in a newline, if there is room for it.
+    pub(super) fn put(&self, class: Class, line: String) {
+        let bytes = line.len();
+        let lines = self.shared.lines.fetch_add(1, Ordering::Relaxed);
+        let held = self.shared.bytes.fetch_add(bytes, Ordering::Relaxed);
+        let fits = lines < class.share(LINES) && held + bytes <= class.share(BYTES);
+        if !fits || self.queue.try_send(line).is_err() {
+            self.shared.forget(bytes);
+            self.lose();
+        }
+    }
+
+    /// Counts a line that was lost before it was put.
+    pub(super) fn lose(&self) {
+        self.shared.lost.fetch_add(1, Ordering::Relaxed);
+    }
+
+    /// Counts a line that was left out.
+    pub(super) fn leave_out(&self) {
+        self.shared.left_out.fetch_add(1, Ordering::Relaxed);
+    }
+
+    pub(super) fn counts(&self) -> LineCounts {
+        let count = |of: &AtomicU64| of.load(Ordering::Relaxed);
+        LineCounts {
+            written: count(&self.shared.written),
+            left_out: count(&self.shared.left_out),
+            lost: count(&self.shared.lost),
+            waiting: self.shared.lines.load(Ordering::Relaxed) as u64,
+        }
+    }
+
+    /// Waits until nothing waits to be written, or for so long.
+    pub(super) fn flush(&self, patience: Duration) {
+        let deadline = Instant::now() + patience;
+        while self.shared.lines.load(Ordering::Acquire) > 0 && Instant::now() < deadline {
+            thread::sleep(Duration::from_millis(1));
+        }
+    }
+}
+
+impl Shared {
+    fn forget(&self, bytes: usize) {
+        self.bytes.fetch_sub(bytes, Ordering::Relaxed);
+        self.lines.fetch_sub(1, Ordering::Release);
+    }
+}
+
+struct Writer {
+    out: Box<dyn Write + Send>,
+    shared: Arc<Shared>,
+    trouble: watch::Sender<Option<String>>,
+    /// How many lost lines the log tells of.
+    told: u64,
+    /// Whether the last write ended within a line.
+    is_torn: bool,
+}
+
+impl Writer {
+    fn write_all(&mut self, lines: &Receiver<String>, chores: &mut impl Chores) {
+        let mut ticked = Instant::now();
+        loop {
+            match lines.recv_timeout(TICK) {
+                Ok(line) => {
+                    self.tell_losses(chores);
+                    match self.write(&line) {
+                        Ok(()) => self.shared.written.fetch_add(1, Ordering::Relaxed),
+                        Err(_) => self.shared.lost.fetch_add(1, Ordering::Relaxed),
+                    };
+                    self.shared.forget(line.len());
+                }
+                Err(RecvTimeoutError::Timeout) => {}
+                Err(RecvTimeoutError::Disconnected) => return,
+            }
+            let now = Instant::now();
+            if now >= ticked + TICK {
+                ticked = now;
+                chores.tick();
+                self.tell_losses(chores);
+            }
+        }
+    }
+
+    fn tell_losses(&mut self, chores: &impl Chores) {
+        let lost = self.shared.lost.load(Ordering::Relaxed);
+        if lost > self.told && self.write(&chores.lost(lost - self.told)).is_ok() {
+            self.told = lost;
+        }
+    }
+
+    fn write(&mut self, line: &str) -> io::Result<()> {
+        let outcome = self.try_write(line);
+        let trouble = outcome.as_ref().err().map(ToString::to_string);
+        self.trouble.send_if_modified(|last| {
+            let is_new = *last != trouble;
+            *last = trouble;
+            is_new
+        });
+        outcome
+    }
+
+    fn try_write(&mut self, line: &str) -> io::Result<()> {
+        if self.is_torn {
+            self.write_bytes(b"\n")?;
+            self.is_torn = false;
+        }
+        self.write_bytes(line.as_bytes())?;
+        self.out.flush()
+    }
+
+    fn write_bytes(&mut self, mut bytes: &[u8]) -> io::Result<()> {
+        while !bytes.is_empty() {
+            match self.out.write(bytes) {
+                Ok(0) => return Err(ErrorKind::WriteZero.into()),
+                Ok(n_written) => {
+                    bytes = &bytes[n_written..];
+                    self.is_torn = !bytes.is_empty();
+                }
+                Err(error) if error.kind() == ErrorKind::Interrupted => {}
+                // Somebody who shares it has set it not to wait.
+                Err(error) if error.kind() == ErrorKind::WouldBlock => thread::sleep(PAUSE),
+                Err(error) => return Err(error),
+            }
+        }
+        Ok(())
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use std::sync::Mutex;
+
+    use super::*;
+
+    /// What is written, by somebody who lets it be written or does not.
+    #[derive(Clone, Default)]
+    struct Paper(Arc<Mutex<Sheet>>);
+
+    #[derive(Default)]
+    struct Sheet {
+        text: String,
+        /// How many bytes it has room for; none: any number.
+        room: Option<usize>,
+        n_failures: usize,
+    }
+
+    impl Write for Paper {
+        fn write(&mut self, bytes: &[u8]) -> io::Result<usize> {
+            let mut sheet = self.0.lock().unwrap();
+            let n_bytes = bytes.len().min(sheet.room.unwrap_or(usize::MAX));
+            if n_bytes == 0 {
+                sheet.n_failures += 1;
+                return Err(ErrorKind::StorageFull.into());
+            }
+            sheet.room = sheet.room.map(|room| room - n_bytes);
+            sheet.text.push_str(str::from_utf8(&bytes[..n_bytes]).unwrap());
+            Ok(n_bytes)
+        }
+
+        fn flush(&mut self) -> io::Result<()> {
+            Ok(())
+        }
+    }
+
+    struct Nothing;
+
+    impl Chores for Nothing {
+        fn lost(&self, lines: u64) -> String {
+            format!("{lines} lost\n")
+        }
+
+        fn tick(&mut self) {}
+    }
+
+    const PATIENCE: Duration = Duration::from_secs(15);
+
+    #[test]
+    fn what_could_not_be_written_is_told_once_it_can_and_nothing_goes_on_behind_half_a_line() {
+        let paper = Paper::default();
+        let (lines, trouble) = Lines::start(paper.clone(), Nothing).unwrap();
+        paper.0.lock().unwrap().room = Some(5 + 2);
+        for line in ["one 1\n", "two 2\n", "three\n"] {
+            lines.put(Class::News, line.to_owned());
+        }
+        lines.flush(PATIENCE);
+        assert!(trouble.borrow().as_ref().is_some_and(|why| why.contains("storage")));
+        assert_eq!(lines.counts(), LineCounts { written: 1, lost: 2, ..LineCounts::default() });
+        paper.0.lock().unwrap().room = None;
+        lines.put(Class::News, "four\n".to_owned());
+        lines.flush(PATIENCE);
+        assert_eq!(paper.0.lock().unwrap().text, "one 1\nt\n2 lost\nfour\n");
+        assert!(trouble.borrow().is_none());
+        assert_eq!(lines.counts(), LineCounts { written: 2, lost: 2, ..LineCounts::default() });
+    }
+
+    #[test]
+    fn losses_are_told_although_no_further_line_comes() {
+        let paper = Paper::default();
+        paper.0.lock().unwrap().room = Some(0);
+        let (lines, _) = Lines::start(paper.clone(), Nothing).unwrap();
+        lines.put(Class::News, "one\n".to_owned());
+        lines.flush(PATIENCE);
+        paper.0.lock().unwrap().room = None;
+        let deadline = Instant::now() + PATIENCE;
+        while paper.0.lock().unwrap().text != "1 lost\n" {
+            assert!(Instant::now() < deadline, "{}", paper.0.lock().unwrap().text);
+            thread::sleep(Duration::from_millis(10));
+        }
+    }
+
+    #[test]
+    fn a_writer_that_stands_still_holds_nobody_up_and_audit_lines_have_the_most_room() {
+        let paper = Paper::default();
+        let still = paper.0.lock().unwrap();
+        let (lines, _) = Lines::start(paper.clone(), Nothing).unwrap();
+        let put = |class: Class, n_lines: usize| {
+            let before = lines.counts().lost;
+            for _ in 0..n_lines {
+                lines.put(class, "x\n".to_owned());
+            }
+            n_lines - usize::try_from(lines.counts().lost - before).unwrap()
+        };
+        assert_eq!(put(Class::Detail, 1_000_000), LINES / 2);
+        assert!(!lines.have_room(Class::Detail) && lines.have_room(Class::News));
+        assert_eq!(put(Class::News, 1_000_000), LINES / 8 * 3);
+        assert_eq!(put(Class::Audit, 1_000_000), LINES / 8);
+        assert!(!lines.have_room(Class::Audit));
+        drop(still);
+        lines.flush(PATIENCE);
+        lines.put(Class::News, "last\n".to_owned());
+        lines.flush(PATIENCE);
+        let lost = 3_000_000 - LINES;
+        let text = &paper.0.lock().unwrap().text;
+        let told =
+            text.lines().filter_map(|line| line.strip_suffix(" lost")?.parse::<usize>().ok());
+        assert_eq!(told.sum::<usize>(), lost, "{:?}", lines.counts());
+        assert!(text.ends_with("last\n"));
+    }
+
+    #[test]
+    fn long_lines_are_bounded_by_their_bytes() {
+        let paper = Paper::default();
+        let still = paper.0.lock().unwrap();
+        let (lines, _) = Lines::start(paper.clone(), Nothing).unwrap();
+        for _ in 0..1_000 {
+            lines.put(Class::Audit, "x".repeat(64 << 10));
+        }
+        assert_eq!(lines.counts().lost, 1_000 - (BYTES as u64 >> 16));
+        drop(still);
+    }
+}

@@ -1,0 +1,329 @@
+//! The log: whatever becomes of it, the service goes on; and whatever comes from outside, a line is
+//! a line.
+
+use std::fs::{File, OpenOptions};
+use std::io::Read as _;
+use std::sync::Arc;
+use std::sync::atomic::{AtomicUsize, Ordering};
+use std::time::Duration;
+
+use monoceros::logging;
+use monoceros_actors::{ResourceManagerCallback, Scheduler};
+use monoceros_proto::si::v1 as si;
+use tokio::time::{Instant, timeout};
+use tracing_subscriber::layer::SubscriberExt as _;
+
+use crate::harness::{
+    PATIENCE, QUEUES, Rm, Service, TempFile, amount, application, ask, node, registration, release,
+    run,
+};
+
+/// Registers, places and releases, reads over HTTP and ends the service in order.
+async fn works_and_ends(mut service: Service) {
+    works(&service, "rm").await;
+    service.terminate();
+    assert!(service.wait(PATIENCE).await.success());
+}
+
+async fn works(service: &Service, id: &str) {
+    let rm = Rm::register(service, id).await.with_nodes(&["n1"]).await;
+    let rm = rm.with_application("app", "root.a").await;
+    for round in 1..=3 {
+        let key = format!("k{round}");
+        rm.send_allocations(vec![], vec![ask("app", &key)], vec![]).await;
+        rm.until("placed", |seen| seen.new.len() == round).await;
+        rm.send_allocations(vec![], vec![], vec![release("app", &key)]).await;
+    }
+    assert_eq!(service.get("/healthz").await, "serving\n");
+    assert!(service.get("/ws/v1/partitions").await.contains("default"));
+}
+
+fn full_disk() -> File {
+    OpenOptions::new().write(true).open("/dev/full").unwrap()
+}
+
+#[tokio::test]
+async fn with_a_full_disk_from_the_start_it_starts_and_says_that_its_log_cannot_be_written() {
+    let service = Service::start_logging_to(full_disk(), &[]);
+    service.until_said("the log cannot be written: No space left on device").await;
+    service.until_counted("monoceros_log_lines_total{outcome=\"lost\"}", 1).await;
+    works_and_ends(service).await;
+}
+
+#[tokio::test]
+async fn a_pipe_whose_reader_has_gone_disturbs_nobody() {
+    let (reader, writer) = std::io::pipe().unwrap();
+    let service = Service::start_logging_to(writer, &[("LOG__FILTER", "debug")]);
+    works(&service, "before").await;
+    drop(reader);
+    service.http("GET", "/ws/v1/clusters", &[], "").await;
+    service.until_said("the log cannot be written: Broken pipe").await;
+    works_and_ends(service).await;
+}
+
+#[tokio::test]
+async fn a_file_that_may_not_grow_disturbs_nobody() {
+    let log = TempFile::new("small.log", "");
+    let script = format!("ulimit -f 1; exec \"$@\" 2>'{}'", log.path());
+    let service = Service::start_from_shell(&script);
+    works(&service, "one").await;
+    works(&service, "two").await;
+    works(&service, "three").await;
+    service.until_said("the log cannot be written: File too large").await;
+    works_and_ends(service).await;
+    assert!(std::fs::read_to_string(log.path()).unwrap().contains("registered"));
+}
+
+/// An update of a node that says nothing which can be used: a line of the log, and no answer.
+fn bad_update(node_id: &str) -> si::NodeInfo {
+    si::NodeInfo {
+        node_id: node_id.to_owned(),
+        action: si::node_info::ActionFromRm::Update.into(),
+        schedulable_resource: Some(amount(&[("vcore", -1)])),
+        ..Default::default()
+    }
+}
+
+#[tokio::test]
+async fn a_pipe_that_nobody_reads_holds_nobody_up_and_tells_the_losses_once_it_is_read() {
+    let (mut reader, writer) = std::io::pipe().unwrap();
+    let mut service = Service::start_logging_to(writer, &[("LOG__FILTER", "trace")]);
+    let loud = Rm::register(&service, "loud").await.with_nodes(&["n1"]).await;
+    for _ in 0..10 {
+        let updates = (0..5_000).map(|_| bad_update("n1")).collect();
+        loud.send_nodes(updates).await;
+    }
+    works(&service, "innocent").await;
+    let lost = "monoceros_log_lines_total{outcome=\"lost\"}";
+    service.until_counted(lost, 1).await;
+    // Read on, and there is news of what was lost.
+    let read = std::thread::spawn(move || {
+        let (mut log, mut more) = (Vec::new(), [0; 1 << 16]);
+        while let Ok(bytes @ 1..) = reader.read(&mut more) {
+            log.extend_from_slice(&more[..bytes]);
+        }
+        String::from_utf8(log).unwrap()
+    });
+    tokio::time::sleep(Duration::from_secs(2)).await;
+    works(&service, "another").await;
+    service.terminate();
+    assert!(service.wait(PATIENCE).await.success());
+    let log = read.join().unwrap();
+    assert!(log.contains("lines of the log were lost lines="), "{} bytes", log.len());
+}
+
+#[tokio::test]
+async fn with_a_pipe_that_nobody_reads_it_ends_in_order() {
+    let (reader, writer) = std::io::pipe().unwrap();
+    let service = Service::start_logging_to(writer, &[("LOG__FILTER", "trace")]);
+    works_and_ends(service).await;
+    drop(reader);
+}
+
+fn lines_with<'l>(log: &'l str, text: &str) -> Vec<&'l str> {
+    log.lines().filter(|line| line.contains(text)).collect()
+}
+
+fn left_out(line: &str) -> usize {
+    let (_, count) = line.rsplit_once("left_out=").unwrap_or(("", "0"));
+    count.split_whitespace().next().unwrap().parse().unwrap()
+}
+
+#[tokio::test]
+async fn one_manager_causes_a_line_a_second_which_says_how_many_it_stands_for() {
+    const BAD: usize = 50_000;
+    let service = Service::start();
+    let loud = Rm::register(&service, "loud").await.with_nodes(&["n1"]).await;
+    let quiet = Rm::register(&service, "quiet").await.with_nodes(&["n1"]).await;
+    let began = Instant::now();
+    for _ in 0..10 {
+        let updates = (0..BAD / 10).map(|n| bad_update(&format!("n{n}"))).collect();
+        loud.send_nodes(updates).await;
+    }
+    service.until_logged("node update ignored", 1).await;
+    quiet.send_nodes(vec![bad_update("n1")]).await;
+    let told = || {
+        let log = service.log();
+        let of_loud =
+            lines_with(&log, "rm=\"loud\"").into_iter().chain(lines_with(&log, "rm=loud"));
+        let (mut lines, mut stands_for) = (0, 0);
+        for line in of_loud {
+            if line.contains("node update ignored") {
+                lines += 1;
+                stands_for += 1 + left_out(line);
+            } else if line.contains("were left out") {
+                stands_for += left_out(line);
+            }
+        }
+        (lines, stands_for)
+    };
+    let all = async {
+        while told().1 < BAD {
+            tokio::time::sleep(Duration::from_millis(20)).await;
+        }
+    };
+    assert!(timeout(4 * PATIENCE, all).await.is_ok(), "{:?}", told());
+    let took = began.elapsed();
+    let (lines, stands_for) = told();
+    assert_eq!(stands_for, BAD);
+    assert!(lines <= took.as_secs() + 1, "{lines} lines in {took:?}");
+    let log = service.log();
+    let of_quiet = lines_with(&log, "node update ignored");
+    assert!(of_quiet.iter().any(|line| line.contains("quiet")), "{of_quiet:?}");
+}
+
+/// A name that would forge a line, steer a terminal and turn the direction of writing around.
+const NAME: &str = "x\n2026-01-01T00:00:00Z ERROR forged\r\u{1b}[2J\u{7f}\u{9b}31m\u{2028}\u{202e}";
+
+fn is_fit(text: &str) -> bool {
+    let unfit = |c: char| c.is_control() && c != '\n' && c != '\t';
+    !text.chars().any(|c| unfit(c) || matches!(c, '\u{2028}' | '\u{202e}'))
+}
+
+#[tokio::test]
+async fn a_name_from_outside_forges_no_line_and_steers_no_terminal() {
+    for format in ["text", "json"] {
+        let settings = [("LOG__FILTER", "debug"), ("LOG__FORMAT", format)];
+        let service = Service::start_with(&settings);
+        let rm = Rm::register(&service, "rm").await.with_nodes(&["n1"]).await;
+        rm.send_nodes(vec![bad_update(NAME)]).await;
+        let mut foreign = ask("", NAME);
+        foreign.node_id = "n1".to_owned();
+        foreign.allocation_tags.insert("foreign".to_owned(), NAME.to_owned());
+        rm.send_allocations(vec![], vec![foreign, ask("no such", NAME)], vec![]).await;
+        service.until_logged("node update ignored", 1).await;
+        service.until_logged("foreign allocation of an unknown kind", 1).await;
+        let log = service.log();
+        assert!(is_fit(&log), "{log}");
+        assert!(log.contains("forged"));
+        assert!(!log.lines().any(|line| line.starts_with("2026-01-01")), "{log}");
+        if format == "json" {
+            for line in log.lines() {
+                let line: serde_json::Value = serde_json::from_str(line).unwrap();
+                assert!(
+                    line["level"].is_string() && line["fields"]["message"].is_string(),
+                    "{line}"
+                );
+                assert!(is_fit(line["fields"]["node"].as_str().unwrap_or_default()));
+            }
+        }
+    }
+}
+
+#[tokio::test]
+async fn a_name_from_outside_does_not_steer_the_terminal_of_who_asks() {
+    let service = Service::start();
+    let client = service.client().await;
+    client.clone().register_resource_manager(registration("rm", QUEUES)).await.unwrap();
+    let rm = Rm::open(client, "rm").await.with_nodes(&["n1"]).await;
+    rm.send_applications(vec![application(NAME, "root.a")], vec![]).await;
+    let huge = si::Allocation {
+        resource_per_alloc: Some(amount(&[("vcore", 1_000_000)])),
+        ..ask(NAME, NAME)
+    };
+    rm.send_allocations(vec![], vec![huge], vec![]).await;
+    rm.send_nodes(vec![node(NAME, 1, 1)]).await;
+    let address = service.grpc.to_string();
+    rm.until("the node is there", |seen| seen.accepted_nodes.iter().any(|id| id == NAME)).await;
+    let waits =
+        async { while !run(&["explain", "--grpc", &address, NAME]).1.contains("forged") {} };
+    assert!(timeout(PATIENCE, waits).await.is_ok());
+    for command in [
+        &["admin", "--grpc", &address, "applications"][..],
+        &["admin", "--grpc", &address, "nodes"],
+        &["admin", "--grpc", &address, "dump"],
+        &["explain", "--grpc", &address, NAME],
+        &["explain", "--grpc", &address, NAME, "-o", "json"],
+        &["explain", "--grpc", &address, &format!("{NAME}?")],
+    ] {
+        let (_, stdout, stderr) = run(command);
+        assert!(
+            stdout.contains("forged") || stderr.contains("forged"),
+            "{command:?}: {stdout}{stderr}"
+        );
+        assert!(is_fit(&stdout) && is_fit(&stderr), "{command:?}: {stdout}{stderr}");
+        let mut lines = stdout.lines().chain(stderr.lines());
+        assert!(!lines.any(|line| line.starts_with("2026-01-01")), "{command:?}: {stdout}{stderr}");
+    }
+}
+
+/// A resource manager in this process that counts what it is given.
+#[derive(Default)]
+struct Counting(AtomicUsize);
+
+impl ResourceManagerCallback for Counting {
+    fn update_allocation(&self, response: si::AllocationResponse) {
+        self.0.fetch_add(response.new.len(), Ordering::Relaxed);
+    }
+
+    fn update_application(&self, _: si::ApplicationResponse) {}
+
+    fn update_node(&self, _: si::NodeResponse) {}
+}
+
+/// While somebody logs a million lines, of which none is read, everything is placed that is asked
+/// for, and the lines are accounted for one by one.
+#[tokio::test]
+async fn a_million_lines_that_nobody_reads_keep_nobody_from_a_placement() {
+    const LINES: u64 = 1_000_000;
+    let (reader, writer) = std::io::pipe().unwrap();
+    let settings = monoceros::settings::LogSettings {
+        filter: "debug".to_owned(),
+        format: monoceros::settings::LogFormat::Text,
+    };
+    let (layer, account) = logging::layer(writer, &settings).unwrap();
+    // The other tests of this process log elsewhere, in processes of their own.
+    tracing::subscriber::set_global_default(tracing_subscriber::registry().with(layer)).unwrap();
+    let handle = Scheduler::builder().start().unwrap();
+    let heard = Arc::new(Counting::default());
+    let callback = Arc::clone(&heard) as Arc<dyn ResourceManagerCallback>;
+    handle.register_resource_manager(registration("rm", QUEUES), callback).await.unwrap();
+    let nodes = si::NodeRequest {
+        rm_id: "rm".to_owned(),
+        nodes: vec![node("n1", 10_000, 10)],
+        ..Default::default()
+    };
+    handle.update_node(nodes).await.unwrap();
+    let applications = si::ApplicationRequest {
+        rm_id: "rm".to_owned(),
+        new: vec![application("app", "root.a")],
+        ..Default::default()
+    };
+    handle.update_application(applications).await.unwrap();
+    let before = total(account.counts());
+    let noise = std::thread::spawn(|| {
+        for line in 0..LINES / 2 {
+            tracing::debug!(line, "noise");
+            tracing::warn!(rm = "loud", line, "noise");
+        }
+    });
+    let mut rounds = 0;
+    while !noise.is_finished() || rounds < 10 {
+        let key = format!("k{rounds}");
+        let request = |allocations, releases| si::AllocationRequest {
+            rm_id: "rm".to_owned(),
+            allocations,
+            releases,
+            ..Default::default()
+        };
+        handle.update_allocation(request(vec![ask("app", &key)], None)).await.unwrap();
+        timeout(PATIENCE, handle.settle()).await.unwrap();
+        rounds += 1;
+        assert_eq!(heard.0.load(Ordering::Relaxed), rounds, "each is placed before the next");
+        let releases = si::AllocationReleasesRequest {
+            allocations_to_release: vec![release("app", &key)],
+            ..Default::default()
+        };
+        handle.update_allocation(request(vec![], Some(releases))).await.unwrap();
+    }
+    noise.join().unwrap();
+    assert!(total(account.counts()) >= before + LINES, "{:?}", account.counts());
+    assert!(account.counts().lost > 0 && account.counts().left_out > 0, "{:?}", account.counts());
+    handle.shutdown().await;
+    drop(reader);
+}
+
+fn total(counts: logging::LineCounts) -> u64 {
+    // What still waits to be written is none of these: at most as much as fits the queue.
+    counts.written + counts.left_out + counts.lost + counts.waiting
+}

@@ -1,0 +1,205 @@
+//! Whether the scheduler is alive, as probes, events and metrics say it: they answer although it
+//! does not.
+
+use std::net::SocketAddr;
+use std::sync::mpsc::{Receiver, channel};
+use std::sync::{Arc, Mutex};
+use std::time::Duration;
+
+use monoceros::connections::Connections;
+use monoceros::security::Security;
+use monoceros::settings::{Flags, Settings};
+use monoceros::watchdog::Watchdog;
+use monoceros::{grpc, rest};
+use monoceros_actors::{ResourceManagerCallback, Scheduler, SchedulerHandle};
+use monoceros_proto::si::v1 as si;
+use tokio::io::{AsyncReadExt as _, AsyncWriteExt as _};
+use tokio::net::{TcpListener, TcpStream};
+use tokio::time::{sleep, timeout};
+use tokio_util::sync::CancellationToken;
+use tonic::transport::Endpoint;
+use tonic_health::pb::HealthCheckRequest;
+use tonic_health::pb::health_check_response::ServingStatus;
+use tonic_health::pb::health_client::HealthClient;
+
+use crate::harness::{PATIENCE, QUEUES, Rm, Service, application, ask, node, registration};
+
+/// A resource manager in this process that does not return from a call until it is let.
+struct Hanging {
+    /// From a call on the front's thread.
+    on_nodes: Mutex<Receiver<()>>,
+    /// From a call on the thread of the partition.
+    on_predicate: Mutex<Receiver<()>>,
+}
+
+impl ResourceManagerCallback for Hanging {
+    fn update_allocation(&self, _: si::AllocationResponse) {}
+
+    fn update_application(&self, _: si::ApplicationResponse) {}
+
+    fn update_node(&self, _: si::NodeResponse) {
+        let _ = self.on_nodes.lock().unwrap().recv();
+    }
+
+    fn predicates(&self, _: &si::PredicatesArgs) -> Result<(), String> {
+        let _ = self.on_predicate.lock().unwrap().recv();
+        Ok(())
+    }
+}
+
+/// A scheduler in this process that is watched, with both edges.
+struct Watched {
+    handle: SchedulerHandle,
+    grpc: SocketAddr,
+    http: SocketAddr,
+    stop: CancellationToken,
+    _watchdog: Watchdog,
+}
+
+impl Watched {
+    async fn start() -> Self {
+        let settings = Settings::load(None, &Flags::default()).unwrap();
+        let security = Security::load(&settings).unwrap();
+        let handle = Scheduler::builder().start().unwrap();
+        let watchdog = Watchdog::start(&handle).unwrap();
+        let stop = CancellationToken::new();
+        let listen = async || TcpListener::bind("127.0.0.1:0").await.unwrap();
+        let (rpc, http) = (listen().await, listen().await);
+        let addresses = [rpc.local_addr().unwrap(), http.local_addr().unwrap()];
+        let rpc = Connections::new(rpc, None, stop.clone());
+        let http = Connections::new(http, None, stop.clone());
+        let (access, health) = (Arc::clone(&security.access), watchdog.health());
+        let (scheduler, stopping, of_rest) = (handle.clone(), stop.clone(), settings.clone());
+        tokio::spawn(async move {
+            rest::serve(http, scheduler, access, &of_rest.rest, health, stopping).await
+        });
+        let (access, health) = (Arc::clone(&security.access), watchdog.health());
+        let (scheduler, stopping) = (handle.clone(), stop.clone());
+        tokio::spawn(async move {
+            grpc::serve(rpc, scheduler, access, &settings, None, health, stopping).await
+        });
+        let [grpc, http] = addresses;
+        Self { handle, grpc, http, stop, _watchdog: watchdog }
+    }
+
+    async fn register(&self, callback: Hanging) {
+        let callback = Arc::new(callback);
+        self.handle.register_resource_manager(registration("rm", QUEUES), callback).await.unwrap();
+        let nodes = si::NodeRequest {
+            rm_id: "rm".to_owned(),
+            nodes: vec![node("n1", 10_000, 10)],
+            ..Default::default()
+        };
+        self.handle.update_node(nodes).await.unwrap();
+    }
+
+    /// What the two probes say.
+    async fn probes(&self) -> (String, ServingStatus) {
+        let mut connection = TcpStream::connect(self.http).await.unwrap();
+        let request = b"GET /healthz HTTP/1.1\r\nhost: h\r\nconnection: close\r\n\r\n";
+        connection.write_all(request).await.unwrap();
+        let mut answer = String::new();
+        connection.read_to_string(&mut answer).await.unwrap();
+        let endpoint = Endpoint::from_shared(format!("http://{}", self.grpc)).unwrap();
+        let mut client = HealthClient::new(endpoint.connect().await.unwrap());
+        let status = client.check(HealthCheckRequest::default()).await.unwrap().into_inner();
+        (answer.lines().next().unwrap().to_owned(), status.status())
+    }
+
+    /// Waits until both probes say so; each answers soon, whatever it says.
+    async fn until_probes(&self, line: &str, status: ServingStatus) {
+        let said = async {
+            loop {
+                let probes = timeout(Duration::from_secs(4), self.probes()).await;
+                let (said, serving) = probes.expect("a probe waits for nobody");
+                if said.contains(line) && serving == status {
+                    return;
+                }
+                sleep(Duration::from_millis(50)).await;
+            }
+        };
+        assert!(timeout(2 * PATIENCE, said).await.is_ok(), "{line} {status:?}");
+    }
+
+    fn metric(&self, name: &str) -> f64 {
+        let families = self.handle.metrics().gather();
+        let family = families.iter().find(|family| family.name() == name).unwrap();
+        let metric = &family.get_metric()[0];
+        metric.get_counter().get_value() + metric.get_gauge().get_value()
+    }
+}
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn probes_say_at_once_that_a_front_which_hangs_does_not_serve() {
+    let watched = Watched::start().await;
+    let (release, on_nodes) = channel();
+    let (_, on_predicate) = channel();
+    watched.until_probes("200", ServingStatus::Serving).await;
+    let callback =
+        Hanging { on_nodes: Mutex::new(on_nodes), on_predicate: Mutex::new(on_predicate) };
+    watched.register(callback).await;
+    watched.until_probes("503", ServingStatus::NotServing).await;
+    assert!(watched.metric("monoceros_front_stuck") > 0.0);
+    // From here on no call hangs.
+    drop(release);
+    watched.until_probes("200", ServingStatus::Serving).await;
+    assert!(watched.metric("monoceros_front_stuck") < 1.0);
+    watched.stop.cancel();
+    watched.handle.shutdown().await;
+}
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn a_step_that_hangs_is_an_event_and_counted_and_the_front_serves_on() {
+    let watched = Watched::start().await;
+    let (release, on_predicate) = channel();
+    let (_, on_nodes) = channel();
+    let callback =
+        Hanging { on_nodes: Mutex::new(on_nodes), on_predicate: Mutex::new(on_predicate) };
+    watched.register(callback).await;
+    let rm_id = || "rm".to_owned();
+    let new = vec![application("app", "root.a")];
+    let applications = si::ApplicationRequest { rm_id: rm_id(), new, ..Default::default() };
+    watched.handle.update_application(applications).await.unwrap();
+    let allocations = vec![ask("app", "x")];
+    let asks = si::AllocationRequest { rm_id: rm_id(), allocations, ..Default::default() };
+    watched.handle.update_allocation(asks).await.unwrap();
+    let late = async {
+        while watched.metric("monoceros_late_steps_total") < 1.0 {
+            sleep(Duration::from_millis(20)).await;
+        }
+    };
+    assert!(timeout(PATIENCE, late).await.is_ok());
+    let events = watched.handle.events().range(0, u64::MAX).records;
+    let told = events.iter().filter(|event| event.message.contains("longer than a second"));
+    let told: Vec<_> = told.map(|event| (&*event.object_id, &*event.reference_id)).collect();
+    assert_eq!(told, [("root", "default")]);
+    watched.until_probes("200", ServingStatus::Serving).await;
+    drop(release);
+    let home = async {
+        while watched.metric("monoceros_late_partitions") > 0.0 {
+            sleep(Duration::from_millis(20)).await;
+        }
+    };
+    assert!(timeout(PATIENCE, home).await.is_ok());
+    assert!((watched.metric("monoceros_late_steps_total") - 1.0).abs() < 0.5, "told once");
+    watched.stop.cancel();
+    watched.handle.shutdown().await;
+}
+
+#[tokio::test]
+async fn a_process_that_stood_still_finds_nothing_late_when_it_goes_on() {
+    let service = Service::start();
+    let rm = Rm::register(&service, "rm").await.with_nodes(&["n1"]).await;
+    let rm = rm.with_application("app", "root.a").await;
+    service.send_signal("-STOP");
+    // Longer than a front may take to answer.
+    sleep(Duration::from_secs(7)).await;
+    service.send_signal("-CONT");
+    rm.send_allocations(vec![], vec![ask("app", "x")], vec![]).await;
+    rm.until("placed", |seen| seen.new.len() == 1).await;
+    sleep(Duration::from_secs(2)).await;
+    assert_eq!(service.get("/healthz").await, "serving\n");
+    assert_eq!(service.counted("monoceros_late_steps_total").await, 0);
+    let log = service.log();
+    assert!(!log.contains("does not answer") && !log.contains("longer than"), "{log}");
+}
