@@ -5,7 +5,8 @@
 //!
 //! # Invariants
 //! * One dump is made at a time: it holds the whole state twice, and a second caller waits.
-//! * What belongs to one partition and one key is of one moment; two keys are not.
+//! * A row (an application, a node, a user) is of one moment; lists, and two keys, are not. An
+//!   application that ends meanwhile is in the dump, perhaps as one that lives and as one that ended.
 //! * A resource manager that does not tell its state, or takes too long, costs the dump its part
 //!   and nothing else.
 
@@ -228,7 +229,9 @@ fn of_partition<T>(name: &str, tracked: Option<Vec<T>>) -> impl Iterator<Item = 
 fn unless_gone<T>(read: Result<T, ReadError>) -> Result<Option<T>, DumpError> {
     match read {
         Ok(read) => Ok(Some(read)),
-        Err(ReadError::PartitionNotFound(_) | ReadError::QueueNotFound(_)) => Ok(None),
+        Err(
+            ReadError::PartitionNotFound(_) | ReadError::QueueNotFound(_) | ReadError::NotAPlace(_),
+        ) => Ok(None),
         Err(ReadError::Stopped) => Err(DumpError::Stopped),
     }
 }

@@ -106,6 +106,7 @@ use actix::Message;
 
 pub use api::callback::{ResourceManagerCallback, RmState, StateDump};
 pub use api::control::ResourceManagerControl;
+pub use api::listing::{ApplicationFilter, ApplicationList, Listed, Page, Steps};
 pub use api::predicates::{
     AnswerSink, Elsewhere, Invalidation, PredicateAnswer, PredicateQuestion, Predicates,
     QuestionBundle, QuestionId, Scope, Verdict,
@@ -117,7 +118,7 @@ pub use api::scheduler::{
     check_configuration,
 };
 pub use api::users::{Lookup, UserGroupResolver};
-pub use api::{callback, control, predicates, scheduler, users};
+pub use api::{callback, control, listing, predicates, scheduler, users};
 pub use events::{
     EventFilter, EventRange, EventReader, EventSubscription, History, StreamLimits, Streamed,
 };

@@ -2,6 +2,7 @@
 //! that a document can change without them.
 
 pub(crate) mod explanation;
+pub(crate) mod rows;
 pub(crate) mod usage;
 
 use std::collections::BTreeMap;
@@ -18,16 +19,15 @@ use monoceros_rules::queues::{PreemptionPolicy, Template};
 use monoceros_rules::values::duration;
 use monoceros_rules::values::instant;
 use monoceros_rules::values::resources::{Limits, Resources};
-use monoceros_rules::work::allocations::{Allocation, Form, Leaving, Pairing, Tags};
+use monoceros_rules::work::allocations::{Form, Leaving, Pairing, Tags};
 use monoceros_rules::work::application::Application;
 use monoceros_rules::work::application_state::ApplicationState;
-use monoceros_rules::work::asks::Ask;
 use monoceros_rules::work::asks::failures::{Failure, FailureLog};
-use monoceros_rules::work::ended::{Ended, EndedApplications};
+use monoceros_rules::work::ended::EndedApplications;
 use monoceros_rules::work::gang::Group;
 use monoceros_rules::work::resource_seconds::{History, ResourceSeconds};
 
-use crate::node::{Foreign, Node};
+use crate::node::Foreign;
 use crate::queue::QueueFacts;
 use crate::snapshot::{
     AllocationLogEntry, AllocationSnapshot, ApplicationSnapshot, AskSnapshot, ClusterSnapshot,
@@ -36,6 +36,7 @@ use crate::snapshot::{
     TemplateSnapshot,
 };
 use crate::step::{Baton, QueueCounts};
+use rows::{AllocationRow, ApplicationRow, AskRow, EndedRow, NodeRow, QueueRow};
 
 pub(crate) fn cluster(
     partition: &str,
@@ -171,6 +172,34 @@ fn template(template: &Template) -> TemplateSnapshot {
     }
 }
 
+/// The tree of these queues, which are in order of their paths; `None` without root. A queue whose
+/// parent is not among them came while they were read, and is left out with what is below it.
+pub(crate) fn tree(rows: Vec<QueueRow>, partition: &str) -> Option<QueueSnapshot> {
+    let mut below: BTreeMap<String, Vec<QueueSnapshot>> = BTreeMap::new();
+    // From the last path on, so that children come before their parents.
+    for row in rows.into_iter().rev() {
+        let path = row.path();
+        let children = below.remove(&**path).unwrap_or_default();
+        let of_children = children.iter().flat_map(|child| &child.allocating_accepted_apps);
+        let mut allocating: Vec<String> = of_children.cloned().collect();
+        allocating.extend(row.allocating.iter().map(ToString::to_string));
+        allocating.sort_unstable();
+        let headroom = row.ledger.headroom(&Limits::unlimited());
+        let mut snapshot =
+            queue(&row.facts, &row.ledger, row.priority, headroom, &row.counts, children);
+        snapshot.allocating_accepted_apps = allocating;
+        match path.rsplit_once('.') {
+            Some((parent, _)) => below.entry(parent.to_owned()).or_default().push(snapshot),
+            None => {
+                inherit(&mut snapshot);
+                config::plain_name(partition).clone_into(&mut snapshot.partition);
+                return Some(snapshot);
+            }
+        }
+    }
+    None
+}
+
 /// Completes what is below `queue` by what comes from above: no queue has more headroom than its
 /// parent, and a parent without a template of its own uses the nearest above.
 pub(crate) fn inherit(queue: &mut QueueSnapshot) {
@@ -183,40 +212,37 @@ pub(crate) fn inherit(queue: &mut QueueSnapshot) {
     }
 }
 
-pub(crate) fn node(node: &Node, baton: &Baton) -> NodeSnapshot {
+pub(crate) fn node(row: NodeRow) -> NodeSnapshot {
     let attribute = |names: [&str; 2]| {
-        names.iter().find_map(|name| node.attributes.get(*name)).cloned().unwrap_or_default()
+        names.iter().find_map(|name| row.attributes.get(*name)).cloned().unwrap_or_default()
     };
-    let table = &baton.books.allocations;
-    // A placement that waits for its predicate, or for a placeholder to go, is no allocation yet,
-    // though it counts as used.
-    let held = node.holds.iter().filter_map(|id| table.get(*id));
-    let held = held.filter(|entry| entry.is_booked());
-    let mut allocations: Vec<_> = held.map(|entry| allocation(entry, baton)).collect();
+    let (host_name, rack_name) = (
+        attribute(["si/hostname", "si.io/hostname"]),
+        attribute(["si/rackname", "si.io/rackname"]),
+    );
+    let mut allocations: Vec<_> = row.allocations.iter().map(allocation).collect();
     allocations.sort_by(|a, b| {
         (&a.allocation_key, &a.application_id).cmp(&(&b.allocation_key, &b.application_id))
     });
-    let reservations = baton.books.reservations.on_node(node.slot);
-    let mut reservations: Vec<String> =
-        reservations.map(|(_, reservation)| reservation.spec.key.to_string()).collect();
+    let mut reservations: Vec<String> = row.reservations.iter().map(ToString::to_string).collect();
     reservations.sort_unstable();
     NodeSnapshot {
-        node_id: node.id.to_string(),
-        host_name: attribute(["si/hostname", "si.io/hostname"]),
-        rack_name: attribute(["si/rackname", "si.io/rackname"]),
-        attributes: node.attributes.clone(),
-        capacity: node.total.clone(),
-        allocated: node.allocated.clone(),
-        occupied: node.others().pruned(),
-        available: node.available().clone().pruned(),
-        utilized: abs_used_capacity(&node.total, &node.allocated),
+        node_id: row.id.to_string(),
+        host_name,
+        rack_name,
+        attributes: (*row.attributes).clone(),
+        utilized: abs_used_capacity(&row.total, &row.allocated),
+        capacity: row.total,
+        allocated: row.allocated,
+        occupied: row.occupied.pruned(),
+        available: row.available.pruned(),
         allocations,
-        foreign_allocations: node
+        foreign_allocations: row
             .foreign
             .iter()
-            .map(|(key, held)| foreign(key, held, &node.id))
+            .map(|(key, held)| foreign(key, held, &row.id))
             .collect(),
-        schedulable: node.is_open(),
+        schedulable: row.is_open,
         is_reserved: !reservations.is_empty(),
         reservations,
     }
@@ -234,58 +260,44 @@ fn foreign(key: &str, held: &Foreign, node: &str) -> ForeignAllocationSnapshot {
     }
 }
 
-/// `backs_off_until`: ns since the epoch.
-pub(crate) fn application(
-    application: &Application,
-    backs_off_until: Option<i64>,
-    baton: &Baton,
-) -> ApplicationSnapshot {
-    let table = &baton.books.allocations;
-    let held = application.allocations.values().copied().chain(application.holds());
-    let held = held.filter_map(|id| table.get(id));
-    let mut allocations: Vec<_> = held.map(|entry| allocation(entry, baton)).collect();
+pub(crate) fn application(row: &ApplicationRow) -> ApplicationSnapshot {
+    let mut allocations: Vec<_> = row.allocations.iter().map(allocation).collect();
     allocations.sort_by(|a, b| (&a.allocation_key, &a.uuid).cmp(&(&b.allocation_key, &b.uuid)));
-    let pending = application.asks.iter().filter(|ask| ask.outstanding > 0);
-    let shown = |asked: &Ask| AskSnapshot {
-        allocation_log: allocation_log(application.asks.failures_of(&asked.key)),
-        ..ask(asked, &application.id)
-    };
-    let mut requests: Vec<_> = pending.map(shown).collect();
+    let mut requests: Vec<_> = row.requests.iter().map(|asked| ask(asked, &row.id)).collect();
     requests.sort_by(|a, b| {
-        let key = |ask: &AskSnapshot| (ask.allocation_key.clone(), ask.task_group_name.clone());
-        key(a).cmp(&key(b))
+        (&a.allocation_key, &a.task_group_name).cmp(&(&b.allocation_key, &b.task_group_name))
     });
-    let reserved = application.asks.iter().filter(|ask| ask.is_reserved());
-    let mut reservations: Vec<String> = reserved.map(|ask| ask.key.to_string()).collect();
+    let mut reservations: Vec<String> = row.reservations.iter().map(ToString::to_string).collect();
     reservations.sort_unstable();
     ApplicationSnapshot {
-        application_id: application.id.to_string(),
-        used_resource: application.allocated().minus(application.placeholders()).pruned(),
-        max_used_resource: application.peak().clone(),
-        pending_resource: application.asks.pending().clone(),
-        queue_name: application.queue.to_string(),
-        submission_time: application.submitted_ns,
-        finished_time: application.finished_ns.unwrap_or(0),
+        application_id: row.id.to_string(),
+        used_resource: row.used.clone(),
+        max_used_resource: row.peak.clone(),
+        pending_resource: row.pending.clone(),
+        partition: config::plain_name(&row.partition).to_owned(),
+        queue_name: row.queue.to_string(),
+        submission_time: row.submitted_ns,
+        finished_time: row.finished_ns.unwrap_or(0),
         requests,
         allocations,
-        application_state: application.state().text().to_owned(),
-        user: application.user.to_string(),
-        groups: application.groups.clone(),
-        state_log: state_log(application.log()),
-        placeholder_data: application
-            .gang
-            .iter()
-            .flat_map(|gang| gang.groups())
-            .map(places)
-            .collect(),
+        application_state: row.state.text().to_owned(),
+        user: row.user.to_string(),
+        groups: row.groups.clone(),
+        state_log: state_log(&row.log),
+        placeholder_data: row.placeholders.clone(),
         has_reserved: !reservations.is_empty(),
         reservations,
-        max_request_priority: application.asks.priority(),
-        start_time_millis: application.started_ns.map_or(0, |ns| ns / 1_000_000),
-        resource_history: history(&application.history),
-        backoff_deadline: backs_off_until.map(instant::rfc3339).unwrap_or_default(),
+        max_request_priority: row.priority,
+        start_time_millis: row.started_ns.map_or(0, |ns| ns / 1_000_000),
+        resource_history: history(&row.history),
+        backoff_deadline: row.backs_off_until.map(instant::rfc3339).unwrap_or_default(),
         ..ApplicationSnapshot::default()
     }
+}
+
+/// What became of the placeholders of an application, by task group.
+fn placeholders(application: &Application) -> Vec<PlaceholderData> {
+    application.gang.iter().flat_map(|gang| gang.groups()).map(places).collect()
 }
 
 /// What became of the placeholders of a task group.
@@ -301,10 +313,12 @@ fn places((name, group): (&Arc<String>, &Group)) -> PlaceholderData {
 }
 
 /// An application that is over.
-pub(crate) fn ended(ended: &Ended) -> ApplicationSnapshot {
+pub(crate) fn ended(row: &EndedRow) -> ApplicationSnapshot {
+    let ended = &row.ended;
     ApplicationSnapshot {
         application_id: ended.id.to_string(),
         max_used_resource: ended.peak.clone(),
+        partition: config::plain_name(&row.partition).to_owned(),
         queue_name: ended.queue.to_string(),
         submission_time: ended.submitted_ns,
         finished_time: ended.finished_ns,
@@ -344,23 +358,25 @@ fn history(history: &History) -> ResourceHistory {
     }
 }
 
-fn ask(ask: &Ask, application: &str) -> AskSnapshot {
+fn ask(row: &AskRow, application: &str) -> AskSnapshot {
+    let spec = &row.spec;
     AskSnapshot {
-        allocation_key: ask.key.to_string(),
-        allocation_tags: tags(ask.tags.as_ref()),
-        request_time: ask.created_ns,
-        resource: ask.resources.clone(),
-        priority: ask.priority,
-        required_node_id: ask.required_node.as_ref().map(ToString::to_string).unwrap_or_default(),
+        allocation_key: spec.key.to_string(),
+        allocation_tags: tags(spec.tags.as_ref()),
+        request_time: row.created_ns,
+        resource: spec.resources.clone(),
+        priority: spec.priority,
+        required_node_id: spec.required_node.as_ref().map(ToString::to_string).unwrap_or_default(),
         application_id: application.to_owned(),
-        originator: ask.originator,
-        placeholder: ask.placeholder,
-        task_group_name: ask.task_group.as_deref().cloned().unwrap_or_default(),
-        internal: ask.form == Form::Internal,
-        scheduling_attempted: ask.attempted,
+        originator: spec.originator,
+        placeholder: spec.placeholder,
+        task_group_name: spec.task_group.as_deref().cloned().unwrap_or_default(),
+        internal: spec.form == Form::Internal,
+        scheduling_attempted: row.attempted,
         // Of an internal one no RM can be told.
-        triggered_scale_up: ask.signalled && ask.form != Form::Internal,
-        pending_count: i32::try_from(ask.outstanding).unwrap_or(i32::MAX),
+        triggered_scale_up: row.signalled && spec.form != Form::Internal,
+        pending_count: i32::try_from(row.outstanding).unwrap_or(i32::MAX),
+        allocation_log: allocation_log(row.failures.as_deref()),
         ..AskSnapshot::default()
     }
 }
@@ -374,7 +390,8 @@ fn allocation_log(log: Option<&FailureLog>) -> Vec<AllocationLogEntry> {
     log.into_iter().flat_map(FailureLog::iter).map(entry).collect()
 }
 
-fn allocation(entry: &Allocation, baton: &Baton) -> AllocationSnapshot {
+fn allocation(row: &AllocationRow) -> AllocationSnapshot {
+    let entry = &row.allocation;
     // One that took the place of a placeholder shows since when the place was kept.
     let requested_ns = match entry.pairing {
         Pairing::Took { created_ns } => created_ns,
@@ -396,8 +413,8 @@ fn allocation(entry: &Allocation, baton: &Baton) -> AllocationSnapshot {
         preempted: entry.leaving == Some(Leaving::Preempted),
         resource: entry.resources().clone(),
         priority: entry.spec.priority,
-        node_id: baton.books.nodes.id(entry.node).to_string(),
-        application_id: baton.directory.application_id(entry.application).to_string(),
+        node_id: row.node.to_string(),
+        application_id: row.application.to_string(),
         originator: entry.spec.originator,
     }
 }

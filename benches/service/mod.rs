@@ -19,6 +19,8 @@ pub struct Service {
     child: Child,
     /// Where resource managers connect.
     pub address: String,
+    /// Where readers connect: address and port.
+    pub rest: String,
     /// Kept open: the service prints more than the line that is read here.
     _output: BufReader<ChildStdout>,
 }
@@ -38,8 +40,9 @@ impl Service {
         let mut line = String::new();
         let mut output = BufReader::new(child.stdout.take().unwrap());
         output.read_line(&mut line).unwrap();
-        let address = line.split("grpc=").nth(1).unwrap().split_whitespace().next().unwrap();
-        Self { address: format!("http://{address}"), child, _output: output }
+        let after = |key| line.split(key).nth(1).unwrap().split_whitespace().next().unwrap();
+        let (address, rest) = (after("grpc="), after("http=").to_owned());
+        Self { address: format!("http://{address}"), rest, child, _output: output }
     }
 
     /// A connection of its own.

@@ -15,6 +15,7 @@ use monoceros::connections::Connections;
 use monoceros::grpc;
 use monoceros::identity::Access;
 use monoceros::settings::{Flags, Settings};
+use monoceros::watchdog::{Health, Healthy};
 use monoceros_actors::{ReadError, ResourceManagerCallback, Scheduler, SchedulerHandle, Threads};
 use monoceros_proto::si::v1 as si;
 use monoceros_proto::v1 as callback;
@@ -251,7 +252,8 @@ async fn serve(listener: TcpListener, handle: SchedulerHandle) {
     let shutdown = CancellationToken::new();
     let connections = Connections::new(listener, None, shutdown.clone());
     let access = Arc::new(Access::open());
-    let served = grpc::serve(connections, handle, access, &settings, None, shutdown).await;
+    let healthy = Healthy::fixed(Health::Serving);
+    let served = grpc::serve(connections, handle, access, &settings, None, healthy, shutdown).await;
     served.expect("the edge goes on");
 }
 

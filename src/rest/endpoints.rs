@@ -3,34 +3,46 @@
 //! The order of the checks is part of the interface: where several fail, clients see the first, and
 //! scripts look for that one.
 
+use std::sync::Arc;
+
 use axum::body::{Body, Bytes};
 use axum::http::StatusCode;
 use axum::http::header::ACCEPT;
 use axum::http::request::Parts;
 use futures::StreamExt as _;
 use monoceros_actors::names::{self, is_group, is_queue_path, is_user};
-use monoceros_actors::{ConfigurationError, ExplainError, ReadError};
+use monoceros_actors::{
+    ApplicationFilter, ApplicationList, ApplicationState, ConfigurationError, ExplainError,
+    ReadError,
+};
 use prometheus::TextEncoder;
 use serde::Serialize;
 use tokio::task::spawn_blocking;
 
 use super::decoding::{BadEscape, decoded_again};
+use super::documents::Document;
 use super::replies::{Class, EndpointReply};
 use super::routes::Endpoint;
-use super::{ApplicationList, Reads, RestEdge, validation};
+use super::{Reads, RestEdge, lists, validation};
 use crate::dump::DumpError;
 use crate::identity::Denied;
 use crate::in_force::InForce;
 use crate::watchdog::Health;
 
 /// The states of live applications, as the parameter `status` names them.
-const ACTIVE_STATUSES: [&str; 6] =
-    ["new", "accepted", "running", "completing", "failing", "resuming"];
+const ACTIVE_STATUSES: [(&str, ApplicationState); 6] = [
+    ("new", ApplicationState::New),
+    ("accepted", ApplicationState::Accepted),
+    ("running", ApplicationState::Running),
+    ("completing", ApplicationState::Completing),
+    ("failing", ApplicationState::Failing),
+    ("resuming", ApplicationState::Resuming),
+];
 
 const PAGE: &str = include_str!("../../web/index.html");
 
 /// Why a handler has no document. The texts are those that scripts compare.
-#[derive(Debug, thiserror::Error)]
+#[derive(Clone, Debug, thiserror::Error)]
 pub(super) enum Failure {
     #[error("Partition not found")]
     PartitionNotFound,
@@ -44,9 +56,13 @@ pub(super) enum Failure {
     NotExplained(ExplainError),
     #[error("offset `{0}` is no number")]
     Offset(String),
+    #[error("limit `{0}` is no number of rows (1 or more)")]
+    Limit(String),
+    #[error("after `{0}` is no place in this list: follow the `Link` of a page")]
+    After(String),
     #[error("Only following application states are allowed: active, rejected, completed")]
     ApplicationState,
-    #[error("Only following active statuses are allowed: {}", ACTIVE_STATUSES.join(","))]
+    #[error("Only following active statuses are allowed: {}", ACTIVE_STATUSES.map(|(name, _)| name).join(","))]
     ActiveStatus,
     #[error("User not found")]
     UserNotFound,
@@ -92,6 +108,8 @@ impl Failure {
             | Self::QueueName(_)
             | Self::ApplicationState
             | Self::Offset(_)
+            | Self::Limit(_)
+            | Self::After(_)
             | Self::ActiveStatus
             | Self::UserName
             | Self::GroupName
@@ -110,6 +128,7 @@ impl From<ReadError> for Failure {
         match error {
             ReadError::PartitionNotFound(_) => Self::PartitionNotFound,
             ReadError::QueueNotFound(_) => Self::QueueNotFound,
+            ReadError::NotAPlace(text) => Self::After(names::shown(&text)),
             ReadError::Stopped => Self::Stopped,
         }
     }
@@ -155,7 +174,11 @@ pub(super) async fn reply<S: Reads>(
     match endpoint {
         Endpoint::Page => Ok(EndpointReply::ok(Class::Page, PAGE)),
         Endpoint::Health => Ok(health(edge)),
-        Endpoint::Metrics => metrics(source).await,
+        Endpoint::Metrics => {
+            let (joined, source) = (edge.joined.clone(), source.clone());
+            let page = joined.read("metrics", "metrics", || metrics(source)).await?;
+            Ok(EndpointReply::shared(Class::Metrics, page))
+        }
         Endpoint::Config => configuration(source, request).await,
         Endpoint::ValidateConf => {
             let body = whole(body, edge.max_body_bytes).await?;
@@ -166,34 +189,59 @@ pub(super) async fn reply<S: Reads>(
         Endpoint::PlacementRules { partition } => {
             json(source.placement_rules(&partition).await?).await
         }
-        Endpoint::Queues { partition } => json(source.queues(&partition).await?).await,
+        Endpoint::Queues { partition } => {
+            let (source, of) = (source.clone(), partition.clone());
+            let read = || async move {
+                let (tree, steps) = source.queues(&of, None).await?;
+                Ok((tree.ok_or(Failure::PartitionNotFound)?, steps))
+            };
+            lists::document(edge, request, &partition, read).await
+        }
         Endpoint::Queue { partition, queue } => {
-            let tree = source.queues(&partition).await?;
-            let path = queue_path(&queue)?;
-            let mut found = tree.descendant(&path).ok_or(Failure::QueueNotFound)?;
-            found.partition.clear();
-            if !is_present(query, "subtree") {
-                found.children.clear();
-            }
-            json(found).await
+            let (source, of) = (source.clone(), partition.clone());
+            let with_subtree = is_present(query, "subtree");
+            let read = move || async move {
+                // Of two faults the partition comes first.
+                source.steps(&of).await?;
+                let path = queue_path(&queue)?;
+                let (tree, steps) = source.queues(&of, Some(&path)).await?;
+                let found = tree.and_then(|tree| tree.descendant(&path));
+                let mut found = found.ok_or(Failure::QueueNotFound)?;
+                found.partition.clear();
+                if !with_subtree {
+                    found.children.clear();
+                }
+                Ok((found, steps))
+            };
+            lists::document(edge, request, &partition, read).await
         }
         Endpoint::Applications { partition, queue } => {
+            let (source, of) = (source.clone(), partition.clone());
             let path = queue_path(&queue)?;
-            json(source.applications(&partition, &path).await?).await
+            let read = move |page| async move {
+                let list = ApplicationList::Live(ApplicationFilter::in_queue(&path));
+                Ok(source.applications(&of, list, page).await?)
+            };
+            lists::list(edge, request, "applications of a queue", &partition, read).await
         }
         Endpoint::ApplicationsIn { partition, state } => {
-            let wanted = applications_wanted(&state, query);
-            // Of two faults the partition comes first.
-            let list = wanted.as_ref().map_or(ApplicationList::Rejected, |(list, _)| *list);
-            let mut found = source.applications_in(&partition, list).await?;
-            if let (_, Some(status)) = wanted? {
-                found.retain(|app| app.application_state.eq_ignore_ascii_case(&status));
-            }
-            json(found).await
+            let (source, of) = (source.clone(), partition.clone());
+            let list = applications_wanted(&state, query);
+            let read = move |page| async move {
+                // Of two faults the partition comes first.
+                source.steps(&of).await?;
+                Ok(source.applications(&of, list?, page).await?)
+            };
+            lists::list(edge, request, "applications", &partition, read).await
         }
         Endpoint::Application { partition, application } => {
-            let found = source.application(&partition, &application).await?;
-            json(found.ok_or(Failure::ApplicationNotFound)?).await
+            let (source, of) = (source.clone(), partition.clone());
+            let read = || async move {
+                let steps = source.steps(&of).await?;
+                let found = source.application(&of, &application).await?;
+                Ok((found.ok_or(Failure::ApplicationNotFound)?, steps))
+            };
+            lists::document(edge, request, &partition, read).await
         }
         Endpoint::Explain { partition, application } => {
             let explained = if let Some(ask) = value(query, "ask") {
@@ -210,13 +258,25 @@ pub(super) async fn reply<S: Reads>(
             };
             json(explained?).await
         }
-        Endpoint::Nodes { partition } => json(source.nodes(&partition).await?).await,
-        Endpoint::Node { partition, node } => {
-            let nodes = source.nodes(&partition).await?;
-            let found = nodes.into_iter().find(|candidate| candidate.node_id == node);
-            json(found.ok_or(Failure::NodeNotFound)?).await
+        Endpoint::Nodes { partition } => {
+            let (source, of) = (source.clone(), partition.clone());
+            let read = move |page| async move { Ok(source.nodes(&of, page).await?) };
+            lists::list(edge, request, "nodes", &partition, read).await
         }
-        Endpoint::Users { partition } => json(source.users(&partition).await?).await,
+        Endpoint::Node { partition, node } => {
+            let (source, of) = (source.clone(), partition.clone());
+            let read = || async move {
+                let steps = source.steps(&of).await?;
+                let found = source.node(&of, &node).await?;
+                Ok((found.ok_or(Failure::NodeNotFound)?, steps))
+            };
+            lists::document(edge, request, &partition, read).await
+        }
+        Endpoint::Users { partition } => {
+            let (source, of) = (source.clone(), partition.clone());
+            let read = move |page| async move { Ok(source.users(&of, page).await?) };
+            lists::list(edge, request, "users", &partition, read).await
+        }
         Endpoint::User { partition, user } => {
             let name = name(&user, is_user, Failure::UserName);
             // Of two faults the partition comes first.
@@ -225,7 +285,11 @@ pub(super) async fn reply<S: Reads>(
             name?;
             json(found.ok_or(Failure::UserNotFound)?).await
         }
-        Endpoint::Groups { partition } => json(source.groups(&partition).await?).await,
+        Endpoint::Groups { partition } => {
+            let (source, of) = (source.clone(), partition.clone());
+            let read = move |page| async move { Ok(source.groups(&of, page).await?) };
+            lists::list(edge, request, "groups", &partition, read).await
+        }
         Endpoint::Group { partition, group } => {
             let name = name(&group, is_group, Failure::GroupName);
             let asked = name.as_deref().unwrap_or_default();
@@ -233,30 +297,30 @@ pub(super) async fn reply<S: Reads>(
             name?;
             json(found.ok_or(Failure::GroupNotFound)?).await
         }
-        Endpoint::StateDump => Ok(EndpointReply::ok(Class::Json, source.state_dump().await?)),
+        Endpoint::StateDump => {
+            let (joined, source) = (edge.joined.clone(), source.clone());
+            let dump = || async move { Ok(Arc::new(Document::of(source.state_dump().await?))) };
+            let dump = joined.read("state dump", "state dump", dump).await?;
+            Ok(EndpointReply::shared(Class::Json, dump))
+        }
     }
 }
 
-/// The list that a parameter names, and the state to which that of live ones is narrowed.
-fn applications_wanted(
-    state: &str,
-    query: Option<&str>,
-) -> Result<(ApplicationList, Option<String>), Failure> {
-    let list = match state.to_ascii_lowercase().as_str() {
-        "active" => ApplicationList::Active,
-        "completed" => ApplicationList::Completed,
-        "rejected" => ApplicationList::Rejected,
+/// The list that a parameter names; that of live ones may be narrowed to a state.
+fn applications_wanted(state: &str, query: Option<&str>) -> Result<ApplicationList, Failure> {
+    match state.to_ascii_lowercase().as_str() {
+        "completed" => return Ok(ApplicationList::Completed),
+        "rejected" => return Ok(ApplicationList::Rejected),
+        "active" => {}
         _ => return Err(Failure::ApplicationState),
-    };
-    let status = value(query, "status").filter(|_| list == ApplicationList::Active);
-    match status {
-        Some(status) if !is_one_of(&status, &ACTIVE_STATUSES) => Err(Failure::ActiveStatus),
-        status => Ok((list, status)),
     }
-}
-
-fn is_one_of(text: &str, names: &[&str]) -> bool {
-    names.iter().any(|name| name.eq_ignore_ascii_case(text))
+    let mut filter = ApplicationFilter::default();
+    if let Some(status) = value(query, "status") {
+        let known = ACTIVE_STATUSES.iter().find(|(name, _)| name.eq_ignore_ascii_case(&status));
+        let (_, state) = known.ok_or(Failure::ActiveStatus)?;
+        filter.states.push(*state);
+    }
+    Ok(ApplicationList::Live(filter))
 }
 
 /// How many entries are left out at the beginning.
@@ -276,14 +340,14 @@ fn health<S: Reads>(edge: &RestEdge<S>) -> EndpointReply {
     EndpointReply::new(StatusCode::SERVICE_UNAVAILABLE, Class::Text, why)
 }
 
-async fn metrics<S: Reads>(source: &S) -> Result<EndpointReply, Failure> {
+async fn metrics<S: Reads>(source: S) -> Result<Arc<Document>, Failure> {
     source.refresh_metrics().await;
     let registry = source.metrics();
     let page = spawn_blocking(move || TextEncoder::new().encode_to_string(&registry.gather()))
         .await
         .map_err(|panic| Failure::Document(panic.to_string()))?
         .map_err(|error| Failure::Document(error.to_string()))?;
-    Ok(EndpointReply::ok(Class::Metrics, page))
+    Ok(Arc::new(Document::of(page)))
 }
 
 /// The configuration in force, in YAML for all who do not ask for JSON and nothing else.
@@ -322,15 +386,7 @@ async fn whole(body: Body, max_bytes: usize) -> Result<Vec<u8>, Failure> {
 }
 
 async fn json<T: Serialize + Send + 'static>(value: T) -> Result<EndpointReply, Failure> {
-    let document = spawn_blocking(move || {
-        let mut document = serde_json::to_vec(&value)?;
-        document.push(b'\n');
-        Ok::<_, serde_json::Error>(document)
-    })
-    .await
-    .map_err(|panic| Failure::Document(panic.to_string()))?
-    .map_err(|error| Failure::Document(error.to_string()))?;
-    Ok(EndpointReply::ok(Class::Json, document))
+    Ok(EndpointReply::shared(Class::Json, Arc::new(Document::json(value).await?)))
 }
 
 /// The queue that a parameter means, in lower case.
@@ -349,7 +405,7 @@ fn name(parameter: &str, can_be: fn(&str) -> bool, cannot: Failure) -> Result<St
 }
 
 /// The first value of a parameter of the query, unless it is empty.
-fn value(query: Option<&str>, name: &str) -> Option<String> {
+pub(super) fn value(query: Option<&str>, name: &str) -> Option<String> {
     let mut parameters = form_urlencoded::parse(query.unwrap_or("").as_bytes());
     let (_, value) = parameters.find(|(key, _)| key == name)?;
     (!value.is_empty()).then(|| value.into_owned())

@@ -11,9 +11,13 @@
 //! * Nothing here changes the scheduler: every endpoint reads.
 //! * Documents are made and compressed on threads for blocking work, so that a large one delays
 //!   neither other requests nor the scheduler.
+//! * Of each list one reading is under way at a time, and who comes meanwhile shares the next one
+//!   with all others who do (`joined`).
 //! * An error of a handler is an error object; only what no handler saw is plain text.
 
+use std::collections::BTreeSet;
 use std::future::Future;
+use std::sync::Arc;
 
 use axum::Router;
 use axum::extract::{Request, State};
@@ -26,14 +30,18 @@ use monoceros_actors::snapshot::{
     PartitionSnapshot, QueueSnapshot, ShownRule, UserSnapshot,
 };
 use monoceros_actors::{
-    ConfigurationError, ConfigurationSnapshot, ExplainError, ReadError, SchedulerHandle,
+    ApplicationList, ConfigurationError, ConfigurationSnapshot, ExplainError, Listed, Page,
+    ReadError, SchedulerHandle, Steps,
 };
 use tokio::time::Instant;
 use tokio_util::sync::CancellationToken;
 use tracing::debug;
 
 mod decoding;
+mod documents;
 mod endpoints;
+mod joined;
+mod lists;
 mod replies;
 mod routes;
 mod server;
@@ -43,14 +51,17 @@ mod validation;
 
 pub use server::serve;
 
+use documents::Document;
+use endpoints::Failure;
+use joined::Joined;
 use routes::{Answers, Endpoint, Route};
 
 use crate::dump::{self, DumpError, Wanted};
 use crate::identity::{Denied, Identity};
 use crate::watchdog::{Health, Healthy};
 
-/// What this edge reads. The scheduler answers between two of its steps, so each answer is of one
-/// moment. A partition is named plainly, which means the first of that name, or with its RM as
+/// What this edge reads. Each answer is of one moment, but lists and long trees of queues: of these
+/// each row is. A partition is named plainly, which means the first of that name, or with its RM as
 /// `[rm]name`.
 pub trait Reads: Clone + Send + Sync + 'static {
     /// One entry per partition, in the order of [`Self::partitions`].
@@ -68,34 +79,39 @@ pub trait Reads: Clone + Send + Sync + 'static {
         &self,
         partition: &str,
     ) -> impl Future<Output = Result<Vec<ShownRule>, ReadError>> + Send;
-    /// The whole tree of queues.
+    /// The number of the last step of a partition, after everything that it has got so far.
+    fn steps(&self, partition: &str) -> impl Future<Output = Result<Steps, ReadError>> + Send;
+    /// The tree of queues: all of them, or one with those above it and those below it.
     fn queues(
         &self,
         partition: &str,
-    ) -> impl Future<Output = Result<QueueSnapshot, ReadError>> + Send;
-    /// All nodes, by id.
+        around: Option<&str>,
+    ) -> impl Future<Output = Result<(Option<QueueSnapshot>, Steps), ReadError>> + Send;
+    /// Nodes, by id.
     fn nodes(
         &self,
         partition: &str,
-    ) -> impl Future<Output = Result<Vec<NodeSnapshot>, ReadError>> + Send;
-    /// The live applications of a queue, by id; none for a parent.
-    fn applications(
+        page: Page,
+    ) -> impl Future<Output = Result<Listed<NodeSnapshot>, ReadError>> + Send;
+    /// The node of this id.
+    fn node(
         &self,
         partition: &str,
-        queue: &str,
-    ) -> impl Future<Output = Result<Vec<ApplicationSnapshot>, ReadError>> + Send;
+        id: &str,
+    ) -> impl Future<Output = Result<Option<NodeSnapshot>, ReadError>> + Send;
     /// The live application of this id.
     fn application(
         &self,
         partition: &str,
         id: &str,
     ) -> impl Future<Output = Result<Option<ApplicationSnapshot>, ReadError>> + Send;
-    /// The applications of a partition: all live ones by id, or those that are over, oldest first.
-    fn applications_in(
+    /// Applications of a partition: live ones by id, or those that are over, oldest first.
+    fn applications(
         &self,
         partition: &str,
         list: ApplicationList,
-    ) -> impl Future<Output = Result<Vec<ApplicationSnapshot>, ReadError>> + Send;
+        page: Page,
+    ) -> impl Future<Output = Result<Listed<ApplicationSnapshot>, ReadError>> + Send;
     /// Why the asks of an application wait: some classes of them, behind the first so many.
     fn explain(
         &self,
@@ -110,22 +126,24 @@ pub trait Reads: Clone + Send + Sync + 'static {
         application: &str,
         key: &str,
     ) -> impl Future<Output = Result<Vec<ExplanationSnapshot>, ExplainError>> + Send;
-    /// All users who are tracked, by name.
+    /// Users who are tracked, by name.
     fn users(
         &self,
         partition: &str,
-    ) -> impl Future<Output = Result<Vec<UserSnapshot>, ReadError>> + Send;
+        page: Page,
+    ) -> impl Future<Output = Result<Listed<UserSnapshot>, ReadError>> + Send;
     /// One of them.
     fn user(
         &self,
         partition: &str,
         name: &str,
     ) -> impl Future<Output = Result<Option<UserSnapshot>, ReadError>> + Send;
-    /// All groups that are tracked, by name.
+    /// Groups that are tracked, by name.
     fn groups(
         &self,
         partition: &str,
-    ) -> impl Future<Output = Result<Vec<GroupSnapshot>, ReadError>> + Send;
+        page: Page,
+    ) -> impl Future<Output = Result<Listed<GroupSnapshot>, ReadError>> + Send;
     /// One of them.
     fn group(
         &self,
@@ -162,20 +180,24 @@ impl Reads for SchedulerHandle {
         self.placement_rules(partition).await
     }
 
-    async fn queues(&self, partition: &str) -> Result<QueueSnapshot, ReadError> {
-        self.queues(partition).await
+    async fn steps(&self, partition: &str) -> Result<Steps, ReadError> {
+        self.steps(partition).await
     }
 
-    async fn nodes(&self, partition: &str) -> Result<Vec<NodeSnapshot>, ReadError> {
-        self.nodes(partition).await
-    }
-
-    async fn applications(
+    async fn queues(
         &self,
         partition: &str,
-        queue: &str,
-    ) -> Result<Vec<ApplicationSnapshot>, ReadError> {
-        self.applications(partition, queue).await
+        around: Option<&str>,
+    ) -> Result<(Option<QueueSnapshot>, Steps), ReadError> {
+        self.queue_tree(partition, around).await
+    }
+
+    async fn nodes(&self, partition: &str, page: Page) -> Result<Listed<NodeSnapshot>, ReadError> {
+        self.list_nodes(partition, &BTreeSet::new(), page).await
+    }
+
+    async fn node(&self, partition: &str, id: &str) -> Result<Option<NodeSnapshot>, ReadError> {
+        self.node(partition, id).await
     }
 
     async fn application(
@@ -186,16 +208,13 @@ impl Reads for SchedulerHandle {
         self.application(partition, id).await
     }
 
-    async fn applications_in(
+    async fn applications(
         &self,
         partition: &str,
         list: ApplicationList,
-    ) -> Result<Vec<ApplicationSnapshot>, ReadError> {
-        match list {
-            ApplicationList::Active => self.all_applications(partition).await,
-            ApplicationList::Completed => self.completed_applications(partition).await,
-            ApplicationList::Rejected => self.rejected_applications(partition).await,
-        }
+        page: Page,
+    ) -> Result<Listed<ApplicationSnapshot>, ReadError> {
+        self.list_applications(partition, list, page).await
     }
 
     async fn explain(
@@ -216,16 +235,20 @@ impl Reads for SchedulerHandle {
         self.explain_ask(partition, application, key).await
     }
 
-    async fn users(&self, partition: &str) -> Result<Vec<UserSnapshot>, ReadError> {
-        self.users(partition).await
+    async fn users(&self, partition: &str, page: Page) -> Result<Listed<UserSnapshot>, ReadError> {
+        self.list_users(partition, page).await
     }
 
     async fn user(&self, partition: &str, name: &str) -> Result<Option<UserSnapshot>, ReadError> {
         self.user(partition, name).await
     }
 
-    async fn groups(&self, partition: &str) -> Result<Vec<GroupSnapshot>, ReadError> {
-        self.groups(partition).await
+    async fn groups(
+        &self,
+        partition: &str,
+        page: Page,
+    ) -> Result<Listed<GroupSnapshot>, ReadError> {
+        self.list_groups(partition, page).await
     }
 
     async fn group(&self, partition: &str, name: &str) -> Result<Option<GroupSnapshot>, ReadError> {
@@ -245,17 +268,6 @@ impl Reads for SchedulerHandle {
     }
 }
 
-/// One of the lists of applications that a partition has.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum ApplicationList {
-    /// Those that live.
-    Active,
-    /// Those that have ended and are kept.
-    Completed,
-    /// Those that were never admitted and are kept.
-    Rejected,
-}
-
 /// All endpoints over `source`, for a caller who has a server of their own, or needs none. A
 /// request may have a body of so many bytes.
 pub fn router<S: Reads>(source: S, max_body_bytes: usize) -> Router {
@@ -271,7 +283,8 @@ fn router_until<S: Reads>(
     stopping: CancellationToken,
     guard: Guard,
 ) -> Router {
-    let edge = RestEdge { source, max_body_bytes, healthy, stopping, guard };
+    let joined = Joined::default();
+    let edge = RestEdge { source, max_body_bytes, healthy, stopping, guard, joined };
     Router::new().fallback(answer::<S>).with_state(edge)
 }
 
@@ -311,6 +324,7 @@ struct RestEdge<S> {
     healthy: Healthy,
     stopping: CancellationToken,
     guard: Guard,
+    joined: Joined<Result<Arc<Document>, Failure>>,
 }
 
 async fn answer<S: Reads>(State(edge): State<RestEdge<S>>, request: Request) -> Response {

@@ -3,27 +3,30 @@
 //! The headers and the shape of an error are what existing dashboards and scripts were written
 //! against, down to the spelling of `UTF-8`; docs/rest.md lists them.
 
-use std::io::{self, Write};
+use std::sync::Arc;
 
 use axum::body::{Body, Bytes};
 use axum::http::header::{
     ACCEPT_ENCODING, ACCESS_CONTROL_ALLOW_HEADERS, ACCESS_CONTROL_ALLOW_METHODS,
-    ACCESS_CONTROL_ALLOW_ORIGIN, ALLOW, CACHE_CONTROL, CONTENT_ENCODING, CONTENT_SECURITY_POLICY,
-    CONTENT_TYPE, HeaderMap, HeaderName, HeaderValue, LOCATION, VARY, WWW_AUTHENTICATE,
+    ACCESS_CONTROL_ALLOW_ORIGIN, ACCESS_CONTROL_EXPOSE_HEADERS, ALLOW, CACHE_CONTROL,
+    CONTENT_ENCODING, CONTENT_SECURITY_POLICY, CONTENT_TYPE, ETAG, HeaderMap, HeaderName,
+    HeaderValue, LINK, LOCATION, VARY, WWW_AUTHENTICATE,
 };
 use axum::http::{Method, StatusCode};
 use axum::response::{IntoResponse, Response};
-use flate2::Compression;
-use flate2::write::GzEncoder;
 use serde::Serialize;
-use tokio::task::spawn_blocking;
 
+use super::documents::{Document, Tag};
 use super::endpoints::Failure;
 use super::routes::Answers;
 use crate::identity::Denied;
 
-/// From how many bytes on compressing is worth it.
-const GZIP_FROM: usize = 1400;
+/// The step of the partition at which a document was begun.
+const FIRST_STEP: HeaderName = HeaderName::from_static("x-step-first");
+/// The step of the partition at which its last row was read.
+const LAST_STEP: HeaderName = HeaderName::from_static("x-step-last");
+/// What pages from elsewhere may read beside the document.
+const EXPOSED: &str = "ETag,Link,X-Step-First,X-Step-Last";
 
 const HTML: &str = "text/html; charset=utf-8";
 const TEXT: &str = "text/plain; charset=utf-8";
@@ -56,7 +59,7 @@ pub(super) enum Class {
 pub(super) struct EndpointReply {
     status: StatusCode,
     class: Class,
-    document: Bytes,
+    document: Arc<Document>,
 }
 
 impl EndpointReply {
@@ -65,7 +68,19 @@ impl EndpointReply {
     }
 
     pub(super) fn new(status: StatusCode, class: Class, document: impl Into<Bytes>) -> Self {
-        Self { status, class, document: document.into() }
+        Self { status, class, document: Arc::new(Document::of(document)) }
+    }
+
+    /// A JSON document that others may get, too.
+    pub(super) fn shared(class: Class, document: Arc<Document>) -> Self {
+        Self { status: StatusCode::OK, class, document }
+    }
+
+    /// The client has the document of this tag already.
+    pub(super) fn not_modified(tag: Tag, steps: monoceros_actors::Steps) -> Self {
+        let document = Document::default().read_at(tag, steps);
+        let (status, class) = (StatusCode::NOT_MODIFIED, Class::Json);
+        Self { status, class, document: Arc::new(document) }
     }
 }
 
@@ -116,17 +131,32 @@ pub(super) async fn respond(
         Class::Text => [(CONTENT_TYPE, TEXT)].into_response(),
     };
     *response.status_mut() = status;
-    *response.body_mut() = Body::from(document.clone());
-    if document.len() >= GZIP_FROM && accepts_gzip(request) {
-        // A document that cannot be compressed, for whatever reason, goes out as it is.
-        if let Ok(Ok(compressed)) = spawn_blocking(move || gzip(&document)).await {
-            *response.body_mut() = Body::from(compressed);
-            let headers = response.headers_mut();
-            headers.insert(CONTENT_ENCODING, HeaderValue::from_static("gzip"));
-            headers.insert(VARY, HeaderValue::from_static("Accept-Encoding"));
-        }
+    *response.body_mut() = Body::from(document.bytes().clone());
+    note_reading(&document, response.headers_mut());
+    if accepts_gzip(request)
+        && let Some(compressed) = document.compressed().await
+    {
+        *response.body_mut() = Body::from(compressed.clone());
+        let headers = response.headers_mut();
+        headers.insert(CONTENT_ENCODING, HeaderValue::from_static("gzip"));
+        headers.insert(VARY, HeaderValue::from_static("Accept-Encoding"));
     }
     response
+}
+
+/// The headers that say when a document was read, and where it goes on.
+fn note_reading(document: &Document, headers: &mut HeaderMap) {
+    let Some((tag, steps)) = &document.read else { return };
+    if let Ok(tag) = HeaderValue::from_str(tag.text()) {
+        headers.insert(ETAG, tag);
+    }
+    headers.insert(FIRST_STEP, HeaderValue::from(steps.first));
+    headers.insert(LAST_STEP, HeaderValue::from(steps.last));
+    let next = document.next.as_deref().map(|next| format!("<{next}>; rel=\"next\""));
+    if let Some(Ok(next)) = next.as_deref().map(HeaderValue::from_str) {
+        headers.insert(LINK, next);
+    }
+    headers.insert(ACCESS_CONTROL_EXPOSE_HEADERS, HeaderValue::from_static(EXPOSED));
 }
 
 /// The response to a caller who may not do this.
@@ -176,12 +206,6 @@ fn accepts_gzip(request: &HeaderMap) -> bool {
         let (coding, parameter) = token.split_once(';').unwrap_or((token, ""));
         coding.trim().eq_ignore_ascii_case("gzip") && parameter.trim() != "q=0"
     })
-}
-
-fn gzip(document: &[u8]) -> io::Result<Vec<u8>> {
-    let mut encoder = GzEncoder::new(Vec::with_capacity(document.len() / 4), Compression::fast());
-    encoder.write_all(document)?;
-    encoder.finish()
 }
 
 fn escaped(text: &str) -> String {

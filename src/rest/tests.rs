@@ -10,6 +10,7 @@ use expect_test::{Expect, expect};
 use flate2::read::GzDecoder;
 use monoceros_actors::config::placement::PlacementRules;
 use monoceros_actors::metrics::Metrics;
+use monoceros_actors::{ApplicationFilter, ApplicationState};
 use tokio::io::{AsyncReadExt, AsyncWriteExt};
 use tokio::net::{TcpListener, TcpStream};
 use tokio::task::JoinHandle;
@@ -26,9 +27,11 @@ use crate::watchdog::{Health, Healthy};
 #[derive(Clone, Debug)]
 struct Scripted {
     stopped: bool,
+    /// The last step of each partition.
+    step: u64,
 }
 
-const RUNNING: Scripted = Scripted { stopped: false };
+const RUNNING: Scripted = Scripted { stopped: false, step: 7 };
 
 /// The most bytes of a body.
 const MAX_BODY: usize = 1000;
@@ -56,6 +59,25 @@ impl Scripted {
     }
 }
 
+impl Scripted {
+    async fn page<T>(
+        &self,
+        partition: &str,
+        mut rows: Vec<T>,
+        page: Page,
+        id: impl Fn(&T) -> &String,
+    ) -> Result<Listed<T>, ReadError> {
+        let steps = self.steps(partition).await?;
+        if let Some(after) = page.after {
+            rows.retain(|row| *id(row) > after);
+        }
+        let limit = page.limit.unwrap_or(usize::MAX);
+        let next = (rows.len() > limit).then(|| id(&rows[limit - 1]).clone());
+        rows.truncate(limit);
+        Ok(Listed { rows, next, steps: Steps { last: steps.last + 2, ..steps } })
+    }
+}
+
 impl Reads for Scripted {
     async fn clusters(&self) -> Vec<ClusterSnapshot> {
         vec![ClusterSnapshot { partition: "default".into(), ..ClusterSnapshot::default() }; 2]
@@ -71,14 +93,24 @@ impl Reads for Scripted {
         vec![partition("lab"), partition("yard")]
     }
 
-    async fn queues(&self, partition: &str) -> Result<QueueSnapshot, ReadError> {
+    async fn steps(&self, partition: &str) -> Result<Steps, ReadError> {
+        let number = u64::try_from(self.number(partition)?).unwrap();
+        Ok(Steps { partition: 0xa + number, first: self.step, last: self.step })
+    }
+
+    async fn queues(
+        &self,
+        partition: &str,
+        _: Option<&str>,
+    ) -> Result<(Option<QueueSnapshot>, Steps), ReadError> {
         let children = match self.number(partition)? {
             0 => {
                 vec![queue("root.a", vec![queue("root.a.b/c#d", vec![])]), queue("root.ab", vec![])]
             }
             _ => (0..50).map(|n| queue(&format!("root.q{n:02}"), vec![])).collect(),
         };
-        Ok(QueueSnapshot { partition: "default".into(), ..queue("root", children) })
+        let root = QueueSnapshot { partition: "default".into(), ..queue("root", children) };
+        Ok((Some(root), self.steps(partition).await?))
     }
 
     async fn configuration(
@@ -128,49 +160,42 @@ impl Reads for Scripted {
         Err(ExplainError::AskNotFound { application, ask })
     }
 
-    async fn users(&self, partition: &str) -> Result<Vec<UserSnapshot>, ReadError> {
+    async fn users(&self, partition: &str, page: Page) -> Result<Listed<UserSnapshot>, ReadError> {
         let name = if self.number(partition)? == 0 { "svc$" } else { "ann" };
-        Ok(vec![UserSnapshot { user_name: name.into(), ..UserSnapshot::default() }])
+        let user = UserSnapshot { user_name: name.into(), ..UserSnapshot::default() };
+        self.page(partition, vec![user], page, |user| &user.user_name).await
     }
 
     async fn user(&self, partition: &str, name: &str) -> Result<Option<UserSnapshot>, ReadError> {
-        let mut users = self.users(partition).await?.into_iter();
-        Ok(users.find(|user| user.user_name == name))
+        let users = self.users(partition, Page::default()).await?;
+        Ok(users.rows.into_iter().find(|user| user.user_name == name))
     }
 
-    async fn groups(&self, partition: &str) -> Result<Vec<GroupSnapshot>, ReadError> {
-        self.number(partition)?;
+    async fn groups(
+        &self,
+        partition: &str,
+        page: Page,
+    ) -> Result<Listed<GroupSnapshot>, ReadError> {
         let group =
             |name: &str| GroupSnapshot { group_name: name.into(), ..GroupSnapshot::default() };
-        Ok(vec![group("*"), group("dev.ops")])
+        let all = vec![group("*"), group("dev.ops")];
+        self.page(partition, all, page, |group| &group.group_name).await
     }
 
     async fn group(&self, partition: &str, name: &str) -> Result<Option<GroupSnapshot>, ReadError> {
-        let mut groups = self.groups(partition).await?.into_iter();
-        Ok(groups.find(|group| group.group_name == name))
+        let groups = self.groups(partition, Page::default()).await?;
+        Ok(groups.rows.into_iter().find(|group| group.group_name == name))
     }
 
-    async fn nodes(&self, partition: &str) -> Result<Vec<NodeSnapshot>, ReadError> {
-        self.number(partition)?;
+    async fn nodes(&self, partition: &str, page: Page) -> Result<Listed<NodeSnapshot>, ReadError> {
         let node = |id: &str| NodeSnapshot { node_id: id.into(), ..NodeSnapshot::default() };
-        Ok(vec![node("n 1"), node("n2")])
+        let all = vec![node("n 1"), node("n2"), node("ü")];
+        self.page(partition, all, page, |node| &node.node_id).await
     }
 
-    async fn applications(
-        &self,
-        partition: &str,
-        queue: &str,
-    ) -> Result<Vec<ApplicationSnapshot>, ReadError> {
-        self.number(partition)?;
-        match queue {
-            "root.ab" => Ok(vec![ApplicationSnapshot {
-                application_id: "app-1".into(),
-                queue_name: queue.into(),
-                ..ApplicationSnapshot::default()
-            }]),
-            "root" | "root.a" => Ok(vec![]),
-            _ => Err(ReadError::QueueNotFound(queue.to_owned())),
-        }
+    async fn node(&self, partition: &str, id: &str) -> Result<Option<NodeSnapshot>, ReadError> {
+        let nodes = self.nodes(partition, Page::default()).await?;
+        Ok(nodes.rows.into_iter().find(|node| node.node_id == id))
     }
 
     async fn application(
@@ -178,26 +203,51 @@ impl Reads for Scripted {
         partition: &str,
         id: &str,
     ) -> Result<Option<ApplicationSnapshot>, ReadError> {
-        let live = self.applications_in(partition, ApplicationList::Active).await?;
-        Ok(live.into_iter().find(|app| app.application_id == id))
+        let list = ApplicationList::Live(ApplicationFilter::default());
+        let live = self.applications(partition, list, Page::default()).await?;
+        Ok(live.rows.into_iter().find(|app| app.application_id == id))
     }
 
-    async fn applications_in(
+    async fn applications(
         &self,
         partition: &str,
         list: ApplicationList,
-    ) -> Result<Vec<ApplicationSnapshot>, ReadError> {
+        page: Page,
+    ) -> Result<Listed<ApplicationSnapshot>, ReadError> {
+        use ApplicationState as State;
         self.number(partition)?;
-        let app = |id: &str, state: &str| ApplicationSnapshot {
+        let app = |id: &str, state: ApplicationState| ApplicationSnapshot {
             application_id: id.into(),
-            application_state: state.into(),
+            application_state: state.text().into(),
             ..ApplicationSnapshot::default()
         };
-        Ok(match list {
-            ApplicationList::Active => vec![app("app 1", "Running"), app("app-2", "New")],
-            ApplicationList::Completed => vec![app("app-0", "Completed"), app("app-0", "Failed")],
-            ApplicationList::Rejected => vec![app("app-9", "Rejected")],
-        })
+        let all = match list {
+            ApplicationList::Live(ApplicationFilter { queue: Some(queue), .. }) => {
+                match queue.as_str() {
+                    "root.ab" => vec![ApplicationSnapshot {
+                        application_id: "app-1".into(),
+                        queue_name: queue,
+                        ..ApplicationSnapshot::default()
+                    }],
+                    "root" | "root.a" => vec![],
+                    _ => return Err(ReadError::QueueNotFound(queue)),
+                }
+            }
+            ApplicationList::Live(filter) => {
+                let live = [("app 1", State::Running), ("app-2", State::New)].into_iter();
+                let states = filter.states;
+                let wanted = |state: &State| states.is_empty() || states.contains(state);
+                live.filter(|(_, state)| wanted(state)).map(|(id, state)| app(id, state)).collect()
+            }
+            ApplicationList::Completed if page.after.is_some() => {
+                return Err(ReadError::NotAPlace(page.after.unwrap()));
+            }
+            ApplicationList::Completed => {
+                vec![app("app-0", State::Completed), app("app-0", State::Failed)]
+            }
+            ApplicationList::Rejected => vec![app("app-9", State::Rejected)],
+        };
+        self.page(partition, all, page, |app| &app.application_id).await
     }
 
     async fn state_dump(&self) -> Result<Vec<u8>, DumpError> {
@@ -283,15 +333,19 @@ async fn json_documents_have_their_headers_and_the_cors_trio() {
         "GET",
         &format!("{P}/node/n%201"),
         &expect![[r#"
-        200 OK
-        content-type: application/json; charset=UTF-8
-        access-control-allow-origin: *
-        access-control-allow-methods: GET, OPTIONS
-        access-control-allow-headers: X-Requested-With,Content-Type,Accept,Origin
-        content-length: 72
+            200 OK
+            content-type: application/json; charset=UTF-8
+            access-control-allow-origin: *
+            access-control-allow-methods: GET, OPTIONS
+            access-control-allow-headers: X-Requested-With,Content-Type,Accept,Origin
+            etag: W/"a-7-e8597922"
+            x-step-first: 7
+            x-step-last: 7
+            access-control-expose-headers: ETag,Link,X-Step-First,X-Step-Last
+            content-length: 72
 
-        {"nodeID":"n 1","attributes":{},"schedulable":false,"isReserved":false}
-    "#]],
+            {"nodeID":"n 1","attributes":{},"schedulable":false,"isReserved":false}
+        "#]],
     )
     .await;
     for path in [
@@ -312,6 +366,101 @@ async fn json_documents_have_their_headers_and_the_cors_trio() {
         assert_eq!(response.headers()["content-type"], "application/json; charset=UTF-8");
         assert_eq!(response.headers()["access-control-allow-origin"], "*", "{path}");
     }
+}
+
+/// A request at a step of the partition, with these headers.
+async fn get_at(step: u64, uri: &str, headers: &[(&str, &str)]) -> Response {
+    let mut request = Request::get(uri);
+    for (name, value) in headers {
+        request = request.header(*name, *value);
+    }
+    let source = Scripted { step, ..RUNNING };
+    send(source, request.body(Body::empty()).unwrap()).await
+}
+
+#[tokio::test]
+async fn a_document_of_a_partition_says_when_it_was_read() {
+    check(
+        "GET",
+        &format!("{P}/nodes?limit=2&after=a"),
+        &expect![[r#"
+            200 OK
+            content-type: application/json; charset=UTF-8
+            access-control-allow-origin: *
+            access-control-allow-methods: GET, OPTIONS
+            access-control-allow-headers: X-Requested-With,Content-Type,Accept,Origin
+            etag: W/"a-7-e20b0e76"
+            x-step-first: 7
+            x-step-last: 9
+            link: </ws/v1/partition/default/nodes?limit=2&after=n2>; rel="next"
+            access-control-expose-headers: ETag,Link,X-Step-First,X-Step-Last
+            content-length: 145
+
+            [{"nodeID":"n 1","attributes":{},"schedulable":false,"isReserved":false},{"nodeID":"n2","attributes":{},"schedulable":false,"isReserved":false}]
+        "#]],
+    )
+    .await;
+}
+
+#[tokio::test]
+async fn pages_are_behind_one_another_and_without_parameters_there_is_one() {
+    let mut path = format!("{P}/nodes?limit=2");
+    let mut pages = Vec::new();
+    loop {
+        let response = call("GET", &path).await;
+        let next = response.headers().get("link").map(|link| link.to_str().unwrap().to_owned());
+        let nodes: Vec<serde_json::Value> = serde_json::from_str(&body(response).await).unwrap();
+        let ids = nodes.iter().map(|node| node["nodeID"].as_str().unwrap().to_owned());
+        pages.push(ids.collect::<Vec<_>>());
+        let Some(next) = next else { break };
+        path = next.strip_prefix('<').unwrap().split_once(">; rel=\"next\"").unwrap().0.to_owned();
+    }
+    assert_eq!(pages, [vec!["n 1", "n2"], vec!["ü"]]);
+    let whole = call("GET", &format!("{P}/nodes")).await;
+    assert!(!whole.headers().contains_key("link"));
+    let whole: Vec<serde_json::Value> = serde_json::from_str(&body(whole).await).unwrap();
+    assert_eq!(whole.len(), 3);
+}
+
+#[tokio::test]
+async fn a_page_that_cannot_be_is_refused_after_the_partition() {
+    let limit = "limit `none` is no number of rows (1 or more)";
+    check_error(&format!("{P}/nodes?limit=none"), 400, limit).await;
+    check_error("/ws/v1/partition/nope/nodes?limit=none", 404, "Partition not found").await;
+    let after = "after `app-0` is no place in this list: follow the `Link` of a page";
+    check_error(&format!("{P}/applications/completed?after=app-0"), 400, after).await;
+}
+
+#[tokio::test]
+async fn who_has_a_document_is_not_sent_it_again_until_the_partition_makes_a_step() {
+    for path in [
+        "nodes",
+        "nodes?limit=1",
+        "queues",
+        "queue/root.a",
+        "node/n2",
+        "applications/active",
+        "application/app-2",
+        "usage/users",
+        "usage/groups",
+    ] {
+        let uri = format!("{P}/{path}");
+        let first = get_at(7, &uri, &[]).await;
+        let tag = first.headers()["etag"].to_str().unwrap().to_owned();
+        assert!(tag.starts_with("W/\"a-7-"), "{tag}");
+        let again = get_at(7, &uri, &[("if-none-match", &tag)]).await;
+        assert_eq!(again.status(), StatusCode::NOT_MODIFIED, "{path}");
+        assert_eq!(again.headers()["etag"], *tag);
+        assert_eq!(again.headers()["access-control-allow-origin"], "*");
+        assert_eq!(body(again).await, "");
+        let later = get_at(8, &uri, &[("if-none-match", &tag)]).await;
+        assert_eq!(later.status(), StatusCode::OK, "{path}");
+        assert_ne!(later.headers()["etag"], *tag);
+        let elsewhere = uri.replace("/default/", "/%5Byard%5Ddefault/");
+        let elsewhere = get_at(7, &elsewhere, &[("if-none-match", &tag)]).await;
+        assert_ne!(elsewhere.status(), StatusCode::NOT_MODIFIED, "{path}");
+    }
+    check_error("/ws/v1/partition/nope/nodes", 404, "Partition not found").await;
 }
 
 /// The ids that a list of applications has.
@@ -762,7 +911,7 @@ async fn the_state_dump_is_found_where_it_was() {
 #[tokio::test]
 async fn a_stopped_scheduler_is_unavailable() {
     let request = Request::get(format!("{P}/queues")).body(Body::empty()).unwrap();
-    let response = send(Scripted { stopped: true }, request).await;
+    let response = send(Scripted { stopped: true, step: 7 }, request).await;
     assert_eq!(response.status(), StatusCode::SERVICE_UNAVAILABLE);
 }
 

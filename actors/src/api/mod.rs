@@ -4,6 +4,7 @@
 
 pub mod callback;
 pub mod control;
+pub mod listing;
 pub(crate) mod outcomes;
 pub mod predicates;
 pub mod scheduler;

@@ -64,6 +64,9 @@ pub enum ReadError {
     /// No such queue.
     #[error("queue `{0}` not found")]
     QueueNotFound(String),
+    /// A part of a list is asked for behind something that is no place in it.
+    #[error("`{0}` is no place in this list")]
+    NotAPlace(String),
     /// The scheduler has been shut down.
     #[error("the scheduler is stopped")]
     Stopped,

@@ -7,6 +7,7 @@
 mod builder;
 mod configuration;
 mod explaining;
+mod lists;
 mod reading;
 mod usage;
 mod utilization;
@@ -44,10 +45,7 @@ use crate::mailbox::Mailbox;
 use crate::metrics::{CallbackMetrics, LogMetrics, Metrics, WatchdogMetrics};
 use crate::partition::surveys::{self, Read};
 use crate::pulse::Pulses;
-use crate::snapshot::{
-    ApplicationSnapshot, ClusterSnapshot, NodeSnapshot, OutstandingRequest, PartitionSnapshot,
-    QueueSnapshot,
-};
+use crate::snapshot::{ClusterSnapshot, OutstandingRequest, PartitionSnapshot};
 use crate::step::Survey;
 
 /// Talks to a running scheduler. Clones talk to the same one, from any thread.
@@ -203,77 +201,6 @@ impl SchedulerHandle {
         self.partition_entries().iter().map(|entry| entry.name.to_string()).collect()
     }
 
-    /// The whole queue tree of a partition, named plainly (the first of that name) or with its RM
-    /// (`[rm]name`).
-    pub async fn queues(&self, partition: &str) -> Result<QueueSnapshot, ReadError> {
-        let entry = self.find(partition)?;
-        ask(&entry, surveys::Queues::new).await
-    }
-
-    /// Every node of a partition, by id.
-    pub async fn nodes(&self, partition: &str) -> Result<Vec<NodeSnapshot>, ReadError> {
-        let entry = self.find(partition)?;
-        ask(&entry, surveys::Nodes::new).await
-    }
-
-    /// The applications of a leaf, by id; none for a parent.
-    pub async fn applications(
-        &self,
-        partition: &str,
-        queue: &str,
-    ) -> Result<Vec<ApplicationSnapshot>, ReadError> {
-        let entry = self.find(partition)?;
-        let path = queue.to_lowercase();
-        let found = ask(&entry, |reply| surveys::ApplicationsOf::new(path, reply)).await?;
-        found.ok_or_else(|| ReadError::QueueNotFound(queue.to_owned()))
-    }
-
-    /// The applications of all leaves of a partition, by id, as they are between two steps.
-    pub async fn all_applications(
-        &self,
-        partition: &str,
-    ) -> Result<Vec<ApplicationSnapshot>, ReadError> {
-        let entry = self.find(partition)?;
-        ask(&entry, surveys::AllApplications::new).await
-    }
-
-    /// The live application of this id; `None` if there is none, be it that it has ended.
-    pub async fn application(
-        &self,
-        partition: &str,
-        id: &str,
-    ) -> Result<Option<ApplicationSnapshot>, ReadError> {
-        let entry = self.find(partition)?;
-        ask(&entry, |reply| surveys::OneApplication::new(id.to_owned(), reply)).await
-    }
-
-    /// The applications of a partition that have ended and are kept
-    /// (`docs/applications.md#what-is-kept-of-an-application-that-is-over`), oldest end first. An
-    /// id may be there more than once.
-    pub async fn completed_applications(
-        &self,
-        partition: &str,
-    ) -> Result<Vec<ApplicationSnapshot>, ReadError> {
-        self.ended_applications(partition, surveys::Over::Terminated).await
-    }
-
-    /// The applications that a partition rejected and that are kept, oldest rejection first.
-    pub async fn rejected_applications(
-        &self,
-        partition: &str,
-    ) -> Result<Vec<ApplicationSnapshot>, ReadError> {
-        self.ended_applications(partition, surveys::Over::Rejected).await
-    }
-
-    async fn ended_applications(
-        &self,
-        partition: &str,
-        over: surveys::Over,
-    ) -> Result<Vec<ApplicationSnapshot>, ReadError> {
-        let entry = self.find(partition)?;
-        ask(&entry, |reply| surveys::EndedApplications::new(over, reply)).await
-    }
-
     /// The requests of an RM for which more machines would help, in the order in which they would
     /// be placed, at most `limit` of them: in one partition, or in all of them. None of a partition
     /// for which nothing is decided at present. Asking does not count as telling the RM.
@@ -374,11 +301,12 @@ impl SchedulerHandle {
         let (mut trees, mut nodes) = (Vec::new(), Vec::new());
         let (mut by_nodes, mut by_allocations) = (Resources::new(), Resources::new());
         for entry in self.partition_entries() {
-            if let Ok(tree) = ask(&entry, surveys::Queues::new).await {
-                trees.push(tree);
+            if let Ok(read) = lists::whole(&entry, surveys::Queues::default(), |row| row).await {
+                trees.extend(lists::tree(&entry, read.rows));
             }
-            if let Ok(loads) = ask(&entry, surveys::NodeLoads::new).await {
-                nodes.extend(loads);
+            let load = |load: surveys::NodeLoad| (load.total, load.allocated);
+            if let Ok(read) = lists::whole(&entry, surveys::NodeLoads, load).await {
+                nodes.extend(read.rows);
             }
             if let Ok(observed) = ask(&entry, surveys::ObservedSums::new).await {
                 by_nodes.add(&observed.nodes);

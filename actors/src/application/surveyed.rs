@@ -12,8 +12,9 @@ use monoceros_rules::work::asks::ClassId;
 use monoceros_rules::work::native::Stage;
 
 use super::{Application, Blocked};
-use crate::snapshot::{ApplicationSnapshot, OutstandingRequest};
+use crate::snapshot::OutstandingRequest;
 use crate::step::{Baton, Notice, QueueSlot, RowKey, RowUpdate};
+use crate::views::rows::ApplicationRow;
 
 impl Application {
     /// Its place in the directory.
@@ -39,9 +40,14 @@ impl Application {
         self.update()
     }
 
-    /// The application as REST shows it.
-    pub(crate) fn snapshot(&self, baton: &Baton) -> ApplicationSnapshot {
-        crate::views::application(&self.book, self.backs_off_until(), baton)
+    /// What a list takes of it.
+    pub(crate) fn row(&self, baton: &Baton) -> ApplicationRow {
+        ApplicationRow::of(&self.book, self.backs_off_until(), baton)
+    }
+
+    /// Who submitted it.
+    pub(crate) fn user(&self) -> &str {
+        &self.book.user
     }
 
     /// The requests that were tried and wait, for the scale-up signal; `leaf` is the place of its

@@ -39,7 +39,6 @@ pub(crate) use self::predicates::may_be_reserved;
 use crate::events::{Event, EventKind, Message};
 use crate::metrics::{ActorKind, Counted, Metrics};
 use crate::partition::NodeReported;
-use crate::snapshot::NodeSnapshot;
 use crate::step::{
     Answers, Baton, Consequences, NodeChange, NodeWork, Passed, PlaceAnswer, Placement, Surveyor,
 };
@@ -91,6 +90,7 @@ pub(crate) enum NodeReport {
 }
 
 /// A foreign allocation: something on the node that no application of this scheduler has.
+#[derive(Clone)]
 pub(crate) struct Foreign {
     pub(crate) resources: Resources,
     pub(crate) tags: Option<Tags>,
@@ -102,7 +102,7 @@ pub(crate) struct Foreign {
 pub(crate) struct Node {
     pub(crate) slot: NodeSlot,
     pub(crate) id: Arc<str>,
-    pub(crate) attributes: BTreeMap<String, String>,
+    pub(crate) attributes: Arc<BTreeMap<String, String>>,
     pub(crate) total: Resources,
     pub(crate) allocated: Resources,
     /// Use by others, as one sum.
@@ -144,7 +144,7 @@ impl Node {
         Self {
             slot,
             id,
-            attributes,
+            attributes: Arc::new(attributes),
             total,
             allocated: Resources::new(),
             occupied,
@@ -362,9 +362,10 @@ impl Node {
                     let event = |at| Event::of(EventKind::NodeReady, &self.id, at);
                     baton.happens(|at| event(at).with_message(Message::Says(text)));
                 }
-                self.attributes.remove("ready");
+                let known = Arc::make_mut(&mut self.attributes);
+                known.remove("ready");
                 let changeable = |(name, _): &(String, String)| !FIXED.contains(&name.as_str());
-                self.attributes.extend(attributes.into_iter().filter(changeable));
+                known.extend(attributes.into_iter().filter(changeable));
                 baton.directory.note_instance_type(self.slot, &self.attributes);
                 baton.books.nodes.set_open(self.slot, self.is_open());
                 baton.books.nodes.touch(self.slot);
@@ -447,11 +448,6 @@ impl Node {
             is_draining: self.draining,
             is_empty: self.holds.is_empty(),
         }
-    }
-
-    /// The node as REST shows it.
-    pub(crate) fn snapshot(&self, baton: &Baton) -> NodeSnapshot {
-        crate::views::node(self, baton)
     }
 
     /// What the node says of itself to an audit.

@@ -9,12 +9,15 @@
 //!   for room starve.
 //! * A question that goes ahead is answered after the step that is under way, whatever waits; and
 //!   between two of them something else has its turn, so that questions starve nobody either.
+//! * Slices of lists have turns of their own, at a [`Pace`] that leaves most of the time to the
+//!   others while they have something to do. They change nothing of whose turn it is among these.
 //! * What the RM has taken, and the conclusion that a standing partition waits for, go ahead of all
 //!   entries: both say how the partition may go on, and neither can change what an entry means.
 
 use std::collections::VecDeque;
 
 use super::input::{Conclude, Entry, Input, LocalErrand, Request, Stamped};
+use super::pace::Pace;
 use crate::clock::Clock;
 use crate::step::Survey;
 
@@ -26,6 +29,9 @@ pub(super) struct Inbox {
     questions: VecDeque<Box<dyn Survey>>,
     /// A question was the last that had its turn.
     was_question: bool,
+    /// Slices of lists.
+    slices: VecDeque<Box<dyn Survey>>,
+    pace: Pace,
     /// Whose turn it is while entries and offers both have something to do.
     turn: Turn,
     /// The number of notices that the RM has taken and the partition has not heard of yet.
@@ -45,6 +51,11 @@ enum Turn {
 pub(super) enum Next {
     Input(Stamped),
     Errand(LocalErrand),
+    /// A slice of a list; there may be nothing else to do.
+    Slice {
+        survey: Box<dyn Survey>,
+        is_alone: bool,
+    },
     Offer,
     Nothing,
 }
@@ -68,6 +79,11 @@ impl Inbox {
         self.questions.push_back(question);
     }
 
+    /// Takes a slice of a list.
+    pub(super) fn push_slice(&mut self, slice: Box<dyn Survey>) {
+        self.slices.push_back(slice);
+    }
+
     pub(super) fn push_input(&mut self, input: Input) {
         self.push(Entry::Input(input));
     }
@@ -84,6 +100,7 @@ impl Inbox {
     pub(super) fn clear(&mut self) {
         self.entries.clear();
         self.questions.clear();
+        self.slices.clear();
     }
 
     /// What goes ahead of all entries.
@@ -98,15 +115,33 @@ impl Inbox {
 
     /// What is next at this time, ns since the epoch.
     pub(super) fn next(&mut self, may_offer: MayOffer, now_ns: i64) -> Next {
+        self.pace.at(now_ns);
         let may_ask = may_offer != MayOffer::AtOnce && !self.was_question;
         if may_ask && let Some(question) = self.question() {
             return question;
         }
+        let may_read = may_offer != MayOffer::AtOnce && self.pace.lets(now_ns);
+        if may_read && let Some(survey) = self.slices.pop_front() {
+            self.pace.begins(now_ns);
+            let is_alone = may_offer == MayOffer::No && self.entries.is_empty();
+            return Next::Slice { survey, is_alone };
+        }
         self.was_question = false;
+        self.pace.something_else();
         match self.next_but_questions(may_offer, now_ns) {
-            Next::Nothing => self.question().unwrap_or(Next::Nothing),
+            Next::Nothing => self.at_leisure(now_ns),
             next => next,
         }
+    }
+
+    /// What is done while nothing else is to do.
+    fn at_leisure(&mut self, now_ns: i64) -> Next {
+        if let Some(question) = self.question() {
+            return question;
+        }
+        let Some(survey) = self.slices.pop_front() else { return Next::Nothing };
+        self.pace.begins(now_ns);
+        Next::Slice { survey, is_alone: true }
     }
 
     fn question(&mut self) -> Option<Next> {
@@ -171,6 +206,8 @@ mod tests {
             }
             Next::Input(other) => format!("{other:?}"),
             Next::Errand(_) => "errand".to_owned(),
+            Next::Slice { is_alone: false, .. } => "slice".to_owned(),
+            Next::Slice { is_alone: true, .. } => "slice alone".to_owned(),
             Next::Offer => "offer".to_owned(),
             Next::Nothing => "nothing".to_owned(),
         }

@@ -206,6 +206,8 @@ pub(crate) enum LocalErrand {
     ChunkDone,
     /// A survey visits actors and answers its sender.
     Read(Box<dyn Survey>),
+    /// A slice of a list takes its turn among the others.
+    ReadSlice(Box<dyn Survey>),
     /// The barrier is passed on once nothing is left to decide.
     Barrier(Arc<Barrier>),
     /// Measurements are to be kept.

@@ -33,6 +33,7 @@ mod intake;
 mod nodes;
 mod observing;
 pub(crate) mod oracle;
+mod pace;
 mod queue_lifecycle;
 mod reloading;
 mod reorder;
@@ -45,6 +46,7 @@ mod turn;
 
 use std::collections::{BTreeMap, VecDeque};
 use std::sync::Arc;
+use std::sync::atomic::{AtomicU64, Ordering};
 use std::time::Duration;
 
 use actix::prelude::*;
@@ -133,9 +135,14 @@ pub(crate) struct Partition {
     agenda: VecDeque<Task>,
     /// Something may be decidable: no offer has come home in vain since the last step.
     may_decide: bool,
-    trip: Trip,
-    /// Steps so far, the one under way included.
+    /// How many steps there were that may have changed anything of what lists show.
     steps: u64,
+    /// Which partition this is, of all that ever had its name.
+    incarnation: u64,
+    trip: Trip,
+    /// How often the baton was taken, this time included: by that the watchdog tells one long step
+    /// from many short ones.
+    n_turns: u64,
     /// Root's capacity is not what the index says: refreshed before anything but another node.
     capacity_changed: bool,
     deadlines: BTreeMap<(Instant, u64), (Option<u64>, Alarm)>,
@@ -250,8 +257,10 @@ impl Partition {
             inbox: Inbox::default(),
             agenda: VecDeque::new(),
             may_decide: false,
-            trip: Trip::Step,
             steps: 0,
+            incarnation: incarnation(&clock),
+            trip: Trip::Step,
+            n_turns: 0,
             capacity_changed: false,
             deadlines: BTreeMap::new(),
             next_deadline: 0,
@@ -292,6 +301,12 @@ impl Partition {
         let limits = baton.books.trackers.reload(&limits, Loosening::NONE).unwrap_or_default();
         reloading::tell_limits(&limits.events, baton);
     }
+}
+
+/// A number that no other partition has, of this process or of an earlier one.
+fn incarnation(clock: &Clock) -> u64 {
+    static SO_FAR: AtomicU64 = AtomicU64::new(0);
+    clock.now_ns().cast_unsigned().wrapping_add(SO_FAR.fetch_add(1, Ordering::Relaxed))
 }
 
 impl Actor for Partition {
@@ -343,7 +358,7 @@ impl Handler<Home> for Partition {
 
 impl Receive<Beat> for Partition {
     fn receive(&mut self, beat: Beat, _ctx: &mut Context<Self>) {
-        beat.answer(self.baton.is_none().then_some(self.steps));
+        beat.answer(self.baton.is_none().then_some(self.n_turns));
     }
 }
 

@@ -5,13 +5,12 @@
 use std::collections::{BTreeMap, BTreeSet};
 use std::sync::Arc;
 
-use monoceros_rules::nodes::utilization::{self, NodeFigures, Observed};
+use monoceros_rules::nodes::utilization::Observed;
 use monoceros_rules::values::resources::Resources;
 
 use super::Partition;
 use super::reports::Reports;
 use super::surveys::Observed as Sums;
-use crate::snapshot::NodeRecommendation;
 use crate::step::Baton;
 
 /// The newest measurements, by the name under which they were reported.
@@ -80,25 +79,8 @@ impl Partition {
         Sums { nodes: sum(&self.observed.nodes), allocations: sum(&self.observed.allocations) }
     }
 
-    /// Recommends sizes of nodes, now that the nodes have said what is accounted of them.
-    pub(super) fn recommend(
-        &mut self,
-        mut figures: Vec<(Arc<str>, NodeFigures)>,
-        now_ns: i64,
-    ) -> Vec<NodeRecommendation> {
-        self.observed.expire(now_ns);
-        figures.sort_by(|a, b| a.0.cmp(&b.0));
-        let mut all = Vec::new();
-        for (node, figures) in figures {
-            let observed = self.observed.nodes.get(&node);
-            for (kind, recommended) in utilization::recommendations(&figures, observed) {
-                let observed =
-                    observed.filter(|_| kind == utilization::RecommendationKind::ObservedOverload);
-                let at_ns = observed.map_or(now_ns, |observed| observed.at_ns);
-                let node = node.to_string();
-                all.push(NodeRecommendation { node, kind, recommended, at_ns });
-            }
-        }
-        all
+    /// The newest measurement of a node, if it is not too old.
+    pub(super) fn observed_of(&self, node: &str, now_ns: i64) -> Option<&Observed> {
+        self.observed.nodes.get(node).filter(|observed| observed.is_kept(now_ns))
     }
 }

@@ -30,7 +30,7 @@ impl Partition {
                 self.baton = self.perform(task, baton);
                 continue;
             }
-            self.steps += 1;
+            self.n_turns += 1;
             self.keep_terminated(&mut baton);
             if !self.may_say_more(&baton) {
                 self.speak(&mut baton);
@@ -71,6 +71,13 @@ impl Partition {
                 Next::Input(input) => {
                     self.enter(input, &mut baton);
                     self.baton = Some(baton);
+                }
+                Next::Slice { survey, is_alone } => {
+                    if is_alone {
+                        // Whoever reads and reads must not keep the partition from its rest.
+                        self.rest(&mut baton);
+                    }
+                    self.baton = self.survey(survey, baton);
                 }
                 Next::Errand(errand) => {
                     self.run(errand, &mut baton);
@@ -119,6 +126,7 @@ impl Partition {
 
     fn offer(&mut self, mut baton: Box<Baton>) {
         self.trip = Trip::Offer;
+        self.steps += 1;
         baton.offer = Offering {
             budget: self.budget(&baton),
             asks_later: self.controls.asks_later(),
@@ -136,6 +144,9 @@ impl Partition {
     /// What the baton has to be sent out for is on the agenda then.
     pub(super) fn enter(&mut self, Stamped { at_ns, input }: Stamped, baton: &mut Baton) {
         baton.now_ns = at_ns;
+        if !matches!(input, Input::Acknowledged(_)) {
+            self.steps += 1;
+        }
         match input {
             Input::Request(request) => {
                 self.may_decide |= !matches!(request, Request::Refused(_));
@@ -167,6 +178,7 @@ impl Partition {
                 self.session.credit.post(Credit { partition: Arc::clone(&self.name) });
             }
             LocalErrand::Read(survey) => self.agenda.push_back(Task::Survey(survey)),
+            LocalErrand::ReadSlice(survey) => self.inbox.push_slice(survey),
             LocalErrand::Barrier(barrier) => self.barriers.push(barrier),
             LocalErrand::Observe(reports) => self.observe(&reports, baton),
             LocalErrand::ChangeState(change) => self.change_state(change, baton),

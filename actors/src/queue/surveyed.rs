@@ -13,8 +13,8 @@ use monoceros_rules::values::resources::{Limits, Resources};
 
 use super::{Queue, Rank};
 use crate::events::{Event, EventKind, Message};
-use crate::snapshot::QueueSnapshot;
-use crate::step::{Baton, QueueCounts, QueueSlot, RowSlot, RowUpdate};
+use crate::step::{Baton, QueueEntry, QueueSlot, RowSlot, RowUpdate};
+use crate::views::rows::QueueRow;
 
 /// What a queue has left, for the scale-up signal.
 pub(crate) struct Room {
@@ -232,14 +232,14 @@ impl Queue {
         }
     }
 
-    /// The queue as REST shows it, with headroom as far as this queue alone is concerned.
-    pub(crate) fn snapshot(
-        &self,
-        counts: &QueueCounts,
-        children: Vec<QueueSnapshot>,
-    ) -> QueueSnapshot {
-        let headroom = self.ledger.headroom(&Limits::unlimited());
-        let priority = self.priority();
-        crate::views::queue(&self.facts, &self.ledger, priority, headroom, counts, children)
+    /// What a list takes of it.
+    pub(crate) fn row(&self, entry: &QueueEntry) -> QueueRow {
+        QueueRow {
+            facts: Arc::clone(&self.facts),
+            ledger: self.ledger.clone(),
+            priority: self.priority(),
+            counts: entry.counts.clone(),
+            allocating: entry.allocating.iter().cloned().collect(),
+        }
     }
 }

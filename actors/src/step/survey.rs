@@ -32,7 +32,7 @@ use crate::queue::Queue;
 /// What is done at each actor, and with what was gathered there.
 pub(crate) trait Survey: Send + 'static {
     /// The actors that it visits. With none, it is done in the partition, at once.
-    fn route(&mut self, _partition: &Partition, _baton: &Baton) -> Route {
+    fn route(&mut self, _partition: &mut Partition, _baton: &Baton) -> Route {
         Route::default()
     }
 
@@ -44,6 +44,11 @@ pub(crate) trait Survey: Send + 'static {
 
     /// Called at each node on its route.
     fn at_node(&mut self, _node: &mut Node, _baton: &mut Baton) {}
+
+    /// Whether it has enough: it comes home then, whatever is left of its route.
+    fn is_full(&self) -> bool {
+        false
+    }
 
     /// Called in the partition when the route is over: it answers whoever asked, or begins another
     /// survey.
@@ -94,6 +99,12 @@ impl Route {
         let mut slots: Vec<QueueSlot> = slots.into_iter().collect();
         slots.sort_unstable_by_key(|slot| Reverse(*slot));
         slots.dedup();
+        self.queues = slots.into_iter();
+        self
+    }
+
+    /// Through these queues, in this order.
+    pub(crate) fn queues_as_named(mut self, slots: Vec<QueueSlot>) -> Self {
         self.queues = slots.into_iter();
         self
     }
@@ -150,7 +161,8 @@ impl Surveyor {
     /// Goes to the next actor, or home.
     pub(crate) fn go_on(mut self) {
         let directory = &self.baton.directory;
-        match self.route.next() {
+        let next = if self.survey.is_full() { None } else { self.route.next() };
+        match next {
             Some(Stop::Application(slot)) => match directory.application(slot) {
                 Some(entry) => Arc::clone(&entry.address).do_send(self),
                 None => self.go_on(),

@@ -1,26 +1,11 @@
 //! What users and groups use, in the shapes of [`crate::snapshot::usage`].
 
-use monoceros_rules::limits::{GroupUsage, PlaceUsage, Trackers, UserUsage};
+use monoceros_rules::limits::{GroupUsage, PlaceUsage, UserUsage};
 
 use crate::snapshot::{GroupSnapshot, UsageSnapshot, UserSnapshot};
 
-/// The user of this name, or all who are tracked, by name.
-pub(crate) fn users(trackers: &Trackers, only: Option<&str>) -> Vec<UserSnapshot> {
-    match only {
-        Some(name) => trackers.user(name).into_iter().map(user).collect(),
-        None => trackers.users().map(user).collect(),
-    }
-}
-
-/// The group of this name, or all that are tracked, by name.
-pub(crate) fn groups(trackers: &Trackers, only: Option<&str>) -> Vec<GroupSnapshot> {
-    match only {
-        Some(name) => trackers.group(name).into_iter().map(group).collect(),
-        None => trackers.groups().map(group).collect(),
-    }
-}
-
-fn user(usage: UserUsage) -> UserSnapshot {
+/// A user as clients read it.
+pub(crate) fn user(usage: UserUsage) -> UserSnapshot {
     let groups = usage.groups.iter();
     UserSnapshot {
         user_name: usage.name.to_string(),
@@ -31,7 +16,8 @@ fn user(usage: UserUsage) -> UserSnapshot {
     }
 }
 
-fn group(usage: GroupUsage) -> GroupSnapshot {
+/// A group as clients read it.
+pub(crate) fn group(usage: GroupUsage) -> GroupSnapshot {
     GroupSnapshot {
         group_name: usage.name.to_string(),
         applications: usage.applications.iter().map(ToString::to_string).collect(),

@@ -36,6 +36,7 @@ mod gangs;
 mod group_limits;
 mod limits;
 mod limits_cost;
+mod lists;
 mod messages;
 mod native_gangs;
 mod native_gangs_declarations;

@@ -12,7 +12,7 @@ use std::collections::BTreeSet;
 use std::sync::Arc;
 use std::time::Duration;
 
-use monoceros_actors::ApplicationState;
+use monoceros_actors::{ApplicationFilter, ApplicationList, ApplicationState, ReadError};
 use monoceros_proto::si::v1 as si;
 use monoceros_proto::v1;
 use tonic::{Request, Response, Status};
@@ -30,7 +30,6 @@ pub(super) mod views;
 
 use self::configuration::{ConfigChange, Enforcement, Turns};
 use self::explain::Reasons;
-use self::page::Page;
 use self::refusal::CallRefusal;
 use self::target::Target;
 use super::GrpcEdge;
@@ -150,10 +149,11 @@ impl AdminService for Admin {
     ) -> RpcResult<v1::GetQueuesResponse> {
         let (caller, request) = opened(request);
         let target = self.target(&caller, &request.rm_id, &request.partition_name).await?;
-        let root = self.edge.handle.queues(&target.partition).await;
-        let root = root.map_err(|error| CallRefusal::unread(error, &target.rm_id))?;
         let path = queue_path(&request.queue);
-        let found = root.descendant(&path).ok_or(CallRefusal::QueueUnknown(request.queue))?;
+        let read = self.edge.handle.queue_tree(&target.partition, Some(&path)).await;
+        let (root, _) = read.map_err(|error| CallRefusal::unread(error, &target.rm_id))?;
+        let found = root.and_then(|root| root.descendant(&path));
+        let found = found.ok_or(CallRefusal::QueueUnknown(request.queue))?;
         let root = Some(views::queue(found, request.depth));
         Ok(Response::new(v1::GetQueuesResponse { root }))
     }
@@ -163,24 +163,20 @@ impl AdminService for Admin {
         request: Request<v1::ListApplicationsRequest>,
     ) -> RpcResult<v1::ListApplicationsResponse> {
         let (caller, request) = opened(request);
-        let page = Page::asked(request.page_size, request.page_token)?;
+        let page = page::asked(request.page_size, request.page_token)?;
         let states = known_states(request.states)?;
         let ids: BTreeSet<_> = request.application_ids.into_iter().collect();
         let target = self.target(&caller, &request.rm_id, &request.partition_name).await?;
-        let unread = |error| CallRefusal::unread(error, &target.rm_id);
-        let path = queue_path(&request.queue);
-        if path != ROOT {
-            let root = self.edge.handle.queues(&target.partition).await.map_err(unread)?;
-            root.descendant(&path).ok_or(CallRefusal::QueueUnknown(request.queue))?;
-        }
-        let read = self.edge.handle.all_applications(&target.partition).await.map_err(unread)?;
-        let wanted = read.into_iter().filter(|application| {
-            is_within(&application.queue_name, &path)
-                && (states.is_empty() || states.contains(&*application.application_state))
-                && (request.users.is_empty() || request.users.contains(&application.user))
-                && (ids.is_empty() || ids.contains(&application.application_id))
-        });
-        let (page, next_page_token) = page.cut(wanted, |application| &application.application_id);
+        let users = request.users.into_iter().collect();
+        let queue = Some(queue_path(&request.queue));
+        let filter = ApplicationFilter { queue, below: true, states, users, ids };
+        let list = ApplicationList::Live(filter);
+        let read = self.edge.handle.list_applications(&target.partition, list, page).await;
+        let read = read.map_err(|error| match error {
+            ReadError::QueueNotFound(_) => CallRefusal::QueueUnknown(request.queue),
+            error => CallRefusal::unread(error, &target.rm_id),
+        })?;
+        let (page, next_page_token) = (read.rows, read.next.unwrap_or_default());
         let waiting = page.iter().filter(|found| request.details && !found.requests.is_empty());
         let waiting = waiting.map(|found| &*found.application_id);
         let reasons = Reasons::read(&self.edge.handle, &target.partition, waiting).await;
@@ -194,14 +190,14 @@ impl AdminService for Admin {
         request: Request<v1::ListNodesRequest>,
     ) -> RpcResult<v1::ListNodesResponse> {
         let (caller, request) = opened(request);
-        let page = Page::asked(request.page_size, request.page_token)?;
+        let page = page::asked(request.page_size, request.page_token)?;
         let ids: BTreeSet<_> = request.node_ids.into_iter().collect();
         let target = self.target(&caller, &request.rm_id, &request.partition_name).await?;
-        let read = self.edge.handle.nodes(&target.partition).await;
+        let read = self.edge.handle.list_nodes(&target.partition, &ids, page).await;
         let read = read.map_err(|error| CallRefusal::unread(error, &target.rm_id))?;
-        let wanted = read.into_iter().filter(|node| ids.is_empty() || ids.contains(&node.node_id));
-        let (page, next_page_token) = page.cut(wanted, |node| &node.node_id);
-        let nodes = page.into_iter().map(|node| views::node(node, request.details)).collect();
+        let shown = |node| views::node(node, request.details);
+        let nodes = read.rows.into_iter().map(shown).collect();
+        let next_page_token = read.next.unwrap_or_default();
         Ok(Response::new(v1::ListNodesResponse { nodes, next_page_token }))
     }
 
@@ -255,13 +251,8 @@ fn queue_path(named: &str) -> String {
     if named.is_empty() { ROOT.to_owned() } else { named.to_lowercase() }
 }
 
-/// Whether a queue is `path` or below it.
-fn is_within(queue: &str, path: &str) -> bool {
-    queue.strip_prefix(path).is_some_and(|rest| rest.is_empty() || rest.starts_with('.'))
-}
-
 /// The states that are named, as applications show them.
-fn known_states(named: Vec<String>) -> Result<BTreeSet<&'static str>, CallRefusal> {
+fn known_states(named: Vec<String>) -> Result<Vec<ApplicationState>, CallRefusal> {
     use ApplicationState as State;
     let all = [
         State::New,
@@ -271,8 +262,7 @@ fn known_states(named: Vec<String>) -> Result<BTreeSet<&'static str>, CallRefusa
         State::Completing,
         State::Failing,
     ];
-    let known =
-        |name: &str| all.map(State::text).into_iter().find(|it| it.eq_ignore_ascii_case(name));
+    let known = |name: &str| all.into_iter().find(|state| state.text().eq_ignore_ascii_case(name));
     let states = named.into_iter().map(|name| {
         known(&name).ok_or_else(|| {
             let reason = format!("`{name}` is none of {}", all.map(State::text).join(", "));
@@ -287,21 +277,9 @@ mod tests {
     use super::*;
 
     #[test]
-    fn a_queue_is_within_itself_and_those_above_it() {
-        for (queue, path, within) in [
-            ("root", "root", true),
-            ("root.a.b", "root.a", true),
-            ("root.ab", "root.a", false),
-            ("root", "root.a", false),
-        ] {
-            assert_eq!(is_within(queue, path), within, "{queue} in {path}");
-        }
-    }
-
-    #[test]
     fn states_are_named_in_any_letter_case_and_checked() {
         let states = known_states(vec!["RUNNING".to_owned(), "new".to_owned()]).unwrap();
-        assert_eq!(states, ["New", "Running"].into());
+        assert_eq!(states, [ApplicationState::Running, ApplicationState::New]);
         let refusal = known_states(vec!["done".to_owned()]).unwrap_err();
         assert!(refusal.to_string().starts_with("`states`: `done` is none of New, Accepted"));
     }

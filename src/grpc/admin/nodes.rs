@@ -8,8 +8,8 @@
 use std::collections::{BTreeMap, BTreeSet};
 use std::time::Duration;
 
-use monoceros_actors::SchedulerHandle;
 use monoceros_actors::snapshot::NodeSnapshot;
+use monoceros_actors::{Page, SchedulerHandle};
 use monoceros_proto::si::v1 as si;
 use monoceros_proto::v1;
 use tokio::time::timeout;
@@ -72,10 +72,9 @@ async fn read(
     target: &Target,
     named: &BTreeSet<String>,
 ) -> Result<BTreeMap<String, NodeSnapshot>, CallRefusal> {
-    let nodes = handle.nodes(&target.partition).await;
+    let nodes = handle.list_nodes(&target.partition, named, Page::default()).await;
     let nodes = nodes.map_err(|error| CallRefusal::unread(error, &target.rm_id))?;
-    let nodes = nodes.into_iter().filter(|node| named.contains(&node.node_id));
-    Ok(nodes.map(|node| (node.node_id.clone(), node)).collect())
+    Ok(nodes.rows.into_iter().map(|node| (node.node_id.clone(), node)).collect())
 }
 
 fn orders<'n>(

@@ -107,6 +107,7 @@ impl CallRefusal {
                 Self::PartitionUnknown { rm_id: rm_id.to_owned(), partition: plain }
             }
             ReadError::QueueNotFound(queue) => Self::QueueUnknown(queue),
+            ReadError::NotAPlace(_) => Self::field("page_token", error.to_string()),
             ReadError::Stopped => Self::Stopped,
         }
     }

@@ -10,6 +10,7 @@
 //! * Nothing is used and nothing runs at a place where no lane ends, nor below it.
 
 use std::collections::{BTreeMap, BTreeSet};
+use std::ops::Bound;
 use std::sync::Arc;
 
 use super::Subject;
@@ -88,6 +89,15 @@ impl Forest {
     /// The first place of each tracker: users by name, then groups by name.
     pub(super) fn roots(&self) -> impl Iterator<Item = (&Subject, PlaceId)> {
         self.roots.iter().map(|(subject, root)| (subject, *root))
+    }
+
+    /// As [`Self::roots`], of those behind this one, whether it is there or not.
+    pub(super) fn roots_behind<'a>(
+        &'a self,
+        subject: &Subject,
+    ) -> impl Iterator<Item = (&'a Subject, PlaceId)> + use<'a> {
+        let behind = self.roots.range((Bound::Excluded(subject), Bound::Unbounded));
+        behind.map(|(subject, root)| (subject, *root))
     }
 
     pub(super) fn root(&self, subject: &Subject) -> Option<PlaceId> {

@@ -99,6 +99,25 @@ impl Trackers {
         })
     }
 
+    /// The users behind this name who are tracked, by name; with an empty one, all of them. Nobody
+    /// before it is looked at.
+    pub fn users_behind<'a>(&'a self, name: &str) -> impl Iterator<Item = UserUsage> + use<'a> {
+        let behind = self.forest.roots_behind(&Subject::User(Arc::from(name)));
+        behind.map_while(|(subject, root)| match subject {
+            Subject::User(name) => Some(self.user_usage(name, root)),
+            Subject::Group(_) => None,
+        })
+    }
+
+    /// The groups behind this name that are tracked, by name. As [`Self::users_behind`].
+    pub fn groups_behind<'a>(&'a self, name: &str) -> impl Iterator<Item = GroupUsage> + use<'a> {
+        let behind = self.forest.roots_behind(&Subject::Group(Arc::from(name)));
+        behind.map_while(|(subject, root)| match subject {
+            Subject::User(_) => None,
+            Subject::Group(name) => Some(self.group_usage(name, root)),
+        })
+    }
+
     /// What each user and group uses of each queue where it is tracked, and how many applications
     /// run for it there.
     pub fn each_use(&self, mut tell: impl FnMut(&Subject, &str, &Resources, u64)) {

@@ -48,6 +48,11 @@ impl Labels {
         self.by_id.values().map(|there| there.slot)
     }
 
+    /// The nodes behind this id, which need not be there, in order of their ids.
+    pub(super) fn slots_behind(&self, id: &str) -> impl Iterator<Item = NodeSlot> {
+        self.by_id.range::<str, _>((Excluded(id), Unbounded)).map(|(_, there)| there.slot)
+    }
+
     /// Takes an id out; the labels of the others stay.
     pub(super) fn remove(&mut self, id: &str) {
         self.by_id.remove(id);

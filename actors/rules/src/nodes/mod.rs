@@ -390,6 +390,12 @@ impl NodeIndex {
         self.labels.slots()
     }
 
+    /// The nodes behind this id, whether it is there or not, in order of their ids. No node before
+    /// it is looked at.
+    pub fn behind(&self, id: &str) -> impl Iterator<Item = NodeSlot> {
+        self.labels.slots_behind(id)
+    }
+
     /// Gives a new id its label, and moves the nodes that had to make room for it.
     fn label(&mut self, id: &Arc<str>, slot: NodeSlot) -> u64 {
         let inserted = self.labels.insert(Arc::clone(id), slot);

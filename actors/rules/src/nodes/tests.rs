@@ -237,6 +237,11 @@ fn ids_break_ties_in_whatever_order_the_nodes_came() {
     assert!(nodes.iter().eq(nodes.by_id()));
     let ids: Vec<_> = nodes.by_id().map(|slot| nodes.id(slot)).collect();
     assert!(ids.is_sorted());
+    for id in ["", "b0500", "b05001", "m0399", "z", "zz"] {
+        let behind: Vec<_> = nodes.behind(id).collect();
+        let expected: Vec<_> = nodes.by_id().filter(|slot| **nodes.id(*slot) > *id).collect();
+        assert_eq!(behind, expected, "behind `{id}`");
+    }
 }
 
 #[derive(Clone, Debug)]

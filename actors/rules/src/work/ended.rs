@@ -18,6 +18,7 @@
 //! * There is something due while an entry is there, and nothing otherwise.
 
 use std::collections::BTreeMap;
+use std::ops::Bound;
 use std::sync::Arc;
 use std::time::Duration;
 
@@ -178,14 +179,14 @@ impl EndedApplications {
         if !ended.is_rejected() {
             self.terminated.push(ended);
             if self.terminated.entries.len() > self.most {
-                self.terminated.entries.pop_first();
+                self.terminated.pop_first();
             }
             return;
         }
         let id = Arc::clone(&ended.id);
         let number = self.rejected.push(ended);
         if let Some(earlier) = self.rejected_by_id.insert(id, number) {
-            self.rejected.entries.remove(&earlier);
+            self.rejected.remove(earlier);
         }
         if self.rejected.entries.len() > self.most {
             self.pop_rejected();
@@ -204,7 +205,7 @@ impl EndedApplications {
         if self.sweep_ns.is_some_and(|due_ns| due_ns <= now_ns) {
             self.sweep_ns = None;
             while self.terminated.first_is_expired() {
-                self.terminated.entries.pop_first();
+                self.terminated.pop_first();
             }
             while self.rejected.first_is_expired() {
                 self.pop_rejected();
@@ -229,17 +230,28 @@ impl EndedApplications {
         self.rejected.entries.values()
     }
 
+    /// The terminated ones behind the entry of this number, oldest end first, with their numbers,
+    /// which only rise; the first has a larger one than 0.
+    pub fn terminated_behind(&self, number: u64) -> impl Iterator<Item = (u64, &Ended)> {
+        self.terminated.behind(number)
+    }
+
+    /// The rejected ones behind the entry of this number. As [`Self::terminated_behind`].
+    pub fn rejected_behind(&self, number: u64) -> impl Iterator<Item = (u64, &Ended)> {
+        self.rejected.behind(number)
+    }
+
     /// How many of both lists are in which state.
     pub fn states(&self) -> BTreeMap<ApplicationState, u64> {
-        let mut states = BTreeMap::new();
-        for ended in self.terminated().chain(self.rejected()) {
-            *states.entry(ended.state).or_default() += 1;
+        let mut states = self.terminated.states.clone();
+        for (state, number) in &self.rejected.states {
+            *states.entry(*state).or_default() += number;
         }
         states
     }
 
     fn pop_rejected(&mut self) {
-        if let Some((_, gone)) = self.rejected.entries.pop_first() {
+        if let Some(gone) = self.rejected.pop_first() {
             self.rejected_by_id.remove(&gone.id);
         }
     }
@@ -258,21 +270,55 @@ pub struct Expired {
 }
 
 /// Entries by number, in the order of their ends.
-#[derive(Debug, Default)]
+#[derive(Debug)]
 struct List {
     entries: BTreeMap<u64, Ended>,
-    /// The number of the next entry.
+    /// How many entries are in which state, none left out: counted along, since a list may be long.
+    states: BTreeMap<ApplicationState, u64>,
+    /// The number of the next entry; the first has 1.
     next: u64,
     /// No entry with a smaller number is still to expire.
     fresh: u64,
 }
 
+impl Default for List {
+    fn default() -> Self {
+        Self { entries: BTreeMap::new(), states: BTreeMap::new(), next: 1, fresh: 0 }
+    }
+}
+
 impl List {
     fn push(&mut self, ended: Ended) -> u64 {
         let number = self.next;
+        *self.states.entry(ended.state).or_default() += 1;
         self.entries.insert(number, ended);
         self.next += 1;
         number
+    }
+
+    fn remove(&mut self, number: u64) {
+        if let Some(gone) = self.entries.remove(&number) {
+            self.uncount(gone.state);
+        }
+    }
+
+    fn pop_first(&mut self) -> Option<Ended> {
+        let (_, gone) = self.entries.pop_first()?;
+        self.uncount(gone.state);
+        Some(gone)
+    }
+
+    fn uncount(&mut self, state: ApplicationState) {
+        let counted = self.states.get_mut(&state).expect("each entry is counted in its state");
+        *counted -= 1;
+        if *counted == 0 {
+            self.states.remove(&state);
+        }
+    }
+
+    fn behind(&self, number: u64) -> impl Iterator<Item = (u64, &Ended)> {
+        let behind = self.entries.range((Bound::Excluded(number), Bound::Unbounded));
+        behind.map(|(number, ended)| (*number, ended))
     }
 
     fn next_expiry_ns(&self) -> Option<i64> {
@@ -282,19 +328,25 @@ impl List {
 
     /// Has everything expire that is due.
     fn expire(&mut self, now_ns: i64) -> Vec<Expired> {
-        let mut expired = Vec::new();
+        let (mut expired, mut moved) = (Vec::new(), Vec::new());
         for (number, ended) in self.entries.range_mut(self.fresh..) {
             if ended.finished_ns.saturating_add(ns(RETENTION)) > now_ns {
                 break;
             }
             self.fresh = number + 1;
+            let before = ended.state;
             ended.expire(now_ns);
+            moved.push((before, ended.state));
             expired.push(Expired {
                 id: Arc::clone(&ended.id),
                 queue: Arc::clone(&ended.queue),
                 is_rejected: ended.is_rejected(),
                 finished_ns: ended.finished_ns,
             });
+        }
+        for (before, after) in moved {
+            self.uncount(before);
+            *self.states.entry(after).or_default() += 1;
         }
         expired
     }

@@ -34,14 +34,14 @@ impl SchedulerHandle {
         self.explained(partition, application, which, surveys::KEYS_MAX).await
     }
 
-    /// As [`Self::explain`] from the first class on, with the keys of all asks of each class.
+    /// As [`Self::explain`] from the first class on, with up to 1,000 keys of each class.
     pub async fn explain_with_keys(
         &self,
         partition: &str,
         application: &str,
     ) -> Result<Vec<ExplanationSnapshot>, ExplainError> {
         let which = Explained::Classes { offset: 0, most: surveys::CLASSES_MAX };
-        self.explained(partition, application, which, usize::MAX).await
+        self.explained(partition, application, which, surveys::KEYS_WITH_ASKS_MAX).await
     }
 
     async fn explained(

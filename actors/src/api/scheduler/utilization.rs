@@ -1,12 +1,13 @@
 //! What others measure and what follows from it: `docs/admin.md#measured-use`. Reports go by the
 //! way of requests, since a report about a node must not overtake the node.
 
+use std::collections::BTreeSet;
 use std::sync::Arc;
 
 use monoceros_proto::si::v1 as si;
 use tokio::sync::oneshot;
 
-use super::{SchedulerHandle, ask};
+use super::{SchedulerHandle, lists};
 use crate::api::outcomes::{ReadError, UpdateError};
 use crate::front::rm::{Body, measured};
 use crate::partition::{Reports, surveys};
@@ -52,11 +53,12 @@ impl SchedulerHandle {
         node_ids: &[String],
     ) -> Result<Vec<NodeRecommendation>, ReadError> {
         let mut all = Vec::new();
+        let wanted: Arc<BTreeSet<String>> = Arc::new(node_ids.iter().cloned().collect());
         for partition in self.partitions_of(rm_id, partition)? {
-            let wanted = node_ids.to_vec();
-            all.extend(
-                ask(&partition, |reply| surveys::Recommendations::new(wanted, reply)).await?,
-            );
+            let list = surveys::Recommendations(Arc::clone(&wanted));
+            let shown = |row: surveys::Recommended| row.recommendations();
+            let read = lists::whole(&partition, list, shown).await?;
+            all.extend(read.rows.into_iter().flatten());
         }
         Ok(all)
     }

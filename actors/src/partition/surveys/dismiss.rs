@@ -9,7 +9,7 @@ use crate::step::{Baton, Route, Survey};
 pub(in crate::partition) struct Dismiss;
 
 impl Survey for Dismiss {
-    fn route(&mut self, _: &Partition, baton: &Baton) -> Route {
+    fn route(&mut self, _: &mut Partition, baton: &Baton) -> Route {
         Route::default().applications(baton.directory.application_by_id.values().copied())
     }
 

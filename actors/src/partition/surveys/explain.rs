@@ -23,6 +23,10 @@ pub(crate) const CLASSES_MAX: usize = 20;
 /// How many keys of each class one answer has.
 pub(crate) const KEYS_MAX: usize = 100;
 
+/// How many keys of each class an answer has that goes with a list of the asks: telling more of them
+/// would keep decisions waiting.
+pub(crate) const KEYS_WITH_ASKS_MAX: usize = 1_000;
+
 /// What is known of an application whose asks are to be explained.
 #[derive(Debug)]
 pub(crate) enum Found {
@@ -81,7 +85,7 @@ impl Explain {
 }
 
 impl Survey for Explain {
-    fn route(&mut self, _: &Partition, baton: &Baton) -> Route {
+    fn route(&mut self, _: &mut Partition, baton: &Baton) -> Route {
         let directory = &baton.directory;
         let slot = directory.application_by_id.get(&self.id).copied();
         let Some(entry) = slot.and_then(|slot| directory.application(slot)) else {

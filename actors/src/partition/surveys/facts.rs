@@ -37,7 +37,7 @@ impl Everything {
 }
 
 impl Survey for Everything {
-    fn route(&mut self, _: &Partition, baton: &Baton) -> Route {
+    fn route(&mut self, _: &mut Partition, baton: &Baton) -> Route {
         Route::default().all_applications(baton).all_queues(baton).all_nodes(baton)
     }
 

@@ -27,7 +27,7 @@ impl LookAgain {
 }
 
 impl Survey for LookAgain {
-    fn route(&mut self, _: &Partition, baton: &Baton) -> Route {
+    fn route(&mut self, _: &mut Partition, baton: &Baton) -> Route {
         let mut slots = BTreeSet::new();
         for leaf in self.lanes.keys() {
             let path = baton.directory.upward(*leaf).map(|facts| facts.slot);

@@ -4,14 +4,15 @@
 use std::collections::BTreeSet;
 use std::sync::Arc;
 
-use monoceros_rules::nodes::utilization::NodeFigures;
+use monoceros_rules::nodes::utilization::{self, NodeFigures};
 use monoceros_rules::values::resources::Resources;
 use tokio::sync::oneshot;
 
-use super::{Partition, answer};
+use super::listing::{Found, List, Rows};
+use super::{Partition, answer, nodes};
 use crate::node::Node;
 use crate::snapshot::NodeRecommendation;
-use crate::step::{Baton, Route, Survey};
+use crate::step::{Baton, Survey};
 
 /// The sums of what was measured, by nodes and by allocations.
 #[derive(Debug, Default)]
@@ -35,38 +36,62 @@ impl Survey for ObservedSums {
     }
 }
 
-/// What size nodes should have.
-pub(crate) struct Recommendations {
-    /// The nodes that are asked about; if none is named, all.
-    wanted: Vec<String>,
-    figures: Vec<(Arc<str>, NodeFigures)>,
-    reply: oneshot::Sender<Vec<NodeRecommendation>>,
+/// What size a node should have, if another than it has, as far as is known of it at the time.
+pub(crate) struct Recommended {
+    node: Arc<str>,
+    figures: NodeFigures,
+    observed: Option<utilization::Observed>,
+    now_ns: i64,
 }
 
-impl Recommendations {
-    pub(crate) fn new(
-        wanted: Vec<String>,
-        reply: oneshot::Sender<Vec<NodeRecommendation>>,
-    ) -> Self {
-        Self { wanted, figures: Vec::new(), reply }
+impl Recommended {
+    /// As clients read it: at most one of each kind.
+    pub(crate) fn recommendations(&self) -> Vec<NodeRecommendation> {
+        let known = utilization::recommendations(&self.figures, self.observed.as_ref());
+        let recommendation = |(kind, recommended)| {
+            let measured = kind == utilization::RecommendationKind::ObservedOverload;
+            let observed = self.observed.as_ref().filter(|_| measured);
+            let at_ns = observed.map_or(self.now_ns, |observed| observed.at_ns);
+            NodeRecommendation { node: self.node.to_string(), kind, recommended, at_ns }
+        };
+        known.into_iter().map(recommendation).collect()
     }
 }
 
-impl Survey for Recommendations {
-    fn route(&mut self, _: &Partition, baton: &Baton) -> Route {
-        if self.wanted.is_empty() {
-            return Route::default().all_nodes(baton);
+/// What size nodes should have: those that are named, or all if none is.
+#[derive(Clone)]
+pub(crate) struct Recommendations(pub(crate) Arc<BTreeSet<String>>);
+
+impl List for Recommendations {
+    type At = Arc<str>;
+    type Row = Recommended;
+
+    fn find(
+        &self,
+        from: Option<&Arc<str>>,
+        slice: &mut Rows<Recommended>,
+        _: &mut Partition,
+        baton: &Baton,
+    ) -> Option<Found<Arc<str>>> {
+        Some(nodes::behind(&self.0, from, slice.most(), baton))
+    }
+
+    fn at_node(&self, node: &Node, baton: &Baton) -> Option<Recommended> {
+        let (node, figures) = (Arc::clone(&node.id), node.figures());
+        Some(Recommended { node, figures, observed: None, now_ns: baton.now_ns })
+    }
+
+    fn complete(&self, rows: &mut [Recommended], partition: &Partition, baton: &Baton) {
+        for row in rows {
+            row.observed = partition.observed_of(&row.node, baton.now_ns).cloned();
         }
-        let wanted: BTreeSet<&String> = self.wanted.iter().collect();
-        let slots = wanted.into_iter().filter_map(|id| baton.books.nodes.slot_of(id));
-        Route::default().nodes(slots)
     }
 
-    fn at_node(&mut self, node: &mut Node, _: &mut Baton) {
-        self.figures.push((Arc::clone(&node.id), node.figures()));
+    fn at(row: &Recommended) -> Arc<str> {
+        Arc::clone(&row.node)
     }
 
-    fn home(self: Box<Self>, partition: &mut Partition, baton: &mut Baton) {
-        answer(self.reply, partition.recommend(self.figures, baton.now_ns));
+    fn parts(_: &Recommended) -> usize {
+        1
     }
 }

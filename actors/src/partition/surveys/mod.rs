@@ -10,6 +10,7 @@ mod applications;
 mod dismiss;
 mod explain;
 mod facts;
+mod listing;
 mod look_again;
 mod measured;
 mod names;
@@ -32,20 +33,19 @@ use super::tasks::{Kept, Task};
 use crate::mailbox::Receive;
 use crate::step::{Baton, QueueSlot, Survey, Surveyor};
 
-pub(crate) use applications::{
-    AllApplications, ApplicationsOf, EndedApplications, OneApplication, Over,
-};
+pub(crate) use applications::{Applications, EndedApplications, OneApplication, Over};
 pub(super) use dismiss::Dismiss;
-pub(crate) use explain::{CLASSES_MAX, Explain, Found, KEYS_MAX};
+pub(crate) use explain::{CLASSES_MAX, Explain, Found, KEYS_MAX, KEYS_WITH_ASKS_MAX};
 pub(crate) use facts::Everything;
+pub(crate) use listing::{List, Slice, Sliced};
 pub(super) use look_again::LookAgain;
-pub(crate) use measured::{Observed, ObservedSums, Recommendations};
+pub(crate) use measured::{Observed, ObservedSums, Recommendations, Recommended};
 pub(crate) use names::NamesInUse;
-pub(crate) use nodes::{NodeLoads, Nodes};
-pub(crate) use overview::{Overview, PlacementRules};
+pub(crate) use nodes::{NodeLoad, NodeLoads, Nodes, OneNode};
+pub(crate) use overview::{Overview, PlacementRules, StepNow};
 pub(crate) use queues::Queues;
 pub(super) use refresh::Refresh;
-pub(crate) use usage::{Groups, Users};
+pub(crate) use usage::{Groups, OneGroup, OneUser, Users};
 pub(super) use used::InUse;
 pub(crate) use wanted::outstanding;
 pub(super) use wanted::tell_wanted;
@@ -61,6 +61,18 @@ pub(crate) struct Read(pub(crate) Box<dyn Survey>);
 #[derive(Message)]
 #[rtype(result = "()")]
 pub(crate) struct ReadAhead(pub(crate) Box<dyn Survey>);
+
+/// Asks a partition for a slice of a list. From the scheduler's handle; as [`Read`], it waits for
+/// what came before it, and then takes its turn among the slices.
+#[derive(Message)]
+#[rtype(result = "()")]
+pub(crate) struct ReadSlice(pub(crate) Box<dyn Survey>);
+
+/// As [`ReadSlice`], for a list of which an earlier slice was read: this one waits for nothing that
+/// came before it.
+#[derive(Message)]
+#[rtype(result = "()")]
+pub(crate) struct ReadOn(pub(crate) Box<dyn Survey>);
 
 /// Values that children leave for the queue above them, until that is visited.
 struct LeftBelow<T>(BTreeMap<QueueSlot, Vec<T>>);
@@ -125,6 +137,20 @@ impl Receive<Read> for Partition {
 impl Receive<ReadAhead> for Partition {
     fn receive(&mut self, ReadAhead(survey): ReadAhead, ctx: &mut Context<Self>) {
         self.inbox.push_question(survey);
+        self.turn(ctx);
+    }
+}
+
+impl Receive<ReadSlice> for Partition {
+    fn receive(&mut self, ReadSlice(survey): ReadSlice, ctx: &mut Context<Self>) {
+        self.inbox.push(Entry::Errand(LocalErrand::ReadSlice(survey)));
+        self.turn(ctx);
+    }
+}
+
+impl Receive<ReadOn> for Partition {
+    fn receive(&mut self, ReadOn(survey): ReadOn, ctx: &mut Context<Self>) {
+        self.inbox.push_slice(survey);
         self.turn(ctx);
     }
 }

@@ -63,7 +63,7 @@ impl NamesInUse {
 }
 
 impl Survey for NamesInUse {
-    fn route(&mut self, _: &Partition, baton: &Baton) -> Route {
+    fn route(&mut self, _: &mut Partition, baton: &Baton) -> Route {
         Route::default().all_applications(baton).all_queues(baton).all_nodes(baton)
     }
 

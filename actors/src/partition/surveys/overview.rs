@@ -22,7 +22,7 @@ impl Overview {
 }
 
 impl Survey for Overview {
-    fn route(&mut self, _: &Partition, _: &Baton) -> Route {
+    fn route(&mut self, _: &mut Partition, _: &Baton) -> Route {
         Route::default().queues([QueueSlot::ROOT])
     }
 
@@ -54,5 +54,20 @@ impl PlacementRules {
 impl Survey for PlacementRules {
     fn home(self: Box<Self>, partition: &mut Partition, _: &mut Baton) {
         answer(self.0, partition.placement.shown());
+    }
+}
+
+/// The number of the last step that may have changed anything, and of which partition.
+pub(crate) struct StepNow(oneshot::Sender<(u64, u64)>);
+
+impl StepNow {
+    pub(crate) fn new(reply: oneshot::Sender<(u64, u64)>) -> Self {
+        Self(reply)
+    }
+}
+
+impl Survey for StepNow {
+    fn home(self: Box<Self>, partition: &mut Partition, _: &mut Baton) {
+        answer(self.0, (partition.incarnation, partition.steps));
     }
 }

@@ -1,50 +1,84 @@
-//! The tree of queues as REST shows it. Children are visited before their parents, so that each
-//! queue can be completed with those below it.
+//! The queues of a partition, by path. What makes a tree of them is `views::tree`.
 
-use monoceros_config as config;
-use tokio::sync::oneshot;
+use std::iter;
+use std::ops::Bound;
+use std::sync::Arc;
 
-use super::{LeftBelow, Partition, answer};
+use super::Partition;
+use super::listing::{Found, List, Rows};
 use crate::queue::Queue;
-use crate::snapshot::QueueSnapshot;
-use crate::step::{Baton, Route, Survey};
+use crate::step::{Baton, QueueSlot, Route};
+use crate::views::rows::QueueRow;
 
-/// The whole tree: each queue takes up what those below it left, and root is the answer.
+/// Queues by path: all, or one with those above it and those below it.
+#[derive(Clone, Debug, Default)]
 pub(crate) struct Queues {
-    below: LeftBelow<QueueSnapshot>,
-    root: QueueSnapshot,
-    reply: oneshot::Sender<QueueSnapshot>,
+    /// The queue; `None`: all.
+    pub(crate) around: Option<Arc<str>>,
 }
 
 impl Queues {
-    pub(crate) fn new(reply: oneshot::Sender<QueueSnapshot>) -> Self {
-        Self { below: LeftBelow::default(), root: QueueSnapshot::default(), reply }
+    /// The wanted queues behind a path.
+    fn behind<'a>(
+        &'a self,
+        behind: Option<&'a Arc<str>>,
+        baton: &'a Baton,
+    ) -> Box<dyn Iterator<Item = (&'a Arc<str>, &'a QueueSlot)> + 'a> {
+        let by_path = &baton.directory.queue_by_path;
+        let from = |path| by_path.range::<str, _>((path, Bound::Unbounded));
+        let is_behind = move |path: &str| behind.is_none_or(|behind| path > &**behind);
+        let Some(around) = &self.around else {
+            let behind = behind.map_or(Bound::Unbounded, |path| Bound::Excluded(&**path));
+            return Box::new(from(behind));
+        };
+        // Paths of those above are beginnings of this one, and come before it.
+        let ends = around.match_indices('.').map(|(at, _)| at).chain(iter::once(around.len()));
+        let path = ends.map(|end| &around[..end]).filter(move |path| is_behind(path));
+        let path = path.filter_map(|path| by_path.get_key_value(path));
+        let below = format!("{around}.");
+        let first = behind.filter(|behind| ***behind >= *below);
+        let first = first.map_or(Bound::Included(&*below), |behind| Bound::Excluded(&**behind));
+        let below = from(first).take_while({
+            let below = below.clone();
+            move |(path, _)| path.starts_with(&below)
+        });
+        Box::new(path.chain(below))
     }
 }
 
-impl Survey for Queues {
-    fn route(&mut self, _: &Partition, baton: &Baton) -> Route {
-        Route::default().all_queues(baton)
-    }
+impl List for Queues {
+    type At = Arc<str>;
+    type Row = QueueRow;
+    /// A tree of no more queues is of one moment.
+    const STOPS_MAX: usize = 512;
 
-    fn at_queue(&mut self, queue: &mut Queue, baton: &mut Baton) {
-        let entry = baton.directory.queue(queue.slot());
-        let mut snapshot = queue.snapshot(&entry.counts, self.below.take(queue.slot()));
-        let below = snapshot.children.iter().flat_map(|child| &child.allocating_accepted_apps);
-        let mut allocating: Vec<String> = below.cloned().collect();
-        allocating.extend(entry.allocating.iter().map(ToString::to_string));
-        allocating.sort_unstable();
-        snapshot.allocating_accepted_apps = allocating;
-        match queue.parent() {
-            Some(above) => self.below.leave(above, snapshot),
-            None => self.root = snapshot,
+    fn find(
+        &self,
+        behind: Option<&Arc<str>>,
+        slice: &mut Rows<QueueRow>,
+        _: &mut Partition,
+        baton: &Baton,
+    ) -> Option<Found<Arc<str>>> {
+        let (mut slots, mut reached) = (Vec::new(), None);
+        for (path, slot) in self.behind(behind, baton) {
+            if slots.len() == slice.most() {
+                return Some(Found { route: Route::default().queues_as_named(slots), reached });
+            }
+            slots.push(*slot);
+            reached = Some(Arc::clone(path));
         }
+        Some(Found { route: Route::default().queues_as_named(slots), reached: None })
     }
 
-    fn home(self: Box<Self>, partition: &mut Partition, _: &mut Baton) {
-        let Self { mut root, reply, .. } = *self;
-        crate::views::inherit(&mut root);
-        config::plain_name(&partition.name).clone_into(&mut root.partition);
-        answer(reply, root);
+    fn at_queue(&self, queue: &Queue, baton: &Baton) -> Option<QueueRow> {
+        Some(queue.row(baton.directory.queue(queue.slot())))
+    }
+
+    fn at(row: &QueueRow) -> Arc<str> {
+        Arc::clone(row.path())
+    }
+
+    fn parts(row: &QueueRow) -> usize {
+        row.allocating.len()
     }
 }

@@ -55,7 +55,7 @@ impl Refresh {
 }
 
 impl Survey for Refresh {
-    fn route(&mut self, _: &Partition, baton: &Baton) -> Route {
+    fn route(&mut self, _: &mut Partition, baton: &Baton) -> Route {
         let (queues, fair_max) = match &self.scope {
             Scope::Changed { leaves } => changed(leaves, baton),
             Scope::Path { leaf, .. } => path(*leaf, baton),

@@ -1,44 +1,113 @@
 //! What users and groups use. No actor is visited, because the trackers in the books have it.
 
+use std::sync::Arc;
+
+use monoceros_rules::limits::{GroupUsage, UserUsage};
 use tokio::sync::oneshot;
 
+use super::listing::{Found, List, Rows};
 use super::{Partition, answer};
-use crate::snapshot::{GroupSnapshot, UserSnapshot};
-use crate::step::{Baton, Survey};
-use crate::views::usage;
+use crate::step::{Baton, Route, Survey};
+use crate::views::rows::{parts_of_group, parts_of_user};
 
-/// The user of this name, or all who are tracked.
-pub(crate) struct Users {
-    only: Option<String>,
-    reply: oneshot::Sender<Vec<UserSnapshot>>,
-}
+/// All users who are tracked, by name.
+#[derive(Clone, Copy)]
+pub(crate) struct Users;
 
-impl Users {
-    pub(crate) fn new(only: Option<String>, reply: oneshot::Sender<Vec<UserSnapshot>>) -> Self {
-        Self { only, reply }
+impl List for Users {
+    type At = Arc<str>;
+    type Row = UserUsage;
+
+    fn find(
+        &self,
+        behind: Option<&Arc<str>>,
+        slice: &mut Rows<UserUsage>,
+        _: &mut Partition,
+        baton: &Baton,
+    ) -> Option<Found<Arc<str>>> {
+        for user in baton.books.trackers.users_behind(behind.map_or("", |name| name)) {
+            slice.push::<Self>(user);
+            if slice.is_full() {
+                break;
+            }
+        }
+        Some(Found { route: Route::default(), reached: None })
+    }
+
+    fn at(row: &UserUsage) -> Arc<str> {
+        Arc::clone(&row.name)
+    }
+
+    fn parts(row: &UserUsage) -> usize {
+        parts_of_user(row)
     }
 }
 
-impl Survey for Users {
+/// All groups that are tracked, by name.
+#[derive(Clone, Copy)]
+pub(crate) struct Groups;
+
+impl List for Groups {
+    type At = Arc<str>;
+    type Row = GroupUsage;
+
+    fn find(
+        &self,
+        behind: Option<&Arc<str>>,
+        slice: &mut Rows<GroupUsage>,
+        _: &mut Partition,
+        baton: &Baton,
+    ) -> Option<Found<Arc<str>>> {
+        for group in baton.books.trackers.groups_behind(behind.map_or("", |name| name)) {
+            slice.push::<Self>(group);
+            if slice.is_full() {
+                break;
+            }
+        }
+        Some(Found { route: Route::default(), reached: None })
+    }
+
+    fn at(row: &GroupUsage) -> Arc<str> {
+        Arc::clone(&row.name)
+    }
+
+    fn parts(row: &GroupUsage) -> usize {
+        parts_of_group(row)
+    }
+}
+
+/// The user of this name, if tracked.
+pub(crate) struct OneUser {
+    name: String,
+    reply: oneshot::Sender<Option<UserUsage>>,
+}
+
+impl OneUser {
+    pub(crate) fn new(name: String, reply: oneshot::Sender<Option<UserUsage>>) -> Self {
+        Self { name, reply }
+    }
+}
+
+impl Survey for OneUser {
     fn home(self: Box<Self>, _: &mut Partition, baton: &mut Baton) {
-        answer(self.reply, usage::users(&baton.books.trackers, self.only.as_deref()));
+        answer(self.reply, baton.books.trackers.user(&self.name));
     }
 }
 
-/// The group of this name, or all that are tracked.
-pub(crate) struct Groups {
-    only: Option<String>,
-    reply: oneshot::Sender<Vec<GroupSnapshot>>,
+/// The group of this name, if tracked.
+pub(crate) struct OneGroup {
+    name: String,
+    reply: oneshot::Sender<Option<GroupUsage>>,
 }
 
-impl Groups {
-    pub(crate) fn new(only: Option<String>, reply: oneshot::Sender<Vec<GroupSnapshot>>) -> Self {
-        Self { only, reply }
+impl OneGroup {
+    pub(crate) fn new(name: String, reply: oneshot::Sender<Option<GroupUsage>>) -> Self {
+        Self { name, reply }
     }
 }
 
-impl Survey for Groups {
+impl Survey for OneGroup {
     fn home(self: Box<Self>, _: &mut Partition, baton: &mut Baton) {
-        answer(self.reply, usage::groups(&baton.books.trackers, self.only.as_deref()));
+        answer(self.reply, baton.books.trackers.group(&self.name));
     }
 }

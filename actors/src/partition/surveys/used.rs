@@ -29,7 +29,7 @@ impl InUse {
 }
 
 impl Survey for InUse {
-    fn route(&mut self, _: &Partition, _: &Baton) -> Route {
+    fn route(&mut self, _: &mut Partition, _: &Baton) -> Route {
         Route::default().queues(std::mem::take(&mut self.concerned))
     }
 

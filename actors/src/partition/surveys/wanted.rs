@@ -58,7 +58,7 @@ struct Rooms {
 }
 
 impl Survey for Rooms {
-    fn route(&mut self, partition: &Partition, baton: &Baton) -> Route {
+    fn route(&mut self, partition: &mut Partition, baton: &Baton) -> Route {
         if partition.decides() { Route::default().all_queues(baton) } else { Route::default() }
     }
 
@@ -117,7 +117,7 @@ impl WaitingFor {
 }
 
 impl Survey for WaitingFor {
-    fn route(&mut self, _: &Partition, baton: &Baton) -> Route {
+    fn route(&mut self, _: &mut Partition, baton: &Baton) -> Route {
         let waits_at = |entry: &ApplicationEntry| {
             self.places.get(&entry.leaf).copied().filter(|leaf| self.leave[*leaf].is_waiting)
         };
@@ -192,7 +192,7 @@ struct Signal {
 }
 
 impl Survey for Signal {
-    fn route(&mut self, _: &Partition, _: &Baton) -> Route {
+    fn route(&mut self, _: &mut Partition, _: &Baton) -> Route {
         self.wanted.route()
     }
 
@@ -210,7 +210,7 @@ struct Outstanding {
 }
 
 impl Survey for Outstanding {
-    fn route(&mut self, _: &Partition, _: &Baton) -> Route {
+    fn route(&mut self, _: &mut Partition, _: &Baton) -> Route {
         self.wanted.route()
     }
 

@@ -150,6 +150,7 @@ impl World {
                 let users = self.trackers.users().map(|user| format!("user {}", user.name));
                 let groups = self.trackers.groups().map(|group| format!("group {}", group.name));
                 let all: Vec<String> = users.chain(groups).collect();
+                self.compare_behind();
                 writeln!(self.said, "tracked: {}", all.join(", ")).unwrap();
             }
             ["reopened"] => {
@@ -157,6 +158,22 @@ impl World {
                 writeln!(self.said, "reopened: {}", leaves.join(", ")).unwrap();
             }
             _ => panic!("what is `{line}`?"),
+        }
+    }
+
+    /// Users and groups that are read from each name on are those behind it.
+    fn compare_behind(&self) {
+        let users: Vec<_> = self.trackers.users().collect();
+        let groups: Vec<_> = self.trackers.groups().collect();
+        assert!(self.trackers.users_behind("").eq(users.iter().cloned()));
+        assert!(self.trackers.groups_behind("").eq(groups.iter().cloned()));
+        for (at, user) in users.iter().enumerate() {
+            let behind = self.trackers.users_behind(&user.name);
+            assert!(behind.eq(users[at + 1..].iter().cloned()), "behind {}", user.name);
+        }
+        for (at, group) in groups.iter().enumerate() {
+            let behind = self.trackers.groups_behind(&group.name);
+            assert!(behind.eq(groups[at + 1..].iter().cloned()), "behind {}", group.name);
         }
     }
 

@@ -151,6 +151,18 @@ proptest! {
                 prop_assert!(list.entries.len() <= most);
                 let times = list.entries.values().map(|entry| entry.finished_ns);
                 prop_assert!(times.is_sorted());
+                let mut states = BTreeMap::new();
+                for entry in list.entries.values() {
+                    *states.entry(entry.state).or_default() += 1;
+                }
+                prop_assert_eq!(&list.states, &states);
+                // Read one by one, from each number on, they are all there.
+                let (mut read, mut number) = (0, 0);
+                while let Some((next, _)) = list.behind(number).next() {
+                    prop_assert!(next > number);
+                    (read, number) = (read + 1, next);
+                }
+                prop_assert_eq!(read, list.entries.len());
             }
             for entry in ended.terminated().chain(ended.rejected()) {
                 let age_ns = now_ns - entry.finished_ns;

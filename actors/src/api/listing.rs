@@ -1,0 +1,123 @@
+//! Lists of a partition: which part of one is wanted, and what is answered.
+//!
+//! A long list is not of one moment: it is read in slices, between which the scheduler goes on.
+//! Each row is of one moment, rows come in an order that does not change, and a row that is there
+//! all the time is there exactly once, in one list as in pages of it.
+
+use std::collections::BTreeSet;
+
+use monoceros_rules::work::application_state::ApplicationState;
+
+/// Which part of a list is wanted. The default is all of it.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub struct Page {
+    /// Only what comes behind this: the id of a row, whether it is still there or not, or
+    /// [`Listed::next`] of the page before.
+    pub after: Option<String>,
+    /// At most so many rows, at least one.
+    pub limit: Option<usize>,
+}
+
+/// Rows of a list.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Listed<T> {
+    /// The rows, in the order of the list.
+    pub rows: Vec<T>,
+    /// For [`Page::after`] of the next page; `None`: there is nothing more.
+    pub next: Option<String>,
+    /// When they were read.
+    pub steps: Steps,
+}
+
+/// When something was read of a partition, in its own steps.
+///
+/// Only steps that may have changed something are counted. Two readings of one thing whose first
+/// and last steps are all the same found the same, and one after whose first step nothing happened
+/// is still true.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Hash)]
+pub struct Steps {
+    /// Which partition it is: a partition that comes later under the same name has another number.
+    pub partition: u64,
+    /// The number of the last step before the first row was read.
+    pub first: u64,
+    /// The number of the last step before the last row was read.
+    pub last: u64,
+}
+
+impl<T> Listed<T> {
+    /// The same with each row changed.
+    pub fn map<U>(self, change: impl FnMut(T) -> U) -> Listed<U> {
+        let Self { rows, next, steps } = self;
+        Listed { rows: rows.into_iter().map(change).collect(), next, steps }
+    }
+}
+
+/// One of the lists of applications that a partition has.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub enum ApplicationList {
+    /// Those that live and that a filter lets through, by id.
+    Live(ApplicationFilter),
+    /// Those that have ended and are kept, oldest end first
+    /// (`docs/applications.md#what-is-kept-of-an-application-that-is-over`). An id may be there
+    /// more than once, so [`Page::after`] is a number here.
+    Completed,
+    /// Those that were never admitted and are kept, oldest rejection first. Numbered, too.
+    Rejected,
+}
+
+/// Which live applications are wanted. The default is all.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub struct ApplicationFilter {
+    /// Those in the queue of this path, in lower case.
+    pub queue: Option<String>,
+    /// Those in queues below it, too.
+    pub below: bool,
+    /// Those in one of these states; in any, if there is none.
+    pub states: Vec<ApplicationState>,
+    /// Those of one of these users; of any, if there is none.
+    pub users: BTreeSet<String>,
+    /// Those with one of these ids; with any, if there is none.
+    pub ids: BTreeSet<String>,
+}
+
+impl ApplicationFilter {
+    /// Those in one queue.
+    pub fn in_queue(path: &str) -> Self {
+        Self { queue: Some(path.to_lowercase()), ..Self::default() }
+    }
+
+    pub(crate) fn lets_queue(&self, path: &str) -> bool {
+        let Some(queue) = &self.queue else { return true };
+        let below = path.strip_prefix(queue.as_str());
+        below.is_some_and(|rest| rest.is_empty() || (self.below && rest.starts_with('.')))
+    }
+
+    pub(crate) fn lets_state(&self, state: ApplicationState) -> bool {
+        self.states.is_empty() || self.states.contains(&state)
+    }
+
+    pub(crate) fn lets_user(&self, user: &str) -> bool {
+        self.users.is_empty() || self.users.contains(user)
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_filter_for_a_queue_may_take_in_those_below_it() {
+        let filter =
+            |queue: &str, below| ApplicationFilter { below, ..ApplicationFilter::in_queue(queue) };
+        for (path, queue, alone, with_below) in [
+            ("root", "root", true, true),
+            ("root.a.b", "root.a", false, true),
+            ("root.ab", "root.a", false, false),
+            ("root", "root.a", false, false),
+        ] {
+            assert_eq!(filter(queue, false).lets_queue(path), alone, "{path} in {queue}");
+            assert_eq!(filter(queue, true).lets_queue(path), with_below, "{path} in {queue}");
+        }
+        assert!(ApplicationFilter::default().lets_queue("root.a"));
+    }
+}

@@ -1,0 +1,308 @@
+//! Reads of lists: slice by slice, each when the one before has been answered.
+//!
+//! What clients read is made here of the rows, on the thread of whoever asks.
+
+use std::collections::BTreeSet;
+use std::sync::Arc;
+
+use monoceros_rules::limits::{GroupUsage, UserUsage};
+use tokio::sync::oneshot;
+
+use super::{SchedulerHandle, ask};
+use crate::api::listing::{ApplicationFilter, ApplicationList, Listed, Page, Steps};
+use crate::api::outcomes::ReadError;
+use crate::front::rm_proxy::PartitionEntry;
+use crate::partition::surveys::{self, List, ReadOn, ReadSlice, Slice, Sliced};
+use crate::snapshot::{
+    ApplicationSnapshot, GroupSnapshot, NodeSnapshot, QueueSnapshot, UserSnapshot,
+};
+use crate::views;
+use crate::views::rows::{ApplicationRow, EndedRow, QueueRow};
+
+impl SchedulerHandle {
+    /// The number of the last step of a partition that may have changed anything, after everything
+    /// that it has got so far, as the first and the last.
+    pub async fn steps(&self, partition: &str) -> Result<Steps, ReadError> {
+        let entry = self.find(partition)?;
+        let (partition, step) = ask(&entry, surveys::StepNow::new).await?;
+        Ok(Steps { partition, first: step, last: step })
+    }
+
+    /// The whole queue tree of a partition, named plainly (the first of that name) or with its RM
+    /// (`[rm]name`).
+    pub async fn queues(&self, partition: &str) -> Result<QueueSnapshot, ReadError> {
+        let (tree, _) = self.queue_tree(partition, None).await?;
+        tree.ok_or_else(|| ReadError::PartitionNotFound(partition.to_owned()))
+    }
+
+    /// The queues of a partition from root on, and when they were read: all of them, or one with
+    /// those above it and those below it. `None`: there was none while they were read. A tree of
+    /// up to 512 queues is of one moment; of a longer one, each queue is.
+    pub async fn queue_tree(
+        &self,
+        partition: &str,
+        around: Option<&str>,
+    ) -> Result<(Option<QueueSnapshot>, Steps), ReadError> {
+        let entry = self.find(partition)?;
+        let list = surveys::Queues { around: around.map(Arc::from) };
+        let read = whole(&entry, list, |row| row).await?;
+        Ok((tree(&entry, read.rows), read.steps))
+    }
+
+    /// Every node of a partition, by id.
+    pub async fn nodes(&self, partition: &str) -> Result<Vec<NodeSnapshot>, ReadError> {
+        Ok(self.list_nodes(partition, &BTreeSet::new(), Page::default()).await?.rows)
+    }
+
+    /// Nodes of a partition by id: those that are named, or any if none is.
+    pub async fn list_nodes(
+        &self,
+        partition: &str,
+        named: &BTreeSet<String>,
+        page: Page,
+    ) -> Result<Listed<NodeSnapshot>, ReadError> {
+        let entry = self.find(partition)?;
+        let list = surveys::Nodes(Arc::new(named.clone()));
+        Ok(by_name(&entry, list, page, views::node).await?.unwrap_or_default())
+    }
+
+    /// The node of this id, and when it was read.
+    pub async fn node(&self, partition: &str, id: &str) -> Result<Option<NodeSnapshot>, ReadError> {
+        let entry = self.find(partition)?;
+        let found = ask(&entry, |reply| surveys::OneNode::new(id.to_owned(), reply)).await?;
+        Ok(found.map(views::node))
+    }
+
+    /// The applications of a leaf, by id; none for a parent.
+    pub async fn applications(
+        &self,
+        partition: &str,
+        queue: &str,
+    ) -> Result<Vec<ApplicationSnapshot>, ReadError> {
+        let list = ApplicationList::Live(ApplicationFilter::in_queue(queue));
+        Ok(self.list_applications(partition, list, Page::default()).await?.rows)
+    }
+
+    /// The applications of all leaves of a partition, by id.
+    pub async fn all_applications(
+        &self,
+        partition: &str,
+    ) -> Result<Vec<ApplicationSnapshot>, ReadError> {
+        let list = ApplicationList::Live(ApplicationFilter::default());
+        Ok(self.list_applications(partition, list, Page::default()).await?.rows)
+    }
+
+    /// The applications of a partition that have ended and are kept
+    /// (`docs/applications.md#what-is-kept-of-an-application-that-is-over`), oldest end first. An
+    /// id may be there more than once.
+    pub async fn completed_applications(
+        &self,
+        partition: &str,
+    ) -> Result<Vec<ApplicationSnapshot>, ReadError> {
+        let list = ApplicationList::Completed;
+        Ok(self.list_applications(partition, list, Page::default()).await?.rows)
+    }
+
+    /// The applications that a partition rejected and that are kept, oldest rejection first.
+    pub async fn rejected_applications(
+        &self,
+        partition: &str,
+    ) -> Result<Vec<ApplicationSnapshot>, ReadError> {
+        let list = ApplicationList::Rejected;
+        Ok(self.list_applications(partition, list, Page::default()).await?.rows)
+    }
+
+    /// A part of one of the lists of applications.
+    ///
+    /// # Errors
+    /// [`ReadError::QueueNotFound`] of a queue that a filter names, and
+    /// [`ReadError::NotAPlace`] where a list that is numbered is asked for behind something else.
+    pub async fn list_applications(
+        &self,
+        partition: &str,
+        list: ApplicationList,
+        page: Page,
+    ) -> Result<Listed<ApplicationSnapshot>, ReadError> {
+        let entry = self.find(partition)?;
+        let over = match list {
+            ApplicationList::Live(filter) => {
+                let queue = filter.queue.clone().unwrap_or_default();
+                let list = surveys::Applications(Arc::new(filter));
+                let shown = |row: ApplicationRow| views::application(&row);
+                let read = by_name(&entry, list, page, shown).await?;
+                return read.ok_or(ReadError::QueueNotFound(queue));
+            }
+            ApplicationList::Completed => surveys::Over::Terminated,
+            ApplicationList::Rejected => surveys::Over::Rejected,
+        };
+        let number = |text: String| text.parse().map_err(|_| ReadError::NotAPlace(text));
+        let after = page.after.map(number).transpose()?;
+        let list = surveys::EndedApplications(over);
+        let shown = |row: EndedRow| views::ended(&row);
+        let read = slices(&entry, list, after, page.limit, shown).await?;
+        let (rows, next, steps) = read.unwrap_or_default();
+        Ok(Listed { rows, next: next.map(|number| number.to_string()), steps })
+    }
+
+    /// The live application of this id; `None` if there is none, be it that it has ended.
+    pub async fn application(
+        &self,
+        partition: &str,
+        id: &str,
+    ) -> Result<Option<ApplicationSnapshot>, ReadError> {
+        let entry = self.find(partition)?;
+        let found = ask(&entry, |reply| surveys::OneApplication::new(id.to_owned(), reply)).await?;
+        Ok(found.map(|row| views::application(&row)))
+    }
+
+    /// What every user who is tracked uses of a partition, by name.
+    pub async fn users(&self, partition: &str) -> Result<Vec<UserSnapshot>, ReadError> {
+        Ok(self.list_users(partition, Page::default()).await?.rows)
+    }
+
+    /// What users who are tracked use of a partition, by name.
+    pub async fn list_users(
+        &self,
+        partition: &str,
+        page: Page,
+    ) -> Result<Listed<UserSnapshot>, ReadError> {
+        let entry = self.find(partition)?;
+        let shown = |usage: UserUsage| views::usage::user(usage);
+        Ok(by_name(&entry, surveys::Users, page, shown).await?.unwrap_or_default())
+    }
+
+    /// What one user uses of a partition, if tracked.
+    pub async fn user(
+        &self,
+        partition: &str,
+        name: &str,
+    ) -> Result<Option<UserSnapshot>, ReadError> {
+        let entry = self.find(partition)?;
+        let found = ask(&entry, |reply| surveys::OneUser::new(name.to_owned(), reply)).await?;
+        Ok(found.map(views::usage::user))
+    }
+
+    /// What every group that is tracked uses of a partition, by name.
+    pub async fn groups(&self, partition: &str) -> Result<Vec<GroupSnapshot>, ReadError> {
+        Ok(self.list_groups(partition, Page::default()).await?.rows)
+    }
+
+    /// What groups that are tracked use of a partition, by name.
+    pub async fn list_groups(
+        &self,
+        partition: &str,
+        page: Page,
+    ) -> Result<Listed<GroupSnapshot>, ReadError> {
+        let entry = self.find(partition)?;
+        let shown = |usage: GroupUsage| views::usage::group(usage);
+        Ok(by_name(&entry, surveys::Groups, page, shown).await?.unwrap_or_default())
+    }
+
+    /// What one group uses of a partition, if tracked.
+    pub async fn group(
+        &self,
+        partition: &str,
+        name: &str,
+    ) -> Result<Option<GroupSnapshot>, ReadError> {
+        let entry = self.find(partition)?;
+        let found = ask(&entry, |reply| surveys::OneGroup::new(name.to_owned(), reply)).await?;
+        Ok(found.map(views::usage::group))
+    }
+}
+
+impl<T> Default for Listed<T> {
+    fn default() -> Self {
+        Self { rows: Vec::new(), next: None, steps: Steps::default() }
+    }
+}
+
+/// The tree that these queues are.
+pub(super) fn tree(entry: &PartitionEntry, rows: Vec<QueueRow>) -> Option<QueueSnapshot> {
+    views::tree(rows, &entry.name)
+}
+
+/// All rows of a list.
+pub(super) async fn whole<L: List, T>(
+    entry: &PartitionEntry,
+    list: L,
+    shown: impl Fn(L::Row) -> T,
+) -> Result<Listed<T>, ReadError> {
+    let (rows, _, steps) = slices(entry, list, None, None, shown).await?.unwrap_or_default();
+    Ok(Listed { rows, next: None, steps })
+}
+
+/// A page of a list whose rows have names. `None`: what the list is of is not there.
+async fn by_name<L: List<At = Arc<str>>, T>(
+    entry: &PartitionEntry,
+    list: L,
+    page: Page,
+    shown: impl Fn(L::Row) -> T,
+) -> Result<Option<Listed<T>>, ReadError> {
+    let after = page.after.map(Arc::from);
+    let read = slices(entry, list, after, page.limit, shown).await?;
+    Ok(read.map(|(rows, next, steps)| {
+        let next = next.map(|name: Arc<str>| name.to_string());
+        Listed { rows, next, steps }
+    }))
+}
+
+/// Rows, behind what the next page begins, and when they were read.
+type Read<T, A> = (Vec<T>, Option<A>, Steps);
+
+/// Reads a list behind a place, up to a number of rows. `None`: what the list is of is not there.
+async fn slices<L: List, T>(
+    entry: &PartitionEntry,
+    list: L,
+    after: Option<L::At>,
+    limit: Option<usize>,
+    shown: impl Fn(L::Row) -> T,
+) -> Result<Option<Read<T, L::At>>, ReadError> {
+    let limit = limit.unwrap_or(usize::MAX).max(1);
+    let (mut rows, mut at_end) = (Vec::new(), None);
+    let Some(mut slice) = first(entry, list.clone(), after, limit).await? else { return Ok(None) };
+    let mut steps = Steps { partition: slice.incarnation, first: slice.step, last: slice.step };
+    loop {
+        steps.last = slice.step;
+        for row in slice.rows {
+            if rows.len() == limit {
+                // This is the row by which is known that there is a next page.
+                return Ok(Some((rows, at_end, steps)));
+            }
+            if rows.len() + 1 == limit {
+                at_end = Some(L::at(&row));
+            }
+            rows.push(shown(row));
+        }
+        let Some(behind) = slice.behind else { return Ok(Some((rows, None, steps))) };
+        // One more than wanted, to know whether the list goes on.
+        let most = limit.saturating_sub(rows.len()).saturating_add(1);
+        match next(entry, list.clone(), behind, most).await? {
+            Some(next) => slice = next,
+            // What the list is of is gone, and its rows with it.
+            None => return Ok(Some((rows, None, steps))),
+        }
+    }
+}
+
+async fn first<L: List>(
+    entry: &PartitionEntry,
+    list: L,
+    after: Option<L::At>,
+    limit: usize,
+) -> Result<Option<Sliced<L>>, ReadError> {
+    let (reply, answer) = oneshot::channel();
+    let slice = Slice::new(list, after, limit.saturating_add(1), reply);
+    entry.mailbox.post(ReadSlice(Box::new(slice)));
+    answer.await.map_err(|_| ReadError::PartitionNotFound(entry.name.to_string()))
+}
+
+async fn next<L: List>(
+    entry: &PartitionEntry,
+    list: L,
+    behind: L::At,
+    most: usize,
+) -> Result<Option<Sliced<L>>, ReadError> {
+    let (reply, answer) = oneshot::channel();
+    entry.mailbox.post(ReadOn(Box::new(Slice::new(list, Some(behind), most, reply))));
+    answer.await.map_err(|_| ReadError::PartitionNotFound(entry.name.to_string()))
+}

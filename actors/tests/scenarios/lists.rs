@@ -1,0 +1,316 @@
+//! Lists that are read in slices: other steps go on between them, and what comes and goes meanwhile
+//! moves no other row.
+
+use std::collections::BTreeSet;
+use std::sync::Arc;
+use std::sync::atomic::{AtomicUsize, Ordering};
+
+use monoceros_actors::{
+    ApplicationFilter, ApplicationList, ApplicationState, Page, ReadError, ResourceManagerCallback,
+    Scheduler, SchedulerHandle,
+};
+use monoceros_proto::si::v1 as si;
+
+use crate::ear::Ear;
+use crate::world::{in_virtual_time, register, say};
+
+const QUEUES: &str = "
+partitions:
+  - name: default
+    queues:
+      - name: root
+        submitacl: '*'
+        queues:
+          - {name: a}
+          - {name: b}
+          - {name: c, parent: true, queues: [{name: d}]}
+";
+
+/// More nodes than two slices have.
+const NODES: usize = 300;
+
+fn lines(count: usize, line: impl Fn(usize) -> String) -> String {
+    (0..count).map(line).collect::<Vec<_>>().join("\n")
+}
+
+fn node(number: usize) -> String {
+    format!("n{number:04}")
+}
+
+async fn with_nodes(callback: Arc<dyn ResourceManagerCallback>) -> SchedulerHandle {
+    let scheduler = Scheduler::builder().epoch_ns(0).start_local().unwrap();
+    register(&scheduler, "rm", QUEUES, callback).await;
+    say(&scheduler, "rm", &lines(NODES, |n| format!("node {} vcore=9", node(n)))).await;
+    scheduler
+}
+
+fn page(after: Option<&str>, limit: usize) -> Page {
+    Page { after: after.map(str::to_owned), limit: Some(limit) }
+}
+
+/// Counts allocations.
+#[derive(Default)]
+struct Counter(AtomicUsize);
+
+impl ResourceManagerCallback for Counter {
+    fn update_allocation(&self, response: si::AllocationResponse) {
+        self.0.fetch_add(response.new.len(), Ordering::Relaxed);
+    }
+    fn update_application(&self, _: si::ApplicationResponse) {}
+    fn update_node(&self, _: si::NodeResponse) {}
+}
+
+#[test]
+fn placements_are_made_between_the_slices_of_a_list() {
+    in_virtual_time(async {
+        let counter = Arc::new(Counter::default());
+        let scheduler = with_nodes(Arc::clone(&counter) as _).await;
+        say(&scheduler, "rm", "app a1 in root.a").await;
+        let before = counter.0.load(Ordering::Relaxed);
+        let all = BTreeSet::new();
+        let mut read = Box::pin(scheduler.list_nodes("default", &all, Page::default()));
+        let mut asked = 0;
+        let listed = loop {
+            asked += 1;
+            let ask = format!("ask a1 k{asked} vcore=1");
+            tokio::select! {
+                biased;
+                listed = &mut read => break listed.unwrap(),
+                () = say(&scheduler, "rm", &ask) => {}
+            }
+        };
+        let placed = counter.0.load(Ordering::Relaxed) - before;
+        // Five slices: between two of them at least one request was placed.
+        assert!(placed >= 4, "{placed} were placed while the list was read");
+        assert!(listed.steps.last >= listed.steps.first + 4, "{:?}", listed.steps);
+        assert_eq!(listed.rows.len(), NODES);
+        assert!(listed.rows.is_sorted_by(|a, b| a.node_id < b.node_id));
+    });
+}
+
+#[test]
+fn who_reads_on_and_on_does_not_keep_the_partition_from_coming_to_rest() {
+    in_virtual_time(async {
+        let scheduler = with_nodes(Arc::new(Ear::default())).await;
+        let endless = async {
+            let reads = async || loop {
+                scheduler.nodes("default").await.unwrap();
+            };
+            tokio::join!(reads(), reads(), reads(), reads());
+        };
+        tokio::select! {
+            biased;
+            () = endless => unreachable!("it has no end"),
+            // Each line is waited for until everything is decided.
+            () = say(&scheduler, "rm", "app a1 in root.a\nask a1 k1 vcore=1") => {}
+        }
+    });
+}
+
+#[test]
+fn what_was_sent_before_a_list_is_asked_for_is_in_it() {
+    in_virtual_time(async {
+        let scheduler = with_nodes(Arc::new(Ear::default())).await;
+        for n in 0..20 {
+            let id = format!("m{n}");
+            // Nobody waits for what comes of it, nor even that it is taken.
+            let request = si::NodeRequest {
+                rm_id: "rm".into(),
+                nodes: vec![si::NodeInfo {
+                    node_id: id.clone(),
+                    action: si::node_info::ActionFromRm::Create.into(),
+                    ..si::NodeInfo::default()
+                }],
+                ..si::NodeRequest::default()
+            };
+            scheduler.update_node(request).await.unwrap();
+            let listed = scheduler.nodes("default").await.unwrap();
+            assert!(listed.iter().any(|node| node.node_id == id), "{id}");
+        }
+    });
+}
+
+#[test]
+fn a_node_that_is_there_all_the_time_is_on_exactly_one_page_whatever_comes_and_goes() {
+    in_virtual_time(async {
+        let scheduler = with_nodes(Arc::new(Ear::default())).await;
+        let all = BTreeSet::new();
+        // Every third node goes, and others come, before and behind where the pages are.
+        let stays = |number: usize| number % 3 != 0;
+        for limit in [1, 7, 64, 65, 1_000] {
+            let (mut after, mut seen, mut n_page) = (None::<String>, Vec::new(), 0);
+            loop {
+                let asked = page(after.as_deref(), limit);
+                let listed = scheduler.list_nodes("default", &all, asked).await.unwrap();
+                assert!(listed.rows.len() <= limit);
+                seen.extend(listed.rows.into_iter().map(|node| node.node_id));
+                let Some(next) = listed.next else { break };
+                if n_page % 10 == 0 {
+                    let number = n_page * 7 % NODES / 3 * 3;
+                    let id = node(number);
+                    let comes = format!("node {id}x vcore=1\nnode {id} vcore=9");
+                    let goes = format!("remove {id}\nremove {id}x");
+                    let text = if n_page % 20 == 0 { goes } else { comes };
+                    say(&scheduler, "rm", &text).await;
+                }
+                n_page += 1;
+                after = Some(next);
+            }
+            assert!(seen.is_sorted_by(|a, b| a < b), "in order, none twice: {seen:?}");
+            for number in (0..NODES).filter(|number| stays(*number)) {
+                assert!(seen.contains(&node(number)), "{} with pages of {limit}", node(number));
+            }
+        }
+    });
+}
+
+#[test]
+fn a_page_goes_on_behind_a_node_that_is_gone() {
+    in_virtual_time(async {
+        let scheduler = with_nodes(Arc::new(Ear::default())).await;
+        let all = BTreeSet::new();
+        let ids = async |page| {
+            let listed = scheduler.list_nodes("default", &all, page).await.unwrap();
+            let ids: Vec<_> = listed.rows.into_iter().map(|node| node.node_id).collect();
+            (ids, listed.next)
+        };
+        let (first, next) = ids(page(None, 2)).await;
+        assert_eq!((first, next.as_deref()), (vec![node(0), node(1)], Some("n0001")));
+        say(&scheduler, "rm", "remove n0001").await;
+        let (second, _) = ids(page(next.as_deref(), 2)).await;
+        assert_eq!(second, [node(2), node(3)]);
+        let (last, next) = ids(page(Some("n0297"), 2)).await;
+        assert_eq!((last, next), (vec![node(298), node(299)], None), "a full page may be the last");
+    });
+}
+
+#[test]
+fn named_nodes_are_read_without_the_others() {
+    in_virtual_time(async {
+        let scheduler = with_nodes(Arc::new(Ear::default())).await;
+        let named: BTreeSet<String> = ["n0007", "n0299", "nope"].map(str::to_owned).into();
+        let listed = scheduler.list_nodes("default", &named, Page::default()).await.unwrap();
+        let ids: Vec<_> = listed.rows.iter().map(|node| &*node.node_id).collect();
+        assert_eq!(ids, ["n0007", "n0299"]);
+        let first = scheduler.list_nodes("default", &named, page(None, 1)).await.unwrap();
+        assert_eq!(first.next.as_deref(), Some("n0007"));
+        let found = scheduler.node("default", "n0007").await.unwrap();
+        assert_eq!(found.unwrap().node_id, "n0007");
+        assert_eq!(scheduler.node("default", "nope").await.unwrap(), None);
+    });
+}
+
+#[test]
+fn applications_are_read_by_queue_state_user_and_id() {
+    in_virtual_time(async {
+        let scheduler = with_nodes(Arc::new(Ear::default())).await;
+        let line = |n: usize| {
+            let queue = ["root.a", "root.b", "root.c.d"][n % 3];
+            let user = ["ada", "bob"][n % 2];
+            format!("app x{n:04} in {queue} user {user}")
+        };
+        say(&scheduler, "rm", &lines(2_500, line)).await;
+        say(&scheduler, "rm", &lines(30, |n| format!("ask x{:04} k vcore=1", n * 50))).await;
+        let count = async |filter: ApplicationFilter| {
+            let mut after = None::<String>;
+            let mut found = 0;
+            loop {
+                let list = ApplicationList::Live(filter.clone());
+                let asked = page(after.as_deref(), 100);
+                let listed = scheduler.list_applications("default", list, asked).await.unwrap();
+                assert!(listed.rows.is_sorted_by(|a, b| a.application_id < b.application_id));
+                found += listed.rows.len();
+                match listed.next {
+                    Some(next) => after = Some(next),
+                    None => return found,
+                }
+            }
+        };
+        let filter = ApplicationFilter::default;
+        assert_eq!(count(filter()).await, 2_500);
+        assert_eq!(count(ApplicationFilter::in_queue("ROOT.a")).await, 834);
+        assert_eq!(count(ApplicationFilter::in_queue("root.c")).await, 0, "a parent has none");
+        let below = ApplicationFilter { below: true, ..ApplicationFilter::in_queue("root.c") };
+        assert_eq!(count(below).await, 833);
+        let states = vec![ApplicationState::Running];
+        assert_eq!(count(ApplicationFilter { states, ..filter() }).await, 30);
+        let users = ["bob".to_owned()].into();
+        assert_eq!(count(ApplicationFilter { users, ..filter() }).await, 1_250);
+        let ids = ["x0001", "x2499", "gone"].map(str::to_owned).into();
+        assert_eq!(count(ApplicationFilter { ids, ..filter() }).await, 2);
+        let nowhere = ApplicationList::Live(ApplicationFilter::in_queue("root.nope"));
+        let read = scheduler.list_applications("default", nowhere, Page::default()).await;
+        assert_eq!(read, Err(ReadError::QueueNotFound("root.nope".to_owned())));
+    });
+}
+
+#[test]
+fn applications_that_are_over_are_read_by_number() {
+    in_virtual_time(async {
+        let scheduler = with_nodes(Arc::new(Ear::default())).await;
+        let refused = lines(200, |n| format!("app r{n:03} in root.nope"));
+        say(&scheduler, "rm", &refused).await;
+        let (mut after, mut seen) = (None::<String>, Vec::new());
+        loop {
+            let asked = page(after.as_deref(), 30);
+            let list = ApplicationList::Rejected;
+            let listed = scheduler.list_applications("default", list, asked).await.unwrap();
+            seen.extend(listed.rows.into_iter().map(|app| app.application_id));
+            let Some(next) = listed.next else { break };
+            after = Some(next);
+            if seen.len() == 60 {
+                // Rejected again: it is the latest now.
+                say(&scheduler, "rm", "app r000 in root.nope").await;
+            }
+        }
+        let mut expected: Vec<String> = (0..200).map(|n| format!("r{n:03}")).collect();
+        expected.push("r000".to_owned());
+        assert_eq!(seen, expected);
+        let list = ApplicationList::Completed;
+        let read = scheduler.list_applications("default", list, page(Some("r001"), 1)).await;
+        assert_eq!(read, Err(ReadError::NotAPlace("r001".to_owned())));
+    });
+}
+
+#[test]
+fn a_tree_of_many_queues_is_read_in_slices_and_a_part_of_it_alone() {
+    in_virtual_time(async {
+        let leaves = lines(1_500, |n| format!("          - {{name: q{n:04}}}"));
+        let queues = format!(
+            "{QUEUES}          - name: e\n            queues:\n{}",
+            leaves.replace("          -", "              -")
+        );
+        let scheduler = Scheduler::builder().epoch_ns(0).start_local().unwrap();
+        register(&scheduler, "rm", &queues, Arc::new(Ear::default())).await;
+        let tree = scheduler.queues("default").await.unwrap();
+        assert_eq!(tree.child_names, ["root.a", "root.b", "root.c", "root.e"]);
+        let of_e = tree.clone().descendant("root.e").unwrap();
+        assert_eq!(of_e.children.len(), 1_500);
+        let (part, _) = scheduler.queue_tree("default", Some("root.e")).await.unwrap();
+        let part = part.unwrap();
+        assert_eq!(part.child_names, ["root.e"], "those above, and those below");
+        assert_eq!(part.descendant("root.e"), Some(of_e));
+        let (part, _) = scheduler.queue_tree("default", Some("root.nope")).await.unwrap();
+        assert_eq!(part.unwrap().descendant("root.nope"), None);
+    });
+}
+
+#[test]
+fn reading_is_no_step_and_acknowledging_is_none() {
+    in_virtual_time(async {
+        let scheduler = with_nodes(Arc::new(Ear::default())).await;
+        say(&scheduler, "rm", "app a1 in root.a\nask a1 k1 vcore=1").await;
+        let before = scheduler.steps("default").await.unwrap();
+        scheduler.nodes("default").await.unwrap();
+        scheduler.queues("default").await.unwrap();
+        scheduler.refresh_metrics().await;
+        scheduler.settle().await;
+        assert_eq!(scheduler.steps("default").await.unwrap(), before);
+        say(&scheduler, "rm", "ask a1 k2 vcore=1").await;
+        let after = scheduler.steps("default").await.unwrap();
+        assert!(after.first > before.first);
+        register(&scheduler, "rm", QUEUES, Arc::new(Ear::default())).await;
+        let other = scheduler.steps("default").await.unwrap();
+        assert_ne!(other.partition, before.partition, "registered again, it is another partition");
+    });
+}
