@@ -245,6 +245,25 @@ mod tests {
     }
 
     #[test]
+    fn slices_have_a_fifth_of_the_time_and_all_of_it_while_nothing_else_is_to_do() {
+        let mut inbox = inbox(&["a", "b"]);
+        for _ in 0..4 {
+            inbox.push_slice(Box::new(Question));
+        }
+        assert_eq!(shown(inbox.next(MayOffer::AtOnce, 99)), "offer");
+        // Each slice takes 10, so the others have the next 40.
+        for (at_ns, next) in
+            [(100, "slice"), (110, "a at 110"), (120, "offer"), (130, "b at 130"), (150, "slice")]
+        {
+            assert_eq!(shown(inbox.next(MayOffer::Yes, at_ns)), next);
+        }
+        assert_eq!(shown(inbox.next(MayOffer::Yes, 160)), "offer");
+        for (at_ns, next) in [(170, "slice alone"), (171, "slice alone"), (172, "nothing")] {
+            assert_eq!(shown(inbox.next(MayOffer::No, at_ns)), next);
+        }
+    }
+
+    #[test]
     fn an_offer_that_was_foreseen_goes_before_whatever_came_meanwhile() {
         let mut inbox = inbox(&["a"]);
         assert_eq!(shown(inbox.next(MayOffer::AtOnce, 1)), "offer");
