@@ -231,7 +231,10 @@ impl Manager {
                 termination_type: si::TerminationType::StoppedByRm.into(),
                 ..Default::default()
             };
-            let releases = si::AllocationReleasesRequest { allocations_to_release: vec![release] };
+            let releases = si::AllocationReleasesRequest {
+                allocations_to_release: vec![release],
+                ..Default::default()
+            };
             let request = si::AllocationRequest {
                 rm_id: "bench".into(),
                 releases: Some(releases),

@@ -40,6 +40,8 @@ pub struct Security {
     pub rest: Option<Arc<Tls>>,
     /// Who may do what.
     pub access: Arc<Access>,
+    /// Whether the settings have a key that is ignored.
+    has_require_identity: bool,
 }
 
 impl Security {
@@ -54,7 +56,8 @@ impl Security {
             return Err(SecurityError::NoCertificates);
         }
         let (grpc, rest) = (grpc.map(Arc::new), rest.map(Arc::new));
-        Ok(Self { grpc, rest, access: Arc::new(access) })
+        let has_require_identity = settings.rest.require_identity.is_some();
+        Ok(Self { grpc, rest, access: Arc::new(access), has_require_identity })
     }
 
     /// Whether anything is asked of a client.
@@ -69,9 +72,16 @@ impl Security {
         sources
     }
 
-    /// A sentence for each thing that is open to more than this machine.
+    /// A sentence for each thing that is open to more than this machine, or has no effect.
     pub fn warnings(&self, grpc: SocketAddr, rest: SocketAddr) -> Vec<String> {
         let mut warnings = Vec::new();
+        if self.has_require_identity {
+            warnings.push(
+                "`rest.require_identity` is ignored: where there are rules (`identity.rules`), \
+                 reading needs an identity on both edges"
+                    .to_owned(),
+            );
+        }
         let edges = [("grpc", "gRPC", grpc, &self.grpc), ("rest", "REST", rest, &self.rest)];
         for (section, name, address, tls) in edges {
             if is_local(address) || tls.is_some() {
@@ -124,6 +134,17 @@ mod tests {
             assert!(warning.contains(&format!("(`{key}`)")), "{warning}");
         }
         assert_eq!(warnings("127.0.0.1:1", "0.0.0.0:2").len(), 1);
+    }
+
+    #[test]
+    fn a_key_that_is_ignored_is_named() {
+        let (mut settings, _) = open();
+        settings.rest.require_identity = Some(false);
+        let security = Security::load(&settings).unwrap();
+        let warnings =
+            security.warnings("127.0.0.1:1".parse().unwrap(), "[::1]:2".parse().unwrap());
+        assert_eq!(warnings.len(), 1);
+        assert!(warnings[0].starts_with("`rest.require_identity` is ignored"), "{warnings:?}");
     }
 
     #[test]

@@ -219,7 +219,10 @@ impl StreamEnd {
             Self::Silent => (Code::Unavailable, "HEARTBEAT_MISSED"),
             Self::Stalled => (Code::Unavailable, "STREAM_STALLED"),
             Self::Denied(Denied::Unknown) => (Code::Unauthenticated, "UNAUTHENTICATED"),
-            Self::Denied(Denied::Rm { .. }) => (Code::PermissionDenied, "RM_DENIED"),
+            Self::Denied(Denied::Rm { .. } | Denied::ReadRm { .. }) => {
+                (Code::PermissionDenied, "RM_DENIED")
+            }
+            Self::Denied(Denied::ReadAll { .. }) => (Code::PermissionDenied, "READ_DENIED"),
             Self::Denied(Denied::Admin { .. }) => (Code::PermissionDenied, "ADMIN_DENIED"),
             Self::Internal(_) => (Code::Internal, "INTERNAL_ERROR"),
             Self::ClientGone => (Code::Cancelled, "CLIENT_GONE"),

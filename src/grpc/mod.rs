@@ -23,7 +23,8 @@
 //!
 //! Reading order: [`stubs`], `aliases` (the other paths), `windows` (how much may be sent ahead),
 //! [`outbox`], [`reply`], [`stream_handle`], [`session`], [`registry`], [`kind`], [`legacy`], [`stream`],
-//! [`end`], [`attach`]; beside them `admin`, `metrics`, `health` and `ending` (the shutdown of these).
+//! [`end`], [`attach`]; beside them `admin`, `metrics`, `health` and `ending` (the shutdown of these), and
+//! `rights` (what each method needs).
 
 mod admin;
 mod aliases;
@@ -37,6 +38,7 @@ mod metrics;
 pub mod outbox;
 pub mod registry;
 pub mod reply;
+mod rights;
 pub mod session;
 pub mod stream;
 pub mod stream_handle;
@@ -64,6 +66,7 @@ use self::ending::Ending;
 use self::kind::{Allocations, Applications, Nodes};
 use self::legacy::Legacy;
 use self::registry::{Origin, Registered, Registry};
+use self::rights::RightsLayer;
 use self::stream::ReplyStream;
 use self::stubs::scheduler_server;
 use self::stubs::v1::callback_service_server::{CallbackService, CallbackServiceServer};
@@ -168,6 +171,7 @@ pub async fn serve(
         .max_concurrent_streams(settings.max_streams_per_connection.get())
         .http2_max_local_error_reset_streams(Some(MAX_FAULTY_STREAMS))
         .layer(IdentityLayer::new(access))
+        .layer(RightsLayer)
         .add_service(scheduler)
         .add_service(published)
         .add_service(callbacks)

@@ -2,8 +2,9 @@
 //!
 //! A caller shows a client certificate, a bearer token, or nothing. The rules of the settings
 //! (`identity.rules`) say which resource managers the holder of a certificate or token may speak
-//! for, and whether it may administer. [`layer`] finds out once per call and leaves an [`Identity`]
-//! with the request; whoever acts on the request asks that.
+//! for and read of, whether it may read of all, and whether it may administer. [`layer`] finds out
+//! once per call and leaves an [`Identity`] with the request; whoever acts on the request asks that.
+//! What is needed for what is a [`Right`], the same on both edges.
 //!
 //! # Invariants
 //! * Without rules everybody may do everything; with rules, nobody may do anything that no rule
@@ -11,11 +12,12 @@
 //! * Several rules that fit one caller add up.
 //! * A token reaches no log, no error and no handler: the layer takes it out of the request.
 //!
-//! Reading order: [`rule`], [`certificate`], [`tokens`], [`access`], [`layer`].
+//! Reading order: [`rule`], [`certificate`], [`tokens`], [`access`], [`layer`], [`right`].
 
 pub mod access;
 pub mod certificate;
 pub mod layer;
+pub mod right;
 pub mod rule;
 pub mod tokens;
 
@@ -24,6 +26,7 @@ use std::sync::Arc;
 use axum::http::Extensions;
 
 pub use self::access::Access;
+pub use self::right::Right;
 pub use self::rule::{RmPattern, Rule};
 
 /// Why a call is refused.
@@ -39,6 +42,20 @@ pub enum Denied {
         caller: String,
         /// The resource manager that it wanted to speak for.
         rm_id: String,
+    },
+    /// The caller is known and may not read of this resource manager.
+    #[error("{caller} may not read of `{rm_id}`")]
+    ReadRm {
+        /// What the caller showed.
+        caller: String,
+        /// The resource manager of which it wanted to read.
+        rm_id: String,
+    },
+    /// The caller is known and may not read what concerns all.
+    #[error("{caller} may not read what concerns all resource managers")]
+    ReadAll {
+        /// What the caller showed.
+        caller: String,
     },
     /// The caller is known and may not administer.
     #[error("{caller} may not administer")]
@@ -66,7 +83,14 @@ enum Who {
 struct Grant {
     caller: String,
     rm_ids: Vec<RmPattern>,
+    read: bool,
     admin: bool,
+}
+
+impl Grant {
+    fn speaks_for(&self, rm_id: &str) -> bool {
+        self.rm_ids.iter().any(|pattern| pattern.fits(rm_id))
+    }
 }
 
 impl Identity {
@@ -82,13 +106,15 @@ impl Identity {
 
     /// What `rules` grant together; at least one of them fits the caller.
     fn granted<'r>(rules: impl Iterator<Item = &'r Rule>) -> Self {
-        let mut grant = Grant { caller: String::new(), rm_ids: Vec::new(), admin: false };
+        let mut grant =
+            Grant { caller: String::new(), rm_ids: Vec::new(), read: false, admin: false };
         for rule in rules {
             if !grant.caller.is_empty() {
                 grant.caller.push_str(" and ");
             }
             grant.caller.push_str(&rule.holder().to_string());
             grant.rm_ids.extend_from_slice(rule.rm_ids());
+            grant.read |= rule.read();
             grant.admin |= rule.admin();
         }
         if grant.caller.is_empty() { Self::nobody() } else { Self(Who::Known(Arc::new(grant))) }
@@ -121,7 +147,7 @@ impl Identity {
     /// [`Self::may_speak_for`], with the reason if not.
     pub fn check_rm(&self, rm_id: &str) -> Result<(), Denied> {
         let Some(grant) = self.grant()? else { return Ok(()) };
-        if grant.rm_ids.iter().any(|pattern| pattern.fits(rm_id)) {
+        if grant.speaks_for(rm_id) {
             return Ok(());
         }
         Err(Denied::Rm { caller: grant.caller.clone(), rm_id: rm_id.to_owned() })
@@ -135,9 +161,56 @@ impl Identity {
         }
     }
 
-    /// For what concerns one resource manager and may be seen by itself and by administrators.
+    /// For what changes one resource manager and may be done by itself and by administrators.
     pub fn check_rm_or_admin(&self, rm_id: &str) -> Result<(), Denied> {
         self.check_admin().or_else(|_| self.check_rm(rm_id))
+    }
+
+    /// Whether the caller may read what concerns this resource manager.
+    pub fn may_read(&self, rm_id: &str) -> bool {
+        self.check_read(rm_id).is_ok()
+    }
+
+    /// [`Self::may_read`], with the reason if not.
+    pub fn check_read(&self, rm_id: &str) -> Result<(), Denied> {
+        match self.grant()? {
+            Some(grant) if !(grant.admin || grant.read || grant.speaks_for(rm_id)) => {
+                Err(Denied::ReadRm { caller: grant.caller.clone(), rm_id: rm_id.to_owned() })
+            }
+            Some(_) | None => Ok(()),
+        }
+    }
+
+    /// Whether the caller may read what concerns all resource managers, with the reason if not.
+    pub fn check_read_all(&self) -> Result<(), Denied> {
+        match self.grant()? {
+            Some(grant) if !(grant.admin || grant.read) => {
+                Err(Denied::ReadAll { caller: grant.caller.clone() })
+            }
+            Some(_) | None => Ok(()),
+        }
+    }
+
+    /// What has to be so before it is known which resource manager a call concerns.
+    pub fn check_at_the_door(&self, right: Right) -> Result<(), Denied> {
+        match right {
+            Right::Nothing => Ok(()),
+            Right::Known | Right::Read | Right::Act | Right::Speak => self.check_known(),
+            Right::ReadAll => self.check_read_all(),
+            Right::Administer => self.check_admin(),
+        }
+    }
+
+    /// Whether the caller has a right, of this resource manager where it is one of such.
+    pub fn check(&self, right: Right, rm_id: &str) -> Result<(), Denied> {
+        match right {
+            Right::Read => self.check_read(rm_id),
+            Right::Act => self.check_rm_or_admin(rm_id),
+            Right::Speak => self.check_rm(rm_id),
+            Right::Nothing | Right::Known | Right::ReadAll | Right::Administer => {
+                self.check_at_the_door(right)
+            }
+        }
     }
 
     /// Whether a rule knows the caller, whatever it grants.
@@ -185,5 +258,34 @@ mod tests {
         let both = Identity::granted(rules.iter());
         assert!(both.may_speak_for("a1") && both.may_speak_for("b") && both.may_administer());
         assert!(!both.may_speak_for("c") && both.check_rm_or_admin("c").is_ok());
+    }
+
+    #[test]
+    fn each_grant_has_its_rights_and_no_others() {
+        use Right::{Act, Administer, Known, Nothing, Read, ReadAll, Speak};
+        let all = [Nothing, Known, Read, ReadAll, Speak, Act, Administer];
+        let granted = |rule: Rule| Identity::granted([rule].iter());
+        let shim = granted(Rule::token("shim", &["a"], false).unwrap());
+        let reader = granted(Rule::reader("dash").unwrap());
+        let admin = granted(Rule::token("ops", &[], true).unwrap());
+        for (who, rm_id, has) in [
+            (&shim, "a", &[Nothing, Known, Read, Speak, Act][..]),
+            (&shim, "b", &[Nothing, Known]),
+            (&reader, "a", &[Nothing, Known, Read, ReadAll]),
+            (&admin, "a", &[Nothing, Known, Read, ReadAll, Act, Administer]),
+            (&Identity::nobody(), "a", &[Nothing]),
+            (&Identity::anybody(), "a", &all),
+        ] {
+            for right in all {
+                let may = who.check(right, rm_id).is_ok();
+                assert_eq!(may, has.contains(&right), "{who:?}: {right:?} of {rm_id}");
+                // Who may do it gets through the door.
+                assert!(!may || who.check_at_the_door(right).is_ok(), "{who:?}: {right:?}");
+            }
+        }
+        let denied = shim.check_read("b").unwrap_err().to_string();
+        assert_eq!(denied, "token `shim` may not read of `b`");
+        let denied = shim.check_read_all().unwrap_err().to_string();
+        assert_eq!(denied, "token `shim` may not read what concerns all resource managers");
     }
 }

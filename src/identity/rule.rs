@@ -25,7 +25,7 @@ pub enum RuleError {
     #[error("`{0}` is not an rmID, nor the beginning of one and a `*` behind it")]
     Pattern(String),
     /// The rule grants nothing.
-    #[error("an identity rule grants something: `rm_ids`, `admin`, or both")]
+    #[error("an identity rule grants something: `rm_ids`, `read` or `admin`")]
     Empty,
 }
 
@@ -35,6 +35,7 @@ pub enum RuleError {
 pub struct Rule {
     holder: Holder,
     rm_ids: Vec<RmPattern>,
+    read: bool,
     admin: bool,
 }
 
@@ -65,30 +66,38 @@ struct RuleText {
     #[serde(default)]
     rm_ids: Vec<String>,
     #[serde(default)]
+    read: bool,
+    #[serde(default)]
     admin: bool,
 }
 
 impl Rule {
     /// The rule for who proves `name`, such as `cn=shim-a`, by a client certificate.
     pub fn certificate(name: &str, rm_ids: &[&str], admin: bool) -> Result<Self, RuleError> {
-        Self::new(Holder::Certificate(name.parse()?), rm_ids.iter().copied(), admin)
+        Self::new(Holder::Certificate(name.parse()?), rm_ids.iter().copied(), false, admin)
     }
 
     /// The rule for who knows the token called `name`.
     pub fn token(name: &str, rm_ids: &[&str], admin: bool) -> Result<Self, RuleError> {
-        Self::new(token(name.to_owned())?, rm_ids.iter().copied(), admin)
+        Self::new(token(name.to_owned())?, rm_ids.iter().copied(), false, admin)
+    }
+
+    /// The rule for who knows the token called `name` and may read everything.
+    pub fn reader(name: &str) -> Result<Self, RuleError> {
+        Self::new(token(name.to_owned())?, std::iter::empty(), true, false)
     }
 
     fn new<'p>(
         holder: Holder,
         rm_ids: impl Iterator<Item = &'p str>,
+        read: bool,
         admin: bool,
     ) -> Result<Self, RuleError> {
         let rm_ids = rm_ids.map(RmPattern::parse).collect::<Result<Vec<_>, _>>()?;
-        if rm_ids.is_empty() && !admin {
+        if rm_ids.is_empty() && !read && !admin {
             return Err(RuleError::Empty);
         }
-        Ok(Self { holder, rm_ids, admin })
+        Ok(Self { holder, rm_ids, read, admin })
     }
 
     /// The one to whom the rule applies.
@@ -96,12 +105,17 @@ impl Rule {
         &self.holder
     }
 
-    /// Which resource managers the holder may speak for.
+    /// Which resource managers the holder may speak for, and read of.
     pub fn rm_ids(&self) -> &[RmPattern] {
         &self.rm_ids
     }
 
-    /// Whether the holder may administer.
+    /// Whether the holder may read everything.
+    pub fn read(&self) -> bool {
+        self.read
+    }
+
+    /// Whether the holder may administer, which is to do and to read everything.
     pub fn admin(&self) -> bool {
         self.admin
     }
@@ -123,7 +137,8 @@ impl TryFrom<RuleText> for Rule {
             (None, Some(name)) => token(name)?,
             (None, None) | (Some(_), Some(_)) => return Err(RuleError::Holder),
         };
-        Self::new(holder, text.rm_ids.iter().map(String::as_str), text.admin)
+        let rm_ids = text.rm_ids.iter().map(String::as_str);
+        Self::new(holder, rm_ids, text.read, text.admin)
     }
 }
 
@@ -183,6 +198,7 @@ mod tests {
                 certificate: certificate.map(owned),
                 token: token.map(owned),
                 rm_ids: rm_ids.iter().map(|&id| id.to_owned()).collect(),
+                read: false,
                 admin,
             })
         };
@@ -190,6 +206,7 @@ mod tests {
         assert!(rule(None, Some("ci"), &[], true).is_ok());
         assert!(matches!(rule(None, None, &["a"], false), Err(RuleError::Holder)));
         assert!(matches!(rule(Some("cn=a"), Some("ci"), &["a"], false), Err(RuleError::Holder)));
+        assert!(Rule::reader("dash").is_ok_and(|rule| rule.read() && !rule.admin()));
         assert!(matches!(rule(Some("a"), None, &["a"], false), Err(RuleError::Name(_))));
         assert!(matches!(rule(None, Some("a:b"), &["a"], false), Err(RuleError::TokenName)));
         assert!(matches!(rule(None, Some("ci"), &[], false), Err(RuleError::Empty)));

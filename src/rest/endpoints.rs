@@ -11,6 +11,8 @@ use axum::http::header::ACCEPT;
 use axum::http::request::Parts;
 use futures::StreamExt as _;
 use monoceros_actors::names::{self, is_group, is_queue_path, is_user};
+use monoceros_actors::partition_name::rm_id;
+use monoceros_actors::snapshot::ClusterSnapshot;
 use monoceros_actors::{
     ApplicationFilter, ApplicationList, ApplicationState, ConfigurationError, ExplainError,
     ReadError,
@@ -25,7 +27,7 @@ use super::replies::{Class, EndpointReply};
 use super::routes::Endpoint;
 use super::{Reads, RestEdge, lists, validation};
 use crate::dump::DumpError;
-use crate::identity::Denied;
+use crate::identity::{Denied, Identity};
 use crate::in_force::InForce;
 use crate::watchdog::Health;
 
@@ -116,7 +118,7 @@ impl Failure {
             | Self::BodyBroken(_) => StatusCode::BAD_REQUEST,
             Self::BodyTooLarge(_) => StatusCode::PAYLOAD_TOO_LARGE,
             Self::Denied(Denied::Unknown) => StatusCode::UNAUTHORIZED,
-            Self::Denied(Denied::Rm { .. } | Denied::Admin { .. }) => StatusCode::FORBIDDEN,
+            Self::Denied(_) => StatusCode::FORBIDDEN,
             Self::Stopped => StatusCode::SERVICE_UNAVAILABLE,
             Self::Document(_) => StatusCode::INTERNAL_SERVER_ERROR,
         }
@@ -162,11 +164,12 @@ impl From<DumpError> for Failure {
     }
 }
 
-/// Answers a request with the method of the endpoint.
+/// Answers a request with the method of the endpoint, of a partition that the caller may read.
 pub(super) async fn reply<S: Reads>(
     edge: &RestEdge<S>,
     endpoint: Endpoint,
     request: &Parts,
+    caller: &Identity,
     body: Body,
 ) -> Result<EndpointReply, Failure> {
     let source = &edge.source;
@@ -179,13 +182,17 @@ pub(super) async fn reply<S: Reads>(
             let page = joined.read("metrics", "metrics", || metrics(source)).await?;
             Ok(EndpointReply::shared(Class::Metrics, page))
         }
-        Endpoint::Config => configuration(source, request).await,
+        Endpoint::Config => configuration(source, request, caller).await,
         Endpoint::ValidateConf => {
             let body = whole(body, edge.max_body_bytes).await?;
             json(validation::outcome(body).await).await
         }
-        Endpoint::Clusters => json(source.clusters().await).await,
-        Endpoint::Partitions => json(source.partitions().await).await,
+        Endpoint::Clusters => json(clusters(source, caller).await).await,
+        Endpoint::Partitions => {
+            let mut partitions = source.partitions().await;
+            partitions.retain(|partition| caller.may_read(&partition.cluster_id));
+            json(partitions).await
+        }
         Endpoint::PlacementRules { partition } => {
             json(source.placement_rules(&partition).await?).await
         }
@@ -350,10 +357,38 @@ async fn metrics<S: Reads>(source: S) -> Result<Arc<Document>, Failure> {
     Ok(Arc::new(Document::of(page)))
 }
 
-/// The configuration in force, in YAML for all who do not ask for JSON and nothing else.
-async fn configuration<S: Reads>(source: &S, request: &Parts) -> Result<EndpointReply, Failure> {
-    let rm = value(request.uri.query(), "rm");
-    let present = source.configuration(rm.as_deref()).await?;
+/// The entries of partitions that the caller may read, with the resource managers of these alone.
+async fn clusters<S: Reads>(source: &S, caller: &Identity) -> Vec<ClusterSnapshot> {
+    let names = source.partition_names();
+    let clusters = source.clusters().await.into_iter().zip(names);
+    let mut clusters: Vec<ClusterSnapshot> = clusters
+        .filter(|(_, name)| caller.may_read(rm_id(name)))
+        .map(|(cluster, _)| cluster)
+        .collect();
+    for cluster in &mut clusters {
+        let builds = &mut cluster.rm_build_information;
+        builds.retain(|build| build.get("rmId").is_some_and(|rm| caller.may_read(rm)));
+    }
+    clusters
+}
+
+/// The configuration in force, in YAML for all who do not ask for JSON and nothing else: of the
+/// resource manager that is named, or of the first that the caller may read.
+async fn configuration<S: Reads>(
+    source: &S,
+    request: &Parts,
+    caller: &Identity,
+) -> Result<EndpointReply, Failure> {
+    let named = value(request.uri.query(), "rm");
+    if let Some(rm) = &named {
+        caller.check_read(rm)?;
+    }
+    let mut names = source.partition_names().into_iter().map(|name| rm_id(&name).to_owned());
+    let rm = named.or_else(|| names.find(|rm| caller.may_read(rm)));
+    let present = match rm {
+        Some(rm) => Some(source.configuration(&rm).await?),
+        None => None,
+    };
     let mut accepted = request.headers.get_all(ACCEPT).iter();
     let wants_json =
         accepted.next().is_some_and(|kind| kind == "application/json") && accepted.next().is_none();

@@ -30,7 +30,7 @@ where
     if let Some(unchanged) = unchanged(edge, request, partition).await? {
         return Ok(unchanged);
     }
-    let (wanted, uri) = (wanted(&request.uri), request.uri.clone());
+    let (wanted, uri) = (wanted(partition, &request.uri), request.uri.clone());
     let read = || async move {
         let (value, steps) = read().await?;
         let document = Document::json(value).await?;
@@ -71,7 +71,7 @@ where
         Ok(Arc::new(document.read_at(Tag::of(&steps, &uri), steps)))
     };
     let subject = format!("{subject} of {partition}");
-    let document = edge.joined.read(&subject, &wanted(&request.uri), read).await?;
+    let document = edge.joined.read(&subject, &wanted(partition, &request.uri), read).await?;
     Ok(EndpointReply::shared(Class::Json, document))
 }
 
@@ -89,9 +89,10 @@ async fn unchanged<S: Reads>(
     Ok(tag.is_shown(request).then(|| EndpointReply::not_modified(tag, steps)))
 }
 
-/// What says which document is wanted: requests that say the same share it.
-fn wanted(uri: &Uri) -> String {
-    uri.path_and_query().map_or_else(String::new, ToString::to_string)
+/// What says which document is wanted: requests that say the same share it. One name of a partition
+/// may mean different ones to different callers, so the one that is meant is part of it.
+fn wanted(partition: &str, uri: &Uri) -> String {
+    format!("{partition} {}", uri.path_and_query().map_or("", |wanted| wanted.as_str()))
 }
 
 fn page(query: Option<&str>) -> Result<Page, Failure> {

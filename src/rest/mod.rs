@@ -24,7 +24,7 @@ use axum::extract::{Request, State};
 use axum::http::Method;
 use axum::http::request::Parts;
 use axum::response::Response;
-use monoceros_actors::config;
+use monoceros_actors::partition_name::{plain_name, rm_id};
 use monoceros_actors::snapshot::{
     ApplicationSnapshot, ClusterSnapshot, ExplanationSnapshot, GroupSnapshot, NodeSnapshot,
     PartitionSnapshot, QueueSnapshot, ShownRule, UserSnapshot,
@@ -54,26 +54,27 @@ pub use server::serve;
 use documents::Document;
 use endpoints::Failure;
 use joined::Joined;
-use routes::{Answers, Endpoint, Route};
+use routes::{Endpoint, Route};
 
 use crate::dump::{self, DumpError, Wanted};
-use crate::identity::{Denied, Identity};
+use crate::identity::{Identity, Right};
 use crate::watchdog::{Health, Healthy};
 
 /// What this edge reads. Each answer is of one moment, but lists and long trees of queues: of these
 /// each row is. A partition is named plainly, which means the first of that name, or with its RM as
 /// `[rm]name`.
 pub trait Reads: Clone + Send + Sync + 'static {
+    /// The names of all partitions with their RMs, in the order of [`Self::partitions`].
+    fn partition_names(&self) -> Vec<String>;
     /// One entry per partition, in the order of [`Self::partitions`].
     fn clusters(&self) -> impl Future<Output = Vec<ClusterSnapshot>> + Send;
     /// All partitions: `default` first, then by name, then by RM.
     fn partitions(&self) -> impl Future<Output = Vec<PartitionSnapshot>> + Send;
-    /// What is in force for a resource manager; none named, for that of the first partition.
-    /// Without any there is nothing.
+    /// What is in force for a resource manager.
     fn configuration(
         &self,
-        rm_id: Option<&str>,
-    ) -> impl Future<Output = Result<Option<ConfigurationSnapshot>, ConfigurationError>> + Send;
+        rm_id: &str,
+    ) -> impl Future<Output = Result<ConfigurationSnapshot, ConfigurationError>> + Send;
     /// The rules of placement, in the order they are asked.
     fn placement_rules(
         &self,
@@ -159,6 +160,10 @@ pub trait Reads: Clone + Send + Sync + 'static {
 }
 
 impl Reads for SchedulerHandle {
+    fn partition_names(&self) -> Vec<String> {
+        self.partition_names()
+    }
+
     async fn clusters(&self) -> Vec<ClusterSnapshot> {
         self.clusters()
     }
@@ -169,11 +174,9 @@ impl Reads for SchedulerHandle {
 
     async fn configuration(
         &self,
-        rm_id: Option<&str>,
-    ) -> Result<Option<ConfigurationSnapshot>, ConfigurationError> {
-        let first = self.partition_names().into_iter().next();
-        let Some(rm_id) = rm_id.or(first.as_deref().map(config::rm_id)) else { return Ok(None) };
-        self.configuration(rm_id).await.map(Some)
+        rm_id: &str,
+    ) -> Result<ConfigurationSnapshot, ConfigurationError> {
+        self.configuration(rm_id).await
     }
 
     async fn placement_rules(&self, partition: &str) -> Result<Vec<ShownRule>, ReadError> {
@@ -294,26 +297,44 @@ enum Guard {
     /// Everybody; it is up to whoever embeds the router.
     Open,
     /// Whom the rules of the settings allow, see [`crate::identity`].
-    Rules { require_identity: bool },
+    Rules {
+        /// Whether metrics need no identity.
+        open_metrics: bool,
+    },
 }
 
 impl Guard {
-    /// Whether a request for `route` may be answered. A probe of health needs no identity, and
-    /// browsers ask with OPTIONS before they show any. Whoever may read may have a configuration
-    /// checked, which changes nothing.
-    fn check(self, parts: &Parts, route: &Route) -> Result<(), Denied> {
-        let Self::Rules { require_identity } = self else { return Ok(()) };
-        let caller = Identity::of(&parts.extensions);
-        let is_check =
-            *route == Route::Here(Endpoint::ValidateConf) && Answers::Post.is(&parts.method);
-        match parts.method {
-            Method::OPTIONS => Ok(()),
-            Method::GET if *route == Route::Here(Endpoint::Health) => Ok(()),
-            _ if parts.method != Method::GET && !is_check => caller.check_admin(),
-            _ if require_identity => caller.check_known(),
-            _ => Ok(()),
+    /// Who asks.
+    fn caller(self, parts: &Parts) -> Identity {
+        match self {
+            Self::Open => Identity::anybody(),
+            Self::Rules { .. } => Identity::of(&parts.extensions),
         }
     }
+
+    /// What is needed for an endpoint. Browsers ask with OPTIONS before they show who they are.
+    fn needs(self, parts: &Parts, endpoint: &Endpoint, right: Right) -> Right {
+        let is_open = matches!(self, Self::Rules { open_metrics: true });
+        match endpoint {
+            _ if parts.method == Method::OPTIONS => Right::Nothing,
+            Endpoint::Metrics if is_open => Right::Nothing,
+            _ => right,
+        }
+    }
+}
+
+/// The partition that a caller means by a name: of those that are called so, the first that the
+/// caller may read. Who may not read it is not told whether there is one.
+fn readable(wanted: &str, names: &[String], caller: &Identity) -> Result<String, Failure> {
+    if wanted.starts_with('[') {
+        caller.check_read(rm_id(wanted))?;
+        return Ok(wanted.to_owned());
+    }
+    if caller.check_read_all().is_ok() {
+        return Ok(wanted.to_owned());
+    }
+    let mut names = names.iter().filter(|name| plain_name(name) == wanted);
+    names.find(|name| caller.may_read(rm_id(name))).cloned().ok_or(Failure::PartitionNotFound)
 }
 
 /// What every request needs.
@@ -327,22 +348,38 @@ struct RestEdge<S> {
     joined: Joined<Result<Arc<Document>, Failure>>,
 }
 
+/// Has the endpoint mean a partition that the caller may read.
+fn narrow<S: Reads>(source: &S, endpoint: &mut Endpoint, caller: &Identity) -> Result<(), Failure> {
+    if let Some(partition) = endpoint.partition_mut() {
+        *partition = readable(partition, &source.partition_names(), caller)?;
+    }
+    Ok(())
+}
+
 async fn answer<S: Reads>(State(edge): State<RestEdge<S>>, request: Request) -> Response {
     let began = Instant::now();
     let (parts, body) = request.into_parts();
     let route = routes::find(parts.uri.path());
-    let allowed = edge.guard.check(&parts, &route);
-    let answers =
-        if let Route::Here(endpoint) = &route { endpoint.answers() } else { Answers::Get };
+    let caller = edge.guard.caller(&parts);
     let response = match route {
-        _ if let Err(denied) = allowed => replies::denied(denied, answers, &parts.headers).await,
         Route::Unknown => replies::unknown_path(),
         Route::Elsewhere(path) => replies::redirect(&parts.method, &path, parts.uri.query()),
-        Route::Here(_) if parts.method == Method::OPTIONS => replies::options(answers),
-        Route::Here(_) if !answers.is(&parts.method) => replies::method_not_allowed(answers),
-        Route::Here(endpoint) => {
-            let reply = endpoints::reply(&edge, endpoint, &parts, body).await;
-            replies::respond(reply, answers, &parts.headers).await
+        Route::Here(mut endpoint, right) => {
+            let answers = endpoint.answers();
+            let needs = edge.guard.needs(&parts, &endpoint, right);
+            if let Err(denied) = caller.check_at_the_door(needs) {
+                replies::denied(denied, answers, &parts.headers).await
+            } else if parts.method == Method::OPTIONS {
+                replies::options(answers)
+            } else if !answers.is(&parts.method) {
+                replies::method_not_allowed(answers)
+            } else {
+                let reply = match narrow(&edge.source, &mut endpoint, &caller) {
+                    Ok(()) => endpoints::reply(&edge, endpoint, &parts, &caller, body).await,
+                    Err(failure) => Err(failure),
+                };
+                replies::respond(reply, answers, &parts.headers).await
+            }
         }
     };
     debug!(

@@ -36,7 +36,7 @@ fn cors(answers: Answers) -> [(HeaderName, &'static str); 3] {
     [
         (ACCESS_CONTROL_ALLOW_ORIGIN, "*"),
         (ACCESS_CONTROL_ALLOW_METHODS, answers.methods()),
-        (ACCESS_CONTROL_ALLOW_HEADERS, "X-Requested-With,Content-Type,Accept,Origin"),
+        (ACCESS_CONTROL_ALLOW_HEADERS, "X-Requested-With,Content-Type,Accept,Origin,Authorization"),
     ]
 }
 

@@ -8,6 +8,8 @@
 use axum::http::Method;
 use percent_encoding::percent_decode_str;
 
+use crate::identity::Right;
+
 /// An endpoint with its parameters, percent-decoded once.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(super) enum Endpoint {
@@ -45,6 +47,33 @@ impl Endpoint {
     pub(super) fn answers(&self) -> Answers {
         if *self == Self::ValidateConf { Answers::Post } else { Answers::Get }
     }
+
+    /// The partition that is meant, if it is of one.
+    pub(super) fn partition_mut(&mut self) -> Option<&mut String> {
+        match self {
+            Self::PlacementRules { partition }
+            | Self::Queues { partition }
+            | Self::Queue { partition, .. }
+            | Self::Applications { partition, .. }
+            | Self::ApplicationsIn { partition, .. }
+            | Self::Application { partition, .. }
+            | Self::Explain { partition, .. }
+            | Self::Nodes { partition }
+            | Self::Node { partition, .. }
+            | Self::Users { partition }
+            | Self::User { partition, .. }
+            | Self::Groups { partition }
+            | Self::Group { partition, .. } => Some(partition),
+            Self::Page
+            | Self::Health
+            | Self::Metrics
+            | Self::Config
+            | Self::ValidateConf
+            | Self::Clusters
+            | Self::Partitions
+            | Self::StateDump => None,
+        }
+    }
 }
 
 impl Answers {
@@ -68,63 +97,69 @@ impl Answers {
 /// What a path means.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(super) enum Route {
-    Here(Endpoint),
+    /// An endpoint, and what its caller needs.
+    Here(Endpoint, Right),
     /// The path to ask instead.
     Elsewhere(String),
     Unknown,
 }
 
-/// A path, where a segment in braces is a parameter, and what the parameters in order make of it.
-type RouteRow = (&'static str, fn(&mut Parameters) -> Endpoint);
+/// A path, where a segment in braces is a parameter, what its caller needs, and what the parameters
+/// in order make of it.
+type RouteRow = (&'static str, Right, fn(&mut Parameters) -> Endpoint);
 
 const TABLE: [RouteRow; 21] = [
-    ("/", |_| Endpoint::Page),
-    ("/healthz", |_| Endpoint::Health),
-    ("/ws/v1/metrics", |_| Endpoint::Metrics),
-    ("/ws/v1/config", |_| Endpoint::Config),
-    ("/ws/v1/validate-conf", |_| Endpoint::ValidateConf),
-    ("/ws/v1/clusters", |_| Endpoint::Clusters),
-    ("/ws/v1/partitions", |_| Endpoint::Partitions),
-    ("/ws/v1/partition/{partition}/placementrules", |p| Endpoint::PlacementRules {
+    ("/", Right::Nothing, |_| Endpoint::Page),
+    ("/healthz", Right::Nothing, |_| Endpoint::Health),
+    ("/ws/v1/metrics", Right::ReadAll, |_| Endpoint::Metrics),
+    ("/ws/v1/config", Right::Read, |_| Endpoint::Config),
+    ("/ws/v1/validate-conf", Right::Known, |_| Endpoint::ValidateConf),
+    ("/ws/v1/clusters", Right::Known, |_| Endpoint::Clusters),
+    ("/ws/v1/partitions", Right::Known, |_| Endpoint::Partitions),
+    ("/ws/v1/partition/{partition}/placementrules", Right::Read, |p| Endpoint::PlacementRules {
         partition: p.take(),
     }),
-    ("/ws/v1/partition/{partition}/queues", |p| Endpoint::Queues { partition: p.take() }),
-    ("/ws/v1/partition/{partition}/queue/{queue}", |p| Endpoint::Queue {
+    ("/ws/v1/partition/{partition}/queues", Right::Read, |p| Endpoint::Queues {
         partition: p.take(),
-        queue: p.take(),
     }),
-    ("/ws/v1/partition/{partition}/queue/{queue}/applications", |p| Endpoint::Applications {
+    ("/ws/v1/partition/{partition}/queue/{queue}", Right::Read, |p| Endpoint::Queue {
         partition: p.take(),
         queue: p.take(),
     }),
-    ("/ws/v1/partition/{partition}/applications/{state}", |p| Endpoint::ApplicationsIn {
-        partition: p.take(),
-        state: p.take(),
+    ("/ws/v1/partition/{partition}/queue/{queue}/applications", Right::Read, |p| {
+        Endpoint::Applications { partition: p.take(), queue: p.take() }
     }),
-    ("/ws/v1/partition/{partition}/application/{application}", |p| Endpoint::Application {
-        partition: p.take(),
-        application: p.take(),
+    ("/ws/v1/partition/{partition}/applications/{state}", Right::Read, |p| {
+        Endpoint::ApplicationsIn { partition: p.take(), state: p.take() }
     }),
-    ("/ws/v1/partition/{partition}/application/{application}/explain", |p| Endpoint::Explain {
-        partition: p.take(),
-        application: p.take(),
+    ("/ws/v1/partition/{partition}/application/{application}", Right::Read, |p| {
+        Endpoint::Application { partition: p.take(), application: p.take() }
     }),
-    ("/ws/v1/partition/{partition}/nodes", |p| Endpoint::Nodes { partition: p.take() }),
-    ("/ws/v1/partition/{partition}/node/{node}", |p| Endpoint::Node {
+    ("/ws/v1/partition/{partition}/application/{application}/explain", Right::Read, |p| {
+        Endpoint::Explain { partition: p.take(), application: p.take() }
+    }),
+    ("/ws/v1/partition/{partition}/nodes", Right::Read, |p| Endpoint::Nodes {
+        partition: p.take(),
+    }),
+    ("/ws/v1/partition/{partition}/node/{node}", Right::Read, |p| Endpoint::Node {
         partition: p.take(),
         node: p.take(),
     }),
-    ("/ws/v1/partition/{partition}/usage/users", |p| Endpoint::Users { partition: p.take() }),
-    ("/ws/v1/partition/{partition}/usage/user/{user}", |p| Endpoint::User {
+    ("/ws/v1/partition/{partition}/usage/users", Right::Read, |p| Endpoint::Users {
+        partition: p.take(),
+    }),
+    ("/ws/v1/partition/{partition}/usage/user/{user}", Right::Read, |p| Endpoint::User {
         partition: p.take(),
         user: p.take(),
     }),
-    ("/ws/v1/partition/{partition}/usage/groups", |p| Endpoint::Groups { partition: p.take() }),
-    ("/ws/v1/partition/{partition}/usage/group/{group}", |p| Endpoint::Group {
+    ("/ws/v1/partition/{partition}/usage/groups", Right::Read, |p| Endpoint::Groups {
+        partition: p.take(),
+    }),
+    ("/ws/v1/partition/{partition}/usage/group/{group}", Right::Read, |p| Endpoint::Group {
         partition: p.take(),
         group: p.take(),
     }),
-    ("/debug/fullstatedump", |_| Endpoint::StateDump),
+    ("/debug/fullstatedump", Right::ReadAll, |_| Endpoint::StateDump),
 ];
 
 /// Where clients of earlier days look, and where to send them.
@@ -132,13 +167,13 @@ const MOVED: [(&str, &str); 1] = [("/ws/v1/fullstatedump", "/debug/fullstatedump
 
 /// Finds what `path`, as it came over the wire, means.
 pub(super) fn find(path: &str) -> Route {
-    for (pattern, make) in TABLE {
+    for (pattern, right, make) in TABLE {
         if let Some(parameters) = exact(pattern, path) {
-            return Route::Here(make(&mut Parameters(parameters.into_iter())));
+            return Route::Here(make(&mut Parameters(parameters.into_iter())), right);
         }
     }
     let segments = cleaned(path);
-    for (pattern, _) in TABLE {
+    for (pattern, ..) in TABLE {
         if let Some(canonical) = respelled(pattern, &segments) {
             return Route::Elsewhere(canonical);
         }
@@ -215,16 +250,40 @@ mod tests {
 
     #[test]
     fn every_row_of_the_table_takes_the_parameters_of_its_path() {
-        for (pattern, _) in TABLE {
-            assert!(matches!(find(pattern), Route::Here(_)), "{pattern}");
+        for (pattern, ..) in TABLE {
+            assert!(matches!(find(pattern), Route::Here(..)), "{pattern}");
         }
     }
 
     #[test]
     fn the_manual_has_every_row_of_the_table() {
         let manual = include_str!("../../docs/rest.md");
-        for (pattern, _) in TABLE {
+        for (pattern, ..) in TABLE {
             assert!(manual.contains(&format!("| `{pattern}` |")), "{pattern}");
+        }
+    }
+
+    #[test]
+    fn the_manual_says_what_each_path_needs() {
+        let manual = include_str!("../../docs/security.md");
+        for (pattern, right, _) in TABLE {
+            let row = format!("| `{pattern}` | {} |", right.text());
+            assert!(manual.contains(&row), "{row}");
+        }
+    }
+
+    #[test]
+    fn what_is_of_a_partition_is_read_with_the_right_of_its_resource_manager() {
+        for (pattern, right, make) in TABLE {
+            let n_parameters = pattern.matches('{').count();
+            let parameters = vec!["p".to_owned(); n_parameters];
+            let mut endpoint = make(&mut Parameters(parameters.into_iter()));
+            assert_eq!(endpoint.partition_mut().is_some(), pattern.contains("{partition}"));
+            assert_eq!(
+                right == Right::Read,
+                endpoint.partition_mut().is_some() || endpoint == Endpoint::Config,
+                "{pattern}"
+            );
         }
     }
 
@@ -240,7 +299,8 @@ mod tests {
         ] {
             let path = format!("/ws/v1/partition/%5Brm%5Ddefault/queue/{segment}");
             let (partition, queue) = ("[rm]default".to_owned(), queue.to_owned());
-            assert_eq!(find(&path), Route::Here(Endpoint::Queue { partition, queue }));
+            let queue = Endpoint::Queue { partition, queue };
+            assert_eq!(find(&path), Route::Here(queue, Right::Read));
         }
     }
 

@@ -44,7 +44,7 @@ pub async fn serve<S: Reads>(
     shutdown: CancellationToken,
 ) -> io::Result<()> {
     info!(address = %connections.address()?, "serving REST");
-    let guard = Guard::Rules { require_identity: settings.require_identity };
+    let guard = Guard::Rules { open_metrics: settings.open_metrics };
     let router = router_until(source, settings.max_body_bytes.get(), healthy, shutdown, guard);
     let service = IdentityLayer::new(access).layer(router);
     let mut http = http1::Builder::new();

@@ -16,6 +16,7 @@ use tokio::net::{TcpListener, TcpStream};
 use tokio::task::JoinHandle;
 use tower::{Layer as _, ServiceExt};
 
+use super::routes::Answers;
 use super::*;
 use crate::connections::Connections;
 use crate::identity::layer::IdentityLayer;
@@ -79,6 +80,11 @@ impl Scripted {
 }
 
 impl Reads for Scripted {
+    fn partition_names(&self) -> Vec<String> {
+        let names = ["[lab]default", "[yard]default"].map(str::to_owned);
+        if self.stopped { Vec::new() } else { names.into() }
+    }
+
     async fn clusters(&self) -> Vec<ClusterSnapshot> {
         vec![ClusterSnapshot { partition: "default".into(), ..ClusterSnapshot::default() }; 2]
     }
@@ -115,17 +121,16 @@ impl Reads for Scripted {
 
     async fn configuration(
         &self,
-        rm_id: Option<&str>,
-    ) -> Result<Option<ConfigurationSnapshot>, ConfigurationError> {
-        match rm_id.unwrap_or("lab") {
-            _ if self.stopped => Ok(None),
-            rm @ ("lab" | "yard") => Ok(Some(ConfigurationSnapshot {
+        rm_id: &str,
+    ) -> Result<ConfigurationSnapshot, ConfigurationError> {
+        match rm_id {
+            rm @ ("lab" | "yard") => Ok(ConfigurationSnapshot {
                 rm_id: rm.into(),
                 policy_group: "queues".into(),
                 config: format!("partitions: [{{queues: [{{name: {rm}}}]}}]"),
                 extra_config: [("Log.level".into(), "WARN".into())].into(),
                 checksum: String::new(),
-            })),
+            }),
             rm => Err(ConfigurationError::NotRegistered(rm.to_owned())),
         }
     }
@@ -314,7 +319,7 @@ async fn json_documents_have_their_headers_and_the_cors_trio() {
         content-type: application/json; charset=UTF-8
         access-control-allow-origin: *
         access-control-allow-methods: GET, OPTIONS
-        access-control-allow-headers: X-Requested-With,Content-Type,Accept,Origin
+        access-control-allow-headers: X-Requested-With,Content-Type,Accept,Origin,Authorization
         content-length: 104
 
         [{"partition":"default","clusterName":"kubernetes"},{"partition":"default","clusterName":"kubernetes"}]
@@ -324,7 +329,7 @@ async fn json_documents_have_their_headers_and_the_cors_trio() {
         content-type: application/json; charset=UTF-8
         access-control-allow-origin: *
         access-control-allow-methods: GET, OPTIONS
-        access-control-allow-headers: X-Requested-With,Content-Type,Accept,Origin
+        access-control-allow-headers: X-Requested-With,Content-Type,Accept,Origin,Authorization
         content-length: 367
 
         [{"clusterId":"lab","name":"default","capacity":{},"nodeSortingPolicy":{"type":""},"preemptionEnabled":false,"quotaPreemptionEnabled":false,"totalNodes":0,"applications":{"total":0}},{"clusterId":"yard","name":"default","capacity":{},"nodeSortingPolicy":{"type":""},"preemptionEnabled":false,"quotaPreemptionEnabled":false,"totalNodes":0,"applications":{"total":0}}]
@@ -337,8 +342,8 @@ async fn json_documents_have_their_headers_and_the_cors_trio() {
             content-type: application/json; charset=UTF-8
             access-control-allow-origin: *
             access-control-allow-methods: GET, OPTIONS
-            access-control-allow-headers: X-Requested-With,Content-Type,Accept,Origin
-            etag: W/"a-7-e8597922"
+            access-control-allow-headers: X-Requested-With,Content-Type,Accept,Origin,Authorization
+            etag: W/"a-7-c3faabb9"
             x-step-first: 7
             x-step-last: 7
             access-control-expose-headers: ETag,Link,X-Step-First,X-Step-Last
@@ -388,8 +393,8 @@ async fn a_document_of_a_partition_says_when_it_was_read() {
             content-type: application/json; charset=UTF-8
             access-control-allow-origin: *
             access-control-allow-methods: GET, OPTIONS
-            access-control-allow-headers: X-Requested-With,Content-Type,Accept,Origin
-            etag: W/"a-7-e20b0e76"
+            access-control-allow-headers: X-Requested-With,Content-Type,Accept,Origin,Authorization
+            etag: W/"a-7-27d65304"
             x-step-first: 7
             x-step-last: 9
             link: </ws/v1/partition/default/nodes?limit=2&after=n2>; rel="next"
@@ -544,7 +549,7 @@ async fn options_lets_browsers_in() {
         200 OK
         access-control-allow-origin: *
         access-control-allow-methods: GET, OPTIONS
-        access-control-allow-headers: X-Requested-With,Content-Type,Accept,Origin
+        access-control-allow-headers: X-Requested-With,Content-Type,Accept,Origin,Authorization
         allow: GET, OPTIONS
         content-length: 0
 
@@ -577,7 +582,7 @@ async fn a_configuration_is_judged_with_200_whatever_it_is() {
         content-type: application/json; charset=UTF-8
         access-control-allow-origin: *
         access-control-allow-methods: OPTIONS, POST
-        access-control-allow-headers: X-Requested-With,Content-Type,Accept,Origin
+        access-control-allow-headers: X-Requested-With,Content-Type,Accept,Origin,Authorization
         content-length: 117
 
         {"allowed":true,"checksum":"E3B0C44298FC1C149AFBF4C8996FB92427AE41E4649B934CA495991B7852B855","checksumMatch":false}
@@ -925,42 +930,88 @@ async fn the_page_loads_nothing_from_elsewhere() {
     }
 }
 
+/// The answer to a request with a token: `y4rd` is of the shim of `yard`, `d4sh` of a dashboard, and
+/// `0ps` of an administrator.
+async fn as_whom(token: &str, method: &str, path: &str, open_metrics: bool) -> Response {
+    let rules = vec![
+        Rule::token("yard", &["yard"], false).unwrap(),
+        Rule::reader("dash").unwrap(),
+        Rule::token("ops", &[], true).unwrap(),
+    ];
+    let access = Access::with_tokens(rules, b"yard:y4rd\ndash:d4sh\nops:0ps").unwrap();
+    let guard = Guard::Rules { open_metrics };
+    let router = router_until(RUNNING, MAX_BODY, serving(), CancellationToken::new(), guard);
+    let request = Request::builder().method(method).uri(path);
+    let request = request.header("authorization", format!("Bearer {token}"));
+    let service = IdentityLayer::new(Arc::new(access)).layer(router);
+    service.oneshot(request.body(Body::empty()).unwrap()).await.unwrap()
+}
+
+async fn status_as(token: &str, method: &str, path: &str) -> u16 {
+    as_whom(token, method, path, false).await.status().as_u16()
+}
+
 #[tokio::test]
-async fn rules_let_administrators_change_and_those_they_know_read() {
-    let rules =
-        vec![Rule::token("shim", &["a"], false).unwrap(), Rule::token("ops", &[], true).unwrap()];
-    let access = Access::with_tokens(rules, b"shim:sh1m\nops:0ps").unwrap();
-    let layer = IdentityLayer::new(Arc::new(access));
-    let status = async |require_identity, method: &str, path: &str, token: &str| {
-        let guard = Guard::Rules { require_identity };
-        let router = router_until(RUNNING, MAX_BODY, serving(), CancellationToken::new(), guard);
-        let request = Request::builder().method(method).uri(path);
-        let request = request.header("authorization", format!("Bearer {token}"));
-        let request = request.body(Body::empty()).unwrap();
-        layer.layer(router).oneshot(request).await.unwrap().status().as_u16()
-    };
-    let queues = format!("{P}/queues");
-    assert_eq!(status(false, "GET", &queues, "").await, 200);
-    assert_eq!(status(true, "GET", &queues, "").await, 401);
-    assert_eq!(status(true, "GET", &queues, "sh1m").await, 200);
-    assert_eq!(status(true, "GET", "/nowhere", "").await, 401);
-    assert_eq!(status(true, "GET", "/healthz", "").await, 200);
-    assert_eq!(status(true, "OPTIONS", &queues, "").await, 200);
-    let check = "/ws/v1/validate-conf";
-    assert_eq!(status(false, "POST", check, "").await, 200);
-    assert_eq!(status(true, "POST", check, "").await, 401);
-    assert_eq!(status(true, "POST", check, "sh1m").await, 200);
-    assert_eq!(status(true, "DELETE", check, "sh1m").await, 403);
-    for require_identity in [false, true] {
-        assert_eq!(status(require_identity, "PUT", &queues, "").await, 401);
-        assert_eq!(status(require_identity, "PUT", &queues, "sh1m").await, 403);
-        assert_eq!(status(require_identity, "PUT", &queues, "0ps").await, 405);
+async fn with_rules_each_path_needs_its_right() {
+    let (own, other) = ("/ws/v1/partition/%5Byard%5Ddefault", "/ws/v1/partition/%5Blab%5Ddefault");
+    for (path, nobody, shim, reader) in [
+        ("/".to_owned(), 200, 200, 200),
+        ("/healthz".to_owned(), 200, 200, 200),
+        ("/ws/v1/metrics".to_owned(), 401, 403, 200),
+        ("/ws/v1/config".to_owned(), 401, 200, 200),
+        ("/ws/v1/config?rm=yard".to_owned(), 401, 200, 200),
+        ("/ws/v1/config?rm=lab".to_owned(), 401, 403, 200),
+        ("/ws/v1/clusters".to_owned(), 401, 200, 200),
+        ("/ws/v1/partitions".to_owned(), 401, 200, 200),
+        (format!("{own}/queues"), 401, 200, 200),
+        (format!("{own}/nodes"), 401, 200, 200),
+        (format!("{other}/queues"), 401, 403, 200),
+        (format!("{other}/nodes?limit=1"), 401, 403, 200),
+        (format!("{other}/usage/user/svc$"), 401, 403, 200),
+        ("/ws/v1/partition/%5Bnobody%5Dp/nodes".to_owned(), 401, 403, 404),
+        ("/debug/fullstatedump".to_owned(), 401, 403, 200),
+    ] {
+        assert_eq!(status_as("", "GET", &path).await, nobody, "{path}, by nobody");
+        assert_eq!(status_as("y4rd", "GET", &path).await, shim, "{path}, by a shim");
+        assert_eq!(status_as("d4sh", "GET", &path).await, reader, "{path}, by a reader");
+        assert_eq!(status_as("0ps", "GET", &path).await, reader, "{path}, by an administrator");
+        assert_eq!(status_as("", "OPTIONS", &path).await, 200, "{path}");
     }
+    let check = "/ws/v1/validate-conf";
+    for (token, status) in [("", 401), ("y4rd", 200), ("d4sh", 200), ("0ps", 200)] {
+        assert_eq!(status_as(token, "POST", check).await, status);
+    }
+    assert_eq!(status_as("0ps", "PUT", &format!("{own}/queues")).await, 405);
+    assert_eq!(status_as("", "PUT", &format!("{own}/queues")).await, 401);
+    let metrics = as_whom("", "GET", "/ws/v1/metrics", true).await;
+    assert_eq!(metrics.status(), StatusCode::OK, "as the settings say");
+}
+
+#[tokio::test]
+async fn a_shim_is_shown_what_is_its_own_by_the_same_paths() {
+    let text = async |token, path: &str| body(as_whom(token, "GET", path, false).await).await;
+    let rms = async |token| {
+        let partitions: Vec<serde_json::Value> =
+            serde_json::from_str(&text(token, "/ws/v1/partitions").await).unwrap();
+        let rms = partitions.iter().map(|it| it["clusterId"].as_str().unwrap().to_owned());
+        rms.collect::<Vec<_>>()
+    };
+    assert_eq!(rms("y4rd").await, ["yard"]);
+    assert_eq!(rms("d4sh").await, ["lab", "yard"]);
+    let clusters = text("y4rd", "/ws/v1/clusters").await;
+    assert_eq!(clusters.matches("clusterName").count(), 1);
+    // The plain name is the first that may be read; answers are not shared across meanings.
+    let queues = format!("{P}/queues");
+    assert!(text("y4rd", &queues).await.contains("root.q01"));
+    assert!(text("d4sh", &queues).await.contains("root.ab"));
+    assert!(text("y4rd", "/ws/v1/config").await.contains("yard"));
+    assert!(text("d4sh", "/ws/v1/config").await.contains("lab"));
+    assert_eq!(status_as("y4rd", "GET", "/ws/v1/partition/nope/queues").await, 404);
 }
 
 #[tokio::test]
 async fn who_is_not_known_is_told_how_to_be() {
-    let guard = Guard::Rules { require_identity: true };
+    let guard = Guard::Rules { open_metrics: false };
     let router = router_until(RUNNING, MAX_BODY, serving(), CancellationToken::new(), guard);
     let request = Request::get("/ws/v1/clusters").body(Body::empty()).unwrap();
     expect![[r#"
@@ -968,7 +1019,7 @@ async fn who_is_not_known_is_told_how_to_be() {
         content-type: application/json; charset=UTF-8
         access-control-allow-origin: *
         access-control-allow-methods: GET, OPTIONS
-        access-control-allow-headers: X-Requested-With,Content-Type,Accept,Origin
+        access-control-allow-headers: X-Requested-With,Content-Type,Accept,Origin,Authorization
         www-authenticate: Bearer
         content-length: 179
 

@@ -54,8 +54,10 @@ pub struct RestSettings {
     /// Where to listen; port 0 takes a free one. Default 127.0.0.1:9080.
     #[serde(deserialize_with = "address")]
     pub address: SocketAddr,
-    /// Whether reading needs an identity that a rule knows, where there are rules. Default false.
-    pub require_identity: bool,
+    /// Whether metrics need no identity where there are rules. Default false.
+    pub open_metrics: bool,
+    /// Has no effect any more: with rules, reading needs an identity.
+    pub require_identity: Option<bool>,
     /// Most bytes of the body of a request; one with more gets 413. Default 8 MiB.
     pub max_body_bytes: NonZeroUsize,
     /// Encryption.

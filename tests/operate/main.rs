@@ -18,6 +18,7 @@ mod explain;
 mod logs;
 mod metrics_service;
 mod paths;
+mod rights;
 mod tls;
 mod usage;
 mod users;

@@ -7,7 +7,7 @@
 //! what is in use at this moment.
 //!
 //! A resource manager may change its own configuration, as long as it is alone in its policy group
-//! (`docs/reloading.md#who-may-change-it`). To try one out needs no more than that it is its own.
+//! (`docs/reloading.md#who-may-change-it`). Who may read its configuration may try one out.
 
 use std::collections::HashMap;
 use std::sync::{Arc, Mutex};
@@ -23,7 +23,7 @@ use super::refusal::CallRefusal;
 use super::target::resource_manager;
 use crate::grpc::GrpcEdge;
 use crate::grpc::end::{Cause, StreamEnd};
-use crate::identity::Identity;
+use crate::identity::{Identity, Right};
 use crate::logging::AUDIT;
 use crate::secrets;
 
@@ -79,7 +79,11 @@ pub(super) async fn change(
 ) -> Result<Response<si::UpdateConfigurationResponse>, Status> {
     let handle = &edge.handle;
     let ConfigChange { mut request, enforcement, persist } = change;
-    request.rm_id = resource_manager(handle, caller, &request.rm_id).await?;
+    let right = match enforcement {
+        Enforcement::Apply => Right::Act,
+        Enforcement::Try => Right::Read,
+    };
+    request.rm_id = resource_manager(handle, caller, right, &request.rm_id).await?;
     let turn = turns.of(&request.rm_id);
     let _turn = turn.lock().await;
     let present = handle.configuration(&request.rm_id).await.map_err(status)?;
@@ -166,7 +170,7 @@ pub(super) async fn read(
     caller: &Identity,
     request: v1::GetConfigRequest,
 ) -> Result<v1::GetConfigResponse, Status> {
-    let rm_id = resource_manager(handle, caller, &request.rm_id).await?;
+    let rm_id = resource_manager(handle, caller, Right::Read, &request.rm_id).await?;
     let present = handle.configuration(&rm_id).await.map_err(status)?;
     if !request.policy_group.is_empty() && request.policy_group != present.policy_group {
         let (given, registered) = (request.policy_group, present.policy_group);

@@ -16,7 +16,7 @@ use v1::explanation::{Change, Nodes, Obstacle, Order};
 use super::refusal::CallRefusal;
 use super::target::Target;
 use super::views::amount;
-use crate::identity::Identity;
+use crate::identity::{Identity, Right};
 
 /// How many applications of a page have their requests explained: each is a step of its partition.
 const APPLICATIONS_MAX: usize = 50;
@@ -30,7 +30,7 @@ pub(super) async fn explain(
     let v1::ExplainApplicationRequest { partition_name, application_id, allocation_key, offset } =
         request;
     let rm = if partition_name.starts_with('[') { rm_id(&partition_name) } else { "" };
-    let target = Target::find(handle, caller, rm, &partition_name).await?;
+    let target = Target::find(handle, caller, Right::Read, rm, &partition_name).await?;
     let partition = &target.partition;
     let explained = if allocation_key.is_empty() {
         let offset = usize::try_from(offset).unwrap_or(usize::MAX);

@@ -35,7 +35,7 @@ use self::target::Target;
 use super::GrpcEdge;
 use super::end::internal;
 use super::stubs::v1::admin_service_server::{AdminService, AdminServiceServer};
-use crate::identity::Identity;
+use crate::identity::{Identity, Right};
 use crate::logging::AUDIT;
 
 /// Answers operators.
@@ -116,7 +116,9 @@ impl AdminService for Admin {
         let (caller, request) = opened(request);
         caller.check_admin()?;
         let to = partitions::state(request.state())?;
-        let target = self.target(&caller, &request.rm_id, &request.partition_name).await?;
+        let (rm_id, partition) = (&request.rm_id, &request.partition_name);
+        let right = Right::Administer;
+        let target = Target::find(&self.edge.handle, &caller, right, rm_id, partition).await?;
         let was =
             partitions::set_state(&self.edge.handle, &caller, &target, to, &request.reason).await?;
         Ok(Response::new(v1::SetPartitionStateResponse { old_state: was.into() }))
@@ -228,13 +230,14 @@ impl Admin {
         change.await.map_err(|_| internal("the configuration was not dealt with, through a bug"))?
     }
 
+    /// The partition that a request means, to read of it.
     async fn target(
         &self,
         caller: &Identity,
         rm_id: &str,
         partition: &str,
     ) -> Result<Target, CallRefusal> {
-        Target::find(&self.edge.handle, caller, rm_id, partition).await
+        Target::find(&self.edge.handle, caller, Right::Read, rm_id, partition).await
     }
 }
 

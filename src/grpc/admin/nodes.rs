@@ -17,7 +17,7 @@ use tracing::info;
 
 use super::refusal::CallRefusal;
 use super::target::Target;
-use crate::identity::Identity;
+use crate::identity::{Identity, Right};
 use crate::logging::AUDIT;
 
 /// Nodes of one call.
@@ -43,7 +43,7 @@ pub(super) async fn drain(
         return Err(CallRefusal::field("node_ids", reason));
     }
     let named: BTreeSet<String> = node_ids.into_iter().collect();
-    let target = Target::find(handle, caller, &rm_id, &partition_name).await?;
+    let target = Target::find(handle, caller, Right::Act, &rm_id, &partition_name).await?;
     let before = read(handle, &target, &named).await?;
     info!(
         target: AUDIT,

@@ -10,7 +10,7 @@ use super::refusal::CallRefusal;
 use crate::grpc::kind::Dialect;
 use crate::grpc::registry::Registry;
 use crate::grpc::session::SessionStatus;
-use crate::identity::Identity;
+use crate::identity::{Identity, Right};
 use crate::logging::AUDIT;
 
 /// Told to those who come late when the operator gave no reason.
@@ -24,7 +24,7 @@ pub(super) fn list(
     registry: &Registry,
     caller: &Identity,
 ) -> Result<v1::ListSessionsResponse, CallRefusal> {
-    caller.check_admin()?;
+    caller.check_read_all()?;
     let scheduler_id = registry.scheduler_id();
     Ok(v1::ListSessionsResponse {
         scheduler_id: scheduler_id.to_str().unwrap_or_default().to_owned(),
@@ -85,7 +85,7 @@ fn check_named(caller: &Identity, rm_id: &str) -> Result<(), CallRefusal> {
     if rm_id.is_empty() {
         return Err(CallRefusal::field("rm_id", "name the resource manager"));
     }
-    Ok(caller.check_rm_or_admin(rm_id)?)
+    Ok(caller.check(Right::Act, rm_id)?)
 }
 
 fn message(session: SessionStatus) -> v1::SessionInfo {

@@ -2,15 +2,14 @@
 //!
 //! The resource manager may stay unnamed while there is exactly one: most clusters have one, and an
 //! operator should not have to look its id up. A partition is named as its resource manager names
-//! it, plainly or as `[rm]name`. What belongs to a resource manager may be seen and changed by that
-//! one and by administrators. Any other caller gets the same answer whether the resource manager
+//! it, plainly or as `[rm]name`. Who has no right of a resource manager gets the same answer whether the resource manager
 //! exists or not: otherwise the answers would give its id away.
 
 use monoceros_actors::SchedulerHandle;
 use monoceros_actors::partition_name::{plain_name, qualified_name};
 
 use super::refusal::CallRefusal;
-use crate::identity::Identity;
+use crate::identity::{Identity, Right};
 
 /// A partition of a resource manager. Whether there is one of this name, a read will tell.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -26,10 +25,11 @@ impl Target {
     pub(in crate::grpc) async fn find(
         handle: &SchedulerHandle,
         caller: &Identity,
+        right: Right,
         rm_id: &str,
         partition: &str,
     ) -> Result<Self, CallRefusal> {
-        let rm_id = resource_manager(handle, caller, rm_id).await?;
+        let rm_id = resource_manager(handle, caller, right, rm_id).await?;
         Self::of(rm_id, partition)
     }
 
@@ -46,19 +46,20 @@ impl Target {
     }
 }
 
-/// The resource manager that a request means with its `rm_id`.
+/// The resource manager that a request means with its `rm_id`, of which the caller has the right.
 pub(in crate::grpc) async fn resource_manager(
     handle: &SchedulerHandle,
     caller: &Identity,
+    right: Right,
     rm_id: &str,
 ) -> Result<String, CallRefusal> {
     if rm_id.is_empty() {
-        caller.check_known()?;
+        caller.check_at_the_door(right)?;
     } else {
-        caller.check_rm_or_admin(rm_id)?;
+        caller.check(right, rm_id)?;
     }
     let chosen = choose(handle.resource_managers(), rm_id)?;
-    caller.check_rm_or_admin(&chosen)?;
+    caller.check(right, &chosen)?;
     Ok(chosen)
 }
 

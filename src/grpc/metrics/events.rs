@@ -22,7 +22,7 @@ use tonic::{Code, Status};
 use crate::grpc::admin::refusal::CallRefusal;
 use crate::grpc::admin::target;
 use crate::grpc::end::with_reason;
-use crate::identity::Identity;
+use crate::identity::{Identity, Right};
 
 /// The hosts of the streams that are open, one entry for each stream.
 #[derive(Clone, Debug, Default)]
@@ -80,10 +80,10 @@ pub(super) async fn follow(
     let types = types(&request.types)?;
     let rm_id = match request.rm_id {
         everybody if everybody.is_empty() => {
-            reader.caller.check_admin()?;
+            reader.caller.check_read_all()?;
             None
         }
-        named => Some(target::resource_manager(handle, &reader.caller, &named).await?),
+        named => Some(target::resource_manager(handle, &reader.caller, Right::Read, &named).await?),
     };
     let events = handle.events();
     if !events.is_tracking() {

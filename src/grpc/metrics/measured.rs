@@ -12,7 +12,7 @@ use tonic::{Status, Streaming};
 use crate::grpc::admin::refusal::CallRefusal;
 use crate::grpc::admin::target::{self, Target};
 use crate::grpc::admin::views::amount;
-use crate::identity::Identity;
+use crate::identity::{Identity, Right};
 
 /// Takes reports until the client has no more. Each message names its resource manager, or means
 /// the one that the message before it meant.
@@ -25,7 +25,7 @@ pub(super) async fn take(
     let mut rm_id = String::new();
     while let Some(message) = messages.message().await? {
         if rm_id.is_empty() || !message.rm_id.is_empty() {
-            rm_id = target::resource_manager(handle, caller, &message.rm_id).await?;
+            rm_id = target::resource_manager(handle, caller, Right::Act, &message.rm_id).await?;
         }
         let reports = handle.report_utilization(&rm_id, message.reports, message.timestamp_nano);
         let (accepted, unknown) = reports.await.map_err(CallRefusal::from)?;
@@ -42,9 +42,11 @@ pub(super) async fn recommendations(
     request: v1::NodeRecommendationParameters,
 ) -> Result<v1::NodeRecommendations, CallRefusal> {
     let (rm_id, partition) = if request.partition_name.is_empty() {
-        (target::resource_manager(handle, caller, &request.rm_id).await?, None)
+        (target::resource_manager(handle, caller, Right::Read, &request.rm_id).await?, None)
     } else {
-        let named = Target::find(handle, caller, &request.rm_id, &request.partition_name).await?;
+        let named =
+            Target::find(handle, caller, Right::Read, &request.rm_id, &request.partition_name)
+                .await?;
         (named.rm_id, Some(named.partition))
     };
     let found = handle.node_recommendations(&rm_id, partition.as_deref(), &request.node_ids).await;

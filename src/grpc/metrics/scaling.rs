@@ -19,7 +19,7 @@ use tonic::Status;
 use crate::grpc::admin::refusal::CallRefusal;
 use crate::grpc::admin::target::{self, Target};
 use crate::grpc::admin::views::amount;
-use crate::identity::Identity;
+use crate::identity::{Identity, Right};
 
 /// How often a watch looks unless it is told otherwise, and the most often that it does.
 const INTERVAL: Duration = Duration::from_secs(1);
@@ -58,10 +58,13 @@ impl ScalingQuery {
             limit => limit as usize,
         };
         if request.partition_name.is_empty() {
-            let rm_id = target::resource_manager(handle, caller, &request.rm_id).await?;
+            let rm_id =
+                target::resource_manager(handle, caller, Right::Read, &request.rm_id).await?;
             return Ok(Self { rm_id, partition: None, limit });
         }
-        let named = Target::find(handle, caller, &request.rm_id, &request.partition_name).await?;
+        let named =
+            Target::find(handle, caller, Right::Read, &request.rm_id, &request.partition_name)
+                .await?;
         Ok(Self { rm_id: named.rm_id, partition: Some(named.partition), limit })
     }
 

@@ -15,7 +15,7 @@ use crate::dump::{self, DumpError, SECTIONS, Wanted};
 use crate::grpc::admin::refusal::CallRefusal;
 use crate::grpc::admin::target;
 use crate::grpc::end;
-use crate::identity::Identity;
+use crate::identity::{Identity, Right};
 
 /// Bytes of one part: a quarter of what clients in Go and Python accept.
 const PART_BYTES: usize = 1 << 20;
@@ -52,10 +52,10 @@ async fn wanted(
     }
     let rm_id = match request.rm_id {
         everybody if everybody.is_empty() => {
-            caller.check_admin()?;
+            caller.check_read_all()?;
             None
         }
-        named => Some(target::resource_manager(handle, caller, &named).await?),
+        named => Some(target::resource_manager(handle, caller, Right::Read, &named).await?),
     };
     let sections = request.sections.into_iter().collect();
     Ok(Wanted { rm_id, sections, include_rm: request.include_rm })

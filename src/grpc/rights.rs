@@ -1,0 +1,206 @@
+//! What each method needs, checked before its service sees the call.
+//!
+//! Before the message is read it is not known which resource manager a call concerns, so what is
+//! checked here is the least: that the caller is known, or may do such a thing at all. The method
+//! checks the rest when it knows. A method that is not in the table is for administrators alone, so
+//! that none is open because somebody forgot it; a test compares the table with the services.
+
+use std::task::{Context, Poll};
+
+use futures::future::{Either, Ready, ready};
+use tonic::Status;
+use tonic::body::Body;
+use tonic::codegen::http::{Request, Response};
+use tower::{Layer, Service};
+
+use crate::identity::{Identity, Right};
+
+/// A service, its method, and what that needs.
+type Row = (&'static str, &'static str, Right);
+
+const SCHEDULER: &str = "monoceros.si.v1.Scheduler";
+const CALLBACKS: &str = "monoceros.v1.CallbackService";
+const ADMIN: &str = "monoceros.v1.AdminService";
+const METRICS: &str = "monoceros.v1.MetricsService";
+const HEALTH: &str = "grpc.health.v1.Health";
+const REFLECTION: &str = "grpc.reflection.v1.ServerReflection";
+const REFLECTION_ALPHA: &str = "grpc.reflection.v1alpha.ServerReflection";
+
+/// Every method of every service, by its real path.
+const TABLE: [Row; 29] = [
+    (SCHEDULER, "RegisterResourceManager", Right::Speak),
+    (SCHEDULER, "UpdateAllocation", Right::Speak),
+    (SCHEDULER, "UpdateApplication", Right::Speak),
+    (SCHEDULER, "UpdateNode", Right::Speak),
+    (SCHEDULER, "Update", Right::Speak),
+    (CALLBACKS, "Attach", Right::Speak),
+    (ADMIN, "UpdateConfig", Right::Act),
+    (ADMIN, "ValidateConfig", Right::Read),
+    (ADMIN, "GetConfig", Right::Read),
+    (ADMIN, "DeregisterResourceManager", Right::Act),
+    (ADMIN, "ListSessions", Right::ReadAll),
+    (ADMIN, "TriggerResync", Right::Act),
+    (ADMIN, "SetPartitionState", Right::Administer),
+    (ADMIN, "DrainNodes", Right::Act),
+    (ADMIN, "Shutdown", Right::Administer),
+    (ADMIN, "GetQueues", Right::Read),
+    (ADMIN, "ListApplications", Right::Read),
+    (ADMIN, "ListNodes", Right::Read),
+    (ADMIN, "ExplainApplication", Right::Read),
+    (METRICS, "GetStateDump", Right::Read),
+    (METRICS, "GetAutoScalingMetrics", Right::Read),
+    (METRICS, "WatchAutoScalingMetrics", Right::Read),
+    (METRICS, "ReportUtilization", Right::Act),
+    (METRICS, "ListNodeRecommendations", Right::Read),
+    (METRICS, "StreamEvents", Right::Read),
+    (HEALTH, "Check", Right::Nothing),
+    (HEALTH, "Watch", Right::Nothing),
+    (REFLECTION, "ServerReflectionInfo", Right::Nothing),
+    (REFLECTION_ALPHA, "ServerReflectionInfo", Right::Nothing),
+];
+
+/// The other names by which services are reached (see `aliases`).
+const ALIASES: [(&str, &str); 4] = [
+    ("si.v1.Scheduler", SCHEDULER),
+    ("callback.v1.CallbackService", CALLBACKS),
+    ("si.v1.AdminService", ADMIN),
+    ("si.v1.MetricsService", METRICS),
+];
+
+/// What a call of this path needs.
+fn right_of(path: &str) -> Right {
+    let called = path.strip_prefix('/').and_then(|path| path.split_once('/'));
+    let Some((service, method)) = called else { return Right::Administer };
+    let real = ALIASES.iter().find(|(other, _)| *other == service);
+    let service = real.map_or(service, |(_, real)| *real);
+    let row = TABLE.iter().find(|row| row.0 == service && row.1 == method);
+    row.map_or(Right::Administer, |(_, _, right)| *right)
+}
+
+/// Puts the check before every service.
+#[derive(Clone, Copy, Debug)]
+pub(super) struct RightsLayer;
+
+/// A service behind the check.
+#[derive(Clone, Debug)]
+pub(super) struct Guarded<S>(S);
+
+impl<S> Layer<S> for RightsLayer {
+    type Service = Guarded<S>;
+
+    fn layer(&self, inner: S) -> Guarded<S> {
+        Guarded(inner)
+    }
+}
+
+impl<S, B> Service<Request<B>> for Guarded<S>
+where
+    S: Service<Request<B>, Response = Response<Body>>,
+{
+    type Response = Response<Body>;
+    type Error = S::Error;
+    type Future = Either<S::Future, Ready<Result<Response<Body>, S::Error>>>;
+
+    fn poll_ready(&mut self, cx: &mut Context<'_>) -> Poll<Result<(), S::Error>> {
+        self.0.poll_ready(cx)
+    }
+
+    fn call(&mut self, request: Request<B>) -> Self::Future {
+        let caller = Identity::of(request.extensions());
+        match caller.check_at_the_door(right_of(request.uri().path())) {
+            Ok(()) => Either::Left(self.0.call(request)),
+            Err(denied) => Either::Right(ready(Ok(Status::from(denied).into_http()))),
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use std::collections::BTreeSet;
+    use std::convert::Infallible;
+
+    use futures::FutureExt as _;
+    use prost::Message as _;
+    use prost_reflect::DescriptorPool;
+    use tower::service_fn;
+
+    use super::*;
+    use crate::grpc::stubs;
+
+    /// Every service and method that the build and the libraries have.
+    fn methods() -> BTreeSet<(String, String)> {
+        let sets = [
+            stubs::DESCRIPTORS,
+            tonic_health::pb::FILE_DESCRIPTOR_SET,
+            tonic_reflection::pb::v1::FILE_DESCRIPTOR_SET,
+            tonic_reflection::pb::v1alpha::FILE_DESCRIPTOR_SET,
+        ];
+        let mut methods = BTreeSet::new();
+        for set in sets {
+            let files = prost_reflect::prost_types::FileDescriptorSet::decode(set).unwrap();
+            let pool = DescriptorPool::from_file_descriptor_set(files).unwrap();
+            for service in pool.services() {
+                for method in service.methods() {
+                    methods.insert((service.full_name().to_owned(), method.name().to_owned()));
+                }
+            }
+        }
+        methods
+    }
+
+    #[test]
+    fn every_method_has_a_right_and_every_right_is_of_a_method() {
+        let other: BTreeSet<&str> = ALIASES.iter().map(|(other, _)| *other).collect();
+        let mut rows: BTreeSet<(String, String)> = BTreeSet::new();
+        for (service, method, _) in TABLE {
+            assert!(
+                rows.insert((service.to_owned(), method.to_owned())),
+                "{method} is there twice"
+            );
+        }
+        let served = methods();
+        let real = served.iter().filter(|(service, _)| !other.contains(service.as_str()));
+        assert_eq!(rows, real.cloned().collect());
+        for (service, method) in &served {
+            let named = |row: &&Row| row.1 == method;
+            assert!(TABLE.iter().any(|row| named(&row)), "{service}/{method}");
+        }
+    }
+
+    #[test]
+    fn a_service_by_another_name_needs_the_same() {
+        assert_eq!(right_of("/si.v1.AdminService/Shutdown"), Right::Administer);
+        assert_eq!(right_of("/si.v1.Scheduler/UpdateNode"), Right::Speak);
+        assert_eq!(right_of("/callback.v1.CallbackService/Attach"), Right::Speak);
+        assert_eq!(right_of("/si.v1.MetricsService/StreamEvents"), Right::Read);
+        for unknown in ["", "/", "/x", "/si.v1.Scheduler/Nope", "/a/b/c"] {
+            assert_eq!(right_of(unknown), Right::Administer, "{unknown}");
+        }
+    }
+
+    #[test]
+    fn the_manual_has_every_row_of_the_table() {
+        let manual = include_str!("../../docs/security.md");
+        for (service, method, right) in TABLE {
+            let short = service.rsplit('.').next().unwrap();
+            let row = format!("| `{short}/{method}` | {} |", right.text());
+            assert!(manual.contains(&row), "{row}");
+        }
+    }
+
+    #[test]
+    fn nobody_gets_past_the_door_where_there_are_rules() {
+        let inner =
+            service_fn(async |_: Request<()>| Ok::<_, Infallible>(Response::new(Body::default())));
+        let mut service = RightsLayer.layer(inner);
+        for (name, method, right) in TABLE {
+            let mut request = Request::new(());
+            *request.uri_mut() = format!("http://h/{name}/{method}").parse().unwrap();
+            request.extensions_mut().insert(Identity::nobody());
+            let answer = service.call(request).now_or_never().unwrap().unwrap();
+            let status = answer.headers().get("grpc-status").map(|code| code.to_str().unwrap());
+            let expected = if right == Right::Nothing { None } else { Some("16") };
+            assert_eq!(status, expected, "{name}/{method}");
+        }
+    }
+}
