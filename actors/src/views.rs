@@ -188,13 +188,12 @@ pub(crate) fn tree(rows: Vec<QueueRow>, partition: &str) -> Option<QueueSnapshot
         let mut snapshot =
             queue(&row.facts, &row.ledger, row.priority, headroom, &row.counts, children);
         snapshot.allocating_accepted_apps = allocating;
-        match path.rsplit_once('.') {
-            Some((parent, _)) => below.entry(parent.to_owned()).or_default().push(snapshot),
-            None => {
-                inherit(&mut snapshot);
-                config::plain_name(partition).clone_into(&mut snapshot.partition);
-                return Some(snapshot);
-            }
+        if let Some((parent, _)) = path.rsplit_once('.') {
+            below.entry(parent.to_owned()).or_default().push(snapshot);
+        } else {
+            inherit(&mut snapshot);
+            config::plain_name(partition).clone_into(&mut snapshot.partition);
+            return Some(snapshot);
         }
     }
     None

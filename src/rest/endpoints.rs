@@ -196,32 +196,8 @@ pub(super) async fn reply<S: Reads>(
         Endpoint::PlacementRules { partition } => {
             json(source.placement_rules(&partition).await?).await
         }
-        Endpoint::Queues { partition } => {
-            let (source, of) = (source.clone(), partition.clone());
-            let read = || async move {
-                let (tree, steps) = source.queues(&of, None).await?;
-                Ok((tree.ok_or(Failure::PartitionNotFound)?, steps))
-            };
-            lists::document(edge, request, &partition, read).await
-        }
-        Endpoint::Queue { partition, queue } => {
-            let (source, of) = (source.clone(), partition.clone());
-            let with_subtree = is_present(query, "subtree");
-            let read = move || async move {
-                // Of two faults the partition comes first.
-                source.steps(&of).await?;
-                let path = queue_path(&queue)?;
-                let (tree, steps) = source.queues(&of, Some(&path)).await?;
-                let found = tree.and_then(|tree| tree.descendant(&path));
-                let mut found = found.ok_or(Failure::QueueNotFound)?;
-                found.partition.clear();
-                if !with_subtree {
-                    found.children.clear();
-                }
-                Ok((found, steps))
-            };
-            lists::document(edge, request, &partition, read).await
-        }
+        Endpoint::Queues { partition } => queues(edge, request, partition).await,
+        Endpoint::Queue { partition, queue: path } => queue(edge, request, partition, path).await,
         Endpoint::Applications { partition, queue } => {
             let (source, of) = (source.clone(), partition.clone());
             let path = queue_path(&queue)?;
@@ -232,23 +208,10 @@ pub(super) async fn reply<S: Reads>(
             lists::list(edge, request, "applications of a queue", &partition, read).await
         }
         Endpoint::ApplicationsIn { partition, state } => {
-            let (source, of) = (source.clone(), partition.clone());
-            let list = applications_wanted(&state, query);
-            let read = move |page| async move {
-                // Of two faults the partition comes first.
-                source.steps(&of).await?;
-                Ok(source.applications(&of, list?, page).await?)
-            };
-            lists::list(edge, request, "applications", &partition, read).await
+            applications_in(edge, request, partition, &state).await
         }
-        Endpoint::Application { partition, application } => {
-            let (source, of) = (source.clone(), partition.clone());
-            let read = || async move {
-                let steps = source.steps(&of).await?;
-                let found = source.application(&of, &application).await?;
-                Ok((found.ok_or(Failure::ApplicationNotFound)?, steps))
-            };
-            lists::document(edge, request, &partition, read).await
+        Endpoint::Application { partition, application: id } => {
+            application(edge, request, partition, id).await
         }
         Endpoint::Explain { partition, application } => {
             let explained = if let Some(ask) = value(query, "ask") {
@@ -270,15 +233,7 @@ pub(super) async fn reply<S: Reads>(
             let read = move |page| async move { Ok(source.nodes(&of, page).await?) };
             lists::list(edge, request, "nodes", &partition, read).await
         }
-        Endpoint::Node { partition, node } => {
-            let (source, of) = (source.clone(), partition.clone());
-            let read = || async move {
-                let steps = source.steps(&of).await?;
-                let found = source.node(&of, &node).await?;
-                Ok((found.ok_or(Failure::NodeNotFound)?, steps))
-            };
-            lists::document(edge, request, &partition, read).await
-        }
+        Endpoint::Node { partition, node: id } => node(edge, request, partition, id).await,
         Endpoint::Users { partition } => {
             let (source, of) = (source.clone(), partition.clone());
             let read = move |page| async move { Ok(source.users(&of, page).await?) };
@@ -311,6 +266,99 @@ pub(super) async fn reply<S: Reads>(
             Ok(EndpointReply::shared(Class::Json, dump))
         }
     }
+}
+
+/// The whole tree of queues.
+async fn queues<S: Reads>(
+    edge: &RestEdge<S>,
+    request: &Parts,
+    partition: String,
+) -> Result<EndpointReply, Failure> {
+    let source = &edge.source;
+    let (source, of) = (source.clone(), partition.clone());
+    let read = || async move {
+        let (tree, steps) = source.queues(&of, None).await?;
+        Ok((tree.ok_or(Failure::PartitionNotFound)?, steps))
+    };
+    lists::document(edge, request, &partition, read).await
+}
+
+/// One queue, and those below it where that is wanted.
+async fn queue<S: Reads>(
+    edge: &RestEdge<S>,
+    request: &Parts,
+    partition: String,
+    queue: String,
+) -> Result<EndpointReply, Failure> {
+    let source = &edge.source;
+    let (source, of) = (source.clone(), partition.clone());
+    let with_subtree = is_present(request.uri.query(), "subtree");
+    let read = move || async move {
+        // Of two faults the partition comes first.
+        source.steps(&of).await?;
+        let path = queue_path(&queue)?;
+        let (tree, steps) = source.queues(&of, Some(&path)).await?;
+        let found = tree.and_then(|tree| tree.descendant(&path));
+        let mut found = found.ok_or(Failure::QueueNotFound)?;
+        found.partition.clear();
+        if !with_subtree {
+            found.children.clear();
+        }
+        Ok((found, steps))
+    };
+    lists::document(edge, request, &partition, read).await
+}
+
+/// One of the lists of applications.
+async fn applications_in<S: Reads>(
+    edge: &RestEdge<S>,
+    request: &Parts,
+    partition: String,
+    state: &str,
+) -> Result<EndpointReply, Failure> {
+    let source = &edge.source;
+    let (source, of) = (source.clone(), partition.clone());
+    let list = applications_wanted(state, request.uri.query());
+    let read = move |page| async move {
+        // Of two faults the partition comes first.
+        source.steps(&of).await?;
+        Ok(source.applications(&of, list?, page).await?)
+    };
+    lists::list(edge, request, "applications", &partition, read).await
+}
+
+/// A live application.
+async fn application<S: Reads>(
+    edge: &RestEdge<S>,
+    request: &Parts,
+    partition: String,
+    application: String,
+) -> Result<EndpointReply, Failure> {
+    let source = &edge.source;
+    let (source, of) = (source.clone(), partition.clone());
+    let read = || async move {
+        let steps = source.steps(&of).await?;
+        let found = source.application(&of, &application).await?;
+        Ok((found.ok_or(Failure::ApplicationNotFound)?, steps))
+    };
+    lists::document(edge, request, &partition, read).await
+}
+
+/// A node.
+async fn node<S: Reads>(
+    edge: &RestEdge<S>,
+    request: &Parts,
+    partition: String,
+    node: String,
+) -> Result<EndpointReply, Failure> {
+    let source = &edge.source;
+    let (source, of) = (source.clone(), partition.clone());
+    let read = || async move {
+        let steps = source.steps(&of).await?;
+        let found = source.node(&of, &node).await?;
+        Ok((found.ok_or(Failure::NodeNotFound)?, steps))
+    };
+    lists::document(edge, request, &partition, read).await
 }
 
 /// The list that a parameter names; that of live ones may be narrowed to a state.
@@ -383,8 +431,8 @@ async fn configuration<S: Reads>(
     if let Some(rm) = &named {
         caller.check_read(rm)?;
     }
-    let mut names = source.partition_names().into_iter().map(|name| rm_id(&name).to_owned());
-    let rm = named.or_else(|| names.find(|rm| caller.may_read(rm)));
+    let mut rms = source.partition_names().into_iter().map(|name| rm_id(&name).to_owned());
+    let rm = named.or_else(|| rms.find(|rm| caller.may_read(rm)));
     let present = match rm {
         Some(rm) => Some(source.configuration(&rm).await?),
         None => None,

@@ -136,21 +136,21 @@ fn a_node_that_is_there_all_the_time_is_on_exactly_one_page_whatever_comes_and_g
         let scheduler = with_nodes(Arc::new(Ear::default())).await;
         let all = BTreeSet::new();
         // Every third node goes, and others come, before and behind where the pages are.
-        let stays = |number: usize| number % 3 != 0;
+        let stays = |number: usize| !number.is_multiple_of(3);
         for limit in [1, 7, 64, 65, 1_000] {
-            let (mut after, mut seen, mut n_page) = (None::<String>, Vec::new(), 0);
+            let (mut after, mut seen, mut n_page) = (None::<String>, Vec::new(), 0_usize);
             loop {
                 let asked = page(after.as_deref(), limit);
                 let listed = scheduler.list_nodes("default", &all, asked).await.unwrap();
                 assert!(listed.rows.len() <= limit);
                 seen.extend(listed.rows.into_iter().map(|node| node.node_id));
                 let Some(next) = listed.next else { break };
-                if n_page % 10 == 0 {
+                if n_page.is_multiple_of(10) {
                     let number = n_page * 7 % NODES / 3 * 3;
                     let id = node(number);
                     let comes = format!("node {id}x vcore=1\nnode {id} vcore=9");
                     let goes = format!("remove {id}\nremove {id}x");
-                    let text = if n_page % 20 == 0 { goes } else { comes };
+                    let text = if n_page.is_multiple_of(20) { goes } else { comes };
                     say(&scheduler, "rm", &text).await;
                 }
                 n_page += 1;

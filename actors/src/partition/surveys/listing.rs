@@ -87,7 +87,7 @@ pub(crate) struct Found<A> {
 
 /// The rows of a slice.
 pub(crate) struct Rows<R> {
-    rows: Vec<R>,
+    taken: Vec<R>,
     parts: usize,
     most: usize,
 }
@@ -96,12 +96,12 @@ impl<R> Rows<R> {
     /// Takes a row.
     pub(super) fn push<L: List<Row = R>>(&mut self, row: R) {
         self.parts += L::parts(&row);
-        self.rows.push(row);
+        self.taken.push(row);
     }
 
     /// Whether nothing more fits.
     pub(super) fn is_full(&self) -> bool {
-        self.rows.len() >= self.most || self.parts >= PARTS_MAX
+        self.taken.len() >= self.most || self.parts >= PARTS_MAX
     }
 
     /// Most actors that are worth visiting.
@@ -138,7 +138,7 @@ impl<L: List> Slice<L> {
         most: usize,
         reply: oneshot::Sender<Option<Sliced<L>>>,
     ) -> Self {
-        let rows = Rows { rows: Vec::new(), parts: 0, most: most.clamp(1, L::STOPS_MAX) };
+        let rows = Rows { taken: Vec::new(), parts: 0, most: most.clamp(1, L::STOPS_MAX) };
         Self { list, behind, rows, is_there: true, reply }
     }
 
@@ -181,7 +181,7 @@ impl<L: List> Survey for Slice<L> {
 
     fn home(self: Box<Self>, partition: &mut Partition, baton: &mut Baton) {
         let is_full = self.rows.is_full();
-        let Self { list, rows: Rows { mut rows, .. }, behind, is_there, reply } = *self;
+        let Self { list, rows: Rows { taken: mut rows, .. }, behind, is_there, reply } = *self;
         list.complete(&mut rows, partition, baton);
         // What was found may go on behind the last row that was taken.
         let last = rows.last().filter(|_| is_full).map(L::at);
