@@ -37,7 +37,7 @@ use tokio::time::Instant;
 use tracing::span::{Attributes, Id, Record};
 use tracing::{Event, Level, Metadata, Subscriber, error, info, warn};
 use tracing_subscriber::layer::{Context, Layer, SubscriberExt as _};
-use tracing_subscriber::registry::LookupSpan;
+use tracing_subscriber::registry::{LookupSpan, SpanRef};
 use tracing_subscriber::util::SubscriberInitExt as _;
 use tracing_subscriber::{EnvFilter, Registry};
 
@@ -108,7 +108,7 @@ impl Account {
             }
             if self.trouble.changed().await.is_err() {
                 // The thread has ended, with the process.
-                std::future::pending().await
+                std::future::pending::<()>().await;
             }
         }
     }
@@ -189,7 +189,7 @@ impl<S: Subscriber + for<'s> LookupSpan<'s>> Layer<S> for LogLayer {
         let spans: Vec<_> = ctx.event_scope(event).into_iter().flatten().collect();
         let extensions: Vec<_> = spans.iter().rev().map(|span| span.extensions()).collect();
         let fields_of = extensions.iter().map(|extensions| extensions.get::<Fields>());
-        let names = spans.iter().rev().map(|span| span.name());
+        let names = spans.iter().rev().map(SpanRef::name);
         let spans: Vec<_> =
             names.zip(fields_of).filter_map(|(name, fields)| Some((name, fields?))).collect();
         let mut left_out = 0;
@@ -251,7 +251,10 @@ impl Chores for Housekeeping {
 /// Makes a line of a panic, which is otherwise written to standard error by the thread itself.
 fn log_panic(panic: &PanicHookInfo<'_>) {
     let place = panic.location().map(ToString::to_string).unwrap_or_default();
-    let message = panic.payload_as_str().unwrap_or("(no text)");
+    let message = match panic.payload().downcast_ref::<String>() {
+        Some(text) => text.as_str(),
+        None => panic.payload().downcast_ref::<&str>().copied().unwrap_or("(no text)"),
+    };
     let thread = thread::current();
     let thread = thread.name().unwrap_or("(no name)");
     let backtrace = Backtrace::capture();

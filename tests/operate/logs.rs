@@ -98,7 +98,7 @@ async fn a_pipe_that_nobody_reads_holds_nobody_up_and_tells_the_losses_once_it_i
     service.until_counted(lost, 1).await;
     // Read on, and there is news of what was lost.
     let read = std::thread::spawn(move || {
-        let (mut log, mut more) = (Vec::new(), [0; 1 << 16]);
+        let (mut log, mut more) = (Vec::new(), vec![0; 1 << 16]);
         while let Ok(bytes @ 1..) = reader.read(&mut more) {
             log.extend_from_slice(&more[..bytes]);
         }

@@ -93,13 +93,18 @@ impl Watched {
         self.handle.update_node(nodes).await.unwrap();
     }
 
-    /// What the two probes say.
-    async fn probes(&self) -> (String, ServingStatus) {
+    async fn get(&self, path: &str) -> String {
         let mut connection = TcpStream::connect(self.http).await.unwrap();
-        let request = b"GET /healthz HTTP/1.1\r\nhost: h\r\nconnection: close\r\n\r\n";
-        connection.write_all(request).await.unwrap();
+        let request = format!("GET {path} HTTP/1.1\r\nhost: h\r\nconnection: close\r\n\r\n");
+        connection.write_all(request.as_bytes()).await.unwrap();
         let mut answer = String::new();
         connection.read_to_string(&mut answer).await.unwrap();
+        answer
+    }
+
+    /// What the two probes say.
+    async fn probes(&self) -> (String, ServingStatus) {
+        let answer = self.get("/healthz").await;
         let endpoint = Endpoint::from_shared(format!("http://{}", self.grpc)).unwrap();
         let mut client = HealthClient::new(endpoint.connect().await.unwrap());
         let status = client.check(HealthCheckRequest::default()).await.unwrap().into_inner();
@@ -174,6 +179,8 @@ async fn a_step_that_hangs_is_an_event_and_counted_and_the_front_serves_on() {
     let told: Vec<_> = told.map(|event| (&*event.object_id, &*event.reference_id)).collect();
     assert_eq!(told, [("root", "default")]);
     watched.until_probes("200", ServingStatus::Serving).await;
+    let metrics = timeout(PATIENCE, watched.get("/ws/v1/metrics")).await.unwrap();
+    assert!(metrics.contains("\nmonoceros_late_partitions 1\n"), "{metrics}");
     drop(release);
     let home = async {
         while watched.metric("monoceros_late_partitions") > 0.0 {

@@ -16,6 +16,7 @@ use std::collections::{BTreeMap, BTreeSet};
 use std::pin::Pin;
 use std::sync::Arc;
 use std::task::{Context, Poll, ready};
+use std::time::Duration;
 
 use actix::System;
 use monoceros_config as config;
@@ -24,6 +25,7 @@ use monoceros_rules::audit::Facts;
 use monoceros_rules::values::resources::Resources;
 use monoceros_rules::work::rejection::Ignored;
 use tokio::sync::{oneshot, watch};
+use tokio::time::timeout;
 
 pub use self::builder::{Scheduler, SchedulerBuilder, Threads};
 pub use self::reading::check_configuration;
@@ -47,6 +49,9 @@ use crate::partition::surveys::{self, Read};
 use crate::pulse::Pulses;
 use crate::snapshot::{ClusterSnapshot, OutstandingRequest, PartitionSnapshot};
 use crate::step::Survey;
+
+/// How long a scrape waits for one partition.
+const SCRAPE_PATIENCE: Duration = Duration::from_secs(3);
 
 /// Talks to a running scheduler. Clones talk to the same one, from any thread.
 #[derive(Clone, Debug)]
@@ -296,22 +301,28 @@ impl SchedulerHandle {
         self.metrics.log.clone()
     }
 
-    /// Brings the gauges up to date that are read from snapshots, for a scrape.
+    /// Brings the gauges up to date that are read from snapshots, for a scrape. A partition that does
+    /// not answer within three seconds is left out: the other numbers tell of it.
     pub async fn refresh_metrics(&self) {
         let (mut trees, mut nodes) = (Vec::new(), Vec::new());
         let (mut by_nodes, mut by_allocations) = (Resources::new(), Resources::new());
         for entry in self.partition_entries() {
-            if let Ok(read) = lists::whole(&entry, surveys::Queues::default(), |row| row).await {
-                trees.extend(lists::tree(&entry, read.rows));
-            }
-            let load = |load: surveys::NodeLoad| (load.total, load.allocated);
-            if let Ok(read) = lists::whole(&entry, surveys::NodeLoads, load).await {
-                nodes.extend(read.rows);
-            }
-            if let Ok(observed) = ask(&entry, surveys::ObservedSums::new).await {
-                by_nodes.add(&observed.nodes);
-                by_allocations.add(&observed.allocations);
-            }
+            let reads = async {
+                if let Ok(read) = lists::whole(&entry, surveys::Queues::default(), |row| row).await
+                {
+                    trees.extend(lists::tree(&entry, read.rows));
+                }
+                let load = |load: surveys::NodeLoad| (load.total, load.allocated);
+                if let Ok(read) = lists::whole(&entry, surveys::NodeLoads, load).await {
+                    nodes.extend(read.rows);
+                }
+                if let Ok(observed) = ask(&entry, surveys::ObservedSums::new).await {
+                    by_nodes.add(&observed.nodes);
+                    by_allocations.add(&observed.allocations);
+                }
+            };
+            // What was read of one that hangs meanwhile is kept.
+            let _ = timeout(SCRAPE_PATIENCE, reads).await;
         }
         self.metrics.set_observed(&by_nodes, &by_allocations);
         self.metrics.set_queues(&trees);
