@@ -49,8 +49,8 @@ pub struct NodeSettings {
     pub reject_updates: bool,
 }
 
-/// Section `event`. The `extraConfig` of the resource manager that registered or updated last goes
-/// before all of it.
+/// Section `event`. It holds for all resource managers, apart from how many events each is told of:
+/// `event.requestCapacity` in its `extraConfig` goes before that.
 #[derive(Clone, Copy, Debug, Deserialize)]
 #[serde(
     deny_unknown_fields,

@@ -308,36 +308,31 @@ async fn events_are_read_as_they_happen_and_from_where_one_was() {
     }
 }
 
+/// A registration says nothing of the events of others: neither whether there are any, nor how many
+/// are kept, nor how many may follow.
 #[tokio::test]
-async fn as_many_event_streams_are_open_as_the_last_registration_allows() {
+async fn the_extra_configuration_of_one_resource_manager_stops_no_events() {
     let service = Service::start();
     let mut client = service.client().await;
-    let extra = [("event.maxStreams", "5"), ("event.maxStreamsPerHost", "2")];
+    let extra = [
+        ("event.trackingEnabled", "false"),
+        ("event.ringBufferCapacity", "1"),
+        ("event.maxStreams", "1"),
+        ("event.maxStreamsPerHost", "1"),
+        ("kubernetes.qps", "1000"),
+    ];
     let extra = extra.map(|(key, value)| (key.to_owned(), value.to_owned())).into();
-    let limited =
+    let greedy =
         si::RegisterResourceManagerRequest { extra_config: extra, ..registration("rm", SMALL_A) };
-    client.register_resource_manager(limited).await.unwrap();
+    client.register_resource_manager(greedy).await.unwrap();
+    let _rm = Rm::register(&service, "other").await.with_nodes(&["n1", "n2"]).await;
     let mut client = metrics(&service).await;
-    let all = v1::EventParameters::default;
-    let first = client.stream_events(all()).await.unwrap();
-    let _second = client.stream_events(all()).await.unwrap();
-    let status = client.stream_events(all()).await.unwrap_err();
-    let expected = (Code::ResourceExhausted, "LIMIT_EVENT_STREAMS");
-    assert_eq!((status.code(), &*reason_of(&status)), expected);
-    drop(first);
-    // The service hears of it some time later.
-    let third = async { while client.stream_events(all()).await.is_err() {} };
-    timeout(PATIENCE, third).await.unwrap();
-
-    let extra = [("event.trackingEnabled".to_owned(), "false".to_owned())].into();
-    let off =
-        si::RegisterResourceManagerRequest { extra_config: extra, ..registration("rm", SMALL_A) };
-    service.client().await.register_resource_manager(off).await.unwrap();
-    let status = client.stream_events(all()).await.unwrap_err();
-    assert_eq!(
-        (status.code(), &*reason_of(&status)),
-        (Code::FailedPrecondition, "EVENTS_DISABLED")
-    );
+    let past = v1::EventParameters { history: 1_000, ..Default::default() };
+    let mut first = client.stream_events(past.clone()).await.unwrap().into_inner();
+    let _second = client.stream_events(past).await.unwrap();
+    for _ in 0..3 {
+        next(&mut first).await;
+    }
 }
 
 #[tokio::test]

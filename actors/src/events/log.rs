@@ -7,7 +7,7 @@
 //!
 //! # Invariants
 //! * Ids begin at 0 and are given once, in the order in which events were appended; what the ring
-//!   holds is one range of ids without a gap, whatever its capacity was or becomes.
+//!   holds is one range of ids without a gap.
 //! * A reader who follows gets every event after the last past one it was given, or is told that
 //!   it was dropped: past events are read and the reader is noted under one lock.
 
@@ -126,12 +126,6 @@ impl Log {
             held.followers.retain(|follower| follower.takes(id, entry));
         }
         entries
-    }
-
-    pub(super) fn resize(&self, capacity: usize) {
-        let mut held = self.held();
-        held.ring.capacity = capacity;
-        held.ring.shrink();
     }
 
     pub(super) fn range(&self, start: u64, count: u64) -> EventRange {

@@ -9,7 +9,9 @@
 //! and protobuf are made when somebody reads.
 //!
 //! # Invariants
-//! * While tracking is off no event is made; switched on again, ids go on.
+//! * While tracking is off no event is made.
+//! * What an RM says of events in its extra configuration touches what that RM is told, and nothing
+//!   else.
 //! * An RM's callback gets at most `event.requestCapacity` events per 2 s, oldest first; the others
 //!   are counted. The ring has all.
 
@@ -18,8 +20,7 @@ mod gather;
 mod log;
 
 use std::collections::BTreeMap;
-use std::sync::atomic::{AtomicBool, AtomicUsize, Ordering};
-use std::sync::{Arc, Mutex, MutexGuard};
+use std::sync::Arc;
 use std::time::Duration;
 
 use monoceros_proto::si::v1::EventRecord;
@@ -33,7 +34,8 @@ pub use log::{EventFilter, EventRange, EventSubscription, History, Streamed};
 /// How long events are collected before an RM is told of them.
 pub(crate) const COLLECTED_FOR: Duration = Duration::from_secs(1);
 
-/// Settings of events where the RM that registered or updated last says nothing.
+/// Settings of events. They are the operator's, apart from one: how many events an RM is told of is
+/// its own affair.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) struct EventSettings {
     pub(crate) tracking: bool,
@@ -59,71 +61,35 @@ impl Default for EventSettings {
     }
 }
 
-impl EventSettings {
-    /// These settings with what `extraConfig` says instead; what cannot be parsed says nothing.
-    fn with(self, extra: &BTreeMap<String, String>) -> Self {
-        let capacity = |key: &str| {
-            let text = extra.get(key)?;
-            text.parse().ok().filter(|capacity| *capacity > 0)
-        };
-        let tracking = extra.get("event.trackingEnabled").and_then(|text| truth(text));
-        Self {
-            tracking: tracking.unwrap_or(self.tracking),
-            request_capacity: capacity("event.requestCapacity").unwrap_or(self.request_capacity),
-            ring_capacity: capacity("event.ringBufferCapacity")
-                .or_else(|| capacity("event.ringbufferCapacity"))
-                .unwrap_or(self.ring_capacity),
-            streams: StreamLimits {
-                in_all: capacity("event.maxStreams").unwrap_or(self.streams.in_all),
-                per_host: capacity("event.maxStreamsPerHost").unwrap_or(self.streams.per_host),
-            },
-        }
-    }
-}
+/// By which key of its extra configuration an RM says how many events it is told of.
+pub(crate) const REQUEST_CAPACITY: &str = "event.requestCapacity";
 
-fn truth(text: &str) -> Option<bool> {
-    match text {
-        "1" | "t" | "T" | "TRUE" | "true" | "True" => Some(true),
-        "0" | "f" | "F" | "FALSE" | "false" | "False" => Some(false),
-        _ => None,
-    }
-}
-
-/// Whether events are wanted at all. Clones say the same.
-#[derive(Clone, Debug)]
-pub(crate) struct Tracking(Arc<AtomicBool>);
+/// Whether events are wanted at all.
+#[derive(Clone, Copy, Debug)]
+pub(crate) struct Tracking(bool);
 
 impl Tracking {
-    pub(crate) fn is_on(&self) -> bool {
-        self.0.load(Ordering::Relaxed)
+    pub(crate) fn is_on(self) -> bool {
+        self.0
     }
 }
 
-/// The events of all RMs: the ring, and the settings in force.
+/// The events of all RMs: the ring, and the settings.
 #[derive(Debug)]
 pub(crate) struct EventLog {
     log: Log,
-    tracking: Tracking,
-    request_capacity: AtomicUsize,
-    streams: Mutex<StreamLimits>,
     settings: EventSettings,
 }
 
 impl EventLog {
     pub(crate) fn new(settings: EventSettings) -> Arc<Self> {
-        Arc::new(Self {
-            log: Log::new(settings.ring_capacity),
-            tracking: Tracking(Arc::new(AtomicBool::new(settings.tracking))),
-            request_capacity: AtomicUsize::new(settings.request_capacity),
-            streams: Mutex::new(settings.streams),
-            settings,
-        })
+        Arc::new(Self { log: Log::new(settings.ring_capacity), settings })
     }
 
     /// A step of a partition has not come home in time. From any thread, since that of the
     /// partition cannot say so.
     pub(crate) fn late_step(&self, rm_id: &Arc<str>, partition: &str, at_ns: i64) {
-        if self.tracking.is_on() {
+        if self.tracking().is_on() {
             let late = Message::Says("a step of the partition takes longer than a second");
             let event = Event::of(EventKind::StepLate, &Arc::from("root"), at_ns);
             let event = event.referring(&Arc::from(partition)).with_message(late);
@@ -131,24 +97,15 @@ impl EventLog {
         }
     }
 
-    pub(crate) fn tracking(&self) -> &Tracking {
-        &self.tracking
+    pub(crate) fn tracking(&self) -> Tracking {
+        Tracking(self.settings.tracking)
     }
 
-    /// Takes the `event.…` keys of the RM that registered or updated last; what it does not name is
-    /// as the scheduler was started with.
-    pub(crate) fn apply_extra_config(&self, extra: &BTreeMap<String, String>) {
-        let settings = self.settings.with(extra);
-        self.tracking.0.store(settings.tracking, Ordering::Relaxed);
-        self.request_capacity.store(settings.request_capacity, Ordering::Relaxed);
-        self.log.resize(settings.ring_capacity);
-        *self.streams() = settings.streams;
-    }
-}
-
-impl EventLog {
-    fn streams(&self) -> MutexGuard<'_, StreamLimits> {
-        self.streams.lock().expect("no holder panics")
+    /// How many events an RM with this extra configuration is told of at a time. What cannot be
+    /// read, or is zero, says nothing.
+    fn request_capacity(&self, extra: &BTreeMap<String, String>) -> usize {
+        let said = extra.get(REQUEST_CAPACITY).and_then(|text| text.parse().ok());
+        said.filter(|capacity| *capacity > 0).unwrap_or(self.settings.request_capacity)
     }
 }
 
@@ -159,20 +116,34 @@ pub(crate) struct EventStore {
     log: Arc<EventLog>,
     entries: Vec<Arc<Entry>>,
     capacity: usize,
+    /// The capacity from the next time on that the RM is told.
+    next_capacity: usize,
     /// The RM will be told.
     is_armed: bool,
     metrics: Arc<Metrics>,
 }
 
 impl EventStore {
-    pub(crate) fn new(rm: &Arc<str>, log: &Arc<EventLog>, metrics: &Arc<Metrics>) -> Self {
-        let capacity = log.request_capacity.load(Ordering::Relaxed);
+    /// For an RM with this extra configuration.
+    pub(crate) fn new(
+        rm: &Arc<str>,
+        log: &Arc<EventLog>,
+        extra: &BTreeMap<String, String>,
+        metrics: &Arc<Metrics>,
+    ) -> Self {
+        let capacity = log.request_capacity(extra);
         let (rm, log, metrics) = (Arc::clone(rm), Arc::clone(log), Arc::clone(metrics));
-        Self { rm, log, entries: Vec::new(), capacity, is_armed: false, metrics }
+        let entries = Vec::new();
+        Self { rm, log, entries, capacity, next_capacity: capacity, is_armed: false, metrics }
     }
 
-    pub(crate) fn tracking(&self) -> &Tracking {
-        &self.log.tracking
+    /// The RM has another extra configuration, from the next time on that it is told.
+    pub(crate) fn apply_extra_config(&mut self, extra: &BTreeMap<String, String>) {
+        self.next_capacity = self.log.request_capacity(extra);
+    }
+
+    pub(crate) fn tracking(&self) -> Tracking {
+        self.log.tracking()
     }
 
     /// Hands events to the ring, and keeps what the RM is to be told of them.
@@ -198,7 +169,7 @@ impl EventStore {
     /// Empties the store.
     pub(crate) fn collect(&mut self) -> Vec<EventRecord> {
         self.is_armed = false;
-        self.capacity = self.log.request_capacity.load(Ordering::Relaxed);
+        self.capacity = self.next_capacity;
         let entries = std::mem::take(&mut self.entries);
         self.metrics.events.collected(entries.len());
         entries.iter().map(|entry| entry.event.record()).collect()
@@ -210,14 +181,14 @@ impl EventStore {
 pub struct EventReader(pub(crate) Arc<EventLog>);
 
 impl EventReader {
-    /// Whether events are made at present (`event.trackingEnabled`).
+    /// Whether events are made.
     pub fn is_tracking(&self) -> bool {
-        self.0.tracking.is_on()
+        self.0.tracking().is_on()
     }
 
-    /// How many may follow at present.
+    /// How many may follow.
     pub fn stream_limits(&self) -> StreamLimits {
-        *self.0.streams()
+        self.0.settings.streams
     }
 
     /// At most `count` events from the id `start` on, as far as they are kept.
@@ -242,60 +213,31 @@ mod tests {
 
     #[test]
     fn what_cannot_be_parsed_or_is_zero_is_as_by_default() {
-        let plain = EventSettings::default();
-        for (key, value) in [
-            ("event.trackingEnabled", "yes"),
-            ("event.requestCapacity", "0"),
-            ("event.requestCapacity", "-1"),
-            ("event.ringBufferCapacity", "x"),
-        ] {
-            assert_eq!(plain.with(&extra(&[(key, value)])), plain, "{key} {value}");
-        }
-    }
-
-    #[test]
-    fn both_spellings_of_the_ring_are_read() {
-        for key in ["event.ringBufferCapacity", "event.ringbufferCapacity"] {
-            let settings = EventSettings::default().with(&extra(&[(key, "7")]));
-            assert_eq!(settings.ring_capacity, 7);
-        }
-    }
-
-    #[test]
-    fn the_rm_that_spoke_last_says_how_many_may_follow() {
         let log = EventLog::new(EventSettings::default());
-        let reader = EventReader(Arc::clone(&log));
-        log.apply_extra_config(&extra(&[
-            ("event.maxStreams", "7"),
-            ("event.maxStreamsPerHost", "0"),
-        ]));
-        assert_eq!(reader.stream_limits(), StreamLimits { in_all: 7, per_host: 15 });
-        log.apply_extra_config(&extra(&[]));
-        assert_eq!(reader.stream_limits(), StreamLimits { in_all: 100, per_host: 15 });
-    }
-
-    #[test]
-    fn a_key_that_is_gone_is_as_the_scheduler_was_started_with() {
-        let log = EventLog::new(EventSettings { tracking: false, ..EventSettings::default() });
-        log.apply_extra_config(&extra(&[("event.trackingEnabled", "T")]));
-        assert!(log.tracking().is_on());
-        log.apply_extra_config(&extra(&[]));
-        assert!(!log.tracking().is_on());
+        for value in ["0", "-1", "x", ""] {
+            assert_eq!(
+                log.request_capacity(&extra(&[(REQUEST_CAPACITY, value)])),
+                1_000,
+                "{value}"
+            );
+        }
+        assert_eq!(log.request_capacity(&extra(&[(REQUEST_CAPACITY, "7")])), 7);
+        assert_eq!(log.request_capacity(&extra(&[])), 1_000);
     }
 
     #[test]
     fn beyond_its_capacity_a_store_counts_and_the_ring_has_all() {
         let (log, metrics) = (EventLog::new(EventSettings::default()), Metrics::new());
-        log.apply_extra_config(&extra(&[("event.requestCapacity", "5")]));
         let rm: Arc<str> = Arc::from("rm");
-        let mut store = EventStore::new(&rm, &log, &metrics);
+        let five = extra(&[(REQUEST_CAPACITY, "5")]);
+        let mut store = EventStore::new(&rm, &log, &five, &metrics);
         let event = Event::of(EventKind::AppNew, &rm, 0);
         assert!(!store.arm(), "there is nothing to tell");
         store.add(vec![event.clone(); 4]);
         assert!(store.arm());
         store.add(vec![event.clone(); 4]);
         assert!(!store.arm(), "the time is set");
-        log.apply_extra_config(&extra(&[]));
+        store.apply_extra_config(&extra(&[]));
         assert_eq!(store.collect().len(), 5);
         store.add(vec![event; 6]);
         assert!(store.arm(), "the store was empty");

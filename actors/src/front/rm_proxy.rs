@@ -276,7 +276,6 @@ impl Receive<Register> for RmProxy {
             tracing::info!(rm = request.rm_id, "registers again, its earlier session ends");
             old.end(None);
         }
-        self.settings.events.apply_extra_config(&request.extra_config);
         warn_of_unused(&request.rm_id, &request.extra_config);
         let rm_id: Arc<str> = Arc::from(request.rm_id.as_str());
         let mut build_info = request.build_info;

@@ -77,30 +77,55 @@ fn an_rm_hears_of_no_more_than_it_can_hold_and_the_ring_has_all() {
 }
 
 #[test]
-fn switched_off_nothing_is_told_and_switched_on_again_ids_go_on() {
+fn switched_off_nothing_is_told_and_nothing_is_kept() {
     in_virtual_time(async {
         let scheduler = Scheduler::builder().event_tracking(false).start_local().unwrap();
         let rm = Arc::new(Listener::default());
-        let register = async |tracking: &str| {
-            let extra_config = [("event.trackingEnabled".to_owned(), tracking.to_owned())].into();
-            let request = si::RegisterResourceManagerRequest {
-                rm_id: "rm".to_owned(),
-                config: ONE_LEAF.to_owned(),
-                extra_config,
-                ..Default::default()
-            };
-            scheduler.register_resource_manager(request, rm.clone()).await.unwrap();
-            say(&scheduler, "rm", "node n1 vcore=1").await;
+        register(&scheduler, "rm", ONE_LEAF, rm.clone()).await;
+        say(&scheduler, "rm", "node n1 vcore=1").await;
+        seconds(3).await;
+        let events = scheduler.events();
+        assert_eq!((events.range(0, u64::MAX).records.len(), events.is_tracking()), (0, false));
+        assert!(rm.batches().is_empty());
+    });
+}
+
+/// What one says of events in its extra configuration is heard by that one alone.
+#[test]
+fn the_extra_configuration_of_one_rm_touches_no_other() {
+    in_virtual_time(async {
+        let scheduler = Scheduler::builder().start_local().unwrap();
+        let other = Arc::new(Listener::default());
+        register(&scheduler, "other", ONE_LEAF, other.clone()).await;
+        let extra = [
+            ("event.trackingEnabled", "false"),
+            ("event.ringBufferCapacity", "1"),
+            ("event.maxStreams", "1"),
+            ("event.requestCapacity", "2"),
+            ("service.schedulingInterval", "1s"),
+        ];
+        let extra_config =
+            extra.into_iter().map(|(key, value)| (key.to_owned(), value.to_owned())).collect();
+        let request = si::RegisterResourceManagerRequest {
+            rm_id: "rm".to_owned(),
+            config: ONE_LEAF.to_owned(),
+            extra_config,
+            ..Default::default()
         };
-        let kept = || scheduler.events().range(0, u64::MAX).records.len();
-        register("").await;
-        assert_eq!((kept(), scheduler.events().is_tracking()), (0, false));
-        register("true").await;
-        assert_eq!(kept(), 5, "two queues, three of the node");
-        register("false").await;
-        assert_eq!((kept(), scheduler.events().is_tracking()), (5, false));
-        register("1").await;
-        assert_eq!(scheduler.events().range(9, 9).highest, 9);
+        let rm = Arc::new(Listener::default());
+        scheduler.register_resource_manager(request, rm.clone()).await.unwrap();
+        for id in ["rm", "other"] {
+            say(&scheduler, id, "node n1 vcore=1\nnode n2 vcore=1").await;
+        }
+        seconds(3).await;
+        let events = scheduler.events();
+        assert!(events.is_tracking() && events.range(0, 99).records.len() > 10);
+        assert_eq!(events.stream_limits().in_all, 100);
+        let n_told = |of: &Listener| -> usize {
+            of.batches().iter().map(|batch| batch.split(' ').count()).sum()
+        };
+        assert_eq!(n_told(&rm), 2, "its own capacity holds");
+        assert!(n_told(&other) > 5, "and not for another");
     });
 }
 

@@ -359,21 +359,15 @@ fn other_default_queues_reach_those_who_have_no_configuration_of_their_own() {
 fn other_default_queues_leave_the_extra_part_that_was_sent_last_in_force() {
     in_virtual_time(async {
         let (scheduler, _ear) = begin("").await;
-        register(&scheduler, "own", ONE, Arc::new(Ear::default())).await;
-        for (rm, config, tracking) in [("own", ONE, "true"), ("rm", "", "false")] {
-            for tracks_at_last in [tracking == "false", tracking == "true"] {
-                let tracking = tracks_at_last.to_string();
-                let request = si::UpdateConfigurationRequest {
-                    extra_config: [("event.trackingEnabled".to_owned(), tracking)].into(),
-                    ..configure(rm, config)
-                };
-                scheduler.update_configuration(request).await.unwrap();
-                assert_eq!(scheduler.events().is_tracking(), tracks_at_last);
-                for defaults in [TWO, ONE, ONE] {
-                    scheduler.set_default_queues(defaults).await.unwrap();
-                    assert_eq!(scheduler.events().is_tracking(), tracks_at_last, "{rm}");
-                }
-            }
+        let request = si::UpdateConfigurationRequest {
+            extra_config: [("event.requestCapacity".to_owned(), "7".to_owned())].into(),
+            ..configure("rm", "")
+        };
+        scheduler.update_configuration(request).await.unwrap();
+        for defaults in [TWO, ONE, ONE] {
+            scheduler.set_default_queues(defaults).await.unwrap();
+            let extra = scheduler.configuration("rm").await.unwrap().extra_config;
+            assert_eq!(extra["event.requestCapacity"], "7");
         }
         scheduler.shutdown().await;
     });

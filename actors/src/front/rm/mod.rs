@@ -163,7 +163,6 @@ impl Rm {
             leave: None,
             default_queues: settings.default_queues.of(in_force.policy_group()),
             in_force,
-            events: EventStore::new(id, &settings.events, params.metrics),
             reconfiguration: None,
             resolving: None,
             deferred: VecDeque::new(),
@@ -182,6 +181,7 @@ impl Rm {
             for Wanted { config, .. } in &document.partitions {
                 let name: Arc<str> = Arc::from(format!("[{id}]{}", config.name));
                 rm.start_partition(name, Arc::clone(config));
+            events: EventStore::new(id, &settings.events, in_force.extra(), params.metrics),
             }
             rm
         });

@@ -111,7 +111,7 @@ impl Rm {
             ended_applications: self.settings.ended_applications,
             metrics: Arc::clone(&self.metrics),
             watch: self.settings.watch.clone(),
-            tracking: self.settings.events.tracking().clone(),
+            tracking: self.settings.events.tracking(),
         };
         let arbiter = match self.settings.threads {
             Threads::PerPartition => own_arbiter(&self.id, &name),

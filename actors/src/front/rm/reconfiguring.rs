@@ -63,6 +63,11 @@ impl InForce {
         }
     }
 
+    /// What the RM says of itself beside its queues.
+    pub(crate) fn extra(&self) -> &BTreeMap<String, String> {
+        &self.extra
+    }
+
     pub(crate) fn policy_group(&self) -> &str {
         &self.policy_group
     }
@@ -223,14 +228,13 @@ impl Rm {
         self.pump();
     }
 
-    /// Puts a configuration in force. The extra part that was sent last counts for the events of
-    /// all RMs. Other defaults bring none, and so must not undo what another RM may have sent
-    /// since.
+    /// Puts a configuration in force. Other defaults bring no extra part, and leave that of the RM as
+    /// it is.
     fn put_in_force(&mut self, next: InForce, effect: &Effect) {
         match effect {
             Effect::None => return,
             Effect::Apply => {
-                self.settings.events.apply_extra_config(&next.extra);
+                self.events.apply_extra_config(&next.extra);
                 super::warn_of_unused(&self.id, &next.extra);
             }
             Effect::Defaults(_) => {}

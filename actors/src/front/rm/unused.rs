@@ -1,33 +1,65 @@
-//! Keys in the extra map of an RM that the scheduler knows and does not obey yet.
+//! Keys in the extra map of an RM that change nothing.
 //!
-//! The map is kept and shown as it came. Most keys in it are the RM's own, so that an unknown one
-//! is no fault. An operator who sets a key that the interface gives to the scheduler expects an
-//! effect, and should read in the log that there is none.
+//! The map is kept and shown as it came. A shim for Kubernetes sends all that it is configured with,
+//! and most of that is its own, so that no key is a fault. But whoever sets a key that would concern
+//! others, or that nobody reads, expects an effect, and should read in the log that there is none.
 
 use std::collections::BTreeMap;
 
-/// The keys without an effect, apart from those of the log.
-const UNUSED: [&str; 3] =
-    ["event.RESTResponseSize", "health.checkInterval", "session.ingressBytes"];
+use monoceros_rules::values::names::shown;
 
-/// One line in the log for each such key.
+use crate::events::REQUEST_CAPACITY;
+
+/// How many keys a line of the log names.
+const NAMED: usize = 50;
+
+/// The keys by which an RM says something of itself, here and at the edges of the service:
+/// `docs/configuration.md#what-a-resource-manager-sets-for-itself`.
+const OBEYED: [&str; 3] = [REQUEST_CAPACITY, "scheduling.placementsInFlight", "legacy.memoryUnit"];
+
+/// The same of the session; an underscore and case make no difference to them.
+const OF_SESSIONS: [&str; 8] = [
+    "session.attachTimeout",
+    "session.onStreamLoss",
+    "session.outboxBytes",
+    "session.outboxItems",
+    "session.pauseTimeout",
+    "session.reorderItems",
+    "session.reorderWindow",
+    "session.strictEnums",
+];
+
+/// Sections of which every key is the RM's.
+const SECTIONS: [&str; 2] = ["callback.", "priorityClasses."];
+
+/// One line in the log for all such keys.
 pub(crate) fn warn_of_unused(rm: &str, extra: &BTreeMap<String, String>) {
-    for key in unused(extra) {
-        // Not the value: what an RM keeps there is its own, and may be a secret.
-        tracing::warn!(rm, key, "this key of the extra configuration has no effect yet");
+    // Not the values: what an RM keeps there is its own, and may be a secret.
+    let mut keys: Vec<String> = unused(extra).take(NAMED).map(shown).collect();
+    if keys.is_empty() {
+        return;
     }
+    let n_more = unused(extra).skip(NAMED).count();
+    if n_more > 0 {
+        keys.push(format!("and {n_more} more"));
+    }
+    let keys = keys.join(", ");
+    tracing::warn!(
+        rm,
+        keys,
+        "these keys of the extra configuration change nothing and are ignored"
+    );
 }
 
 fn unused(extra: &BTreeMap<String, String>) -> impl Iterator<Item = &str> {
-    let is_unused = |key: &&str| UNUSED.contains(key) || sets_a_log_level(key);
-    extra.keys().map(String::as_str).filter(is_unused)
+    extra.keys().map(String::as_str).filter(|key| !is_obeyed(key))
 }
 
-/// `log.level`, or of a part `log.core.scheduler.level`; of the core, since other parts, such as
-/// `log.shim.level`, are the RM's.
-fn sets_a_log_level(key: &str) -> bool {
-    let part = key.strip_prefix("log.").and_then(|rest| rest.strip_suffix("level"));
-    part.is_some_and(|part| part.is_empty() || part.starts_with("core."))
+fn is_obeyed(key: &str) -> bool {
+    let plain = |key: &str| key.replace('_', "").to_lowercase();
+    OBEYED.contains(&key)
+        || OF_SESSIONS.iter().any(|of_sessions| plain(of_sessions) == plain(key))
+        || SECTIONS.iter().any(|section| key.starts_with(section))
 }
 
 #[cfg(test)]
@@ -35,33 +67,35 @@ mod tests {
     use super::*;
 
     #[test]
-    fn keys_of_the_scheduler_without_an_effect_are_named_and_no_others() {
+    fn every_key_is_named_that_says_nothing_of_the_rm_alone() {
         let mut extra = BTreeMap::new();
         for key in [
             "admissionController.filtering.bypassNamespaces",
-            "event.RESTResponseSize",
+            "callback.predicateTimeout",
             "event.maxStreams",
-            "event.restResponseSize",
+            "event.requestCapacity",
+            "event.ringBufferCapacity",
+            "event.trackingEnabled",
             "health.checkInterval",
-            "kubernetes.qps",
-            "log.core.level",
-            "log.core.scheduler.queue.level",
+            "legacy.memoryUnit",
             "log.level",
-            "log.levels",
-            "log.shim.level",
-            "logx.level",
+            "priorityClasses.high",
+            "scheduling.placementsInFlight",
             "service.schedulingInterval",
             "session.attachTimeout",
             "session.ingressBytes",
+            "session.outbox_items",
         ] {
             extra.insert(key.to_owned(), "1".to_owned());
         }
         let expected = [
-            "event.RESTResponseSize",
+            "admissionController.filtering.bypassNamespaces",
+            "event.maxStreams",
+            "event.ringBufferCapacity",
+            "event.trackingEnabled",
             "health.checkInterval",
-            "log.core.level",
-            "log.core.scheduler.queue.level",
             "log.level",
+            "service.schedulingInterval",
             "session.ingressBytes",
         ];
         assert_eq!(unused(&extra).collect::<Vec<_>>(), expected);
