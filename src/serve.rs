@@ -217,11 +217,10 @@ fn start_scheduler(
 ) -> anyhow::Result<SchedulerHandle> {
     let queues = queues.map(QueuesFile::text).unwrap_or_default();
     let builder = Scheduler::builder()
-        .id_bytes(settings.limits.id_bytes.get())
-        .resource_names(settings.limits.resource_names.get())
         .ingress_items(settings.session.ingress_items.get())
         .reject_node_updates(settings.nodes.reject_updates)
         .default_queues(&*queues);
+    let builder = settings.quotas.apply(settings.limits.apply(builder));
     let builder = settings.applications.apply(settings.asks.apply(builder));
     let builder = settings.event.apply(settings.scheduler.apply(builder));
     let builder = users::apply(&settings.users, &queues, builder).context("users")?;

@@ -21,6 +21,7 @@ pub use self::environment::ignored_variables;
 use self::environment::{DISABLE_RESERVATION, disables, environment};
 pub use self::items::{ApplicationSettings, AskSettings, EventSettings, NodeSettings};
 pub use self::log::{LogFormat, LogSettings};
+pub use self::quotas::QuotaSettings;
 pub use self::session::{
     LimitSettings, OnStreamLoss, PolicyGroupConflict, RegistrationSettings, SessionSettings,
 };
@@ -33,6 +34,7 @@ mod edges;
 mod environment;
 mod items;
 mod log;
+mod quotas;
 pub mod seconds;
 mod session;
 mod users;
@@ -77,6 +79,8 @@ pub struct Settings {
     pub registration: RegistrationSettings,
     /// How large messages may be.
     pub limits: LimitSettings,
+    /// How much a resource manager may have.
+    pub quotas: QuotaSettings,
     /// What is kept of applications.
     pub applications: ApplicationSettings,
     /// What may be asked for.
@@ -309,6 +313,8 @@ mod tests {
         assert_eq!(settings.applications.max_ended, 10_000);
         assert!(!settings.applications.enforce_execution_timeout);
         assert_eq!(settings.asks.max_repeat.get(), 10_000);
+        assert_eq!(settings.limits.resource_names.get(), 1_024);
+        assert_eq!((settings.quotas.partitions, settings.quotas.bytes), (64, 4 << 30));
         assert!(settings.asks.enforce_execution_timeout && !settings.nodes.reject_updates);
         assert!(settings.event.tracking_enabled);
         assert_eq!(settings.event.max_streams, 100);

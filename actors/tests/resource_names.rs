@@ -36,9 +36,9 @@ impl ResourceManagerCallback for Ear {
     }
 }
 
-fn amount(names: &[String], value: i64) -> Option<si::Resource> {
+fn amount(names: &[String], value: i64) -> si::Resource {
     let quantity = |name: &String| (name.clone(), si::Quantity { value });
-    Some(si::Resource { resources: names.iter().map(quantity).collect() })
+    si::Resource { resources: names.iter().map(quantity).collect() }
 }
 
 fn card() -> Vec<String> {
@@ -72,7 +72,7 @@ impl<'a> Rm<'a> {
         let node = si::NodeInfo {
             node_id: id.to_owned(),
             action: si::node_info::ActionFromRm::Create.into(),
-            schedulable_resource: amount(names, value),
+            schedulable_resource: Some(amount(names, value)),
             ..Default::default()
         };
         let (rm_id, nodes) = (self.id.to_owned(), vec![node]);
@@ -97,7 +97,7 @@ impl<'a> Rm<'a> {
         let ask = si::Allocation {
             allocation_key: key.to_owned(),
             application_id: "app".to_owned(),
-            resource_per_alloc: amount(names, 1),
+            resource_per_alloc: Some(amount(names, 1)),
             ..Default::default()
         };
         let (rm_id, allocations) = (self.id.to_owned(), vec![ask]);
@@ -142,7 +142,7 @@ fn the_refusal_names_the_type_and_the_limit_and_another_rm_never_notices() {
     play(|scheduler| async move {
         let greedy = Rm::register(&scheduler, "greedy").await;
         for name in types("greedy", LIMIT + 5) {
-            greedy.ask(&name, &[name.clone()]).await;
+            greedy.ask(&name, std::slice::from_ref(&name)).await;
         }
         scheduler.settle().await;
         let heard = greedy.ear.heard();
@@ -154,7 +154,7 @@ fn the_refusal_names_the_type_and_the_limit_and_another_rm_never_notices() {
 
         let other = Rm::register(&scheduler, "other").await;
         for name in types("other", LIMIT - 1) {
-            other.ask(&name, &[name.clone()]).await;
+            other.ask(&name, std::slice::from_ref(&name)).await;
         }
         other.ask("card", &card()).await;
         scheduler.settle().await;
@@ -172,7 +172,7 @@ fn names_that_are_not_used_any_more_make_room_for_others() {
         rm.node("n2", &kept, 2).await;
         for round in 0..20 {
             for name in types(&format!("round-{round}"), 5) {
-                rm.ask(&name, &[name.clone()]).await;
+                rm.ask(&name, std::slice::from_ref(&name)).await;
                 scheduler.settle().await;
                 rm.release(&name).await;
             }
@@ -203,7 +203,7 @@ fn what_one_rm_gives_back_another_keeps() {
         rm.release("k").await;
         scheduler.settle().await;
         for name in types("more", LIMIT * 2) {
-            rm.ask(&name, &[name.clone()]).await;
+            rm.ask(&name, std::slice::from_ref(&name)).await;
             rm.release(&name).await;
             tokio::time::sleep(Duration::from_millis(300)).await;
         }

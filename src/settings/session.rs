@@ -153,4 +153,6 @@ pub struct LimitSettings {
     pub id_bytes: NonZeroUsize,
     /// Most resource types that a resource manager has in use. Default 1,024.
     pub resource_names: NonZeroUsize,
+    /// Most bytes of the tags of one item, or the attributes of one node. Default 2 MiB.
+    pub tag_bytes: NonZeroUsize,
 }

@@ -206,11 +206,12 @@ impl Rm {
     }
 
     /// Waits for the rejection of `id`, and expects the reason code.
-    pub async fn expect_rejection(&self, id: &str, code: &str) {
+    pub async fn expect_rejection(&self, id: &str, code: &str) -> String {
         self.until(&format!("`{id}` rejected"), |seen| seen.reason(id).is_some()).await;
         let reason = self.read(|seen| seen.reason(id).unwrap().to_owned());
         let code = format!("[{code}");
         assert!(reason.contains(&code) && reason.ends_with(']'), "`{id}`: {reason}");
+        reason
     }
 }
 

@@ -14,6 +14,7 @@ mod declared_gangs;
 mod foreign;
 mod gangs;
 mod numbered;
+mod quotas;
 mod rejections;
 mod revisions;
 mod scheduling;

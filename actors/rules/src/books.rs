@@ -13,6 +13,7 @@ use crate::nodes::{NodeIndex, NodeOrder};
 use crate::values::epoch::Loosening;
 use crate::values::resources::Resources;
 use crate::work::allocations::AllocationTable;
+use crate::work::quotas::Standing;
 
 /// Everything that a step may read and change beyond the actor it is at: nodes, allocations,
 /// reservations, open questions, and the use of users and groups.
@@ -31,6 +32,8 @@ pub struct Books {
     /// Everything asked for and not yet released: root's pending and allocated. Bounds every sum
     /// of the partition, so that none can leave the range of a quantity.
     pub promised: Resources,
+    /// What its RM may have, and has.
+    pub quotas: Standing,
     loosenings: Loosening,
     arrivals: u64,
 }
@@ -45,6 +48,7 @@ impl Books {
             reservations: Reservations::default(),
             trackers: Trackers::default(),
             promised: Resources::new(),
+            quotas: Standing::default(),
             loosenings: Loosening::NONE,
             arrivals: 0,
         }

@@ -23,6 +23,7 @@ use monoceros_config as config;
 use monoceros_proto::si::v1 as si;
 use monoceros_rules::audit::Facts;
 use monoceros_rules::values::resources::Resources;
+use monoceros_rules::work::quotas::Quotas;
 use monoceros_rules::work::rejection::Ignored;
 use tokio::sync::{oneshot, watch};
 use tokio::time::timeout;
@@ -65,6 +66,8 @@ pub struct SchedulerHandle {
     /// Epoch time of the start, ns.
     start_ns: i64,
     clock: Clock,
+    /// How much an RM may have.
+    quotas: Quotas,
     /// Closed when the front's thread ends, where it has one of its own.
     ended: Option<watch::Receiver<()>>,
 }
@@ -108,7 +111,7 @@ impl SchedulerHandle {
         let document = if request.config.is_empty() {
             None
         } else {
-            Some(reading::read_in_turn(request.config.clone()).await?)
+            Some(reading::read_in_turn(request.config.clone(), self.quotas).await?)
         };
         let register = Register { request, document, callback };
         self.proxy.ask(register).await.map_err(|_| RegisterError::Stopped)?;

@@ -11,6 +11,7 @@ use monoceros_rules::values::resources::Resources;
 use monoceros_rules::work::allocations::{AllocationId, Form};
 use monoceros_rules::work::asks::{AskSlot, AskSpec};
 use monoceros_rules::work::gang::PlaceholderEnd;
+use monoceros_rules::work::quotas::{OverQuota, Quota};
 use monoceros_rules::work::rejection::{Ignored, Rejection};
 
 use super::Application;
@@ -55,6 +56,10 @@ impl Application {
         }
         if let Some(slot) = self.book.asks.slot_of(&spec.key) {
             self.give_up_ask(slot, baton, effects);
+        } else if let Err(over) = self.may_have_more(baton) {
+            let reason = Rejection::OverQuota { id: Arc::clone(&spec.key), over };
+            self.reject(&spec, reason, baton);
+            return;
         }
         self.join_lane(baton);
         let (created_ns, now_ns) = (spec.created_ns, baton.now_ns);
@@ -75,6 +80,24 @@ impl Application {
             self.book.submitted_no_later_than(created_ns);
         }
         self.book.ask_added(now_ns, &mut self.changes);
+    }
+
+    /// Whether its RM may have one more request.
+    fn may_have_more(&self, baton: &mut Baton) -> Result<(), OverQuota> {
+        self.count_held(baton);
+        baton.quotas().takes(Quota::Asks, 1)
+    }
+
+    /// Has the quotas of its RM know what it has by now.
+    pub(super) fn count_held(&self, baton: &mut Baton) {
+        let now = self.book.counted();
+        // One that was removed has been taken off already.
+        if let Some(entry) = baton.directory.applications.find_mut(self.slot)
+            && entry.held != now
+        {
+            let before = std::mem::replace(&mut entry.held, now);
+            baton.books.quotas.change(before, now);
+        }
     }
 
     /// The placeholders that are asked for with this key are as many as it says from now on, and no

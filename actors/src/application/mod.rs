@@ -430,6 +430,7 @@ impl Application {
         effects.delta.starting += self.moved_on(standing, &baton.books.nodes);
         self.list_allocating(&mut baton);
         self.list_untold(&mut baton);
+        self.count_held(&mut baton);
         let consequences = self.consequences(&mut baton, effects);
         baton.follow(consequences);
     }

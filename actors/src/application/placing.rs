@@ -431,6 +431,7 @@ impl Application {
     /// `delta` how the counts of running applications changed.
     pub(super) fn go_on(&mut self, mut baton: Box<Baton>, priority: i32, delta: &LedgerDelta) {
         self.list_allocating(&mut baton);
+        self.count_held(&mut baton);
         let frames = baton.offer.frames.len();
         if delta.running != 0 || delta.starting != 0 {
             for frame in &mut baton.offer.frames {

@@ -11,12 +11,14 @@
 //! * No text is read here, where all RMs would wait for it.
 //! * The scheduler ends with this actor, because nothing could be reached without it.
 
+use std::cell::Cell;
 use std::collections::BTreeMap;
 use std::rc::Rc;
 use std::sync::Arc;
 
 use actix::prelude::*;
 use monoceros_proto::si::v1::{self as si, RegisterResourceManagerRequest};
+use monoceros_rules::work::quotas::Held;
 use tokio::sync::oneshot;
 
 use crate::api::callback::{ResourceManagerCallback, RmState};
@@ -27,7 +29,7 @@ use crate::api::users::Users;
 use crate::clock::Clock;
 use crate::front::rm::{
     Body, ChangeState, DefaultsOf, Diagnose, Document, Effect, InForce, Outcome, ReadConfiguration,
-    Reconfigure, Rm, Rosters, SessionParams, Silence, Supersede, Update, policy_group,
+    Reconfigure, Rm, Rosters, SessionParams, Silence, Started, Supersede, Update, policy_group,
     warn_of_unused,
 };
 use crate::front::settings::Settings;
@@ -164,6 +166,8 @@ struct Session {
     number: u64,
     policy_group: String,
     silence: Silence,
+    /// What it has, about.
+    held: Rc<Cell<Held>>,
 }
 
 impl Session {
@@ -272,15 +276,17 @@ impl Receive<Register> for RmProxy {
             tracing::warn!(rm = request.rm_id, %warning, "queue configuration");
         }
         let in_force = InForce::of(&request, document);
+        let mut had = Held::default();
         if let Some(old) = self.take_session(&request.rm_id) {
             tracing::info!(rm = request.rm_id, "registers again, its earlier session ends");
+            had = old.held.get();
             old.end(None);
         }
         warn_of_unused(&request.rm_id, &request.extra_config);
         let rm_id: Arc<str> = Arc::from(request.rm_id.as_str());
         let mut build_info = request.build_info;
         build_info.insert("rmId".to_owned(), request.rm_id.clone());
-        let (mailbox, roster, silence) = Rm::start_with(SessionParams {
+        let Started { mailbox, roster, silence, held } = Rm::start_with(SessionParams {
             id: &rm_id,
             build_info,
             in_force,
@@ -289,11 +295,12 @@ impl Receive<Register> for RmProxy {
             settings: &self.settings,
             metrics: &self.metrics,
             users: &self.users,
+            had,
         });
         tracing::info!(rm = %rm_id, partitions = roster.entries().len(), "registered");
         self.sessions_so_far += 1;
         let number = self.sessions_so_far;
-        let session = Session { mailbox, number, policy_group, silence };
+        let session = Session { mailbox, number, policy_group, silence, held };
         self.rosters.enter(&request.rm_id, roster);
         self.sessions.insert(request.rm_id, session);
     }

@@ -33,6 +33,7 @@ use monoceros_rules::nodes::NodeSlot;
 use monoceros_rules::nodes::utilization::NodeFigures;
 use monoceros_rules::values::resources::Resources;
 use monoceros_rules::work::allocations::{AllocationId, Tags};
+use monoceros_rules::work::quotas::{self, Held};
 use prometheus::IntGauge;
 
 pub(crate) use self::predicates::may_be_reserved;
@@ -98,6 +99,14 @@ pub(crate) struct Foreign {
     pub(crate) since_ns: i64,
 }
 
+impl Foreign {
+    /// What quotas count of it.
+    fn bytes(&self, key: &str) -> u64 {
+        let tags = self.tags.iter().map(|tags| quotas::bytes_of_texts(&**tags)).sum::<u64>();
+        quotas::ALLOCATION_BYTES + key.len() as u64 + tags
+    }
+}
+
 /// The actor of one machine: what it has, what is allocated on it, and whether it takes more.
 pub(crate) struct Node {
     pub(crate) slot: NodeSlot,
@@ -109,6 +118,8 @@ pub(crate) struct Node {
     pub(crate) occupied: Resources,
     /// Use by others, by key; counts beside `occupied`.
     pub(crate) foreign: BTreeMap<Arc<str>, Foreign>,
+    /// What quotas count of these.
+    foreign_bytes: u64,
     pub(crate) holds: Vec<AllocationId>,
     pub(crate) draining: bool,
     pub(crate) ready: bool,
@@ -149,6 +160,7 @@ impl Node {
             allocated: Resources::new(),
             occupied,
             foreign: BTreeMap::new(),
+            foreign_bytes: 0,
             holds: Vec::new(),
             draining,
             ready,
@@ -409,11 +421,16 @@ impl Node {
                     let event = |at| Event::of(EventKind::NodeAllocationAdded, &self.id, at);
                     baton.happens(|at| event(at).referring(&key).amount(&resources));
                 }
-                self.foreign.insert(key, Foreign { resources, tags, preemptable, since_ns });
+                let foreign = Foreign { resources, tags, preemptable, since_ns };
+                self.foreign_bytes += foreign.bytes(&key);
+                if let Some(before) = self.foreign.insert(Arc::clone(&key), foreign) {
+                    self.foreign_bytes -= before.bytes(&key);
+                }
                 self.recount(baton);
             }
             NodeChange::ForeignGone(key) => {
                 if let Some(gone) = self.foreign.remove(&key) {
+                    self.foreign_bytes -= gone.bytes(&key);
                     let event = |at| Event::of(EventKind::NodeAllocationRemoved, &self.id, at);
                     baton.happens(|at| event(at).referring(&key).amount(&gone.resources));
                     self.recount(baton);
@@ -432,6 +449,12 @@ impl Node {
         if let Some((name, _)) = self.available.entries().find(|(_, quantity)| *quantity < 0) {
             tracing::info!(node = %self.id, resource = %name, "node is over-committed");
         }
+    }
+
+    /// What a node with these attributes counts as in quotas, apart from use by others.
+    pub(crate) fn counted(attributes: &BTreeMap<String, String>) -> Held {
+        let bytes = quotas::NODE_BYTES + quotas::bytes_of_texts(attributes);
+        Held { nodes: 1, bytes, ..Held::default() }
     }
 
     /// Its capacity, and how much of that is allocated.
@@ -542,7 +565,13 @@ impl Handler<Visit> for Node {
 
     fn handle(&mut self, Visit { mut baton, change }: Visit, _ctx: &mut Self::Context) {
         let _timer = baton.tally.message(ActorKind::Node);
+        let leaves = matches!(change, NodeChange::Leave);
         let report = self.change(change, &mut baton);
+        if !leaves {
+            let mut counted = Self::counted(&self.attributes);
+            counted.bytes += self.foreign_bytes;
+            baton.note_node(self.slot, counted);
+        }
         NodeReported { baton, report }.go_home();
     }
 }

@@ -14,13 +14,14 @@ use monoceros_config::placement::{
 use monoceros_rules::order::keys::ApplicationSortPolicy;
 use monoceros_rules::order::ledger;
 use monoceros_rules::queues::object_state::ObjectState;
-use monoceros_rules::values::names::shown;
+use monoceros_rules::values::names::{RECOVERY, shown};
 use monoceros_rules::values::resources::{Limits, Resources};
 use monoceros_rules::work::allocations::ApplicationSlot;
 use monoceros_rules::work::application::{Application as Book, NewApplication};
 use monoceros_rules::work::application_state::ApplicationState;
 use monoceros_rules::work::declaration::{Declaration, Fault};
 use monoceros_rules::work::ended::Ended;
+use monoceros_rules::work::quotas::{Held, Quota};
 use monoceros_rules::work::rejection::Rejection;
 
 use super::dynamic::missing_queues;
@@ -37,12 +38,25 @@ pub(super) fn placement(config: &PartitionConfig) -> PlacementRules {
 impl Partition {
     pub(super) fn add_application(&mut self, new: NewApplication, baton: &mut Baton) {
         let directory = &baton.directory;
+        let quotas = baton.quotas();
+        let within = |quota, n_more| {
+            let over = |over| Rejection::OverQuota { id: Arc::clone(&new.id), over };
+            quotas.takes(quota, n_more).map_err(over)
+        };
         let found = (self.takes_new("application", &new.id))
             .and_then(|()| is_new(&new, directory))
+            .and_then(|()| within(Quota::Applications, 1))
             .and_then(|()| self.place(&new, directory));
         match found {
             Ok((_, Some(leaf))) => self.join(new, leaf, baton),
-            Ok((path, None)) => match missing_queues(&path, &new, directory) {
+            Ok((path, None)) => match missing_queues(&path, &new, directory).and_then(|missing| {
+                // The queue of what runs already is made whatever else there is.
+                let n_more = if path == RECOVERY { 0 } else { missing.len() as u64 };
+                if n_more > 0 {
+                    within(Quota::Queues, n_more)?;
+                }
+                Ok(missing)
+            }) {
                 Ok(missing) => {
                     self.agenda.extend(missing.into_iter().map(Task::AddQueue));
                     self.agenda.push_back(Task::Join(Box::new(new), Arc::from(path)));
@@ -149,11 +163,13 @@ fn enter_directory(new: NewApplication, leaf: QueueSlot, baton: &mut Baton) -> A
     let run_limit_ms = new.run_limit_ms;
     let has_declared_members = new.task_groups.is_some();
     let book = Book::new(new, Arc::clone(&facts.config.path), baton.now_ns);
+    let held = book.counted();
     let address =
         Arc::new(Application::new(slot, book, run_limit_ms, leaf_address, facts, metrics).start());
     directory.application_by_id.insert(Arc::clone(&id), slot);
     let state = ApplicationState::New;
-    let entry = ApplicationEntry { slot, id, leaf, address, state, has_declared_members };
+    baton.books.quotas.change(Held::default(), held);
+    let entry = ApplicationEntry { slot, id, leaf, address, state, has_declared_members, held };
     directory.applications.insert_at(slot, entry);
     slot
 }

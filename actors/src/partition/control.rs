@@ -75,6 +75,10 @@ impl Partition {
                 self.reorder.set_items_max(items);
                 return;
             }
+            Control::Elsewhere(held) => {
+                baton.books.quotas.elsewhere = held;
+                return;
+            }
             // The Rm obeys this one itself.
             Control::StrictEnums(_) => return,
         }

@@ -33,6 +33,7 @@ use monoceros_rules::queues::object_state::ObjectState;
 use monoceros_rules::values::resources::Resources;
 use monoceros_rules::work::allocations::{Form, Tags};
 use monoceros_rules::work::application::NewApplication;
+use monoceros_rules::work::quotas::Held;
 use monoceros_rules::work::rejection::Rejection;
 use serde::{Deserialize, Serialize};
 
@@ -142,6 +143,8 @@ pub(crate) enum Control {
     ReorderWindow(Duration),
     ReorderItems(usize),
     StrictEnums(bool),
+    /// What the other partitions of the RM have together.
+    Elsewhere(Held),
 }
 
 /// The configuration that a partition is to have, in the forms in which it is needed. It is written

@@ -57,6 +57,7 @@ use monoceros_rules::limits::Tables;
 use monoceros_rules::queues::object_state::ObjectState;
 use monoceros_rules::values::epoch::Loosening;
 use monoceros_rules::values::resources::NameHolder;
+use monoceros_rules::work::quotas::{Held, Quotas, Standing};
 use tokio::time::Instant;
 
 use crate::api::callback::ResourceManagerCallback;
@@ -158,6 +159,8 @@ pub(crate) struct Partition {
     outlet: Mailbox<Outlet>,
     outstanding: usize,
     session: SessionLink,
+    /// What the session was told last of what is here.
+    told: Held,
     /// To be passed on when an offer has come home in vain and the inbox is empty.
     barriers: Vec<Arc<Barrier>>,
     watch: Watch,
@@ -185,6 +188,7 @@ pub(crate) struct PartitionParams {
     pub(crate) nth: u64,
     pub(crate) config: Arc<PartitionConfig>,
     pub(crate) names: Arc<NameHolder>,
+    pub(crate) quotas: Quotas,
     pub(crate) session: SessionLink,
     pub(crate) callback: Arc<dyn ResourceManagerCallback>,
     pub(crate) clock: Clock,
@@ -219,6 +223,7 @@ impl Partition {
         let mut books = Books::new(node_order(&config));
         books.unsettled.widest = watch.candidates_per_question;
         books.unsettled.number_as(nth);
+        books.quotas = Standing::new(params.quotas);
         let baton = Box::new(Baton {
             books,
             directory,
@@ -273,6 +278,7 @@ impl Partition {
             outlet,
             outstanding: 0,
             session,
+            told: Held::default(),
             barriers: Vec::new(),
             oracle: Oracle::default(),
             watch,

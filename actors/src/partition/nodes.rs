@@ -13,6 +13,7 @@ use monoceros_rules::decide::reservations::End;
 use monoceros_rules::nodes::NodeSlot;
 use monoceros_rules::values::resources::Resources;
 use monoceros_rules::work::allocations::{AllocationId, ApplicationSlot};
+use monoceros_rules::work::quotas::Quota;
 use monoceros_rules::work::rejection::{Ignored, Rejection};
 
 use super::input::NewNode;
@@ -79,6 +80,7 @@ impl Partition {
         let slot = inserted.expect("checked that the id is free");
         baton.books.unsettled.changed(slot);
         baton.directory.note_instance_type(slot, &attributes);
+        baton.note_node(slot, Node::counted(&attributes));
         let metrics = Arc::clone(baton.tally.shared());
         let node = Node::new(slot, Arc::clone(&id), attributes, total, occupied, draining, metrics);
         baton.directory.nodes.insert_at(slot, Arc::new(node.start()));
@@ -102,6 +104,8 @@ impl Partition {
             let (id, partition) = (Arc::clone(&new.id), Arc::clone(&self.name));
             return Err(Rejection::NodeExists { id, partition });
         }
+        let over = |over| Rejection::OverQuota { id: Arc::clone(&new.id), over };
+        baton.quotas().takes(Quota::Nodes, 1).map_err(over)?;
         check_capacity(&new.id, baton.books.nodes.capacity(), &Resources::new(), &new.total)?;
         let mut promised = Resources::new();
         let mut named = BTreeSet::new();
@@ -202,6 +206,7 @@ impl Partition {
         baton.books.nodes.remove(slot);
         baton.tally.shared().nodes.decommissioned.inc();
         baton.directory.instance_types.take(slot);
+        baton.forget_held_by_node(slot);
         if let Some(address) = baton.directory.nodes.take(slot) {
             address.do_send(crate::Halt);
         }

@@ -10,6 +10,7 @@ use monoceros_rules::nodes::NodeSlot;
 use monoceros_rules::queues::QueueConfig;
 use monoceros_rules::work::allocations::ApplicationSlot;
 use monoceros_rules::work::application::NewApplication;
+use monoceros_rules::work::quotas::Held;
 use tokio::time::Instant;
 
 use super::Partition;
@@ -107,6 +108,7 @@ impl Partition {
 
     fn detach(&mut self, slot: ApplicationSlot, row: RowSlot, mut baton: Box<Baton>) -> Kept {
         let entry = baton.directory.forget_application(slot);
+        baton.books.quotas.change(entry.held, Held::default());
         let id = Arc::clone(&entry.id);
         baton.notices.push(Notice::ApplicationPlaced { id, queue: None });
         self.agenda.extend(removal_if_over(entry.leaf, &baton));

@@ -8,6 +8,7 @@ use std::collections::BTreeSet;
 use std::sync::Arc;
 
 use actix::prelude::*;
+use monoceros_rules::work::quotas::Standing;
 
 use super::inbox::{MayOffer, Next};
 use super::input::{Input, LocalErrand, Request, Stamped};
@@ -15,7 +16,7 @@ use super::surveys::Refresh;
 use super::tasks::Task;
 use super::{Partition, Trip};
 use crate::outlet::Publish;
-use crate::step::{Alarm, Baton, Credit, Notice, Offering};
+use crate::step::{Alarm, Baton, Credit, HeldNow, Notice, Offering};
 
 /// The number of notices from which the outlet gets them although more steps follow at once.
 const NOTICES_TOGETHER: usize = 64;
@@ -176,6 +177,7 @@ impl Partition {
         match errand {
             LocalErrand::ChunkDone => {
                 self.session.credit.post(Credit { partition: Arc::clone(&self.name) });
+                self.tell_held(baton);
             }
             LocalErrand::Read(survey) => self.agenda.push_back(Task::Survey(survey)),
             LocalErrand::ReadSlice(survey) => self.inbox.push_slice(survey),
@@ -192,11 +194,21 @@ impl Partition {
         !stands && self.inbox.goes_on() && baton.notices.len() < NOTICES_TOGETHER
     }
 
+    /// Tells the session how much there is, if that is worth it.
+    fn tell_held(&mut self, baton: &Baton) {
+        let Standing { most, here, .. } = baton.quotas();
+        if most.is_worth_telling(self.told, here) {
+            self.told = here;
+            self.session.held.post(HeldNow { partition: Arc::clone(&self.name), held: here });
+        }
+    }
+
     /// Hands the notices since the last time to the outlet.
     fn speak(&mut self, baton: &mut Baton) {
         if baton.notices.is_empty() {
             return;
         }
+        self.tell_held(baton);
         baton.tally.in_flight(baton.books.unsettled.len());
         self.outstanding += baton.notices.len();
         self.outlet.post(Publish(std::mem::take(&mut baton.notices)));

@@ -18,6 +18,7 @@ use monoceros_rules::values::slots::{Slot, Slots};
 use monoceros_rules::work::allocations::ApplicationSlot;
 use monoceros_rules::work::application_state::ApplicationState;
 use monoceros_rules::work::asks::AskSpec;
+use monoceros_rules::work::quotas::Held;
 use monoceros_rules::work::rejection::Rejection;
 use monoceros_rules::work::resource_seconds::INSTANCE_TYPE;
 
@@ -55,6 +56,8 @@ pub(crate) struct Directory {
     pub(crate) nodes: Slots<NodeSlot, Arc<Addr<Node>>>,
     /// Of what kind the machines of nodes are that say so.
     pub(crate) instance_types: Slots<NodeSlot, Arc<str>>,
+    /// What the quotas of the RM know that each node has.
+    pub(crate) held_by_nodes: Slots<NodeSlot, Held>,
     pub(crate) applications: Slots<ApplicationSlot, ApplicationEntry>,
     pub(crate) application_by_id: BTreeMap<Arc<str>, ApplicationSlot>,
     /// Applications that wait for a node that only they may use.
@@ -130,6 +133,8 @@ pub(crate) struct ApplicationEntry {
     pub(crate) state: ApplicationState,
     /// It declared its members, and takes no placeholders.
     pub(crate) has_declared_members: bool,
+    /// What the quotas of its RM know that it has.
+    pub(crate) held: Held,
 }
 
 impl ApplicationEntry {

@@ -44,6 +44,7 @@ use monoceros_rules::decide::reservations::{End, Patience, Reserver};
 use monoceros_rules::nodes::NodeSlot;
 use monoceros_rules::work::allocations::ApplicationSlot;
 use monoceros_rules::work::ended::Ended;
+use monoceros_rules::work::quotas::{Held, QUEUE_BYTES, Standing};
 
 use crate::api::callback::ResourceManagerCallback;
 use crate::api::predicates::AnswerSink;
@@ -62,7 +63,9 @@ pub(crate) use notice::{
 pub(crate) use offer::{Frame, Offering, RowKey, RowSlot, RowUpdate};
 pub(crate) use op::{Cause, ClaimAnswer, Existing, Op, Which};
 pub(crate) use placement::{PlaceAnswer, Placement, REASONS_MAX, Takes};
-pub(crate) use session::{Credit, Notices, PartitionClosed, PartitionLost, Prepared, SessionLink};
+pub(crate) use session::{
+    Credit, HeldNow, Notices, PartitionClosed, PartitionLost, Prepared, SessionLink,
+};
 pub(crate) use survey::{Route, Survey, Surveyor};
 pub(crate) use visit::{Climbing, Consequences, NodeWork, Resume};
 
@@ -139,6 +142,28 @@ impl Drop for Guard {
 }
 
 impl Baton {
+    /// What the quotas of the RM say, by what is here now.
+    pub(crate) fn quotas(&self) -> Standing {
+        let mut standing = self.books.quotas;
+        let queues = self.directory.queues.len() as u64;
+        standing.here.queues = queues;
+        standing.here.bytes += queues * QUEUE_BYTES;
+        standing
+    }
+
+    /// Has the quotas of the RM know what a node has by now.
+    pub(crate) fn note_node(&mut self, node: NodeSlot, now: Held) {
+        let before = self.directory.held_by_nodes.take(node).unwrap_or_default();
+        self.directory.held_by_nodes.insert_at(node, now);
+        self.books.quotas.change(before, now);
+    }
+
+    /// The node is gone.
+    pub(crate) fn forget_held_by_node(&mut self, node: NodeSlot) {
+        let before = self.directory.held_by_nodes.take(node).unwrap_or_default();
+        self.books.quotas.change(before, Held::default());
+    }
+
     /// Adds an event to the notices, if events are wanted; it is made with the time of the step.
     pub(crate) fn happens(&mut self, event: impl FnOnce(i64) -> Event) {
         if self.tracking.is_on() {

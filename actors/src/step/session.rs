@@ -6,6 +6,7 @@ use std::sync::Arc;
 use actix::prelude::*;
 use monoceros_config::difference::PartitionUsage;
 use monoceros_config::reload::TypeInUse;
+use monoceros_rules::work::quotas::Held;
 
 use super::Notice;
 use crate::api::outcomes::Removed;
@@ -51,11 +52,20 @@ pub(crate) struct Prepared {
     pub(crate) answer: Result<PartitionUsage, TypeInUse>,
 }
 
+/// How much a partition has by now that counts against the quotas of its RM.
+#[derive(Message)]
+#[rtype(result = "()")]
+pub(crate) struct HeldNow {
+    pub(crate) partition: Arc<str>,
+    pub(crate) held: Held,
+}
+
 /// The mailboxes by which a partition reaches its session.
 #[derive(Clone)]
 pub(crate) struct SessionLink {
     pub(crate) notices: Destination<Notices>,
     pub(crate) credit: Destination<Credit>,
+    pub(crate) held: Destination<HeldNow>,
     pub(crate) prepared: Destination<Prepared>,
     pub(crate) lost: Destination<PartitionLost>,
     pub(crate) closed: Destination<PartitionClosed>,

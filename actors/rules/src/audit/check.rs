@@ -25,7 +25,23 @@ impl Facts {
         self.check_reservations(&mut wrong);
         self.check_queues(&mut wrong);
         self.check_usage(&mut wrong);
+        self.check_held(&mut wrong);
         wrong
+    }
+
+    /// What quotas count of each kind is what there is.
+    fn check_held(&self, wrong: &mut Vec<String>) {
+        let Some(held) = self.held else { return };
+        let pending = self.applications.iter().map(|application| application.asks.len()).sum();
+        for (what, counted, there) in [
+            ("applications", held.applications, self.applications.len()),
+            ("nodes", held.nodes, self.nodes.len()),
+            ("pending asks", held.asks, pending),
+        ] {
+            if counted != there as u64 {
+                wrong.push(format!("quotas count {counted} {what}, and there are {there}"));
+            }
+        }
     }
 
     fn check_applications(&self, wrong: &mut Vec<String>) {

@@ -36,6 +36,7 @@ use crate::work::allocations::{AllocationId, ApplicationSlot, Form, Pairing};
 use crate::work::application_state::ApplicationState;
 use crate::work::asks::{Asks, TaskGroup};
 use crate::work::gang::Group;
+use crate::work::quotas::Held;
 
 /// What a queue says of itself.
 #[derive(Clone, Debug)]
@@ -316,6 +317,8 @@ pub struct Facts {
     pub users: Vec<UserUsage>,
     /// The groups that are tracked.
     pub groups: Vec<GroupUsage>,
+    /// What the quotas of the RM count here; `None`: it is not compared.
+    pub held: Option<Held>,
 }
 
 /// What comes next.
@@ -383,6 +386,7 @@ pub enum Foreseen {
 impl Facts {
     /// Adds what the books know.
     pub fn take_books(&mut self, books: &Books) {
+        self.held = Some(books.quotas.here);
         self.allocations = books
             .allocations
             .iter()

@@ -24,6 +24,7 @@ use crate::work::asks::{Asks, TaskGroup};
 use crate::work::declaration::{Declaration, Fault};
 use crate::work::gang::Gang;
 use crate::work::native::Native;
+use crate::work::quotas::{self, Held};
 use crate::work::resource_seconds::History;
 
 /// Most entries of a state log. Only an application that comes back from Completing a few hundred
@@ -163,11 +164,28 @@ pub struct Application {
     allocated: Resources,
     placeholders: Resources,
     peak: Resources,
+    /// The memory that its own texts take, about.
+    bytes: u64,
+}
+
+impl NewApplication {
+    /// How much memory it takes before it has any ask, bytes, about.
+    pub fn bytes(&self) -> u64 {
+        let texts = self.id.len() + self.user.len() + self.queue.len();
+        let groups: usize = self.groups.iter().map(String::len).sum();
+        let tags = self.tags.iter().map(|tags| quotas::bytes_of_texts(&**tags)).sum::<u64>();
+        let declared =
+            self.task_groups.as_ref().and_then(|declared| declared.as_ref().as_ref().ok());
+        let members = declared.map_or(0, |declared| declared.groups().len());
+        let members = members as u64 * quotas::ASK_BYTES;
+        quotas::APPLICATION_BYTES + (texts + groups) as u64 + tags + members
+    }
 }
 
 impl Application {
     /// A new application in a leaf.
     pub fn new(new: NewApplication, queue: Arc<str>, now_ns: i64) -> Self {
+        let bytes = new.bytes();
         Self {
             id: new.id,
             queue,
@@ -193,6 +211,18 @@ impl Application {
             allocated: Resources::new(),
             placeholders: Resources::new(),
             peak: Resources::new(),
+            bytes,
+        }
+    }
+
+    /// What it has that counts against the quotas of its RM.
+    pub fn counted(&self) -> Held {
+        let allocations = (self.allocations.len() + self.unsettled.len()) as u64;
+        Held {
+            asks: self.asks.n_pending() as u64,
+            applications: 1,
+            bytes: self.bytes + self.asks.bytes() + allocations * quotas::ALLOCATION_BYTES,
+            ..Held::default()
         }
     }
 

@@ -13,5 +13,6 @@ pub mod ended;
 pub mod gang;
 pub mod identity;
 pub mod native;
+pub mod quotas;
 pub mod rejection;
 pub mod resource_seconds;

@@ -13,6 +13,7 @@ use serde::{Deserialize, Serialize};
 use crate::queues::object_state::ObjectState;
 use crate::work::declaration::Fault;
 use crate::work::identity::UserError;
+use crate::work::quotas::OverQuota;
 
 /// A text that this program contains; owned only where the rejection was read from a file.
 pub type Fixed = Cow<'static, str>;
@@ -258,7 +259,25 @@ pub enum Rejection {
         /// The name of the unsupported feature.
         what: Fixed,
     },
-    /// More resource names than the process can hold.
+    /// Its RM has as much of something as it may.
+    #[error("`{id}`: {over} [{}]", over.quota.code())]
+    OverQuota {
+        /// The application, ask or node.
+        id: Arc<str>,
+        /// Of what there would be too much.
+        over: OverQuota,
+    },
+    /// A text of it is longer than it may be.
+    #[error("`{id}`: {what} is longer than {limit} bytes [R_TEXT]")]
+    TextTooLong {
+        /// The application, ask or node.
+        id: Arc<str>,
+        /// Which text.
+        what: Fixed,
+        /// How many bytes it may have.
+        limit: usize,
+    },
+    /// More resource names than its RM may have in use.
     #[error("`{id}`: {why} [R_OVERFLOW]")]
     Names {
         /// The application, ask or node.

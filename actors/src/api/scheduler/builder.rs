@@ -6,6 +6,7 @@ use std::sync::mpsc;
 use std::time::Duration;
 
 use actix::prelude::*;
+use monoceros_rules::work::quotas::Quotas;
 use tokio::sync::watch;
 
 use super::{SchedulerHandle, StartError};
@@ -148,17 +149,32 @@ impl SchedulerBuilder {
         self
     }
 
-    /// Whether events are made (`event.trackingEnabled`). They are unless set. This and the other
-    /// settings of events hold where the `extraConfig` of the RM that registered or updated last
-    /// says nothing else.
+    /// How much of each kind of thing an RM may have. What is new and would be more is rejected; see
+    /// [`Quotas`] for the defaults.
+    #[must_use]
+    pub fn quotas(mut self, quotas: Quotas) -> Self {
+        self.intake.quotas = quotas;
+        self
+    }
+
+    /// The most bytes that the tags of one item, or the attributes of a node, may have together; 2
+    /// MiB unless set. An item with more is rejected.
+    #[must_use]
+    pub fn tag_bytes(mut self, bytes: usize) -> Self {
+        self.intake.tag_bytes = bytes;
+        self
+    }
+
+    /// Whether events are made. They are unless set. No RM changes this, how many are kept, or how
+    /// many may follow.
     #[must_use]
     pub fn event_tracking(mut self, enabled: bool) -> Self {
         self.events.tracking = enabled;
         self
     }
 
-    /// Most events that an RM is told of in a second (`event.requestCapacity`); the default is 1,000,
-    /// and 0 means that.
+    /// Most events that an RM is told of in a second, unless it says otherwise for itself
+    /// (`event.requestCapacity` in `extraConfig`); the default is 1,000, and 0 means that.
     #[must_use]
     pub fn event_request_capacity(mut self, events: usize) -> Self {
         if events > 0 {
@@ -167,8 +183,7 @@ impl SchedulerBuilder {
         self
     }
 
-    /// How many events are kept to be read (`event.ringBufferCapacity`); the default is 100,000,
-    /// and 0 means that.
+    /// How many events are kept to be read; the default is 100,000, and 0 means that.
     #[must_use]
     pub fn event_ring_capacity(mut self, events: usize) -> Self {
         if events > 0 {
@@ -177,8 +192,8 @@ impl SchedulerBuilder {
         self
     }
 
-    /// How many readers may follow the events over the network (`event.maxStreams`,
-    /// `event.maxStreamsPerHost`); 100 and 15 unless set. It is for the edges to keep to it.
+    /// How many readers may follow the events over the network, in all and from one host; 100 and
+    /// 15 unless set. It is for the edges to keep to it.
     #[must_use]
     pub fn event_streams(mut self, limits: StreamLimits) -> Self {
         self.events.streams = limits;
@@ -252,7 +267,7 @@ impl SchedulerBuilder {
     /// Starts the scheduler on threads of its own.
     pub fn start(self) -> Result<SchedulerHandle, StartError> {
         let settings = self.settings()?;
-        let start_ns = settings.epoch_ns;
+        let (start_ns, quotas) = (settings.epoch_ns, settings.intake.quotas);
         let events = Arc::clone(&settings.events);
         let metrics = Metrics::new();
         let rosters = Rosters::default();
@@ -272,7 +287,17 @@ impl SchedulerBuilder {
         let ended = Some(ended);
         let system = Some(system);
         let clock = Clock::new(start_ns);
-        Ok(SchedulerHandle { proxy, rosters, system, metrics, events, start_ns, clock, ended })
+        Ok(SchedulerHandle {
+            proxy,
+            rosters,
+            system,
+            metrics,
+            events,
+            start_ns,
+            clock,
+            quotas,
+            ended,
+        })
     }
 
     /// Starts the scheduler with every actor on the present thread, which must be inside a
@@ -282,13 +307,23 @@ impl SchedulerBuilder {
         self.threads = Threads::One;
         let metrics = Metrics::new();
         let settings = self.settings()?;
-        let start_ns = settings.epoch_ns;
+        let (start_ns, quotas) = (settings.epoch_ns, settings.intake.quotas);
         let events = Arc::clone(&settings.events);
         let rosters = Rosters::default();
         let proxy = RmProxy::begin(settings, rosters.clone(), &metrics);
         let (system, ended) = (None, None);
         let clock = Clock::new(start_ns);
-        Ok(SchedulerHandle { proxy, rosters, system, metrics, events, start_ns, clock, ended })
+        Ok(SchedulerHandle {
+            proxy,
+            rosters,
+            system,
+            metrics,
+            events,
+            start_ns,
+            clock,
+            quotas,
+            ended,
+        })
     }
 
     fn settings(self) -> Result<Settings, StartError> {

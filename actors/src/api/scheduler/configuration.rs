@@ -55,7 +55,11 @@ impl SchedulerHandle {
     ) -> Result<ConfigurationUpdate, ConfigurationError> {
         let given = if request.config.is_empty() { &request.configs } else { &request.config };
         // What stands for an empty text, the session knows, and has read.
-        let read = if given.is_empty() { None } else { Some(read_soon(given.clone()).await?) };
+        let read = if given.is_empty() {
+            None
+        } else {
+            Some(read_soon(given.clone(), self.quotas).await?)
+        };
         let rm_id = request.rm_id.clone();
         let applied = !matches!(effect, Effect::None);
         let (reply, answer) = oneshot::channel();

@@ -10,6 +10,7 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use monoceros_config::{ConfigErrors, Configuration};
+use monoceros_rules::work::quotas::Quotas;
 use tokio::sync::Semaphore;
 use tokio::time::timeout;
 
@@ -33,16 +34,20 @@ pub async fn check_configuration(
     soon(in_turn(text.len(), move || monoceros_config::parse(&text))).await
 }
 
-/// Reads a text from outside, whenever there is a turn.
-pub(super) async fn read_in_turn(text: String) -> Result<Arc<Document>, ConfigErrors> {
-    in_turn(text.len(), move || Document::read(text)).await
+/// Reads a text that an RM brings, with no more in it than one may have, whenever there is a turn.
+pub(super) async fn read_in_turn(
+    text: String,
+    quotas: Quotas,
+) -> Result<Arc<Document>, ConfigErrors> {
+    in_turn(text.len(), move || Document::read_within(text, &quotas)).await
 }
 
-/// Reads a text from outside, if there is a turn soon.
+/// [`read_in_turn`], if there is a turn soon.
 pub(super) async fn read_soon(
     text: String,
+    quotas: Quotas,
 ) -> Result<Result<Arc<Document>, ConfigErrors>, TooBusy> {
-    soon(in_turn(text.len(), move || Document::read(text))).await
+    soon(in_turn(text.len(), move || Document::read_within(text, &quotas))).await
 }
 
 /// Reads a text of the operator's.

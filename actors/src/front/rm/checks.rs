@@ -11,12 +11,16 @@ use monoceros_rules::values::resources::{
 };
 use monoceros_rules::work::allocations::Tags;
 use monoceros_rules::work::asks::{Preemption, TaskGroup};
+use monoceros_rules::work::quotas::Quotas;
 use monoceros_rules::work::rejection::Rejection;
 
 /// The tags that this scheduler reads.
 pub(super) const REQUIRED_NODE: &str = "yunikorn.apache.org/requiredNode";
 const ALLOW_PREEMPTION: &str = "yunikorn.apache.org/allowPreemption";
 const CREATION_TIME: &str = "creationTime";
+
+/// Longest path of a queue, bytes: more than the deepest that there can be.
+const QUEUE_BYTES: usize = 4_096;
 
 /// The bounds and switches for what RMs send; they are the same for all RMs.
 #[derive(Clone, Copy, Debug)]
@@ -35,6 +39,10 @@ pub(crate) struct Intake {
     pub(crate) waiting_items: usize,
     /// How many resource types an RM may have in use.
     pub(crate) resource_names: usize,
+    /// How much of each kind of thing an RM may have.
+    pub(crate) quotas: Quotas,
+    /// Most bytes of the tags or attributes of one item together.
+    pub(crate) tag_bytes: usize,
 }
 
 impl Default for Intake {
@@ -47,6 +55,8 @@ impl Default for Intake {
             rejects_node_updates: false,
             waiting_items: 65_536,
             resource_names: NAMES_MAX,
+            quotas: Quotas::default(),
+            tag_bytes: 2 << 20,
         }
     }
 }
@@ -63,6 +73,61 @@ impl Intake {
             length if length > self.id_bytes => Err("too long"),
             _ => Ok(()),
         }
+    }
+
+    /// Checks a text that is no id of its own, such as a user's name or that of another object.
+    pub(super) fn check_text(
+        &self,
+        id: &Arc<str>,
+        what: &'static str,
+        text: &str,
+    ) -> Result<(), Rejection> {
+        self.check_bytes(id, what, text.len(), self.id_bytes)
+    }
+
+    /// Checks the sum of all tags, or of all attributes of a node.
+    pub(super) fn check_tags(
+        &self,
+        id: &Arc<str>,
+        what: &'static str,
+        tags: &BTreeMap<String, String>,
+    ) -> Result<(), Rejection> {
+        let bytes = tags.iter().map(|(name, text)| name.len() + text.len()).sum();
+        self.check_bytes(id, what, bytes, self.tag_bytes)
+    }
+
+    /// Checks the texts that say who submits an application and where.
+    pub(super) fn check_submission(
+        &self,
+        id: &Arc<str>,
+        new: &si::AddApplicationRequest,
+    ) -> Result<(), Rejection> {
+        self.check_bytes(id, "the name of its queue", new.queue_name.len(), QUEUE_BYTES)?;
+        self.check_tags(id, "the sum of its tags", &new.tags)?;
+        for group in &new.task_groups {
+            self.check_tags(id, "the sum of the tags of a task group", &group.tags)?;
+        }
+        let Some(ugi) = &new.ugi else { return Ok(()) };
+        self.check_text(id, "the name of its user", &ugi.user)?;
+        for group in &ugi.groups {
+            self.check_text(id, "the name of a group of its user", group)?;
+        }
+        let all = ugi.groups.iter().map(String::len).sum();
+        self.check_bytes(id, "the list of its user's groups", all, self.tag_bytes)
+    }
+
+    fn check_bytes(
+        &self,
+        id: &Arc<str>,
+        what: &'static str,
+        bytes: usize,
+        limit: usize,
+    ) -> Result<(), Rejection> {
+        if bytes <= limit {
+            return Ok(());
+        }
+        let id = if id.len() > self.id_bytes { Arc::from("") } else { Arc::clone(id) };
+        Err(Rejection::TextTooLong { id, what: what.into(), limit })
     }
 
     /// Checks the name of the task group of an ask or allocation; a placeholder has one.

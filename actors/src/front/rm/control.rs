@@ -26,7 +26,7 @@ impl Receive<ApplyControl> for Rm {
                 self.strict_enums = *strict;
                 return;
             }
-            Control::Invalidate(_) => {}
+            Control::Invalidate(_) | Control::Elsewhere(_) => {}
             lasting => {
                 let kind = std::mem::discriminant(lasting);
                 self.controls.retain(|earlier| std::mem::discriminant(earlier) != kind);

@@ -9,7 +9,8 @@
 use std::sync::Arc;
 
 use monoceros_config as config;
-use monoceros_config::{ConfigErrors, ConfigWarning};
+use monoceros_config::{ConfigError, ConfigErrors, ConfigWarning, QueueConfig};
+use monoceros_rules::work::quotas::{OverQuota, Quota, Quotas};
 
 use crate::partition::Wanted;
 
@@ -35,4 +36,32 @@ impl Document {
             text,
         }))
     }
+
+    /// [`Self::read`] of a text that an RM brings: it has no more partitions and queues than one may
+    /// have.
+    pub(crate) fn read_within(text: String, quotas: &Quotas) -> Result<Arc<Self>, ConfigErrors> {
+        let document = Self::read(text)?;
+        let n_partitions = document.partitions.len() as u64;
+        let n_queues = document.partitions.iter().map(|wanted| n_queues(&wanted.config.root)).sum();
+        for (quota, n) in [(Quota::Partitions, n_partitions), (Quota::Queues, n_queues)] {
+            let limit = quotas.of(quota);
+            if n > limit {
+                let over = OverQuota { quota, limit };
+                let error = ConfigError {
+                    code: if quota == Quota::Queues { "E_QUOTA_QUEUES" } else { quota.code() },
+                    line: 1,
+                    column: 1,
+                    path: "partitions".to_owned(),
+                    message: format!("there are {n}: {over}"),
+                };
+                return Err(ConfigErrors { told: vec![error], n_more: 0 });
+            }
+        }
+        Ok(document)
+    }
+}
+
+/// The queue and all below it.
+fn n_queues(queue: &QueueConfig) -> u64 {
+    1 + queue.children.iter().map(n_queues).sum::<u64>()
 }

@@ -20,6 +20,7 @@ mod document;
 mod intake;
 mod names;
 mod partitions;
+mod quotas;
 mod reconfiguring;
 mod resolving;
 mod translate;
@@ -43,6 +44,7 @@ use std::sync::Arc;
 
 use actix::prelude::*;
 use monoceros_rules::values::resources::NameHolder;
+use monoceros_rules::work::quotas::{Held, Quotas};
 use tokio::sync::oneshot;
 
 use super::answers;
@@ -94,6 +96,16 @@ pub(crate) struct SessionParams<'a> {
     pub(crate) settings: &'a Settings,
     pub(crate) metrics: &'a Arc<Metrics>,
     pub(crate) users: &'a Rc<Users>,
+    /// What the session had that it takes the place of.
+    pub(crate) had: Held,
+}
+
+/// A session that has begun.
+pub(crate) struct Started {
+    pub(crate) mailbox: Mailbox<Rm>,
+    pub(crate) roster: Roster,
+    pub(crate) silence: Silence,
+    pub(crate) held: Rc<Cell<Held>>,
 }
 
 /// The actor of one session of a resource manager.
@@ -115,6 +127,11 @@ pub(crate) struct Rm {
     /// The resource types that it has in use.
     names: Arc<NameHolder>,
     looking: Looking,
+    /// How much it may have.
+    quotas: Quotas,
+    /// How much it has in all partitions, by what they told last. The front inbox reads it when
+    /// another session takes the place of this one.
+    held: Rc<Cell<Held>>,
     events: EventStore,
     /// What has gone with it so far, and the reply that it is told by.
     removed: Removed,
@@ -141,10 +158,11 @@ pub(crate) struct Rm {
 
 impl Rm {
     /// Starts the session with all its partitions.
-    pub(crate) fn start_with(params: SessionParams<'_>) -> (Mailbox<Self>, Roster, Silence) {
+    pub(crate) fn start_with(params: SessionParams<'_>) -> Started {
         let SessionParams { id, build_info, in_force, callback, .. } = params;
         let document = in_force.document();
         let (roster, silence) = (Roster::default(), Silence::default());
+        let held = Rc::new(Cell::new(params.had));
         let (clock, settings) = (params.clock, params.settings.clone());
         let rm = |mailbox| Self {
             id: Arc::clone(id),
@@ -159,9 +177,12 @@ impl Rm {
             is_ending: false,
             names: Arc::new(NameHolder::new(settings.intake.resource_names)),
             looking: Looking::default(),
+            quotas: settings.intake.quotas.raised_to(params.had),
+            held: Rc::clone(&held),
             removed: Removed::default(),
             leave: None,
             default_queues: settings.default_queues.of(in_force.policy_group()),
+            events: EventStore::new(id, &settings.events, in_force.extra(), params.metrics),
             in_force,
             reconfiguration: None,
             resolving: None,
@@ -181,11 +202,10 @@ impl Rm {
             for Wanted { config, .. } in &document.partitions {
                 let name: Arc<str> = Arc::from(format!("[{id}]{}", config.name));
                 rm.start_partition(name, Arc::clone(config));
-            events: EventStore::new(id, &settings.events, in_force.extra(), params.metrics),
             }
             rm
         });
-        (Mailbox::new(address, params.metrics), roster, silence)
+        Started { mailbox: Mailbox::new(address, params.metrics), roster, silence, held }
     }
 
     /// Counts the items that were refused or had no effect.

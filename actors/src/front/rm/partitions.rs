@@ -11,6 +11,7 @@ use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use actix::prelude::*;
 use actix_rt::Arbiter;
 use monoceros_config::PartitionConfig;
+use monoceros_rules::work::quotas::Held;
 
 use super::Rm;
 use crate::api::outcomes::ConfigurationError;
@@ -84,6 +85,10 @@ pub(super) struct PartitionLink {
     /// Items of the last of the chunks that wait.
     pub(super) last_items: usize,
     pub(super) ahead: usize,
+    /// What it has, by what it told last.
+    pub(super) held: Held,
+    /// What it was told last of the others.
+    pub(super) elsewhere: Held,
     pub(super) users: PartitionUsers,
 }
 
@@ -103,6 +108,7 @@ impl Rm {
             nth,
             config,
             names: Arc::clone(&self.names),
+            quotas: self.quotas,
             session: self.link(),
             callback: Arc::clone(&self.callback),
             clock: self.clock,
@@ -141,6 +147,8 @@ impl Rm {
             waiting_items: 0,
             last_items: 0,
             ahead: 0,
+            held: Held::default(),
+            elsewhere: Held::default(),
             users,
         };
         self.partitions.insert(name, held);
@@ -151,6 +159,7 @@ impl Rm {
         SessionLink {
             notices: self.mailbox.destination(),
             credit: self.mailbox.destination(),
+            held: self.mailbox.destination(),
             prepared: self.mailbox.destination(),
             lost: self.mailbox.destination(),
             closed: self.mailbox.destination(),

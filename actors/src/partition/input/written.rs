@@ -10,6 +10,7 @@ use monoceros_rules::work::application::GangStyle;
 use monoceros_rules::work::asks::{AskSpec, Preemption, TaskGroup};
 use monoceros_rules::work::declaration::{Declaration, Fault};
 use monoceros_rules::work::identity::UserError;
+use monoceros_rules::work::quotas::{OverQuota, Quota};
 use serde::de::DeserializeOwned;
 
 use super::*;
@@ -92,6 +93,8 @@ fn rejections() -> Vec<Rejection> {
         Constraint { key, what: "a zone".into() },
         Unsupported { id: id(), what: "gangs".into() },
         Names { id: id(), why: "too many".into() },
+        OverQuota { id: id(), over: OverQuota { quota: Quota::Nodes, limit: 3 } },
+        TextTooLong { id: id(), what: "its text".into(), limit: 3 },
     });
     let [user, why] = ["ada", "unknown"].map(str::to_owned);
     for why in each!(UserError { Empty, Resolve { user, why }, Name("a b".into()) }) {
@@ -301,6 +304,7 @@ fn inputs() -> Vec<Input> {
         ReorderWindow(Duration::MAX),
         ReorderItems(5),
         StrictEnums(true),
+        Elsewhere(Held { asks: 1, bytes: 2, ..Held::default() }),
     });
     inputs.extend(controls.into_iter().map(Input::Control));
     let ways = each!(Predicates { Local, Remote { in_flight: 4 }, Hold });

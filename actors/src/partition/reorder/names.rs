@@ -16,7 +16,7 @@ use crate::step::{Cause, Existing, Op, WaitsFor, Which};
 pub(super) struct Name {
     application: Arc<str>,
     kind: Kind,
-    name: Arc<str>,
+    text: Arc<str>,
     /// The number of the item.
     pub(super) number: u64,
     /// Of an allocation that comes with its node: which it is there.
@@ -60,7 +60,7 @@ fn of_op(application: &Arc<str>, op: &Op, number: u64) -> impl Iterator<Item = N
     let asked = kind.map(|(kind, key)| Name {
         application: Arc::clone(application),
         kind,
-        name: Arc::clone(key),
+        text: Arc::clone(key),
         number,
         position: 0,
     });
@@ -75,10 +75,10 @@ pub(super) fn of_existing(
     number: u64,
     position: usize,
 ) -> [Name; 2] {
-    [(Kind::Key, &existing.spec.key), (Kind::Uuid, &existing.uuid)].map(|(kind, name)| Name {
+    [(Kind::Key, &existing.spec.key), (Kind::Uuid, &existing.uuid)].map(|(kind, text)| Name {
         application: Arc::clone(application),
         kind,
-        name: Arc::clone(name),
+        text: Arc::clone(text),
         number,
         position,
     })
@@ -93,7 +93,7 @@ pub(super) fn naming(item: &Item, awaited: &WaitsFor) -> usize {
 /// What the release `op` takes back of an application: one name of each item or allocation, in the
 /// order in which they came. Nothing for an op that is no release.
 pub(super) fn found(named: &BTreeSet<Name>, application: &Arc<str>, op: &Op) -> Vec<Name> {
-    let (wanted, name): (&[Kind], _) = match op {
+    let (wanted, text): (&[Kind], _) = match op {
         Op::WithdrawAsks(key) => (&[Kind::Ask, Kind::Unified], key.as_ref()),
         Op::Release { cause, .. } if cause.is_failure_to_start() => return Vec::new(),
         // It confirms that placeholders ended: what is pending stays.
@@ -110,22 +110,22 @@ pub(super) fn found(named: &BTreeSet<Name>, application: &Arc<str>, op: &Op) -> 
         _ => return Vec::new(),
     };
     let mut found: Vec<Name> =
-        wanted.iter().flat_map(|kind| with(named, application, *kind, name)).cloned().collect();
+        wanted.iter().flat_map(|kind| with(named, application, *kind, text)).cloned().collect();
     found.sort_by_key(|name| (name.number, name.position));
     found
 }
 
-/// All of a kind, or those with a name.
+/// All of a kind, or those with a text.
 fn with<'a>(
     named: &'a BTreeSet<Name>,
     application: &Arc<str>,
     kind: Kind,
-    name: Option<&'a Arc<str>>,
+    text: Option<&'a Arc<str>>,
 ) -> impl Iterator<Item = &'a Name> + use<'a> {
     let first = Name {
         application: Arc::clone(application),
         kind,
-        name: name.cloned().unwrap_or_else(|| Arc::from("")),
+        text: text.cloned().unwrap_or_else(|| Arc::from("")),
         number: 0,
         position: 0,
     };
@@ -133,6 +133,6 @@ fn with<'a>(
     named.range(first..).take_while(move |found| {
         found.application == application
             && found.kind == kind
-            && name.is_none_or(|name| found.name == *name)
+            && text.is_none_or(|text| found.text == *text)
     })
 }

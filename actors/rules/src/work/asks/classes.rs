@@ -94,6 +94,7 @@ impl Asks {
             class
         };
         self.ask_mut(slot).class = Some(class);
+        self.n_pending += 1;
         Some(class)
     }
 
@@ -113,6 +114,7 @@ impl Asks {
         }
         let ask = &mut self.table[slot];
         let Some(class) = ask.class.take() else { return };
+        self.n_pending -= 1;
         let (was_tried, is_reserved) = (ask.lacks_machines(), ask.is_reserved());
         let unsignalled = usize::from(!ask.signalled);
         let entry = &mut self.classes[class];

@@ -69,6 +69,10 @@ pub struct Asks {
     n_reserved: usize,
     /// How many asks of all classes the RM may still have to be told of.
     n_untold: usize,
+    /// How many asks have something outstanding.
+    n_pending: usize,
+    /// The memory that all take, about.
+    bytes: u64,
     pending: Resources,
 }
 
@@ -126,6 +130,16 @@ impl Asks {
     /// Number of asks, satisfied ones included.
     pub fn len(&self) -> usize {
         self.by_key.len()
+    }
+
+    /// How many asks have something outstanding.
+    pub fn n_pending(&self) -> usize {
+        self.n_pending
+    }
+
+    /// The memory that all of them take, satisfied ones included, about.
+    pub fn bytes(&self) -> u64 {
+        self.bytes
     }
 
     /// Whether there is no ask.
@@ -256,6 +270,7 @@ impl Asks {
     pub fn put_internal(&mut self, spec: Arc<AskSpec>, now_ns: i64, sequence: u64) -> AskSlot {
         let mut ask = Ask::new(spec, 0, now_ns, sequence);
         ask.signalled = true;
+        self.bytes += ask.spec.bytes();
         self.table.insert(ask)
     }
 
@@ -272,7 +287,7 @@ impl Asks {
     pub fn remove_internal(&mut self, slot: AskSlot) -> Resources {
         let before = self.pending.clone();
         self.leave_class(slot);
-        self.table.remove(slot);
+        self.bytes -= self.table.remove(slot).spec.bytes();
         before.minus(&self.pending).pruned()
     }
 
@@ -310,8 +325,10 @@ impl Asks {
         sequence: u64,
     ) -> (AskSlot, Resources) {
         let before = self.pending.clone();
+        self.bytes += spec.bytes();
         let slot = if let Some(slot) = self.slot_of(&spec.key) {
             self.leave_class(slot);
+            self.bytes -= self.ask(slot).spec.bytes();
             let ask = self.ask_mut(slot);
             ask.forget_failures();
             ask.created_ns = spec.created_ns.unwrap_or(ask.created_ns);
@@ -429,6 +446,7 @@ impl Asks {
         if self.table.find(slot).is_some_and(Ask::is_over) {
             let ask = self.table.remove(slot);
             debug_assert!(!ask.is_reserved(), "its reservation ends before it goes");
+            self.bytes -= ask.spec.bytes();
             self.by_key.remove(&ask.spec.key);
         }
     }

@@ -14,6 +14,7 @@ use serde::{Deserialize, Serialize};
 
 use crate::values::resources::Resources;
 use crate::work::allocations::{Form, Tags};
+use crate::work::quotas;
 
 /// What is asked for, as the RM sent it.
 #[derive(Clone, Debug, Serialize, Deserialize)]
@@ -67,6 +68,15 @@ impl AskSpec {
             form: Form::Ask,
             tags: None,
         }
+    }
+
+    /// How much memory it takes, bytes, about. It depends on nothing that changes later.
+    pub fn bytes(&self) -> u64 {
+        let texts = self.key.len()
+            + self.required_node.as_ref().map_or(0, |node| node.len())
+            + self.task_group.as_ref().map_or(0, |group| group.len());
+        let tags = self.tags.iter().map(|tags| quotas::bytes_of_texts(&**tags)).sum::<u64>();
+        quotas::ASK_BYTES + texts as u64 + tags
     }
 
     /// The task group that it keeps a place in, of a placeholder.

@@ -5,6 +5,7 @@
 use std::sync::Arc;
 
 use monoceros_proto::si::v1 as si;
+use monoceros_rules::values::names::shown;
 use monoceros_rules::values::resources::NameHolder;
 use monoceros_rules::work::allocations::Form;
 use monoceros_rules::work::asks::AskSpec;
@@ -49,13 +50,15 @@ impl Rm {
             reason,
         };
         let Some(partition) = self.partition(&ask.partition_name, gathering) else {
-            let (key, partition) = (Arc::clone(&key), ask.partition_name);
+            let (key, partition) = (Arc::clone(&key), shown(&ask.partition_name));
             let reason = Rejection::PartitionOfAllocation { key, partition };
             return gathering.refuse(reject(reason));
         };
         let intake = &self.settings.intake;
         let checked = intake
             .check_key(&key)
+            .and_then(|()| intake.check_text(&key, "its applicationID", &application))
+            .and_then(|()| intake.check_tags(&key, "the sum of its tags", &ask.tags))
             .and_then(|()| intake.check_group(&key, ask.placeholder, &ask.task_group_name))
             .and_then(|()| intake.check_repeat(&key, ask.max_allocations))
             .and_then(|repeat| Ok((repeat, wanted(&key, ask.resource_ask.as_ref(), &self.names)?)));
@@ -95,7 +98,7 @@ impl Rm {
             reason,
         };
         let Some(partition) = self.partition(&allocation.partition_name, gathering) else {
-            let (key, partition) = (Arc::clone(&key), allocation.partition_name);
+            let (key, partition) = (Arc::clone(&key), shown(&allocation.partition_name));
             let reason = Rejection::PartitionOfAllocation { key, partition };
             return gathering.refuse(reject(reason));
         };
@@ -111,6 +114,13 @@ impl Rm {
             return;
         }
         let node = allocation.node_id.clone();
+        let texts = [("its UUID", &uuid), ("its nodeID", &node)];
+        let intake = &self.settings.intake;
+        let checked =
+            texts.into_iter().try_for_each(|(what, text)| intake.check_text(&key, what, text));
+        if let Err(reason) = checked {
+            return gathering.request(&partition, Request::Refused(Box::new(reject(reason))));
+        }
         match spec_of(allocation, form, &self.settings.intake, &self.names) {
             Err(reason) => {
                 gathering.request(&partition, Request::Refused(Box::new(reject(reason))));
@@ -205,6 +215,8 @@ pub(super) fn spec_of(
 ) -> Result<AskSpec, Rejection> {
     let key: Arc<str> = Arc::from(allocation.allocation_key);
     intake.check_key(&key)?;
+    intake.check_text(&key, "its applicationID", &allocation.application_id)?;
+    intake.check_tags(&key, "the sum of its tags", &allocation.allocation_tags)?;
     intake.check_group(&key, allocation.placeholder, &allocation.task_group_name)?;
     let resources = wanted(&key, allocation.resource_per_alloc.as_ref(), names)?;
     let attributes = intake.attributes(&allocation.allocation_tags);
@@ -229,6 +241,8 @@ fn foreign(
     names: &NameHolder,
 ) -> Result<ForeignRequest, Rejection> {
     intake.check_key(key)?;
+    intake.check_text(key, "its nodeID", &allocation.node_id)?;
+    intake.check_tags(key, "the sum of its tags", &allocation.allocation_tags)?;
     let resources = amount(key, allocation.resource_per_alloc.as_ref(), names)?;
     if resources.has_negative() {
         return Err(Rejection::NegativeResource(Arc::clone(key)));

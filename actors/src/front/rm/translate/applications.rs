@@ -4,6 +4,7 @@ use std::sync::Arc;
 
 use monoceros_config::placement;
 use monoceros_proto::si::v1 as si;
+use monoceros_rules::values::names::shown;
 use monoceros_rules::values::resources::NameHolder;
 use monoceros_rules::work::application::{GangStyle, NewApplication};
 use monoceros_rules::work::identity::{Identity, UserError};
@@ -30,7 +31,7 @@ impl Rm {
             let queue = new.queue_name.clone();
             let reject = |reason| RefusedItem::Application { id: Arc::clone(&id), queue, reason };
             let Some(partition) = self.partition(&new.partition_name, &mut gathering) else {
-                let (id, partition) = (Arc::clone(&id), new.partition_name);
+                let (id, partition) = (Arc::clone(&id), shown(&new.partition_name));
                 let reason = Rejection::PartitionOfApplication { id, partition };
                 gathering.refuse(reject(reason));
                 continue;
@@ -64,8 +65,9 @@ fn new_application(
 ) -> Result<NewApplication, Rejection> {
     let checked = intake.check_id(&new.application_id);
     checked.map_err(|why| Rejection::ApplicationId(why.into()))?;
+    let id: Arc<str> = Arc::from(std::mem::take(&mut new.application_id));
+    intake.check_submission(&id, &new)?;
     let task_groups = declared(&mut new, names);
-    let id: Arc<str> = Arc::from(new.application_id);
     let placeholders = amount(&id, new.placeholder_ask.as_ref(), names)?;
     if placeholders.has_negative() {
         return Err(Rejection::NegativePlaceholders(id));

@@ -4,6 +4,7 @@ use std::sync::Arc;
 
 use monoceros_proto::si::v1 as si;
 use monoceros_proto::si::v1::node_info::ActionFromRm as Action;
+use monoceros_rules::values::names::shown;
 use monoceros_rules::values::resources::NameHolder;
 use monoceros_rules::work::allocations::Form;
 use monoceros_rules::work::rejection::{Ignored, Rejection};
@@ -32,7 +33,7 @@ impl Rm {
         let action = Action::try_from(node.action).unwrap_or(Action::UnknownActionFromRm);
         let named = node.attributes.get(NODE_PARTITION).map_or("", String::as_str);
         let Some(partition) = self.partition(named, gathering) else {
-            let partition = named.to_owned();
+            let partition = shown(named);
             return self.node_of_no_partition(&id, action, partition, gathering);
         };
         match self.node_request(&id, action, node, &partition) {
@@ -92,6 +93,11 @@ impl Rm {
             Action::Update => {
                 let total = counted(id, node.schedulable_resource.as_ref(), &self.names)?;
                 let occupied = counted(id, node.occupied_resource.as_ref(), &self.names)?;
+                self.settings.intake.check_tags(
+                    id,
+                    "the sum of its attributes",
+                    &node.attributes,
+                )?;
                 let attributes = node.attributes;
                 let change = Box::new(NodeChange::Update { total, occupied, attributes });
                 Request::ChangeNode { id: Arc::clone(id), change }
@@ -125,12 +131,14 @@ fn new_node(
     if intake.check_id(&id).is_err() {
         return Err(Rejection::NodeInvalid { id: Arc::from(""), why: "nodeID too long".into() });
     }
+    intake.check_tags(&id, "the sum of its attributes", &node.attributes)?;
     let total = counted(&id, node.schedulable_resource.as_ref(), names)?.unwrap_or_default();
     let occupied = counted(&id, node.occupied_resource.as_ref(), names)?.unwrap_or_default();
     let mut existing = Vec::new();
     for allocation in node.existing_allocations {
         let uuid = first_of(&allocation.uuid, &allocation.allocation_id).to_owned();
         let application: Arc<str> = Arc::from(allocation.application_id.as_str());
+        intake.check_text(&id, "the UUID of an allocation on it", &uuid)?;
         let spec = spec_of(allocation, Form::Recovered, intake, names)?;
         let uuid = if uuid.is_empty() { Arc::clone(&spec.key) } else { Arc::from(uuid) };
         existing

@@ -1,0 +1,154 @@
+//! Quotas of one resource manager, in all its partitions and from one session to the next.
+#![allow(clippy::unwrap_used)]
+
+use std::sync::{Arc, Mutex};
+
+use monoceros_actors::{Quotas, ResourceManagerCallback, Scheduler, SchedulerHandle};
+use monoceros_proto::si::v1 as si;
+
+const QUEUES: &str = "partitions: [
+    {name: one, queues: [{name: root, submitacl: '*', queues: [{name: a}]}]},
+    {name: two, queues: [{name: root, submitacl: '*', queues: [{name: a}]}]}]";
+
+/// Writes down the codes of what is rejected.
+#[derive(Default)]
+struct Ear(Mutex<Vec<String>>);
+
+impl Ear {
+    fn heard(&self) -> Vec<String> {
+        std::mem::take(&mut *self.0.lock().unwrap())
+    }
+
+    fn rejected(&self, id: &str, reason: &str) {
+        let code = reason.rsplit('[').next().unwrap_or_default().trim_end_matches(']');
+        self.0.lock().unwrap().push(format!("{id} {code}"));
+    }
+}
+
+impl ResourceManagerCallback for Ear {
+    fn update_allocation(&self, response: si::AllocationResponse) {
+        for rejected in response.rejected_allocations {
+            self.rejected(&rejected.allocation_key, &rejected.reason);
+        }
+    }
+    fn update_application(&self, response: si::ApplicationResponse) {
+        for rejected in response.rejected {
+            self.rejected(&rejected.application_id, &rejected.reason);
+        }
+    }
+    fn update_node(&self, response: si::NodeResponse) {
+        for rejected in response.rejected {
+            self.rejected(&rejected.node_id, &rejected.reason);
+        }
+    }
+}
+
+fn vcore(value: i64) -> si::Resource {
+    si::Resource { resources: [("vcore".to_owned(), si::Quantity { value })].into() }
+}
+
+async fn register(scheduler: &SchedulerHandle, ear: &Arc<Ear>) {
+    let (rm_id, config) = ("rm".to_owned(), QUEUES.to_owned());
+    let request = si::RegisterResourceManagerRequest { rm_id, config, ..Default::default() };
+    let callback = Arc::clone(ear) as Arc<dyn ResourceManagerCallback>;
+    scheduler.register_resource_manager(request, callback).await.unwrap();
+}
+
+async fn node(scheduler: &SchedulerHandle, partition: &str, id: &str) {
+    let node = si::NodeInfo {
+        node_id: id.to_owned(),
+        action: si::node_info::ActionFromRm::Create.into(),
+        schedulable_resource: Some(vcore(1)),
+        attributes: [("si/node-partition".to_owned(), partition.to_owned())].into(),
+        ..Default::default()
+    };
+    let (rm_id, nodes) = ("rm".to_owned(), vec![node]);
+    let request = si::NodeRequest { rm_id, nodes, ..Default::default() };
+    scheduler.update_node(request).await.unwrap();
+}
+
+async fn application(scheduler: &SchedulerHandle, partition: &str) {
+    let ugi = si::UserGroupInformation { user: "ada".to_owned(), ..Default::default() };
+    let new = si::AddApplicationRequest {
+        application_id: "app".to_owned(),
+        queue_name: "root.a".to_owned(),
+        partition_name: partition.to_owned(),
+        ugi: Some(ugi),
+        ..Default::default()
+    };
+    let request =
+        si::ApplicationRequest { rm_id: "rm".to_owned(), new: vec![new], ..Default::default() };
+    scheduler.update_application(request).await.unwrap();
+}
+
+/// An allocation on a node, or a request without one.
+async fn allocation(scheduler: &SchedulerHandle, partition: &str, key: &str, node: &str) {
+    let allocation = si::Allocation {
+        allocation_key: key.to_owned(),
+        application_id: "app".to_owned(),
+        partition_name: partition.to_owned(),
+        node_id: node.to_owned(),
+        resource_per_alloc: Some(vcore(9)),
+        ..Default::default()
+    };
+    let (rm_id, allocations) = ("rm".to_owned(), vec![allocation]);
+    let request = si::AllocationRequest { rm_id, allocations, ..Default::default() };
+    scheduler.update_allocation(request).await.unwrap();
+}
+
+fn play<F: Future<Output = ()>>(
+    quotas: Quotas,
+    story: impl FnOnce(SchedulerHandle, Arc<Ear>) -> F,
+) {
+    let runtime = tokio::runtime::Builder::new_current_thread()
+        .enable_all()
+        .start_paused(true)
+        .build()
+        .unwrap();
+    tokio::task::LocalSet::new().block_on(&runtime, async {
+        let scheduler = Scheduler::builder().quotas(quotas).start_local().unwrap();
+        let ear = Arc::new(Ear::default());
+        register(&scheduler, &ear).await;
+        story(scheduler, ear).await;
+    });
+}
+
+#[test]
+fn the_partitions_of_one_rm_have_its_quota_together() {
+    play(Quotas { nodes: 3, ..Quotas::default() }, |scheduler, ear| async move {
+        for (partition, id) in [("one", "n1"), ("two", "n2"), ("one", "n3"), ("two", "n4")] {
+            node(&scheduler, partition, id).await;
+            scheduler.settle().await;
+        }
+        node(&scheduler, "one", "n5").await;
+        scheduler.settle().await;
+        assert_eq!(ear.heard(), ["n4 R_QUOTA_NODES", "n5 R_QUOTA_NODES"]);
+    });
+}
+
+#[test]
+fn what_runs_is_taken_above_the_quota_and_again_by_the_next_session() {
+    let quotas = Quotas { bytes: 60_000, ..Quotas::default() };
+    play(quotas, |scheduler, ear| async move {
+        let bring_back = async |n: usize| {
+            node(&scheduler, "one", "n1").await;
+            application(&scheduler, "one").await;
+            for key in 0..n {
+                allocation(&scheduler, "one", &format!("k{key}"), "n1").await;
+            }
+            scheduler.settle().await;
+        };
+        bring_back(40).await;
+        assert!(ear.heard().is_empty(), "what runs is taken");
+        allocation(&scheduler, "one", "new", "").await;
+        node(&scheduler, "one", "n2").await;
+        application(&scheduler, "two").await;
+        scheduler.settle().await;
+        let refused = ["new R_QUOTA_BYTES", "n2 R_QUOTA_BYTES"];
+        assert_eq!(ear.heard()[..2], refused.map(str::to_owned));
+
+        register(&scheduler, &ear).await;
+        bring_back(40).await;
+        assert!(ear.heard().is_empty(), "the session before had as much");
+    });
+}
