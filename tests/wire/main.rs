@@ -15,6 +15,7 @@ mod foreign;
 mod gangs;
 mod numbered;
 mod quotas;
+mod redelivery;
 mod rejections;
 mod revisions;
 mod scheduling;

@@ -156,7 +156,7 @@ impl<R: Reply> Outbox<R> {
             return None;
         }
         let now = Instant::now();
-        if let Some(reply) = delivery.sent.again(now) {
+        if let Some(reply) = delivery.sent.again() {
             return Some((reply, CrossesMark(false)));
         }
         let confirmed = delivery.sent.expire(now);
@@ -196,7 +196,7 @@ impl<R: Reply> Outbox<R> {
             return Err(Unbindable::Gap);
         }
         delivery.sent.knows(resume).map_err(|Missing| Unbindable::Gap)?;
-        self.free(delivery.sent.resume(resume));
+        self.free(delivery.sent.resume(resume, Instant::now()));
         delivery.stream = Some(Arc::clone(stream));
         self.queue().stream = Some(Arc::clone(stream));
         stream.wake();

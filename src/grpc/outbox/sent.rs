@@ -1,9 +1,15 @@
 //! The messages that were sent and may have to be sent again.
 //!
 //! # When a message is confirmed
-//! When the client acknowledges it; or, for a client that never does, when its stream is still open
-//! [`grace`](Sent::new) after it was written: a dead peer would have been found by then, and HTTP/2
-//! keeps the order. What is confirmed is forgotten; the rest is sent again by the next stream.
+//! When the client acknowledges it; or, for a client that never does, when a stream that has got it is
+//! open [`grace`](Sent::new) after it was written for the first time, on whichever stream: a dead peer
+//! would have been found by then, and HTTP/2 keeps the order. Time without a stream does not count.
+//! What is confirmed is forgotten; the rest is sent again by the next stream.
+//!
+//! # How often
+//! A client that comes back again and again, and acknowledges nothing, hears the same again and again
+//! until the grace is over. When it has been told [sixteen times](REPEATS) what it was told at first, it
+//! has to register again: nothing is left out in silence.
 //!
 //! # Why encoded
 //! A kept message is nearly always forgotten without being read again: bytes cost one allocation
@@ -21,6 +27,12 @@ use tokio::time::Instant;
 use super::super::reply::Reply;
 use super::super::session::backlog::Load;
 
+/// How often everything may be sent again that was sent, before the client has to register again.
+const REPEATS: usize = 16;
+
+/// So many bytes may be sent again in any case.
+const REPEATED_FREE_BYTES: usize = 64 << 10;
+
 /// The messages of one outbox that were sent and are not confirmed yet, and where the present
 /// stream stands among them.
 pub(super) struct Sent {
@@ -37,12 +49,18 @@ pub(super) struct Sent {
     numbered: bool,
     /// The client of this stream acknowledges.
     acknowledges: bool,
+    /// When the last stream was lost, while there is none.
+    lost_at: Option<Instant>,
+    /// Bytes that were written for the first time, and again, since nothing was kept.
+    first_bytes: usize,
+    repeated_bytes: usize,
 }
 
 struct SentMessage {
     seq: u64,
     bytes: Vec<u8>,
     load: Load,
+    /// When it was written for the first time, put off by the time without a stream.
     sent: Instant,
 }
 
@@ -63,6 +81,9 @@ impl Sent {
             has_gap: false,
             numbered: false,
             acknowledges: false,
+            lost_at: None,
+            first_bytes: 0,
+            repeated_bytes: 0,
         }
     }
 
@@ -76,6 +97,10 @@ impl Sent {
         let keeps = self.numbered || !self.grace.is_zero();
         if keeps {
             let bytes = reply.encode_to_vec();
+            if self.kept.is_empty() {
+                (self.first_bytes, self.repeated_bytes) = (0, 0);
+            }
+            self.first_bytes = self.first_bytes.saturating_add(bytes.len());
             self.kept.push_back(SentMessage { seq: self.last_seq, bytes, load, sent: now });
             self.cursor = self.kept.len();
         }
@@ -84,10 +109,10 @@ impl Sent {
     }
 
     /// The next message that an earlier stream may not have delivered.
-    pub(super) fn again<R: Reply>(&mut self, now: Instant) -> Option<R> {
-        let kept = self.kept.get_mut(self.cursor)?;
+    pub(super) fn again<R: Reply>(&mut self) -> Option<R> {
+        let kept = self.kept.get(self.cursor)?;
         self.cursor += 1;
-        kept.sent = now;
+        self.repeated_bytes = self.repeated_bytes.saturating_add(kept.bytes.len());
         let seq = kept.seq;
         let mut reply = R::decode(&*kept.bytes).expect("encoded here");
         self.number(&mut reply, seq);
@@ -137,8 +162,15 @@ impl Sent {
                 self.has_gap = true;
             }
         }
+        self.has_gap |= !self.kept.is_empty() && self.has_repeated_enough();
+        self.lost_at.get_or_insert(now);
         self.cursor = 0;
         freed
+    }
+
+    fn has_repeated_enough(&self) -> bool {
+        let most = self.first_bytes.saturating_mul(REPEATS).saturating_add(REPEATED_FREE_BYTES);
+        self.repeated_bytes > most
     }
 
     /// Whether a client that names the last number it received can go on from there.
@@ -157,7 +189,17 @@ impl Sent {
 
     /// A new stream begins, whose client [is known](Self::knows) to be able to. Returns what has
     /// become free.
-    pub(super) fn resume(&mut self, resume: Option<u64>) -> Load {
+    pub(super) fn resume(&mut self, resume: Option<u64>, now: Instant) -> Load {
+        if let Some(lost_at) = self.lost_at.take() {
+            let away = now.saturating_duration_since(lost_at);
+            for kept in &mut self.kept {
+                kept.sent += away;
+            }
+        }
+        if resume.is_some_and(|received| received > 0) {
+            // It has heard what it was told.
+            self.repeated_bytes = 0;
+        }
         self.numbered = resume.is_some();
         self.acknowledges = false;
         (self.discarded, self.has_gap) = (None, false);
@@ -202,15 +244,15 @@ mod tests {
     /// Messages 1 to `last`, written to a stream.
     fn sent(resume: Option<u64>, last: u64, now: Instant) -> Sent {
         let mut sent = Sent::new(GRACE);
-        sent.resume(resume);
+        sent.resume(resume, now);
         for _ in 0..last {
             sent.keep(&mut si::NodeResponse::default(), Load { items: 1, bytes: 1 }, now);
         }
         sent
     }
 
-    fn replayed(sent: &mut Sent, now: Instant) -> Vec<u64> {
-        std::iter::from_fn(|| sent.again::<si::NodeResponse>(now)).map(|reply| reply.seq).collect()
+    fn replayed(sent: &mut Sent) -> Vec<u64> {
+        std::iter::from_fn(|| sent.again::<si::NodeResponse>()).map(|reply| reply.seq).collect()
     }
 
     #[test]
@@ -219,8 +261,8 @@ mod tests {
         let mut sent = sent(Some(0), 7, now);
         sent.stream_lost(now);
         sent.knows(Some(4)).unwrap();
-        assert_eq!(sent.resume(Some(4)).items, 4);
-        assert_eq!(replayed(&mut sent, now), [5, 6, 7]);
+        assert_eq!(sent.resume(Some(4), now).items, 4);
+        assert_eq!(replayed(&mut sent), [5, 6, 7]);
     }
 
     #[test]
@@ -234,8 +276,8 @@ mod tests {
         sent.knows(Some(4)).unwrap_err();
         sent.knows(Some(8)).unwrap_err();
         sent.knows(Some(6)).unwrap();
-        sent.resume(Some(6));
-        assert_eq!(replayed(&mut sent, later), [7]);
+        sent.resume(Some(6), later);
+        assert_eq!(replayed(&mut sent), [7]);
     }
 
     #[test]
@@ -246,8 +288,8 @@ mod tests {
         sent.keep(&mut si::NodeResponse::default(), Load { items: 1, bytes: 1 }, later);
         sent.stream_lost(now + GRACE);
         sent.knows(None).unwrap();
-        sent.resume(Some(0));
-        assert_eq!(replayed(&mut sent, later), [4]);
+        sent.resume(Some(0), now + GRACE);
+        assert_eq!(replayed(&mut sent), [4]);
     }
 
     #[test]
@@ -256,10 +298,51 @@ mod tests {
         let mut sent = sent(None, 3, now);
         sent.stream_lost(now);
         let later = now + GRACE * 2;
-        sent.resume(Some(0));
+        sent.resume(Some(0), later);
         assert_eq!(sent.expire(later).items, 0);
-        assert!(sent.again::<si::NodeResponse>(later).is_some());
+        assert!(sent.again::<si::NodeResponse>().is_some());
         assert_eq!(sent.expire(later + GRACE).items, 1, "only what the new stream has got");
+    }
+
+    #[test]
+    fn the_grace_counts_from_the_first_write_over_all_streams_and_not_while_there_is_none() {
+        let second = Duration::from_secs(1);
+        let mut now = Instant::now();
+        let mut sent = sent(None, 3, now);
+        let mut told = 0;
+        // Streams of ten seconds each, with five seconds between them.
+        for _ in 0..20 {
+            now += 10 * second;
+            sent.stream_lost(now);
+            sent.knows(None).unwrap();
+            now += 5 * second;
+            sent.resume(None, now);
+            told += replayed(&mut sent).len();
+        }
+        assert_eq!(told, 3 * 5, "in fifty seconds with a stream, not after sixty");
+        assert!(sent.is_empty());
+    }
+
+    #[test]
+    fn who_comes_back_too_often_has_to_register_again() {
+        let now = Instant::now();
+        let load = Load { items: 1, bytes: 1 };
+        let mut sent = Sent::new(GRACE);
+        sent.resume(None, now);
+        let accepted = vec![si::AcceptedNode { node_id: "n".repeat(100) }; 240];
+        let mut reply = si::NodeResponse { accepted, ..Default::default() };
+        let bytes = prost::Message::encoded_len(&reply);
+        sent.keep(&mut reply, load, now);
+        let mut n_told = 0;
+        while sent.knows(None).is_ok() {
+            sent.resume(None, now);
+            n_told += replayed(&mut sent).len();
+            sent.stream_lost(now);
+        }
+        assert!(
+            n_told > REPEATS && n_told <= REPEATS + 1 + REPEATED_FREE_BYTES / bytes,
+            "{n_told}"
+        );
     }
 
     #[test]
