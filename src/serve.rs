@@ -28,7 +28,7 @@ use tokio_util::sync::CancellationToken;
 use tracing::{error, info, warn};
 
 use crate::cli::ServeArgs;
-use crate::connections::Connections;
+use crate::connections::{Connections, Limits, descriptors};
 use crate::files::Refresh;
 use crate::identity::Access;
 use crate::logging::{Account, LineCounts, clean};
@@ -84,8 +84,10 @@ pub async fn run(settings: Settings, with_demo: bool, log: Account) -> anyhow::R
     sources.extend(keep_queues(queues, policies, watches, &handle, &shutdown));
     tokio::spawn(files::keep_fresh(sources, hangup, shutdown.clone()));
     let watchdog = Watchdog::start(&handle).context("the watchdog cannot start")?;
-    let rpc = Connections::new(rpc, security.grpc.clone(), shutdown.clone());
-    let http = Connections::new(http, security.rest.clone(), shutdown.clone());
+    // As late as that: by now most of what is kept open is open.
+    let [of_rpc, of_http] = connection_limits(&settings);
+    let rpc = Connections::new(rpc, security.grpc.clone(), shutdown.clone()).limited(of_rpc);
+    let http = Connections::new(http, security.rest.clone(), shutdown.clone()).limited(of_http);
     let mut service = Running { settings, handle, shutdown, watchdog, edges: JoinSet::new() };
     service.spawn_edges(rpc, http, &security.access, policy_files);
     // Before anyone can know that we run: a signal from then on must not kill us.
@@ -209,6 +211,16 @@ impl Running {
             warn!(grace = ?grace, "streams or connections did not end in time and are cut");
         }
     }
+}
+
+/// How many connections each edge may have.
+fn connection_limits(settings: &Settings) -> [Limits; 2] {
+    let limits = |served: usize, patience| Limits { patience, ..Limits::serving(served) };
+    let (grpc, rest) = (&settings.grpc, &settings.rest);
+    descriptors::fitting([
+        limits(grpc.max_connections.get(), grpc.body_timeout),
+        limits(rest.max_connections.get(), rest.body_timeout),
+    ])
 }
 
 fn start_scheduler(

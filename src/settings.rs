@@ -214,7 +214,14 @@ impl Settings {
 
     /// What no key can know of itself.
     fn check(&self) -> Result<(), String> {
-        let Self { grpc, session, users, .. } = self;
+        let Self { grpc, rest, session, users, .. } = self;
+        for (key, timeout) in
+            [("grpc.body_timeout", grpc.body_timeout), ("rest.body_timeout", rest.body_timeout)]
+        {
+            if timeout.is_zero() {
+                return Err(format!("`{key}` is 0: nobody could send or take anything in time"));
+            }
+        }
         if users.lookup_timeout.is_zero() {
             return Err("`users.lookup_timeout` is 0: nobody could be looked up".to_owned());
         }

@@ -110,13 +110,25 @@ pub enum StreamEnd {
         message: String,
     },
     /// A message has more items than one may have; nothing of it was applied.
-    #[error("a message of {items} items is refused whole: send at most {limit}")]
+    #[error("a message of {items} items or more is refused whole: send at most {limit}")]
     TooManyItems {
         /// How many it has.
         items: usize,
         /// How many it may have.
         limit: usize,
     },
+    /// A request comes too slowly, or its client has stopped.
+    #[error("the request came too slowly")]
+    TooSlow,
+    /// There was no room for a message among those that are being read.
+    #[error("too many large messages are being read at this time: come back")]
+    Overloaded,
+    /// As many calls are open as may be.
+    #[error("{0} calls are open, which is the limit (`grpc.max_streams`)")]
+    TooManyStreams(usize),
+    /// As many connections are open as may be; on this one only health is answered.
+    #[error("too many connections are open (`grpc.max_connections`): this one answers health only")]
+    TooManyConnections,
     /// A client that numbers its requests, or does not, sent one that fits not.
     #[error("{0}")]
     Misnumbered(&'static str),
@@ -210,6 +222,10 @@ impl StreamEnd {
             }
             Self::Unreadable { code, .. } => (*code, "MESSAGE_UNREADABLE"),
             Self::TooManyItems { .. } => (Code::ResourceExhausted, "LIMIT_ITEMS"),
+            Self::TooSlow => (Code::DeadlineExceeded, "BODY_TIMEOUT"),
+            Self::Overloaded => (Code::ResourceExhausted, "LIMIT_DECODING"),
+            Self::TooManyStreams(_) => (Code::ResourceExhausted, "LIMIT_STREAMS"),
+            Self::TooManyConnections => (Code::ResourceExhausted, "LIMIT_CONNECTIONS"),
             Self::Misnumbered(_) => (Code::InvalidArgument, "CLIENT_SEQ_INVALID"),
             Self::SequenceGap { .. } => (Code::Aborted, "SEQUENCE_GAP"),
             Self::HelloMissing => (Code::InvalidArgument, "HELLO_MISSING"),
@@ -260,6 +276,9 @@ impl StreamEnd {
         match self {
             Self::ShuttingDown
             | Self::BindTimeout(_)
+            | Self::Overloaded
+            | Self::TooManyStreams(_)
+            | Self::TooManyConnections
             | Self::HelloTimeout
             | Self::Silent
             | Self::Stalled => Some(SOON),
@@ -272,6 +291,12 @@ impl StreamEnd {
 impl From<&StreamEnd> for Status {
     fn from(end: &StreamEnd) -> Self {
         end.status(None)
+    }
+}
+
+impl From<StreamEnd> for Status {
+    fn from(end: StreamEnd) -> Self {
+        Self::from(&end)
     }
 }
 
@@ -288,17 +313,6 @@ impl From<UpdateError> for StreamEnd {
             UpdateError::NotRegistered(rm_id) => Self::NotRegistered { rm_id, stopped_by: None },
             UpdateError::Stopped => Self::ShuttingDown,
         }
-    }
-}
-
-/// A message of a client that could not be read, as opposed to a connection that broke.
-pub fn unreadable(status: &Status) -> Option<StreamEnd> {
-    let from_transport = std::error::Error::source(status).is_some();
-    match status.code() {
-        code @ (Code::Internal | Code::OutOfRange | Code::ResourceExhausted) if !from_transport => {
-            Some(StreamEnd::Unreadable { code, message: status.message().to_owned() })
-        }
-        _ => None,
     }
 }
 
@@ -346,18 +360,10 @@ mod tests {
     }
 
     #[test]
-    fn what_a_client_sent_wrongly_is_told_from_a_broken_connection() {
-        assert!(unreadable(&Status::internal("bad field")).is_some());
-        assert!(unreadable(&Status::out_of_range("too large")).is_some());
-        assert!(unreadable(&Status::cancelled("gone")).is_none());
-        assert!(unreadable(&Status::unknown("h2 protocol error")).is_none());
-    }
-
-    #[test]
     fn a_message_that_is_too_large_once_decompressed_is_beyond_a_limit() {
-        let end = unreadable(&Status::resource_exhausted("too large")).unwrap();
-        let status = Status::from(&end);
-        assert_eq!(status.code(), Code::ResourceExhausted);
+        let code = Code::ResourceExhausted;
+        let status = Status::from(&StreamEnd::Unreadable { code, message: "large".to_owned() });
+        assert_eq!(status.code(), code);
         assert_eq!(status.metadata().get(REASON_TRAILER).unwrap(), "LIMIT_BYTES");
     }
 

@@ -22,6 +22,7 @@
 //! * How a stream ends is an [`end::StreamEnd`], and one `match` there gives its status.
 //!
 //! Reading order: [`stubs`], `aliases` (the other paths), `windows` (how much may be sent ahead),
+//! `incoming` (from the socket to a message that may be decoded),
 //! [`outbox`], [`reply`], [`stream_handle`], [`session`], [`registry`], [`kind`], [`legacy`], [`stream`],
 //! [`end`], [`attach`]; beside them `admin`, `metrics`, `health` and `ending` (the shutdown of these), and
 //! `rights` (what each method needs).
@@ -32,6 +33,7 @@ pub mod attach;
 pub mod end;
 mod ending;
 mod health;
+mod incoming;
 pub mod kind;
 pub mod legacy;
 mod metrics;
@@ -63,6 +65,9 @@ use tonic_reflection::server::{Builder as Reflection, v1alpha};
 use self::aliases::{Alias, FormerAdmin, FormerCallback, FormerMetrics, PublishedScheduler};
 use self::end::RegistrationRefusal;
 use self::ending::Ending;
+pub(crate) use self::incoming::pace;
+
+use self::incoming::IncomingLayer;
 use self::kind::{Allocations, Applications, Nodes};
 use self::legacy::Legacy;
 use self::registry::{Origin, Registered, Registry};
@@ -108,6 +113,9 @@ pub const REASON_TRAILER: &str = "x-si-reason";
 /// whose usual number this is.
 const MAX_FAULTY_STREAMS: usize = 1_024;
 
+/// The most that a question of a tool may have: it names something.
+const REFLECTION_MESSAGE_BYTES: usize = 16 << 10;
+
 /// What all calls share.
 pub struct GrpcEdge {
     handle: SchedulerHandle,
@@ -138,6 +146,7 @@ pub async fn serve(
 ) -> Result<(), tonic::transport::Error> {
     let registry = Arc::new(Registry::new(handle.clone(), settings, policies));
     let grace = settings.shutdown.grace();
+    let incoming = IncomingLayer::new(&settings.grpc, &settings.limits);
     let settings = &settings.grpc;
     let max_bytes = settings.max_recv_message_bytes.get();
     let edge = Arc::new(GrpcEdge { handle, registry, shutdown: shutdown.clone() });
@@ -172,6 +181,7 @@ pub async fn serve(
         .http2_max_local_error_reset_streams(Some(MAX_FAULTY_STREAMS))
         .layer(IdentityLayer::new(access))
         .layer(RightsLayer)
+        .layer(incoming)
         .add_service(scheduler)
         .add_service(published)
         .add_service(callbacks)
@@ -203,7 +213,10 @@ fn reflection() -> (
             )
     };
     let readable = "the build wrote the descriptors";
-    (describe().build_v1().expect(readable), describe().build_v1alpha().expect(readable))
+    let v1 = describe().build_v1().expect(readable);
+    let v1alpha = describe().build_v1alpha().expect(readable);
+    let most = REFLECTION_MESSAGE_BYTES;
+    (v1.max_decoding_message_size(most), v1alpha.max_decoding_message_size(most))
 }
 
 struct Service(Arc<GrpcEdge>);
@@ -284,6 +297,6 @@ impl CallbackService for Callbacks {
         &self,
         request: Request<Streaming<cb::ShimMessage>>,
     ) -> Result<Response<Self::AttachStream>, Status> {
-        Ok(attach::stream::open(Arc::clone(&self.0), request))
+        attach::stream::open(Arc::clone(&self.0), &request)
     }
 }

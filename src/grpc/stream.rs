@@ -19,6 +19,8 @@ use tonic::{Request, Response, Status, Streaming};
 
 use self::reader::RequestReader;
 use super::GrpcEdge;
+use super::end::internal;
+use super::incoming::Messages;
 use super::kind::StreamKind;
 use crate::identity::Identity;
 
@@ -35,7 +37,10 @@ pub(super) async fn open<K: StreamKind>(
     edge: Arc<GrpcEdge>,
     request: Request<Streaming<K::Request>>,
 ) -> Result<Response<ReplyStream<K>>, Status> {
-    let (metadata, extensions, requests) = request.into_parts();
+    // The stream of the library is empty: what the client sends was taken out before it.
+    let (metadata, extensions, _) = request.into_parts();
+    let messages = Messages::taken_from(&extensions);
+    let mut requests = messages.ok_or_else(|| internal("a stream came without its messages"))?;
     let mut reader = RequestReader::<K>::new(edge, Identity::of(&extensions));
     // Dropping the writer releases the stream, also when binding it fails.
     let writer = reader.writer();
@@ -43,6 +48,9 @@ pub(super) async fn open<K: StreamKind>(
         Ok(()) => {}
         Err(end) if K::farewell(&end).is_none() => return Err(reader.stream.status(&end)),
         Err(end) => reader.stream.close(end),
+    }
+    if reader.is_bound() {
+        requests.bound();
     }
     let headers = writer.headers();
     let writer = writer.begun();

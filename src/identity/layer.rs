@@ -9,11 +9,13 @@ use std::task::{Context, Poll};
 
 use axum::http::Request;
 use axum::http::header::AUTHORIZATION;
+use tokio_util::sync::CancellationToken;
 use tonic::transport::server::TcpConnectInfo;
 use tower::{Layer, Service};
 
 use super::access::Access;
 use super::certificate::Names;
+use crate::connections::Calls;
 
 /// The other end of a connection. The server of either edge leaves it with each request.
 #[derive(Clone, Debug)]
@@ -22,6 +24,12 @@ pub struct Peer {
     pub address: SocketAddr,
     /// The names it has proved by a certificate, if it showed one.
     pub certificate: Option<Arc<Names>>,
+    /// Its connection is one beyond those that may be open: it is answered questions of health only.
+    pub is_spare: bool,
+    /// The calls that are open on its connection.
+    pub calls: Calls,
+    /// Closes its connection.
+    pub cut: CancellationToken,
 }
 
 /// Leaves the caller's [`Identity`](super::Identity) with each request.

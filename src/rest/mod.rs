@@ -57,6 +57,7 @@ use joined::Joined;
 use routes::{Endpoint, Route};
 
 use crate::dump::{self, DumpError, Wanted};
+use crate::identity::layer::Peer;
 use crate::identity::{Identity, Right};
 use crate::watchdog::{Health, Healthy};
 
@@ -356,12 +357,20 @@ fn narrow<S: Reads>(source: &S, endpoint: &mut Endpoint, caller: &Identity) -> R
     Ok(())
 }
 
+/// Whether it came by a connection beyond those that are served.
+fn is_spare(parts: &Parts) -> bool {
+    parts.extensions.get::<Peer>().is_some_and(|peer| peer.is_spare)
+}
+
 async fn answer<S: Reads>(State(edge): State<RestEdge<S>>, request: Request) -> Response {
     let began = Instant::now();
     let (parts, body) = request.into_parts();
     let route = routes::find(parts.uri.path());
     let caller = edge.guard.caller(&parts);
     let response = match route {
+        _ if is_spare(&parts) && !matches!(route, Route::Here(Endpoint::Health, _)) => {
+            replies::too_many()
+        }
         Route::Unknown => replies::unknown_path(),
         Route::Elsewhere(path) => replies::redirect(&parts.method, &path, parts.uri.query()),
         Route::Here(mut endpoint, right) => {

@@ -8,9 +8,9 @@ use std::sync::Arc;
 use axum::body::{Body, Bytes};
 use axum::http::header::{
     ACCEPT_ENCODING, ACCESS_CONTROL_ALLOW_HEADERS, ACCESS_CONTROL_ALLOW_METHODS,
-    ACCESS_CONTROL_ALLOW_ORIGIN, ACCESS_CONTROL_EXPOSE_HEADERS, ALLOW, CACHE_CONTROL,
+    ACCESS_CONTROL_ALLOW_ORIGIN, ACCESS_CONTROL_EXPOSE_HEADERS, ALLOW, CACHE_CONTROL, CONNECTION,
     CONTENT_ENCODING, CONTENT_SECURITY_POLICY, CONTENT_TYPE, ETAG, HeaderMap, HeaderName,
-    HeaderValue, LINK, LOCATION, VARY, WWW_AUTHENTICATE,
+    HeaderValue, LINK, LOCATION, RETRY_AFTER, VARY, WWW_AUTHENTICATE,
 };
 use axum::http::{Method, StatusCode};
 use axum::response::{IntoResponse, Response};
@@ -177,6 +177,13 @@ pub(super) fn options(answers: Answers) -> Response {
 pub(super) fn method_not_allowed(answers: Answers) -> Response {
     let headers = [(ALLOW, answers.methods()), (CONTENT_TYPE, TEXT)];
     (StatusCode::METHOD_NOT_ALLOWED, headers, "Method Not Allowed").into_response()
+}
+
+/// To a connection beyond those that are served.
+pub(super) fn too_many() -> Response {
+    let text = "too many connections are open (`rest.max_connections`): come back";
+    let headers = [(CONTENT_TYPE, TEXT), (CONNECTION, "close"), (RETRY_AFTER, "1")];
+    (StatusCode::SERVICE_UNAVAILABLE, headers, text).into_response()
 }
 
 pub(super) fn unknown_path() -> Response {

@@ -1,26 +1,30 @@
-//! HTTP/1.1 with keep-alive, a bound on how long a request head may take, and an orderly end.
+//! HTTP/1.1 with keep-alive, a bound on how long a request may take to come, and an orderly end.
 //!
 //! # Why not the server of axum
 //! It has no bound on the head of a request, so a client that sends a byte a minute would hold a
-//! connection for ever.
+//! connection for ever. For its body see [`Pace`], for the answer the connections themselves.
 
+use std::convert::Infallible;
 use std::io;
+use std::pin::Pin;
 use std::sync::Arc;
+use std::task::{Context, Poll};
 use std::time::Duration;
 
 use axum::http::Request;
-use hyper::body::Incoming;
+use hyper::body::{Body, Bytes, Frame, Incoming, SizeHint};
 use hyper::server::conn::http1;
+use hyper::service::service_fn;
 use hyper_util::rt::{TokioIo, TokioTimer};
 use hyper_util::server::graceful::GracefulShutdown;
-use hyper_util::service::TowerToHyperService;
-use tokio::time::timeout;
+use tokio::time::{Instant, Sleep, sleep_until, timeout};
 use tokio_util::sync::CancellationToken;
 use tower::{Layer as _, ServiceExt as _};
 use tracing::{debug, info, warn};
 
 use super::{Guard, Reads, router_until};
-use crate::connections::Connections;
+use crate::connections::{Connections, OpenCall};
+use crate::grpc::pace::Pace;
 use crate::identity::Access;
 use crate::identity::layer::IdentityLayer;
 use crate::settings::RestSettings;
@@ -44,6 +48,7 @@ pub async fn serve<S: Reads>(
     shutdown: CancellationToken,
 ) -> io::Result<()> {
     info!(address = %connections.address()?, "serving REST");
+    let patience = settings.body_timeout;
     let guard = Guard::Rules { open_metrics: settings.open_metrics };
     let router = router_until(source, settings.max_body_bytes.get(), healthy, shutdown, guard);
     let service = IdentityLayer::new(access).layer(router);
@@ -55,11 +60,18 @@ pub async fn serve<S: Reads>(
     let _cut_on_drop = cut.clone().drop_guard();
     while let Some(connection) = connections.next().await {
         let peer = connection.peer().clone();
+        let of_peer = peer.clone();
         let service = service.clone().map_request(move |mut request: Request<Incoming>| {
             request.extensions_mut().insert(peer.clone());
-            request
+            request.map(|body| PacedBody::new(body, patience))
         });
-        let service = TowerToHyperService::new(service);
+        let service = service_fn(move |request| {
+            let call = of_peer.calls.begin();
+            let answered = service.clone().oneshot(request);
+            async move {
+                Ok::<_, Infallible>(answered.await?.map(|body| CalledBody { body, _call: call }))
+            }
+        });
         let connection = http.serve_connection(TokioIo::new(connection), service);
         let connection = graceful.watch(connection);
         tokio::spawn(cut.clone().run_until_cancelled_owned(async move {
@@ -73,4 +85,77 @@ pub async fn serve<S: Reads>(
         warn!("requests were cut off");
     }
     Ok(())
+}
+
+/// The answer to a request, which is open until this was sent.
+struct CalledBody {
+    body: axum::body::Body,
+    _call: OpenCall,
+}
+
+impl Body for CalledBody {
+    type Data = Bytes;
+    type Error = axum::Error;
+
+    fn poll_frame(
+        mut self: Pin<&mut Self>,
+        cx: &mut Context<'_>,
+    ) -> Poll<Option<Result<Frame<Bytes>, axum::Error>>> {
+        Pin::new(&mut self.body).poll_frame(cx)
+    }
+
+    fn is_end_stream(&self) -> bool {
+        self.body.is_end_stream()
+    }
+
+    fn size_hint(&self) -> SizeHint {
+        self.body.size_hint()
+    }
+}
+
+/// The body of a request that does not come too slowly.
+struct PacedBody {
+    body: Incoming,
+    pace: Pace,
+    looks: Pin<Box<Sleep>>,
+}
+
+/// A body has come too slowly.
+#[derive(Debug, thiserror::Error)]
+#[error("it came too slowly")]
+struct TooSlow;
+
+impl PacedBody {
+    fn new(body: Incoming, patience: Duration) -> Self {
+        let pace = Pace::new(patience, Instant::now());
+        let looks = Box::pin(sleep_until(pace.look_at()));
+        Self { body, pace, looks }
+    }
+}
+
+impl Body for PacedBody {
+    type Data = Bytes;
+    type Error = Box<dyn std::error::Error + Send + Sync>;
+
+    fn poll_frame(
+        mut self: Pin<&mut Self>,
+        cx: &mut Context<'_>,
+    ) -> Poll<Option<Result<Frame<Bytes>, Self::Error>>> {
+        let frame = Pin::new(&mut self.body).poll_frame(cx);
+        if let Poll::Ready(Some(Ok(frame))) = &frame {
+            self.pace.came(frame.data_ref().map_or(0, Bytes::len));
+        }
+        while self.looks.as_mut().poll(cx).is_ready() {
+            if self.pace.is_too_slow(Instant::now(), false) {
+                return Poll::Ready(Some(Err(TooSlow.into())));
+            }
+            let next = self.pace.look_at();
+            self.looks.as_mut().reset(next);
+        }
+        frame.map_err(Into::into)
+    }
+
+    fn is_end_stream(&self) -> bool {
+        self.body.is_end_stream()
+    }
 }

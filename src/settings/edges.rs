@@ -11,6 +11,8 @@ use std::time::Duration;
 use serde::de::Error as _;
 use serde::{Deserialize, Deserializer};
 
+use super::seconds;
+
 /// Section `grpc`.
 #[derive(Clone, Debug, Deserialize)]
 #[serde(
@@ -23,6 +25,15 @@ pub struct GrpcSettings {
     pub address: SocketAddr,
     /// Largest request message, in bytes; a larger one ends its stream. Default 64 MiB.
     pub max_recv_message_bytes: NonZeroUsize,
+    /// Most bytes of messages that are read and decoded at a time, for streams with a session.
+    /// Default 256 MiB.
+    pub decoding_bytes: NonZeroUsize,
+    /// The same for all callers without a session together. Default 64 MiB.
+    pub decoding_bytes_unbound: NonZeroUsize,
+    /// How long the body of a request, and the taking of an answer, may stand still. Default 30
+    /// seconds.
+    #[serde(deserialize_with = "seconds::deserialize")]
+    pub body_timeout: Duration,
     /// Most items in one response message. More make fewer messages, which clients must hold whole.
     /// Default 1,000.
     pub send_chunk_items: NonZeroUsize,
@@ -35,6 +46,10 @@ pub struct GrpcSettings {
     pub keepalive_timeout: NonZeroU64,
     /// Most streams that are open on one connection at a time. Default 1,024.
     pub max_streams_per_connection: NonZeroU32,
+    /// Most calls that are open at a time, over all connections. Default 4,096.
+    pub max_streams: NonZeroUsize,
+    /// Most connections that are open at a time. Default 1,024.
+    pub max_connections: NonZeroUsize,
     /// Most resource managers that are registered at a time. Default 256.
     pub max_sessions: NonZeroUsize,
     /// Whether replies are compressed (gzip) for clients that say they can read it. Default yes:
@@ -60,6 +75,12 @@ pub struct RestSettings {
     pub require_identity: Option<bool>,
     /// Most bytes of the body of a request; one with more gets 413. Default 8 MiB.
     pub max_body_bytes: NonZeroUsize,
+    /// How long the body of a request, and the taking of an answer, may stand still. Default 30
+    /// seconds.
+    #[serde(deserialize_with = "seconds::deserialize")]
+    pub body_timeout: Duration,
+    /// Most connections that are open at a time. Default 1,024.
+    pub max_connections: NonZeroUsize,
     /// Encryption.
     pub tls: TlsSettings,
 }

@@ -98,6 +98,16 @@ impl Service {
         Self::spawn(command)
     }
 
+    /// Starts it with so many file descriptors, and no more.
+    pub fn start_with_descriptors(descriptors: usize) -> Self {
+        let mut command = Command::new("sh");
+        let serve = format!(
+            "ulimit -n {descriptors}; exec \"$0\" serve --grpc 127.0.0.1:0 --http 127.0.0.1:0"
+        );
+        command.args(["-c", &serve, env!("CARGO_BIN_EXE_monoceros")]);
+        Self::spawn(command)
+    }
+
     fn command() -> Command {
         let mut command = Command::new(env!("CARGO_BIN_EXE_monoceros"));
         command.args(["serve", "--grpc", "127.0.0.1:0", "--http", "127.0.0.1:0"]);
@@ -235,12 +245,22 @@ impl Service {
         assert!(Command::new("kill").args([name, &pid]).status().unwrap().success());
     }
 
-    /// The most memory that it has had so far, in bytes, where the system says that.
-    pub fn peak_memory(&self) -> Option<u64> {
-        let status = std::fs::read_to_string(format!("/proc/{}/status", self.child.id())).ok()?;
-        let line = status.lines().find(|line| line.starts_with("VmHWM:"))?;
-        let kibibytes: u64 = line.split_whitespace().nth(1)?.parse().ok()?;
-        Some(kibibytes << 10)
+    /// How many bytes of memory it has. Zero where the system does not say.
+    pub fn memory(&self) -> usize {
+        self.status("VmRSS:")
+    }
+
+    /// The most that it has had.
+    pub fn peak_memory(&self) -> usize {
+        self.status("VmHWM:")
+    }
+
+    fn status(&self, key: &str) -> usize {
+        let status = std::fs::read_to_string(format!("/proc/{}/status", self.child.id()));
+        let status = status.unwrap_or_default();
+        let line = status.lines().find_map(|line| line.strip_prefix(key));
+        let kilobytes = line.and_then(|line| line.split_whitespace().next());
+        kilobytes.map_or(0, |kilobytes| kilobytes.parse::<usize>().unwrap() << 10)
     }
 
     /// What it has logged so far.

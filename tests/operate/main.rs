@@ -12,6 +12,7 @@ mod attached;
 mod cli;
 mod config_endpoints;
 mod configuration;
+mod crowds;
 mod deregistration;
 mod ended;
 mod explain;

@@ -11,6 +11,7 @@ mod abuse;
 mod attach;
 mod bursts;
 mod declared_gangs;
+mod decoding;
 mod foreign;
 mod gangs;
 mod numbered;

@@ -27,7 +27,10 @@ pub(crate) fn next(status: &Status) -> Next {
             | "INTERNAL_ERROR" | "MESSAGE_UNREADABLE" | "LIMIT_BYTES",
         ) => Next::Register,
         Some("SESSION_SUPERSEDED" | "STREAM_DISPLACED" | "DEREGISTERED") => Next::GiveUp,
-        Some("LIMIT_SESSIONS" | "SEQUENCE_GAP") => Next::Resume,
+        Some(
+            "LIMIT_SESSIONS" | "LIMIT_STREAMS" | "LIMIT_CONNECTIONS" | "LIMIT_DECODING"
+            | "SEQUENCE_GAP",
+        ) => Next::Resume,
         _ => match status.code() {
             Code::InvalidArgument
             | Code::Unauthenticated

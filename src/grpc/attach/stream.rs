@@ -18,7 +18,8 @@ use tracing::debug;
 
 use super::attachment::Attachment;
 use super::written::{Receipt, Receipts};
-use crate::grpc::end::{StreamEnd, unreadable};
+use crate::grpc::end::{StreamEnd, internal};
+use crate::grpc::incoming::{Broken, Messages as Incoming, RawMessage};
 use crate::grpc::registry::Slot;
 use crate::grpc::session::Session;
 use crate::grpc::stream_handle::StreamHandle;
@@ -28,6 +29,9 @@ use crate::identity::Identity;
 /// When a shim may come back after a stream was ended for no fault of its own.
 const RECONNECT_AFTER_MS: u32 = 1_000;
 
+/// The most that a Hello may have: nothing larger is decoded before it is known whose stream it is.
+const HELLO_BYTES: usize = 64 << 10;
+
 /// The messages to the shim as the generated trait wants them.
 pub(in crate::grpc) type Messages =
     Pin<Box<dyn Stream<Item = Result<cb::CoreMessage, Status>> + Send>>;
@@ -35,8 +39,11 @@ pub(in crate::grpc) type Messages =
 /// Opens a stream. Whose it is says its first message.
 pub(in crate::grpc) fn open(
     edge: Arc<GrpcEdge>,
-    request: Request<Streaming<cb::ShimMessage>>,
-) -> Response<Messages> {
+    request: &Request<Streaming<cb::ShimMessage>>,
+) -> Result<Response<Messages>, Status> {
+    // The stream of the library is empty: what the client sends was taken out before it.
+    let messages = Incoming::taken_from(request.extensions());
+    let messages = messages.ok_or_else(|| internal("a stream came without its messages"))?;
     let stream = Arc::<StreamHandle>::default();
     let receipts = Receipts::default();
     let writer = ShimWriter {
@@ -47,11 +54,11 @@ pub(in crate::grpc) fn open(
     };
     let scheduler_id = edge.registry.scheduler_id();
     let caller = Identity::of(request.extensions());
-    tokio::spawn(ShimReader { edge, caller, stream }.run(request.into_inner()));
+    tokio::spawn(ShimReader { edge, caller, stream }.run(messages));
     let mut response = Response::new(writer.into_stream());
     response.metadata_mut().insert(SCHEDULER_HEADER, scheduler_id);
     response.extensions_mut().insert(receipts);
-    response
+    Ok(response)
 }
 
 /// The direction from the shim.
@@ -72,7 +79,7 @@ struct ShimWriter {
 }
 
 impl ShimReader {
-    async fn run(self, messages: Streaming<cb::ShimMessage>) {
+    async fn run(self, messages: Incoming) {
         match self.converse(messages).await {
             Ok(()) => self.stream.half_close(),
             Err(end) => self.stream.close(end),
@@ -88,30 +95,30 @@ impl ShimReader {
     }
 
     /// `Ok`: the shim has ended the stream.
-    async fn converse(&self, mut messages: Streaming<cb::ShimMessage>) -> Result<(), StreamEnd> {
+    async fn converse(&self, mut messages: Incoming) -> Result<(), StreamEnd> {
         let patience = Attachment::hello_timeout(self.edge.registry.callback_options());
         let Ok(first) = timeout(patience, messages.message()).await else {
             return Err(StreamEnd::HelloTimeout);
         };
         let hello = match first {
-            Ok(Some(cb::ShimMessage { body: Some(Said::Hello(hello)) })) => hello,
-            Ok(Some(_)) => return Err(StreamEnd::HelloMissing),
+            Ok(Some(message)) => hello(message)?,
             Ok(None) => return Ok(()),
-            Err(status) if unreadable(&status).is_some() => return Err(StreamEnd::HelloMissing),
-            Err(_) => return Err(StreamEnd::ClientGone),
+            Err(Broken::Refused(StreamEnd::Unreadable { .. })) => {
+                return Err(StreamEnd::HelloMissing);
+            }
+            Err(broken) => return Err(broken.into()),
         };
         let (slot, session) = self.attach(&hello).await?;
+        messages.bound();
         loop {
             let message = tokio::select! {
                 biased;
                 () = self.stream.ended() => return Ok(()),
                 message = messages.message() => message,
             };
-            let message = match message {
-                Ok(Some(message)) => message,
-                Ok(None) => return Ok(()),
-                Err(status) => return Err(unreadable(&status).unwrap_or(StreamEnd::ClientGone)),
-            };
+            let Some(message) = message? else { return Ok(()) };
+            let decoded = message.decode::<cb::ShimMessage>().await?;
+            let message = decoded.message;
             if matches!(message.body, Some(Said::Goodbye(_))) {
                 return Ok(());
             }
@@ -229,6 +236,16 @@ impl Drop for ShimWriter {
             debug!(rm = session.rm_id(), session = session.number(), why, "shim detached");
             session.attachment().release(&self.stream);
         }
+    }
+}
+
+fn hello(message: RawMessage) -> Result<cb::Hello, StreamEnd> {
+    if message.len() > HELLO_BYTES || !message.is_small() {
+        return Err(StreamEnd::HelloMissing);
+    }
+    match message.decode_at_once() {
+        Ok(cb::ShimMessage { body: Some(Said::Hello(hello)) }) => Ok(hello),
+        Ok(_) | Err(_) => Err(StreamEnd::HelloMissing),
     }
 }
 

@@ -7,11 +7,13 @@ use monoceros_actors::SchedulerHandle;
 use monoceros_actors::snapshot::RecommendationKind;
 use monoceros_proto::si::v1 as si;
 use monoceros_proto::v1;
-use tonic::{Status, Streaming};
+use tonic::{Code, Status};
 
 use crate::grpc::admin::refusal::CallRefusal;
 use crate::grpc::admin::target::{self, Target};
 use crate::grpc::admin::views::amount;
+use crate::grpc::end::StreamEnd;
+use crate::grpc::incoming::Messages;
 use crate::identity::{Identity, Right};
 
 /// Takes reports until the client has no more. Each message names its resource manager, or means
@@ -19,11 +21,20 @@ use crate::identity::{Identity, Right};
 pub(super) async fn take(
     handle: &SchedulerHandle,
     caller: &Identity,
-    mut messages: Streaming<v1::UtilizationReports>,
+    mut messages: Messages,
+    max_bytes: usize,
 ) -> Result<v1::UtilizationSummary, Status> {
     let mut summary = v1::UtilizationSummary::default();
     let mut rm_id = String::new();
-    while let Some(message) = messages.message().await? {
+    while let Some(message) = messages.message().await.map_err(StreamEnd::from)? {
+        if message.len() > max_bytes {
+            let bytes = message.len();
+            let message =
+                format!("a message of {bytes} bytes is refused: send at most {max_bytes}");
+            return Err(StreamEnd::Unreadable { code: Code::OutOfRange, message }.into());
+        }
+        let decoded = message.decode_unbound::<v1::UtilizationReports>().await?;
+        let message = decoded.message;
         if rm_id.is_empty() || !message.rm_id.is_empty() {
             rm_id = target::resource_manager(handle, caller, Right::Act, &message.rm_id).await?;
         }

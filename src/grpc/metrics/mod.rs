@@ -19,6 +19,8 @@ mod state;
 use super::GrpcEdge;
 use super::admin::opened;
 use super::admin::refusal::CallRefusal;
+use super::end::internal;
+use super::incoming::Messages;
 use super::stubs::v1::metrics_service_server::{MetricsService, MetricsServiceServer};
 
 /// The largest request: some ten thousand reports of measured use.
@@ -78,8 +80,10 @@ impl MetricsService for MetricsRpc {
         &self,
         request: Request<Streaming<v1::UtilizationReports>>,
     ) -> RpcResult<v1::UtilizationSummary> {
-        let (caller, reports) = opened(request);
-        let taken = measured::take(self.handle(), &caller, reports);
+        let reports = Messages::taken_from(request.extensions());
+        let reports = reports.ok_or_else(|| internal("a stream came without its messages"))?;
+        let (caller, _) = opened(request);
+        let taken = measured::take(self.handle(), &caller, reports, MESSAGE_BYTES);
         // Nothing has been answered yet that the end could be said after.
         let taken = self.edge.shutdown.run_until_cancelled(taken).await;
         Ok(Response::new(taken.unwrap_or(Err(CallRefusal::Stopped.into()))?))

@@ -17,11 +17,11 @@ use monoceros_actors::UpdateError;
 use prost::Message as _;
 use tokio::time::{Instant, sleep_until, timeout};
 use tonic::metadata::MetadataMap;
-use tonic::{Status, Streaming};
 use tracing::{debug, error};
 
 use super::writer::ReplyWriter;
-use crate::grpc::end::{StreamEnd, text, unreadable};
+use crate::grpc::end::{StreamEnd, text};
+use crate::grpc::incoming::{Broken, Decoded, Messages, RawMessage};
 use crate::grpc::kind::{Forwarded, StreamKind};
 use crate::grpc::registry::Slot;
 use crate::grpc::session::backlog::Load;
@@ -37,6 +37,9 @@ const LINGER: Duration = Duration::from_secs(10);
 
 /// Most messages, and items of them or few more, that are handed on together.
 const TOGETHER: usize = 256;
+
+/// Most bytes of messages that are decoded to be handed on together, beside the first.
+const TOGETHER_BYTES: usize = 1 << 20;
 
 /// Most messages that are read from a stream that was displaced: its client may go on sending.
 const LATE_MESSAGES: usize = 1_000;
@@ -139,10 +142,10 @@ impl<K: StreamKind> RequestReader<K> {
     }
 
     /// Reads until either side ends the stream.
-    pub(super) async fn run(mut self, mut requests: Streaming<K::Request>) {
+    pub(super) async fn run(mut self, mut requests: Messages) {
         let patience = self.edge.registry.bind_timeout();
         let bound_by = Instant::now().checked_add(patience);
-        // The end of the requests, if it came while more of them were looked for.
+        // What came while more requests were looked for and is none that is decoded at once.
         let mut ahead = None;
         loop {
             let too_late = async {
@@ -168,15 +171,33 @@ impl<K: StreamKind> RequestReader<K> {
                 }
             };
             match message {
-                Ok(Some(request)) => {
-                    let more = || match requests.message().now_or_never()? {
-                        Ok(Some(request)) => Some(request),
-                        end => {
-                            ahead = Some(end);
-                            None
+                Ok(Some(message)) => {
+                    let Decoded { message: request, credit } =
+                        match self.bound_and_decoded(message, &mut requests).await {
+                            Ok(decoded) => decoded,
+                            Err(end) => return self.refuse(end),
+                        };
+                    let mut bytes = 0;
+                    let more = || {
+                        if ahead.is_some() || bytes > TOGETHER_BYTES {
+                            return None;
+                        }
+                        match requests.message().now_or_never()? {
+                            Ok(Some(message)) if message.is_small() => {
+                                bytes += message.len();
+                                let decoded = message.decode_at_once();
+                                decoded.map_err(|end| ahead = Some(Err(Broken::Refused(end)))).ok()
+                            }
+                            other => {
+                                ahead = Some(other);
+                                None
+                            }
                         }
                     };
-                    if let Err(end) = self.accept(request, more).await {
+                    let accepted = self.accept(request, more).await;
+                    // From here on it is the scheduler's.
+                    drop(credit);
+                    if let Err(end) = accepted {
                         self.stream.close(end);
                         return;
                     }
@@ -196,28 +217,50 @@ impl<K: StreamKind> RequestReader<K> {
                     self.stream.half_close();
                     return;
                 }
-                Err(status) => {
-                    self.fail(&status);
-                    return;
-                }
+                Err(broken) => return self.fail(broken),
             }
         }
     }
 
+    /// A message as a request, once it is known whose it is: nothing is decoded for strangers.
+    async fn bound_and_decoded(
+        &mut self,
+        message: RawMessage,
+        requests: &mut Messages,
+    ) -> Result<Decoded<K::Request>, StreamEnd> {
+        if self.bound.is_none() {
+            let named = message.rm_id();
+            if named.is_empty() {
+                return Err(StreamEnd::RmIdMissing);
+            }
+            self.bind(named).await?;
+            requests.bound();
+        }
+        message.decode().await
+    }
+
+    /// Whether it is known whose stream it is.
+    pub(super) fn is_bound(&self) -> bool {
+        self.bound.is_some()
+    }
+
     /// The stream has ended. What came by one that was displaced is still dealt with, as far as it
     /// is there: its client sent that before it could know, and the answers go to the newer stream.
-    async fn finish(&mut self, mut requests: Streaming<K::Request>) {
+    async fn finish(&mut self, mut requests: Messages) {
         if !matches!(self.stream.end(), Some(StreamEnd::Displaced { .. })) {
             return;
         }
         for _ in 0..LATE_MESSAGES {
             match requests.message().now_or_never() {
-                Some(Ok(Some(request))) => {
-                    if self.accept(request, || None).await.is_err() {
+                Some(Ok(Some(message))) => {
+                    let Ok(decoded) = self.bound_and_decoded(message, &mut requests).await else {
+                        return;
+                    };
+                    if self.accept(decoded.message, || None).await.is_err() {
                         return;
                     }
                 }
-                Some(Err(status)) => return self.fail(&status),
+                Some(Err(broken)) => return self.fail(broken),
                 Some(Ok(None)) | None => return,
             }
         }
@@ -424,12 +467,23 @@ impl<K: StreamKind> RequestReader<K> {
         Err(StreamEnd::Internal("the scheduler lost the session through a bug"))
     }
 
-    fn fail(&self, status: &Status) {
-        let Some(end) = unreadable(status) else {
-            self.stream.close(StreamEnd::ClientGone);
-            return;
-        };
-        if let Some((_, session)) = &self.bound {
+    fn fail(&self, broken: Broken) {
+        match broken {
+            Broken::Refused(end) => self.refuse(end),
+            Broken::Gone => self.stream.close(StreamEnd::ClientGone),
+        }
+    }
+
+    /// A message is not taken. If nobody can know what it said, client and scheduler may no longer
+    /// know the same.
+    fn refuse(&self, end: StreamEnd) {
+        let is_unread = matches!(
+            end,
+            StreamEnd::Unreadable { .. } | StreamEnd::Overloaded | StreamEnd::TooSlow
+        );
+        if let Some((_, session)) = &self.bound
+            && is_unread
+        {
             session.lose_items();
         }
         self.stream.close(end);

@@ -5,11 +5,8 @@ use std::time::Duration;
 use monoceros_actors::Scheduler;
 use monoceros_proto::si::v1 as si;
 use prost::Message as _;
-use tokio_util::sync::CancellationToken;
-use tonic::codec::Codec as _;
-use tonic_prost::ProstCodec;
-
 use tokio::time::Instant;
+use tokio_util::sync::CancellationToken;
 use tonic::metadata::MetadataMap;
 
 use super::super::end::StreamEnd;
@@ -82,16 +79,14 @@ fn node_request(id: &str) -> si::NodeRequest {
 }
 
 /// Requests that have come, as their bytes.
-fn come(requests: &[si::NodeRequest]) -> Streaming<si::NodeRequest> {
+fn come(requests: &[si::NodeRequest]) -> Messages {
     let mut body = Vec::new();
     for request in requests {
         body.push(0);
         body.extend(u32::try_from(request.encoded_len()).unwrap().to_be_bytes());
         request.encode(&mut body).unwrap();
     }
-    let body = String::from_utf8(body).expect("short ids only");
-    let decoder = ProstCodec::<si::NodeResponse, si::NodeRequest>::default().decoder();
-    Streaming::new_request(decoder, body, None, None)
+    Messages::that_came("/si.v1.Scheduler/UpdateNode", body)
 }
 
 #[test]

@@ -1,0 +1,376 @@
+//! The connections of an edge: plain, or inside TLS.
+//!
+//! # Why here
+//! Both edges need what neither of their servers brings: certificates that are replaced while the
+//! service runs, a deadline for a client that connects and sends nothing, or takes nothing, and a
+//! bound on how many there are.
+//!
+//! # Invariants
+//! * A client that is slow to agree on keys holds up nobody: handshakes go on beside each other and
+//!   beside the acceptance of new connections.
+//! * A connection is handed on when its handshake is complete and its client has begun to speak, that of
+//!   HTTP/2 with the preface: a server of that has no deadline for it.
+//! * Of clients that are silent, the oldest makes room for the next; of those that speak, see
+//!   [`places`].
+
+use std::collections::VecDeque;
+use std::convert::Infallible;
+use std::io;
+use std::net::SocketAddr;
+use std::sync::Arc;
+use std::time::Duration;
+
+use futures::{Stream, stream};
+use tokio::net::{TcpListener, TcpStream};
+use tokio::task::{AbortHandle, JoinSet};
+use tokio::time::{sleep, timeout};
+use tokio_util::sync::CancellationToken;
+use tracing::{debug, warn};
+
+pub use self::places::{Calls, Limits, OpenCall};
+pub use self::transport::Connection;
+
+use self::places::Places;
+use self::transport::{Transport, set_up};
+use crate::tls::Tls;
+
+pub mod descriptors;
+mod places;
+mod transport;
+
+/// Pause before the next connection is taken when taking one failed: commonly the process has no
+/// file descriptor left, and one must be given back first.
+const ACCEPT_PAUSE: Duration = Duration::from_millis(100);
+
+/// What a client of HTTP/2 begins with (RFC 9113, 3.4).
+const PREFACE: &[u8; 24] = b"PRI * HTTP/2.0\r\n\r\nSM\r\n\r\n";
+
+/// How long a client may take to begin: as long as for a handshake.
+const BEGINNING_TIMEOUT: Duration = Duration::from_secs(10);
+
+/// Pause before a preface of which only a part is there is looked at again.
+const PREFACE_PAUSE: Duration = Duration::from_millis(20);
+
+/// How many connections an edge serves unless it is told otherwise.
+const USUAL: usize = 1_024;
+
+/// The connections that come to one listener, until the service stops.
+#[derive(Debug)]
+pub struct Connections {
+    listener: TcpListener,
+    tls: Option<Arc<Tls>>,
+    speaks_http_2: bool,
+    limits: Limits,
+    places: Arc<Places>,
+    /// Connections that are not ready.
+    newcomers: JoinSet<Option<Connection>>,
+    /// The same, oldest first, to be turned away; some may be ready by now.
+    oldest: VecDeque<AbortHandle>,
+    stop: CancellationToken,
+}
+
+impl Connections {
+    /// The connections that come to `listener` until `stop` is cancelled.
+    pub fn new(listener: TcpListener, tls: Option<Arc<Tls>>, stop: CancellationToken) -> Self {
+        let limits = Limits::serving(USUAL);
+        Self {
+            listener,
+            tls,
+            speaks_http_2: false,
+            limits,
+            places: Arc::new(Places::new(limits)),
+            newcomers: JoinSet::new(),
+            oldest: VecDeque::new(),
+            stop,
+        }
+    }
+
+    /// The same, as many as `limits` say.
+    #[must_use]
+    pub fn limited(self, limits: Limits) -> Self {
+        Self { limits, places: Arc::new(Places::new(limits)), ..self }
+    }
+
+    /// The same for a server of HTTP/2: a plain connection whose client does not begin with the
+    /// preface of it within ten seconds is closed.
+    #[must_use]
+    pub fn speaking_http_2(self) -> Self {
+        Self { speaks_http_2: true, ..self }
+    }
+
+    /// The address of the listener.
+    pub fn address(&self) -> io::Result<SocketAddr> {
+        self.listener.local_addr()
+    }
+
+    /// The next one; none once the service stops. What was under way may be dropped.
+    pub async fn next(&mut self) -> Option<Connection> {
+        let stop = self.stop.clone();
+        stop.run_until_cancelled(self.ready()).await
+    }
+
+    /// All connections, as a stream.
+    pub fn into_stream(self) -> impl Stream<Item = Result<Connection, Infallible>> {
+        stream::unfold(self, async |mut connections| {
+            let connection = connections.next().await?;
+            Some((Ok(connection), connections))
+        })
+    }
+
+    async fn ready(&mut self) -> Connection {
+        loop {
+            let is_full = self.newcomers.len() >= self.limits.newcomers.max(1);
+            if is_full {
+                self.turn_oldest_away();
+            }
+            tokio::select! {
+                biased;
+                Some(ended) = self.newcomers.join_next() => if let Ok(Some(connection)) = ended {
+                    return connection;
+                },
+                accepted = self.listener.accept(), if !is_full => match accepted {
+                    Ok((stream, address)) => self.welcome(stream, address),
+                    Err(error) => {
+                        warn!(%error, "connection not accepted");
+                        // Whoever is silent has a descriptor that others need.
+                        self.turn_oldest_away();
+                        sleep(ACCEPT_PAUSE).await;
+                    }
+                },
+            }
+        }
+    }
+
+    fn welcome(&mut self, stream: TcpStream, address: SocketAddr) {
+        set_up(&stream);
+        let newcomer = Newcomer {
+            address,
+            tls: self.tls.clone(),
+            speaks_http_2: self.speaks_http_2,
+            places: Arc::clone(&self.places),
+            patience: self.limits.patience,
+        };
+        if self.oldest.len() > 2 * self.limits.newcomers {
+            self.oldest.retain(|newcomer| !newcomer.is_finished());
+            self.places.forget_closed();
+        }
+        self.oldest.push_back(self.newcomers.spawn(newcomer.begin(stream)));
+    }
+
+    /// The newcomer that has been silent for the longest time goes.
+    fn turn_oldest_away(&mut self) {
+        while let Some(newcomer) = self.oldest.pop_front() {
+            if !newcomer.is_finished() {
+                return newcomer.abort();
+            }
+        }
+    }
+}
+
+/// A connection that is not ready.
+struct Newcomer {
+    address: SocketAddr,
+    tls: Option<Arc<Tls>>,
+    speaks_http_2: bool,
+    places: Arc<Places>,
+    patience: Duration,
+}
+
+impl Newcomer {
+    async fn begin(self, stream: TcpStream) -> Option<Connection> {
+        let peer = self.address;
+        let transport = match &self.tls {
+            None => match timeout(BEGINNING_TIMEOUT, begins(&stream, self.speaks_http_2)).await {
+                Ok(Ok(true)) => Transport::Plain(stream),
+                Ok(Ok(false) | Err(_)) => return None,
+                Err(_) => {
+                    debug!(%peer, "nothing from this client");
+                    return None;
+                }
+            },
+            Some(tls) => match tls.accept(stream).await {
+                Ok(stream) => Transport::Tls(Box::new(stream)),
+                Err(error) => {
+                    debug!(%peer, %error, "no TLS with this client");
+                    return None;
+                }
+            },
+        };
+        let (cut, calls) = (CancellationToken::new(), Calls::default());
+        let place = self.places.place(&cut, &calls).await?;
+        Some(Connection::new(transport, peer, (cut, calls), self.patience, place))
+    }
+}
+
+/// Waits until the client speaks, that of HTTP/2 the whole preface, and takes nothing of it. Says whether
+/// to hand the connection on: a client that speaks something else is handed on, too, because the server
+/// tells it so.
+async fn begins(stream: &TcpStream, speaks_http_2: bool) -> io::Result<bool> {
+    let mut beginning = [0; PREFACE.len()];
+    loop {
+        let n_bytes = stream.peek(&mut beginning).await?;
+        if n_bytes == 0 {
+            return Ok(false);
+        }
+        let is_whole = n_bytes == PREFACE.len() || !PREFACE.starts_with(&beginning[..n_bytes]);
+        if is_whole || !speaks_http_2 {
+            return Ok(true);
+        }
+        // A part that was looked at is still there: no news would wake us.
+        sleep(PREFACE_PAUSE).await;
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use std::fs;
+    use std::path::PathBuf;
+
+    use futures::StreamExt as _;
+    use rcgen::{CertifiedKey, generate_simple_self_signed};
+    use tokio::io::{AsyncReadExt as _, AsyncWriteExt as _};
+    use tokio::time::Instant;
+
+    use super::*;
+    use crate::settings::TlsSettings;
+    use crate::tls::HTTP_2;
+
+    #[tokio::test(start_paused = true)]
+    async fn a_handshake_that_takes_ten_seconds_is_given_up() {
+        let path = |name| {
+            let name = format!("monoceros-connections-{}-{name}", std::process::id());
+            std::env::temp_dir().join(name)
+        };
+        let files: [PathBuf; 2] = [path("crt"), path("key")];
+        let names = vec!["localhost".to_owned()];
+        let CertifiedKey { cert, signing_key } = generate_simple_self_signed(names).unwrap();
+        fs::write(&files[0], cert.pem()).unwrap();
+        fs::write(&files[1], signing_key.serialize_pem()).unwrap();
+        let [certificate, key] = files.clone().map(Some);
+        let settings = TlsSettings { certificate, key, ..TlsSettings::default() };
+        let tls = Tls::load("grpc.tls", &settings, HTTP_2).unwrap().map(Arc::new);
+        for file in files {
+            fs::remove_file(file).unwrap();
+        }
+
+        let listener = TcpListener::bind("127.0.0.1:0").await.unwrap();
+        let mut connections = Connections::new(listener, tls, CancellationToken::new());
+        let (began, mut nothing) = (Instant::now(), [0; 64]);
+        let mut silent = TcpStream::connect(connections.address().unwrap()).await.unwrap();
+        tokio::select! {
+            _ = connections.next() => panic!("nobody has shaken hands"),
+            read = silent.read(&mut nothing) => assert_eq!(read.unwrap(), 0),
+        }
+        assert_eq!(began.elapsed().as_secs(), 10);
+    }
+
+    /// Connections for HTTP/2 without TLS, and a client that has said so much.
+    async fn plain(said: &[u8], stop: &CancellationToken) -> (Connections, TcpStream) {
+        let listener = TcpListener::bind("127.0.0.1:0").await.unwrap();
+        let connections = Connections::new(listener, None, stop.clone()).speaking_http_2();
+        let mut client = TcpStream::connect(connections.address().unwrap()).await.unwrap();
+        client.write_all(said).await.unwrap();
+        (connections, client)
+    }
+
+    #[tokio::test(start_paused = true)]
+    async fn a_client_that_does_not_begin_within_ten_seconds_is_given_up() {
+        for said in [&b""[..], &PREFACE[..23]] {
+            let (mut connections, mut client) = plain(said, &CancellationToken::new()).await;
+            let (began, mut nothing) = (Instant::now(), [0; 64]);
+            tokio::select! {
+                _ = connections.next() => panic!("nobody speaks HTTP/2"),
+                read = client.read(&mut nothing) => assert_eq!(read.unwrap_or(0), 0),
+            }
+            assert_eq!(began.elapsed().as_secs(), 10);
+        }
+    }
+
+    #[tokio::test(start_paused = true)]
+    async fn a_client_that_begins_is_handed_on_with_all_that_it_said() {
+        for said in [&b"PRI * HTTP/2.0\r\n\r\nSM\r\n\r\n\0\0\0"[..], b"GET / HTTP/1.1\r\n\r\n"] {
+            let (mut connections, _client) = plain(said, &CancellationToken::new()).await;
+            let mut connection = connections.next().await.unwrap();
+            let mut read = vec![0; said.len()];
+            connection.read_exact(&mut read).await.unwrap();
+            assert_eq!(read, said);
+        }
+    }
+
+    #[tokio::test(start_paused = true)]
+    async fn a_client_that_has_yet_to_begin_holds_up_no_end() {
+        let stop = CancellationToken::new();
+        let (connections, mut client) = plain(&PREFACE[..5], &stop).await;
+        let began = Instant::now();
+        let served = tokio::spawn(connections.into_stream().for_each(|_| async {}));
+        sleep(BEGINNING_TIMEOUT / 2).await;
+        stop.cancel();
+        served.await.unwrap();
+        assert_eq!(client.read(&mut [0; 64]).await.unwrap_or(0), 0);
+        assert_eq!(began.elapsed(), BEGINNING_TIMEOUT / 2);
+    }
+
+    #[tokio::test]
+    async fn of_those_who_are_silent_the_oldest_makes_room_and_whoever_speaks_is_served() {
+        let stop = CancellationToken::new();
+        let listener = TcpListener::bind("127.0.0.1:0").await.unwrap();
+        let limits = Limits { newcomers: 4, ..Limits::serving(8) };
+        let connections = Connections::new(listener, None, stop.clone()).limited(limits);
+        let address = connections.address().unwrap();
+        let mut connections = Box::pin(connections.into_stream());
+        let crowd = tokio::spawn(async move {
+            let mut silent = Vec::new();
+            for _ in 0..50 {
+                silent.push(TcpStream::connect(address).await.unwrap());
+            }
+            let mut probe = TcpStream::connect(address).await.unwrap();
+            probe.write_all(b"GET /").await.unwrap();
+            // The first has been turned away by now, or is soon.
+            assert_eq!(silent[0].read(&mut [0; 1]).await.unwrap_or(0), 0);
+            (silent, probe)
+        });
+        let connection = connections.next().await.unwrap().unwrap();
+        assert!(!connection.peer().is_spare);
+        let turned_away = tokio::select! {
+            _ = connections.next() => panic!("nobody else has spoken"),
+            turned_away = crowd => turned_away,
+        };
+        turned_away.unwrap();
+    }
+
+    #[tokio::test]
+    async fn a_client_that_takes_nothing_is_cut_off_and_one_that_takes_little_is_not() {
+        let patience = Duration::from_millis(600);
+        for is_moving in [true, false] {
+            let listener = TcpListener::bind("127.0.0.1:0").await.unwrap();
+            let limits = Limits { patience, ..Limits::serving(8) };
+            let stop = CancellationToken::new();
+            let mut connections = Connections::new(listener, None, stop).limited(limits);
+            let mut client = TcpStream::connect(connections.address().unwrap()).await.unwrap();
+            client.write_all(b"GET /").await.unwrap();
+            let mut connection = connections.next().await.unwrap();
+            let began = Instant::now();
+            let reading = tokio::spawn(async move {
+                let mut piece = vec![0; 256 << 10];
+                while is_moving && began.elapsed() < 4 * patience {
+                    tokio::time::sleep(patience / 6).await;
+                    client.read_exact(&mut piece).await.unwrap();
+                }
+                client
+            });
+            let mut written = 0;
+            let document = vec![0; 1 << 20];
+            let ended = loop {
+                match connection.write_all(&document).await {
+                    Ok(()) => written += document.len(),
+                    Err(error) => break error,
+                }
+                assert!(written < 1 << 30);
+            };
+            assert_eq!(ended.kind(), std::io::ErrorKind::TimedOut);
+            let lasted = began.elapsed();
+            assert_eq!(lasted >= 4 * patience, is_moving, "{lasted:?}");
+            drop(reading.await.unwrap());
+        }
+    }
+}

@@ -1,0 +1,323 @@
+//! How much a message holds, read off its bytes: the elements of its lists at every depth, and about
+//! how much memory it takes once decoded.
+//!
+//! # Why
+//! An empty message in a list is two bytes on the wire and some hundred in memory, and sixty-four
+//! megabytes of them are sixty-five kilobytes when compressed. Whoever decodes first and counts
+//! afterwards has lost by then.
+//!
+//! # Invariants
+//! * Measuring allocates nothing and looks at each byte at most once per level.
+//! * It ends where a message is known to be too large: that costs no more than one that is not.
+//! * Where the bytes are broken measuring ends, as decoding does: what was measured until then is
+//!   what decoding would have made until then.
+
+use super::shapes::{FieldKind, ShapeId, Shapes};
+
+/// Messages within messages: decoding refuses more.
+const DEPTH: usize = 100;
+
+/// A list that grows by doubling has up to twice the room that it needs.
+const SLACK: usize = 2;
+
+/// A text or a list in a decoded message: pointer, length, capacity.
+const LIST_BYTES: usize = 24;
+/// A number in a list.
+const NUMBER_BYTES: usize = 8;
+/// The least that an allocation takes.
+const ALLOCATION_BYTES: usize = 16;
+
+/// What a message holds.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub(super) struct Measure {
+    /// Messages in lists, at every depth. Entries of maps are none.
+    pub(super) items: usize,
+    /// About how many bytes it takes once decoded.
+    pub(super) decoded_bytes: usize,
+    /// It cannot be read to its end.
+    pub(super) is_broken: bool,
+}
+
+/// The most that a message may hold.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(super) struct Most {
+    /// See [`Measure::items`].
+    pub(super) items: usize,
+    /// See [`Measure::decoded_bytes`].
+    pub(super) decoded_bytes: usize,
+}
+
+/// A part of the bytes that is left to be read.
+struct Reading<'b>(&'b [u8]);
+
+/// The bytes are no message, or that of one that is too large.
+struct Broken;
+
+/// How a value is written.
+enum Value<'b> {
+    /// A number.
+    Number,
+    /// Bytes with their length.
+    Bytes(&'b [u8]),
+    /// The end of a group.
+    GroupEnd,
+}
+
+/// Measures a message of type `shape`, up to where it is known to hold more than `most`.
+pub(super) fn measure(shapes: &Shapes, shape: ShapeId, bytes: &[u8], most: Most) -> Measure {
+    let own_bytes = shapes.shape(shape).own_bytes;
+    let mut measure = Measure { decoded_bytes: own_bytes, ..Measure::default() };
+    measure.is_broken = within(shapes, shape, bytes, (DEPTH, most), &mut measure).is_err();
+    measure
+}
+
+/// The text of a field of the message itself; where it is there several times, the last one counts.
+pub(super) fn text(bytes: &[u8], number: u32) -> Option<&str> {
+    let (mut reading, mut found) = (Reading(bytes), None);
+    while let Ok(Some((tag, value))) = reading.field() {
+        if let Value::Bytes(bytes) = value
+            && tag == number
+        {
+            found = std::str::from_utf8(bytes).ok();
+        }
+    }
+    found
+}
+
+fn within(
+    shapes: &Shapes,
+    shape: ShapeId,
+    bytes: &[u8],
+    (depth, most): (usize, Most),
+    measure: &mut Measure,
+) -> Result<(), Broken> {
+    let depth = depth.checked_sub(1).ok_or(Broken)?;
+    let shape = shapes.shape(shape);
+    let mut reading = Reading(bytes);
+    while let Some((number, value)) = reading.field()? {
+        let Some(field) = shape.field(number) else { continue };
+        let bytes = match value {
+            Value::Bytes(bytes) => bytes,
+            Value::Number if field.is_list => {
+                measure.add(SLACK * NUMBER_BYTES);
+                continue;
+            }
+            Value::Number => continue,
+            Value::GroupEnd => return Err(Broken),
+        };
+        match field.kind {
+            // Many in one: each takes a byte at least.
+            FieldKind::Number => measure.add(SLACK * NUMBER_BYTES * bytes.len()),
+            FieldKind::Text => {
+                let list = if field.is_list { SLACK * LIST_BYTES } else { 0 };
+                let own = bytes.len().next_multiple_of(ALLOCATION_BYTES);
+                measure.add(list + own);
+            }
+            FieldKind::Message(id) => {
+                if field.is_list {
+                    measure.items += 1;
+                    measure.add(SLACK * shapes.shape(id).own_bytes);
+                }
+                within(shapes, id, bytes, (depth, most), measure)?;
+            }
+            FieldKind::Entry(id) => {
+                measure.add(SLACK * shapes.shape(id).own_bytes);
+                within(shapes, id, bytes, (depth, most), measure)?;
+            }
+        }
+        if measure.items > most.items || measure.decoded_bytes > most.decoded_bytes {
+            return Err(Broken);
+        }
+    }
+    Ok(())
+}
+
+impl Measure {
+    fn add(&mut self, bytes: usize) {
+        self.decoded_bytes = self.decoded_bytes.saturating_add(bytes);
+    }
+}
+
+impl<'b> Reading<'b> {
+    /// The next field: its number and its value. Groups are passed over. Nothing at the end.
+    fn field(&mut self) -> Result<Option<(u32, Value<'b>)>, Broken> {
+        loop {
+            if self.0.is_empty() {
+                return Ok(None);
+            }
+            let (number, value) = self.value()?;
+            match value {
+                Some(value) => return Ok(Some((number, value))),
+                None => self.pass_group()?,
+            }
+        }
+    }
+
+    /// A field as it stands there; no value where a group begins.
+    fn value(&mut self) -> Result<(u32, Option<Value<'b>>), Broken> {
+        let key = u32::try_from(self.varint()?).map_err(|_| Broken)?;
+        let number = key >> 3;
+        if number == 0 {
+            return Err(Broken);
+        }
+        let value = match key & 7 {
+            0 => self.varint().map(|_| Some(Value::Number)),
+            1 => self.take(8).map(|_| Some(Value::Number)),
+            2 => {
+                let length = usize::try_from(self.varint()?).map_err(|_| Broken)?;
+                self.take(length).map(|bytes| Some(Value::Bytes(bytes)))
+            }
+            3 => Ok(None),
+            4 => Ok(Some(Value::GroupEnd)),
+            5 => self.take(4).map(|_| Some(Value::Number)),
+            _ => Err(Broken),
+        };
+        Ok((number, value?))
+    }
+
+    /// Passes over the rest of a group that has begun; groups may hold groups.
+    fn pass_group(&mut self) -> Result<(), Broken> {
+        let mut open = 1_usize;
+        while open > 0 {
+            match self.value()?.1 {
+                None if open == DEPTH => return Err(Broken),
+                None => open += 1,
+                Some(Value::GroupEnd) => open -= 1,
+                Some(Value::Number | Value::Bytes(_)) => {}
+            }
+        }
+        Ok(())
+    }
+
+    fn varint(&mut self) -> Result<u64, Broken> {
+        let mut value = 0_u64;
+        for (at, byte) in self.0.iter().take(10).enumerate() {
+            value |= u64::from(byte & 0x7f) << (7 * at);
+            if byte & 0x80 == 0 {
+                self.0 = &self.0[at + 1..];
+                return Ok(value);
+            }
+        }
+        Err(Broken)
+    }
+
+    fn take(&mut self, length: usize) -> Result<&'b [u8], Broken> {
+        let (taken, rest) = self.0.split_at_checked(length).ok_or(Broken)?;
+        self.0 = rest;
+        Ok(taken)
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use monoceros_proto::si::v1 as si;
+    use proptest::prelude::*;
+    use prost::Message as _;
+
+    use super::*;
+
+    /// As much as there is.
+    fn measure(shapes: &Shapes, shape: ShapeId, bytes: &[u8]) -> Measure {
+        let most = Most { items: usize::MAX, decoded_bytes: usize::MAX };
+        super::measure(shapes, shape, bytes, most)
+    }
+
+    fn shapes() -> (Shapes, ShapeId) {
+        let shapes = Shapes::new();
+        let nodes = shapes.method("/si.v1.Scheduler/UpdateNode").unwrap().request;
+        (shapes, nodes)
+    }
+
+    fn node(id: &str, n_allocations: usize) -> si::NodeInfo {
+        let quantity = si::Quantity { value: 1 << 40 };
+        let resources = [("memory".to_owned(), quantity), ("vcore".to_owned(), quantity)];
+        let resource = si::Resource { resources: resources.into() };
+        si::NodeInfo {
+            node_id: id.to_owned(),
+            attributes: [("si/node-partition".to_owned(), "default".to_owned())].into(),
+            schedulable_resource: Some(resource.clone()),
+            occupied_resource: Some(resource),
+            existing_allocations: vec![si::Allocation::default(); n_allocations],
+            ..Default::default()
+        }
+    }
+
+    #[test]
+    fn items_are_counted_at_every_depth_and_entries_of_maps_are_none() {
+        let (shapes, of) = shapes();
+        let request = si::NodeRequest {
+            nodes: vec![node("a", 3), node("b", 0)],
+            rm_id: "rm".to_owned(),
+            ..Default::default()
+        };
+        let bytes = request.encode_to_vec();
+        let measure = measure(&shapes, of, &bytes);
+        assert_eq!((measure.items, measure.is_broken), (5, false));
+        assert_eq!(text(&bytes, shapes.shape(of).rm_id.unwrap()), Some("rm"));
+    }
+
+    #[test]
+    fn what_is_small_on_the_wire_is_measured_as_what_it_becomes() {
+        let (shapes, of) = shapes();
+        let empty =
+            si::NodeRequest { nodes: vec![si::NodeInfo::default(); 1_000], ..Default::default() };
+        let bytes = empty.encode_to_vec();
+        let measured = measure(&shapes, of, &bytes);
+        assert_eq!((bytes.len(), measured.items), (2_000, 1_000));
+        let held = empty.nodes.capacity() * size_of::<si::NodeInfo>();
+        assert!(measured.decoded_bytes >= held, "{} for {held}", measured.decoded_bytes);
+    }
+
+    #[test]
+    fn measuring_ends_where_a_message_is_known_to_be_too_large() {
+        let (shapes, of) = shapes();
+        let bytes = b"\x0a\x00".repeat(1_000);
+        let most = Most { items: 10, decoded_bytes: usize::MAX };
+        assert_eq!(super::measure(&shapes, of, &bytes, most).items, 11);
+        let most = Most { items: usize::MAX, decoded_bytes: 10_000 };
+        let measured = super::measure(&shapes, of, &bytes, most);
+        assert!(measured.items < 100 && measured.decoded_bytes > 10_000);
+    }
+
+    #[test]
+    fn a_stock_node_is_measured_as_some_kilobytes() {
+        let (shapes, of) = shapes();
+        let nodes = vec![node("a-node-with-a-usual-name.example", 0); 1_000];
+        let bytes = si::NodeRequest { nodes, ..Default::default() }.encode_to_vec();
+        let each = measure(&shapes, of, &bytes).decoded_bytes / 1_000;
+        assert!((500..4_000).contains(&each), "{each}");
+    }
+
+    #[test]
+    fn groups_are_passed_over_and_endless_nesting_ends() {
+        let (shapes, of) = shapes();
+        // Group 20 with a group 21 in it, then the name of the resource manager.
+        let bytes = b"\xa3\x01\xab\x01\x08\x05\xac\x01\xa4\x01\x12\x02rm";
+        assert_eq!(measure(&shapes, of, bytes).items, 0);
+        assert_eq!(text(bytes, 2), Some("rm"));
+        assert!(measure(&shapes, of, &b"\xa3\x01".repeat(1_000)).is_broken);
+    }
+
+    proptest! {
+        #[test]
+        fn whatever_comes_is_measured_as_it_is_decoded(bytes: Vec<u8>) {
+            let (shapes, of) = shapes();
+            let measured = measure(&shapes, of, &bytes);
+            if let Ok(request) = si::NodeRequest::decode(&*bytes) {
+                let lists = request.nodes.iter().map(|node| 1 + node.existing_allocations.len());
+                prop_assert!(!measured.is_broken);
+                prop_assert!(measured.items >= lists.sum());
+            }
+        }
+
+        #[test]
+        fn a_message_that_is_cut_is_broken_or_shorter(cut in 0_usize..200) {
+            let (shapes, of) = shapes();
+            let nodes = vec![node("n", 2); 2];
+            let bytes = si::NodeRequest { nodes, ..Default::default() }.encode_to_vec();
+            let whole = measure(&shapes, of, &bytes);
+            let cut = measure(&shapes, of, &bytes[..cut.min(bytes.len())]);
+            prop_assert!(cut.decoded_bytes <= whole.decoded_bytes && cut.items <= whole.items);
+        }
+    }
+}

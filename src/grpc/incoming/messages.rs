@@ -1,0 +1,633 @@
+//! The messages of one request, from the frames of its body to bytes that were measured.
+//!
+//! # Why not by the library
+//! It makes room for a message when its length is announced, decompresses it as soon as it is
+//! there, and decodes all of it before anybody can look: three times memory and time for whoever
+//! sends least. Here memory is taken as bytes come, and on credit; what is large is decompressed
+//! and measured on a thread of its own; and decoding is left to whoever knows whose message it is.
+//!
+//! # Invariants
+//! * Waiting for a message can be given up at any time: what has come of it is kept.
+//! * No more of a message is kept than there is credit for, and no worker is held for longer than a
+//!   message of [`AT_ONCE_BYTES`] takes.
+
+use std::io::Read as _;
+use std::pin::Pin;
+use std::sync::Arc;
+use std::task::{Context, Poll, ready};
+use std::time::Duration;
+
+use bytes::{Buf as _, Bytes, BytesMut};
+use flate2::read::GzDecoder;
+use futures::FutureExt as _;
+use futures::future::{BoxFuture, poll_fn};
+use prost::Message;
+use tokio::task::spawn_blocking;
+use tokio::time::{Instant, timeout_at};
+use tonic::Code;
+use tonic::body::Body;
+use tonic::codegen::Body as _;
+
+use super::Common;
+use super::budget::{Credit, Exhausted, FREE_BYTES, Pool};
+use super::measure::{Measure, Most, measure, text};
+use super::pace::Pace;
+use super::shapes::ShapeId;
+use crate::grpc::end::StreamEnd;
+
+/// A flag and a length stand before each message.
+const HEAD_BYTES: usize = 5;
+
+/// What is not larger than this is dealt with where it comes, which takes about a millisecond.
+pub(super) const AT_ONCE_BYTES: usize = 256 << 10;
+
+/// Why no more messages come.
+#[derive(Debug)]
+pub(in crate::grpc) enum Broken {
+    /// They are refused.
+    Refused(StreamEnd),
+    /// The client has gone.
+    Gone,
+}
+
+/// A message that was measured and not decoded.
+pub(in crate::grpc) struct RawMessage {
+    bytes: Bytes,
+    measure: Measure,
+    shape: ShapeId,
+    credit: Credit,
+    common: Arc<Common>,
+}
+
+/// A message that was decoded, and what it holds of the budget as long as it is in hand.
+pub(in crate::grpc) struct Decoded<T> {
+    /// The message.
+    pub(in crate::grpc) message: T,
+    /// Given back when it is dropped.
+    pub(in crate::grpc) credit: Option<Charge>,
+}
+
+/// What a message holds of the budget.
+pub(in crate::grpc) struct Charge {
+    _credit: Credit,
+}
+
+/// The messages of one request.
+pub(in crate::grpc) struct Messages {
+    /// Not there while a large message comes.
+    frames: Option<Frames>,
+    large: Option<BoxFuture<'static, (Frames, Result<RawMessage, Broken>)>>,
+    is_over: bool,
+}
+
+/// The body, and what was read of it.
+struct Frames {
+    body: Body,
+    unread: BytesMut,
+    is_gzip: bool,
+    shape: ShapeId,
+    pool: Arc<Pool>,
+    patience: Duration,
+    common: Arc<Common>,
+}
+
+/// What can be done with what was read.
+enum Step {
+    /// Nothing yet.
+    More,
+    Message(RawMessage),
+    /// A message that is dealt with apart has begun.
+    Large(Head),
+}
+
+/// What stands before a message.
+#[derive(Clone, Copy)]
+struct Head {
+    is_compressed: bool,
+    length: usize,
+}
+
+impl Messages {
+    /// Those of a request for a method; they are gzip if its header says so.
+    pub(super) fn new(common: &Arc<Common>, body: Body, shape: ShapeId, is_gzip: bool) -> Self {
+        let frames = Frames {
+            body,
+            unread: BytesMut::new(),
+            is_gzip,
+            shape,
+            pool: Arc::clone(&common.budget.unbound),
+            patience: common.patience,
+            common: Arc::clone(common),
+        };
+        Self { frames: Some(frames), large: None, is_over: false }
+    }
+
+    /// Whether a message comes that is dealt with apart.
+    pub(super) fn is_large(&self) -> bool {
+        self.large.is_some()
+    }
+
+    /// They are those of a session from now on.
+    pub(in crate::grpc) fn bound(&mut self) {
+        if let Some(frames) = &mut self.frames {
+            frames.pool = Arc::clone(&frames.common.budget.bound);
+        }
+    }
+
+    /// The next message; nothing once the client has closed its side.
+    pub(in crate::grpc) async fn message(&mut self) -> Result<Option<RawMessage>, Broken> {
+        poll_fn(|cx| self.poll_message(cx)).await
+    }
+
+    fn poll_message(&mut self, cx: &mut Context<'_>) -> Poll<Result<Option<RawMessage>, Broken>> {
+        loop {
+            if self.is_over {
+                return Poll::Ready(Ok(None));
+            }
+            if let Some(large) = &mut self.large {
+                let (frames, message) = ready!(large.poll_unpin(cx));
+                (self.frames, self.large) = (Some(frames), None);
+                self.is_over = message.is_err();
+                return Poll::Ready(message.map(Some));
+            }
+            let Some(frames) = &mut self.frames else { return Poll::Ready(Ok(None)) };
+            let step = match frames.step() {
+                Ok(Step::More) => match ready!(frames.poll_more(cx)) {
+                    Ok(true) => continue,
+                    Ok(false) => Ok(None),
+                    Err(broken) => Err(broken),
+                },
+                Ok(Step::Message(message)) => return Poll::Ready(Ok(Some(message))),
+                Ok(Step::Large(head)) => {
+                    self.large = self.frames.take().map(|frames| frames.large(head).boxed());
+                    continue;
+                }
+                Err(end) => Err(Broken::Refused(end)),
+            };
+            self.is_over = true;
+            return Poll::Ready(step);
+        }
+    }
+}
+
+impl Frames {
+    fn step(&mut self) -> Result<Step, StreamEnd> {
+        let Some((head, _)) = self.unread.split_first_chunk::<HEAD_BYTES>() else {
+            return Ok(Step::More);
+        };
+        let head = self.head(*head)?;
+        if head.is_compressed || head.length > FREE_BYTES {
+            self.unread.advance(HEAD_BYTES);
+            return Ok(Step::Large(head));
+        }
+        if self.unread.len() < HEAD_BYTES + head.length {
+            return Ok(Step::More);
+        }
+        self.unread.advance(HEAD_BYTES);
+        let bytes = self.unread.split_to(head.length).freeze();
+        let measure = measure(&self.common.shapes, self.shape, &bytes, self.common.most());
+        self.raw(bytes, measure, Credit::none(&self.pool)).map(Step::Message)
+    }
+
+    fn head(&self, [flag, length @ ..]: [u8; HEAD_BYTES]) -> Result<Head, StreamEnd> {
+        let is_compressed = match flag {
+            0 => false,
+            1 if self.is_gzip => true,
+            1 => {
+                return Err(unreadable(
+                    "protocol error: received message with compressed-flag but no grpc-encoding was \
+                     specified",
+                ));
+            }
+            flag => {
+                return Err(unreadable(format!(
+                    "protocol error: received message with invalid compression flag: {flag} (valid \
+                     flags are 0 and 1)"
+                )));
+            }
+        };
+        let length = usize::try_from(u32::from_be_bytes(length)).unwrap_or(usize::MAX);
+        let limit = self.common.max_bytes;
+        if length > limit {
+            let message = format!(
+                "a message of {length} bytes is refused: send at most {limit} \
+                 (`grpc.max_recv_message_bytes`)"
+            );
+            return Err(StreamEnd::Unreadable { code: Code::OutOfRange, message });
+        }
+        Ok(Head { is_compressed, length })
+    }
+
+    /// Reads on; false at the end.
+    fn poll_more(&mut self, cx: &mut Context<'_>) -> Poll<Result<bool, Broken>> {
+        loop {
+            match ready!(Pin::new(&mut self.body).poll_frame(cx)) {
+                // What follows the messages says nothing.
+                Some(Ok(frame)) => {
+                    if let Ok(data) = frame.into_data() {
+                        self.unread.extend_from_slice(&data);
+                        return Poll::Ready(Ok(true));
+                    }
+                }
+                Some(Err(_)) => return Poll::Ready(Err(Broken::Gone)),
+                None if self.unread.is_empty() => return Poll::Ready(Ok(false)),
+                None => {
+                    let end = unreadable("the stream ended within a message");
+                    return Poll::Ready(Err(Broken::Refused(end)));
+                }
+            }
+        }
+    }
+
+    async fn large(mut self, head: Head) -> (Self, Result<RawMessage, Broken>) {
+        let message = self.collect(head).await;
+        (self, message)
+    }
+
+    /// A message that is large or compressed.
+    async fn collect(&mut self, head: Head) -> Result<RawMessage, Broken> {
+        let mut credit = Credit::none(&self.pool);
+        let data = self.bytes(head.length, &mut credit).await?;
+        let (common, shape) = (Arc::clone(&self.common), self.shape);
+        let (bytes, measure) = if head.is_compressed {
+            let length = decompressed_length(&data, common.max_bytes)?;
+            credit.cover(length.max(data.len())).await.map_err(refused)?;
+            let decompressed = move || {
+                let bytes = decompressed(&data, length)?;
+                let measure = measure(&common.shapes, shape, &bytes, common.most());
+                Ok((bytes, measure))
+            };
+            apart(&self.pool, length, decompressed).await??
+        } else {
+            let bytes = Bytes::from(data);
+            let measured = move || {
+                let measure = measure(&common.shapes, shape, &bytes, common.most());
+                (bytes, measure)
+            };
+            apart(&self.pool, head.length, measured).await?
+        };
+        self.raw(bytes, measure, credit).map_err(Broken::Refused)
+    }
+
+    /// The next so many bytes, on credit.
+    async fn bytes(&mut self, length: usize, credit: &mut Credit) -> Result<Vec<u8>, Broken> {
+        let mut data: Vec<u8> = Vec::new();
+        let mut pace = Pace::new(self.patience, Instant::now());
+        loop {
+            let came = self.unread.len().min(length - data.len());
+            let wanted = data.len() + came;
+            if wanted > data.capacity() {
+                let room = (2 * data.capacity()).max(FREE_BYTES).max(wanted).min(length);
+                let began = Instant::now();
+                credit.cover(room).await.map_err(refused)?;
+                pace.was_held_up(began.elapsed());
+                data.reserve_exact(room - data.len());
+            }
+            data.extend_from_slice(&self.unread[..came]);
+            self.unread.advance(came);
+            pace.came(came);
+            if data.len() == length {
+                return Ok(data);
+            }
+            let more = poll_fn(|cx| self.poll_more(cx));
+            let more = timeout_at(pace.look_at(), more).await;
+            let now = Instant::now();
+            if now >= pace.look_at() && pace.is_too_slow(now, credit.pool().is_short()) {
+                return Err(Broken::Refused(StreamEnd::TooSlow));
+            }
+            if let Ok(more) = more
+                && !more?
+            {
+                let end = unreadable("the stream ended within a message");
+                return Err(Broken::Refused(end));
+            }
+        }
+    }
+
+    fn raw(&self, bytes: Bytes, measure: Measure, credit: Credit) -> Result<RawMessage, StreamEnd> {
+        let common = &self.common;
+        let Most { items: max_items, decoded_bytes: limit } = common.most();
+        if measure.items > max_items {
+            return Err(StreamEnd::TooManyItems { items: measure.items, limit: max_items });
+        }
+        if measure.decoded_bytes > limit {
+            let message = format!(
+                "a message that takes {} bytes or more once decoded is refused: send at most {limit} \
+                 (`grpc.decoding_bytes`)",
+                measure.decoded_bytes
+            );
+            return Err(StreamEnd::Unreadable { code: Code::ResourceExhausted, message });
+        }
+        if measure.is_broken && bytes.len() > AT_ONCE_BYTES {
+            return Err(unreadable("a message could not be decoded"));
+        }
+        let (shape, common) = (self.shape, Arc::clone(common));
+        Ok(RawMessage { bytes, measure, shape, credit, common })
+    }
+}
+
+impl RawMessage {
+    /// The resource manager that it names; empty if it names none.
+    pub(in crate::grpc) fn rm_id(&self) -> &str {
+        let field = self.common.shapes.shape(self.shape).rm_id;
+        field.and_then(|field| text(&self.bytes, field)).unwrap_or_default()
+    }
+
+    /// Its length before it is decoded.
+    pub(in crate::grpc) fn len(&self) -> usize {
+        self.bytes.len()
+    }
+
+    /// Whether decoding it takes no time that anybody notices.
+    pub(in crate::grpc) fn is_small(&self) -> bool {
+        self.bytes.len() <= AT_ONCE_BYTES && self.measure.decoded_bytes <= AT_ONCE_BYTES
+    }
+
+    /// Decodes one that [is small](Self::is_small).
+    pub(in crate::grpc) fn decode_at_once<T: Message + Default>(self) -> Result<T, StreamEnd> {
+        T::decode(self.bytes).map_err(|error| unreadable(error.to_string()))
+    }
+
+    /// Decodes it for a session.
+    pub(in crate::grpc) async fn decode<T>(self) -> Result<Decoded<T>, StreamEnd>
+    where
+        T: Message + Default + 'static,
+    {
+        let credit = Credit::none(&self.common.budget.bound);
+        self.decode_on(credit).await
+    }
+
+    /// Decodes it for somebody who has no session.
+    pub(in crate::grpc) async fn decode_unbound<T>(self) -> Result<Decoded<T>, StreamEnd>
+    where
+        T: Message + Default + 'static,
+    {
+        let pool = Arc::clone(self.credit.pool());
+        self.decode_on(Credit::none(&pool)).await
+    }
+
+    async fn decode_on<T>(self, mut credit: Credit) -> Result<Decoded<T>, StreamEnd>
+    where
+        T: Message + Default + 'static,
+    {
+        if self.is_small() {
+            return Ok(Decoded { message: self.decode_at_once()?, credit: None });
+        }
+        credit.cover(self.weight()).await.map_err(no_credit)?;
+        let (bytes, pool) = (self.bytes, Arc::clone(credit.pool()));
+        // The credit of the bytes is given back when they are.
+        let received = self.credit;
+        let decoded = move || {
+            let decoded = T::decode(bytes);
+            drop(received);
+            decoded
+        };
+        let decoded = apart(&pool, AT_ONCE_BYTES + 1, decoded).await;
+        let Ok(decoded) = decoded else {
+            return Err(StreamEnd::Internal("a message could not be decoded, through a bug"));
+        };
+        let message = decoded.map_err(|error| unreadable(error.to_string()))?;
+        Ok(Decoded { message, credit: Some(Charge { _credit: credit }) })
+    }
+
+    /// The bytes for somebody else to decode, who has no session, and what they hold meanwhile.
+    pub(super) async fn into_bytes(mut self) -> Result<(Bytes, Charge), StreamEnd> {
+        let weight = self.weight();
+        self.credit.cover(weight).await.map_err(no_credit)?;
+        Ok((self.bytes, Charge { _credit: self.credit }))
+    }
+
+    fn weight(&self) -> usize {
+        self.measure.decoded_bytes.max(self.bytes.len())
+    }
+}
+
+/// Works on a message of so many bytes: at once, or on a thread for such work when it is large. As
+/// many of these work at a time as the pool has workers, so that the others are left some time.
+async fn apart<T: Send + 'static>(
+    pool: &Pool,
+    bytes: usize,
+    work: impl FnOnce() -> T + Send + 'static,
+) -> Result<T, Broken> {
+    if bytes <= AT_ONCE_BYTES {
+        return Ok(work());
+    }
+    // Never closed.
+    let worker = Arc::clone(&pool.workers).acquire_owned().await.map_err(|_| Broken::Gone)?;
+    let work = move || {
+        let _worker = worker;
+        work()
+    };
+    spawn_blocking(work).await.map_err(|_| {
+        Broken::Refused(StreamEnd::Internal("a message could not be dealt with, through a bug"))
+    })
+}
+
+/// What the end of a gzip member says of its length.
+fn decompressed_length(data: &[u8], limit: usize) -> Result<usize, Broken> {
+    let length = data.last_chunk().map_or(0, |length| u32::from_le_bytes(*length));
+    let length = usize::try_from(length).unwrap_or(usize::MAX);
+    if length > limit {
+        let message = format!(
+            "a compressed message holds {length} bytes and is refused: send at most {limit} \
+             (`grpc.max_recv_message_bytes`)"
+        );
+        let end = StreamEnd::Unreadable { code: Code::ResourceExhausted, message };
+        return Err(Broken::Refused(end));
+    }
+    Ok(length)
+}
+
+/// Decompresses what holds so many bytes as it says itself; if it holds more, it is broken.
+fn decompressed(data: &[u8], length: usize) -> Result<Bytes, Broken> {
+    let mut reader = GzDecoder::new(data);
+    let mut bytes = vec![0; length];
+    let whole = reader.read_exact(&mut bytes).and_then(|()| reader.read(&mut [0]));
+    match whole {
+        Ok(0) => Ok(Bytes::from(bytes)),
+        Ok(_) => Err(Broken::Refused(unreadable(
+            "a compressed message holds more than it says at its end",
+        ))),
+        Err(error) => Err(Broken::Refused(unreadable(format!(
+            "a compressed message could not be read: {error}"
+        )))),
+    }
+}
+
+fn unreadable(message: impl Into<String>) -> StreamEnd {
+    StreamEnd::Unreadable { code: Code::Internal, message: message.into() }
+}
+
+fn refused(exhausted: Exhausted) -> Broken {
+    Broken::Refused(no_credit(exhausted))
+}
+
+fn no_credit(Exhausted: Exhausted) -> StreamEnd {
+    StreamEnd::Overloaded
+}
+
+impl From<Broken> for StreamEnd {
+    fn from(broken: Broken) -> Self {
+        match broken {
+            Broken::Refused(end) => end,
+            Broken::Gone => Self::ClientGone,
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use std::collections::VecDeque;
+    use std::io::Write as _;
+
+    use flate2::Compression;
+    use flate2::write::GzEncoder;
+    use hyper::body::Frame;
+    use monoceros_proto::si::v1 as si;
+    use tokio::time::sleep;
+    use tonic::Status;
+
+    use super::*;
+    use crate::settings::{Flags, Settings};
+
+    /// A body of these pieces, the next of which comes after a while; the last may never come.
+    struct Pieces {
+        left: VecDeque<Bytes>,
+        every: Duration,
+        next: Pin<Box<tokio::time::Sleep>>,
+        ends: bool,
+    }
+
+    impl tonic::codegen::Body for Pieces {
+        type Data = Bytes;
+        type Error = Status;
+
+        fn poll_frame(
+            mut self: Pin<&mut Self>,
+            cx: &mut Context<'_>,
+        ) -> Poll<Option<Result<Frame<Bytes>, Status>>> {
+            ready!(self.next.poll_unpin(cx));
+            let every = self.every;
+            match self.left.pop_front() {
+                None if !self.ends => Poll::Pending,
+                piece => {
+                    self.next.as_mut().reset(Instant::now() + every);
+                    Poll::Ready(piece.map(|piece| Ok(Frame::data(piece))))
+                }
+            }
+        }
+    }
+
+    fn messages(body: &[u8], piece: usize, every: Duration, ends: bool) -> Messages {
+        let settings = Settings::load(None, &Flags::default()).unwrap();
+        let common = Arc::new(Common::new(&settings.grpc, &settings.limits));
+        let shape = common.shapes.method("/si.v1.Scheduler/UpdateNode").unwrap().request;
+        let left = body.chunks(piece).map(Bytes::copy_from_slice).collect();
+        let next = Box::pin(sleep(Duration::ZERO));
+        let body = Body::new(Pieces { left, every, next, ends });
+        Messages::new(&common, body, shape, true)
+    }
+
+    fn request(n: usize) -> si::NodeRequest {
+        let nodes = (0..n).map(|n| si::NodeInfo { node_id: format!("n{n}"), ..Default::default() });
+        si::NodeRequest { nodes: nodes.collect(), rm_id: "rm".to_owned(), ..Default::default() }
+    }
+
+    fn framed(flag: u8, message: &[u8]) -> Vec<u8> {
+        let length = u32::try_from(message.len()).unwrap().to_be_bytes();
+        [&[flag], &length[..], message].concat()
+    }
+
+    fn gzip(message: &[u8]) -> Vec<u8> {
+        let mut gzip = GzEncoder::new(Vec::new(), Compression::fast());
+        gzip.write_all(message).unwrap();
+        gzip.finish().unwrap()
+    }
+
+    #[tokio::test(start_paused = true)]
+    async fn messages_of_all_sizes_come_as_they_were_sent_however_they_are_cut() {
+        let sent = [request(0), request(3), request(40_000), request(1)];
+        let bytes: Vec<u8> = (sent.iter().flat_map(|request| {
+            let plain = request.encode_to_vec();
+            [framed(0, &plain), framed(1, &gzip(&plain))].concat()
+        }))
+        .collect();
+        for piece in [7_919, 64 << 10, bytes.len()] {
+            let mut messages = messages(&bytes, piece, Duration::ZERO, true);
+            messages.bound();
+            for request in sent.iter().flat_map(|request| [request, request]) {
+                let message = messages.message().await.unwrap().unwrap();
+                assert_eq!(message.rm_id(), "rm");
+                let decoded = message.decode::<si::NodeRequest>().await.unwrap();
+                assert!(decoded.message == *request);
+                assert_eq!(decoded.credit.is_some(), request.nodes.len() > 1_000);
+            }
+            assert!(messages.message().await.unwrap().is_none());
+        }
+    }
+
+    #[tokio::test(start_paused = true)]
+    async fn waiting_can_be_given_up_at_any_time() {
+        let plain = request(20_000).encode_to_vec();
+        let bytes = [framed(0, &plain), framed(1, &gzip(&plain))].concat();
+        let mut messages = messages(&bytes, 10_000, Duration::from_millis(1), true);
+        let mut n_messages = 0;
+        loop {
+            match messages.message().now_or_never() {
+                Some(Ok(Some(message))) => {
+                    assert!(message.decode::<si::NodeRequest>().await.is_ok());
+                    n_messages += 1;
+                }
+                Some(Ok(None)) => break,
+                Some(Err(broken)) => panic!("{broken:?}"),
+                None => sleep(Duration::from_millis(1)).await,
+            }
+        }
+        assert_eq!(n_messages, 2);
+    }
+
+    /// Why this is refused.
+    async fn refusal(body: &[u8]) -> StreamEnd {
+        match messages(body, 1 << 20, Duration::ZERO, true).message().await.map(|_| ()) {
+            Err(Broken::Refused(end)) => end,
+            other => panic!("{other:?}"),
+        }
+    }
+
+    #[tokio::test(start_paused = true)]
+    async fn what_cannot_be_read_says_why() {
+        let code = |end| match end {
+            StreamEnd::Unreadable { code, .. } => code,
+            other => panic!("{other:?}"),
+        };
+        let announced = [&[0][..], &u32::MAX.to_be_bytes()].concat();
+        assert_eq!(code(refusal(&announced).await), Code::OutOfRange);
+        assert_eq!(code(refusal(&framed(2, b"")).await), Code::Internal);
+        assert_eq!(code(refusal(&framed(0, b"abc")[..6]).await), Code::Internal);
+        assert_eq!(code(refusal(&framed(1, b"no gzip at all, and long enough")).await), {
+            // What its last bytes say of its length.
+            Code::ResourceExhausted
+        });
+        let mut lies = gzip(&request(1_000).encode_to_vec());
+        let length = lies.len();
+        lies[length - 4..].copy_from_slice(&10_u32.to_le_bytes());
+        assert_eq!(code(refusal(&framed(1, &lies)).await), Code::Internal);
+        let items = b"\x0a\x00".repeat(200_001);
+        let end = refusal(&framed(1, &gzip(&items))).await;
+        assert!(matches!(end, StreamEnd::TooManyItems { items: 200_001, .. }), "{end:?}");
+    }
+
+    #[tokio::test(start_paused = true)]
+    async fn a_client_that_stops_within_a_message_is_cut_off_and_a_slow_one_is_not() {
+        let message = framed(0, &request(10_000).encode_to_vec());
+        let began = Instant::now();
+        let mut stops = messages(&message[..70_000], 70_000, Duration::ZERO, false);
+        let end = stops.message().await.map(|_| ());
+        assert!(matches!(end, Err(Broken::Refused(StreamEnd::TooSlow))), "{end:?}");
+        assert!(began.elapsed() <= Duration::from_secs(60), "{:?}", began.elapsed());
+        let began = Instant::now();
+        let mut slow = messages(&message, 2_000, Duration::from_secs(1), true);
+        assert!(slow.message().await.unwrap().is_some());
+        assert!(began.elapsed() > Duration::from_secs(40));
+    }
+}

@@ -1,0 +1,295 @@
+//! Whatever comes over gRPC, from the socket to a message that may be decoded: who is let in, how much
+//! is read, and what it may cost.
+//!
+//! ```text
+//! identity ─▶ IncomingLayer ─ a stream ──▶ stream::open takes its Messages: bind, then decode
+//!                           └ one request ▶ read whole, measured, handed on as it is
+//! ```
+//!
+//! # Why before the generated services
+//! They decode a message before anybody can look at it. Here its length, the elements of its lists
+//! and its resource manager are read off the bytes, and what it takes is bounded for the process, so
+//! that neither a message that is small on the wire nor a thousand that were only announced take
+//! memory or time from those who are served.
+//!
+//! # Invariants
+//! * With rules, nothing is read of a request whose caller no rule knows.
+//! * Nothing is decoded before it was measured, and of a stream nothing before it is bound.
+//! * What is in memory of messages on their way is bounded by the settings, whatever clients do.
+//! * Health and reflection pass untouched: their own limits are small, and they have to answer when
+//!   nothing else does.
+//!
+//! Reading order: [`shapes`], [`measure`], [`budget`], [`pace`], [`messages`], [`outgoing`].
+
+mod budget;
+mod measure;
+mod messages;
+mod outgoing;
+pub(crate) mod pace;
+mod shapes;
+
+use std::convert::Infallible;
+use std::pin::Pin;
+use std::sync::{Arc, Mutex};
+use std::task::{Context, Poll};
+use std::time::Duration;
+
+use bytes::{BufMut as _, Bytes, BytesMut};
+use futures::future::poll_fn;
+use hyper::body::Frame;
+use tokio::runtime::{Handle, RuntimeFlavor};
+use tokio::sync::Semaphore;
+use tokio::task::block_in_place;
+use tonic::Status;
+use tonic::body::Body;
+use tonic::codegen::http::{Extensions, HeaderMap, HeaderValue, Request, Response};
+use tonic::codegen::{Body as HttpBody, BoxFuture};
+use tower::{Layer, Service};
+
+pub(super) use self::messages::{Broken, Charge, Decoded, Messages, RawMessage};
+
+use self::budget::Budget;
+use self::measure::Most;
+use self::messages::AT_ONCE_BYTES;
+use self::outgoing::Outgoing;
+use self::shapes::{Method, Shapes};
+use super::end::StreamEnd;
+use crate::identity::Identity;
+use crate::identity::layer::Peer;
+use crate::settings::{GrpcSettings, LimitSettings};
+
+/// The header that says how messages are compressed.
+const ENCODING: &str = "grpc-encoding";
+
+/// What all requests share.
+#[derive(Debug)]
+pub(super) struct Common {
+    shapes: Shapes,
+    budget: Budget,
+    max_bytes: usize,
+    max_items: usize,
+    /// How long a body or a reader may stand still.
+    patience: Duration,
+    calls: Arc<Semaphore>,
+    max_calls: usize,
+}
+
+/// Reads requests before the services behind it do.
+#[derive(Clone, Debug)]
+pub(super) struct IncomingLayer(Arc<Common>);
+
+/// A service behind the [`IncomingLayer`].
+#[derive(Clone, Debug)]
+pub(super) struct Incoming<S> {
+    common: Arc<Common>,
+    inner: S,
+}
+
+/// The messages of a stream, on their way to whoever takes them from its request.
+#[derive(Clone)]
+struct Untaken(Arc<Mutex<Option<Messages>>>);
+
+/// One message as a body: what stands before it, then itself.
+struct OneMessage {
+    head: Option<Bytes>,
+    message: Option<Bytes>,
+}
+
+impl Common {
+    fn new(grpc: &GrpcSettings, limits: &LimitSettings) -> Self {
+        let max_calls = grpc.max_streams.get();
+        Self {
+            shapes: Shapes::new(),
+            budget: Budget::new(grpc.decoding_bytes.get(), grpc.decoding_bytes_unbound.get()),
+            max_bytes: grpc.max_recv_message_bytes.get(),
+            max_items: limits.items_per_message.get(),
+            patience: grpc.body_timeout,
+            calls: Arc::new(Semaphore::new(max_calls.min(Semaphore::MAX_PERMITS))),
+            max_calls,
+        }
+    }
+}
+
+impl IncomingLayer {
+    /// The layer, as the settings say.
+    pub(super) fn new(grpc: &GrpcSettings, limits: &LimitSettings) -> Self {
+        Self(Arc::new(Common::new(grpc, limits)))
+    }
+}
+
+impl<S> Layer<S> for IncomingLayer {
+    type Service = Incoming<S>;
+
+    fn layer(&self, inner: S) -> Incoming<S> {
+        Incoming { common: Arc::clone(&self.0), inner }
+    }
+}
+
+impl<S, B> Service<Request<Body>> for Incoming<S>
+where
+    S: Service<Request<Body>, Response = Response<B>, Error = Infallible> + Clone + Send + 'static,
+    S::Future: Send,
+    B: HttpBody<Data = Bytes> + Send + 'static,
+    B::Error: Into<Box<dyn std::error::Error + Send + Sync>>,
+{
+    type Response = Response<Body>;
+    type Error = Infallible;
+    type Future = BoxFuture<Response<Body>, Infallible>;
+
+    fn poll_ready(&mut self, cx: &mut Context<'_>) -> Poll<Result<(), Infallible>> {
+        self.inner.poll_ready(cx)
+    }
+
+    fn call(&mut self, request: Request<Body>) -> Self::Future {
+        let method = self.common.shapes.method(request.uri().path());
+        let next = self.inner.clone();
+        // The one that was asked whether it is ready.
+        let mut inner = std::mem::replace(&mut self.inner, next);
+        let peer = request.extensions().get::<Peer>().cloned();
+        let open = peer.as_ref().map(|peer| peer.calls.begin());
+        let Some(method) = method else {
+            let answered = inner.call(request);
+            return Box::pin(async move {
+                let outgoing = |body| Outgoing::new(Body::new(body), None, open, None, None);
+                Ok(answered.await?.map(|body| Body::new(outgoing(body))))
+            });
+        };
+        let common = Arc::clone(&self.common);
+        Box::pin(async move {
+            let patience = (!method.is_stream).then_some(common.patience);
+            let call = match common.admit(request.extensions()) {
+                Ok(call) => call,
+                Err(end) => return Ok(Status::from(&end).into_http()),
+            };
+            let answered = match common.prepare(method, request).await {
+                Ok((request, charge, length)) => {
+                    let answered = answer(&mut inner, request, length).await;
+                    drop(charge);
+                    answered?
+                }
+                Err(end) => return Ok(Status::from(&end).into_http()),
+            };
+            Ok(answered.map(|body| {
+                Body::new(Outgoing::new(Body::new(body), Some(call), open, peer, patience))
+            }))
+        })
+    }
+}
+
+impl Common {
+    /// The most that a message may hold.
+    fn most(&self) -> Most {
+        Most { items: self.max_items, decoded_bytes: self.budget.bound.bytes() }
+    }
+
+    /// Lets a call in, unless nobody knows its caller or there are too many.
+    fn admit(
+        &self,
+        extensions: &Extensions,
+    ) -> Result<tokio::sync::OwnedSemaphorePermit, StreamEnd> {
+        Identity::of(extensions).check_known()?;
+        if extensions.get::<Peer>().is_some_and(|peer| peer.is_spare) {
+            return Err(StreamEnd::TooManyConnections);
+        }
+        let call = Arc::clone(&self.calls).try_acquire_owned();
+        call.map_err(|_| StreamEnd::TooManyStreams(self.max_calls))
+    }
+
+    /// The request as the service behind may see it; what it holds of the budget, and its length.
+    async fn prepare(
+        self: &Arc<Self>,
+        method: Method,
+        mut request: Request<Body>,
+    ) -> Result<(Request<Body>, Option<Charge>, usize), StreamEnd> {
+        let Some(is_gzip) = is_gzip(request.headers()) else {
+            // It is refused without being read.
+            return Ok((request, None, 0));
+        };
+        request.headers_mut().remove(ENCODING);
+        let body = std::mem::take(request.body_mut());
+        let mut messages = Messages::new(self, body, method.request, is_gzip);
+        if method.is_stream {
+            request.extensions_mut().insert(Untaken(Arc::new(Mutex::new(Some(messages)))));
+            return Ok((request, None, 0));
+        }
+        let message = tokio::time::timeout(self.patience * 2, messages.message()).await;
+        let message = match message {
+            // A large one has a pace of its own; a small one has had time enough.
+            Err(_) if messages.is_large() => messages.message().await,
+            Err(_) => return Err(StreamEnd::TooSlow),
+            Ok(message) => message,
+        };
+        let Some(message) = message.map_err(StreamEnd::from)? else {
+            return Ok((request, None, 0));
+        };
+        let (message, charge) = message.into_bytes().await?;
+        let length = message.len();
+        let body = OneMessage { head: Some(head(length)), message: Some(message) };
+        *request.body_mut() = Body::new(body);
+        Ok((request, Some(charge), length))
+    }
+}
+
+/// Has a request answered; where decoding it takes long, not on a worker that others wait for.
+async fn answer<S: Service<Request<Body>>>(
+    inner: &mut S,
+    request: Request<Body>,
+    length: usize,
+) -> Result<S::Response, S::Error> {
+    let answered = inner.call(request);
+    let has_workers = || Handle::current().runtime_flavor() == RuntimeFlavor::MultiThread;
+    if length <= AT_ONCE_BYTES || !has_workers() {
+        return answered.await;
+    }
+    let mut answered = std::pin::pin!(answered);
+    poll_fn(|cx| block_in_place(|| answered.as_mut().poll(cx))).await
+}
+
+/// Whether messages may be gzip; nothing if they may be something that nobody here can read.
+fn is_gzip(headers: &HeaderMap) -> Option<bool> {
+    match headers.get(ENCODING).map(HeaderValue::as_bytes) {
+        None | Some(b"identity") => Some(false),
+        Some(b"gzip") => Some(true),
+        Some(_) => None,
+    }
+}
+
+/// What stands before a message of this length that is not compressed.
+fn head(length: usize) -> Bytes {
+    let mut head = BytesMut::with_capacity(5);
+    head.put_u8(0);
+    head.put_u32(u32::try_from(length).unwrap_or(u32::MAX));
+    head.freeze()
+}
+
+impl Messages {
+    /// For tests: those of a body that has come whole.
+    #[cfg(test)]
+    pub(super) fn that_came(path: &str, body: Vec<u8>) -> Self {
+        let settings = crate::settings::Settings::load(None, &crate::settings::Flags::default());
+        let settings = settings.expect("the defaults");
+        let common = Arc::new(Common::new(&settings.grpc, &settings.limits));
+        let method = common.shapes.method(path).expect("a method");
+        let body = Body::new(OneMessage { head: None, message: Some(Bytes::from(body)) });
+        Self::new(&common, body, method.request, false)
+    }
+
+    /// Takes those of a stream from its request. None are left there.
+    pub(super) fn taken_from(extensions: &Extensions) -> Option<Self> {
+        let Untaken(messages) = extensions.get()?;
+        messages.lock().expect("no holder panics").take()
+    }
+}
+
+impl HttpBody for OneMessage {
+    type Data = Bytes;
+    type Error = Status;
+
+    fn poll_frame(
+        mut self: Pin<&mut Self>,
+        _cx: &mut Context<'_>,
+    ) -> Poll<Option<Result<Frame<Bytes>, Status>>> {
+        let next = self.head.take().or_else(|| self.message.take());
+        Poll::Ready(next.map(|bytes| Ok(Frame::data(bytes))))
+    }
+}

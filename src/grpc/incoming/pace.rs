@@ -1,0 +1,126 @@
+//! How slowly a request may come.
+//!
+//! A client on a slow line is not cut off, one that has stopped is; and whoever sends a byte now and
+//! then to look alive has stopped. While others wait for what a message holds, its client has to be
+//! faster.
+
+use std::time::Duration;
+
+use tokio::time::Instant;
+
+/// The bytes per second that a client has to keep up.
+const LEAST: u64 = 1 << 10;
+
+/// The bytes per second while others wait.
+const LEAST_WHILE_OTHERS_WAIT: u64 = 256 << 10;
+
+/// How long is looked at for that.
+const SHORT: Duration = Duration::from_secs(5);
+
+/// What has come of a body, and when.
+#[derive(Debug)]
+pub(crate) struct Pace {
+    patience: Duration,
+    long: Window,
+    short: Window,
+}
+
+#[derive(Clone, Copy, Debug)]
+struct Window {
+    since: Instant,
+    bytes: u64,
+}
+
+impl Pace {
+    /// A body is waited for from now on; a window lasts as long as `patience`.
+    pub(crate) fn new(patience: Duration, now: Instant) -> Self {
+        let window = Window { since: now, bytes: 0 };
+        Self { patience, long: window, short: window }
+    }
+
+    /// So much has come.
+    pub(crate) fn came(&mut self, bytes: usize) {
+        let bytes = u64::try_from(bytes).unwrap_or(u64::MAX);
+        self.long.bytes = self.long.bytes.saturating_add(bytes);
+        self.short.bytes = self.short.bytes.saturating_add(bytes);
+    }
+
+    /// Nothing was read for that long, through no fault of the client.
+    pub(crate) fn was_held_up(&mut self, time: Duration) {
+        self.long.since += time;
+        self.short.since += time;
+    }
+
+    /// When to look at the latest.
+    pub(crate) fn look_at(&self) -> Instant {
+        (self.long.since + self.patience).min(self.short.since + SHORT)
+    }
+
+    /// Whether the client is too slow, given whether others wait.
+    pub(crate) fn is_too_slow(&mut self, now: Instant, others_wait: bool) -> bool {
+        let is_slow = self.short.ended(SHORT, LEAST_WHILE_OTHERS_WAIT, now) && others_wait;
+        self.long.ended(self.patience, LEAST, now) || is_slow
+    }
+}
+
+impl Window {
+    /// Whether it is over and too little has come in it; when it is over, the next one begins.
+    fn ended(&mut self, lasts: Duration, least: u64, now: Instant) -> bool {
+        if now.saturating_duration_since(self.since) < lasts {
+            return false;
+        }
+        let wanted = u128::from(least) * lasts.as_millis() / 1_000;
+        let is_slow = u128::from(self.bytes) < wanted;
+        *self = Self { since: now, bytes: 0 };
+        is_slow
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    const PATIENCE: Duration = Duration::from_secs(30);
+    const SECOND: Duration = Duration::from_secs(1);
+
+    /// After how many seconds a client is too slow that sends so much in each.
+    fn cut_after(bytes: usize, others_wait: bool) -> Option<u32> {
+        let start = Instant::now();
+        let mut pace = Pace::new(PATIENCE, start);
+        (1..200).find(|second| {
+            pace.came(bytes);
+            pace.is_too_slow(start + SECOND * *second, others_wait)
+        })
+    }
+
+    #[test]
+    fn who_has_stopped_is_cut_off_and_who_is_slow_is_not() {
+        assert_eq!(cut_after(0, false), Some(30));
+        assert_eq!(cut_after(1, false), Some(30));
+        assert_eq!(cut_after(2_000, false), None);
+    }
+
+    #[test]
+    fn while_others_wait_a_client_has_to_be_faster() {
+        assert_eq!(cut_after(2_000, true), Some(5));
+        assert_eq!(cut_after(1 << 20, true), None);
+    }
+
+    #[test]
+    fn who_was_fast_once_and_then_stopped_is_cut_off_with_the_next_window() {
+        let start = Instant::now();
+        let mut pace = Pace::new(PATIENCE, start);
+        pace.came(1 << 30);
+        assert!(!pace.is_too_slow(start + 30 * SECOND, false));
+        assert!(pace.is_too_slow(start + 60 * SECOND, false));
+    }
+
+    #[test]
+    fn time_in_which_nothing_was_read_does_not_count() {
+        let start = Instant::now();
+        let mut pace = Pace::new(PATIENCE, start);
+        pace.was_held_up(20 * SECOND);
+        assert!(!pace.is_too_slow(start + 40 * SECOND, false));
+        assert!(pace.is_too_slow(start + 50 * SECOND, false));
+    }
+}

@@ -1,0 +1,274 @@
+//! Messages that are small on the wire and large once decoded, or are only announced: what they cost the
+//! service, and whoever is served meanwhile. And that a large message which means well passes.
+
+use std::time::Duration;
+
+use flate2::Compression;
+use flate2::write::GzEncoder;
+use monoceros_proto::si::v1 as si;
+use prost::Message as _;
+use std::io::Write as _;
+use tokio::net::TcpStream;
+use tokio::task::JoinSet;
+use tokio::time::{Instant, sleep, timeout};
+use tonic::codegen::{Bytes, http};
+
+use crate::harness::{Rm, Service, TempFile, ask, node};
+
+/// What callers without a session may have decoded at a time, by default.
+const UNBOUND_BYTES: usize = 64 << 20;
+
+/// How long an answer may take that waits for many others: in an unoptimised service.
+const ANSWERED: Duration = Duration::from_secs(60);
+
+/// What a gzip message of 65 kB holds: 32 million empty items.
+fn bomb(field: u8) -> Bytes {
+    let mut gzip = GzEncoder::new(Vec::new(), Compression::best());
+    let empty = [field << 3 | 2, 0].repeat(1 << 15);
+    for _ in 0..UNBOUND_BYTES / empty.len() {
+        gzip.write_all(&empty).unwrap();
+    }
+    framed(1, &gzip.finish().unwrap())
+}
+
+fn framed(flag: u8, message: &[u8]) -> Bytes {
+    let length = u32::try_from(message.len()).unwrap().to_be_bytes();
+    [&[flag], &length[..], message].concat().into()
+}
+
+/// Sends the beginning of one request, frame by frame as the service lets it, and says how it ended; it
+/// stays open if `whole` is not.
+struct Call {
+    reply: h2::client::ResponseFuture,
+    requests: h2::SendStream<Bytes>,
+}
+
+async fn connect(service: &Service) -> h2::client::SendRequest<Bytes> {
+    let socket = TcpStream::connect(service.grpc).await.unwrap();
+    let (client, connection) = h2::client::handshake(socket).await.unwrap();
+    tokio::spawn(connection);
+    client.ready().await.unwrap()
+}
+
+fn open(client: &mut h2::client::SendRequest<Bytes>, method: &str) -> Call {
+    let request = http::Request::post(format!("http://localhost/si.v1.{method}"))
+        .header("content-type", "application/grpc")
+        .header("te", "trailers")
+        .header("grpc-encoding", "gzip")
+        .body(())
+        .unwrap();
+    let (reply, requests) = client.send_request(request, false).unwrap();
+    Call { reply, requests }
+}
+
+impl Call {
+    /// Sends as much of this as the service takes; false if it takes no more.
+    async fn send(&mut self, mut bytes: Bytes) -> bool {
+        while !bytes.is_empty() {
+            self.requests.reserve_capacity(bytes.len());
+            let capacity = std::future::poll_fn(|cx| self.requests.poll_capacity(cx)).await;
+            let Some(Ok(capacity)) = capacity else { return false };
+            let piece = bytes.split_to(capacity.min(bytes.len()));
+            if self.requests.send_data(piece, false).is_err() {
+                return false;
+            }
+        }
+        true
+    }
+
+    /// The reason of the status that ends it.
+    async fn reason(self) -> String {
+        let reply = timeout(ANSWERED, self.reply).await.expect("it is answered").unwrap();
+        let text = |headers: &http::HeaderMap| {
+            headers.get("x-si-reason").map(|reason| reason.to_str().unwrap().to_owned())
+        };
+        if let Some(reason) = text(reply.headers()) {
+            return reason;
+        }
+        let mut body = reply.into_body();
+        while let Some(Ok(data)) = body.data().await {
+            body.flow_control().release_capacity(data.len()).unwrap();
+        }
+        let trailers = body.trailers().await.unwrap().unwrap();
+        text(&trailers).unwrap_or_default()
+    }
+}
+
+/// How long the placements of an RM took that asks all the time while `attack` goes on.
+async fn beside<T: Send + 'static>(
+    rm: &Rm,
+    attack: impl Future<Output = T> + Send + 'static,
+) -> (T, Vec<Duration>) {
+    let attack = tokio::spawn(attack);
+    let mut took = Vec::new();
+    while !attack.is_finished() {
+        let key = format!("k{}", took.len());
+        let began = Instant::now();
+        rm.send_allocations(vec![], vec![ask("app", &key)], vec![]).await;
+        rm.until("placed", |seen| seen.new.len() == took.len() + 1).await;
+        took.push(began.elapsed());
+        sleep(Duration::from_millis(2)).await;
+    }
+    took.sort_unstable();
+    (attack.await.unwrap(), took)
+}
+
+async fn innocent(service: &Service) -> Rm {
+    let rm = Rm::register(service, "innocent").await.with_application("app", "root.a").await;
+    rm.send_nodes(vec![node("n1", 1_000_000_000, 1_000_000)]).await;
+    rm.until("a node", |seen| seen.accepted_nodes.len() == 1).await;
+    rm
+}
+
+/// No placement stands still beside an attack. An unoptimised service beside other tests says no more
+/// than that: before, all of them stood still for as long as the attack took.
+fn assert_undisturbed(took: &[Duration]) {
+    let (median, most) = (took[took.len() / 2], took[took.len() - 1]);
+    assert!(median < Duration::from_millis(250), "median {median:?} of {}", took.len());
+    assert!(most < Duration::from_secs(3), "at most {most:?} of {}", took.len());
+}
+
+/// Sixteen bombs at a time, by streams and by calls, from nobody in particular.
+async fn bombs(mut client: h2::client::SendRequest<Bytes>) -> Vec<String> {
+    let methods = [
+        ("Scheduler/UpdateNode", 1),
+        ("Scheduler/UpdateAllocation", 4),
+        ("Scheduler/Update", 1),
+        ("Scheduler/RegisterResourceManager", 6),
+        ("AdminService/ListNodes", 3),
+    ];
+    let mut calls = JoinSet::new();
+    for (method, field) in methods.iter().cycle().take(16).copied() {
+        let mut call = open(&mut client, method);
+        calls.spawn(async move {
+            call.send(bomb(field)).await;
+            call.reason().await
+        });
+    }
+    calls.join_all().await
+}
+
+#[tokio::test]
+async fn bombs_before_registration_cost_a_part_of_what_they_unpack_to_and_disturb_nobody() {
+    let service = Service::start();
+    let rm = innocent(&service).await;
+    let before = service.memory();
+    let (reasons, took) = beside(&rm, bombs(connect(&service).await)).await;
+    let refusals = ["LIMIT_ITEMS", "LIMIT_BYTES", "LIMIT_DECODING"];
+    assert!(reasons.iter().all(|reason| refusals.contains(&&**reason)), "{reasons:?}");
+    let grown = service.peak_memory().saturating_sub(before);
+    assert!(grown <= 4 * UNBOUND_BYTES, "{} MiB", grown >> 20);
+    assert_undisturbed(&took);
+}
+
+#[tokio::test]
+async fn with_rules_nothing_is_read_of_a_caller_whom_nobody_knows() {
+    let tokens = TempFile::new("tokens", "ops:0ps\n");
+    let rules = format!(
+        "[identity]\ntokens = \"{}\"\n[[identity.rules]]\ntoken = \"ops\"\nadmin = true\n",
+        tokens.path()
+    );
+    let settings = TempFile::new("rules.toml", &rules);
+    let service = Service::start_configured(settings.path());
+    let before = service.memory();
+    let reasons = bombs(connect(&service).await).await;
+    assert!(reasons.iter().all(|reason| reason == "UNAUTHENTICATED"), "{reasons:?}");
+    let grown = service.peak_memory().saturating_sub(before);
+    assert!(grown <= 32 << 20, "{} MiB", grown >> 20);
+}
+
+#[tokio::test]
+async fn messages_that_are_only_announced_cost_nothing() {
+    let service = Service::start();
+    let rm = innocent(&service).await;
+    let before = service.memory();
+    let mut client = connect(&service).await;
+    let attack = async move {
+        let head = |flag: u8| Bytes::from([&[flag], &(64_u32 << 20).to_be_bytes()[..]].concat());
+        let mut calls = Vec::new();
+        for number in 0..1_000 {
+            let methods = ["Scheduler/UpdateNode", "AdminService/ListNodes"];
+            client = client.ready().await.unwrap();
+            let mut call = open(&mut client, methods[number % 2]);
+            assert!(call.send(head(u8::from(number % 3 == 0))).await);
+            // A kilobyte of what was announced.
+            assert!(call.send(vec![0; 1_000].into()).await);
+            calls.push(call);
+        }
+        sleep(Duration::from_secs(1)).await;
+        calls
+    };
+    let (_calls, took) = beside(&rm, attack).await;
+    let grown = service.peak_memory().saturating_sub(before);
+    // A thousand streams with their buffers, a third of which has 64 KiB of room for a message.
+    assert!(grown <= 128 << 20, "{} MiB", grown >> 20);
+    assert_undisturbed(&took);
+}
+
+/// What a stock shim reports in one message.
+fn thirty_thousand_nodes() -> Vec<u8> {
+    let stock = |number: usize| {
+        let mut node = node(&format!("ip-10-0-{number}.eu-central-1.compute.internal"), 64_000, 16);
+        for (key, value) in [("si.io/hostname", "a-host"), ("si.io/rackname", "/rack-default")] {
+            node.attributes.insert(key.to_owned(), format!("{value}-{number}"));
+        }
+        node.occupied_resource = node.schedulable_resource.clone();
+        node
+    };
+    let nodes = (0..30_000).map(stock).collect();
+    si::NodeRequest { nodes, rm_id: "innocent".to_owned(), ..Default::default() }.encode_to_vec()
+}
+
+#[tokio::test]
+async fn the_first_message_of_a_stream_may_bring_thirty_thousand_nodes() {
+    for is_gzip in [false, true] {
+        let service = Service::start();
+        let rm = innocent(&service).await;
+        let mut message = thirty_thousand_nodes();
+        if is_gzip {
+            let mut gzip = GzEncoder::new(Vec::new(), Compression::fast());
+            gzip.write_all(&message).unwrap();
+            message = gzip.finish().unwrap();
+        }
+        let mut client = connect(&service).await;
+        let mut call = open(&mut client, "Scheduler/UpdateNode");
+        assert!(call.send(framed(u8::from(is_gzip), &message)).await);
+        until_nodes(&service, 30_001).await;
+        drop(rm);
+    }
+}
+
+/// Waits until the partition has so many nodes.
+async fn until_nodes(service: &Service, n: usize) {
+    let there = async {
+        loop {
+            let partitions = service.get("/ws/v1/partitions").await;
+            if partitions.contains(&format!("\"totalNodes\":{n},")) {
+                return;
+            }
+            sleep(Duration::from_millis(50)).await;
+        }
+    };
+    timeout(Duration::from_secs(60), there).await.expect("the nodes come");
+}
+
+/// Those who send a part of something large and then stop have to make room for one who does not.
+#[tokio::test]
+async fn whoever_stops_within_a_message_makes_room_for_others() {
+    let service = Service::start();
+    let _rm = innocent(&service).await;
+    let mut client = connect(&service).await;
+    let mut stopped = Vec::new();
+    for _ in 0..8 {
+        let mut call = open(&mut client, "Scheduler/UpdateNode");
+        let head = [&[0], &(16_u32 << 20).to_be_bytes()[..]].concat();
+        assert!(call.send(head.into()).await);
+        let most = timeout(Duration::from_secs(2), call.send(vec![10; 15 << 20].into())).await;
+        stopped.push((call, most.is_ok()));
+    }
+    assert!(stopped.iter().any(|(_, sent)| !sent), "the pool is not used up");
+    let mut client = connect(&service).await;
+    let mut call = open(&mut client, "Scheduler/UpdateNode");
+    assert!(call.send(framed(0, &thirty_thousand_nodes())).await);
+    until_nodes(&service, 30_001).await;
+}
