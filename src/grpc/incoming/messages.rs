@@ -353,8 +353,8 @@ impl RawMessage {
     where
         T: Message + Default + 'static,
     {
-        let credit = Credit::none(&self.common.budget.bound);
-        self.decode_on(credit).await
+        let pool = Arc::clone(&self.common.budget.bound);
+        self.decode_on(pool).await
     }
 
     /// Decodes it for somebody who has no session.
@@ -363,20 +363,24 @@ impl RawMessage {
         T: Message + Default + 'static,
     {
         let pool = Arc::clone(self.credit.pool());
-        self.decode_on(Credit::none(&pool)).await
+        self.decode_on(pool).await
     }
 
-    async fn decode_on<T>(self, mut credit: Credit) -> Result<Decoded<T>, StreamEnd>
+    async fn decode_on<T>(self, pool: Arc<Pool>) -> Result<Decoded<T>, StreamEnd>
     where
         T: Message + Default + 'static,
     {
         if self.is_small() {
             return Ok(Decoded { message: self.decode_at_once()?, credit: None });
         }
-        credit.cover(self.weight()).await.map_err(no_credit)?;
-        let (bytes, pool) = (self.bytes, Arc::clone(credit.pool()));
-        // The credit of the bytes is given back when they are.
-        let received = self.credit;
+        let (weight, bytes) = (self.weight(), self.bytes);
+        // What was taken of another pool is given back with the bytes.
+        let (mut credit, received) = if Arc::ptr_eq(self.credit.pool(), &pool) {
+            (self.credit, None)
+        } else {
+            (Credit::none(&pool), Some(self.credit))
+        };
+        credit.cover(weight).await.map_err(no_credit)?;
         let decoded = move || {
             let decoded = T::decode(bytes);
             drop(received);
