@@ -125,7 +125,7 @@ fn within(
                 within(shapes, id, bytes, (depth, most), measure)?;
             }
         }
-        if measure.items > most.items || measure.decoded_bytes > most.decoded_bytes {
+        if measure.exceeds(most) {
             return Err(Broken);
         }
     }
@@ -133,6 +133,11 @@ fn within(
 }
 
 impl Measure {
+    /// Whether it is more than a message may hold.
+    pub(super) fn exceeds(&self, most: Most) -> bool {
+        self.items > most.items || self.decoded_bytes > most.decoded_bytes
+    }
+
     fn add(&mut self, bytes: usize) {
         self.decoded_bytes = self.decoded_bytes.saturating_add(bytes);
     }

@@ -41,6 +41,9 @@ const HEAD_BYTES: usize = 5;
 /// What is not larger than this is dealt with where it comes, which takes about a millisecond.
 pub(super) const AT_ONCE_BYTES: usize = 256 << 10;
 
+/// So much of a compressed message is measured before the rest is decompressed.
+const BEGINNING_BYTES: usize = 1 << 20;
+
 /// Why no more messages come.
 #[derive(Debug)]
 pub(in crate::grpc) enum Broken {
@@ -252,11 +255,9 @@ impl Frames {
         let (bytes, measure) = if head.is_compressed {
             let length = decompressed_length(&data, common.max_bytes)?;
             credit.cover(length.max(data.len())).await.map_err(refused)?;
-            let decompressed = move || {
-                let bytes = decompressed(&data, length)?;
-                let measure = measure(&common.shapes, shape, &bytes, common.most());
-                Ok((bytes, measure))
-            };
+            let most = common.most();
+            let measured = move |bytes: &[u8]| measure(&common.shapes, shape, bytes, most);
+            let decompressed = move || decompressed(&data, length, most, measured);
             apart(&self.pool, length, decompressed).await??
         } else {
             let bytes = Bytes::from(data);
@@ -442,13 +443,35 @@ fn decompressed_length(data: &[u8], limit: usize) -> Result<usize, Broken> {
     Ok(length)
 }
 
-/// Decompresses what holds so many bytes as it says itself; if it holds more, it is broken.
-fn decompressed(data: &[u8], length: usize) -> Result<Bytes, Broken> {
+/// Decompresses what holds so many bytes as it says itself; if it holds more, it is broken. If its
+/// beginning holds too much already, there is no more than that.
+fn decompressed(
+    data: &[u8],
+    length: usize,
+    most: Most,
+    measured: impl Fn(&[u8]) -> Measure,
+) -> Result<(Bytes, Measure), Broken> {
     let mut reader = GzDecoder::new(data);
-    let mut bytes = vec![0; length];
-    let whole = reader.read_exact(&mut bytes).and_then(|()| reader.read(&mut [0]));
-    match whole {
-        Ok(0) => Ok(Bytes::from(bytes)),
+    let mut bytes = vec![0; length.min(BEGINNING_BYTES)];
+    let mut whole = reader.read_exact(&mut bytes);
+    if whole.is_ok() && bytes.len() < length {
+        let measure = measured(&bytes);
+        if measure.exceeds(most) {
+            return Ok((Bytes::from(bytes), measure));
+        }
+        let beginning = bytes;
+        bytes = vec![0; length];
+        bytes[..beginning.len()].copy_from_slice(&beginning);
+        whole = reader.read_exact(&mut bytes[beginning.len()..]);
+    }
+    match whole.and_then(|()| reader.read(&mut [0])) {
+        Ok(0) => {
+            let measure = measured(&bytes);
+            // What is refused is given back here: elsewhere the allocator would keep it for this thread.
+            bytes.truncate(if measure.exceeds(most) { 0 } else { length });
+            bytes.shrink_to_fit();
+            Ok((Bytes::from(bytes), measure))
+        }
         Ok(_) => Err(Broken::Refused(unreadable(
             "a compressed message holds more than it says at its end",
         ))),
