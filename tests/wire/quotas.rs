@@ -134,7 +134,7 @@ async fn texts_without_end_are_refused_and_not_sent_back() {
     let long = "x".repeat(100_000);
     let user = |user: &str, group: &str| {
         let groups = vec![group.to_owned()];
-        Some(si::UserGroupInformation { user: user.to_owned(), groups, ..Default::default() })
+        Some(si::UserGroupInformation { user: user.to_owned(), groups })
     };
     let tags = |text: &str| [("note".to_owned(), text.to_owned())].into();
     let new = vec![
