@@ -6,13 +6,13 @@
 //! neither. Health is a value that probes read, so that their answer waits for nobody.
 //!
 //! # Why ticks
-//! The [rule](Rule) counts looks and not time. When the whole process stood still (SIGSTOP, a
+//! The rule counts looks and not time. When the whole process stood still (SIGSTOP, a
 //! suspended laptop), the watchdog missed its ticks as well: the first look afterwards is one look,
 //! however late it is, and what was asked before gets its usual time to answer.
 //!
 //! # Invariants
 //! * A front that is gone is found at the next look, one that does not answer after
-//!   [`FRONT_LOOKS`]; health changes at once.
+//!   `FRONT_LOOKS`; health changes at once.
 //! * A step is told once, when it is late, and once more when it is home.
 //! * Nothing here waits for the scheduler.
 

@@ -11,7 +11,7 @@
 //! * A connection is handed on when its handshake is complete and its client has begun to speak, that of
 //!   HTTP/2 with the preface: a server of that has no deadline for it.
 //! * Of clients that are silent, the oldest makes room for the next; of those that speak, see
-//!   [`places`].
+//!   `places`.
 
 use std::collections::VecDeque;
 use std::convert::Infallible;
