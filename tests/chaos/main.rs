@@ -30,7 +30,7 @@ use tokio::time::Instant;
 use crate::play::Dialect;
 
 /// How long seeds are begun, unless `CHAOS_SECONDS` says otherwise.
-const SECONDS: u64 = 50;
+const SECONDS: u64 = 40;
 
 fn number(variable: &str) -> Option<u64> {
     std::env::var(variable).ok().map(|value| value.parse().unwrap())
