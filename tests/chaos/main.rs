@@ -4,7 +4,7 @@
 //! What happens follows from a seed, though not how it meets what the service does at that moment.
 //! `belief` is what the resource manager knows, by what it said and what it was answered; `compare`
 //! holds that against REST and the state dump. A failure prints the seed and all that was said, done
-//! and answered. As many seeds are played as fit into a minute; for more:
+//! and answered. As many seeds are played as fit into half a minute; for more:
 //!
 //! ```sh
 //! CHAOS_SECONDS=3600 cargo test --test chaos
@@ -30,7 +30,7 @@ use tokio::time::Instant;
 use crate::play::Dialect;
 
 /// How long seeds are begun, unless `CHAOS_SECONDS` says otherwise.
-const SECONDS: u64 = 40;
+const SECONDS: u64 = 25;
 
 fn number(variable: &str) -> Option<u64> {
     std::env::var(variable).ok().map(|value| value.parse().unwrap())
