@@ -20,6 +20,7 @@ use std::sync::{Arc, Mutex};
 use std::time::Duration;
 
 use monoceros_client::{Client, Event, Events, Options, Report, application, ask, resource, si};
+use tokio::task::JoinSet;
 use tokio::time::{Instant, MissedTickBehavior, interval};
 use tonic::transport::Endpoint;
 
@@ -44,11 +45,14 @@ fn node(number: usize) -> si::NodeInfo {
     }
 }
 
-/// A resource manager whose nodes are all that it has to report.
-fn start(service: &Service, rm: &str, nodes: usize) -> (Client, Events) {
+/// A resource manager whose nodes are all that it has to report, once it has a session: what is said
+/// before is not said in it.
+async fn start(service: &Service, rm: &str, nodes: usize) -> (Client, Events) {
     let endpoint = Endpoint::from_shared(service.address.clone()).unwrap();
     let state = move || Report { nodes: (0..nodes).map(node).collect(), ..Report::default() };
-    Client::start(Options::new(endpoint, rm).queues(CONFIG), state)
+    let (client, mut events) = Client::start(Options::new(endpoint, rm).queues(CONFIG), state);
+    while !matches!(events.next().await, Some(Event::Nodes(_))) {}
+    (client, events)
 }
 
 fn release(application: &str, key: &str) -> si::AllocationRelease {
@@ -140,12 +144,13 @@ fn main() {
 async fn run(seconds: u64) {
     let service = Service::start();
     let (placed, n_started) = (Placed::default(), Arc::new(AtomicU64::new(0)));
-    let (client, events) = start(&service, "busy", NODES);
-    tokio::spawn(hear(events, Arc::clone(&placed), Arc::clone(&n_started)));
-    tokio::spawn(load(client, placed));
+    let (client, events) = start(&service, "busy", NODES).await;
+    let mut tasks = JoinSet::new();
+    tasks.spawn(hear(events, Arc::clone(&placed), Arc::clone(&n_started)));
+    tasks.spawn(load(client, placed));
     let waits: Arc<Mutex<Vec<Duration>>> = Arc::default();
-    let (client, events) = start(&service, "innocent", 10);
-    tokio::spawn(innocent(client, events, Arc::clone(&waits)));
+    let (client, events) = start(&service, "innocent", 10).await;
+    tasks.spawn(innocent(client, events, Arc::clone(&waits)));
 
     println!("part  started/s  cpu/s  resident MiB  innocent ms: p50 p99 max");
     let (mut memory, mut cpu, mut started) = (Vec::new(), service.cpu_time(), 0);
@@ -171,4 +176,6 @@ async fn run(seconds: u64) {
     let (low, high) = (half.iter().min().unwrap(), half.iter().max().unwrap());
     let change = 100.0 * (*high as f64 / *low as f64 - 1.0);
     println!("memory of the last half: {low} to {high} KiB, {change:.1} % apart");
+    // They would take the end of the service for a fault.
+    tasks.shutdown().await;
 }
