@@ -14,7 +14,6 @@
 
 mod belief;
 mod compare;
-mod dice;
 #[path = "../harness/mod.rs"]
 mod harness;
 mod oldest;

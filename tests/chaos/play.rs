@@ -9,8 +9,7 @@ use tokio::time::Instant;
 
 use crate::belief::{Saying, Shared};
 use crate::compare::View;
-use crate::dice::Dice;
-use crate::harness::Service;
+use crate::harness::{Dice, Service};
 use crate::oldest;
 use crate::proxy::Proxy;
 use crate::today::Today;

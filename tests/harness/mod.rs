@@ -9,10 +9,12 @@
     reason = "every test binary uses a part of this"
 )]
 
+mod dice;
 mod messages;
 mod rm;
 pub mod shim;
 
+pub use dice::Dice;
 pub use messages::{
     QUEUES, amount, application, ask, node, old_ask, registration, release, resource,
 };

@@ -7,6 +7,8 @@
 
 use std::fmt::Write as _;
 
+use crate::harness::Dice;
+
 pub(crate) const COMPANIES: usize = 4;
 pub(crate) const DIVISIONS: usize = 3;
 pub(crate) const TEAMS: usize = 3;
@@ -17,26 +19,6 @@ pub(crate) const QUEUES: usize = 5 + COMPANIES * (1 + DIVISIONS * (1 + TEAMS * (
 pub(crate) const USERS: usize = 60;
 /// User `u7` is in the group `g7`, `u17` as well.
 pub(crate) const GROUPS: usize = 10;
-
-/// Numbers from a seed, the same on every machine (splitmix64).
-#[derive(Clone, Copy)]
-pub(crate) struct Dice(pub(crate) u64);
-
-impl Dice {
-    /// A number below `n`.
-    pub(crate) fn below(&mut self, n: usize) -> usize {
-        self.0 = self.0.wrapping_add(0x9e37_79b9_7f4a_7c15);
-        let mut z = self.0;
-        z = (z ^ (z >> 30)).wrapping_mul(0xbf58_476d_1ce4_e5b9);
-        z = (z ^ (z >> 27)).wrapping_mul(0x94d0_49bb_1331_11eb);
-        usize::try_from((z ^ (z >> 31)) % n as u64).unwrap()
-    }
-
-    /// True once in `n` times.
-    pub(crate) fn one_in(&mut self, n: usize) -> bool {
-        self.below(n) == 0
-    }
-}
 
 /// The path of a leaf.
 pub(crate) fn leaf(at: [usize; 4]) -> String {

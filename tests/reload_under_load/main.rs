@@ -21,8 +21,7 @@ use tokio::sync::watch;
 use tonic::transport::{Channel, Endpoint};
 
 use crate::client::{Client, Wish};
-use crate::document::Dice;
-use crate::harness::{Rm, Seen, Service, node, registration};
+use crate::harness::{Dice, Rm, Seen, Service, node, registration};
 
 const SEED: u64 = 4;
 const UPDATES: usize = 1_000;

@@ -3,11 +3,12 @@
 use std::ops::Range;
 
 /// A generator (splitmix64).
-pub(crate) struct Dice(pub(crate) u64);
+#[derive(Clone, Copy)]
+pub struct Dice(pub u64);
 
 impl Dice {
     /// A number below `n`.
-    pub(crate) fn below(&mut self, n: usize) -> usize {
+    pub fn below(&mut self, n: usize) -> usize {
         self.0 = self.0.wrapping_add(0x9e37_79b9_7f4a_7c15);
         let mut z = self.0;
         z = (z ^ (z >> 30)).wrapping_mul(0xbf58_476d_1ce4_e5b9);
@@ -15,14 +16,19 @@ impl Dice {
         usize::try_from((z ^ (z >> 31)) % n as u64).unwrap()
     }
 
+    /// True once in `n` times.
+    pub fn one_in(&mut self, n: usize) -> bool {
+        self.below(n) == 0
+    }
+
     /// A multiple of `unit`, as many times as one of the range.
-    pub(crate) fn amount(&mut self, times: Range<usize>, unit: i64) -> i64 {
+    pub fn amount(&mut self, times: Range<usize>, unit: i64) -> i64 {
         let times = times.start + self.below(times.len());
         unit * i64::try_from(times).unwrap()
     }
 
     /// One of them; none of none.
-    pub(crate) fn one_of<T: Clone>(&mut self, of: &[T]) -> Option<T> {
+    pub fn one_of<T: Clone>(&mut self, of: &[T]) -> Option<T> {
         (!of.is_empty()).then(|| of[self.below(of.len())].clone())
     }
 }
