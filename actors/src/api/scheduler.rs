@@ -8,6 +8,7 @@ mod builder;
 mod configuration;
 mod explaining;
 mod lists;
+mod outstanding;
 mod reading;
 mod usage;
 mod utilization;
@@ -48,7 +49,7 @@ use crate::mailbox::Mailbox;
 use crate::metrics::{CallbackMetrics, LogMetrics, Metrics, WatchdogMetrics};
 use crate::partition::surveys::{self, Read};
 use crate::pulse::Pulses;
-use crate::snapshot::{ClusterSnapshot, OutstandingRequest, PartitionSnapshot};
+use crate::snapshot::{ClusterSnapshot, PartitionSnapshot};
 use crate::step::Survey;
 
 /// How long a scrape waits for one partition.
@@ -209,24 +210,6 @@ impl SchedulerHandle {
         self.partition_entries().iter().map(|entry| entry.name.to_string()).collect()
     }
 
-    /// The requests of an RM for which more machines would help, in the order in which they would
-    /// be placed, at most `limit` of them: in one partition, or in all of them. None of a partition
-    /// for which nothing is decided at present. Asking does not count as telling the RM.
-    pub async fn outstanding_requests(
-        &self,
-        rm_id: &str,
-        partition: Option<&str>,
-        limit: usize,
-    ) -> Result<Vec<OutstandingRequest>, ReadError> {
-        let mut outstanding = Vec::new();
-        for entry in self.partitions_of(rm_id, partition)? {
-            let most = limit.saturating_sub(outstanding.len());
-            let found = ask(&entry, |reply| surveys::outstanding(most, reply)).await?;
-            outstanding.extend(found);
-        }
-        Ok(outstanding)
-    }
-
     /// The partitions of an RM, or the one of this name, plain or with the RM's prefix.
     fn partitions_of(
         &self,
@@ -319,9 +302,15 @@ impl SchedulerHandle {
                 if let Ok(read) = lists::whole(&entry, surveys::NodeLoads, load).await {
                     nodes.extend(read.rows);
                 }
-                if let Ok(observed) = ask(&entry, surveys::ObservedSums::new).await {
-                    by_nodes.add(&observed.nodes);
-                    by_allocations.add(&observed.allocations);
+                for (kind, sum) in [
+                    (surveys::ObservedKind::Nodes, &mut by_nodes),
+                    (surveys::ObservedKind::Allocations, &mut by_allocations),
+                ] {
+                    let used = |row: surveys::ObservedSum| row.used;
+                    if let Ok(read) = lists::whole(&entry, surveys::ObservedSums(kind), used).await
+                    {
+                        read.rows.iter().for_each(|used| sum.add(used));
+                    }
                 }
             };
             // What was read of one that hangs meanwhile is kept.

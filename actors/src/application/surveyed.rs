@@ -6,6 +6,7 @@ use std::sync::Arc;
 
 use monoceros_rules::decide::scale_up::ApplicationWaiting;
 use monoceros_rules::limits::LimitId;
+use monoceros_rules::order::keys::AskKey;
 use monoceros_rules::values::resources::Limits;
 use monoceros_rules::work::allocations::ApplicationSlot;
 use monoceros_rules::work::asks::ClassId;
@@ -50,30 +51,30 @@ impl Application {
         &self.book.user
     }
 
+    /// Finds out whether it waits for leave to run, and tells it if that is another answer than
+    /// before. `may_start` says whether its queues have room for one more.
+    pub(crate) fn review_leave(&mut self, may_start: bool, baton: &mut Baton) {
+        if self.key().is_some() {
+            let starts = self.book.is_starting();
+            let (lane, trackers) = (self.limited_lane(), &baton.books.trackers);
+            let blocked = Blocked {
+                by_queue: starts && !may_start,
+                by_quota: starts && lane.is_some_and(|lane| !trackers.may_start(lane)),
+            };
+            self.set_blocked(blocked, baton);
+        }
+        self.review_untold(baton);
+    }
+
     /// The requests that were tried and wait, for the scale-up signal; `leaf` is the place of its
     /// leaf in the list of queues, and what the limits of its user and group leave goes to `left`.
-    /// This also finds out whether it waits for leave to run: `may_start` says whether its queues
-    /// have room for one more.
     pub(crate) fn waiting(
-        &mut self,
+        &self,
         leaf: usize,
-        may_start: bool,
         left: &mut BTreeMap<LimitId, Limits>,
-        baton: &mut Baton,
+        baton: &Baton,
     ) -> Option<ApplicationWaiting> {
-        let Some(RowKey::Application(key)) = self.key() else {
-            self.review_untold(baton);
-            return None;
-        };
-        let starts = self.book.is_starting();
-        let trackers = &baton.books.trackers;
-        let lane = self.limited_lane();
-        let blocked = Blocked {
-            by_queue: starts && !may_start,
-            by_quota: starts && lane.is_some_and(|lane| !trackers.may_start(lane)),
-        };
-        self.set_blocked(blocked, baton);
-        self.review_untold(baton);
+        let Some(RowKey::Application(key)) = self.key() else { return None };
         let asks = &self.book.asks;
         let (classes, together) = match self.book.undecided() {
             // In the air it waits for answers.
@@ -87,9 +88,9 @@ impl Application {
         if classes.is_empty() {
             return None;
         }
-        let rooms = lane.map(|lane| baton.books.trackers.rooms(lane)).into_iter().flatten();
+        let rooms = self.limited_lane().map(|lane| baton.books.trackers.rooms(lane));
         let mut limits = Vec::new();
-        for (limit, room) in rooms {
+        for (limit, room) in rooms.into_iter().flatten() {
             left.insert(limit, room);
             limits.push(limit);
         }
@@ -126,21 +127,21 @@ impl Application {
         }
     }
 
-    /// The requests that more machines would help, as clients read them, at most `most`. Those that
-    /// require a node are left out.
+    /// The requests of a class that more machines would help, as clients read them, with their
+    /// asks: of those behind an ask the first, which have so many allocations outstanding, and at
+    /// most `most` of them. Those that require a node are left out.
     pub(crate) fn outstanding(
         &self,
-        wanted: Vec<(ClassId, u64)>,
+        class: ClassId,
+        behind: Option<&AskKey>,
+        count: u64,
         most: usize,
-    ) -> Vec<OutstandingRequest> {
+    ) -> Vec<(AskKey, OutstandingRequest)> {
         let asks = &self.book.asks;
-        let anywhere =
-            wanted.into_iter().filter(|(class, _)| asks.shape(*class).required_node().is_none());
-        let tried =
-            anywhere.flat_map(|(class, count)| asks.first_tried(class, count, self.reached()));
-        let request = |(slot, count)| {
+        let tried = asks.tried_after(class, behind, count, self.reached());
+        let request = |(key, slot, count)| {
             let ask = asks.ask(slot);
-            OutstandingRequest {
+            let request = OutstandingRequest {
                 partition: String::new(),
                 application: self.book.id.to_string(),
                 key: ask.key.to_string(),
@@ -150,8 +151,10 @@ impl Application {
                 count,
                 tags: ask.tags.as_deref().cloned().unwrap_or_default(),
                 pending_since_ns: ask.created_ns,
-            }
+            };
+            (key, request)
         };
-        tried.take(most).map(request).collect()
+        let anywhere = tried.take_while(|(_, slot, _)| asks.ask(*slot).required_node.is_none());
+        anywhere.take(most).map(request).collect()
     }
 }

@@ -3,6 +3,7 @@
 //! be repeated otherwise.
 
 use std::collections::{BTreeMap, BTreeSet};
+use std::ops::Bound;
 use std::sync::Arc;
 
 use monoceros_rules::nodes::utilization::Observed;
@@ -10,7 +11,7 @@ use monoceros_rules::values::resources::Resources;
 
 use super::Partition;
 use super::reports::Reports;
-use super::surveys::Observed as Sums;
+use super::surveys::ObservedKind;
 use crate::step::Baton;
 
 /// The newest measurements, by the name under which they were reported.
@@ -70,13 +71,29 @@ impl Partition {
         }
     }
 
-    /// The sums of what is used, by nodes and by allocations, as far as it was measured.
-    pub(super) fn observed_sums(&mut self, now_ns: i64) -> Sums {
-        self.observed.expire(now_ns);
-        let sum = |table: &BTreeMap<_, Observed>| {
-            table.values().fold(Resources::new(), |sum, observed| sum.plus(&observed.usage))
+    /// What is used by the next so many nodes or allocations behind one of them, as far as it was
+    /// measured, and the last of them. Nothing behind the last.
+    pub(super) fn observed_sum(
+        &self,
+        of: ObservedKind,
+        behind: Option<&Arc<str>>,
+        most: usize,
+        now_ns: i64,
+    ) -> Option<(Resources, Arc<str>)> {
+        let table = match of {
+            ObservedKind::Nodes => &self.observed.nodes,
+            ObservedKind::Allocations => &self.observed.allocations,
         };
-        Sums { nodes: sum(&self.observed.nodes), allocations: sum(&self.observed.allocations) }
+        let behind = behind.map_or(Bound::Unbounded, |name| Bound::Excluded(&**name));
+        let some = table.range::<str, _>((behind, Bound::Unbounded)).take(most);
+        let (mut sum, mut last) = (Resources::new(), None);
+        for (name, observed) in some {
+            if observed.is_kept(now_ns) {
+                sum.add(&observed.usage);
+            }
+            last = Some(Arc::clone(name));
+        }
+        last.map(|last| (sum, last))
     }
 
     /// The newest measurement of a node, if it is not too old.

@@ -432,6 +432,30 @@ fn whoever_asks_gets_the_whole_request_and_no_more_than_wanted() {
     });
 }
 
+/// Many applications, and one with many requests of several sizes: more than one slice takes of
+/// either.
+#[test]
+fn a_long_list_of_requests_is_read_whole_each_once_and_in_order() {
+    in_virtual_time(async {
+        let world = World::new("").await;
+        world.say("node n1 vcore=1").await;
+        let mut wanted = Vec::new();
+        for number in 0..200 {
+            let mut text = format!("app a{number:03} in root.default\n");
+            let asks = if number == 70 { 1_300 } else { 1 };
+            for ask in 0..asks {
+                // The third size is the last: one slice ends within it, and two in the others.
+                let size = 2 + ask / 500;
+                text += &format!("ask a{number:03} k{ask:04} vcore={size} x2 created=0\n");
+                wanted.push(format!("a{number:03}/k{ask:04} x2"));
+            }
+            world.say(&text).await;
+        }
+        assert_eq!(world.outstanding(usize::MAX).await, wanted);
+        assert_eq!(world.outstanding(700).await, wanted[..700]);
+    });
+}
+
 /// Messages to applications from one more request on until the RM is told of it, while so many
 /// others wait of which it was told before.
 async fn messages_of_one_more(queues: &str, waiting: usize) -> u64 {

@@ -284,7 +284,7 @@ async fn slices<L: List, T>(
     }
 }
 
-async fn first<L: List>(
+pub(super) async fn first<L: List>(
     entry: &PartitionEntry,
     list: L,
     after: Option<L::At>,
@@ -296,7 +296,7 @@ async fn first<L: List>(
     answer.await.map_err(|_| ReadError::PartitionNotFound(entry.name.to_string()))
 }
 
-async fn next<L: List>(
+pub(super) async fn next<L: List>(
     entry: &PartitionEntry,
     list: L,
     behind: L::At,

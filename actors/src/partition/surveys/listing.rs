@@ -31,7 +31,7 @@ pub(super) const ENTRIES_MAX: usize = 1_024;
 
 /// The number of parts (allocations, requests and the like) with which a slice ends: some 0.1 ms.
 /// The last row may have more of them, since a row is taken as a whole.
-const PARTS_MAX: usize = 512;
+pub(super) const PARTS_MAX: usize = 512;
 
 /// A list of a partition.
 pub(crate) trait List: Clone + Send + 'static {

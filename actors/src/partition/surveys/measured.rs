@@ -6,33 +6,56 @@ use std::sync::Arc;
 
 use monoceros_rules::nodes::utilization::{self, NodeFigures};
 use monoceros_rules::values::resources::Resources;
-use tokio::sync::oneshot;
 
-use super::listing::{Found, List, Rows};
-use super::{Partition, answer, nodes};
+use super::listing::{ENTRIES_MAX, Found, List, Rows};
+use super::{Partition, nodes};
 use crate::node::Node;
 use crate::snapshot::NodeRecommendation;
-use crate::step::{Baton, Survey};
+use crate::step::{Baton, Route};
 
-/// The sums of what was measured, by nodes and by allocations.
-#[derive(Debug, Default)]
-pub(crate) struct Observed {
-    pub(crate) nodes: Resources,
-    pub(crate) allocations: Resources,
+/// What measurements are of.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum ObservedKind {
+    Nodes,
+    Allocations,
 }
 
-/// The sums of what was measured.
-pub(crate) struct ObservedSums(oneshot::Sender<Observed>);
+/// Sums of what was measured, each of a number of nodes or allocations.
+#[derive(Clone)]
+pub(crate) struct ObservedSums(pub(crate) ObservedKind);
 
-impl ObservedSums {
-    pub(crate) fn new(reply: oneshot::Sender<Observed>) -> Self {
-        Self(reply)
+/// A sum, and up to where in the order of names it goes.
+pub(crate) struct ObservedSum {
+    pub(crate) used: Resources,
+    last: Arc<str>,
+}
+
+impl List for ObservedSums {
+    type At = Arc<str>;
+    type Row = ObservedSum;
+    const STOPS_MAX: usize = 1;
+
+    fn find(
+        &self,
+        behind: Option<&Arc<str>>,
+        slice: &mut Rows<ObservedSum>,
+        partition: &mut Partition,
+        baton: &Baton,
+    ) -> Option<Found<Arc<str>>> {
+        let sum = partition.observed_sum(self.0, behind, ENTRIES_MAX, baton.now_ns);
+        let reached = sum.as_ref().map(|(_, last)| Arc::clone(last));
+        if let Some((used, last)) = sum {
+            slice.push::<Self>(ObservedSum { used, last });
+        }
+        Some(Found { route: Route::default(), reached })
     }
-}
 
-impl Survey for ObservedSums {
-    fn home(self: Box<Self>, partition: &mut Partition, baton: &mut Baton) {
-        answer(self.0, partition.observed_sums(baton.now_ns));
+    fn at(row: &ObservedSum) -> Arc<str> {
+        Arc::clone(&row.last)
+    }
+
+    fn parts(_: &ObservedSum) -> usize {
+        1
     }
 }
 

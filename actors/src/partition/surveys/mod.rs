@@ -15,6 +15,7 @@ mod look_again;
 mod measured;
 mod names;
 mod nodes;
+mod outstanding;
 mod overview;
 mod queues;
 mod refresh;
@@ -39,15 +40,15 @@ pub(crate) use explain::{CLASSES_MAX, Explain, Found, KEYS_MAX, KEYS_WITH_ASKS_M
 pub(crate) use facts::Everything;
 pub(crate) use listing::{List, Slice, Sliced};
 pub(super) use look_again::LookAgain;
-pub(crate) use measured::{Observed, ObservedSums, Recommendations, Recommended};
+pub(crate) use measured::{ObservedKind, ObservedSum, ObservedSums, Recommendations, Recommended};
 pub(crate) use names::NamesInUse;
 pub(crate) use nodes::{NodeLoad, NodeLoads, Nodes, OneNode};
+pub(crate) use outstanding::{AllWanted, Left, Outstanding, Rooms, WaitingFor};
 pub(crate) use overview::{Overview, PlacementRules, StepNow};
 pub(crate) use queues::Queues;
 pub(super) use refresh::Refresh;
 pub(crate) use usage::{Groups, OneGroup, OneUser, Users};
 pub(super) use used::InUse;
-pub(crate) use wanted::outstanding;
 pub(super) use wanted::tell_wanted;
 
 /// Asks a partition to do a survey. From the scheduler's handle; the survey has the sender of its

@@ -19,7 +19,7 @@ pub(crate) struct Queues {
 
 impl Queues {
     /// The wanted queues behind a path.
-    fn behind<'a>(
+    pub(super) fn behind<'a>(
         &'a self,
         behind: Option<&'a Arc<str>>,
         baton: &'a Baton,
@@ -46,6 +46,22 @@ impl Queues {
     }
 }
 
+/// The first so many of these queues.
+pub(super) fn found<'a>(
+    wanted: impl Iterator<Item = (&'a Arc<str>, &'a QueueSlot)>,
+    most: usize,
+) -> Found<Arc<str>> {
+    let (mut slots, mut reached) = (Vec::new(), None);
+    for (path, slot) in wanted {
+        if slots.len() == most {
+            return Found { route: Route::default().queues_as_named(slots), reached };
+        }
+        slots.push(*slot);
+        reached = Some(Arc::clone(path));
+    }
+    Found { route: Route::default().queues_as_named(slots), reached: None }
+}
+
 impl List for Queues {
     type At = Arc<str>;
     type Row = QueueRow;
@@ -59,15 +75,7 @@ impl List for Queues {
         _: &mut Partition,
         baton: &Baton,
     ) -> Option<Found<Arc<str>>> {
-        let (mut slots, mut reached) = (Vec::new(), None);
-        for (path, slot) in self.behind(behind, baton) {
-            if slots.len() == slice.most() {
-                return Some(Found { route: Route::default().queues_as_named(slots), reached });
-            }
-            slots.push(*slot);
-            reached = Some(Arc::clone(path));
-        }
-        Some(Found { route: Route::default().queues_as_named(slots), reached: None })
+        Some(found(self.behind(behind, baton), slice.most()))
     }
 
     fn at_queue(&self, queue: &Queue, baton: &Baton) -> Option<QueueRow> {

@@ -1,59 +1,40 @@
-//! For which requests more machines would help: told to the RM, or to a caller of the handle.
+//! For which requests more machines would help, told to the RM. What a caller of the handle reads of
+//! the same is in `outstanding`.
 //!
 //! # How
 //! Three surveys, one after another in one step. The queues say what they have left ([`Rooms`]);
 //! the applications that wait below them say what they wait for, class by class, and what the
 //! limits of their users and groups leave ([`WaitingFor`]); [`scale_up::wanted`] decides; the
-//! applications that it names say which of their asks these are ([`Signal`], [`Outstanding`]).
+//! applications that it names say which of their asks these are ([`Signal`]).
 //!
 //! # Who is visited
-//! A caller is told of everything. The RM is told of each request once, so a request that waits on
-//! costs nothing after that: only applications with something untold are visited, and those that
-//! take their part of a maximum or of a limit before them.
+//! The RM is told of each request once, so a request that waits on costs nothing after that: only
+//! applications with something untold are visited, and those that take their part of a maximum or
+//! of a limit before them.
 //!
 //! While nothing is decided, no actor is visited, because requests that wait then do not wait for
 //! machines.
 
 use std::collections::{BTreeMap, BTreeSet};
 
-use monoceros_config as config;
 use monoceros_rules::decide::scale_up::{self, ApplicationWaiting, QueueRoom, Wanted};
 use monoceros_rules::limits::LimitId;
 use monoceros_rules::values::resources::Limits;
 use monoceros_rules::work::allocations::ApplicationSlot;
 use monoceros_rules::work::asks::ClassId;
-use tokio::sync::oneshot;
 
-use super::{Partition, answer};
+use super::Partition;
 use crate::application::Application;
 use crate::queue::{LeaveToRun, LimitedUsers, Queue, Room};
-use crate::snapshot::OutstandingRequest;
 use crate::step::{ApplicationEntry, Baton, QueueSlot, Route, Survey};
 
 /// Tells the RM of requests that it was not told of.
 pub(in crate::partition) fn tell_wanted() -> impl Survey {
-    Rooms { audience: Audience::Rm, rooms: BTreeMap::new() }
-}
-
-/// Tells a caller of at most `most` requests, in the order in which they would be placed.
-pub(crate) fn outstanding(
-    most: usize,
-    reply: oneshot::Sender<Vec<OutstandingRequest>>,
-) -> impl Survey {
-    Rooms { audience: Audience::Reader { most, reply }, rooms: BTreeMap::new() }
-}
-
-/// Who is told.
-enum Audience {
-    /// The RM's callback; each request once.
-    Rm,
-    /// A caller of the handle, who wants at most `most` requests.
-    Reader { most: usize, reply: oneshot::Sender<Vec<OutstandingRequest>> },
+    Rooms { rooms: BTreeMap::new() }
 }
 
 /// What queues have left.
 struct Rooms {
-    audience: Audience,
     rooms: BTreeMap<QueueSlot, Room>,
 }
 
@@ -67,7 +48,7 @@ impl Survey for Rooms {
     }
 
     fn home(self: Box<Self>, partition: &mut Partition, _: &mut Baton) {
-        let Self { audience, rooms } = *self;
+        let rooms = self.rooms;
         let places: BTreeMap<QueueSlot, usize> = rooms.keys().copied().zip(0..).collect();
         let (mut leave, mut queues) = (Vec::new(), Vec::new());
         for room in rooms.into_values() {
@@ -76,13 +57,12 @@ impl Survey for Rooms {
             leave.push(room.leave);
         }
         let (limits, waiting) = (BTreeMap::new(), Vec::new());
-        partition.survey_next(WaitingFor { audience, places, queues, leave, limits, waiting });
+        partition.survey_next(WaitingFor { places, queues, leave, limits, waiting });
     }
 }
 
 /// What applications wait for.
 struct WaitingFor {
-    audience: Audience,
     /// Where each queue is in the following lists.
     places: BTreeMap<QueueSlot, usize>,
     queues: Vec<QueueRoom>,
@@ -121,9 +101,6 @@ impl Survey for WaitingFor {
         let waits_at = |entry: &ApplicationEntry| {
             self.places.get(&entry.leaf).copied().filter(|leaf| self.leave[*leaf].is_waiting)
         };
-        if matches!(self.audience, Audience::Reader { .. }) {
-            return Route::default().applications_that(baton, |entry| waits_at(entry).is_some());
-        }
         let directory = &baton.directory;
         let untold = || {
             let listed = directory.untold.iter().filter_map(|slot| directory.application(*slot));
@@ -142,90 +119,40 @@ impl Survey for WaitingFor {
     fn at_application(&mut self, application: &mut Application, baton: &mut Baton) {
         let place = self.places[&application.leaf_slot()];
         let may_start = self.may_start(place);
-        self.waiting.extend(application.waiting(place, may_start, &mut self.limits, baton));
+        application.review_leave(may_start, baton);
+        self.waiting.extend(application.waiting(place, &mut self.limits, baton));
     }
 
     fn home(self: Box<Self>, partition: &mut Partition, _: &mut Baton) {
-        let Self { audience, queues, limits, waiting, .. } = *self;
-        let wanted = ByApplication::of(scale_up::wanted(queues, limits, waiting));
-        match audience {
-            Audience::Rm => partition.survey_next(Signal { wanted }),
-            Audience::Reader { most, reply } => {
-                partition.survey_next(Outstanding { wanted, most, found: Vec::new(), reply });
-            }
-        }
-    }
-}
-
-/// The requests that would run on more machines, by application.
-struct ByApplication {
-    /// In the order in which their requests would be placed.
-    order: Vec<ApplicationSlot>,
-    wanted: BTreeMap<ApplicationSlot, Vec<(ClassId, u64)>>,
-}
-
-impl ByApplication {
-    fn of(all: Vec<Wanted>) -> Self {
-        let (mut order, mut wanted) = (Vec::new(), BTreeMap::new());
-        for Wanted { application, class, count } in all {
-            let of_one: &mut Vec<_> = wanted.entry(application).or_default();
+        let Self { queues, limits, waiting, .. } = *self;
+        let mut wanted: BTreeMap<ApplicationSlot, Vec<(ClassId, u64)>> = BTreeMap::new();
+        let mut order = Vec::new();
+        for Wanted { application, class, count } in scale_up::wanted(queues, limits, waiting) {
+            let of_one = wanted.entry(application).or_default();
             if of_one.is_empty() {
                 order.push(application);
             }
             of_one.push((class, count));
         }
-        Self { order, wanted }
-    }
-
-    fn route(&self) -> Route {
-        Route::default().applications(self.order.iter().copied())
-    }
-
-    fn take(&mut self, application: &Application) -> Vec<(ClassId, u64)> {
-        self.wanted.remove(&application.slot()).unwrap_or_default()
+        partition.survey_next(Signal { order, wanted });
     }
 }
 
-/// The last survey, if the RM is told: applications tell it of their requests.
+/// The last survey: applications tell the RM of their requests.
 struct Signal {
-    wanted: ByApplication,
+    /// In the order in which their requests would be placed.
+    order: Vec<ApplicationSlot>,
+    wanted: BTreeMap<ApplicationSlot, Vec<(ClassId, u64)>>,
 }
 
 impl Survey for Signal {
     fn route(&mut self, _: &mut Partition, _: &Baton) -> Route {
-        self.wanted.route()
+        Route::default().applications(self.order.iter().copied())
     }
 
     fn at_application(&mut self, application: &mut Application, baton: &mut Baton) {
-        application.signal(self.wanted.take(application), baton);
-    }
-}
-
-/// The last survey, if a caller is told: applications describe their requests.
-struct Outstanding {
-    wanted: ByApplication,
-    most: usize,
-    found: Vec<OutstandingRequest>,
-    reply: oneshot::Sender<Vec<OutstandingRequest>>,
-}
-
-impl Survey for Outstanding {
-    fn route(&mut self, _: &mut Partition, _: &Baton) -> Route {
-        self.wanted.route()
-    }
-
-    fn at_application(&mut self, application: &mut Application, _: &mut Baton) {
-        let wanted = self.wanted.take(application);
-        self.found.extend(application.outstanding(wanted, self.most - self.found.len()));
-    }
-
-    fn home(self: Box<Self>, partition: &mut Partition, _: &mut Baton) {
-        let Self { mut found, reply, .. } = *self;
-        let name = config::plain_name(&partition.name);
-        for request in &mut found {
-            name.clone_into(&mut request.partition);
-        }
-        answer(reply, found);
+        let wanted = self.wanted.remove(&application.slot()).unwrap_or_default();
+        application.signal(wanted, baton);
     }
 }
 
@@ -259,7 +186,7 @@ mod tests {
             .unzip();
         let (limits, waiting) = (BTreeMap::new(), Vec::new());
         let places = BTreeMap::new();
-        WaitingFor { audience: Audience::Rm, places, queues, leave, limits, waiting }
+        WaitingFor { places, queues, leave, limits, waiting }
     }
 
     #[test]

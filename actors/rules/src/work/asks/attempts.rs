@@ -70,8 +70,8 @@ impl Asks {
             let count = if is_whole {
                 class.outstanding
             } else {
-                let members = self.tried_members(class, waits, reached);
-                members.map(|slot| u64::from(self.ask(slot).outstanding)).sum()
+                let members = self.tried_members(class, waits, None, reached);
+                members.map(|(_, slot)| u64::from(self.ask(slot).outstanding)).sum()
             };
             if count > 0 {
                 let resources = class.shape.resources().clone();
@@ -107,18 +107,27 @@ impl Asks {
         count: u64,
         reached: Option<AskKey>,
     ) -> Vec<(AskSlot, u64)> {
-        let class = self.class(class);
-        let Some((_, waits)) = self.order.get(&class.key) else { return Vec::new() };
-        let (mut tried, mut left) = (Vec::new(), count);
-        for slot in self.tried_members(class, waits, reached) {
-            if left == 0 {
-                break;
-            }
-            let taken = left.min(u64::from(self.ask(slot).outstanding));
-            tried.push((slot, taken));
-            left -= taken;
-        }
-        tried
+        let tried = self.tried_after(class, None, count, reached);
+        tried.map(|(_, slot, taken)| (slot, taken)).collect()
+    }
+
+    /// As [`Self::first_tried`], of the members after an ask, and with their keys. None of a class
+    /// that is not there any more.
+    pub fn tried_after(
+        &self,
+        class: ClassId,
+        after: Option<&AskKey>,
+        count: u64,
+        reached: Option<AskKey>,
+    ) -> impl Iterator<Item = (AskKey, AskSlot, u64)> + use<'_> {
+        let class = self.classes.find(class);
+        let entry = class.and_then(|class| Some((class, self.order.get(&class.key)?.1)));
+        let members = entry.map(|(class, waits)| self.tried_members(class, waits, after, reached));
+        members.into_iter().flatten().scan(count, |left, (key, slot)| {
+            let taken = (*left).min(u64::from(self.ask(slot).outstanding));
+            *left -= taken;
+            (taken > 0).then_some((key, slot, taken))
+        })
     }
 
     /// Marks those of [`Self::first_tried`] that the RM is to be told of, and returns them: each
@@ -156,15 +165,13 @@ impl Asks {
         &'a self,
         class: &'a Class,
         waits: &WaitSet,
+        after: Option<&AskKey>,
         reached: Option<AskKey>,
-    ) -> impl Iterator<Item = AskSlot> + 'a {
+    ) -> impl Iterator<Item = (AskKey, AskSlot)> + use<'a> {
         let as_one = self.is_tried_as_one(class, waits);
-        let members = class.keys().zip(class.members.values());
-        members
-            .filter(move |(key, slot)| {
-                let is_reached = reached.is_none_or(|reached| *key <= reached);
-                (as_one && is_reached) || self.ask(**slot).lacks_machines()
-            })
-            .map(|(_, slot)| *slot)
+        class.after(after).filter(move |(key, slot)| {
+            let is_reached = reached.is_none_or(|reached| *key <= reached);
+            (as_one && is_reached) || self.ask(*slot).lacks_machines()
+        })
     }
 }

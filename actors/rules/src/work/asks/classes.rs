@@ -169,17 +169,28 @@ impl Class {
         self.keys().zip(self.members.values().copied())
     }
 
-    /// Its first member after an ask that need not be one of its members.
-    pub(super) fn first_after(&self, after: Option<&AskKey>) -> Option<(AskKey, AskSlot)> {
+    /// Its members after an ask that need not be one of them, in order.
+    pub(super) fn after(
+        &self,
+        after: Option<&AskKey>,
+    ) -> impl Iterator<Item = (AskKey, AskSlot)> + use<'_> {
         use std::ops::Bound::{Excluded, Unbounded};
         let priority = self.shape.priority();
         let from = match after {
-            Some(after) if after.priority() < priority => return None,
-            Some(after) if after.priority() == priority => Excluded(after.age()),
-            _ => Unbounded,
+            // Any member would stand before that one.
+            Some(after) if after.priority() < priority => None,
+            Some(after) if after.priority() == priority => Some(Excluded(after.age())),
+            _ => Some(Unbounded),
         };
-        let (member, slot) = self.members.range((from, Unbounded)).next()?;
-        Some((AskKey::new(priority, member.0, member.1), *slot))
+        let members = from.map(|from| self.members.range((from, Unbounded)));
+        members.into_iter().flatten().map(move |((created, arrival), slot)| {
+            (AskKey::new(priority, *created, *arrival), *slot)
+        })
+    }
+
+    /// Its first member after an ask that need not be one of its members.
+    pub(super) fn first_after(&self, after: Option<&AskKey>) -> Option<(AskKey, AskSlot)> {
+        self.after(after).next()
     }
 
     /// The key of its last member.

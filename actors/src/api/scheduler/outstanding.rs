@@ -1,0 +1,55 @@
+//! The requests for which more machines would help.
+
+use std::sync::Arc;
+
+use monoceros_config as config;
+
+use super::SchedulerHandle;
+use super::lists::{first, next, whole};
+use crate::api::outcomes::ReadError;
+use crate::front::rm_proxy::PartitionEntry;
+use crate::partition::surveys::{AllWanted, Left, Outstanding, Rooms, WaitingFor};
+use crate::snapshot::OutstandingRequest;
+
+impl SchedulerHandle {
+    /// The requests of an RM for which more machines would help, in the order in which they would
+    /// be placed, at most `limit` of them: in one partition, or in all of them. None of a partition
+    /// for which nothing is decided at present. Asking does not count as telling the RM. It is read
+    /// in slices, as a list is, so what was read of two applications may be of two moments.
+    pub async fn outstanding_requests(
+        &self,
+        rm_id: &str,
+        partition: Option<&str>,
+        limit: usize,
+    ) -> Result<Vec<OutstandingRequest>, ReadError> {
+        let mut outstanding = Vec::new();
+        for entry in self.partitions_of(rm_id, partition)? {
+            let most = limit.saturating_sub(outstanding.len());
+            outstanding.extend(of_partition(&entry, most).await?);
+        }
+        Ok(outstanding)
+    }
+}
+
+async fn of_partition(
+    entry: &PartitionEntry,
+    most: usize,
+) -> Result<Vec<OutstandingRequest>, ReadError> {
+    let left = Arc::new(Left::of(whole(entry, Rooms, |row| row).await?.rows));
+    let waiting = whole(entry, WaitingFor(Arc::clone(&left)), |row| row).await?.rows;
+    let mut list = Outstanding::new(AllWanted::decide(&left, waiting));
+    let mut slice = first(entry, list.clone(), None, usize::MAX).await?;
+    let mut found = Vec::new();
+    while let Some(sliced) = slice.take() {
+        found.extend(sliced.rows.into_iter().flat_map(|row| row.requests));
+        let Some(behind) = sliced.behind.filter(|_| found.len() < most) else { break };
+        list = list.behind(behind.clone());
+        slice = next(entry, list.clone(), behind, usize::MAX).await?;
+    }
+    found.truncate(most);
+    let name = config::plain_name(&entry.name);
+    for request in &mut found {
+        name.clone_into(&mut request.partition);
+    }
+    Ok(found)
+}
