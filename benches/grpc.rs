@@ -155,7 +155,7 @@ async fn run(way: Way) -> Took {
         Way::Library => library(&service, |options| options).await,
         Way::Pods => pods(&service).await,
     };
-    Took { wall, cpu: (service.cpu_time() - cpu_before).as_secs_f64() }
+    Took { wall, cpu: service.cpu_time().saturating_sub(cpu_before).as_secs_f64() }
 }
 
 async fn messages(

@@ -312,6 +312,21 @@ fn an_rm_may_set_its_own_window_and_how_much_may_wait() {
 }
 
 #[test]
+fn a_node_that_waits_is_rejected_when_there_is_no_room_for_its_changes() {
+    use si::node_info::ActionFromRm::{Create, DrainNode};
+    play(|scheduler, ear| async move {
+        scheduler.control("rm").await.unwrap().set_reorder_items(2);
+        node(&scheduler, "n2", Create, vec![running("a", "n2")]).await;
+        node(&scheduler, "n2", DrainNode, Vec::new()).await;
+        tokio::time::sleep(Duration::from_millis(10)).await;
+        assert!(ear.heard().is_empty(), "both wait");
+        node(&scheduler, "n2", DrainNode, Vec::new()).await;
+        tokio::time::sleep(Duration::from_millis(10)).await;
+        assert_eq!(ear.heard(), ["n2 out"]);
+    });
+}
+
+#[test]
 fn a_control_of_an_earlier_session_does_nothing_to_the_present_one() {
     play(|scheduler, ear| async move {
         let earlier = scheduler.control("rm").await.unwrap();

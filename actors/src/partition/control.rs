@@ -72,7 +72,7 @@ impl Partition {
                 return;
             }
             Control::ReorderItems(items) => {
-                self.reorder.set_items_max(items);
+                self.reorder.set_weight_max(items);
                 return;
             }
             Control::Elsewhere(held) => {

@@ -14,7 +14,7 @@ use monoceros_rules::work::ended::Ended;
 use monoceros_rules::work::rejection::{Ignored, Rejection};
 
 use super::input::{NewNode, RefusedItem, Request};
-use super::reorder::{Item, TakenBack, Waiting};
+use super::reorder::{Item, TakenBack, Waiting, weight_of_change, weight_of_node, weight_of_op};
 use super::{Partition, Task};
 use crate::step::{Alarm, Baton, Cause, NodeChange, Notice, Op, Released, WaitsFor};
 
@@ -88,7 +88,9 @@ impl Partition {
         let mut here = ops;
         if here.iter().any(|op| unknown_node(op, baton).is_some()) {
             for op in std::mem::take(&mut here) {
-                match unknown_node(&op, baton).filter(|node| self.reorder.may_wait(node, 1)) {
+                match unknown_node(&op, baton)
+                    .filter(|node| self.reorder.may_wait(node, weight_of_op(&op)))
+                {
                     // Without a node it would be rejected by its application; the same later.
                     None => here.push(op),
                     Some(node) => {
@@ -140,7 +142,7 @@ impl Partition {
         let ignored = (0..in_vain).map(|_| Notice::Ignored(Ignored::ReleaseOfUnknown));
         baton.notices.extend(ignored);
         let awaited = WaitsFor::Application(Arc::clone(id));
-        if !self.reorder.may_wait(&awaited, asks.len()) {
+        if !self.reorder.may_wait(&awaited, asks.iter().map(weight_of_op).sum()) {
             reject(id, &asks, baton, |_| Rejection::ApplicationUnknown(Arc::clone(id)));
             return;
         }
@@ -160,7 +162,7 @@ impl Partition {
         baton: &mut Baton,
     ) -> Result<(), Box<NewNode>> {
         let awaited = WaitsFor::Application(Arc::clone(application));
-        if !self.reorder.may_wait(&awaited, 1) {
+        if !self.reorder.may_wait(&awaited, weight_of_node(&new)) {
             return Err(new);
         }
         let until_ns = until_ns.unwrap_or(self.reorder.until_ns(baton.now_ns));
@@ -169,7 +171,7 @@ impl Partition {
     }
 
     /// Has the change of a node wait that is not here. Gives it back if that node does not wait
-    /// itself.
+    /// itself, or cannot any more because there is no room for its changes.
     pub(super) fn change_waits(
         &mut self,
         id: &Arc<str>,
@@ -177,6 +179,10 @@ impl Partition {
         baton: &mut Baton,
     ) -> Option<NodeChange> {
         let Some(awaited) = self.reorder.awaited_by_node(id) else { return Some(change) };
+        if !self.reorder.has_room(weight_of_change(&change)) {
+            self.waiting_node_leaves(id, baton);
+            return Some(change);
+        }
         let until_ns = self.reorder.until_ns(baton.now_ns);
         self.wait(awaited, Item::NodeChange(Arc::clone(id), change), until_ns, baton);
         None

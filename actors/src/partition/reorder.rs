@@ -19,6 +19,7 @@
 //! it. So whatever comes costs a few look-ups and what it takes out, however many items wait.
 //!
 //! # Invariants
+//! * What waits is bounded, by number and by memory: an item has a [weight].
 //! * An item waits for one thing at a time and, whatever comes, no longer than the window in all.
 //! * What waits for one thing is done in the order in which it came.
 //! * An item that is taken out is in none of the sets any more.
@@ -30,13 +31,17 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use monoceros_rules::values::resources::Resources;
+use monoceros_rules::work::asks::AskSpec;
+use monoceros_rules::work::quotas::bytes_of_texts;
 
 use self::names::Name;
 use super::input::NewNode;
 use crate::step::{Existing, NodeChange, Op, WaitsFor};
 
-/// How many items may wait unless set otherwise; further ones are rejected at once.
-const ITEMS_MAX: usize = 10_000;
+/// How much may wait unless set otherwise, by [`weight`]; what is further is rejected at once.
+const WEIGHT_MAX: usize = 10_000;
+/// Bytes of an item that weigh as much as another item.
+const BYTES_PER_WEIGHT: u64 = 8 << 10;
 /// How many applications and nodes that are gone are remembered. If there are more, items for the
 /// oldest of them wait in vain.
 const GONE_MAX: usize = 10_000;
@@ -44,7 +49,9 @@ const GONE_MAX: usize = 10_000;
 /// The items that wait.
 pub(super) struct ReorderBuffer {
     window: Duration,
-    items_max: usize,
+    weight_max: usize,
+    /// Of all items.
+    weight: usize,
     /// By their numbers, which only rise.
     items: BTreeMap<u64, Held>,
     next: u64,
@@ -88,6 +95,14 @@ enum OfNode {
 }
 
 impl Item {
+    fn weight(&self) -> usize {
+        match self {
+            Self::Op(_, op) => weight_of_op(op),
+            Self::Node(node) => weight_of_node(node),
+            Self::NodeChange(_, change) => weight_of_change(change),
+        }
+    }
+
     fn of_node(&self) -> Option<(&Arc<str>, OfNode)> {
         match self {
             Self::Node(new) => Some((&new.id, OfNode::Itself)),
@@ -97,8 +112,34 @@ impl Item {
     }
 }
 
+/// What an order to an application weighs.
+pub(super) fn weight_of_op(op: &Op) -> usize {
+    weight(op.spec().map_or(0, AskSpec::bytes))
+}
+
+/// What a node weighs, with all that is on it.
+pub(super) fn weight_of_node(node: &NewNode) -> usize {
+    let existing = node.existing.iter().map(|(_, existing)| existing.spec.bytes());
+    weight(bytes_of_texts(&node.attributes) + existing.sum::<u64>())
+}
+
+/// What the change of a node weighs.
+pub(super) fn weight_of_change(change: &NodeChange) -> usize {
+    weight(match change {
+        NodeChange::Update { attributes, .. } => bytes_of_texts(attributes),
+        NodeChange::Foreign { tags: Some(tags), .. } => bytes_of_texts(&**tags),
+        _ => 0,
+    })
+}
+
+/// The weight of an item: one, and one more for each 8 KiB that it takes.
+fn weight(bytes: u64) -> usize {
+    usize::try_from(1 + bytes / BYTES_PER_WEIGHT).unwrap_or(usize::MAX)
+}
+
 /// An item in the buffer.
 struct Held {
+    weight: usize,
     waiting: Waiting,
     /// Of a node: which of the allocations that it brings were released meanwhile.
     released: BTreeSet<usize>,
@@ -122,7 +163,8 @@ impl ReorderBuffer {
     pub(super) fn new(window: Duration) -> Self {
         Self {
             window,
-            items_max: ITEMS_MAX,
+            weight_max: WEIGHT_MAX,
+            weight: 0,
             items: BTreeMap::new(),
             next: 0,
             waiting: BTreeSet::new(),
@@ -141,8 +183,8 @@ impl ReorderBuffer {
     }
 
     /// For what comes from now on.
-    pub(super) fn set_items_max(&mut self, items_max: usize) {
-        self.items_max = items_max;
+    pub(super) fn set_weight_max(&mut self, weight_max: usize) {
+        self.weight_max = weight_max;
     }
 
     pub(super) fn is_empty(&self) -> bool {
@@ -155,11 +197,15 @@ impl ReorderBuffer {
         now_ns.saturating_add(i64::try_from(self.window.as_nanos()).unwrap_or(i64::MAX))
     }
 
-    /// Whether this many more items may wait for it. Without a window nobody waits.
-    pub(super) fn may_wait(&self, awaited: &WaitsFor, n_items: usize) -> bool {
-        !self.window.is_zero()
-            && self.items.len() + n_items <= self.items_max
-            && !self.gone.contains(awaited)
+    /// Whether items of this weight may wait for it, beside all others. Without a window nobody
+    /// waits.
+    pub(super) fn may_wait(&self, awaited: &WaitsFor, weight: usize) -> bool {
+        !self.window.is_zero() && self.has_room(weight) && !self.gone.contains(awaited)
+    }
+
+    /// Whether there is room for this weight.
+    pub(super) fn has_room(&self, weight: usize) -> bool {
+        self.weight.saturating_add(weight) <= self.weight_max
     }
 
     /// What this node waits for, if it does.
@@ -180,9 +226,10 @@ impl ReorderBuffer {
         }
         self.waiting.insert((awaited.clone(), number));
         self.due.insert((until_ns, number));
-        let named = names::naming(&item, &awaited);
+        let (named, weight) = (names::naming(&item, &awaited), item.weight());
+        self.weight += weight;
         let waiting = Waiting { awaited, item, until_ns };
-        self.items.insert(number, Held { waiting, released: BTreeSet::new(), named });
+        self.items.insert(number, Held { weight, waiting, released: BTreeSet::new(), named });
         self.arm()
     }
 
@@ -318,8 +365,9 @@ impl ReorderBuffer {
 
     /// Takes an item out, without what was released of it.
     fn remove(&mut self, number: u64) -> Waiting {
-        let Held { mut waiting, released, .. } =
+        let Held { weight, mut waiting, released, .. } =
             self.items.remove(&number).expect("each set has the numbers of items alone");
+        self.weight -= weight;
         for name in names::of(&waiting.item, number) {
             self.named.remove(&name);
         }

@@ -441,15 +441,15 @@ fn a_long_list_of_requests_is_read_whole_each_once_and_in_order() {
         world.say("node n1 vcore=1").await;
         let mut wanted = Vec::new();
         for number in 0..200 {
-            let mut text = format!("app a{number:03} in root.default\n");
+            let mut text = vec![format!("app a{number:03} in root.default")];
             let asks = if number == 70 { 1_300 } else { 1 };
             for ask in 0..asks {
-                // The third size is the last: one slice ends within it, and two in the others.
+                // Of three sizes, so that slices end within one of them and between them.
                 let size = 2 + ask / 500;
-                text += &format!("ask a{number:03} k{ask:04} vcore={size} x2 created=0\n");
+                text.push(format!("ask a{number:03} k{ask:04} vcore={size} x2 created=0"));
                 wanted.push(format!("a{number:03}/k{ask:04} x2"));
             }
-            world.say(&text).await;
+            world.say(&text.join("\n")).await;
         }
         assert_eq!(world.outstanding(usize::MAX).await, wanted);
         assert_eq!(world.outstanding(700).await, wanted[..700]);

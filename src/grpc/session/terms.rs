@@ -3,7 +3,7 @@
 //!
 //! A resource manager knows best how long its own restart takes and how fast it reads, so it may
 //! bring those terms in the `extraConfig` of its registration. What guards the service as a whole
-//! is not among them.
+//! is not among them: what takes memory may be made less, and not more than the settings say.
 
 use std::num::NonZeroUsize;
 use std::str::FromStr;
@@ -70,10 +70,15 @@ impl Terms {
         extra.set("session.onStreamLoss", &mut self.bounds.resyncs, |text| {
             Ok(OnStreamLoss::try_from(text.to_owned())? == OnStreamLoss::Resync)
         });
-        extra.set("session.outboxItems", &mut self.bounds.outbox.items, amount);
-        extra.set("session.outboxBytes", &mut self.bounds.outbox.bytes, amount);
+        let Load { items, bytes } = self.bounds.outbox;
+        let at_most = |most: usize| move |text: &str| no_more(amount(text)?, most);
+        extra.set("session.outboxItems", &mut self.bounds.outbox.items, at_most(items));
+        extra.set("session.outboxBytes", &mut self.bounds.outbox.bytes, at_most(bytes));
         extra.set("session.reorderWindow", &mut self.reorder_window, seconds::read);
-        extra.set("session.reorderItems", &mut self.reorder_items, number);
+        let items = self.reorder_items;
+        extra.set("session.reorderItems", &mut self.reorder_items, |text| {
+            no_more(number(text)?, items)
+        });
         self
     }
 
@@ -91,6 +96,13 @@ impl Terms {
 
 fn amount(text: &str) -> Result<usize, String> {
     number::<NonZeroUsize>(text).map(NonZeroUsize::get)
+}
+
+fn no_more(amount: usize, most: usize) -> Result<usize, String> {
+    if amount > most {
+        return Err(format!("more than the {most} of the service's own setting"));
+    }
+    Ok(amount)
 }
 
 /// A number, perhaps with underscores.
@@ -143,9 +155,11 @@ pub(super) mod tests {
             ("session.attachTimeout", "soon"),
             ("session.onStreamLoss", "perhaps"),
             ("session.outboxItems", "0"),
-            ("session.reorderItems", "7"),
+            ("session.outboxBytes", "1_000_000_000_000"),
+            ("session.reorderItems", "10_001"),
         ]);
-        assert_eq!(n_unusable, 3);
+        assert_eq!(n_unusable, 5);
+        assert_eq!(terms.reorder_items, 10_000);
         assert_eq!(terms.patience.attach, Duration::from_secs(60));
         assert!(!terms.bounds.resyncs);
         assert_eq!(terms.bounds.outbox.items, 1_000_000);

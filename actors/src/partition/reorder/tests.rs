@@ -139,7 +139,7 @@ fn one_deadline_is_enough_for_items_that_come_and_go() {
 #[test]
 fn no_more_wait_than_may_and_none_without_a_window() {
     let mut buffer = buffer();
-    buffer.set_items_max(2);
+    buffer.set_weight_max(2);
     assert!(buffer.may_wait(&app("x"), 2) && !buffer.may_wait(&app("x"), 3));
     let _ = buffer.put(app("x"), ask("x", "a"), SECOND);
     let _ = buffer.put(app("y"), ask("y", "b"), SECOND);
@@ -148,6 +148,23 @@ fn no_more_wait_than_may_and_none_without_a_window() {
     assert!(buffer.may_wait(&app("x"), 1), "what is taken out makes room");
     buffer.set_window(Duration::ZERO);
     assert!(!buffer.may_wait(&app("x"), 1));
+}
+
+#[test]
+fn what_is_large_counts_as_several() {
+    let mut buffer = buffer();
+    buffer.set_weight_max(10);
+    let large = |bytes: usize| {
+        let mut spec = AskSpec::new("large", Resources::new());
+        spec.tags = Some(Arc::new([("tag".to_owned(), "x".repeat(bytes))].into()));
+        Item::Op(Arc::from("x"), Op::Ask(Arc::new(spec)))
+    };
+    let _ = buffer.put(app("x"), large(40_000), SECOND);
+    assert!(buffer.has_room(5) && !buffer.has_room(6), "40,000 bytes and what is beside them");
+    let _ = buffer.put(app("x"), large(10), SECOND);
+    assert!(buffer.has_room(4) && !buffer.has_room(5));
+    buffer.came(&app("x"));
+    assert!(buffer.has_room(10) && !buffer.has_room(11));
 }
 
 #[test]
