@@ -115,7 +115,6 @@ pub use api::scheduler::{
     ConfigurationError, ConfigurationSnapshot, ConfigurationUpdate, ExplainError, Handover,
     OutcomeOfDefaults, PartitionStateError, ReadError, RegisterError, Removed, Scheduler,
     SchedulerBuilder, SchedulerHandle, StartError, Threads, TooBusy, UpdateError,
-    check_configuration,
 };
 pub use api::users::{Lookup, UserGroupResolver};
 pub use api::{callback, control, listing, predicates, scheduler, users};

@@ -185,7 +185,7 @@ pub(super) async fn reply<S: Reads>(
         Endpoint::Config => configuration(source, request, caller).await,
         Endpoint::ValidateConf => {
             let body = whole(body, edge.max_body_bytes).await?;
-            json(validation::outcome(body).await).await
+            json(validation::outcome(source, body).await).await
         }
         Endpoint::Clusters => json(clusters(source, caller).await).await,
         Endpoint::Partitions => {

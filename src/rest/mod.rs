@@ -24,6 +24,7 @@ use axum::extract::{Request, State};
 use axum::http::Method;
 use axum::http::request::Parts;
 use axum::response::Response;
+use monoceros_actors::config::ConfigErrors;
 use monoceros_actors::partition_name::{plain_name, rm_id};
 use monoceros_actors::snapshot::{
     ApplicationSnapshot, ClusterSnapshot, ExplanationSnapshot, GroupSnapshot, NodeSnapshot,
@@ -31,7 +32,7 @@ use monoceros_actors::snapshot::{
 };
 use monoceros_actors::{
     ApplicationList, ConfigurationError, ConfigurationSnapshot, ExplainError, Listed, Page,
-    ReadError, SchedulerHandle, Steps,
+    ReadError, SchedulerHandle, Steps, TooBusy,
 };
 use tokio::time::Instant;
 use tokio_util::sync::CancellationToken;
@@ -76,6 +77,11 @@ pub trait Reads: Clone + Send + Sync + 'static {
         &self,
         rm_id: &str,
     ) -> impl Future<Output = Result<ConfigurationSnapshot, ConfigurationError>> + Send;
+    /// What is wrong with a configuration text, or its checksum.
+    fn check_configuration(
+        &self,
+        text: String,
+    ) -> impl Future<Output = Result<Result<String, ConfigErrors>, TooBusy>> + Send;
     /// The rules of placement, in the order they are asked.
     fn placement_rules(
         &self,
@@ -178,6 +184,13 @@ impl Reads for SchedulerHandle {
         rm_id: &str,
     ) -> Result<ConfigurationSnapshot, ConfigurationError> {
         self.configuration(rm_id).await
+    }
+
+    async fn check_configuration(
+        &self,
+        text: String,
+    ) -> Result<Result<String, ConfigErrors>, TooBusy> {
+        self.check_configuration(text).await
     }
 
     async fn placement_rules(&self, partition: &str) -> Result<Vec<ShownRule>, ReadError> {

@@ -26,13 +26,13 @@ use crate::watchdog::{Health, Healthy};
 
 /// Two RMs with a partition `default` each; the second has many queues.
 #[derive(Clone, Debug)]
-struct Scripted {
+pub(super) struct Scripted {
     stopped: bool,
     /// The last step of each partition.
     step: u64,
 }
 
-const RUNNING: Scripted = Scripted { stopped: false, step: 7 };
+pub(super) const RUNNING: Scripted = Scripted { stopped: false, step: 7 };
 
 /// The most bytes of a body.
 const MAX_BODY: usize = 1000;
@@ -97,6 +97,13 @@ impl Reads for Scripted {
             ..PartitionSnapshot::default()
         };
         vec![partition("lab"), partition("yard")]
+    }
+
+    async fn check_configuration(
+        &self,
+        text: String,
+    ) -> Result<Result<String, ConfigErrors>, TooBusy> {
+        Ok(monoceros_actors::config::parse(&text).map(|configuration| configuration.checksum))
     }
 
     async fn steps(&self, partition: &str) -> Result<Steps, ReadError> {

@@ -4,10 +4,10 @@
 //! Those who ask refuse a change when the answer is *no*, and let it pass when there is no answer.
 //! So whatever comes, even what is no text at all, is answered with a verdict.
 
-use std::sync::Arc;
-
-use monoceros_actors::{check_configuration, config};
+use monoceros_actors::config;
 use serde::Serialize;
+
+use super::Reads;
 
 /// The verdict about a configuration.
 #[derive(Debug, Default, PartialEq, Eq, Serialize)]
@@ -27,7 +27,7 @@ pub(super) struct ValidationOutcome {
 
 /// Checks it by what an update goes through, when there is a turn. Without one the answer is *no*:
 /// whoever sends many texts must not make others pass.
-pub(super) async fn outcome(body: Vec<u8>) -> ValidationOutcome {
+pub(super) async fn outcome<S: Reads>(source: &S, body: Vec<u8>) -> ValidationOutcome {
     let text = match String::from_utf8(body) {
         Ok(text) => text,
         Err(error) => {
@@ -35,12 +35,11 @@ pub(super) async fn outcome(body: Vec<u8>) -> ValidationOutcome {
             return refused(format!("it is not UTF-8 from byte {from} on"));
         }
     };
-    let text: Arc<str> = Arc::from(text);
-    match check_configuration(Arc::clone(&text)).await {
-        Ok(Ok(configuration)) => ValidationOutcome {
+    match source.check_configuration(text.clone()).await {
+        Ok(Ok(checksum)) => ValidationOutcome {
             allowed: true,
-            checksum_match: Some(config::carries_checksum(&text, &configuration.checksum)),
-            checksum: Some(configuration.checksum),
+            checksum_match: Some(config::carries_checksum(&text, &checksum)),
+            checksum: Some(checksum),
             ..ValidationOutcome::default()
         },
         Ok(Err(errors)) => refused(errors.to_string()),
@@ -55,11 +54,12 @@ fn refused(reason: impl Into<String>) -> ValidationOutcome {
 #[cfg(test)]
 mod tests {
     use super::*;
+    use crate::rest::tests::RUNNING;
 
     const GOOD: &str = "partitions:\n  - name: default\n    queues:\n      - name: root\n";
 
     async fn check(body: &[u8]) -> ValidationOutcome {
-        outcome(body.to_vec()).await
+        outcome(&RUNNING, body.to_vec()).await
     }
 
     fn limited(limit: &str) -> String {

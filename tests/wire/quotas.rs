@@ -97,6 +97,9 @@ async fn five_hundred_partitions_in_one_registration_are_refused() {
         assert_eq!(status.code(), Code::InvalidArgument);
         assert_eq!(reason_of(&status), "CONFIG_INVALID");
         assert!(status.message().contains(code), "{}", status.message());
+        let verdict = service.http("POST", "/ws/v1/validate-conf", &[], &config).await.json();
+        assert_eq!(verdict["allowed"], false);
+        assert!(verdict["reason"].as_str().unwrap().contains(code), "{verdict}");
     }
     client.register_resource_manager(registration("rm", QUEUES)).await.unwrap();
 }

@@ -30,7 +30,6 @@ use tokio::sync::{oneshot, watch};
 use tokio::time::timeout;
 
 pub use self::builder::{Scheduler, SchedulerBuilder, Threads};
-pub use self::reading::check_configuration;
 use crate::api::callback::ResourceManagerCallback;
 use crate::api::control::ResourceManagerControl;
 pub use crate::api::outcomes::{

@@ -15,7 +15,7 @@ use super::SchedulerHandle;
 use super::reading::{off_thread, read, read_soon};
 use crate::api::outcomes::{
     ConfigurationError, ConfigurationSnapshot, ConfigurationUpdate, OutcomeOfDefaults,
-    PartitionStateError, Removed, UpdateError,
+    PartitionStateError, Removed, TooBusy, UpdateError,
 };
 use crate::front::rm::{
     ChangeState, Comparison, DefaultsOf, Document, Effect, Outcome, Reconfigure,
@@ -29,6 +29,16 @@ use crate::front::rm_proxy::{
 const LOGGED: usize = 20;
 
 impl SchedulerHandle {
+    /// What is wrong with a configuration text, or its checksum: as for a registration, with the
+    /// same quotas, but for nobody. At most two long texts are checked at once in a process.
+    pub async fn check_configuration(
+        &self,
+        text: String,
+    ) -> Result<Result<String, ConfigErrors>, TooBusy> {
+        let read = read_soon(text, self.quotas).await?;
+        Ok(read.map(|document| document.checksum.clone()))
+    }
+
     /// Gives an RM another configuration: its queue part and its extra part together, or nothing.
     /// The queue part is `config`, else `configs`, else that of a registration without one; a text
     /// with the checksum of the present one is not applied again. Ordered with what the RM sends, a

@@ -9,7 +9,7 @@
 use std::sync::Arc;
 use std::time::Duration;
 
-use monoceros_config::{ConfigErrors, Configuration};
+use monoceros_config::ConfigErrors;
 use monoceros_rules::work::quotas::Quotas;
 use tokio::sync::Semaphore;
 use tokio::time::timeout;
@@ -25,14 +25,6 @@ const AT_ONCE: usize = 2;
 const PATIENCE: Duration = Duration::from_secs(5);
 
 static TURNS: Semaphore = Semaphore::const_new(AT_ONCE);
-
-/// What is wrong with a configuration text, or what it means: as for a registration, but for
-/// nobody. At most two texts are checked at once in a process.
-pub async fn check_configuration(
-    text: Arc<str>,
-) -> Result<Result<Configuration, ConfigErrors>, TooBusy> {
-    soon(in_turn(text.len(), move || monoceros_config::parse(&text))).await
-}
 
 /// Reads a text that an RM brings, with no more in it than one may have, whenever there is a turn.
 pub(super) async fn read_in_turn(
