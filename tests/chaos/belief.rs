@@ -4,7 +4,7 @@
 //! * Keys of requests and ids of applications are never used again, ids of nodes are.
 //! * Each request gets one allocation at most, and whatever was allocated is released once.
 
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, BTreeSet};
 use std::fmt::Debug;
 use std::sync::{Arc, Mutex, MutexGuard};
 
@@ -108,8 +108,8 @@ pub(crate) struct Belief {
     pub(crate) applications: BTreeMap<String, Application>,
     /// Where what is said goes, in the oldest dialect.
     pub(crate) mouth: Mouth,
-    /// How many sessions have begun.
-    pub(crate) n_sessions: usize,
+    /// Nodes that have gone in this session, also if they came again.
+    went: BTreeSet<String>,
     /// What the allocations of removed applications were called, in the oldest dialect.
     uuids: BTreeMap<String, String>,
     /// Keys of applications that are gone: they may be placed once more, if they are released too.
@@ -152,6 +152,7 @@ impl Belief {
             }
             Saying::NodeGoes { id } => {
                 self.nodes.remove(id);
+                self.went.insert(id.clone());
                 let wishes = self.applications.values_mut().flat_map(|it| it.wishes.values_mut());
                 for wish in wishes {
                     wish.is_ending |= wish.placed.as_ref().is_some_and(|place| place.node == *id);
@@ -216,7 +217,10 @@ impl Belief {
                 match owner {
                     Some(application) => {
                         let wish = application.wishes.remove(&key).unwrap();
-                        if !wish.is_ending {
+                        // The answer may be older than the node that is there now.
+                        let node = wish.placed.as_ref().map(|place| &place.node);
+                        let went = node.is_some_and(|node| self.went.contains(node));
+                        if !wish.is_ending && !went {
                             self.fault(format!("`{key}` is released without a reason: {why}"));
                         }
                     }
@@ -249,8 +253,8 @@ impl Belief {
     /// A session begins, and what is about to be reported is all there is: what was to end has.
     pub(crate) fn begin_session(&mut self) {
         self.note(&"a session begins");
-        self.n_sessions += 1;
         self.ghosts.clear();
+        self.went.clear();
         for application in self.applications.values_mut() {
             application.wishes.retain(|_, wish| !wish.is_ending);
             for wish in application.wishes.values_mut() {

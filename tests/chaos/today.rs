@@ -80,19 +80,12 @@ impl Today {
 }
 
 async fn hear(mut events: Events, shared: Shared) {
-    let mut n_begun = 0;
     while let Some(event) = events.next().await {
         let mut belief = shared.get();
-        // What was told before the last report was made is of a session that is over.
-        let is_void = n_begun < belief.n_sessions;
         match event {
-            Event::Registered { goes_on, .. } => {
-                belief.note(&"registered");
-                n_begun += usize::from(!goes_on);
-            }
+            Event::Registered { .. } => belief.note(&"registered"),
             Event::Disconnected(status) => belief.note(&status.message()),
             Event::Ended(status) => belief.fault(format!("the client gives up: {status}")),
-            _ if is_void => belief.note(&"void"),
             Event::Nodes(answers) => {
                 for rejected in answers.rejected {
                     let (id, why) = (rejected.node_id, rejected.reason);

@@ -26,6 +26,8 @@ const ACKNOWLEDGE: Duration = Duration::from_millis(200);
 const HEALTHY: Duration = Duration::from_secs(60);
 /// Messages that wait for the program before nothing more is read.
 const EVENTS: usize = 1_000;
+/// How long the program may take to deal with what it was told before its state is reported.
+const DEALS_WITHIN: Duration = Duration::from_secs(5);
 /// How many commands are taken at once.
 const COMMANDS: usize = 256;
 
@@ -130,9 +132,34 @@ impl Driver {
         }
     }
 
+    /// Waits until the program has dealt with all that it was told in the session that is over, but
+    /// not for ever: what it believes is about to be reported, and should be what it was told.
+    async fn until_all_is_dealt_with(&mut self) {
+        let dealt = Arc::clone(&self.dealt);
+        let patience = Instant::now() + DEALS_WITHIN;
+        while !dealt.is_all_dealt_with() && !self.events.is_closed() {
+            let has_room = self.outgoing.items() < self.options.most_items;
+            tokio::select! {
+                () = dealt.news() => {}
+                () = sleep_until(patience) => return,
+                command = self.commands.recv(), if has_room => match command {
+                    Some(Command::Send(request)) => self.outgoing.push(request),
+                    Some(Command::Leave(leave)) => {
+                        self.leaves = Some(leave);
+                        return;
+                    }
+                    None => return,
+                },
+            }
+        }
+    }
+
     /// One connection. `Ok`: there is nothing more to say.
     async fn connected(&mut self, options: &Options) -> Result<(), Status> {
         let connection = Connection::open(options).await?;
+        if self.session.is_none() {
+            self.until_all_is_dealt_with().await;
+        }
         if let Some(leave) = self.leaves.take() {
             return self.leave(&connection, leave).await;
         }

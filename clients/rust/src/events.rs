@@ -50,6 +50,8 @@ struct Progress {
     numbers: [u64; 3],
     /// Messages that it has not asked for yet.
     waiting: usize,
+    /// Messages that it has not dealt with yet.
+    undealt: usize,
 }
 
 impl Events {
@@ -97,16 +99,24 @@ impl Dealt {
     pub(crate) fn is_told(&self, kind: Kind, seq: u64) -> Number {
         let mut progress = self.progress();
         progress.waiting += 1;
+        progress.undealt += 1;
         Number { session: progress.session, kind, seq }
     }
 
     /// The program has dealt with a message, or is not there any more.
     pub(crate) fn is_dealt_with(&self, number: Number) {
         let mut progress = self.progress();
+        progress.undealt -= 1;
         if progress.session == number.session {
             let dealt = &mut progress.numbers[number.kind.index()];
             *dealt = (*dealt).max(number.seq);
         }
+        self.news.notify_one();
+    }
+
+    /// Whether the program has dealt with all that it was told.
+    pub(crate) fn is_all_dealt_with(&self) -> bool {
+        self.progress().undealt == 0
     }
 
     /// How many messages wait for the program.
@@ -114,7 +124,7 @@ impl Dealt {
         self.progress().waiting
     }
 
-    /// Waits until the program asks for one more, or has gone.
+    /// Waits until the program asks for one more, has dealt with one, or has gone.
     pub(crate) async fn news(&self) {
         self.news.notified().await;
     }
@@ -152,6 +162,7 @@ mod tests {
         assert_eq!((dealt.numbers(), dealt.waiting()), ([0; 3], 1));
         events.next().await.unwrap();
         assert_eq!((dealt.numbers(), dealt.waiting()), ([1, 0, 0], 0));
+        assert!(!dealt.is_all_dealt_with(), "the second is in hand");
         dealt.begin();
         say(1);
         events.next().await.unwrap();
