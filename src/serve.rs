@@ -92,10 +92,13 @@ pub async fn run(settings: Settings, with_demo: bool, log: Account) -> anyhow::R
     service.spawn_edges(rpc, http, &security.access, policy_files);
     // Before anyone can know that we run: a signal from then on must not kill us.
     let signals = Signals::new()?;
-    if let Err(error) = announce(rpc_address, http_address, security.rest.is_some()) {
-        // Nobody reads our output: no reason not to serve.
-        warn!(%error, "cannot print where we listen");
-    }
+    let is_https = security.rest.is_some();
+    // Standard output may be a pipe that nobody reads: no reason not to serve, and to end.
+    spawn_blocking(move || {
+        if let Err(error) = announce(rpc_address, http_address, is_https) {
+            warn!(%error, "cannot print where we listen");
+        }
+    });
     let counted = service.handle.log_metrics();
     let account = tell_of_log(log, counted);
     tokio::spawn(service.shutdown.clone().run_until_cancelled_owned(account));

@@ -5,9 +5,8 @@
 //! resource manager whose 50,000 requests are each a reason for a warning gets one line a second,
 //! which says how many it stands for.
 //!
-//! Never left out are records, each of which somebody will look for ([`is_record`]): who did what,
-//! what an application has used when it ends, and what was found in a file of the operator, which
-//! comes no faster than files change.
+//! Never left out are records, each of which somebody will look for ([`is_record`]): who did what, and
+//! what was found in a file of the operator, which comes no faster than files change.
 //!
 //! # Invariants
 //! * At most one line per kind, resource manager and second, and at most [`KINDS`] per place,
@@ -32,9 +31,6 @@ pub(super) const KIND_FIELDS: [&str; 6] =
 /// Kinds of one place, for one resource manager, that are told apart in a second.
 const KINDS: u32 = 32;
 
-/// Targets of records.
-const RECORDS: [&str; 2] = [AUDIT, "core.scheduler.application.usage"];
-
 /// Entries of the table.
 const ENTRIES: usize = 4_096;
 
@@ -49,8 +45,7 @@ const NAME_BYTES: usize = 128;
 /// Whether lines from this place are records, of which none is left out.
 pub(super) fn is_record(place: &Metadata<'_>) -> bool {
     let fields = place.fields();
-    RECORDS.contains(&place.target())
-        || ["file", "files"].iter().any(|name| fields.field(name).is_some())
+    place.target() == AUDIT || ["file", "files"].iter().any(|name| fields.field(name).is_some())
 }
 
 /// What becomes of a line.

@@ -2,7 +2,8 @@
 //! a line.
 
 use std::fs::{File, OpenOptions};
-use std::io::Read as _;
+use std::io::{BufRead as _, BufReader, Read as _, Write as _};
+use std::process::{Command, Stdio};
 use std::sync::Arc;
 use std::sync::atomic::{AtomicUsize, Ordering};
 use std::time::Duration;
@@ -10,6 +11,7 @@ use std::time::Duration;
 use monoceros::logging;
 use monoceros_actors::{ResourceManagerCallback, Scheduler};
 use monoceros_proto::si::v1 as si;
+use tokio::io::{AsyncReadExt as _, AsyncWriteExt as _};
 use tokio::time::{Instant, timeout};
 use tracing_subscriber::layer::SubscriberExt as _;
 
@@ -118,6 +120,50 @@ async fn with_a_pipe_that_nobody_reads_it_ends_in_order() {
     let service = Service::start_logging_to(writer, &[("LOG__FILTER", "trace")]);
     works_and_ends(service).await;
     drop(reader);
+}
+
+/// As behind a collector of logs that hangs: the pipe is full before the service starts.
+#[tokio::test]
+async fn a_full_pipe_for_standard_output_keeps_it_neither_from_serving_nor_from_ending() {
+    let (reader, writer) = std::io::pipe().unwrap();
+    let mut full = writer.try_clone().unwrap();
+    // Ends when the reader goes.
+    let filling = std::thread::spawn(move || while full.write_all(&[b'x'; 4_096]).is_ok() {});
+    let mut command = Command::new(env!("CARGO_BIN_EXE_monoceros"));
+    command.args(["serve", "--grpc", "127.0.0.1:0", "--http", "127.0.0.1:0"]);
+    tokio::time::sleep(Duration::from_millis(50)).await;
+    let mut service = command.stdout(writer).stderr(Stdio::piped()).spawn().unwrap();
+    let log = BufReader::new(service.stderr.take().unwrap());
+    let (tell, told) = tokio::sync::oneshot::channel();
+    let reading = std::thread::spawn(move || {
+        let mut tell = Some(tell);
+        for line in log.lines().map_while(Result::ok) {
+            if let Some(tell) = tell.take_if(|_| line.contains("serving REST")) {
+                let (_, address) = line.rsplit_once("address=").unwrap();
+                tell.send(address.to_owned()).unwrap();
+            }
+        }
+    });
+    let address = timeout(PATIENCE, told).await.unwrap().unwrap();
+    let mut stream = tokio::net::TcpStream::connect(address).await.unwrap();
+    stream.write_all(b"GET /healthz HTTP/1.0\r\n\r\n").await.unwrap();
+    let mut answer = String::new();
+    stream.read_to_string(&mut answer).await.unwrap();
+    assert!(answer.ends_with("serving\n"), "{answer}");
+    let pid = service.id().to_string();
+    assert!(Command::new("kill").args(["-TERM", &pid]).status().unwrap().success());
+    let end = async {
+        while service.try_wait().unwrap().is_none() {
+            tokio::time::sleep(Duration::from_millis(10)).await;
+        }
+    };
+    let ended = timeout(PATIENCE, end).await.is_ok();
+    // Not before it is dead, whatever comes of it: it would be left behind.
+    let _ = service.kill();
+    assert!(ended && service.wait().unwrap().success(), "it ends in order and in time");
+    drop(reader);
+    filling.join().unwrap();
+    reading.join().unwrap();
 }
 
 fn lines_with<'l>(log: &'l str, text: &str) -> Vec<&'l str> {
