@@ -27,6 +27,9 @@ impl Ear {
 
 impl ResourceManagerCallback for Ear {
     fn update_allocation(&self, response: si::AllocationResponse) {
+        for rejected in response.rejected {
+            self.rejected(&rejected.allocation_key, &rejected.reason);
+        }
         for rejected in response.rejected_allocations {
             self.rejected(&rejected.allocation_key, &rejected.reason);
         }
@@ -58,7 +61,7 @@ async fn node(scheduler: &SchedulerHandle, partition: &str, id: &str) {
     let node = si::NodeInfo {
         node_id: id.to_owned(),
         action: si::node_info::ActionFromRm::Create.into(),
-        schedulable_resource: Some(vcore(1)),
+        schedulable_resource: Some(vcore(1_000_000)),
         attributes: [("si/node-partition".to_owned(), partition.to_owned())].into(),
         ..Default::default()
     };
@@ -150,5 +153,59 @@ fn what_runs_is_taken_above_the_quota_and_again_by_the_next_session() {
         register(&scheduler, &ear).await;
         bring_back(40).await;
         assert!(ear.heard().is_empty(), "the session before had as much");
+    });
+}
+
+/// One request may be for more allocations than there is memory for.
+#[test]
+fn a_request_without_end_is_placed_up_to_the_quota_of_bytes_and_goes_on_when_something_ends() {
+    let quotas = Quotas { bytes: 200_000, ..Quotas::default() };
+    play(quotas, |scheduler, ear| async move {
+        node(&scheduler, "one", "n1").await;
+        application(&scheduler, "one").await;
+        let ask = si::AllocationAsk {
+            allocation_key: "many".to_owned(),
+            application_id: "app".to_owned(),
+            partition_name: "one".to_owned(),
+            resource_ask: Some(vcore(1)),
+            max_allocations: 10_000,
+            ..Default::default()
+        };
+        let request =
+            si::AllocationRequest { rm_id: "rm".to_owned(), asks: vec![ask], ..Default::default() };
+        scheduler.update_allocation(request).await.unwrap();
+        scheduler.settle().await;
+        let running = async || {
+            let found = scheduler.application("[rm]one", "app").await.unwrap().unwrap();
+            found.allocations.into_iter().map(|it| it.uuid).collect::<Vec<_>>()
+        };
+        assert_eq!(ear.heard(), [""; 0]);
+        let before = running().await;
+        assert!((150..350).contains(&before.len()), "{}", before.len());
+        let explained = scheduler.explain("[rm]one", "app", 0).await.unwrap();
+        assert_eq!(explained[0].cause, "held");
+        assert!(explained[0].message.contains("quotas.bytes, 200000"), "{explained:?}");
+
+        let ended = before.iter().take(100).map(|uuid| si::AllocationRelease {
+            partition_name: "one".to_owned(),
+            application_id: "app".to_owned(),
+            uuid: uuid.clone(),
+            ..Default::default()
+        });
+        let releases = si::AllocationReleasesRequest {
+            allocations_to_release: ended.collect(),
+            ..Default::default()
+        };
+        let request = si::AllocationRequest {
+            rm_id: "rm".to_owned(),
+            releases: Some(releases),
+            ..Default::default()
+        };
+        scheduler.update_allocation(request).await.unwrap();
+        scheduler.settle().await;
+        let after = running().await;
+        assert!(after.len().abs_diff(before.len()) <= 64, "{} {}", before.len(), after.len());
+        assert!(after.iter().any(|uuid| !before.contains(uuid)), "others are placed instead");
+        assert!(ear.heard().is_empty());
     });
 }

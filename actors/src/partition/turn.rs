@@ -94,7 +94,8 @@ impl Partition {
     }
 
     fn can_decide(&self, baton: &Baton) -> bool {
-        self.may_decide && self.decides() && !baton.books.nodes.is_empty()
+        let has_memory = baton.quotas().has_memory().is_ok();
+        self.may_decide && self.decides() && has_memory && !baton.books.nodes.is_empty()
     }
 
     fn may_offer(&self, baton: &Baton) -> MayOffer {

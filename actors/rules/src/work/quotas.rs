@@ -238,10 +238,16 @@ impl Standing {
         if held.of(quota).saturating_add(n_more) > limit {
             return Err(OverQuota { quota, limit });
         }
-        if held.bytes >= self.most.bytes {
-            return Err(OverQuota { quota: Quota::Bytes, limit: self.most.bytes });
+        self.has_memory()
+    }
+
+    /// Whether there may be more of anything: whether bytes are below their quota. What is asked for
+    /// is placed only then, since one request may be for any number of allocations.
+    pub fn has_memory(&self) -> Result<(), OverQuota> {
+        if self.here.bytes.saturating_add(self.elsewhere.bytes) < self.most.bytes {
+            return Ok(());
         }
-        Ok(())
+        Err(OverQuota { quota: Quota::Bytes, limit: self.most.bytes })
     }
 
     /// A part of what is here has become another.

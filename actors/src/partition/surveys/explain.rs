@@ -122,7 +122,7 @@ impl Survey for Explain {
         let Some(application) = application else {
             return answer(reply, partition.ended_lately(&id));
         };
-        let closed = partition.closed();
+        let closed = partition.closed(baton);
         let root = gates.get(&QueueSlot::ROOT);
         let used = root.map(|root| root.room().used.clone()).unwrap_or_default();
         let from_root = path.iter().rev();
@@ -140,12 +140,15 @@ impl Survey for Explain {
 
 impl Partition {
     /// What keeps the whole partition from deciding anything.
-    fn closed(&self) -> Vec<Why> {
+    fn closed(&self, baton: &Baton) -> Vec<Why> {
         let partition: Arc<str> = Arc::from(config::plain_name(&self.name));
         let stopped = self.state == ObjectState::Stopped;
         let stopped = stopped.then(|| Why::PartitionStopped { partition: Arc::clone(&partition) });
-        let held = self.controls.is_on_hold().then_some(Why::OnHold { partition });
-        stopped.into_iter().chain(held).collect()
+        let held = self.controls.is_on_hold();
+        let held = held.then(|| Why::OnHold { partition: Arc::clone(&partition) });
+        let over = baton.quotas().has_memory().err();
+        let over = over.map(|over| Why::QuotaOfBytes { partition, limit: over.limit });
+        stopped.into_iter().chain(held).chain(over).collect()
     }
 
     /// How the last run of an application ended, or why it was rejected.

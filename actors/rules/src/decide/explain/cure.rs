@@ -238,6 +238,7 @@ fn removes(why: &Why) -> Option<Change> {
     Some(match why {
         Why::PartitionStopped { partition: object }
         | Why::OnHold { partition: object }
+        | Why::QuotaOfBytes { partition: object, .. }
         | Why::QueueStopped { queue: object } => Change::State { object: Arc::clone(object) },
         Why::QueueRuns { queue, running, most } => Change::RunningApplications {
             of: queue.to_string(),

@@ -140,6 +140,13 @@ pub enum Why {
         /// Its name.
         partition: Arc<str>,
     },
+    /// The RM has as much in memory as it may.
+    QuotaOfBytes {
+        /// The partition.
+        partition: Arc<str>,
+        /// How many bytes the RM may have.
+        limit: u64,
+    },
     /// A queue above it is stopped.
     QueueStopped {
         /// Its path.
@@ -239,7 +246,7 @@ impl Why {
     pub fn cause(&self) -> Cause {
         match self {
             Self::PartitionStopped { .. } | Self::QueueStopped { .. } => Cause::Stopped,
-            Self::OnHold { .. } => Cause::Held,
+            Self::OnHold { .. } | Self::QuotaOfBytes { .. } => Cause::Held,
             Self::QueueRuns { .. } | Self::LimitRuns { .. } => Cause::NotRunnable,
             Self::Queue { .. } => Cause::QueueQuota,
             Self::Limit { .. } => Cause::UserQuota,
@@ -256,7 +263,9 @@ impl Why {
     /// The partition, queue, user, group or node that decides.
     pub fn object(&self) -> Option<&Arc<str>> {
         match self {
-            Self::PartitionStopped { partition } | Self::OnHold { partition } => Some(partition),
+            Self::PartitionStopped { partition }
+            | Self::OnHold { partition }
+            | Self::QuotaOfBytes { partition, .. } => Some(partition),
             Self::QueueStopped { queue }
             | Self::QueueRuns { queue, .. }
             | Self::Queue { queue, .. } => Some(queue),
@@ -310,7 +319,9 @@ impl Why {
     pub(super) fn place(&self) -> (u8, usize, u8) {
         let depth = |queue: &str| queue.split('.').count();
         match self {
-            Self::PartitionStopped { .. } | Self::OnHold { .. } => (0, 0, 0),
+            Self::PartitionStopped { .. } | Self::OnHold { .. } | Self::QuotaOfBytes { .. } => {
+                (0, 0, 0)
+            }
             Self::QueueStopped { queue } => (1, depth(queue), 0),
             Self::QueueRuns { queue, .. } => (1, depth(queue), 1),
             Self::Queue { queue, .. } => (1, depth(queue), 2),
@@ -335,6 +346,10 @@ impl Why {
             Self::OnHold { partition } => format!(
                 "partition {partition} is on hold: nothing is decided until its resource manager \
                  is there and lifts the hold"
+            ),
+            Self::QuotaOfBytes { partition, limit } => format!(
+                "the resource manager of partition {partition} has as much as it may (quotas.bytes, \
+                 {limit}): nothing more is placed until something of it ends"
             ),
             Self::QueueStopped { queue } => format!("{queue} is stopped"),
             Self::QueueRuns { queue, running, most } => format!(
