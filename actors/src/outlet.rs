@@ -13,8 +13,9 @@ use crate::mailbox::{Measured, Receive, receives};
 use crate::metrics::{ActorKind, Counted, Metrics};
 use crate::step::{Notice, Notices, PartitionClosed, PartitionLost, SessionLink};
 
-/// At most so many notices cross in one message.
-const BATCH: usize = 512;
+/// At most so many notices cross in one message, however many a step has said: the front arbiter
+/// belongs to all RMs, and an RM lets the others have a turn behind each.
+pub(crate) const BATCH: usize = 256;
 
 /// What a step said. From the partition.
 #[derive(Message)]
@@ -59,6 +60,16 @@ impl Outlet {
             return;
         }
         let notices = std::mem::take(&mut self.waiting);
+        if notices.len() <= BATCH {
+            return self.post(notices);
+        }
+        let mut notices = notices.into_iter();
+        while notices.len() > 0 {
+            self.post(notices.by_ref().take(BATCH).collect());
+        }
+    }
+
+    fn post(&self, notices: Vec<Notice>) {
         self.session.notices.post(Notices { partition: Arc::clone(&self.partition), notices });
     }
 }

@@ -10,6 +10,8 @@
 //! * A partition has at most two chunks of at most 256 items in its inbox; further items wait here
 //!   (`intake`), and beyond [`Intake::waiting_items`] the senders wait.
 //! * The callback gets the notices of a partition in their order.
+//! * Behind as many notices as a message of them may have, the other RMs have a turn, however much this
+//!   one has to be told: they share the thread.
 //! * What is sent to a lost partition is dropped: its RM will report everything anew, and must not
 //!   take anything for rejected.
 
@@ -57,6 +59,7 @@ use crate::front::rm_proxy::Taken;
 use crate::front::settings::Settings;
 use crate::mailbox::{Mailbox, Measured, Receive, receives};
 use crate::metrics::{ActorKind, Counted, Metrics};
+use crate::outlet::BATCH;
 use crate::partition::{Ack, Close, Control, Wanted};
 use crate::step::{BarrierPassed, Notice, Notices};
 use names::Looking;
@@ -119,6 +122,8 @@ pub(crate) struct Rm {
     partitions_so_far: u64,
     /// Partitions whose books are gone, until the RM registers again.
     lost: BTreeSet<Arc<str>>,
+    /// Notices since the other RMs had a turn.
+    in_a_row: usize,
     /// Senders that wait until less is waiting.
     blocked: Vec<Taken>,
     silence: Silence,
@@ -172,6 +177,7 @@ impl Rm {
             partitions: BTreeMap::new(),
             partitions_so_far: 0,
             lost: BTreeSet::new(),
+            in_a_row: 0,
             blocked: Vec::new(),
             silence: silence.clone(),
             is_ending: false,
@@ -277,6 +283,11 @@ impl Receive<Notices> for Rm {
         let count = notices.len();
         self.deliver(&partition, notices);
         self.arm_events(ctx);
+        self.in_a_row += count;
+        if self.in_a_row >= BATCH {
+            self.in_a_row = 0;
+            ctx.wait(tokio::task::yield_now().into_actor(self));
+        }
         if let Some(held) = self.partitions.get(&partition) {
             held.mailbox.post(Ack(count));
         }

@@ -1,0 +1,107 @@
+//! Resource managers share a thread, and take turns there.
+#![allow(clippy::unwrap_used)]
+
+use std::sync::{Arc, Mutex};
+
+use monoceros_actors::{ResourceManagerCallback, Scheduler, SchedulerHandle};
+use monoceros_proto::si::v1 as si;
+
+const QUEUES: &str =
+    "partitions: [{name: default, queues: [{name: root, submitacl: '*', queues: [{name: a}]}]}]";
+
+/// Whose allocations were placed or released, in the order in which it was told.
+type Heard = Arc<Mutex<Vec<&'static str>>>;
+
+struct Ear(&'static str, Heard);
+
+impl ResourceManagerCallback for Ear {
+    fn update_allocation(&self, response: si::AllocationResponse) {
+        let n = response.new.len() + response.released.len();
+        self.1.lock().unwrap().extend(std::iter::repeat_n(self.0, n));
+    }
+    fn update_application(&self, _: si::ApplicationResponse) {}
+    fn update_node(&self, _: si::NodeResponse) {}
+}
+
+fn vcore(value: i64) -> si::Resource {
+    si::Resource { resources: [("vcore".to_owned(), si::Quantity { value })].into() }
+}
+
+/// With a node and an application.
+async fn register(scheduler: &SchedulerHandle, rm: &'static str, heard: &Heard) {
+    let request = si::RegisterResourceManagerRequest {
+        rm_id: rm.to_owned(),
+        config: QUEUES.to_owned(),
+        ..Default::default()
+    };
+    let callback = Arc::new(Ear(rm, Arc::clone(heard)));
+    scheduler.register_resource_manager(request, callback).await.unwrap();
+    let node = si::NodeInfo {
+        node_id: "n1".to_owned(),
+        action: si::node_info::ActionFromRm::Create.into(),
+        schedulable_resource: Some(vcore(1_000_000)),
+        ..Default::default()
+    };
+    let nodes = si::NodeRequest { rm_id: rm.to_owned(), nodes: vec![node], ..Default::default() };
+    scheduler.update_node(nodes).await.unwrap();
+    let new = si::AddApplicationRequest {
+        application_id: "app".to_owned(),
+        queue_name: "root.a".to_owned(),
+        ugi: Some(si::UserGroupInformation { user: "ada".to_owned(), ..Default::default() }),
+        ..Default::default()
+    };
+    let new = si::ApplicationRequest { rm_id: rm.to_owned(), new: vec![new], ..Default::default() };
+    scheduler.update_application(new).await.unwrap();
+}
+
+async fn ask(scheduler: &SchedulerHandle, rm: &str, count: i32) {
+    let ask = si::AllocationAsk {
+        allocation_key: "k".to_owned(),
+        application_id: "app".to_owned(),
+        resource_ask: Some(vcore(1)),
+        max_allocations: count,
+        ..Default::default()
+    };
+    let request =
+        si::AllocationRequest { rm_id: rm.to_owned(), asks: vec![ask], ..Default::default() };
+    scheduler.update_allocation(request).await.unwrap();
+}
+
+#[test]
+fn a_large_end_of_one_lets_another_have_its_answer_in_between() {
+    const MANY: usize = 10_000;
+    let runtime = tokio::runtime::Builder::new_current_thread()
+        .enable_all()
+        .start_paused(true)
+        .build()
+        .unwrap();
+    tokio::task::LocalSet::new().block_on(&runtime, async {
+        let scheduler = Scheduler::builder().start_local().unwrap();
+        let heard = Heard::default();
+        register(&scheduler, "large", &heard).await;
+        register(&scheduler, "small", &heard).await;
+        ask(&scheduler, "large", i32::try_from(MANY).unwrap()).await;
+        scheduler.settle().await;
+        assert_eq!(std::mem::take(&mut *heard.lock().unwrap()).len(), MANY);
+
+        let remove =
+            si::RemoveApplicationRequest { application_id: "app".to_owned(), ..Default::default() };
+        let request = si::ApplicationRequest {
+            rm_id: "large".to_owned(),
+            remove: vec![remove],
+            ..Default::default()
+        };
+        scheduler.update_application(request).await.unwrap();
+        // As soon as it hears of the first ends, another one asks.
+        while heard.lock().unwrap().is_empty() {
+            tokio::task::yield_now().await;
+        }
+        assert!(heard.lock().unwrap().len() < 1_000, "they come in parts");
+        ask(&scheduler, "small", 1).await;
+        scheduler.settle().await;
+        let heard = heard.lock().unwrap();
+        assert_eq!(heard.len(), MANY + 1);
+        let at = heard.iter().position(|rm| *rm == "small").unwrap();
+        assert!(at < MANY / 2, "placed behind {at} of {MANY} ends");
+    });
+}
