@@ -329,6 +329,28 @@ proptest! {
     }
 }
 
+/// A queue has a copy of what it inherits, so that a text of 130 KB could be gigabytes of them.
+#[test]
+fn properties_that_many_queues_inherit_have_bounds() {
+    let config = |n_properties: usize, n_leaves: usize| {
+        let properties: Vec<_> = (0..n_properties).map(|n| format!("p{n:05}: value")).collect();
+        let leaves: Vec<_> = (0..n_leaves).map(|n| format!("{{name: q{n}}}")).collect();
+        format!(
+            "partitions: [{{name: default, queues: [{{name: root, properties: {{{}}}, queues: [{}]}}]}}]",
+            properties.join(", "),
+            leaves.join(", ")
+        )
+    };
+    let reason = |text: &str| parse(text).unwrap_err().to_string();
+    parse(&config(5_000, 100)).unwrap();
+    let many = reason(&config(5_000, 2_000));
+    assert!(many.contains("E_PROPERTIES_BYTES"), "{many}");
+    assert!(many.contains("root.q304` and those before it have 16830000 bytes"), "{many}");
+    let large = reason(&config(6_000, 1));
+    assert!(large.contains("queue `root` has 66000 bytes of properties"), "{large}");
+    assert_eq!(large.lines().count(), 1, "{large}");
+}
+
 #[test]
 fn a_text_has_bounds_and_its_first_faults_are_told() {
     let reason = |text: &str| parse(text).unwrap_err().to_string();

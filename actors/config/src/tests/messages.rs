@@ -2,6 +2,9 @@
 
 use super::*;
 
+/// A fault whose text would be too long for the table; see `hostile`.
+const TESTED_ELSEWHERE: &str = "E_PROPERTIES_BYTES";
+
 /// A text with one fault, its code, and what must stand in the message.
 const FAULTS: &[(&str, &str, &[&str])] = &[
     ("partitions: [{queues: [], size: 5}]", "E_CONF_PARSE", &["line 1", "`size`"]),
@@ -233,7 +236,11 @@ fn each_code_of_the_configuration_has_its_message_tested_and_is_in_the_manual() 
         for rest in source.split("\"E_").skip(1) {
             let name: String = rest.chars().take_while(|c| is_code(*c)).collect();
             let code = format!("E_{name}");
-            assert!(FAULTS.iter().any(|(_, tested, _)| *tested == code), "no fault with {code}");
+            let is_tested = |(_, tested, _): &(&str, &str, &[&str])| *tested == code;
+            assert!(
+                FAULTS.iter().any(is_tested) || code == TESTED_ELSEWHERE,
+                "no fault with {code}"
+            );
             assert!(manual.contains(&format!("| `{code}` |")), "{code} is not in the manual");
             n_codes += 1;
         }

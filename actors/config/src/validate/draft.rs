@@ -35,6 +35,11 @@ pub(super) struct Draft {
     pub(super) children: Vec<Draft>,
 }
 
+/// Bytes of the properties that a queue may have, with what it inherits.
+const PROPERTIES_BYTES: usize = 64 << 10;
+/// The same of all queues of a partition together.
+const ALL_PROPERTIES_BYTES: usize = 16 << 20;
+
 impl Draft {
     /// The root queue among the top-level ones, or one inserted above them.
     pub(super) fn root_of(mut queues: Vec<Queue>, report: &mut Report) -> Self {
@@ -182,6 +187,39 @@ impl Draft {
     /// Whether applications live here.
     pub(super) fn is_leaf(&self) -> bool {
         !self.raw.parent && self.children.is_empty()
+    }
+
+    /// Whether there is room for what each queue inherits: it has a copy of all properties above it.
+    /// If there is not, none has any.
+    pub(super) fn fit_properties(&mut self, report: &mut Report) {
+        if !self.properties_fit(0, &mut 0, report) {
+            self.drop_properties();
+        }
+    }
+
+    fn properties_fit(&self, inherited: usize, all: &mut usize, report: &mut Report) -> bool {
+        let own = |(key, text): &(String, Located<String>)| key.len() + text.value.len();
+        let here = inherited + self.raw.properties.iter().map(own).sum::<usize>();
+        *all += here;
+        let (has, bytes, most) = if here > PROPERTIES_BYTES {
+            ("has", here, PROPERTIES_BYTES)
+        } else if *all > ALL_PROPERTIES_BYTES {
+            ("and those before it have", *all, ALL_PROPERTIES_BYTES)
+        } else {
+            return self.children.iter().all(|child| child.properties_fit(here, all, report));
+        };
+        let message = format!(
+            "queue `{}` {has} {bytes} bytes of properties, with all that is inherited; at most {most} \
+             are taken",
+            self.path
+        );
+        report.error("E_PROPERTIES_BYTES", &self.raw.place, message);
+        false
+    }
+
+    fn drop_properties(&mut self) {
+        self.raw.properties.clear();
+        self.children.iter_mut().for_each(Self::drop_properties);
     }
 
     pub(super) fn check_properties(&self, report: &mut Report) {

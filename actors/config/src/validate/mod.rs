@@ -79,6 +79,7 @@ fn partition(
     }
     let mut in_templates = report.apart();
     root.read_templates(&mut in_templates);
+    root.fit_properties(report);
     let built = root.build(None);
     let placement = rules::check(&raw.placement, is_known.then_some(&built), expressions, report);
     let node_order = node_order(&raw, report);
