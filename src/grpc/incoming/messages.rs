@@ -32,7 +32,7 @@ use super::Common;
 use super::budget::{Credit, Exhausted, FREE_BYTES, Pool};
 use super::measure::{Measure, Most, measure, text};
 use super::pace::Pace;
-use super::shapes::ShapeId;
+use super::shapes::{Method, ShapeId};
 use crate::grpc::end::StreamEnd;
 
 /// A flag and a length stand before each message.
@@ -89,6 +89,7 @@ struct Frames {
     unread: BytesMut,
     is_gzip: bool,
     shape: ShapeId,
+    most: Most,
     pool: Arc<Pool>,
     patience: Duration,
     common: Arc<Common>,
@@ -112,12 +113,16 @@ struct Head {
 
 impl Messages {
     /// Those of a request for a method; they are gzip if its header says so.
-    pub(super) fn new(common: &Arc<Common>, body: Body, shape: ShapeId, is_gzip: bool) -> Self {
+    pub(super) fn new(common: &Arc<Common>, body: Body, method: Method, is_gzip: bool) -> Self {
+        // A stream is bound before anything of it is decoded, and a request never is.
+        let budget = &common.budget;
+        let pool = if method.is_stream { &budget.bound } else { &budget.unbound };
         let frames = Frames {
             body,
             unread: BytesMut::new(),
             is_gzip,
-            shape,
+            shape: method.request,
+            most: Most { items: common.max_items, decoded_bytes: pool.bytes() },
             pool: Arc::clone(&common.budget.unbound),
             patience: common.patience,
             common: Arc::clone(common),
@@ -188,7 +193,7 @@ impl Frames {
         }
         self.unread.advance(HEAD_BYTES);
         let bytes = self.unread.split_to(head.length).freeze();
-        let measure = measure(&self.common.shapes, self.shape, &bytes, self.common.most());
+        let measure = measure(&self.common.shapes, self.shape, &bytes, self.most);
         self.raw(bytes, measure, Credit::none(&self.pool)).map(Step::Message)
     }
 
@@ -255,14 +260,14 @@ impl Frames {
         let (bytes, measure) = if head.is_compressed {
             let length = decompressed_length(&data, common.max_bytes)?;
             credit.cover(length.max(data.len())).await.map_err(refused)?;
-            let most = common.most();
+            let most = self.most;
             let measured = move |bytes: &[u8]| measure(&common.shapes, shape, bytes, most);
             let decompressed = move || decompressed(&data, length, most, measured);
             apart(&self.pool, length, decompressed).await??
         } else {
-            let bytes = Bytes::from(data);
+            let (bytes, most) = (Bytes::from(data), self.most);
             let measured = move || {
-                let measure = measure(&common.shapes, shape, &bytes, common.most());
+                let measure = measure(&common.shapes, shape, &bytes, most);
                 (bytes, measure)
             };
             apart(&self.pool, head.length, measured).await?
@@ -307,14 +312,16 @@ impl Frames {
 
     fn raw(&self, bytes: Bytes, measure: Measure, credit: Credit) -> Result<RawMessage, StreamEnd> {
         let common = &self.common;
-        let Most { items: max_items, decoded_bytes: limit } = common.most();
+        let Most { items: max_items, decoded_bytes: limit } = self.most;
         if measure.items > max_items {
             return Err(StreamEnd::TooManyItems { items: measure.items, limit: max_items });
         }
         if measure.decoded_bytes > limit {
+            let is_bound = limit == common.budget.bound.bytes();
+            let setting = if is_bound { "decoding_bytes" } else { "decoding_bytes_unbound" };
             let message = format!(
                 "a message that takes {} bytes or more once decoded is refused: send at most {limit} \
-                 (`grpc.decoding_bytes`)",
+                 (`grpc.{setting}`)",
                 measure.decoded_bytes
             );
             return Err(StreamEnd::Unreadable { code: Code::ResourceExhausted, message });
@@ -548,11 +555,11 @@ mod tests {
     fn messages(body: &[u8], piece: usize, every: Duration, ends: bool) -> Messages {
         let settings = Settings::load(None, &Flags::default()).unwrap();
         let common = Arc::new(Common::new(&settings.grpc, &settings.limits));
-        let shape = common.shapes.method("/si.v1.Scheduler/UpdateNode").unwrap().request;
+        let method = common.shapes.method("/si.v1.Scheduler/UpdateNode").unwrap();
         let left = body.chunks(piece).map(Bytes::copy_from_slice).collect();
         let next = Box::pin(sleep(Duration::ZERO));
         let body = Body::new(Pieces { left, every, next, ends });
-        Messages::new(&common, body, shape, true)
+        Messages::new(&common, body, method, true)
     }
 
     fn request(n: usize) -> si::NodeRequest {

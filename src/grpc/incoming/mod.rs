@@ -49,7 +49,6 @@ use tower::{Layer, Service};
 pub(super) use self::messages::{Broken, Charge, Decoded, Messages, RawMessage};
 
 use self::budget::Budget;
-use self::measure::Most;
 use self::messages::AT_ONCE_BYTES;
 use self::outgoing::Outgoing;
 use self::shapes::{Method, Shapes};
@@ -177,11 +176,6 @@ where
 }
 
 impl Common {
-    /// The most that a message may hold.
-    fn most(&self) -> Most {
-        Most { items: self.max_items, decoded_bytes: self.budget.bound.bytes() }
-    }
-
     /// Lets a call in, unless nobody knows its caller or there are too many.
     fn admit(
         &self,
@@ -207,7 +201,7 @@ impl Common {
         };
         request.headers_mut().remove(ENCODING);
         let body = std::mem::take(request.body_mut());
-        let mut messages = Messages::new(self, body, method.request, is_gzip);
+        let mut messages = Messages::new(self, body, method, is_gzip);
         if method.is_stream {
             request.extensions_mut().insert(Untaken(Arc::new(Mutex::new(Some(messages)))));
             return Ok((request, None, 0));
@@ -271,7 +265,7 @@ impl Messages {
         let common = Arc::new(Common::new(&settings.grpc, &settings.limits));
         let method = common.shapes.method(path).expect("a method");
         let body = Body::new(OneMessage { head: None, message: Some(Bytes::from(body)) });
-        Self::new(&common, body, method.request, false)
+        Self::new(&common, body, method, false)
     }
 
     /// Takes those of a stream from its request. None are left there.
