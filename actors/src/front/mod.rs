@@ -8,3 +8,4 @@ mod answers;
 pub(crate) mod rm;
 pub(crate) mod rm_proxy;
 pub(crate) mod settings;
+pub(crate) mod translate;

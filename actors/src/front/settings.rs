@@ -6,7 +6,8 @@ use std::time::Duration;
 
 use crate::api::users::Resolvers;
 use crate::events::EventLog;
-use crate::front::rm::{DefaultQueues, Intake};
+use crate::front::rm::DefaultQueues;
+use crate::front::translate::Intake;
 use crate::partition::oracle::Watch;
 
 /// On which threads the actors live.

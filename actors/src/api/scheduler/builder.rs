@@ -13,11 +13,11 @@ use super::{SchedulerHandle, StartError};
 use crate::api::users::{Resolvers, UserGroupResolver};
 use crate::clock::{Clock, wall_clock_ns};
 use crate::events::{EventLog, EventSettings, StreamLimits};
-use crate::front::rm::Rosters;
-use crate::front::rm::{DefaultQueues, Intake};
+use crate::front::rm::{DefaultQueues, Rosters};
 use crate::front::rm_proxy::RmProxy;
 use crate::front::settings::Settings;
 pub use crate::front::settings::Threads;
+use crate::front::translate::Intake;
 use crate::metrics::Metrics;
 use crate::partition::oracle::Watch;
 

@@ -9,7 +9,8 @@ use tokio::sync::oneshot;
 
 use super::{SchedulerHandle, lists};
 use crate::api::outcomes::{ReadError, UpdateError};
-use crate::front::rm::{Body, measured};
+use crate::front::rm::Body;
+use crate::front::translate::measured;
 use crate::partition::{Reports, surveys};
 use crate::snapshot::NodeRecommendation;
 

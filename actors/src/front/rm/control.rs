@@ -23,7 +23,7 @@ impl Receive<ApplyControl> for Rm {
     fn receive(&mut self, ApplyControl(control): ApplyControl, _ctx: &mut Context<Self>) {
         match &control {
             Control::StrictEnums(strict) => {
-                self.strict_enums = *strict;
+                self.translator.strict_enums = *strict;
                 return;
             }
             Control::Invalidate(_) | Control::Elsewhere(_) => {}

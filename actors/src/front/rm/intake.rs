@@ -12,12 +12,12 @@ use super::Rm;
 use super::reconfiguring::Deferred;
 use crate::api::users::GroupAnswers;
 use crate::front::rm_proxy::Taken;
+use crate::front::translate::{CHUNK, Translated};
 use crate::mailbox::Receive;
-use crate::partition::{Chunk, Entry, Reports};
-use crate::step::Credit;
+use crate::partition::{Chunk, Entry, LocalErrand, Reports};
+use crate::step::{Barrier, Credit};
 
-/// The most items of one chunk, and the most chunks in the inbox of a partition.
-pub(crate) const CHUNK: usize = 256;
+/// The most chunks in the inbox of a partition.
 const CHUNKS_AHEAD: usize = 2;
 
 /// One request message.
@@ -42,11 +42,11 @@ pub(crate) struct Update {
 impl Rm {
     pub(super) fn update(&mut self, Update { body, taken }: Update, answers: &GroupAnswers) {
         let translated = match body {
-            Body::Allocation(request) => self.translate_allocation(request),
-            Body::Application(request) => self.translate_application(request, answers),
-            Body::Node(request) => self.translate_node(request),
-            Body::Utilization(reports) => self.translate_reports(reports),
-            Body::Barrier(reply) => self.translate_barrier(reply),
+            Body::Allocation(request) => self.translator.allocations(request),
+            Body::Application(request) => self.translator.applications(request, answers),
+            Body::Node(request) => self.translator.nodes(request),
+            Body::Utilization(reports) => self.for_measured(reports),
+            Body::Barrier(reply) => self.for_barrier(reply),
         };
         self.deliver("", translated.refused);
         self.hand_in(translated.chunks);
@@ -57,6 +57,23 @@ impl Rm {
             let _ = taken.send(Ok(()));
         }
         self.pump();
+    }
+
+    /// A barrier for every partition; the reply comes when the last has passed it on.
+    fn for_barrier(&self, reply: oneshot::Sender<()>) -> Translated {
+        let barrier = Arc::new(Barrier::new(reply, self.mailbox.destination()));
+        self.for_each_partition(|| LocalErrand::Barrier(Arc::clone(&barrier)))
+    }
+
+    /// Reports for every partition, since each of them may know what was measured.
+    fn for_measured(&self, reports: Reports) -> Translated {
+        let reports = Arc::new(reports);
+        self.for_each_partition(|| LocalErrand::Observe(Arc::clone(&reports)))
+    }
+
+    fn for_each_partition(&self, errand: impl Fn() -> LocalErrand) -> Translated {
+        let chunk = |name: &Arc<str>| (Arc::clone(name), vec![Entry::Errand(errand())]);
+        Translated { chunks: self.partitions.keys().map(chunk).collect(), refused: Vec::new() }
     }
 
     /// Hands each partition as many chunks as it may have ahead.
@@ -83,7 +100,10 @@ impl Rm {
     pub(super) fn hand_in(&mut self, chunks: Vec<(Arc<str>, Vec<Entry>)>) {
         for (partition, chunk) in chunks {
             let Some(held) = self.partitions.get_mut(&partition) else {
-                debug_assert!(self.lost.contains(&partition), "translated for a known partition");
+                debug_assert!(
+                    self.translator.partitions.is_lost(&partition),
+                    "translated for a known partition"
+                );
                 continue;
             };
             let items = chunk.iter().map(Entry::items).sum::<usize>();

@@ -8,14 +8,13 @@
 //!
 //! # Invariants
 //! * A partition has at most two chunks of at most 256 items in its inbox; further items wait here
-//!   (`intake`), and beyond [`Intake::waiting_items`] the senders wait.
+//!   (`intake`), and beyond [`Intake::waiting_items`](crate::front::translate::Intake) the senders wait.
 //! * The callback gets the notices of a partition in their order.
 //! * Behind as many notices as a message of them may have, the other RMs have a turn, however much this
 //!   one has to be told: they share the thread.
 //! * What is sent to a lost partition is dropped: its RM will report everything anew, and must not
 //!   take anything for rejected.
 
-mod checks;
 mod control;
 mod default_queues;
 mod document;
@@ -25,10 +24,8 @@ mod partitions;
 mod quotas;
 mod reconfiguring;
 mod resolving;
-mod translate;
 mod unused;
 
-pub(crate) use checks::{Intake, measured};
 pub(crate) use control::Diagnose;
 pub(crate) use default_queues::{DefaultQueues, DefaultsOf};
 pub(crate) use document::Document;
@@ -40,7 +37,7 @@ pub(crate) use reconfiguring::{
 pub(crate) use unused::warn_of_unused;
 
 use std::cell::Cell;
-use std::collections::{BTreeMap, BTreeSet, VecDeque};
+use std::collections::{BTreeMap, VecDeque};
 use std::rc::Rc;
 use std::sync::Arc;
 
@@ -57,6 +54,7 @@ use crate::clock::Clock;
 use crate::events::{COLLECTED_FOR, EventStore, gather};
 use crate::front::rm_proxy::Taken;
 use crate::front::settings::Settings;
+use crate::front::translate::Translator;
 use crate::mailbox::{Mailbox, Measured, Receive, receives};
 use crate::metrics::{ActorKind, Counted, Metrics};
 use crate::outlet::BATCH;
@@ -120,8 +118,8 @@ pub(crate) struct Rm {
     partitions: BTreeMap<Arc<str>, PartitionLink>,
     /// The number of its partitions so far, those included that are gone.
     partitions_so_far: u64,
-    /// Partitions whose books are gone, until the RM registers again.
-    lost: BTreeSet<Arc<str>>,
+    /// What its requests are translated by.
+    translator: Translator,
     /// Notices since the other RMs had a turn.
     in_a_row: usize,
     /// Senders that wait until less is waiting.
@@ -155,8 +153,6 @@ pub(crate) struct Rm {
     settings: Settings,
     /// The last of each kind of control that lasts: new partitions are told of it, too.
     controls: Vec<Control>,
-    /// Items with unknown numbers in enumerations are ignored rather than taken for the mildest.
-    strict_enums: bool,
     metrics: Arc<Metrics>,
     _counted: Counted,
 }
@@ -169,6 +165,9 @@ impl Rm {
         let (roster, silence) = (Roster::default(), Silence::default());
         let held = Rc::new(Cell::new(params.had));
         let (clock, settings) = (params.clock, params.settings.clone());
+        let events = EventStore::new(id, &settings.events, in_force.extra(), params.metrics);
+        let names = Arc::new(NameHolder::new(settings.intake.resource_names));
+        let (intake, tracking) = (settings.intake, events.tracking());
         let rm = |mailbox| Self {
             id: Arc::clone(id),
             mailbox,
@@ -176,19 +175,19 @@ impl Rm {
             users: Rc::clone(params.users),
             partitions: BTreeMap::new(),
             partitions_so_far: 0,
-            lost: BTreeSet::new(),
+            translator: Translator::new(id, intake, Arc::clone(&names), clock, tracking),
             in_a_row: 0,
             blocked: Vec::new(),
             silence: silence.clone(),
             is_ending: false,
-            names: Arc::new(NameHolder::new(settings.intake.resource_names)),
+            names,
             looking: Looking::default(),
             quotas: settings.intake.quotas.raised_to(params.had),
             held: Rc::clone(&held),
             removed: Removed::default(),
             leave: None,
             default_queues: settings.default_queues.of(in_force.policy_group()),
-            events: EventStore::new(id, &settings.events, in_force.extra(), params.metrics),
+            events,
             in_force,
             reconfiguration: None,
             resolving: None,
@@ -198,7 +197,6 @@ impl Rm {
             clock,
             settings,
             controls: Vec::new(),
-            strict_enums: false,
             metrics: Arc::clone(params.metrics),
             _counted: params.metrics.counted(ActorKind::Rm),
         };

@@ -15,7 +15,6 @@ use monoceros_rules::work::quotas::Held;
 
 use super::Rm;
 use crate::api::outcomes::ConfigurationError;
-use crate::api::users::PartitionUsers;
 use crate::front::rm_proxy::PartitionEntry;
 use crate::front::settings::Threads;
 use crate::mailbox::{Mailbox, Receive};
@@ -89,7 +88,6 @@ pub(super) struct PartitionLink {
     pub(super) held: Held,
     /// What it was told last of the others.
     pub(super) elsewhere: Held,
-    pub(super) users: PartitionUsers,
 }
 
 impl Rm {
@@ -149,8 +147,8 @@ impl Rm {
             ahead: 0,
             held: Held::default(),
             elsewhere: Held::default(),
-            users,
         };
+        self.translator.partitions.open(Arc::clone(&name), users);
         self.partitions.insert(name, held);
     }
 
@@ -164,10 +162,6 @@ impl Rm {
             lost: self.mailbox.destination(),
             closed: self.mailbox.destination(),
         }
-    }
-
-    pub(super) fn is_partition(&self, name: &str) -> bool {
-        self.partitions.contains_key(name) || self.lost.contains(name)
     }
 
     pub(super) fn stop_arbiter(held: &PartitionLink) {
@@ -200,6 +194,7 @@ fn own_arbiter(rm: &str, partition: &str) -> Option<Arbiter> {
 impl Receive<PartitionLost> for Rm {
     fn receive(&mut self, PartitionLost { partition }: PartitionLost, ctx: &mut Context<Self>) {
         let Some(held) = self.partitions.remove(&partition) else { return };
+        self.translator.partitions.close(&partition);
         held.mailbox.post(Abandon);
         Self::stop_arbiter(&held);
         if self.is_ending {
@@ -215,7 +210,7 @@ impl Receive<PartitionLost> for Rm {
         if !self.silence.reigns() {
             self.callback.resync_required(&format!("partition `{partition}` was lost"));
         }
-        self.lost.insert(Arc::clone(&partition));
+        self.translator.partitions.lose(Arc::clone(&partition));
         let lost = ConfigurationError::PartitionLost(self.id.to_string());
         self.answered(&partition, Err(lost));
         self.pump();
@@ -227,6 +222,7 @@ impl Receive<PartitionClosed> for Rm {
         let PartitionClosed { partition, removed } = closed;
         if let Some(held) = self.partitions.remove(&partition) {
             Self::stop_arbiter(&held);
+            self.translator.partitions.close(&partition);
         }
         self.removed.add(removed);
         if self.is_ending {

@@ -26,6 +26,7 @@ use super::{Document, Rm, Update};
 use crate::api::outcomes::{
     ConfigurationError, ConfigurationSnapshot, ConfigurationUpdate, PartitionStateError,
 };
+use crate::api::users::PartitionUsers;
 use crate::mailbox::Receive;
 use crate::partition::{Conclude, Entry, Input, LocalErrand, StateChange, Wanted};
 use crate::step::Prepared;
@@ -260,7 +261,7 @@ impl Rm {
         if self.is_ending {
             return Err(ConfigurationError::NotRegistered(self.id.to_string()));
         }
-        if !self.lost.is_empty() {
+        if self.translator.partitions.has_lost() {
             return Err(ConfigurationError::PartitionLost(self.id.to_string()));
         }
         let is_defaults = matches!(effect, Effect::Defaults(_));
@@ -327,9 +328,10 @@ impl Rm {
         self.put_in_force(next, &effect);
         for (name, held) in &self.partitions {
             held.mailbox.post(Conclude::Apply);
-            let (present, wanted) = (held.users.configured(), new.get(name));
-            if let Some(wanted) =
-                wanted.map(|wanted| &wanted.config.resolver).filter(|to| **to != present)
+            let present = self.translator.partitions.users(name).map(PartitionUsers::configured);
+            if let (Some(present), Some(Wanted { config, .. })) = (present, new.get(name))
+                && let wanted = &config.resolver
+                && wanted != present
             {
                 tracing::warn!(
                     partition = %name, present, wanted,

@@ -9,7 +9,7 @@ use monoceros_proto::si::v1 as si;
 use tokio::task::JoinSet;
 
 use super::{Body, Rm, Update};
-use crate::api::users::{GroupAnswers, Questions};
+use crate::api::users::GroupAnswers;
 use crate::front::rm_proxy::Taken;
 use crate::mailbox::Receive;
 
@@ -44,7 +44,7 @@ impl Rm {
         mut answers: GroupAnswers,
     ) {
         answers.at = self.users.now();
-        let questions = self.questions(&request, &answers);
+        let questions = self.translator.questions(&request, &answers);
         if questions.is_empty() {
             return self.update(Update { body: Body::Application(request), taken }, &answers);
         }
@@ -52,21 +52,6 @@ impl Rm {
         let mut lookups = JoinSet::new();
         lookups.spawn(async move { rm.post(Resolved(questions.ask(patience).await)) });
         self.resolving = Some(Resolving { request, taken, answers, _lookups: lookups });
-    }
-
-    fn questions(&self, request: &si::ApplicationRequest, answers: &GroupAnswers) -> Questions {
-        let mut questions = Questions::default();
-        if !self.partitions.values().any(|held| held.users.may_ask()) {
-            return questions;
-        }
-        for new in &request.new {
-            let Some(ugi) = &new.ugi else { continue };
-            let Some(partition) = self.partition_named(&new.partition_name) else { continue };
-            if let Some(held) = self.partitions.get(partition.as_str()) {
-                held.users.enquire(ugi, answers, &mut questions);
-            }
-        }
-        questions
     }
 }
 

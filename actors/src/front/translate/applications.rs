@@ -10,17 +10,38 @@ use monoceros_rules::work::application::{GangStyle, NewApplication};
 use monoceros_rules::work::identity::{Identity, UserError};
 use monoceros_rules::work::rejection::{Ignored, Rejection};
 
-use super::super::Rm;
-use super::super::checks::{Intake, amount, shared, timeout};
+use super::checks::{Intake, amount, shared, timeout};
 use super::task_groups::declared;
-use super::{Gathering, Translated};
-use crate::api::users::GroupAnswers;
+use super::{Gathering, Translated, Translator};
+use crate::api::users::{GroupAnswers, Questions};
 use crate::partition::{RefusedItem, Request};
 
-impl Rm {
+impl Translator {
+    /// Whom to ask about the owners of new applications, beyond the `answers` that there are, before
+    /// the request can be translated.
+    pub(in crate::front) fn questions(
+        &self,
+        request: &si::ApplicationRequest,
+        answers: &GroupAnswers,
+    ) -> Questions {
+        let mut questions = Questions::default();
+        if !self.partitions.may_ask() {
+            return questions;
+        }
+        for new in &request.new {
+            if let Some(ugi) = &new.ugi
+                && let Some(partition) = self.partitions.find(&new.partition_name)
+                && let Some(users) = self.partitions.users(partition)
+            {
+                users.enquire(ugi, answers, &mut questions);
+            }
+        }
+        questions
+    }
+
     /// Translates a request for applications; `answers` are those of the lookups that it waited
     /// for.
-    pub(in crate::front::rm) fn translate_application(
+    pub(in crate::front) fn applications(
         &mut self,
         request: si::ApplicationRequest,
         answers: &GroupAnswers,
@@ -37,9 +58,9 @@ impl Rm {
                 continue;
             };
             // A partition that is lost takes nothing.
-            let Some(held) = self.partitions.get_mut(&partition) else { continue };
-            let owner = |ugi, forced| held.users.owner(ugi, forced, answers);
-            let request = match new_application(new, &self.settings.intake, &self.names, owner) {
+            let Some(users) = self.partitions.users_mut(&partition) else { continue };
+            let owner = |ugi, forced| users.owner(ugi, forced, answers);
+            let request = match new_application(new, &self.intake, &self.names, owner) {
                 Ok(new) => Request::AddApplication(Box::new(new)),
                 Err(reason) => Request::Refused(Box::new(reject(reason))),
             };

@@ -11,19 +11,16 @@ use monoceros_rules::work::allocations::Form;
 use monoceros_rules::work::asks::AskSpec;
 use monoceros_rules::work::rejection::{Ignored, Rejection};
 
-use super::super::Rm;
-use super::super::checks::{Intake, amount, first_of, preemption, shared, task_group, wanted};
-use super::{Gathering, Translated};
+use super::checks::{Intake, amount, first_of, preemption, shared, task_group, wanted};
+use super::{Gathering, Translated, Translator};
 use crate::partition::{ForeignRequest, RefusedItem, Request};
 use crate::step::{Cause, Existing, Op, Which};
 
 const FOREIGN: &str = "foreign";
 
-impl Rm {
-    pub(in crate::front::rm) fn translate_allocation(
-        &self,
-        request: si::AllocationRequest,
-    ) -> Translated {
+impl Translator {
+    /// Translates a request for asks, allocations and releases.
+    pub(in crate::front) fn allocations(&self, request: si::AllocationRequest) -> Translated {
         let mut gathering = Gathering::new();
         for allocation in request.allocations {
             self.allocation(allocation, &mut gathering);
@@ -54,7 +51,7 @@ impl Rm {
             let reason = Rejection::PartitionOfAllocation { key, partition };
             return gathering.refuse(reject(reason));
         };
-        let intake = &self.settings.intake;
+        let intake = &self.intake;
         let checked = intake
             .check_key(&key)
             .and_then(|()| intake.check_text(&key, "its applicationID", &application))
@@ -103,7 +100,7 @@ impl Rm {
             return gathering.refuse(reject(reason));
         };
         if allocation.allocation_tags.contains_key(FOREIGN) {
-            match foreign(&key, &allocation, &self.settings.intake, &self.names) {
+            match foreign(&key, &allocation, &self.intake, &self.names) {
                 Ok(foreign) => {
                     gathering.request(&partition, Request::Foreign(Box::new(foreign)));
                 }
@@ -115,13 +112,13 @@ impl Rm {
         }
         let node = allocation.node_id.clone();
         let texts = [("its UUID", &uuid), ("its nodeID", &node)];
-        let intake = &self.settings.intake;
+        let intake = &self.intake;
         let checked =
             texts.into_iter().try_for_each(|(what, text)| intake.check_text(&key, what, text));
         if let Err(reason) = checked {
             return gathering.request(&partition, Request::Refused(Box::new(reject(reason))));
         }
-        match spec_of(allocation, form, &self.settings.intake, &self.names) {
+        match spec_of(allocation, form, &self.intake, &self.names) {
             Err(reason) => {
                 gathering.request(&partition, Request::Refused(Box::new(reject(reason))));
             }

@@ -15,7 +15,7 @@ use monoceros_rules::work::constraint::{
 };
 use monoceros_rules::work::declaration::{Declaration, DeclaredGroup, Fault, Topology};
 
-use super::super::checks::{REQUIRED_NODE, amounts, shared};
+use super::checks::{REQUIRED_NODE, amounts, shared};
 
 /// Reads what an application declares; `None` if it declares nothing.
 pub(super) fn declared(

@@ -4,30 +4,62 @@
 //! Items of one message that concern one application are one visit, up to a chunk's size, in the
 //! order `allocations`, `asks`, ask releases, allocation releases
 //! (`docs/applications.md#order-of-the-items-of-a-message`).
+//!
+//! # Why apart from the session
+//! [`Translator`] has everything that a message is judged by and knows no actor, so that tests and
+//! fuzz targets translate without a scheduler. Its session ([`Rm`](super::rm::Rm)) hands on what it
+//! returns.
+//!
+//! # Invariant
+//! Of each item one thing becomes: it is handed to its partition, it is refused by its name, or it is
+//! ignored and counted. Only a release of an ask that confirms a timeout needs nothing of the three.
+//!
+//! Reading order: `addressees`, `checks`, `allocations`, `applications` with `task_groups`, `nodes`.
 
+mod addressees;
 mod allocations;
 mod applications;
+mod checks;
 mod nodes;
 mod task_groups;
 
 use std::sync::Arc;
 
-use monoceros_config as config;
+use monoceros_rules::values::resources::NameHolder;
 use monoceros_rules::work::rejection::Ignored;
 use rustc_hash::FxHashMap;
-use tokio::sync::oneshot;
 
-use super::Rm;
-use super::intake::CHUNK;
-use crate::partition::{Entry, Input, LocalErrand, RefusedItem, Reports, Request};
-use crate::step::{Barrier, Notice, Op};
+pub(crate) use self::checks::{Intake, measured};
+
+use self::addressees::Addressees;
+use crate::clock::Clock;
+use crate::events::Tracking;
+use crate::partition::{Entry, Input, RefusedItem, Request};
+use crate::step::{Notice, Op};
+
+/// The most items of one chunk.
+pub(crate) const CHUNK: usize = 256;
+
+/// What the messages of one RM are translated by.
+pub(in crate::front) struct Translator {
+    rm: Arc<str>,
+    /// The partitions that it may name.
+    pub(in crate::front) partitions: Addressees,
+    /// Releases with types that are not defined are ignored rather than taken for the mildest.
+    pub(in crate::front) strict_enums: bool,
+    intake: Intake,
+    /// The resource types that it has in use.
+    names: Arc<NameHolder>,
+    clock: Clock,
+    tracking: Tracking,
+}
 
 /// A message in parts.
-pub(super) struct Translated {
+pub(in crate::front) struct Translated {
     /// The requests for each partition, in order.
-    pub(super) chunks: Vec<(Arc<str>, Vec<Entry>)>,
+    pub(in crate::front) chunks: Vec<(Arc<str>, Vec<Entry>)>,
     /// The answers to items that name no partition of this RM; they go out at once.
-    pub(super) refused: Vec<Notice>,
+    pub(in crate::front) refused: Vec<Notice>,
 }
 
 /// Gathers the requests of one message, grouped by application.
@@ -104,38 +136,29 @@ impl Gathering {
     }
 }
 
-impl Rm {
-    /// The full name of the partition that a request names; `None`: this RM has none of that name.
+impl Translator {
+    /// For an RM that has no partition yet.
+    pub(in crate::front) fn new(
+        rm: &Arc<str>,
+        intake: Intake,
+        names: Arc<NameHolder>,
+        clock: Clock,
+        tracking: Tracking,
+    ) -> Self {
+        let partitions = Addressees::new(Arc::clone(rm));
+        let rm = Arc::clone(rm);
+        Self { rm, partitions, strict_enums: false, intake, names, clock, tracking }
+    }
+
+    /// The full name of the partition that an item names; `None`: this RM has none of that name.
     fn partition(&self, name: &str, gathering: &mut Gathering) -> Option<Arc<str>> {
         if let Some((last, partition)) = &gathering.last
             && last == name
         {
             return Some(Arc::clone(partition));
         }
-        let partition: Arc<str> = Arc::from(self.partition_named(name)?);
+        let partition = Arc::clone(self.partitions.find(name)?);
         gathering.last = Some((name.to_owned(), Arc::clone(&partition)));
         Some(partition)
-    }
-
-    /// As [`Self::partition`], without remembering it.
-    pub(super) fn partition_named(&self, name: &str) -> Option<String> {
-        config::qualified_name(name, &self.id).ok().filter(|full| self.is_partition(full))
-    }
-
-    /// Sends a barrier to every partition; the reply comes when the last has passed it on.
-    pub(super) fn translate_barrier(&self, reply: oneshot::Sender<()>) -> Translated {
-        let barrier = Arc::new(Barrier::new(reply, self.mailbox.destination()));
-        self.for_each_partition(|| LocalErrand::Barrier(Arc::clone(&barrier)))
-    }
-
-    /// Sends reports to every partition, since each of them may know what was measured.
-    pub(super) fn translate_reports(&self, reports: Reports) -> Translated {
-        let reports = Arc::new(reports);
-        self.for_each_partition(|| LocalErrand::Observe(Arc::clone(&reports)))
-    }
-
-    fn for_each_partition(&self, errand: impl Fn() -> LocalErrand) -> Translated {
-        let chunk = |name: &Arc<str>| (Arc::clone(name), vec![Entry::Errand(errand())]);
-        Translated { chunks: self.partitions.keys().map(chunk).collect(), refused: Vec::new() }
     }
 }

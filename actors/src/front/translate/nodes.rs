@@ -9,18 +9,18 @@ use monoceros_rules::values::resources::NameHolder;
 use monoceros_rules::work::allocations::Form;
 use monoceros_rules::work::rejection::{Ignored, Rejection};
 
-use super::super::Rm;
-use super::super::checks::{Intake, counted, first_of};
 use super::allocations::spec_of;
-use super::{Gathering, Translated};
+use super::checks::{Intake, counted, first_of};
+use super::{Gathering, Translated, Translator};
 use crate::events::Event;
 use crate::partition::{NewNode, RefusedItem, Request};
 use crate::step::{Existing, NodeChange, Notice};
 
 const NODE_PARTITION: &str = "si/node-partition";
 
-impl Rm {
-    pub(in crate::front::rm) fn translate_node(&self, request: si::NodeRequest) -> Translated {
+impl Translator {
+    /// Translates a request for nodes.
+    pub(in crate::front) fn nodes(&self, request: si::NodeRequest) -> Translated {
         let mut gathering = Gathering::new();
         for node in request.nodes {
             self.node(node, &mut gathering);
@@ -39,7 +39,7 @@ impl Rm {
         match self.node_request(&id, action, node, &partition) {
             Ok(request) => gathering.request(&partition, request),
             Err(reason) => {
-                tracing::warn!(rm = %self.id, node = %id, %reason, "node update ignored");
+                tracing::warn!(rm = %self.rm, node = %id, %reason, "node update ignored");
                 gathering.ignore(Ignored::NodeUpdate);
             }
         }
@@ -57,10 +57,10 @@ impl Rm {
         if comes {
             gathering.refused.extend(self.schedulable(id, action == Action::Create));
         }
-        if comes || self.settings.intake.rejects_node_updates {
+        if comes || self.intake.rejects_node_updates {
             return gathering.refuse(RefusedItem::Node { id: Arc::clone(id), reason });
         }
-        tracing::warn!(rm = %self.id, node = %id, %reason, "node update ignored");
+        tracing::warn!(rm = %self.rm, node = %id, %reason, "node update ignored");
         gathering.ignore(Ignored::NodeUnknown);
     }
 
@@ -84,7 +84,7 @@ impl Rm {
             }
             Action::Create | Action::CreateDrain => {
                 let draining = action == Action::CreateDrain;
-                let intake = &self.settings.intake;
+                let intake = &self.intake;
                 match new_node(Arc::clone(id), node, draining, partition, intake, &self.names) {
                     Ok(new) => Request::CreateNode(Box::new(new)),
                     Err(reason) => refused(reason),
@@ -93,11 +93,7 @@ impl Rm {
             Action::Update => {
                 let total = counted(id, node.schedulable_resource.as_ref(), &self.names)?;
                 let occupied = counted(id, node.occupied_resource.as_ref(), &self.names)?;
-                self.settings.intake.check_tags(
-                    id,
-                    "the sum of its attributes",
-                    &node.attributes,
-                )?;
+                self.intake.check_tags(id, "the sum of its attributes", &node.attributes)?;
                 let attributes = node.attributes;
                 let change = Box::new(NodeChange::Update { total, occupied, attributes });
                 Request::ChangeNode { id: Arc::clone(id), change }
@@ -112,7 +108,7 @@ impl Rm {
     /// it is rejected.
     fn schedulable(&self, id: &Arc<str>, open: bool) -> Option<Notice> {
         let event = || Event::schedulable(id, open, self.clock.now_ns());
-        self.events.tracking().is_on().then(|| Notice::Happened(Box::new(event())))
+        self.tracking.is_on().then(|| Notice::Happened(Box::new(event())))
     }
 }
 

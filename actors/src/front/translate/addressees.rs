@@ -1,0 +1,87 @@
+//! The partitions that the requests of an RM may name, with what is known of users there.
+//!
+//! A partition that was lost is still one of them: what names it is not refused, since its RM will
+//! report everything anew and must not take anything for rejected. It is translated and dropped.
+
+use std::collections::BTreeMap;
+use std::sync::Arc;
+
+use monoceros_config as config;
+
+use crate::api::users::PartitionUsers;
+
+/// The partitions of one RM, by their full names.
+pub(in crate::front) struct Addressees {
+    rm: Arc<str>,
+    partitions: BTreeMap<Arc<str>, Addressee>,
+}
+
+/// A partition.
+enum Addressee {
+    Open(PartitionUsers),
+    /// Its books are gone, until the RM registers again.
+    Lost,
+}
+
+impl Addressees {
+    /// None yet.
+    pub(super) fn new(rm: Arc<str>) -> Self {
+        Self { rm, partitions: BTreeMap::new() }
+    }
+
+    /// A partition begins.
+    pub(in crate::front) fn open(&mut self, partition: Arc<str>, users: PartitionUsers) {
+        self.partitions.insert(partition, Addressee::Open(users));
+    }
+
+    /// The books of a partition are gone.
+    pub(in crate::front) fn lose(&mut self, partition: Arc<str>) {
+        self.partitions.insert(partition, Addressee::Lost);
+    }
+
+    /// A partition is over.
+    pub(in crate::front) fn close(&mut self, partition: &str) {
+        self.partitions.remove(partition);
+    }
+
+    /// Whether any partition is lost.
+    pub(in crate::front) fn has_lost(&self) -> bool {
+        self.partitions.values().any(|addressee| matches!(addressee, Addressee::Lost))
+    }
+
+    /// Whether this partition is lost.
+    pub(in crate::front) fn is_lost(&self, partition: &str) -> bool {
+        matches!(self.partitions.get(partition), Some(Addressee::Lost))
+    }
+
+    /// The full name of the partition that a request names; `None`: this RM has none of that name.
+    pub(super) fn find(&self, named: &str) -> Option<&Arc<str>> {
+        let full = config::qualified_name(named, &self.rm).ok()?;
+        self.partitions.get_key_value(full.as_str()).map(|(partition, _)| partition)
+    }
+
+    /// The users of a partition, unless it is lost.
+    pub(in crate::front) fn users(&self, partition: &str) -> Option<&PartitionUsers> {
+        match self.partitions.get(partition)? {
+            Addressee::Open(users) => Some(users),
+            Addressee::Lost => None,
+        }
+    }
+
+    /// As [`Self::users`].
+    pub(super) fn users_mut(&mut self, partition: &str) -> Option<&mut PartitionUsers> {
+        match self.partitions.get_mut(partition)? {
+            Addressee::Open(users) => Some(users),
+            Addressee::Lost => None,
+        }
+    }
+
+    /// Whether there is ever anybody to ask about a user.
+    pub(super) fn may_ask(&self) -> bool {
+        let may_ask = |addressee: &Addressee| match addressee {
+            Addressee::Open(users) => users.may_ask(),
+            Addressee::Lost => false,
+        };
+        self.partitions.values().any(may_ask)
+    }
+}
