@@ -11,8 +11,11 @@
 //! * It ends where a message is known to be too large: that costs no more than one that is not.
 //! * Where the bytes are broken measuring ends, as decoding does: what was measured until then is
 //!   what decoding would have made until then.
+//! * It finds the same fields in the same bytes as the decoder does, in its liberties too: that reads
+//!   an entry of a map whatever the key says of how it is written. Else a message could be made whose
+//!   lists stand where measuring sees a text.
 
-use super::shapes::{FieldKind, ShapeId, Shapes};
+use super::shapes::{FieldKind, Shape, ShapeId, Shapes};
 
 /// Messages within messages: decoding refuses more.
 const DEPTH: usize = 100;
@@ -72,9 +75,9 @@ pub(super) fn measure(shapes: &Shapes, shape: ShapeId, bytes: &[u8], most: Most)
 }
 
 /// The text of a field of the message itself; where it is there several times, the last one counts.
-pub(super) fn text(bytes: &[u8], number: u32) -> Option<&str> {
+pub(super) fn text<'b>(shape: &Shape, bytes: &'b [u8], number: u32) -> Option<&'b str> {
     let (mut reading, mut found) = (Reading(bytes), None);
-    while let Ok(Some((tag, value))) = reading.field() {
+    while let Ok(Some((tag, value))) = reading.field(shape) {
         if let Value::Bytes(bytes) = value
             && tag == number
         {
@@ -94,7 +97,7 @@ fn within(
     let depth = depth.checked_sub(1).ok_or(Broken)?;
     let shape = shapes.shape(shape);
     let mut reading = Reading(bytes);
-    while let Some((number, value)) = reading.field()? {
+    while let Some((number, value)) = reading.field(shape)? {
         let Some(field) = shape.field(number) else { continue };
         let bytes = match value {
             Value::Bytes(bytes) => bytes,
@@ -145,12 +148,12 @@ impl Measure {
 
 impl<'b> Reading<'b> {
     /// The next field: its number and its value. Groups are passed over. Nothing at the end.
-    fn field(&mut self) -> Result<Option<(u32, Value<'b>)>, Broken> {
+    fn field(&mut self, shape: &Shape) -> Result<Option<(u32, Value<'b>)>, Broken> {
         loop {
             if self.0.is_empty() {
                 return Ok(None);
             }
-            let (number, value) = self.value()?;
+            let (number, value) = self.value(|number| shape.is_map(number))?;
             match value {
                 Some(value) => return Ok(Some((number, value))),
                 None => self.pass_group()?,
@@ -159,19 +162,17 @@ impl<'b> Reading<'b> {
     }
 
     /// A field as it stands there; no value where a group begins.
-    fn value(&mut self) -> Result<(u32, Option<Value<'b>>), Broken> {
+    fn value(&mut self, is_map: impl Fn(u32) -> bool) -> Result<(u32, Option<Value<'b>>), Broken> {
         let key = u32::try_from(self.varint()?).map_err(|_| Broken)?;
         let number = key >> 3;
         if number == 0 {
             return Err(Broken);
         }
         let value = match key & 7 {
+            2 => self.delimited(),
+            0..=5 if is_map(number) => self.delimited(),
             0 => self.varint().map(|_| Some(Value::Number)),
             1 => self.take(8).map(|_| Some(Value::Number)),
-            2 => {
-                let length = usize::try_from(self.varint()?).map_err(|_| Broken)?;
-                self.take(length).map(|bytes| Some(Value::Bytes(bytes)))
-            }
             3 => Ok(None),
             4 => Ok(Some(Value::GroupEnd)),
             5 => self.take(4).map(|_| Some(Value::Number)),
@@ -180,11 +181,17 @@ impl<'b> Reading<'b> {
         Ok((number, value?))
     }
 
+    /// Bytes behind their length.
+    fn delimited(&mut self) -> Result<Option<Value<'b>>, Broken> {
+        let length = usize::try_from(self.varint()?).map_err(|_| Broken)?;
+        self.take(length).map(|bytes| Some(Value::Bytes(bytes)))
+    }
+
     /// Passes over the rest of a group that has begun; groups may hold groups.
     fn pass_group(&mut self) -> Result<(), Broken> {
         let mut open = 1_usize;
         while open > 0 {
-            match self.value()?.1 {
+            match self.value(|_| false)?.1 {
                 None if open == DEPTH => return Err(Broken),
                 None => open += 1,
                 Some(Value::GroupEnd) => open -= 1,
@@ -258,7 +265,8 @@ mod tests {
         let bytes = request.encode_to_vec();
         let measure = measure(&shapes, of, &bytes);
         assert_eq!((measure.items, measure.is_broken), (5, false));
-        assert_eq!(text(&bytes, shapes.shape(of).rm_id.unwrap()), Some("rm"));
+        let shape = shapes.shape(of);
+        assert_eq!(text(shape, &bytes, shape.rm_id.unwrap()), Some("rm"));
     }
 
     #[test]
@@ -299,8 +307,30 @@ mod tests {
         // Group 20 with a group 21 in it, then the name of the resource manager.
         let bytes = b"\xa3\x01\xab\x01\x08\x05\xac\x01\xa4\x01\x12\x02rm";
         assert_eq!(measure(&shapes, of, bytes).items, 0);
-        assert_eq!(text(bytes, 2), Some("rm"));
+        assert_eq!(text(shapes.shape(of), bytes, 2), Some("rm"));
         assert!(measure(&shapes, of, &b"\xa3\x01".repeat(1_000)).is_broken);
+    }
+
+    /// The attribute's key says a number of eight bytes. The decoder reads an entry of ten bytes, and
+    /// then allocations; who takes the eight finds a text behind them, as long as all of these.
+    #[test]
+    fn lists_behind_an_entry_of_a_map_that_is_said_to_be_a_number_are_counted() {
+        let (shapes, of) = shapes();
+        let n_allocations = 1_000;
+        let length = 2 * n_allocations;
+        let [low, high] = [0x80 | (length & 0x7f) as u8, (length >> 7) as u8];
+        // The entry is an unknown field of its own, the last bytes of which begin a text (field 1).
+        let entry = [0x1a, 8, 0, 0, 0, 0, 0, 0x0a, low, high];
+        let mut node = vec![0x19, 10];
+        node.extend(entry);
+        node.extend(b"\x32\x00".repeat(n_allocations));
+        let mut bytes = vec![0x0a];
+        prost::encoding::encode_varint(node.len() as u64, &mut bytes);
+        bytes.extend(node);
+        let request = si::NodeRequest::decode(&*bytes).unwrap();
+        assert_eq!(request.nodes[0].existing_allocations.len(), n_allocations);
+        let measured = measure(&shapes, of, &bytes);
+        assert_eq!((measured.items, measured.is_broken), (1 + n_allocations, false));
     }
 
     proptest! {

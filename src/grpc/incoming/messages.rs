@@ -337,8 +337,8 @@ impl Frames {
 impl RawMessage {
     /// The resource manager that it names; empty if it names none.
     pub(in crate::grpc) fn rm_id(&self) -> &str {
-        let field = self.common.shapes.shape(self.shape).rm_id;
-        field.and_then(|field| text(&self.bytes, field)).unwrap_or_default()
+        let shape = self.common.shapes.shape(self.shape);
+        shape.rm_id.and_then(|field| text(shape, &self.bytes, field)).unwrap_or_default()
     }
 
     /// Its length before it is decoded.

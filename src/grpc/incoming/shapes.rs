@@ -78,6 +78,11 @@ impl Shape {
     pub(super) fn field(&self, number: u32) -> Option<Field> {
         *self.fields.get(usize::try_from(number).ok()?)?
     }
+
+    /// Whether the field of this number is a map.
+    pub(super) fn is_map(&self, number: u32) -> bool {
+        self.field(number).is_some_and(|field| matches!(field.kind, FieldKind::Entry(_)))
+    }
 }
 
 impl Shapes {
