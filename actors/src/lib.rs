@@ -121,6 +121,8 @@ pub use api::{callback, control, listing, predicates, scheduler, users};
 pub use events::{
     EventFilter, EventRange, EventReader, EventSubscription, History, StreamLimits, Streamed,
 };
+#[doc(hidden)]
+pub use front::fuzzing;
 pub use front::rm_proxy::check_rm_id;
 pub use monoceros_config as config;
 pub use monoceros_rules::audit::Facts;

@@ -47,6 +47,13 @@ pub mod stream_handle;
 pub mod stubs;
 mod windows;
 
+/// For fuzz targets. No part of what anybody may rely on.
+#[doc(hidden)]
+pub mod fuzzing {
+    pub use super::attach::fuzzing::{Heard, Talk};
+    pub use super::incoming::fuzzing::{Measured, Measuring};
+}
+
 use std::sync::Arc;
 
 use monoceros_actors::SchedulerHandle;

@@ -5,6 +5,7 @@
 //! callbacks, the interface's messages) is done here, so that no decision waits for it.
 
 mod answers;
+pub mod fuzzing;
 pub(crate) mod rm;
 pub(crate) mod rm_proxy;
 pub(crate) mod settings;

@@ -27,6 +27,8 @@ mod cache;
 mod conversation;
 mod dictionary;
 mod events;
+#[doc(hidden)]
+pub mod fuzzing;
 mod options;
 mod outgoing;
 mod preemption;

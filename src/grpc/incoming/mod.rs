@@ -22,6 +22,7 @@
 //! Reading order: [`shapes`], [`measure`], [`budget`], [`pace`], [`messages`], [`outgoing`].
 
 mod budget;
+pub(super) mod fuzzing;
 mod measure;
 mod messages;
 mod outgoing;

@@ -1,28 +1,16 @@
-//! Broken and twisted messages on every stream and call: the body of the fuzz targets, run on the
-//! golden messages of every revision and on some mutations of them, the same in every run.
-//! `docs/fuzzing.md` says how to let a fuzzer look on.
+//! Broken and twisted messages, and sessions in which anything happens: the bodies of the fuzz
+//! targets, run on the golden messages of every revision, on mutations of them, and on choices without
+//! a pattern, the same in every run. `docs/fuzzing.md` says how to let a fuzzer look on.
 
+mod seeds;
 #[path = "../../../fuzz/src/lib.rs"]
 #[allow(unreachable_pub, reason = "a crate of its own, included as a module")]
-mod edge;
-mod seeds;
+mod targets;
 
 use std::fs;
 use std::path::Path;
 
-use edge::{Edge, Kind, configuration};
-
-/// Each kind, and the name of its fuzz target.
-const KINDS: [(Kind, &str); 8] = [
-    (Kind::Allocation, "allocation"),
-    (Kind::Application, "application"),
-    (Kind::Node, "node"),
-    (Kind::Update, "update"),
-    (Kind::Register, "register"),
-    (Kind::Callback, "callback"),
-    (Kind::Greeting, "greeting"),
-    (Kind::Admin, "admin"),
-];
+use targets::{Edge, Kind, configuration, conversation, message, request};
 
 /// Numbers without a pattern, the same in every run.
 struct Dice(u64);
@@ -32,6 +20,12 @@ impl Dice {
         self.0 =
             self.0.wrapping_mul(6_364_136_223_846_793_005).wrapping_add(1_442_695_040_888_963_407);
         usize::try_from(self.0 >> 33).unwrap() % sides.max(1)
+    }
+
+    /// At most so many bytes.
+    fn bytes(&mut self, most: usize) -> Vec<u8> {
+        let n = self.roll(most);
+        (0..n).map(|_| u8::try_from(self.roll(256)).unwrap()).collect()
     }
 
     /// A few changes of a few bytes.
@@ -58,9 +52,9 @@ impl Dice {
 fn whatever_is_sent_the_books_agree_and_others_do_not_notice() {
     let edge = Edge::start();
     let mut dice = Dice(1);
-    for (kind, name) in KINDS {
+    for kind in Kind::ALL {
         let seeds = seeds::of(kind);
-        assert!(!seeds.is_empty(), "{name}");
+        assert!(!seeds.is_empty(), "{kind:?}");
         for seed in &seeds {
             edge.feed(kind, seed);
         }
@@ -71,7 +65,46 @@ fn whatever_is_sent_the_books_agree_and_others_do_not_notice() {
     }
 }
 
-/// As the other test does for messages; a text is read in no time, so there are more of them.
+/// Without a service there is time for many more.
+#[test]
+fn whatever_bytes_come_each_item_of_a_message_has_one_outcome() {
+    let mut dice = Dice(1);
+    // Other tests take memory at the same time.
+    let unknown = || 0;
+    let seeds = messages();
+    for seed in &seeds {
+        message(seed, unknown);
+        for _ in 0..20 {
+            let mut twisted = dice.mutate(&seed[1..]);
+            twisted.insert(0, seed[0]);
+            message(&twisted, unknown);
+        }
+    }
+}
+
+#[test]
+fn whatever_is_asked_for_each_item_of_a_request_has_one_outcome() {
+    let mut dice = Dice(1);
+    for _ in 0..500 {
+        request(&dice.bytes(2_000));
+    }
+}
+
+#[test]
+fn whatever_happens_in_a_session_each_question_of_it_is_answered_once() {
+    let mut dice = Dice(1);
+    let n_read: usize = (0..1_000).map(|_| conversation(&dice.bytes(2_000))).sum();
+    assert!(n_read > 10_000, "{n_read}: much happens");
+}
+
+/// The seeds of all kinds as the targets read them: the first byte says which kind it is.
+fn messages() -> Vec<Vec<u8>> {
+    let of = |(kind, first): (Kind, u8)| {
+        seeds::of(kind).into_iter().map(move |seed| [&[first], &seed[..]].concat())
+    };
+    Kind::ALL.into_iter().zip(0..).flat_map(of).collect()
+}
+
 #[test]
 fn whatever_is_written_a_configuration_is_read_or_refused() {
     let mut dice = Dice(1);
@@ -103,8 +136,11 @@ fn the_corpus_is_written_on_demand() {
             fs::write(folder.join(format!("seed-{n}")), seed).unwrap();
         }
     };
-    for (kind, name) in KINDS {
-        write(name, &seeds::of(kind));
-    }
+    let mut dice = Dice(1);
+    let choices: Vec<_> = (0..20).map(|_| dice.bytes(500)).collect();
+    write("message", &messages());
+    write("edge", &messages());
+    write("request", &choices);
+    write("conversation", &choices);
     write("configuration", &seeds::CONFIGURATIONS.map(|text| text.as_bytes().to_vec()));
 }

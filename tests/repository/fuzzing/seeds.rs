@@ -7,7 +7,7 @@ use monoceros_proto::v1;
 use monoceros_proto::v1::shim_message::Body;
 use prost::Message;
 
-use super::edge::Kind;
+use super::targets::Kind;
 
 const GOLDEN: [&str; 4] = [
     include_str!("../../golden/l.hex"),

@@ -1,0 +1,196 @@
+//! The conversation of a session in a time of its own, without a stream or a task, for fuzz targets:
+//! `docs/fuzzing.md`.
+
+use std::fmt;
+use std::sync::{Arc, LazyLock};
+use std::time::Duration;
+
+use monoceros_actors::metrics::{CallbackMetrics, Metrics};
+use monoceros_actors::{QuestionBundle, QuestionId};
+use monoceros_proto::si::v1 as si;
+use monoceros_proto::v1 as cb;
+use tokio::time::Instant;
+
+use super::batching::{Question, Ticket};
+use super::conversation::{Conversation, Effect, ShimReply, StreamIdentity};
+use super::options::CallbackOptions;
+use crate::settings::callback::Asking;
+use crate::settings::{Flags, Settings};
+
+static DEFAULTS: LazyLock<(CallbackOptions, CallbackMetrics)> = LazyLock::new(|| {
+    let settings = Settings::load(None, &Flags::default()).expect("the defaults");
+    (CallbackOptions::new(&settings), Metrics::new().callback.clone())
+});
+
+/// What the scheduler and the resource manager's other streams get.
+#[derive(Debug)]
+pub enum Heard {
+    /// The question of this number is answered.
+    Answered(u64),
+    /// A response for the allocation stream.
+    Delivered(si::AllocationResponse),
+    /// A placement goes back to the scheduler.
+    Undone(si::AllocationRelease),
+    /// What was asked for under this number is answered.
+    Replied(u64),
+}
+
+/// A session's conversation, and a moment that moves.
+pub struct Talk {
+    conversation: Conversation,
+    now: Instant,
+    n_streams: u64,
+}
+
+impl Talk {
+    /// The session begins; with `is_required` nothing is placed without a shim.
+    pub fn new(is_required: bool) -> Self {
+        let (mut options, metrics) = DEFAULTS.clone();
+        if is_required {
+            options.callback.predicates = Asking::Required;
+        }
+        let mut conversation = Conversation::new(options, metrics);
+        let now = Instant::now();
+        conversation.begin(now);
+        Self { conversation, now, n_streams: 0 }
+    }
+
+    /// A stream begins.
+    pub fn attach(&mut self, hello: &cb::Hello) {
+        self.n_streams += 1;
+        let scheduler_id = "scheduler".to_owned();
+        let identity = StreamIdentity { scheduler_id, session: 1, attach: self.n_streams };
+        self.conversation.attach(self.now, hello, &identity);
+    }
+
+    /// The stream is lost.
+    pub fn detach(&mut self) {
+        self.conversation.detach(self.now);
+    }
+
+    /// The shim says something; false: its stream ends, and was lost.
+    pub fn say(&mut self, message: cb::ShimMessage) -> bool {
+        let received = self.conversation.receive(self.now, message);
+        if received.is_err() {
+            self.detach();
+        }
+        received.is_ok()
+    }
+
+    /// Time passes, with a look whenever one is due, but not more often than `looks`; false: the
+    /// stream ends, and was lost.
+    pub fn wait(&mut self, time: Duration, looks: usize) -> bool {
+        let until = self.now + time;
+        for _ in 0..looks {
+            let Some(due) = self.conversation.due(self.now).filter(|due| *due <= until) else {
+                break;
+            };
+            self.now = due.max(self.now);
+            if self.conversation.tick(self.now).is_err() {
+                self.detach();
+                return false;
+            }
+        }
+        self.now = until;
+        true
+    }
+
+    /// The scheduler asks whether a request may run on one of these nodes; with the number of a
+    /// bundle, as a member of that, the others of which go to the same nodes.
+    pub fn ask(&mut self, id: u64, key: &str, nodes: &[&str], bundle: Option<u64>) {
+        let nodes: Vec<Arc<str>> = nodes.iter().map(|node| Arc::from(*node)).collect();
+        let places = nodes.iter().map(|node| (Arc::from(key), Arc::clone(node)));
+        let bundle = bundle.map(|id| Arc::new(QuestionBundle { id, places: places.collect() }));
+        let question = Question {
+            ticket: Ticket { id: QuestionId(id), partition: 0 },
+            application: "application".into(),
+            key: key.into(),
+            candidates: (0..nodes.len()).collect(),
+            nodes,
+            allocate: true,
+            bundle,
+        };
+        self.conversation.ask(self.now, vec![question]);
+    }
+
+    /// The scheduler gives a question up.
+    pub fn cancel(&mut self, id: u64) {
+        self.conversation.cancel(self.now, &[QuestionId(id)]);
+    }
+
+    /// A group of preemption questions; their number, if the shim is asked.
+    pub fn ask_preemption(&mut self, group: Vec<si::PreemptionPredicatesArgs>) -> Option<u64> {
+        self.conversation.ask_preemption(self.now, group).ok()
+    }
+
+    /// Asks for the shim's state; the number, if the shim is asked.
+    pub fn ask_state(&mut self) -> Option<u64> {
+        self.conversation.ask_state(self.now).ok()
+    }
+
+    /// Asks the shim to keep a configuration; the number, if the shim is asked.
+    pub fn ask_save(&mut self, config: String) -> Option<u64> {
+        self.conversation.ask_save(self.now, config, std::collections::BTreeMap::new()).ok()
+    }
+
+    /// A response on its way to the resource manager.
+    pub fn allocations(&mut self, response: si::AllocationResponse) {
+        self.conversation.allocations(self.now, response);
+    }
+
+    /// Cache syncs up to this number have been written.
+    pub fn written(&mut self, seq: u64) {
+        self.conversation.written(seq);
+    }
+
+    /// What the resource manager hears of its nodes.
+    pub fn nodes(&mut self, response: &si::NodeResponse) {
+        self.conversation.nodes(self.now, response);
+    }
+
+    /// The resource manager takes a node away.
+    pub fn node_removed(&mut self, node: &str) {
+        self.conversation.node_removed(self.now, node);
+    }
+
+    /// The resource manager reports what runs on a node that comes.
+    pub fn reported_with(&mut self, node: &str, application: &str, key: &str) {
+        self.conversation.reported_with(node, application, key);
+    }
+
+    /// Something happened.
+    pub fn happened(&mut self, events: Vec<si::EventRecord>) {
+        self.conversation.happened(self.now, events);
+    }
+
+    /// How requests stand.
+    pub fn stands(&mut self, states: Vec<si::UpdateContainerSchedulingStateRequest>) {
+        self.conversation.stands(self.now, states);
+    }
+
+    /// The next message for the shim.
+    pub fn take(&mut self) -> Option<cb::CoreMessage> {
+        self.conversation.take(self.now)
+    }
+
+    /// What the others have got since this was asked last.
+    pub fn heard(&mut self) -> Vec<Heard> {
+        let heard = |effect| match effect {
+            Effect::Answer(answer) => Some(Heard::Answered(answer.ticket.id.0)),
+            Effect::Deliver(response) => Some(Heard::Delivered(response)),
+            Effect::Undo(release) => Some(Heard::Undone(release)),
+            Effect::Reply(
+                number,
+                ShimReply::State(_) | ShimReply::Saved(_) | ShimReply::Preempted(_),
+            ) => Some(Heard::Replied(number)),
+            Effect::Mode(_) | Effect::Invalidate(_) => None,
+        };
+        self.conversation.effects().into_iter().filter_map(heard).collect()
+    }
+}
+
+impl fmt::Debug for Talk {
+    fn fmt(&self, formatter: &mut fmt::Formatter<'_>) -> fmt::Result {
+        formatter.debug_struct("Talk").field("n_streams", &self.n_streams).finish_non_exhaustive()
+    }
+}

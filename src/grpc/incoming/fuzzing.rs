@@ -1,0 +1,67 @@
+//! Measuring as it is done for what comes over the network, for fuzz targets: `docs/fuzzing.md`.
+
+use std::fmt;
+
+use super::Common;
+use super::measure::{measure, text};
+use crate::settings::{Flags, Settings};
+
+/// Measures messages, under the limits that hold unless they are set.
+pub struct Measuring(Common);
+
+/// What a message holds, by its bytes.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Measured {
+    /// Messages in lists, at every depth.
+    pub items: usize,
+    /// About how many bytes it takes once decoded.
+    pub decoded_bytes: usize,
+    /// It cannot be read to its end, or holds more than it may.
+    pub is_broken: bool,
+    /// It is decoded only if it may be.
+    pub may_be_decoded: bool,
+}
+
+impl Measuring {
+    /// # Panics
+    /// If the settings of the service as shipped cannot be read.
+    #[expect(clippy::new_without_default, reason = "it reads the settings")]
+    pub fn new() -> Self {
+        let settings = Settings::load(None, &Flags::default()).expect("the defaults");
+        Self(Common::new(&settings.grpc, &settings.limits))
+    }
+
+    /// Measures a message to the method with this path.
+    ///
+    /// # Panics
+    /// If there is no such method.
+    pub fn measure(&self, path: &str, bytes: &[u8]) -> Measured {
+        let Common { shapes, .. } = &self.0;
+        let method = shapes.method(path).expect("a method");
+        let most = self.0.most();
+        let measure = measure(shapes, method.request, bytes, most);
+        Measured {
+            items: measure.items,
+            decoded_bytes: measure.decoded_bytes,
+            is_broken: measure.is_broken,
+            may_be_decoded: !measure.exceeds(most),
+        }
+    }
+
+    /// The resource manager that a message names, as it is known before it is decoded.
+    ///
+    /// # Panics
+    /// If there is no such method.
+    pub fn rm_id<'b>(&self, path: &str, bytes: &'b [u8]) -> &'b str {
+        let Common { shapes, .. } = &self.0;
+        let method = shapes.method(path).expect("a method");
+        let shape = shapes.shape(method.request);
+        shape.rm_id.and_then(|field| text(shape, bytes, field)).unwrap_or_default()
+    }
+}
+
+impl fmt::Debug for Measuring {
+    fn fmt(&self, formatter: &mut fmt::Formatter<'_>) -> fmt::Result {
+        formatter.debug_tuple("Measuring").finish_non_exhaustive()
+    }
+}
