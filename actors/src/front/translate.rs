@@ -162,3 +162,95 @@ impl Translator {
         Some(partition)
     }
 }
+
+#[cfg(test)]
+mod tests {
+    use monoceros_proto::si::v1 as si;
+    use monoceros_rules::work::rejection::Rejection;
+
+    use super::*;
+    use crate::api::users::{GroupAnswers, Resolvers, Users};
+    use crate::events::{EventLog, EventSettings};
+
+    fn translator(partitions: &[&str]) -> Translator {
+        let tracking = EventLog::new(EventSettings::default()).tracking();
+        let (intake, names) = (Intake::default(), Arc::new(NameHolder::default()));
+        let mut translator =
+            Translator::new(&Arc::from("rm"), intake, names, Clock::new(0), tracking);
+        let users = Users::new(&Resolvers::default());
+        for partition in partitions {
+            translator.partitions.open(Arc::from(*partition), users.of(partition, ""));
+        }
+        translator
+    }
+
+    fn application(id: &str, partition: &str) -> si::AddApplicationRequest {
+        let user = "ada".to_owned();
+        si::AddApplicationRequest {
+            application_id: id.to_owned(),
+            partition_name: partition.to_owned(),
+            ugi: Some(si::UserGroupInformation { user, groups: vec![] }),
+            ..Default::default()
+        }
+    }
+
+    fn removal(id: &str, partition: &str) -> si::RemoveApplicationRequest {
+        let (application_id, partition_name) = (id.to_owned(), partition.to_owned());
+        si::RemoveApplicationRequest { application_id, partition_name }
+    }
+
+    fn applications(translator: &mut Translator, partition: &str) -> Translated {
+        let request = si::ApplicationRequest {
+            new: vec![application("app", partition)],
+            remove: vec![removal("app", partition)],
+            ..Default::default()
+        };
+        translator.applications(request, &GroupAnswers::default())
+    }
+
+    #[test]
+    fn items_go_to_the_partition_that_they_name_and_are_refused_where_there_is_none() {
+        let mut translator = translator(&["[rm]default", "[rm]gpu"]);
+        for (named, full) in [("", "[rm]default"), ("gpu", "[rm]gpu"), ("[rm]gpu", "[rm]gpu")] {
+            let Translated { chunks, refused } = applications(&mut translator, named);
+            let [(partition, entries)] = &chunks[..] else { panic!("{named}") };
+            assert_eq!((&**partition, entries.len(), refused.len()), (full, 2, 0));
+        }
+        for unknown in ["cpu", "[other]gpu"] {
+            let Translated { chunks, refused } = applications(&mut translator, unknown);
+            assert!(chunks.is_empty());
+            assert!(matches!(
+                &refused[..],
+                [
+                    Notice::ApplicationRejected {
+                        id,
+                        reason: Rejection::PartitionOfApplication { .. }
+                    },
+                    Notice::Ignored(Ignored::RemovalOfUnknown),
+                ] if **id == *"app"
+            ));
+        }
+    }
+
+    #[test]
+    fn what_names_a_lost_partition_is_not_refused_until_the_partition_is_over() {
+        let mut translator = translator(&["[rm]default"]);
+        assert!(!translator.partitions.has_lost());
+        translator.partitions.lose(Arc::from("[rm]default"));
+        assert!(translator.partitions.has_lost() && translator.partitions.is_lost("[rm]default"));
+        assert!(applications(&mut translator, "").refused.is_empty());
+        translator.partitions.close("[rm]default");
+        assert!(!translator.partitions.has_lost());
+        assert_eq!(applications(&mut translator, "").refused.len(), 2);
+    }
+
+    #[test]
+    fn a_long_message_becomes_chunks_that_are_full_but_for_the_last() {
+        let mut translator = translator(&["[rm]default"]);
+        let remove = (0..2 * CHUNK + 1).map(|n| removal(&n.to_string(), "")).collect();
+        let request = si::ApplicationRequest { remove, ..Default::default() };
+        let chunks = translator.applications(request, &GroupAnswers::default()).chunks;
+        let lengths: Vec<usize> = chunks.iter().map(|(_, entries)| entries.len()).collect();
+        assert_eq!(lengths, [CHUNK, CHUNK, 1]);
+    }
+}
