@@ -38,7 +38,7 @@ impl Measuring {
     pub fn measure(&self, path: &str, bytes: &[u8]) -> Measured {
         let Common { shapes, .. } = &self.0;
         let method = shapes.method(path).expect("a method");
-        let most = self.0.most();
+        let most = self.0.most(method);
         let measure = measure(shapes, method.request, bytes, most);
         Measured {
             items: measure.items,

@@ -114,15 +114,12 @@ struct Head {
 impl Messages {
     /// Those of a request for a method; they are gzip if its header says so.
     pub(super) fn new(common: &Arc<Common>, body: Body, method: Method, is_gzip: bool) -> Self {
-        // A stream is bound before anything of it is decoded, and a request never is.
-        let budget = &common.budget;
-        let pool = if method.is_stream { &budget.bound } else { &budget.unbound };
         let frames = Frames {
             body,
             unread: BytesMut::new(),
             is_gzip,
             shape: method.request,
-            most: Most { items: common.max_items, decoded_bytes: pool.bytes() },
+            most: common.most(method),
             pool: Arc::clone(&common.budget.unbound),
             patience: common.patience,
             common: Arc::clone(common),

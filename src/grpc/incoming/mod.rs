@@ -50,6 +50,7 @@ use tower::{Layer, Service};
 pub(super) use self::messages::{Broken, Charge, Decoded, Messages, RawMessage};
 
 use self::budget::Budget;
+use self::measure::Most;
 use self::messages::AT_ONCE_BYTES;
 use self::outgoing::Outgoing;
 use self::shapes::{Method, Shapes};
@@ -177,6 +178,13 @@ where
 }
 
 impl Common {
+    /// The most that a message to a method may hold. A stream is bound before anything of it is
+    /// decoded, and a request never is.
+    fn most(&self, method: Method) -> Most {
+        let pool = if method.is_stream { &self.budget.bound } else { &self.budget.unbound };
+        Most { items: self.max_items, decoded_bytes: pool.bytes() }
+    }
+
     /// Lets a call in, unless nobody knows its caller or there are too many.
     fn admit(
         &self,

@@ -4,7 +4,12 @@
 
 mod seeds;
 #[path = "../../../fuzz/src/lib.rs"]
-#[allow(unreachable_pub, reason = "a crate of its own, included as a module")]
+#[allow(
+    unreachable_pub,
+    dead_code,
+    unused_imports,
+    reason = "a crate of its own, included as a module; not all of it is used here"
+)]
 mod targets;
 
 use std::fs;
