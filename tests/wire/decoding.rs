@@ -123,8 +123,9 @@ fn assert_undisturbed(n_placed: usize) {
     assert!(n_placed >= 5, "{n_placed} placements beside the attack");
 }
 
-/// Sixteen bombs at a time, by streams and by calls, from nobody in particular.
-async fn bombs(mut client: h2::client::SendRequest<Bytes>) -> Vec<String> {
+/// Methods with a bomb for each. Made before they are thrown: that takes a while, in which the thread
+/// of a test would do nothing else.
+fn made() -> Vec<(&'static str, Bytes)> {
     let methods = [
         ("Scheduler/UpdateNode", 1),
         ("Scheduler/UpdateAllocation", 4),
@@ -132,11 +133,19 @@ async fn bombs(mut client: h2::client::SendRequest<Bytes>) -> Vec<String> {
         ("Scheduler/RegisterResourceManager", 6),
         ("AdminService/ListNodes", 3),
     ];
+    methods.map(|(method, field)| (method, bomb(field))).into()
+}
+
+/// Sixteen bombs at a time, by streams and by calls, from nobody in particular.
+async fn bombs(
+    mut client: h2::client::SendRequest<Bytes>,
+    made: Vec<(&'static str, Bytes)>,
+) -> Vec<String> {
     let mut calls = JoinSet::new();
-    for (method, field) in methods.iter().cycle().take(16).copied() {
+    for (method, bomb) in made.into_iter().cycle().take(16) {
         let mut call = open(&mut client, method);
         calls.spawn(async move {
-            call.send(bomb(field)).await;
+            call.send(bomb).await;
             call.reason().await
         });
     }
@@ -145,10 +154,10 @@ async fn bombs(mut client: h2::client::SendRequest<Bytes>) -> Vec<String> {
 
 #[tokio::test]
 async fn bombs_before_registration_cost_a_part_of_what_they_unpack_to_and_disturb_nobody() {
-    let service = Service::start();
+    let (made, service) = (made(), Service::start());
     let rm = innocent(&service).await;
     let before = service.memory();
-    let (reasons, n_placed) = beside(&rm, bombs(connect(&service).await)).await;
+    let (reasons, n_placed) = beside(&rm, bombs(connect(&service).await, made)).await;
     let refusals = ["LIMIT_ITEMS", "LIMIT_BYTES", "LIMIT_DECODING"];
     assert!(reasons.iter().all(|reason| refusals.contains(&&**reason)), "{reasons:?}");
     let grown = service.peak_memory().saturating_sub(before);
@@ -166,7 +175,7 @@ async fn with_rules_nothing_is_read_of_a_caller_whom_nobody_knows() {
     let settings = TempFile::new("rules.toml", &rules);
     let service = Service::start_configured(settings.path());
     let before = service.memory();
-    let reasons = bombs(connect(&service).await).await;
+    let reasons = bombs(connect(&service).await, made()).await;
     assert!(reasons.iter().all(|reason| reason == "UNAUTHENTICATED"), "{reasons:?}");
     let grown = service.peak_memory().saturating_sub(before);
     assert!(grown <= 32 << 20, "{} MiB", grown >> 20);
