@@ -205,7 +205,7 @@ impl Play {
                     preempt_allocation_keys: vec!["victim".to_owned(); draw.below(4)],
                     start_index: draw.small_number(),
                 };
-                let group: Vec<_> = (0..1 + draw.below(10)).map(|_| args(draw)).collect();
+                let group: Vec<_> = (0..=draw.below(10)).map(|_| args(draw)).collect();
                 self.talk.ask_preemption(group)
             }
             1 => self.talk.ask_state(),

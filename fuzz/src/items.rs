@@ -19,6 +19,7 @@ pub(crate) trait Lists {
     fn n_items(&self) -> usize;
 
     /// The resource manager that it names, where that is known before it is decoded.
+    #[allow(clippy::unnecessary_literal_bound, reason = "most of them name one")]
     fn rm_id(&self) -> &str {
         ""
     }

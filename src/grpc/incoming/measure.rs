@@ -318,9 +318,10 @@ mod tests {
         let (shapes, of) = shapes();
         let n_allocations = 1_000;
         let length = 2 * n_allocations;
-        let [low, high] = [0x80 | (length & 0x7f) as u8, (length >> 7) as u8];
         // The entry is an unknown field of its own, the last bytes of which begin a text (field 1).
-        let entry = [0x1a, 8, 0, 0, 0, 0, 0, 0x0a, low, high];
+        let mut entry = vec![0x1a, 8, 0, 0, 0, 0, 0, 0x0a];
+        prost::encoding::encode_varint(length as u64, &mut entry);
+        assert_eq!(entry.len(), 10);
         let mut node = vec![0x19, 10];
         node.extend(entry);
         node.extend(b"\x32\x00".repeat(n_allocations));
