@@ -247,7 +247,7 @@ mod tests {
     #[test]
     fn a_long_message_becomes_chunks_that_are_full_but_for_the_last() {
         let mut translator = translator(&["[rm]default"]);
-        let remove = (0..2 * CHUNK + 1).map(|n| removal(&n.to_string(), "")).collect();
+        let remove = (0..=(2 * CHUNK)).map(|n| removal(&n.to_string(), "")).collect();
         let request = si::ApplicationRequest { remove, ..Default::default() };
         let chunks = translator.applications(request, &GroupAnswers::default()).chunks;
         let lengths: Vec<usize> = chunks.iter().map(|(_, entries)| entries.len()).collect();
