@@ -28,7 +28,8 @@ use tokio_util::sync::CancellationToken;
 use tracing::{error, info, warn};
 
 use crate::cli::ServeArgs;
-use crate::connections::{Connections, Limits, descriptors};
+use crate::connections::descriptors::Descriptors;
+use crate::connections::{Connections, Limits};
 use crate::files::Refresh;
 use crate::identity::Access;
 use crate::logging::{Account, LineCounts, clean};
@@ -61,7 +62,8 @@ pub async fn run(settings: Settings, with_demo: bool, log: Account) -> anyhow::R
     let policies = settings.registration.policy_dir.as_deref();
     let policies = policies.map(PolicyFiles::load).transpose();
     let policies = policies.context("registration.policy_dir")?;
-    let handle = start_scheduler(&settings, queues.as_deref())?;
+    let descriptors = Descriptors::raised();
+    let handle = start_scheduler(&settings, queues.as_deref(), descriptors)?;
     let security = Security::load(&settings).context("settings")?;
     anyhow::ensure!(
         !with_demo || security.is_open(),
@@ -85,7 +87,7 @@ pub async fn run(settings: Settings, with_demo: bool, log: Account) -> anyhow::R
     tokio::spawn(files::keep_fresh(sources, hangup, shutdown.clone()));
     let watchdog = Watchdog::start(&handle).context("the watchdog cannot start")?;
     // As late as that: by now most of what is kept open is open.
-    let [of_rpc, of_http] = connection_limits(&settings);
+    let [of_rpc, of_http] = connection_limits(&settings, descriptors);
     let rpc = Connections::new(rpc, security.grpc.clone(), shutdown.clone()).limited(of_rpc);
     let http = Connections::new(http, security.rest.clone(), shutdown.clone()).limited(of_http);
     let mut service = Running { settings, handle, shutdown, watchdog, edges: JoinSet::new() };
@@ -217,10 +219,10 @@ impl Running {
 }
 
 /// How many connections each edge may have.
-fn connection_limits(settings: &Settings) -> [Limits; 2] {
+fn connection_limits(settings: &Settings, descriptors: Descriptors) -> [Limits; 2] {
     let limits = |served: usize, patience| Limits { patience, ..Limits::serving(served) };
     let (grpc, rest) = (&settings.grpc, &settings.rest);
-    descriptors::fitting([
+    descriptors.fitting([
         limits(grpc.max_connections.get(), grpc.body_timeout),
         limits(rest.max_connections.get(), rest.body_timeout),
     ])
@@ -229,9 +231,14 @@ fn connection_limits(settings: &Settings) -> [Limits; 2] {
 fn start_scheduler(
     settings: &Settings,
     queues: Option<&QueuesFile>,
+    descriptors: Descriptors,
 ) -> anyhow::Result<SchedulerHandle> {
     let queues = queues.map(QueuesFile::text).unwrap_or_default();
-    let builder = Scheduler::builder()
+    let mut builder = Scheduler::builder();
+    if let Some(threads) = descriptors.partition_threads() {
+        builder = builder.partition_threads(threads);
+    }
+    let builder = builder
         .ingress_items(settings.session.ingress_items.get())
         .reject_node_updates(settings.nodes.reject_updates)
         .default_queues(&*queues);
@@ -354,7 +361,7 @@ mod tests {
     #[tokio::test]
     async fn the_process_ends_with_its_own_code_when_the_front_is_gone() {
         let settings = Settings::load(None, &Flags::default()).unwrap();
-        let handle = start_scheduler(&settings, None).unwrap();
+        let handle = start_scheduler(&settings, None, Descriptors::raised()).unwrap();
         let watchdog = Watchdog::start(&handle).unwrap();
         let mut healthy = watchdog.health();
         let (shutdown, edges) = (CancellationToken::new(), JoinSet::new());

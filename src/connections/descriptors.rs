@@ -1,9 +1,11 @@
-//! How many connections fit into the file descriptors that the process may have.
+//! What the file descriptors that the process may have are for: connections, threads of partitions,
+//! and the rest.
 //!
 //! # Why
 //! A process without a descriptor left takes no connection, reads no certificate and writes no file; a
-//! probe of health then waits until it gives up. So connections are bounded below what the system
-//! allows, and the soft limit is raised to the hard one first, which is what it is for.
+//! probe of health then waits until it gives up. So connections and threads are bounded below what the
+//! system allows, each by a part of its own, and the soft limit is raised to the hard one first, which
+//! is what it is for.
 
 use std::fs;
 
@@ -12,11 +14,14 @@ use tracing::{info, warn};
 
 use super::places::Limits;
 
-/// Left free at least for files, look-ups of users, threads of partitions, and what libraries open.
+/// Left free for files, look-ups of users, and what libraries open.
 const OTHERS: usize = 32;
 
-/// One part in so many is left free for them where there is more: each partition takes four.
-const OTHERS_PART: usize = 4;
+/// One part in so many is for threads of partitions.
+const THREADS_PART: usize = 4;
+
+/// How many a thread of partitions takes: those of its runtime.
+const PER_THREAD: usize = 4;
 
 /// What is counted as open where the system does not say.
 const OPEN_ALREADY: usize = 32;
@@ -24,22 +29,42 @@ const OPEN_ALREADY: usize = 32;
 /// No more are asked for: each costs the kernel some memory.
 const MOST: u64 = 65_536;
 
-/// `wanted` of each edge, as far as descriptors suffice.
-pub fn fitting(wanted: [Limits; 2]) -> [Limits; 2] {
-    let Some(allowed) = raised() else { return wanted };
-    let open = fs::read_dir("/proc/self/fd").map_or(OPEN_ALREADY, Iterator::count);
-    let others = OTHERS.max(allowed / OTHERS_PART);
-    let free = allowed.saturating_sub(open + others);
-    let fitting = shared(wanted, free);
-    if fitting != wanted {
-        warn!(
-            descriptors = allowed,
-            grpc = fitting[0].served,
-            rest = fitting[1].served,
-            "fewer connections are served than the settings say: too few file descriptors (ulimit -n)"
-        );
+/// Those that the process may have, if the system says.
+#[derive(Clone, Copy, Debug)]
+pub struct Descriptors(Option<usize>);
+
+impl Descriptors {
+    /// As many as the process may ask for.
+    pub fn raised() -> Self {
+        Self(raised())
     }
-    fitting
+
+    /// How many threads they suffice for; none if nobody knows.
+    pub fn partition_threads(self) -> Option<usize> {
+        self.0.map(threads_of)
+    }
+
+    /// `wanted` of each edge, as far as they suffice.
+    pub fn fitting(self, wanted: [Limits; 2]) -> [Limits; 2] {
+        let Some(allowed) = self.0 else { return wanted };
+        let open = fs::read_dir("/proc/self/fd").map_or(OPEN_ALREADY, Iterator::count);
+        let others = OTHERS + threads_of(allowed) * PER_THREAD;
+        let free = allowed.saturating_sub(open + others);
+        let fitting = shared(wanted, free);
+        if fitting != wanted {
+            warn!(
+                descriptors = allowed,
+                grpc = fitting[0].served,
+                rest = fitting[1].served,
+                "fewer connections are served than the settings say: too few file descriptors (ulimit -n)"
+            );
+        }
+        fitting
+    }
+}
+
+fn threads_of(allowed: usize) -> usize {
+    (allowed / THREADS_PART / PER_THREAD).max(1)
 }
 
 /// Each gets what it wants, or its part of what there is.

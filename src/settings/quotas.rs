@@ -20,7 +20,7 @@ pub struct QuotaSettings {
     pub applications: u64,
     /// Nodes. Default 200,000.
     pub nodes: u64,
-    /// Partitions of its configuration, each of which has a thread. Default 64.
+    /// Partitions of its configuration. Default 64.
     pub partitions: u64,
     /// Queues, configured or made on demand. Default 50,000.
     pub queues: u64,

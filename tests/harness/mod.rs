@@ -265,6 +265,12 @@ impl Service {
         kilobytes.map_or(0, |kilobytes| kilobytes.parse::<usize>().unwrap() << 10)
     }
 
+    /// How many file descriptors it has open. Zero where the system does not say.
+    pub fn open_descriptors(&self) -> usize {
+        let open = std::fs::read_dir(format!("/proc/{}/fd", self.child.id()));
+        open.map_or(0, Iterator::count)
+    }
+
     /// What it has logged so far.
     pub fn log(&self) -> String {
         self.log.lock().unwrap().clone()

@@ -3,6 +3,7 @@
 
 use std::time::Duration;
 
+use monoceros_proto::si::v1 as si;
 use monoceros_proto::v1;
 use prost::Message as _;
 use tokio::io::{AsyncReadExt as _, AsyncWriteExt as _};
@@ -14,7 +15,7 @@ use tonic_health::pb::HealthCheckRequest;
 use tonic_health::pb::health_check_response::ServingStatus;
 use tonic_health::pb::health_client::HealthClient;
 
-use crate::harness::{PATIENCE, Rm, Service, ask, node};
+use crate::harness::{PATIENCE, Rm, Service, ask, node, registration};
 
 /// What a client of HTTP/2 begins with, and its settings.
 const PREFACE: &[u8] = b"PRI * HTTP/2.0\r\n\r\nSM\r\n\r\n\0\0\0\x04\0\0\0\0\0";
@@ -71,6 +72,39 @@ async fn with_128_descriptors_probes_are_answered_while_a_crowd_opens_connection
         rm.until("placed", |seen| seen.new.len() == number).await;
     }
     crowd.abort();
+}
+
+/// A configuration of as many partitions as one may have.
+fn many_partitions() -> String {
+    let partition = |n| {
+        format!("{{name: p{n}, queues: [{{name: root, queues: [{{name: a}}], submitacl: '*'}}]}}")
+    };
+    let partitions: Vec<_> = (0..64).map(partition).collect();
+    format!("partitions: [{}]", partitions.join(", "))
+}
+
+#[tokio::test]
+async fn with_128_descriptors_64_partitions_leave_room_for_probes_and_another() {
+    let service = Service::start_with_descriptors(128);
+    let mut client = service.client().await;
+    // Again and again: those of the earlier session may still be there.
+    for _ in 0..4 {
+        let registration = registration("greedy", &many_partitions());
+        client.register_resource_manager(registration).await.unwrap();
+        probe(&service).await;
+    }
+    let rm = Rm::register(&service, "rm").await.with_nodes(&["n1"]).await;
+    let rm = rm.with_application("app", "root.a").await;
+    rm.send_allocations(vec![], vec![ask("app", "k")], vec![]).await;
+    rm.until("placed", |seen| seen.new.len() == 1).await;
+    // Each of the partitions is served, whichever thread it is on.
+    let in_p63 = ("si/node-partition".to_owned(), "p63".to_owned());
+    let new = si::NodeInfo { attributes: [in_p63].into(), ..node("n1", 1_000, 1) };
+    let greedy = Rm::open(client, "greedy").await;
+    greedy.send_nodes(vec![new]).await;
+    greedy.until("a node", |seen| !seen.accepted_nodes.is_empty()).await;
+    assert!(service.open_descriptors() < 100, "{}", service.open_descriptors());
+    probe(&service).await;
 }
 
 /// Where all places are taken by whoever is served, a connection more is answered health only.

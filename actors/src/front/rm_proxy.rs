@@ -28,11 +28,11 @@ use crate::api::outcomes::{
 use crate::api::users::Users;
 use crate::clock::Clock;
 use crate::front::rm::{
-    Body, ChangeState, DefaultsOf, Diagnose, Document, Effect, InForce, Outcome, ReadConfiguration,
-    Reconfigure, Rm, Rosters, SessionParams, Silence, Started, Supersede, Update, policy_group,
-    warn_of_unused,
+    Body, ChangeState, DefaultsOf, Diagnose, Document, Effect, InForce, Outcome, PartitionThreads,
+    ReadConfiguration, Reconfigure, Rm, Rosters, SessionParams, Silence, Started, Supersede,
+    Update, policy_group, warn_of_unused,
 };
-use crate::front::settings::Settings;
+use crate::front::settings::{Settings, Threads};
 use crate::mailbox::{Mailbox, Measured, Receive, receives};
 use crate::metrics::{ActorKind, Counted, Metrics};
 use crate::partition::{ApplyControl, Control, Partition};
@@ -189,6 +189,7 @@ pub(crate) struct RmProxy {
     /// The number of sessions so far, those included that are over.
     sessions_so_far: u64,
     users: Rc<Users>,
+    threads: PartitionThreads,
     _counted: Counted,
 }
 
@@ -205,6 +206,10 @@ impl RmProxy {
     fn new(settings: Settings, rosters: Rosters, metrics: Arc<Metrics>) -> Self {
         let clock = Clock::new(settings.epoch_ns);
         let users = Users::new(&settings.resolvers);
+        let threads = PartitionThreads::new(settings.partition_threads);
+        if settings.threads == Threads::PerPartition {
+            threads.begin();
+        }
         Self {
             settings,
             clock,
@@ -212,6 +217,7 @@ impl RmProxy {
             rosters,
             sessions_so_far: 0,
             users,
+            threads,
             _counted: metrics.counted(ActorKind::RmProxy),
             metrics,
         }
@@ -295,6 +301,7 @@ impl Receive<Register> for RmProxy {
             settings: &self.settings,
             metrics: &self.metrics,
             users: &self.users,
+            threads: &self.threads,
             had,
         });
         tracing::info!(rm = %rm_id, partitions = roster.entries().len(), "registered");

@@ -13,7 +13,9 @@ use crate::partition::oracle::Watch;
 /// On which threads the actors live.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub enum Threads {
-    /// Front on one thread, each partition on a thread of its own.
+    /// Front on one thread, each partition on a thread of its own. Where there would be more than
+    /// [`SchedulerBuilder::partition_threads`](crate::SchedulerBuilder::partition_threads),
+    /// partitions share them.
     #[default]
     PerPartition,
     /// All on the front's thread: fewer crossings for a single partition, and required for a
@@ -25,6 +27,8 @@ pub enum Threads {
 #[derive(Clone, Debug)]
 pub(crate) struct Settings {
     pub(crate) threads: Threads,
+    /// The most threads for partitions.
+    pub(crate) partition_threads: usize,
     /// The configuration of RMs that register without one.
     pub(crate) default_queues: DefaultQueues,
     /// Epoch time at the start, ns.

@@ -24,6 +24,10 @@ use crate::partition::oracle::Watch;
 /// How many applications that are over are kept in a list, unless it is set.
 const ENDED_APPLICATIONS: usize = 10_000;
 
+/// The most threads for partitions, unless it is set: with four file descriptors each, half of the
+/// 1,024 that a process commonly has.
+const PARTITION_THREADS: usize = 128;
+
 /// The entry to this crate: [`Scheduler::builder`].
 #[derive(Debug)]
 pub struct Scheduler;
@@ -40,6 +44,7 @@ impl Scheduler {
 #[derive(Clone, Debug, Default)]
 pub struct SchedulerBuilder {
     threads: Threads,
+    partition_threads: Option<usize>,
     default_queues: String,
     epoch_ns: Option<i64>,
     reorder_window: Duration,
@@ -62,6 +67,15 @@ impl SchedulerBuilder {
     #[must_use]
     pub fn threads(mut self, threads: Threads) -> Self {
         self.threads = threads;
+        self
+    }
+
+    /// The most threads for partitions, beside the front's; 128 unless set, and one at least. Each
+    /// takes four file descriptors. With more partitions than that, some share a thread; those of one
+    /// RM share among themselves first.
+    #[must_use]
+    pub fn partition_threads(mut self, most: usize) -> Self {
+        self.partition_threads = Some(most);
         self
     }
 
@@ -330,6 +344,7 @@ impl SchedulerBuilder {
         let default_queues = DefaultQueues::read(&self.default_queues)?;
         Ok(Settings {
             threads: self.threads,
+            partition_threads: self.partition_threads.unwrap_or(PARTITION_THREADS),
             default_queues,
             epoch_ns: self.epoch_ns.unwrap_or_else(wall_clock_ns),
             reorder_window: self.reorder_window,

@@ -24,6 +24,7 @@ mod partitions;
 mod quotas;
 mod reconfiguring;
 mod resolving;
+mod threads;
 mod unused;
 
 pub(crate) use control::Diagnose;
@@ -34,6 +35,7 @@ pub(crate) use partitions::{Roster, Rosters};
 pub(crate) use reconfiguring::{
     ChangeState, Comparison, Effect, InForce, Outcome, ReadConfiguration, Reconfigure, policy_group,
 };
+pub(crate) use threads::PartitionThreads;
 pub(crate) use unused::warn_of_unused;
 
 use std::cell::Cell;
@@ -97,6 +99,7 @@ pub(crate) struct SessionParams<'a> {
     pub(crate) settings: &'a Settings,
     pub(crate) metrics: &'a Arc<Metrics>,
     pub(crate) users: &'a Rc<Users>,
+    pub(crate) threads: &'a PartitionThreads,
     /// What the session had that it takes the place of.
     pub(crate) had: Held,
 }
@@ -115,6 +118,7 @@ pub(crate) struct Rm {
     mailbox: Mailbox<Self>,
     callback: Arc<dyn ResourceManagerCallback>,
     users: Rc<Users>,
+    threads: PartitionThreads,
     partitions: BTreeMap<Arc<str>, PartitionLink>,
     /// The number of its partitions so far, those included that are gone.
     partitions_so_far: u64,
@@ -173,6 +177,7 @@ impl Rm {
             mailbox,
             callback,
             users: Rc::clone(params.users),
+            threads: params.threads.clone(),
             partitions: BTreeMap::new(),
             partitions_so_far: 0,
             translator: Translator::new(id, intake, Arc::clone(&names), clock, tracking),
@@ -265,7 +270,6 @@ impl Actor for Rm {
         for held in self.partitions.values() {
             // Only after a panic: in order, the last partition ends first.
             held.mailbox.post(Close);
-            Self::stop_arbiter(held);
         }
     }
 }

@@ -5,15 +5,14 @@
 
 use std::collections::{BTreeMap, BTreeSet, VecDeque};
 use std::fmt;
-use std::panic::catch_unwind;
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 
 use actix::prelude::*;
-use actix_rt::Arbiter;
 use monoceros_config::PartitionConfig;
 use monoceros_rules::work::quotas::Held;
 
 use super::Rm;
+use super::threads::Seat;
 use crate::api::outcomes::ConfigurationError;
 use crate::front::rm_proxy::PartitionEntry;
 use crate::front::settings::Threads;
@@ -78,7 +77,8 @@ impl fmt::Debug for Rosters {
 /// A partition as its session holds it.
 pub(super) struct PartitionLink {
     pub(super) mailbox: Mailbox<Partition>,
-    pub(super) arbiter: Option<Arbiter>,
+    /// Its place among the threads; none if it lives on the front's.
+    pub(super) seat: Option<Seat>,
     pub(super) waiting: VecDeque<Vec<Entry>>,
     pub(super) waiting_items: usize,
     /// Items of the last of the chunks that wait.
@@ -117,15 +117,18 @@ impl Rm {
             watch: self.settings.watch.clone(),
             tracking: self.settings.events.tracking(),
         };
-        let arbiter = match self.settings.threads {
-            Threads::PerPartition => own_arbiter(&self.id, &name),
+        let is_first = self.partitions.is_empty();
+        let seat = match self.settings.threads {
+            Threads::PerPartition => self.threads.seat(&self.id, &name, is_first),
             Threads::One => None,
         };
-        let address = match &arbiter {
-            Some(arbiter) => {
-                Partition::start_in_arbiter(&arbiter.handle(), |ctx| Partition::new(params, ctx))
+        let (seat, address) = match seat {
+            Some((seat, thread)) => {
+                let partition =
+                    Partition::start_in_arbiter(&thread, |ctx| Partition::new(params, ctx));
+                (Some(seat), partition)
             }
-            None => Partition::create(|ctx| Partition::new(params, ctx)),
+            None => (None, Partition::create(|ctx| Partition::new(params, ctx))),
         };
         let mailbox = Mailbox::new(address, &self.metrics);
         for control in &self.controls {
@@ -140,7 +143,7 @@ impl Rm {
         let waiting = VecDeque::new();
         let held = PartitionLink {
             mailbox,
-            arbiter,
+            seat,
             waiting,
             waiting_items: 0,
             last_items: 0,
@@ -163,32 +166,6 @@ impl Rm {
             closed: self.mailbox.destination(),
         }
     }
-
-    pub(super) fn stop_arbiter(held: &PartitionLink) {
-        if let Some(arbiter) = &held.arbiter {
-            arbiter.stop();
-        }
-    }
-}
-
-/// A thread for a partition. Where the system has none left to give, or no file descriptors for it,
-/// the partition shares the front's: slower, and all goes on.
-fn own_arbiter(rm: &str, partition: &str) -> Option<Arbiter> {
-    // A panic is the only sign of failure that this call gives.
-    let Ok(arbiter) = catch_unwind(Arbiter::new) else {
-        tracing::error!(rm, partition, "no thread of its own: the partition shares the front's");
-        return None;
-    };
-    // Whatever is logged on the thread, until its end, says whose it is.
-    let id = monoceros_config::plain_name(partition);
-    let span = tracing::error_span!("partition", rm, id);
-    arbiter.spawn_fn(move || {
-        actix_rt::spawn(async move {
-            let _entered = span.entered();
-            std::future::pending::<()>().await;
-        });
-    });
-    Some(arbiter)
 }
 
 impl Receive<PartitionLost> for Rm {
@@ -196,7 +173,10 @@ impl Receive<PartitionLost> for Rm {
         let Some(held) = self.partitions.remove(&partition) else { return };
         self.translator.partitions.close(&partition);
         held.mailbox.post(Abandon);
-        Self::stop_arbiter(&held);
+        if let Some(seat) = &held.seat {
+            seat.was_lost();
+        }
+        drop(held);
         if self.is_ending {
             if self.partitions.is_empty() {
                 self.end(ctx);
@@ -220,8 +200,7 @@ impl Receive<PartitionLost> for Rm {
 impl Receive<PartitionClosed> for Rm {
     fn receive(&mut self, closed: PartitionClosed, ctx: &mut Context<Self>) {
         let PartitionClosed { partition, removed } = closed;
-        if let Some(held) = self.partitions.remove(&partition) {
-            Self::stop_arbiter(&held);
+        if self.partitions.remove(&partition).is_some() {
             self.translator.partitions.close(&partition);
         }
         self.removed.add(removed);

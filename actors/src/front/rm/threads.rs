@@ -1,0 +1,252 @@
+//! The threads of all partitions, of which there are only so many.
+//!
+//! # Why they are shared
+//! A thread costs memory and four file descriptors, and a process that has no descriptor left takes
+//! no connection, not even that of a probe. An RM brings as many partitions as its quota allows, so
+//! threads are bounded for the process. Beyond the bound partitions share threads: nothing has to be
+//! refused for it, also not to an RM that registers again while the partitions of its earlier session
+//! are still closing. The front's thread is no partition's: whatever takes long in one of them delays
+//! those on its own thread and nobody else.
+//!
+//! # Invariants
+//! * There are no more threads than may be. The first begins with the front and stays.
+//! * The first partition of a session gets a thread of its own while there may be one more, others
+//!   only while half of the threads are left: many partitions of one RM leave threads to other RMs.
+//! * A partition shares the thread of partitions of the same RM if there is one, and of the others
+//!   the one with the fewest.
+//! * A thread on which a partition was lost gets no more partitions if there is another: what is
+//!   left of that partition goes with the thread.
+
+use std::cell::RefCell;
+use std::collections::BTreeSet;
+use std::fmt;
+use std::rc::Rc;
+use std::sync::Arc;
+
+use actix_rt::{Arbiter, ArbiterHandle};
+use tokio::sync::oneshot;
+use tracing::Span;
+
+/// The threads, shared by all sessions. Clones are the same.
+#[derive(Clone)]
+pub(crate) struct PartitionThreads(Rc<RefCell<Pool>>);
+
+/// The place of one partition on a thread, until it is dropped.
+pub(super) struct Seat {
+    pool: PartitionThreads,
+    thread: u64,
+    sitter: Sitter,
+}
+
+/// Whose a partition is, and its name without the RM's prefix.
+#[derive(Clone, Debug, PartialEq, Eq)]
+struct Sitter {
+    rm: Arc<str>,
+    partition: String,
+}
+
+struct Pool {
+    most: usize,
+    threads_so_far: u64,
+    threads: Vec<Thread>,
+}
+
+struct Thread {
+    number: u64,
+    arbiter: Arbiter,
+    sitters: Vec<Sitter>,
+    /// A partition was lost on it.
+    has_losses: bool,
+    /// What is logged on the thread says whose it is until this is dropped.
+    named: Option<oneshot::Sender<()>>,
+}
+
+impl PartitionThreads {
+    /// At most so many, and one at least.
+    pub(crate) fn new(most: usize) -> Self {
+        let pool = Pool { most: most.max(1), threads_so_far: 0, threads: Vec::new() };
+        Self(Rc::new(RefCell::new(pool)))
+    }
+
+    /// Starts the first one, so that no partition depends on what the system has left later.
+    pub(crate) fn begin(&self) {
+        if let Err(error) = self.0.borrow_mut().start() {
+            tracing::error!(%error, "no thread for partitions: they share the front's");
+        }
+    }
+
+    /// A place for a partition of the RM, and the thread that it is on; none where the system has not
+    /// given a single thread.
+    pub(super) fn seat(
+        &self,
+        rm: &Arc<str>,
+        partition: &str,
+        is_first: bool,
+    ) -> Option<(Seat, ArbiterHandle)> {
+        let partition = monoceros_config::plain_name(partition).to_owned();
+        let sitter = Sitter { rm: Arc::clone(rm), partition };
+        let mut pool = self.0.borrow_mut();
+        let thread = pool.thread_for(rm, is_first)?;
+        thread.sitters.push(sitter.clone());
+        thread.name();
+        let (number, handle) = (thread.number, thread.arbiter.handle());
+        Some((Seat { pool: self.clone(), thread: number, sitter }, handle))
+    }
+}
+
+impl Pool {
+    fn thread_for(&mut self, rm: &Arc<str>, is_first: bool) -> Option<&mut Thread> {
+        let used = self.threads.iter().filter(|thread| !thread.sitters.is_empty()).count();
+        let may_have_own = if is_first { used < self.most } else { 2 * used < self.most };
+        if may_have_own {
+            let is_free = |thread: &Thread| thread.sitters.is_empty() && !thread.has_losses;
+            if let Some(at) = self.threads.iter().position(is_free) {
+                return self.threads.get_mut(at);
+            }
+            if self.threads.len() < self.most {
+                match self.start() {
+                    Ok(()) => return self.threads.last_mut(),
+                    Err(error) => {
+                        tracing::warn!(%rm, %error, "no thread of its own: partitions share one");
+                    }
+                }
+            }
+        }
+        let is_elsewhere = |thread: &Thread| !thread.sitters.iter().any(|sitter| sitter.rm == *rm);
+        let rank = |thread: &&mut Thread| {
+            (thread.has_losses, is_elsewhere(thread), thread.sitters.len(), thread.number)
+        };
+        self.threads.iter_mut().min_by_key(rank)
+    }
+
+    fn start(&mut self) -> std::io::Result<()> {
+        let arbiter = Arbiter::try_new()?;
+        let number = self.threads_so_far;
+        self.threads_so_far += 1;
+        let (sitters, has_losses, named) = (Vec::new(), false, None);
+        self.threads.push(Thread { number, arbiter, sitters, has_losses, named });
+        Ok(())
+    }
+
+    /// A partition has gone from its thread.
+    fn leave(&mut self, number: u64, gone: &Sitter) {
+        let Some(at) = self.threads.iter().position(|thread| thread.number == number) else {
+            return;
+        };
+        let thread = &mut self.threads[at];
+        if let Some(seat) = thread.sitters.iter().position(|sitter| sitter == gone) {
+            thread.sitters.remove(seat);
+        }
+        // One stays, unless something on it is broken.
+        let is_wanted = self.threads.len() == 1 && !self.threads[at].has_losses;
+        if self.threads[at].sitters.is_empty() && !is_wanted {
+            self.threads.remove(at).arbiter.stop();
+        } else {
+            self.threads[at].name();
+        }
+    }
+}
+
+impl Thread {
+    /// Has whatever is logged on the thread from now on say whose it is: the partition's, or of the
+    /// partitions of one RM that RM's.
+    fn name(&mut self) {
+        let rms: BTreeSet<&str> = self.sitters.iter().map(|sitter| &*sitter.rm).collect();
+        let span = match (&self.sitters[..], rms.first()) {
+            ([one], _) => tracing::error_span!("partition", rm = &*one.rm, id = one.partition),
+            (_, Some(rm)) if rms.len() == 1 => tracing::error_span!("partition", rm),
+            _ => Span::none(),
+        };
+        let (named, until) = oneshot::channel::<()>();
+        // What was said before ends as soon as its sender is dropped.
+        self.named = Some(named);
+        self.arbiter.spawn_fn(move || {
+            actix_rt::spawn(async move {
+                let _entered = span.entered();
+                // The sender never sends.
+                let _ = until.await;
+            });
+        });
+    }
+}
+
+impl Seat {
+    /// The partition was lost: what is left of it is still on the thread.
+    pub(super) fn was_lost(&self) {
+        let mut pool = self.pool.0.borrow_mut();
+        if let Some(thread) = pool.threads.iter_mut().find(|it| it.number == self.thread) {
+            thread.has_losses = true;
+        }
+    }
+}
+
+impl Drop for Seat {
+    fn drop(&mut self) {
+        self.pool.0.borrow_mut().leave(self.thread, &self.sitter);
+    }
+}
+
+/// As [`Clone`].
+impl fmt::Debug for PartitionThreads {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        let pool = self.0.borrow();
+        let loads: Vec<usize> = pool.threads.iter().map(|thread| thread.sitters.len()).collect();
+        f.debug_struct("PartitionThreads").field("most", &pool.most).field("loads", &loads).finish()
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use actix_rt::System;
+
+    use super::*;
+
+    /// How many partitions each thread has.
+    fn loads(threads: &PartitionThreads) -> Vec<usize> {
+        threads.0.borrow().threads.iter().map(|thread| thread.sitters.len()).collect()
+    }
+
+    fn seats(threads: &PartitionThreads, rm: &str, n: usize) -> Vec<Seat> {
+        let rm = Arc::from(rm);
+        let seat = |n| threads.seat(&rm, &format!("[{rm}]p{n}"), n == 0).unwrap().0;
+        (0..n).map(seat).collect()
+    }
+
+    #[test]
+    fn many_partitions_of_one_share_and_the_first_of_others_have_their_own_while_there_are() {
+        System::new().block_on(async {
+            let threads = PartitionThreads::new(4);
+            threads.begin();
+            let greedy = seats(&threads, "greedy", 8);
+            assert_eq!(loads(&threads), [4, 4]);
+            let others = ["a", "b"].map(|rm| seats(&threads, rm, 2));
+            assert_eq!(loads(&threads), [4, 4, 2, 2]);
+            let late = seats(&threads, "late", 1);
+            assert_eq!(loads(&threads), [4, 4, 3, 2]);
+            // Their next session spreads over the same, and the earlier one leaves.
+            let again = seats(&threads, "greedy", 8);
+            assert_eq!(loads(&threads), [8, 8, 3, 2]);
+            drop(greedy);
+            assert_eq!(loads(&threads), [4, 4, 3, 2]);
+            drop((others, late));
+            assert_eq!(loads(&threads), [4, 4], "a thread without partitions ends");
+            drop(again);
+            assert_eq!(loads(&threads), [0], "the last stays");
+        });
+    }
+
+    #[test]
+    fn a_thread_with_losses_is_avoided_and_ends_when_it_is_empty() {
+        System::new().block_on(async {
+            let threads = PartitionThreads::new(2);
+            threads.begin();
+            let (lost, other) = (seats(&threads, "lost", 1), seats(&threads, "other", 1));
+            lost[0].was_lost();
+            let next = seats(&threads, "next", 3);
+            assert_eq!(loads(&threads), [1, 4]);
+            drop(lost);
+            assert_eq!(loads(&threads), [4]);
+            drop((other, next));
+        });
+    }
+}
