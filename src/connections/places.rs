@@ -9,11 +9,14 @@
 //! # Invariants
 //! * No more connections are open than the limits say: those that are served, those that answer health
 //!   only, and newcomers that have not said anything yet.
-//! * A connection on which a call is open is never turned away to make room; one on which nothing goes on
-//!   is, the oldest first, once all places are taken.
+//! * A connection on which a call is open that counts is never turned away to make room; one on which
+//!   nothing goes on is, once all places are taken: the oldest of those first by which nobody has called
+//!   who may, and then the oldest of all.
+//! * What anybody may call counts for nothing, and neither does a call that has not said what it is
+//!   about: else whoever opens one keeps a place from those who have something to say.
 
 use std::collections::VecDeque;
-use std::sync::atomic::{AtomicUsize, Ordering};
+use std::sync::atomic::{AtomicBool, AtomicUsize, Ordering};
 use std::sync::{Arc, Mutex};
 use std::time::Duration;
 
@@ -58,13 +61,21 @@ struct Open {
     cut: CancellationToken,
 }
 
-/// How many calls are open on a connection.
+/// How many calls are open on a connection, of those that count. Clones are the same.
 #[derive(Clone, Debug, Default)]
-pub struct Calls(Arc<AtomicUsize>);
+pub struct Calls(Arc<Use>);
 
 /// A call that is open, until this is dropped.
 #[derive(Debug)]
-pub struct OpenCall(Arc<AtomicUsize>);
+pub struct OpenCall(Arc<Use>);
+
+/// What a connection is used for.
+#[derive(Debug, Default)]
+struct Use {
+    n_open: AtomicUsize,
+    /// Somebody has called who may.
+    is_known: AtomicBool,
+}
 
 /// The place of one connection. Given back when it is dropped.
 #[derive(Debug)]
@@ -107,7 +118,10 @@ impl Places {
     /// health.
     pub(super) async fn place(&self, cut: &CancellationToken, calls: &Calls) -> Option<Place> {
         let is_full = self.served.available_permits() == 0;
-        let is_spare = is_full && !self.turn_away(|open| !open.is_spare && open.calls.are_none());
+        let is_idle = |open: &Open| !open.is_spare && open.calls.are_none();
+        let is_spare = is_full
+            && !self.turn_away(|open| is_idle(open) && !open.calls.is_known())
+            && !self.turn_away(is_idle);
         let mut places = &self.served;
         if is_spare {
             places = &self.spare;
@@ -151,18 +165,27 @@ impl Places {
 impl Calls {
     /// One more, until what this returns is dropped.
     pub fn begin(&self) -> OpenCall {
-        self.0.fetch_add(1, Ordering::Relaxed);
+        self.0.n_open.fetch_add(1, Ordering::Relaxed);
         OpenCall(Arc::clone(&self.0))
     }
 
+    /// Somebody has called who may.
+    pub fn came_from_somebody_known(&self) {
+        self.0.is_known.store(true, Ordering::Relaxed);
+    }
+
     fn are_none(&self) -> bool {
-        self.0.load(Ordering::Relaxed) == 0
+        self.0.n_open.load(Ordering::Relaxed) == 0
+    }
+
+    fn is_known(&self) -> bool {
+        self.0.is_known.load(Ordering::Relaxed)
     }
 }
 
 impl Drop for OpenCall {
     fn drop(&mut self) {
-        self.0.fetch_sub(1, Ordering::Relaxed);
+        self.0.n_open.fetch_sub(1, Ordering::Relaxed);
     }
 }
 
@@ -225,5 +248,30 @@ mod tests {
         });
         assert!(!places.place(&cuts[3], &calls[3]).await.unwrap().is_spare);
         assert_eq!(cuts.map(|cut| cut.is_cancelled()), [false, true, false, false]);
+    }
+
+    #[tokio::test(start_paused = true)]
+    async fn whoever_is_known_stays_as_long_as_a_stranger_can_make_room() {
+        let places = Places::new(Limits { served: 2, spare: 2, ..Limits::serving(2) });
+        let calls = [(); 2].map(|()| Calls::default());
+        calls[0].came_from_somebody_known();
+        let mut closed = Vec::new();
+        for calls in &calls {
+            let cut = CancellationToken::new();
+            let place = places.place(&cut, calls).await.unwrap();
+            closed.push(cut.clone());
+            tokio::spawn(async move {
+                cut.cancelled().await;
+                drop(place);
+            });
+        }
+        for wanted in [[false, true], [true, true]] {
+            let next = Calls::default();
+            next.came_from_somebody_known();
+            let place = places.place(&CancellationToken::new(), &next).await.unwrap();
+            assert!(!place.is_spare);
+            assert_eq!([0, 1].map(|n| closed[n].is_cancelled()), wanted);
+            std::mem::forget(place);
+        }
     }
 }

@@ -123,8 +123,8 @@ pub enum StreamEnd {
     /// There was no room for a message among those that are being read.
     #[error("too many large messages are being read at this time: come back")]
     Overloaded,
-    /// As many calls are open as may be.
-    #[error("{0} calls are open, which is the limit (`grpc.max_streams`)")]
+    /// Too many calls are open that belong to no session, in all or of this caller.
+    #[error("too many calls without a session are open (`grpc.max_streams` is {0})")]
     TooManyStreams(usize),
     /// As many connections are open as may be; on this one only health is answered.
     #[error("too many connections are open (`grpc.max_connections`): this one answers health only")]

@@ -234,8 +234,9 @@ impl scheduler_server::Scheduler for Service {
         &self,
         request: Request<si::RegisterResourceManagerRequest>,
     ) -> Result<Response<si::RegisterResourceManagerResponse>, Status> {
-        Identity::of(request.extensions()).check_rm(&request.get_ref().rm_id)?;
-        let origin = Origin::read(request.metadata())?;
+        let caller = Identity::of(request.extensions());
+        caller.check_rm(&request.get_ref().rm_id)?;
+        let origin = Origin::read(request.metadata(), &caller)?;
         let registry = Arc::clone(&self.0.registry);
         let deadline = registry.registration_deadline();
         let request = request.into_inner();

@@ -134,6 +134,14 @@ impl Identity {
         }
     }
 
+    /// By which rules the caller is known, if by any.
+    pub fn holder(&self) -> Option<&str> {
+        match &self.0 {
+            Who::Anybody | Who::Nobody => None,
+            Who::Known(grant) => Some(&grant.caller),
+        }
+    }
+
     /// Whether the caller may register `rm_id`, open its streams, and see what is its own.
     pub fn may_speak_for(&self, rm_id: &str) -> bool {
         self.check_rm(rm_id).is_ok()

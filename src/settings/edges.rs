@@ -46,11 +46,15 @@ pub struct GrpcSettings {
     pub keepalive_timeout: NonZeroU64,
     /// Most streams that are open on one connection at a time. Default 1,024.
     pub max_streams_per_connection: NonZeroU32,
-    /// Most calls that are open at a time, over all connections. Default 4,096.
+    /// How long a stream may be open before it says whose it is. Default 10 seconds.
+    #[serde(deserialize_with = "seconds::deserialize")]
+    pub bind_timeout: Duration,
+    /// Most calls that are open at a time without being those of a session, over all connections.
+    /// Default 4,096.
     pub max_streams: NonZeroUsize,
     /// Most connections that are open at a time. Default 1,024.
     pub max_connections: NonZeroUsize,
-    /// Most resource managers that are registered at a time. Default 256.
+    /// Most resource managers that are registered at a time, with rules by one caller. Default 256.
     pub max_sessions: NonZeroUsize,
     /// Whether replies are compressed (gzip) for clients that say they can read it. Default yes:
     /// saves network, costs processor time on both sides.

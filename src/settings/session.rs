@@ -21,8 +21,8 @@ use crate::grpc::legacy::memory::MemoryUnit;
     expecting = "a section (with keys `session.KEY` or MONOCEROS__SESSION__KEY)"
 )]
 pub struct SessionSettings {
-    /// How long a session may be without its first allocation stream before it is paused, and a
-    /// stream without saying whose it is before it ends. Default 60 s. Own.
+    /// How long a session may be without its first allocation stream before it is paused. Default 60 s.
+    /// Own.
     #[serde(deserialize_with = "seconds::deserialize")]
     pub attach_timeout: Duration,
     /// How long a session may be paused before it is stopped and all that it holds is gone. Default

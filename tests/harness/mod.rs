@@ -110,6 +110,11 @@ impl Service {
         Self::spawn(command)
     }
 
+    /// Starts it by a command that says where it listens, as the service does.
+    pub fn start_by(command: Command) -> Self {
+        Self::spawn(command)
+    }
+
     fn command() -> Command {
         let mut command = Command::new(env!("CARGO_BIN_EXE_monoceros"));
         command.args(["serve", "--grpc", "127.0.0.1:0", "--http", "127.0.0.1:0"]);

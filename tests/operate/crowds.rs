@@ -3,19 +3,22 @@
 
 use std::time::Duration;
 
+use futures::FutureExt as _;
 use monoceros_proto::si::v1 as si;
 use monoceros_proto::v1;
 use prost::Message as _;
 use tokio::io::{AsyncReadExt as _, AsyncWriteExt as _};
 use tokio::net::{TcpSocket, TcpStream};
+use tokio::sync::mpsc;
 use tokio::time::{Instant, sleep, timeout};
+use tokio_stream::wrappers::ReceiverStream;
 use tonic::codegen::{Bytes, http};
 use tonic::transport::Endpoint;
 use tonic_health::pb::HealthCheckRequest;
 use tonic_health::pb::health_check_response::ServingStatus;
 use tonic_health::pb::health_client::HealthClient;
 
-use crate::harness::{PATIENCE, Rm, Service, ask, node, registration};
+use crate::harness::{PATIENCE, QUEUES, Rm, Service, TempFile, ask, node, reason_of, registration};
 
 /// What a client of HTTP/2 begins with, and its settings.
 const PREFACE: &[u8] = b"PRI * HTTP/2.0\r\n\r\nSM\r\n\r\n\0\0\0\x04\0\0\0\0\0";
@@ -112,7 +115,8 @@ async fn with_128_descriptors_64_partitions_leave_room_for_probes_and_another() 
 async fn beyond_the_limit_a_connection_answers_health_and_refuses_the_rest() {
     let limits = [("GRPC__MAX_CONNECTIONS", "1"), ("REST__MAX_CONNECTIONS", "1")];
     let service = Service::start_with(&limits);
-    let _rm = Rm::register(&service, "rm").await;
+    // A stream of its session keeps the place of its connection.
+    let _rm = Rm::register(&service, "rm").await.with_nodes(&["n1"]).await;
     let mut busy = TcpStream::connect(service.http).await.unwrap();
     let head = "POST /ws/v1/validate-conf HTTP/1.1\r\nhost: h\r\ncontent-length: 1\r\n\r\n";
     busy.write_all(head.as_bytes()).await.unwrap();
@@ -158,38 +162,153 @@ fn open(
     client.send_request(request, false).unwrap()
 }
 
-#[tokio::test]
-async fn no_more_streams_are_open_than_the_settings_say_and_a_place_is_given_back() {
-    let service = Service::start_with(&[("GRPC__MAX_STREAMS", "1000")]);
-    let before = service.memory();
-    let mut held = Vec::new();
-    let mut refused = 0;
-    for _ in 0..3 {
-        let mut client = connect(&service, 65_535).await;
-        for _ in 0..400 {
-            client = client.ready().await.unwrap();
-            let (reply, requests) = open(&mut client, "/si.v1.Scheduler/UpdateNode");
-            let reply = timeout(PATIENCE, reply).await.expect("headers come").unwrap();
-            let reason = reply.headers().get("x-si-reason").cloned();
-            refused += usize::from(reason.is_some_and(|reason| reason == "LIMIT_STREAMS"));
-            held.push((reply, requests));
-        }
-        held.push((open_health(&mut client).await, open(&mut client, "/none").1));
+/// Streams that say nothing, from one connection.
+async fn silent_streams(
+    service: &Service,
+    n: usize,
+) -> Vec<(http::Response<h2::RecvStream>, h2::SendStream<Bytes>)> {
+    let mut client = connect(service, 65_535).await;
+    let mut streams = Vec::new();
+    for _ in 0..n {
+        client = client.ready().await.unwrap();
+        let (reply, requests) = open(&mut client, "/si.v1.Scheduler/UpdateNode");
+        let reply = timeout(PATIENCE, reply).await.expect("headers come").unwrap();
+        streams.push((reply, requests));
     }
-    assert_eq!(refused, 200);
-    let grown = service.peak_memory().saturating_sub(before);
-    assert!(grown < 100 << 20, "{} MiB", grown >> 20);
-    drop(held);
-    let served = async {
-        loop {
-            let mut client = connect(&service, 65_535).await;
-            let (reply, _requests) = open(&mut client, "/si.v1.Scheduler/UpdateNode");
-            if reply.await.unwrap().headers().get("x-si-reason").is_none() {
-                return;
-            }
+    drop(open_health(&mut client).await);
+    streams
+}
+
+/// Waits until so many of these have ended for this reason.
+async fn until_ended(
+    streams: &mut Vec<(http::Response<h2::RecvStream>, h2::SendStream<Bytes>)>,
+    reason: &str,
+    n: usize,
+) {
+    let mut ended = 0;
+    let all = async {
+        while ended < n {
+            streams.retain_mut(|(reply, _)| {
+                let Some(trailers) = reply.body_mut().trailers().now_or_never() else {
+                    return true;
+                };
+                ended += usize::from(trailers.unwrap().unwrap()["x-si-reason"] == reason);
+                false
+            });
+            sleep(Duration::from_millis(10)).await;
         }
     };
-    timeout(PATIENCE, served).await.expect("there is a place again");
+    assert!(timeout(PATIENCE, all).await.is_ok(), "{ended} of {n} have ended");
+    assert_eq!(ended, n);
+}
+
+#[tokio::test]
+async fn streams_that_say_nothing_make_room_and_end_soon() {
+    let settings = [("GRPC__MAX_STREAMS", "1000"), ("GRPC__BIND_TIMEOUT", "4")];
+    let service = Service::start_with(&settings);
+    let before = service.memory();
+    let mut held = Vec::new();
+    for _ in 0..3 {
+        held.append(&mut silent_streams(&service, 400).await);
+    }
+    // Half of the calls may be such.
+    until_ended(&mut held, "LIMIT_STREAMS", 700).await;
+    let grown = service.peak_memory().saturating_sub(before);
+    assert!(grown < 100 << 20, "{} MiB", grown >> 20);
+
+    // Whoever registers and says what it is about is served meanwhile, one of a stock shim that names
+    // itself with its first message, too.
+    let rm = Rm::register(&service, "rm").await.with_nodes(&["n1"]).await;
+    let rm = rm.with_application("app", "root.a").await;
+    rm.send_allocations(vec![], vec![ask("app", "k")], vec![]).await;
+    rm.until("placed", |seen| seen.new.len() == 1).await;
+    let ended = async {
+        while !held.is_empty() {
+            held.retain_mut(|(reply, _)| reply.body_mut().trailers().now_or_never().is_none());
+            sleep(Duration::from_millis(10)).await;
+        }
+    };
+    timeout(PATIENCE, ended).await.expect("each ends");
+    rm.send_allocations(vec![], vec![ask("app", "k2")], vec![]).await;
+    rm.until("placed", |seen| seen.new.len() == 2).await;
+}
+
+/// A service that knows the tokens `shim` and `other`, each for the resource managers of its name.
+fn with_tokens(name: &str, settings: &str) -> (Service, [TempFile; 2]) {
+    let tokens = TempFile::new(&format!("{name}-tokens"), "shim:t-shim\nother:t-other\n");
+    let settings = format!(
+        "[grpc]\n{settings}\n[identity]\ntokens = '{}'\n\
+         [[identity.rules]]\ntoken = 'shim'\nrm_ids = ['shim*']\n\
+         [[identity.rules]]\ntoken = 'other'\nrm_ids = ['other*']\n",
+        tokens.path()
+    );
+    let settings = TempFile::new(&format!("{name}.toml"), &settings);
+    (Service::start_configured(settings.path()), [tokens, settings])
+}
+
+fn as_whom<T>(who: &str, message: T) -> tonic::Request<T> {
+    let mut request = tonic::Request::new(message);
+    request.metadata_mut().insert("authorization", format!("Bearer t-{who}").parse().unwrap());
+    request
+}
+
+/// Registers a resource manager and has a node of it taken, by a connection of its own.
+async fn serves(service: &Service, who: &str, rm_id: &str) -> Result<(), tonic::Status> {
+    let mut client = service.client().await;
+    client.register_resource_manager(as_whom(who, registration(rm_id, QUEUES))).await?;
+    let (sender, requests) = mpsc::channel(1);
+    let request = as_whom(who, ReceiverStream::new(requests));
+    let mut replies = client.update_node(request).await?.into_inner();
+    let (rm_id, nodes) = (rm_id.to_owned(), vec![node("n1", 1_000, 1)]);
+    sender.send(si::NodeRequest { rm_id, nodes, ..Default::default() }).await.unwrap();
+    let reply = timeout(PATIENCE, replies.message()).await.expect("an answer")?.unwrap();
+    assert_eq!(reply.accepted.len(), 1);
+    Ok(())
+}
+
+#[tokio::test]
+async fn strangers_keep_no_connection_from_whom_the_rules_know() {
+    let (service, _files) = with_tokens("strangers", "max_connections = 8");
+    let mut held = Vec::new();
+    for round in 0..2 {
+        // More than there are places, each with a call that anybody may have open.
+        for n in 0..12 {
+            let mut client = connect(&service, 65_535).await;
+            let path = match n % 2 {
+                0 => "/grpc.health.v1.Health/Watch",
+                _ => "/grpc.reflection.v1.ServerReflection/ServerReflectionInfo",
+            };
+            let (reply, mut requests) = open(&mut client, path);
+            requests.send_data(vec![0; 5].into(), n % 2 == 0).unwrap();
+            // Some are closed again before they are answered, to make room.
+            drop(timeout(PROBE, reply).await.expect("an answer or an end"));
+            held.push((client, requests));
+        }
+        serves(&service, "shim", &format!("shim-{round}")).await.unwrap();
+        serves(&service, "other", &format!("other-{round}")).await.unwrap();
+    }
+    probe(&service).await;
+}
+
+#[tokio::test]
+async fn a_caller_that_the_rules_know_keeps_no_other_from_registering() {
+    let (service, _files) = with_tokens("callers", "max_streams = 64\nmax_sessions = 3");
+    let client = service.client().await;
+    let mut held = Vec::new();
+    for _ in 0..200 {
+        let (sender, requests) = mpsc::channel::<si::NodeRequest>(1);
+        let request = as_whom("shim", ReceiverStream::new(requests));
+        held.push((sender, client.clone().update_node(request).await.unwrap()));
+    }
+    for n in 0..3 {
+        serves(&service, "shim", &format!("shim-{n}")).await.unwrap();
+    }
+    let refused = serves(&service, "shim", "shim-3").await.unwrap_err();
+    assert_eq!(reason_of(&refused), "LIMIT_SESSIONS");
+    for n in 0..3 {
+        serves(&service, "other", &format!("other-{n}")).await.unwrap();
+    }
+    serves(&service, "shim", "shim-0").await.unwrap();
 }
 
 /// Health is answered when all calls are taken.

@@ -457,7 +457,7 @@ async fn a_shutdown_says_when_to_come_back() {
 
 #[tokio::test]
 async fn a_stream_that_does_not_say_whose_it_is_ends() {
-    let service = Service::start_with(&[("SESSION__ATTACH_TIMEOUT", "200ms")]);
+    let service = Service::start_with(&[("GRPC__BIND_TIMEOUT", "200ms")]);
     let client = service.client().await;
     let mut nobodys = Nodes::open(&client, &[]).await.unwrap();
     let status = nobodys.next().await.unwrap_err();

@@ -97,9 +97,13 @@ impl ShimReader {
     /// `Ok`: the shim has ended the stream.
     async fn converse(&self, mut messages: Incoming) -> Result<(), StreamEnd> {
         let patience = Attachment::hello_timeout(self.edge.registry.callback_options());
-        let Ok(first) = timeout(patience, messages.message()).await else {
-            return Err(StreamEnd::HelloTimeout);
+        let turned_away = messages.turned_away();
+        let first = tokio::select! {
+            biased;
+            first = timeout(patience, messages.message()) => first,
+            end = turned_away => return Err(end),
         };
+        let Ok(first) = first else { return Err(StreamEnd::HelloTimeout) };
         let hello = match first {
             Ok(Some(message)) => hello(message)?,
             Ok(None) => return Ok(()),

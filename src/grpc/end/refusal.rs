@@ -20,8 +20,8 @@ pub enum RegistrationRefusal {
     /// Metadata of the call cannot be read.
     #[error("metadata `{0}` cannot be read")]
     BadMetadata(&'static str),
-    /// As many resource managers are registered as may be.
-    #[error("{0} resource managers are registered, which is the limit")]
+    /// As many resource managers are registered as may be, with rules by this caller.
+    #[error("{0} resource managers are registered, which is the limit (`grpc.max_sessions`)")]
     TooManySessions(usize),
     /// A text is too long for what it names.
     #[error("`{field}` has more than {limit} bytes")]

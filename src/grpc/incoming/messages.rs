@@ -20,7 +20,7 @@ use std::time::Duration;
 use bytes::{Buf as _, Bytes, BytesMut};
 use flate2::read::GzDecoder;
 use futures::FutureExt as _;
-use futures::future::{BoxFuture, poll_fn};
+use futures::future::{BoxFuture, pending, poll_fn};
 use prost::Message;
 use tokio::task::spawn_blocking;
 use tokio::time::{Instant, timeout_at};
@@ -30,6 +30,7 @@ use tonic::codegen::Body as _;
 
 use super::Common;
 use super::budget::{Credit, Exhausted, FREE_BYTES, Pool};
+use super::calls::Call;
 use super::measure::{Measure, Most, measure, text};
 use super::pace::Pace;
 use super::shapes::{Method, ShapeId};
@@ -81,6 +82,8 @@ pub(in crate::grpc) struct Messages {
     frames: Option<Frames>,
     large: Option<BoxFuture<'static, (Frames, Result<RawMessage, Broken>)>>,
     is_over: bool,
+    /// The call, where they are those of a stream.
+    call: Option<Arc<Call>>,
 }
 
 /// The body, and what was read of it.
@@ -113,7 +116,13 @@ struct Head {
 
 impl Messages {
     /// Those of a request for a method; they are gzip if its header says so.
-    pub(super) fn new(common: &Arc<Common>, body: Body, method: Method, is_gzip: bool) -> Self {
+    pub(super) fn new(
+        common: &Arc<Common>,
+        body: Body,
+        method: Method,
+        is_gzip: bool,
+        call: Option<Arc<Call>>,
+    ) -> Self {
         let frames = Frames {
             body,
             unread: BytesMut::new(),
@@ -124,7 +133,7 @@ impl Messages {
             patience: common.patience,
             common: Arc::clone(common),
         };
-        Self { frames: Some(frames), large: None, is_over: false }
+        Self { frames: Some(frames), large: None, is_over: false, call }
     }
 
     /// Whether a message comes that is dealt with apart.
@@ -136,6 +145,20 @@ impl Messages {
     pub(in crate::grpc) fn bound(&mut self) {
         if let Some(frames) = &mut self.frames {
             frames.pool = Arc::clone(&frames.common.budget.bound);
+        }
+        if let Some(call) = &self.call {
+            call.is_of_session();
+        }
+    }
+
+    /// Waits until the stream has to make room for others, which one of a session never has to.
+    pub(in crate::grpc) fn turned_away(&self) -> impl Future<Output = StreamEnd> + Send + use<> {
+        let turned_away = self.call.as_ref().map(|call| call.turned_away());
+        async move {
+            match turned_away {
+                Some(turned_away) => turned_away.await,
+                None => pending().await,
+            }
         }
     }
 
@@ -556,7 +579,7 @@ mod tests {
         let left = body.chunks(piece).map(Bytes::copy_from_slice).collect();
         let next = Box::pin(sleep(Duration::ZERO));
         let body = Body::new(Pieces { left, every, next, ends });
-        Messages::new(&common, body, method, true)
+        Messages::new(&common, body, method, true, None)
     }
 
     fn request(n: usize) -> si::NodeRequest {

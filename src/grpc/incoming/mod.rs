@@ -17,11 +17,14 @@
 //! * Nothing is decoded before it was measured, and of a stream nothing before it is bound.
 //! * What is in memory of messages on their way is bounded by the settings, whatever clients do.
 //! * Health and reflection pass untouched: their own limits are small, and they have to answer when
-//!   nothing else does.
+//!   nothing else does. They do not keep the place of a connection either, since anybody may call them.
+//! * A call keeps the place of its connection from when its message has come, a stream from when it is a
+//!   session's.
 //!
-//! Reading order: [`shapes`], [`measure`], [`budget`], [`pace`], [`messages`], [`outgoing`].
+//! Reading order: [`calls`], [`shapes`], [`measure`], [`budget`], [`pace`], [`messages`], [`outgoing`].
 
 mod budget;
+mod calls;
 pub(super) mod fuzzing;
 mod measure;
 mod messages;
@@ -30,6 +33,7 @@ pub(crate) mod pace;
 mod shapes;
 
 use std::convert::Infallible;
+use std::net::{IpAddr, Ipv4Addr, SocketAddr};
 use std::pin::Pin;
 use std::sync::{Arc, Mutex};
 use std::task::{Context, Poll};
@@ -39,7 +43,6 @@ use bytes::{BufMut as _, Bytes, BytesMut};
 use futures::future::poll_fn;
 use hyper::body::Frame;
 use tokio::runtime::{Handle, RuntimeFlavor};
-use tokio::sync::Semaphore;
 use tokio::task::block_in_place;
 use tonic::Status;
 use tonic::body::Body;
@@ -50,6 +53,7 @@ use tower::{Layer, Service};
 pub(super) use self::messages::{Broken, Charge, Decoded, Messages, RawMessage};
 
 use self::budget::Budget;
+use self::calls::{Call, Caller, Kind, OpenCalls};
 use self::measure::Most;
 use self::messages::AT_ONCE_BYTES;
 use self::outgoing::Outgoing;
@@ -62,6 +66,12 @@ use crate::settings::{GrpcSettings, LimitSettings};
 /// The header that says how messages are compressed.
 const ENCODING: &str = "grpc-encoding";
 
+/// How the path of a registration ends.
+const REGISTRATION: &str = ".Scheduler/RegisterResourceManager";
+
+/// Where somebody is who came by no connection.
+const NOWHERE: SocketAddr = SocketAddr::new(IpAddr::V4(Ipv4Addr::UNSPECIFIED), 0);
+
 /// What all requests share.
 #[derive(Debug)]
 pub(super) struct Common {
@@ -71,8 +81,7 @@ pub(super) struct Common {
     max_items: usize,
     /// How long a body or a reader may stand still.
     patience: Duration,
-    calls: Arc<Semaphore>,
-    max_calls: usize,
+    calls: Arc<OpenCalls>,
 }
 
 /// Reads requests before the services behind it do.
@@ -98,15 +107,13 @@ struct OneMessage {
 
 impl Common {
     fn new(grpc: &GrpcSettings, limits: &LimitSettings) -> Self {
-        let max_calls = grpc.max_streams.get();
         Self {
             shapes: Shapes::new(),
             budget: Budget::new(grpc.decoding_bytes.get(), grpc.decoding_bytes_unbound.get()),
             max_bytes: grpc.max_recv_message_bytes.get(),
             max_items: limits.items_per_message.get(),
             patience: grpc.body_timeout,
-            calls: Arc::new(Semaphore::new(max_calls.min(Semaphore::MAX_PERMITS))),
-            max_calls,
+            calls: Arc::new(OpenCalls::new(grpc.max_streams.get())),
         }
     }
 }
@@ -142,18 +149,16 @@ where
     }
 
     fn call(&mut self, request: Request<Body>) -> Self::Future {
-        let method = self.common.shapes.method(request.uri().path());
+        let path = request.uri().path();
+        let method = self.common.shapes.method(path);
+        let kind = if path.ends_with(REGISTRATION) { Kind::Registration } else { Kind::Other };
         let next = self.inner.clone();
         // The one that was asked whether it is ready.
         let mut inner = std::mem::replace(&mut self.inner, next);
         let peer = request.extensions().get::<Peer>().cloned();
-        let open = peer.as_ref().map(|peer| peer.calls.begin());
         let Some(method) = method else {
             let answered = inner.call(request);
-            return Box::pin(async move {
-                let outgoing = |body| Outgoing::new(Body::new(body), None, open, None, None);
-                Ok(answered.await?.map(|body| Body::new(outgoing(body))))
-            });
+            return Box::pin(async move { Ok(answered.await?.map(Body::new)) });
         };
         let common = Arc::clone(&self.common);
         Box::pin(async move {
@@ -162,7 +167,17 @@ where
                 Ok(call) => call,
                 Err(end) => return Ok(Status::from(&end).into_http()),
             };
-            let answered = match common.prepare(method, request).await {
+            let prepared = tokio::select! {
+                biased;
+                prepared = common.prepare(method, request, &call) => prepared,
+                end = call.turned_away() => Err(end),
+            };
+            // What a stream is about says its first message.
+            let prepared = match prepared {
+                Ok(prepared) if !method.is_stream => call.is_answered(kind).map(|()| prepared),
+                prepared => prepared,
+            };
+            let answered = match prepared {
                 Ok((request, charge, length)) => {
                     let answered = answer(&mut inner, request, length).await;
                     drop(charge);
@@ -170,9 +185,7 @@ where
                 }
                 Err(end) => return Ok(Status::from(&end).into_http()),
             };
-            Ok(answered.map(|body| {
-                Body::new(Outgoing::new(Body::new(body), Some(call), open, peer, patience))
-            }))
+            Ok(answered.map(|body| Body::new(Outgoing::new(Body::new(body), call, peer, patience))))
         })
     }
 }
@@ -185,17 +198,24 @@ impl Common {
         Most { items: self.max_items, decoded_bytes: pool.bytes() }
     }
 
-    /// Lets a call in, unless nobody knows its caller or there are too many.
-    fn admit(
-        &self,
-        extensions: &Extensions,
-    ) -> Result<tokio::sync::OwnedSemaphorePermit, StreamEnd> {
-        Identity::of(extensions).check_known()?;
-        if extensions.get::<Peer>().is_some_and(|peer| peer.is_spare) {
+    /// Lets a call in, unless nobody knows its caller or its connection answers health only.
+    fn admit(&self, extensions: &Extensions) -> Result<Arc<Call>, StreamEnd> {
+        let identity = Identity::of(extensions);
+        identity.check_known()?;
+        let peer = extensions.get::<Peer>();
+        if peer.is_some_and(|peer| peer.is_spare) {
             return Err(StreamEnd::TooManyConnections);
         }
-        let call = Arc::clone(&self.calls).try_acquire_owned();
-        call.map_err(|_| StreamEnd::TooManyStreams(self.max_calls))
+        let address = peer.map_or(NOWHERE, |peer| peer.address);
+        let caller = match identity.holder() {
+            Some(holder) => Caller::Known(holder.to_owned()),
+            None => Caller::Connection(address),
+        };
+        let of_connection = peer.map(|peer| peer.calls.clone());
+        if let Some(calls) = &of_connection {
+            calls.came_from_somebody_known();
+        }
+        Ok(self.calls.begin(caller, of_connection))
     }
 
     /// The request as the service behind may see it; what it holds of the budget, and its length.
@@ -203,6 +223,7 @@ impl Common {
         self: &Arc<Self>,
         method: Method,
         mut request: Request<Body>,
+        call: &Arc<Call>,
     ) -> Result<(Request<Body>, Option<Charge>, usize), StreamEnd> {
         let Some(is_gzip) = is_gzip(request.headers()) else {
             // It is refused without being read.
@@ -210,7 +231,8 @@ impl Common {
         };
         request.headers_mut().remove(ENCODING);
         let body = std::mem::take(request.body_mut());
-        let mut messages = Messages::new(self, body, method, is_gzip);
+        let call = method.is_stream.then(|| Arc::clone(call));
+        let mut messages = Messages::new(self, body, method, is_gzip, call);
         if method.is_stream {
             request.extensions_mut().insert(Untaken(Arc::new(Mutex::new(Some(messages)))));
             return Ok((request, None, 0));
@@ -274,7 +296,7 @@ impl Messages {
         let common = Arc::new(Common::new(&settings.grpc, &settings.limits));
         let method = common.shapes.method(path).expect("a method");
         let body = Body::new(OneMessage { head: None, message: Some(Bytes::from(body)) });
-        Self::new(&common, body, method, false)
+        Self::new(&common, body, method, false, None)
     }
 
     /// Takes those of a stream from its request. None are left there.

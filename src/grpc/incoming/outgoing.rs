@@ -22,7 +22,6 @@ use std::time::Duration;
 
 use bytes::Bytes;
 use hyper::body::{Frame, SizeHint};
-use tokio::sync::OwnedSemaphorePermit;
 use tokio::task::AbortHandle;
 use tokio::time::sleep;
 use tonic::Status;
@@ -30,7 +29,7 @@ use tonic::body::Body;
 use tonic::codegen::Body as HttpBody;
 use tracing::debug;
 
-use crate::connections::OpenCall;
+use super::calls::Call;
 use crate::identity::layer::Peer;
 
 /// How much is handed over at a time.
@@ -42,10 +41,8 @@ pub(super) struct Outgoing {
     /// What is left of the last frame.
     rest: Bytes,
     watch: Option<Watch>,
-    /// Counts it among all calls, unless it is about health.
-    _call: Option<OwnedSemaphorePermit>,
-    /// Keeps its connection from being taken for idle.
-    _open: Option<OpenCall>,
+    /// Counts it among all calls, and keeps its connection from being taken for idle.
+    _call: Arc<Call>,
 }
 
 /// Closes the connection of a client that takes nothing.
@@ -61,8 +58,7 @@ impl Outgoing {
     /// The answer `body`, of which some has to be taken every `patience`, if that is given.
     pub(super) fn new(
         body: Body,
-        call: Option<OwnedSemaphorePermit>,
-        open: Option<OpenCall>,
+        call: Arc<Call>,
         peer: Option<Peer>,
         patience: Option<Duration>,
     ) -> Self {
@@ -72,7 +68,7 @@ impl Outgoing {
             taken: Arc::default(),
             watching: None,
         });
-        Self { body, rest: Bytes::new(), watch, _call: call, _open: open }
+        Self { body, rest: Bytes::new(), watch, _call: call }
     }
 }
 

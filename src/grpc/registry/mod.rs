@@ -63,6 +63,7 @@ pub struct Registry {
     next_session: AtomicU64,
     terms: Terms,
     max_sessions: usize,
+    bind_timeout: Duration,
     session: SessionSettings,
     registration: RegistrationSettings,
     limits: LimitSettings,
@@ -72,8 +73,15 @@ pub struct Registry {
     slots: Mutex<HashMap<String, Arc<Slot>>>,
     /// The current sessions once more, for those who only look. A registration that is not done yet
     /// has an entry without a session, which counts towards the most that may be.
-    current: Mutex<BTreeMap<String, Option<Arc<Session>>>>,
+    current: Mutex<BTreeMap<String, Current>>,
     tombstones: Mutex<Tombstones>,
+}
+
+/// The current session of a resource manager, or a registration that is not done yet.
+struct Current {
+    /// Who registered it.
+    caller: String,
+    session: Option<Arc<Session>>,
 }
 
 /// A registration that went well.
@@ -139,6 +147,7 @@ impl Registry {
             next_session: AtomicU64::new(first_session_number(wall_clock_ns())),
             terms: Terms::new(&settings.grpc, &settings.session),
             max_sessions: settings.grpc.max_sessions.get(),
+            bind_timeout: settings.grpc.bind_timeout,
             session: settings.session.clone(),
             registration: settings.registration.clone(),
             limits: settings.limits,
@@ -162,7 +171,7 @@ impl Registry {
 
     /// How long a stream may be open before it says whose it is.
     pub fn bind_timeout(&self) -> Duration {
-        self.terms.patience.attach
+        self.bind_timeout
     }
 
     /// The time by which a registration that comes now has to be done.
@@ -183,12 +192,15 @@ impl Registry {
 
     /// The current session of a resource manager.
     pub fn session(&self, rm_id: &str) -> Option<Arc<Session>> {
-        self.current().get(rm_id).cloned().flatten()
+        self.current().get(rm_id)?.session.clone()
     }
 
     /// All current sessions, by id.
     pub fn list(&self) -> Vec<SessionStatus> {
-        let sessions: Vec<_> = self.current().values().flatten().cloned().collect();
+        let current = self.current();
+        let sessions: Vec<_> =
+            current.values().filter_map(|current| current.session.clone()).collect();
+        drop(current);
         sessions.iter().map(|session| session.status()).collect()
     }
 
@@ -260,7 +272,7 @@ impl Registry {
                         taken,
                     })
                 }
-                _ => self.replace(&mut current, request, origin.instance, deadline).await,
+                _ => self.replace(&mut current, request, origin, deadline).await,
             }
         };
         let registered = registered.await;
@@ -275,9 +287,10 @@ impl Registry {
         self: &Arc<Self>,
         current: &mut RwLockWriteGuard<'_, Option<Arc<Session>>>,
         request: si::RegisterResourceManagerRequest,
-        instance: Option<String>,
+        origin: Origin,
         deadline: Instant,
     ) -> Result<Registered, RegistrationRefusal> {
+        let Origin { instance, caller, .. } = origin;
         let registrant = Registrant {
             rm_id: request.rm_id.clone(),
             number: self.next_session.fetch_add(1, Ordering::Relaxed),
@@ -288,7 +301,7 @@ impl Registry {
             registered_at_ns: wall_clock_ns(),
         };
         let (rm_id, number) = (registrant.rm_id.clone(), registrant.number);
-        let _room = if current.is_none() { Some(self.room(&rm_id)?) } else { None };
+        let _room = if current.is_none() { Some(self.room(&rm_id, &caller)?) } else { None };
         self.check_policy_group(&registrant)?;
         if request.config.is_empty() {
             let offer = self.offer_policy(&registrant.policy_group);
@@ -311,7 +324,8 @@ impl Registry {
         control.set_strict_enums(strict_enums);
         session.begin(control);
         let earlier = current.replace(Arc::clone(&session));
-        self.current().insert(rm_id.clone(), Some(Arc::clone(&session)));
+        let entry = Current { caller, session: Some(Arc::clone(&session)) };
+        self.current().insert(rm_id.clone(), entry);
         self.tombstones().remove(&rm_id);
         if let Some(earlier) = &earlier {
             earlier.stop(&StreamEnd::Superseded { by });
@@ -448,13 +462,15 @@ impl Registry {
         session.stop(end);
     }
 
-    /// Keeps room for a session of `rm_id`, which has none.
-    fn room<'r>(&'r self, rm_id: &'r str) -> Result<Room<'r>, RegistrationRefusal> {
+    /// Keeps room for a session of `rm_id`, which has none. What others registered does not count.
+    fn room<'r>(&'r self, rm_id: &'r str, caller: &str) -> Result<Room<'r>, RegistrationRefusal> {
         let mut current = self.current();
-        if current.len() >= self.max_sessions {
+        let of_caller = current.values().filter(|current| current.caller == caller).count();
+        if of_caller >= self.max_sessions {
             return Err(RegistrationRefusal::TooManySessions(self.max_sessions));
         }
-        current.insert(rm_id.to_owned(), None);
+        let entry = Current { caller: caller.to_owned(), session: None };
+        current.insert(rm_id.to_owned(), entry);
         Ok(Room { registry: self, rm_id })
     }
 
@@ -471,13 +487,14 @@ impl Registry {
         if registrant.config.is_empty() {
             return Ok(());
         }
-        let other = self.current().values().flatten().find_map(|session| {
-            let other = session.registrant();
-            let conflicts = other.rm_id != registrant.rm_id
-                && other.policy_group == registrant.policy_group
-                && session.brought_other_than(&registrant.config);
-            conflicts.then(|| other.rm_id.clone())
-        });
+        let other =
+            self.current().values().filter_map(|it| it.session.as_ref()).find_map(|session| {
+                let other = session.registrant();
+                let conflicts = other.rm_id != registrant.rm_id
+                    && other.policy_group == registrant.policy_group
+                    && session.brought_other_than(&registrant.config);
+                conflicts.then(|| other.rm_id.clone())
+            });
         let Some(other) = other else { return Ok(()) };
         let refusal = RegistrationRefusal::PolicyGroupConflict {
             group: registrant.policy_group.clone(),
@@ -549,7 +566,7 @@ impl Registry {
         self.slots.lock().expect("no holder panics")
     }
 
-    fn current(&self) -> MutexGuard<'_, BTreeMap<String, Option<Arc<Session>>>> {
+    fn current(&self) -> MutexGuard<'_, BTreeMap<String, Current>> {
         self.current.lock().expect("no holder panics")
     }
 
@@ -561,7 +578,7 @@ impl Registry {
 impl Drop for Room<'_> {
     fn drop(&mut self) {
         let mut current = self.registry.current();
-        if matches!(current.get(self.rm_id), Some(None)) {
+        if current.get(self.rm_id).is_some_and(|current| current.session.is_none()) {
             current.remove(self.rm_id);
         }
     }

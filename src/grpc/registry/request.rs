@@ -9,6 +9,7 @@ use tonic::metadata::MetadataMap;
 
 use super::super::end::{RegistrationRefusal, text};
 use super::super::{INSTANCE_HEADER, REGISTER_MODE_HEADER};
+use crate::identity::Identity;
 use crate::settings::LimitSettings;
 
 /// The policy group of a registration that names none.
@@ -31,11 +32,13 @@ pub struct Origin {
     pub mode: RegistrationMode,
     /// Which process registers.
     pub instance: Option<String>,
+    /// Who calls: by which rules it is known, or anybody.
+    pub caller: String,
 }
 
 impl Origin {
-    /// Reads them.
-    pub fn read(metadata: &MetadataMap) -> Result<Self, RegistrationRefusal> {
+    /// Reads them, of a call by `caller`.
+    pub fn read(metadata: &MetadataMap, caller: &Identity) -> Result<Self, RegistrationRefusal> {
         let read = |key| text(metadata, key).map_err(|_| RegistrationRefusal::BadMetadata(key));
         let mode = match read(REGISTER_MODE_HEADER)? {
             None | Some("takeover") => RegistrationMode::Takeover,
@@ -43,7 +46,7 @@ impl Origin {
             Some(_) => return Err(RegistrationRefusal::BadMetadata(REGISTER_MODE_HEADER)),
         };
         let instance = read(INSTANCE_HEADER)?.map(ToOwned::to_owned);
-        Ok(Self { mode, instance })
+        Ok(Self { mode, instance, caller: caller.name().to_owned() })
     }
 }
 
@@ -77,15 +80,18 @@ mod tests {
     #[test]
     fn the_mode_is_takeover_unless_said_and_nothing_else_than_attach() {
         let mut metadata = MetadataMap::new();
-        assert_eq!(Origin::read(&metadata).unwrap().mode, RegistrationMode::Takeover);
+        assert_eq!(
+            Origin::read(&metadata, &Identity::anybody()).unwrap().mode,
+            RegistrationMode::Takeover
+        );
         metadata.insert(REGISTER_MODE_HEADER, "attach".parse().unwrap());
         metadata.insert(INSTANCE_HEADER, "pod-1".parse().unwrap());
-        let origin = Origin::read(&metadata).unwrap();
+        let origin = Origin::read(&metadata, &Identity::anybody()).unwrap();
         assert_eq!(
             (origin.mode, origin.instance.as_deref()),
             (RegistrationMode::Attach, Some("pod-1"))
         );
         metadata.insert(REGISTER_MODE_HEADER, "share".parse().unwrap());
-        Origin::read(&metadata).unwrap_err();
+        Origin::read(&metadata, &Identity::anybody()).unwrap_err();
     }
 }

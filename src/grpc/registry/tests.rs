@@ -265,15 +265,22 @@ fn attaching_goes_on_with_the_session_and_taking_over_ends_it() {
     play(&[], async |world| {
         let session = world.session();
         let stream = world.stream();
-        let attach = Origin { mode: RegistrationMode::Attach, instance: Some("second".to_owned()) };
+        let attach = Origin {
+            mode: RegistrationMode::Attach,
+            instance: Some("second".to_owned()),
+            ..Origin::default()
+        };
         let registered = world.register(&[], attach.clone()).await.unwrap();
         assert_eq!(registered.outcome, RegisterOutcome::Attached);
         assert_eq!(registered.session, session.number());
         assert_eq!(session.status().instance.as_deref(), Some("second"));
         assert!(stream.end().is_none());
 
-        let takeover =
-            Origin { mode: RegistrationMode::Takeover, instance: Some("third".to_owned()) };
+        let takeover = Origin {
+            mode: RegistrationMode::Takeover,
+            instance: Some("third".to_owned()),
+            ..Origin::default()
+        };
         let registered = world.register(&[], takeover).await.unwrap();
         assert_eq!(registered.outcome, RegisterOutcome::Replaced);
         let by = "third";
@@ -292,7 +299,7 @@ fn a_registration_that_could_not_begin_in_time_changes_nothing() {
         let session = world.session();
         let stream = world.stream();
         for mode in [RegistrationMode::Takeover, RegistrationMode::Attach] {
-            let origin = Origin { mode, instance: Some("late".to_owned()) };
+            let origin = Origin { mode, instance: Some("late".to_owned()), ..Origin::default() };
             let request =
                 si::RegisterResourceManagerRequest { rm_id: "rm".into(), ..Default::default() };
             let late = world.registry.register(request, origin, Instant::now()).await;

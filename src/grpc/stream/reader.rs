@@ -145,11 +145,13 @@ impl<K: StreamKind> RequestReader<K> {
     pub(super) async fn run(mut self, mut requests: Messages) {
         let patience = self.edge.registry.bind_timeout();
         let bound_by = Instant::now().checked_add(patience);
+        let mut turned_away = pin!(requests.turned_away());
         // What came while more requests were looked for and is none that is decoded at once.
         let mut ahead = None;
         loop {
+            let is_bound = self.bound.is_some();
             let too_late = async {
-                match bound_by.filter(|_| self.bound.is_none()) {
+                match bound_by.filter(|_| !is_bound) {
                     Some(deadline) => sleep_until(deadline).await,
                     None => pending().await,
                 }
@@ -169,6 +171,7 @@ impl<K: StreamKind> RequestReader<K> {
                     self.stream.close(StreamEnd::BindTimeout(patience));
                     return;
                 }
+                end = &mut turned_away, if !is_bound => return self.stream.close(end),
             };
             match message {
                 Ok(Some(message)) => {

@@ -155,7 +155,11 @@ fn who_takes_over_counts_on_and_what_the_earlier_one_still_sends_is_dropped() {
         older.accept(node(3, "n3"), || None).await.unwrap();
         let request =
             si::RegisterResourceManagerRequest { rm_id: "rm".to_owned(), ..Default::default() };
-        let origin = Origin { mode: RegistrationMode::Attach, instance: Some("pod-2".to_owned()) };
+        let origin = Origin {
+            mode: RegistrationMode::Attach,
+            instance: Some("pod-2".to_owned()),
+            ..Origin::default()
+        };
         let deadline = edge.registry.registration_deadline();
         let registered = edge.registry.register(request, origin, deadline).await.unwrap();
         assert_eq!(registered.outcome, RegisterOutcome::Attached);
