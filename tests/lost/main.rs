@@ -1,0 +1,104 @@
+//! A service whose front is lost ends its process with exit code 70, for whoever watches it to start
+//! it again.
+//!
+//! # Why a program of its own
+//! Nothing from outside is known to end the front, and nothing in the service is there to do it for a
+//! test. So this program is its own service: started again with `serve` it runs the service's code in
+//! a process of its own, with the log of an operator who has a second subscriber, and that one fails
+//! when the front says that a certain resource manager has registered. What follows is the service's
+//! own doing, up to the exit code of a real process.
+#![allow(clippy::unwrap_used)]
+
+#[path = "../harness/mod.rs"]
+mod harness;
+
+use std::fmt::Debug;
+use std::process::{Command, ExitCode};
+
+use monoceros::settings::{Flags, Settings};
+use monoceros::{logging, serve};
+use tracing::field::{Field, Visit};
+use tracing::{Event, Subscriber};
+use tracing_subscriber::filter::LevelFilter;
+use tracing_subscriber::layer::{Context, Layer, SubscriberExt as _};
+use tracing_subscriber::util::SubscriberInitExt as _;
+
+use crate::harness::{PATIENCE, QUEUES, Service, registration};
+
+/// Ends the front by a panic when it says something of this resource manager.
+const PANICS: &str = "panics";
+/// Ends the front's system.
+const STOPS: &str = "stops";
+
+fn main() -> ExitCode {
+    let argument = std::env::args().nth(1).unwrap_or_default();
+    match argument.as_str() {
+        "serve" => run_service().unwrap(),
+        // Some runners of tests ask first.
+        "--list" => ExitCode::SUCCESS,
+        _ => {
+            let runtime = tokio::runtime::Builder::new_current_thread().enable_all().build();
+            runtime.unwrap().block_on(async {
+                for rm_id in [PANICS, STOPS] {
+                    the_process_ends_with_its_own_code_when_the_front_is_gone(rm_id).await;
+                    println!("a front that {rm_id}: the process ends with its own code ... ok");
+                }
+            });
+            ExitCode::SUCCESS
+        }
+    }
+}
+
+async fn the_process_ends_with_its_own_code_when_the_front_is_gone(rm_id: &str) {
+    let mut command = Command::new(std::env::current_exe().unwrap());
+    command.arg("serve");
+    let mut service = Service::start_by(command);
+    let mut client = service.client().await;
+    client.register_resource_manager(registration("harmless", QUEUES)).await.unwrap();
+    assert_eq!(service.http("GET", "/healthz", &[], "").await.status, 200);
+    // Whether the answer still comes is up to chance.
+    let _ = client.register_resource_manager(registration(rm_id, QUEUES)).await;
+    let status = service.wait(PATIENCE).await;
+    assert_eq!(status.code(), Some(70), "{status}");
+    service.until_logged("the scheduler is lost", 1).await;
+}
+
+/// The service, on free ports.
+fn run_service() -> anyhow::Result<ExitCode> {
+    let free = Some("127.0.0.1:0".to_owned());
+    let flags = Flags { grpc: free.clone(), http: free, queues: None };
+    let settings = Settings::load(None, &flags)?;
+    let (log, account) = logging::layer(std::io::stderr(), &settings.log)?;
+    tracing_subscriber::registry().with(LevelFilter::INFO).with(Deadly).with(log).try_init()?;
+    let runtime = tokio::runtime::Builder::new_multi_thread().enable_all().build()?;
+    let outcome = runtime.block_on(serve::run(settings, false, account));
+    runtime.shutdown_background();
+    outcome
+}
+
+/// Hears what the front says, and ends it.
+struct Deadly;
+
+impl<S: Subscriber> Layer<S> for Deadly {
+    fn on_event(&self, event: &Event<'_>, _ctx: Context<'_, S>) {
+        if std::thread::current().name() == Some("monoceros-front") {
+            event.record(&mut Of);
+        }
+    }
+}
+
+/// Looks whom an event is about.
+struct Of;
+
+impl Visit for Of {
+    fn record_debug(&mut self, field: &Field, value: &dyn Debug) {
+        if field.name() != "rm" {
+            return;
+        }
+        match format!("{value:?}").trim_matches('"') {
+            PANICS => panic!("this subscriber cannot write"),
+            STOPS => actix::System::current().stop(),
+            _ => {}
+        }
+    }
+}
