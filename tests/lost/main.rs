@@ -41,7 +41,6 @@ fn main() -> ExitCode {
             runtime.unwrap().block_on(async {
                 for rm_id in [PANICS, STOPS] {
                     the_process_ends_with_its_own_code_when_the_front_is_gone(rm_id).await;
-                    println!("a front that {rm_id}: the process ends with its own code ... ok");
                 }
             });
             ExitCode::SUCCESS

@@ -137,7 +137,7 @@ impl Messages {
     }
 
     /// Whether a message comes that is dealt with apart.
-    pub(super) fn is_large(&self) -> bool {
+    pub(in crate::grpc) fn is_large(&self) -> bool {
         self.large.is_some()
     }
 

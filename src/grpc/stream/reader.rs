@@ -144,7 +144,7 @@ impl<K: StreamKind> RequestReader<K> {
     /// Reads until either side ends the stream.
     pub(super) async fn run(mut self, mut requests: Messages) {
         let patience = self.edge.registry.bind_timeout();
-        let bound_by = Instant::now().checked_add(patience);
+        let mut bound_by = Instant::now().checked_add(patience);
         let mut turned_away = pin!(requests.turned_away());
         // What came while more requests were looked for and is none that is decoded at once.
         let mut ahead = None;
@@ -167,9 +167,13 @@ impl<K: StreamKind> RequestReader<K> {
                 biased;
                 () = self.stream.ended() => return self.finish(requests).await,
                 message = next => message,
+                // What is large waits for room, and is slow at its own pace.
                 () = too_late => {
-                    self.stream.close(StreamEnd::BindTimeout(patience));
-                    return;
+                    if requests.is_large() {
+                        bound_by = None;
+                        continue;
+                    }
+                    return self.stream.close(StreamEnd::BindTimeout(patience));
                 }
                 end = &mut turned_away, if !is_bound => return self.stream.close(end),
             };
