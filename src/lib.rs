@@ -5,7 +5,7 @@
 //!
 //! Reading order: [`cli`], [`input`], [`settings`], [`logging`], [`serve`], [`queues_file`], [`users`],
 //! [`security`], [`files`], [`tls`], [`connections`], [`identity`], [`extra_config`], [`grpc`],
-//! [`rest`], [`dump`], [`chance`], [`demo`], [`simulate`], [`validate`], [`watchdog`], [`operator`],
+//! [`reads`], [`rest`], [`dump`], [`chance`], [`demo`], [`simulate`], [`validate`], [`watchdog`], [`operator`],
 //! [`admin_cli`], [`explain_cli`].
 
 pub mod admin_cli;
@@ -24,6 +24,7 @@ pub mod input;
 pub mod logging;
 pub mod operator;
 pub mod queues_file;
+pub mod reads;
 pub mod rest;
 pub mod secrets;
 pub mod security;

@@ -34,6 +34,7 @@ use crate::files::Refresh;
 use crate::identity::Access;
 use crate::logging::{Account, LineCounts, clean};
 use crate::queues_file::{Changes, PolicyFiles, QueuesFile};
+use crate::reads::Source;
 use crate::security::Security;
 use crate::settings::{Flags, Settings};
 use crate::watchdog::Watchdog;
@@ -161,16 +162,19 @@ impl Running {
         policy_files: Option<Arc<PolicyFiles>>,
     ) {
         let (handle, shutdown, settings) = self.shared();
+        let source = Source::new(handle, &settings);
+        let door = source.door.clone();
         let (grpc_access, healthy) = (Arc::clone(access), self.watchdog.health());
         self.edges.spawn(async move {
             let served =
-                grpc::serve(rpc, handle, grpc_access, &settings, policy_files, healthy, shutdown);
+                grpc::serve(rpc, source, grpc_access, &settings, policy_files, healthy, shutdown);
             served.await.context("gRPC edge")
         });
         let (handle, shutdown, settings) = self.shared();
         let (access, healthy) = (Arc::clone(access), self.watchdog.health());
         self.edges.spawn(async move {
-            let served = rest::serve(http, handle, access, &settings.rest, healthy, shutdown);
+            let rest = &settings.rest;
+            let served = rest::serve(http, handle, door, access, rest, healthy, shutdown);
             served.await.context("REST edge")
         });
     }

@@ -16,7 +16,7 @@ use monoceros_actors::SchedulerBuilder;
 use serde::Deserialize;
 
 pub use self::callback::CallbackSettings;
-pub use self::edges::{ClientAuth, GrpcSettings, RestSettings, TlsSettings};
+pub use self::edges::{ClientAuth, GrpcSettings, ReadSettings, RestSettings, TlsSettings};
 pub use self::environment::ignored_variables;
 use self::environment::{DISABLE_RESERVATION, disables, environment};
 pub use self::items::{ApplicationSettings, AskSettings, EventSettings, NodeSettings};
@@ -69,6 +69,8 @@ pub struct Settings {
     pub grpc: GrpcSettings,
     /// The REST edge.
     pub rest: RestSettings,
+    /// What both edges read.
+    pub reads: ReadSettings,
     /// Callback streams.
     pub callback: CallbackSettings,
     /// The scheduler itself.

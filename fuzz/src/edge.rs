@@ -12,6 +12,7 @@ use std::time::Duration;
 use monoceros::connections::Connections;
 use monoceros::grpc;
 use monoceros::identity::Access;
+use monoceros::reads::Source;
 use monoceros::settings::{Flags, Settings};
 use monoceros::watchdog::{Health, Healthy};
 use monoceros_actors::{ReadError, ResourceManagerCallback, Scheduler, SchedulerHandle, Threads};
@@ -238,7 +239,8 @@ async fn serve(listener: TcpListener, handle: SchedulerHandle) {
     let connections = Connections::new(listener, None, shutdown.clone());
     let access = Arc::new(Access::open());
     let healthy = Healthy::fixed(Health::Serving);
-    let served = grpc::serve(connections, handle, access, &settings, None, healthy, shutdown).await;
+    let source = Source::new(handle, &settings);
+    let served = grpc::serve(connections, source, access, &settings, None, healthy, shutdown).await;
     served.expect("the edge goes on");
 }
 

@@ -24,7 +24,7 @@
 //! Reading order: [`stubs`], `aliases` (the other paths), `windows` (how much may be sent ahead),
 //! `incoming` (from the socket to a message that may be decoded),
 //! [`outbox`], [`reply`], [`stream_handle`], [`session`], [`registry`], [`kind`], [`legacy`], [`stream`],
-//! [`end`], [`attach`]; beside them `admin`, `metrics`, `health` and `ending` (the shutdown of these), and
+//! [`end`], [`attach`]; beside them `admin`, `metrics`, `health` and `ending` (the shutdown of these), `shared` (answers that several callers share), and
 //! `rights` (what each method needs).
 
 mod admin;
@@ -42,6 +42,7 @@ pub mod registry;
 pub mod reply;
 mod rights;
 pub mod session;
+mod shared;
 pub mod stream;
 pub mod stream_handle;
 pub mod stubs;
@@ -79,6 +80,7 @@ use self::kind::{Allocations, Applications, Nodes};
 use self::legacy::Legacy;
 use self::registry::{Origin, Registered, Registry};
 use self::rights::RightsLayer;
+use self::shared::Sharing;
 use self::stream::ReplyStream;
 use self::stubs::scheduler_server;
 use self::stubs::v1::callback_service_server::{CallbackService, CallbackServiceServer};
@@ -87,6 +89,7 @@ use crate::connections::Connections;
 use crate::identity::layer::IdentityLayer;
 use crate::identity::{Access, Identity};
 use crate::queues_file::PolicyFiles;
+use crate::reads::Source;
 use crate::settings::Settings;
 use crate::watchdog::Healthy;
 
@@ -144,13 +147,15 @@ macro_rules! negotiating_gzip {
 /// `healthy` says what probes are told.
 pub async fn serve(
     connections: Connections,
-    handle: SchedulerHandle,
+    source: Source,
     access: Arc<Access>,
     settings: &Settings,
     policies: Option<Arc<PolicyFiles>>,
     healthy: Healthy,
     shutdown: CancellationToken,
 ) -> Result<(), tonic::transport::Error> {
+    let Source { handle, door } = source;
+    let reads = shared::Reads::new(door);
     let registry = Arc::new(Registry::new(handle.clone(), settings, policies));
     let grace = settings.shutdown.grace();
     let incoming = IncomingLayer::new(&settings.grpc, &settings.limits);
@@ -163,9 +168,10 @@ pub async fn serve(
     let callbacks = CallbackServiceServer::new(Callbacks(Arc::clone(&edge)))
         .max_decoding_message_size(max_bytes);
     let callbacks = negotiating_gzip!(callbacks, settings);
-    let admin = admin::server(Arc::clone(&edge), grace, max_bytes);
-    let admin = negotiating_gzip!(admin, settings);
-    let metrics = negotiating_gzip!(metrics::server(edge), settings);
+    let admin = admin::server(Arc::clone(&edge), reads.clone(), grace, max_bytes);
+    let admin = Sharing::new(negotiating_gzip!(admin, settings));
+    let metrics = metrics::server(edge, reads);
+    let metrics = Sharing::new(negotiating_gzip!(metrics, settings));
     let callbacks = attach::NotingWritten::new(callbacks);
     let metrics = Ending::new(metrics, shutdown.clone());
     let published = Alias::<PublishedScheduler, _>::of(&scheduler);

@@ -3,6 +3,7 @@
 //! The order of the checks is part of the interface: where several fail, clients see the first, and
 //! scripts look for that one.
 
+use std::collections::BTreeSet;
 use std::sync::Arc;
 
 use axum::body::{Body, Bytes};
@@ -14,21 +15,22 @@ use monoceros_actors::names::{self, is_group, is_queue_path, is_user};
 use monoceros_actors::partition_name::rm_id;
 use monoceros_actors::snapshot::ClusterSnapshot;
 use monoceros_actors::{
-    ApplicationFilter, ApplicationList, ApplicationState, ConfigurationError, ExplainError,
-    ReadError,
+    ApplicationFilter, ApplicationList, ApplicationState, ConfigurationError,
+    ConfigurationSnapshot, ExplainError, ReadError,
 };
 use prometheus::TextEncoder;
 use serde::Serialize;
 use tokio::task::spawn_blocking;
 
 use super::decoding::{BadEscape, decoded_again};
-use super::documents::Document;
+use super::lists::{self, Subject};
 use super::replies::{Class, EndpointReply};
 use super::routes::Endpoint;
-use super::{Reads, RestEdge, lists, validation};
+use super::{Reads, RestEdge, validation};
 use crate::dump::DumpError;
 use crate::identity::{Denied, Identity};
 use crate::in_force::InForce;
+use crate::reads::{Busy, Document, Draft, Kind, Made};
 use crate::watchdog::Health;
 
 /// The states of live applications, as the parameter `status` names them.
@@ -89,6 +91,8 @@ pub(super) enum Failure {
     BodyTooLarge(usize),
     #[error("the body did not come to its end: {0}")]
     BodyBroken(String),
+    #[error(transparent)]
+    Busy(#[from] Busy),
     #[error("the scheduler is stopped")]
     Stopped,
     #[error("{0}")]
@@ -119,7 +123,7 @@ impl Failure {
             Self::BodyTooLarge(_) => StatusCode::PAYLOAD_TOO_LARGE,
             Self::Denied(Denied::Unknown) => StatusCode::UNAUTHORIZED,
             Self::Denied(_) => StatusCode::FORBIDDEN,
-            Self::Stopped => StatusCode::SERVICE_UNAVAILABLE,
+            Self::Busy(_) | Self::Stopped => StatusCode::SERVICE_UNAVAILABLE,
             Self::Document(_) => StatusCode::INTERNAL_SERVER_ERROR,
         }
     }
@@ -178,34 +182,48 @@ pub(super) async fn reply<S: Reads>(
         Endpoint::Page => Ok(EndpointReply::ok(Class::Page, PAGE)),
         Endpoint::Health => Ok(health(edge)),
         Endpoint::Metrics => {
-            let (joined, source) = (edge.joined.clone(), source.clone());
-            let page = joined.read("metrics", "metrics", || metrics(source)).await?;
+            let source = source.clone();
+            let read = |_| metrics(source);
+            let page = edge.joined.read(Kind::Metrics, "", "", read).await?;
             Ok(EndpointReply::shared(Class::Metrics, page))
         }
-        Endpoint::Config => configuration(source, request, caller).await,
+        Endpoint::Config => configuration(edge, request, caller).await,
         Endpoint::ValidateConf => {
             let body = whole(body, edge.max_body_bytes).await?;
             json(validation::outcome(source, body).await).await
         }
-        Endpoint::Clusters => json(clusters(source, caller).await).await,
+        Endpoint::Clusters => {
+            let (source, readable) = (source.clone(), Readable::of(source, caller));
+            let subject = Subject::which(Kind::Partitions, "", &["clusters", &readable.text()]);
+            let read = || async move { Ok(clusters(&source, &readable).await) };
+            lists::plain(edge, &subject, read).await
+        }
         Endpoint::Partitions => {
-            let mut partitions = source.partitions().await;
-            partitions.retain(|partition| caller.may_read(&partition.cluster_id));
-            json(partitions).await
+            let (source, readable) = (source.clone(), Readable::of(source, caller));
+            let subject = Subject::which(Kind::Partitions, "", &["partitions", &readable.text()]);
+            let read = || async move {
+                let mut partitions = source.partitions().await;
+                partitions.retain(|partition| readable.has(&partition.cluster_id));
+                Ok(partitions)
+            };
+            lists::plain(edge, &subject, read).await
         }
         Endpoint::PlacementRules { partition } => {
-            json(source.placement_rules(&partition).await?).await
+            let (source, of) = (source.clone(), partition.clone());
+            let read = || async move { Ok(source.placement_rules(&of).await?) };
+            lists::plain(edge, &Subject::all(Kind::PlacementRules, &partition), read).await
         }
         Endpoint::Queues { partition } => queues(edge, request, partition).await,
         Endpoint::Queue { partition, queue: path } => queue(edge, request, partition, path).await,
         Endpoint::Applications { partition, queue } => {
             let (source, of) = (source.clone(), partition.clone());
             let path = queue_path(&queue)?;
+            let subject = Subject::which(Kind::Applications, &partition, &["queue", &path]);
             let read = move |page| async move {
                 let list = ApplicationList::Live(ApplicationFilter::in_queue(&path));
                 Ok(source.applications(&of, list, page).await?)
             };
-            lists::list(edge, request, "applications of a queue", &partition, read).await
+            lists::list(edge, request, &subject, read).await
         }
         Endpoint::ApplicationsIn { partition, state } => {
             applications_in(edge, request, partition, &state).await
@@ -214,55 +232,54 @@ pub(super) async fn reply<S: Reads>(
             application(edge, request, partition, id).await
         }
         Endpoint::Explain { partition, application } => {
-            let explained = if let Some(ask) = value(query, "ask") {
-                source.explain_ask(&partition, &application, &ask).await
-            } else {
-                let offset = offset(query);
-                // Of two faults the partition comes first.
-                let asked = offset.as_ref().copied().unwrap_or_default();
-                let explained = source.explain(&partition, &application, asked).await;
-                if !matches!(explained, Err(ExplainError::Unread(_))) {
-                    offset?;
-                }
-                explained
-            };
-            json(explained?).await
+            explanation(edge, query, partition, application).await
         }
         Endpoint::Nodes { partition } => {
             let (source, of) = (source.clone(), partition.clone());
             let read = move |page| async move { Ok(source.nodes(&of, page).await?) };
-            lists::list(edge, request, "nodes", &partition, read).await
+            lists::list(edge, request, &Subject::all(Kind::Nodes, &partition), read).await
         }
         Endpoint::Node { partition, node: id } => node(edge, request, partition, id).await,
         Endpoint::Users { partition } => {
             let (source, of) = (source.clone(), partition.clone());
             let read = move |page| async move { Ok(source.users(&of, page).await?) };
-            lists::list(edge, request, "users", &partition, read).await
+            lists::list(edge, request, &Subject::all(Kind::Users, &partition), read).await
         }
         Endpoint::User { partition, user } => {
             let name = name(&user, is_user, Failure::UserName);
-            // Of two faults the partition comes first.
-            let asked = name.as_deref().unwrap_or_default();
-            let found = source.user(&partition, asked).await?;
-            name?;
-            json(found.ok_or(Failure::UserNotFound)?).await
+            let asked = name.clone().unwrap_or_default();
+            let subject = Subject::which(Kind::User, &partition, &[&user]);
+            let source = source.clone();
+            let read = move || async move {
+                // Of two faults the partition comes first.
+                let found = source.user(&partition, &asked).await?;
+                name?;
+                found.ok_or(Failure::UserNotFound)
+            };
+            lists::plain(edge, &subject, read).await
         }
         Endpoint::Groups { partition } => {
             let (source, of) = (source.clone(), partition.clone());
             let read = move |page| async move { Ok(source.groups(&of, page).await?) };
-            lists::list(edge, request, "groups", &partition, read).await
+            lists::list(edge, request, &Subject::all(Kind::Groups, &partition), read).await
         }
         Endpoint::Group { partition, group } => {
             let name = name(&group, is_group, Failure::GroupName);
-            let asked = name.as_deref().unwrap_or_default();
-            let found = source.group(&partition, asked).await?;
-            name?;
-            json(found.ok_or(Failure::GroupNotFound)?).await
+            let asked = name.clone().unwrap_or_default();
+            let subject = Subject::which(Kind::Group, &partition, &[&group]);
+            let source = source.clone();
+            let read = move || async move {
+                // Of two faults the partition comes first.
+                let found = source.group(&partition, &asked).await?;
+                name?;
+                found.ok_or(Failure::GroupNotFound)
+            };
+            lists::plain(edge, &subject, read).await
         }
         Endpoint::StateDump => {
-            let (joined, source) = (edge.joined.clone(), source.clone());
-            let dump = || async move { Ok(Arc::new(Document::of(source.state_dump().await?))) };
-            let dump = joined.read("state dump", "state dump", dump).await?;
+            let source = source.clone();
+            let dump = |_| async move { Ok(Draft::of(source.state_dump().await?).into()) };
+            let dump = edge.joined.read(Kind::StateDump, "", "", dump).await?;
             Ok(EndpointReply::shared(Class::Json, dump))
         }
     }
@@ -280,7 +297,7 @@ async fn queues<S: Reads>(
         let (tree, steps) = source.queues(&of, None).await?;
         Ok((tree.ok_or(Failure::PartitionNotFound)?, steps))
     };
-    lists::document(edge, request, &partition, read).await
+    lists::document(edge, request, &Subject::all(Kind::Queues, &partition), read).await
 }
 
 /// One queue, and those below it where that is wanted.
@@ -293,6 +310,8 @@ async fn queue<S: Reads>(
     let source = &edge.source;
     let (source, of) = (source.clone(), partition.clone());
     let with_subtree = is_present(request.uri.query(), "subtree");
+    let below = if with_subtree { "subtree" } else { "" };
+    let subject = Subject::which(Kind::Queues, &partition, &[below, &queue]);
     let read = move || async move {
         // Of two faults the partition comes first.
         source.steps(&of).await?;
@@ -306,7 +325,7 @@ async fn queue<S: Reads>(
         }
         Ok((found, steps))
     };
-    lists::document(edge, request, &partition, read).await
+    lists::document(edge, request, &subject, read).await
 }
 
 /// One of the lists of applications.
@@ -319,12 +338,13 @@ async fn applications_in<S: Reads>(
     let source = &edge.source;
     let (source, of) = (source.clone(), partition.clone());
     let list = applications_wanted(state, request.uri.query());
+    let subject = Subject::which(Kind::Applications, &partition, &[&format!("{list:?}")]);
     let read = move |page| async move {
         // Of two faults the partition comes first.
         source.steps(&of).await?;
         Ok(source.applications(&of, list?, page).await?)
     };
-    lists::list(edge, request, "applications", &partition, read).await
+    lists::list(edge, request, &subject, read).await
 }
 
 /// A live application.
@@ -336,12 +356,13 @@ async fn application<S: Reads>(
 ) -> Result<EndpointReply, Failure> {
     let source = &edge.source;
     let (source, of) = (source.clone(), partition.clone());
+    let subject = Subject::which(Kind::Application, &partition, &[&application]);
     let read = || async move {
         let steps = source.steps(&of).await?;
         let found = source.application(&of, &application).await?;
         Ok((found.ok_or(Failure::ApplicationNotFound)?, steps))
     };
-    lists::document(edge, request, &partition, read).await
+    lists::document(edge, request, &subject, read).await
 }
 
 /// A node.
@@ -353,12 +374,39 @@ async fn node<S: Reads>(
 ) -> Result<EndpointReply, Failure> {
     let source = &edge.source;
     let (source, of) = (source.clone(), partition.clone());
+    let subject = Subject::which(Kind::Node, &partition, &[&node]);
     let read = || async move {
         let steps = source.steps(&of).await?;
         let found = source.node(&of, &node).await?;
         Ok((found.ok_or(Failure::NodeNotFound)?, steps))
     };
-    lists::document(edge, request, &partition, read).await
+    lists::document(edge, request, &subject, read).await
+}
+
+/// Why asks of an application wait.
+async fn explanation<S: Reads>(
+    edge: &RestEdge<S>,
+    query: Option<&str>,
+    partition: String,
+    application: String,
+) -> Result<EndpointReply, Failure> {
+    let (ask, offset) = (value(query, "ask"), offset(query));
+    let asked = offset.as_ref().copied().unwrap_or_default();
+    let which = [&*application, &format!("{ask:?} {offset:?}")];
+    let subject = Subject::which(Kind::Explanation, &partition, &which);
+    let source = edge.source.clone();
+    let read = move || async move {
+        if let Some(ask) = ask {
+            return Ok(source.explain_ask(&partition, &application, &ask).await?);
+        }
+        // Of two faults the partition comes first.
+        let explained = source.explain(&partition, &application, asked).await;
+        if !matches!(explained, Err(ExplainError::Unread(_))) {
+            offset?;
+        }
+        Ok(explained?)
+    };
+    lists::plain(edge, &subject, read).await
 }
 
 /// The list that a parameter names; that of live ones may be narrowed to a state.
@@ -395,27 +443,46 @@ fn health<S: Reads>(edge: &RestEdge<S>) -> EndpointReply {
     EndpointReply::new(StatusCode::SERVICE_UNAVAILABLE, Class::Text, why)
 }
 
-async fn metrics<S: Reads>(source: S) -> Result<Arc<Document>, Failure> {
+async fn metrics<S: Reads>(source: S) -> Result<Made, Failure> {
     source.refresh_metrics().await;
     let registry = source.metrics();
     let page = spawn_blocking(move || TextEncoder::new().encode_to_string(&registry.gather()))
         .await
         .map_err(|panic| Failure::Document(panic.to_string()))?
         .map_err(|error| Failure::Document(error.to_string()))?;
-    Ok(Arc::new(Document::of(page)))
+    Ok(Draft::of(page.into_bytes()).into())
+}
+
+/// The resource managers of which a caller may read.
+struct Readable(BTreeSet<String>);
+
+impl Readable {
+    fn of<S: Reads>(source: &S, caller: &Identity) -> Self {
+        let rms = source.partition_names().into_iter().map(|name| rm_id(&name).to_owned());
+        Self(rms.filter(|rm| caller.may_read(rm)).collect())
+    }
+
+    fn has(&self, rm: &str) -> bool {
+        self.0.contains(rm)
+    }
+
+    /// What is the same for callers who may read the same.
+    fn text(&self) -> String {
+        format!("{:?}", self.0)
+    }
 }
 
 /// The entries of partitions that the caller may read, with the resource managers of these alone.
-async fn clusters<S: Reads>(source: &S, caller: &Identity) -> Vec<ClusterSnapshot> {
+async fn clusters<S: Reads>(source: &S, readable: &Readable) -> Vec<ClusterSnapshot> {
     let names = source.partition_names();
     let clusters = source.clusters().await.into_iter().zip(names);
     let mut clusters: Vec<ClusterSnapshot> = clusters
-        .filter(|(_, name)| caller.may_read(rm_id(name)))
+        .filter(|(_, name)| readable.has(rm_id(name)))
         .map(|(cluster, _)| cluster)
         .collect();
     for cluster in &mut clusters {
         let builds = &mut cluster.rm_build_information;
-        builds.retain(|build| build.get("rmId").is_some_and(|rm| caller.may_read(rm)));
+        builds.retain(|build| build.get("rmId").is_some_and(|rm| readable.has(rm)));
     }
     clusters
 }
@@ -423,35 +490,51 @@ async fn clusters<S: Reads>(source: &S, caller: &Identity) -> Vec<ClusterSnapsho
 /// The configuration in force, in YAML for all who do not ask for JSON and nothing else: of the
 /// resource manager that is named, or of the first that the caller may read.
 async fn configuration<S: Reads>(
-    source: &S,
+    edge: &RestEdge<S>,
     request: &Parts,
     caller: &Identity,
 ) -> Result<EndpointReply, Failure> {
+    let source = edge.source.clone();
     let named = value(request.uri.query(), "rm");
     if let Some(rm) = &named {
         caller.check_read(rm)?;
     }
     let mut rms = source.partition_names().into_iter().map(|name| rm_id(&name).to_owned());
     let rm = named.or_else(|| rms.find(|rm| caller.may_read(rm)));
-    let present = match rm {
-        Some(rm) => Some(source.configuration(&rm).await?),
-        None => None,
-    };
     let mut accepted = request.headers.get_all(ACCEPT).iter();
     let wants_json =
         accepted.next().is_some_and(|kind| kind == "application/json") && accepted.next().is_none();
-    spawn_blocking(move || {
-        let in_force = InForce::of(present);
-        if wants_json {
-            let json = serde_json::to_vec(&in_force).map_err(|error| error.to_string())?;
-            Ok(EndpointReply::ok(Class::Json, json))
-        } else {
-            Ok(EndpointReply::ok(Class::Yaml, in_force.to_yaml()?))
+    let class = if wants_json { Class::Json } else { Class::Yaml };
+    let of = rm.clone().unwrap_or_default();
+    let read = move |in_hand: Option<Arc<Document>>| async move {
+        let present = match rm {
+            Some(rm) => Some(source.configuration(&rm).await?),
+            None => None,
+        };
+        let version = present.as_ref().map(version);
+        if let Some(same) = in_hand.filter(|it| it.version.is_some() && it.version == version) {
+            return Ok(Made::InHand(same));
         }
-    })
-    .await
-    .unwrap_or_else(|panic| Err(panic.to_string()))
-    .map_err(Failure::Document)
+        let text = spawn_blocking(move || {
+            let in_force = InForce::of(present);
+            if wants_json {
+                serde_json::to_vec(&in_force).map_err(|error| error.to_string())
+            } else {
+                in_force.to_yaml().map(String::into_bytes)
+            }
+        });
+        let text = text.await.unwrap_or_else(|panic| Err(panic.to_string()));
+        Ok(Draft { version, ..Draft::of(text.map_err(Failure::Document)?) }.into())
+    };
+    let wanted = format!("{class:?}");
+    let document = edge.joined.read(Kind::Configuration, &of, wanted, read).await?;
+    Ok(EndpointReply::shared(class, document))
+}
+
+/// What is the same for configurations that are shown as the same.
+fn version(present: &ConfigurationSnapshot) -> String {
+    let ConfigurationSnapshot { policy_group, extra_config, checksum, .. } = present;
+    format!("{checksum} {policy_group:?} {extra_config:?}")
 }
 
 /// The body, when it has come as a whole.
@@ -469,7 +552,8 @@ async fn whole(body: Body, max_bytes: usize) -> Result<Vec<u8>, Failure> {
 }
 
 async fn json<T: Serialize + Send + 'static>(value: T) -> Result<EndpointReply, Failure> {
-    Ok(EndpointReply::shared(Class::Json, Arc::new(Document::json(value).await?)))
+    let document = Draft::json(value).await.map_err(Failure::Document)?;
+    Ok(EndpointReply::ok(Class::Json, document.bytes))
 }
 
 /// The queue that a parameter means, in lower case.

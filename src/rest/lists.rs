@@ -2,6 +2,10 @@
 //!
 //! A page begins behind the last row of the page before and not at a number, so a row that comes or
 //! goes between two pages moves no other one: none is shown twice, and none is skipped.
+//!
+//! # Invariants
+//! * What says which document is wanted ([`Subject`]) is what the endpoint obeys. Requests that
+//!   differ in nothing else share one reading, one document and one tag.
 
 use std::sync::Arc;
 
@@ -11,88 +15,159 @@ use monoceros_actors::names;
 use monoceros_actors::{Listed, Page, Steps};
 use serde::Serialize;
 
-use super::documents::{Document, Tag, shows_tags};
+use super::documents::{Tag, shows_tags};
 use super::endpoints::{Failure, value};
 use super::replies::{Class, EndpointReply};
 use super::{Reads, RestEdge};
+use crate::reads::{self, Document, Draft, Kind, Made};
+
+/// What is read: a kind of thing of a partition, and which of them.
+#[derive(Clone, Debug)]
+pub(super) struct Subject {
+    kind: Kind,
+    partition: String,
+    which: String,
+}
+
+impl Subject {
+    /// Everything of this kind.
+    pub(super) fn all(kind: Kind, partition: &str) -> Self {
+        Self { kind, partition: partition.to_owned(), which: String::new() }
+    }
+
+    /// What these values of a request say. None of them can be taken for two.
+    pub(super) fn which(kind: Kind, partition: &str, values: &[&str]) -> Self {
+        Self { which: format!("{values:?}"), ..Self::all(kind, partition) }
+    }
+
+    /// What says the same for all requests that want the same.
+    fn text(&self) -> String {
+        format!("{:?} {}", self.kind, self.which)
+    }
+}
+
+/// Answers with something of a partition of which only the last moment counts.
+pub(super) async fn plain<S: Reads, T, F>(
+    edge: &RestEdge<S>,
+    subject: &Subject,
+    read: impl FnOnce() -> F + Send + 'static,
+) -> Result<EndpointReply, Failure>
+where
+    T: Serialize + Send + 'static,
+    F: Future<Output = Result<T, Failure>> + Send + 'static,
+{
+    let read = |_| async move { Ok(json(read().await?).await?.into()) };
+    let document = through_door(edge, subject, &subject.text(), read).await?;
+    Ok(EndpointReply::shared(Class::Json, document))
+}
 
 /// Answers with something of a partition, which was read at some steps of it.
 pub(super) async fn document<S: Reads, T, F>(
     edge: &RestEdge<S>,
     request: &Parts,
-    partition: &str,
+    subject: &Subject,
     read: impl FnOnce() -> F + Send + 'static,
 ) -> Result<EndpointReply, Failure>
 where
     T: Serialize + Send + 'static,
     F: Future<Output = Result<(T, Steps), Failure>> + Send + 'static,
 {
-    if let Some(unchanged) = unchanged(edge, request, partition).await? {
+    let wanted = subject.text();
+    if let Some(unchanged) = unchanged(edge, request, subject, &wanted).await? {
         return Ok(unchanged);
     }
-    let (wanted, uri) = (wanted(partition, &request.uri), request.uri.clone());
-    let read = || async move {
+    let (source, partition) = (edge.source.clone(), subject.partition.clone());
+    let read = move |in_hand| async move {
+        if let Some(same) = same(&source, &partition, in_hand).await {
+            return Ok(Made::InHand(same));
+        }
         let (value, steps) = read().await?;
-        let document = Document::json(value).await?;
-        Ok(Arc::new(document.read_at(Tag::of(&steps, &uri), steps)))
+        Ok(Draft { steps: Some(steps), ..json(value).await? }.into())
     };
-    let document = edge.joined.read(&wanted, &wanted, read).await?;
-    Ok(EndpointReply::shared(Class::Json, document))
+    let document = through_door(edge, subject, &wanted, read).await?;
+    Ok(EndpointReply::read(document, &wanted, None))
 }
 
 /// Answers with a list of a partition, or with a page of it.
 pub(super) async fn list<S: Reads, T, F>(
     edge: &RestEdge<S>,
     request: &Parts,
-    subject: &str,
-    partition: &str,
+    subject: &Subject,
     read: impl FnOnce(Page) -> F + Send + 'static,
 ) -> Result<EndpointReply, Failure>
 where
     T: Serialize + Send + 'static,
     F: Future<Output = Result<Listed<T>, Failure>> + Send + 'static,
 {
+    let partition = subject.partition.clone();
     let page = match page(request.uri.query()) {
         Ok(page) => page,
         Err(failure) => {
             // Of two faults the partition comes first.
-            edge.source.steps(partition).await?;
+            edge.source.steps(&partition).await?;
             return Err(failure);
         }
     };
-    if let Some(unchanged) = unchanged(edge, request, partition).await? {
+    let wanted = format!("{} {page:?}", subject.text());
+    if let Some(unchanged) = unchanged(edge, request, subject, &wanted).await? {
         return Ok(unchanged);
     }
-    let uri = request.uri.clone();
-    let read = || async move {
+    let source = edge.source.clone();
+    let read = move |in_hand| async move {
+        if let Some(same) = same(&source, &partition, in_hand).await {
+            return Ok(Made::InHand(same));
+        }
         let Listed { rows, next, steps } = read(page).await?;
-        let mut document = Document::json(rows).await?;
-        document.next = next.map(|next| behind(&uri, &next));
-        Ok(Arc::new(document.read_at(Tag::of(&steps, &uri), steps)))
+        Ok(Draft { next, steps: Some(steps), ..json(rows).await? }.into())
     };
-    let subject = format!("{subject} of {partition}");
-    let document = edge.joined.read(&subject, &wanted(partition, &request.uri), read).await?;
-    Ok(EndpointReply::shared(Class::Json, document))
+    let document = through_door(edge, subject, &wanted, read).await?;
+    let next = document.next.as_deref().map(|next| behind(&request.uri, next));
+    Ok(EndpointReply::read(document, &wanted, next))
+}
+
+async fn through_door<S: Reads, F>(
+    edge: &RestEdge<S>,
+    subject: &Subject,
+    wanted: &str,
+    read: impl FnOnce(Option<Arc<Document>>) -> F + Send + 'static,
+) -> Result<Arc<Document>, Failure>
+where
+    F: Future<Output = Result<Made, Failure>> + Send + 'static,
+{
+    let names = edge.source.partition_names();
+    // One name may mean different partitions as time goes on, and to different callers.
+    let of = reads::qualified(&subject.partition, &names);
+    edge.joined.read(subject.kind, of, wanted, read).await
+}
+
+/// The document that is in hand, if it was read at one step and the partition has made none since.
+async fn same<S: Reads>(
+    source: &S,
+    partition: &str,
+    in_hand: Option<Arc<Document>>,
+) -> Option<Arc<Document>> {
+    let document = in_hand?;
+    let read = document.steps.filter(|steps| steps.first == steps.last)?;
+    (source.steps(partition).await.ok()? == read).then_some(document)
+}
+
+async fn json<T: Serialize + Send + 'static>(value: T) -> Result<Draft, Failure> {
+    Draft::json(value).await.map_err(Failure::Document)
 }
 
 /// What is said where the client has the document already.
 async fn unchanged<S: Reads>(
     edge: &RestEdge<S>,
     request: &Parts,
-    partition: &str,
+    subject: &Subject,
+    wanted: &str,
 ) -> Result<Option<EndpointReply>, Failure> {
     if !shows_tags(request) {
         return Ok(None);
     }
-    let steps = edge.source.steps(partition).await?;
-    let tag = Tag::of(&steps, &request.uri);
+    let steps = edge.source.steps(&subject.partition).await?;
+    let tag = Tag::of(&steps, wanted);
     Ok(tag.is_shown(request).then(|| EndpointReply::not_modified(tag, steps)))
-}
-
-/// What says which document is wanted: requests that say the same share it. One name of a partition
-/// may mean different ones to different callers, so the one that is meant is part of it.
-fn wanted(partition: &str, uri: &Uri) -> String {
-    format!("{partition} {}", uri.path_and_query().map_or("", |wanted| wanted.as_str()))
 }
 
 fn page(query: Option<&str>) -> Result<Page, Failure> {

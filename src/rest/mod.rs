@@ -11,13 +11,12 @@
 //! * Nothing here changes the scheduler: every endpoint reads.
 //! * Documents are made and compressed on threads for blocking work, so that a large one delays
 //!   neither other requests nor the scheduler.
-//! * Of each list one reading is under way at a time, and who comes meanwhile shares the next one
-//!   with all others who do (`joined`).
+//! * Whatever grows with the cluster is read through the door that all edges share
+//!   ([`crate::reads`]).
 //! * An error of a handler is an error object; only what no handler saw is plain text.
 
 use std::collections::BTreeSet;
 use std::future::Future;
-use std::sync::Arc;
 
 use axum::Router;
 use axum::extract::{Request, State};
@@ -41,7 +40,6 @@ use tracing::debug;
 mod decoding;
 mod documents;
 mod endpoints;
-mod joined;
 mod lists;
 mod replies;
 mod routes;
@@ -52,14 +50,13 @@ mod validation;
 
 pub use server::serve;
 
-use documents::Document;
 use endpoints::Failure;
-use joined::Joined;
 use routes::{Endpoint, Route};
 
 use crate::dump::{self, DumpError, Wanted};
 use crate::identity::layer::Peer;
 use crate::identity::{Identity, Right};
+use crate::reads::{Door, Joined};
 use crate::watchdog::{Health, Healthy};
 
 /// What this edge reads. Each answer is of one moment, but lists and long trees of queues: of these
@@ -285,22 +282,27 @@ impl Reads for SchedulerHandle {
     }
 }
 
+/// Room for documents where no settings say how much, in bytes.
+const READS_BYTES: usize = 256 << 20;
+
 /// All endpoints over `source`, for a caller who has a server of their own, or needs none. A
 /// request may have a body of so many bytes.
 pub fn router<S: Reads>(source: S, max_body_bytes: usize) -> Router {
     let healthy = Healthy::fixed(Health::Serving);
-    router_until(source, max_body_bytes, healthy, CancellationToken::new(), Guard::Open)
+    let door = Door::new(READS_BYTES);
+    router_until(source, door, max_body_bytes, healthy, CancellationToken::new(), Guard::Open)
 }
 
 /// [`router`] that says on `/healthz` what is `healthy` and when `stopping` is cancelled, and lets in whom `guard` does.
 fn router_until<S: Reads>(
     source: S,
+    door: Door,
     max_body_bytes: usize,
     healthy: Healthy,
     stopping: CancellationToken,
     guard: Guard,
 ) -> Router {
-    let joined = Joined::default();
+    let joined = Joined::new(door);
     let edge = RestEdge { source, max_body_bytes, healthy, stopping, guard, joined };
     Router::new().fallback(answer::<S>).with_state(edge)
 }
@@ -359,7 +361,7 @@ struct RestEdge<S> {
     healthy: Healthy,
     stopping: CancellationToken,
     guard: Guard,
-    joined: Joined<Result<Arc<Document>, Failure>>,
+    joined: Joined<Failure>,
 }
 
 /// Has the endpoint mean a partition that the caller may read.

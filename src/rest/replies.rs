@@ -14,12 +14,14 @@ use axum::http::header::{
 };
 use axum::http::{Method, StatusCode};
 use axum::response::{IntoResponse, Response};
+use monoceros_actors::Steps;
 use serde::Serialize;
 
-use super::documents::{Document, Tag};
+use super::documents::Tag;
 use super::endpoints::Failure;
 use super::routes::Answers;
 use crate::identity::Denied;
+use crate::reads::{Document, Sliced, gzip};
 
 /// The step of the partition at which a document was begun.
 const FIRST_STEP: HeaderName = HeaderName::from_static("x-step-first");
@@ -60,6 +62,10 @@ pub(super) struct EndpointReply {
     status: StatusCode,
     class: Class,
     document: Arc<Document>,
+    /// The tag, and when it was read.
+    read: Option<(Tag, Steps)>,
+    /// Where the next page is.
+    next: Option<String>,
 }
 
 impl EndpointReply {
@@ -68,19 +74,25 @@ impl EndpointReply {
     }
 
     pub(super) fn new(status: StatusCode, class: Class, document: impl Into<Bytes>) -> Self {
-        Self { status, class, document: Arc::new(Document::of(document)) }
+        let document = Arc::new(Document::own(document));
+        Self { status, class, document, read: None, next: None }
     }
 
-    /// A JSON document that others may get, too.
+    /// A document that others may get, too.
     pub(super) fn shared(class: Class, document: Arc<Document>) -> Self {
-        Self { status: StatusCode::OK, class, document }
+        Self { status: StatusCode::OK, class, document, read: None, next: None }
+    }
+
+    /// A document of a partition, by what it was wanted, and where the next page is.
+    pub(super) fn read(document: Arc<Document>, wanted: &str, next: Option<String>) -> Self {
+        let read = document.steps.map(|steps| (Tag::of(&steps, wanted), steps));
+        Self { read, next, ..Self::shared(Class::Json, document) }
     }
 
     /// The client has the document of this tag already.
-    pub(super) fn not_modified(tag: Tag, steps: monoceros_actors::Steps) -> Self {
-        let document = Document::default().read_at(tag, steps);
-        let (status, class) = (StatusCode::NOT_MODIFIED, Class::Json);
-        Self { status, class, document: Arc::new(document) }
+    pub(super) fn not_modified(tag: Tag, steps: Steps) -> Self {
+        let reply = Self::new(StatusCode::NOT_MODIFIED, Class::Json, Bytes::new());
+        Self { read: Some((tag, steps)), ..reply }
     }
 }
 
@@ -109,7 +121,9 @@ pub(super) async fn respond(
     answers: Answers,
     request: &HeaderMap,
 ) -> Response {
-    let EndpointReply { status, class, document } = reply.unwrap_or_else(EndpointReply::from);
+    let is_busy = matches!(reply, Err(Failure::Busy(_)));
+    let reply = reply.unwrap_or_else(EndpointReply::from);
+    let EndpointReply { status, class, document, read, next } = reply;
     let mut response = match class {
         Class::Json => {
             let kind = [(CONTENT_TYPE, "application/json; charset=UTF-8")];
@@ -131,12 +145,16 @@ pub(super) async fn respond(
         Class::Text => [(CONTENT_TYPE, TEXT)].into_response(),
     };
     *response.status_mut() = status;
-    *response.body_mut() = Body::from(document.bytes().clone());
-    note_reading(&document, response.headers_mut());
+    let headers = response.headers_mut();
+    note_reading(read, next, headers);
+    if is_busy {
+        headers.insert(RETRY_AFTER, HeaderValue::from_static("5"));
+    }
+    *response.body_mut() = Body::new(Sliced::new(document.bytes()));
     if accepts_gzip(request)
-        && let Some(compressed) = document.compressed().await
+        && let Some(compressed) = document.compressed(gzip).await
     {
-        *response.body_mut() = Body::from(compressed.clone());
+        *response.body_mut() = Body::new(Sliced::new(compressed));
         let headers = response.headers_mut();
         headers.insert(CONTENT_ENCODING, HeaderValue::from_static("gzip"));
         headers.insert(VARY, HeaderValue::from_static("Accept-Encoding"));
@@ -145,14 +163,14 @@ pub(super) async fn respond(
 }
 
 /// The headers that say when a document was read, and where it goes on.
-fn note_reading(document: &Document, headers: &mut HeaderMap) {
-    let Some((tag, steps)) = &document.read else { return };
+fn note_reading(read: Option<(Tag, Steps)>, next: Option<String>, headers: &mut HeaderMap) {
+    let Some((tag, steps)) = read else { return };
     if let Ok(tag) = HeaderValue::from_str(tag.text()) {
         headers.insert(ETAG, tag);
     }
     headers.insert(FIRST_STEP, HeaderValue::from(steps.first));
     headers.insert(LAST_STEP, HeaderValue::from(steps.last));
-    let next = document.next.as_deref().map(|next| format!("<{next}>; rel=\"next\""));
+    let next = next.map(|next| format!("<{next}>; rel=\"next\""));
     if let Some(Ok(next)) = next.as_deref().map(HeaderValue::from_str) {
         headers.insert(LINK, next);
     }

@@ -27,6 +27,7 @@ use crate::connections::{Connections, OpenCall};
 use crate::grpc::pace::Pace;
 use crate::identity::Access;
 use crate::identity::layer::IdentityLayer;
+use crate::reads::Door;
 use crate::settings::RestSettings;
 use crate::watchdog::Healthy;
 
@@ -42,6 +43,7 @@ const GRACE: Duration = Duration::from_secs(5);
 pub async fn serve<S: Reads>(
     mut connections: Connections,
     source: S,
+    door: Door,
     access: Arc<Access>,
     settings: &RestSettings,
     healthy: Healthy,
@@ -50,7 +52,8 @@ pub async fn serve<S: Reads>(
     info!(address = %connections.address()?, "serving REST");
     let patience = settings.body_timeout;
     let guard = Guard::Rules { open_metrics: settings.open_metrics };
-    let router = router_until(source, settings.max_body_bytes.get(), healthy, shutdown, guard);
+    let max_body = settings.max_body_bytes.get();
+    let router = router_until(source, door, max_body, healthy, shutdown, guard);
     let service = IdentityLayer::new(access).layer(router);
     let mut http = http1::Builder::new();
     http.timer(TokioTimer::new()).header_read_timeout(HEAD_TIMEOUT);

@@ -350,7 +350,7 @@ async fn json_documents_have_their_headers_and_the_cors_trio() {
             access-control-allow-origin: *
             access-control-allow-methods: GET, OPTIONS
             access-control-allow-headers: X-Requested-With,Content-Type,Accept,Origin,Authorization
-            etag: W/"a-7-c3faabb9"
+            etag: W/"a-7-4fecfa96"
             x-step-first: 7
             x-step-last: 7
             access-control-expose-headers: ETag,Link,X-Step-First,X-Step-Last
@@ -401,7 +401,7 @@ async fn a_document_of_a_partition_says_when_it_was_read() {
             access-control-allow-origin: *
             access-control-allow-methods: GET, OPTIONS
             access-control-allow-headers: X-Requested-With,Content-Type,Accept,Origin,Authorization
-            etag: W/"a-7-27d65304"
+            etag: W/"a-7-86487ef1"
             x-step-first: 7
             x-step-last: 9
             link: </ws/v1/partition/default/nodes?limit=2&after=n2>; rel="next"
@@ -888,18 +888,25 @@ async fn health_says_whether_the_scheduler_is_there_and_stays() {
     for (health, why) in [(Health::Stuck, "does not answer"), (Health::Gone, "is lost")] {
         // One that never answers: nobody asks it.
         let healthy = Healthy::fixed(health);
-        let router =
-            router_until(RUNNING, MAX_BODY, healthy, CancellationToken::new(), Guard::Open);
+        let router = router_until(
+            RUNNING,
+            Door::new(1 << 20),
+            MAX_BODY,
+            healthy,
+            CancellationToken::new(),
+            Guard::Open,
+        );
         let sick = router.oneshot(get()).await.unwrap();
         assert_eq!(sick.status(), StatusCode::SERVICE_UNAVAILABLE);
         assert!(shown(sick).await.contains(why));
     }
     let stopping = CancellationToken::new();
     stopping.cancel();
-    let leaving = router_until(RUNNING, MAX_BODY, serving(), stopping, Guard::Open)
-        .oneshot(get())
-        .await
-        .unwrap();
+    let leaving =
+        router_until(RUNNING, Door::new(1 << 20), MAX_BODY, serving(), stopping, Guard::Open)
+            .oneshot(get())
+            .await
+            .unwrap();
     expect![[r"
         503 Service Unavailable
         content-type: text/plain; charset=utf-8
@@ -947,7 +954,14 @@ async fn as_whom(token: &str, method: &str, path: &str, open_metrics: bool) -> R
     ];
     let access = Access::with_tokens(rules, b"yard:y4rd\ndash:d4sh\nops:0ps").unwrap();
     let guard = Guard::Rules { open_metrics };
-    let router = router_until(RUNNING, MAX_BODY, serving(), CancellationToken::new(), guard);
+    let router = router_until(
+        RUNNING,
+        Door::new(1 << 20),
+        MAX_BODY,
+        serving(),
+        CancellationToken::new(),
+        guard,
+    );
     let request = Request::builder().method(method).uri(path);
     let request = request.header("authorization", format!("Bearer {token}"));
     let service = IdentityLayer::new(Arc::new(access)).layer(router);
@@ -1019,7 +1033,14 @@ async fn a_shim_is_shown_what_is_its_own_by_the_same_paths() {
 #[tokio::test]
 async fn who_is_not_known_is_told_how_to_be() {
     let guard = Guard::Rules { open_metrics: false };
-    let router = router_until(RUNNING, MAX_BODY, serving(), CancellationToken::new(), guard);
+    let router = router_until(
+        RUNNING,
+        Door::new(1 << 20),
+        MAX_BODY,
+        serving(),
+        CancellationToken::new(),
+        guard,
+    );
     let request = Request::get("/ws/v1/clusters").body(Body::empty()).unwrap();
     expect![[r#"
         401 Unauthorized
@@ -1042,8 +1063,9 @@ async fn connected() -> (TcpStream, CancellationToken, JoinHandle<std::io::Resul
     let connections = Connections::new(listener, None, shutdown.clone());
     let settings = Settings::load(None, &Flags::default()).unwrap().rest;
     let stop = shutdown.clone();
+    let (door, access) = (Door::new(1 << 20), Arc::new(Access::open()));
     let server = tokio::spawn(async move {
-        serve(connections, RUNNING, Arc::new(Access::open()), &settings, serving(), stop).await
+        serve(connections, RUNNING, door, access, &settings, serving(), stop).await
     });
     (TcpStream::connect(address).await.unwrap(), shutdown, server)
 }

@@ -89,6 +89,18 @@ pub struct RestSettings {
     pub tls: TlsSettings,
 }
 
+/// Section `reads`.
+#[derive(Clone, Debug, Deserialize)]
+#[serde(
+    deny_unknown_fields,
+    expecting = "a section (with keys `reads.KEY` or MONOCEROS__READS__KEY)"
+)]
+pub struct ReadSettings {
+    /// Most bytes of documents that were read for clients of both edges and that they have not
+    /// taken yet. Default 256 MiB.
+    pub bytes: NonZeroUsize,
+}
+
 /// Sections `grpc.tls` and `rest.tls`. The files are read again when they change.
 #[derive(Clone, Debug, Default, Deserialize)]
 #[serde(deny_unknown_fields, expecting = "a section (with keys such as `tls.certificate`)")]

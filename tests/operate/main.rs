@@ -19,6 +19,7 @@ mod explain;
 mod logs;
 mod metrics_service;
 mod paths;
+mod reading;
 mod rights;
 mod tls;
 mod usage;

@@ -7,6 +7,7 @@ use std::sync::{Arc, Mutex};
 use std::time::Duration;
 
 use monoceros::connections::Connections;
+use monoceros::reads::Source;
 use monoceros::security::Security;
 use monoceros::settings::{Flags, Settings};
 use monoceros::watchdog::Watchdog;
@@ -69,14 +70,16 @@ impl Watched {
         let rpc = Connections::new(rpc, None, stop.clone());
         let http = Connections::new(http, None, stop.clone());
         let (access, health) = (Arc::clone(&security.access), watchdog.health());
+        let source = Source::new(handle.clone(), &settings);
+        let door = source.door.clone();
         let (scheduler, stopping, of_rest) = (handle.clone(), stop.clone(), settings.clone());
         tokio::spawn(async move {
-            rest::serve(http, scheduler, access, &of_rest.rest, health, stopping).await
+            rest::serve(http, scheduler, door, access, &of_rest.rest, health, stopping).await
         });
         let (access, health) = (Arc::clone(&security.access), watchdog.health());
-        let (scheduler, stopping) = (handle.clone(), stop.clone());
+        let stopping = stop.clone();
         tokio::spawn(async move {
-            grpc::serve(rpc, scheduler, access, &settings, None, health, stopping).await
+            grpc::serve(rpc, source, access, &settings, None, health, stopping).await
         });
         let [grpc, http] = addresses;
         Self { handle, grpc, http, stop, _watchdog: watchdog }

@@ -23,8 +23,10 @@ use super::refusal::CallRefusal;
 use super::target::resource_manager;
 use crate::grpc::GrpcEdge;
 use crate::grpc::end::{Cause, StreamEnd};
+use crate::grpc::shared::{self, Reads};
 use crate::identity::{Identity, Right};
 use crate::logging::AUDIT;
+use crate::reads::Kind;
 use crate::secrets;
 
 /// Metadata of an answer: the checksum of what was in force.
@@ -167,15 +169,31 @@ async fn check_alone(
 /// Answers `GetConfig`.
 pub(super) async fn read(
     handle: &SchedulerHandle,
+    reads: &Reads,
     caller: &Identity,
-    request: v1::GetConfigRequest,
-) -> Result<v1::GetConfigResponse, Status> {
+    mut request: v1::GetConfigRequest,
+) -> Result<Response<v1::GetConfigResponse>, Status> {
     let rm_id = resource_manager(handle, caller, Right::Read, &request.rm_id).await?;
-    let present = handle.configuration(&rm_id).await.map_err(status)?;
+    request.rm_id.clear();
+    let (handle, of, wanted) = (handle.clone(), rm_id.clone(), request.clone());
+    let read = move || async move { of_rm(&handle, &rm_id, request).await };
+    shared::read(reads, Kind::Configuration, &of, &wanted, read).await
+}
+
+async fn of_rm(
+    handle: &SchedulerHandle,
+    rm_id: &str,
+    request: v1::GetConfigRequest,
+) -> Result<v1::GetConfigResponse, CallRefusal> {
+    let present = handle.configuration(rm_id).await.map_err(|error| match error {
+        ConfigurationError::NotRegistered(rm_id) => CallRefusal::NotRegistered(rm_id),
+        ConfigurationError::Stopped => CallRefusal::Stopped,
+        error => CallRefusal::field("rm_id", error.to_string()),
+    })?;
     if !request.policy_group.is_empty() && request.policy_group != present.policy_group {
         let (given, registered) = (request.policy_group, present.policy_group);
         let reason = format!("`{given}` is not `{registered}`, that of `{rm_id}`");
-        return Err(CallRefusal::field("policy_group", reason).into());
+        return Err(CallRefusal::field("policy_group", reason));
     }
     Ok(v1::GetConfigResponse {
         config: present.config,

@@ -11,12 +11,15 @@ use monoceros_actors::snapshot::{
 };
 use monoceros_actors::{ExplainError, SchedulerHandle};
 use monoceros_proto::v1;
+use tonic::{Response, Status};
 use v1::explanation::{Change, Nodes, Obstacle, Order};
 
 use super::refusal::CallRefusal;
 use super::target::Target;
 use super::views::amount;
+use crate::grpc::shared::{self, Reads};
 use crate::identity::{Identity, Right};
+use crate::reads::Kind;
 
 /// How many applications of a page have their requests explained: each is a step of its partition.
 const APPLICATIONS_MAX: usize = 50;
@@ -24,13 +27,24 @@ const APPLICATIONS_MAX: usize = 50;
 /// Explains the requests of an application, or one of them.
 pub(super) async fn explain(
     handle: &SchedulerHandle,
+    reads: &Reads,
     caller: &Identity,
-    request: v1::ExplainApplicationRequest,
-) -> Result<v1::ExplainApplicationResponse, CallRefusal> {
-    let v1::ExplainApplicationRequest { partition_name, application_id, allocation_key, offset } =
-        request;
+    mut request: v1::ExplainApplicationRequest,
+) -> Result<Response<v1::ExplainApplicationResponse>, Status> {
+    let partition_name = std::mem::take(&mut request.partition_name);
     let rm = if partition_name.starts_with('[') { rm_id(&partition_name) } else { "" };
     let target = Target::find(handle, caller, Right::Read, rm, &partition_name).await?;
+    let (handle, of, wanted) = (handle.clone(), target.partition.clone(), request.clone());
+    let read = move || async move { of_target(&handle, &target, request).await };
+    shared::read(reads, Kind::Explanation, &of, &wanted, read).await
+}
+
+async fn of_target(
+    handle: &SchedulerHandle,
+    target: &Target,
+    request: v1::ExplainApplicationRequest,
+) -> Result<v1::ExplainApplicationResponse, CallRefusal> {
+    let v1::ExplainApplicationRequest { application_id, allocation_key, offset, .. } = request;
     let partition = &target.partition;
     let explained = if allocation_key.is_empty() {
         let offset = usize::try_from(offset).unwrap_or(usize::MAX);
@@ -55,15 +69,15 @@ impl Reasons {
     pub(super) async fn read(
         handle: &SchedulerHandle,
         partition: &str,
-        applications: impl Iterator<Item = &str>,
+        applications: &[String],
     ) -> Self {
         let mut reasons = BTreeMap::new();
-        for id in applications.take(APPLICATIONS_MAX) {
+        for id in applications.iter().take(APPLICATIONS_MAX) {
             // One that is gone meanwhile has none.
             let explained = handle.explain_with_keys(partition, id).await.unwrap_or_default();
             for class in explained.into_iter().map(Arc::new) {
                 for key in &class.allocation_keys {
-                    reasons.insert((id.to_owned(), key.clone()), Arc::clone(&class));
+                    reasons.insert((id.clone(), key.clone()), Arc::clone(&class));
                 }
             }
         }

@@ -9,6 +9,7 @@
 //! * A call that changes something is logged with what was meant and the reason that was given.
 
 use std::collections::BTreeSet;
+use std::mem::take;
 use std::sync::Arc;
 use std::time::Duration;
 
@@ -34,13 +35,16 @@ use self::refusal::CallRefusal;
 use self::target::Target;
 use super::GrpcEdge;
 use super::end::internal;
+use super::shared::{self, Reads};
 use super::stubs::v1::admin_service_server::{AdminService, AdminServiceServer};
 use crate::identity::{Identity, Right};
 use crate::logging::AUDIT;
+use crate::reads::Kind;
 
 /// Answers operators.
 pub(super) struct Admin {
     edge: Arc<GrpcEdge>,
+    reads: Reads,
     /// How long streams may take to end when the service does.
     grace: Duration,
     /// The locks by which changes of one configuration take turns.
@@ -51,10 +55,11 @@ pub(super) struct Admin {
 /// bring a configuration.
 pub(super) fn server(
     edge: Arc<GrpcEdge>,
+    reads: Reads,
     grace: Duration,
     max_bytes: usize,
 ) -> AdminServiceServer<Admin> {
-    AdminServiceServer::new(Admin { edge, grace, turns: Arc::default() })
+    AdminServiceServer::new(Admin { edge, reads, grace, turns: Arc::default() })
         .max_decoding_message_size(max_bytes)
 }
 
@@ -81,8 +86,7 @@ impl AdminService for Admin {
         request: Request<v1::GetConfigRequest>,
     ) -> RpcResult<v1::GetConfigResponse> {
         let (caller, request) = opened(request);
-        let answer = configuration::read(&self.edge.handle, &caller, request).await?;
-        Ok(Response::new(answer))
+        configuration::read(&self.edge.handle, &self.reads, &caller, request).await
     }
 
     async fn deregister_resource_manager(
@@ -149,58 +153,75 @@ impl AdminService for Admin {
         &self,
         request: Request<v1::GetQueuesRequest>,
     ) -> RpcResult<v1::GetQueuesResponse> {
-        let (caller, request) = opened(request);
+        let (caller, mut request) = opened(request);
         let target = self.target(&caller, &request.rm_id, &request.partition_name).await?;
-        let path = queue_path(&request.queue);
-        let read = self.edge.handle.queue_tree(&target.partition, Some(&path)).await;
-        let (root, _) = read.map_err(|error| CallRefusal::unread(error, &target.rm_id))?;
-        let found = root.and_then(|root| root.descendant(&path));
-        let found = found.ok_or(CallRefusal::QueueUnknown(request.queue))?;
-        let root = Some(views::queue(found, request.depth));
-        Ok(Response::new(v1::GetQueuesResponse { root }))
+        (request.rm_id, request.partition_name) = Default::default();
+        let wanted = request.clone();
+        let (handle, of) = (self.edge.handle.clone(), target.partition.clone());
+        let read = move || async move {
+            let path = queue_path(&request.queue);
+            let read = handle.queue_tree(&target.partition, Some(&path)).await;
+            let (root, _) = read.map_err(|error| CallRefusal::unread(error, &target.rm_id))?;
+            let found = root.and_then(|root| root.descendant(&path));
+            let found = found.ok_or(CallRefusal::QueueUnknown(request.queue))?;
+            let root = Some(views::queue(found, request.depth));
+            Ok(v1::GetQueuesResponse { root })
+        };
+        shared::read(&self.reads, Kind::Queues, &of, &wanted, read).await
     }
 
     async fn list_applications(
         &self,
         request: Request<v1::ListApplicationsRequest>,
     ) -> RpcResult<v1::ListApplicationsResponse> {
-        let (caller, request) = opened(request);
+        let (caller, mut request) = opened(request);
+        let names = (take(&mut request.rm_id), take(&mut request.partition_name));
+        let wanted = request.clone();
         let page = page::asked(request.page_size, request.page_token)?;
         let states = known_states(request.states)?;
         let ids: BTreeSet<_> = request.application_ids.into_iter().collect();
-        let target = self.target(&caller, &request.rm_id, &request.partition_name).await?;
+        let target = self.target(&caller, &names.0, &names.1).await?;
         let users = request.users.into_iter().collect();
         let queue = Some(queue_path(&request.queue));
         let filter = ApplicationFilter { queue, below: true, states, users, ids };
         let list = ApplicationList::Live(filter);
-        let read = self.edge.handle.list_applications(&target.partition, list, page).await;
-        let read = read.map_err(|error| match error {
-            ReadError::QueueNotFound(_) => CallRefusal::QueueUnknown(request.queue),
-            error => CallRefusal::unread(error, &target.rm_id),
-        })?;
-        let (page, next_page_token) = (read.rows, read.next.unwrap_or_default());
-        let waiting = page.iter().filter(|found| request.details && !found.requests.is_empty());
-        let waiting = waiting.map(|found| &*found.application_id);
-        let reasons = Reasons::read(&self.edge.handle, &target.partition, waiting).await;
-        let shown = |found| views::application(found, request.details, &reasons);
-        let applications = page.into_iter().map(shown).collect();
-        Ok(Response::new(v1::ListApplicationsResponse { applications, next_page_token }))
+        let (handle, of) = (self.edge.handle.clone(), target.partition.clone());
+        let read = move || async move {
+            let read = handle.list_applications(&target.partition, list, page).await;
+            let read = read.map_err(|error| match error {
+                ReadError::QueueNotFound(_) => CallRefusal::QueueUnknown(request.queue),
+                error => CallRefusal::unread(error, &target.rm_id),
+            })?;
+            let (page, next_page_token) = (read.rows, read.next.unwrap_or_default());
+            let waiting = page.iter().filter(|found| request.details && !found.requests.is_empty());
+            let waiting: Vec<_> = waiting.map(|found| found.application_id.clone()).collect();
+            let reasons = Reasons::read(&handle, &target.partition, &waiting).await;
+            let shown = |found| views::application(found, request.details, &reasons);
+            let applications = page.into_iter().map(shown).collect();
+            Ok(v1::ListApplicationsResponse { applications, next_page_token })
+        };
+        shared::read(&self.reads, Kind::Applications, &of, &wanted, read).await
     }
 
     async fn list_nodes(
         &self,
         request: Request<v1::ListNodesRequest>,
     ) -> RpcResult<v1::ListNodesResponse> {
-        let (caller, request) = opened(request);
+        let (caller, mut request) = opened(request);
+        let names = (take(&mut request.rm_id), take(&mut request.partition_name));
+        let wanted = request.clone();
         let page = page::asked(request.page_size, request.page_token)?;
         let ids: BTreeSet<_> = request.node_ids.into_iter().collect();
-        let target = self.target(&caller, &request.rm_id, &request.partition_name).await?;
-        let read = self.edge.handle.list_nodes(&target.partition, &ids, page).await;
-        let read = read.map_err(|error| CallRefusal::unread(error, &target.rm_id))?;
-        let shown = |node| views::node(node, request.details);
-        let nodes = read.rows.into_iter().map(shown).collect();
-        let next_page_token = read.next.unwrap_or_default();
-        Ok(Response::new(v1::ListNodesResponse { nodes, next_page_token }))
+        let target = self.target(&caller, &names.0, &names.1).await?;
+        let (handle, of) = (self.edge.handle.clone(), target.partition.clone());
+        let read = move || async move {
+            let read = handle.list_nodes(&target.partition, &ids, page).await;
+            let read = read.map_err(|error| CallRefusal::unread(error, &target.rm_id))?;
+            let shown = |node| views::node(node, request.details);
+            let nodes = read.rows.into_iter().map(shown).collect();
+            Ok(v1::ListNodesResponse { nodes, next_page_token: read.next.unwrap_or_default() })
+        };
+        shared::read(&self.reads, Kind::Nodes, &of, &wanted, read).await
     }
 
     async fn explain_application(
@@ -208,7 +229,7 @@ impl AdminService for Admin {
         request: Request<v1::ExplainApplicationRequest>,
     ) -> RpcResult<v1::ExplainApplicationResponse> {
         let (caller, request) = opened(request);
-        Ok(Response::new(explain::explain(&self.edge.handle, &caller, request).await?))
+        explain::explain(&self.edge.handle, &self.reads, &caller, request).await
     }
 }
 

@@ -7,8 +7,9 @@ use monoceros_actors::Refused;
 use monoceros_actors::{ExplainError, ReadError, TooBusy, UpdateError};
 use tonic::{Code, Status};
 
-use crate::grpc::end::{StreamEnd, with_reason};
+use crate::grpc::end::{StreamEnd, internal, with_reason};
 use crate::identity::Denied;
+use crate::reads::Busy;
 
 /// A call that does nothing but say why.
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
@@ -50,6 +51,12 @@ pub(in crate::grpc) enum CallRefusal {
     /// Too many configurations are being checked.
     #[error(transparent)]
     TooBusy(#[from] TooBusy),
+    /// Too much is read, or was read and is not taken.
+    #[error(transparent)]
+    Busy(#[from] Busy),
+    /// The answer could not be written.
+    #[error("the answer could not be written: {0}")]
+    Unwritten(String),
     /// The scheduler has stopped.
     #[error("the scheduler is shutting down")]
     Stopped,
@@ -82,6 +89,8 @@ impl From<CallRefusal> for Status {
             CallRefusal::Denied(denied) => return Status::from(denied.clone()),
             CallRefusal::GroupShared(_) => (Code::PermissionDenied, "ADMIN_DENIED"),
             CallRefusal::TooBusy(_) => (Code::Unavailable, "CHECKS_BUSY"),
+            CallRefusal::Busy(_) => (Code::ResourceExhausted, "LIMIT_READS"),
+            CallRefusal::Unwritten(_) => return internal(&refusal.to_string()),
             CallRefusal::Stopped => return Status::from(&StreamEnd::ShuttingDown),
         };
         with_reason(code, reason, &refusal.to_string())

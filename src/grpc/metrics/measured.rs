@@ -4,17 +4,19 @@
 //! from outside (metrics of the nodes), are kept with the nodes, and place nothing by themselves.
 
 use monoceros_actors::SchedulerHandle;
-use monoceros_actors::snapshot::RecommendationKind;
+use monoceros_actors::snapshot::{NodeRecommendation, RecommendationKind};
 use monoceros_proto::si::v1 as si;
 use monoceros_proto::v1;
-use tonic::{Code, Status};
+use tonic::{Code, Response, Status};
 
 use crate::grpc::admin::refusal::CallRefusal;
 use crate::grpc::admin::target::{self, Target};
 use crate::grpc::admin::views::amount;
 use crate::grpc::end::StreamEnd;
 use crate::grpc::incoming::Messages;
+use crate::grpc::shared::{self, Reads};
 use crate::identity::{Identity, Right};
+use crate::reads::Kind;
 
 /// Takes reports until the client has no more. Each message names its resource manager, or means
 /// the one that the message before it meant.
@@ -49,9 +51,10 @@ pub(super) async fn take(
 /// Answers `ListNodeRecommendations`.
 pub(super) async fn recommendations(
     handle: &SchedulerHandle,
+    reads: &Reads,
     caller: &Identity,
-    request: v1::NodeRecommendationParameters,
-) -> Result<v1::NodeRecommendations, CallRefusal> {
+    mut request: v1::NodeRecommendationParameters,
+) -> Result<Response<v1::NodeRecommendations>, Status> {
     let (rm_id, partition) = if request.partition_name.is_empty() {
         (target::resource_manager(handle, caller, Right::Read, &request.rm_id).await?, None)
     } else {
@@ -60,8 +63,18 @@ pub(super) async fn recommendations(
                 .await?;
         (named.rm_id, Some(named.partition))
     };
-    let found = handle.node_recommendations(&rm_id, partition.as_deref(), &request.node_ids).await;
-    let found = found.map_err(|error| CallRefusal::unread(error, &rm_id))?;
+    request.rm_id.clear();
+    request.partition_name = partition.clone().unwrap_or_default();
+    let (handle, of, wanted) = (handle.clone(), rm_id.clone(), request.clone());
+    let read = move || async move {
+        let ids = &request.node_ids;
+        let found = handle.node_recommendations(&rm_id, partition.as_deref(), ids).await;
+        Ok(message(found.map_err(|error| CallRefusal::unread(error, &rm_id))?))
+    };
+    shared::read(reads, Kind::Recommendations, &of, &wanted, read).await
+}
+
+fn message(found: Vec<NodeRecommendation>) -> v1::NodeRecommendations {
     let items = found.into_iter().map(|found| {
         let kind = found.kind.text();
         let why = match found.kind {
@@ -80,5 +93,5 @@ pub(super) async fn recommendations(
             timestamp_nano: found.at_ns,
         }
     });
-    Ok(v1::NodeRecommendations { items: items.collect() })
+    v1::NodeRecommendations { items: items.collect() }
 }

@@ -6,6 +6,7 @@
 
 use std::sync::Arc;
 
+use futures::stream;
 use monoceros_actors::SchedulerHandle;
 use monoceros_proto::si::v1 as si;
 use monoceros_proto::v1;
@@ -21,6 +22,7 @@ use super::admin::opened;
 use super::admin::refusal::CallRefusal;
 use super::end::internal;
 use super::incoming::Messages;
+use super::shared::{self, Reads};
 use super::stubs::v1::metrics_service_server::{MetricsService, MetricsServiceServer};
 
 /// The largest request: some ten thousand reports of measured use.
@@ -29,13 +31,14 @@ const MESSAGE_BYTES: usize = 8 << 20;
 /// Answers programs.
 pub(super) struct MetricsRpc {
     edge: Arc<GrpcEdge>,
+    reads: Reads,
     /// Streams of events.
     open: events::Open,
 }
 
 /// The service, ready to be served.
-pub(super) fn server(edge: Arc<GrpcEdge>) -> MetricsServiceServer<MetricsRpc> {
-    let metrics = MetricsRpc { edge, open: events::Open::default() };
+pub(super) fn server(edge: Arc<GrpcEdge>, reads: Reads) -> MetricsServiceServer<MetricsRpc> {
+    let metrics = MetricsRpc { edge, reads, open: events::Open::default() };
     MetricsServiceServer::new(metrics).max_decoding_message_size(MESSAGE_BYTES)
 }
 
@@ -50,7 +53,7 @@ impl MetricsService for MetricsRpc {
         request: Request<v1::StateDumpParameters>,
     ) -> RpcResult<Self::GetStateDumpStream> {
         let (caller, request) = opened(request);
-        Ok(Response::new(state::dump(self.handle(), &caller, request).await?))
+        state::dump(self.handle(), &self.reads, &caller, request).await
     }
 
     async fn get_auto_scaling_metrics(
@@ -59,7 +62,8 @@ impl MetricsService for MetricsRpc {
     ) -> RpcResult<si::AutoScalingMetrics> {
         let (caller, request) = opened(request);
         let question = scaling::ScalingQuery::of(self.handle(), &caller, &request).await?;
-        Ok(Response::new(question.ask(self.handle()).await?))
+        let set = question.ask(self.handle(), &self.reads).await?;
+        Ok(shared::whole(si::AutoScalingMetrics::default(), &set))
     }
 
     type WatchAutoScalingMetricsStream = scaling::Sets;
@@ -71,9 +75,11 @@ impl MetricsService for MetricsRpc {
         let (caller, request) = opened(request);
         let question = scaling::ScalingQuery::of(self.handle(), &caller, &request).await?;
         // What cannot be answered at all is refused at once.
-        question.ask(self.handle()).await?;
-        let handle = self.handle().clone();
-        Ok(Response::new(scaling::watch(handle, question, request.interval_ms)))
+        question.ask(self.handle(), &self.reads).await?;
+        let (handle, reads) = (self.handle().clone(), self.reads.clone());
+        let sets = scaling::watch(handle, reads, question, request.interval_ms);
+        let nothing: Self::WatchAutoScalingMetricsStream = Box::pin(stream::empty());
+        Ok(shared::streamed(nothing, sets))
     }
 
     async fn report_utilization(
@@ -94,7 +100,7 @@ impl MetricsService for MetricsRpc {
         request: Request<v1::NodeRecommendationParameters>,
     ) -> RpcResult<v1::NodeRecommendations> {
         let (caller, request) = opened(request);
-        Ok(Response::new(measured::recommendations(self.handle(), &caller, request).await?))
+        measured::recommendations(self.handle(), &self.reads, &caller, request).await
     }
 
     type StreamEventsStream = events::Events;

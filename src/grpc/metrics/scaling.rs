@@ -5,7 +5,9 @@
 //! go in between.
 
 use std::collections::BTreeMap;
+use std::hash::{DefaultHasher, Hash as _, Hasher as _};
 use std::pin::Pin;
+use std::sync::Arc;
 use std::time::Duration;
 
 use futures::{Stream, stream};
@@ -19,7 +21,9 @@ use tonic::Status;
 use crate::grpc::admin::refusal::CallRefusal;
 use crate::grpc::admin::target::{self, Target};
 use crate::grpc::admin::views::amount;
+use crate::grpc::shared::{self, Encoded, Reads};
 use crate::identity::{Identity, Right};
+use crate::reads::{Document, Kind};
 
 /// How often a watch looks unless it is told otherwise, and the most often that it does.
 const INTERVAL: Duration = Duration::from_secs(1);
@@ -35,7 +39,7 @@ const COUNT: &str = "monoceros/count";
 
 const NS_PER_S: i64 = 1_000_000_000;
 
-/// The sets, one after another.
+/// The sets, as the generated service has them.
 pub(super) type Sets = Pin<Box<dyn Stream<Item = Result<si::AutoScalingMetrics, Status>> + Send>>;
 
 /// What is asked.
@@ -71,29 +75,46 @@ impl ScalingQuery {
     pub(super) async fn ask(
         &self,
         handle: &SchedulerHandle,
-    ) -> Result<si::AutoScalingMetrics, CallRefusal> {
-        let partition = self.partition.as_deref();
-        let found = handle.outstanding_requests(&self.rm_id, partition, self.limit).await;
-        let found = found.map_err(|error| CallRefusal::unread(error, &self.rm_id))?;
-        let outstanding_requests = found.into_iter().map(message).collect();
-        Ok(si::AutoScalingMetrics { outstanding_requests })
+        reads: &Reads,
+    ) -> Result<Arc<Document>, CallRefusal> {
+        let (handle, asked) = (handle.clone(), self.clone());
+        let wanted = v1::AutoScalingParameters {
+            partition_name: self.partition.clone().unwrap_or_default(),
+            limit: u32::try_from(self.limit).unwrap_or(0),
+            ..v1::AutoScalingParameters::default()
+        };
+        let read = move || async move {
+            let partition = asked.partition.as_deref();
+            let found = handle.outstanding_requests(&asked.rm_id, partition, asked.limit).await;
+            let found = found.map_err(|error| CallRefusal::unread(error, &asked.rm_id))?;
+            let outstanding_requests = found.into_iter().map(message).collect();
+            Ok(si::AutoScalingMetrics { outstanding_requests })
+        };
+        shared::document(reads, Kind::Outstanding, &self.rm_id, &wanted, read).await
     }
 }
 
 /// A watch.
 struct ScalingWatch {
     handle: SchedulerHandle,
+    reads: Reads,
     question: ScalingQuery,
     interval: Interval,
-    said: Option<si::AutoScalingMetrics>,
+    /// What was said last, in short.
+    said: Option<u64>,
 }
 
 /// Begins to watch. The present set is said at once, also when it is empty.
-pub(super) fn watch(handle: SchedulerHandle, question: ScalingQuery, interval_ms: u32) -> Sets {
+pub(super) fn watch(
+    handle: SchedulerHandle,
+    reads: Reads,
+    question: ScalingQuery,
+    interval_ms: u32,
+) -> Encoded {
     let period = Duration::from_millis(interval_ms.into()).max(INTERVAL);
     let mut interval = interval(period);
     interval.set_missed_tick_behavior(MissedTickBehavior::Delay);
-    let watch = ScalingWatch { handle, question, interval, said: None };
+    let watch = ScalingWatch { handle, reads, question, interval, said: None };
     Box::pin(stream::unfold(Some(watch), |watch| async {
         let mut watch = watch?;
         match watch.next().await {
@@ -104,12 +125,19 @@ pub(super) fn watch(handle: SchedulerHandle, question: ScalingQuery, interval_ms
 }
 
 impl ScalingWatch {
-    async fn next(&mut self) -> Result<si::AutoScalingMetrics, CallRefusal> {
+    async fn next(&mut self) -> Result<Arc<Document>, CallRefusal> {
         loop {
             self.interval.tick().await;
-            let set = self.question.ask(&self.handle).await?;
-            if self.said.as_ref() != Some(&set) {
-                self.said = Some(set.clone());
+            let set = match self.question.ask(&self.handle, &self.reads).await {
+                // Whoever watches has time.
+                Err(CallRefusal::Busy(_)) => continue,
+                set => set?,
+            };
+            let mut short = DefaultHasher::new();
+            set.bytes().hash(&mut short);
+            let short = Some(short.finish());
+            if self.said != short {
+                self.said = short;
                 return Ok(set);
             }
         }

@@ -9,13 +9,15 @@ use axum::body::Bytes;
 use futures::{Stream, stream};
 use monoceros_actors::SchedulerHandle;
 use monoceros_proto::v1;
-use tonic::Status;
+use tokio::task::spawn_blocking;
+use tonic::{Response, Status};
 
 use crate::dump::{self, DumpError, SECTIONS, Wanted};
 use crate::grpc::admin::refusal::CallRefusal;
 use crate::grpc::admin::target;
-use crate::grpc::end;
+use crate::grpc::shared::{self, Reads};
 use crate::identity::{Identity, Right};
+use crate::reads::{Draft, Kind, Made};
 
 /// Bytes of one part: a quarter of what clients in Go and Python accept.
 const PART_BYTES: usize = 1 << 20;
@@ -28,15 +30,30 @@ pub(super) type Parts = Pin<Box<dyn Stream<Item = Result<v1::StateDumpPart, Stat
 /// Makes the dump and cuts it.
 pub(super) async fn dump(
     handle: &SchedulerHandle,
+    reads: &Reads,
     caller: &Identity,
     request: v1::StateDumpParameters,
-) -> Result<Parts, Status> {
+) -> Result<Response<Parts>, Status> {
     let wanted = wanted(handle, caller, request).await?;
-    let text = dump::make(handle, &wanted).await.map_err(|error| match error {
-        DumpError::Stopped => CallRefusal::Stopped.into(),
-        DumpError::Document(_) => end::internal(&error.to_string()),
-    })?;
-    Ok(Box::pin(stream::iter(parts(text.into(), PART_BYTES).map(Ok))))
+    let (handle, which) = (handle.clone(), format!("{wanted:?}"));
+    let make = move |_| async move {
+        let text = dump::make(&handle, &wanted).await.map_err(|error| match error {
+            DumpError::Stopped => CallRefusal::Stopped,
+            DumpError::Document(_) => CallRefusal::Unwritten(error.to_string()),
+        })?;
+        let cut = spawn_blocking(move || {
+            let mut bytes = Vec::with_capacity(text.len() + text.len() / 1_000 + 100);
+            for part in parts(text.into(), PART_BYTES) {
+                shared::append(&part, &mut bytes);
+            }
+            Draft::of(bytes)
+        });
+        let cut = cut.await.map_err(|panic| CallRefusal::Unwritten(panic.to_string()))?;
+        Ok(Made::New(cut))
+    };
+    let document = reads.read(Kind::StateDump, "", which, make).await?;
+    let nothing: Parts = Box::pin(stream::empty());
+    Ok(shared::whole(nothing, &document))
 }
 
 async fn wanted(

@@ -1,0 +1,244 @@
+//! Answers that several callers share: documents of the door ([`crate::reads`]) instead of messages
+//! that each call encodes for itself.
+//!
+//! # How
+//! A handler answers with an empty message, and beside it the bytes of the real one. The service in
+//! which its own is wrapped sends these. So a thousand callers who do not take a list have it in
+//! memory once, and its room is given back with the last of them.
+//!
+//! # Invariants
+//! * What is sent is what the generated service would have sent, to the headers. Whether clients take
+//!   compressed messages is what that found; these are compressed once for all of them.
+
+use std::convert::Infallible;
+use std::io;
+use std::pin::Pin;
+use std::sync::{Arc, Mutex};
+use std::task::{Context, Poll, ready};
+
+use bytes::{BufMut as _, Bytes};
+use futures::stream::{self, BoxStream};
+use futures::{Stream as _, StreamExt as _};
+use hyper::body::Frame;
+use prost::Message;
+use tokio::task::spawn_blocking;
+use tonic::body::Body;
+use tonic::codegen::http::{HeaderMap, Request, Response as HttpResponse};
+use tonic::codegen::{Body as HttpBody, BoxFuture};
+use tonic::server::NamedService;
+use tonic::{Response, Status};
+use tower::Service;
+
+use super::admin::refusal::CallRefusal;
+use crate::reads::{Document, Draft, Joined, Kind, Made, gzip};
+
+/// The header that says how messages are compressed.
+const ENCODING: &str = "grpc-encoding";
+
+/// What this edge reads through the door.
+pub(super) type Reads = Joined<CallRefusal>;
+
+/// Documents of encoded messages, with what stands before each.
+pub(super) type Encoded = BoxStream<'static, Result<Arc<Document>, Status>>;
+
+/// The answer to a call, for whoever sends it.
+#[derive(Clone)]
+struct Answer(Arc<Mutex<Option<Encoded>>>);
+
+/// A service whose handlers may leave an [`Answer`].
+#[derive(Clone)]
+pub(super) struct Sharing<S>(S);
+
+/// The body of an answer.
+struct SharedBody {
+    messages: Option<BoxStream<'static, Result<Bytes, Status>>>,
+}
+
+/// Answers with what is read of a partition (or of all, if none is named), once for all who want the
+/// same: `wanted` has all that the answer depends on.
+pub(super) async fn read<M, T, F>(
+    reads: &Reads,
+    kind: Kind,
+    of: &str,
+    wanted: &M,
+    read: impl FnOnce() -> F + Send + 'static,
+) -> Result<Response<T>, Status>
+where
+    M: Message,
+    T: Message + Default + 'static,
+    F: Future<Output = Result<T, CallRefusal>> + Send + 'static,
+{
+    let document = document(reads, kind, of, wanted, read).await?;
+    Ok(whole(T::default(), &document))
+}
+
+/// [`read`], for whoever makes the answer of it.
+pub(super) async fn document<M, T, F>(
+    reads: &Reads,
+    kind: Kind,
+    of: &str,
+    wanted: &M,
+    read: impl FnOnce() -> F + Send + 'static,
+) -> Result<Arc<Document>, CallRefusal>
+where
+    M: Message,
+    T: Message + 'static,
+    F: Future<Output = Result<T, CallRefusal>> + Send + 'static,
+{
+    let read = move |_| async move {
+        let message = read().await?;
+        let draft = spawn_blocking(move || {
+            let mut bytes = Vec::with_capacity(message.encoded_len() + HEAD_BYTES);
+            append(&message, &mut bytes).then(|| Draft::of(bytes))
+        });
+        let draft = draft.await.map_err(|panic| CallRefusal::Unwritten(panic.to_string()))?;
+        let too_long = || CallRefusal::Unwritten("it is too long for a message".to_owned());
+        Ok(Made::New(draft.ok_or_else(too_long)?))
+    };
+    let name = std::any::type_name::<M>().as_bytes();
+    let wanted = [name, b" ", &wanted.encode_to_vec()].concat();
+    reads.read(kind, of, wanted, read).await
+}
+
+/// What stands before a message.
+const HEAD_BYTES: usize = 5;
+
+/// Appends a message with what stands before it; false if no message may be that long.
+pub(super) fn append(message: &impl Message, bytes: &mut Vec<u8>) -> bool {
+    let Ok(length) = u32::try_from(message.encoded_len()) else { return false };
+    bytes.put_u8(0);
+    bytes.put_u32(length);
+    // A vector grows as far as it has to.
+    message.encode(bytes).is_ok()
+}
+
+/// The same messages, each as gzip.
+fn gzip_each(mut messages: &[u8]) -> io::Result<Vec<u8>> {
+    let mut each = Vec::new();
+    while let Some((head, rest)) = messages.split_first_chunk::<HEAD_BYTES>() {
+        let [_, length @ ..] = *head;
+        let (message, rest) = rest.split_at(u32::from_be_bytes(length) as usize);
+        let message = gzip(message)?;
+        each.put_u8(1);
+        each.put_u32(u32::try_from(message.len()).map_err(io::Error::other)?);
+        each.extend_from_slice(&message);
+        messages = rest;
+    }
+    Ok(each)
+}
+
+/// A response that sends a document; `instead` is not sent.
+pub(super) fn whole<T>(instead: T, document: &Arc<Document>) -> Response<T> {
+    let document = Arc::clone(document);
+    streamed(instead, stream::once(async { Ok(document) }).boxed())
+}
+
+/// A response that sends one document after another; `instead` is not sent.
+pub(super) fn streamed<T>(instead: T, messages: Encoded) -> Response<T> {
+    let mut response = Response::new(instead);
+    response.extensions_mut().insert(Answer(Arc::new(Mutex::new(Some(messages)))));
+    response
+}
+
+impl<S> Sharing<S> {
+    pub(super) fn new(service: S) -> Self {
+        Self(service)
+    }
+}
+
+impl<S: NamedService> NamedService for Sharing<S> {
+    const NAME: &'static str = S::NAME;
+}
+
+impl<S> Service<Request<Body>> for Sharing<S>
+where
+    S: Service<Request<Body>, Response = HttpResponse<Body>, Error = Infallible>,
+    S::Future: Send + 'static,
+{
+    type Response = HttpResponse<Body>;
+    type Error = Infallible;
+    type Future = BoxFuture<HttpResponse<Body>, Infallible>;
+
+    fn poll_ready(&mut self, cx: &mut Context<'_>) -> Poll<Result<(), Infallible>> {
+        self.0.poll_ready(cx)
+    }
+
+    fn call(&mut self, request: Request<Body>) -> Self::Future {
+        let response = self.0.call(request);
+        Box::pin(async move {
+            let mut response = response.await?;
+            let Some(Answer(answer)) = response.extensions_mut().remove() else {
+                return Ok(response);
+            };
+            let is_gzip = response.headers().contains_key(ENCODING);
+            let documents = answer.lock().expect("no holder panics").take();
+            let bytes = move |document: Result<Arc<Document>, Status>| async move {
+                let document = document?;
+                let compressed = match is_gzip {
+                    true => document.compressed(gzip_each).await,
+                    false => None,
+                };
+                Ok(compressed.unwrap_or_else(|| document.bytes()))
+            };
+            let messages = documents.map(|documents| documents.then(bytes).boxed());
+            Ok(response.map(|_| Body::new(SharedBody { messages })))
+        })
+    }
+}
+
+impl HttpBody for SharedBody {
+    type Data = Bytes;
+    type Error = Status;
+
+    fn poll_frame(
+        mut self: Pin<&mut Self>,
+        cx: &mut Context<'_>,
+    ) -> Poll<Option<Result<Frame<Bytes>, Status>>> {
+        let Some(messages) = &mut self.messages else { return Poll::Ready(None) };
+        let status = match ready!(Pin::new(messages).poll_next(cx)) {
+            Some(Ok(bytes)) => return Poll::Ready(Some(Ok(Frame::data(bytes)))),
+            Some(Err(status)) => status,
+            None => Status::ok(""),
+        };
+        self.messages = None;
+        let mut trailers = HeaderMap::new();
+        let added = status.add_header(&mut trailers);
+        Poll::Ready(Some(added.map(|()| Frame::trailers(trailers))))
+    }
+
+    fn is_end_stream(&self) -> bool {
+        self.messages.is_none()
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use std::io::Read as _;
+
+    use flate2::read::GzDecoder;
+    use monoceros_proto::v1::StateDumpPart;
+
+    use super::*;
+
+    #[test]
+    fn each_message_is_compressed_by_itself() {
+        let parts = ["first", "", "last"];
+        let message = |data: &str| StateDumpPart { data: data.into(), ..StateDumpPart::default() };
+        let mut plain = Vec::new();
+        for data in parts {
+            assert!(append(&message(data), &mut plain));
+        }
+        let each = gzip_each(&plain).unwrap();
+        let mut rest = &each[..];
+        for data in parts {
+            let (head, after) = rest.split_first_chunk::<HEAD_BYTES>().unwrap();
+            assert_eq!(head[0], 1);
+            let length = u32::from_be_bytes(head[1..].try_into().unwrap()) as usize;
+            let mut unpacked = Vec::new();
+            GzDecoder::new(&after[..length]).read_to_end(&mut unpacked).unwrap();
+            assert_eq!(StateDumpPart::decode(&unpacked[..]).unwrap(), message(data));
+            rest = &after[length..];
+        }
+        assert!(rest.is_empty());
+    }
+}

@@ -1,0 +1,234 @@
+//! A document: bytes that were made once, are sent to one or many, and have room until the last of
+//! them has them.
+
+use std::io::{self, Write as _};
+use std::pin::Pin;
+use std::sync::Arc;
+use std::task::{Context, Poll};
+
+use bytes::Bytes;
+use flate2::Compression;
+use flate2::write::GzEncoder;
+use hyper::body::{Body, Frame, SizeHint};
+use monoceros_actors::Steps;
+use serde::Serialize;
+use tokio::sync::OnceCell;
+use tokio::task::spawn_blocking;
+
+use super::door::{Door, Room};
+
+/// From how many bytes on compressing is worth it.
+const GZIP_FROM: usize = 1400;
+
+/// How much of a document is handed over at a time: a layer that copies what it is given copies no
+/// more than that of it.
+const SLICE_BYTES: usize = 64 << 10;
+
+/// What a reading found, before it has room.
+#[derive(Debug, Default)]
+pub(crate) struct Draft {
+    pub(crate) bytes: Vec<u8>,
+    /// When it was read.
+    pub(crate) steps: Option<Steps>,
+    /// Where the next page begins.
+    pub(crate) next: Option<String>,
+    /// What says that a document is the same, where readings need not be made to know it.
+    pub(crate) version: Option<String>,
+}
+
+/// What comes of a reading.
+pub(crate) enum Made {
+    New(Draft),
+    /// The document is still in hand, and is the same.
+    InHand(Arc<Document>),
+}
+
+/// A document with its room.
+#[derive(Default)]
+pub(crate) struct Document {
+    bytes: Bytes,
+    compressed: OnceCell<Option<Arc<Compressed>>>,
+    pub(crate) steps: Option<Steps>,
+    pub(crate) next: Option<String>,
+    pub(crate) version: Option<String>,
+    door: Option<Door>,
+    _room: Option<Room>,
+}
+
+/// A document as gzip, which has room of its own.
+struct Compressed {
+    bytes: Vec<u8>,
+    _room: Option<Room>,
+}
+
+/// Keeps a document for as long as some of its bytes are somewhere.
+struct Owner<T>(Arc<T>);
+
+/// A body of bytes that are there.
+pub(crate) struct Sliced(Bytes);
+
+impl Draft {
+    /// A value as JSON, made on a thread for such work.
+    pub(crate) async fn json<T: Serialize + Send + 'static>(value: T) -> Result<Self, String> {
+        let made = spawn_blocking(move || {
+            let mut document = serde_json::to_vec(&value)?;
+            document.push(b'\n');
+            Ok::<_, serde_json::Error>(document)
+        });
+        let made = made.await.map_err(|panic| panic.to_string())?;
+        Ok(Self::of(made.map_err(|error| error.to_string())?))
+    }
+
+    pub(crate) fn of(bytes: Vec<u8>) -> Self {
+        Self { bytes, ..Self::default() }
+    }
+}
+
+impl From<Draft> for Made {
+    fn from(draft: Draft) -> Self {
+        Self::New(draft)
+    }
+}
+
+impl Document {
+    /// The document, in this room.
+    pub(super) fn new(draft: Draft, room: Room, door: Door) -> Self {
+        let Draft { mut bytes, steps, next, version } = draft;
+        // What has room is what is held.
+        bytes.shrink_to_fit();
+        let (door, room, bytes) = (Some(door), Some(room), bytes.into());
+        Self { bytes, compressed: OnceCell::new(), steps, next, version, door, _room: room }
+    }
+
+    /// A document that is short, or a part of this program: it needs no room.
+    pub(crate) fn own(bytes: impl Into<Bytes>) -> Self {
+        Self { bytes: bytes.into(), ..Self::default() }
+    }
+
+    /// Bytes that hold the document and its room for as long as they are anywhere.
+    pub(crate) fn bytes(self: &Arc<Self>) -> Bytes {
+        Bytes::from_owner(Owner(Arc::clone(self)))
+    }
+
+    /// The document as `compress` makes it, where that is worth it and there is room for it. An edge
+    /// has one way to do so.
+    pub(crate) async fn compressed(
+        self: &Arc<Self>,
+        compress: fn(&[u8]) -> io::Result<Vec<u8>>,
+    ) -> Option<Bytes> {
+        if self.bytes.len() < GZIP_FROM {
+            return None;
+        }
+        let compress = || async {
+            let document = Arc::clone(self);
+            // A document that cannot be compressed, for whatever reason, goes out as it is.
+            let bytes = spawn_blocking(move || compress(&document.bytes)).await.ok()?.ok()?;
+            let room = match &self.door {
+                Some(door) => Some(door.room_now(bytes.len())?),
+                None => None,
+            };
+            Some(Arc::new(Compressed { bytes, _room: room }))
+        };
+        let compressed = self.compressed.get_or_init(compress).await.as_ref()?;
+        Some(Bytes::from_owner(Owner(Arc::clone(compressed))))
+    }
+}
+
+impl AsRef<[u8]> for Document {
+    fn as_ref(&self) -> &[u8] {
+        &self.bytes
+    }
+}
+
+impl AsRef<[u8]> for Compressed {
+    fn as_ref(&self) -> &[u8] {
+        &self.bytes
+    }
+}
+
+impl<T: AsRef<[u8]>> AsRef<[u8]> for Owner<T> {
+    fn as_ref(&self) -> &[u8] {
+        (*self.0).as_ref()
+    }
+}
+
+impl std::fmt::Debug for Document {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        f.debug_struct("Document").field("bytes", &self.bytes.len()).finish_non_exhaustive()
+    }
+}
+
+impl Sliced {
+    pub(crate) fn new(bytes: Bytes) -> Self {
+        Self(bytes)
+    }
+}
+
+impl Body for Sliced {
+    type Data = Bytes;
+    type Error = std::convert::Infallible;
+
+    fn poll_frame(
+        mut self: Pin<&mut Self>,
+        _: &mut Context<'_>,
+    ) -> Poll<Option<Result<Frame<Bytes>, Self::Error>>> {
+        if self.0.is_empty() {
+            return Poll::Ready(None);
+        }
+        let most = self.0.len().min(SLICE_BYTES);
+        Poll::Ready(Some(Ok(Frame::data(self.0.split_to(most)))))
+    }
+
+    fn is_end_stream(&self) -> bool {
+        self.0.is_empty()
+    }
+
+    fn size_hint(&self) -> SizeHint {
+        SizeHint::with_exact(self.0.len() as u64)
+    }
+}
+
+/// A document as gzip.
+pub(crate) fn gzip(document: &[u8]) -> io::Result<Vec<u8>> {
+    let mut encoder = GzEncoder::new(Vec::with_capacity(document.len() / 4), Compression::fast());
+    encoder.write_all(document)?;
+    encoder.finish()
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[tokio::test(start_paused = true)]
+    async fn a_document_has_its_room_until_the_last_of_its_bytes_is_gone() {
+        let door = Door::new(1 << 20);
+        let draft = Draft::of(vec![b'a'; 1 << 20]);
+        let room = door.room(draft.bytes.len()).await.unwrap();
+        let document = Arc::new(Document::new(draft, room, door.clone()));
+        let mut body = Sliced::new(document.bytes());
+        assert_eq!(body.size_hint().exact(), Some(1 << 20));
+        drop(document);
+        let last = body.0.split_off(1_000_000);
+        drop(body);
+        assert!(door.room_now(1 << 20).is_none());
+        drop(last);
+        assert!(door.room_now(1 << 20).is_some());
+    }
+
+    #[tokio::test(start_paused = true)]
+    async fn what_has_no_room_as_gzip_goes_out_as_it_is() {
+        let door = Door::new(1 << 20);
+        let mut random = 1_u32;
+        let mut bytes = Vec::new();
+        while bytes.len() < 800 << 10 {
+            random = random.wrapping_mul(1_664_525).wrapping_add(1_013_904_223);
+            bytes.push(random.to_be_bytes()[0]);
+        }
+        let room = door.room(bytes.len()).await.unwrap();
+        let document = Arc::new(Document::new(Draft::of(bytes), room, door.clone()));
+        assert!(document.compressed(gzip).await.is_none());
+        let room = door.room(2_000).await.unwrap();
+        let document = Arc::new(Document::new(Draft::of(vec![b'a'; 2_000]), room, door));
+        assert!(document.compressed(gzip).await.unwrap().len() < 100);
+    }
+}

@@ -1,0 +1,221 @@
+//! Turns and room: how many readings go on, and how many bytes of documents are in hand.
+//!
+//! # Invariants
+//! * Of a partition one reading of a [`Kind`] is under way at a time, whatever part of it is wanted
+//!   and on whichever edge; in all, no more than [`READINGS_MAX`].
+//! * A document has its room before anybody gets it, and gives it back with its last byte.
+//! * Whoever waits for room holds no turn, and no more than [`WAITING_MAX`] documents wait for it:
+//!   clients that take nothing cannot keep others from reading what is small.
+
+use std::collections::HashMap;
+use std::fmt;
+use std::sync::{Arc, Mutex, PoisonError, Weak};
+use std::time::Duration;
+
+use tokio::sync::{OwnedMutexGuard, OwnedSemaphorePermit, Semaphore};
+use tokio::time::timeout;
+
+/// Documents up to this size need no room: the number of connections bounds them.
+const FREE_BYTES: usize = 64 << 10;
+
+/// Room is counted in this many bytes.
+const UNIT_BYTES: usize = 1 << 10;
+
+/// Most readings that are under way at a time.
+const READINGS_MAX: usize = 8;
+
+/// Most documents that wait for room at a time, beside those that have it.
+const WAITING_MAX: usize = 4;
+
+/// How long a turn is waited for.
+const TURN_PATIENCE: Duration = Duration::from_secs(30);
+
+/// How long room is waited for.
+const ROOM_PATIENCE: Duration = Duration::from_secs(5);
+
+/// What is read. Of each there is one reading at a time, of one partition or of all.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
+pub(crate) enum Kind {
+    Queues,
+    Applications,
+    Application,
+    Explanation,
+    Nodes,
+    Node,
+    Users,
+    User,
+    Groups,
+    Group,
+    PlacementRules,
+    Partitions,
+    Configuration,
+    Outstanding,
+    Recommendations,
+    Metrics,
+    StateDump,
+}
+
+/// Why there is no document.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, thiserror::Error)]
+pub(crate) enum Busy {
+    /// Too many want to read.
+    #[error("others have been reading for {} s: come back later", TURN_PATIENCE.as_secs())]
+    Turn,
+    /// Too much was read and is not taken.
+    #[error(
+        "clients have not yet taken {0} bytes of what was read for them (`reads.bytes`): come back \
+         later"
+    )]
+    Room(usize),
+}
+
+/// The door. Clones are the same one.
+#[derive(Clone)]
+pub struct Door(Arc<Shared>);
+
+struct Shared {
+    turns: Mutex<Turns>,
+    readings: Arc<Semaphore>,
+    bytes: usize,
+    room: Arc<Semaphore>,
+    waiting: Semaphore,
+}
+
+type Turns = HashMap<(Kind, String), Weak<tokio::sync::Mutex<()>>>;
+
+/// The right to read; ends when it is dropped.
+pub(super) struct Turn {
+    _of_kind: OwnedMutexGuard<()>,
+    _of_all: OwnedSemaphorePermit,
+}
+
+/// Room for a document; given back when it is dropped.
+pub(super) struct Room {
+    _permits: Option<OwnedSemaphorePermit>,
+}
+
+impl Door {
+    /// A door with room for so many bytes of documents.
+    pub fn new(bytes: usize) -> Self {
+        Self(Arc::new(Shared {
+            turns: Mutex::default(),
+            readings: Arc::new(Semaphore::new(READINGS_MAX)),
+            bytes,
+            room: Arc::new(Semaphore::new(units(bytes).max(1) as usize)),
+            waiting: Semaphore::new(WAITING_MAX),
+        }))
+    }
+
+    /// Waits until nobody else reads this.
+    pub(super) async fn turn(&self, kind: Kind, of: &str) -> Result<Turn, Busy> {
+        let of_kind = self.of_kind(kind, of);
+        let turn = async {
+            let of_kind = of_kind.lock_owned().await;
+            let of_all = Arc::clone(&self.0.readings).acquire_owned().await;
+            of_all.map(|of_all| Turn { _of_kind: of_kind, _of_all: of_all })
+        };
+        let turn = timeout(TURN_PATIENCE, turn).await.map_err(|_| Busy::Turn)?;
+        turn.map_err(|_| Busy::Turn)
+    }
+
+    fn of_kind(&self, kind: Kind, of: &str) -> Arc<tokio::sync::Mutex<()>> {
+        let mut turns = self.0.turns.lock().unwrap_or_else(PoisonError::into_inner);
+        let key = (kind, of.to_owned());
+        if let Some(turn) = turns.get(&key).and_then(Weak::upgrade) {
+            return turn;
+        }
+        turns.retain(|_, turn| turn.strong_count() > 0);
+        let turn = Arc::default();
+        turns.insert(key, Arc::downgrade(&turn));
+        turn
+    }
+
+    /// Waits for room for so many bytes; at most as many as there are in all are counted.
+    pub(super) async fn room(&self, bytes: usize) -> Result<Room, Busy> {
+        if let Some(room) = self.room_now(bytes) {
+            return Ok(room);
+        }
+        let full = || Busy::Room(self.0.bytes);
+        let _waiting = self.0.waiting.try_acquire().map_err(|_| full())?;
+        let room = Arc::clone(&self.0.room).acquire_many_owned(self.wanted(bytes));
+        let permits = timeout(ROOM_PATIENCE, room).await.map_err(|_| full())?;
+        Ok(Room { _permits: Some(permits.map_err(|_| full())?) })
+    }
+
+    /// Room for so many bytes, if there is some.
+    pub(super) fn room_now(&self, bytes: usize) -> Option<Room> {
+        if bytes <= FREE_BYTES {
+            return Some(Room { _permits: None });
+        }
+        let permits = Arc::clone(&self.0.room).try_acquire_many_owned(self.wanted(bytes));
+        Some(Room { _permits: Some(permits.ok()?) })
+    }
+
+    fn wanted(&self, bytes: usize) -> u32 {
+        units(bytes.min(self.0.bytes)).max(1)
+    }
+}
+
+fn units(bytes: usize) -> u32 {
+    let most = u32::try_from(Semaphore::MAX_PERMITS).unwrap_or(u32::MAX);
+    u32::try_from(bytes / UNIT_BYTES).unwrap_or(most).min(most)
+}
+
+impl fmt::Debug for Door {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.debug_struct("Door").field("bytes", &self.0.bytes).finish_non_exhaustive()
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use futures::FutureExt as _;
+    use futures::future::join_all;
+
+    use super::*;
+
+    #[tokio::test(start_paused = true)]
+    async fn what_is_dropped_is_room_again_and_small_documents_need_none() {
+        let door = Door::new(1 << 20);
+        let held = door.room(900 << 10).await.unwrap();
+        assert!(door.room_now(200 << 10).is_none());
+        assert!(door.room_now(FREE_BYTES).is_some());
+        assert_eq!(door.room(200 << 10).await.err(), Some(Busy::Room(1 << 20)));
+        drop(held);
+        assert!(door.room_now(200 << 10).is_some());
+    }
+
+    #[tokio::test(start_paused = true)]
+    async fn a_document_that_is_larger_than_all_room_has_all_of_it() {
+        let door = Door::new(1 << 20);
+        let _alone = door.room(5 << 20).await.unwrap();
+        assert!(door.room_now(FREE_BYTES + 1).is_none());
+    }
+
+    #[tokio::test(start_paused = true)]
+    async fn a_few_wait_for_room_and_the_others_are_refused_at_once() {
+        let door = Door::new(1 << 20);
+        let _held = door.room(1 << 20).await.unwrap();
+        let mut waiting: Vec<_> =
+            (0..WAITING_MAX).map(|_| Box::pin(door.room(200 << 10))).collect();
+        for waiting in &mut waiting {
+            assert!(waiting.now_or_never().is_none());
+        }
+        assert!(door.room(200 << 10).now_or_never().unwrap().is_err());
+        assert!(join_all(waiting).await.into_iter().all(|room| room.is_err()));
+    }
+
+    #[tokio::test(start_paused = true)]
+    async fn a_kind_of_one_partition_has_one_turn_and_all_together_have_a_few() {
+        let door = Door::new(1);
+        let _nodes = door.turn(Kind::Nodes, "p").await.unwrap();
+        assert!(door.turn(Kind::Nodes, "p").now_or_never().is_none());
+        let mut held = Vec::new();
+        for n in 1..READINGS_MAX {
+            held.push(door.turn(Kind::Nodes, &n.to_string()).now_or_never().unwrap().unwrap());
+        }
+        assert_eq!(door.turn(Kind::Queues, "p").await.err(), Some(Busy::Turn));
+        drop(held);
+        door.turn(Kind::Queues, "p").await.unwrap();
+    }
+}

@@ -1,0 +1,245 @@
+//! Readings that several requests share.
+//!
+//! # Why
+//! Thirty-two dashboards that ask for one list each second would have it read, and made into a
+//! document, thirty-two times. Instead one reading of it is under way at a time. Who asks meanwhile
+//! waits for the *next* one, together with everybody else who wants the same.
+//!
+//! # Invariants
+//! * Nobody gets an answer that is older than the question: a reading that has begun is joined by
+//!   nobody.
+//! * A reading that nobody waits for any more ends at once.
+
+use std::collections::HashMap;
+use std::fmt;
+use std::sync::{Arc, Mutex, MutexGuard, PoisonError, Weak};
+
+use futures::FutureExt as _;
+use futures::future::{BoxFuture, Shared, WeakShared};
+
+use super::document::{Document, Made};
+use super::door::{Busy, Door, Kind};
+
+/// A reading with an answer for all who wait for it.
+type Reading<E> = Shared<BoxFuture<'static, Result<Arc<Document>, E>>>;
+type WeakReading<E> = WeakShared<BoxFuture<'static, Result<Arc<Document>, E>>>;
+
+/// What is wanted: a kind, of which partition (with its RM), and all that the answer depends on
+/// beside these.
+type Wanted = (Kind, String, Vec<u8>);
+
+/// The readings of one edge that have not begun. Their turns are those of the door.
+pub(crate) struct Joined<E> {
+    door: Door,
+    tables: Arc<Mutex<Tables<E>>>,
+}
+
+struct Tables<E> {
+    waiting: HashMap<Wanted, WeakReading<E>>,
+    /// Documents that somebody has not taken yet, by what they are.
+    in_hand: HashMap<Wanted, Weak<Document>>,
+}
+
+/// Not derived, because a failure need have nothing of its own.
+impl<E> Clone for Joined<E> {
+    fn clone(&self) -> Self {
+        Self { door: self.door.clone(), tables: Arc::clone(&self.tables) }
+    }
+}
+
+/// As [`Clone`].
+impl<E> fmt::Debug for Joined<E> {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.debug_struct("Joined").field("door", &self.door).finish_non_exhaustive()
+    }
+}
+
+impl<E> Joined<E>
+where
+    E: From<Busy> + Clone + Send + Sync + 'static,
+{
+    /// Readings through this door.
+    pub(crate) fn new(door: Door) -> Self {
+        let tables = Tables { waiting: HashMap::new(), in_hand: HashMap::new() };
+        Self { door, tables: Arc::new(Mutex::new(tables)) }
+    }
+
+    /// The document of a reading that begins after this call. It is made by `read`, unless another
+    /// reading of the same waits to begin already. `read` is given what is still in hand of an
+    /// earlier one: it may find that this is still so.
+    pub(crate) async fn read<F>(
+        &self,
+        kind: Kind,
+        of: &str,
+        wanted: impl Into<Vec<u8>>,
+        read: impl FnOnce(Option<Arc<Document>>) -> F + Send + 'static,
+    ) -> Result<Arc<Document>, E>
+    where
+        F: Future<Output = Result<Made, E>> + Send + 'static,
+    {
+        self.reading((kind, of.to_owned(), wanted.into()), read).await
+    }
+
+    fn reading<F>(
+        &self,
+        wanted: Wanted,
+        read: impl FnOnce(Option<Arc<Document>>) -> F + Send + 'static,
+    ) -> Reading<E>
+    where
+        F: Future<Output = Result<Made, E>> + Send + 'static,
+    {
+        let mut tables = self.tables();
+        if let Some(waiting) = tables.waiting.get(&wanted).and_then(WeakShared::upgrade) {
+            return waiting;
+        }
+        let (this, key) = (self.clone(), wanted.clone());
+        let reading = async move {
+            let turn = this.door.turn(key.0, &key.1).await;
+            // From here on others have to wait for the next one.
+            let in_hand = {
+                let mut tables = this.tables();
+                tables.waiting.remove(&key);
+                tables.in_hand.get(&key).and_then(Weak::upgrade)
+            };
+            let turn = turn?;
+            let draft = match read(in_hand).await? {
+                Made::InHand(document) => return Ok(document),
+                Made::New(draft) => draft,
+            };
+            drop(turn);
+            let room = this.door.room(draft.bytes.len()).await?;
+            let document = Arc::new(Document::new(draft, room, this.door.clone()));
+            let mut tables = this.tables();
+            tables.in_hand.retain(|_, document| document.strong_count() > 0);
+            tables.in_hand.insert(key, Arc::downgrade(&document));
+            drop(tables);
+            Ok(document)
+        };
+        let reading = reading.boxed().shared();
+        // Those that everybody has left go when others come.
+        tables.waiting.retain(|_, waiting| waiting.upgrade().is_some());
+        let weak = reading.downgrade().expect("a reading that was never asked is not over");
+        tables.waiting.insert(wanted, weak);
+        reading
+    }
+
+    fn tables(&self) -> MutexGuard<'_, Tables<E>> {
+        self.tables.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use std::sync::atomic::{AtomicU32, Ordering};
+
+    use futures::poll;
+    use tokio::sync::Semaphore;
+
+    use super::super::document::Draft;
+    use super::*;
+
+    /// Readings that are counted when they begin, and end when they are let.
+    struct Source {
+        joined: Joined<Busy>,
+        begun: Arc<AtomicU32>,
+        ends: Arc<Semaphore>,
+    }
+
+    impl Source {
+        fn new() -> Self {
+            let ends = Arc::new(Semaphore::new(0));
+            Self { ends, joined: Joined::new(Door::new(1 << 20)), begun: Arc::default() }
+        }
+
+        fn read(&self, kind: Kind, wanted: &str) -> Reading<Busy> {
+            let (begun, ends) = (Arc::clone(&self.begun), Arc::clone(&self.ends));
+            let wanted = (kind, "p".to_owned(), wanted.into());
+            self.joined.reading(wanted, move |_| async move {
+                let number = begun.fetch_add(1, Ordering::SeqCst) + 1;
+                ends.acquire().await.unwrap().forget();
+                Ok(Draft::of(number.to_string().into_bytes()).into())
+            })
+        }
+    }
+
+    async fn number(reading: Reading<Busy>) -> String {
+        String::from_utf8(reading.await.unwrap().bytes().to_vec()).unwrap()
+    }
+
+    #[tokio::test]
+    async fn who_comes_while_a_reading_is_under_way_shares_the_next() {
+        let source = Source::new();
+        let mut first = source.read(Kind::Nodes, "all");
+        assert!(poll!(&mut first).is_pending());
+        let mut late = [source.read(Kind::Nodes, "all"), source.read(Kind::Nodes, "all")];
+        for late in &mut late {
+            assert!(poll!(late).is_pending());
+        }
+        assert_eq!(source.begun.load(Ordering::SeqCst), 1, "one is under way at a time");
+        source.ends.add_permits(2);
+        assert_eq!(number(first).await, "1");
+        for late in late {
+            assert_eq!(number(late).await, "2", "it began after they had asked, once for both");
+        }
+    }
+
+    #[tokio::test]
+    async fn those_who_ask_before_it_begins_share_one() {
+        let source = Source::new();
+        let [one, other] = [source.read(Kind::Nodes, "all"), source.read(Kind::Nodes, "all")];
+        source.ends.add_permits(1);
+        let [one, other] = [one.await.unwrap(), other.await.unwrap()];
+        assert!(Arc::ptr_eq(&one, &other));
+    }
+
+    #[tokio::test]
+    async fn a_reading_that_everybody_has_left_ends_and_the_next_one_begins() {
+        let source = Source::new();
+        let mut left = source.read(Kind::Nodes, "all");
+        assert!(poll!(&mut left).is_pending());
+        let next = source.read(Kind::Nodes, "all");
+        let never_begun = source.read(Kind::Nodes, "page");
+        drop((left, never_begun));
+        source.ends.add_permits(2);
+        assert_eq!(number(next).await, "2");
+        assert_eq!(number(source.read(Kind::Nodes, "page")).await, "3");
+    }
+
+    #[tokio::test]
+    async fn parts_of_one_kind_take_turns_on_all_edges_and_other_kinds_do_not_wait() {
+        let source = Source::new();
+        let other_edge = Source {
+            joined: Joined::new(source.joined.door.clone()),
+            begun: Arc::clone(&source.begun),
+            ends: Arc::clone(&source.ends),
+        };
+        let mut page = source.read(Kind::Nodes, "page 1");
+        let mut other_page = other_edge.read(Kind::Nodes, "page 2");
+        let mut queues = source.read(Kind::Queues, "all");
+        assert!(poll!(&mut page).is_pending());
+        assert!(poll!(&mut other_page).is_pending());
+        assert!(poll!(&mut queues).is_pending());
+        assert_eq!(source.begun.load(Ordering::SeqCst), 2);
+        source.ends.add_permits(3);
+        let numbers = futures::join!(number(page), number(queues), number(other_page));
+        assert_eq!(numbers, ("1".to_owned(), "2".to_owned(), "3".to_owned()));
+    }
+
+    #[tokio::test]
+    async fn what_is_in_hand_is_shown_to_the_next_reading_and_to_none_once_it_is_taken() {
+        let joined: Joined<Busy> = Joined::new(Door::new(1 << 20));
+        let read = || {
+            joined.read(Kind::Nodes, "p", "all", |in_hand| async move {
+                let new = || Draft::of(b"n".to_vec()).into();
+                Ok(in_hand.map_or_else(new, Made::InHand))
+            })
+        };
+        let first = read().await.unwrap();
+        let bytes = first.bytes();
+        let address = Arc::as_ptr(&first);
+        drop(first);
+        assert_eq!(Arc::as_ptr(&read().await.unwrap()), address, "somebody has its bytes");
+        drop(bytes);
+        assert!(joined.tables().in_hand.values().all(|weak| weak.strong_count() == 0));
+    }
+}
