@@ -19,7 +19,7 @@ use super::documents::{Tag, shows_tags};
 use super::endpoints::{Failure, value};
 use super::replies::{Class, EndpointReply};
 use super::{Reads, RestEdge};
-use crate::reads::{self, Document, Draft, Kind, Made};
+use crate::reads::{Document, Draft, Kind, Made};
 
 /// What is read: a kind of thing of a partition, and which of them.
 #[derive(Clone, Debug)]
@@ -134,10 +134,7 @@ async fn through_door<S: Reads, F>(
 where
     F: Future<Output = Result<Made, Failure>> + Send + 'static,
 {
-    let names = edge.source.partition_names();
-    // One name may mean different partitions as time goes on, and to different callers.
-    let of = reads::qualified(&subject.partition, &names);
-    edge.joined.read(subject.kind, of, wanted, read).await
+    edge.joined.read(subject.kind, &subject.partition, wanted, read).await
 }
 
 /// The document that is in hand, if it was read at one step and the partition has made none since.

@@ -56,7 +56,7 @@ use routes::{Endpoint, Route};
 use crate::dump::{self, DumpError, Wanted};
 use crate::identity::layer::Peer;
 use crate::identity::{Identity, Right};
-use crate::reads::{Door, Joined};
+use crate::reads::{Door, Joined, qualified};
 use crate::watchdog::{Health, Healthy};
 
 /// What this edge reads. Each answer is of one moment, but lists and long trees of queues: of these
@@ -347,7 +347,8 @@ fn readable(wanted: &str, names: &[String], caller: &Identity) -> Result<String,
         return Ok(wanted.to_owned());
     }
     if caller.check_read_all().is_ok() {
-        return Ok(wanted.to_owned());
+        // What one caller is shown, another may share: so it is settled here what the name means.
+        return Ok(qualified(wanted, names).to_owned());
     }
     let mut names = names.iter().filter(|name| plain_name(name) == wanted);
     names.find(|name| caller.may_read(rm_id(name))).cloned().ok_or(Failure::PartitionNotFound)

@@ -13,9 +13,10 @@ use monoceros_rules::work::asks::ClassId;
 use monoceros_rules::work::native::Stage;
 
 use super::{Application, Blocked};
+use crate::partition::surveys::PARTS_MAX;
 use crate::snapshot::OutstandingRequest;
 use crate::step::{Baton, Notice, QueueSlot, RowKey, RowUpdate};
-use crate::views::rows::ApplicationRow;
+use crate::views::rows::{ApplicationRow, TakenOfApplication};
 
 impl Application {
     /// Its place in the directory.
@@ -42,8 +43,9 @@ impl Application {
     }
 
     /// What a list takes of it.
-    pub(crate) fn row(&self, baton: &Baton) -> ApplicationRow {
-        ApplicationRow::of(&self.book, self.backs_off_until(), baton)
+    pub(crate) fn row(&self, behind: Option<&TakenOfApplication>, baton: &Baton) -> ApplicationRow {
+        let until = self.backs_off_until();
+        ApplicationRow::part(&self.book, behind, PARTS_MAX, until, baton)
     }
 
     /// Who submitted it.

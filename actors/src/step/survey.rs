@@ -120,6 +120,12 @@ impl Route {
         self
     }
 
+    /// Through this node before all others.
+    pub(crate) fn node_first(mut self, first: Option<NodeSlot>) -> Self {
+        let others = std::mem::take(&mut self.nodes);
+        self.nodes(first.into_iter().chain(others))
+    }
+
     /// Through every node, by id.
     pub(crate) fn all_nodes(self, baton: &Baton) -> Self {
         self.nodes(baton.books.nodes.by_id())

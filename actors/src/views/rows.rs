@@ -7,19 +7,24 @@
 //! makes the snapshot of it.
 //!
 //! # Invariants
-//! * A row is of one moment, and does not change when the scheduler goes on.
+//! * A row does not change when the scheduler goes on. It is of one moment, unless it is so long that
+//!   it is taken in parts: then each part is.
+//! * What is there all the time while a row is taken in parts is in exactly one of them. Asks come
+//!   first, and what is allocated is found out behind the last of them: so an ask that is placed
+//!   meanwhile is not lost, and where it was taken as one that waits, it no longer counts as such.
 
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, HashMap};
+use std::ops::Bound;
 use std::sync::Arc;
 
 use monoceros_rules::limits::{GroupUsage, PlaceUsage, UserUsage};
 use monoceros_rules::order::ledger::QueueLedger;
 use monoceros_rules::values::resources::Resources;
-use monoceros_rules::work::allocations::Allocation;
+use monoceros_rules::work::allocations::{Allocation, AllocationId, ApplicationSlot};
 use monoceros_rules::work::application::Application;
 use monoceros_rules::work::application_state::ApplicationState;
 use monoceros_rules::work::asks::failures::FailureLog;
-use monoceros_rules::work::asks::{Ask, AskSpec};
+use monoceros_rules::work::asks::{AskSlot, AskSpec};
 use monoceros_rules::work::ended::Ended;
 use monoceros_rules::work::resource_seconds::History;
 
@@ -46,9 +51,53 @@ impl AllocationRow {
     }
 }
 
+/// How far a list of allocations was taken, of those that there were when it was begun.
+#[derive(Clone, Debug)]
+pub(crate) struct TakenOfAllocations {
+    ids: Arc<[AllocationId]>,
+    taken: usize,
+}
+
+impl TakenOfAllocations {
+    fn begin(ids: impl Iterator<Item = AllocationId>) -> Self {
+        Self { ids: ids.collect(), taken: 0 }
+    }
+
+    /// The next ones that are still what they were, at most so many.
+    fn take<'b>(
+        &mut self,
+        most: usize,
+        is_it: impl Fn(&Allocation) -> bool + 'b,
+        baton: &'b Baton,
+    ) -> Vec<AllocationRow> {
+        let from = self.taken;
+        self.taken = self.ids.len().min(from + most);
+        let ids = self.ids[from..self.taken].iter();
+        let entries = ids.filter_map(|id| baton.books.allocations.get(*id));
+        entries.filter(|entry| is_it(entry)).map(|entry| AllocationRow::of(entry, baton)).collect()
+    }
+
+    fn is_done(&self) -> bool {
+        self.taken == self.ids.len()
+    }
+}
+
+/// How far the row of a node was taken.
+#[derive(Clone, Debug)]
+pub(crate) enum TakenOfNode {
+    /// Some of its allocations.
+    Allocations(TakenOfAllocations),
+    /// These, and what is foreign up to this key.
+    Foreign(Option<Arc<str>>),
+}
+
 /// A node.
 pub(crate) struct NodeRow {
     pub(crate) id: Arc<str>,
+    /// How far it was taken; `None`: to its end.
+    pub(crate) taken: Option<TakenOfNode>,
+    /// How many parts it has: what it costs to take it.
+    pub(crate) parts: usize,
     pub(super) attributes: Arc<BTreeMap<String, String>>,
     pub(super) total: Resources,
     pub(super) allocated: Resources,
@@ -61,31 +110,74 @@ pub(crate) struct NodeRow {
 }
 
 impl NodeRow {
-    pub(crate) fn of(node: &Node, baton: &Baton) -> Self {
-        let table = &baton.books.allocations;
-        // A placement that waits for its predicate, or for a placeholder to go, is no allocation
-        // yet, though it counts as used.
-        let held = node.holds.iter().filter_map(|id| table.get(*id));
-        let held = held.filter(|entry| entry.is_booked());
+    /// The next part of a node, with which the row has `most` parts, or the last.
+    pub(crate) fn part(
+        node: &Node,
+        behind: Option<&TakenOfNode>,
+        most: usize,
+        baton: &Baton,
+    ) -> Self {
+        let (mut allocations, mut foreign) = (Vec::new(), Vec::new());
+        let mut at = behind.cloned().unwrap_or_else(|| {
+            let held = node.holds.iter().copied();
+            TakenOfNode::Allocations(TakenOfAllocations::begin(held))
+        });
+        let mut parts = 1;
+        if let TakenOfNode::Allocations(held) = &mut at {
+            // A placement that waits for its predicate, or for a placeholder to go, is no allocation
+            // yet, though it counts as used.
+            let is_here = |entry: &Allocation| entry.node == node.slot && entry.is_booked();
+            let before = held.taken;
+            allocations = held.take(most.saturating_sub(parts), is_here, baton);
+            parts += held.taken - before;
+            if held.is_done() {
+                at = TakenOfNode::Foreign(None);
+            }
+        }
+        let mut taken = Some(at);
+        if let Some(TakenOfNode::Foreign(from)) = &mut taken {
+            let behind = from.as_ref().map_or(Bound::Unbounded, Bound::Excluded);
+            let mut rest = node.foreign.range((behind.cloned(), Bound::Unbounded));
+            while parts < most
+                && let Some((key, held)) = rest.next()
+            {
+                foreign.push((Arc::clone(key), held.clone()));
+                parts += 1;
+            }
+            if rest.next().is_some() {
+                *from = foreign.last().map(|(key, _)| Arc::clone(key)).or_else(|| from.take());
+            } else {
+                taken = None;
+            }
+        }
         let reservations = baton.books.reservations.on_node(node.slot);
-        let foreign = node.foreign.iter().map(|(key, held)| (Arc::clone(key), held.clone()));
+        let is_first = behind.is_none();
+        let reservations = reservations.filter(|_| is_first);
         Self {
             id: Arc::clone(&node.id),
+            taken,
+            parts,
             attributes: Arc::clone(&node.attributes),
             total: node.total.clone(),
             allocated: node.allocated.clone(),
             occupied: node.others(),
             available: node.available().clone(),
             is_open: node.is_open(),
-            allocations: held.map(|entry| AllocationRow::of(entry, baton)).collect(),
-            foreign: foreign.collect(),
+            allocations,
+            foreign,
             reservations: reservations.map(|(_, it)| Arc::clone(&it.spec.key)).collect(),
         }
     }
 
-    /// How many parts it has: what it costs to take it.
-    pub(crate) fn parts(&self) -> usize {
-        1 + self.allocations.len() + self.foreign.len()
+    /// Adds the next part of the same node. Gives back the row of another.
+    pub(crate) fn append(&mut self, next: Self) -> Option<Self> {
+        if self.taken.is_none() || self.id != next.id {
+            return Some(next);
+        }
+        self.taken = next.taken;
+        self.allocations.extend(next.allocations);
+        self.foreign.extend(next.foreign);
+        None
     }
 }
 
@@ -94,15 +186,31 @@ pub(crate) struct AskRow {
     pub(super) spec: Arc<AskSpec>,
     pub(super) created_ns: i64,
     pub(super) outstanding: u32,
+    /// When that was so, ns since the epoch.
+    read_ns: i64,
     pub(super) attempted: bool,
     pub(super) signalled: bool,
     /// Shared by all asks of its class.
     pub(super) failures: Option<Arc<FailureLog>>,
 }
 
+/// How far the row of an application was taken.
+#[derive(Clone, Debug)]
+pub(crate) enum TakenOfApplication {
+    /// Asks below this place.
+    Asks(usize),
+    /// All asks, and some of its allocations.
+    Allocations(TakenOfAllocations),
+}
+
 /// A live application.
 pub(crate) struct ApplicationRow {
     pub(crate) id: Arc<str>,
+    /// How far it was taken; `None`: to its end.
+    pub(crate) taken: Option<TakenOfApplication>,
+    /// How many parts it has: what it costs to take it.
+    pub(crate) parts: usize,
+    slot: Option<ApplicationSlot>,
     pub(super) partition: Arc<str>,
     pub(super) queue: Arc<str>,
     pub(super) user: Arc<str>,
@@ -123,29 +231,71 @@ pub(crate) struct ApplicationRow {
     pub(super) requests: Vec<AskRow>,
     pub(super) allocations: Vec<AllocationRow>,
     pub(super) reservations: Vec<Arc<str>>,
-    asks: usize,
 }
 
 impl ApplicationRow {
+    /// The next part of an application, with which the row has about `most` parts, or the last.
     /// `backs_off_until`: ns since the epoch.
-    pub(crate) fn of(book: &Application, backs_off_until: Option<i64>, baton: &Baton) -> Self {
-        let table = &baton.books.allocations;
-        let held = book.allocations.values().copied().chain(book.holds());
-        let held = held.filter_map(|id| table.get(id));
+    pub(crate) fn part(
+        book: &Application,
+        behind: Option<&TakenOfApplication>,
+        most: usize,
+        backs_off_until: Option<i64>,
+        baton: &Baton,
+    ) -> Self {
+        let mut parts = 1;
         let mut logs = Logs::default();
-        let pending = book.asks.iter().filter(|ask| ask.outstanding > 0);
-        let request = |ask: &Ask| AskRow {
-            spec: Arc::clone(&ask.spec),
-            created_ns: ask.created_ns,
-            outstanding: ask.outstanding,
-            attempted: ask.attempted,
-            signalled: ask.signalled,
-            failures: logs.shared(book.asks.failures_of(&ask.key)),
-        };
-        let requests = pending.map(request).collect();
-        let reserved = book.asks.iter().filter(|ask| ask.is_reserved());
+        let (mut requests, mut reservations) = (Vec::new(), Vec::new());
+        let mut at = behind.cloned().unwrap_or(TakenOfApplication::Asks(0));
+        if let TakenOfApplication::Asks(place) = &mut at {
+            let end = book.asks.bound();
+            let mut n_looked_at = 0;
+            // Satisfied asks are looked at, too.
+            while *place < end && parts + n_looked_at / LOOKS_PER_PART < most {
+                let slot = u32::try_from(*place).ok().map(AskSlot::at);
+                *place += 1;
+                n_looked_at += 1;
+                let Some(ask) = slot.and_then(|slot| book.asks.find(slot)) else { continue };
+                if ask.is_reserved() {
+                    reservations.push(Arc::clone(&ask.key));
+                }
+                if ask.outstanding == 0 {
+                    continue;
+                }
+                requests.push(AskRow {
+                    spec: Arc::clone(&ask.spec),
+                    created_ns: ask.created_ns,
+                    outstanding: ask.outstanding,
+                    read_ns: baton.now_ns,
+                    attempted: ask.attempted,
+                    signalled: ask.signalled,
+                    failures: logs.shared(book.asks.failures_of(&ask.key)),
+                });
+                parts += 1;
+            }
+            parts += n_looked_at / LOOKS_PER_PART;
+            if *place >= end {
+                let held = book.allocations.values().copied().chain(book.holds());
+                at = TakenOfApplication::Allocations(TakenOfAllocations::begin(held));
+            }
+        }
+        let slot = baton.directory.application_by_id.get(&book.id).copied();
+        let mut allocations = Vec::new();
+        let mut taken = Some(at);
+        if let Some(TakenOfApplication::Allocations(held)) = &mut taken {
+            let before = held.taken;
+            let is_its = |entry: &Allocation| Some(entry.application) == slot;
+            allocations = held.take(most.saturating_sub(parts), is_its, baton);
+            parts += held.taken - before;
+            if held.is_done() {
+                taken = None;
+            }
+        }
         Self {
             id: Arc::clone(&book.id),
+            taken,
+            parts,
+            slot,
             partition: Arc::clone(&baton.guard.partition),
             queue: Arc::clone(&book.queue),
             user: Arc::clone(&book.user),
@@ -163,17 +313,54 @@ impl ApplicationRow {
             priority: book.asks.priority(),
             backs_off_until,
             requests,
-            allocations: held.map(|entry| AllocationRow::of(entry, baton)).collect(),
-            reservations: reserved.map(|ask| Arc::clone(&ask.key)).collect(),
-            asks: book.asks.len(),
+            allocations,
+            reservations,
         }
     }
 
-    /// How many parts it has: what it costs to take it. Satisfied asks are looked at, too.
-    pub(crate) fn parts(&self) -> usize {
-        1 + self.allocations.len() + self.requests.len() + self.asks / 4
+    /// Adds the next part of the same application. Gives back the row of another.
+    pub(crate) fn append(&mut self, next: Self) -> Option<Self> {
+        if self.taken.is_none() || self.id != next.id || self.slot != next.slot {
+            return Some(next);
+        }
+        self.taken = next.taken;
+        self.requests.extend(next.requests);
+        self.allocations.extend(next.allocations);
+        self.reservations.extend(next.reservations);
+        if self.taken.is_none() {
+            self.settle();
+        }
+        None
+    }
+
+    /// Leaves out what is in two parts: an ask that left and came again counts as it was read last,
+    /// and one that was placed behind the part that it is in does not wait any more.
+    fn settle(&mut self) {
+        let mut last = HashMap::new();
+        for (at, request) in self.requests.iter().enumerate() {
+            last.insert(Arc::clone(&request.spec.key), at);
+        }
+        let mut at = 0;
+        self.requests.retain(|request| {
+            at += 1;
+            last[&request.spec.key] == at - 1
+        });
+        let mut places: HashMap<_, _> =
+            self.requests.iter_mut().map(|it| (Arc::clone(&it.spec.key), it)).collect();
+        for AllocationRow { allocation, .. } in &self.allocations {
+            if let Some(request) = places.get_mut(allocation.key())
+                && allocation.bound_ns >= request.read_ns
+            {
+                request.outstanding = request.outstanding.saturating_sub(1);
+            }
+        }
+        drop(places);
+        self.requests.retain(|request| request.outstanding > 0);
     }
 }
+
+/// How many asks that do not wait cost as much to look at as it costs to take one part.
+const LOOKS_PER_PART: usize = 4;
 
 /// Logs of failures that are copied once for all asks that share them.
 #[derive(Default)]

@@ -37,6 +37,7 @@ mod group_limits;
 mod limits;
 mod limits_cost;
 mod lists;
+mod long_rows;
 mod messages;
 mod native_gangs;
 mod native_gangs_declarations;

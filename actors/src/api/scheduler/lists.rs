@@ -12,7 +12,7 @@ use super::{SchedulerHandle, ask};
 use crate::api::listing::{ApplicationFilter, ApplicationList, Listed, Page, Steps};
 use crate::api::outcomes::ReadError;
 use crate::front::rm_proxy::PartitionEntry;
-use crate::partition::surveys::{self, List, ReadOn, ReadSlice, Slice, Sliced};
+use crate::partition::surveys::{self, List, Named, ReadOn, ReadSlice, Slice, Sliced};
 use crate::snapshot::{
     ApplicationSnapshot, GroupSnapshot, NodeSnapshot, QueueSnapshot, UserSnapshot,
 };
@@ -62,15 +62,15 @@ impl SchedulerHandle {
         page: Page,
     ) -> Result<Listed<NodeSnapshot>, ReadError> {
         let entry = self.find(partition)?;
-        let list = surveys::Nodes(Arc::new(named.clone()));
+        let list = surveys::Nodes::new(named.clone());
         Ok(by_name(&entry, list, page, views::node).await?.unwrap_or_default())
     }
 
     /// The node of this id, and when it was read.
     pub async fn node(&self, partition: &str, id: &str) -> Result<Option<NodeSnapshot>, ReadError> {
         let entry = self.find(partition)?;
-        let found = ask(&entry, |reply| surveys::OneNode::new(id.to_owned(), reply)).await?;
-        Ok(found.map(views::node))
+        let list = surveys::Nodes::new([id.to_owned()].into());
+        Ok(whole(&entry, list, views::node).await?.rows.pop())
     }
 
     /// The applications of a leaf, by id; none for a parent.
@@ -127,7 +127,7 @@ impl SchedulerHandle {
         let over = match list {
             ApplicationList::Live(filter) => {
                 let queue = filter.queue.clone().unwrap_or_default();
-                let list = surveys::Applications(Arc::new(filter));
+                let list = surveys::Applications::new(filter);
                 let shown = |row: ApplicationRow| views::application(&row);
                 let read = by_name(&entry, list, page, shown).await?;
                 return read.ok_or(ReadError::QueueNotFound(queue));
@@ -151,8 +151,10 @@ impl SchedulerHandle {
         id: &str,
     ) -> Result<Option<ApplicationSnapshot>, ReadError> {
         let entry = self.find(partition)?;
-        let found = ask(&entry, |reply| surveys::OneApplication::new(id.to_owned(), reply)).await?;
-        Ok(found.map(|row| views::application(&row)))
+        let ids = [id.to_owned()].into();
+        let list = surveys::Applications::new(ApplicationFilter { ids, ..Default::default() });
+        let shown = |row: ApplicationRow| views::application(&row);
+        Ok(whole(&entry, list, shown).await?.rows.pop())
     }
 
     /// What every user who is tracked uses of a partition, by name.
@@ -232,16 +234,16 @@ pub(super) async fn whole<L: List, T>(
 }
 
 /// A page of a list whose rows have names. `None`: what the list is of is not there.
-async fn by_name<L: List<At = Arc<str>>, T>(
+async fn by_name<L: List<At: Named>, T>(
     entry: &PartitionEntry,
     list: L,
     page: Page,
     shown: impl Fn(L::Row) -> T,
 ) -> Result<Option<Listed<T>>, ReadError> {
-    let after = page.after.map(Arc::from);
+    let after = page.after.map(|name| L::At::behind(Arc::from(name)));
     let read = slices(entry, list, after, page.limit, shown).await?;
     Ok(read.map(|(rows, next, steps)| {
-        let next = next.map(|name: Arc<str>| name.to_string());
+        let next = next.map(|at: L::At| at.name().to_string());
         Listed { rows, next, steps }
     }))
 }
@@ -258,29 +260,40 @@ async fn slices<L: List, T>(
     shown: impl Fn(L::Row) -> T,
 ) -> Result<Option<Read<T, L::At>>, ReadError> {
     let limit = limit.unwrap_or(usize::MAX).max(1);
-    let (mut rows, mut at_end) = (Vec::new(), None);
+    // The last row may go on in the next slice.
+    let (mut rows, mut last): (_, Option<L::Row>) = (Vec::new(), None);
     let Some(mut slice) = first(entry, list.clone(), after, limit).await? else { return Ok(None) };
     let mut steps = Steps { partition: slice.incarnation, first: slice.step, last: slice.step };
     loop {
         steps.last = slice.step;
         for row in slice.rows {
+            let next = match &mut last {
+                Some(last) => L::join(last, row),
+                None => Some(row),
+            };
+            let Some(next) = next else { continue };
+            let Some(whole) = last.replace(next) else { continue };
+            let at_end = L::behind_all_of(&whole);
+            rows.push(shown(whole));
             if rows.len() == limit {
-                // This is the row by which is known that there is a next page.
-                return Ok(Some((rows, at_end, steps)));
+                // There is a row by which is known that there is a next page.
+                return Ok(Some((rows, Some(at_end), steps)));
             }
-            if rows.len() + 1 == limit {
-                at_end = Some(L::at(&row));
+        }
+        let next = match slice.behind {
+            // One more than wanted, to know whether the list goes on.
+            Some(behind) => {
+                let most = limit.saturating_sub(rows.len());
+                next(entry, list.clone(), behind, most.saturating_add(1)).await?
             }
-            rows.push(shown(row));
-        }
-        let Some(behind) = slice.behind else { return Ok(Some((rows, None, steps))) };
-        // One more than wanted, to know whether the list goes on.
-        let most = limit.saturating_sub(rows.len()).saturating_add(1);
-        match next(entry, list.clone(), behind, most).await? {
-            Some(next) => slice = next,
-            // What the list is of is gone, and its rows with it.
-            None => return Ok(Some((rows, None, steps))),
-        }
+            None => None,
+        };
+        // If there is none, the list is at its end, or what it is of is gone.
+        let Some(next) = next else {
+            rows.extend(last.map(&shown));
+            return Ok(Some((rows, None, steps)));
+        };
+        slice = next;
     }
 }
 

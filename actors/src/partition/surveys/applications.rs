@@ -4,64 +4,73 @@ use std::ops::Bound;
 use std::sync::Arc;
 
 use monoceros_rules::work::allocations::ApplicationSlot;
-use tokio::sync::oneshot;
 
-use super::listing::{ENTRIES_MAX, Found, List, Rows};
-use super::{Partition, answer};
+use super::Partition;
+use super::listing::{ENTRIES_MAX, Found, List, Named as _, Rows, Within};
 use crate::api::listing::ApplicationFilter;
 use crate::application::Application;
-use crate::step::{ApplicationEntry, Baton, Route, Survey};
-use crate::views::rows::{ApplicationRow, EndedRow};
+use crate::step::{ApplicationEntry, Baton, Route};
+use crate::views::rows::{ApplicationRow, EndedRow, TakenOfApplication};
 
 /// The live applications that a filter lets through, by id. There is no such list where the filter
 /// names a queue that is not there.
 #[derive(Clone)]
-pub(crate) struct Applications(pub(crate) Arc<ApplicationFilter>);
+pub(crate) struct Applications {
+    filter: Arc<ApplicationFilter>,
+    /// The row that is gone on with.
+    within: Option<(Arc<str>, TakenOfApplication)>,
+}
+
+type Place = Within<TakenOfApplication>;
 
 impl Applications {
-    fn is_wanted(&self, entry: &ApplicationEntry, baton: &Baton) -> bool {
-        let filter = &*self.0;
-        let leaf = &baton.directory.queue(entry.leaf).facts.config.path;
-        filter.lets_queue(leaf) && filter.lets_state(entry.state)
+    pub(crate) fn new(filter: ApplicationFilter) -> Self {
+        Self { filter: Arc::new(filter), within: None }
     }
 
-    /// The entries behind an id: all, or those of the ids that are named.
+    fn is_wanted(&self, entry: &ApplicationEntry, baton: &Baton) -> bool {
+        let leaf = &baton.directory.queue(entry.leaf).facts.config.path;
+        self.filter.lets_queue(leaf) && self.filter.lets_state(entry.state)
+    }
+
+    /// The entries from a place on: all, or those of the ids that are named.
     fn behind<'a>(
         &'a self,
-        behind: Option<&Arc<str>>,
+        behind: Option<&Place>,
         baton: &'a Baton,
     ) -> Box<dyn Iterator<Item = (Arc<str>, Option<ApplicationSlot>)> + 'a> {
         let by_id = &baton.directory.application_by_id;
-        let from = behind.map_or(Bound::Unbounded, |id| Bound::Excluded(Arc::clone(id)));
-        if self.0.ids.is_empty() {
-            let all = by_id.range((from, Bound::Unbounded));
+        let from = behind.map_or(Bound::Unbounded, Within::bound);
+        if self.filter.ids.is_empty() {
+            let all = by_id.range((from.cloned(), Bound::Unbounded));
             return Box::new(all.map(|(id, slot)| (Arc::clone(id), Some(*slot))));
         }
-        let from = from.map(|id| id.to_string());
-        let named = self.0.ids.range((from, Bound::Unbounded));
+        let from = from.map(ToString::to_string);
+        let named = self.filter.ids.range((from, Bound::Unbounded));
         Box::new(named.map(|id| (Arc::from(id.as_str()), by_id.get(id.as_str()).copied())))
     }
 }
 
 impl List for Applications {
-    type At = Arc<str>;
+    type At = Place;
     type Row = ApplicationRow;
 
     fn find(
         &self,
-        behind: Option<&Arc<str>>,
+        behind: Option<&Place>,
         slice: &mut Rows<ApplicationRow>,
         _: &mut Partition,
         baton: &Baton,
-    ) -> Option<Found<Arc<str>>> {
+    ) -> Option<Found<Place>> {
         let directory = &baton.directory;
-        if self.0.queue.as_ref().is_some_and(|path| !directory.queue_by_path.contains_key(&**path))
-        {
+        let queue = self.filter.queue.as_ref();
+        if queue.is_some_and(|path| !directory.queue_by_path.contains_key(&**path)) {
             return None;
         }
         let (mut slots, mut reached) = (Vec::new(), None);
         for (at, (id, slot)) in self.behind(behind, baton).enumerate() {
             if at == ENTRIES_MAX || slots.len() == slice.most() {
+                let reached = reached.map(Place::behind);
                 return Some(Found { route: Route::default().applications(slots), reached });
             }
             let entry = slot.and_then(|slot| directory.application(slot));
@@ -71,44 +80,33 @@ impl List for Applications {
         Some(Found { route: Route::default().applications(slots), reached: None })
     }
 
-    fn at_application(&self, application: &Application, baton: &Baton) -> Option<ApplicationRow> {
-        self.0.lets_user(application.user()).then(|| application.row(baton))
+    fn going_on(self, behind: &Place) -> Self {
+        let within = behind.taken.clone().map(|taken| (Arc::clone(&behind.name), taken));
+        Self { within, ..self }
     }
 
-    fn at(row: &ApplicationRow) -> Arc<str> {
-        Arc::clone(&row.id)
+    fn join(row: &mut ApplicationRow, next: ApplicationRow) -> Option<ApplicationRow> {
+        row.append(next)
+    }
+
+    fn behind_all_of(row: &ApplicationRow) -> Place {
+        Place::behind(Arc::clone(&row.id))
+    }
+
+    fn at_application(&self, application: &Application, baton: &Baton) -> Option<ApplicationRow> {
+        if !self.filter.lets_user(application.user()) {
+            return None;
+        }
+        let within = self.within.as_ref().filter(|(id, _)| *id == application.known().id);
+        Some(application.row(within.map(|(_, taken)| taken), baton))
+    }
+
+    fn at(row: &ApplicationRow) -> Place {
+        Within { name: Arc::clone(&row.id), taken: row.taken.clone() }
     }
 
     fn parts(row: &ApplicationRow) -> usize {
-        row.parts()
-    }
-}
-
-/// The live application of this id, if there is one.
-pub(crate) struct OneApplication {
-    id: String,
-    found: Option<ApplicationRow>,
-    reply: oneshot::Sender<Option<ApplicationRow>>,
-}
-
-impl OneApplication {
-    pub(crate) fn new(id: String, reply: oneshot::Sender<Option<ApplicationRow>>) -> Self {
-        Self { id, found: None, reply }
-    }
-}
-
-impl Survey for OneApplication {
-    fn route(&mut self, _: &mut Partition, baton: &Baton) -> Route {
-        let slot = baton.directory.application_by_id.get(self.id.as_str());
-        Route::default().applications(slot.copied())
-    }
-
-    fn at_application(&mut self, application: &mut Application, baton: &mut Baton) {
-        self.found = Some(application.row(baton));
-    }
-
-    fn home(self: Box<Self>, _: &mut Partition, _: &mut Baton) {
-        answer(self.reply, self.found);
+        row.parts
     }
 }
 

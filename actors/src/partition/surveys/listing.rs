@@ -7,8 +7,10 @@
 //!
 //! # Invariants
 //! * A slice looks at no more than [`ENTRIES_MAX`] entries, visits no more than
-//!   [`List::STOPS_MAX`] actors, and ends with the row with which it has [`PARTS_MAX`] parts: what it costs does not
-//!   depend on how long the list is, or on where in the list it begins.
+//!   [`List::STOPS_MAX`] actors, and ends with the row with which it has [`PARTS_MAX`] parts: what it
+//!   costs does not depend on how long the list is, or on where in the list it begins. A row that may
+//!   be long (of an application or a node) is taken in parts itself: one that has reached as many is
+//!   gone on with in the next slice ([`Within`]).
 //! * Rows come in one order that does not change (their ids, as a rule), and a slice begins behind
 //!   an id, whether its row is still there or not. So a row that is there all the time is read
 //!   exactly once, whatever comes and goes beside it.
@@ -17,6 +19,9 @@
 //!
 //! # When things go wrong
 //! Who loses interest does not ask for the next slice; nothing of a reading is kept here.
+
+use std::ops::Bound;
+use std::sync::Arc;
 
 use tokio::sync::oneshot;
 
@@ -30,8 +35,8 @@ use crate::step::{Baton, Route, Survey};
 pub(super) const ENTRIES_MAX: usize = 1_024;
 
 /// The number of parts (allocations, requests and the like) with which a slice ends: some 0.1 ms.
-/// The last row may have more of them, since a row is taken as a whole.
-pub(super) const PARTS_MAX: usize = 512;
+/// The last row may have as many of its own.
+pub(crate) const PARTS_MAX: usize = 512;
 
 /// A list of a partition.
 pub(crate) trait List: Clone + Send + 'static {
@@ -51,6 +56,21 @@ pub(crate) trait List: Clone + Send + 'static {
         partition: &mut Partition,
         baton: &Baton,
     ) -> Option<Found<Self::At>>;
+
+    /// The list as a slice takes it that begins behind this place.
+    fn going_on(self, _behind: &Self::At) -> Self {
+        self
+    }
+
+    /// Adds `next` to the row before it, if it is the next part of that. Else it is given back.
+    fn join(_row: &mut Self::Row, next: Self::Row) -> Option<Self::Row> {
+        Some(next)
+    }
+
+    /// The place behind all parts of the row.
+    fn behind_all_of(row: &Self::Row) -> Self::At {
+        Self::at(row)
+    }
 
     /// What is taken of an application.
     fn at_application(&self, _application: &Application, _baton: &Baton) -> Option<Self::Row> {
@@ -75,6 +95,47 @@ pub(crate) trait List: Clone + Send + 'static {
 
     /// How many parts a row has.
     fn parts(row: &Self::Row) -> usize;
+}
+
+/// A place in a list by name: behind the row of this name, or within it.
+#[derive(Clone, Debug)]
+pub(crate) struct Within<W> {
+    pub(crate) name: Arc<str>,
+    /// How far the row was taken; `None`: it was taken as a whole.
+    pub(crate) taken: Option<W>,
+}
+
+impl<W> Within<W> {
+    /// Where to look for what comes next.
+    pub(super) fn bound(&self) -> Bound<&Arc<str>> {
+        if self.taken.is_some() { Bound::Included(&self.name) } else { Bound::Excluded(&self.name) }
+    }
+}
+
+/// A place that a name says, so that a page can begin there.
+pub(crate) trait Named: Clone + Send + 'static {
+    fn behind(name: Arc<str>) -> Self;
+    fn name(&self) -> &Arc<str>;
+}
+
+impl Named for Arc<str> {
+    fn behind(name: Arc<str>) -> Self {
+        name
+    }
+
+    fn name(&self) -> &Arc<str> {
+        self
+    }
+}
+
+impl<W: Clone + Send + 'static> Named for Within<W> {
+    fn behind(name: Arc<str>) -> Self {
+        Self { name, taken: None }
+    }
+
+    fn name(&self) -> &Arc<str> {
+        &self.name
+    }
 }
 
 /// What comes next in a list.
@@ -138,6 +199,10 @@ impl<L: List> Slice<L> {
         most: usize,
         reply: oneshot::Sender<Option<Sliced<L>>>,
     ) -> Self {
+        let list = match &behind {
+            Some(behind) => list.going_on(behind),
+            None => list,
+        };
         let rows = Rows { taken: Vec::new(), parts: 0, most: most.clamp(1, L::STOPS_MAX) };
         Self { list, behind, rows, is_there: true, reply }
     }

@@ -34,15 +34,15 @@ use super::tasks::{Kept, Task};
 use crate::mailbox::Receive;
 use crate::step::{Baton, QueueSlot, Survey, Surveyor};
 
-pub(crate) use applications::{Applications, EndedApplications, OneApplication, Over};
+pub(crate) use applications::{Applications, EndedApplications, Over};
 pub(super) use dismiss::Dismiss;
 pub(crate) use explain::{CLASSES_MAX, Explain, Found, KEYS_MAX, KEYS_WITH_ASKS_MAX};
 pub(crate) use facts::Everything;
-pub(crate) use listing::{List, Slice, Sliced};
+pub(crate) use listing::{List, Named, PARTS_MAX, Slice, Sliced};
 pub(super) use look_again::LookAgain;
 pub(crate) use measured::{ObservedKind, ObservedSum, ObservedSums, Recommendations, Recommended};
 pub(crate) use names::NamesInUse;
-pub(crate) use nodes::{NodeLoad, NodeLoads, Nodes, OneNode};
+pub(crate) use nodes::{NodeLoad, NodeLoads, Nodes};
 pub(crate) use outstanding::{AllWanted, Left, Outstanding, Rooms, WaitingFor};
 pub(crate) use overview::{Overview, PlacementRules, StepNow};
 pub(crate) use queues::Queues;

@@ -7,13 +7,12 @@ use std::sync::Arc;
 
 use monoceros_rules::nodes::NodeSlot;
 use monoceros_rules::values::resources::Resources;
-use tokio::sync::oneshot;
 
-use super::listing::{Found, List, Rows};
-use super::{Partition, answer};
+use super::Partition;
+use super::listing::{Found, List, Named as _, PARTS_MAX, Rows, Within};
 use crate::node::Node;
-use crate::step::{Baton, Route, Survey};
-use crate::views::rows::NodeRow;
+use crate::step::{Baton, Route};
+use crate::views::rows::{NodeRow, TakenOfNode};
 
 /// The next nodes behind an id, of all or of those that are named, at most `most`.
 pub(super) fn behind(
@@ -46,59 +45,63 @@ pub(super) fn behind(
 
 /// Nodes by id: those that are named, or all if none is.
 #[derive(Clone, Default)]
-pub(crate) struct Nodes(pub(crate) Arc<BTreeSet<String>>);
+pub(crate) struct Nodes {
+    named: Arc<BTreeSet<String>>,
+    /// The row that is gone on with.
+    within: Option<(Arc<str>, TakenOfNode)>,
+}
+
+type Place = Within<TakenOfNode>;
+
+impl Nodes {
+    pub(crate) fn new(named: BTreeSet<String>) -> Self {
+        Self { named: Arc::new(named), within: None }
+    }
+}
 
 impl List for Nodes {
-    type At = Arc<str>;
+    type At = Place;
     type Row = NodeRow;
 
     fn find(
         &self,
-        from: Option<&Arc<str>>,
+        from: Option<&Place>,
         slice: &mut Rows<NodeRow>,
         _: &mut Partition,
         baton: &Baton,
-    ) -> Option<Found<Arc<str>>> {
-        Some(behind(&self.0, from, slice.most(), baton))
+    ) -> Option<Found<Place>> {
+        let Found { route, reached } =
+            behind(&self.named, from.map(|from| &from.name), slice.most(), baton);
+        let reached = reached.map(Place::behind);
+        // The node that is gone on with comes first, if it is still there.
+        let first = self.within.as_ref().and_then(|(id, _)| baton.books.nodes.slot_of(id));
+        Some(Found { route: route.node_first(first), reached })
+    }
+
+    fn going_on(self, behind: &Place) -> Self {
+        let within = behind.taken.clone().map(|taken| (Arc::clone(&behind.name), taken));
+        Self { within, ..self }
+    }
+
+    fn join(row: &mut NodeRow, next: NodeRow) -> Option<NodeRow> {
+        row.append(next)
+    }
+
+    fn behind_all_of(row: &NodeRow) -> Place {
+        Place::behind(Arc::clone(&row.id))
     }
 
     fn at_node(&self, node: &Node, baton: &Baton) -> Option<NodeRow> {
-        Some(NodeRow::of(node, baton))
+        let within = self.within.as_ref().filter(|(id, _)| *id == node.id);
+        Some(NodeRow::part(node, within.map(|(_, taken)| taken), PARTS_MAX, baton))
     }
 
-    fn at(row: &NodeRow) -> Arc<str> {
-        Arc::clone(&row.id)
+    fn at(row: &NodeRow) -> Place {
+        Within { name: Arc::clone(&row.id), taken: row.taken.clone() }
     }
 
     fn parts(row: &NodeRow) -> usize {
-        row.parts()
-    }
-}
-
-/// The node of this id, if there is one.
-pub(crate) struct OneNode {
-    id: String,
-    found: Option<NodeRow>,
-    reply: oneshot::Sender<Option<NodeRow>>,
-}
-
-impl OneNode {
-    pub(crate) fn new(id: String, reply: oneshot::Sender<Option<NodeRow>>) -> Self {
-        Self { id, found: None, reply }
-    }
-}
-
-impl Survey for OneNode {
-    fn route(&mut self, _: &mut Partition, baton: &Baton) -> Route {
-        Route::default().nodes(baton.books.nodes.slot_of(&self.id))
-    }
-
-    fn at_node(&mut self, node: &mut Node, baton: &mut Baton) {
-        self.found = Some(NodeRow::of(node, baton));
-    }
-
-    fn home(self: Box<Self>, _: &mut Partition, _: &mut Baton) {
-        answer(self.reply, self.found);
+        row.parts
     }
 }
 

@@ -122,6 +122,11 @@ impl Asks {
         self.table.iter().map(|(slot, _)| slot).collect()
     }
 
+    /// One more than the highest place that was ever in use: for whoever goes through them in parts.
+    pub fn bound(&self) -> usize {
+        self.table.bound()
+    }
+
     /// Every ask, in order of its place.
     pub fn iter(&self) -> impl Iterator<Item = &Ask> {
         self.table.values()

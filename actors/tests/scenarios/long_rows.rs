@@ -1,0 +1,167 @@
+//! Applications and nodes with so much in them that they are read in parts: other steps go on between
+//! these, and nothing is lost or doubled.
+
+use std::collections::BTreeSet;
+use std::sync::Arc;
+use std::time::Duration;
+
+use monoceros_actors::snapshot::ApplicationSnapshot;
+use monoceros_actors::{ApplicationFilter, ApplicationList, Page, Scheduler, SchedulerHandle};
+use tokio::time::advance;
+
+use crate::ear::Ear;
+use crate::world::{in_virtual_time, register, say};
+
+const QUEUES: &str = "
+partitions:
+  - name: default
+    queues:
+      - name: root
+        submitacl: '*'
+        queues:
+          - {name: a}
+";
+
+/// As many as several slices have.
+const ASKS: usize = 3_000;
+
+async fn scheduler() -> SchedulerHandle {
+    let scheduler = Scheduler::builder().epoch_ns(0).start_local().unwrap();
+    register(&scheduler, "rm", QUEUES, Arc::new(Ear::default())).await;
+    let apps = "node n1 vcore=1000\napp fat in root.a\napp lean in root.a";
+    say(&scheduler, "rm", apps).await;
+    scheduler
+}
+
+/// Asks of the application `fat`, each for so much.
+async fn ask(scheduler: &SchedulerHandle, count: usize, vcore: usize) {
+    let asks: Vec<_> = (0..count).map(|n| format!("ask fat k{n:04} vcore={vcore}")).collect();
+    say(scheduler, "rm", &asks.join("\n")).await;
+}
+
+/// The keys of all that an application waits for and holds.
+fn keys(application: &ApplicationSnapshot) -> Vec<String> {
+    let waiting = application.requests.iter().map(|ask| &ask.allocation_key);
+    let held = application.allocations.iter().map(|held| &held.allocation_key);
+    waiting.chain(held).cloned().collect()
+}
+
+fn expected(count: usize) -> BTreeSet<String> {
+    (0..count).map(|n| format!("k{n:04}")).collect()
+}
+
+/// Reads `fat` while what `meanwhile` says is said, each time when the one before is dealt with;
+/// returns how often it was by the end.
+async fn read_while(
+    scheduler: &SchedulerHandle,
+    meanwhile: impl Fn(usize) -> String,
+) -> (ApplicationSnapshot, usize) {
+    let mut read = Box::pin(scheduler.application("default", "fat"));
+    let mut turns = 0;
+    loop {
+        let said = async {
+            // Things that happen one after another have times one after another.
+            advance(Duration::from_millis(1)).await;
+            say(scheduler, "rm", &meanwhile(turns)).await;
+        };
+        tokio::select! {
+            biased;
+            found = &mut read => return (found.unwrap().unwrap(), turns),
+            () = said => turns += 1,
+        }
+    }
+}
+
+#[test]
+fn a_long_application_is_read_in_parts_with_other_steps_between_them() {
+    in_virtual_time(async {
+        let scheduler = scheduler().await;
+        ask(&scheduler, ASKS, 9_999).await;
+        let other = |turn| format!("ask lean other-{turn} vcore=1");
+        let (fat, turns) = read_while(&scheduler, other).await;
+        // Of some five hundred requests each: at least one other step was made between two of them.
+        assert!(turns >= ASKS / 1_024, "{turns} steps while it was read");
+        assert_eq!(keys(&fat).len(), ASKS);
+        assert_eq!(keys(&fat).into_iter().collect::<BTreeSet<_>>(), expected(ASKS));
+        let list = ApplicationList::Live(ApplicationFilter::default());
+        let listed = scheduler.list_applications("default", list, Page::default()).await.unwrap();
+        let found: Vec<_> = listed.rows.iter().map(|row| &*row.application_id).collect();
+        assert_eq!(found, ["fat", "lean"], "a long row is one row");
+        assert_eq!(keys(&listed.rows[0]).len(), ASKS);
+    });
+}
+
+#[test]
+fn a_page_ends_behind_a_long_row_and_not_within_it() {
+    in_virtual_time(async {
+        let scheduler = scheduler().await;
+        ask(&scheduler, ASKS, 9_999).await;
+        let page = async |after: Option<String>| {
+            let list = ApplicationList::Live(ApplicationFilter::default());
+            let page = Page { after, limit: Some(1) };
+            scheduler.list_applications("default", list, page).await.unwrap()
+        };
+        let first = page(None).await;
+        assert_eq!((first.rows.len(), first.next.as_deref()), (1, Some("fat")));
+        assert_eq!(keys(&first.rows[0]).len(), ASKS);
+        let second = page(first.next).await;
+        assert_eq!((&*second.rows[0].application_id, second.next), ("lean", None));
+    });
+}
+
+#[test]
+fn what_is_placed_while_a_long_application_is_read_is_there_once() {
+    in_virtual_time(async {
+        let scheduler = scheduler().await;
+        ask(&scheduler, ASKS, 2_000).await;
+        // From the second slice on there are nodes with room, one after another.
+        let nodes = |turn| format!("node big-{turn:03} vcore=1000000");
+        let (fat, _) = read_while(&scheduler, nodes).await;
+        assert!(!fat.allocations.is_empty(), "some are placed by the end");
+        let keys = keys(&fat);
+        let once: BTreeSet<_> = keys.iter().cloned().collect();
+        assert_eq!(once, expected(ASKS), "none is lost");
+        assert_eq!(keys.len(), once.len(), "none is there twice");
+    });
+}
+
+#[test]
+fn asks_that_come_and_go_take_none_of_the_others_along() {
+    in_virtual_time(async {
+        let scheduler = scheduler().await;
+        ask(&scheduler, ASKS, 9_999).await;
+        // One of the first and one of the last goes, and comes again, in each turn.
+        let churn = |turn: usize| {
+            let (first, last) = (turn % 100, ASKS - 1 - turn % 100);
+            let twice = [first, last].map(|n| {
+                format!("release fat key=k{n:04}\nask fat k{n:04} vcore=9999\nask fat new-{turn}-{n} vcore=9999")
+            });
+            twice.join("\n")
+        };
+        let (fat, _) = read_while(&scheduler, churn).await;
+        let keys = keys(&fat);
+        let once: BTreeSet<_> = keys.iter().cloned().collect();
+        assert!(once.iter().any(|key| key.starts_with("new-")), "some came while it was read");
+        assert_eq!(keys.len(), once.len(), "none is there twice");
+        let stay: BTreeSet<_> = (100..ASKS - 100).map(|n| format!("k{n:04}")).collect();
+        assert!(once.is_superset(&stay), "{:?}", stay.difference(&once).next());
+    });
+}
+
+#[test]
+fn a_long_node_is_read_whole() {
+    in_virtual_time(async {
+        let scheduler = scheduler().await;
+        say(&scheduler, "rm", "node big vcore=1000000").await;
+        ask(&scheduler, ASKS, 10).await;
+        let nodes = scheduler.nodes("default").await.unwrap();
+        let held: Vec<_> = nodes.iter().flat_map(|node| &node.allocations).collect();
+        assert_eq!(held.len(), ASKS);
+        let all: BTreeSet<_> = held.iter().map(|held| held.allocation_key.clone()).collect();
+        assert_eq!(all, expected(ASKS));
+        for node in &nodes {
+            let alone = scheduler.node("default", &node.node_id).await.unwrap();
+            assert_eq!(alone.as_ref(), Some(node));
+        }
+    });
+}
