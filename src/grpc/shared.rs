@@ -174,10 +174,7 @@ where
             let documents = answer.lock().expect("no holder panics").take();
             let bytes = move |document: Result<Arc<Document>, Status>| async move {
                 let document = document?;
-                let compressed = match is_gzip {
-                    true => document.compressed(gzip_each).await,
-                    false => None,
-                };
+                let compressed = if is_gzip { document.compressed(gzip_each).await } else { None };
                 Ok(compressed.unwrap_or_else(|| document.bytes()))
             };
             let messages = documents.map(|documents| documents.then(bytes).boxed());

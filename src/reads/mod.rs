@@ -51,11 +51,11 @@ impl Source {
 
 /// The partition that is meant, with its resource manager: by a plain name, the first that is called
 /// so. One that is not there keeps its name.
-pub(crate) fn qualified<'n>(named: &'n str, names: &'n [String]) -> &'n str {
-    if named.starts_with('[') {
-        return named;
+pub(crate) fn qualified<'n>(wanted: &'n str, names: &'n [String]) -> &'n str {
+    if wanted.starts_with('[') {
+        return wanted;
     }
-    names.iter().find(|name| plain_name(name) == named).map_or(named, String::as_str)
+    names.iter().find(|name| plain_name(name) == wanted).map_or(wanted, String::as_str)
 }
 
 #[cfg(test)]

@@ -192,22 +192,8 @@ pub(super) async fn reply<S: Reads>(
             let body = whole(body, edge.max_body_bytes).await?;
             json(validation::outcome(source, body).await).await
         }
-        Endpoint::Clusters => {
-            let (source, readable) = (source.clone(), Readable::of(source, caller));
-            let subject = Subject::which(Kind::Partitions, "", &["clusters", &readable.text()]);
-            let read = || async move { Ok(clusters(&source, &readable).await) };
-            lists::plain(edge, &subject, read).await
-        }
-        Endpoint::Partitions => {
-            let (source, readable) = (source.clone(), Readable::of(source, caller));
-            let subject = Subject::which(Kind::Partitions, "", &["partitions", &readable.text()]);
-            let read = || async move {
-                let mut partitions = source.partitions().await;
-                partitions.retain(|partition| readable.has(&partition.cluster_id));
-                Ok(partitions)
-            };
-            lists::plain(edge, &subject, read).await
-        }
+        Endpoint::Clusters => all_clusters(edge, caller).await,
+        Endpoint::Partitions => all_partitions(edge, caller).await,
         Endpoint::PlacementRules { partition } => {
             let (source, of) = (source.clone(), partition.clone());
             let read = || async move { Ok(source.placement_rules(&of).await?) };
@@ -283,6 +269,32 @@ pub(super) async fn reply<S: Reads>(
             Ok(EndpointReply::shared(Class::Json, dump))
         }
     }
+}
+
+/// The partitions that the caller may read, as clusters.
+async fn all_clusters<S: Reads>(
+    edge: &RestEdge<S>,
+    caller: &Identity,
+) -> Result<EndpointReply, Failure> {
+    let (source, readable) = (edge.source.clone(), Readable::of(&edge.source, caller));
+    let subject = Subject::which(Kind::Partitions, "", &["clusters", &readable.text()]);
+    let read = || async move { Ok(clusters(&source, &readable).await) };
+    lists::plain(edge, &subject, read).await
+}
+
+/// The partitions that the caller may read.
+async fn all_partitions<S: Reads>(
+    edge: &RestEdge<S>,
+    caller: &Identity,
+) -> Result<EndpointReply, Failure> {
+    let (source, readable) = (edge.source.clone(), Readable::of(&edge.source, caller));
+    let subject = Subject::which(Kind::Partitions, "", &["partitions", &readable.text()]);
+    let read = || async move {
+        let mut partitions = source.partitions().await;
+        partitions.retain(|partition| readable.has(&partition.cluster_id));
+        Ok(partitions)
+    };
+    lists::plain(edge, &subject, read).await
 }
 
 /// The whole tree of queues.

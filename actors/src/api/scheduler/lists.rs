@@ -261,18 +261,18 @@ async fn slices<L: List, T>(
 ) -> Result<Option<Read<T, L::At>>, ReadError> {
     let limit = limit.unwrap_or(usize::MAX).max(1);
     // The last row may go on in the next slice.
-    let (mut rows, mut last): (_, Option<L::Row>) = (Vec::new(), None);
+    let (mut rows, mut open): (_, Option<L::Row>) = (Vec::new(), None);
     let Some(mut slice) = first(entry, list.clone(), after, limit).await? else { return Ok(None) };
     let mut steps = Steps { partition: slice.incarnation, first: slice.step, last: slice.step };
     loop {
         steps.last = slice.step;
         for row in slice.rows {
-            let next = match &mut last {
-                Some(last) => L::join(last, row),
+            let next = match &mut open {
+                Some(open) => L::join(open, row),
                 None => Some(row),
             };
             let Some(next) = next else { continue };
-            let Some(whole) = last.replace(next) else { continue };
+            let Some(whole) = open.replace(next) else { continue };
             let at_end = L::behind_all_of(&whole);
             rows.push(shown(whole));
             if rows.len() == limit {
@@ -290,7 +290,7 @@ async fn slices<L: List, T>(
         };
         // If there is none, the list is at its end, or what it is of is gone.
         let Some(next) = next else {
-            rows.extend(last.map(&shown));
+            rows.extend(open.map(&shown));
             return Ok(Some((rows, None, steps)));
         };
         slice = next;
