@@ -38,6 +38,7 @@ const KEYS: [&str; 6] = ["k0", "k1", "k2", "k3", "k4", "k5"];
 pub fn conversation(data: &[u8]) -> usize {
     let draw = &mut Draw::new(data);
     let mut play = Play::new(draw.one_in(2));
+    play.attach(draw);
     while !draw.is_over() {
         play.step(draw);
         play.hear();
@@ -95,8 +96,8 @@ impl Play {
 
     fn step(&mut self, draw: &mut Draw<'_>) {
         match draw.below(20) {
-            0 => self.attach(draw),
-            1 => {
+            0 if self.shim.is_none() || draw.one_in(4) => self.attach(draw),
+            1 if draw.one_in(4) => {
                 self.talk.detach();
                 self.shim = None;
             }
@@ -114,8 +115,10 @@ impl Play {
             }
             10 => self.other_answer(draw),
             11 => {
-                let (time, looks) = (Duration::from_millis(1 << draw.below(20)), draw.below(64));
-                if !self.talk.wait(time, looks) {
+                // Nobody waits for long without a sign of life, mostly.
+                let longest = if draw.one_in(16) { 20 } else { 10 };
+                let time = Duration::from_millis(1 << draw.below(longest));
+                if !self.talk.wait(time, draw.below(64)) {
                     self.shim = None;
                 }
             }
@@ -126,26 +129,25 @@ impl Play {
             }
             15 => self.nodes(draw),
             16 => {
-                let n_events = draw.below(64);
-                let events = (0..n_events).map(|_| si::EventRecord {
-                    r#type: i32::try_from(draw.below(6)).unwrap_or_default(),
-                    object_id: draw.text(),
-                    ..Default::default()
+                let (n_events, name) = (draw.below(64), draw.name());
+                let events = (0..=5).cycle().map(|r#type| {
+                    let object_id = name.to_owned();
+                    si::EventRecord { r#type, object_id, ..Default::default() }
                 });
-                let events: Vec<_> = events.collect();
-                self.n_events += events.len();
-                self.talk.happened(events);
+                self.n_events += n_events;
+                self.talk.happened(events.take(n_events).collect());
             }
             17 => {
                 let state = |draw: &mut Draw<'_>| si::UpdateContainerSchedulingStateRequest {
                     application_id: draw.name().to_owned(),
-                    allocation_key: draw.text(),
+                    allocation_key: KEYS[draw.below(KEYS.len())].to_owned(),
                     ..Default::default()
                 };
-                self.talk.stands(draw.list(state));
+                let states = (0..draw.below(4)).map(|_| state(draw)).collect();
+                self.talk.stands(states);
             }
             18 => self.ask_otherwise(draw),
-            _ => self.take(),
+            0 | 1 | 19.. => self.take(),
         }
     }
 
@@ -285,9 +287,9 @@ impl Play {
         let last = !draw.one_in(4);
         let result = |query: &cb::PredicateQuery, draw: &mut Draw<'_>| {
             let n_nodes = query.node_index.len();
-            let evaluated = if draw.one_in(4) { draw.below(n_nodes + 2) } else { n_nodes };
+            let evaluated = if draw.one_in(16) { draw.below(n_nodes + 2) } else { n_nodes };
             cb::PredicateResult {
-                query_id: if draw.one_in(16) { u32::from(draw.byte()) } else { query.query_id },
+                query_id: if draw.one_in(64) { u32::from(draw.byte()) } else { query.query_id },
                 outcome: if draw.one_in(4) { draw.small_number() % 7 } else { 1 },
                 evaluated: u32::try_from(evaluated).unwrap_or_default(),
                 pass_bitmap: (0..n_nodes.div_ceil(8)).map(|_| draw.byte()).collect(),
