@@ -9,7 +9,10 @@
 //! those on its own thread and nobody else.
 //!
 //! # Invariants
-//! * There are no more threads than may be. The first begins with the front and stays.
+//! * There are no more threads than may be. The first begins with the front.
+//! * A thread without partitions stays for the next: the front waits for a new one until the system
+//!   runs it, and everybody waits for the front, which an RM that registers in a loop would make use
+//!   of. It costs its memory and its descriptors, and no time.
 //! * The first partition of a session gets a thread of its own while there may be one more, others
 //!   only while half of the threads are left: many partitions of one RM leave threads to other RMs.
 //! * A partition shares the thread of partitions of the same RM if there is one, and of the others
@@ -137,9 +140,7 @@ impl Pool {
         if let Some(seat) = thread.sitters.iter().position(|sitter| sitter == gone) {
             thread.sitters.remove(seat);
         }
-        // One stays, unless something on it is broken.
-        let is_wanted = self.threads.len() == 1 && !self.threads[at].has_losses;
-        if self.threads[at].sitters.is_empty() && !is_wanted {
+        if self.threads[at].sitters.is_empty() && self.threads[at].has_losses {
             self.threads.remove(at).arbiter.stop();
         } else {
             self.threads[at].name();
@@ -229,9 +230,11 @@ mod tests {
             drop(greedy);
             assert_eq!(loads(&threads), [4, 4, 3, 2]);
             drop((others, late));
-            assert_eq!(loads(&threads), [4, 4], "a thread without partitions ends");
+            assert_eq!(loads(&threads), [4, 4, 0, 0], "a thread without partitions stays");
             drop(again);
-            assert_eq!(loads(&threads), [0], "the last stays");
+            let next = seats(&threads, "next", 1);
+            assert_eq!(loads(&threads), [1, 0, 0, 0], "and is the next one's");
+            drop(next);
         });
     }
 
