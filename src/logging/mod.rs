@@ -127,12 +127,14 @@ impl Drop for Log {
 }
 
 /// What makes lines of events and writes them to `out`, for a subscriber with other layers;
-/// `log.filter` is one of those.
+/// `log.filter` is one of those. Keep the [`Log`] until the process ends: its end writes the last
+/// lines.
 pub fn layer(
     out: impl Write + Send + 'static,
     settings: &LogSettings,
-) -> io::Result<(LogLayer, Account)> {
-    start(out, Style { format: settings.format, is_coloured: false })
+) -> io::Result<(LogLayer, Log)> {
+    let style = Style { format: settings.format, is_coloured: false };
+    start(out, style).map(|(layer, account)| (layer, Log(account)))
 }
 
 fn start(out: impl Write + Send + 'static, style: Style) -> io::Result<(LogLayer, Account)> {
@@ -292,9 +294,9 @@ mod tests {
     fn written(format: LogFormat, log: impl FnOnce()) -> Vec<String> {
         let paper = Paper::default();
         let settings = LogSettings { filter: "debug".to_owned(), format };
-        let (layer, account) = layer(paper.clone(), &settings).unwrap();
+        let (layer, written) = layer(paper.clone(), &settings).unwrap();
         tracing::subscriber::with_default(Registry::default().with(layer), log);
-        account.lines.flush(Duration::from_secs(15));
+        written.0.lines.flush(Duration::from_secs(15));
         let text = String::from_utf8(paper.0.lock().unwrap().clone()).unwrap();
         text.lines().map(str::to_owned).collect()
     }

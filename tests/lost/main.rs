@@ -67,10 +67,10 @@ fn run_service() -> anyhow::Result<ExitCode> {
     let free = Some("127.0.0.1:0".to_owned());
     let flags = Flags { grpc: free.clone(), http: free, queues: None };
     let settings = Settings::load(None, &flags)?;
-    let (log, account) = logging::layer(std::io::stderr(), &settings.log)?;
-    tracing_subscriber::registry().with(LevelFilter::INFO).with(Deadly).with(log).try_init()?;
+    let (layer, log) = logging::layer(std::io::stderr(), &settings.log)?;
+    tracing_subscriber::registry().with(LevelFilter::INFO).with(Deadly).with(layer).try_init()?;
     let runtime = tokio::runtime::Builder::new_multi_thread().enable_all().build()?;
-    let outcome = runtime.block_on(serve::run(settings, false, account));
+    let outcome = runtime.block_on(serve::run(settings, false, log.account()));
     runtime.shutdown_background();
     outcome
 }

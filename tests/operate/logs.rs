@@ -317,7 +317,8 @@ async fn a_million_lines_that_nobody_reads_keep_nobody_from_a_placement() {
         filter: "debug".to_owned(),
         format: monoceros::settings::LogFormat::Text,
     };
-    let (layer, account) = logging::layer(writer, &settings).unwrap();
+    let (layer, log) = logging::layer(writer, &settings).unwrap();
+    let account = log.account();
     // The other tests of this process log elsewhere, in processes of their own.
     tracing::subscriber::set_global_default(tracing_subscriber::registry().with(layer)).unwrap();
     let handle = Scheduler::builder().start().unwrap();
