@@ -10,6 +10,7 @@ use std::time::Duration;
 use super::document::{Texts, closest};
 use super::error::{Location, Report};
 use super::{ApplicationSortPolicy, PreemptionPolicy, PriorityPolicy, QueueSettings};
+use monoceros_rules::queues::EvictionBounds;
 use monoceros_rules::values::duration;
 
 const SORT_POLICY: &str = "application.sort.policy";
@@ -19,10 +20,13 @@ const PRIORITY_OFFSET: &str = "priority.offset";
 const PREEMPTION_POLICY: &str = "preemption.policy";
 const PREEMPTION_DELAY: &str = "preemption.delay";
 const QUOTA_PREEMPTION_DELAY: &str = "quota.preemption.delay";
+const MAX_EVICTIONS: &str = "preemption.max.evictions";
+const EVICTION_WINDOW: &str = "preemption.window";
+const MIN_RUNTIME: &str = "preemption.min.runtime";
 const BACKOFF_ASKS: &str = "application.unschedasks.backoff";
 const BACKOFF_DELAY: &str = "application.unschedasks.backoff.delay";
 
-const KNOWN: [&str; 9] = [
+const KNOWN: [&str; 12] = [
     SORT_POLICY,
     SORT_PRIORITY,
     PRIORITY_POLICY,
@@ -30,6 +34,9 @@ const KNOWN: [&str; 9] = [
     PREEMPTION_POLICY,
     PREEMPTION_DELAY,
     QUOTA_PREEMPTION_DELAY,
+    MAX_EVICTIONS,
+    EVICTION_WINDOW,
+    MIN_RUNTIME,
     BACKOFF_ASKS,
     BACKOFF_DELAY,
 ];
@@ -39,8 +46,16 @@ pub(super) const PREEMPTION: &str = "preemption.enabled";
 pub(super) const QUOTA_PREEMPTION: &str = "preemption.quotapreemptionenabled";
 
 /// Properties that are read, kept and shown, and change nothing yet.
-const WITHOUT_EFFECT: [&str; 5] =
-    [PREEMPTION, QUOTA_PREEMPTION, PREEMPTION_POLICY, PREEMPTION_DELAY, QUOTA_PREEMPTION_DELAY];
+const WITHOUT_EFFECT: [&str; 8] = [
+    PREEMPTION,
+    QUOTA_PREEMPTION,
+    PREEMPTION_POLICY,
+    PREEMPTION_DELAY,
+    QUOTA_PREEMPTION_DELAY,
+    MAX_EVICTIONS,
+    EVICTION_WINDOW,
+    MIN_RUNTIME,
+];
 
 /// The properties in force: those of the parent as far as they are inherited, and its own.
 pub(super) fn effective(
@@ -93,6 +108,13 @@ pub(super) fn dynamic(properties: &BTreeMap<String, String>, is_leaf: bool) -> Q
         preemption_delay: value(PREEMPTION_DELAY)
             .and_then(delay)
             .unwrap_or(default.preemption_delay),
+        eviction: EvictionBounds {
+            max_evictions: value(MAX_EVICTIONS).and_then(small_count).unwrap_or(0),
+            window: value(EVICTION_WINDOW)
+                .and_then(delay)
+                .unwrap_or(EvictionBounds::default().window),
+            min_runtime: value(MIN_RUNTIME).and_then(time).unwrap_or_default(),
+        },
         backoff_asks: value(BACKOFF_ASKS).and_then(count).unwrap_or(default.backoff_asks),
         backoff_delay: value(BACKOFF_DELAY).and_then(delay).unwrap_or(default.backoff_delay),
         ..everywhere
@@ -130,6 +152,13 @@ pub(super) fn check(own: &Texts, report: &mut Report) {
                 "a time above zero such as `30s` or `1h30m`; without one, there is no such \
                  preemption",
             ),
+            MAX_EVICTIONS => {
+                (small_count(value).is_some(), "a whole number of 32 bits; 0 is used: no bound")
+            }
+            EVICTION_WINDOW => {
+                (delay(value).is_some(), "a time above zero such as `10m` or `1h30m`; 10m is used")
+            }
+            MIN_RUNTIME => (time(value).is_some(), "a time such as `0s` or `5m`; 0s is used: none"),
             BACKOFF_ASKS => (count(value).is_some(), "a whole number of 0 or more; 0 is used"),
             unknown => {
                 if let Some(close) = closest(unknown, KNOWN.into_iter()) {
@@ -191,6 +220,16 @@ fn preemption_policy(text: &str) -> Option<PreemptionPolicy> {
 /// A duration above zero.
 fn delay(text: &str) -> Option<Duration> {
     duration::parse(text).ok().filter(|delay| !delay.is_zero())
+}
+
+/// A duration, which may be zero.
+fn time(text: &str) -> Option<Duration> {
+    duration::parse(text).ok()
+}
+
+/// A count of at most 32 bits.
+fn small_count(text: &str) -> Option<u32> {
+    count(text).and_then(|count| count.try_into().ok())
 }
 
 /// A whole number in decimal digits, which a sign is not.

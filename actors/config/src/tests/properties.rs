@@ -4,6 +4,7 @@ use std::time::Duration;
 
 use super::*;
 use crate::reload::{self, QueueChange, StandingQueue};
+use monoceros_rules::queues::EvictionBounds;
 use monoceros_rules::queues::object_state::ObjectState;
 
 /// The settings of a leaf with one property, and the number of warnings that are about its value.
@@ -123,6 +124,43 @@ fn a_bad_back_off_is_none_and_warns() {
     }
 }
 
+#[test]
+fn bounds_of_evictions_reach_leaves_through_parents() {
+    let bounds = |s: &QueueSettings| s.eviction;
+    let none = EvictionBounds::default();
+    let parent = "preemption.max.evictions: 3, preemption.window: 1h, preemption.min.runtime: 5m";
+    let set = EvictionBounds { max_evictions: 3, window: 3600 * SECOND, min_runtime: 300 * SECOND };
+    assert_eq!(inherited(parent, "", bounds), (none, set));
+    let own = "preemption.max.evictions: 0, preemption.min.runtime: 0s";
+    let reset = EvictionBounds { window: set.window, ..none };
+    assert_eq!(inherited(parent, own, bounds), (none, reset));
+}
+
+#[test]
+fn a_bad_bound_of_evictions_is_the_default_and_warns() {
+    let none = EvictionBounds::default();
+    assert_eq!((none.max_evictions, none.window), (0, 600 * SECOND));
+    for (key, value) in [
+        ("preemption.max.evictions", "-1"),
+        ("preemption.max.evictions", "4294967296"),
+        ("preemption.max.evictions", "few"),
+        ("preemption.window", "0s"),
+        ("preemption.window", "600"),
+        ("preemption.min.runtime", "-1s"),
+        ("preemption.min.runtime", "long"),
+    ] {
+        let (settings, warnings) = leaf_with(key, value);
+        assert_eq!((settings.eviction, warnings), (none, 1), "{key} `{value}`");
+    }
+    for (key, value) in [
+        ("preemption.max.evictions", "4294967295"),
+        ("preemption.window", "90s"),
+        ("preemption.min.runtime", "1s"),
+    ] {
+        assert_ne!(leaf_with(key, value).0.eviction, none, "{key} `{value}`");
+    }
+}
+
 /// What a live partition does with the change is in the scenarios,
 /// `a_property_that_a_reload_removes_is_back_to_its_default`.
 #[test]
@@ -137,6 +175,9 @@ fn a_reload_without_a_property_sets_its_default() {
         ("preemption.policy", "fence"),
         ("preemption.delay", "1s"),
         ("quota.preemption.delay", "1s"),
+        ("preemption.max.evictions", "1"),
+        ("preemption.window", "1s"),
+        ("preemption.min.runtime", "1s"),
         ("application.unschedasks.backoff", "1"),
         ("application.unschedasks.backoff.delay", "1s"),
     ] {

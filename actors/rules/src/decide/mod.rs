@@ -26,6 +26,7 @@ pub mod explain;
 pub mod pairs;
 pub mod parking;
 pub mod predicates;
+pub mod preemption;
 pub mod quota_timer;
 pub mod reservations;
 pub mod scale_up;

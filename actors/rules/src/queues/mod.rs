@@ -102,6 +102,8 @@ pub struct QueueSettings {
     pub preemption_delay: Duration,
     /// How long a queue may stay above a maximum that was lowered; 0: for ever.
     pub quota_preemption_delay: Duration,
+    /// What an application here may lose to preemption.
+    pub eviction: EvictionBounds,
     /// After how many asks without a node in one pass an application is left alone; 0: never.
     pub backoff_asks: u64,
     /// For how long it is left alone then.
@@ -120,6 +122,25 @@ pub enum PreemptionPolicy {
     Disabled,
 }
 
+/// What an application of a leaf may lose to preemption (`preemption.max.evictions`,
+/// `preemption.window`, `preemption.min.runtime`). Places that are held for members of a gang, and
+/// placeholders, are not counted and have no least running time.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct EvictionBounds {
+    /// How many of its allocations within the window; 0: any number.
+    pub max_evictions: u32,
+    /// The window. It is also how long two applications may not take from each other in turns.
+    pub window: Duration,
+    /// For how long an allocation runs at least before it may be preempted.
+    pub min_runtime: Duration,
+}
+
+impl Default for EvictionBounds {
+    fn default() -> Self {
+        Self { max_evictions: 0, window: Duration::from_secs(600), min_runtime: Duration::ZERO }
+    }
+}
+
 impl Default for QueueSettings {
     /// The settings of a queue without properties.
     fn default() -> Self {
@@ -131,6 +152,7 @@ impl Default for QueueSettings {
             preemption: PreemptionPolicy::Default,
             preemption_delay: Duration::from_secs(30),
             quota_preemption_delay: Duration::ZERO,
+            eviction: EvictionBounds::default(),
             backoff_asks: 0,
             backoff_delay: Duration::from_secs(30),
         }

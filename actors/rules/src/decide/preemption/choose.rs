@@ -1,0 +1,479 @@
+//! Which allocations make room for one member on one node.
+//!
+//! # The best set, where that can be found
+//! With up to 16 candidates on a node every set that could be the best is looked at: first the kinds
+//! of victims decide, then how many there are, then who is taken first in order. Sets that cannot
+//! become better than the best so far are not followed. With more candidates two ways are gone, the
+//! order of candidates and the largest first; of each way what is not needed is spared, and the
+//! better result counts.
+//!
+//! # Where queues have too little room
+//! Room on the node is not all: every queue on the asker's path has to bear it. Nearly always the
+//! victims on the node see to that too. Where they do not, others are taken that need not be on the
+//! node, and again only as many as it takes.
+
+use smallvec::SmallVec;
+
+use super::demand::{Judge, Trial};
+use super::planner::Planner;
+use super::rows::{Row, is_nothing, shortfall, subtract};
+use super::score::Weight;
+use crate::nodes::NodeSlot;
+use crate::work::allocations::AllocationId;
+
+/// With so many candidates the best set is found.
+const EXACT: usize = 16;
+
+/// What has to be so where a member is to go.
+#[derive(Clone, Debug)]
+pub(super) struct Goal {
+    pub(super) member: usize,
+    /// What it wants.
+    pub(super) wanted: Row,
+    /// It is the last one: now queues have to bear all.
+    pub(super) is_last: bool,
+    /// A node that needs no victims will do.
+    pub(super) may_be_empty: bool,
+    /// Who is where already.
+    pub(super) mates: Vec<(usize, NodeSlot)>,
+}
+
+/// A node, and what goes for it.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub(super) struct Solution {
+    pub(super) node: u32,
+    /// In the order in which each may be taken.
+    pub(super) order: Vec<u32>,
+    /// What the RM wants gone besides; it does not count against the guarantee of the asker.
+    pub(super) more: Vec<u32>,
+    pub(super) weight: Weight,
+    /// The RM was asked, and said that these are enough.
+    pub(super) is_answered: bool,
+}
+
+/// What is taken at once: a candidate, or all of an application that goes as one.
+#[derive(Debug)]
+struct Item {
+    members: SmallVec<[u32; 2]>,
+    /// What it frees on the node.
+    cover: Row,
+    /// It is the same to the search as the one before it.
+    is_twin: bool,
+    weight: Weight,
+}
+
+/// A search for the best set.
+struct Search<'a> {
+    goal: &'a Goal,
+    judge: &'a dyn Judge,
+    node: u32,
+    items: &'a [Item],
+    /// What all from here on free at most, the largest of them, and what places that are held free.
+    rest: Vec<(Row, Row, Row)>,
+    needs_queues: bool,
+    chosen: Vec<usize>,
+    bound: Weight,
+    best: Option<Vec<usize>>,
+}
+
+impl Planner {
+    /// What has to go so that the member can be on the node, and nothing else. `None` where nothing
+    /// that may be taken is enough.
+    pub(super) fn evaluate(
+        &mut self,
+        node: u32,
+        goal: &Goal,
+        judge: &dyn Judge,
+    ) -> Option<Solution> {
+        if self.nodes[node as usize].is_out {
+            return None;
+        }
+        if !judge.looks_at_victims() && !self.suits(judge, node, goal, &[]) {
+            return None;
+        }
+        let short = shortfall(&goal.wanted, self.rooms.row(node as usize));
+        let is_fit = is_nothing(&short) && self.suits(judge, node, goal, &[]);
+        let chosen = if is_fit {
+            Vec::new()
+        } else {
+            let on_node = self.items(&self.nodes[node as usize].candidates, node, judge);
+            self.choose(node, goal, judge, &on_node, &short, false)?
+        };
+        if !goal.is_last || self.bear_with(&chosen) {
+            let is_answer = goal.may_be_empty || !chosen.is_empty();
+            return is_answer.then(|| self.solution(node, chosen));
+        }
+        let is_like_others = is_fit && !judge.looks_at_victims();
+        let chosen = match self.elsewhere.clone().filter(|_| is_like_others) {
+            Some(known) => known?,
+            None => {
+                let chosen = self.choose_anywhere(node, goal, judge, &short);
+                if is_like_others {
+                    self.elsewhere = Some(chosen.clone());
+                }
+                chosen?
+            }
+        };
+        Some(self.solution(node, chosen))
+    }
+
+    /// What has to go on the node and on others, so that queues bear the asker, too.
+    fn choose_anywhere(
+        &mut self,
+        node: u32,
+        goal: &Goal,
+        judge: &dyn Judge,
+        short: &Row,
+    ) -> Option<Vec<u32>> {
+        let needs_node = !is_nothing(short) || judge.looks_at_victims();
+        let helps = |at: &u32| {
+            let candidate = &self.candidates[*at as usize];
+            let size = self.sizes.row(*at as usize);
+            (needs_node && candidate.node == node)
+                || self.tree.helps_room(candidate.leaf as usize, size, &self.total)
+        };
+        let pool: Vec<u32> =
+            (0..super::survey::index(self.candidates.len())).filter(helps).collect();
+        let pool = self.items(&pool, node, judge);
+        if pool.len() > EXACT {
+            self.wide_left = self.wide_left.checked_sub(1)?;
+        }
+        self.choose(node, goal, judge, &pool, short, true)
+    }
+
+    fn solution(&mut self, node: u32, order: Vec<u32>) -> Solution {
+        let weight = self.weigh(&order, &[]);
+        Solution { node, order, more: Vec::new(), weight, is_answered: false }
+    }
+
+    /// Whether the queues bear the asker once these are gone.
+    fn bear_with(&mut self, order: &[u32]) -> bool {
+        let is_taken = self.take_all(order);
+        debug_assert!(is_taken, "what was chosen may be taken");
+        let bear = self.tree.have_room(&self.total);
+        self.give_back_all(order);
+        bear
+    }
+
+    pub(super) fn suits(
+        &self,
+        judge: &dyn Judge,
+        node: u32,
+        goal: &Goal,
+        gone: &[AllocationId],
+    ) -> bool {
+        let node = self.nodes[node as usize].slot;
+        judge.suits(&Trial { member: goal.member, node, gone, mates: &goal.mates })
+    }
+
+    /// What may be taken at once, in order.
+    fn items(&self, candidates: &[u32], node: u32, judge: &dyn Judge) -> Vec<Item> {
+        let mut items: Vec<Item> = Vec::with_capacity(candidates.len());
+        let mut seen: SmallVec<[u32; 4]> = SmallVec::new();
+        for &at in candidates {
+            let candidate = &self.candidates[at as usize];
+            let application = &self.applications[candidate.application as usize];
+            if self.gone[at as usize]
+                || application.is_out
+                || !self.is_open[candidate.leaf as usize]
+            {
+                continue;
+            }
+            if !application.goes_as_one {
+                let is_twin = !judge.looks_at_victims()
+                    && items.last().is_some_and(|last| self.are_alike(last, at));
+                items.push(self.item(SmallVec::from_slice(&[at]), node, is_twin));
+            } else if !seen.contains(&candidate.application) {
+                seen.push(candidate.application);
+                items.push(self.item(SmallVec::from_slice(&application.together), node, false));
+            }
+        }
+        items
+    }
+
+    fn item(&self, members: SmallVec<[u32; 2]>, node: u32, is_twin: bool) -> Item {
+        let mut cover = Row::from_elem(0, self.total.len());
+        let mut weight = Weight::default();
+        for at in &members {
+            let candidate = &self.candidates[*at as usize];
+            if candidate.node == node {
+                super::rows::add(&mut cover, self.sizes.row(*at as usize));
+            }
+            weight.bits |= candidate.bits;
+            weight.victims += u32::from(!candidate.is_hold);
+            weight.holds += u32::from(candidate.is_hold);
+        }
+        Item { members, cover, is_twin, weight }
+    }
+
+    fn are_alike(&self, last: &Item, at: u32) -> bool {
+        let [before] = last.members[..] else { return false };
+        let (left, right) = (&self.candidates[before as usize], &self.candidates[at as usize]);
+        left.leaf == right.leaf
+            && left.node == right.node
+            && left.bits == right.bits
+            && left.is_hold == right.is_hold
+            && left.is_counted == right.is_counted
+            && left.group == right.group
+            && (left.application == right.application
+                || [left, right].iter().all(|it| {
+                    let application = &self.applications[it.application as usize];
+                    application.allowance.is_none() && !application.goes_as_one
+                }))
+            && self.sizes.row(before as usize) == self.sizes.row(at as usize)
+    }
+
+    /// The candidates to take, in order.
+    fn choose(
+        &mut self,
+        node: u32,
+        goal: &Goal,
+        judge: &dyn Judge,
+        items: &[Item],
+        short: &Row,
+        needs_queues: bool,
+    ) -> Option<Vec<u32>> {
+        let mut search = Search::new(node, goal, judge, items, needs_queues);
+        let greedy = self.greedily(&mut search, short);
+        let chosen = if items.len() <= EXACT && self.steps_left > 0 {
+            search.bound = greedy.as_ref().map_or(WORST, |(weight, _)| *weight);
+            search.chosen.clear();
+            self.follow(&mut search, 0, short, Weight::default());
+            search.best.take().or(greedy.map(|(_, chosen)| chosen))
+        } else {
+            greedy.map(|(_, chosen)| chosen)
+        };
+        let flat = |chosen: Vec<usize>| {
+            chosen.iter().flat_map(|at| items[*at].members.iter().copied()).collect()
+        };
+        chosen.map(flat)
+    }
+
+    /// The better of both ways.
+    fn greedily(&mut self, search: &mut Search<'_>, short: &Row) -> Option<(Weight, Vec<usize>)> {
+        let in_order: Vec<usize> = (0..search.items.len()).collect();
+        let mut by_cover = in_order.clone();
+        by_cover.sort_by_cached_key(|at| {
+            let item = &search.items[*at];
+            let bits = item.weight.bits;
+            (bits, item.weight.victims > 0, std::cmp::Reverse(cover_share(&item.cover, short)), *at)
+        });
+        let first = self.one_way(search, short, &in_order);
+        if by_cover == in_order {
+            return first;
+        }
+        let second = self.one_way(search, short, &by_cover);
+        match (first, second) {
+            (Some(first), Some(second)) => Some(if second.0 < first.0 { second } else { first }),
+            (first, second) => first.or(second),
+        }
+    }
+
+    /// Takes in this order whatever helps, until it is enough, and then spares what is not needed.
+    fn one_way(
+        &mut self,
+        search: &mut Search<'_>,
+        short: &Row,
+        order: &[usize],
+    ) -> Option<(Weight, Vec<usize>)> {
+        let mut left = short.clone();
+        search.chosen.clear();
+        let mut is_met = self.is_met(search, &left);
+        for &at in order {
+            if is_met {
+                break;
+            }
+            let item = &search.items[at];
+            if !self.helps(search, item, &left) || self.take_item(item).is_none() {
+                continue;
+            }
+            subtract(&mut left, &item.cover);
+            search.chosen.push(at);
+            is_met = self.is_met(search, &left);
+        }
+        if is_met {
+            self.spare(search, &mut left);
+        }
+        let chosen = std::mem::take(&mut search.chosen);
+        for at in chosen.iter().rev() {
+            self.give_back_all(&search.items[*at].members);
+        }
+        if !is_met {
+            return None;
+        }
+        let order: Vec<u32> =
+            chosen.iter().flat_map(|at| search.items[*at].members.iter().copied()).collect();
+        Some((self.weigh(&order, &[]), chosen))
+    }
+
+    /// Gives back what is not needed, the last ones first. All that was chosen is taken.
+    fn spare(&mut self, search: &mut Search<'_>, left: &mut Row) {
+        for at in (0..search.chosen.len()).rev() {
+            let spared = search.chosen[at];
+            let mut without = left.clone();
+            super::rows::add(&mut without, &search.items[spared].cover);
+            if !is_nothing(&without) {
+                continue;
+            }
+            // Those behind it are taken anew, since the order in which they are taken matters.
+            let behind: Vec<usize> = search.chosen.drain(at..).collect();
+            let members = |at: &usize| search.items[*at].members.iter().copied();
+            let all: Vec<u32> = behind.iter().flat_map(members).collect();
+            let fewer: Vec<u32> = behind[1..].iter().flat_map(members).collect();
+            self.give_back_all(&all);
+            search.chosen.extend(&behind[1..]);
+            let is_taken = self.take_all(&fewer);
+            if is_taken && self.is_met(search, &without) {
+                *left = without;
+                continue;
+            }
+            if is_taken {
+                self.give_back_all(&fewer);
+            }
+            search.chosen.truncate(at);
+            search.chosen.extend(&behind);
+            let is_back = self.take_all(&all);
+            debug_assert!(is_back, "they were taken in this order before");
+        }
+    }
+
+    fn helps(&self, search: &Search<'_>, item: &Item, left: &Row) -> bool {
+        super::rows::have_in_common(&item.cover, left)
+            || (search.judge.looks_at_victims() && !is_nothing(&item.cover))
+            || (search.needs_queues
+                && item.members.iter().any(|at| {
+                    let leaf = self.candidates[*at as usize].leaf as usize;
+                    self.tree.helps_room(leaf, self.sizes.row(*at as usize), &self.total)
+                }))
+    }
+
+    fn is_met(&self, search: &Search<'_>, left: &Row) -> bool {
+        if !is_nothing(left) || (search.needs_queues && !self.tree.have_room(&self.total)) {
+            return false;
+        }
+        if !search.judge.looks_at_victims() {
+            return true;
+        }
+        let items = search.chosen.iter().flat_map(|at| &search.items[*at].members);
+        let gone: Vec<_> = items.map(|at| self.candidates[*at as usize].id).collect();
+        self.suits(search.judge, search.node, search.goal, &gone)
+    }
+
+    fn take_item(&mut self, item: &Item) -> Option<Weight> {
+        let mut weight = item.weight;
+        for (done, at) in item.members.iter().enumerate() {
+            let Some(bits) = self.take(*at, true) else {
+                self.give_back_all(&item.members[..done]);
+                return None;
+            };
+            weight.bits |= bits;
+        }
+        Some(weight)
+    }
+
+    /// Follows all sets that begin with what is chosen and go on with items from `at` on.
+    fn follow(&mut self, search: &mut Search<'_>, at: usize, left: &Row, weight: Weight) {
+        if self.steps_left == 0 {
+            return;
+        }
+        self.steps_left -= 1;
+        if search.is_beaten(weight) {
+            return;
+        }
+        if self.is_met(search, left) {
+            search.bound = weight;
+            search.best = Some(search.chosen.clone());
+            return;
+        }
+        if at == search.items.len() || !search.may_become_best(at, left, weight) {
+            return;
+        }
+        let item = &search.items[at];
+        if let Some(more) = self.take_item(item) {
+            let mut then = left.clone();
+            subtract(&mut then, &item.cover);
+            search.chosen.push(at);
+            self.follow(search, at + 1, &then, weight.plus(more));
+            search.chosen.pop();
+            self.give_back_all(&search.items[at].members);
+        }
+        // Without this one, those like it are no better.
+        let mut next = at + 1;
+        while next < search.items.len() && search.items[next].is_twin {
+            next += 1;
+        }
+        self.follow(search, next, left, weight);
+    }
+}
+
+const WORST: Weight = Weight { bits: u8::MAX, victims: u32::MAX, holds: u32::MAX };
+
+impl<'a> Search<'a> {
+    fn new(
+        node: u32,
+        goal: &'a Goal,
+        judge: &'a dyn Judge,
+        items: &'a [Item],
+        needs_queues: bool,
+    ) -> Self {
+        let none = || Row::from_elem(0, goal.wanted.len());
+        let mut rest = vec![(none(), none(), none()); items.len() + 1];
+        for at in (0..items.len()).rev() {
+            let (mut sum, mut largest, mut held) = rest[at + 1].clone();
+            let item = &items[at];
+            super::rows::add(&mut sum, &item.cover);
+            if item.weight.victims == 0 {
+                super::rows::add(&mut held, &item.cover);
+            } else {
+                // By victim: an item of several counts as several.
+                let each = i64::from(item.weight.victims);
+                for (largest, cover) in largest.iter_mut().zip(&item.cover) {
+                    *largest = (*largest).max((*cover).saturating_add(each - 1) / each);
+                }
+            }
+            rest[at] = (sum, largest, held);
+        }
+        Self {
+            goal,
+            judge,
+            node,
+            items,
+            rest,
+            needs_queues,
+            chosen: Vec::new(),
+            bound: WORST,
+            best: None,
+        }
+    }
+
+    /// Whether what weighs so much is no better than what is there.
+    fn is_beaten(&self, weight: Weight) -> bool {
+        if self.best.is_some() { weight >= self.bound } else { weight > self.bound }
+    }
+
+    /// Whether items from `at` on can be enough, and few enough.
+    fn may_become_best(&self, at: usize, left: &Row, weight: Weight) -> bool {
+        let (sum, largest, held) = &self.rest[at];
+        let mut more = 0;
+        for (k, left) in left.iter().enumerate() {
+            if *left > sum[k] {
+                return false;
+            }
+            let left = left.saturating_sub(held[k]);
+            if left > 0 {
+                more = more.max((left.saturating_add(largest[k] - 1)) / largest[k].max(1));
+            }
+        }
+        let more = u32::try_from(more).unwrap_or(u32::MAX);
+        let victims = weight.victims.saturating_add(more);
+        !self.is_beaten(Weight { victims, ..weight })
+    }
+}
+
+/// How much of what is missing an amount covers, in millionths of each resource.
+pub(super) fn cover_share(cover: &[i64], short: &[i64]) -> i128 {
+    let missing = cover.iter().zip(short).filter(|(_, short)| **short > 0);
+    missing
+        .map(|(cover, short)| i128::from((*cover).min(*short)) * 1_000_000 / i128::from(*short))
+        .sum()
+}

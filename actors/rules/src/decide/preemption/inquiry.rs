@@ -1,0 +1,219 @@
+//! The questions to the RM: would the ask fit on the node if allocations left, in this order?
+//!
+//! # How it goes
+//! For each member in turn the nodes that would do are asked about in groups of [`BATCH`], those with
+//! the fewest victims first. The answer to a question is how far in its list the RM had to go; it may
+//! know of more than amounts. Of a group the answer with the lowest score counts, and no further
+//! group is asked if it is [`GOOD`]. A member that has no ask of its own is known to no RM and is
+//! asked about by nobody.
+//!
+//! A list begins with the victims that are needed by what is known here; behind them stands whatever
+//! else may be taken on the node. What is held for members of gangs is in no list: the RM does not
+//! know of it, and it is gone before anything else.
+//!
+//! Between two steps of an inquiry its planner holds what was decided so far; nothing else may be
+//! planned on it until the inquiry is done.
+
+use super::choose::{Goal, Solution};
+use super::demand::Judge;
+use super::plan::Plan;
+use super::planner::{Draft, Planner};
+use super::ranking::Emission;
+use super::reasons::NoPreemption;
+use super::score::GOOD;
+use crate::nodes::NodeSlot;
+use crate::work::allocations::AllocationId;
+
+/// How many questions are asked at a time.
+pub const BATCH: usize = 10;
+
+/// Would the member fit on the node if some allocations there were gone?
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Question {
+    /// Which member of the asker.
+    pub member: usize,
+    /// The node.
+    pub node: NodeSlot,
+    /// In which order they would go. Where there are none, this is an ordinary question whether the
+    /// member may be placed.
+    pub victims: Vec<AllocationId>,
+    /// Up to which of them all go at least; -1: none has to.
+    pub start_index: i32,
+}
+
+/// What the RM says of a question.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Answer {
+    /// It fits once the victims up to this one are gone; -1: as it is.
+    Fits(i32),
+    /// It does not fit, or there was no answer.
+    Refused,
+}
+
+/// How an inquiry goes on.
+#[derive(Debug)]
+pub enum Next {
+    /// These are to be asked; the answers are handed to [`Inquiry::answer`].
+    Ask(Vec<Question>),
+    /// It is over.
+    Done(Result<Plan, NoPreemption>),
+}
+
+/// A plan that is made with the RM.
+#[derive(Debug)]
+pub struct Inquiry {
+    /// The members that have no place yet, the next one last.
+    members: Vec<usize>,
+    /// By member, whether the RM is asked.
+    has_ask: Vec<bool>,
+    draft: Draft,
+    current: Option<Current>,
+    why_not: NoPreemption,
+}
+
+/// The member for which a place is looked for.
+#[derive(Debug)]
+struct Current {
+    goal: Goal,
+    emission: Emission,
+    /// The solutions that are asked about, each with its list.
+    open: Vec<(Solution, Vec<u32>)>,
+    best: Option<(u64, Solution)>,
+}
+
+impl Inquiry {
+    /// Begins for all members of the planner's asker; `has_ask` says of which the RM knows.
+    ///
+    /// # Errors
+    /// Why there is no plan, whatever the RM would say.
+    pub fn begin(
+        planner: &mut Planner,
+        has_ask: impl Fn(usize) -> bool,
+    ) -> Result<Self, NoPreemption> {
+        planner.begin()?;
+        let mut members = planner.members();
+        members.reverse();
+        Ok(Self {
+            has_ask: (0..members.len()).map(has_ask).collect(),
+            members,
+            draft: Draft::default(),
+            current: None,
+            why_not: NoPreemption::NoNode,
+        })
+    }
+
+    /// What is to be asked next, or the end.
+    pub fn next(&mut self, planner: &mut Planner, judge: &dyn Judge) -> Next {
+        loop {
+            let mut current = match self.current.take() {
+                Some(current) => current,
+                None => {
+                    let Some(member) = self.members.pop() else {
+                        return Next::Done(planner.complete(std::mem::take(&mut self.draft)));
+                    };
+                    let goal = planner.goal(member, &self.draft);
+                    let has_ask = self.has_ask[member];
+                    let emission =
+                        if has_ask { Emission::by_listed() } else { Emission::by_score() };
+                    Current { goal, emission, open: Vec::new(), best: None }
+                }
+            };
+            let member = current.goal.member;
+            let is_found = current.best.as_ref().is_some_and(|(score, _)| *score < GOOD);
+            if !is_found && !self.has_ask[member] {
+                let found = current.emission.next(planner, judge, &current.goal);
+                current.best = found.map(|found| (found.weight.score(), found));
+            } else if !is_found {
+                while current.open.len() < BATCH {
+                    let next = current.emission.next(planner, judge, &current.goal);
+                    let Some(solution) = next else { break };
+                    let list = planner.list(&solution);
+                    current.open.push((solution, list));
+                }
+                if !current.open.is_empty() {
+                    let questions = current.open.iter();
+                    let questions =
+                        questions.map(|(it, list)| planner.question(member, it, list)).collect();
+                    self.current = Some(current);
+                    return Next::Ask(questions);
+                }
+            }
+            let Some((_, best)) = current.best else {
+                planner.drop_draft(std::mem::take(&mut self.draft));
+                return Next::Done(Err(self.why_not.clone()));
+            };
+            planner.settle(&mut self.draft, member, best);
+        }
+    }
+
+    /// The answers to the last questions, in their order; what is missing is a refusal.
+    pub fn answer(&mut self, planner: &mut Planner, answers: &[Answer]) {
+        let Some(current) = &mut self.current else { return };
+        let refused = std::iter::repeat(&Answer::Refused);
+        let open = std::mem::take(&mut current.open);
+        for ((solution, list), answer) in open.into_iter().zip(answers.iter().chain(refused)) {
+            let needed = planner.listed(&solution).len();
+            let taken = match answer {
+                Answer::Fits(index) => usize::try_from(i64::from(*index) + 1).ok(),
+                Answer::Refused => None,
+            };
+            let Some(taken) = taken.filter(|taken| *taken <= list.len()) else {
+                self.why_not = NoPreemption::Refused;
+                continue;
+            };
+            if taken < needed {
+                // Whatever else the RM may know, amounts are counted here.
+                self.why_not = NoPreemption::Short;
+                continue;
+            }
+            let more = list[needed..taken].to_vec();
+            let weight = planner.weigh(&solution.order, &more);
+            let score = weight.score();
+            if current.best.as_ref().is_none_or(|(best, _)| score < *best) {
+                let solution = Solution { more, weight, is_answered: true, ..solution };
+                current.best = Some((score, solution));
+            }
+        }
+    }
+
+    /// The inquiry is given up; the planner is as it was before.
+    pub fn abandon(self, planner: &mut Planner) {
+        planner.drop_draft(self.draft);
+    }
+}
+
+impl Planner {
+    /// The victims on the node of a solution, and behind them what else may be taken there.
+    fn list(&mut self, solution: &Solution) -> Vec<u32> {
+        let mut list = self.listed(solution);
+        if list.is_empty() {
+            return list;
+        }
+        let is_taken = self.take_all(&solution.order);
+        debug_assert!(is_taken, "a solution is allowed");
+        let needed = list.len();
+        for at in 0..self.nodes[solution.node as usize].candidates.len() {
+            let at = self.nodes[solution.node as usize].candidates[at];
+            let candidate = &self.candidates[at as usize];
+            let goes_as_one = self.applications[candidate.application as usize].goes_as_one;
+            if !candidate.is_hold && !goes_as_one && self.take(at, false).is_some() {
+                list.push(at);
+            }
+        }
+        for at in list[needed..].iter().rev() {
+            self.give_back(*at, false);
+        }
+        self.give_back_all(&solution.order);
+        list
+    }
+
+    fn question(&self, member: usize, solution: &Solution, list: &[u32]) -> Question {
+        let needed = self.listed(solution).len();
+        Question {
+            member,
+            node: self.nodes[solution.node as usize].slot,
+            victims: list.iter().map(|at| self.candidates[*at as usize].id).collect(),
+            start_index: i32::try_from(needed).unwrap_or(i32::MAX) - 1,
+        }
+    }
+}

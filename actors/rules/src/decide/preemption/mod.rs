@@ -1,0 +1,27 @@
+//! What may be taken from whom so that an ask gets what its queue is guaranteed, or so that it gets
+//! the only node on which it may run, or so that a queue gets back below its maximum.
+mod choose;
+mod demand;
+mod hierarchy;
+mod inquiry;
+mod plan;
+mod planner;
+mod ranking;
+mod reasons;
+mod recheck;
+mod rows;
+mod score;
+mod survey;
+#[cfg(test)]
+mod tests;
+
+pub use demand::{AnyNode, Asker, Judge, Trial};
+pub use hierarchy::QueueFacts;
+pub use inquiry::{Answer, BATCH, Inquiry, Next, Question};
+pub use plan::{Place, Plan};
+pub use planner::Planner;
+pub use reasons::{Grounds, NoPreemption, Stale};
+pub use score::GOOD;
+pub use survey::{
+    ApplicationFacts, Claimed, GroupFacts, NodeFacts, Survey, gives_way, may_be_taken,
+};

@@ -1,0 +1,49 @@
+//! What is to be done for an asker: who goes, and where the asker will be.
+
+use super::score::Weight;
+use crate::nodes::NodeSlot;
+use crate::work::allocations::{AllocationId, ApplicationSlot};
+
+/// Victims that let an asker run. Nothing moves by it; the commit is a step of its own.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub struct Plan {
+    /// Where each member will be, in the order in which they got their places.
+    pub places: Vec<Place>,
+    /// The allocations that the RM is asked to end, in the order in which they were chosen.
+    pub victims: Vec<AllocationId>,
+    /// Places held for members of gangs, which end in the step of the commit: their RM does not know
+    /// of them.
+    pub holds: Vec<AllocationId>,
+    /// The applications that lose something.
+    pub losers: Vec<ApplicationSlot>,
+    pub(super) weight: Weight,
+}
+
+/// The place of one member, or of an ask.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Place {
+    /// Which member of the asker.
+    pub member: usize,
+    /// The node that it reserves; of a gang, where its amount is reserved.
+    pub node: NodeSlot,
+    /// Reservations of others on the node end.
+    pub cancels: bool,
+    /// What goes for this place, in the order in which each may be taken.
+    pub(super) order: Vec<AllocationId>,
+    /// What the RM wants gone besides.
+    pub(super) more: Vec<AllocationId>,
+    pub(super) is_answered: bool,
+}
+
+impl Plan {
+    /// Whether the RM has to end something. If not, what goes was held for members of gangs, and the
+    /// asker is placed in the step of the commit, without a reservation.
+    pub fn has_victims(&self) -> bool {
+        !self.victims.is_empty()
+    }
+
+    /// How much it hurts: see [`GOOD`](super::GOOD). What is held for members of gangs is not in it.
+    pub fn score(&self) -> u64 {
+        self.weight.score()
+    }
+}

@@ -1,0 +1,469 @@
+//! One plan after another for asks that are alike, on one survey.
+//!
+//! # Why one survey for many
+//! Thousands of asks of a queue may want their guarantee at the same moment. What one plan takes is
+//! taken off the survey ([`Planner::commit`]), and the next is made on what remains. That gives what
+//! planning one by one on fresh surveys would give, as long as nothing else happens in between.
+//!
+//! # In thought
+//! While a plan is made, allocations are *taken* one by one and given back. Each is tested when it is
+//! taken, and nothing is taken that the tests forbid:
+//! * its leaf has no guarantee, or is above it in something that is asked for;
+//! * afterwards no queue that is not above the asker too is below its guarantee in what was taken;
+//! * what is taken fits what remains of the asker's guarantee, which shrinks by it: so an asker never
+//!   has more taken than it is guaranteed;
+//! * its application has not lost too many lately.
+//!
+//! # Invariants
+//! * A plan in the making that is dropped leaves everything as it was.
+
+use std::sync::Arc;
+
+use rustc_hash::FxHashMap;
+
+use super::choose::{Goal, Solution};
+use super::demand::{Asker, Judge};
+use super::hierarchy::Hierarchy;
+use super::plan::{Place, Plan};
+use super::ranking::{Emission, Ranking};
+use super::reasons::NoPreemption;
+use super::rows::{Row, Rows, UNSET, add, subtract};
+use super::score::{Weight, gang_bit};
+use super::survey::{
+    Candidate, NONE, Survey, SurveyedApplication, SurveyedGroup, SurveyedNode, index,
+};
+use crate::nodes::NodeSlot;
+use crate::work::allocations::AllocationId;
+
+/// How many steps all exact searches of a plan may take together. Beyond it the rest of its nodes is
+/// judged by taking what covers most first.
+const STEPS: u32 = 2_000_000;
+
+/// How many nodes of a plan are looked at where more than a few candidates, on any node, could help
+/// a queue above the asker that has too little room.
+const WIDE: u32 = 32;
+
+/// Makes plans for one asker and those like it.
+#[derive(Debug)]
+pub struct Planner {
+    pub(super) tree: Hierarchy,
+    pub(super) asker: Asker,
+    pub(super) demand: Rows,
+    pub(super) total: Row,
+    pub(super) applications: Vec<SurveyedApplication>,
+    pub(super) groups: Vec<SurveyedGroup>,
+    pub(super) candidates: Vec<Candidate>,
+    pub(super) sizes: Rows,
+    pub(super) nodes: Vec<SurveyedNode>,
+    pub(super) rooms: Rows,
+    /// By candidate: it was taken, in thought or for good.
+    pub(super) gone: Vec<bool>,
+    /// By application, how many that count were taken.
+    taken: Vec<u32>,
+    /// By group, how many were taken.
+    lost: Vec<u32>,
+    /// The leaves that have candidates, each with what these hold together.
+    leaves: Vec<(usize, Row)>,
+    /// By queue: it may lose something now.
+    pub(super) is_open: Vec<bool>,
+    pub(super) ranking: Option<Ranking>,
+    pub(super) steps_left: u32,
+    /// What serves every node with room, where queues lack some; found once for each member.
+    pub(super) elsewhere: Option<Option<Vec<u32>>>,
+    pub(super) wide_left: u32,
+    by_id: FxHashMap<AllocationId, u32>,
+}
+
+/// A plan in the making: who is where so far.
+#[derive(Debug, Default)]
+pub(super) struct Draft {
+    pub(super) places: Vec<(usize, Solution)>,
+    pub(super) mates: Vec<(usize, NodeSlot)>,
+}
+
+impl Planner {
+    pub(super) fn new(survey: Survey, candidates: Vec<Candidate>, sizes: Rows) -> Self {
+        let Survey { tree, asker, demand, total, applications, groups, nodes, rooms, .. } = survey;
+        let mut leaves: Vec<(usize, Row)> = Vec::new();
+        for (at, candidate) in candidates.iter().enumerate() {
+            let (leaf, size) = (candidate.leaf as usize, sizes.row(at));
+            match leaves.iter_mut().find(|(known, _)| *known == leaf) {
+                Some((_, sum)) => add(sum, size),
+                None => leaves.push((leaf, Row::from_slice(size))),
+            }
+        }
+        Self {
+            gone: vec![false; candidates.len()],
+            taken: vec![0; applications.len()],
+            lost: vec![0; groups.len()],
+            is_open: vec![false; tree.len()],
+            leaves,
+            ranking: None,
+            steps_left: STEPS,
+            elsewhere: None,
+            wide_left: WIDE,
+            by_id: FxHashMap::default(),
+            tree,
+            asker,
+            demand,
+            total,
+            applications,
+            groups,
+            candidates,
+            sizes,
+            nodes,
+            rooms,
+        }
+    }
+
+    /// A plan that lets the asker run, without asking the RM; the best one that is allowed, where no
+    /// node has more than 16 candidates.
+    ///
+    /// # Errors
+    /// Why there is none.
+    pub fn plan(&mut self, judge: &dyn Judge) -> Result<Plan, NoPreemption> {
+        self.begin()?;
+        let mut draft = Draft::default();
+        for member in self.members() {
+            let goal = self.goal(member, &draft);
+            let mut emission = Emission::by_score();
+            let Some(best) = emission.next(self, judge, &goal) else {
+                self.drop_draft(draft);
+                return Err(NoPreemption::NoNode);
+            };
+            self.settle(&mut draft, member, best);
+        }
+        self.complete(draft)
+    }
+
+    /// The plan is carried out: what it takes leaves, and its places are the asker's. The next plan
+    /// is made for another ask like this one.
+    pub fn commit(&mut self, plan: &Plan) {
+        self.index_ids();
+        let is_placed = plan.victims.is_empty();
+        let mut touched: Vec<u32> = Vec::new();
+        for id in plan.victims.iter().chain(&plan.holds) {
+            let Some(&at) = self.by_id.get(id) else { continue };
+            let size = Row::from_slice(self.sizes.row(at as usize));
+            let candidate = &self.candidates[at as usize];
+            let (leaf, node) = (candidate.leaf as usize, candidate.node);
+            self.tree.take(leaf, &size);
+            if candidate.is_hold {
+                self.tree.end(leaf, &size);
+            }
+            if let Some((_, sum)) = self.leaves.iter_mut().find(|(known, _)| *known == leaf) {
+                subtract(sum, &size);
+            }
+            self.count(at, true);
+            if node != NONE {
+                touched.push(node);
+            }
+            if node != NONE && (self.asker.is_gang || self.candidates[at as usize].is_hold) {
+                // What leaves is there for the gang; a place that was held is free at once.
+                add(self.rooms.row_mut(node as usize), &size);
+            }
+        }
+        for place in &plan.places {
+            let Some(node) = self.nodes.iter().position(|node| node.slot == place.node) else {
+                continue;
+            };
+            if self.asker.is_gang || is_placed {
+                let mut room = Row::from_slice(self.rooms.row(node));
+                subtract(&mut room, self.demand.row(place.member));
+                self.rooms.row_mut(node).copy_from_slice(&room);
+            } else {
+                self.nodes[node].is_out = true;
+            }
+            touched.push(index(node));
+        }
+        if is_placed {
+            self.tree.place(&self.total.clone());
+        } else {
+            self.tree.promise(&self.total.clone());
+        }
+        for node in touched {
+            self.rank_anew(node, &[]);
+        }
+    }
+
+    /// What may be taken is found out anew, since an earlier plan may have changed it.
+    pub(super) fn begin(&mut self) -> Result<(), NoPreemption> {
+        (self.steps_left, self.wide_left, self.elsewhere) = (STEPS, WIDE, None);
+        let fence = self.tree.fence(&self.total);
+        if fence == self.asker.queue {
+            return Err(NoPreemption::AtItsFence { queue: Arc::clone(self.tree.name(fence)) });
+        }
+        let mut is_any_open = false;
+        for (leaf, _) in &self.leaves {
+            let is_open =
+                self.tree.is_within(*leaf, fence) && self.tree.is_above_some_guarantee(*leaf);
+            self.is_open[*leaf] = is_open;
+            is_any_open |= is_open;
+        }
+        if !self.tree.fits_guarantee(&self.total)
+            && (self.asker.is_gang || !self.could_fit_guarantee())
+        {
+            return Err(NoPreemption::BeyondGuarantee);
+        }
+        if is_any_open { Ok(()) } else { Err(NoPreemption::NoCandidates) }
+    }
+
+    /// Whether the ask would fit the guarantee if all that may be taken were gone. That matters where
+    /// the guarantee is one that the asking queue has in common with others.
+    fn could_fit_guarantee(&mut self) -> bool {
+        let open = |(leaf, _): &&(usize, Row)| self.is_open[*leaf];
+        let taken: Vec<_> = self.leaves.iter().filter(open).cloned().collect();
+        self.tree.grow(&self.total.clone());
+        for (leaf, sum) in &taken {
+            self.tree.take(*leaf, sum);
+        }
+        let remaining = self.tree.remaining(self.tree.asker());
+        for (leaf, sum) in &taken {
+            self.tree.give_back(*leaf, sum);
+        }
+        self.tree.shrink(&self.total.clone());
+        let is_some = remaining.iter().any(|left| *left != UNSET);
+        let is_enough =
+            remaining.iter().zip(&self.total).all(|(left, wanted)| *wanted <= 0 || *left >= 0);
+        is_some && is_enough
+    }
+
+    /// The members in the order in which they get places: the larger ones first, by the share of what
+    /// all want together.
+    pub(super) fn members(&self) -> Vec<usize> {
+        let share = |member: &usize| {
+            let row = self.demand.row(*member);
+            let shares = row.iter().zip(&self.total).filter(|(_, total)| **total > 0);
+            // Both are above zero; a millionth decides.
+            shares.map(|(own, total)| i128::from(*own) * 1_000_000 / i128::from(*total)).max()
+        };
+        let mut members: Vec<usize> = (0..self.asker.members.len()).collect();
+        members.sort_by_key(|member| (std::cmp::Reverse(share(member)), *member));
+        members
+    }
+
+    /// What has to be so for the next member.
+    pub(super) fn goal(&self, member: usize, draft: &Draft) -> Goal {
+        Goal {
+            member,
+            wanted: Row::from_slice(self.demand.row(member)),
+            // Queues bear all members or none.
+            is_last: draft.places.len() + 1 == self.asker.members.len(),
+            may_be_empty: self.asker.is_gang || !self.asker.nodes_were_tried,
+            mates: draft.mates.clone(),
+        }
+    }
+
+    /// A member gets its place, in thought.
+    pub(super) fn settle(&mut self, draft: &mut Draft, member: usize, solution: Solution) {
+        let is_taken = self.take_solution(&solution);
+        debug_assert!(is_taken, "a solution is allowed");
+        let node = solution.node as usize;
+        for at in solution.order.iter().chain(&solution.more) {
+            let on = self.candidates[*at as usize].node;
+            if on != NONE {
+                add(self.rooms.row_mut(on as usize), self.sizes.row(*at as usize));
+            }
+        }
+        let mut room = Row::from_slice(self.rooms.row(node));
+        subtract(&mut room, self.demand.row(member));
+        self.rooms.row_mut(node).copy_from_slice(&room);
+        self.elsewhere = None;
+        draft.mates.push((member, self.nodes[node].slot));
+        self.rank_anew(solution.node, &solution.order);
+        draft.places.push((member, solution));
+    }
+
+    /// The plan in the making is dropped.
+    pub(super) fn drop_draft(&mut self, draft: Draft) {
+        for (member, solution) in draft.places.into_iter().rev() {
+            let node = solution.node as usize;
+            let mut room = Row::from_slice(self.rooms.row(node));
+            add(&mut room, self.demand.row(member));
+            self.rooms.row_mut(node).copy_from_slice(&room);
+            for at in solution.order.iter().chain(&solution.more) {
+                let on = self.candidates[*at as usize].node;
+                if on != NONE {
+                    let size = Row::from_slice(self.sizes.row(*at as usize));
+                    subtract(self.rooms.row_mut(on as usize), &size);
+                }
+            }
+            self.give_back_solution(&solution);
+            self.rank_anew(solution.node, &solution.order);
+        }
+    }
+
+    /// All members have places: the plan.
+    pub(super) fn complete(&mut self, draft: Draft) -> Result<Plan, NoPreemption> {
+        let mut plan = Plan::default();
+        for (member, solution) in &draft.places {
+            plan.weight = plan.weight.plus(solution.weight);
+            let ids = |of: &[u32]| of.iter().map(|at| self.candidates[*at as usize].id).collect();
+            plan.places.push(Place {
+                member: *member,
+                node: self.nodes[solution.node as usize].slot,
+                cancels: self.nodes[solution.node as usize].gives_way,
+                order: ids(&solution.order),
+                more: ids(&solution.more),
+                is_answered: solution.is_answered,
+            });
+            for at in solution.order.iter().chain(&solution.more) {
+                let candidate = &self.candidates[*at as usize];
+                let kind = if candidate.is_hold { &mut plan.holds } else { &mut plan.victims };
+                kind.push(candidate.id);
+                let loser = self.applications[candidate.application as usize].slot;
+                if !plan.losers.contains(&loser) {
+                    plan.losers.push(loser);
+                }
+            }
+        }
+        self.drop_draft(draft);
+        let is_nothing = plan.victims.is_empty() && plan.holds.is_empty();
+        if is_nothing { Err(NoPreemption::NotNeeded) } else { Ok(plan) }
+    }
+
+    /// The victims of a solution that are on its node, in order, without those the RM added.
+    pub(super) fn listed(&self, solution: &Solution) -> Vec<u32> {
+        let on_node = |at: &u32| {
+            let candidate = &self.candidates[*at as usize];
+            candidate.node == solution.node && !candidate.is_hold
+        };
+        solution.order.iter().copied().filter(on_node).collect()
+    }
+
+    /// Takes one in thought; says which bits it has, or `None` where it may not be taken. What is not
+    /// taken for room alone does not count against the guarantee of the asker.
+    pub(super) fn take(&mut self, at: u32, is_grown_into: bool) -> Option<u8> {
+        let candidate = &self.candidates[at as usize];
+        let (leaf, group, bits) = (candidate.leaf as usize, candidate.group, candidate.bits);
+        let application = &self.applications[candidate.application as usize];
+        let is_spent = candidate.is_counted
+            && application
+                .allowance
+                .is_some_and(|most| self.taken[candidate.application as usize] >= most);
+        if self.gone[at as usize] || application.is_out || !self.is_open[leaf] || is_spent {
+            return None;
+        }
+        if !self.tree.may_lose(leaf, &self.total) {
+            return None;
+        }
+        let size = self.sizes.row(at as usize);
+        self.tree.take(leaf, size);
+        if !self.tree.keeps_guarantees(leaf, size)
+            || (is_grown_into && !self.tree.fits_guarantee(size))
+        {
+            self.tree.give_back(leaf, size);
+            return None;
+        }
+        if is_grown_into {
+            self.tree.grow(size);
+        }
+        let of_gang = if group == NONE {
+            0
+        } else {
+            let of = &self.groups[group as usize];
+            gang_bit(of.real.saturating_sub(self.lost[group as usize]), of.min_members)
+        };
+        self.count(at, true);
+        Some(bits | of_gang)
+    }
+
+    /// What was taken last is there again.
+    pub(super) fn give_back(&mut self, at: u32, is_grown_into: bool) {
+        let leaf = self.candidates[at as usize].leaf as usize;
+        let size = self.sizes.row(at as usize);
+        if is_grown_into {
+            self.tree.shrink(size);
+        }
+        self.tree.give_back(leaf, size);
+        self.count(at, false);
+    }
+
+    fn count(&mut self, at: u32, is_gone: bool) {
+        debug_assert_ne!(self.gone[at as usize], is_gone, "taken once, given back once");
+        let candidate = &self.candidates[at as usize];
+        self.gone[at as usize] = is_gone;
+        let change = |count: &mut u32| *count = if is_gone { *count + 1 } else { *count - 1 };
+        if candidate.is_counted {
+            change(&mut self.taken[candidate.application as usize]);
+        }
+        if candidate.group != NONE {
+            change(&mut self.lost[candidate.group as usize]);
+        }
+    }
+
+    /// Takes several, in this order, or none of them.
+    pub(super) fn take_all(&mut self, order: &[u32]) -> bool {
+        for (done, at) in order.iter().enumerate() {
+            if self.take(*at, true).is_none() {
+                self.give_back_all(&order[..done]);
+                return false;
+            }
+        }
+        true
+    }
+
+    /// Gives several back.
+    pub(super) fn give_back_all(&mut self, order: &[u32]) {
+        for at in order.iter().rev() {
+            self.give_back(*at, true);
+        }
+    }
+
+    /// Takes what a solution says, or nothing.
+    pub(super) fn take_solution(&mut self, solution: &Solution) -> bool {
+        if !self.take_all(&solution.order) {
+            return false;
+        }
+        for (done, at) in solution.more.iter().enumerate() {
+            if self.take(*at, false).is_none() {
+                for at in solution.more[..done].iter().rev() {
+                    self.give_back(*at, false);
+                }
+                self.give_back_all(&solution.order);
+                return false;
+            }
+        }
+        true
+    }
+
+    pub(super) fn give_back_solution(&mut self, solution: &Solution) {
+        for at in solution.more.iter().rev() {
+            self.give_back(*at, false);
+        }
+        self.give_back_all(&solution.order);
+    }
+
+    /// What taking these, in this order, weighs. They may all be taken.
+    pub(super) fn weigh(&mut self, order: &[u32], more: &[u32]) -> Weight {
+        let mut weight = Weight::default();
+        let all = order.iter().map(|at| (*at, true)).chain(more.iter().map(|at| (*at, false)));
+        for (at, is_grown_into) in all.clone() {
+            let bits = self.take(at, is_grown_into);
+            debug_assert!(bits.is_some(), "a solution is allowed");
+            let is_hold = self.candidates[at as usize].is_hold;
+            weight = weight.plus(Weight {
+                bits: bits.unwrap_or(0),
+                victims: u32::from(!is_hold),
+                holds: u32::from(is_hold),
+            });
+        }
+        for (at, is_grown_into) in all.rev() {
+            self.give_back(at, is_grown_into);
+        }
+        weight
+    }
+
+    /// Where an allocation stands among the candidates.
+    pub(super) fn find(&mut self, id: AllocationId) -> Option<u32> {
+        self.index_ids();
+        self.by_id.get(&id).copied()
+    }
+
+    fn index_ids(&mut self) {
+        if self.by_id.is_empty() {
+            let ids = self.candidates.iter().enumerate();
+            self.by_id = ids.map(|(at, candidate)| (candidate.id, index(at))).collect();
+        }
+    }
+}

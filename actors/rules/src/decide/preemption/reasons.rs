@@ -1,0 +1,166 @@
+//! Why nothing is preempted, and for whom something is.
+
+use std::fmt;
+use std::sync::Arc;
+
+/// Why an ask, or a gang, does not preempt.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub enum NoPreemption {
+    /// Preemption is switched off in the partition.
+    SwitchedOff,
+    /// It may not, by its policy.
+    MayNotPreempt,
+    /// Victims leave for it already.
+    HasPreempted,
+    /// It requires a node, and takes room there in another way.
+    RequiresNode,
+    /// It is too young: not before that time, ns since the epoch.
+    TooYoung {
+        /// That time.
+        until_ns: i64,
+    },
+    /// It was looked for in vain a moment ago: not before that time, ns since the epoch.
+    TriedLately {
+        /// That time.
+        until_ns: i64,
+    },
+    /// It was looked for in vain, and nothing has changed since.
+    NothingChanged,
+    /// There is no guarantee on its path.
+    NoGuarantee,
+    /// A queue on its path bars it, or is at its maximum, and all below that is its own leaf.
+    AtItsFence {
+        /// The queue.
+        queue: Arc<str>,
+    },
+    /// It does not fit what is left of the guarantee.
+    BeyondGuarantee,
+    /// Nothing may be taken from anybody.
+    NoCandidates,
+    /// No node has enough that may be taken.
+    NoNode,
+    /// The RM refused every node that would do.
+    Refused,
+    /// The RM let it have too little room.
+    Short,
+    /// It fits without any victim.
+    NotNeeded,
+    /// An application would get back what it lost to another a moment ago.
+    Loop,
+    /// What was planned had changed before it could be done, again and again.
+    Stale(Stale),
+}
+
+/// What of a plan is no longer so.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Stale {
+    /// A victim is gone, leaves, or may not be taken any more.
+    Victim,
+    /// A node is gone, closed, reserved by another, or does not suit any more.
+    Node,
+    /// A queue would fall below its guarantee.
+    Guarantee,
+    /// What would be free is too little now.
+    Room,
+    /// There is room without any victim.
+    NotNeeded,
+}
+
+impl fmt::Display for NoPreemption {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match self {
+            Self::SwitchedOff => f.write_str("preemption is switched off in this partition"),
+            Self::MayNotPreempt => f.write_str("its policy does not allow it to preempt others"),
+            Self::HasPreempted => f.write_str("victims are leaving for it already"),
+            Self::RequiresNode => f.write_str("it requires a node, and may only take room there"),
+            Self::TooYoung { .. } => f.write_str("it has not waited for the preemption delay yet"),
+            Self::TriedLately { .. } => f.write_str("it was tried in vain a moment ago"),
+            Self::NothingChanged => f.write_str("nothing has changed since it was tried in vain"),
+            Self::NoGuarantee => f.write_str("neither its queue nor one above it is guaranteed anything"),
+            Self::AtItsFence { queue } => {
+                write!(f, "queue `{queue}` is at its maximum or a fence, and nothing is below but its own")
+            }
+            Self::BeyondGuarantee => {
+                f.write_str("it does not fit what its queue has left of the guarantee")
+            }
+            Self::NoCandidates => f.write_str(
+                "no allocation may be taken: others are within their guarantees, more important, or \
+                 protected",
+            ),
+            Self::NoNode => f.write_str("no node would have room for it, whatever may be taken there"),
+            Self::Refused => f.write_str("the resource manager refused every node that would do"),
+            Self::Short => f.write_str("preemption would help, but leave it short of resources"),
+            Self::NotNeeded => f.write_str("it fits without preemption"),
+            Self::Loop => f.write_str(
+                "its application would get back what it lost a moment ago: they would take from each \
+                 other in turns",
+            ),
+            Self::Stale(stale) => write!(f, "what was planned was no longer so: {stale}"),
+        }
+    }
+}
+
+impl fmt::Display for Stale {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str(match self {
+            Self::Victim => "a victim had left or may not be taken any more",
+            Self::Node => "the node may not be used any more",
+            Self::Guarantee => "a queue would have fallen below its guarantee",
+            Self::Room => "there would have been too little room",
+            Self::NotNeeded => "there is room without a victim",
+        })
+    }
+}
+
+/// For whom an allocation was preempted, and by which rule.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub enum Grounds {
+    /// A queue gets back what it is guaranteed.
+    Guarantee {
+        /// The application that asked.
+        application: Arc<str>,
+        /// The key of its ask; of a gang, none.
+        key: Option<Arc<str>>,
+        /// The queue.
+        queue: Arc<str>,
+    },
+    /// An ask needs the node on which it was.
+    RequiredNode {
+        /// The application that asked.
+        application: Arc<str>,
+        /// The key of its ask.
+        key: Arc<str>,
+        /// The node.
+        node: Arc<str>,
+    },
+    /// A queue was above its maximum.
+    Quota {
+        /// The queue.
+        queue: Arc<str>,
+    },
+}
+
+impl fmt::Display for Grounds {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match self {
+            Self::Guarantee { application, key: Some(key), queue } => write!(
+                f,
+                "preempted for ask `{key}` of application `{application}`: queue `{queue}` takes \
+                 back what it is guaranteed"
+            ),
+            Self::Guarantee { application, key: None, queue } => write!(
+                f,
+                "preempted for the gang of application `{application}`: queue `{queue}` takes back \
+                 what it is guaranteed"
+            ),
+            Self::RequiredNode { application, key, node } => write!(
+                f,
+                "preempted for ask `{key}` of application `{application}`, which runs on node \
+                 `{node}` only"
+            ),
+            Self::Quota { queue } => {
+                write!(f, "preempted because queue `{queue}` is above its maximum")
+            }
+        }
+    }
+}

@@ -1,0 +1,116 @@
+//! Amounts as rows of plain numbers, one column for each resource that can matter to one survey.
+//!
+//! # Why
+//! A plan compares and adds the same few resources many thousand times. What is asked for,
+//! guaranteed or limited is known before the first comparison, so each of these names gets a column,
+//! and whatever else an allocation takes is left out: it can neither help nor hinder.
+
+use smallvec::SmallVec;
+
+use crate::values::resources::{Limits, Name, Resources};
+
+/// What stands for a limit or guarantee that is not there.
+pub(super) const UNSET: i64 = i64::MAX;
+
+/// One amount: a number for each column.
+pub(super) type Row = SmallVec<[i64; 4]>;
+
+/// The resources that matter.
+#[derive(Clone, Debug, Default)]
+pub(super) struct Columns(Vec<Name>);
+
+/// Many amounts of the same columns.
+#[derive(Clone, Debug)]
+pub(super) struct Rows {
+    width: usize,
+    values: Vec<i64>,
+}
+
+impl Columns {
+    /// Gives a name a column, if it has none.
+    pub(super) fn add(&mut self, name: Name) {
+        if !self.0.contains(&name) {
+            self.0.push(name);
+        }
+    }
+
+    /// How many there are.
+    pub(super) fn len(&self) -> usize {
+        self.0.len()
+    }
+
+    /// An amount; what is absent is zero.
+    pub(super) fn amount(&self, resources: &Resources) -> Row {
+        self.0.iter().map(|name| resources.get(*name)).collect()
+    }
+
+    /// A guarantee; what is absent is [`UNSET`].
+    pub(super) fn guarantee(&self, guaranteed: Option<&Resources>) -> Row {
+        let of = |name: &Name| guaranteed.and_then(|it| it.find(*name)).unwrap_or(UNSET);
+        self.0.iter().map(of).collect()
+    }
+
+    /// A limit; what is absent is [`UNSET`].
+    pub(super) fn limit(&self, max: Option<&Limits>) -> Row {
+        let of = |name: &Name| max.and_then(|it| it.find(*name)).unwrap_or(UNSET);
+        self.0.iter().map(of).collect()
+    }
+}
+
+impl Rows {
+    /// No rows yet.
+    pub(super) fn new(width: usize) -> Self {
+        Self { width, values: Vec::new() }
+    }
+
+    /// Adds a row.
+    pub(super) fn push(&mut self, row: &[i64]) {
+        debug_assert_eq!(row.len(), self.width, "all rows have the same columns");
+        self.values.extend_from_slice(row);
+    }
+
+    /// A row that is there.
+    pub(super) fn row(&self, at: usize) -> &[i64] {
+        &self.values[at * self.width..(at + 1) * self.width]
+    }
+
+    /// A row that is there, to be changed.
+    pub(super) fn row_mut(&mut self, at: usize) -> &mut [i64] {
+        &mut self.values[at * self.width..(at + 1) * self.width]
+    }
+}
+
+/// Adds each number of `more`.
+pub(super) fn add(to: &mut [i64], more: &[i64]) {
+    for (to, more) in to.iter_mut().zip(more) {
+        *to = to.saturating_add(*more);
+    }
+}
+
+/// Takes each number of `less` off.
+pub(super) fn subtract(from: &mut [i64], less: &[i64]) {
+    for (from, less) in from.iter_mut().zip(less) {
+        *from = from.saturating_sub(*less);
+    }
+}
+
+/// What is missing to `wanted` where `there` is there; nothing counts as less than zero.
+pub(super) fn shortfall(wanted: &[i64], there: &[i64]) -> Row {
+    let of = |(wanted, there): (&i64, &i64)| wanted.saturating_sub((*there).max(0)).max(0);
+    wanted.iter().zip(there).map(of).collect()
+}
+
+/// Whether there is as much of everything as is wanted.
+pub(super) fn covers(there: &[i64], wanted: &[i64]) -> bool {
+    there.iter().zip(wanted).all(|(there, wanted)| there >= wanted)
+}
+
+/// Whether nothing is above zero.
+pub(super) fn is_nothing(row: &[i64]) -> bool {
+    row.iter().all(|number| *number <= 0)
+}
+
+/// Whether both want something of the same resource.
+pub(super) fn have_in_common(left: &[i64], right: &[i64]) -> bool {
+    left.iter().zip(right).any(|(left, right)| *left > 0 && *right > 0)
+}

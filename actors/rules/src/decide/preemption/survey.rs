@@ -1,0 +1,409 @@
+//! What a plan is made of: the queues, who asks, and what may be taken from whom on which node.
+//!
+//! # Why
+//! A plan is made on plain numbers that were collected once, not by asking actors. The survey leaves
+//! out whatever can play no part (allocations outside the fence, of queues within their guarantee,
+//! of a higher priority, that leave already) while it is collected, so that what remains is small.
+//!
+//! # Order
+//! Candidates are kept in the order in which they are taken: places that are held, placeholders,
+//! ordinary ones, members of a gang that has no more than it needs; then those of these that are the
+//! first of their application, then those that asked not to be preempted, then those that are both.
+//! Places that are held come first whatever they asked for: nobody loses work with them. Among equals
+//! the newest comes first, then the lower UUID.
+
+use std::collections::BTreeMap;
+use std::sync::Arc;
+
+use super::demand::Asker;
+use super::hierarchy::{Hierarchy, QueueFacts};
+use super::planner::Planner;
+use super::reasons::NoPreemption;
+use super::rows::{Rows, covers, is_nothing};
+use crate::nodes::NodeSlot;
+use crate::queues::PreemptionPolicy;
+use crate::values::resources::Resources;
+use crate::work::allocations::{Allocation, AllocationId, ApplicationSlot};
+use crate::work::asks::TaskGroup;
+
+/// Marks what has no place in a table.
+pub(super) const NONE: u32 = u32::MAX;
+
+/// What is to be known of an application that may lose something.
+#[derive(Clone, Debug)]
+pub struct ApplicationFacts {
+    /// The application.
+    pub slot: ApplicationSlot,
+    /// Where its queue stands among those surveyed.
+    pub queue: usize,
+    /// How many more of its allocations may be preempted now; `None`: any number. See
+    /// [`History::allowance`](super::History::allowance).
+    pub allowance: Option<u32>,
+    /// It took from the asker lately what the asker would take now, so nothing is taken from it. See
+    /// [`History::is_barred`](super::History::is_barred).
+    pub is_barred: bool,
+    /// Its allocations are preempted together or not at all.
+    pub goes_as_one: bool,
+    /// Its gang.
+    pub groups: Vec<GroupFacts>,
+}
+
+impl ApplicationFacts {
+    /// An application of which nothing else is to be known.
+    pub fn of(slot: ApplicationSlot, queue: usize) -> Self {
+        Self {
+            slot,
+            queue,
+            allowance: None,
+            is_barred: false,
+            goes_as_one: false,
+            groups: Vec::new(),
+        }
+    }
+}
+
+/// Members of a gang that are alike.
+#[derive(Clone, Debug)]
+pub struct GroupFacts {
+    /// The name.
+    pub name: TaskGroup,
+    /// How many the gang needs.
+    pub min_members: u32,
+    /// How many run, without those that leave.
+    pub real: u32,
+}
+
+/// What is to be known of a node.
+#[derive(Clone, Debug)]
+pub struct NodeFacts {
+    /// The node.
+    pub slot: NodeSlot,
+    /// What it has in all.
+    pub total: Resources,
+    /// What it has left for the asker now.
+    pub available: Resources,
+    /// It takes new allocations.
+    pub is_open: bool,
+    /// Who has reserved it.
+    pub claim: Claimed,
+}
+
+/// Who has a node reserved, as an asker sees it.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Claimed {
+    /// Nobody, or the asker itself.
+    Free,
+    /// Others, and each of these reservations gives way to the asker.
+    GivesWay,
+    /// Others.
+    ByOthers,
+}
+
+/// What a reservation of another has to do with an asker: whether it gives way. That of an ask that
+/// requires the node does not, nor that of one for which victims leave, nor of one of a higher
+/// priority.
+pub fn gives_way(is_required: bool, has_triggered: bool, priority: i32, asker: i32) -> bool {
+    !is_required && !has_triggered && priority <= asker
+}
+
+/// One that may be preempted.
+#[derive(Clone, Debug)]
+pub(super) struct Candidate {
+    pub(super) id: AllocationId,
+    /// Among the applications surveyed.
+    pub(super) application: u32,
+    pub(super) leaf: u32,
+    /// Among the nodes surveyed; [`NONE`] on a node that is out.
+    pub(super) node: u32,
+    /// Among the groups surveyed, of a real member of a gang.
+    pub(super) group: u32,
+    /// [`score`](super::score) bits that it has by itself.
+    pub(super) bits: u8,
+    pub(super) is_hold: bool,
+    /// It counts as an eviction of its application.
+    pub(super) is_counted: bool,
+}
+
+/// An application in a survey.
+#[derive(Clone, Debug)]
+pub(super) struct SurveyedApplication {
+    pub(super) slot: ApplicationSlot,
+    pub(super) queue: u32,
+    pub(super) allowance: Option<u32>,
+    pub(super) goes_as_one: bool,
+    /// Where its groups begin among all.
+    first_group: u32,
+    groups: Vec<TaskGroup>,
+    /// How many allocations it has that do not leave yet.
+    alive: u32,
+    /// Those that may be preempted, if they go together.
+    pub(super) together: Vec<u32>,
+    /// Nothing of it may be taken, or all at once could not.
+    pub(super) is_out: bool,
+}
+
+/// A group in a survey.
+#[derive(Clone, Debug)]
+pub(super) struct SurveyedGroup {
+    pub(super) min_members: u32,
+    pub(super) real: u32,
+}
+
+/// A node that may be used, in a survey.
+#[derive(Clone, Debug)]
+pub(super) struct SurveyedNode {
+    pub(super) slot: NodeSlot,
+    pub(super) gives_way: bool,
+    /// Its candidates, in order.
+    pub(super) candidates: Vec<u32>,
+    /// It was reserved by a plan.
+    pub(super) is_out: bool,
+}
+
+/// What sorts candidates.
+#[derive(Clone, Debug, PartialEq, Eq, PartialOrd, Ord)]
+struct Order {
+    class: u8,
+    newest: std::cmp::Reverse<i64>,
+    uuid: Arc<str>,
+}
+
+/// What is being collected for an asker.
+#[derive(Debug)]
+pub struct Survey {
+    pub(super) tree: Hierarchy,
+    pub(super) asker: Asker,
+    /// By leaf, what is possible there.
+    may_lose: Vec<bool>,
+    now_ns: i64,
+    pub(super) demand: Rows,
+    /// The amounts of all members together.
+    pub(super) total: super::rows::Row,
+    pub(super) applications: Vec<SurveyedApplication>,
+    by_slot: BTreeMap<ApplicationSlot, u32>,
+    pub(super) groups: Vec<SurveyedGroup>,
+    candidates: Vec<(Order, Candidate, super::rows::Row)>,
+    pub(super) nodes: Vec<SurveyedNode>,
+    by_node: Vec<u32>,
+    pub(super) rooms: Rows,
+}
+
+impl Survey {
+    /// Begins with the queues: says at once where nothing can be taken, whatever runs.
+    pub fn begin(queues: &[QueueFacts], asker: Asker, now_ns: i64) -> Result<Self, NoPreemption> {
+        let tree = Hierarchy::new(queues, asker.queue, &asker.members);
+        let mut demand = Rows::new(tree.columns().len());
+        let mut total = tree.columns().amount(&Resources::new());
+        for member in &asker.members {
+            let row = tree.columns().amount(member);
+            super::rows::add(&mut total, &row);
+            demand.push(&row);
+        }
+        if !tree.has_any_guarantee() {
+            return Err(NoPreemption::NoGuarantee);
+        }
+        let fence = tree.fence(&total);
+        if fence == asker.queue {
+            return Err(NoPreemption::AtItsFence { queue: Arc::clone(tree.name(fence)) });
+        }
+        let may_lose: Vec<bool> = (0..tree.len())
+            .map(|queue| {
+                queue != asker.queue
+                    && tree.is_within(queue, fence)
+                    && tree.settings(queue).preemption != PreemptionPolicy::Disabled
+                    && tree.is_above_some_guarantee(queue)
+            })
+            .collect();
+        Ok(Self {
+            rooms: Rows::new(tree.columns().len()),
+            tree,
+            asker,
+            may_lose,
+            now_ns,
+            demand,
+            total,
+            applications: Vec::new(),
+            by_slot: BTreeMap::new(),
+            groups: Vec::new(),
+            candidates: Vec::new(),
+            nodes: Vec::new(),
+            by_node: Vec::new(),
+        })
+    }
+
+    /// Whether anything may be taken from a leaf; the applications of others need not be looked at.
+    pub fn may_lose(&self, queue: usize) -> bool {
+        self.may_lose[queue]
+    }
+
+    /// An application of a leaf that may lose something. It stands before its allocations.
+    pub fn application(&mut self, facts: ApplicationFacts) {
+        let first_group = index(self.groups.len());
+        let groups = facts.groups.iter().map(|group| TaskGroup::clone(&group.name)).collect();
+        let surveyed = facts.groups.iter();
+        self.groups.extend(
+            surveyed
+                .map(|group| SurveyedGroup { min_members: group.min_members, real: group.real }),
+        );
+        let is_out = facts.is_barred || !self.may_lose(facts.queue);
+        self.by_slot.insert(facts.slot, index(self.applications.len()));
+        self.applications.push(SurveyedApplication {
+            slot: facts.slot,
+            queue: index(facts.queue),
+            allowance: facts.allowance,
+            goes_as_one: facts.goes_as_one,
+            first_group,
+            groups,
+            alive: 0,
+            together: Vec::new(),
+            is_out,
+        });
+    }
+
+    /// A node. Nodes are surveyed in order of their ids, before the allocations on them.
+    pub fn node(&mut self, facts: &NodeFacts) {
+        let total = self.tree.columns().amount(&facts.total);
+        let mut members = 0..self.asker.members.len();
+        let is_of_use = facts.is_open
+            && facts.claim != Claimed::ByOthers
+            && members.any(|member| covers(&total, self.demand.row(member)));
+        if !is_of_use {
+            return;
+        }
+        if self.by_node.len() <= facts.slot.index() {
+            self.by_node.resize(facts.slot.index() + 1, NONE);
+        }
+        self.by_node[facts.slot.index()] = index(self.nodes.len());
+        self.nodes.push(SurveyedNode {
+            slot: facts.slot,
+            gives_way: facts.claim == Claimed::GivesWay,
+            candidates: Vec::new(),
+            is_out: false,
+        });
+        self.rooms.push(&self.tree.columns().amount(&facts.available));
+    }
+
+    /// An allocation. Whether it may be preempted is found out here.
+    pub fn allocation(&mut self, id: AllocationId, allocation: &Allocation) {
+        let Some(&application) = self.by_slot.get(&allocation.application) else { return };
+        let entry = &mut self.applications[application as usize];
+        if allocation.leaving.is_none() {
+            entry.alive += 1;
+        }
+        if entry.is_out || !may_be_taken(allocation) {
+            return;
+        }
+        let entry = &self.applications[application as usize];
+        let leaf = entry.queue as usize;
+        let size = self.tree.columns().amount(allocation.resources());
+        // What goes with others of its application may be of no use by itself.
+        if !entry.goes_as_one && !Hierarchy::is_of_use(&size, &self.total) {
+            return;
+        }
+        let asks_with = self.tree.asker_priority_below_shared(leaf).of(self.asker.priority);
+        if self.tree.priority_below_shared(leaf).of(allocation.spec.priority) > asks_with {
+            return;
+        }
+        let least = self.tree.settings(leaf).eviction.min_runtime;
+        if !has_run_for(allocation, least, self.now_ns) {
+            return;
+        }
+        let group = self.group_of(entry, allocation);
+        let is_short = group != NONE && {
+            let group = &self.groups[group as usize];
+            group.real <= group.min_members
+        };
+        let order = Order {
+            class: class_of(allocation, is_short),
+            newest: std::cmp::Reverse(allocation.created_ns),
+            uuid: Arc::clone(&allocation.uuid),
+        };
+        let is_nobodys_work = allocation.is_hold() || allocation.spec.placeholder;
+        let candidate = Candidate {
+            id,
+            application,
+            leaf: index(leaf),
+            node: self.by_node.get(allocation.node.index()).copied().unwrap_or(NONE),
+            group,
+            bits: super::score::own_bits(allocation),
+            is_hold: allocation.is_hold(),
+            is_counted: !is_nobodys_work,
+        };
+        self.candidates.push((order, candidate, size));
+    }
+
+    fn group_of(&self, of: &SurveyedApplication, allocation: &Allocation) -> u32 {
+        let is_real = !allocation.is_hold() && !allocation.spec.placeholder;
+        let name = allocation.spec.task_group.as_ref().filter(|_| is_real);
+        let at = name.and_then(|name| of.groups.iter().position(|group| group == name));
+        at.map_or(NONE, |at| of.first_group + index(at))
+    }
+
+    /// The survey is complete.
+    pub fn finish(mut self) -> Planner {
+        let mut found = std::mem::take(&mut self.candidates);
+        let mut may_go = vec![0; self.applications.len()];
+        for (_, candidate, _) in &found {
+            may_go[candidate.application as usize] += 1;
+        }
+        for (application, may_go) in self.applications.iter_mut().zip(may_go) {
+            // One that may not be taken keeps all others.
+            application.is_out |= application.goes_as_one && application.alive != may_go;
+        }
+        found.retain(|(_, it, _)| !self.applications[it.application as usize].is_out);
+        found.sort_by(|(left, ..), (right, ..)| left.cmp(right));
+        let mut sizes = Rows::new(self.tree.columns().len());
+        let mut candidates = Vec::with_capacity(found.len());
+        for (at, (_, candidate, size)) in found.into_iter().enumerate() {
+            if candidate.node != NONE && !is_nothing(&size) {
+                self.nodes[candidate.node as usize].candidates.push(index(at));
+            }
+            let application = &mut self.applications[candidate.application as usize];
+            if application.goes_as_one {
+                application.together.push(index(at));
+            }
+            sizes.push(&size);
+            candidates.push(candidate);
+        }
+        Planner::new(self, candidates, sizes)
+    }
+}
+
+/// Whether an allocation may be preempted at all: it is there, does not leave yet, and is not bound
+/// to its node by what it asked for. Shared by every kind of preemption.
+pub fn may_be_taken(allocation: &Allocation) -> bool {
+    allocation.is_booked()
+        && allocation.leaving.is_none()
+        && allocation.gives_way_to().is_none()
+        && allocation.spec.required_node.is_none()
+}
+
+/// Whether it has run for as long as it may. What keeps a place need not have run.
+pub(super) fn has_run_for(
+    allocation: &Allocation,
+    least: std::time::Duration,
+    now_ns: i64,
+) -> bool {
+    if least.is_zero() || allocation.is_hold() || allocation.spec.placeholder {
+        return true;
+    }
+    let recovered = allocation.spec.form == crate::work::allocations::Form::Recovered;
+    let since_ns = if recovered { allocation.created_ns } else { allocation.bound_ns };
+    let least_ns = i64::try_from(least.as_nanos()).unwrap_or(i64::MAX);
+    now_ns.saturating_sub(since_ns) >= least_ns
+}
+
+/// Where an allocation stands among those that may be taken for a guarantee.
+pub(super) fn class_of(allocation: &Allocation, is_short: bool) -> u8 {
+    if allocation.is_hold() {
+        return 0;
+    }
+    let spec = &allocation.spec;
+    let kind = if spec.placeholder { 1 } else { 2 + u8::from(is_short) };
+    let protection = 2 * u8::from(!spec.preemption.of_itself()) + u8::from(spec.originator);
+    3 * protection + kind
+}
+
+pub(super) fn index(at: usize) -> u32 {
+    u32::try_from(at).expect("what is surveyed has 32-bit numbers")
+}
