@@ -1,0 +1,122 @@
+//! Whether an ask, or a gang, may look for victims at all now.
+
+use std::time::Duration;
+
+use super::reasons::NoPreemption;
+
+/// How long at least between two tries of one ask, or of those like it.
+pub const TRY_AGAIN: Duration = Duration::from_secs(15);
+
+/// One who would preempt for a guarantee.
+#[derive(Clone, Copy, Debug)]
+pub struct Wish {
+    /// The partition has preemption switched on.
+    pub is_enabled: bool,
+    /// Its policy lets it preempt others; of a gang, that of every group.
+    pub may_preempt: bool,
+    /// Victims leave for it already.
+    pub has_preempted: bool,
+    /// It requires a node.
+    pub requires_node: bool,
+    /// When it was created, or its gang was admitted, ns since the epoch.
+    pub created_ns: i64,
+    /// How old it has to be: `preemption.delay` of its leaf.
+    pub delay: Duration,
+    /// The last try in vain.
+    pub last: Option<LastTry>,
+    /// How long at least between two tries: [`TRY_AGAIN`].
+    pub again: Duration,
+}
+
+/// A try in vain.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct LastTry {
+    /// When, ns since the epoch.
+    pub at_ns: i64,
+    /// Something has changed since that could matter: usage, a queue, a node.
+    pub has_changed_since: bool,
+}
+
+impl Wish {
+    /// Whether it may try now.
+    ///
+    /// # Errors
+    /// The first reason why not, of those that are asked for in this order.
+    pub fn may_try(&self, now_ns: i64) -> Result<(), NoPreemption> {
+        if !self.is_enabled {
+            return Err(NoPreemption::SwitchedOff);
+        }
+        if !self.may_preempt {
+            return Err(NoPreemption::MayNotPreempt);
+        }
+        if self.has_preempted {
+            return Err(NoPreemption::HasPreempted);
+        }
+        if self.requires_node {
+            return Err(NoPreemption::RequiresNode);
+        }
+        let old_ns = after(self.created_ns, self.delay);
+        if now_ns < old_ns {
+            return Err(NoPreemption::TooYoung { until_ns: old_ns });
+        }
+        let Some(last) = self.last else { return Ok(()) };
+        let again_ns = after(last.at_ns, self.again);
+        if now_ns < again_ns {
+            return Err(NoPreemption::TriedLately { until_ns: again_ns });
+        }
+        if last.has_changed_since { Ok(()) } else { Err(NoPreemption::NothingChanged) }
+    }
+}
+
+pub(super) fn after(ns: i64, delay: Duration) -> i64 {
+    ns.saturating_add(i64::try_from(delay.as_nanos()).unwrap_or(i64::MAX))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    const SECOND: i64 = 1_000_000_000;
+
+    fn wish() -> Wish {
+        Wish {
+            is_enabled: true,
+            may_preempt: true,
+            has_preempted: false,
+            requires_node: false,
+            created_ns: 0,
+            delay: Duration::from_secs(30),
+            last: None,
+            again: TRY_AGAIN,
+        }
+    }
+
+    #[test]
+    fn an_ask_of_30_seconds_may_try_and_one_of_29_may_not() {
+        assert_eq!(wish().may_try(30 * SECOND), Ok(()));
+        let until_ns = 30 * SECOND;
+        assert_eq!(wish().may_try(29 * SECOND), Err(NoPreemption::TooYoung { until_ns }));
+    }
+
+    #[test]
+    fn what_keeps_an_ask_from_trying() {
+        let now = 100 * SECOND;
+        let last = |seconds, has_changed_since| {
+            Some(LastTry { at_ns: now - seconds * SECOND, has_changed_since })
+        };
+        for (wish, why) in [
+            (Wish { is_enabled: false, ..wish() }, NoPreemption::SwitchedOff),
+            (Wish { may_preempt: false, ..wish() }, NoPreemption::MayNotPreempt),
+            (Wish { has_preempted: true, ..wish() }, NoPreemption::HasPreempted),
+            (Wish { requires_node: true, ..wish() }, NoPreemption::RequiresNode),
+            (
+                Wish { last: last(10, true), ..wish() },
+                NoPreemption::TriedLately { until_ns: 105 * SECOND },
+            ),
+            (Wish { last: last(15, false), ..wish() }, NoPreemption::NothingChanged),
+        ] {
+            assert_eq!(wish.may_try(now), Err(why));
+        }
+        assert_eq!(Wish { last: last(15, true), ..wish() }.may_try(now), Ok(()));
+    }
+}

@@ -1,0 +1,347 @@
+//! What was promised to askers for whom victims leave: the room is theirs.
+//!
+//! # Why
+//! Between the moment at which victims are chosen and that at which the asker runs, the room must not
+//! go to somebody else, least of all to those who lost it: they would ask again at once, get what they
+//! lost, and the asker would preempt once more. The node is the asker's by its reservation. What
+//! reservations do not cover is kept here:
+//! * The asker's amount is taken off the headroom of its own path, for everybody but itself.
+//! * Whatever an application that lost something asks for afterwards is not tried meanwhile.
+//! * A gang needs room on many nodes at once: it has *room reservations*, amounts on nodes. What is
+//!   beyond them stays usable by others.
+//!
+//! # When a promise ends
+//! When the asker is placed, when its reservation ends, when it is refused for the first time after
+//! the last victim is confirmed, or after the time for which a reservation may wait; whichever is
+//! first. Whoever ends it calls [`Promises::end`].
+//!
+//! # Invariants
+//! * An asker has at most one promise; a victim leaves for at most one asker.
+//! * What is taken off a queue is the sum of the promises here and below, without names of which
+//!   nothing is promised.
+
+use std::collections::{BTreeMap, BTreeSet};
+use std::sync::Arc;
+use std::time::Duration;
+
+use super::conditions::after;
+use crate::decide::reservations::Reserver;
+use crate::nodes::NodeSlot;
+use crate::values::resources::Resources;
+use crate::work::allocations::{AllocationId, ApplicationSlot};
+
+/// Who was promised something.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
+pub enum Promisee {
+    /// An ask.
+    Ask(Reserver),
+    /// The gang of an application.
+    Gang(ApplicationSlot),
+}
+
+/// What was promised.
+#[derive(Clone, Debug)]
+pub struct Promise {
+    /// The leaf of the asker.
+    pub queue: Arc<str>,
+    /// What it will take; of a gang, all members together.
+    pub amount: Resources,
+    /// When it was promised, ns since the epoch.
+    pub since_ns: i64,
+    /// The number of the last thing that had arrived by then
+    /// ([`Books::arrival`](crate::books::Books::arrival)).
+    pub arrival: u64,
+    /// The victims that are not confirmed yet, each with its node and what it holds.
+    pub victims: BTreeMap<AllocationId, (NodeSlot, Resources)>,
+    /// Who lost something.
+    pub losers: Vec<ApplicationSlot>,
+    /// The rooms of a gang: of each member the node and the amount.
+    pub rooms: Vec<(NodeSlot, Resources)>,
+}
+
+/// All promises of a partition.
+#[derive(Clone, Debug, Default)]
+pub struct Promises {
+    by_promisee: BTreeMap<Promisee, Promise>,
+    by_victim: BTreeMap<AllocationId, Promisee>,
+    by_queue: BTreeMap<Arc<str>, Resources>,
+    by_loser: BTreeMap<ApplicationSlot, BTreeSet<Promisee>>,
+    /// By node, what gangs have reserved there.
+    by_node: BTreeMap<NodeSlot, BTreeSet<Promisee>>,
+}
+
+/// What the confirmation of a victim meant.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Confirmed {
+    /// For whom it left.
+    pub promisee: Promisee,
+    /// It was the last one: the asker may be placed.
+    pub is_last: bool,
+}
+
+impl Promises {
+    /// A plan was carried out.
+    pub fn make(&mut self, promisee: Promisee, promise: Promise) {
+        self.end(promisee);
+        for victim in promise.victims.keys() {
+            self.by_victim.insert(*victim, promisee);
+        }
+        for queue in path(&promise.queue) {
+            let sum = self.by_queue.entry(Arc::from(queue)).or_default();
+            sum.add(&promise.amount);
+            sum.prune();
+        }
+        for loser in &promise.losers {
+            self.by_loser.entry(*loser).or_default().insert(promisee);
+        }
+        for (node, _) in &promise.rooms {
+            self.by_node.entry(*node).or_default().insert(promisee);
+        }
+        self.by_promisee.insert(promisee, promise);
+    }
+
+    /// The promise is over. `None` if there is none.
+    pub fn end(&mut self, promisee: Promisee) -> Option<Promise> {
+        let promise = self.by_promisee.remove(&promisee)?;
+        for victim in promise.victims.keys() {
+            self.by_victim.remove(victim);
+        }
+        for queue in path(&promise.queue) {
+            if let Some(sum) = self.by_queue.get_mut(queue) {
+                sum.subtract(&promise.amount);
+                sum.prune();
+                if sum.is_empty() {
+                    self.by_queue.remove(queue);
+                }
+            }
+        }
+        for loser in &promise.losers {
+            remove(&mut self.by_loser, *loser, promisee);
+        }
+        for (node, _) in &promise.rooms {
+            remove(&mut self.by_node, *node, promisee);
+        }
+        Some(promise)
+    }
+
+    /// A victim is gone. `None` if it left for nobody who still waits.
+    pub fn confirmed(&mut self, victim: AllocationId) -> Option<Confirmed> {
+        let promisee = self.by_victim.remove(&victim)?;
+        let promise = self.by_promisee.get_mut(&promisee)?;
+        promise.victims.remove(&victim);
+        Some(Confirmed { promisee, is_last: promise.victims.is_empty() })
+    }
+
+    /// The asker was refused: by its predicate, or for want of room. Ends the promise if nobody has
+    /// still to leave; says whether it did.
+    pub fn refused(&mut self, promisee: Promisee) -> bool {
+        let is_over =
+            self.by_promisee.get(&promisee).is_some_and(|promise| promise.victims.is_empty());
+        is_over && self.end(promisee).is_some()
+    }
+
+    /// The promise of an asker; it does not preempt again while it has one.
+    pub fn of(&self, promisee: Promisee) -> Option<&Promise> {
+        self.by_promisee.get(&promisee)
+    }
+
+    /// For whom a victim leaves.
+    pub fn of_victim(&self, victim: AllocationId) -> Option<Promisee> {
+        self.by_victim.get(&victim).copied()
+    }
+
+    /// What is taken off the headroom of a queue; who was promised some of it adds its own amount
+    /// again.
+    pub fn taken_off(&self, queue: &str) -> Option<&Resources> {
+        self.by_queue.get(queue)
+    }
+
+    /// The promise because of which an ask of an application is not tried: it arrived after
+    /// something was taken from the application for another.
+    pub fn bars(&self, application: ApplicationSlot, arrival: u64) -> Option<(Promisee, &Promise)> {
+        let of = self.by_loser.get(&application)?.iter();
+        let mut of = of.map(|promisee| (*promisee, &self.by_promisee[promisee]));
+        of.find(|(promisee, promise)| {
+            arrival > promise.arrival && promisee.application() != application
+        })
+    }
+
+    /// What a node has left for everybody but this one, where it has this much available. What gangs
+    /// reserved is taken off, as far as their victims do not hold it still.
+    pub fn usable(
+        &self,
+        node: NodeSlot,
+        available: &Resources,
+        but_for: Option<Promisee>,
+    ) -> Resources {
+        let mut usable = available.clone();
+        for promisee in self.by_node.get(&node).into_iter().flatten() {
+            if Some(*promisee) == but_for {
+                continue;
+            }
+            let promise = &self.by_promisee[promisee];
+            let mut room = Resources::new();
+            for (_, amount) in promise.rooms.iter().filter(|(on, _)| *on == node) {
+                room.add(amount);
+            }
+            let mut leaving = Resources::new();
+            for (_, amount) in promise.victims.values().filter(|(on, _)| *on == node) {
+                leaving.add(amount);
+            }
+            usable.subtract(&room.minus_clamped(&leaving));
+        }
+        usable
+    }
+
+    /// The gangs that have reserved room on a node.
+    pub fn on_node(&self, node: NodeSlot) -> impl Iterator<Item = Promisee> {
+        self.by_node.get(&node).into_iter().flatten().copied()
+    }
+
+    /// Those that have waited for longer than a reservation may.
+    pub fn waited(&self, now_ns: i64, timeout: Duration) -> Vec<Promisee> {
+        let all = self.by_promisee.iter();
+        let over = all.filter(|(_, promise)| after(promise.since_ns, timeout) <= now_ns);
+        over.map(|(promisee, _)| *promisee).collect()
+    }
+
+    /// When the next one has waited for that long.
+    pub fn next_waited_ns(&self, timeout: Duration) -> Option<i64> {
+        self.by_promisee.values().map(|promise| after(promise.since_ns, timeout)).min()
+    }
+
+    /// How many there are.
+    pub fn len(&self) -> usize {
+        self.by_promisee.len()
+    }
+
+    /// Whether nobody was promised anything.
+    pub fn is_empty(&self) -> bool {
+        self.by_promisee.is_empty()
+    }
+}
+
+impl Promisee {
+    /// Its application.
+    pub fn application(self) -> ApplicationSlot {
+        match self {
+            Self::Ask(reserver) => reserver.application,
+            Self::Gang(application) => application,
+        }
+    }
+}
+
+fn remove<K: Ord>(from: &mut BTreeMap<K, BTreeSet<Promisee>>, key: K, promisee: Promisee) {
+    if let Some(of) = from.get_mut(&key) {
+        of.remove(&promisee);
+        if of.is_empty() {
+            from.remove(&key);
+        }
+    }
+}
+
+/// The queue and those above it.
+fn path(queue: &str) -> impl Iterator<Item = &str> {
+    std::iter::successors(Some(queue), |path| path.rsplit_once('.').map(|(above, _)| above))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::work::asks::AskSlot;
+
+    fn ask(application: u32) -> Promisee {
+        let application = ApplicationSlot::at(application);
+        Promisee::Ask(Reserver { application, ask: AskSlot::at(0) })
+    }
+
+    fn vcore(n: i64) -> Resources {
+        Resources::of(&[("vcore", n)])
+    }
+
+    fn promise(queue: &str, amount: i64, victims: &[u32], losers: &[u32]) -> Promise {
+        let victim = |at: &u32| (AllocationId::numbered(*at), (NodeSlot::at(0), vcore(amount)));
+        Promise {
+            queue: Arc::from(queue),
+            amount: vcore(amount),
+            since_ns: 100,
+            arrival: 10,
+            victims: victims.iter().map(victim).collect(),
+            losers: losers.iter().map(|at| ApplicationSlot::at(*at)).collect(),
+            rooms: Vec::new(),
+        }
+    }
+
+    #[test]
+    fn what_was_promised_is_taken_off_the_path_of_the_asker_until_it_ends() {
+        let mut promises = Promises::default();
+        promises.make(ask(0), promise("root.a.b", 5, &[1], &[7]));
+        promises.make(ask(1), promise("root.a", 2, &[2], &[7]));
+        assert_eq!(promises.taken_off("root.a.b"), Some(&vcore(5)));
+        assert_eq!(promises.taken_off("root.a"), Some(&vcore(7)));
+        assert_eq!(promises.taken_off("root"), Some(&vcore(7)));
+        assert_eq!(promises.taken_off("root.c"), None);
+        assert!(promises.end(ask(0)).is_some() && promises.end(ask(0)).is_none());
+        assert_eq!(promises.taken_off("root.a.b"), None);
+        assert_eq!(promises.taken_off("root"), Some(&vcore(2)));
+        promises.end(ask(1));
+        assert!(promises.is_empty() && promises.by_queue.is_empty());
+        assert!(promises.by_victim.is_empty() && promises.by_loser.is_empty());
+    }
+
+    #[test]
+    fn who_lost_something_waits_with_what_it_asks_for_afterwards() {
+        let mut promises = Promises::default();
+        promises.make(ask(0), promise("root.a", 5, &[1], &[7]));
+        let bars = |promises: &Promises, application, arrival| {
+            promises.bars(ApplicationSlot::at(application), arrival).map(|(promisee, _)| promisee)
+        };
+        assert_eq!(bars(&promises, 7, 11), Some(ask(0)));
+        assert_eq!(bars(&promises, 7, 10), None, "it was there before");
+        assert_eq!(bars(&promises, 8, 11), None, "it lost nothing");
+        promises.end(ask(0));
+        assert_eq!(bars(&promises, 7, 11), None);
+    }
+
+    #[test]
+    fn the_first_refusal_after_the_last_confirmation_ends_a_promise() {
+        let mut promises = Promises::default();
+        promises.make(ask(0), promise("root.a", 5, &[1, 2], &[7]));
+        assert!(!promises.refused(ask(0)), "its victims have still to leave");
+        let confirmed = |is_last| Some(Confirmed { promisee: ask(0), is_last });
+        assert_eq!(promises.confirmed(AllocationId::numbered(1)), confirmed(false));
+        assert_eq!(promises.confirmed(AllocationId::numbered(1)), None, "twice");
+        assert_eq!(promises.confirmed(AllocationId::numbered(2)), confirmed(true));
+        assert!(promises.of(ask(0)).is_some());
+        assert!(promises.refused(ask(0)));
+        assert!(promises.of(ask(0)).is_none());
+    }
+
+    #[test]
+    fn a_promise_has_waited_after_the_time_of_a_reservation() {
+        let mut promises = Promises::default();
+        promises.make(ask(0), promise("root.a", 5, &[1], &[]));
+        let timeout = Duration::from_nanos(50);
+        assert_eq!(promises.next_waited_ns(timeout), Some(150));
+        assert_eq!(promises.waited(149, timeout), []);
+        assert_eq!(promises.waited(150, timeout), [ask(0)]);
+    }
+
+    #[test]
+    fn what_is_beyond_the_rooms_of_a_gang_stays_usable() {
+        let gang = Promisee::Gang(ApplicationSlot::at(3));
+        let node = NodeSlot::at(0);
+        let mut promises = Promises::default();
+        let rooms = vec![(node, vcore(4)), (node, vcore(4)), (NodeSlot::at(1), vcore(4))];
+        promises.make(gang, Promise { rooms, ..promise("root.a", 5, &[1], &[]) });
+        // A victim holds 5 of the 8 still: so 3 of what is free are for the gang.
+        assert_eq!(promises.usable(node, &vcore(6), None), vcore(3));
+        assert_eq!(promises.usable(node, &vcore(6), Some(gang)), vcore(6));
+        promises.confirmed(AllocationId::numbered(1));
+        assert_eq!(promises.usable(node, &vcore(11), None), vcore(3));
+        assert_eq!(promises.on_node(NodeSlot::at(1)).collect::<Vec<_>>(), [gang]);
+        promises.end(gang);
+        assert_eq!(promises.usable(node, &vcore(11), None), vcore(11));
+        assert!(promises.by_node.is_empty());
+    }
+}

@@ -1,0 +1,326 @@
+//! Who goes so that a queue comes back to a maximum that was lowered.
+//!
+//! # One shot
+//! A queue that is above its maximum for longer than `quota.preemption.delay` gives up what is too
+//! much, as far as that can be done with whole allocations and without taking more: usage may stay
+//! above the maximum afterwards. Nothing has to wait for the room, and nobody has it reserved.
+//!
+//! # Who gives up how much
+//! What is too much is the *target*. It is no more than what the queue and those above it have above
+//! their guarantees. A queue with children divides it among them by what each has above its own
+//! guarantee, down to the leaves, where victims are chosen: each fits the target of its leaf, and so do
+//! all together.
+//!
+//! # Invariants
+//! * In no resource is more taken than the target.
+//! * No queue falls below its guarantee in anything that a victim has.
+
+use std::cmp::Reverse;
+use std::collections::BTreeMap;
+
+use super::hierarchy::QueueFacts;
+use super::survey::{ApplicationFacts, class_of, has_run_for, may_be_taken};
+use crate::decide::quota_timer::{Quota, QuotaTimer};
+use crate::values::resources::{Limits, Name, Resources};
+use crate::work::allocations::{Allocation, AllocationId, ApplicationSlot};
+
+/// The length of time in which the age of allocations makes no difference, ns.
+const HOUR_NS: i64 = 3_600_000_000_000;
+
+/// A queue whose time is watched.
+#[derive(Debug)]
+pub struct Watched<'a> {
+    /// Where the queue above stands among those watched.
+    pub parent: Option<usize>,
+    /// Its timer.
+    pub timer: &'a mut QuotaTimer,
+    /// Its maximum and delay. One that nobody configured has no delay.
+    pub quota: Quota<'a>,
+    /// What it uses.
+    pub used: &'a Resources,
+}
+
+/// The queues that are due; each of them runs from now on. They are looked at from root down (parents
+/// stand before their children), and below one that runs none is looked at.
+pub fn due(queues: &mut [Watched<'_>], now_ns: i64) -> Vec<usize> {
+    let mut is_below_run = vec![false; queues.len()];
+    let mut due = Vec::new();
+    for at in 0..queues.len() {
+        let queue = &mut queues[at];
+        if queue.parent.is_some_and(|parent| is_below_run[parent]) || queue.timer.is_running() {
+            is_below_run[at] = true;
+        } else if queue.timer.fires(queue.quota, queue.used, now_ns) {
+            is_below_run[at] = true;
+            due.push(at);
+        }
+    }
+    due
+}
+
+/// What a queue gives up.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub struct QuotaPlan {
+    /// What was too much, as far as guarantees let it be taken.
+    pub target: Resources,
+    /// By leaf.
+    pub leaves: Vec<LeafPlan>,
+}
+
+/// What a leaf gives up.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct LeafPlan {
+    /// Where it stands among the queues surveyed.
+    pub queue: usize,
+    /// Its part of the target.
+    pub target: Resources,
+    /// How many allocations could have been chosen.
+    pub candidates: usize,
+    /// What those hold that were.
+    pub claimed: Resources,
+    /// Those of which the RM is told.
+    pub victims: Vec<AllocationId>,
+    /// Places held for members of gangs; they end at once.
+    pub holds: Vec<AllocationId>,
+}
+
+/// What is too much in a queue, and may be taken.
+pub fn target(queues: &[QueueFacts], queue: usize) -> Resources {
+    let Some(max) = &queues[queue].max else { return Resources::new() };
+    let used = used(&queues[queue]);
+    let mut target = Resources::new();
+    for (name, max) in max.entries() {
+        let mut over = used.get(name).saturating_sub(max);
+        let mut at = Some(queue);
+        while let Some(above) = at {
+            let facts = &queues[above];
+            if let Some(guaranteed) = facts.guaranteed.as_ref().and_then(|it| it.find(name)) {
+                over = over.min(self::used(facts).get(name).saturating_sub(guaranteed).max(0));
+            }
+            at = facts.parent;
+        }
+        if over > 0 {
+            target.set(name, over);
+        }
+    }
+    target
+}
+
+/// The target of a queue divided among the leaves below it, or its own if it is one.
+pub fn shares(queues: &[QueueFacts], queue: usize, target: &Resources) -> Vec<(usize, Resources)> {
+    let children = || (0..queues.len()).filter(|at| queues[*at].parent == Some(queue));
+    if children().next().is_none() {
+        let is_some = target.is_positive();
+        return is_some.then(|| (queue, target.clone())).into_iter().collect();
+    }
+    let surplus = |child: usize, name: Name| {
+        let facts = &queues[child];
+        let used = used(facts).get(name).max(0);
+        match facts.guaranteed.as_ref().and_then(|it| it.find(name)) {
+            Some(guaranteed) => used.saturating_sub(guaranteed).max(0),
+            None => used,
+        }
+    };
+    let mut all = Vec::new();
+    for child in children() {
+        let mut share = Resources::new();
+        for (name, wanted) in target.entries() {
+            let own = surplus(child, name);
+            let sum: i128 = children().map(|child| i128::from(surplus(child, name))).sum();
+            if own > 0 && wanted > 0 {
+                let part = i128::from(wanted) * i128::from(own) / sum;
+                let part = i64::try_from(part).unwrap_or(i64::MAX).min(own);
+                if part > 0 {
+                    share.set(name, part);
+                }
+            }
+        }
+        if share.is_positive() {
+            all.extend(shares(queues, child, &share));
+        }
+    }
+    all
+}
+
+/// What a queue that is due gives up. `applications` are those below it, and `allocations` theirs.
+pub fn plan<'a>(
+    queues: &[QueueFacts],
+    due: usize,
+    applications: &[ApplicationFacts],
+    allocations: impl Iterator<Item = (AllocationId, &'a Allocation)>,
+    now_ns: i64,
+) -> QuotaPlan {
+    let target = target(queues, due);
+    let mut choice = Choice {
+        queues,
+        used: queues.iter().map(used).collect(),
+        max: queues[due].max.clone().unwrap_or_default(),
+        applications: applications.iter().map(|facts| (facts.slot, (facts, 0))).collect(),
+        now_ns,
+    };
+    let mut by_leaf: BTreeMap<usize, Vec<(AllocationId, &Allocation)>> = BTreeMap::new();
+    for (id, allocation) in allocations.filter(|(_, it)| it.leaving.is_none()) {
+        if let Some((facts, _)) = choice.applications.get(&allocation.application) {
+            by_leaf.entry(facts.queue).or_default().push((id, allocation));
+        }
+    }
+    let leaves = shares(queues, due, &target);
+    let leaf_plan = |(queue, target): (usize, Resources)| {
+        choice.of_leaf(queue, target, by_leaf.remove(&queue).unwrap_or_default())
+    };
+    QuotaPlan { leaves: leaves.into_iter().map(leaf_plan).collect(), target }
+}
+
+/// Victims in the making.
+struct Choice<'a> {
+    queues: &'a [QueueFacts],
+    /// By queue, what it uses without what was chosen.
+    used: Vec<Resources>,
+    /// The maximum that is to be met.
+    max: Limits,
+    /// Each with how many it loses.
+    applications: BTreeMap<ApplicationSlot, (&'a ApplicationFacts, u32)>,
+    now_ns: i64,
+}
+
+/// What goes at once.
+type Unit<'a> = Vec<(AllocationId, &'a Allocation)>;
+
+impl Choice<'_> {
+    fn of_leaf(
+        &mut self,
+        queue: usize,
+        target: Resources,
+        alive: Vec<(AllocationId, &Allocation)>,
+    ) -> LeafPlan {
+        let mut units = self.units(queue, &target, &alive);
+        units.sort_by_cached_key(|unit| self.order(&target, unit));
+        let mut plan = LeafPlan {
+            queue,
+            candidates: units.iter().map(Vec::len).sum(),
+            claimed: Resources::new(),
+            victims: Vec::new(),
+            holds: Vec::new(),
+            target,
+        };
+        for unit in units {
+            let mut size = Resources::new();
+            unit.iter().for_each(|(_, it)| size.add(it.resources()));
+            let sum = plan.claimed.plus(&size);
+            let fits = plan.target.entries().all(|(name, most)| sum.get(name) <= most);
+            if !fits || !self.keeps_guarantees(queue, &size) || !self.may_lose(&unit) {
+                continue;
+            }
+            self.take(queue, &size, &unit);
+            plan.claimed = sum;
+            for (id, it) in unit {
+                if it.is_hold() { plan.holds.push(id) } else { plan.victims.push(id) }
+            }
+        }
+        plan
+    }
+
+    /// What may be taken, an application that goes as one in one piece.
+    fn units<'a>(
+        &self,
+        queue: usize,
+        target: &Resources,
+        alive: &[(AllocationId, &'a Allocation)],
+    ) -> Vec<Unit<'a>> {
+        let least = self.queues[queue].settings.eviction.min_runtime;
+        let may = |it: &Allocation| may_be_taken(it) && has_run_for(it, least, self.now_ns);
+        let is_of_use = |it: &Allocation| {
+            it.resources().entries().any(|(name, quantity)| quantity > 0 && target.get(name) > 0)
+        };
+        let mut together: BTreeMap<ApplicationSlot, Unit<'a>> = BTreeMap::new();
+        let mut units = Vec::new();
+        for &(id, it) in alive {
+            if self.applications[&it.application].0.goes_as_one {
+                together.entry(it.application).or_default().push((id, it));
+            } else if may(it) && is_of_use(it) {
+                units.push(vec![(id, it)]);
+            }
+        }
+        let whole = together.into_values();
+        units.extend(whole.filter(|unit| {
+            unit.iter().all(|(_, it)| may(it)) && unit.iter().any(|(_, it)| is_of_use(it))
+        }));
+        units
+    }
+
+    fn order(&self, target: &Resources, unit: &Unit<'_>) -> impl Ord + use<> {
+        let of = |it: &Allocation| {
+            let is_short = self.is_short(it);
+            let names = it.resources().entries().len();
+            let common = it.resources().entries().filter(|(name, _)| target.find(*name).is_some());
+            let matching = (common.count() * 100).checked_div(names).unwrap_or(0);
+            (
+                class_of(it, is_short),
+                Reverse(matching),
+                it.spec.priority,
+                Reverse(it.created_ns.div_euclid(HOUR_NS)),
+                self.share(target, it.resources()),
+                it.uuid.clone(),
+            )
+        };
+        // What goes as one stands where the last of them would.
+        unit.iter().map(|(_, it)| of(it)).max()
+    }
+
+    fn is_short(&self, it: &Allocation) -> bool {
+        let groups = &self.applications[&it.application].0.groups;
+        let of =
+            it.spec.member_of().and_then(|name| groups.iter().find(|group| group.name == *name));
+        of.is_some_and(|group| group.real <= group.min_members)
+    }
+
+    /// The largest part of the maximum that an amount takes, in billionths.
+    fn share(&self, target: &Resources, size: &Resources) -> i128 {
+        let of = |(name, _): (Name, i64)| {
+            let max = self.max.find(name).filter(|max| *max > 0)?;
+            Some(i128::from(size.get(name)) * 1_000_000_000 / i128::from(max))
+        };
+        target.entries().map(|entry| of(entry).unwrap_or(i128::MAX)).max().unwrap_or(0)
+    }
+
+    fn path(&self, queue: usize) -> impl Iterator<Item = usize> + use<'_> {
+        std::iter::successors(Some(queue), |at| self.queues[*at].parent)
+    }
+
+    fn keeps_guarantees(&self, queue: usize, size: &Resources) -> bool {
+        self.path(queue).all(|at| {
+            let guaranteed = self.queues[at].guaranteed.as_ref();
+            size.entries().filter(|(_, quantity)| *quantity > 0).all(|(name, quantity)| {
+                let least = guaranteed.and_then(|guaranteed| guaranteed.find(name));
+                least.is_none_or(|least| self.used[at].get(name) - quantity >= least)
+            })
+        })
+    }
+
+    fn may_lose(&self, unit: &Unit<'_>) -> bool {
+        let Some((_, first)) = unit.first() else { return false };
+        let (facts, lost) = self.applications[&first.application];
+        facts.allowance.is_none_or(|most| lost + counted(unit) <= most)
+    }
+
+    fn take(&mut self, queue: usize, size: &Resources, unit: &Unit<'_>) {
+        let path: Vec<usize> = self.path(queue).collect();
+        for at in path {
+            self.used[at].subtract(size);
+        }
+        if let Some((_, first)) = unit.first()
+            && let Some((_, lost)) = self.applications.get_mut(&first.application)
+        {
+            *lost += counted(unit);
+        }
+    }
+}
+
+/// How many of these count as evictions.
+fn counted(unit: &Unit<'_>) -> u32 {
+    let counted = unit.iter().filter(|(_, it)| !it.is_hold() && !it.spec.placeholder);
+    u32::try_from(counted.count()).unwrap_or(u32::MAX)
+}
+
+fn used(queue: &QueueFacts) -> Resources {
+    queue.allocated.minus(&queue.preempting)
+}

@@ -1,0 +1,212 @@
+//! Who goes so that an ask that requires a node can run there.
+//!
+//! # How it differs
+//! A daemon belongs on its node, whatever its queue is guaranteed. So neither delay, fences nor
+//! guarantees count, and the queue's bounds do not either; only its own priority does: nobody more
+//! important goes for it. Any application may lose something, its own included. The ask has its
+//! node reserved already, so there is nothing to choose but the victims.
+//!
+//! Places that are held go first, then placeholders, ordinary allocations, and members of a gang that
+//! needs them; then in the same order those that asked not to be preempted, and those that are the
+//! first of their application. Among these the least important first, then the newest, then the
+//! smallest, then the lower UUID.
+
+use std::cmp::Reverse;
+
+use super::inquiry::Answer;
+use super::survey::may_be_taken;
+use crate::values::resources::Resources;
+use crate::work::allocations::{Allocation, AllocationId};
+use crate::work::asks::AskSpec;
+
+/// An allocation on the node of the ask.
+#[derive(Clone, Debug)]
+pub struct OnNode<'a> {
+    /// The allocation.
+    pub id: AllocationId,
+    /// The same.
+    pub allocation: &'a Allocation,
+    /// It is a member of a gang that has no more than it needs.
+    pub is_short: bool,
+    /// The others of its application that do not leave yet, wherever they are, where these are
+    /// preempted together or not at all.
+    pub mates: Vec<(AllocationId, &'a Allocation)>,
+}
+
+impl<'a> OnNode<'a> {
+    /// One that goes by itself.
+    pub fn single(id: AllocationId, allocation: &'a Allocation) -> Self {
+        Self { id, allocation, is_short: false, mates: Vec::new() }
+    }
+}
+
+/// Who goes.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub struct RequiredPlan {
+    /// Those on the node, in order.
+    pub victims: Vec<AllocationId>,
+    /// Those of the same applications that are on other nodes.
+    pub elsewhere: Vec<AllocationId>,
+    /// Places that are held, which end in the step of the commit.
+    pub holds: Vec<AllocationId>,
+    /// Who else could go, in order: for the RM, which may want more gone.
+    pub others: Vec<AllocationId>,
+    is_answered: bool,
+}
+
+/// Who has to go so that the ask fits the node that it requires, on which so much is available.
+/// `None` where nobody does, or everybody would not be enough.
+pub fn plan(ask: &AskSpec, available: &Resources, on_node: &[OnNode<'_>]) -> Option<RequiredPlan> {
+    if available.holds(&ask.resources) {
+        return None;
+    }
+    let mut candidates: Vec<&OnNode<'_>> = on_node.iter().filter(|it| may_go(ask, it)).collect();
+    candidates
+        .sort_by(|left, right| order(left).cmp(&order(right)).then_with(|| finer(left, right)));
+
+    let mut chosen: Vec<&OnNode<'_>> = Vec::new();
+    let mut room = available.clone();
+    for &candidate in &candidates {
+        if room.holds(&ask.resources) {
+            break;
+        }
+        if !chosen.iter().any(|it| goes_with(it, candidate)) {
+            chosen.push(candidate);
+            room = room_with(available, on_node, &chosen);
+        }
+    }
+    if !room.holds(&ask.resources) {
+        return None;
+    }
+    for at in (0..chosen.len()).rev() {
+        let spared = chosen.remove(at);
+        if !room_with(available, on_node, &chosen).holds(&ask.resources) {
+            chosen.insert(at, spared);
+        }
+    }
+    Some(in_order(&candidates, &chosen, on_node))
+}
+
+impl RequiredPlan {
+    /// What the RM is asked: the victims on the node and who else could go, in order, and up to which
+    /// of them all go at least (-1: none has to).
+    pub fn question(&self) -> (Vec<AllocationId>, i32) {
+        let list = self.victims.iter().chain(&self.others).copied().collect();
+        (list, i32::try_from(self.victims.len()).unwrap_or(i32::MAX) - 1)
+    }
+
+    /// What is to be done by the answer of the RM. `None`: nothing, it refused, or its answer means
+    /// nothing.
+    pub fn answered(&self, answer: Answer) -> Option<Self> {
+        let Answer::Fits(index) = answer else { return None };
+        let taken = usize::try_from(i64::from(index) + 1).ok()?;
+        let (list, _) = self.question();
+        if taken < self.victims.len() || taken > list.len() {
+            return None;
+        }
+        let victims = list[..taken].to_vec();
+        Some(Self { victims, others: Vec::new(), is_answered: true, ..self.clone() })
+    }
+
+    /// Tests a plan on fresh facts: those who may not go any more are left out, and what is no longer
+    /// needed is spared. `None` where the rest is not enough, or nobody has to go any more.
+    pub fn recheck(
+        &self,
+        ask: &AskSpec,
+        available: &Resources,
+        on_node: &[OnNode<'_>],
+    ) -> Option<Self> {
+        let fresh: Vec<OnNode<'_>> = on_node
+            .iter()
+            .filter(|it| {
+                self.victims.contains(&it.id)
+                    || self.elsewhere.contains(&it.id)
+                    || self.holds.contains(&it.id)
+            })
+            .cloned()
+            .collect();
+        let needed = plan(ask, available, &fresh)?;
+        if !self.is_answered {
+            return Some(needed);
+        }
+        // The answer was about this order and this many: only those who are gone are left out.
+        let may_still = |id: &AllocationId| fresh.iter().any(|it| it.id == *id && may_go(ask, it));
+        let victims: Vec<_> = self.victims.iter().copied().filter(may_still).collect();
+        let holds: Vec<_> = self.holds.iter().copied().filter(may_still).collect();
+        let elsewhere: Vec<_> = fresh
+            .iter()
+            .filter(|it| victims.contains(&it.id))
+            .flat_map(|it| it.mates.iter().map(|(id, _)| *id))
+            .filter(|id| !victims.contains(id))
+            .collect();
+        Some(Self { victims, holds, elsewhere, others: Vec::new(), is_answered: true })
+    }
+}
+
+fn may_go(ask: &AskSpec, it: &OnNode<'_>) -> bool {
+    let may = |allocation: &Allocation| {
+        may_be_taken(allocation) && allocation.spec.priority <= ask.priority
+    };
+    let shares = |allocation: &Allocation| {
+        let mut names = allocation.resources().entries();
+        names.any(|(name, quantity)| quantity > 0 && ask.resources.get(name) > 0)
+    };
+    may(it.allocation) && shares(it.allocation) && it.mates.iter().all(|(_, mate)| may(mate))
+}
+
+fn goes_with(chosen: &OnNode<'_>, it: &OnNode<'_>) -> bool {
+    chosen.id == it.id || chosen.mates.iter().any(|(id, _)| *id == it.id)
+}
+
+/// What is available once all of these are gone, each with its mates.
+fn room_with(available: &Resources, on_node: &[OnNode<'_>], chosen: &[&OnNode<'_>]) -> Resources {
+    let mut room = available.clone();
+    for it in on_node.iter().filter(|it| chosen.iter().any(|chosen| goes_with(chosen, it))) {
+        room.add(it.allocation.resources());
+    }
+    room
+}
+
+fn in_order(
+    candidates: &[&OnNode<'_>],
+    chosen: &[&OnNode<'_>],
+    on_node: &[OnNode<'_>],
+) -> RequiredPlan {
+    let mut plan = RequiredPlan::default();
+    let is_chosen = |it: &OnNode<'_>| chosen.iter().any(|chosen| goes_with(chosen, it));
+    for it in candidates {
+        let kind = match (it.allocation.is_hold(), is_chosen(it)) {
+            (true, true) => &mut plan.holds,
+            (false, true) => &mut plan.victims,
+            (false, false) if it.mates.is_empty() => &mut plan.others,
+            _ => continue,
+        };
+        kind.push(it.id);
+    }
+    // Mates on the node that share nothing with the ask go, too.
+    for (id, _) in chosen.iter().flat_map(|it| &it.mates) {
+        let is_known = plan.victims.contains(id) || plan.holds.contains(id);
+        if !is_known && !plan.elsewhere.contains(id) {
+            plan.elsewhere.push(*id);
+        }
+    }
+    debug_assert!(chosen.iter().all(|it| on_node.iter().any(|on| on.id == it.id)));
+    plan
+}
+
+fn order(it: &OnNode<'_>) -> (u8, i32, Reverse<i64>) {
+    let allocation = it.allocation;
+    let spec = &allocation.spec;
+    let class = if allocation.is_hold() {
+        0
+    } else {
+        let kind = if spec.placeholder { 1 } else { 2 + u8::from(it.is_short) };
+        3 * (2 * u8::from(spec.originator) + u8::from(!spec.preemption.of_itself())) + kind
+    };
+    (class, spec.priority, Reverse(allocation.created_ns))
+}
+
+fn finer(left: &OnNode<'_>, right: &OnNode<'_>) -> std::cmp::Ordering {
+    let (left, right) = (left.allocation, right.allocation);
+    left.resources().alphabetical(right.resources()).then_with(|| left.uuid.cmp(&right.uuid))
+}

@@ -1,0 +1,507 @@
+//! Every plan for a small cluster, compared with all sets of victims that there are.
+//!
+//! The laws are written down a second time here, as they are said and without a thought for speed:
+//! from amounts by name, not from rows, and from scratch for each set.
+
+use proptest::prelude::*;
+
+use super::cluster::{Cluster, NOW};
+use crate::decide::preemption::*;
+use crate::order::keys::PriorityPolicy;
+use crate::queues::PreemptionPolicy;
+use crate::values::resources::{Limits, Name, Resources};
+use crate::work::allocations::{Allocation, AllocationId, Form};
+use crate::work::asks::Preemption;
+
+/// How a queue is set up, in random numbers.
+#[derive(Clone, Debug)]
+pub(super) struct RandomQueue {
+    guaranteed: Option<(i64, i64)>,
+    max: Option<i64>,
+    policy: u8,
+    offset: i32,
+    is_priority_fence: bool,
+}
+
+#[derive(Clone, Debug)]
+pub(super) struct RandomRun {
+    application: usize,
+    node: usize,
+    size: (i64, i64),
+    priority: i32,
+    flags: u8,
+}
+
+#[derive(Clone, Debug)]
+pub(super) struct RandomCluster {
+    queues: Vec<RandomQueue>,
+    /// What each has beyond what runs there.
+    pub(super) nodes: Vec<(i64, i64, u8)>,
+    runs: Vec<RandomRun>,
+    allowances: Vec<Option<u32>>,
+    goes_as_one: Vec<bool>,
+    pub(super) ask: (i64, i64),
+    pub(super) asks_in: usize,
+    priority: i32,
+}
+
+const LEAVES: [&str; 5] = ["root.a.x", "root.a.y", "root.b", "root.c.z", "root.a.w"];
+const PATHS: [&str; 7] =
+    ["root.a", "root.a.x", "root.a.y", "root.a.w", "root.b", "root.c", "root.c.z"];
+
+fn amount((vcore, memory): (i64, i64)) -> Resources {
+    let all = [("vcore", vcore), ("memory", memory)];
+    let some: Vec<_> = all.into_iter().filter(|(_, n)| *n > 0).collect();
+    Resources::of(&some)
+}
+
+fn queue() -> impl Strategy<Value = RandomQueue> {
+    (
+        prop::option::weighted(0.5, (0..5_i64, 0..3_i64)),
+        prop::option::weighted(0.15, 6..20_i64),
+        0..40_u8,
+        prop_oneof![4 => Just(0), 1 => -1..=1],
+        prop::bool::weighted(0.1),
+    )
+        .prop_map(|(guaranteed, max, policy, offset, is_priority_fence)| RandomQueue {
+            guaranteed,
+            max,
+            policy,
+            offset,
+            is_priority_fence,
+        })
+}
+
+fn run() -> impl Strategy<Value = RandomRun> {
+    let size = (1..5_i64, prop_oneof![3 => Just(0), 1 => 1..4_i64]);
+    (0..6_usize, 0..6_usize, size, prop_oneof![4 => Just(0), 1 => -1..=1], any::<u8>()).prop_map(
+        |(application, node, size, priority, flags)| RandomRun {
+            application,
+            node,
+            size,
+            priority,
+            flags,
+        },
+    )
+}
+
+pub(super) fn cluster() -> impl Strategy<Value = RandomCluster> {
+    (
+        prop::collection::vec(queue(), PATHS.len()),
+        prop::collection::vec((0..2_i64, 0..2_i64, 0..20_u8), 1..=6),
+        prop::collection::vec(run(), 4..=12),
+        prop::collection::vec(prop::option::weighted(0.15, 0..4_u32), 6),
+        prop::collection::vec(prop::bool::weighted(0.1), 6),
+        (1..6_i64, prop_oneof![3 => Just(0), 1 => 1..4_i64]),
+        0..LEAVES.len(),
+        prop_oneof![4 => Just(0), 1 => -1..=1],
+        prop::option::weighted(0.8, (4..16_i64, 2..9_i64)),
+    )
+        .prop_map(
+            |(mut queues, nodes, runs, allowances, goes_as_one, ask, asks_in, priority, own)| {
+                // Most who ask are guaranteed something, or few would find anything.
+                let at =
+                    PATHS.iter().position(|path| *path == LEAVES[asks_in]).expect("it is there");
+                queues[at].guaranteed = own.or(queues[at].guaranteed);
+                RandomCluster {
+                    queues,
+                    nodes,
+                    runs,
+                    allowances,
+                    goes_as_one,
+                    ask,
+                    asks_in,
+                    priority,
+                }
+            },
+        )
+}
+
+pub(super) fn built(random: &RandomCluster) -> (Cluster, Asker) {
+    let mut cluster = Cluster::new();
+    for (path, of) in PATHS.iter().zip(&random.queues) {
+        let queue = cluster.queue(path);
+        queue.guaranteed = of.guaranteed.map(amount).filter(|it| !it.is_empty());
+        queue.max = of.max.map(|max| Limits::of(&[("vcore", max)]));
+        queue.settings.preemption = match of.policy {
+            0 => PreemptionPolicy::Fence,
+            1 => PreemptionPolicy::Disabled,
+            _ => PreemptionPolicy::Default,
+        };
+        queue.settings.priority_offset = of.offset;
+        if of.is_priority_fence {
+            queue.settings.priority_policy = PriorityPolicy::Fence;
+        }
+    }
+    for (at, (vcore, memory, state)) in random.nodes.iter().enumerate() {
+        let mut total = amount((*vcore, *memory));
+        for run in random.runs.iter().filter(|run| run.node % random.nodes.len() == at) {
+            total.add(&amount(run.size));
+        }
+        let node = cluster.node_of(&format!("n{at}"), total);
+        node.is_open = *state != 0;
+        node.claim = match state {
+            1 => Claimed::ByOthers,
+            2 => Claimed::GivesWay,
+            _ => Claimed::Free,
+        };
+    }
+    for at in 0..6 {
+        let application = cluster.application(&format!("app{at}"), LEAVES[at % LEAVES.len()]);
+        application.allowance = random.allowances[at];
+        application.goes_as_one = random.goes_as_one[at];
+    }
+    for (at, run) in random.runs.iter().enumerate() {
+        let name = format!("r{at}");
+        let node = format!("n{}", run.node % random.nodes.len());
+        cluster.runs_of(&name, &format!("app{}", run.application), &node, amount(run.size));
+        cluster.priority(&name, run.priority);
+        match run.flags % 24 {
+            0 => cluster.opts_out(&name),
+            1 => cluster.is_originator(&name),
+            2 => cluster.is_being_preempted(&name),
+            3 => cluster.spec(&name, |spec| spec.form = Form::Internal),
+            4 => cluster.spec(&name, |spec| spec.required_node = Some("n0".into())),
+            5 => cluster.spec(&name, |spec| {
+                spec.originator = true;
+                spec.preemption = Preemption::Neither;
+            }),
+            _ => {}
+        }
+    }
+    let asker = cluster.ask_of(LEAVES[random.asks_in], amount(random.ask));
+    let asker = Asker { priority: random.priority, ..asker };
+    (cluster, asker)
+}
+
+/// The laws, said once more.
+pub(super) struct Laws<'a> {
+    cluster: &'a Cluster,
+    facts: Vec<QueueFacts>,
+    asker: &'a Asker,
+    ask: Resources,
+}
+
+type Remaining = Option<Vec<(Name, i64)>>;
+
+impl<'a> Laws<'a> {
+    pub(super) fn new(cluster: &'a Cluster, asker: &'a Asker) -> Self {
+        Self { cluster, facts: cluster.facts(), asker, ask: asker.members[0].clone() }
+    }
+
+    fn path(&self, queue: usize) -> Vec<usize> {
+        let mut path = vec![queue];
+        while let Some(above) = self.facts[path[path.len() - 1]].parent {
+            path.push(above);
+        }
+        path.reverse();
+        path
+    }
+
+    fn leaf(&self, it: &Allocation) -> usize {
+        self.cluster.queue_index(&self.cluster.applications[it.application.index()].1.queue)
+    }
+
+    fn get(&self, id: AllocationId) -> &Allocation {
+        self.cluster.table.get(id).unwrap()
+    }
+
+    /// What a queue uses once these are gone, and the asker has grown by what it took before.
+    fn used(&self, queue: usize, gone: &[AllocationId], grown: &[AllocationId]) -> Resources {
+        let facts = &self.facts[queue];
+        let mut used = facts.allocated.minus(&facts.preempting);
+        for id in gone {
+            let it = self.get(*id);
+            if self.path(self.leaf(it)).contains(&queue) {
+                used.subtract(it.resources());
+            }
+        }
+        if self.path(self.asker.queue).contains(&queue) {
+            grown.iter().for_each(|id| used.add(self.get(*id).resources()));
+        }
+        used
+    }
+
+    fn remaining(&self, queue: usize, gone: &[AllocationId], grown: &[AllocationId]) -> Remaining {
+        let facts = &self.facts[queue];
+        let above = facts.parent.and_then(|above| self.remaining(above, gone, grown));
+        let own: Option<Vec<(Name, i64)>> = facts.guaranteed.as_ref().map(|guaranteed| {
+            let used = self.used(queue, gone, grown);
+            let promised =
+                if queue == self.asker.queue { facts.promised.clone() } else { Resources::new() };
+            let left = guaranteed.minus_existing(&used).minus_existing(&promised);
+            left.entries().collect()
+        });
+        let asker_has_own = self.facts[self.asker.queue].guaranteed.is_some();
+        let is_above_asker =
+            queue != self.asker.queue && self.path(self.asker.queue).contains(&queue);
+        match (own, above) {
+            (None, above) => above,
+            (Some(own), above) if queue == self.asker.queue => {
+                let above = above.unwrap_or_default();
+                let lacks = |(name, _): &&(Name, i64)| own.iter().all(|(known, _)| known != name);
+                Some(own.iter().copied().chain(above.iter().filter(lacks).copied()).collect())
+            }
+            (Some(_), _) if is_above_asker && facts.parent.is_some() && asker_has_own => None,
+            (Some(own), None) => Some(own),
+            (Some(mut own), Some(above)) => {
+                for (name, left) in above {
+                    match own.iter_mut().find(|(known, _)| *known == name) {
+                        Some((_, own)) => *own = (*own).min(left),
+                        None => own.push((name, left)),
+                    }
+                }
+                Some(own)
+            }
+        }
+    }
+
+    fn fence(&self) -> usize {
+        let path = self.path(self.asker.queue);
+        for at in (1..path.len()).rev() {
+            let facts = &self.facts[path[at]];
+            let allocated = facts.allocated.plus(&self.ask);
+            let bears = path[..=at].iter().all(|above| {
+                let max = self.facts[*above].max.as_ref();
+                max.is_none_or(|max| max.entries().all(|(name, max)| allocated.get(name) <= max))
+            });
+            if facts.settings.preemption == PreemptionPolicy::Fence || !bears {
+                return path[at];
+            }
+        }
+        path[0]
+    }
+
+    fn seen(&self, from: usize, below: usize, priority: i32) -> i64 {
+        let mut seen = i64::from(priority);
+        let mut at = from;
+        while at != below {
+            let settings = &self.facts[at].settings;
+            let offset = i64::from(settings.priority_offset);
+            seen = match settings.priority_policy {
+                PriorityPolicy::Default => seen + offset,
+                PriorityPolicy::Fence => offset,
+            };
+            at = self.facts[at].parent.unwrap();
+        }
+        seen
+    }
+
+    fn shared(&self, leaf: usize) -> usize {
+        let asker = self.path(self.asker.queue);
+        let of = self.path(leaf);
+        of.into_iter().zip(asker).take_while(|(a, b)| a == b).last().unwrap().0
+    }
+
+    fn may_be_candidate(&self, it: &Allocation) -> bool {
+        let leaf = self.leaf(it);
+        let fence = self.fence();
+        if fence == self.asker.queue || leaf == self.asker.queue || !may_be_taken(it) {
+            return false;
+        }
+        let left = self.remaining(leaf, &[], &[]);
+        let is_within = left.is_some_and(|left| left.iter().all(|(_, left)| *left >= 0));
+        let shared = self.shared(leaf);
+        self.path(leaf).contains(&fence)
+            && self.facts[leaf].settings.preemption != PreemptionPolicy::Disabled
+            && !is_within
+            && self.seen(leaf, shared, it.spec.priority)
+                <= self.seen(self.asker.queue, shared, self.asker.priority)
+    }
+
+    /// All that may be taken, in order, an application that goes as one as one.
+    fn candidates(&self) -> Vec<Vec<AllocationId>> {
+        let mut all: Vec<_> =
+            self.cluster.table.iter().filter(|(_, it)| self.may_be_candidate(it)).collect();
+        all.sort_by_key(|(_, it)| {
+            let class = if it.is_hold() {
+                0
+            } else {
+                1 + 2 * u8::from(!it.spec.preemption.of_itself()) + u8::from(it.spec.originator)
+            };
+            (class, std::cmp::Reverse(it.created_ns), it.uuid.clone())
+        });
+        let mut units: Vec<Vec<AllocationId>> = Vec::new();
+        for (id, it) in &all {
+            let application = &self.cluster.applications[it.application.index()].1;
+            if !application.goes_as_one {
+                if it.resources().entries().any(|(name, n)| n > 0 && self.ask.get(name) > 0) {
+                    units.push(vec![*id]);
+                }
+                continue;
+            }
+            let mates =
+                self.cluster.table.iter().filter(|(_, mate)| {
+                    mate.application == it.application && mate.leaving.is_none()
+                });
+            let together: Vec<_> =
+                all.iter().filter(|(_, mate)| mate.application == it.application).collect();
+            if mates.count() == together.len() && together[0].0 == *id {
+                units.push(together.iter().map(|(id, _)| *id).collect());
+            }
+        }
+        units
+    }
+
+    /// Whether these may go, one after another.
+    pub(super) fn allow(&self, set: &[AllocationId]) -> bool {
+        for (at, id) in set.iter().enumerate() {
+            let (before, after) = (&set[..at], &set[..=at]);
+            let it = self.get(*id);
+            let leaf = self.leaf(it);
+            let left = self.remaining(leaf, before, before);
+            let is_above = left.is_none_or(|left| {
+                left.iter().any(|(name, left)| *left < 0 && self.ask.get(*name) > 0)
+            });
+            let shared = self.shared(leaf);
+            let path = self.path(leaf);
+            let below = path.iter().skip_while(|queue| **queue != shared).skip(1);
+            let keeps = below.clone().all(|queue| {
+                let guaranteed = self.facts[*queue].guaranteed.clone().unwrap_or_default();
+                let used = self.used(*queue, after, before);
+                it.resources().entries().all(|(name, _)| {
+                    guaranteed.find(name).is_none_or(|guaranteed| used.get(name) >= guaranteed)
+                })
+            });
+            let room = self.remaining(self.asker.queue, after, before).unwrap_or_default();
+            let fits = room.iter().all(|(name, left)| {
+                let size = it.resources().get(*name);
+                size == 0 || size <= *left
+            });
+            if !is_above || !keeps || !fits {
+                return false;
+            }
+        }
+        self.cluster.applications.iter().enumerate().all(|(at, (_, application))| {
+            let of = |id: &&AllocationId| {
+                let it = self.get(**id);
+                it.application.index() == at && !it.is_hold()
+            };
+            application.allowance.is_none_or(|most| set.iter().filter(of).count() <= most as usize)
+        })
+    }
+
+    /// Whether the ask can run on the node once these are gone.
+    pub(super) fn lets_run(&self, set: &[AllocationId], node: usize) -> bool {
+        let of = &self.cluster.nodes[node];
+        if !of.is_open || of.claim == Claimed::ByOthers {
+            return false;
+        }
+        let slot = self.cluster.node_slot(&of.name);
+        let mut room = self.cluster.available(slot);
+        for id in set {
+            let it = self.get(*id);
+            if it.node == slot {
+                room.add(it.resources());
+            }
+        }
+        let bears = self.path(self.asker.queue).iter().all(|queue| {
+            let used = self.used(*queue, set, &[]).plus(&self.facts[*queue].promised);
+            let max = self.facts[*queue].max.as_ref();
+            max.is_none_or(|max| {
+                self.ask.entries().all(|(name, wanted)| {
+                    max.find(name).is_none_or(|max| used.get(name) + wanted <= max)
+                })
+            })
+        });
+        of.total.holds(&self.ask) && room.holds(&self.ask) && bears
+    }
+
+    fn has_guarantee(&self) -> bool {
+        let left = |gone: &[AllocationId]| self.remaining(self.asker.queue, gone, &[]);
+        let fits = |left: &Remaining, zero: bool| {
+            left.as_ref().is_some_and(|left| {
+                left.iter().all(|(name, left)| {
+                    let wanted = self.ask.get(*name);
+                    wanted == 0 || if zero { *left - wanted >= 0 } else { wanted <= *left }
+                })
+            })
+        };
+        let all: Vec<_> = self.candidates().concat();
+        fits(&left(&[]), false) || fits(&left(&all), true)
+    }
+
+    pub(super) fn weight(&self, set: &[AllocationId]) -> (u64, usize) {
+        let of = set.iter().map(|id| self.get(*id)).filter(|it| !it.is_hold());
+        let class = of.clone().fold(0, |class, it| {
+            let opted_out = if it.spec.preemption.of_itself() { 0 } else { 1_u64 << 34 };
+            let originator = if it.spec.originator { 1 << 33 } else { 0 };
+            class | opted_out | originator
+        });
+        (class, of.count())
+    }
+
+    /// The least that any set weighs that is allowed and lets the ask run.
+    fn optimum(&self) -> Option<(u64, usize)> {
+        if !self.has_guarantee() {
+            return None;
+        }
+        let units = self.candidates();
+        let mut best = None;
+        for mask in 1..1_u32 << units.len() {
+            let chosen = units.iter().enumerate().filter(|(at, _)| mask & (1 << at) != 0);
+            let set: Vec<_> = chosen.flat_map(|(_, unit)| unit.iter().copied()).collect();
+            let weight = self.weight(&set);
+            if best.is_some_and(|best| best <= weight) {
+                continue;
+            }
+            let runs = (0..self.cluster.nodes.len()).any(|node| self.lets_run(&set, node));
+            if runs && self.allow(&set) {
+                best = Some(weight);
+            }
+        }
+        best
+    }
+
+    fn runs_already(&self) -> bool {
+        (0..self.cluster.nodes.len()).any(|node| self.lets_run(&[], node))
+    }
+}
+
+proptest! {
+    #![proptest_config(ProptestConfig { cases: 3_000, ..ProptestConfig::default() })]
+
+    #[test]
+    fn a_plan_is_as_good_as_the_best_of_all_sets(random in cluster()) {
+        let (cluster, asker) = built(&random);
+        let laws = Laws::new(&cluster, &asker);
+        prop_assume!(!laws.runs_already());
+        let found = cluster.plan(asker.clone());
+        let best = laws.optimum();
+        let shown = cluster.shown(&found);
+        match (&found, best) {
+            (Err(_), None) => {}
+            (Ok(plan), Some(best)) => {
+                let all: Vec<_> = plan.holds.iter().chain(&plan.victims).copied().collect();
+                prop_assert_eq!(laws.weight(&all), best, "{} at {}", shown, NOW);
+                prop_assert_eq!(plan.score(), best.0 | best.1 as u64);
+            }
+            _ => prop_assert!(false, "{shown} instead of {best:?}"),
+        }
+    }
+
+    #[test]
+    fn whoever_goes_is_allowed_to_and_nobody_goes_in_vain(random in cluster()) {
+        let (cluster, asker) = built(&random);
+        let laws = Laws::new(&cluster, &asker);
+        let Ok(plan) = cluster.plan(asker.clone()) else { return Ok(()) };
+        let place = &plan.places[0];
+        let order = &place.order;
+        prop_assert!(laws.allow(order), "{}", cluster.shown(&Ok(plan.clone())));
+        prop_assert!(laws.lets_run(order, place.node.index()));
+        for spared in order {
+            let application = laws.get(*spared).application;
+            let goes_as_one = cluster.applications[application.index()].1.goes_as_one;
+            let fewer: Vec<_> = order
+                .iter()
+                .copied()
+                .filter(|id| {
+                    let it = laws.get(*id);
+                    id != spared && !(goes_as_one && it.application == application)
+                })
+                .collect();
+            let still = laws.lets_run(&fewer, place.node.index()) && laws.allow(&fewer);
+            prop_assert!(!still, "{} could be spared", cluster.names_of(&[*spared]));
+        }
+    }
+}

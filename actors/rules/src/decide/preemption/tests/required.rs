@@ -1,0 +1,154 @@
+//! Daemons.
+
+use std::sync::Arc;
+
+use super::cluster::{Cluster, vcore};
+use crate::decide::preemption::Answer;
+use crate::decide::preemption::required_node::{OnNode, RequiredPlan, plan};
+use crate::nodes::NodeSlot;
+use crate::values::resources::Resources;
+use crate::work::asks::AskSpec;
+
+fn daemon(size: i64) -> AskSpec {
+    AskSpec { required_node: Some(Arc::from("n1")), ..AskSpec::new("daemon", vcore(size)) }
+}
+
+fn on_node(cluster: &Cluster) -> Vec<OnNode<'_>> {
+    let here = cluster.table.iter().filter(|(_, it)| it.node == NodeSlot::at(0));
+    here.map(|(id, it)| {
+        let application = &cluster.applications[it.application.index()].1;
+        let mates = cluster.table.iter().filter(|(mate, other)| {
+            application.goes_as_one
+                && *mate != id
+                && other.application == it.application
+                && other.leaving.is_none()
+        });
+        OnNode { mates: mates.collect(), ..OnNode::single(id, it) }
+    })
+    .collect()
+}
+
+fn planned(cluster: &Cluster, ask: &AskSpec) -> Option<RequiredPlan> {
+    plan(ask, &cluster.available(NodeSlot::at(0)), &on_node(cluster))
+}
+
+fn shown(cluster: &Cluster, ask: &AskSpec) -> String {
+    let found = planned(cluster, ask);
+    found.map_or("nobody".to_owned(), |plan| cluster.names_of(&plan.victims))
+}
+
+fn full(names: &[(&str, i64)]) -> Cluster {
+    let mut cluster = Cluster::new();
+    cluster.node("n1", names.iter().map(|(_, size)| size).sum());
+    for (name, size) in names {
+        cluster.runs(name, "root.a", "n1", *size);
+    }
+    cluster
+}
+
+#[test]
+fn on_a_full_node_a_daemon_takes_what_it_needs() {
+    let mut cluster = full(&[("older", 1), ("newer", 1)]);
+    assert_eq!(shown(&cluster, &daemon(1)), "newer");
+    assert_eq!(shown(&cluster, &daemon(2)), "newer older");
+    cluster.nodes[0].total = vcore(3);
+    assert_eq!(shown(&cluster, &daemon(1)), "nobody", "there is room");
+    assert_eq!(shown(&cluster, &daemon(2)), "newer", "what is free counts");
+}
+
+#[test]
+fn nobody_more_important_goes_for_a_daemon() {
+    let mut cluster = full(&[("a", 1), ("b", 1)]);
+    cluster.priority("a", 10);
+    cluster.priority("b", 10);
+    assert_eq!(shown(&cluster, &daemon(1)), "nobody");
+    cluster.priority("b", 0);
+    assert_eq!(shown(&cluster, &daemon(1)), "b");
+    assert_eq!(shown(&cluster, &daemon(2)), "nobody", "one is not enough");
+}
+
+#[test]
+fn ordinary_ones_go_first_then_who_opted_out_then_first_tasks() {
+    let mut cluster = full(&[("normal", 1), ("opted", 1), ("first", 1)]);
+    cluster.opts_out("opted");
+    cluster.is_originator("first");
+    assert_eq!(shown(&cluster, &daemon(1)), "normal");
+    assert_eq!(shown(&cluster, &daemon(2)), "normal opted");
+    assert_eq!(shown(&cluster, &daemon(3)), "normal opted first");
+}
+
+#[test]
+fn the_least_important_goes_first_then_the_newest_then_the_smallest() {
+    let mut cluster = full(&[("low", 1), ("old", 1), ("new", 1)]);
+    cluster.priority("low", -1);
+    assert_eq!(shown(&cluster, &daemon(1)), "low");
+    assert_eq!(shown(&cluster, &daemon(2)), "low new");
+    let mut cluster = full(&[("large", 2), ("small", 1)]);
+    let created_ns = cluster.table.get(cluster.names["large"]).unwrap().created_ns;
+    cluster.change("small", |it| it.created_ns = created_ns);
+    assert_eq!(shown(&cluster, &daemon(1)), "small");
+    assert_eq!(shown(&cluster, &daemon(2)), "large", "the small one is spared");
+}
+
+#[test]
+fn victims_without_what_the_daemon_lacks_do_not_go() {
+    let cluster = full(&[("a", 1)]);
+    let gpu = AskSpec { resources: Resources::of(&[("gpu", 1)]), ..daemon(0) };
+    assert_eq!(shown(&cluster, &gpu), "nobody");
+}
+
+#[test]
+fn other_daemons_and_those_who_leave_stay() {
+    let mut cluster = full(&[("a", 1), ("b", 1)]);
+    cluster.spec("a", |spec| spec.required_node = Some(Arc::from("n1")));
+    cluster.is_being_preempted("b");
+    assert_eq!(shown(&cluster, &daemon(1)), "nobody");
+}
+
+#[test]
+fn an_application_that_goes_as_one_goes_from_all_nodes() {
+    let mut cluster = full(&[("here", 1)]);
+    cluster.node("n2", 1);
+    cluster.runs("there", "root.a", "n2", 1);
+    cluster.application("root.a", "root.a").goes_as_one = true;
+    let plan = planned(&cluster, &daemon(1)).unwrap();
+    assert_eq!(cluster.names_of(&plan.victims), "here");
+    assert_eq!(cluster.names_of(&plan.elsewhere), "there");
+    cluster.priority("there", 1);
+    assert_eq!(shown(&cluster, &daemon(1)), "nobody");
+}
+
+#[test]
+fn the_rm_may_want_more_gone_and_may_refuse() {
+    let cluster = full(&[("a", 1), ("b", 1), ("c", 1)]);
+    let plan = planned(&cluster, &daemon(1)).unwrap();
+    let (list, start) = plan.question();
+    assert_eq!((&*cluster.names_of(&list), start), ("c b a", 0));
+    assert_eq!(plan.answered(Answer::Refused), None);
+    assert_eq!(plan.answered(Answer::Fits(3)), None);
+    assert_eq!(plan.answered(Answer::Fits(-1)), None);
+    let more = plan.answered(Answer::Fits(1)).unwrap();
+    assert_eq!(cluster.names_of(&more.victims), "c b");
+}
+
+#[test]
+fn a_plan_is_tested_again() {
+    let mut cluster = full(&[("a", 1), ("b", 1), ("c", 1)]);
+    let ask = daemon(2);
+    let plan = planned(&cluster, &ask).unwrap();
+    let answered = plan.answered(Answer::Fits(2)).unwrap();
+    let check = |cluster: &Cluster, plan: &RequiredPlan| {
+        let available = cluster.available(NodeSlot::at(0));
+        let again = plan.recheck(&ask, &available, &on_node(cluster));
+        again.map_or("nobody".to_owned(), |plan| cluster.names_of(&plan.victims))
+    };
+    assert_eq!(check(&cluster, &plan), "c b");
+    assert_eq!(check(&cluster, &answered), "c b a");
+    cluster.is_being_preempted("c");
+    assert_eq!(check(&cluster, &plan), "nobody", "the rest is not enough");
+    assert_eq!(check(&cluster, &answered), "b a", "who cannot go any more is left out");
+    cluster.nodes[0].total = vcore(4);
+    assert_eq!(check(&cluster, &plan), "b", "only one is needed now");
+    cluster.nodes[0].total = vcore(5);
+    assert_eq!(check(&cluster, &plan), "nobody");
+}
