@@ -15,6 +15,7 @@
 //! | [`pairs`] | which ask takes the place of which placeholder |
 //! | [`parking`] | what an ask waits for that was not placed |
 //! | [`predicates`] | what becomes of a placement whose predicate is answered later |
+//! | [`preemption`] | what is taken from whom, for a guarantee, a daemon or a quota |
 //! | [`scale_up`] | for which asks more machines would help |
 //! | [`reservations`] | which ask keeps a node for itself, and until when |
 //! | [`quota_timer`] | when a queue above a lowered maximum has to give something back |

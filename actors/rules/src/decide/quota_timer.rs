@@ -5,11 +5,9 @@
 //! time is over. It is asked when the queue is configured anew, when something is charged to it
 //! without a look at its maximum, and by the scan that looks for queues that are due.
 //!
-//! # Not wired in
-//! Nothing uses this module yet but its tests: no queue has such a timer until quota preemption
-//! exists, and until then the settings it would obey are kept, shown, and have no effect. Whether a
-//! queue is managed and whether its partition wants quota preemption will be for the engine to
-//! know; of others nothing is to be asked.
+//! Whether a queue is managed and whether its partition wants quota preemption is for the engine to
+//! know; of others nothing is to be asked. Which queues are due, and what they give up, is in
+//! [`preemption::quota`](super::preemption::quota).
 //!
 //! # Invariants
 //! * A start time is set only for a queue above its maximum with a delay, and the first one counts:

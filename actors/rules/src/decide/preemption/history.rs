@@ -17,8 +17,7 @@
 //! use monoceros_rules::decide::preemption::History;
 //! use monoceros_rules::queues::EvictionBounds;
 //! use monoceros_rules::work::allocations::ApplicationSlot;
-//! use monoceros_rules::values::slots::Slot;
-//! let (a, b) = (<ApplicationSlot as Slot>::at(0), <ApplicationSlot as Slot>::at(1));
+//! let (a, b) = (ApplicationSlot::at(0), ApplicationSlot::at(1));
 //! let bounds = EvictionBounds { max_evictions: 2, ..EvictionBounds::default() };
 //! let mut history = History::default();
 //! history.lost(a, Some(b), 1, &bounds, 0);

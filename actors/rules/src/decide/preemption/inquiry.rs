@@ -98,7 +98,7 @@ impl Inquiry {
             members,
             draft: Draft::default(),
             current: None,
-            why_not: NoPreemption::NoNode,
+            why_not: planner.no_node(),
         })
     }
 

@@ -1,5 +1,107 @@
-//! What may be taken from whom so that an ask gets what its queue is guaranteed, or so that it gets
-//! the only node on which it may run, or so that a queue gets back below its maximum.
+//! What may be taken from whom: so that an ask or a gang gets what its queue is guaranteed, so that an
+//! ask gets the only node on which it may run, and so that a queue comes back to its maximum.
+//!
+//! # The words
+//! An *asker* is the ask, or the gang, that would run. *Candidates* are allocations that may be
+//! preempted for it, *victims* those that are. The *fence* is the queue below which an asker may take
+//! something. A *guarantee* is what a queue is promised by its configuration; what *remains* of it is
+//! what the queue does not use. What victims hold until their RM has confirmed that they are gone is
+//! *preempting*. A *promise* is made to an asker when victims are told to leave for it.
+//!
+//! # What is never done
+//! * Nobody goes for an asker that cannot run afterwards ([`Planner::plan`], [`Planner::recheck`]).
+//! * Nobody goes who is not needed, unless the RM wanted it gone.
+//! * No queue falls below its guarantee, and only a queue below its own takes anything, never more
+//!   than is left of it: what earlier askers were promised counts as used.
+//! * The room is the asker's ([`Promises`]).
+//! * No application loses more than its leaf says, and none takes back what it lost a moment ago
+//!   ([`History`]).
+//!
+//! # Who calls what, and when
+//! For a guarantee, of an ask that found no quota or no node, or of a gang:
+//! ```text
+//! offer finds nothing ─ Wish::may_try ──── no: the reason is kept, for explain
+//!                        │ yes
+//! survey, a walk:       Survey::begin(queues, asker, now)      says at once if nothing can be taken
+//!                       survey.application(…) of leaves that may_lose
+//!                       survey.books(books, promises, …)
+//!                       survey.finish() ──▸ Planner
+//!                        │
+//! without an RM to ask: planner.plan(judge) ──▸ Plan           one member of the class after another:
+//!                       …, planner.commit(&plan), plan(…), …   each plan is taken off the survey
+//! with one:             Inquiry::begin, next ──▸ Ask(questions), answer(…), …, Done(plan)
+//!                        │
+//! commit, one step:     if questions were out: a fresh survey, planner.recheck(&plan, judge)
+//!                       history.loop_with(winner, &plan.losers): then history.bar, an event, no more
+//!                       mark the victims, end the holds, end reservations (Place::cancels),
+//!                       reserve Place::node, promises.make, history.lost
+//! confirmation:         promises.confirmed(victim)
+//! placed, refused, …:   promises.end, promises.refused
+//! ```
+//! A plan that is [`Stale`] is made anew at once, three times at most. [`NoPreemption`] is what
+//! becomes of an attempt in vain; but for [`NoPreemption::NodesArePromised`] the next one may come
+//! after [`TRY_AGAIN`], and after something has changed.
+//!
+//! For a daemon, [`required_node::plan`] and its question; for a maximum that was lowered,
+//! [`quota::due`] once a second at most and [`quota::plan`]. Neither makes a promise for a leaf's path:
+//! a daemon has its node reserved, and nobody waits for what a quota run takes.
+//!
+//! # What it costs
+//! A survey is about as much as sorting what runs in the queues that may lose something. A plan on it
+//! looks at few nodes: each has a bound on what its victims weigh, and the best bound comes first.
+//!
+//! # A small example
+//! ```
+//! use std::sync::Arc;
+//! use monoceros_rules::decide::preemption::{
+//!     AnyNode, ApplicationFacts, Asker, Claimed, NodeFacts, QueueFacts, Survey,
+//! };
+//! use monoceros_rules::nodes::NodeSlot;
+//! use monoceros_rules::queues::QueueSettings;
+//! use monoceros_rules::values::resources::Resources;
+//! use monoceros_rules::work::allocations::{Allocation, AllocationTable, ApplicationSlot};
+//! use monoceros_rules::work::asks::AskSpec;
+//!
+//! let vcore = |n| Resources::of(&[("vcore", n)]);
+//! let queue = |path, parent, guaranteed: Option<i64>, used| QueueFacts {
+//!     path: Arc::from(path),
+//!     parent,
+//!     guaranteed: guaranteed.map(vcore),
+//!     max: None,
+//!     allocated: vcore(used),
+//!     preempting: Resources::new(),
+//!     promised: Resources::new(),
+//!     settings: QueueSettings::default(),
+//! };
+//! let queues = [
+//!     queue("root", None, None, 10),
+//!     queue("root.etl", Some(0), Some(5), 0),
+//!     queue("root.adhoc", Some(0), Some(5), 10),
+//! ];
+//! let (etl, adhoc) = (ApplicationSlot::at(0), ApplicationSlot::at(1));
+//! let n1 = NodeSlot::at(0);
+//! let mut table = AllocationTable::new();
+//! let mut runs = |key, size, created_ns| {
+//!     let spec = Arc::new(AskSpec::new(key, vcore(size)));
+//!     table.insert(Allocation::new(adhoc, spec, n1, created_ns, created_ns))
+//! };
+//! let (_old, new) = (runs("old", 5, 1), runs("new", 5, 2));
+//!
+//! let mut survey = Survey::begin(&queues, Asker::ask(etl, 1, 0, vcore(5)), 0).unwrap();
+//! assert!(survey.may_lose(2));
+//! survey.application(ApplicationFacts::of(adhoc, 2));
+//! survey.node(&NodeFacts {
+//!     slot: n1,
+//!     total: vcore(10),
+//!     available: Resources::new(),
+//!     is_open: true,
+//!     claim: Claimed::Free,
+//! });
+//! table.iter().for_each(|(id, allocation)| survey.allocation(id, allocation));
+//! let plan = survey.finish().plan(&AnyNode).unwrap();
+//! assert_eq!((plan.places[0].node, plan.victims), (n1, vec![new]));
+//! ```
+
 mod choose;
 mod conditions;
 mod demand;

@@ -66,6 +66,8 @@ pub struct Planner {
     leaves: Vec<(usize, Row)>,
     /// By queue: it may lose something now.
     pub(super) is_open: Vec<bool>,
+    /// A node that would do is reserved by an ask for which victims leave.
+    pub(super) is_any_promised: bool,
     pub(super) ranking: Option<Ranking>,
     pub(super) steps_left: u32,
     /// What serves every node with room, where queues lack some; found once for each member.
@@ -83,7 +85,18 @@ pub(super) struct Draft {
 
 impl Planner {
     pub(super) fn new(survey: Survey, candidates: Vec<Candidate>, sizes: Rows) -> Self {
-        let Survey { tree, asker, demand, total, applications, groups, nodes, rooms, .. } = survey;
+        let Survey {
+            tree,
+            asker,
+            demand,
+            total,
+            applications,
+            groups,
+            nodes,
+            rooms,
+            is_any_promised,
+            ..
+        } = survey;
         let mut leaves: Vec<(usize, Row)> = Vec::new();
         for (at, candidate) in candidates.iter().enumerate() {
             let (leaf, size) = (candidate.leaf as usize, sizes.row(at));
@@ -98,6 +111,7 @@ impl Planner {
             lost: vec![0; groups.len()],
             is_open: vec![false; tree.len()],
             leaves,
+            is_any_promised,
             ranking: None,
             steps_left: STEPS,
             elsewhere: None,
@@ -129,11 +143,16 @@ impl Planner {
             let mut emission = Emission::by_score();
             let Some(best) = emission.next(self, judge, &goal) else {
                 self.drop_draft(draft);
-                return Err(NoPreemption::NoNode);
+                return Err(self.no_node());
             };
             self.settle(&mut draft, member, best);
         }
         self.complete(draft)
+    }
+
+    /// Why no node does.
+    pub(super) fn no_node(&self) -> NoPreemption {
+        if self.is_any_promised { NoPreemption::NodesArePromised } else { NoPreemption::NoNode }
     }
 
     /// The plan is carried out: what it takes leaves, and its places are the asker's. The next plan
@@ -173,6 +192,7 @@ impl Planner {
                 self.rooms.row_mut(node).copy_from_slice(&room);
             } else {
                 self.nodes[node].is_out = true;
+                self.is_any_promised = true;
             }
             touched.push(index(node));
         }

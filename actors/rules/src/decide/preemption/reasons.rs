@@ -39,6 +39,9 @@ pub enum NoPreemption {
     NoCandidates,
     /// No node has enough that may be taken.
     NoNode,
+    /// No node has, but some that would do are reserved by asks for which victims leave. This is no
+    /// try in vain: it may try again as soon as one of these is placed.
+    NodesArePromised,
     /// The RM refused every node that would do.
     Refused,
     /// The RM let it have too little room.
@@ -88,6 +91,9 @@ impl fmt::Display for NoPreemption {
                  protected",
             ),
             Self::NoNode => f.write_str("no node would have room for it, whatever may be taken there"),
+            Self::NodesArePromised => f.write_str(
+                "the nodes that would do are reserved by asks for which victims are leaving",
+            ),
             Self::Refused => f.write_str("the resource manager refused every node that would do"),
             Self::Short => f.write_str("preemption would help, but leave it short of resources"),
             Self::NotNeeded => f.write_str("it fits without preemption"),

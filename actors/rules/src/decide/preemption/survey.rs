@@ -18,8 +18,10 @@ use std::sync::Arc;
 use super::demand::Asker;
 use super::hierarchy::{Hierarchy, QueueFacts};
 use super::planner::Planner;
+use super::promises::{Promisee, Promises};
 use super::reasons::NoPreemption;
 use super::rows::{Rows, covers, is_nothing};
+use crate::books::Books;
 use crate::nodes::NodeSlot;
 use crate::queues::PreemptionPolicy;
 use crate::values::resources::Resources;
@@ -88,6 +90,47 @@ pub struct NodeFacts {
     pub claim: Claimed,
 }
 
+impl NodeFacts {
+    /// The facts of a node as an asker of this priority sees it.
+    pub fn of(
+        books: &Books,
+        promises: &Promises,
+        node: NodeSlot,
+        asker: Promisee,
+        priority: i32,
+    ) -> Self {
+        let mut others = books
+            .reservations
+            .on_node(node)
+            .filter(|(who, _)| Promisee::Ask(*who) != asker)
+            .peekable();
+        let claim = if others.peek().is_none() {
+            Claimed::Free
+        } else if others.all(|(who, reservation)| {
+            let has_triggered = promises.of(Promisee::Ask(who)).is_some();
+            let of = reservation.spec.priority;
+            gives_way(reservation.is_required(), has_triggered, of, priority)
+        }) {
+            Claimed::GivesWay
+        } else if books
+            .reservations
+            .on_node(node)
+            .any(|(who, _)| promises.of(Promisee::Ask(who)).is_some())
+        {
+            Claimed::Promised
+        } else {
+            Claimed::ByOthers
+        };
+        Self {
+            slot: node,
+            total: books.nodes.total(node).clone(),
+            available: promises.usable(node, books.nodes.available(node), Some(asker)),
+            is_open: books.nodes.is_open(node),
+            claim,
+        }
+    }
+}
+
 /// Who has a node reserved, as an asker sees it.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Claimed {
@@ -95,6 +138,8 @@ pub enum Claimed {
     Free,
     /// Others, and each of these reservations gives way to the asker.
     GivesWay,
+    /// Others, among them one for which victims leave: it will be free again soon.
+    Promised,
     /// Others.
     ByOthers,
 }
@@ -184,6 +229,8 @@ pub struct Survey {
     pub(super) groups: Vec<SurveyedGroup>,
     candidates: Vec<(Order, Candidate, super::rows::Row)>,
     pub(super) nodes: Vec<SurveyedNode>,
+    /// A node that would do is reserved by an ask for which victims leave.
+    pub(super) is_any_promised: bool,
     by_node: Vec<u32>,
     pub(super) rooms: Rows,
 }
@@ -227,6 +274,7 @@ impl Survey {
             groups: Vec::new(),
             candidates: Vec::new(),
             nodes: Vec::new(),
+            is_any_promised: false,
             by_node: Vec::new(),
         })
     }
@@ -264,10 +312,10 @@ impl Survey {
     pub fn node(&mut self, facts: &NodeFacts) {
         let total = self.tree.columns().amount(&facts.total);
         let mut members = 0..self.asker.members.len();
-        let is_of_use = facts.is_open
-            && facts.claim != Claimed::ByOthers
-            && members.any(|member| covers(&total, self.demand.row(member)));
-        if !is_of_use {
+        let is_of_use =
+            facts.is_open && members.any(|member| covers(&total, self.demand.row(member)));
+        self.is_any_promised |= is_of_use && facts.claim == Claimed::Promised;
+        if !is_of_use || matches!(facts.claim, Claimed::Promised | Claimed::ByOthers) {
             return;
         }
         if self.by_node.len() <= facts.slot.index() {
@@ -281,6 +329,17 @@ impl Survey {
             is_out: false,
         });
         self.rooms.push(&self.tree.columns().amount(&facts.available));
+    }
+
+    /// Every node, and then every allocation, of the books. The applications stand before.
+    pub fn books(&mut self, books: &Books, promises: &Promises, asker: Promisee) {
+        let priority = self.asker.priority;
+        for node in books.nodes.by_id() {
+            self.node(&NodeFacts::of(books, promises, node, asker, priority));
+        }
+        for (id, allocation) in books.allocations.iter() {
+            self.allocation(id, allocation);
+        }
     }
 
     /// An allocation. Whether it may be preempted is found out here.

@@ -186,7 +186,6 @@ proptest! {
         other in prop::option::of(0..6_i64),
         runs in prop::collection::vec((0..4_usize, 1..4_i64), 1..=12),
         size in 1..4_i64,
-        is_gang in prop::bool::weighted(0.3),
     ) {
         let mut cluster = Cluster::new();
         cluster.guarantees("root.mine", guaranteed);
@@ -200,8 +199,6 @@ proptest! {
         for (at, (node, size)) in runs.iter().enumerate() {
             cluster.runs(&format!("r{at:02}"), "root.other", &format!("n{node}"), *size);
         }
-        // Gangs reserve amounts and leave nodes usable; that is not in this cluster.
-        prop_assume!(!is_gang);
         let ask = cluster.ask("root.mine", size);
         let Ok(mut shared) = cluster.survey(ask.clone()) else { return Ok(()) };
         for _ in 0..12 {

@@ -462,3 +462,64 @@ fn where_many_could_help_a_queue_the_newest_few_go() {
     let ask = cluster.ask("root.p.mine", 3);
     assert_eq!(cluster.planned(ask), "n00: r39 r38 r37");
 }
+
+#[test]
+fn a_node_that_is_promised_to_another_is_waited_for() {
+    let mut cluster = full(&["a"]);
+    cluster.guarantees("root.mine", 10);
+    let ask = cluster.ask("root.mine", 5);
+    let mut planner = cluster.survey(ask.clone()).unwrap();
+    let plan = planner.plan(&AnyNode).unwrap();
+    planner.commit(&plan);
+    cluster.runs("b", "root.other", "n00", 5);
+    cluster.nodes[0].claim = Claimed::Promised;
+    assert_eq!(cluster.planned(ask.clone()), "NodesArePromised");
+    cluster.nodes[0].claim = Claimed::ByOthers;
+    assert_eq!(cluster.planned(ask), "NoNode");
+}
+
+#[test]
+fn every_reason_is_a_sentence_without_a_full_stop() {
+    let queue = || Arc::from("root.a");
+    let all = [
+        NoPreemption::SwitchedOff,
+        NoPreemption::MayNotPreempt,
+        NoPreemption::HasPreempted,
+        NoPreemption::RequiresNode,
+        NoPreemption::TooYoung { until_ns: 0 },
+        NoPreemption::TriedLately { until_ns: 0 },
+        NoPreemption::NothingChanged,
+        NoPreemption::NoGuarantee,
+        NoPreemption::AtItsFence { queue: queue() },
+        NoPreemption::BeyondGuarantee,
+        NoPreemption::NoCandidates,
+        NoPreemption::NoNode,
+        NoPreemption::NodesArePromised,
+        NoPreemption::Refused,
+        NoPreemption::Short,
+        NoPreemption::NotNeeded,
+        NoPreemption::Loop,
+        NoPreemption::Stale(Stale::Guarantee),
+    ];
+    let mut texts: Vec<String> = all.iter().map(ToString::to_string).collect();
+    let application: Arc<str> = Arc::from("app");
+    let key: Arc<str> = Arc::from("key");
+    for grounds in [
+        Grounds::Guarantee { application: application.clone(), key: None, queue: queue() },
+        Grounds::Guarantee {
+            application: application.clone(),
+            key: Some(key.clone()),
+            queue: queue(),
+        },
+        Grounds::RequiredNode { application, key, node: Arc::from("n1") },
+        Grounds::Quota { queue: queue() },
+    ] {
+        texts.push(grounds.to_string());
+    }
+    for text in &texts {
+        assert!(text.len() > 20 && !text.ends_with('.'), "{text}");
+    }
+    texts.sort();
+    texts.dedup();
+    assert_eq!(texts.len(), all.len() + 4);
+}
