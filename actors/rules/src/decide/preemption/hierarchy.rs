@@ -20,6 +20,7 @@ use std::sync::Arc;
 
 use smallvec::SmallVec;
 
+use super::promises::Promises;
 use super::rows::{Columns, Row, Rows, UNSET, add, have_in_common, subtract};
 use crate::order::keys::PriorityPolicy;
 use crate::order::ledger::QueueLedger;
@@ -43,19 +44,20 @@ pub struct QueueFacts {
     /// What victims of preemption hold of that.
     pub preempting: Resources,
     /// What askers here and below were promised and do not have yet
-    /// ([`Promises`](super::Promises)).
+    /// ([`Promises::promised`]).
     pub promised: Resources,
     /// What its properties mean.
     pub settings: QueueSettings,
 }
 
 impl QueueFacts {
-    /// The facts of a queue with this ledger. Nobody was promised anything.
+    /// The facts of a queue with this ledger.
     pub fn of(
         path: &Arc<str>,
         parent: Option<usize>,
         ledger: &QueueLedger,
         settings: QueueSettings,
+        promises: &Promises,
     ) -> Self {
         Self {
             path: Arc::clone(path),
@@ -64,7 +66,7 @@ impl QueueFacts {
             max: ledger.max.clone(),
             allocated: ledger.allocated().clone(),
             preempting: ledger.preempting().clone(),
-            promised: Resources::new(),
+            promised: promises.promised(path).cloned().unwrap_or_default(),
             settings,
         }
     }

@@ -38,7 +38,7 @@
 //! confirmation:         promises.confirmed(victim)
 //! placed, refused, …:   promises.end, promises.refused
 //! ```
-//! A plan that is [`Stale`] is made anew at once, three times at most. [`NoPreemption`] is what
+//! A plan that is [`Stale`] is made anew at once, [`PLANNED_ANEW`] times at most. [`NoPreemption`] is what
 //! becomes of an attempt in vain; but for [`NoPreemption::NodesArePromised`] the next one may come
 //! after [`TRY_AGAIN`], and after something has changed.
 //!
@@ -129,9 +129,10 @@ pub use history::{History, LINKS, MOST};
 pub use inquiry::{Answer, BATCH, Inquiry, Next, Question};
 pub use plan::{Place, Plan};
 pub use planner::Planner;
-pub use promises::{Confirmed, Promise, Promisee, Promises};
-pub use reasons::{Grounds, NoPreemption, Stale};
+pub use promises::{Confirmed, Promise, Promisee, Promises, Victim};
+pub use reasons::{Grounds, NoPreemption, PLANNED_ANEW, Stale};
 pub use score::GOOD;
 pub use survey::{
-    ApplicationFacts, Claimed, GroupFacts, NodeFacts, Survey, gives_way, may_be_taken,
+    ApplicationFacts, Claimed, DISRUPTION, GroupFacts, NodeFacts, Survey, gives_way, goes_as_one,
+    may_be_taken,
 };

@@ -16,6 +16,8 @@ pub struct Plan {
     pub holds: Vec<AllocationId>,
     /// The applications that lose something.
     pub losers: Vec<ApplicationSlot>,
+    /// Those of them whose gangs are left with fewer members than they need.
+    pub left_short: Vec<ApplicationSlot>,
     pub(super) weight: Weight,
 }
 

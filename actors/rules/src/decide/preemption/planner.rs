@@ -37,7 +37,7 @@ use crate::work::allocations::AllocationId;
 
 /// How many steps all exact searches of a plan may take together. Beyond it the rest of its nodes is
 /// judged by taking what covers most first.
-const STEPS: u32 = 2_000_000;
+const STEPS: u32 = 500_000;
 
 /// How many nodes of a plan are looked at where more than a few candidates, on any node, could help
 /// a queue above the asker that has too little room.
@@ -62,8 +62,8 @@ pub struct Planner {
     taken: Vec<u32>,
     /// By group, how many were taken.
     lost: Vec<u32>,
-    /// The leaves that have candidates, each with what these hold together.
-    leaves: Vec<(usize, Row)>,
+    /// The leaves that have candidates, each with what these hold together, and how many they are.
+    leaves: Vec<(usize, Row, u32)>,
     /// By queue: it may lose something now.
     pub(super) is_open: Vec<bool>,
     /// A node that would do is reserved by an ask for which victims leave.
@@ -97,12 +97,15 @@ impl Planner {
             is_any_promised,
             ..
         } = survey;
-        let mut leaves: Vec<(usize, Row)> = Vec::new();
+        let mut leaves: Vec<(usize, Row, u32)> = Vec::new();
         for (at, candidate) in candidates.iter().enumerate() {
             let (leaf, size) = (candidate.leaf as usize, sizes.row(at));
-            match leaves.iter_mut().find(|(known, _)| *known == leaf) {
-                Some((_, sum)) => add(sum, size),
-                None => leaves.push((leaf, Row::from_slice(size))),
+            match leaves.iter_mut().find(|(known, ..)| *known == leaf) {
+                Some((_, sum, count)) => {
+                    add(sum, size);
+                    *count += 1;
+                }
+                None => leaves.push((leaf, Row::from_slice(size), 1)),
             }
         }
         Self {
@@ -170,8 +173,10 @@ impl Planner {
             if candidate.is_hold {
                 self.tree.end(leaf, &size);
             }
-            if let Some((_, sum)) = self.leaves.iter_mut().find(|(known, _)| *known == leaf) {
+            let of = self.leaves.iter_mut().find(|(known, ..)| *known == leaf);
+            if let Some((_, sum, count)) = of {
                 subtract(sum, &size);
+                *count -= 1;
             }
             self.count(at, true);
             if node != NONE {
@@ -214,9 +219,10 @@ impl Planner {
             return Err(NoPreemption::AtItsFence { queue: Arc::clone(self.tree.name(fence)) });
         }
         let mut is_any_open = false;
-        for (leaf, _) in &self.leaves {
-            let is_open =
-                self.tree.is_within(*leaf, fence) && self.tree.is_above_some_guarantee(*leaf);
+        for (leaf, _, count) in &self.leaves {
+            let is_open = *count > 0
+                && self.tree.is_within(*leaf, fence)
+                && self.tree.is_above_some_guarantee(*leaf);
             self.is_open[*leaf] = is_open;
             is_any_open |= is_open;
         }
@@ -231,14 +237,14 @@ impl Planner {
     /// Whether the ask would fit the guarantee if all that may be taken were gone. That matters where
     /// the guarantee is one that the asking queue has in common with others.
     fn could_fit_guarantee(&mut self) -> bool {
-        let open = |(leaf, _): &&(usize, Row)| self.is_open[*leaf];
+        let open = |(leaf, ..): &&(usize, Row, u32)| self.is_open[*leaf];
         let taken: Vec<_> = self.leaves.iter().filter(open).cloned().collect();
         self.tree.grow(&self.total.clone());
-        for (leaf, sum) in &taken {
+        for (leaf, sum, _) in &taken {
             self.tree.take(*leaf, sum);
         }
         let remaining = self.tree.remaining(self.tree.asker());
-        for (leaf, sum) in &taken {
+        for (leaf, sum, _) in &taken {
             self.tree.give_back(*leaf, sum);
         }
         self.tree.shrink(&self.total.clone());
@@ -335,11 +341,20 @@ impl Planner {
                 if !plan.losers.contains(&loser) {
                     plan.losers.push(loser);
                 }
+                if self.is_left_short(candidate.group) && !plan.left_short.contains(&loser) {
+                    plan.left_short.push(loser);
+                }
             }
         }
         self.drop_draft(draft);
         let is_nothing = plan.victims.is_empty() && plan.holds.is_empty();
         if is_nothing { Err(NoPreemption::NotNeeded) } else { Ok(plan) }
+    }
+
+    fn is_left_short(&self, group: u32) -> bool {
+        let lost = self.lost.get(group as usize).copied().unwrap_or(0);
+        let group = self.groups.get(group as usize);
+        group.is_some_and(|it| it.real.saturating_sub(lost) < it.min_members)
     }
 
     /// The victims of a solution that are on its node, in order, without those the RM added.

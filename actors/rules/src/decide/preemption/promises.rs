@@ -5,7 +5,8 @@
 //! go to somebody else, least of all to those who lost it: they would ask again at once, get what they
 //! lost, and the asker would preempt once more. The node is the asker's by its reservation. What
 //! reservations do not cover is kept here:
-//! * The asker's amount is taken off the headroom of its own path, for everybody but itself.
+//! * The asker's amount is taken off the headroom of its own path, for everybody but itself. What its
+//!   victims below a queue still hold there is not taken off twice: it is used until they have left.
 //! * Whatever an application that lost something asks for afterwards is not tried meanwhile.
 //! * A gang needs room on many nodes at once: it has *room reservations*, amounts on nodes. What is
 //!   beyond them stays usable by others.
@@ -17,8 +18,8 @@
 //!
 //! # Invariants
 //! * An asker has at most one promise; a victim leaves for at most one asker.
-//! * What is taken off a queue is the sum of the promises here and below, without names of which
-//!   nothing is promised.
+//! * What is promised below a queue is the sum of the promises to askers there; what is taken off it is
+//!   the sum of what each of their victims below the queue do not hold any more.
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::sync::Arc;
@@ -51,12 +52,30 @@ pub struct Promise {
     /// The number of the last thing that had arrived by then
     /// ([`Books::arrival`](crate::books::Books::arrival)).
     pub arrival: u64,
-    /// The victims that are not confirmed yet, each with its node and what it holds.
-    pub victims: BTreeMap<AllocationId, (NodeSlot, Resources)>,
+    /// The victims that are not confirmed yet.
+    pub victims: BTreeMap<AllocationId, Victim>,
     /// Who lost something.
     pub losers: Vec<ApplicationSlot>,
     /// The rooms of a gang: of each member the node and the amount.
     pub rooms: Vec<(NodeSlot, Resources)>,
+}
+
+/// One who leaves for an asker.
+#[derive(Clone, Debug)]
+pub struct Victim {
+    /// Its leaf.
+    pub queue: Arc<str>,
+    /// Its node.
+    pub node: NodeSlot,
+    /// What it holds until it is confirmed.
+    pub amount: Resources,
+}
+
+/// What was promised to askers below a queue.
+#[derive(Clone, Debug, Default)]
+struct Sums {
+    promised: Resources,
+    taken_off: Resources,
 }
 
 /// All promises of a partition.
@@ -64,7 +83,7 @@ pub struct Promise {
 pub struct Promises {
     by_promisee: BTreeMap<Promisee, Promise>,
     by_victim: BTreeMap<AllocationId, Promisee>,
-    by_queue: BTreeMap<Arc<str>, Resources>,
+    by_queue: BTreeMap<Arc<str>, Sums>,
     by_loser: BTreeMap<ApplicationSlot, BTreeSet<Promisee>>,
     /// By node, what gangs have reserved there.
     by_node: BTreeMap<NodeSlot, BTreeSet<Promisee>>,
@@ -87,9 +106,9 @@ impl Promises {
             self.by_victim.insert(*victim, promisee);
         }
         for queue in path(&promise.queue) {
-            let sum = self.by_queue.entry(Arc::from(queue)).or_default();
-            sum.add(&promise.amount);
-            sum.prune();
+            let sums = self.by_queue.entry(Arc::from(queue)).or_default();
+            sums.promised.add(&promise.amount);
+            sums.taken_off.add(&promise.part(queue));
         }
         for loser in &promise.losers {
             self.by_loser.entry(*loser).or_default().insert(promisee);
@@ -107,10 +126,12 @@ impl Promises {
             self.by_victim.remove(victim);
         }
         for queue in path(&promise.queue) {
-            if let Some(sum) = self.by_queue.get_mut(queue) {
-                sum.subtract(&promise.amount);
-                sum.prune();
-                if sum.is_empty() {
+            if let Some(sums) = self.by_queue.get_mut(queue) {
+                sums.promised.subtract(&promise.amount);
+                sums.promised.prune();
+                sums.taken_off.subtract(&promise.part(queue));
+                sums.taken_off.prune();
+                if sums.promised.is_empty() {
                     self.by_queue.remove(queue);
                 }
             }
@@ -128,7 +149,18 @@ impl Promises {
     pub fn confirmed(&mut self, victim: AllocationId) -> Option<Confirmed> {
         let promisee = self.by_victim.remove(&victim)?;
         let promise = self.by_promisee.get_mut(&promisee)?;
+        for queue in path(&promise.queue) {
+            if let Some(sums) = self.by_queue.get_mut(queue) {
+                sums.taken_off.subtract(&promise.part(queue));
+            }
+        }
         promise.victims.remove(&victim);
+        for queue in path(&promise.queue) {
+            if let Some(sums) = self.by_queue.get_mut(queue) {
+                sums.taken_off.add(&promise.part(queue));
+                sums.taken_off.prune();
+            }
+        }
         Some(Confirmed { promisee, is_last: promise.victims.is_empty() })
     }
 
@@ -150,10 +182,24 @@ impl Promises {
         self.by_victim.get(&victim).copied()
     }
 
-    /// What is taken off the headroom of a queue; who was promised some of it adds its own amount
-    /// again.
+    /// What is taken off the headroom of a queue; who was promised some of it adds
+    /// [its own](Self::own) again.
     pub fn taken_off(&self, queue: &str) -> Option<&Resources> {
-        self.by_queue.get(queue)
+        self.by_queue.get(queue).map(|sums| &sums.taken_off)
+    }
+
+    /// What askers in a queue and below were promised and do not have yet.
+    pub fn promised(&self, queue: &str) -> Option<&Resources> {
+        self.by_queue.get(queue).map(|sums| &sums.promised)
+    }
+
+    /// What is taken off every queue of its path for this one. Once its victims have left, that is
+    /// all it was promised.
+    pub fn own(&self, promisee: Promisee) -> Resources {
+        let Some(promise) = self.of(promisee) else { return Resources::new() };
+        // The higher a queue, the more of its victims are below it.
+        let root = path(&promise.queue).last().unwrap_or_default();
+        promise.part(root)
     }
 
     /// The promise because of which an ask of an application is not tried: it arrived after
@@ -185,8 +231,8 @@ impl Promises {
                 room.add(amount);
             }
             let mut leaving = Resources::new();
-            for (_, amount) in promise.victims.values().filter(|(on, _)| *on == node) {
-                leaving.add(amount);
+            for victim in promise.victims.values().filter(|victim| victim.node == node) {
+                leaving.add(&victim.amount);
             }
             usable.subtract(&room.minus_clamped(&leaving));
         }
@@ -218,6 +264,19 @@ impl Promises {
     /// Whether nobody was promised anything.
     pub fn is_empty(&self) -> bool {
         self.by_promisee.is_empty()
+    }
+}
+
+impl Promise {
+    /// What is taken off a queue above the asker.
+    fn part(&self, queue: &str) -> Resources {
+        let mut leaving = Resources::new();
+        for victim in self.victims.values() {
+            if path(&victim.queue).any(|above| above == queue) {
+                leaving.add(&victim.amount);
+            }
+        }
+        self.amount.minus_clamped(&leaving).pruned()
     }
 }
 
@@ -260,7 +319,11 @@ mod tests {
     }
 
     fn promise(queue: &str, amount: i64, victims: &[u32], losers: &[u32]) -> Promise {
-        let victim = |at: &u32| (AllocationId::numbered(*at), (NodeSlot::at(0), vcore(amount)));
+        let victim = |at: &u32| {
+            let queue = Arc::from("root.victims");
+            let victim = Victim { queue, node: NodeSlot::at(0), amount: vcore(amount) };
+            (AllocationId::numbered(*at), victim)
+        };
         Promise {
             queue: Arc::from(queue),
             amount: vcore(amount),
@@ -279,7 +342,13 @@ mod tests {
         promises.make(ask(1), promise("root.a", 2, &[2], &[7]));
         assert_eq!(promises.taken_off("root.a.b"), Some(&vcore(5)));
         assert_eq!(promises.taken_off("root.a"), Some(&vcore(7)));
+        assert_eq!(promises.promised("root"), Some(&vcore(7)));
+        assert_eq!(promises.taken_off("root"), Some(&Resources::new()), "it is still used");
+        assert_eq!(promises.own(ask(0)), Resources::new());
+        promises.confirmed(AllocationId::numbered(1));
+        promises.confirmed(AllocationId::numbered(2));
         assert_eq!(promises.taken_off("root"), Some(&vcore(7)));
+        assert_eq!(promises.own(ask(0)), vcore(5));
         assert_eq!(promises.taken_off("root.c"), None);
         assert!(promises.end(ask(0)).is_some() && promises.end(ask(0)).is_none());
         assert_eq!(promises.taken_off("root.a.b"), None);

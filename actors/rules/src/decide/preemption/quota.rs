@@ -19,10 +19,11 @@ use std::cmp::Reverse;
 use std::collections::BTreeMap;
 
 use super::hierarchy::QueueFacts;
-use super::survey::{ApplicationFacts, class_of, has_run_for, may_be_taken};
+use super::survey::{ApplicationFacts, class_of, has_run_for, is_running, may_be_taken};
 use crate::decide::quota_timer::{Quota, QuotaTimer};
 use crate::values::resources::{Limits, Name, Resources};
 use crate::work::allocations::{Allocation, AllocationId, ApplicationSlot};
+use crate::work::asks::TaskGroup;
 
 /// The length of time in which the age of allocations makes no difference, ns.
 const HOUR_NS: i64 = 3_600_000_000_000;
@@ -155,12 +156,17 @@ pub fn plan<'a>(
         used: queues.iter().map(used).collect(),
         max: queues[due].max.clone().unwrap_or_default(),
         applications: applications.iter().map(|facts| (facts.slot, (facts, 0))).collect(),
+        real: BTreeMap::new(),
         now_ns,
     };
     let mut by_leaf: BTreeMap<usize, Vec<(AllocationId, &Allocation)>> = BTreeMap::new();
     for (id, allocation) in allocations.filter(|(_, it)| it.leaving.is_none()) {
         if let Some((facts, _)) = choice.applications.get(&allocation.application) {
             by_leaf.entry(facts.queue).or_default().push((id, allocation));
+            if let Some(group) = allocation.spec.member_of().filter(|_| is_running(allocation)) {
+                let group = (allocation.application, TaskGroup::clone(group));
+                *choice.real.entry(group).or_default() += 1;
+            }
         }
     }
     let leaves = shares(queues, due, &target);
@@ -179,6 +185,8 @@ struct Choice<'a> {
     max: Limits,
     /// Each with how many it loses.
     applications: BTreeMap<ApplicationSlot, (&'a ApplicationFacts, u32)>,
+    /// How many members of each gang run.
+    real: BTreeMap<(ApplicationSlot, TaskGroup), u32>,
     now_ns: i64,
 }
 
@@ -267,10 +275,11 @@ impl Choice<'_> {
     }
 
     fn is_short(&self, it: &Allocation) -> bool {
+        let Some(name) = it.spec.member_of() else { return false };
         let groups = &self.applications[&it.application].0.groups;
-        let of =
-            it.spec.member_of().and_then(|name| groups.iter().find(|group| group.name == *name));
-        of.is_some_and(|group| group.real <= group.min_members)
+        let group = groups.iter().find(|group| group.name == *name);
+        let real = self.real.get(&(it.application, TaskGroup::clone(name)));
+        group.zip(real).is_some_and(|(group, real)| *real <= group.min_members)
     }
 
     /// The largest part of the maximum that an amount takes, in billionths.

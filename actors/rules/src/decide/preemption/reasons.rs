@@ -48,11 +48,18 @@ pub enum NoPreemption {
     Short,
     /// It fits without any victim.
     NotNeeded,
-    /// An application would get back what it lost to another a moment ago.
-    Loop,
+    /// Its application would get back what it lost to another a moment ago.
+    Loop {
+        /// The other application.
+        with: Arc<str>,
+    },
     /// What was planned had changed before it could be done, again and again.
     Stale(Stale),
 }
+
+/// How often a plan is made anew at once because it was out of date, before that counts as a try in
+/// vain.
+pub const PLANNED_ANEW: u32 = 3;
 
 /// What of a plan is no longer so.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -97,9 +104,10 @@ impl fmt::Display for NoPreemption {
             Self::Refused => f.write_str("the resource manager refused every node that would do"),
             Self::Short => f.write_str("preemption would help, but leave it short of resources"),
             Self::NotNeeded => f.write_str("it fits without preemption"),
-            Self::Loop => f.write_str(
-                "its application would get back what it lost a moment ago: they would take from each \
-                 other in turns",
+            Self::Loop { with } => write!(
+                f,
+                "its application would get back from application `{with}` what it lost a moment \
+                 ago: they would take from each other in turns"
             ),
             Self::Stale(stale) => write!(f, "what was planned was no longer so: {stale}"),
         }

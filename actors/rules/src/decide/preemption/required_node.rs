@@ -90,7 +90,12 @@ pub fn plan(ask: &AskSpec, available: &Resources, on_node: &[OnNode<'_>]) -> Opt
 impl RequiredPlan {
     /// What the RM is asked: the victims on the node and who else could go, in order, and up to which
     /// of them all go at least (-1: none has to).
+    /// Where only places that are held go, this is an ordinary question: the RM knows of nothing that
+    /// goes.
     pub fn question(&self) -> (Vec<AllocationId>, i32) {
+        if self.victims.is_empty() {
+            return (Vec::new(), -1);
+        }
         let list = self.victims.iter().chain(&self.others).copied().collect();
         (list, i32::try_from(self.victims.len()).unwrap_or(i32::MAX) - 1)
     }

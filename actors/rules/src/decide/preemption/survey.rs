@@ -25,8 +25,11 @@ use crate::books::Books;
 use crate::nodes::NodeSlot;
 use crate::queues::PreemptionPolicy;
 use crate::values::resources::Resources;
-use crate::work::allocations::{Allocation, AllocationId, ApplicationSlot};
+use crate::work::allocations::{Allocation, AllocationId, ApplicationSlot, Tags};
 use crate::work::asks::TaskGroup;
+
+/// The tag of an application that says which of its allocations are preempted together.
+pub const DISRUPTION: &str = "monoceros.io/disruption";
 
 /// Marks what has no place in a table.
 pub(super) const NONE: u32 = u32::MAX;
@@ -69,10 +72,8 @@ impl ApplicationFacts {
 pub struct GroupFacts {
     /// The name.
     pub name: TaskGroup,
-    /// How many the gang needs.
+    /// How many the gang needs. How many run is counted among its allocations.
     pub min_members: u32,
-    /// How many run, without those that leave.
-    pub real: u32,
 }
 
 /// What is to be known of a node.
@@ -290,8 +291,7 @@ impl Survey {
         let groups = facts.groups.iter().map(|group| TaskGroup::clone(&group.name)).collect();
         let surveyed = facts.groups.iter();
         self.groups.extend(
-            surveyed
-                .map(|group| SurveyedGroup { min_members: group.min_members, real: group.real }),
+            surveyed.map(|group| SurveyedGroup { min_members: group.min_members, real: 0 }),
         );
         let is_out = facts.is_barred || !self.may_lose(facts.queue);
         self.by_slot.insert(facts.slot, index(self.applications.len()));
@@ -345,9 +345,13 @@ impl Survey {
     /// An allocation. Whether it may be preempted is found out here.
     pub fn allocation(&mut self, id: AllocationId, allocation: &Allocation) {
         let Some(&application) = self.by_slot.get(&allocation.application) else { return };
+        let group = self.group_of(&self.applications[application as usize], allocation);
         let entry = &mut self.applications[application as usize];
         if allocation.leaving.is_none() {
             entry.alive += 1;
+        }
+        if group != NONE && is_running(allocation) {
+            self.groups[group as usize].real += 1;
         }
         if entry.is_out || !may_be_taken(allocation) {
             return;
@@ -367,13 +371,8 @@ impl Survey {
         if !has_run_for(allocation, least, self.now_ns) {
             return;
         }
-        let group = self.group_of(entry, allocation);
-        let is_short = group != NONE && {
-            let group = &self.groups[group as usize];
-            group.real <= group.min_members
-        };
         let order = Order {
-            class: class_of(allocation, is_short),
+            class: class_of(allocation, false),
             newest: std::cmp::Reverse(allocation.created_ns),
             uuid: Arc::clone(&allocation.uuid),
         };
@@ -410,6 +409,11 @@ impl Survey {
             application.is_out |= application.goes_as_one && application.alive != may_go;
         }
         found.retain(|(_, it, _)| !self.applications[it.application as usize].is_out);
+        for (order, candidate, _) in &mut found {
+            let group = self.groups.get(candidate.group as usize);
+            // Now it is known how many members run.
+            order.class += u8::from(group.is_some_and(|it| it.real <= it.min_members));
+        }
         found.sort_by(|(left, ..), (right, ..)| left.cmp(right));
         let mut sizes = Rows::new(self.tree.columns().len());
         let mut candidates = Vec::with_capacity(found.len());
@@ -435,6 +439,16 @@ pub fn may_be_taken(allocation: &Allocation) -> bool {
         && allocation.leaving.is_none()
         && allocation.gives_way_to().is_none()
         && allocation.spec.required_node.is_none()
+}
+
+/// Whether it is a member of a gang that counts: it is there, and does not leave.
+pub(super) fn is_running(allocation: &Allocation) -> bool {
+    allocation.is_booked() && allocation.leaving.is_none()
+}
+
+/// Whether the allocations of an application with these tags are preempted together or not at all.
+pub fn goes_as_one(tags: Option<&Tags>) -> bool {
+    tags.and_then(|tags| tags.get(DISRUPTION)).is_some_and(|value| value == "all")
 }
 
 /// Whether it has run for as long as it may. What keeps a place need not have run.

@@ -258,19 +258,9 @@ impl Cluster {
         }
         for (at, (_, application)) in self.applications.iter().enumerate() {
             let slot = ApplicationSlot::at(u32::try_from(at).unwrap());
-            let of = |name: &TaskGroup| {
-                let members = self.table.iter().filter(|(_, it)| {
-                    it.application == slot
-                        && it.leaving.is_none()
-                        && !it.is_hold()
-                        && it.spec.member_of() == Some(name)
-                });
-                u32::try_from(members.count()).unwrap()
-            };
             let groups = application.groups.iter().map(|(name, min_members)| GroupFacts {
                 name: TaskGroup::clone(name),
                 min_members: *min_members,
-                real: of(name),
             });
             survey.application(ApplicationFacts {
                 slot,

@@ -82,12 +82,13 @@ fn a_member_that_its_gang_needs_goes_after_others() {
     cluster.application("root.other", "root.other").groups = vec![(group, 1)];
     let plan = cluster.plan(ask).unwrap();
     assert_eq!(cluster.shown(&Ok(plan.clone())), "n00: member1", "one more than it needs");
-    assert_eq!(plan.score(), 1);
+    assert_eq!((plan.score(), plan.left_short.len()), (1, 0));
     // Two of them: the second one is needed.
     let ask = cluster.gang("root.mine", &[5, 5, 5]);
     let plan = cluster.plan(ask).unwrap();
     assert_eq!(plan.victims.len(), 3);
     assert_eq!(plan.score(), (1 << 31) + 3);
+    assert_eq!(plan.left_short, [cluster.slot("root.other")]);
 }
 
 #[test]
@@ -498,7 +499,7 @@ fn every_reason_is_a_sentence_without_a_full_stop() {
         NoPreemption::Refused,
         NoPreemption::Short,
         NoPreemption::NotNeeded,
-        NoPreemption::Loop,
+        NoPreemption::Loop { with: Arc::from("app") },
         NoPreemption::Stale(Stale::Guarantee),
     ];
     let mut texts: Vec<String> = all.iter().map(ToString::to_string).collect();
@@ -522,4 +523,13 @@ fn every_reason_is_a_sentence_without_a_full_stop() {
     texts.sort();
     texts.dedup();
     assert_eq!(texts.len(), all.len() + 4);
+}
+
+#[test]
+fn an_application_says_by_a_tag_that_it_goes_as_one() {
+    use std::collections::BTreeMap;
+    let tags = |value: &str| Arc::new(BTreeMap::from([(DISRUPTION.to_owned(), value.to_owned())]));
+    assert!(goes_as_one(Some(&tags("all"))));
+    assert!(!goes_as_one(Some(&tags("any"))));
+    assert!(!goes_as_one(None));
 }

@@ -152,3 +152,14 @@ fn a_plan_is_tested_again() {
     cluster.nodes[0].total = vcore(5);
     assert_eq!(check(&cluster, &plan), "nobody");
 }
+
+#[test]
+fn the_rm_is_not_told_of_places_that_are_held() {
+    let mut cluster = full(&[("held", 1), ("work", 1)]);
+    cluster.spec("held", |spec| spec.form = crate::work::allocations::Form::Internal);
+    let plan = planned(&cluster, &daemon(1)).unwrap();
+    assert_eq!((&*cluster.names_of(&plan.holds), plan.victims.len()), ("held", 0));
+    assert_eq!(plan.question(), (Vec::new(), -1));
+    assert_eq!(plan.answered(Answer::Fits(-1)).unwrap().holds, plan.holds);
+    assert_eq!(plan.answered(Answer::Fits(0)), None);
+}
