@@ -81,7 +81,7 @@ fn surveyed(cluster: &Cluster, size: i64) -> Planner {
         });
     }
     for number in 0..NODES * ON_NODE / 10 {
-        survey.application(ApplicationFacts::of(ApplicationSlot::at(1 + number), 2));
+        survey.application(&ApplicationFacts::of(ApplicationSlot::at(1 + number), 2));
     }
     for (id, allocation) in cluster.table.iter() {
         survey.allocation(id, allocation);

@@ -15,7 +15,7 @@
 use smallvec::SmallVec;
 
 use super::demand::{Judge, Trial};
-use super::planner::Planner;
+use super::planner::{Elsewhere, Planner};
 use super::rows::{Row, is_nothing, shortfall, subtract};
 use super::score::Weight;
 use crate::nodes::NodeSlot;
@@ -104,16 +104,18 @@ impl Planner {
             return is_answer.then(|| self.solution(node, chosen));
         }
         let is_like_others = is_fit && !judge.looks_at_victims();
-        let chosen = match self.elsewhere.clone().filter(|_| is_like_others) {
-            Some(known) => known?,
-            None => {
+        let known = if is_like_others { self.elsewhere.clone() } else { Elsewhere::Unknown };
+        let chosen = match known {
+            Elsewhere::Known(chosen) => chosen,
+            Elsewhere::Unknown => {
                 let chosen = self.choose_anywhere(node, goal, judge, &short);
                 if is_like_others {
-                    self.elsewhere = Some(chosen.clone());
+                    self.elsewhere = Elsewhere::Known(chosen.clone());
                 }
-                chosen?
+                chosen
             }
         };
+        let chosen = chosen?;
         Some(self.solution(node, chosen))
     }
 
@@ -416,8 +418,9 @@ impl<'a> Search<'a> {
         items: &'a [Item],
         needs_queues: bool,
     ) -> Self {
-        let none = || Row::from_elem(0, goal.wanted.len());
-        let mut rest = vec![(none(), none(), none()); items.len() + 1];
+        let nothing = Row::from_elem(0, goal.wanted.len());
+        let last = (nothing.clone(), nothing.clone(), nothing);
+        let mut rest = vec![last; items.len() + 1];
         for at in (0..items.len()).rev() {
             let (mut sum, mut largest, mut held) = rest[at + 1].clone();
             let item = &items[at];

@@ -9,6 +9,7 @@ pub const TRY_AGAIN: Duration = Duration::from_secs(15);
 
 /// One who would preempt for a guarantee.
 #[derive(Clone, Copy, Debug)]
+#[allow(clippy::struct_excessive_bools, reason = "each is a question of its own")]
 pub struct Wish {
     /// The partition has preemption switched on.
     pub is_enabled: bool,

@@ -105,18 +105,9 @@ impl Inquiry {
     /// What is to be asked next, or the end.
     pub fn next(&mut self, planner: &mut Planner, judge: &dyn Judge) -> Next {
         loop {
-            let mut current = match self.current.take() {
-                Some(current) => current,
-                None => {
-                    let Some(member) = self.members.pop() else {
-                        return Next::Done(planner.complete(std::mem::take(&mut self.draft)));
-                    };
-                    let goal = planner.goal(member, &self.draft);
-                    let has_ask = self.has_ask[member];
-                    let emission =
-                        if has_ask { Emission::by_listed() } else { Emission::by_score() };
-                    Current { goal, emission, open: Vec::new(), best: None }
-                }
+            let current = self.current.take().or_else(|| self.next_member(planner));
+            let Some(mut current) = current else {
+                return Next::Done(planner.complete(std::mem::take(&mut self.draft)));
             };
             let member = current.goal.member;
             let is_found = current.best.as_ref().is_some_and(|(score, _)| *score < GOOD);
@@ -144,6 +135,14 @@ impl Inquiry {
             };
             planner.settle(&mut self.draft, member, best);
         }
+    }
+
+    fn next_member(&mut self, planner: &Planner) -> Option<Current> {
+        let member = self.members.pop()?;
+        let goal = planner.goal(member, &self.draft);
+        let has_ask = self.has_ask[member];
+        let emission = if has_ask { Emission::by_listed() } else { Emission::by_score() };
+        Some(Current { goal, emission, open: Vec::new(), best: None })
     }
 
     /// The answers to the last questions, in their order; what is missing is a refusal.

@@ -89,7 +89,7 @@
 //!
 //! let mut survey = Survey::begin(&queues, Asker::ask(etl, 1, 0, vcore(5)), 0).unwrap();
 //! assert!(survey.may_lose(2));
-//! survey.application(ApplicationFacts::of(adhoc, 2));
+//! survey.application(&ApplicationFacts::of(adhoc, 2));
 //! survey.node(&NodeFacts {
 //!     slot: n1,
 //!     total: vcore(10),
@@ -119,6 +119,7 @@ pub mod required_node;
 mod rows;
 mod score;
 mod survey;
+mod taking;
 #[cfg(test)]
 mod tests;
 

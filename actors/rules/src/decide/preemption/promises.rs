@@ -81,12 +81,12 @@ struct Sums {
 /// All promises of a partition.
 #[derive(Clone, Debug, Default)]
 pub struct Promises {
-    by_promisee: BTreeMap<Promisee, Promise>,
-    by_victim: BTreeMap<AllocationId, Promisee>,
-    by_queue: BTreeMap<Arc<str>, Sums>,
-    by_loser: BTreeMap<ApplicationSlot, BTreeSet<Promisee>>,
+    askers: BTreeMap<Promisee, Promise>,
+    victims: BTreeMap<AllocationId, Promisee>,
+    queues: BTreeMap<Arc<str>, Sums>,
+    losers: BTreeMap<ApplicationSlot, BTreeSet<Promisee>>,
     /// By node, what gangs have reserved there.
-    by_node: BTreeMap<NodeSlot, BTreeSet<Promisee>>,
+    nodes: BTreeMap<NodeSlot, BTreeSet<Promisee>>,
 }
 
 /// What the confirmation of a victim meant.
@@ -103,60 +103,60 @@ impl Promises {
     pub fn make(&mut self, promisee: Promisee, promise: Promise) {
         self.end(promisee);
         for victim in promise.victims.keys() {
-            self.by_victim.insert(*victim, promisee);
+            self.victims.insert(*victim, promisee);
         }
         for queue in path(&promise.queue) {
-            let sums = self.by_queue.entry(Arc::from(queue)).or_default();
+            let sums = self.queues.entry(Arc::from(queue)).or_default();
             sums.promised.add(&promise.amount);
             sums.taken_off.add(&promise.part(queue));
         }
         for loser in &promise.losers {
-            self.by_loser.entry(*loser).or_default().insert(promisee);
+            self.losers.entry(*loser).or_default().insert(promisee);
         }
         for (node, _) in &promise.rooms {
-            self.by_node.entry(*node).or_default().insert(promisee);
+            self.nodes.entry(*node).or_default().insert(promisee);
         }
-        self.by_promisee.insert(promisee, promise);
+        self.askers.insert(promisee, promise);
     }
 
     /// The promise is over. `None` if there is none.
     pub fn end(&mut self, promisee: Promisee) -> Option<Promise> {
-        let promise = self.by_promisee.remove(&promisee)?;
+        let promise = self.askers.remove(&promisee)?;
         for victim in promise.victims.keys() {
-            self.by_victim.remove(victim);
+            self.victims.remove(victim);
         }
         for queue in path(&promise.queue) {
-            if let Some(sums) = self.by_queue.get_mut(queue) {
+            if let Some(sums) = self.queues.get_mut(queue) {
                 sums.promised.subtract(&promise.amount);
                 sums.promised.prune();
                 sums.taken_off.subtract(&promise.part(queue));
                 sums.taken_off.prune();
                 if sums.promised.is_empty() {
-                    self.by_queue.remove(queue);
+                    self.queues.remove(queue);
                 }
             }
         }
         for loser in &promise.losers {
-            remove(&mut self.by_loser, *loser, promisee);
+            remove(&mut self.losers, loser, promisee);
         }
         for (node, _) in &promise.rooms {
-            remove(&mut self.by_node, *node, promisee);
+            remove(&mut self.nodes, node, promisee);
         }
         Some(promise)
     }
 
     /// A victim is gone. `None` if it left for nobody who still waits.
     pub fn confirmed(&mut self, victim: AllocationId) -> Option<Confirmed> {
-        let promisee = self.by_victim.remove(&victim)?;
-        let promise = self.by_promisee.get_mut(&promisee)?;
+        let promisee = self.victims.remove(&victim)?;
+        let promise = self.askers.get_mut(&promisee)?;
         for queue in path(&promise.queue) {
-            if let Some(sums) = self.by_queue.get_mut(queue) {
+            if let Some(sums) = self.queues.get_mut(queue) {
                 sums.taken_off.subtract(&promise.part(queue));
             }
         }
         promise.victims.remove(&victim);
         for queue in path(&promise.queue) {
-            if let Some(sums) = self.by_queue.get_mut(queue) {
+            if let Some(sums) = self.queues.get_mut(queue) {
                 sums.taken_off.add(&promise.part(queue));
                 sums.taken_off.prune();
             }
@@ -167,30 +167,29 @@ impl Promises {
     /// The asker was refused: by its predicate, or for want of room. Ends the promise if nobody has
     /// still to leave; says whether it did.
     pub fn refused(&mut self, promisee: Promisee) -> bool {
-        let is_over =
-            self.by_promisee.get(&promisee).is_some_and(|promise| promise.victims.is_empty());
+        let is_over = self.askers.get(&promisee).is_some_and(|promise| promise.victims.is_empty());
         is_over && self.end(promisee).is_some()
     }
 
     /// The promise of an asker; it does not preempt again while it has one.
     pub fn of(&self, promisee: Promisee) -> Option<&Promise> {
-        self.by_promisee.get(&promisee)
+        self.askers.get(&promisee)
     }
 
     /// For whom a victim leaves.
     pub fn of_victim(&self, victim: AllocationId) -> Option<Promisee> {
-        self.by_victim.get(&victim).copied()
+        self.victims.get(&victim).copied()
     }
 
     /// What is taken off the headroom of a queue; who was promised some of it adds
     /// [its own](Self::own) again.
     pub fn taken_off(&self, queue: &str) -> Option<&Resources> {
-        self.by_queue.get(queue).map(|sums| &sums.taken_off)
+        self.queues.get(queue).map(|sums| &sums.taken_off)
     }
 
     /// What askers in a queue and below were promised and do not have yet.
     pub fn promised(&self, queue: &str) -> Option<&Resources> {
-        self.by_queue.get(queue).map(|sums| &sums.promised)
+        self.queues.get(queue).map(|sums| &sums.promised)
     }
 
     /// What is taken off every queue of its path for this one. Once its victims have left, that is
@@ -205,8 +204,8 @@ impl Promises {
     /// The promise because of which an ask of an application is not tried: it arrived after
     /// something was taken from the application for another.
     pub fn bars(&self, application: ApplicationSlot, arrival: u64) -> Option<(Promisee, &Promise)> {
-        let of = self.by_loser.get(&application)?.iter();
-        let mut of = of.map(|promisee| (*promisee, &self.by_promisee[promisee]));
+        let of = self.losers.get(&application)?.iter();
+        let mut of = of.map(|promisee| (*promisee, &self.askers[promisee]));
         of.find(|(promisee, promise)| {
             arrival > promise.arrival && promisee.application() != application
         })
@@ -221,11 +220,11 @@ impl Promises {
         but_for: Option<Promisee>,
     ) -> Resources {
         let mut usable = available.clone();
-        for promisee in self.by_node.get(&node).into_iter().flatten() {
+        for promisee in self.nodes.get(&node).into_iter().flatten() {
             if Some(*promisee) == but_for {
                 continue;
             }
-            let promise = &self.by_promisee[promisee];
+            let promise = &self.askers[promisee];
             let mut room = Resources::new();
             for (_, amount) in promise.rooms.iter().filter(|(on, _)| *on == node) {
                 room.add(amount);
@@ -241,29 +240,29 @@ impl Promises {
 
     /// The gangs that have reserved room on a node.
     pub fn on_node(&self, node: NodeSlot) -> impl Iterator<Item = Promisee> {
-        self.by_node.get(&node).into_iter().flatten().copied()
+        self.nodes.get(&node).into_iter().flatten().copied()
     }
 
     /// Those that have waited for longer than a reservation may.
     pub fn waited(&self, now_ns: i64, timeout: Duration) -> Vec<Promisee> {
-        let all = self.by_promisee.iter();
+        let all = self.askers.iter();
         let over = all.filter(|(_, promise)| after(promise.since_ns, timeout) <= now_ns);
         over.map(|(promisee, _)| *promisee).collect()
     }
 
     /// When the next one has waited for that long.
     pub fn next_waited_ns(&self, timeout: Duration) -> Option<i64> {
-        self.by_promisee.values().map(|promise| after(promise.since_ns, timeout)).min()
+        self.askers.values().map(|promise| after(promise.since_ns, timeout)).min()
     }
 
     /// How many there are.
     pub fn len(&self) -> usize {
-        self.by_promisee.len()
+        self.askers.len()
     }
 
     /// Whether nobody was promised anything.
     pub fn is_empty(&self) -> bool {
-        self.by_promisee.is_empty()
+        self.askers.is_empty()
     }
 }
 
@@ -290,11 +289,11 @@ impl Promisee {
     }
 }
 
-fn remove<K: Ord>(from: &mut BTreeMap<K, BTreeSet<Promisee>>, key: K, promisee: Promisee) {
-    if let Some(of) = from.get_mut(&key) {
+fn remove<K: Ord>(from: &mut BTreeMap<K, BTreeSet<Promisee>>, key: &K, promisee: Promisee) {
+    if let Some(of) = from.get_mut(key) {
         of.remove(&promisee);
         if of.is_empty() {
-            from.remove(&key);
+            from.remove(key);
         }
     }
 }
@@ -354,8 +353,8 @@ mod tests {
         assert_eq!(promises.taken_off("root.a.b"), None);
         assert_eq!(promises.taken_off("root"), Some(&vcore(2)));
         promises.end(ask(1));
-        assert!(promises.is_empty() && promises.by_queue.is_empty());
-        assert!(promises.by_victim.is_empty() && promises.by_loser.is_empty());
+        assert!(promises.is_empty() && promises.queues.is_empty());
+        assert!(promises.victims.is_empty() && promises.losers.is_empty());
     }
 
     #[test]
@@ -411,6 +410,6 @@ mod tests {
         assert_eq!(promises.on_node(NodeSlot::at(1)).collect::<Vec<_>>(), [gang]);
         promises.end(gang);
         assert_eq!(promises.usable(node, &vcore(11), None), vcore(11));
-        assert!(promises.by_node.is_empty());
+        assert!(promises.nodes.is_empty());
     }
 }

@@ -171,7 +171,7 @@ pub fn plan<'a>(
     }
     let leaves = shares(queues, due, &target);
     let leaf_plan = |(queue, target): (usize, Resources)| {
-        choice.of_leaf(queue, target, by_leaf.remove(&queue).unwrap_or_default())
+        choice.of_leaf(queue, target, by_leaf.get(&queue).map_or(&[], Vec::as_slice))
     };
     QuotaPlan { leaves: leaves.into_iter().map(leaf_plan).collect(), target }
 }
@@ -198,9 +198,9 @@ impl Choice<'_> {
         &mut self,
         queue: usize,
         target: Resources,
-        alive: Vec<(AllocationId, &Allocation)>,
+        alive: &[(AllocationId, &Allocation)],
     ) -> LeafPlan {
-        let mut units = self.units(queue, &target, &alive);
+        let mut units = self.units(queue, &target, alive);
         units.sort_by_cached_key(|unit| self.order(&target, unit));
         let mut plan = LeafPlan {
             queue,
@@ -212,7 +212,9 @@ impl Choice<'_> {
         };
         for unit in units {
             let mut size = Resources::new();
-            unit.iter().for_each(|(_, it)| size.add(it.resources()));
+            for (_, it) in &unit {
+                size.add(it.resources());
+            }
             let sum = plan.claimed.plus(&size);
             let fits = plan.target.entries().all(|(name, most)| sum.get(name) <= most);
             if !fits || !self.keeps_guarantees(queue, &size) || !self.may_lose(&unit) {

@@ -286,7 +286,7 @@ impl Survey {
     }
 
     /// An application of a leaf that may lose something. It stands before its allocations.
-    pub fn application(&mut self, facts: ApplicationFacts) {
+    pub fn application(&mut self, facts: &ApplicationFacts) {
         let first_group = index(self.groups.len());
         let groups = facts.groups.iter().map(|group| TaskGroup::clone(&group.name)).collect();
         let surveyed = facts.groups.iter();
@@ -345,7 +345,7 @@ impl Survey {
     /// An allocation. Whether it may be preempted is found out here.
     pub fn allocation(&mut self, id: AllocationId, allocation: &Allocation) {
         let Some(&application) = self.by_slot.get(&allocation.application) else { return };
-        let group = self.group_of(&self.applications[application as usize], allocation);
+        let group = Self::group_of(&self.applications[application as usize], allocation);
         let entry = &mut self.applications[application as usize];
         if allocation.leaving.is_none() {
             entry.alive += 1;
@@ -390,7 +390,7 @@ impl Survey {
         self.candidates.push((order, candidate, size));
     }
 
-    fn group_of(&self, of: &SurveyedApplication, allocation: &Allocation) -> u32 {
+    fn group_of(of: &SurveyedApplication, allocation: &Allocation) -> u32 {
         let is_real = !allocation.is_hold() && !allocation.spec.placeholder;
         let name = allocation.spec.task_group.as_ref().filter(|_| is_real);
         let at = name.and_then(|name| of.groups.iter().position(|group| group == name));

@@ -198,7 +198,9 @@ impl Cluster {
                 }
             }
             let mut total = Resources::new();
-            self.nodes.iter().for_each(|node| total.add(&node.total));
+            for node in &self.nodes {
+                total.add(&node.total);
+            }
             QueueFacts {
                 path: Arc::from(&**path),
                 parent: path.rsplit_once('.').map(|(above, _)| {
@@ -262,7 +264,7 @@ impl Cluster {
                 name: TaskGroup::clone(name),
                 min_members: *min_members,
             });
-            survey.application(ApplicationFacts {
+            survey.application(&ApplicationFacts {
                 slot,
                 queue: self.queue_index(&application.queue),
                 allowance: application.allowance,

@@ -242,7 +242,9 @@ impl<'a> Laws<'a> {
             }
         }
         if self.path(self.asker.queue).contains(&queue) {
-            grown.iter().for_each(|id| used.add(self.get(*id).resources()));
+            for id in grown {
+                used.add(self.get(*id).resources());
+            }
         }
         used
     }

@@ -284,7 +284,9 @@ proptest! {
                         // What leaves goes all the same.
                         let gone: Vec<_> =
                             last.victims.iter().map(|id| life.cluster.names_of(&[*id])).collect();
-                        gone.iter().for_each(|name| life.cluster.ends(name));
+                        for name in &gone {
+                            life.cluster.ends(name);
+                        }
                     }
                 }
             }

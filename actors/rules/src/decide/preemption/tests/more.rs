@@ -359,8 +359,9 @@ fn a_plan_is_out_of_date_when_its_node_its_guarantee_or_its_room_is_gone() {
     };
     assert_eq!(rechecked(&mut cluster, &ask, promised), Err(Stale::Guarantee));
     let (mut cluster, ask) = five_small();
-    let less = |cluster: &mut Cluster| cluster.guarantees("root.mine", 1).max = None;
-    let less = |cluster: &mut Cluster| _ = less(cluster);
+    let less = |cluster: &mut Cluster| {
+        cluster.guarantees("root.mine", 1);
+    };
     assert_eq!(rechecked(&mut cluster, &ask, less), Err(Stale::Guarantee));
     let (mut cluster, ask) = five_small();
     cluster.node("n2", 2);
