@@ -8,6 +8,7 @@
 //! # Invariants
 //! * A plan in the making that is dropped leaves everything as it was.
 
+use std::collections::BTreeMap;
 use std::sync::Arc;
 
 use rustc_hash::FxHashMap;
@@ -18,7 +19,7 @@ use super::hierarchy::Hierarchy;
 use super::plan::{Place, Plan};
 use super::ranking::{Emission, Ranking};
 use super::reasons::NoPreemption;
-use super::rows::{Row, Rows, UNSET, add, subtract};
+use super::rows::{Row, Rows, UNSET, add, shortfall, subtract};
 use super::survey::{
     Candidate, NONE, Survey, SurveyedApplication, SurveyedGroup, SurveyedNode, index,
 };
@@ -163,6 +164,9 @@ impl Planner {
         self.index_ids();
         let is_placed = plan.victims.is_empty();
         let mut touched: Vec<u32> = Vec::new();
+        let nothing = Row::from_elem(0, self.total.len());
+        // By node: what leaves for the gang, and what it will take.
+        let mut of_gang: BTreeMap<u32, (Row, Row)> = BTreeMap::new();
         for id in plan.victims.iter().chain(&plan.holds) {
             let Some(&at) = self.by_id.get(id) else { continue };
             let size = Row::from_slice(self.sizes.row(at as usize));
@@ -178,12 +182,15 @@ impl Planner {
                 *count -= 1;
             }
             self.count(at, true);
-            if node != NONE {
-                touched.push(node);
+            if node == NONE {
+                continue;
             }
-            if node != NONE && (self.asker.is_gang || self.candidates[at as usize].is_hold) {
-                // What leaves is there for the gang; a place that was held is free at once.
+            touched.push(node);
+            if self.candidates[at as usize].is_hold {
                 add(self.rooms.row_mut(node as usize), &size);
+            } else {
+                let both = || (nothing.clone(), nothing.clone());
+                add(&mut of_gang.entry(node).or_insert_with(both).0, &size);
             }
         }
         for place in &plan.places {
@@ -191,14 +198,18 @@ impl Planner {
                 continue;
             };
             if self.asker.is_gang || is_placed {
-                let mut room = Row::from_slice(self.rooms.row(node));
-                subtract(&mut room, self.demand.row(place.member));
-                self.rooms.row_mut(node).copy_from_slice(&room);
+                let both = || (nothing.clone(), nothing.clone());
+                let wanted = &mut of_gang.entry(index(node)).or_insert_with(both).1;
+                add(wanted, self.demand.row(place.member));
             } else {
                 self.nodes[node].is_out = true;
                 self.is_any_promised = true;
             }
             touched.push(index(node));
+        }
+        for (node, (leaving, wanted)) in of_gang {
+            // What leaves is not there for anybody else yet.
+            subtract(self.rooms.row_mut(node as usize), &shortfall(&wanted, &leaving));
         }
         if is_placed {
             self.tree.place(&self.total.clone());

@@ -52,6 +52,7 @@ pub(super) struct Cluster {
     pub(super) applications: Vec<(String, Application)>,
     pub(super) table: AllocationTable,
     pub(super) names: BTreeMap<String, AllocationId>,
+    pub(super) promises: Promises,
     n_runs: i64,
 }
 
@@ -253,7 +254,7 @@ impl Cluster {
             survey.node(&NodeFacts {
                 slot,
                 total: node.total.clone(),
-                available: self.available(slot),
+                available: self.promises.usable(slot, &self.available(slot), None),
                 is_open: node.is_open,
                 claim: node.claim,
             });

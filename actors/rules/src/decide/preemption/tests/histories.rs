@@ -358,6 +358,73 @@ proptest! {
     }
 }
 
+proptest! {
+    #![proptest_config(ProptestConfig { cases: 500, ..ProptestConfig::default() })]
+
+    #[test]
+    fn gangs_on_one_survey_are_those_of_fresh_ones(
+        guaranteed in 4..20_i64,
+        runs in prop::collection::vec((0..4_usize, 1..4_i64), 1..=12),
+        spare in prop::collection::vec(0..3_i64, 4),
+        members in prop::collection::vec(1..4_i64, 1..4),
+    ) {
+        let mut cluster = Cluster::new();
+        cluster.guarantees("root.mine", guaranteed);
+        for at in 0..4 {
+            let here = runs.iter().filter(|(node, _)| *node == at);
+            let total: i64 = here.map(|(_, size)| size).sum();
+            cluster.node(&format!("n{at}"), total + spare[at]);
+        }
+        for (at, (node, size)) in runs.iter().enumerate() {
+            cluster.runs(&format!("r{at:02}"), "root.other", &format!("n{node}"), *size);
+        }
+        let gang = cluster.gang("root.mine", &members);
+        let Ok(mut shared) = cluster.survey(gang.clone()) else { return Ok(()) };
+        for number in 0..4 {
+            let fresh = cluster.plan(gang.clone());
+            let plan = shared.plan(&AnyNode);
+            prop_assert_eq!(&plan, &fresh);
+            let Ok(plan) = plan else { break };
+            let mut again = cluster.survey(gang.clone()).unwrap();
+            prop_assert_eq!(again.recheck(&plan, &AnyNode), Ok(plan.clone()));
+            shared.commit(&plan);
+            let mut victims = std::collections::BTreeMap::new();
+            for id in &plan.victims {
+                let name = cluster.names_of(&[*id]);
+                cluster.is_being_preempted(&name);
+                let it = cluster.table.get(*id).unwrap();
+                let (node, amount) = (it.node, it.resources().clone());
+                victims.insert(*id, Victim { queue: "root.other".into(), node, amount });
+            }
+            let rooms = plan.places.iter().map(|it| (it.node, vcore(members[it.member])));
+            let rooms: Vec<_> = rooms.collect();
+            // Every place is there once the victims have left.
+            for node in 0..4 {
+                let slot = crate::nodes::NodeSlot::at(node);
+                let mut room = cluster.available(slot);
+                for victim in victims.values().filter(|victim| victim.node == slot) {
+                    room.add(&victim.amount);
+                }
+                let wanted = rooms.iter().filter(|(on, _)| *on == slot);
+                let wanted: i64 = wanted.map(|(_, size)| amount(size)).sum();
+                prop_assert!(amount(&room) >= wanted);
+            }
+            let total = vcore(members.iter().sum());
+            cluster.queue("root.mine").promised.add(&total);
+            let promise = Promise {
+                queue: "root.mine".into(),
+                amount: total,
+                since_ns: 0,
+                arrival: 0,
+                victims,
+                losers: plan.losers,
+                rooms,
+            };
+            cluster.promises.make(Promisee::Gang(ApplicationSlot::at(100 + number)), promise);
+        }
+    }
+}
+
 /// Properties of plans say little if there is none.
 #[test]
 fn many_random_clusters_have_a_plan() {
