@@ -7,6 +7,7 @@
 //! there is no lock.
 
 use crate::decide::predicates::Unsettled;
+use crate::decide::preemption::{History, Promises};
 use crate::decide::reservations::Reservations;
 use crate::limits::Trackers;
 use crate::nodes::{NodeIndex, NodeOrder};
@@ -27,6 +28,10 @@ pub struct Books {
     pub unsettled: Unsettled,
     /// Which ask has reserved which node.
     pub reservations: Reservations,
+    /// What was promised to whom for whom victims of preemption leave.
+    pub promises: Promises,
+    /// Who lost what to whom lately.
+    pub evictions: History,
     /// What users and groups use of each queue, and what their limits allow.
     pub trackers: Trackers,
     /// Everything asked for and not yet released: root's pending and allocated. Bounds every sum
@@ -36,6 +41,7 @@ pub struct Books {
     pub quotas: Standing,
     loosenings: Loosening,
     arrivals: u64,
+    changes: u64,
 }
 
 impl Books {
@@ -46,16 +52,20 @@ impl Books {
             allocations: AllocationTable::new(),
             unsettled: Unsettled::default(),
             reservations: Reservations::default(),
+            promises: Promises::default(),
+            evictions: History::default(),
             trackers: Trackers::default(),
             promised: Resources::new(),
             quotas: Standing::default(),
             loosenings: Loosening::NONE,
             arrivals: 0,
+            changes: 0,
         }
     }
 
     /// Counts a step that may have given some queue more room, and names it.
     pub fn loosen(&mut self) -> Loosening {
+        self.changes += 1;
         self.loosenings = self.loosenings.next();
         self.loosenings
     }
@@ -64,6 +74,22 @@ impl Books {
     pub fn arrival(&mut self) -> u64 {
         self.arrivals += 1;
         self.arrivals
+    }
+
+    /// The number of the last thing that arrived.
+    pub fn last_arrival(&self) -> u64 {
+        self.arrivals
+    }
+
+    /// Counts a step after which other allocations run, other nodes are there, or queues are set
+    /// otherwise: what was looked for in vain may be found.
+    pub fn note_change(&mut self) {
+        self.changes += 1;
+    }
+
+    /// How many such steps there were.
+    pub fn changes(&self) -> u64 {
+        self.changes
     }
 
     /// Whether `more` can be promised without leaving the range of a quantity. `extra` was promised

@@ -45,7 +45,7 @@ impl Application {
     /// Looks at an offer that is at this application: what its queues, user and group leave.
     pub(super) fn looking<T>(&self, baton: &Baton, look: impl FnOnce(&View<'_>) -> T) -> T {
         let frame = baton.offer.frames.last().expect("a leaf's offer has the leaf's frame");
-        let view = frame.view(&baton.books.nodes);
+        let view = frame.view(baton.offer.phase, &baton.books.nodes);
         match self.limited_lane() {
             None => look(&view),
             Some(lane) => {

@@ -31,6 +31,7 @@ mod ops;
 mod placeholders;
 mod placing;
 mod predicates;
+mod preempting;
 mod recovery;
 mod release;
 mod reserving;
@@ -63,6 +64,7 @@ use crate::step::{
 use backoff::Backoff;
 pub(crate) use explained::{Explained, ExplainedApplication, ExplainedClass};
 use ops::VisitEffects;
+pub(crate) use preempting::Asking;
 use reserving::Aging;
 
 /// An offer for this application: from its leaf, which it goes back to.
@@ -138,6 +140,9 @@ pub(crate) struct Application {
     backoff: Option<Backoff>,
     /// Which of its asks are old enough to reserve a node.
     aging: Aging,
+    /// Which of its asks may look for victims of preemption, and when; none that has to wait for
+    /// that.
+    preempting: Option<Box<preempting::Preempting>>,
     /// Its leaf lists it as accepted and allocating.
     is_listed: bool,
     /// The directory lists it as [untold](crate::step::Directory::untold).
@@ -178,6 +183,7 @@ impl Application {
             run_limit: run_limit::RunLimit::new(run_limit_ms),
             backoff: None,
             aging: Aging::default(),
+            preempting: None,
             is_listed: false,
             is_untold: false,
             changes: Vec::new(),

@@ -146,6 +146,11 @@ impl Application {
             Op::Overdue(id) => self.overdue(id, "execution timeout", baton, effects),
             Op::RunOver { until_ns } => self.run_over(until_ns, baton, effects),
             Op::GiveUp(ids) => self.give_up(&ids, baton, effects),
+            Op::MayPreempt { at_ns } => self.look_for_victims(at_ns, baton),
+            Op::Preempted { ids, grounds } => self.preempted(&ids, &grounds, baton, effects),
+            Op::NotPreempted { key, why } => self.not_preempted(&key, why, baton),
+            Op::Promised { key, node } => self.promised(&key, &node, baton, effects),
+            Op::PromiseOver => self.promise_over(baton, effects),
             Op::Invalidated(invalidation) => self.invalidated(&invalidation, baton, effects),
         }
     }

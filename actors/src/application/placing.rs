@@ -50,6 +50,9 @@ impl Application {
                 Next::Park(parking) => {
                     has_tried = true;
                     let claimed = self.park(&parking, &mut baton);
+                    if claimed == Claimed::Nothing {
+                        self.would_preempt(parking.ask, parking.obstacle, &mut baton);
+                    }
                     self.book.asks.note_parked(parking.ask, parking.obstacle, baton.now_ns);
                     if claimed != Claimed::Nothing {
                         return self.go_on_claimed(baton, claimed);
@@ -97,7 +100,11 @@ impl Application {
     /// Looks at the offer that is here with all that the rules want to see.
     pub(super) fn attempt<T>(&self, baton: &Baton, look: impl FnOnce(&Attempt<'_>) -> T) -> T {
         self.looking(baton, |view| {
+            let frame = baton.offer.frames.last().filter(|_| baton.offer.phase == Phase::Reserved);
+            let frame = frame.filter(|frame| frame.with_promised.is_some());
             look(&Attempt {
+                application: self.slot,
+                unpromised: frame.map(|frame| &frame.headroom),
                 asks: &self.book.asks,
                 gang: self.book.gang.as_deref(),
                 view,
@@ -124,7 +131,7 @@ impl Application {
         let waits = self
             .attempt(baton, |attempt| obstacle.waits(&attempt.asks.ask(slot).spec, attempt.view));
         match obstacle {
-            Obstacle::Placeholders => {
+            Obstacle::Placeholders | Obstacle::GivesWay => {
                 self.book.asks.set_waits(class, waits);
                 return Claimed::Nothing;
             }
@@ -162,7 +169,7 @@ impl Application {
                 self.book.asks.ask_mut(slot).attempted = true;
                 return self.park_refused_by_all(slot, baton);
             }
-            Obstacle::Quota | Obstacle::Limits | Obstacle::Placeholders => {}
+            Obstacle::Quota | Obstacle::Limits | Obstacle::Placeholders | Obstacle::GivesWay => {}
         }
         Claimed::Nothing
     }
@@ -430,6 +437,7 @@ impl Application {
     /// before,
     /// `delta` how the counts of running applications changed.
     pub(super) fn go_on(&mut self, mut baton: Box<Baton>, priority: i32, delta: &LedgerDelta) {
+        baton.books.note_change();
         self.list_allocating(&mut baton);
         self.count_held(&mut baton);
         let frames = baton.offer.frames.len();

@@ -18,6 +18,7 @@ use std::time::Duration;
 use monoceros_rules::audit::Decision;
 use monoceros_rules::decide::at_reserved::{self, NextReserved};
 use monoceros_rules::decide::attempt::Next;
+use monoceros_rules::decide::preemption::Promisee;
 use monoceros_rules::decide::reservations::{self, Claim, End, Reservation, Reserver};
 use monoceros_rules::nodes::NodeSlot;
 use monoceros_rules::order::ledger::LedgerDelta;
@@ -49,7 +50,7 @@ enum Silent {
 }
 
 impl Application {
-    fn reserver(&self, ask: AskSlot) -> Reserver {
+    pub(super) fn reserver(&self, ask: AskSlot) -> Reserver {
         Reserver { application: self.slot, ask }
     }
 
@@ -59,13 +60,13 @@ impl Application {
         self.set_blocked(Blocked::default(), &mut baton);
         loop {
             let (patience, now_ns) = (baton.patience, baton.now_ns);
-            let next = self.attempt(&baton, |attempt| {
-                at_reserved::next(attempt, self.slot, &patience, now_ns)
-            });
+            let next =
+                self.attempt(&baton, |attempt| at_reserved::next(attempt, &patience, now_ns));
             match next {
                 NextReserved::Do(Next::Place(candidate)) => return self.send(baton, candidate),
                 NextReserved::Do(Next::Park(parking)) => {
                     self.park(&parking, &mut baton);
+                    self.would_preempt(parking.ask, parking.obstacle, &mut baton);
                 }
                 NextReserved::PassOver(class) => self.book.asks.pass_over_reserved(class),
                 NextReserved::GiveUp(slot) => {
@@ -99,6 +100,7 @@ impl Application {
         ask.attempted = true;
         ask.refuse_at_reserved();
         ask.refusals_mut().reasons = placement.refusals;
+        baton.promise_refused(Promisee::Ask(self.reserver(slot)));
         if let Some(class) = self.book.asks.class_of(slot) {
             self.book.asks.try_beside_reserved(class);
         }
@@ -178,7 +180,13 @@ impl Application {
     }
 
     /// An ask has this node reserved from now on, and waits for this beside it.
-    fn reserve(&mut self, slot: AskSlot, node: NodeSlot, waits: WaitSet, baton: &mut Baton) {
+    pub(super) fn reserve(
+        &mut self,
+        slot: AskSlot,
+        node: NodeSlot,
+        waits: WaitSet,
+        baton: &mut Baton,
+    ) {
         let spec = Arc::clone(&self.book.asks.ask(slot).spec);
         let id = Arc::clone(baton.books.nodes.id(node));
         tracing::debug!(application = %self.book.id, ask = %spec.key, node = %id, "node reserved");

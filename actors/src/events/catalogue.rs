@@ -12,6 +12,7 @@ use std::sync::Arc;
 
 use monoceros_proto::si::v1 as si;
 use monoceros_proto::si::v1::event_record::{ChangeDetail as Detail, ChangeType as Change, Type};
+use monoceros_rules::decide::preemption::Grounds;
 use monoceros_rules::values::instant;
 use monoceros_rules::values::resources::{Limits, Resources};
 use monoceros_rules::values::text::beginning;
@@ -39,6 +40,10 @@ pub(crate) enum EventKind {
     RefusedByPredicates,
     /// A placeholder is too small for a member of its group.
     PlaceholderTooSmall,
+    /// An allocation was chosen to be preempted.
+    VictimChosen,
+    /// An application would have taken back from another what it lost to it, and does not.
+    PreemptionLoop,
     /// An application came to its partition, perhaps to be rejected there.
     AppNew,
     /// An application entered this state, or was rejected.
@@ -147,7 +152,8 @@ impl EventKind {
             | Self::OverUserQuota
             | Self::WithinUserQuota
             | Self::RefusedByPredicates
-            | Self::PlaceholderTooSmall => (Type::Request, None, Detail::DetailsNone),
+            | Self::PlaceholderTooSmall
+            | Self::VictimChosen => (Type::Request, None, Detail::DetailsNone),
             Self::AppNew => (Type::App, Add, Detail::AppNew),
             Self::AppState(state) => (Type::App, Set, entered(state)),
             Self::AskAdded => (Type::App, Add, Detail::AppRequest),
@@ -159,6 +165,7 @@ impl EventKind {
             Self::AllocationPreempted => (Type::App, Remove, Detail::AllocPreempt),
             Self::AllocationReplaced => (Type::App, Remove, Detail::AllocReplaced),
             Self::AllocationLostNode => (Type::App, Remove, Detail::AllocNoderemoved),
+            Self::PreemptionLoop => (Type::App, None, Detail::PreemptionLoop),
             Self::AppUnlinked => (Type::App, Remove, Detail::DetailsNone),
             Self::AppSummary | Self::AppUsed(_) => (Type::App, None, Detail::DetailsNone),
             Self::AppBlockedByQueue => (Type::App, None, Detail::AppCannotrunQueue),
@@ -244,6 +251,8 @@ pub(crate) enum Message {
     Refused(BTreeMap<String, u32>),
     /// A placeholder is too small for a member.
     TooSmall(Box<TooSmall>),
+    /// For whom an allocation is preempted, and by which rule.
+    Preempted(Arc<Grounds>),
 }
 
 /// A member and a placeholder of its group that it is larger than; the event is about the
@@ -390,6 +399,7 @@ impl Event {
                  (requested {}, available {available})",
                 self.object, self.resources
             ),
+            Message::Preempted(grounds) => grounds.to_string(),
             Message::WithinUserQuota => {
                 format!("request `{}` fits what user and group have left", self.object)
             }

@@ -107,8 +107,15 @@ impl Batch {
                 self.turn_to(BatchKind::Asks, 0, callback);
                 let AskReleased { form, key, application, ending, message } = released;
                 let uuid = Arc::clone(&key);
-                let released =
-                    Released { application, form, key, uuid, ending, message, replaced_by: None };
+                let released = Released {
+                    application,
+                    form,
+                    key,
+                    uuid,
+                    ending,
+                    message: message.into(),
+                    replaced_by: None,
+                };
                 self.allocation.released.push(release(released, partition));
             }
             Notice::ApplicationPlaced { id, queue } => {
@@ -295,7 +302,7 @@ fn release(released: Released, partition: PartitionNames<'_>) -> si::AllocationR
     let Released { application, form, key, uuid, ending, message, replaced_by } = released;
     let message = match replaced_by {
         Some(Successor { key, .. }) => format!("{message} `{key}`"),
-        None => message.to_owned(),
+        None => message.to_string(),
     };
     let said = si::AllocationRelease {
         application_id: application.to_string(),
@@ -331,6 +338,7 @@ fn termination_type(ending: Ending) -> si::TerminationType {
         Ending::StoppedByRm => si::TerminationType::StoppedByRm,
         Ending::Timeout => si::TerminationType::Timeout,
         Ending::Replaced => si::TerminationType::PlaceholderReplaced,
+        Ending::Preempted => si::TerminationType::PreemptedByScheduler,
     }
 }
 

@@ -102,6 +102,18 @@ impl Partition {
                     self.agenda.push_back(Task::Visit(application, ops));
                 }
             }
+            Alarm::MayPreempt { application, id, at_ns } => {
+                if is_same(baton, application, &id) {
+                    let ops = vec![Op::MayPreempt { at_ns: Some(at_ns) }];
+                    self.agenda.push_back(Task::Visit(application, ops));
+                }
+            }
+            Alarm::PromisesWaited => {
+                let timeout = baton.patience.wait_timeout;
+                for promisee in baton.books.promises.waited(baton.now_ns, timeout) {
+                    baton.end_promise(promisee, false);
+                }
+            }
             Alarm::ReservationsWaited => self.reservations_waited(baton),
             Alarm::PlaceholderTimeout { application, id } => {
                 if is_same(baton, application, &id) {

@@ -166,6 +166,8 @@ pub(crate) struct Partition {
     watch: Watch,
     oracle: Oracle,
     scale_up: scale_up::Signal,
+    /// How many changes there had been when asks that wait for one looked for victims last.
+    looked_at: u64,
     /// Dynamic queues in which nothing is.
     empty: dynamic::EmptyQueues,
     /// Applications that are over.
@@ -238,6 +240,8 @@ impl Partition {
             woken: Vec::new(),
             unreserved: Vec::new(),
             patience: watch.patience,
+            preemptors: Vec::new(),
+            preempts: config.preemption.enabled,
             revisits: Vec::new(),
             woken_by_return: Vec::new(),
             disarmed: Vec::new(),
@@ -283,6 +287,7 @@ impl Partition {
             oracle: Oracle::default(),
             watch,
             scale_up: scale_up::Signal::default(),
+            looked_at: 0,
             empty: dynamic::EmptyQueues::default(),
             ended: ended::Kept::new(params.ended_applications),
             state: ObjectState::Active,

@@ -15,7 +15,7 @@ use tokio::time::Instant;
 
 use super::Partition;
 use super::queue_lifecycle::removal_if_over;
-use super::surveys::{Everything, LookAgain};
+use super::surveys::{Everything, LookAgain, LookForVictims};
 use crate::api::outcomes::Removed;
 use crate::metrics::ActorKind;
 use crate::step::{
@@ -109,6 +109,7 @@ impl Partition {
     fn detach(&mut self, slot: ApplicationSlot, row: RowSlot, mut baton: Box<Baton>) -> Kept {
         let entry = baton.directory.forget_application(slot);
         baton.books.quotas.change(entry.held, Held::default());
+        baton.books.evictions.forget(slot);
         let id = Arc::clone(&entry.id);
         baton.notices.push(Notice::ApplicationPlaced { id, queue: None });
         self.agenda.extend(removal_if_over(entry.leaf, &baton));
@@ -151,6 +152,12 @@ impl Partition {
             baton.revisits.push((bundle.application, Op::AskMembers));
         }
         self.may_decide |= !baton.revisits.is_empty();
+        if baton.books.changes() != self.looked_at && !baton.directory.preempt_later.is_empty() {
+            for slot in std::mem::take(&mut baton.directory.preempt_later) {
+                baton.revisits.push((slot, Op::MayPreempt { at_ns: None }));
+            }
+        }
+        self.looked_at = baton.books.changes();
         for (slot, op) in std::mem::take(&mut baton.revisits) {
             self.agenda.push_back(Task::Visit(slot, vec![op]));
         }
@@ -159,6 +166,9 @@ impl Partition {
         }
         for (slot, node) in std::mem::take(&mut baton.woken_by_return) {
             self.agenda.push_back(Task::Visit(slot, vec![Op::WakeNamedByReturn(node)]));
+        }
+        for preemptor in std::mem::take(&mut baton.preemptors) {
+            self.agenda.push_back(Task::survey(LookForVictims::for_ask(preemptor)));
         }
         let reopened = baton.books.trackers.take_reopened();
         if !reopened.is_empty() {

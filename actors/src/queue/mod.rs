@@ -201,7 +201,7 @@ impl Queue {
             let phase = baton.offer.phase;
             let frame = baton.offer.frames.last().expect("a queue offers from its own frame");
             let books = &mut baton.books;
-            let view = frame.view(&books.nodes);
+            let view = frame.view(phase, &books.nodes);
             if let Some(found) = self.rows.first(phase, &view, &mut books.trackers) {
                 break found;
             }
@@ -317,10 +317,20 @@ impl Handler<Offer> for Queue {
         let _timer = baton.tally.message(ActorKind::Queue);
         let above = baton.offer.frames.last();
         let mut headroom = above.map_or_else(Limits::unlimited, |frame| frame.headroom.clone());
-        self.ledger.narrow(&mut headroom);
+        let promises = &baton.books.promises;
+        let with_promised = (!promises.is_empty()).then(|| {
+            let mut whole = above.map_or_else(Limits::unlimited, |frame| frame.whole().clone());
+            self.ledger.narrow(&mut whole);
+            Box::new(whole)
+        });
+        match promises.taken_off(&self.facts.config.path) {
+            Some(promised) => self.ledger.narrow_beside(promised, &mut headroom),
+            None => self.ledger.narrow(&mut headroom),
+        }
         let frame = Frame {
             facts: Arc::clone(&self.facts),
             headroom,
+            with_promised,
             loosening: above.map_or(Loosening::NONE, |above| above.loosening).max(self.loosening),
             may_start: above.is_none_or(|frame| frame.may_start) && self.may_start(),
             counts_running: above.is_some_and(|frame| frame.counts_running)

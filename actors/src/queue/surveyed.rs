@@ -5,6 +5,7 @@ use std::sync::Arc;
 
 use monoceros_rules::audit::QueueFact;
 use monoceros_rules::decide::explain::QueueRoom;
+use monoceros_rules::decide::preemption::{Promises, QueueFacts as PreemptionFacts};
 use monoceros_rules::limits::{LaneId, Trackers};
 use monoceros_rules::order::keys::QueueKey;
 use monoceros_rules::order::ledger;
@@ -195,6 +196,13 @@ impl Queue {
                 limited,
             },
         }
+    }
+
+    /// What is to be known of it where something is to be preempted. Where the queue above stands is
+    /// for the survey to say.
+    pub(crate) fn preemption_facts(&self, promises: &Promises) -> PreemptionFacts {
+        let config = &self.facts.config;
+        PreemptionFacts::of(&config.path, None, &self.ledger, config.settings, promises)
     }
 
     /// What it lets through, for an explanation.

@@ -67,6 +67,11 @@ pub(crate) struct Directory {
     /// Applications of which the next look for more machines may have something to tell: an ask
     /// that the RM was not told of, or that they need not wait any more for leave to run.
     pub(crate) untold: BTreeSet<ApplicationSlot>,
+    /// Applications with an ask that looks for victims of preemption once something has changed.
+    pub(crate) preempt_later: BTreeSet<ApplicationSlot>,
+    /// Those of which one waits for nodes that are promised, until there are no more promises than
+    /// this.
+    for_promises: (BTreeSet<ApplicationSlot>, usize),
 }
 
 pub(crate) struct QueueEntry {
@@ -199,10 +204,25 @@ impl Directory {
         self.named.forget(slot);
         self.refused.remove(&slot);
         self.untold.remove(&slot);
+        self.preempt_later.remove(&slot);
+        self.for_promises.0.remove(&slot);
         let leaf = self.queue_mut(entry.leaf);
         leaf.applications -= 1;
         leaf.allocating.remove(&entry.id);
         entry
+    }
+
+    /// An ask of the application found no victims because nodes are promised, to so many: it looks
+    /// again when half of them are placed, so that a look pays.
+    pub(crate) fn wait_for_promises(&mut self, slot: ApplicationSlot, promises: usize) {
+        self.for_promises.0.insert(slot);
+        self.for_promises.1 = promises / 2;
+    }
+
+    /// There are so many promises now: the applications that waited for that.
+    pub(crate) fn wake_for_promises(&mut self, promises: usize) -> BTreeSet<ApplicationSlot> {
+        let (waiting, least) = &mut self.for_promises;
+        if promises > *least { BTreeSet::new() } else { std::mem::take(waiting) }
     }
 
     /// Notes a queue at its slot, which is free.

@@ -40,6 +40,7 @@ use std::time::Duration;
 use actix::Addr;
 use monoceros_proto::si::v1::PredicatesArgs;
 use monoceros_rules::books::Books;
+use monoceros_rules::decide::preemption::Promisee;
 use monoceros_rules::decide::reservations::{End, Patience, Reserver};
 use monoceros_rules::nodes::NodeSlot;
 use monoceros_rules::work::allocations::ApplicationSlot;
@@ -101,6 +102,10 @@ pub(crate) struct Baton {
     pub(crate) patience: Patience,
     /// What applications have to do once this step is over, before any other.
     pub(crate) revisits: Vec<(ApplicationSlot, Op)>,
+    /// Asks that would preempt others, found in this step.
+    pub(crate) preemptors: Vec<Preemptor>,
+    /// Whether asks preempt others in this partition.
+    pub(crate) preempts: bool,
     /// Whether events are wanted.
     pub(crate) tracking: Tracking,
     /// Applications that may have waited for what a placement gave back to a node.
@@ -114,6 +119,14 @@ pub(crate) struct Baton {
     /// Filled anew for each question, to spare the allocations.
     pub(crate) question: PredicatesArgs,
     pub(crate) guard: Guard,
+}
+
+/// An ask that would preempt others.
+#[derive(Clone, Copy, Debug)]
+pub(crate) struct Preemptor {
+    pub(crate) ask: Reserver,
+    /// The nodes that have room were tried, and none took it.
+    pub(crate) nodes_were_tried: bool,
 }
 
 /// A baton that is dropped before the partition closed takes the partition with it: its actors end,
@@ -207,8 +220,20 @@ impl Baton {
         }
     }
 
-    /// Ends the reservation of an ask in the books. Returns the key of the ask, if it had one.
+    /// Ends the reservation of an ask in the books, and what was promised with it. Returns the key of
+    /// the ask, if it had one.
     pub(crate) fn end_reservation(&mut self, who: Reserver, why: End) -> Option<Arc<str>> {
+        let key = self.take_reservation(who, why)?;
+        self.end_promise(Promisee::Ask(who), why == End::Placed);
+        Some(key)
+    }
+
+    /// Ends the reservation of an ask that has been promised another node.
+    pub(crate) fn move_reservation(&mut self, who: Reserver) {
+        self.take_reservation(who, End::Moved);
+    }
+
+    fn take_reservation(&mut self, who: Reserver, why: End) -> Option<Arc<str>> {
         let Books { nodes, reservations, .. } = &mut self.books;
         let ended = reservations.end(nodes, who)?;
         if !nodes.is_reserved(ended.node) {

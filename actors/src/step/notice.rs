@@ -4,6 +4,7 @@
 //! told of something that is not in force. So both are collected on the baton and leave when it is
 //! home.
 
+use std::borrow::Cow;
 use std::sync::Arc;
 use std::time::Duration;
 
@@ -157,6 +158,7 @@ pub(crate) enum Ending {
     StoppedByRm,
     Timeout,
     Replaced,
+    Preempted,
 }
 
 /// What an RM is told of an allocation that it released.
@@ -170,7 +172,7 @@ pub(crate) struct Released {
     pub(crate) key: Arc<str>,
     pub(crate) uuid: Arc<str>,
     pub(crate) ending: Ending,
-    pub(crate) message: &'static str,
+    pub(crate) message: Cow<'static, str>,
     /// What takes its place.
     pub(crate) replaced_by: Option<Successor>,
 }
@@ -200,7 +202,7 @@ impl Released {
         application: &Arc<str>,
         entry: &Allocation,
         ending: Ending,
-        message: &'static str,
+        message: impl Into<Cow<'static, str>>,
     ) -> Self {
         Self {
             application: Arc::clone(application),
@@ -208,7 +210,7 @@ impl Released {
             key: Arc::clone(entry.key()),
             uuid: Arc::clone(&entry.uuid),
             ending,
-            message,
+            message: message.into(),
             replaced_by: None,
         }
     }
@@ -221,7 +223,7 @@ impl Released {
             key: Arc::clone(&existing.spec.key),
             uuid: Arc::clone(&existing.uuid),
             ending: Ending::StoppedByRm,
-            message: RELEASED_BY_RM,
+            message: RELEASED_BY_RM.into(),
             replaced_by: None,
         }
     }
@@ -260,6 +262,10 @@ pub(crate) enum Alarm {
     ReorderWindow,
     /// An allocation has run for as long as its ask allowed.
     ExecutionTimeout { allocation: AllocationId },
+    /// An ask may look for victims of preemption from then on, ns since the epoch.
+    MayPreempt { application: ApplicationSlot, id: Arc<str>, at_ns: i64 },
+    /// Some may have waited too long for what they were promised.
+    PromisesWaited,
     /// An application has run for as long as it may, until then, ns since the epoch.
     RunOver { application: ApplicationSlot, id: Arc<str>, until_ns: i64 },
     /// The placeholders of an application have waited for as long as they may.

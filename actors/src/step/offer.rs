@@ -56,8 +56,11 @@ pub(crate) struct Offering {
 /// A queue on the path of an offer.
 pub(crate) struct Frame {
     pub(crate) facts: Arc<QueueFacts>,
-    /// Room for whatever is below this queue; shrinks with each decision.
+    /// Room for whatever is below this queue; shrinks with each decision. What was promised to some
+    /// is not in it.
     pub(crate) headroom: Limits,
+    /// The same with what was promised, while anything is.
+    pub(crate) with_promised: Option<Box<Limits>>,
     /// The latest loosening of quota from root to here.
     pub(crate) loosening: Loosening,
     pub(crate) may_start: bool,
@@ -77,13 +80,23 @@ pub(crate) struct Frame {
 }
 
 impl Frame {
-    pub(crate) fn view<'a>(&'a self, nodes: &'a NodeIndex) -> View<'a> {
+    /// What an offer in this phase sees. Who has a node reserved may have been promised room.
+    pub(crate) fn view<'a>(&'a self, phase: Phase, nodes: &'a NodeIndex) -> View<'a> {
         View {
-            headroom: &self.headroom,
+            headroom: if phase == Phase::Reserved { self.whole() } else { &self.headroom },
             loosening: self.loosening,
             may_start: self.may_start,
             nodes: Some(nodes),
         }
+    }
+
+    /// The room, with what was promised.
+    pub(crate) fn whole(&self) -> &Limits {
+        self.with_promised.as_deref().unwrap_or(&self.headroom)
+    }
+
+    fn rooms(&mut self) -> impl Iterator<Item = &mut Limits> {
+        std::iter::once(&mut self.headroom).chain(self.with_promised.as_deref_mut())
     }
 
     /// Whether this queue still comes before its runner-up.
@@ -101,7 +114,7 @@ impl Offering {
     pub(crate) fn charge(&mut self, resources: &Resources) {
         self.decided += 1;
         for frame in &mut self.frames {
-            frame.headroom.take(resources);
+            frame.rooms().for_each(|room| room.take(resources));
             frame.allocated.add(resources);
             frame.pending.subtract(resources);
             frame.pending.prune();
@@ -124,7 +137,7 @@ impl Offering {
     /// so that all choices are made anew.
     pub(crate) fn give_back(&mut self, resources: &Resources, loosening: Loosening) {
         for frame in &mut self.frames {
-            frame.headroom.give(resources);
+            frame.rooms().for_each(|room| room.give(resources));
             frame.allocated.subtract(resources);
             frame.allocated.prune();
             frame.delta.allocated.subtract(resources);

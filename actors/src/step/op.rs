@@ -5,6 +5,7 @@
 
 use std::sync::Arc;
 
+use monoceros_rules::decide::preemption::{Grounds, NoPreemption};
 use monoceros_rules::nodes::Exclusion;
 use monoceros_rules::work::allocations::AllocationId;
 use monoceros_rules::work::asks::{AskSpec, TaskGroup};
@@ -81,6 +82,18 @@ pub(crate) enum Op {
     GiveUp(Vec<AllocationId>),
     /// Earlier answers of predicates may be wrong by now.
     Invalidated(Arc<Invalidation>),
+    /// Asks that waited until this time may look for victims of preemption; none: those that waited
+    /// for a change.
+    MayPreempt { at_ns: Option<i64> },
+    /// These allocations are preempted.
+    Preempted { ids: Vec<AllocationId>, grounds: Arc<Grounds> },
+    /// No victims were found for the ask with this key.
+    NotPreempted { key: Arc<str>, why: NoPreemption },
+    /// Others leave this node for the ask with this key.
+    Promised { key: Arc<str>, node: Arc<str> },
+    /// What was promised to an asker for whom something of this application was to leave, or to this
+    /// application, is promised no more.
+    PromiseOver,
 }
 
 /// An allocation that the RM says exists.

@@ -430,7 +430,11 @@ impl Judge {
                     self.wrong.push(format!("nobody asked to release {id:?}"));
                 }
             }
-            Ok(TerminationType::Timeout | TerminationType::PlaceholderReplaced) => {
+            Ok(
+                TerminationType::Timeout
+                | TerminationType::PlaceholderReplaced
+                | TerminationType::PreemptedByScheduler,
+            ) => {
                 if !self.ending.insert(id.clone()) {
                     self.wrong.push(format!("{id:?} is told to end twice"));
                 }

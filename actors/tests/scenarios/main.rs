@@ -48,6 +48,7 @@ mod partition_states;
 mod partitions;
 mod placed_histories;
 mod placement;
+mod preemption;
 mod priorities;
 mod queue_order;
 mod quotas;

@@ -181,8 +181,23 @@ fn ask(wish: &Wish) -> si::AllocationAsk {
         tags: tags(wish),
         placeholder: wish.placeholder.is_some(),
         task_group_name: task_group(wish),
+        originator: wish.originator,
+        preemption_policy: policy(wish),
         ..Default::default()
     }
+}
+
+/// The policy, if it says any.
+fn policy(wish: &Wish) -> Option<si::PreemptionPolicy> {
+    let (allow_preempt_self, allow_preempt_other) = match &*wish.policy {
+        "none" => (false, false),
+        "itself" => (true, false),
+        "others" => (false, true),
+        "both" => (true, true),
+        "" => return None,
+        other => panic!("`{other}` is no policy"),
+    };
+    Some(si::PreemptionPolicy { allow_preempt_self, allow_preempt_other })
 }
 
 fn existing(wish: &Wish, node: &str) -> si::Allocation {
@@ -197,6 +212,8 @@ fn existing(wish: &Wish, node: &str) -> si::Allocation {
         allocation_tags: tags(wish),
         placeholder: wish.placeholder.is_some(),
         task_group_name: task_group(wish),
+        originator: wish.originator,
+        preemption_policy: policy(wish),
         ..Default::default()
     }
 }

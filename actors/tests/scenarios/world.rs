@@ -562,12 +562,16 @@ impl World {
             i32::MIN => "none".to_owned(),
             priority => priority.to_string(),
         };
+        let preempting = match &*words(&queue.preempting_resource) {
+            "nothing" => String::new(),
+            preempting => format!(", of which {preempting} is preempted"),
+        };
         let status = match queue.status.as_str() {
             "Active" => String::new(),
             status => format!(" ({status})"),
         };
         self.note(&format!(
-            "{}{status}: used {used}, pending {pending}, headroom {headroom}, running {}, priority {priority}",
+            "{}{status}: used {used}{preempting}, pending {pending}, headroom {headroom}, running {}, priority {priority}",
             queue.queue_name, queue.running_apps
         ));
         for child in &queue.children {

@@ -26,6 +26,7 @@ use std::collections::BTreeMap;
 use std::sync::Arc;
 
 use crate::books::Books;
+use crate::decide::preemption::Promises;
 use crate::limits::{GroupUsage, UserUsage};
 use crate::nodes::NodeSlot;
 use crate::order::ledger::QueueLedger;
@@ -34,7 +35,7 @@ use crate::queues::object_state::ObjectState;
 use crate::values::resources::{Limits, Resources};
 use crate::work::allocations::{AllocationId, ApplicationSlot, Form, Pairing};
 use crate::work::application_state::ApplicationState;
-use crate::work::asks::{Asks, TaskGroup};
+use crate::work::asks::{AskSlot, Asks, TaskGroup};
 use crate::work::gang::Group;
 use crate::work::quotas::Held;
 
@@ -124,6 +125,8 @@ pub struct BundleFact {
 #[expect(clippy::struct_excessive_bools, reason = "each is a fact of its own")]
 #[derive(Clone, Debug)]
 pub struct AskFact {
+    /// Its place.
+    pub slot: AskSlot,
     /// The RM's key.
     pub key: Arc<str>,
     /// What each allocation takes.
@@ -179,8 +182,10 @@ impl ApplicationFact {
 
     /// The pending ones of an application's asks.
     pub fn asks(asks: &Asks) -> Vec<AskFact> {
-        let pending = asks.iter().filter(|ask| ask.outstanding > 0);
-        let fact = |ask: &crate::work::asks::Ask| AskFact {
+        let slots = asks.slots().into_iter().map(|slot| (slot, asks.ask(slot)));
+        let pending = slots.filter(|(_, ask)| ask.outstanding > 0);
+        let fact = |(slot, ask): (AskSlot, &crate::work::asks::Ask)| AskFact {
+            slot,
             key: Arc::clone(&ask.key),
             resources: ask.resources.clone(),
             repeat: ask.outstanding,
@@ -307,6 +312,8 @@ pub struct Facts {
     pub allocations: Vec<AllocationFact>,
     /// Every reservation.
     pub reservations: Vec<ReservationFact>,
+    /// What was promised to askers for whom others leave.
+    pub promises: Promises,
     /// Open questions about placements, each with the placement it is about.
     pub questions: Vec<(u64, AllocationId)>,
     /// Every node as the node index has it.
@@ -418,6 +425,7 @@ impl Facts {
                 reserved: books.nodes.is_reserved(slot),
             })
             .collect();
+        self.promises = books.promises.clone();
         let reservations = books.reservations.iter();
         self.reservations = reservations
             .map(|(who, reservation)| ReservationFact {

@@ -15,7 +15,8 @@ use super::{
     AllocationFact, ApplicationFact, AskFact, Decision, Facts, Foreseen, NodeFact, QueueFact,
     ReservationFact,
 };
-use crate::decide::reservations::Patience;
+use crate::decide::preemption::{Promisee, Promises};
+use crate::decide::reservations::{Patience, Reserver};
 use crate::nodes::{NodeOrder, NodeSlot};
 use crate::order::keys::{ApplicationKey, ApplicationView, AskKey, QueueKey, QueueView};
 use crate::order::ledger;
@@ -48,7 +49,7 @@ impl Facts {
         let found = phases.find_map(|phase| {
             let facts = self;
             let search = Search { facts, phase, nodes, order, reserved, passes, patience, now_ns };
-            search.queue(root?, &none, true)
+            search.queue(root?, [&none, &none], true)
         });
         found.unwrap_or(Foreseen::Nothing)
     }
@@ -74,12 +75,29 @@ struct Looking<'a> {
     /// In order.
     asks: Vec<&'a AskFact>,
     headroom: &'a Limits,
+    /// The same with what was promised.
+    whole: &'a Limits,
+    promises: &'a Promises,
     of_user: Limits,
 }
 
 impl Looking<'_> {
     fn fits_quota(&self, ask: &AskFact) -> bool {
         self.of_user.allows(&ask.resources) && self.headroom.allows(&ask.resources)
+    }
+
+    /// Whether an ask that has a node reserved fits: what was promised to it is for it.
+    fn fits_with_promise(&self, ask: &AskFact) -> bool {
+        let who = Reserver { application: self.application.slot, ask: ask.slot };
+        let mut left = self.headroom.clone();
+        left.give(&self.promises.own(Promisee::Ask(who)));
+        self.of_user.allows(&ask.resources)
+            && self.whole.allows(&ask.resources)
+            && left.allows(&ask.resources)
+    }
+
+    fn gives_way(&self, ask: &AskFact) -> bool {
+        self.promises.bars(self.application.slot, ask.sequence).is_some()
     }
 
     fn names(&self, ask: &AskFact, node: &NodeFact) -> (Arc<str>, Arc<str>, Arc<str>) {
@@ -103,16 +121,21 @@ impl Looking<'_> {
 }
 
 impl Search<'_> {
-    fn queue(&self, queue: &QueueFact, above: &Limits, may_start: bool) -> Option<Foreseen> {
-        let mut headroom = above.clone();
+    /// `above` is what is left above, without what was promised and with it.
+    fn queue(&self, queue: &QueueFact, above: [&Limits; 2], may_start: bool) -> Option<Foreseen> {
+        let [mut headroom, mut whole] = above.map(Clone::clone);
         if let Some(max) = &queue.ledger.max {
-            headroom.narrow(&max.less(queue.ledger.allocated()));
+            whole.narrow(&max.less(queue.ledger.allocated()));
+            let promised = self.facts.promises.taken_off(&queue.config.path);
+            let used = queue.ledger.allocated().plus(promised.unwrap_or(&Resources::new()));
+            headroom.narrow(&max.less(&used));
         }
+        let rooms = [&headroom, &whole];
         let limit = queue.ledger.max_running;
         let counted = queue.ledger.running() + queue.ledger.starting();
         let may_start = may_start && (limit == 0 || counted < limit);
         if queue.config.is_leaf {
-            return self.leaf(queue, &headroom, may_start);
+            return self.leaf(queue, rooms, may_start);
         }
         let mut children: Vec<(QueueKey, &QueueFact)> = self
             .facts
@@ -121,7 +144,7 @@ impl Search<'_> {
             .map(|child| (self.queue_key(queue, child), child))
             .collect();
         children.sort_by(|a, b| a.0.cmp(&b.0));
-        children.into_iter().find_map(|(_, child)| self.queue(child, &headroom, may_start))
+        children.into_iter().find_map(|(_, child)| self.queue(child, rooms, may_start))
     }
 
     fn queue_key(&self, parent: &QueueFact, child: &QueueFact) -> QueueKey {
@@ -147,7 +170,8 @@ impl Search<'_> {
         }
     }
 
-    fn leaf(&self, leaf: &QueueFact, headroom: &Limits, may_start: bool) -> Option<Foreseen> {
+    fn leaf(&self, leaf: &QueueFact, rooms: [&Limits; 2], may_start: bool) -> Option<Foreseen> {
+        let ([headroom, whole], promises) = (rooms, &self.facts.promises);
         let settings = &leaf.config.settings;
         let mut applications: BTreeMap<ApplicationKey, &ApplicationFact> = BTreeMap::new();
         for application in self.facts.applications.iter().filter(|a| a.leaf == leaf.slot) {
@@ -177,7 +201,7 @@ impl Search<'_> {
             let mut asks: Vec<&AskFact> = application.asks.iter().collect();
             asks.sort_by_key(|ask| AskKey::new(ask.priority, ask.created_ns, ask.sequence));
             let of_user = self.facts.user_headroom(application);
-            let looking = Looking { application, asks, headroom, of_user };
+            let looking = Looking { application, asks, headroom, whole, promises, of_user };
             match self.phase {
                 Phase::Reserved => self.at_reserved(&looking),
                 Phase::Pairs => self.pair(application).map(Foreseen::Next),
@@ -190,7 +214,7 @@ impl Search<'_> {
     fn at_reserved(&self, looking: &Looking<'_>) -> Option<Foreseen> {
         for ask in looking.asks.iter().filter(|ask| ask.is_reserved) {
             let (reservation, node) = self.reservation_of(looking.application, ask)?;
-            if !looking.fits_quota(ask) {
+            if !looking.fits_with_promise(ask) {
                 let timeout_ns = i64::try_from(self.patience.wait_timeout.as_nanos());
                 let waited_ns = self.now_ns.saturating_sub(reservation.since_ns);
                 if waited_ns > timeout_ns.unwrap_or(i64::MAX) && ask.is_due_at_reserved {
@@ -204,7 +228,7 @@ impl Search<'_> {
             }
         }
         let mut elsewhere = looking.asks.iter().filter(|ask| {
-            ask.is_reserved && ask.required_node.is_none() && looking.fits_quota(ask)
+            ask.is_reserved && ask.required_node.is_none() && looking.fits_with_promise(ask)
         });
         elsewhere.find_map(|ask| {
             let node = self.nodes.iter().find(|node| self.has_room(ask, node))?;
@@ -309,7 +333,7 @@ impl Search<'_> {
             if member_of.is_some_and(|group| looking.application.waits_for_placeholders(group)) {
                 continue;
             }
-            if !looking.fits_quota(ask) {
+            if looking.gives_way(ask) || !looking.fits_quota(ask) {
                 continue;
             }
             if !ask.is_reserved {

@@ -11,9 +11,9 @@
 
 use super::attempt::{Attempt, Candidate, Next, Parking};
 use super::parking::Obstacle;
+use super::preemption::Promisee;
 use super::reservations::{Patience, Reserver};
 use crate::nodes::NodeSlot;
-use crate::work::allocations::ApplicationSlot;
 use crate::work::asks::{AskSlot, ClassId};
 
 /// What is to be done next.
@@ -29,20 +29,16 @@ pub enum NextReserved {
 
 /// Decides what is to be done next for the asks of an application that have a node reserved;
 /// changes nothing.
-pub fn next(
-    attempt: &Attempt<'_>,
-    application: ApplicationSlot,
-    patience: &Patience,
-    now_ns: i64,
-) -> NextReserved {
+pub fn next(attempt: &Attempt<'_>, patience: &Patience, now_ns: i64) -> NextReserved {
     let at_reserved = attempt.asks.first_at_reserved(attempt.view);
     let first = at_reserved.or_else(|| attempt.asks.first_beside_reserved(attempt.view));
     let Some((class, ask)) = first else {
         return NextReserved::Do(Next::Decline(attempt.view.epoch()));
     };
     let park = |obstacle| NextReserved::Do(Next::Park(Parking { class, ask, obstacle }));
-    let reservation = attempt.books.reservations.of(Reserver { application, ask });
-    if let Some(obstacle) = attempt.over_quota(class) {
+    let who = Reserver { application: attempt.application, ask };
+    let reservation = attempt.books.reservations.of(who);
+    if let Some(obstacle) = attempt.over_quota(class).or_else(|| attempt.over_promises(who)) {
         let waited = reservation.is_some_and(|it| it.has_waited(now_ns, patience.wait_timeout));
         return if waited { NextReserved::GiveUp(ask) } else { park(obstacle) };
     }
@@ -75,6 +71,13 @@ impl Attempt<'_> {
             && nodes.has_room(node, request.resources)
             && !request.passes_over(id)
             && !self.was_refused_there(slot, id)
+    }
+
+    /// What was promised to others is not for this ask; what was promised to it is.
+    fn over_promises(&self, who: Reserver) -> Option<Obstacle> {
+        let mut left = self.unpromised?.clone();
+        left.give(&self.books.promises.own(Promisee::Ask(who)));
+        (!left.allows(&self.asks.ask(who.ask).resources)).then_some(Obstacle::Quota)
     }
 
     fn was_refused_there(&self, slot: AskSlot, node: &str) -> bool {

@@ -28,6 +28,7 @@
 //! use monoceros_rules::order::waits::View;
 //! use monoceros_rules::values::epoch::Loosening;
 //! use monoceros_rules::values::resources::{Limits, Resources};
+//! use monoceros_rules::work::allocations::ApplicationSlot;
 //! use monoceros_rules::work::asks::{AskSpec, Asks};
 //!
 //! let vcores = |n| Resources::of(&[("vcore", n)]);
@@ -42,8 +43,9 @@
 //! let view = View { headroom: &headroom, loosening, may_start: true, nodes };
 //! let decide = |asks: &Asks| {
 //!     let (view, books) = (&view, &books);
-//!     let gang = None;
-//!     next(&Attempt { asks, gang, view, lane: None, books, backoff_asks: 0, asks_later: false })
+//!     let (application, gang, lane, unpromised) = (ApplicationSlot::at(0), None, None, None);
+//!     let (backoff_asks, asks_later) = (0, false);
+//!     next(&Attempt { application, asks, gang, view, unpromised, lane, books, backoff_asks, asks_later })
 //! };
 //!
 //! let Next::Park(parking) = decide(&asks) else { panic!("it is too big") };
@@ -63,7 +65,8 @@ use crate::nodes::NodeSlot;
 use crate::order::keys::AskKey;
 use crate::order::waits::{View, WaitSet};
 use crate::values::epoch::Epoch;
-use crate::values::resources::Resources;
+use crate::values::resources::{Limits, Resources};
+use crate::work::allocations::ApplicationSlot;
 use crate::work::asks::{AskSlot, Asks, ClassId, Shape};
 use crate::work::gang::Gang;
 
@@ -74,8 +77,14 @@ pub struct Attempt<'a> {
     pub asks: &'a Asks,
     /// Its placeholders, if it has any.
     pub gang: Option<&'a Gang>,
-    /// What its queues, its user and its group leave together.
+    /// Its place.
+    pub application: ApplicationSlot,
+    /// What its queues, its user and its group leave together. For asks that have a node reserved,
+    /// with what was promised to askers for whom others leave.
     pub view: &'a View<'a>,
+    /// What its queues leave beside such promises, for asks that have a node reserved; `None` while
+    /// there are none.
+    pub unpromised: Option<&'a Limits>,
     /// The lane of the application, if something limits its user or group.
     pub lane: Option<LaneId>,
     /// The nodes, the placements that wait for a predicate, and the trackers.
@@ -134,6 +143,8 @@ pub fn next(attempt: &Attempt<'_>) -> Next {
     };
     let found = if attempt.waits_for_placeholders(attempt.asks.shape(class)) {
         Err(Obstacle::Placeholders)
+    } else if attempt.gives_way(ask) {
+        Err(Obstacle::GivesWay)
     } else {
         match attempt.over_quota(class) {
             Some(obstacle) => Err(obstacle),
@@ -159,6 +170,14 @@ impl Attempt<'_> {
     /// go.
     fn waits_for_placeholders(&self, shape: &Shape) -> bool {
         self.gang.is_some_and(|gang| shape.member_of().is_some_and(|group| gang.is_usable(group)))
+    }
+
+    /// Whether the ask came after something was taken from its application for another, which has
+    /// still to be placed.
+    fn gives_way(&self, slot: AskSlot) -> bool {
+        let promises = &self.books.promises;
+        !promises.is_empty()
+            && promises.bars(self.application, self.asks.ask(slot).sequence).is_some()
     }
 
     /// Whether a member of the class is more than what is left: by the limits of its user or group
@@ -226,7 +245,7 @@ impl Attempt<'_> {
                 explain::limits(&self.books.trackers, lane, wanted, false).into_iter().next()
             }),
             Obstacle::Placeholders => explain::placeholders(self.asks, self.gang, ask, 0),
-            Obstacle::GrewMeanwhile => None,
+            Obstacle::GrewMeanwhile | Obstacle::GivesWay => None,
             Obstacle::NoNode
             | Obstacle::RequiredNode
             | Obstacle::Refused

@@ -41,6 +41,8 @@ pub enum Obstacle {
     GrewMeanwhile,
     /// It takes the place of a placeholder of its task group, and some are still to come or to go.
     Placeholders,
+    /// Something was taken from its application for another, which is to run before it.
+    GivesWay,
 }
 
 impl Obstacle {
@@ -49,7 +51,7 @@ impl Obstacle {
         let parked = match self {
             Self::Quota | Self::Limits => Parked::short(&ask.resources, view),
             Self::NoNode => Parked::roomless(&ask.resources, view),
-            Self::RequiredNode | Self::Placeholders => Parked::named(view),
+            Self::RequiredNode | Self::Placeholders | Self::GivesWay => Parked::named(view),
             Self::Refused => refused(ask, view.epoch()),
             Self::HeldByOthers => {
                 let at = view.epoch();
@@ -123,6 +125,7 @@ mod tests {
             (Obstacle::HeldByOthers, false, true, true),
             (Obstacle::RequiredNode, false, false, false),
             (Obstacle::Placeholders, false, false, false),
+            (Obstacle::GivesWay, false, false, false),
             (Obstacle::GrewMeanwhile, true, true, true),
         ] {
             let (mut nodes, slot) = one_node();

@@ -165,6 +165,10 @@ pub enum End {
     Undecided,
     /// The ask is to take the place of a placeholder.
     Placeholders,
+    /// Others leave the node for another ask, which is as important.
+    Preempted,
+    /// Others leave another node for the ask.
+    Moved,
 }
 
 impl Reservation {
@@ -334,6 +338,8 @@ impl fmt::Display for End {
             Self::Displaced => "another ask requires the node",
             Self::Undecided => "its gang is decided anew",
             Self::Placeholders => "the ask takes the place of a placeholder",
+            Self::Preempted => "others leave the node for another ask",
+            Self::Moved => "others leave another node for the ask",
         })
     }
 }

@@ -134,6 +134,13 @@ impl QueueLedger {
         }
     }
 
+    /// [`Self::narrow`] where so much more is not to be had by whoever asks.
+    pub fn narrow_beside(&self, promised: &Resources, headroom: &mut Limits) {
+        if let Some(max) = &self.max {
+            headroom.narrow(&max.less(&self.allocated).less(promised));
+        }
+    }
+
     /// Books a change, without any check of the maximum: checks come before, by the headroom of the
     /// whole path, and recovered or resized allocations have none. Answers what had to be cut.
     #[must_use = "what was cut must be logged"]

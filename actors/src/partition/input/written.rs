@@ -3,6 +3,7 @@
 use std::fmt::Debug;
 use std::num::NonZeroU64;
 
+use monoceros_rules::decide::preemption::{Grounds, NoPreemption, Stale};
 use monoceros_rules::nodes::Exclusion;
 use monoceros_rules::values::resources::NameHolder;
 use monoceros_rules::work::allocations::{AllocationId, ApplicationSlot};
@@ -154,6 +155,14 @@ fn ops() -> Vec<Op> {
         AskMembers,
         BundleVoid { since_ns: 5 },
         EndHolds { group: TaskGroup::new("g".into()) },
+        MayPreempt { at_ns: Some(6) },
+        Preempted {
+            ids: vec![allocation(1)],
+            grounds: Arc::new(Grounds::Quota { queue: text() }),
+        },
+        NotPreempted { key: text(), why: NoPreemption::Stale(Stale::Room) },
+        Promised { key: text(), node: text() },
+        PromiseOver,
         Invalidated(Arc::new(Invalidation { nodes: vec!["n".into()], ..Invalidation::default() })),
     });
     for answer in each!(ClaimAnswer { Passed, Refused, None, Cancelled }) {
@@ -313,6 +322,8 @@ fn inputs() -> Vec<Input> {
     let alarms = each!(Alarm {
         Completing { application, id: id(), since_ns: -1 },
         PredicateRetry { application, id: id(), key: key(), retry: 2 },
+        MayPreempt { application, id: id(), at_ns: 4 },
+        PromisesWaited,
         ExclusionOver { application, id: id(), key: key(), over },
         Backoff { application, id: id(), until_ns: 9 },
         ScaleUp,

@@ -21,6 +21,7 @@ mod queues;
 mod refresh;
 mod usage;
 mod used;
+mod victims;
 mod wanted;
 
 use std::collections::BTreeMap;
@@ -49,6 +50,7 @@ pub(crate) use queues::Queues;
 pub(super) use refresh::Refresh;
 pub(crate) use usage::{Groups, OneGroup, OneUser, Users};
 pub(super) use used::InUse;
+pub(super) use victims::LookForVictims;
 pub(super) use wanted::tell_wanted;
 
 /// Asks a partition to do a survey. From the scheduler's handle; the survey has the sender of its

@@ -80,6 +80,11 @@ pub(crate) struct Wish {
     pub(crate) placeholder: Option<String>,
     /// Of any other, its task group; empty for none.
     pub(crate) group: String,
+    /// Whom it may preempt, and who may preempt it: `none`, `itself`, `others` or `both`; empty
+    /// where it does not say.
+    pub(crate) policy: String,
+    /// It is the first of its application.
+    pub(crate) originator: bool,
 }
 
 impl Wish {
@@ -97,6 +102,8 @@ impl Wish {
             partition: String::new(),
             placeholder: None,
             group: String::new(),
+            policy: String::new(),
+            originator: false,
         }
     }
 }

@@ -334,6 +334,8 @@ fn wish(app: &str, key: &str, words: &mut Words<'_>) -> Wish {
             "created" => wish.created = Some(value.to_owned()),
             "placeholder" => wish.placeholder = Some(value.to_owned()),
             "group" => value.clone_into(&mut wish.group),
+            "policy" => value.clone_into(&mut wish.policy),
+            "originator" => wish.originator = value == "true",
             "uuid" => value.clone_into(&mut wish.uuid),
             "partition" => value.clone_into(&mut wish.partition),
             "timeout" => wish.timeout_ms = words.number(value),

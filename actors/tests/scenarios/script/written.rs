@@ -53,12 +53,18 @@ impl fmt::Display for Wish {
                 write!(f, " {name}={value}")?;
             }
         }
-        for (name, value) in
-            [("group", &self.group), ("uuid", &self.uuid), ("partition", &self.partition)]
-        {
+        for (name, value) in [
+            ("group", &self.group),
+            ("uuid", &self.uuid),
+            ("partition", &self.partition),
+            ("policy", &self.policy),
+        ] {
             if !value.is_empty() {
                 write!(f, " {name}={value}")?;
             }
+        }
+        if self.originator {
+            f.write_str(" originator=true")?;
         }
         if self.timeout_ms != 0 {
             write!(f, " timeout={}", self.timeout_ms)?;

@@ -11,6 +11,7 @@ use crate::nodes::{Exclusion, NodeOrder};
 use crate::order::waits::{View, WaitSet};
 use crate::values::epoch::Loosening;
 use crate::values::resources::{Limits, Resources};
+use crate::work::allocations::ApplicationSlot;
 use crate::work::asks::{AskSpec, Asks};
 
 fn application() -> ApplicationSlot {
@@ -74,12 +75,23 @@ impl World {
         let (loosening, nodes) = (self.loosening, Some(&books.nodes));
         let view = &View { headroom, loosening, may_start: true, nodes };
         let (lane, backoff_asks, asks_later) = (None, 0, *asks_later);
-        look(&Attempt { asks, gang: None, view, lane, books, backoff_asks, asks_later })
+        let (application, gang, unpromised) = (application(), None, None);
+        look(&Attempt {
+            application,
+            asks,
+            gang,
+            view,
+            unpromised,
+            lane,
+            books,
+            backoff_asks,
+            asks_later,
+        })
     }
 
     fn next(&self) -> NextReserved {
         let patience = Patience { wait_timeout: Duration::from_nanos(100), ..Patience::default() };
-        self.with(|attempt| next(attempt, application(), &patience, self.now_ns))
+        self.with(|attempt| next(attempt, &patience, self.now_ns))
     }
 
     /// Looks until something is placed or given up; what was parked or passed over before is done

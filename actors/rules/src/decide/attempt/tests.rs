@@ -61,6 +61,8 @@ impl World {
         };
         let Self { asks, books, lane, backoff_asks, asks_later, .. } = self;
         look(&Attempt {
+            application: ApplicationSlot::at(0),
+            unpromised: None,
             gang: None,
             asks,
             view: &view,

@@ -213,6 +213,7 @@ pub fn noted(obstacle: Obstacle) -> Cause {
         Obstacle::RequiredNode => Cause::RequiredNode,
         Obstacle::Refused | Obstacle::HeldByOthers => Cause::Predicates,
         Obstacle::Placeholders => Cause::Placeholders,
+        Obstacle::GivesWay => Cause::Delay,
         Obstacle::GrewMeanwhile => Cause::Next,
     }
 }

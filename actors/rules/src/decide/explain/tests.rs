@@ -11,6 +11,7 @@ use crate::nodes::{Exclusion, NodeOrder};
 use crate::order::waits::View;
 use crate::queues::{LimitConfig, QueueConfig};
 use crate::values::epoch::Loosening;
+use crate::work::allocations::ApplicationSlot;
 use crate::work::asks::AskSpec;
 
 fn amount(vcore: i64, memory: i64) -> Resources {
@@ -159,6 +160,8 @@ proptest! {
         let (loosening, nodes) = (Loosening::NONE, Some(&books.nodes));
         let view = View { headroom: &headroom, loosening, may_start: true, nodes };
         let attempt = Attempt {
+            application: ApplicationSlot::at(0),
+            unpromised: None,
             asks: &asks,
             gang: None,
             view: &view,

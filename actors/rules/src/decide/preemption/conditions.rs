@@ -38,6 +38,26 @@ pub struct LastTry {
     pub has_changed_since: bool,
 }
 
+/// What became of the tries of an ask, or a gang, to preempt others.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub struct Tries {
+    /// When it tried last, ns since the epoch, and how many changes there had been by then
+    /// ([`Books::changes`](crate::books::Books::changes)); none where that was no try in vain.
+    pub last: Option<(i64, u64)>,
+    /// Why that was in vain.
+    pub why: Option<NoPreemption>,
+    /// It waits until asks are placed that have promises: there may be nodes for it then.
+    pub waits_for_promises: bool,
+}
+
+impl Tries {
+    /// The last try in vain, where there have been so many changes by now.
+    pub fn last(&self, changes: u64) -> Option<LastTry> {
+        let (at_ns, by_then) = self.last?;
+        Some(LastTry { at_ns, has_changed_since: changes != by_then })
+    }
+}
+
 impl Wish {
     /// Whether it may try now.
     ///

@@ -123,7 +123,7 @@ mod taking;
 #[cfg(test)]
 mod tests;
 
-pub use conditions::{LastTry, TRY_AGAIN, Wish};
+pub use conditions::{LastTry, TRY_AGAIN, Tries, Wish};
 pub use demand::{AnyNode, Asker, Judge, Trial};
 pub use hierarchy::QueueFacts;
 pub use history::{History, LINKS, MOST};

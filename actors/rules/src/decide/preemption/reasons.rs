@@ -3,8 +3,10 @@
 use std::fmt;
 use std::sync::Arc;
 
+use serde::{Deserialize, Serialize};
+
 /// Why an ask, or a gang, does not preempt.
-#[derive(Clone, Debug, PartialEq, Eq)]
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub enum NoPreemption {
     /// Preemption is switched off in the partition.
     SwitchedOff,
@@ -62,7 +64,7 @@ pub enum NoPreemption {
 pub const PLANNED_ANEW: u32 = 3;
 
 /// What of a plan is no longer so.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub enum Stale {
     /// A victim is gone, leaves, or may not be taken any more.
     Victim,
@@ -127,7 +129,7 @@ impl fmt::Display for Stale {
 }
 
 /// For whom an allocation was preempted, and by which rule.
-#[derive(Clone, Debug, PartialEq, Eq)]
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub enum Grounds {
     /// A queue gets back what it is guaranteed.
     Guarantee {

@@ -12,6 +12,7 @@ use smallvec::SmallVec;
 use super::failures::FailureLog;
 use super::{AskSpec, ClassId, Shape};
 use crate::decide::predicates::Try;
+use crate::decide::preemption::Tries;
 use crate::nodes::{Exclusion, NodeRequest, NodeSlot};
 use crate::values::epoch::Growth;
 use crate::values::resources::Resources;
@@ -48,6 +49,8 @@ pub struct Ask {
     pub unsettled: SmallVec<[AllocationId; 1]>,
     /// The next number to try in `<key>#n`.
     pub next_uuid: u32,
+    /// Its tries to preempt others. Few asks have any, and the others pay for one pointer.
+    pub tries: Option<Box<Tries>>,
     /// What was refused of it. Few asks have any, and the others pay for one pointer.
     pub(super) refusals: Option<Box<Refusals>>,
     /// It has a class of its own, which nobody joins.
@@ -113,6 +116,7 @@ impl Ask {
             live: SmallVec::new(),
             unsettled: SmallVec::new(),
             next_uuid: 1,
+            tries: None,
             refusals: None,
             is_single: false,
             reserved: None,

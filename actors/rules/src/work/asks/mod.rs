@@ -496,6 +496,11 @@ impl Asks {
         waits.unwrap_or(&WaitSet::Nothing)
     }
 
+    /// The asks of a class, in order.
+    pub fn members_of_class(&self, class: ClassId) -> impl Iterator<Item = AskSlot> {
+        self.class(class).in_order().map(|(_, slot)| slot)
+    }
+
     /// Gives an ask a class of its own, in the state given.
     pub fn set_apart(&mut self, slot: AskSlot, waits: WaitSet) {
         self.set_apart_as(slot, waits, |_| {});

@@ -1,0 +1,292 @@
+//! Asks of a queue below its guarantee take it back (`docs/preemption.md`).
+
+use expect_test::expect;
+
+use crate::world::check;
+
+/// Two queues with a guarantee of half of the one node, and one of them has all of it.
+const ONE_NODE: &str = "
+    queue root.q1 guaranteed vcore=5
+    queue root.q2 guaranteed vcore=5
+    node n1 vcore=10
+    app a1 in root.q1
+    app a2 in root.q2
+    ask a1 old vcore=5
+    ask a1 new vcore=5
+    settle
+";
+
+fn one_node(steps: &str) -> String {
+    format!("{ONE_NODE}{steps}")
+}
+
+#[test]
+fn the_newer_of_two_goes_and_the_asker_is_placed_when_it_has_gone() {
+    check(
+        &one_node(
+            "
+            ask a2 k vcore=5 policy=both
+            wait 29999ms
+            show queues
+            wait 1ms
+            show queues
+            show nodes
+            confirm *
+            show queues
+            show nodes
+            ",
+        ),
+        &expect![[r#"
+            n1 accepted
+            a1 accepted
+            a2 accepted
+            a1 is Accepted
+            a1 is Running
+            a1/old placed on n1
+            a1/new placed on n1
+            a2 is Accepted
+            root: used vcore=10, pending vcore=5, headroom vcore=0, running 1, priority 0
+            root.q1: used vcore=10, pending nothing, headroom vcore=0, running 1, priority none
+            root.q2: used nothing, pending vcore=5, headroom vcore=0, running 0, priority 0
+            a1/new released: PREEMPTED_BY_SCHEDULER
+            root: used vcore=10, of which vcore=5 is preempted, pending vcore=5, headroom vcore=0, running 1, priority 0
+            root.q1: used vcore=10, of which vcore=5 is preempted, pending nothing, headroom vcore=0, running 1, priority none
+            root.q2: used nothing, pending vcore=5, headroom vcore=0, running 0, priority 0
+            n1: total vcore=10, used vcore=10, occupied nothing, left nothing, reserved for [k]
+            a2 is Running
+            a2/k placed on n1
+            root: used vcore=10, pending nothing, headroom vcore=0, running 2, priority none
+            root.q1: used vcore=5, pending nothing, headroom vcore=0, running 1, priority none
+            root.q2: used vcore=5, pending nothing, headroom vcore=0, running 1, priority none
+            n1: total vcore=10, used vcore=10, occupied nothing, left nothing
+        "#]],
+    );
+}
+
+#[test]
+fn an_ask_that_may_not_take_from_others_takes_nothing() {
+    check(
+        &one_node(
+            "
+            ask a2 k vcore=5 policy=itself
+            wait 60s
+            show queues
+            ",
+        ),
+        &expect![[r#"
+            n1 accepted
+            a1 accepted
+            a2 accepted
+            a1 is Accepted
+            a1 is Running
+            a1/old placed on n1
+            a1/new placed on n1
+            a2 is Accepted
+            root: used vcore=10, pending vcore=5, headroom vcore=0, running 1, priority 0
+            root.q1: used vcore=10, pending nothing, headroom vcore=0, running 1, priority none
+            root.q2: used nothing, pending vcore=5, headroom vcore=0, running 0, priority 0
+        "#]],
+    );
+}
+
+#[test]
+fn an_ask_without_a_policy_takes_nothing() {
+    check(
+        &one_node(
+            "
+            ask a2 k vcore=5
+            wait 60s
+            show queues
+            ",
+        ),
+        &expect![[r#"
+            n1 accepted
+            a1 accepted
+            a2 accepted
+            a1 is Accepted
+            a1 is Running
+            a1/old placed on n1
+            a1/new placed on n1
+            a2 is Accepted
+            root: used vcore=10, pending vcore=5, headroom vcore=0, running 1, priority 0
+            root.q1: used vcore=10, pending nothing, headroom vcore=0, running 1, priority none
+            root.q2: used nothing, pending vcore=5, headroom vcore=0, running 0, priority 0
+        "#]],
+    );
+}
+
+#[test]
+fn an_ask_that_does_not_fit_what_is_left_of_the_guarantee_takes_nothing() {
+    check(
+        &one_node(
+            "
+            ask a2 k vcore=6 policy=both
+            wait 60s
+            show queues
+            ",
+        ),
+        &expect![[r#"
+            n1 accepted
+            a1 accepted
+            a2 accepted
+            a1 is Accepted
+            a1 is Running
+            a1/old placed on n1
+            a1/new placed on n1
+            a2 is Accepted
+            root: used vcore=10, pending vcore=6, headroom vcore=0, running 1, priority 0
+            root.q1: used vcore=10, pending nothing, headroom vcore=0, running 1, priority none
+            root.q2: used nothing, pending vcore=6, headroom vcore=0, running 0, priority 0
+        "#]],
+    );
+}
+
+#[test]
+fn two_asks_take_no_more_than_the_guarantee() {
+    check(
+        &one_node(
+            "
+            ask a2 k vcore=5 policy=both
+            ask a2 l vcore=5 policy=both
+            wait 60s
+            show queues
+            confirm *
+            wait 60s
+            show queues
+            ",
+        ),
+        &expect![[r#"
+            n1 accepted
+            a1 accepted
+            a2 accepted
+            a1 is Accepted
+            a1 is Running
+            a1/old placed on n1
+            a1/new placed on n1
+            a2 is Accepted
+            a1/new released: PREEMPTED_BY_SCHEDULER
+            root: used vcore=10, of which vcore=5 is preempted, pending vcore=10, headroom vcore=0, running 1, priority 0
+            root.q1: used vcore=10, of which vcore=5 is preempted, pending nothing, headroom vcore=0, running 1, priority none
+            root.q2: used nothing, pending vcore=10, headroom vcore=0, running 0, priority 0
+            a2 is Running
+            a2/k placed on n1
+            root: used vcore=10, pending vcore=5, headroom vcore=0, running 2, priority 0
+            root.q1: used vcore=5, pending nothing, headroom vcore=0, running 1, priority none
+            root.q2: used vcore=5, pending vcore=5, headroom vcore=0, running 1, priority 0
+        "#]],
+    );
+}
+
+#[test]
+fn who_lost_waits_for_the_one_that_it_lost_to() {
+    check(
+        &one_node(
+            "
+            ask a2 k vcore=5 policy=both
+            wait 30s
+            ask a1 again vcore=5
+            release a1 uuid=old
+            settle
+            show nodes
+            confirm *
+            show nodes
+            ",
+        ),
+        &expect![[r#"
+            n1 accepted
+            a1 accepted
+            a2 accepted
+            a1 is Accepted
+            a1 is Running
+            a1/old placed on n1
+            a1/new placed on n1
+            a2 is Accepted
+            a1/new released: PREEMPTED_BY_SCHEDULER
+            a1/old released: STOPPED_BY_RM
+            a2 is Running
+            a2/k placed on n1
+            n1: total vcore=10, used vcore=10, occupied nothing, left nothing
+            a1/again placed on n1
+            n1: total vcore=10, used vcore=10, occupied nothing, left nothing
+        "#]],
+    );
+}
+
+#[test]
+fn what_a_promise_keeps_is_free_again_when_its_ask_is_withdrawn() {
+    check(
+        &one_node(
+            "
+            ask a2 k vcore=5 policy=both
+            wait 30s
+            ask a1 again vcore=5
+            withdraw a2 k
+            settle
+            confirm *
+            show nodes
+            show queues
+            ",
+        ),
+        &expect![[r#"
+            n1 accepted
+            a1 accepted
+            a2 accepted
+            a1 is Accepted
+            a1 is Running
+            a1/old placed on n1
+            a1/new placed on n1
+            a2 is Accepted
+            a1/new released: PREEMPTED_BY_SCHEDULER
+            a2 is Completing
+            a1/again placed on n1
+            n1: total vcore=10, used vcore=10, occupied nothing, left nothing
+            root: used vcore=10, pending nothing, headroom vcore=0, running 1, priority none
+            root.q1: used vcore=10, pending nothing, headroom vcore=0, running 1, priority none
+            root.q2: used nothing, pending nothing, headroom vcore=0, running 0, priority none
+        "#]],
+    );
+}
+
+#[test]
+fn a_node_that_leaves_ends_the_promise_and_the_ask_may_preempt_again() {
+    check(
+        &one_node(
+            "
+            ask a2 k vcore=5 policy=both
+            wait 30s
+            node n2 vcore=10
+            ask a1 more vcore=5
+            ask a1 most vcore=5
+            settle
+            show nodes
+            remove n1
+            wait 60s
+            show nodes
+            show queues
+            ",
+        ),
+        &expect![[r#"
+            n1 accepted
+            a1 accepted
+            a2 accepted
+            a1 is Accepted
+            a1 is Running
+            a1/old placed on n1
+            a1/new placed on n1
+            a2 is Accepted
+            a1/new released: PREEMPTED_BY_SCHEDULER
+            n2 accepted
+            a2 is Running
+            a2/k placed on n2
+            a1/more placed on n2
+            n1: total vcore=10, used vcore=10, occupied nothing, left nothing
+            n2: total vcore=10, used vcore=10, occupied nothing, left nothing
+            a1/old released: STOPPED_BY_RM
+            a1/new released: STOPPED_BY_RM
+            n2: total vcore=10, used vcore=10, occupied nothing, left nothing
+            root: used vcore=10, pending vcore=5, headroom vcore=0, running 2, priority 0
+            root.q1: used vcore=5, pending vcore=5, headroom vcore=0, running 1, priority 0
+            root.q2: used vcore=5, pending nothing, headroom vcore=0, running 1, priority none
+        "#]],
+    );
+}
