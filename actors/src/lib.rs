@@ -109,7 +109,7 @@ pub use api::control::ResourceManagerControl;
 pub use api::listing::{ApplicationFilter, ApplicationList, Listed, Page, Steps};
 pub use api::predicates::{
     AnswerSink, Elsewhere, Invalidation, PredicateAnswer, PredicateQuestion, Predicates,
-    QuestionBundle, QuestionId, Scope, Verdict,
+    PreemptionQuestions, QuestionBundle, QuestionId, Scope, Verdict,
 };
 pub use api::scheduler::{
     ConfigurationError, ConfigurationSnapshot, ConfigurationUpdate, ExplainError, Handover,

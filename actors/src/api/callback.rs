@@ -11,7 +11,9 @@ use monoceros_proto::si::v1::{
     PreemptionPredicatesArgs, PreemptionPredicatesResponse, UpdateContainerSchedulingStateRequest,
 };
 
-use crate::api::predicates::{PredicateAnswer, PredicateQuestion, QuestionId, Scope, Verdict};
+use crate::api::predicates::{
+    PredicateAnswer, PredicateQuestion, PreemptionQuestions, QuestionId, Scope, Verdict,
+};
 
 /// The RM's side of the embedding API.
 ///
@@ -92,6 +94,15 @@ pub trait ResourceManagerCallback: Send + Sync + 'static {
     ) -> PreemptionPredicatesResponse {
         let index = if args.preempt_allocation_keys.is_empty() { -1 } else { args.start_index };
         PreemptionPredicatesResponse { success: true, index }
+    }
+
+    /// Questions of the same kind to be answered later, all together and exactly once, through their
+    /// [`AnswerSink`](crate::AnswerSink). Called only while predicates are
+    /// [remote](crate::Predicates::Remote). Unless implemented,
+    /// [`preemption_predicates`](Self::preemption_predicates) answers.
+    fn ask_preemption(&self, group: PreemptionQuestions) {
+        let answers = group.questions.iter().map(|args| Some(self.preemption_predicates(args)));
+        group.answers.answer_preemption(group.id, answers.collect());
     }
 
     /// Things that happened to this RM's nodes, applications, queues and requests, oldest first.

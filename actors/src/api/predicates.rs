@@ -9,6 +9,8 @@
 use std::sync::Arc;
 
 use actix::prelude::*;
+use monoceros_proto::si::v1::{PreemptionPredicatesArgs, PreemptionPredicatesResponse};
+use monoceros_rules::decide::preemption::Answer as PreemptionAnswer;
 use serde::{Deserialize, Serialize};
 
 use crate::mailbox::Destination;
@@ -116,6 +118,27 @@ pub struct Invalidation {
     pub all: bool,
 }
 
+/// Questions about nodes where others would have to leave for one request: would it fit there, and
+/// after how many of them? At most ten, which are answered together.
+#[derive(Clone, Debug)]
+pub struct PreemptionQuestions {
+    /// The number that the answers have to name.
+    pub id: QuestionId,
+    /// The questions: of each, the allocations that would leave, in order, and up to which of them all
+    /// would at least (`start_index`; -1 and no allocations where the node has room as it is).
+    pub questions: Vec<PreemptionPredicatesArgs>,
+    /// Where the answers go.
+    pub answers: AnswerSink,
+}
+
+/// What an answer means.
+pub(crate) fn preemption_answer(answer: Option<&PreemptionPredicatesResponse>) -> PreemptionAnswer {
+    match answer {
+        Some(answer) if answer.success => PreemptionAnswer::Fits(answer.index),
+        _ => PreemptionAnswer::Refused,
+    }
+}
+
 /// Takes answers to the questions of one partition, from any thread. Those to questions that were
 /// taken back meanwhile are dropped.
 #[derive(Clone, Debug)]
@@ -123,13 +146,30 @@ pub struct AnswerSink(Arc<Ways>);
 
 #[derive(Debug)]
 struct Ways {
+    preemptions: Destination<PreemptionAnswers>,
     answers: Destination<Answers>,
     unasked: Destination<Unasked>,
 }
 
 impl AnswerSink {
-    pub(crate) fn new(answers: Destination<Answers>, unasked: Destination<Unasked>) -> Self {
-        Self(Arc::new(Ways { answers, unasked }))
+    pub(crate) fn new(
+        answers: Destination<Answers>,
+        unasked: Destination<Unasked>,
+        preemptions: Destination<PreemptionAnswers>,
+    ) -> Self {
+        Self(Arc::new(Ways { preemptions, answers, unasked }))
+    }
+
+    /// Hands in the answers to [questions about preemption](PreemptionQuestions), in the order of
+    /// those. `None` and what is missing is no answer, and counts as a refusal, as does an index
+    /// behind the last allocation of its question.
+    pub fn answer_preemption(
+        &self,
+        id: QuestionId,
+        answers: Vec<Option<PreemptionPredicatesResponse>>,
+    ) {
+        let answers = answers.iter().map(|answer| preemption_answer(answer.as_ref())).collect();
+        self.0.preemptions.post(PreemptionAnswers { id, answers });
     }
 
     /// Hands answers in, in the order in which they were made.
@@ -151,6 +191,15 @@ impl AnswerSink {
     pub fn is(&self, other: &Self) -> bool {
         Arc::ptr_eq(&self.0, &other.0)
     }
+}
+
+/// Answers to questions about preemption, in their order. From the RM that was asked, by its
+/// [`AnswerSink`].
+#[derive(Message)]
+#[rtype(result = "()")]
+pub(crate) struct PreemptionAnswers {
+    pub(crate) id: QuestionId,
+    pub(crate) answers: Vec<PreemptionAnswer>,
 }
 
 /// Answers to questions about placements. From the RM that was asked, by its [`AnswerSink`].

@@ -25,7 +25,7 @@ impl Application {
     }
 
     /// An event about one of its asks.
-    fn request(&self, kind: EventKind, ask: &Ask, at_ns: i64) -> Event {
+    pub(super) fn request(&self, kind: EventKind, ask: &Ask, at_ns: i64) -> Event {
         Event::of(kind, &ask.key, at_ns).referring(&self.book.id).amount(&ask.resources)
     }
 

@@ -10,7 +10,7 @@
 //!   *preempting* in every queue of its path exactly as long.
 //! * One deadline is armed for the next ask that may look, however many there are.
 
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, BTreeSet};
 use std::sync::Arc;
 use std::time::Duration;
 
@@ -20,13 +20,14 @@ use monoceros_rules::decide::preemption::{
 };
 use monoceros_rules::order::waits::WaitSet;
 use monoceros_rules::values::resources::Resources;
-use monoceros_rules::work::allocations::{Allocation, AllocationId, Leaving};
-use monoceros_rules::work::asks::AskSlot;
+use monoceros_rules::work::allocations::{Allocation, AllocationId, ApplicationSlot, Leaving};
+use monoceros_rules::work::asks::{AskSlot, AskSpec};
 
 use super::Application;
 use super::ops::VisitEffects;
 use crate::events::{Event, EventKind, Message};
-use crate::step::{Alarm, Baton, Ending, Notice, Preemptor, QueueSlot, Released};
+use crate::partition::surveys::Together;
+use crate::step::{Alarm, Baton, Ending, Goal, Notice, Preemptor, QueueSlot, Released};
 
 /// How many asks of one class are given victims by one survey at most.
 const TOGETHER: usize = 4_096;
@@ -62,12 +63,66 @@ pub(crate) struct Asking {
 impl Application {
     /// An ask was parked: if it may preempt others, victims are looked for when the step is home.
     pub(super) fn would_preempt(&mut self, slot: AskSlot, obstacle: Obstacle, baton: &mut Baton) {
+        if self.book.asks.ask(slot).required_node.is_some() {
+            return self.would_clear_its_node(slot, obstacle, baton);
+        }
         let nodes_were_tried = match obstacle {
             Obstacle::Quota => false,
             Obstacle::NoNode | Obstacle::Refused => true,
             _ => return,
         };
         self.wish(slot, nodes_were_tried, baton);
+    }
+
+    /// An ask found no room on the node that it requires, or none in a cluster that is full: what is
+    /// less important leaves the node, if no other quota keeps the ask.
+    fn would_clear_its_node(&mut self, slot: AskSlot, obstacle: Obstacle, baton: &mut Baton) {
+        let ask = self.book.asks.ask(slot);
+        let fits_below_root = || {
+            let mut below = baton.offer.frames.iter().skip(1);
+            below.all(|frame| {
+                let max = frame.facts.config.max.as_ref();
+                max.is_none_or(|max| max.less(&frame.allocated).allows(&ask.resources))
+            })
+        };
+        let fits = match obstacle {
+            Obstacle::RequiredNode => true,
+            Obstacle::Quota => fits_below_root(),
+            _ => false,
+        };
+        let who = self.reserver(slot);
+        let has_preempted = baton.books.promises.of(Promisee::Ask(who)).is_some();
+        let node = ask.required_node.as_ref().and_then(|id| baton.books.nodes.slot_of(id));
+        if let Some(node) = node.filter(|_| fits && !has_preempted) {
+            baton.preemptors.push(Preemptor { ask: who, goal: Goal::Node(node) });
+        }
+    }
+
+    /// What an ask wants, if it is pending.
+    pub(crate) fn pending_spec(&self, slot: AskSlot) -> Option<Arc<AskSpec>> {
+        let ask = self.book.asks.find(slot).filter(|ask| ask.outstanding > 0)?;
+        Some(Arc::clone(&ask.spec))
+    }
+
+    /// What of it goes together, where something of it may be taken.
+    pub(crate) fn together(&self, baton: &Baton) -> Together {
+        let table = &baton.books.allocations;
+        let alive = self.all_allocations().into_iter();
+        let alive = alive.filter(|id| table.get(*id).is_some_and(|it| it.leaving.is_none()));
+        let alive: Vec<AllocationId> = alive.collect();
+        let mut short = BTreeSet::new();
+        let native = self.book.gang.as_ref().and_then(|gang| gang.native.as_ref());
+        for group in native.map(|native| native.groups()).unwrap_or_default() {
+            let real = alive.iter().filter(|id| {
+                table.get(**id).is_some_and(|it| it.spec.member_of() == Some(&group.name))
+            });
+            let real: Vec<AllocationId> = real.copied().collect();
+            if real.len() <= group.min_members as usize {
+                short.extend(real);
+            }
+        }
+        let goes_as_one = goes_as_one(self.book.tags.as_ref());
+        Together { mates: if goes_as_one { alive } else { Vec::new() }, short }
     }
 
     /// Whether the ask may look for victims at this time.
@@ -102,8 +157,8 @@ impl Application {
                 tries.last = Some((baton.now_ns, baton.books.changes()));
                 (tries.why, tries.waits_for_promises) = (None, false);
                 self.preempting_mut().due.remove(&slot);
-                let ask = self.reserver(slot);
-                baton.preemptors.push(Preemptor { ask, nodes_were_tried });
+                let (ask, goal) = (self.reserver(slot), Goal::Guarantee { nodes_were_tried });
+                baton.preemptors.push(Preemptor { ask, goal });
                 return;
             }
             Err(NoPreemption::TooYoung { until_ns } | NoPreemption::TriedLately { until_ns }) => {
@@ -199,7 +254,12 @@ impl Application {
     }
 
     /// What is to be known of this application where something of it may be taken for another.
-    pub(crate) fn losing(&self, queue: usize, winner: Promisee, baton: &Baton) -> ApplicationFacts {
+    pub(crate) fn losing(
+        &self,
+        queue: usize,
+        winner: ApplicationSlot,
+        baton: &Baton,
+    ) -> ApplicationFacts {
         let (evictions, now_ns) = (&baton.books.evictions, baton.now_ns);
         let bounds = &self.leaf_facts.config.settings.eviction;
         let native = self.book.gang.as_ref().and_then(|gang| gang.native.as_ref());
@@ -212,7 +272,7 @@ impl Application {
         });
         ApplicationFacts {
             allowance: evictions.allowance(self.slot, bounds, now_ns),
-            is_barred: evictions.is_barred(winner.application(), self.slot, now_ns),
+            is_barred: evictions.is_barred(winner, self.slot, now_ns),
             goes_as_one: goes_as_one(self.book.tags.as_ref()),
             groups: groups.into_iter().flatten().collect(),
             ..ApplicationFacts::of(self.slot, queue)
@@ -226,6 +286,9 @@ impl Application {
             return;
         }
         tracing::debug!(application = %self.book.id, ask = key, %why, "nothing is preempted");
+        if self.book.asks.ask(slot).required_node.is_some() {
+            return self.node_not_cleared(slot, why, baton);
+        }
         let waits = why == NoPreemption::NodesArePromised && !baton.books.promises.is_empty();
         let changes = baton.books.changes();
         let tries = self.book.asks.ask_mut(slot).tries.get_or_insert_default();
@@ -237,6 +300,23 @@ impl Application {
         }
         let nodes_were_tried = true;
         self.wish(slot, nodes_were_tried, baton);
+    }
+
+    /// Nothing leaves the node that an ask requires: that is told, unless it was a moment ago. The ask
+    /// is tried again when something changes there.
+    fn node_not_cleared(&mut self, slot: AskSlot, why: NoPreemption, baton: &mut Baton) {
+        let changes = baton.books.changes();
+        let tries = self.book.asks.ask_mut(slot).tries.get_or_insert_default();
+        tries.why = Some(why);
+        let again_ns = i64::try_from(TRY_AGAIN.as_nanos()).unwrap_or(i64::MAX);
+        if tries.last.is_some_and(|(at_ns, _)| baton.now_ns < at_ns.saturating_add(again_ns)) {
+            return;
+        }
+        tries.last = Some((baton.now_ns, changes));
+        let ask = self.book.asks.ask(slot);
+        let node = ask.required_node.clone().unwrap_or_else(|| Arc::from(""));
+        let event = |at| self.request(EventKind::NodeNotCleared, ask, at);
+        baton.happens(|at| event(at).with_message(Message::NodeNotCleared(node)));
     }
 
     /// Others leave this node for an ask, which has it reserved from now on. The promise is made
@@ -255,12 +335,15 @@ impl Application {
             return;
         };
         self.cancel_claim(slot, baton);
-        if self.book.asks.ask(slot).is_reserved() {
+        self.displace(slot, baton);
+        let reserved = baton.books.reservations.of(self.reserver(slot)).map(|it| it.node);
+        if reserved.is_some_and(|reserved| reserved != node) {
             baton.move_reservation(self.reserver(slot));
             self.book.asks.unreserve(slot);
         }
-        self.reserve(slot, node, WaitSet::Due, baton);
-        baton.alarms.push((baton.patience.wait_timeout, Alarm::PromisesWaited));
+        if reserved != Some(node) {
+            self.reserve(slot, node, WaitSet::Due, baton);
+        }
         self.counts_as_running(baton);
         effects.touched = true;
     }
@@ -335,6 +418,11 @@ impl Application {
 }
 
 impl Baton {
+    /// A promise was made just now: it is over after a while at the latest.
+    pub(crate) fn watch_promises(&mut self) {
+        self.alarms.push((self.patience.wait_timeout, Alarm::PromisesWaited));
+    }
+
     /// The promise of an asker is over: whoever made room for it is looked at again, and whoever
     /// waits for nodes that are promised, once half of them are not.
     pub(crate) fn end_promise(&mut self, promisee: Promisee, is_placed: bool) {

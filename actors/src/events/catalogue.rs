@@ -42,6 +42,8 @@ pub(crate) enum EventKind {
     PlaceholderTooSmall,
     /// An allocation was chosen to be preempted.
     VictimChosen,
+    /// Nothing leaves the node that a request requires.
+    NodeNotCleared,
     /// An application would have taken back from another what it lost to it, and does not.
     PreemptionLoop,
     /// An application came to its partition, perhaps to be rejected there.
@@ -153,6 +155,7 @@ impl EventKind {
             | Self::WithinUserQuota
             | Self::RefusedByPredicates
             | Self::PlaceholderTooSmall
+            | Self::NodeNotCleared
             | Self::VictimChosen => (Type::Request, None, Detail::DetailsNone),
             Self::AppNew => (Type::App, Add, Detail::AppNew),
             Self::AppState(state) => (Type::App, Set, entered(state)),
@@ -251,6 +254,8 @@ pub(crate) enum Message {
     Refused(BTreeMap<String, u32>),
     /// A placeholder is too small for a member.
     TooSmall(Box<TooSmall>),
+    /// Nothing leaves the node that a request requires.
+    NodeNotCleared(Arc<str>),
     /// For whom an allocation is preempted, and by which rule.
     Preempted(Arc<Grounds>),
 }
@@ -398,6 +403,10 @@ impl Event {
                 "Not enough user quota: request `{}` does not fit what user and group have left \
                  (requested {}, available {available})",
                 self.object, self.resources
+            ),
+            Message::NodeNotCleared(node) => format!(
+                "request `{}` runs on node `{node}` only, and nothing there may leave for it",
+                self.object
             ),
             Message::Preempted(grounds) => grounds.to_string(),
             Message::WithinUserQuota => {

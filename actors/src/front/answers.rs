@@ -19,7 +19,7 @@ use std::panic::{AssertUnwindSafe, catch_unwind};
 use std::sync::Arc;
 
 use crate::api::callback::ResourceManagerCallback;
-use crate::api::predicates::{PredicateQuestion, QuestionId};
+use crate::api::predicates::{PredicateQuestion, PreemptionQuestions, QuestionId};
 use crate::step::{Allocated, AskReleased, Ending, Notice, Released, Successor};
 
 /// The reasons that an RM is given with a request for which more machines would help.
@@ -153,6 +153,10 @@ impl Batch {
                 self.turn_to(BatchKind::Question, 0, callback);
                 self.questions.push(*question);
             }
+            Notice::AskedPreemption(group) => {
+                self.send(callback);
+                ask_preemption(callback, *group);
+            }
             Notice::Withdrawn(question) => {
                 self.turn_to(BatchKind::Withdrawal, 0, callback);
                 self.withdrawn.push(question);
@@ -206,6 +210,15 @@ fn ask(callback: &dyn ResourceManagerCallback, questions: Vec<PredicateQuestion>
     if catch_unwind(AssertUnwindSafe(|| callback.ask_predicates(questions))).is_err() {
         tracing::error!(questions = ids.len(), "the predicate callback panicked");
         sink.unasked(ids);
+    }
+}
+
+/// Asks the callback about preemption. Where that panics nothing fits.
+fn ask_preemption(callback: &dyn ResourceManagerCallback, group: PreemptionQuestions) {
+    let (id, sink) = (group.id, group.answers.clone());
+    if catch_unwind(AssertUnwindSafe(|| callback.ask_preemption(group))).is_err() {
+        tracing::error!("the callback for questions about preemption panicked");
+        sink.answer_preemption(id, Vec::new());
     }
 }
 

@@ -39,6 +39,11 @@ pub(crate) fn may_be_reserved(key: &str, node: &str, baton: &mut Baton) -> bool 
     answer(key, node, false, baton).is_ok()
 }
 
+/// Whether an RM in this process lets an ask be placed on the node, as it is.
+pub(crate) fn may_be_placed(key: &str, node: &str, baton: &mut Baton) -> bool {
+    answer(key, node, true, baton).is_ok()
+}
+
 /// What an RM in this process says to an ask on a node: nothing against it, or why not. The ask is
 /// to be placed there now (`allocate`), or when there is room.
 ///

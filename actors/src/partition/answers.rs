@@ -8,7 +8,9 @@ use actix::prelude::*;
 
 use super::input::Input;
 use super::{Partition, Task};
-use crate::api::predicates::{AnswerSink, Answers, QuestionId, Unasked, Verdict};
+use crate::api::predicates::{
+    AnswerSink, Answers, PreemptionAnswers, QuestionId, Unasked, Verdict,
+};
 use crate::mailbox::{Mailbox, Receive};
 use crate::step::{Answers as StepAnswers, Baton, ClaimAnswer, Op};
 
@@ -63,7 +65,7 @@ fn claim_answer(verdict: Option<&Verdict>) -> ClaimAnswer {
 impl Mailbox<Partition> {
     /// The sink that is given to the RM with each question, for its answers.
     pub(super) fn answer_sink(&self) -> AnswerSink {
-        AnswerSink::new(self.destination(), self.destination())
+        AnswerSink::new(self.destination(), self.destination(), self.destination())
     }
 }
 
@@ -71,6 +73,14 @@ impl Receive<Answers> for Partition {
     fn receive(&mut self, Answers(answers): Answers, ctx: &mut Context<Self>) {
         let answers = answers.into_iter().map(|answer| (answer.id, Some(answer.verdict)));
         self.inbox.push_input(Input::Answers(answers.collect()));
+        self.turn(ctx);
+    }
+}
+
+impl Receive<PreemptionAnswers> for Partition {
+    fn receive(&mut self, answers: PreemptionAnswers, ctx: &mut Context<Self>) {
+        let PreemptionAnswers { id, answers } = answers;
+        self.inbox.push_input(Input::PreemptionAnswers(id, answers));
         self.turn(ctx);
     }
 }

@@ -89,7 +89,8 @@ impl Partition {
     }
 
     /// Cancels every placement that waits for its predicate, and every other question.
-    pub(super) fn give_up_all(&mut self, baton: &Baton) {
+    pub(super) fn give_up_all(&mut self, baton: &mut Baton) {
+        self.give_up_inquiry(baton);
         // First, so that its members are not looked for on other nodes.
         if let Some(bundle) = baton.books.unsettled.bundle {
             self.agenda.push_back(Task::Visit(bundle.application, vec![Op::GroundBundle]));

@@ -28,6 +28,7 @@ use std::time::Duration;
 use actix::prelude::*;
 use monoceros_config::PartitionConfig;
 use monoceros_config::reload::{self, Flat};
+use monoceros_rules::decide::preemption::Answer as PreemptionAnswer;
 use monoceros_rules::limits::Tables;
 use monoceros_rules::queues::object_state::ObjectState;
 use monoceros_rules::values::resources::Resources;
@@ -56,6 +57,8 @@ pub(crate) enum Input {
     Request(Request),
     /// Answers to questions; no verdict: the question never reached the RM.
     Answers(Vec<(QuestionId, Option<Verdict>)>),
+    /// Answers to questions about preemption, in their order.
+    PreemptionAnswers(QuestionId, Vec<PreemptionAnswer>),
     Control(Control),
     /// A deadline is over.
     Alarm(Alarm),

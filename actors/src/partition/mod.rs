@@ -29,6 +29,7 @@ mod ended;
 mod foreign;
 mod inbox;
 mod input;
+mod inquiries;
 mod intake;
 mod nodes;
 mod observing;
@@ -166,6 +167,8 @@ pub(crate) struct Partition {
     watch: Watch,
     oracle: Oracle,
     scale_up: scale_up::Signal,
+    /// Who looks for victims of preemption.
+    inquiries: inquiries::Inquiries,
     /// How many changes there had been when asks that wait for one looked for victims last.
     looked_at: u64,
     /// Dynamic queues in which nothing is.
@@ -287,6 +290,7 @@ impl Partition {
             oracle: Oracle::default(),
             watch,
             scale_up: scale_up::Signal::default(),
+            inquiries: inquiries::Inquiries::default(),
             looked_at: 0,
             empty: dynamic::EmptyQueues::default(),
             ended: ended::Kept::new(params.ended_applications),

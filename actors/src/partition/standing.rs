@@ -40,7 +40,7 @@ impl Partition {
     }
 
     /// Enters the state, if there is a transition to it.
-    pub(super) fn enter_state(&mut self, to: ObjectState, baton: &Baton) {
+    pub(super) fn enter_state(&mut self, to: ObjectState, baton: &mut Baton) {
         let old = self.state;
         if let Ok(state) = old.on(to.entered_by())
             && state != old

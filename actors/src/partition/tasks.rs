@@ -15,11 +15,11 @@ use tokio::time::Instant;
 
 use super::Partition;
 use super::queue_lifecycle::removal_if_over;
-use super::surveys::{Everything, LookAgain, LookForVictims};
+use super::surveys::{Everything, LookAgain, LookForVictims, LookOnNode};
 use crate::api::outcomes::Removed;
 use crate::metrics::ActorKind;
 use crate::step::{
-    Answers, Baton, NodeChange, Notice, Op, PartitionClosed, QueueSlot, RowSlot, Survey,
+    Answers, Baton, Goal, NodeChange, Notice, Op, PartitionClosed, QueueSlot, RowSlot, Survey,
 };
 
 /// What a step has still to do.
@@ -167,15 +167,22 @@ impl Partition {
         for (slot, node) in std::mem::take(&mut baton.woken_by_return) {
             self.agenda.push_back(Task::Visit(slot, vec![Op::WakeNamedByReturn(node)]));
         }
-        for preemptor in std::mem::take(&mut baton.preemptors) {
-            self.agenda.push_back(Task::survey(LookForVictims::for_ask(preemptor)));
-        }
+        self.inquiries.extend(baton.preemptors.drain(..));
         let reopened = baton.books.trackers.take_reopened();
         if !reopened.is_empty() {
             let by_path = &baton.directory.queue_by_path;
             let leaves = reopened.into_iter();
             let slots = leaves.filter_map(|(leaf, lanes)| Some((*by_path.get(&leaf)?, lanes)));
             self.agenda.push_back(Task::survey(LookAgain::at(slots.collect())));
+        }
+        if self.agenda.is_empty()
+            && self.decides()
+            && let Some(preemptor) = self.inquiries.next()
+        {
+            self.agenda.push_back(match preemptor.goal {
+                Goal::Guarantee { .. } => Task::survey(LookForVictims::for_ask(preemptor)),
+                Goal::Node(node) => Task::survey(LookOnNode::for_ask(preemptor, node)),
+            });
         }
         !self.agenda.is_empty()
     }

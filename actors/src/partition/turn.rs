@@ -116,7 +116,8 @@ impl Partition {
     /// for.
     fn rest(&mut self, baton: &mut Baton) {
         let unsettled = &baton.books.unsettled;
-        let is_answered = unsettled.is_empty() && unsettled.placements() == 0;
+        let is_answered =
+            unsettled.is_empty() && unsettled.placements() == 0 && !self.inquiries.is_open();
         let waits = self.can_decide(baton) || !is_answered;
         if !self.barriers.is_empty() && !waits && self.reorder.is_empty() {
             let barriers = std::mem::take(&mut self.barriers).into_iter();
@@ -155,6 +156,9 @@ impl Partition {
                 self.request(request, baton);
             }
             Input::Answers(answers) => self.answers(answers, baton),
+            Input::PreemptionAnswers(question, answers) => {
+                self.preemption_answers(question, &answers, baton);
+            }
             Input::Control(control) => self.control(control, baton),
             Input::Alarm(alarm) => {
                 self.may_decide |=

@@ -125,8 +125,16 @@ pub(crate) struct Baton {
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct Preemptor {
     pub(crate) ask: Reserver,
-    /// The nodes that have room were tried, and none took it.
-    pub(crate) nodes_were_tried: bool,
+    pub(crate) goal: Goal,
+}
+
+/// What an ask would preempt others for.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum Goal {
+    /// What its queue is guaranteed. The nodes that have room may have been tried for it in vain.
+    Guarantee { nodes_were_tried: bool },
+    /// The node that it requires.
+    Node(NodeSlot),
 }
 
 /// A baton that is dropped before the partition closed takes the partition with it: its actors end,

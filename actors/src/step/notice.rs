@@ -17,7 +17,7 @@ use monoceros_rules::work::rejection::{Ignored, Rejection};
 use serde::{Deserialize, Serialize};
 use tokio::sync::oneshot;
 
-use crate::api::predicates::{PredicateQuestion, QuestionId};
+use crate::api::predicates::{PredicateQuestion, PreemptionQuestions, QuestionId};
 use crate::events::Event;
 use crate::mailbox::Destination;
 use crate::step::Existing;
@@ -73,6 +73,8 @@ pub(crate) enum Notice {
     Ignored(Ignored),
     /// A question to the RM's predicate.
     Asked(Box<PredicateQuestion>),
+    /// Questions to the RM's predicate about nodes that others would leave.
+    AskedPreemption(Box<PreemptionQuestions>),
     /// The answer to this question is not wanted any more.
     Withdrawn(QuestionId),
     /// All members of a declared gang have their places; those that are held, by task group, each

@@ -290,3 +290,118 @@ fn a_node_that_leaves_ends_the_promise_and_the_ask_may_preempt_again() {
         "#]],
     );
 }
+
+#[test]
+fn a_daemon_gets_its_node_though_the_cluster_is_full() {
+    check(
+        "
+        queue root.q1
+        queue root.q2
+        node n1 vcore=10
+        node n2 vcore=10
+        app a1 in root.q1
+        app a2 in root.q2
+        ask a1 old vcore=10
+        ask a1 far vcore=10
+        settle
+        ask a2 daemon vcore=2 node=n1
+        show queues
+        show nodes
+        confirm *
+        show nodes
+        ",
+        &expect![[r#"
+            n1 accepted
+            n2 accepted
+            a1 accepted
+            a2 accepted
+            a1 is Accepted
+            a1 is Running
+            a1/old placed on n1
+            a1/far placed on n2
+            a2 is Accepted
+            a1/old released: PREEMPTED_BY_SCHEDULER
+            root: used vcore=20, of which vcore=10 is preempted, pending vcore=2, headroom vcore=0, running 1, priority 0
+            root.q1: used vcore=20, of which vcore=10 is preempted, pending nothing, headroom vcore=0, running 1, priority none
+            root.q2: used nothing, pending vcore=2, headroom vcore=0, running 0, priority 0
+            n1: total vcore=10, used vcore=10, occupied nothing, left nothing, reserved for [daemon]
+            n2: total vcore=10, used vcore=10, occupied nothing, left nothing
+            a2 is Running
+            a2/daemon placed on n1
+            n1: total vcore=10, used vcore=2, occupied nothing, left vcore=8
+            n2: total vcore=10, used vcore=10, occupied nothing, left nothing
+        "#]],
+    );
+}
+
+#[test]
+fn a_daemon_takes_the_ordinary_one_then_that_which_asked_to_stay_and_the_first_last() {
+    check(
+        "
+        queue root.q1
+        node n1 vcore=12
+        app a1 in root.q1
+        app a2 in root.q1
+        ask a1 first vcore=4 originator=true policy=itself
+        ask a1 stays vcore=4 policy=none
+        ask a1 plain vcore=4 policy=itself
+        settle
+        ask a2 d1 vcore=4 node=n1
+        ask a2 d2 vcore=4 node=n1
+        ask a2 d3 vcore=4 node=n1
+        confirm *
+        confirm *
+        confirm *
+        show nodes
+        ",
+        &expect![[r#"
+            n1 accepted
+            a1 accepted
+            a2 accepted
+            a1 is Accepted
+            a1 is Running
+            a1/first placed on n1
+            a1/stays placed on n1
+            a1/plain placed on n1
+            a2 is Accepted
+            a1/plain released: PREEMPTED_BY_SCHEDULER
+            a1/stays released: PREEMPTED_BY_SCHEDULER
+            a1/first released: PREEMPTED_BY_SCHEDULER
+            a1 is Completing
+            a2 is Running
+            a2/d1 placed on n1
+            a2/d2 placed on n1
+            a2/d3 placed on n1
+            n1: total vcore=12, used vcore=12, occupied nothing, left nothing
+        "#]],
+    );
+}
+
+#[test]
+fn a_daemon_takes_nothing_more_important_and_nothing_of_another_kind() {
+    check(
+        "
+        queue root.q1
+        node n1 vcore=10 gpu=1
+        app a1 in root.q1
+        app a2 in root.q1
+        ask a1 high vcore=10 prio=10
+        ask a1 gpu gpu=1
+        settle
+        ask a2 daemon vcore=2 node=n1
+        wait 60s
+        show nodes
+        ",
+        &expect![[r#"
+            n1 accepted
+            a1 accepted
+            a2 accepted
+            a1 is Accepted
+            a1 is Running
+            a1/high placed on n1
+            a1/gpu placed on n1
+            a2 is Accepted
+            n1: total gpu=1 vcore=10, used gpu=1 vcore=10, occupied nothing, left nothing
+        "#]],
+    );
+}

@@ -3,7 +3,7 @@
 use std::fmt::Debug;
 use std::num::NonZeroU64;
 
-use monoceros_rules::decide::preemption::{Grounds, NoPreemption, Stale};
+use monoceros_rules::decide::preemption::{Answer, Grounds, NoPreemption, Stale};
 use monoceros_rules::nodes::Exclusion;
 use monoceros_rules::values::resources::NameHolder;
 use monoceros_rules::work::allocations::{AllocationId, ApplicationSlot};
@@ -297,6 +297,7 @@ fn inputs() -> Vec<Input> {
     let mut inputs = each!(Input {
         Request(Request::RemoveNode(id())),
         Answers(answers),
+        PreemptionAnswers(QuestionId(7), vec![Answer::Fits(-1), Answer::Refused]),
         Control(Control::Hold(true)),
         Alarm(Alarm::ScaleUp),
         Acknowledged(usize::MAX),

@@ -22,6 +22,7 @@ mod refresh;
 mod usage;
 mod used;
 mod victims;
+mod victims_on_node;
 mod wanted;
 
 use std::collections::BTreeMap;
@@ -50,7 +51,9 @@ pub(crate) use queues::Queues;
 pub(super) use refresh::Refresh;
 pub(crate) use usage::{Groups, OneGroup, OneUser, Users};
 pub(super) use used::InUse;
-pub(super) use victims::LookForVictims;
+pub(super) use victims::{Asked, LookForVictims};
+pub(crate) use victims_on_node::Together;
+pub(super) use victims_on_node::{AskedForNode, LookOnNode};
 pub(super) use wanted::tell_wanted;
 
 /// Asks a partition to do a survey. From the scheduler's handle; the survey has the sender of its

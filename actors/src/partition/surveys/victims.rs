@@ -14,31 +14,48 @@ use std::collections::BTreeMap;
 use std::sync::Arc;
 
 use monoceros_rules::decide::preemption::{
-    Asker, Grounds, Judge, NoPreemption, Plan, Planner, Promise, Promisee, QueueFacts,
-    Survey as Ground, Trial, Victim,
+    Answer, Asker, Grounds, Inquiry, Judge, Next, NoPreemption, PLANNED_ANEW, Plan, Planner,
+    Promise, Promisee, QueueFacts, Survey as Ground, Trial, Victim,
 };
 use monoceros_rules::decide::reservations::{End, Reserver};
 use monoceros_rules::nodes::NodeIndex;
 use monoceros_rules::work::allocations::{Allocation, AllocationId, ApplicationSlot};
 
+use super::super::inquiries::Open;
 use super::super::tasks::Task;
 use super::Partition;
 use crate::application::{Application, Asking};
 use crate::events::{Event, EventKind};
 use crate::queue::Queue;
-use crate::step::{Baton, Op, Preemptor, QueueSlot, Route, Survey};
+use crate::step::{Baton, Goal, Op, Preemptor, QueueSlot, Route, Survey};
+
+/// What a plan is made for anew: room on nodes may have come meanwhile.
+const ANEW: Goal = Goal::Guarantee { nodes_were_tried: false };
 
 /// The first round: the queues, and the asks that look.
 pub(in crate::partition) struct LookForVictims {
     preemptor: Preemptor,
+    purpose: Purpose,
     queues: BTreeMap<QueueSlot, (Option<QueueSlot>, QueueFacts)>,
     asking: Option<Asking>,
+}
+
+/// What fresh facts are for.
+enum Purpose {
+    /// A plan, after so many that were out of date before they could be carried out.
+    Plan { stale: u32 },
+    /// The test of a plan that the RM was asked about.
+    Test { plan: Box<Plan>, stale: u32 },
 }
 
 impl LookForVictims {
     /// For an ask that may preempt.
     pub(in crate::partition) fn for_ask(preemptor: Preemptor) -> Self {
-        Self { preemptor, queues: BTreeMap::new(), asking: None }
+        Self::with(preemptor, Purpose::Plan { stale: 0 })
+    }
+
+    fn with(preemptor: Preemptor, purpose: Purpose) -> Self {
+        Self { preemptor, purpose, queues: BTreeMap::new(), asking: None }
     }
 }
 
@@ -57,38 +74,33 @@ impl Survey for LookForVictims {
     }
 
     fn home(self: Box<Self>, partition: &mut Partition, baton: &mut Baton) {
-        let Self { preemptor, queues, asking } = *self;
+        let Self { preemptor, purpose, queues, asking } = *self;
         let Some(asking) = asking else { return };
         // Parents have smaller slots, so they stand before their children.
         let places: BTreeMap<QueueSlot, usize> =
             queues.keys().enumerate().map(|(at, slot)| (*slot, at)).collect();
+        let parent = |of: Option<QueueSlot>| of.and_then(|of| places.get(&of).copied());
         let facts: Vec<QueueFacts> = queues
             .into_values()
-            .map(|(parent, facts)| QueueFacts {
-                parent: parent.and_then(|parent| places.get(&parent).copied()),
-                ..facts
-            })
+            .map(|(above, facts)| QueueFacts { parent: parent(above), ..facts })
             .collect();
         let application = preemptor.ask.application;
         let Some(&leaf) = places.get(&asking.leaf) else { return };
         let asker = Asker::ask(application, leaf, asking.priority, asking.amount.clone());
-        let asker = Asker { nodes_were_tried: preemptor.nodes_were_tried, ..asker };
+        let nodes_were_tried = preemptor.goal == Goal::Guarantee { nodes_were_tried: true };
+        let asker = Asker { nodes_were_tried, ..asker };
+        let search = Search { application, path: Arc::clone(&facts[leaf].path), asking, at: 0 };
         match Ground::begin(&facts, asker, baton.now_ns) {
-            Ok(ground) => {
-                let path = Arc::clone(&facts[leaf].path);
-                partition.survey_next(Victims { application, asking, path, places, ground });
-            }
-            Err(why) => partition.tell_no_victims(application, &asking, 0, why),
+            Ok(ground) => partition.survey_next(Victims { search, purpose, places, ground }),
+            Err(why) => search.in_vain(why, partition),
         }
     }
 }
 
 /// The second round: applications that may lose something.
 struct Victims {
-    application: ApplicationSlot,
-    asking: Asking,
-    /// The leaf of the asker.
-    path: Arc<str>,
+    search: Search,
+    purpose: Purpose,
     places: BTreeMap<QueueSlot, usize>,
     ground: Ground,
 }
@@ -103,50 +115,165 @@ impl Survey for Victims {
 
     fn at_application(&mut self, application: &mut Application, baton: &mut Baton) {
         let Some(&leaf) = self.places.get(&application.leaf_slot()) else { return };
-        let winner = Promisee::Gang(self.application);
-        self.ground.application(&application.losing(leaf, winner, baton));
+        self.ground.application(&application.losing(leaf, self.search.application, baton));
     }
 
     fn home(self: Box<Self>, partition: &mut Partition, baton: &mut Baton) {
-        let Self { application, asking, path, mut ground, .. } = *self;
-        let Some((first, _)) = asking.members.first() else { return };
-        let asker = Promisee::Ask(Reserver { application, ask: *first });
-        ground.books(&baton.books, &baton.books.promises, asker);
+        let Self { mut search, purpose, mut ground, .. } = *self;
+        let Some((who, _)) = search.present() else { return };
+        ground.books(&baton.books, &baton.books.promises, Promisee::Ask(who));
         let mut planner = ground.finish();
-        let mut orders = Vec::new();
-        for (at, (ask, key)) in asking.members.iter().enumerate() {
-            let plan = match plan(&mut planner, key, &asking, partition, baton) {
-                Ok(plan) => plan,
-                Err(why) => {
-                    partition.agenda.extend(std::mem::take(&mut orders));
-                    return partition.tell_no_victims(application, &asking, at, why);
+        match purpose {
+            Purpose::Plan { stale } => search.go_on(planner, stale, partition, baton),
+            Purpose::Test { plan, stale } => {
+                let judge = MayUse { nodes: &baton.books.nodes, asking: &search.asking };
+                match planner.recheck(&plan, &judge) {
+                    Ok(plan) => {
+                        if search.take(&plan, &mut planner, partition, baton) {
+                            search.go_on(planner, 0, partition, baton);
+                        }
+                    }
+                    Err(why) if stale + 1 < PLANNED_ANEW => {
+                        tracing::debug!(%why, "victims are looked for anew");
+                        let preemptor = Preemptor { ask: who, goal: ANEW };
+                        let purpose = Purpose::Plan { stale: stale + 1 };
+                        partition.survey_next(LookForVictims::with(preemptor, purpose));
+                    }
+                    Err(why) => search.in_vain(NoPreemption::Stale(why), partition),
                 }
-            };
-            let losers = &plan.losers;
-            let closes = baton.books.evictions.loop_with(application, losers, baton.now_ns);
-            if let Some(loser) = closes {
-                let why = break_loop(application, loser, baton);
-                partition.agenda.extend(std::mem::take(&mut orders));
-                return partition.tell_no_victims(application, &asking, at, why);
             }
-            planner.commit(&plan);
-            let who = Reserver { application, ask: *ask };
-            orders.extend(carry_out(&plan, who, key, &asking, &path, baton));
         }
-        partition.agenda.extend(orders);
     }
 }
 
-/// The plan for one ask.
-fn plan(
-    planner: &mut Planner,
-    _key: &Arc<str>,
-    asking: &Asking,
-    _partition: &Partition,
-    baton: &mut Baton,
-) -> Result<Plan, NoPreemption> {
-    let judge = MayUse { nodes: &baton.books.nodes, asking };
-    planner.plan(&judge)
+/// A search for victims for some asks that are alike, one after another.
+struct Search {
+    application: ApplicationSlot,
+    /// Its leaf.
+    path: Arc<str>,
+    asking: Asking,
+    /// Which of the asks is next.
+    at: usize,
+}
+
+impl Search {
+    /// The ask that is next, with its key.
+    fn present(&self) -> Option<(Reserver, &Arc<str>)> {
+        let (ask, key) = self.asking.members.get(self.at)?;
+        Some((Reserver { application: self.application, ask: *ask }, key))
+    }
+
+    /// Looks for victims for the asks that are left, as long as some are found.
+    fn go_on(
+        mut self,
+        mut planner: Planner,
+        stale: u32,
+        partition: &mut Partition,
+        baton: &mut Baton,
+    ) {
+        while self.present().is_some() {
+            let inquiry = match Inquiry::begin(&mut planner, |_| true) {
+                Ok(inquiry) => inquiry,
+                Err(why) => return self.in_vain(why, partition),
+            };
+            let asked = Asked { search: self, planner, inquiry, stale };
+            let (search, back, plan) = match asked.proceed(partition, baton) {
+                Some(found) => found,
+                // The answers come later.
+                None => return,
+            };
+            (self, planner) = (search, back);
+            match plan {
+                Ok(plan) if self.take(&plan, &mut planner, partition, baton) => {}
+                Ok(_) => return,
+                Err(why) => return self.in_vain(why, partition),
+            }
+        }
+    }
+
+    /// A plan is carried out for the ask that is next. Says whether it is: not where its application
+    /// would take back what it lost.
+    fn take(
+        &mut self,
+        plan: &Plan,
+        planner: &mut Planner,
+        partition: &mut Partition,
+        baton: &mut Baton,
+    ) -> bool {
+        let (winner, now_ns) = (self.application, baton.now_ns);
+        if let Some(loser) = baton.books.evictions.loop_with(winner, &plan.losers, now_ns) {
+            let why = break_loop(winner, loser, baton);
+            self.in_vain(why, partition);
+            return false;
+        }
+        let Some((who, key)) = self.present() else { return false };
+        planner.commit(plan);
+        partition.agenda.extend(carry_out(plan, who, key, &self.asking, &self.path, baton));
+        self.at += 1;
+        true
+    }
+
+    /// There are no victims for the ask that is next.
+    fn in_vain(&self, why: NoPreemption, partition: &mut Partition) {
+        let Some((who, key)) = self.present() else { return };
+        let op = Op::NotPreempted { key: Arc::clone(key), why };
+        partition.agenda.push_back(Task::Visit(who.application, vec![op]));
+    }
+}
+
+/// A search whose plan the RM is asked about.
+pub(in crate::partition) struct Asked {
+    search: Search,
+    planner: Planner,
+    inquiry: Inquiry,
+    stale: u32,
+}
+
+impl Asked {
+    /// Goes on until the plan is there, or answers have to be waited for.
+    fn proceed(
+        mut self,
+        partition: &mut Partition,
+        baton: &mut Baton,
+    ) -> Option<(Search, Planner, Result<Plan, NoPreemption>)> {
+        loop {
+            let judge = MayUse { nodes: &baton.books.nodes, asking: &self.search.asking };
+            let questions = match self.inquiry.next(&mut self.planner, &judge) {
+                Next::Ask(questions) => questions,
+                Next::Done(plan) => return Some((self.search, self.planner, plan)),
+            };
+            let (_, key) = self.search.present()?;
+            match partition.ask_about_victims(&Arc::clone(key), &questions, baton) {
+                Ok(answers) => self.inquiry.answer(&mut self.planner, &answers),
+                Err(number) => {
+                    partition.await_victims(number, Open::Guarantee(Box::new(self)));
+                    return None;
+                }
+            }
+        }
+    }
+
+    /// The RM answered, some steps later: a plan is tested before it is carried out.
+    pub(in crate::partition) fn answered(
+        mut self: Box<Self>,
+        answers: &[Answer],
+        partition: &mut Partition,
+        baton: &mut Baton,
+    ) {
+        self.inquiry.answer(&mut self.planner, answers);
+        let stale = self.stale;
+        let Some((search, _, plan)) = self.proceed(partition, baton) else { return };
+        let Some((who, _)) = search.present() else { return };
+        match plan {
+            Ok(plan) => {
+                let preemptor = Preemptor { ask: who, goal: ANEW };
+                let purpose = Purpose::Test { plan: Box::new(plan), stale };
+                let test = LookForVictims::with(preemptor, purpose);
+                partition.agenda.push_back(Task::survey(test));
+            }
+            Err(why) => search.in_vain(why, partition),
+        }
+    }
 }
 
 /// Nodes that the asks may use.
@@ -218,12 +345,13 @@ fn carry_out(
     };
     let node = Arc::clone(baton.books.nodes.id(place.node));
     baton.books.promises.make(Promisee::Ask(who), promise);
+    baton.watch_promises();
     let promised = Op::Promised { key: Arc::clone(key), node };
     orders.push(Task::Visit(who.application, vec![promised]));
     orders
 }
 
-fn victim(entry: &Allocation, baton: &Baton) -> Victim {
+pub(super) fn victim(entry: &Allocation, baton: &Baton) -> Victim {
     let leaf = baton.directory.applications[entry.application].leaf;
     let queue = Arc::clone(&baton.directory.queue(leaf).facts.config.path);
     Victim { queue, node: entry.node, amount: entry.resources().clone() }
@@ -241,19 +369,4 @@ fn break_loop(winner: ApplicationSlot, loser: ApplicationSlot, baton: &mut Baton
     let event = |at| Event::of(EventKind::PreemptionLoop, &winner, at).referring(&with);
     baton.happens(event);
     why
-}
-
-impl Partition {
-    /// Has the ask at this place told that there are no victims for it.
-    fn tell_no_victims(
-        &mut self,
-        application: ApplicationSlot,
-        asking: &Asking,
-        at: usize,
-        why: NoPreemption,
-    ) {
-        let Some((_, key)) = asking.members.get(at) else { return };
-        let op = Op::NotPreempted { key: Arc::clone(key), why };
-        self.agenda.push_back(Task::Visit(application, vec![op]));
-    }
 }

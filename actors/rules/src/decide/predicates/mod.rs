@@ -229,6 +229,12 @@ impl Unsettled {
         self.last_number
     }
 
+    /// The number of a question that is kept elsewhere.
+    pub fn next_number(&mut self) -> u64 {
+        self.last_number += 1;
+        self.last_number
+    }
+
     /// Opens the question whether an ask may reserve the node with this id, and numbers it.
     pub fn ask_to_reserve(
         &mut self,

@@ -14,6 +14,8 @@
 //! Between two steps of an inquiry its planner holds what was decided so far; nothing else may be
 //! planned on it until the inquiry is done.
 
+use serde::{Deserialize, Serialize};
+
 use super::choose::{Goal, Solution};
 use super::demand::Judge;
 use super::plan::Plan;
@@ -42,7 +44,7 @@ pub struct Question {
 }
 
 /// What the RM says of a question.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub enum Answer {
     /// It fits once the victims up to this one are gone; -1: as it is.
     Fits(i32),

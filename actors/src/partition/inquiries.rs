@@ -1,0 +1,130 @@
+//! Who looks for victims of preemption, one after another, and the questions about it that the RM
+//! has still to answer.
+//!
+//! # Invariants
+//! * Questions of one asker at most are open: what one is given changes what is left for the next.
+//! * While questions are open everything else goes on. What was planned with their answers is tested
+//!   again on fresh facts before it is carried out.
+
+use std::collections::VecDeque;
+use std::panic::{AssertUnwindSafe, catch_unwind};
+use std::sync::Arc;
+
+use monoceros_proto::si::v1::PreemptionPredicatesArgs;
+use monoceros_rules::decide::preemption::{Answer, Question};
+
+use super::Partition;
+use super::surveys::{Asked, AskedForNode};
+use crate::api::predicates::{PreemptionQuestions, QuestionId, preemption_answer};
+use crate::step::{Baton, Notice, Preemptor};
+
+/// Those who look for victims.
+#[derive(Default)]
+pub(super) struct Inquiries {
+    waiting: VecDeque<Preemptor>,
+    open: Option<(u64, Open)>,
+}
+
+/// What waits for answers.
+pub(super) enum Open {
+    /// A plan for a guarantee.
+    Guarantee(Box<Asked>),
+    /// A plan for an ask that requires its node.
+    Node(Box<AskedForNode>),
+}
+
+impl Inquiries {
+    /// Whether the RM has still to answer.
+    pub(super) fn is_open(&self) -> bool {
+        self.open.is_some()
+    }
+
+    /// These are to look for victims, after the others.
+    pub(super) fn extend(&mut self, preemptors: impl IntoIterator<Item = Preemptor>) {
+        self.waiting.extend(preemptors);
+    }
+
+    /// The next one that looks, if nobody does.
+    pub(super) fn next(&mut self) -> Option<Preemptor> {
+        self.open.is_none().then(|| self.waiting.pop_front())?
+    }
+}
+
+impl Partition {
+    /// Asks an RM in this process. From one that answers later the answers come as a step of their
+    /// own: then there are none yet, and `open` waits for them.
+    pub(super) fn ask_about_victims(
+        &mut self,
+        key: &Arc<str>,
+        questions: &[Question],
+        baton: &mut Baton,
+    ) -> Result<Vec<Answer>, u64> {
+        if !self.controls.asks_later() {
+            return Ok(questions.iter().map(|question| ask_now(key, question, baton)).collect());
+        }
+        let number = baton.books.unsettled.next_number();
+        let (id, answers) = (QuestionId(number), baton.answers.clone());
+        let questions = questions.iter().map(|question| args(key, question, baton)).collect();
+        let group = PreemptionQuestions { id, questions, answers };
+        baton.notices.push(Notice::AskedPreemption(Box::new(group)));
+        Err(number)
+    }
+
+    /// Answers to this question are waited for.
+    pub(super) fn await_victims(&mut self, number: u64, open: Open) {
+        debug_assert!(self.inquiries.open.is_none(), "one at a time");
+        self.inquiries.open = Some((number, open));
+    }
+
+    /// The RM answered.
+    pub(super) fn preemption_answers(
+        &mut self,
+        question: QuestionId,
+        answers: &[Answer],
+        baton: &mut Baton,
+    ) {
+        let is_it = |(number, _): &mut (u64, Open)| *number == question.0;
+        match self.inquiries.open.take_if(is_it) {
+            Some((_, Open::Guarantee(asked))) => asked.answered(answers, self, baton),
+            Some((_, Open::Node(asked))) => asked.answered(answers, self),
+            // They were given up, or answered before.
+            None => {}
+        }
+    }
+
+    /// The RM cannot be asked any more, or not in this way: nothing fits.
+    pub(super) fn give_up_inquiry(&mut self, baton: &mut Baton) {
+        if let Some((number, _)) = &self.inquiries.open {
+            self.preemption_answers(QuestionId(*number), &[], baton);
+        }
+    }
+}
+
+fn args(key: &Arc<str>, question: &Question, baton: &Baton) -> PreemptionPredicatesArgs {
+    let table = &baton.books.allocations;
+    let victims = question.victims.iter().filter_map(|id| table.get(*id));
+    PreemptionPredicatesArgs {
+        allocation_key: key.to_string(),
+        node_id: baton.books.nodes.id(question.node).to_string(),
+        preempt_allocation_keys: victims.map(|entry| entry.key().to_string()).collect(),
+        start_index: question.start_index,
+    }
+}
+
+/// What an RM in this process says to a question; an input of the step that is under way.
+fn ask_now(key: &Arc<str>, question: &Question, baton: &mut Baton) -> Answer {
+    if question.victims.is_empty() {
+        let node = Arc::clone(baton.books.nodes.id(question.node));
+        let fits = crate::node::may_be_placed(key, &node, baton);
+        return if fits { Answer::Fits(-1) } else { Answer::Refused };
+    }
+    let args = args(key, question, baton);
+    match catch_unwind(AssertUnwindSafe(|| baton.callback.preemption_predicates(&args))) {
+        Ok(answer) => preemption_answer(Some(&answer)),
+        Err(_) => {
+            tracing::error!(ask = %key, node = args.node_id,
+                "the callback for questions about preemption panicked, taken as a refusal");
+            Answer::Refused
+        }
+    }
+}

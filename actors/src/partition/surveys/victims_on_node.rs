@@ -1,0 +1,213 @@
+//! Victims for an ask that requires its node: what runs there is looked at, and what is less
+//! important leaves, whatever its queue is guaranteed.
+//!
+//! The node comes first, which says what it holds; then the applications of what is there, which say
+//! what of it goes together.
+
+use std::collections::{BTreeMap, BTreeSet};
+use std::sync::Arc;
+
+use monoceros_rules::decide::preemption::required_node::{self, OnNode, RequiredPlan};
+use monoceros_rules::decide::preemption::{
+    Answer, Grounds, NoPreemption, Promise, Promisee, Question,
+};
+use monoceros_rules::nodes::NodeSlot;
+use monoceros_rules::work::allocations::{AllocationId, ApplicationSlot};
+use monoceros_rules::work::asks::AskSpec;
+
+use super::super::inquiries::Open;
+use super::super::tasks::Task;
+use super::Partition;
+use super::victims::victim;
+use crate::application::Application;
+use crate::node::Node;
+use crate::step::{Baton, Op, Preemptor, Route, Survey};
+
+/// The first round: the node.
+pub(in crate::partition) struct LookOnNode {
+    preemptor: Preemptor,
+    /// What the RM was asked about, where this is the test of it.
+    tested: Option<RequiredPlan>,
+    spec: Option<Arc<AskSpec>>,
+    node: NodeSlot,
+    holds: Vec<AllocationId>,
+}
+
+impl LookOnNode {
+    /// For an ask that requires its node.
+    pub(in crate::partition) fn for_ask(preemptor: Preemptor, node: NodeSlot) -> Self {
+        Self { preemptor, tested: None, spec: None, node, holds: Vec::new() }
+    }
+}
+
+impl Survey for LookOnNode {
+    fn route(&mut self, _: &mut Partition, _: &Baton) -> Route {
+        Route::default().applications([self.preemptor.ask.application]).nodes([self.node])
+    }
+
+    fn at_application(&mut self, application: &mut Application, _: &mut Baton) {
+        self.spec = application.pending_spec(self.preemptor.ask.ask);
+    }
+
+    fn at_node(&mut self, node: &mut Node, _: &mut Baton) {
+        self.holds.clone_from(&node.holds);
+    }
+
+    fn home(self: Box<Self>, partition: &mut Partition, baton: &mut Baton) {
+        let Self { preemptor, tested, spec, node, holds } = *self;
+        let Some(spec) = spec else { return };
+        let required = spec.required_node.as_ref().and_then(|id| baton.books.nodes.slot_of(id));
+        if required != Some(node) {
+            return;
+        }
+        let together = BTreeMap::new();
+        partition.survey_next(OnItsNode { preemptor, tested, spec, node, holds, together });
+    }
+}
+
+/// The second round: the applications of what is on the node.
+struct OnItsNode {
+    preemptor: Preemptor,
+    tested: Option<RequiredPlan>,
+    spec: Arc<AskSpec>,
+    node: NodeSlot,
+    holds: Vec<AllocationId>,
+    together: BTreeMap<ApplicationSlot, Together>,
+}
+
+/// What of an application goes together.
+#[derive(Default)]
+pub(crate) struct Together {
+    /// All of it that does not leave yet, if that goes together or not at all.
+    pub(crate) mates: Vec<AllocationId>,
+    /// The members of its gang that have no more than they need.
+    pub(crate) short: BTreeSet<AllocationId>,
+}
+
+impl Survey for OnItsNode {
+    fn route(&mut self, _: &mut Partition, baton: &Baton) -> Route {
+        let table = &baton.books.allocations;
+        let of = self.holds.iter().filter_map(|id| Some(table.get(*id)?.application));
+        Route::default().applications(of.collect::<BTreeSet<_>>())
+    }
+
+    fn at_application(&mut self, application: &mut Application, baton: &mut Baton) {
+        self.together.insert(application.slot(), application.together(baton));
+    }
+
+    fn home(self: Box<Self>, partition: &mut Partition, baton: &mut Baton) {
+        let Self { preemptor, tested, spec, node, holds, together } = *self;
+        let books = &baton.books;
+        let on_node: Vec<OnNode<'_>> = holds
+            .iter()
+            .filter_map(|id| {
+                let allocation = books.allocations.get(*id)?;
+                let of = &together[&allocation.application];
+                let mates = of.mates.iter().filter(|mate| *mate != id);
+                let mates = mates.filter_map(|mate| Some((*mate, books.allocations.get(*mate)?)));
+                Some(OnNode {
+                    is_short: of.short.contains(id),
+                    mates: mates.collect(),
+                    ..OnNode::single(*id, allocation)
+                })
+            })
+            .collect();
+        let available = books.nodes.available(node);
+        let plan = match &tested {
+            None => required_node::plan(&spec, available, &on_node),
+            Some(plan) => plan.recheck(&spec, available, &on_node),
+        };
+        drop(on_node);
+        let Some(plan) = plan else {
+            return in_vain(preemptor, &spec, NoPreemption::NoCandidates, partition);
+        };
+        if tested.is_some() {
+            return carry_out(&plan, preemptor, &spec, node, partition, baton);
+        }
+        let (victims, start_index) = plan.question();
+        let question = Question { member: 0, node, victims, start_index };
+        let asked = AskedForNode { preemptor, spec: Arc::clone(&spec), node, plan };
+        match partition.ask_about_victims(&spec.key, &[question], baton) {
+            Ok(answers) => match asked.plan.answered(first(&answers)) {
+                Some(plan) => carry_out(&plan, preemptor, &spec, node, partition, baton),
+                None => in_vain(preemptor, &spec, NoPreemption::Refused, partition),
+            },
+            Err(number) => partition.await_victims(number, Open::Node(Box::new(asked))),
+        }
+    }
+}
+
+/// A plan that the RM is asked about.
+pub(in crate::partition) struct AskedForNode {
+    preemptor: Preemptor,
+    spec: Arc<AskSpec>,
+    node: NodeSlot,
+    plan: RequiredPlan,
+}
+
+impl AskedForNode {
+    /// The RM answered, some steps later: the plan is tested before it is carried out.
+    pub(in crate::partition) fn answered(self, answers: &[Answer], partition: &mut Partition) {
+        let Self { preemptor, spec, node, plan } = self;
+        match plan.answered(first(answers)) {
+            Some(plan) => {
+                let tested = Some(plan);
+                let test = LookOnNode { tested, ..LookOnNode::for_ask(preemptor, node) };
+                partition.agenda.push_back(Task::survey(test));
+            }
+            None => in_vain(preemptor, &spec, NoPreemption::Refused, partition),
+        }
+    }
+}
+
+fn first(answers: &[Answer]) -> Answer {
+    answers.first().copied().unwrap_or(Answer::Refused)
+}
+
+fn in_vain(preemptor: Preemptor, spec: &AskSpec, why: NoPreemption, partition: &mut Partition) {
+    let op = Op::NotPreempted { key: Arc::clone(&spec.key), why };
+    partition.agenda.push_back(Task::Visit(preemptor.ask.application, vec![op]));
+}
+
+fn carry_out(
+    plan: &RequiredPlan,
+    preemptor: Preemptor,
+    spec: &AskSpec,
+    node: NodeSlot,
+    partition: &mut Partition,
+    baton: &mut Baton,
+) {
+    let who = preemptor.ask;
+    let mut by_loser: BTreeMap<ApplicationSlot, Vec<AllocationId>> = BTreeMap::new();
+    let mut victims = BTreeMap::new();
+    for id in plan.holds.iter().chain(&plan.victims).chain(&plan.elsewhere) {
+        let Some(entry) = baton.books.allocations.get(*id) else { continue };
+        by_loser.entry(entry.application).or_default().push(*id);
+        if !entry.is_hold() {
+            victims.insert(*id, victim(entry, baton));
+        }
+    }
+    let grounds = Arc::new(Grounds::RequiredNode {
+        application: baton.directory.application_id(who.application),
+        key: Arc::clone(&spec.key),
+        node: Arc::clone(baton.books.nodes.id(node)),
+    });
+    let leaf = baton.directory.applications[who.application].leaf;
+    let promise = Promise {
+        queue: Arc::clone(&baton.directory.queue(leaf).facts.config.path),
+        amount: spec.resources.clone(),
+        since_ns: baton.now_ns,
+        arrival: baton.books.last_arrival(),
+        victims,
+        losers: by_loser.keys().copied().collect(),
+        rooms: Vec::new(),
+    };
+    baton.books.promises.make(Promisee::Ask(who), promise);
+    baton.watch_promises();
+    for (loser, ids) in by_loser {
+        let op = Op::Preempted { ids, grounds: Arc::clone(&grounds) };
+        partition.agenda.push_back(Task::Visit(loser, vec![op]));
+    }
+    let (key, node) = (Arc::clone(&spec.key), Arc::clone(baton.books.nodes.id(node)));
+    partition.agenda.push_back(Task::Visit(who.application, vec![Op::Promised { key, node }]));
+}
