@@ -1,8 +1,8 @@
 //! Questions about what preemption would make room for: which of these allocations have to leave a
 //! node before the request fits there?
 //!
-//! They go out in groups, the most promising first, so that a shim need not simulate every node of
-//! the cluster to find the one that is taken.
+//! The engine asks them in groups, the most promising first, so that a shim need not simulate every
+//! node of the cluster to find the one that is taken.
 //!
 //! # Invariant
 //! Each question of a group is answered once: by the shim, by the deadline, or when the stream is
@@ -13,9 +13,6 @@ use std::collections::BTreeMap;
 use monoceros_proto::si::v1 as si;
 use monoceros_proto::v1 as cb;
 use tokio::time::Instant;
-
-/// Questions that are asked together.
-pub(super) const GROUP: usize = 10;
 
 /// The answer to one question.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -28,22 +25,13 @@ pub enum Preempted {
     Unanswered,
 }
 
-/// The questions in groups, in the order in which they are to be asked.
-pub(super) fn groups(
-    mut questions: Vec<si::PreemptionPredicatesArgs>,
-) -> impl Iterator<Item = Vec<si::PreemptionPredicatesArgs>> {
-    questions.sort_by(|a, b| {
-        (a.start_index, &a.node_id, &a.allocation_key).cmp(&(
-            b.start_index,
-            &b.node_id,
-            &b.allocation_key,
-        ))
-    });
-    let mut questions = questions.into_iter();
-    std::iter::from_fn(move || {
-        let group: Vec<_> = questions.by_ref().take(GROUP).collect();
-        (!group.is_empty()).then_some(group)
-    })
+impl Preempted {
+    /// The same as the shim says it; no answer is none.
+    pub(super) fn response(self) -> Option<si::PreemptionPredicatesResponse> {
+        let Self::Victims(count) = self else { return None };
+        let index = i32::try_from(count).unwrap_or(i32::MAX) - 1;
+        Some(si::PreemptionPredicatesResponse { success: true, index })
+    }
 }
 
 /// What a shim that answers no such questions would be taken to say: the first attempt succeeds.
@@ -173,17 +161,6 @@ mod tests {
             let response = si::PreemptionPredicatesResponse { success, index };
             assert_eq!(judge(&question("n", 0, 3), response), expected, "{response:?}");
         }
-    }
-
-    #[test]
-    fn groups_of_ten_begin_with_the_lowest_start_and_then_the_first_node() {
-        let questions = (0..25).map(|n| question(&format!("n{:02}", 24 - n), n % 2, 1)).collect();
-        let groups: Vec<_> = groups(questions).collect();
-        assert_eq!(groups.iter().map(Vec::len).collect::<Vec<_>>(), [10, 10, 5]);
-        let flat: Vec<_> =
-            groups.iter().flatten().map(|args| (args.start_index, &*args.node_id)).collect();
-        assert!(flat.is_sorted());
-        assert_eq!(flat[0], (0, "n00"));
     }
 
     #[test]

@@ -7,7 +7,7 @@
 use std::sync::Arc;
 
 use monoceros_actors::{
-    PredicateQuestion, QuestionId, ResourceManagerCallback, RmState, StateDump,
+    PredicateQuestion, PreemptionQuestions, QuestionId, ResourceManagerCallback, RmState, StateDump,
 };
 use monoceros_proto::si::legacy::v0::UpdateResponse;
 use monoceros_proto::si::v1 as si;
@@ -94,6 +94,10 @@ impl ResourceManagerCallback for Session {
 
     fn cancel_predicates(&self, questions: Vec<QuestionId>) {
         self.attachment.cancel_predicates(&questions);
+    }
+
+    fn ask_preemption(&self, group: PreemptionQuestions) {
+        self.attachment.ask_preemption(group);
     }
 
     fn send_events(&self, events: Vec<si::EventRecord>) {

@@ -7,12 +7,12 @@
 
 use std::collections::BTreeMap;
 
-use monoceros_proto::si::v1 as si;
+use monoceros_actors::PreemptionQuestions;
 use tokio::sync::oneshot;
 use tokio::time::Instant;
 
 use super::super::conversation::{Conversation, ShimReply};
-use super::super::preemption::{self, Preempted};
+use super::super::preemption::Preempted;
 use super::Attachment;
 
 impl Attachment {
@@ -44,31 +44,25 @@ impl Attachment {
         }
     }
 
-    /// Asks what preemption would make room for, ten questions at a time, those with the lowest
-    /// start first, then by node; and no further once `enough` is known. The answers that came,
-    /// with their questions, in the order in which those were asked.
-    pub async fn ask_preemption(
-        &self,
-        questions: Vec<si::PreemptionPredicatesArgs>,
-        enough: impl Fn(&[(si::PreemptionPredicatesArgs, Preempted)]) -> bool,
-    ) -> Vec<(si::PreemptionPredicatesArgs, Preempted)> {
-        let mut answered = Vec::new();
-        for group in preemption::groups(questions) {
-            let asked = group.clone();
-            let answers = self.request(|conversation, now| conversation.ask_preemption(now, asked));
-            let answers = match answers {
-                Err(answers) => answers,
-                Ok(answers) => match answers.await {
-                    Ok(ShimReply::Preempted(answers)) => answers,
-                    _ => vec![Preempted::Unanswered; group.len()],
-                },
-            };
-            answered.extend(group.into_iter().zip(answers));
-            if enough(&answered) {
-                break;
+    /// Asks what preemption would make room for. The answers go where the questions say: at once where
+    /// no shim is there that answers such questions, and when the shim has answered, or its time is
+    /// over, else.
+    pub fn ask_preemption(&self, group: PreemptionQuestions) {
+        let PreemptionQuestions { id, questions, answers } = group;
+        let n_asked = questions.len();
+        let told = |known: Vec<Preempted>| known.into_iter().map(Preempted::response).collect();
+        match self.request(|conversation, now| conversation.ask_preemption(now, questions)) {
+            Err(known) => answers.answer_preemption(id, told(known)),
+            Ok(reply) => {
+                tokio::spawn(async move {
+                    let known = match reply.await {
+                        Ok(ShimReply::Preempted(known)) => known,
+                        _ => vec![Preempted::Unanswered; n_asked],
+                    };
+                    answers.answer_preemption(id, told(known));
+                });
             }
         }
-        answered
     }
 
     fn request<E>(

@@ -4,7 +4,6 @@ use monoceros_proto::v1::shim_message::Body as Said;
 
 use std::collections::BTreeMap;
 
-use super::super::preemption::Preempted;
 use super::told::FOREIGN;
 use super::*;
 
@@ -38,57 +37,6 @@ async fn next<T>(
 
 fn say(attachment: &Attachment, stream: &Arc<StreamHandle>, body: Said) {
     attachment.receive(stream, cb::ShimMessage { body: Some(body) }).unwrap();
-}
-
-fn questions(n: usize) -> Vec<si::PreemptionPredicatesArgs> {
-    let question = |n| si::PreemptionPredicatesArgs {
-        node_id: format!("n{n:02}"),
-        preempt_allocation_keys: vec!["victim".to_owned(); 3],
-        ..Default::default()
-    };
-    (0..n).rev().map(question).collect()
-}
-
-#[tokio::test(start_paused = true)]
-async fn preemption_is_asked_group_by_group_until_enough_is_known() {
-    let (attachment, stream) = attached(cb::Capability::PreemptionPredicates);
-    let asking = {
-        let attachment = Arc::clone(&attachment);
-        tokio::spawn(async move {
-            let is_good = |answers: &[(si::PreemptionPredicatesArgs, Preempted)]| {
-                answers.iter().any(|(_, answer)| matches!(answer, Preempted::Victims(_)))
-            };
-            attachment.ask_preemption(questions(25), is_good).await
-        })
-    };
-    for indexes in [[7; 10], [-9, 3, 2, 0, -1, 3, 3, 3, 3, 3]] {
-        let batch = next(&attachment, &stream, |body| match body {
-            Body::PreemptionBatch(batch) => Some(batch),
-            _ => None,
-        });
-        let batch = batch.await;
-        assert_eq!(batch.queries.len(), 10);
-        let results = batch.queries.iter().zip(indexes).map(|(query, index)| {
-            let response = si::PreemptionPredicatesResponse { success: true, index };
-            cb::PreemptionResult {
-                query_id: query.query_id,
-                outcome: cb::Outcome::Evaluated.into(),
-                response: Some(response),
-                ..Default::default()
-            }
-        });
-        let (batch_id, results) = (batch.batch_id, results.collect());
-        let results = cb::PreemptionResults { batch_id, results, ..Default::default() };
-        say(&attachment, &stream, Said::PreemptionResults(results));
-    }
-    let answers = asking.await.unwrap();
-    assert_eq!(answers.len(), 20, "the third group was not asked");
-    assert!(answers.is_sorted_by_key(|(args, _)| args.node_id.clone()));
-    let second: Vec<_> = answers[11..15].iter().map(|(_, answer)| *answer).collect();
-    let expected =
-        [Preempted::Failed, Preempted::Victims(3), Preempted::Victims(1), Preempted::Victims(0)];
-    assert_eq!(second, expected);
-    assert_eq!(answers[0].1, Preempted::Failed, "an index behind the last victim");
 }
 
 #[tokio::test(start_paused = true)]
