@@ -133,6 +133,7 @@ fn ops() -> Vec<Op> {
         Remove,
         WakeNamed(text()),
         WakeNamedByReturn(text()),
+        ChoiceOpens(text()),
         Retry { key: text(), retry: 1 },
         ExclusionOver { key: text(), over: Exclusion { node: text(), until_ns: 2 } },
         OldEnough { at_ns: 7 },
@@ -313,6 +314,7 @@ fn inputs() -> Vec<Input> {
     let alarms = each!(Alarm {
         Completing { application, id: id(), since_ns: -1 },
         PredicateRetry { application, id: id(), key: key(), retry: 2 },
+        ChoiceOpens { application, id: id(), key: key() },
         ExclusionOver { application, id: id(), key: key(), over },
         Backoff { application, id: id(), until_ns: 9 },
         ScaleUp,
