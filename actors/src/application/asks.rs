@@ -56,7 +56,7 @@ impl Application {
             self.reject(&spec, reason, baton);
             return;
         }
-        let terms = match self.learn(&spec, baton) {
+        let terms = match Self::learn(&spec, baton) {
             Ok(terms) => terms,
             Err(reason) => return self.reject(&spec, reason, baton),
         };
@@ -91,7 +91,6 @@ impl Application {
 
     /// The placement constraint of an ask, ready for searches.
     pub(super) fn learn(
-        &self,
         spec: &AskSpec,
         baton: &mut Baton,
     ) -> Result<Option<Arc<Terms>>, Rejection> {

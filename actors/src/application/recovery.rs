@@ -178,7 +178,7 @@ impl Application {
         self.count_otherwise(counted.as_ref(), spec, effects);
         let Some(slot) = slot else {
             let sequence = baton.books.arrival();
-            let terms = self.learn(spec, baton);
+            let terms = Self::learn(spec, baton);
             let mut spec = Arc::clone(spec);
             if let Err(reason) = &terms {
                 // It runs, and nothing could end it: it goes without, should it be asked for again.

@@ -118,10 +118,11 @@ fn is_near(near: &Near, counts_itself: bool, node: NodeSlot, picture: &Picture<'
     let is_same_group =
         |other: NodeSlot| other == node || (value(node).is_some() && value(other) == value(node));
     let matching = || picture.counted.iter().filter(|it| near.matches(it.tags));
-    let there = matching().filter(|it| is_same_group(it.node)).count() as i64;
-    let booked = matching().filter(|it| it.is_booked && is_same_group(it.node)).count() as i64;
+    let there = matching().filter(|it| is_same_group(it.node)).count();
+    let booked = matching().filter(|it| it.is_booked && is_same_group(it.node)).count();
+    let limit = |cardinality: i32| usize::try_from(cardinality).unwrap_or(0);
     if near.min > 1 && counts_itself && matching().next().is_none() {
         return true;
     }
-    i64::from(near.min) <= booked + 1 && (near.max <= 0 || there < i64::from(near.max))
+    limit(near.min) <= booked + 1 && (near.max <= 0 || there < limit(near.max))
 }

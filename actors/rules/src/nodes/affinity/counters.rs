@@ -183,7 +183,7 @@ pub(super) struct Counters {
     family_of: FxHashMap<Arc<[Expression]>, FamilyId>,
     scopes: Slots<ScopeId, Scope>,
     scope_of: FxHashMap<Option<Arc<str>>, ScopeId>,
-    counters: Slots<CounterId, Counter>,
+    all: Slots<CounterId, Counter>,
     counter_of: FxHashMap<(ScopeId, FamilyId), CounterId>,
     ranges: Slots<RangeId, Range>,
     range_of: FxHashMap<(CounterId, i64, i64), RangeId>,
@@ -202,7 +202,7 @@ impl Counters {
     }
 
     pub(super) fn counter(&self, counter: CounterId) -> &Counter {
-        &self.counters[counter]
+        &self.all[counter]
     }
 
     pub(super) fn counted(&self, id: AllocationId) -> Option<&Counted> {
@@ -252,7 +252,7 @@ impl Counters {
     /// What a range counts, for people.
     pub(super) fn shown(&self, range: RangeId) -> String {
         let range = &self.ranges[range];
-        let counter = &self.counters[range.counter];
+        let counter = &self.all[range.counter];
         let expressions = &self.families[counter.family].expressions;
         let family: Vec<String> = expressions.iter().map(ToString::to_string).collect();
         let family = if family.is_empty() { "all".to_owned() } else { family.join(" and ") };
@@ -275,7 +275,7 @@ impl Counters {
                 new.insert((scope, family));
             }
         }
-        self.counters.len() + new.len() <= COUNTERS_MAX
+        self.all.len() + new.len() <= COUNTERS_MAX
     }
 
     /// The range of what is near, and all that it needs.
@@ -297,12 +297,12 @@ impl Counters {
         }
         let mut range =
             Range { counter, min, max, waits: false, full: 0, flag: Flagged::default() };
-        let groups = self.counters[counter].groups.iter();
+        let groups = self.all[counter].groups.iter();
         let full = groups.filter(|(_, count)| max > 0 && count.there >= max);
         range.full = full.map(|(group, _)| self.size(scope, *group)).sum();
         let id = self.ranges.insert(range);
         self.range_of.insert((counter, min, max), id);
-        self.counters[counter].ranges.push(id);
+        self.all[counter].ranges.push(id);
         id
     }
 
@@ -358,7 +358,7 @@ impl Counters {
             *count = count.plus(counted.count());
             counter.total = counter.total.plus(counted.count());
         }
-        let id = self.counters.insert(counter);
+        let id = self.all.insert(counter);
         self.counter_of.insert((scope, family), id);
         self.families[family].counters.push(id);
         id
@@ -435,7 +435,7 @@ impl Counters {
         for family in families {
             for at in 0..self.families[*family].counters.len() {
                 let counter = self.families[*family].counters[at];
-                let group = self.group(self.counters[counter].scope, node);
+                let group = self.group(self.all[counter].scope, node);
                 self.bump(counter, group, by, may_wake, effects);
             }
         }
@@ -449,7 +449,7 @@ impl Counters {
         may_wake: bool,
         effects: &mut Effects,
     ) {
-        let counter = &mut self.counters[id];
+        let counter = &mut self.all[id];
         let before = counter.groups.get(&group).copied().unwrap_or_default();
         let after = before.plus(by);
         debug_assert!(after.there >= after.booked && after.booked >= 0, "nothing ends twice");
@@ -463,7 +463,7 @@ impl Counters {
         let has_none_left = had_any && counter.total.there == 0;
         let (scope, n_ranges) = (counter.scope, counter.ranges.len());
         for at in 0..n_ranges {
-            let range_id = self.counters[id].ranges[at];
+            let range_id = self.all[id].ranges[at];
             let size = self.size(scope, group);
             let range = &mut self.ranges[range_id];
             let is_full = |count: Count| range.max > 0 && count.there >= range.max;
@@ -520,14 +520,14 @@ impl Counters {
         }
         let there = self.families_on(node);
         let counters: Vec<CounterId> = self
-            .counters
+            .all
             .iter()
             .filter(|(_, counter)| moving.contains(&counter.scope))
             .map(|(id, _)| id)
             .collect();
         let mut sums: Vec<(CounterId, Group, Count)> = Vec::new();
         for id in counters {
-            let counter = &self.counters[id];
+            let counter = &self.all[id];
             let mut sum = Count::default();
             for (families, count) in &there {
                 if families.contains(&counter.family) {
@@ -545,7 +545,7 @@ impl Counters {
             self.scopes[scope].enter(node, attributes);
         }
         for (id, _, sum) in &sums {
-            let group = self.group(self.counters[*id].scope, node);
+            let group = self.group(self.all[*id].scope, node);
             self.bump(*id, group, *sum, true, effects);
         }
         self.recount_full();
@@ -577,7 +577,7 @@ impl Counters {
         let ids: Vec<RangeId> = self.ranges.iter().map(|(id, _)| id).collect();
         for id in ids {
             let range = &self.ranges[id];
-            let counter = &self.counters[range.counter];
+            let counter = &self.all[range.counter];
             let groups = counter.groups.iter();
             let full = groups.filter(|(_, count)| range.max > 0 && count.there >= range.max);
             let full = full.map(|(group, _)| self.size(counter.scope, *group)).sum();
@@ -593,7 +593,7 @@ impl Counters {
             let range = self.ranges.remove(id);
             flags.free(&range.flag);
             self.range_of.remove(&(range.counter, range.min, range.max));
-            let counter = &mut self.counters[range.counter];
+            let counter = &mut self.all[range.counter];
             counter.ranges.retain(|other| *other != id);
             if counter.ranges.is_empty() {
                 self.drop_counter(range.counter);
@@ -602,9 +602,9 @@ impl Counters {
     }
 
     fn drop_counter(&mut self, id: CounterId) {
-        let Counter { scope, family, .. } = self.counters.remove(id);
+        let Counter { scope, family, .. } = self.all.remove(id);
         self.counter_of.remove(&(scope, family));
-        if self.counters.values().all(|counter| counter.scope != scope) {
+        if self.all.values().all(|counter| counter.scope != scope) {
             let gone = self.scopes.remove(scope);
             self.scope_of.remove(&gone.key);
         }
@@ -624,7 +624,7 @@ impl Counters {
     /// Every counter with what it has, to be compared with a count of everything.
     #[cfg(test)]
     pub(super) fn all(&self) -> impl Iterator<Item = (Option<&str>, &[Expression], &Counter)> {
-        self.counters.values().map(|counter| {
+        self.all.values().map(|counter| {
             let key = self.scopes[counter.scope].key.as_deref();
             (key, &*self.families[counter.family].expressions, counter)
         })
@@ -661,16 +661,14 @@ impl Scope {
 
     fn enter(&mut self, node: NodeSlot, attributes: Option<&Attributes>) {
         let Some(text) = self.value(attributes) else { return };
-        let id = match self.value_of.get(text) {
-            Some(known) => *known,
-            None => {
-                let text: Arc<str> = Arc::from(text);
-                let value = Value { text: Arc::clone(&text), nodes: BTreeSet::new() };
-                let id = self.values.insert(value);
-                self.value_of.insert(text, id);
-                id
-            }
-        };
+        let known = self.value_of.get(text).copied();
+        let id = known.unwrap_or_else(|| {
+            let text: Arc<str> = Arc::from(text);
+            let value = Value { text: Arc::clone(&text), nodes: BTreeSet::new() };
+            let id = self.values.insert(value);
+            self.value_of.insert(text, id);
+            id
+        });
         self.values[id].nodes.insert(node);
         self.of_node.insert(node, id);
     }

@@ -152,15 +152,19 @@ impl Selector {
     fn enter(&mut self, slot: NodeSlot, attributes: Option<&Attributes>) {
         let admits = self.reads(attributes);
         self.put(slot, admits);
-        if admits { self.admitted += 1 } else { self.excluded += 1 }
+        if admits {
+            self.admitted += 1;
+        } else {
+            self.excluded += 1;
+        }
     }
 
     /// A node with these attributes is there no longer.
     fn leave(&mut self, slot: NodeSlot, attributes: Option<&Attributes>) {
         if self.reads(attributes) {
-            self.admitted -= 1
+            self.admitted -= 1;
         } else {
-            self.excluded -= 1
+            self.excluded -= 1;
         }
         self.put(slot, false);
     }

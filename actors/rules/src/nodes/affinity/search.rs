@@ -48,7 +48,7 @@ impl Affinity {
         range.admits(counter.groups.get(&group).copied().unwrap_or_default())
     }
 
-    fn is_near(&self, near: &Near, node: NodeSlot, wish: &Wish<'_>) -> bool {
+    fn is_near(&self, near: Near, node: NodeSlot, wish: &Wish<'_>) -> bool {
         let range = self.counters.range_at(near.range);
         let counter = self.counters.counter(range.counter);
         let group = self.counters.group(counter.scope, node);
@@ -80,7 +80,7 @@ impl Affinity {
     fn is_as_wished(&self, condition: &Condition, node: NodeSlot, wish: &Wish<'_>) -> bool {
         match condition {
             Condition::Selector(id) => self.admits(*id, node),
-            Condition::Near(near) => self.is_near(near, node, wish),
+            Condition::Near(near) => self.is_near(*near, node, wish),
             Condition::Any(lists) => lists
                 .iter()
                 .any(|list| list.iter().all(|condition| self.is_as_wished(condition, node, wish))),
@@ -113,7 +113,7 @@ impl Affinity {
     fn few(&self, choice: &Choice, wish: &Wish<'_>) -> Option<Vec<NodeSlot>> {
         choice.conditions.iter().find_map(|condition| match condition {
             Condition::Selector(id) => self.few_selected(*id),
-            Condition::Near(near) if wish.gone.is_empty() => self.few_near(near, wish),
+            Condition::Near(near) if wish.gone.is_empty() => self.few_near(*near, wish),
             Condition::Near(_) | Condition::Any(_) => None,
         })
     }
@@ -133,7 +133,7 @@ impl Affinity {
     }
 
     /// Groups in which there are some already are few where others are to come to them.
-    fn few_near(&self, near: &Near, wish: &Wish<'_>) -> Option<Vec<NodeSlot>> {
+    fn few_near(&self, near: Near, wish: &Wish<'_>) -> Option<Vec<NodeSlot>> {
         let range = self.counters.range_at(near.range);
         let counter = self.counters.counter(range.counter);
         let may_be_first = near.may_be_first && counter.total.there == 0;
