@@ -11,7 +11,7 @@ use super::draw::Draw;
 use super::message::{Session, of_the_oldest_dialect, translated};
 
 /// Keys of tags and attributes that decide something.
-const TAGS: [&str; 8] = [
+const TAGS: [&str; 9] = [
     "foreign",
     "si/node-partition",
     "creationTime",
@@ -20,10 +20,11 @@ const TAGS: [&str; 8] = [
     "yunikorn.apache.org/task-groups",
     "application.create.force",
     "namespace",
+    "monoceros.io/placement-constraint",
 ];
 
 /// Values of them.
-const VALUES: [&str; 8] = [
+const VALUES: [&str; 9] = [
     "default",
     "static",
     "1700000000",
@@ -32,6 +33,7 @@ const VALUES: [&str; 8] = [
     "false",
     "partitionName",
     r#"[{"name": "g", "minMember": 2, "minResource": {"cpu": "500m", "memory": "1Gi"}}]"#,
+    r#"{"simpleConstraint": {"allocationAffinityAttribute": {"maxCardinality": 1}}}"#,
 ];
 
 /// Feeds requests until the bytes are used up.
@@ -91,8 +93,10 @@ fn many_names(draw: &mut Draw<'_>) -> Vec<(String, si::Quantity)> {
 
 fn tags<M: FromIterator<(String, String)>>(draw: &mut Draw<'_>) -> M {
     let tag = |draw: &mut Draw<'_>| {
-        let key = if draw.one_in(8) { draw.text() } else { TAGS[draw.below(8)].to_owned() };
-        let value = if draw.one_in(4) { draw.text() } else { VALUES[draw.below(8)].to_owned() };
+        let key =
+            if draw.one_in(8) { draw.text() } else { TAGS[draw.below(TAGS.len())].to_owned() };
+        let value =
+            if draw.one_in(4) { draw.text() } else { VALUES[draw.below(VALUES.len())].to_owned() };
         (key, value)
     };
     draw.list(tag).into_iter().collect()
@@ -118,6 +122,7 @@ fn ask(draw: &mut Draw<'_>) -> si::AllocationAsk {
         placeholder: draw.one_in(2),
         originator: draw.one_in(2),
         preemption_policy: policy(draw),
+        placement_constraint: draw.one_in(4).then(|| constraint(draw, 0)),
     }
 }
 
@@ -136,6 +141,7 @@ fn allocation(draw: &mut Draw<'_>) -> si::Allocation {
         allocation_id: draw.text(),
         originator: draw.one_in(2),
         preemption_policy: policy(draw),
+        placement_constraint: draw.one_in(4).then(|| constraint(draw, 0)),
     }
 }
 

@@ -6,7 +6,9 @@
 
 use std::sync::Arc;
 
+use monoceros_rules::books::Books;
 use monoceros_rules::decide::reservations::End;
+use monoceros_rules::nodes::Terms;
 use monoceros_rules::values::resources::Resources;
 use monoceros_rules::work::allocations::{AllocationId, Form};
 use monoceros_rules::work::asks::{AskSlot, AskSpec};
@@ -54,6 +56,10 @@ impl Application {
             self.reject(&spec, reason, baton);
             return;
         }
+        let terms = match Self::learn(&spec, baton) {
+            Ok(terms) => terms,
+            Err(reason) => return self.reject(&spec, reason, baton),
+        };
         if let Some(slot) = self.book.asks.slot_of(&spec.key) {
             self.give_up_ask(slot, baton, effects);
         } else if let Err(over) = self.may_have_more(baton) {
@@ -70,6 +76,7 @@ impl Application {
         self.count_placeholders(&spec, effects);
         let member_of = spec.member_of().cloned();
         let (slot, pending) = self.book.asks.put(spec, now_ns, sequence);
+        self.set_wish(slot, terms, now_ns);
         effects.pends(&pending);
         self.review_reservation(slot, baton);
         if let Some(group) = member_of {
@@ -80,6 +87,29 @@ impl Application {
             self.book.submitted_no_later_than(created_ns);
         }
         self.book.ask_added(now_ns, &mut self.changes);
+    }
+
+    /// The placement constraint of an ask, ready for searches.
+    pub(super) fn learn(
+        spec: &AskSpec,
+        baton: &mut Baton,
+    ) -> Result<Option<Arc<Terms>>, Rejection> {
+        let Some(constraint) = &spec.constraint else { return Ok(None) };
+        let Books { nodes, allocations, .. } = &mut baton.books;
+        let terms = nodes.learn(constraint, allocations);
+        terms.map(Some).map_err(|fault| Rejection::Constraint {
+            key: Arc::clone(&spec.key),
+            what: fault.to_string(),
+        })
+    }
+
+    /// An ask expects this of nodes from now on, or nothing.
+    pub(super) fn set_wish(&mut self, slot: AskSlot, terms: Option<Arc<Terms>>, now_ns: i64) {
+        let mates = self.book.native_mut().map(|_| self.slot);
+        match terms {
+            Some(terms) => self.book.asks.set_wish(slot, terms, now_ns, mates),
+            None => self.book.asks.clear_wish(slot),
+        }
     }
 
     /// Whether its RM may have one more request.

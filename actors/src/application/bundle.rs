@@ -23,6 +23,7 @@ use monoceros_rules::work::native::{Bundled, Stage};
 use rustc_hash::{FxHashMap, FxHashSet};
 
 use super::Application;
+use super::ops::VisitEffects;
 use super::undecided::BundleObstacle;
 use crate::step::{Alarm, Baton};
 
@@ -118,16 +119,23 @@ impl Application {
             Ok(found) => found,
             Err(short) => {
                 let (shortage, places) = *short;
+                if self.widen_bundle(&bundled, baton) {
+                    return self.decide_bundle(baton);
+                }
                 self.park_bundle(Parked::bundle(&places, at), Some(places));
                 self.note_attempt(&bundled, baton);
                 return Err(Some(self.lacks_places(&bundled, &shortage)));
             }
         };
         if baton.offer.asks_later {
+            found.keep(&mut baton.books.nodes);
             return Ok((bundled, found));
         }
         match self.ask_predicates(&bundled, &mut found, baton) {
-            Ok(()) => Ok((bundled, found)),
+            Ok(()) => {
+                found.keep(&mut baton.books.nodes);
+                Ok((bundled, found))
+            }
             Err(refused) => {
                 found.undo(&mut baton.books.nodes);
                 self.refuse_bundle(refused, baton);
@@ -161,6 +169,36 @@ impl Application {
             let places = BundleWaits::new(&groups, &shortage, nodes.growth());
             Box::new((shortage, places))
         })
+    }
+
+    /// Placement constraints may let members of the gang use more nodes, now or later. Says whether
+    /// they may now.
+    fn widen_bundle(&mut self, bundled: &Bundled, baton: &mut Baton) -> bool {
+        let mut may_now = false;
+        for (slot, _) in bundled.iter().flatten() {
+            let Some(wish) = self.book.asks.ask(*slot).wish() else { continue };
+            let terms = Arc::clone(wish.terms());
+            may_now |= self.book.asks.tried_in_vain(*slot, baton.now_ns);
+            baton.books.nodes.wait_for(&terms);
+            self.arm_wish(*slot, baton);
+        }
+        may_now
+    }
+
+    /// The time has come at which a choice of a constraint of a member may open.
+    pub(super) fn choice_of_gang_opens(&mut self, baton: &mut Baton, effects: &mut VisitEffects) {
+        let bundled = self.book.undecided().map(|native| native.bundle(&self.book.asks));
+        let Some(Ok(bundled)) = bundled else { return };
+        let mut may_now = false;
+        for (slot, _) in bundled.iter().flatten() {
+            may_now |= self.book.asks.wish_is_due(*slot, baton.now_ns);
+            self.arm_wish(*slot, baton);
+        }
+        if let Some(bundle) = self.bundle.as_mut().filter(|bundle| may_now && bundle.air.is_none())
+        {
+            (bundle.waits, bundle.places) = (WaitSet::Due, None);
+            effects.touched = true;
+        }
     }
 
     fn park_bundle(&mut self, parked: Parked, places: Option<BundleWaits>) {
@@ -245,10 +283,11 @@ impl Application {
                     }
                     refusals.entry(slot).or_default().insert(id);
                 }
-                let request = self.book.asks.ask(slot).request();
+                let ask = self.book.asks.ask(slot);
+                let (request, tags) = (ask.request(), ask.spec.tags.as_ref());
                 let refused = refusals.entry(slot).or_default();
                 let request = request.passing_over(refused);
-                let next = found.move_member(&mut baton.books.nodes, at, &request);
+                let next = found.move_member(&mut baton.books.nodes, at, &request, tags);
                 node = next.ok_or(slot)?;
             }
         }
@@ -315,7 +354,10 @@ fn least(asks: &Asks, bundled: &Bundled) -> Resources {
 /// The bundle as the search for places wants it.
 fn groups<'a>(asks: &'a Asks, bundled: &Bundled) -> Vec<Group<'a>> {
     let request = |slot: AskSlot| -> NodeRequest<'a> { asks.ask(slot).request() };
-    let members =
-        |(slot, count): &(AskSlot, u32)| Members { request: request(*slot), count: *count };
+    let members = |(slot, count): &(AskSlot, u32)| Members {
+        request: request(*slot),
+        count: *count,
+        tags: asks.ask(*slot).spec.tags.as_ref(),
+    };
     bundled.iter().map(|group| Group { members: group.iter().map(members).collect() }).collect()
 }

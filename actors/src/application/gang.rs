@@ -296,6 +296,10 @@ impl Application {
         let table = &mut baton.books.allocations;
         if let Some(entry) = table.get_mut(id) {
             entry.pairing = Pairing::Takes { placeholder, in_place };
+            if !in_place {
+                // It is not booked before the placeholder is gone.
+                baton.books.nodes.count(id, entry);
+            }
         }
         if let Some(entry) = table.get_mut(placeholder) {
             entry.pairing = Pairing::GivesWay(id);
@@ -355,6 +359,8 @@ impl Application {
         let Some(entry) = baton.books.allocations.get_mut(real) else { return };
         let in_place = matches!(entry.pairing, Pairing::Takes { in_place: true, .. });
         entry.pairing = Pairing::Took { created_ns: old.created_ns };
+        baton.books.nodes.settled(real);
+        let Some(entry) = baton.books.allocations.get(real) else { return };
         let (resources, node) = (entry.resources().clone(), entry.node);
         let slot = self.book.asks.slot_of(entry.key());
         let slot = slot.expect("an ask stays while a placement of it waits");

@@ -133,6 +133,7 @@ impl Application {
             Op::ReservationWaited(key) => self.reservation_waited(&key, effects),
             Op::Claimed { question, answer } => self.claimed(question.0, answer, baton, effects),
             Op::Retry { key, retry } => self.retry(&key, retry, effects),
+            Op::ChoiceOpens(key) => self.choice_opens(&key, baton, effects),
             Op::ExclusionOver { key, over } => {
                 if let Some(slot) = self.book.asks.slot_of(&key) {
                     effects.touched |= self.book.asks.admit(slot, &over);

@@ -19,8 +19,9 @@ use monoceros_rules::order::ledger::{self, LedgerDelta};
 use monoceros_rules::order::waits::{Phase, WaitSet};
 use monoceros_rules::values::epoch::Epoch;
 use monoceros_rules::work::allocations::{Allocation, AllocationId};
-use monoceros_rules::work::asks::AskSlot;
+use monoceros_rules::work::asks::{AskSlot, AskWish, ClassId};
 
+use super::ops::VisitEffects;
 use super::reserving::Claimed;
 use super::{Application, Blocked};
 use crate::metrics::ActorKind;
@@ -150,8 +151,11 @@ impl Application {
         }
         self.within_user_quota(slot, baton);
         self.within_quota(slot, baton);
+        if self.widen(class, slot, baton) {
+            return Claimed::Nothing;
+        }
         match obstacle {
-            Obstacle::NoNode | Obstacle::RequiredNode => {
+            Obstacle::NoNode | Obstacle::Constraints | Obstacle::RequiredNode => {
                 let ask = self.book.asks.ask_mut(slot);
                 ask.begin_anew();
                 ask.attempted = true;
@@ -172,6 +176,52 @@ impl Application {
             Obstacle::Quota | Obstacle::Limits | Obstacle::Placeholders | Obstacle::GivesWay => {}
         }
         Claimed::Nothing
+    }
+
+    /// A placement constraint may let an ask that found no node use more nodes, now or later. Says
+    /// whether it may now, so that it is to be tried again at once.
+    fn widen(&mut self, class: ClassId, slot: AskSlot, baton: &mut Baton) -> bool {
+        let Some(wish) = self.book.asks.ask(slot).wish() else { return false };
+        let terms = Arc::clone(wish.terms());
+        if self.book.asks.tried_in_vain(slot, baton.now_ns) {
+            self.book.asks.set_waits(class, WaitSet::Due);
+            return true;
+        }
+        baton.books.nodes.wait_for(&terms);
+        self.arm_wish(slot, baton);
+        false
+    }
+
+    /// Has an ask looked at when the next choice of its constraint opens.
+    pub(super) fn arm_wish(&mut self, slot: AskSlot, baton: &mut Baton) {
+        let Some(at_ns) = self.book.asks.arm_wish(slot) else { return };
+        let key = Arc::clone(&self.book.asks.ask(slot).key);
+        let (application, id) = (self.slot, Arc::clone(&self.book.id));
+        let delay = u64::try_from(at_ns.saturating_sub(baton.now_ns)).unwrap_or(0);
+        let alarm = Alarm::ChoiceOpens { application, id, key };
+        baton.alarms.push((Duration::from_nanos(delay), alarm));
+    }
+
+    /// The time has come at which a choice of the constraint of an ask may open.
+    pub(super) fn choice_opens(
+        &mut self,
+        key: &Arc<str>,
+        baton: &mut Baton,
+        effects: &mut VisitEffects,
+    ) {
+        if self.book.undecided().is_some() {
+            return self.choice_of_gang_opens(baton, effects);
+        }
+        let Some(slot) = self.book.asks.slot_of(key) else { return };
+        if self.book.asks.wish_is_due(slot, baton.now_ns) {
+            if let Some(class) = self.book.asks.class_of(slot) {
+                self.book.asks.ask_mut(slot).refresh();
+                self.book.asks.set_waits(class, WaitSet::Due);
+                effects.touched = true;
+            }
+        } else if self.book.asks.class_of(slot).is_some() {
+            self.arm_wish(slot, baton);
+        }
     }
 
     /// Parks an ask that every node with room has refused now; it may reserve one all the same.
@@ -261,6 +311,7 @@ impl Application {
             ask.begin_anew();
         }
         let spec = Arc::clone(&ask.spec);
+        let open = ask.wish().map_or(usize::MAX, AskWish::open);
         let (created_ns, now_ns) = (ask.created_ns, baton.now_ns);
         let entry = Allocation::new(self.slot, Arc::clone(&spec), node, created_ns, now_ns);
         let placement = Placement {
@@ -270,6 +321,7 @@ impl Application {
             node,
             alternatives,
             allocation: baton.books.allocations.insert(entry),
+            open,
             takes,
             refusals: BTreeMap::new(),
         };
@@ -399,6 +451,7 @@ impl Application {
             }
         }
         self.book.allocations.insert(uuid, id);
+        baton.books.nodes.settled(id);
         baton.tally.placed();
         baton.directory.counts(self.leaf_facts.slot).allocated += 1;
         let entry = baton.books.allocations.get(id)?;

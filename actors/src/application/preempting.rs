@@ -18,6 +18,7 @@ use monoceros_rules::decide::parking::Obstacle;
 use monoceros_rules::decide::preemption::{
     ApplicationFacts, Grounds, GroupFacts, NoPreemption, Promisee, TRY_AGAIN, Wish, goes_as_one,
 };
+use monoceros_rules::nodes::{NodeIndex, NodeSlot, Terms, Wish as NodeWish};
 use monoceros_rules::order::waits::WaitSet;
 use monoceros_rules::values::resources::Resources;
 use monoceros_rules::work::allocations::{Allocation, AllocationId, ApplicationSlot, Leaving};
@@ -57,6 +58,19 @@ pub(crate) struct Asking {
     pub(crate) members: Vec<(AskSlot, Arc<str>)>,
     /// Nodes that they may not use for a while.
     pub(crate) excluded: Vec<Arc<str>>,
+    /// What their placement constraint expects of nodes: the terms, how many of their choices may be
+    /// used, and whose held places count.
+    pub(crate) wish: Option<(Arc<Terms>, usize, Option<ApplicationSlot>)>,
+}
+
+impl Asking {
+    /// Whether they may use the node if these allocations were gone.
+    pub(crate) fn may_use(&self, node: NodeSlot, gone: &[AllocationId], nodes: &NodeIndex) -> bool {
+        let is_wished = self.wish.as_ref().is_none_or(|(terms, open, mates)| {
+            nodes.is_as_wished(node, &NodeWish { terms, open: *open, gone, mates: *mates })
+        });
+        is_wished && !self.excluded.contains(nodes.id(node))
+    }
 }
 
 /// Looking for victims.
@@ -68,7 +82,7 @@ impl Application {
         }
         let nodes_were_tried = match obstacle {
             Obstacle::Quota => false,
-            Obstacle::NoNode | Obstacle::Refused => true,
+            Obstacle::NoNode | Obstacle::Constraints | Obstacle::Refused => true,
             _ => return,
         };
         self.wish(slot, nodes_were_tried, baton);
@@ -243,13 +257,19 @@ impl Application {
             ask.created_ns.saturating_add(delay_ns) <= baton.now_ns && ask.tries.is_none()
         };
         let others = others.filter(|other| *other != slot).filter(is_old);
-        let members = std::iter::once(slot).chain(others.take(TOGETHER - 1));
+        // Where one goes may decide where the next one may.
+        let together = if ask.constraint.is_some() { 1 } else { TOGETHER };
+        let members = std::iter::once(slot).chain(others.take(together - 1));
         Some(Asking {
             leaf: self.leaf_facts.slot,
             amount: ask.resources.clone(),
             priority: ask.priority,
             members: members.map(|at| (at, Arc::clone(&self.book.asks.ask(at).key))).collect(),
             excluded: ask.request().excluded.iter().map(|it| Arc::clone(&it.node)).collect(),
+            wish: ask.wish().map(|wish| {
+                let mates = wish.wish().mates;
+                (Arc::clone(wish.terms()), wish.open(), mates)
+            }),
         })
     }
 

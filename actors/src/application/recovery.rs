@@ -178,7 +178,16 @@ impl Application {
         self.count_otherwise(counted.as_ref(), spec, effects);
         let Some(slot) = slot else {
             let sequence = baton.books.arrival();
-            return self.book.asks.put_allocated(Arc::clone(spec), baton.now_ns, sequence);
+            let terms = Self::learn(spec, baton);
+            let mut spec = Arc::clone(spec);
+            if let Err(reason) = &terms {
+                // It runs, and nothing could end it: it goes without, should it be asked for again.
+                tracing::warn!(application = %self.book.id, %reason, "placement constraint ignored");
+                Arc::make_mut(&mut spec).constraint = None;
+            }
+            let slot = self.book.asks.put_allocated(spec, baton.now_ns, sequence);
+            self.set_wish(slot, terms.ok().flatten(), baton.now_ns);
+            return slot;
         };
         let ask = self.book.asks.ask(slot);
         if ask.outstanding > 0 {

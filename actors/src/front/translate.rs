@@ -14,12 +14,14 @@
 //! Of each item one thing becomes: it is handed to its partition, it is refused by its name, or it is
 //! ignored and counted. Only a release of an ask that confirms a timeout needs nothing of the three.
 //!
-//! Reading order: `addressees`, `checks`, `allocations`, `applications` with `task_groups`, `nodes`.
+//! Reading order: `addressees`, `checks`, `allocations` with `constraints`, `applications` with
+//! `task_groups`, `nodes`.
 
 mod addressees;
 mod allocations;
 mod applications;
 mod checks;
+mod constraints;
 mod nodes;
 mod task_groups;
 

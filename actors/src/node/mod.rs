@@ -28,6 +28,7 @@ pub(crate) use self::predicates::{answer as predicate, ask_later};
 
 use actix::prelude::*;
 use monoceros_rules::audit::NodeFact;
+use monoceros_rules::books::Books;
 use monoceros_rules::decide::reservations::End;
 use monoceros_rules::nodes::NodeSlot;
 use monoceros_rules::nodes::utilization::NodeFigures;
@@ -217,12 +218,15 @@ impl Node {
         }
         if baton.offer.asks_later {
             self.hold(placement.allocation, &placement.spec.resources, baton);
-            return PlaceAnswer::Asked(predicates::ask_later(placement, None, baton));
+            let question = predicates::ask_later(placement, None, baton);
+            Self::count(placement.allocation, baton);
+            return PlaceAnswer::Asked(question);
         }
         if !predicates::passes(placement, &self.id, baton) {
             return PlaceAnswer::Refused;
         }
         self.hold(placement.allocation, &placement.spec.resources, baton);
+        Self::count(placement.allocation, baton);
         PlaceAnswer::Held
     }
 
@@ -235,8 +239,9 @@ impl Node {
         let change = placement.spec.resources.minus(&held).pruned();
         if change.is_empty() {
             // The node has what it had: nobody who waits for it need look.
-            self.let_go(placeholder, &change);
-            return self.holds.push(real);
+            self.let_go(placeholder, &change, baton);
+            self.holds.push(real);
+            return Self::count(real, baton);
         }
         self.work(NodeWork::Swap { placeholder, real, change }, baton);
     }
@@ -258,10 +263,12 @@ impl Node {
             NodeWork::Hold(id, resources) => {
                 self.holds.push(id);
                 self.allocated.add(&resources);
+                Self::count(id, baton);
             }
-            NodeWork::Release(id, resources) => self.let_go(id, &resources),
+            NodeWork::Release(id, resources) => self.let_go(id, &resources, baton),
             NodeWork::Return(id, resources) => {
-                self.let_go(id, &resources);
+                baton.books.nodes.uncount_return(id, self.slot);
+                self.let_go(id, &resources, baton);
                 self.allocated.prune();
                 self.available = self.available_anew();
                 baton.books.nodes.take_back(self.slot, &self.available);
@@ -269,7 +276,10 @@ impl Node {
                 return;
             }
             NodeWork::HoldAll(ids, resources) => {
-                self.holds.extend(ids);
+                self.holds.extend(&ids);
+                for id in ids {
+                    Self::count(id, baton);
+                }
                 self.allocated.add(&resources);
                 self.available = self.available_anew();
                 baton.books.nodes.take_in(self.slot, &self.available);
@@ -277,8 +287,9 @@ impl Node {
             }
             NodeWork::Resize(change) => self.allocated.add(&change),
             NodeWork::Swap { placeholder, real, change } => {
-                self.let_go(placeholder, &Resources::new());
+                self.let_go(placeholder, &Resources::new(), baton);
                 self.holds.push(real);
+                Self::count(real, baton);
                 self.allocated.add(&change);
             }
         }
@@ -290,7 +301,16 @@ impl Node {
         baton.wake_named(self.slot, &self.id);
     }
 
-    fn let_go(&mut self, id: AllocationId, resources: &Resources) {
+    /// Placement constraints count what is held here from now on.
+    fn count(id: AllocationId, baton: &mut Baton) {
+        let Books { nodes, allocations, .. } = &mut baton.books;
+        if let Some(entry) = allocations.get(id) {
+            nodes.count(id, entry);
+        }
+    }
+
+    fn let_go(&mut self, id: AllocationId, resources: &Resources, baton: &mut Baton) {
+        baton.books.nodes.uncount(id, self.slot);
         if let Some(at) = self.holds.iter().position(|held| *held == id) {
             self.holds.swap_remove(at);
         }
@@ -378,6 +398,7 @@ impl Node {
                 known.remove("ready");
                 let changeable = |(name, _): &(String, String)| !FIXED.contains(&name.as_str());
                 known.extend(attributes.into_iter().filter(changeable));
+                baton.books.nodes.set_attributes(self.slot, &self.attributes);
                 baton.directory.note_instance_type(self.slot, &self.attributes);
                 baton.books.nodes.set_open(self.slot, self.is_open());
                 baton.books.nodes.touch(self.slot);
@@ -483,6 +504,7 @@ impl Node {
             available: self.available.clone().pruned(),
             holds: self.holds.clone(),
             open: self.is_open(),
+            attributes: Arc::clone(&self.attributes),
             others: self.others(),
         }
     }

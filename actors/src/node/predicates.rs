@@ -88,6 +88,9 @@ pub(crate) fn ask_later(
     let (growth, is_required) = (books.nodes.growth(), placement.spec.required_node.is_some());
     let whose = (placement.application, placement.allocation);
     let number = books.unsettled.ask(whose, nodes.clone(), is_required, growth);
+    if placement.spec.constraint.is_some() {
+        books.unsettled.asked_by(number, placement.open);
+    }
     if let Some(entry) = books.allocations.get_mut(placement.allocation) {
         entry.question = Some(number);
     }
@@ -141,6 +144,7 @@ impl Node {
         if moved_from.is_some() {
             let resources = entry.resources().clone();
             self.hold(id, &resources, baton);
+            Self::count(id, baton);
         }
         let scope = passed.scope.clone();
         Some(Settlement::Confirmed { moved_from, scope, assumed })

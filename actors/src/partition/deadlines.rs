@@ -84,6 +84,11 @@ impl Partition {
                     self.agenda.push_back(Task::Visit(application, ops));
                 }
             }
+            Alarm::ChoiceOpens { application, id, key } => {
+                if is_same(baton, application, &id) {
+                    self.agenda.push_back(Task::Visit(application, vec![Op::ChoiceOpens(key)]));
+                }
+            }
             Alarm::ExclusionOver { application, id, key, over } => {
                 if is_same(baton, application, &id) {
                     let ops = vec![Op::ExclusionOver { key, over }];

@@ -83,6 +83,7 @@ impl Partition {
         baton.note_node(slot, Node::counted(&attributes));
         let metrics = Arc::clone(baton.tally.shared());
         let node = Node::new(slot, Arc::clone(&id), attributes, total, occupied, draining, metrics);
+        baton.books.nodes.set_attributes(slot, &node.attributes);
         baton.directory.nodes.insert_at(slot, Arc::new(node.start()));
         baton.wake_named(slot, &id);
         baton.notices.push(Notice::NodeAccepted(Arc::clone(&id)));

@@ -246,6 +246,8 @@ pub(crate) enum Alarm {
     Completing { application: ApplicationSlot, id: Arc<str>, since_ns: i64 },
     /// An ask that every node refused may be tried again.
     PredicateRetry { application: ApplicationSlot, id: Arc<str>, key: Arc<str>, retry: u32 },
+    /// A choice of the placement constraint of an ask may open.
+    ChoiceOpens { application: ApplicationSlot, id: Arc<str>, key: Arc<str> },
     /// An ask may go again to a node that the RM said could never run it.
     ExclusionOver { application: ApplicationSlot, id: Arc<str>, key: Arc<str>, over: Exclusion },
     /// An application has backed off until then, ns since the epoch.

@@ -54,6 +54,8 @@ pub(crate) enum Op {
     WakeNamedByReturn(Arc<str>),
     /// An ask that every node refused may be tried again; `retry` numbers the refusal.
     Retry { key: Arc<str>, retry: u32 },
+    /// A choice of the placement constraint of an ask may open.
+    ChoiceOpens(Arc<str>),
     /// An ask may go to a node again that the RM said could never run it.
     ExclusionOver { key: Arc<str>, over: Exclusion },
     /// Asks that found no node are old enough to reserve one from this time on.

@@ -22,6 +22,8 @@ pub(crate) struct Placement {
     /// The nodes to be asked after `node` in the same question, in order.
     pub(crate) alternatives: Vec<NodeSlot>,
     pub(crate) allocation: AllocationId,
+    /// How many of the choices of its placement constraint the ask may use.
+    pub(crate) open: usize,
     /// The placeholder whose place it takes, if it takes one.
     pub(crate) takes: Option<Takes>,
     /// The reasons of predicates that refused so far, each with the number of nodes.

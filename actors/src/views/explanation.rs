@@ -151,6 +151,7 @@ fn nodes(lacks: &NodeLacks, mut texts: BTreeMap<String, u32>, is_refused: bool) 
         total: number(lacks.nodes),
         closed: number(lacks.closed),
         too_small: number(lacks.too_small),
+        constraints: number(lacks.constraints),
         reserved: number(lacks.reserved),
         no_room: no_room.map(|(name, nodes)| (name.to_string(), number(*nodes))).collect(),
         predicates: texts,

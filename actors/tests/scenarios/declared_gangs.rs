@@ -59,7 +59,7 @@ fn a_gang_that_no_maximum_could_ever_hold_is_refused() {
 }
 
 #[test]
-fn topology_and_constraints_of_a_group_are_refused_by_name_if_they_are_right() {
+fn topology_of_a_group_is_refused_by_name_if_it_is_right_and_constraints_are_taken() {
     let group = |more: &str| {
         format!(r#"tag monoceros.io/task-groups=[{{"name":"g","minMember":1,{more}}}]"#)
     };
@@ -81,7 +81,7 @@ fn topology_and_constraints_of_a_group_are_refused_by_name_if_they_are_right() {
         &expect![[r#"
         a1 rejected: R_UNSUPPORTED
         a2 rejected: R_GANG_DECLARATION
-        a3 rejected: R_UNSUPPORTED
+        a3 accepted
         a4 rejected: R_GANG_DECLARATION
     "#]],
     );

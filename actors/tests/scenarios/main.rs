@@ -18,6 +18,8 @@ mod application_order;
 mod applications;
 mod asks;
 mod backoff;
+mod constraint_histories;
+mod constraints;
 mod declared_gangs;
 mod ended;
 mod event_batches;

@@ -162,6 +162,11 @@ fn tags(wish: &Wish) -> BTreeMap<String, String> {
     if let Some(created) = &wish.created {
         tags.insert("creationTime".to_owned(), created.clone());
     }
+    tags.extend(wish.tags.iter().cloned());
+    if !wish.constraint.is_empty() {
+        let name = "monoceros.io/placement-constraint".to_owned();
+        tags.insert(name, wish.constraint.clone());
+    }
     tags
 }
 

@@ -1,25 +1,24 @@
-//! Placement constraints of an ask, which only the oldest revision can say.
+//! Placement constraints of an ask as the oldest revision says them, in today's form.
 //!
 //! Every expression of one means "one of the values is found under the key": there is a field for
-//! other operators, but nothing that could be sent in it. One kind is scheduled today: a single
-//! host, which is what a required node is. Any other that has an effect gets its ask rejected, so
-//! that nothing runs where it must not.
+//! other operators, but nothing that could be sent in it. One without values means that the key is
+//! there. A single host is what a required node is.
 
 use monoceros_proto::si::legacy::v0 as legacy;
 use monoceros_proto::si::legacy::v0::placement_constraint::Constraint as Kind;
+use monoceros_proto::si::v1 as si;
+use monoceros_proto::si::v1::affinity_target_expression::AffinityTargetOperator;
 
 /// Node attributes that hold the name of the host.
 const HOST_NAMES: [&str; 2] = ["si/hostname", "si.io/hostname"];
 
 /// What a constraint comes to.
-#[derive(Clone, Debug, PartialEq, Eq)]
-pub enum Constraint {
-    /// Any node will do.
-    None,
-    /// This node alone.
-    RequiredNode(String),
-    /// Something that is not scheduled yet: in words.
-    NotApplied(&'static str),
+#[derive(Clone, Debug, Default, PartialEq)]
+pub struct Constraint {
+    /// The only node that may be used.
+    pub required_node: Option<String>,
+    /// What else is expected.
+    pub placement: Option<si::PlacementConstraint>,
 }
 
 impl Constraint {
@@ -27,22 +26,55 @@ impl Constraint {
     pub fn of(constraint: Option<legacy::PlacementConstraint>) -> Self {
         let Some(Kind::SimpleConstraint(simple)) = constraint.and_then(|kind| kind.constraint)
         else {
-            return Self::None;
+            return Self::default();
         };
-        let near = simple.allocation_affinity_attribute.unwrap_or_default();
-        if near.required && !near.traget_expressions.is_empty() {
-            return Self::NotApplied("affinity to allocations");
-        }
-        let expressions = simple.node_affinity_constraint.unwrap_or_default().target_expressions;
-        match &*expressions {
-            [] => Self::None,
+        let near = simple.allocation_affinity_attribute;
+        let near = near.filter(|near| !near.traget_expressions.is_empty());
+        let mut node = simple.node_affinity_constraint.unwrap_or_default().target_expressions;
+        let required_node = match &mut *node {
             [one] if HOST_NAMES.contains(&one.target_key.as_str()) => match &*one.target_values {
-                [node] if !node.is_empty() => Self::RequiredNode(node.clone()),
-                _ => Self::NotApplied("one of several hosts"),
+                [node] if !node.is_empty() => Some(node.clone()),
+                _ => None,
             },
-            _ => Self::NotApplied("node attributes"),
+            _ => None,
+        };
+        if required_node.is_some() {
+            node.clear();
         }
+        if node.is_empty() && near.is_none() {
+            return Self { required_node, placement: None };
+        }
+        let node = si::NodeAffinityConstraints { target_expressions: expressions(node) };
+        let near = near.map(|near| si::AllocationAffinityConstraints {
+            scope: near.scope,
+            target_expressions: expressions(near.traget_expressions),
+            min_cardinality: near.min_cardinality,
+            max_cardinality: near.max_cardinality,
+            required: near.required,
+        });
+        let simple = si::SimplePlacementConstraint {
+            node_affinity_constraint: Some(node),
+            allocation_affinity_attribute: near,
+        };
+        let kind = si::placement_constraint::Constraint::SimpleConstraint(simple);
+        Self { required_node, placement: Some(si::PlacementConstraint { constraint: Some(kind) }) }
     }
+}
+
+fn expressions(list: Vec<legacy::AffinityTargetExpression>) -> Vec<si::AffinityTargetExpression> {
+    let expression = |it: legacy::AffinityTargetExpression| {
+        let operator = if it.target_values.is_empty() {
+            AffinityTargetOperator::Exist
+        } else {
+            AffinityTargetOperator::In
+        };
+        si::AffinityTargetExpression {
+            target_operator: operator.into(),
+            target_key: it.target_key,
+            target_values: it.target_values,
+        }
+    };
+    list.into_iter().map(expression).collect()
 }
 
 #[cfg(test)]
@@ -70,45 +102,60 @@ mod tests {
         legacy::PlacementConstraint { constraint: Some(Kind::SimpleConstraint(simple)) }
     }
 
-    fn near(required: bool) -> legacy::AllocationAffinityConstraints {
+    fn near(
+        expressions: &[legacy::AffinityTargetExpression],
+    ) -> legacy::AllocationAffinityConstraints {
         legacy::AllocationAffinityConstraints {
             scope: "hostname".to_owned(),
-            traget_expressions: vec![expression("role", &["db"])],
+            traget_expressions: expressions.to_vec(),
             max_cardinality: 1,
-            required,
+            required: true,
             ..legacy::AllocationAffinityConstraints::default()
+        }
+    }
+
+    fn simple(read: Constraint) -> si::SimplePlacementConstraint {
+        match read.placement.and_then(|it| it.constraint) {
+            Some(si::placement_constraint::Constraint::SimpleConstraint(simple)) => simple,
+            other => panic!("a simple one, not {other:?}"),
         }
     }
 
     #[test]
     fn a_constraint_that_says_nothing_is_none() {
-        assert_eq!(Constraint::of(None), Constraint::None);
+        let none = Constraint::default();
+        assert_eq!(Constraint::of(None), none);
         let unset = Some(legacy::PlacementConstraint { constraint: None });
-        assert_eq!(Constraint::of(unset), Constraint::None);
-        assert_eq!(Constraint::of(Some(constraint(&[], None))), Constraint::None);
-        assert_eq!(Constraint::of(Some(constraint(&[], Some(near(false))))), Constraint::None);
+        assert_eq!(Constraint::of(unset), none);
+        assert_eq!(Constraint::of(Some(constraint(&[], None))), none);
+        assert_eq!(Constraint::of(Some(constraint(&[], Some(near(&[]))))), none);
     }
 
     #[test]
     fn one_host_is_a_required_node_in_either_spelling() {
         for key in HOST_NAMES {
             let read = Constraint::of(Some(constraint(&[expression(key, &["n1"])], None)));
-            assert_eq!(read, Constraint::RequiredNode("n1".to_owned()));
+            assert_eq!(read.required_node.as_deref(), Some("n1"));
+            assert_eq!(read.placement, None);
         }
+        let apart = near(&[expression("role", &["db"])]);
+        let read =
+            Constraint::of(Some(constraint(&[expression(HOST_NAMES[0], &["n1"])], Some(apart))));
+        assert_eq!(read.required_node.as_deref(), Some("n1"));
+        let simple = simple(read);
+        assert_eq!(simple.node_affinity_constraint.unwrap().target_expressions, []);
+        assert_eq!(simple.allocation_affinity_attribute.unwrap().max_cardinality, 1);
     }
 
     #[test]
-    fn anything_else_with_an_effect_is_not_applied() {
-        let host = expression("si/hostname", &["n1"]);
-        for (expressions, near) in [
-            (vec![expression("si/hostname", &["n1", "n2"])], None),
-            (vec![expression("si/zone", &["z1"])], None),
-            (vec![host.clone(), expression("si/zone", &["z1"])], None),
-            (vec![host], Some(near(true))),
-            (vec![], Some(near(true))),
-        ] {
-            let read = Constraint::of(Some(constraint(&expressions, near)));
-            assert!(matches!(read, Constraint::NotApplied(_)), "{read:?}");
-        }
+    fn expressions_mean_one_of_the_values_and_without_values_that_the_key_is_there() {
+        let expressions = [expression("si/hostname", &["n1", "n2"]), expression("si/zone", &[])];
+        let read = Constraint::of(Some(constraint(&expressions, None)));
+        assert_eq!(read.required_node, None);
+        let said = simple(read).node_affinity_constraint.unwrap().target_expressions;
+        let operators: Vec<_> =
+            said.iter().map(si::AffinityTargetExpression::target_operator).collect();
+        assert_eq!(operators, [AffinityTargetOperator::In, AffinityTargetOperator::Exist]);
+        assert_eq!(said[0].target_values, ["n1", "n2"]);
     }
 }

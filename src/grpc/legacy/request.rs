@@ -111,22 +111,19 @@ impl Taking<'_> {
         if self.options.memory.inward(&mut resource_ask).is_err() {
             return refuse(overflow(&allocation_key));
         }
-        let not_applied = |what: &'static str| {
-            let (key, what) = (allocation_key.as_str().into(), what.into());
-            Rejection::Constraint { key, what }.to_string()
-        };
         let mut echo = Echo { priority: priority.clone(), ..Echo::default() };
-        match Constraint::of(placement_constraint) {
-            Constraint::None => {}
-            Constraint::RequiredNode(node) => match tags.get(REQUIRED_NODE) {
-                Some(sent) if *sent == node => {}
-                Some(_) => return refuse(not_applied("another node than the required one")),
-                None => {
-                    tags.insert(REQUIRED_NODE.to_owned(), node);
-                    echo.hides_required_node = true;
-                }
-            },
-            Constraint::NotApplied(what) => return refuse(not_applied(what)),
+        let constraint = Constraint::of(placement_constraint);
+        match (constraint.required_node, tags.get(REQUIRED_NODE)) {
+            (Some(node), Some(sent)) if *sent != node => {
+                let what = format!("it names another node than the tag `{REQUIRED_NODE}`");
+                let key = allocation_key.as_str().into();
+                return refuse(Rejection::Constraint { key, what }.to_string());
+            }
+            (Some(node), None) => {
+                tags.insert(REQUIRED_NODE.to_owned(), node);
+                echo.hides_required_node = true;
+            }
+            _ => {}
         }
         let priority = self.priority(priority);
         let n = u32::try_from(max_allocations).unwrap_or(0);
@@ -145,6 +142,7 @@ impl Taking<'_> {
             placeholder,
             originator: false,
             preemption_policy: None,
+            placement_constraint: constraint.placement,
         });
     }
 

@@ -277,7 +277,7 @@ async fn the_bytes_of_a_revision_are_answered_by_the_service_in_messages_of_that
     }
     expect![[r#"
         l registers
-        l Update rejectedAllocations: allocationKey:"allocationKey",applicationID:"applicationID",reason:"`allocationKey` has a placement constraint on affinity to allocations, which is not applied yet [R_CONSTRAINT]"
+        l Update rejectedAllocations: allocationKey:"allocationKey",applicationID:"applicationID",reason:"allocation `allocationKey`: Failed to find partition `partitionName` [R_PARTITION_UNKNOWN]"
         l Update rejectedApplications: applicationID:"applicationID",reason:"application `applicationID`: partition doesn\'t exist: `partitionName` [R_PARTITION_UNKNOWN]"
         l Update rejectedNodes: nodeID:"nodeID",reason:"failed to find application `applicationID` [R_APP_UNKNOWN]"
         m line 1, column 1: the configuration has to be a mapping with keys, not `config` [E_CONF_PARSE]
@@ -363,6 +363,7 @@ fn an_ask_of_a_later_revision_reads_as_the_common_struct() {
                 allow_preempt_self: true,
                 allow_preempt_other: true,
             }),
+            placement_constraint: None,
         };
         assert_eq!(ask, expected);
     }

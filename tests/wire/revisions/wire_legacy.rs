@@ -71,7 +71,7 @@ async fn the_fields_that_moved_mean_what_they_meant() {
         )
     };
     for (n, (key, more, code)) in [
-        ("zone", constraint("si/zone", "z"), "[R_CONSTRAINT]"),
+        ("keyless", constraint("", "z"), "[R_CONSTRAINT]"),
         ("ungrouped", "placeholder: true".to_owned(), "[R_PLACEHOLDER_NO_TG]"),
     ]
     .into_iter()

@@ -105,7 +105,10 @@ async fn an_empty_constraint_and_empty_lists_change_nothing() {
     rm.allocated("wish").await;
     let must = near.replace("scope", "required: true scope");
     rm.ask(Ask { key: "must", more: &must, ..Ask::default() }).await;
-    rm.rejected_ask("must", "R_CONSTRAINT").await;
+    rm.allocated("must").await;
+    let keyless = near.replace(r#"targetKey: "a""#, "");
+    rm.ask(Ask { key: "keyless", more: &keyless, ..Ask::default() }).await;
+    rm.rejected_ask("keyless", "R_CONSTRAINT").await;
     series_reaches(&service, &rm.series("rejected", "R_CONSTRAINT"), 1).await;
 }
 

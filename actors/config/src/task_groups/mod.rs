@@ -38,6 +38,7 @@ use monoceros_rules::values::names::shown;
 use monoceros_rules::values::quantity;
 use monoceros_rules::values::resources::{NAME_BYTES, NameHolder, Resources};
 use monoceros_rules::work::asks::Preemption;
+use monoceros_rules::work::constraint::Constraint;
 use monoceros_rules::work::declaration::{Declaration, DeclaredGroup, Fault, Topology};
 use serde_json::Value;
 
@@ -48,6 +49,17 @@ use crate::placement;
 pub const TAG: &str = "monoceros.io/task-groups";
 /// Longest text that is read, bytes.
 pub const MAX_BYTES: usize = 1 << 20;
+
+/// Reads a placement constraint; one without a kind says nothing. The error says what is wrong and
+/// where.
+pub fn constraint(text: &str) -> Result<Option<Constraint>, String> {
+    if text.len() > MAX_BYTES {
+        return Err(format!("it is longer than {MAX_BYTES} bytes"));
+    }
+    let read = serde_json::from_str(text);
+    let Unique(value) = read.map_err(|fault| shown(&format!("it is no JSON: {fault}")))?;
+    constraint::read(value, "constraint")
+}
 
 /// Reads what the tags of an application declare, if they declare anything. The resource types are
 /// held by `names`.

@@ -4,6 +4,7 @@
 use std::collections::BTreeSet;
 use std::sync::Arc;
 
+use super::constraints::{Counted, alternatives};
 use super::search::Search;
 use super::{ApplicationFact, AskFact, BundleFact, Decision, NodeFact};
 use crate::nodes::NodeSortPolicy;
@@ -37,11 +38,11 @@ impl Search<'_> {
             return None;
         }
         let in_order = self.in_order(groups);
-        let mut places = self.places(&in_order, false);
+        let mut places = self.places(application, &in_order, false);
         if places.is_none() && self.order.policy() == NodeSortPolicy::Fair {
-            places = self.places(&in_order, true);
+            places = self.places(application, &in_order, true);
         }
-        let places = self.where_predicates_pass(places?)?;
+        let places = self.where_predicates_pass(application, places?)?;
         let member = |(ask, node): &(&AskFact, usize)| {
             let name = if ask.internal {
                 Arc::from(ask.task_group.as_deref().map_or("", String::as_str))
@@ -75,11 +76,16 @@ impl Search<'_> {
         members
     }
 
-    fn places<'a>(&'a self, members: &[&'a AskFact], fullest: bool) -> Option<Places<'a>> {
+    fn places<'a>(
+        &'a self,
+        application: &ApplicationFact,
+        members: &[&'a AskFact],
+        fullest: bool,
+    ) -> Option<Places<'a>> {
         let left = self.nodes.iter().map(|node| (*node, node.available.clone())).collect();
         let mut places = Places { left, chosen: Vec::new() };
         for ask in members {
-            let node = self.node_for(&places, ask, &BTreeSet::new(), fullest)?;
+            let node = self.node_for(&places, application, ask, &BTreeSet::new(), fullest)?;
             places.left[node].1.subtract(&ask.resources);
             places.chosen.push((ask, node));
         }
@@ -91,6 +97,7 @@ impl Search<'_> {
     fn node_for(
         &self,
         places: &Places<'_>,
+        application: &ApplicationFact,
         ask: &AskFact,
         refused: &BTreeSet<usize>,
         fullest: bool,
@@ -115,11 +122,29 @@ impl Search<'_> {
             let id = |at: usize| &places.left[at].0.id;
             score(*a).total_cmp(&score(*b)).then_with(|| id(*a).cmp(id(*b)))
         });
-        if fullest { nodes.last().copied() } else { nodes.first().copied() }
+        let pick = |nodes: &[usize]| {
+            if fullest { nodes.last().copied() } else { nodes.first().copied() }
+        };
+        let Some((constraint, open)) = &ask.constraint else { return pick(&nodes) };
+        let mut picture = self.facts.picture(application, None);
+        picture.counted.extend(places.chosen.iter().map(|(ask, at)| Counted {
+            node: places.left[*at].0.slot,
+            tags: ask.tags.as_deref(),
+            is_booked: true,
+        }));
+        alternatives(constraint.constraint()).iter().take(*open).find_map(|alternative| {
+            let admits =
+                |at: &usize| alternative.admits(constraint, places.left[*at].0.slot, &picture);
+            pick(&nodes.iter().copied().filter(admits).collect::<Vec<_>>())
+        })
     }
 
     /// Moves each member away from nodes that refuse it; none, if one has nowhere to go.
-    fn where_predicates_pass<'a>(&'a self, mut places: Places<'a>) -> Option<Places<'a>> {
+    fn where_predicates_pass<'a>(
+        &'a self,
+        application: &ApplicationFact,
+        mut places: Places<'a>,
+    ) -> Option<Places<'a>> {
         let mut refusals: Vec<(Arc<str>, usize)> = Vec::new();
         for member in 0..places.chosen.len() {
             let (ask, mut node) = places.chosen[member];
@@ -128,7 +153,10 @@ impl Search<'_> {
                 let of_ask = refusals.iter().filter(|(key, _)| *key == ask.key);
                 let refused: BTreeSet<usize> = of_ask.map(|(_, node)| *node).collect();
                 places.left[node].1.add(&ask.resources);
-                node = self.node_for(&places, ask, &refused, false)?;
+                let chosen = places.chosen.remove(member);
+                let found = self.node_for(&places, application, ask, &refused, false);
+                places.chosen.insert(member, chosen);
+                node = found?;
                 places.left[node].1.subtract(&ask.resources);
                 places.chosen[member].1 = node;
             }

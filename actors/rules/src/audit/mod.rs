@@ -17,6 +17,7 @@
 
 mod bundle;
 mod check;
+pub(crate) mod constraints;
 mod search;
 #[cfg(test)]
 mod tests;
@@ -33,9 +34,10 @@ use crate::order::ledger::QueueLedger;
 use crate::queues::QueueConfig;
 use crate::queues::object_state::ObjectState;
 use crate::values::resources::{Limits, Resources};
-use crate::work::allocations::{AllocationId, ApplicationSlot, Form, Pairing};
+use crate::work::allocations::{AllocationId, ApplicationSlot, Form, Pairing, Tags};
 use crate::work::application_state::ApplicationState;
 use crate::work::asks::{AskSlot, Asks, TaskGroup};
+use crate::work::constraint::AskConstraint;
 use crate::work::gang::Group;
 use crate::work::quotas::Held;
 
@@ -155,6 +157,10 @@ pub struct AskFact {
     pub may_not_reserve: bool,
     /// No RM has sent it: it is for members of a declared gang that have no ask.
     pub internal: bool,
+    /// Which nodes it may use, and how many of the alternatives it may use by now.
+    pub constraint: Option<(Arc<AskConstraint>, usize)>,
+    /// Its tags.
+    pub tags: Option<Tags>,
 }
 
 impl ApplicationFact {
@@ -202,6 +208,8 @@ impl ApplicationFact {
                 .is_some_and(|slot| asks.is_due_at_reserved(slot)),
             may_not_reserve: ask.may_not_reserve(),
             internal: ask.form == Form::Internal,
+            constraint: ask.wish().map(|it| (Arc::clone(it.terms().constraint()), it.open())),
+            tags: ask.spec.tags.clone(),
         };
         pending.map(fact).collect()
     }
@@ -226,6 +234,8 @@ pub struct NodeFact {
     pub holds: Vec<AllocationId>,
     /// Whether it takes new allocations.
     pub open: bool,
+    /// Its attributes.
+    pub attributes: Arc<BTreeMap<String, String>>,
 }
 
 /// What the books say of an allocation.
@@ -253,6 +263,10 @@ pub struct AllocationFact {
     pub leaves: bool,
     /// Its part in the replacement of a placeholder.
     pub pairing: Pairing,
+    /// Its tags.
+    pub tags: Option<Tags>,
+    /// It holds a place for a member, and its RM does not know of it.
+    pub is_hold: bool,
 }
 
 impl AllocationFact {
@@ -409,6 +423,8 @@ impl Facts {
                 created_ns: entry.created_ns,
                 leaves: entry.leaving.is_some(),
                 pairing: entry.pairing,
+                tags: entry.spec.tags.clone(),
+                is_hold: entry.is_hold(),
             })
             .collect();
         let questions = books.unsettled.iter();

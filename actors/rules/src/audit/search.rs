@@ -11,6 +11,7 @@
 use std::collections::{BTreeMap, BTreeSet};
 use std::sync::Arc;
 
+use super::constraints::{Counted, Picture, alternatives};
 use super::{
     AllocationFact, ApplicationFact, AskFact, Decision, Facts, Foreseen, NodeFact, QueueFact,
     ReservationFact,
@@ -22,7 +23,7 @@ use crate::order::keys::{ApplicationKey, ApplicationView, AskKey, QueueKey, Queu
 use crate::order::ledger;
 use crate::order::waits::Phase;
 use crate::values::resources::{Limits, Resources};
-use crate::work::allocations::Pairing;
+use crate::work::allocations::{AllocationId, Pairing};
 
 impl Facts {
     /// What a search of everything decides next, at this time; `passes` are the RM's predicates by
@@ -52,6 +53,28 @@ impl Facts {
             search.queue(root?, [&none, &none], true)
         });
         found.unwrap_or(Foreseen::Nothing)
+    }
+}
+
+impl Facts {
+    /// What a constraint of an ask of this application looks at, without what is gone. For a declared
+    /// gang, places that are held for it count like allocations.
+    pub(super) fn picture(
+        &self,
+        application: &ApplicationFact,
+        gone: Option<AllocationId>,
+    ) -> Picture<'_> {
+        let nodes = self.nodes.iter().map(|node| (node.slot, Some(&*node.attributes))).collect();
+        let there = self.allocations.iter();
+        let there = there.filter(|fact| fact.is_on_node() && Some(fact.id) != gone);
+        let counted = there.map(|fact| {
+            let is_mate = application.is_native && fact.application == application.slot;
+            let is_together = fact.is_hold || fact.pairing == Pairing::InBundle;
+            let waits = fact.question.is_some() || fact.takes_a_place() || is_together;
+            let is_booked = !waits || (is_mate && is_together);
+            Counted { node: fact.node, tags: fact.tags.as_deref(), is_booked }
+        });
+        Picture { nodes, counted: counted.collect() }
     }
 }
 
@@ -223,7 +246,8 @@ impl Search<'_> {
                 continue;
             }
             let may_come = node.open || ask.required_node.is_some();
-            if may_come && fits(ask, node) && self.takes(ask, node.slot, true) {
+            let admits = self.may_use(looking.application, ask, node.slot, None);
+            if may_come && fits(ask, node) && admits && self.takes(ask, node.slot, true) {
                 return Some(looking.places(ask, node));
             }
         }
@@ -231,7 +255,7 @@ impl Search<'_> {
             ask.is_reserved && ask.required_node.is_none() && looking.fits_with_promise(ask)
         });
         elsewhere.find_map(|ask| {
-            let node = self.nodes.iter().find(|node| self.has_room(ask, node))?;
+            let node = self.first_node(looking.application, ask)?;
             Some(looking.places(ask, node))
         })
     }
@@ -276,7 +300,8 @@ impl Search<'_> {
                 }
                 if is_meant {
                     first = first.or(Some((ask, *place)));
-                    if self.takes(ask, place.node, false) {
+                    let admits = self.may_use(application, ask, place.node, Some(place.id));
+                    if admits && self.takes(ask, place.node, false) {
                         taken = Some(*place);
                     }
                 }
@@ -292,7 +317,7 @@ impl Search<'_> {
         let still = places.iter().find(|still| still.place_in == ask.task_group);
         let place = still.copied().unwrap_or(place);
         still?;
-        let node = self.nodes.iter().find(|node| self.has_room(ask, node))?;
+        let node = self.first_node(application, ask)?;
         debug_assert!(self.takes(ask, node.slot, true));
         Some(replace(application, ask, place, node))
     }
@@ -305,6 +330,33 @@ impl Search<'_> {
                 && !ask.excluded.contains(&node.id)
                 && (self.passes)(&ask.key, &node.id, allocate)
         })
+    }
+
+    /// The first node on which the ask can be placed, by the first alternative of its constraint that
+    /// has one.
+    fn first_node(&self, application: &ApplicationFact, ask: &AskFact) -> Option<&NodeFact> {
+        let mut nodes = self.nodes.iter().copied().filter(|node| self.has_room(ask, node));
+        let Some((constraint, open)) = &ask.constraint else { return nodes.next() };
+        let nodes: Vec<&NodeFact> = nodes.collect();
+        let picture = self.facts.picture(application, None);
+        alternatives(constraint.constraint()).iter().take(*open).find_map(|alternative| {
+            let mut nodes = nodes.iter().copied();
+            nodes.find(|node| alternative.admits(constraint, node.slot, &picture))
+        })
+    }
+
+    /// Whether the constraint of the ask admits the node, without what goes where it comes.
+    fn may_use(
+        &self,
+        application: &ApplicationFact,
+        ask: &AskFact,
+        node: NodeSlot,
+        gone: Option<AllocationId>,
+    ) -> bool {
+        let Some((constraint, open)) = &ask.constraint else { return true };
+        let picture = self.facts.picture(application, gone);
+        let mut usable = alternatives(constraint.constraint()).into_iter().take(*open);
+        usable.any(|alternative| alternative.admits(constraint, node, &picture))
     }
 
     /// Whether the ask can be placed on the node.
@@ -337,8 +389,14 @@ impl Search<'_> {
                 continue;
             }
             if !ask.is_reserved {
-                if let Some(node) = self.nodes.iter().find(|node| self.has_room(ask, node)) {
+                if let Some(node) = self.first_node(looking.application, ask) {
                     return Some(looking.places(ask, node));
+                }
+                if let Some((constraint, open)) = &ask.constraint
+                    && *open < alternatives(constraint.constraint()).len()
+                {
+                    // One more attempt in vain may let it use more nodes.
+                    return Some(Foreseen::Unknown);
                 }
                 if let Some(foreseen) = self.reserves(looking, ask) {
                     return Some(foreseen);
@@ -355,13 +413,16 @@ impl Search<'_> {
             |node: &NodeFact| node.total.holds(&ask.resources) && !ask.excluded.contains(&node.id);
         if let Some(required) = &ask.required_node {
             let node = self.nodes.iter().find(|node| *required == node.id)?;
-            return is_large(node).then(|| looking.reserves(ask, node));
+            let may_use = self.may_use(looking.application, ask, node.slot, None);
+            return (is_large(node) && may_use).then(|| looking.reserves(ask, node));
         }
         let delay_ns = i64::try_from(self.patience.delay?.as_nanos()).unwrap_or(i64::MAX);
         if self.now_ns.saturating_sub(ask.created_ns) <= delay_ns {
             return None;
         }
-        let large = self.nodes.iter().filter(|node| self.is_for_all(node) && is_large(node));
+        let may_use = |node: &&NodeFact| self.may_use(looking.application, ask, node.slot, None);
+        let large = self.nodes.iter().copied();
+        let large = large.filter(|node| self.is_for_all(node) && is_large(node) && may_use(node));
         // Parts of small numbers that are equal may differ in the last bits of their sums.
         let node = large.reduce(|best, next| {
             let gain = lack(&ask.resources, best) - lack(&ask.resources, next);

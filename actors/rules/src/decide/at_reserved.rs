@@ -69,7 +69,7 @@ impl Attempt<'_> {
         let (request, id) = (ask.request(), nodes.id(node));
         (request.required.is_some() || nodes.is_open(node))
             && nodes.has_room(node, request.resources)
-            && !request.passes_over(id)
+            && nodes.admits(node, &request)
             && !self.was_refused_there(slot, id)
     }
 

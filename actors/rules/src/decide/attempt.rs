@@ -209,6 +209,7 @@ impl Attempt<'_> {
                     Ok(Candidate { ask: slot, node, alternatives: Vec::new(), is_continued: false })
                 }
                 None if request.required.is_some() => Err(Obstacle::RequiredNode),
+                None if request.is_kept_off(&books.nodes) => Err(Obstacle::Constraints),
                 None => Err(Obstacle::NoNode),
             };
         };
@@ -247,6 +248,7 @@ impl Attempt<'_> {
             Obstacle::Placeholders => explain::placeholders(self.asks, self.gang, ask, 0),
             Obstacle::GrewMeanwhile | Obstacle::GivesWay => None,
             Obstacle::NoNode
+            | Obstacle::Constraints
             | Obstacle::RequiredNode
             | Obstacle::Refused
             | Obstacle::HeldByOthers => {

@@ -36,7 +36,7 @@
 //! let mut nodes = NodeIndex::new(NodeOrder::default());
 //! let n1 = nodes.insert(Arc::from("n1"), vcores(8), vcores(2), true)?;
 //! let two = vcores(2);
-//! let group = Group { members: vec![Members { request: NodeRequest::of(&two), count: 3 }] };
+//! let group = Group { members: vec![Members { request: NodeRequest::of(&two), count: 3, tags: None }] };
 //!
 //! let bundle = [group];
 //! let shortage = bundle::find(&mut nodes, &bundle).unwrap_err();
@@ -59,6 +59,7 @@ use crate::nodes::{NodeIndex, NodeRequest, NodeSlot, Taken};
 use crate::order::shares::{compare_shares, shares};
 use crate::values::epoch::Growth;
 use crate::values::resources::Resources;
+use crate::work::allocations::Tags;
 
 /// The members of one task group, in the order of their asks.
 #[derive(Clone, Debug)]
@@ -74,6 +75,8 @@ pub struct Members<'a> {
     pub request: NodeRequest<'a>,
     /// How many they are.
     pub count: u32,
+    /// Their tags, by which placement constraints count them.
+    pub tags: Option<&'a Tags>,
 }
 
 /// Which members of a bundle: the place of their group, and theirs in the group.
@@ -140,6 +143,7 @@ fn find_by(
                 return Err(Shortage { of: *of, lacks: lacks + u64::from(members.count - n) });
             };
             found.taken.take(nodes, node, members.request.resources);
+            found.taken.suppose(nodes, node, members.tags);
             found.places.push(Place { of: *of, node });
         }
     }
@@ -160,13 +164,21 @@ impl Found {
         nodes: &mut NodeIndex,
         place: usize,
         request: &NodeRequest<'_>,
+        tags: Option<&Tags>,
     ) -> Option<NodeSlot> {
         let place = &mut self.places[place];
         self.taken.give(nodes, place.node, request.resources);
+        self.taken.suppose_less(nodes, place.node, tags);
         let node = nodes.first(request)?;
         self.taken.take(nodes, node, request.resources);
+        self.taken.suppose(nodes, node, tags);
         place.node = node;
         Some(node)
+    }
+
+    /// The places are taken: what goes there is counted as it comes.
+    pub fn keep(&mut self, nodes: &mut NodeIndex) {
+        self.taken.suppose_nothing(nodes);
     }
 
     /// Gives everything back.

@@ -26,7 +26,7 @@ use std::sync::Arc;
 use rustc_hash::{FxHashMap, FxHashSet};
 
 use crate::books::Books;
-use crate::nodes::NodeSlot;
+use crate::nodes::{NodeRequest, NodeSlot, Wish};
 use crate::order::keys::AskKey;
 use crate::work::allocations::{Allocation, AllocationId};
 use crate::work::asks::{AskSlot, Asks, TaskGroup};
@@ -151,7 +151,9 @@ fn first_usable<'a>(
         if is_too_small(entry, asks, ask) {
             return Some(NextPair::TooSmall(Pair { ask, placeholder }));
         }
-        if !search.is_refused(key, entry.node) && may_use(asks, ask, entry.node, books) {
+        if !search.is_refused(key, entry.node)
+            && may_use(asks, ask, (entry.node, placeholder), books)
+        {
             return Some(NextPair::InPlace(Pair { ask, placeholder }));
         }
     }
@@ -232,10 +234,20 @@ fn is_too_small(placeholder: &Allocation, asks: &Asks, ask: AskSlot) -> bool {
 }
 
 /// Whether the ask itself allows the node: the only one it may use, and none that it is excluded
-/// from.
-fn may_use(asks: &Asks, ask: AskSlot, node: NodeSlot, books: &Books) -> bool {
-    let (request, id) = (asks.ask(ask).request(), books.nodes.id(node));
-    request.required.is_none_or(|required| **id == *required) && !request.passes_over(id)
+/// from or that its constraint keeps it off. The placeholder is taken as gone, since the member
+/// comes in its place.
+fn may_use(
+    asks: &Asks,
+    ask: AskSlot,
+    (node, placeholder): (NodeSlot, AllocationId),
+    books: &Books,
+) -> bool {
+    let gone = [placeholder];
+    let request = asks.ask(ask).request();
+    let request =
+        NodeRequest { wish: request.wish.map(|wish| Wish { gone: &gone, ..wish }), ..request };
+    let id = books.nodes.id(node);
+    request.required.is_none_or(|required| **id == *required) && books.nodes.admits(node, &request)
 }
 
 #[cfg(test)]

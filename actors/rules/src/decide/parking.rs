@@ -30,6 +30,8 @@ pub enum Obstacle {
     Limits,
     /// No open node that it may use has room.
     NoNode,
+    /// Its placement constraint keeps it off every node with room.
+    Constraints,
     /// The node that it names is not there or has no room.
     RequiredNode,
     /// Every node with room refused it.
@@ -50,7 +52,11 @@ impl Obstacle {
     pub fn waits(self, ask: &AskSpec, view: &View<'_>) -> WaitSet {
         let parked = match self {
             Self::Quota | Self::Limits => Parked::short(&ask.resources, view),
-            Self::NoNode => Parked::roomless(&ask.resources, view),
+            Self::NoNode | Self::Constraints => Parked::roomless(&ask.resources, view),
+            // What its constraint counts may change elsewhere, too.
+            Self::RequiredNode if ask.constraint.is_some() => {
+                Parked::roomless(&ask.resources, view)
+            }
             Self::RequiredNode | Self::Placeholders | Self::GivesWay => Parked::named(view),
             Self::Refused => refused(ask, view.epoch()),
             Self::HeldByOthers => {

@@ -7,7 +7,7 @@
 //! rounded to 2⁻⁴⁸, so that two thirds of one are as much as a third of each of two.
 
 use super::room::Room;
-use super::{IndexedNode, NodeIndex, NodeRequest, NodeSlot};
+use super::{NodeIndex, NodeRequest, NodeSlot};
 use crate::values::resources::Resources;
 
 impl NodeIndex {
@@ -32,24 +32,22 @@ impl NodeIndex {
     pub fn best_fit(&self, request: &NodeRequest<'_>) -> Option<NodeSlot> {
         let wanted = request.resources;
         if let Some(id) = request.required {
-            let may_be = |slot: &NodeSlot| self.entry(*slot).may_ever_hold(request);
+            let may_be = |slot: &NodeSlot| self.may_ever_hold(*slot, request);
             return self.slot_of(id).filter(may_be);
         }
         let found = self.tree.least(
             |room| room.least_lack(wanted),
             |_, slot, _| {
                 let node = self.entry(*slot);
-                let may_be = node.is_open_to_all() && node.may_ever_hold(request);
+                let may_be = node.is_open_to_all() && self.may_ever_hold(*slot, request);
                 may_be.then(|| lack(wanted, &node.available))
             },
         );
         found.map(|(_, _, slot, _)| *slot)
     }
-}
 
-impl IndexedNode {
-    fn may_ever_hold(&self, request: &NodeRequest<'_>) -> bool {
-        self.total.holds(request.resources) && !request.passes_over(&self.id)
+    fn may_ever_hold(&self, slot: NodeSlot, request: &NodeRequest<'_>) -> bool {
+        self.total(slot).holds(request.resources) && self.admits(slot, request)
     }
 }
 

@@ -21,6 +21,15 @@ impl NodeIndex {
         }
     }
 
+    /// Counts as a return of the node where it is open to all: what a constraint counted was taken
+    /// back before it was settled.
+    pub(super) fn touch_by_return(&mut self, slot: NodeSlot) {
+        if self.entry(slot).is_open_to_all() {
+            self.grown = self.grown.next();
+            self.returns.log(slot, self.grown);
+        }
+    }
+
     /// Whether an open node that grew after the growth number `mark` could hold `least` with what
     /// it has available now. `false` is certain. `true` is too while no more than 64 nodes grew
     /// since; beyond, it is the answer of [`Self::may_hold`].

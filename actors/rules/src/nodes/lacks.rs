@@ -23,6 +23,8 @@ pub struct NodeLacks {
     pub too_small: usize,
     /// Other open ones that are set aside for asks which reserved them.
     pub reserved: usize,
+    /// Other open ones that its placement constraint excludes.
+    pub constraints: usize,
     /// Other open ones whose predicate refused the ask, or was not answered in time.
     pub refused: usize,
     /// Open ones on which its RM said that it can never run.
@@ -40,6 +42,7 @@ impl NodeLacks {
         slot: NodeSlot,
         node: &IndexedNode,
         request: &NodeRequest<'_>,
+        is_as_wished: bool,
         short: &mut [usize],
     ) {
         if request.required.is_some_and(|required| *required != *node.id) {
@@ -52,6 +55,8 @@ impl NodeLacks {
             self.too_small += 1;
         } else if node.reserved && request.required.is_none() && request.own != Some(slot) {
             self.reserved += 1;
+        } else if !is_as_wished {
+            self.constraints += 1;
         } else if request.is_refused_by(&node.id) {
             self.refused += 1;
         } else if request.is_excluded_from(&node.id) {
@@ -82,7 +87,8 @@ impl NodeIndex {
             requests.iter().map(|request| (NodeLacks::default(), none(request))).collect();
         for (slot, node) in self.nodes.iter() {
             for ((lacks, short), request) in counted.iter_mut().zip(requests) {
-                lacks.count(slot, node, request, short);
+                let is_as_wished = request.wish.is_none_or(|wish| self.is_as_wished(slot, &wish));
+                lacks.count(slot, node, request, is_as_wished, short);
             }
         }
         let named = counted.into_iter().zip(requests).map(|((mut lacks, short), request)| {
@@ -102,6 +108,7 @@ impl fmt::Display for NodeLacks {
             (self.closed, "takes nothing now", "take nothing now"),
             (self.too_small, "is too small", "are too small"),
             (self.reserved, "is reserved for another", "are reserved for others"),
+            (self.constraints, "is excluded by its constraint", "are excluded by its constraint"),
             (self.refused, "refused it or did not answer", "refused it or did not answer"),
             (self.excluded, "can never run it", "can never run it"),
         ];

@@ -45,6 +45,7 @@
 //! # Ok::<(), monoceros_rules::nodes::NodeExists>(())
 //! ```
 
+pub mod affinity;
 mod best_fit;
 mod grown;
 mod growth;
@@ -67,6 +68,8 @@ use crate::values::epoch::Growth;
 use crate::values::resources::{Name, Resources};
 use crate::values::slots::Slots;
 
+use affinity::Affinity;
+pub use affinity::{Terms, Wish};
 use growth::Growths;
 use labels::Labels;
 pub use lacks::NodeLacks;
@@ -109,6 +112,8 @@ pub struct NodeIndex {
     returns: Growths,
     /// The nodes that came to be there for a reservation and still are; see `reserved.rs`.
     vacancies: Growths,
+    /// Which nodes placement constraints admit.
+    affinity: Affinity,
 }
 
 /// What the index keeps of a node.
@@ -121,6 +126,8 @@ struct IndexedNode {
     /// Set aside for the asks that reserved it.
     reserved: bool,
     key: Key,
+    /// The flags of the conditions that admit it; see `affinity/flags.rs`.
+    flags: u64,
 }
 
 /// The place of a node in the order: its score, then its label.
@@ -145,6 +152,7 @@ impl NodeIndex {
             growths: Growths::default(),
             returns: Growths::default(),
             vacancies: Growths::default(),
+            affinity: Affinity::default(),
         }
     }
 
@@ -162,10 +170,11 @@ impl NodeIndex {
         let slot = self.nodes.next();
         let key = Key { score: 0, label: self.label(&id, slot) };
         self.capacity.change(&total, 1);
-        let mut entry = IndexedNode { id, total, available, open, reserved: false, key };
+        let mut entry = IndexedNode { id, total, available, open, reserved: false, key, flags: 0 };
         entry.rescore(&self.order);
         self.tree.insert(entry.key, slot, entry.room());
         self.nodes.insert_at(slot, entry);
+        self.enter_affinity(slot);
         if open {
             self.log_vacancy(slot);
         }
@@ -174,6 +183,7 @@ impl NodeIndex {
 
     /// Takes a node out; its slot may be given to the next one that comes.
     pub fn remove(&mut self, slot: NodeSlot) {
+        self.leave_affinity(slot);
         let entry = self.nodes.remove(slot);
         self.tree.remove(&entry.key).expect("every node is in the tree");
         self.labels.remove(&entry.id);
@@ -263,6 +273,9 @@ impl NodeIndex {
         if let Some(node) = request.required {
             return self.required(node, request);
         }
+        if let Some(wish) = &request.wish {
+            return self.first_wished(request, wish);
+        }
         let first = self.tree.first(|room| room.holds(request.resources));
         self.pass_over(first.map(|(_, slot, _)| *slot), request)
     }
@@ -271,6 +284,9 @@ impl NodeIndex {
     pub fn next(&self, after: NodeSlot, request: &NodeRequest<'_>) -> Option<NodeSlot> {
         if request.required.is_some() {
             return None;
+        }
+        if let Some(wish) = &request.wish {
+            return self.next_wished(after, request, wish);
         }
         self.pass_over(self.next_with_room(after, request), request)
     }
@@ -295,7 +311,7 @@ impl NodeIndex {
     fn required(&self, node: &str, request: &NodeRequest<'_>) -> Option<NodeSlot> {
         let slot = self.slot_of(node)?;
         let has_room = self.entry(slot).has_room(request.resources);
-        (has_room && !request.passes_over(node)).then_some(slot)
+        (has_room && self.admits(slot, request)).then_some(slot)
     }
 
     fn next_with_room(&self, after: NodeSlot, request: &NodeRequest<'_>) -> Option<NodeSlot> {
@@ -454,7 +470,7 @@ impl IndexedNode {
 
     fn room(&self) -> Room {
         if self.is_open_to_all() {
-            Room::open(&self.total, &self.available)
+            Room::open(&self.total, &self.available).with_flags(self.flags)
         } else {
             Room::closed()
         }

@@ -54,8 +54,7 @@ impl NodeIndex {
 
     /// Whether the node would hold the request if nothing else were there.
     fn may_come_near(&self, slot: NodeSlot, request: &NodeRequest<'_>) -> bool {
-        let node = self.entry(slot);
-        node.total.holds(request.resources) && !request.passes_over(&node.id)
+        self.total(slot).holds(request.resources) && self.admits(slot, request)
     }
 
     /// For how many requests like this one, one beside the other, nodes have room; `most` at most.

@@ -2,15 +2,15 @@
 //!
 //! # Why a type
 //! A search for a node is given one of these and not bare amounts, so that whatever else may decide
-//! where something runs (a node that it names, nodes that refused it, later constraints, domains
-//! and reservations) is one more field here, and no other search beside the first.
+//! where something runs (a node that it names, nodes that refused it, placement constraints, later
+//! domains) is one more field here, and no other search beside the first.
 
 use std::sync::Arc;
 
 use rustc_hash::FxHashSet;
 use serde::{Deserialize, Serialize};
 
-use super::NodeSlot;
+use super::{NodeIndex, NodeSlot, Wish};
 use crate::values::resources::Resources;
 
 /// A node that an ask may not use until a deadline.
@@ -36,12 +36,14 @@ pub struct NodeRequest<'a> {
     pub refused: Option<&'a FxHashSet<Arc<str>>>,
     /// Nodes that the ask may not use for a while.
     pub excluded: &'a [Exclusion],
+    /// What its placement constraint expects of nodes.
+    pub wish: Option<Wish<'a>>,
 }
 
 impl<'a> NodeRequest<'a> {
     /// A request for this much on any node.
     pub fn of(resources: &'a Resources) -> Self {
-        Self { resources, required: None, own: None, refused: None, excluded: &[] }
+        Self { resources, required: None, own: None, refused: None, excluded: &[], wish: None }
     }
 
     /// The same, but for nodes that refused.
@@ -50,14 +52,21 @@ impl<'a> NodeRequest<'a> {
         Self { refused: Some(refused), ..self }
     }
 
+    /// Whether there is a node with room that only its constraint keeps it off.
+    pub fn is_kept_off(&self, nodes: &NodeIndex) -> bool {
+        self.wish.is_some() && nodes.first(&Self { wish: None, ..*self }).is_some()
+    }
+
     /// Whether any node with enough room will do.
     pub fn wants_only_room(&self) -> bool {
         self.required.is_none()
+            && self.wish.is_none()
             && self.excluded.is_empty()
             && self.refused.is_none_or(FxHashSet::is_empty)
     }
 
-    /// Whether it may not use the node, whatever that has free.
+    /// Whether the node refused it, or it may not use it for a while, whatever that has free. What
+    /// its constraint says of the node is asked of [the index](super::NodeIndex::admits).
     pub fn passes_over(&self, node: &str) -> bool {
         self.is_refused_by(node) || self.is_excluded_from(node)
     }

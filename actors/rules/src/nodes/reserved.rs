@@ -63,7 +63,7 @@ impl NodeIndex {
     pub fn own_holds(&self, request: &NodeRequest<'_>) -> bool {
         request.own.is_some_and(|own| {
             let node = self.entry(own);
-            node.open && node.has_room(request.resources) && !request.passes_over(&node.id)
+            node.open && node.has_room(request.resources) && self.admits(own, request)
         })
     }
 

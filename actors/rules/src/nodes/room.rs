@@ -18,7 +18,11 @@ use crate::values::resources::{Name, Resources};
 /// node that is closed or reserved has no kind at all; an open one that is full has its kind, with nothing in it, since
 /// it still holds an ask for nothing.
 #[derive(Clone, Debug, Default, PartialEq)]
-pub(super) struct Room(SmallVec<[(Name, Resources); 1]>);
+pub(super) struct Room {
+    kinds: SmallVec<[(Name, Resources); 1]>,
+    /// The flags that any of the nodes has, whatever its kind; see `affinity/flags.rs`.
+    flags: u64,
+}
 
 impl Room {
     /// The room of a node that searches do not find.
@@ -41,38 +45,48 @@ impl Room {
                 (kind, least) = (name, share);
             }
         }
-        Self(SmallVec::from_buf([(kind, free)]))
+        Self { kinds: SmallVec::from_buf([(kind, free)]), flags: 0 }
+    }
+
+    /// The same, with these flags.
+    pub(super) fn with_flags(self, flags: u64) -> Self {
+        Self { flags, ..self }
+    }
+
+    /// Whether the node has all of these flags, or each of them is had by one of the nodes.
+    pub(super) fn has_flags(&self, needed: u64) -> bool {
+        self.flags & needed == needed
     }
 
     /// Whether the node, or perhaps one of the nodes, holds the ask.
     pub(super) fn holds(&self, ask: &Resources) -> bool {
-        self.0.iter().any(|(_, free)| free.holds(ask))
+        self.kinds.iter().any(|(_, free)| free.holds(ask))
     }
 
     /// Whether any node is open.
     pub(super) fn is_open(&self) -> bool {
-        !self.0.is_empty()
+        !self.kinds.is_empty()
     }
 
     /// At most the [`missing_share`] of the node that comes nearest to an ask; none where no node is
     /// open.
     pub(super) fn least_missing(&self, ask: &Resources) -> Option<f64> {
-        let shares = self.0.iter().map(|(_, free)| missing_share(ask, free));
+        let shares = self.kinds.iter().map(|(_, free)| missing_share(ask, free));
         shares.reduce(f64::min)
     }
 
     /// The most that nodes of each kind have free.
     pub(super) fn kinds(&self) -> impl Iterator<Item = &Resources> {
-        self.0.iter().map(|(_, free)| free)
+        self.kinds.iter().map(|(_, free)| free)
     }
 
     fn position(&self, kind: Name) -> Result<usize, usize> {
-        self.0.binary_search_by_key(&kind, |room| room.0)
+        self.kinds.binary_search_by_key(&kind, |room| room.0)
     }
 
     fn of_kind(&self, kind: Name) -> Option<&Resources> {
         // There are two or three: a scan beats a binary search.
-        self.0.iter().find(|room| room.0 == kind).map(|room| &room.1)
+        self.kinds.iter().find(|room| room.0 == kind).map(|room| &room.1)
     }
 }
 
@@ -88,17 +102,19 @@ pub(super) fn missing_share(ask: &Resources, free: &Resources) -> f64 {
 
 impl Bound for Room {
     fn join(&mut self, other: &Self) {
-        for (kind, free) in &other.0 {
+        self.flags |= other.flags;
+        for (kind, free) in &other.kinds {
             match self.position(*kind) {
-                Ok(at) => self.0[at].1.raise_to(free),
-                Err(at) => self.0.insert(at, (*kind, free.clone())),
+                Ok(at) => self.kinds[at].1.raise_to(free),
+                Err(at) => self.kinds.insert(at, (*kind, free.clone())),
             }
         }
     }
 
     fn covers(&self, other: &Self) -> bool {
-        let mut rooms = other.0.iter();
-        rooms.all(|(kind, free)| self.of_kind(*kind).is_some_and(|most| most.holds(free)))
+        let mut rooms = other.kinds.iter();
+        self.has_flags(other.flags)
+            && rooms.all(|(kind, free)| self.of_kind(*kind).is_some_and(|most| most.holds(free)))
     }
 
     fn without<'a>(
@@ -107,17 +123,23 @@ impl Bound for Room {
         parts: impl Iterator<Item = &'a Self> + Clone,
     ) -> Option<Self> {
         let mut left: Option<Self> = None;
-        for (kind, free) in &gone.0 {
+        if gone.flags != 0 {
+            let flags = parts.clone().fold(0, |flags, part| flags | part.flags);
+            if flags != self.flags {
+                left = Some(Self { flags, ..self.clone() });
+            }
+        }
+        for (kind, free) in &gone.kinds {
             let mut of_kind = parts.clone().filter_map(|part| part.of_kind(*kind)).peekable();
             if of_kind.peek().is_none() {
-                left.get_or_insert_with(|| self.clone()).0.retain(|room| room.0 != *kind);
+                left.get_or_insert_with(|| self.clone()).kinds.retain(|room| room.0 != *kind);
                 continue;
             }
             let most = self.of_kind(*kind).expect("a join has the kinds of its parts");
             let Some(most) = most_left(most, free, of_kind) else { continue };
             let left = left.get_or_insert_with(|| self.clone());
             let at = left.position(*kind).expect("it has the kinds of what it was copied from");
-            left.0[at].1 = most;
+            left.kinds[at].1 = most;
         }
         left
     }
@@ -179,6 +201,16 @@ mod tests {
             "but among one kind it is"
         );
         assert!(all.holds(&Resources::of(&[("memory", 90)])));
+    }
+
+    #[test]
+    fn flags_are_those_of_any_node_and_go_with_the_last_that_has_them() {
+        let (a, b) = (of(9, 3).with_flags(0b11), of(5, 3).with_flags(0b01));
+        let all = joined(&[a.clone(), b.clone()]);
+        assert!(all.has_flags(0b11) && all.covers(&a) && !b.covers(&a));
+        let left = [b.clone()];
+        assert_eq!(all.without(&a, left.iter()), Some(joined(&left)));
+        assert_eq!(all.without(&b, [a].iter()), None);
     }
 
     #[test]

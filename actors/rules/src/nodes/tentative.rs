@@ -12,9 +12,11 @@
 
 use rustc_hash::FxHashMap;
 
+use super::affinity::Families;
 use super::{LOOKED_AT, NodeIndex, NodeRequest, NodeSlot, NodeSortPolicy};
 use crate::values::epoch::Growth;
 use crate::values::resources::Resources;
+use crate::work::allocations::Tags;
 
 /// What was taken off nodes and can be given back to all of them at once.
 ///
@@ -38,6 +40,8 @@ use crate::values::resources::Resources;
 pub struct Taken {
     /// What each touched node had.
     before: FxHashMap<NodeSlot, Resources>,
+    /// What constraints count as being there, though it is not yet.
+    supposed: Vec<(NodeSlot, Families)>,
 }
 
 impl Taken {
@@ -56,8 +60,31 @@ impl Taken {
         nodes.change(slot, None, &available);
     }
 
+    /// Has constraints count something with these tags as being on the node.
+    pub fn suppose(&mut self, nodes: &mut NodeIndex, slot: NodeSlot, tags: Option<&Tags>) {
+        self.supposed.extend(nodes.suppose(slot, tags).map(|families| (slot, families)));
+    }
+
+    /// Constraints count nothing any more that is not there: it comes now, or never.
+    pub fn suppose_nothing(&mut self, nodes: &mut NodeIndex) {
+        for (slot, families) in self.supposed.drain(..) {
+            nodes.suppose_no_more(slot, &families);
+        }
+    }
+
+    /// Constraints no longer count one thing with these tags on the node.
+    pub fn suppose_less(&mut self, nodes: &mut NodeIndex, slot: NodeSlot, tags: Option<&Tags>) {
+        let families = nodes.families_of(tags);
+        let is_it = |supposed: &(NodeSlot, Families)| *supposed == (slot, families.clone());
+        if let Some(at) = self.supposed.iter().position(is_it) {
+            self.supposed.swap_remove(at);
+            nodes.suppose_no_more(slot, &families);
+        }
+    }
+
     /// Gives back everything.
     pub fn undo(&mut self, nodes: &mut NodeIndex) {
+        self.suppose_nothing(nodes);
         // Each node goes back to a place of its own, so that their order does not matter.
         for (slot, available) in self.before.drain() {
             nodes.change(slot, None, &available);
@@ -71,6 +98,9 @@ impl NodeIndex {
     pub fn tightest(&self, request: &NodeRequest<'_>) -> Option<NodeSlot> {
         if request.required.is_some() || self.order.policy() == NodeSortPolicy::BinPacking {
             return self.first(request);
+        }
+        if let Some(wish) = &request.wish {
+            return self.last_wished(request, wish);
         }
         let mut found = self.tree.last(None, |room| room.holds(request.resources));
         while let Some((key, slot, _)) = found {

@@ -167,6 +167,12 @@ impl<S: Slot, T> Slots<S, T> {
         self.places.iter().flatten()
     }
 
+    /// Every thing with its slot, in order of the slots, to be changed.
+    pub fn iter_mut(&mut self) -> impl Iterator<Item = (S, &mut T)> {
+        let places = self.places.iter_mut().enumerate();
+        places.filter_map(|(at, place)| Some((S::at(index_of(at)), place.as_mut()?)))
+    }
+
     /// As [`Self::values`], to change each.
     pub fn values_mut(&mut self) -> impl Iterator<Item = &mut T> {
         self.places.iter_mut().flatten()

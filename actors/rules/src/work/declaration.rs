@@ -33,7 +33,7 @@ use crate::values::names::shown;
 use crate::values::resources::{QUANTITY_MAX, Resources};
 use crate::work::allocations::Tags;
 use crate::work::asks::{Preemption, TaskGroup};
-use crate::work::constraint::{Constraint, ConstraintFault};
+use crate::work::constraint::{AskConstraint, Constraint, ConstraintFault};
 
 /// How many members all groups of an application may need together.
 pub const MAX_MEMBERS: i64 = 100_000;
@@ -94,6 +94,13 @@ impl DeclaredGroup {
             priority: 0,
             preemption: Preemption::default(),
         }
+    }
+
+    /// The constraint of a held member.
+    pub fn ask_constraint(&self) -> Option<Arc<AskConstraint>> {
+        let constraint = self.constraint.clone()?;
+        let checked = AskConstraint::new(constraint, self.tags.as_deref());
+        checked.ok().flatten().map(Arc::new)
     }
 
     fn check(&mut self) -> Result<(), GroupFault> {
@@ -171,12 +178,7 @@ impl Declaration {
     /// The first group with something that no gang is scheduled by yet, and what that is.
     pub fn not_scheduled_yet(&self) -> Option<(&str, &'static str)> {
         self.groups.iter().find_map(|group| {
-            let what = match (&group.topology, &group.constraint) {
-                (Some(_), _) => "the topology",
-                (None, Some(_)) => "the placement constraint",
-                (None, None) => return None,
-            };
-            Some((group.name.as_str(), what))
+            group.topology.as_ref().map(|_| (group.name.as_str(), "the topology"))
         })
     }
 

@@ -122,6 +122,7 @@ impl NativeGroup {
                 form: Form::Internal,
                 tags: declared.tags.clone(),
                 required_node: declared.required_node.clone(),
+                constraint: declared.ask_constraint(),
                 ..AskSpec::new("", member.clone())
             })
         });

@@ -241,15 +241,13 @@ pub enum Rejection {
         /// The number of the action, as sent.
         action: i32,
     },
-    /// An ask whose placement constraint would have no effect.
-    #[error(
-        "`{key}` has a placement constraint on {what}, which is not applied yet [R_CONSTRAINT]"
-    )]
+    /// An ask whose placement constraint cannot be taken.
+    #[error("`{key}`: its placement constraint cannot be taken: {what} [R_CONSTRAINT]")]
     Constraint {
         /// The key of the ask.
         key: Arc<str>,
-        /// What the constraint is about.
-        what: Fixed,
+        /// What is wrong with it, and where.
+        what: String,
     },
     /// A part of the interface that this version does not schedule.
     #[error("`{id}`: {what} is not supported yet [R_UNSUPPORTED]")]

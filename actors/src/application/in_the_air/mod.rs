@@ -38,7 +38,7 @@ use monoceros_rules::order::waits::{Parked, WaitSet};
 use monoceros_rules::values::epoch::{Epoch, Loosening};
 use monoceros_rules::values::resources::Resources;
 use monoceros_rules::work::allocations::{Allocation, AllocationId, Pairing};
-use monoceros_rules::work::asks::AskSlot;
+use monoceros_rules::work::asks::{AskSlot, AskWish};
 use monoceros_rules::work::native::{Bundled, Stage};
 use rustc_hash::{FxHashMap, FxHashSet};
 
@@ -212,6 +212,7 @@ impl Application {
                 node: entry.node,
                 alternatives: Vec::new(),
                 allocation: id,
+                open: self.book.asks.ask(ask).wish().map_or(usize::MAX, AskWish::open),
                 takes: None,
                 refusals: BTreeMap::new(),
             };

@@ -3,7 +3,7 @@
 
 use std::sync::Arc;
 
-use monoceros_rules::nodes::{NodeSlot, Taken};
+use monoceros_rules::nodes::{NodeRequest, NodeSlot, Taken, Wish};
 use monoceros_rules::work::allocations::AllocationId;
 
 use super::super::Application;
@@ -64,7 +64,11 @@ impl Application {
         if why == Moves::Refused {
             member.refused.insert(Arc::clone(baton.books.nodes.id(before)));
         }
+        // It does not keep itself away.
+        let gone = [member.id];
         let request = self.book.asks.ask(member.ask).request().passing_over(&member.refused);
+        let wish = request.wish.map(|wish| Wish { gone: &gone, ..wish });
+        let request = NodeRequest { wish, ..request };
         let Some(node) = baton.books.nodes.first(&request) else {
             return self.find_no_other(at, why, baton, effects);
         };
@@ -77,6 +81,7 @@ impl Application {
         let (id, is_held) = (air.members[at].id, air.members[at].is_held);
         if let Some(entry) = baton.books.allocations.get_mut(id) {
             entry.node = node;
+            baton.books.nodes.count(id, entry);
         }
         // At once, so that no other member of this visit counts on the same room, and one that goes,
         // too, may have what this one leaves.

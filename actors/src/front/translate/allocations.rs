@@ -12,7 +12,7 @@ use monoceros_rules::work::asks::AskSpec;
 use monoceros_rules::work::rejection::{Ignored, Rejection};
 
 use super::checks::{Intake, amount, first_of, preemption, shared, task_group, wanted};
-use super::{Gathering, Translated, Translator};
+use super::{Gathering, Translated, Translator, constraints};
 use crate::partition::{ForeignRequest, RefusedItem, Request};
 use crate::step::{Cause, Existing, Op, Which};
 
@@ -58,8 +58,12 @@ impl Translator {
             .and_then(|()| intake.check_tags(&key, "the sum of its tags", &ask.tags))
             .and_then(|()| intake.check_group(&key, ask.placeholder, &ask.task_group_name))
             .and_then(|()| intake.check_repeat(&key, ask.max_allocations))
-            .and_then(|repeat| Ok((repeat, wanted(&key, ask.resource_ask.as_ref(), &self.names)?)));
-        let (repeat, resources) = match checked {
+            .and_then(|repeat| {
+                let constraint = constraints::of_ask(&key, ask.placement_constraint, &ask.tags)?;
+                let resources = wanted(&key, ask.resource_ask.as_ref(), &self.names)?;
+                Ok((repeat, resources, constraint))
+            });
+        let (repeat, resources, constraint) = match checked {
             Ok(checked) => checked,
             Err(reason) => {
                 return gathering.request(&partition, Request::Refused(Box::new(reject(reason))));
@@ -78,6 +82,7 @@ impl Translator {
             task_group: task_group(ask.task_group_name),
             placeholder: ask.placeholder,
             tags: shared(ask.tags),
+            constraint,
             ..AskSpec::new(Arc::clone(&key), resources)
         };
         gathering.op(&partition, application, Op::Ask(Arc::new(spec)));
@@ -215,6 +220,8 @@ pub(super) fn spec_of(
     intake.check_text(&key, "its applicationID", &allocation.application_id)?;
     intake.check_tags(&key, "the sum of its tags", &allocation.allocation_tags)?;
     intake.check_group(&key, allocation.placeholder, &allocation.task_group_name)?;
+    let tags = &allocation.allocation_tags;
+    let constraint = constraints::of_ask(&key, allocation.placement_constraint, tags)?;
     let resources = wanted(&key, allocation.resource_per_alloc.as_ref(), names)?;
     let attributes = intake.attributes(&allocation.allocation_tags);
     Ok(AskSpec {
@@ -227,6 +234,7 @@ pub(super) fn spec_of(
         placeholder: allocation.placeholder,
         form,
         tags: shared(allocation.allocation_tags),
+        constraint,
         ..AskSpec::new(key, resources)
     })
 }

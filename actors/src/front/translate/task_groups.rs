@@ -4,18 +4,12 @@ use std::sync::Arc;
 
 use monoceros_config::task_groups;
 use monoceros_proto::si::v1 as si;
-use monoceros_proto::si::v1::affinity_target_expression::AffinityTargetOperator;
-use monoceros_proto::si::v1::composite_placement_constraint::CompositeType;
-use monoceros_proto::si::v1::placement_constraint::Constraint as Kind;
-use monoceros_proto::si::v1::timed_placement_constraint::DelayUnit as WireUnit;
 use monoceros_rules::values::resources::NameHolder;
 use monoceros_rules::work::asks::Preemption;
-use monoceros_rules::work::constraint::{
-    Constraint, DelayUnit, Expression, MAX_LEVELS, Near, Operator, Simple, Timed,
-};
 use monoceros_rules::work::declaration::{Declaration, DeclaredGroup, Fault, Topology};
 
 use super::checks::{REQUIRED_NODE, amounts, shared};
+use super::constraints;
 
 /// Reads what an application declares; `None` if it declares nothing.
 pub(super) fn declared(
@@ -42,11 +36,12 @@ fn declared_group(group: si::TaskGroup, names: &NameHolder) -> Result<DeclaredGr
     let policy = group.preemption_policy;
     let preemption =
         policy.map(|it| Preemption::new(it.allow_preempt_self, it.allow_preempt_other));
-    let constraint = group.constraint.and_then(|it| it.constraint);
+    let constraint = constraints::read(group.constraint)
+        .map_err(|fault| format!("its placement constraint has {fault}"))?;
     let required = group.tags.get(REQUIRED_NODE).filter(|node| !node.is_empty());
     Ok(DeclaredGroup {
         topology: group.topology.and_then(|it| Topology::new(it.required, it.preferred)),
-        constraint: constraint.map(|kind| constraint_of(kind, 1)).transpose()?,
+        constraint,
         required_node: required.map(|node| Arc::from(node.as_str())),
         tags: shared(group.tags),
         priority: group.priority,
@@ -59,76 +54,12 @@ fn declared_group(group: si::TaskGroup, names: &NameHolder) -> Result<DeclaredGr
     })
 }
 
-/// A constraint of a kind; the bound on its levels keeps the recursion short.
-fn constraint_of(kind: Kind, level: usize) -> Result<Constraint, String> {
-    if level > MAX_LEVELS {
-        return Err(format!("its placement constraint has more than {MAX_LEVELS} levels"));
-    }
-    let composite = match kind {
-        Kind::SimpleConstraint(simple) => return Ok(Constraint::Simple(simple_of(simple)?)),
-        Kind::CompositeConstraint(composite) => composite,
-    };
-    // A child without a kind holds everywhere, as one that expects nothing of its node.
-    let child = |child: si::PlacementConstraint| match child.constraint {
-        Some(kind) => constraint_of(kind, level + 1),
-        None => Ok(Constraint::Simple(Simple::default())),
-    };
-    let kind = composite.composite_type();
-    let (children, timed) = (composite.child_constraints, composite.timed_child_constraints);
-    if !(if kind == CompositeType::DelayedOr { children.is_empty() } else { timed.is_empty() }) {
-        return Err("its placement constraint has children of the wrong kind for its type".into());
-    }
-    let children = children.into_iter().map(child);
-    Ok(match kind {
-        CompositeType::And => Constraint::All(children.collect::<Result<_, _>>()?),
-        CompositeType::Or => Constraint::Any(children.collect::<Result<_, _>>()?),
-        CompositeType::DelayedOr => {
-            let timed = timed.into_iter().map(|timed| {
-                let unit = match timed.delay_unit() {
-                    WireUnit::Milliseconds => DelayUnit::Milliseconds,
-                    WireUnit::Opportunities => DelayUnit::Opportunities,
-                };
-                let constraint = child(timed.placement_constraint.unwrap_or_default())?;
-                Ok(Timed { constraint, delay: timed.scheduling_delay, unit })
-            });
-            Constraint::InTurn(timed.collect::<Result<_, String>>()?)
-        }
-    })
-}
-
-fn simple_of(simple: si::SimplePlacementConstraint) -> Result<Simple, String> {
-    let node = simple.node_affinity_constraint.unwrap_or_default().target_expressions;
-    let near = simple.allocation_affinity_attribute.map(|near| {
-        Ok::<_, String>(Near {
-            scope: near.scope,
-            expressions: expressions(near.target_expressions)?,
-            min: near.min_cardinality,
-            max: near.max_cardinality,
-            required: near.required,
-        })
-    });
-    Ok(Simple { node: expressions(node)?, near: near.transpose()? })
-}
-
-fn expressions(list: Vec<si::AffinityTargetExpression>) -> Result<Vec<Expression>, String> {
-    let expression = |it: si::AffinityTargetExpression| {
-        let operator = match AffinityTargetOperator::try_from(it.target_operator) {
-            Ok(AffinityTargetOperator::In) => Operator::In,
-            Ok(AffinityTargetOperator::NotIn) => Operator::NotIn,
-            Ok(AffinityTargetOperator::Exist) => Operator::Exist,
-            Ok(AffinityTargetOperator::NotExist) => Operator::NotExist,
-            Err(_) => {
-                let number = it.target_operator;
-                return Err(format!("its placement constraint has no operator of number {number}"));
-            }
-        };
-        Ok(Expression { operator, key: it.target_key, values: it.target_values })
-    };
-    list.into_iter().map(expression).collect()
-}
-
 #[cfg(test)]
 mod tests {
+    use monoceros_proto::si::v1::composite_placement_constraint::CompositeType;
+    use monoceros_proto::si::v1::placement_constraint::Constraint as Kind;
+    use monoceros_rules::work::constraint::MAX_LEVELS;
+
     use super::*;
 
     fn resource(vcore: i64) -> si::Resource {
@@ -219,7 +150,8 @@ mod tests {
             ]}}}]"#;
         assert!(read(&[constraint(1)], Some(tag)).unwrap().is_ok());
         assert_eq!(fault(&[constraint(0)], Some(tag)), Fault::Differ.to_string());
-        let unknown = "task group `w`: its placement constraint has no operator of number 7";
+        let unknown =
+            "task group `w`: its placement constraint has no operator of number 7, in child 1";
         assert_eq!(fault(&[constraint(7)], None), unknown);
     }
 

@@ -284,8 +284,11 @@ struct MayUse<'a> {
 
 impl Judge for MayUse<'_> {
     fn suits(&self, trial: &Trial<'_>) -> bool {
-        let id = self.nodes.id(trial.node);
-        !self.asking.excluded.contains(id)
+        self.asking.may_use(trial.node, trial.gone, self.nodes)
+    }
+
+    fn looks_at_victims(&self) -> bool {
+        self.asking.wish.is_some()
     }
 }
 

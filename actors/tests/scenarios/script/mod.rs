@@ -19,6 +19,7 @@
 //! ask a1 k4 vcore=1 ; ask a1 k5 vcore=1                               two items in one message
 //! ask a2 p1 vcore=2 placeholder=workers                               a placeholder of a task group
 //! ask a2 r1 vcore=1 group=workers                                     a member of it
+//! ask a1 k7 vcore=1 tags=app:web,tier:1 where={"simpleConstraint":{}}  tags, a placement constraint
 //! confirm 0                                                           the first release not yet confirmed
 //! confirm *                                                           all of them, in one message
 //! confirm 0 as TIMEOUT                                                the first, with another type
@@ -85,6 +86,10 @@ pub(crate) struct Wish {
     pub(crate) policy: String,
     /// It is the first of its application.
     pub(crate) originator: bool,
+    /// Tags that a script gives any name.
+    pub(crate) tags: Vec<(String, String)>,
+    /// Its placement constraint, JSON without spaces; empty for none.
+    pub(crate) constraint: String,
 }
 
 impl Wish {
@@ -104,6 +109,8 @@ impl Wish {
             group: String::new(),
             policy: String::new(),
             originator: false,
+            tags: Vec::new(),
+            constraint: String::new(),
         }
     }
 }
@@ -316,6 +323,7 @@ fn a_script_reads_what_it_writes() {
         remove-app a1
         ask a1 k1 x3 vcore=1 prio=5 node=n1 created=100 timeout=1000 ; ask a1 k2 memory=1
         request a1 k1 x-1 vcore=-1 placeholder=
+        ask a1 k9 vcore=1 tags=app:web,tier:1 where={}
         ask a1 p1 vcore=1 placeholder=tg ; ask a1 r1 vcore=1 group=tg
         exists a1 k1 on n1 vcore=1 uuid=u1 partition=p
         exists a1 k1 vcore=1

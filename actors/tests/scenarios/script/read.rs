@@ -339,6 +339,11 @@ fn wish(app: &str, key: &str, words: &mut Words<'_>) -> Wish {
             "uuid" => value.clone_into(&mut wish.uuid),
             "partition" => value.clone_into(&mut wish.partition),
             "timeout" => wish.timeout_ms = words.number(value),
+            "tags" => {
+                let tags = value.split(',').filter_map(|tag| tag.split_once(':'));
+                wish.tags = tags.map(|(name, text)| (name.to_owned(), text.to_owned())).collect();
+            }
+            "where" => value.clone_into(&mut wish.constraint),
             _ => words.unknown(word),
         }
     }

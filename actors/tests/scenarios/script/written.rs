@@ -69,6 +69,13 @@ impl fmt::Display for Wish {
         if self.timeout_ms != 0 {
             write!(f, " timeout={}", self.timeout_ms)?;
         }
+        let tags: Vec<_> = self.tags.iter().map(|(name, text)| format!("{name}:{text}")).collect();
+        if !tags.is_empty() {
+            write!(f, " tags={}", tags.join(","))?;
+        }
+        if !self.constraint.is_empty() {
+            write!(f, " where={}", self.constraint)?;
+        }
         Ok(())
     }
 }

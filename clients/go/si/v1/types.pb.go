@@ -1263,8 +1263,11 @@ type AllocationAsk struct {
 	// This container represents its application, as a driver does.
 	Originator       bool              `protobuf:"varint,11,opt,name=Originator,proto3" json:"Originator,omitempty"`
 	PreemptionPolicy *PreemptionPolicy `protobuf:"bytes,12,opt,name=preemptionPolicy,proto3" json:"preemptionPolicy,omitempty"`
-	unknownFields    protoimpl.UnknownFields
-	sizeCache        protoimpl.SizeCache
+	// Which nodes it may use. The tag `monoceros.io/placement-constraint` says the same in JSON; sent
+	// both ways, both must say the same.
+	PlacementConstraint *PlacementConstraint `protobuf:"bytes,1001,opt,name=placementConstraint,proto3" json:"placementConstraint,omitempty"`
+	unknownFields       protoimpl.UnknownFields
+	sizeCache           protoimpl.SizeCache
 }
 
 func (x *AllocationAsk) Reset() {
@@ -1381,6 +1384,13 @@ func (x *AllocationAsk) GetPreemptionPolicy() *PreemptionPolicy {
 	return nil
 }
 
+func (x *AllocationAsk) GetPlacementConstraint() *PlacementConstraint {
+	if x != nil {
+		return x.PlacementConstraint
+	}
+	return nil
+}
+
 // A container with its node, or (from the RM, without a node) the request for one.
 type Allocation struct {
 	state protoimpl.MessageState `protogen:"open.v1"`
@@ -1408,8 +1418,10 @@ type Allocation struct {
 	// This container represents its application, as a driver does.
 	Originator       bool              `protobuf:"varint,14,opt,name=originator,proto3" json:"originator,omitempty"`
 	PreemptionPolicy *PreemptionPolicy `protobuf:"bytes,15,opt,name=preemptionPolicy,proto3" json:"preemptionPolicy,omitempty"`
-	unknownFields    protoimpl.UnknownFields
-	sizeCache        protoimpl.SizeCache
+	// In a request: which nodes it may use; see `AllocationAsk`. Never set by the scheduler.
+	PlacementConstraint *PlacementConstraint `protobuf:"bytes,1001,opt,name=placementConstraint,proto3" json:"placementConstraint,omitempty"`
+	unknownFields       protoimpl.UnknownFields
+	sizeCache           protoimpl.SizeCache
 }
 
 func (x *Allocation) Reset() {
@@ -1529,6 +1541,13 @@ func (x *Allocation) GetOriginator() bool {
 func (x *Allocation) GetPreemptionPolicy() *PreemptionPolicy {
 	if x != nil {
 		return x.PreemptionPolicy
+	}
+	return nil
+}
+
+func (x *Allocation) GetPlacementConstraint() *PlacementConstraint {
+	if x != nil {
+		return x.PlacementConstraint
 	}
 	return nil
 }
@@ -2196,7 +2215,7 @@ type TaskGroup struct {
 	Member *Resource `protobuf:"bytes,3,opt,name=member,proto3" json:"member,omitempty"`
 	// Where the members have to be, relative to each other. Refused for now.
 	Topology *Topology `protobuf:"bytes,4,opt,name=topology,proto3" json:"topology,omitempty"`
-	// Where each member may be. Refused for now.
+	// Where each held member may be; an ask of the group says so for itself.
 	Constraint *PlacementConstraint `protobuf:"bytes,5,opt,name=constraint,proto3" json:"constraint,omitempty"`
 	// What a held member carries.
 	Tags map[string]string `protobuf:"bytes,6,rep,name=tags,proto3" json:"tags,omitempty" protobuf_key:"bytes,1,opt,name=key" protobuf_val:"bytes,2,opt,name=value"`
@@ -4311,7 +4330,7 @@ const file_monoceros_si_v1_types_proto_rawDesc = "" +
 	"\brejected\x18\x04 \x03(\v2&.monoceros.si.v1.RejectedAllocationAskR\brejected\x12U\n" +
 	"\x13rejectedAllocations\x18\x05 \x03(\v2#.monoceros.si.v1.RejectedAllocationR\x13rejectedAllocations\x12\x11\n" +
 	"\x03seq\x18\xe8\a \x01(\x04R\x03seq\x12\x1b\n" +
-	"\btakenSeq\x18\xe9\a \x01(\x04R\btakenSeq\"\xf4\x04\n" +
+	"\btakenSeq\x18\xe9\a \x01(\x04R\btakenSeq\"\xcd\x05\n" +
 	"\rAllocationAsk\x12$\n" +
 	"\rallocationKey\x18\x01 \x01(\tR\rallocationKey\x12$\n" +
 	"\rapplicationID\x18\x02 \x01(\tR\rapplicationID\x12$\n" +
@@ -4327,10 +4346,11 @@ const file_monoceros_si_v1_types_proto_rawDesc = "" +
 	"\n" +
 	"Originator\x18\v \x01(\bR\n" +
 	"Originator\x12M\n" +
-	"\x10preemptionPolicy\x18\f \x01(\v2!.monoceros.si.v1.PreemptionPolicyR\x10preemptionPolicy\x1a7\n" +
+	"\x10preemptionPolicy\x18\f \x01(\v2!.monoceros.si.v1.PreemptionPolicyR\x10preemptionPolicy\x12W\n" +
+	"\x13placementConstraint\x18\xe9\a \x01(\v2$.monoceros.si.v1.PlacementConstraintR\x13placementConstraint\x1a7\n" +
 	"\tTagsEntry\x12\x10\n" +
 	"\x03key\x18\x01 \x01(\tR\x03key\x12\x14\n" +
-	"\x05value\x18\x02 \x01(\tR\x05value:\x028\x01\"\x9b\x05\n" +
+	"\x05value\x18\x02 \x01(\tR\x05value:\x028\x01\"\xf4\x05\n" +
 	"\n" +
 	"Allocation\x12$\n" +
 	"\rallocationKey\x18\x01 \x01(\tR\rallocationKey\x12W\n" +
@@ -4348,7 +4368,8 @@ const file_monoceros_si_v1_types_proto_rawDesc = "" +
 	"\n" +
 	"originator\x18\x0e \x01(\bR\n" +
 	"originator\x12M\n" +
-	"\x10preemptionPolicy\x18\x0f \x01(\v2!.monoceros.si.v1.PreemptionPolicyR\x10preemptionPolicy\x1aA\n" +
+	"\x10preemptionPolicy\x18\x0f \x01(\v2!.monoceros.si.v1.PreemptionPolicyR\x10preemptionPolicy\x12W\n" +
+	"\x13placementConstraint\x18\xe9\a \x01(\v2$.monoceros.si.v1.PlacementConstraintR\x13placementConstraint\x1aA\n" +
 	"\x13AllocationTagsEntry\x12\x10\n" +
 	"\x03key\x18\x01 \x01(\tR\x03key\x12\x14\n" +
 	"\x05value\x18\x02 \x01(\tR\x05value:\x028\x01J\x04\b\x04\x10\x05J\x04\b\a\x10\bR\tqueueName\"\xd4\x01\n" +
@@ -4768,66 +4789,68 @@ var file_monoceros_si_v1_types_proto_depIdxs = []int32{
 	10, // 11: monoceros.si.v1.AllocationAsk.resourceAsk:type_name -> monoceros.si.v1.Resource
 	62, // 12: monoceros.si.v1.AllocationAsk.tags:type_name -> monoceros.si.v1.AllocationAsk.TagsEntry
 	12, // 13: monoceros.si.v1.AllocationAsk.preemptionPolicy:type_name -> monoceros.si.v1.PreemptionPolicy
-	63, // 14: monoceros.si.v1.Allocation.allocationTags:type_name -> monoceros.si.v1.Allocation.AllocationTagsEntry
-	10, // 15: monoceros.si.v1.Allocation.resourcePerAlloc:type_name -> monoceros.si.v1.Resource
-	12, // 16: monoceros.si.v1.Allocation.preemptionPolicy:type_name -> monoceros.si.v1.PreemptionPolicy
-	20, // 17: monoceros.si.v1.AllocationReleasesRequest.allocationsToRelease:type_name -> monoceros.si.v1.AllocationRelease
-	21, // 18: monoceros.si.v1.AllocationReleasesRequest.allocationAsksToRelease:type_name -> monoceros.si.v1.AllocationAskRelease
-	0,  // 19: monoceros.si.v1.AllocationRelease.terminationType:type_name -> monoceros.si.v1.TerminationType
-	0,  // 20: monoceros.si.v1.AllocationAskRelease.terminationType:type_name -> monoceros.si.v1.TerminationType
-	26, // 21: monoceros.si.v1.ApplicationRequest.new:type_name -> monoceros.si.v1.AddApplicationRequest
-	36, // 22: monoceros.si.v1.ApplicationRequest.remove:type_name -> monoceros.si.v1.RemoveApplicationRequest
-	38, // 23: monoceros.si.v1.ApplicationResponse.rejected:type_name -> monoceros.si.v1.RejectedApplication
-	37, // 24: monoceros.si.v1.ApplicationResponse.accepted:type_name -> monoceros.si.v1.AcceptedApplication
-	39, // 25: monoceros.si.v1.ApplicationResponse.updated:type_name -> monoceros.si.v1.UpdatedApplication
-	11, // 26: monoceros.si.v1.AddApplicationRequest.ugi:type_name -> monoceros.si.v1.UserGroupInformation
-	64, // 27: monoceros.si.v1.AddApplicationRequest.tags:type_name -> monoceros.si.v1.AddApplicationRequest.TagsEntry
-	10, // 28: monoceros.si.v1.AddApplicationRequest.placeholderAsk:type_name -> monoceros.si.v1.Resource
-	27, // 29: monoceros.si.v1.AddApplicationRequest.taskGroups:type_name -> monoceros.si.v1.TaskGroup
-	10, // 30: monoceros.si.v1.TaskGroup.member:type_name -> monoceros.si.v1.Resource
-	28, // 31: monoceros.si.v1.TaskGroup.topology:type_name -> monoceros.si.v1.Topology
-	29, // 32: monoceros.si.v1.TaskGroup.constraint:type_name -> monoceros.si.v1.PlacementConstraint
-	65, // 33: monoceros.si.v1.TaskGroup.tags:type_name -> monoceros.si.v1.TaskGroup.TagsEntry
-	12, // 34: monoceros.si.v1.TaskGroup.preemptionPolicy:type_name -> monoceros.si.v1.PreemptionPolicy
-	30, // 35: monoceros.si.v1.PlacementConstraint.simpleConstraint:type_name -> monoceros.si.v1.SimplePlacementConstraint
-	34, // 36: monoceros.si.v1.PlacementConstraint.compositeConstraint:type_name -> monoceros.si.v1.CompositePlacementConstraint
-	31, // 37: monoceros.si.v1.SimplePlacementConstraint.nodeAffinityConstraint:type_name -> monoceros.si.v1.NodeAffinityConstraints
-	32, // 38: monoceros.si.v1.SimplePlacementConstraint.allocationAffinityAttribute:type_name -> monoceros.si.v1.AllocationAffinityConstraints
-	33, // 39: monoceros.si.v1.NodeAffinityConstraints.targetExpressions:type_name -> monoceros.si.v1.AffinityTargetExpression
-	33, // 40: monoceros.si.v1.AllocationAffinityConstraints.targetExpressions:type_name -> monoceros.si.v1.AffinityTargetExpression
-	1,  // 41: monoceros.si.v1.AffinityTargetExpression.targetOperator:type_name -> monoceros.si.v1.AffinityTargetExpression.AffinityTargetOperator
-	2,  // 42: monoceros.si.v1.CompositePlacementConstraint.compositeType:type_name -> monoceros.si.v1.CompositePlacementConstraint.CompositeType
-	29, // 43: monoceros.si.v1.CompositePlacementConstraint.childConstraints:type_name -> monoceros.si.v1.PlacementConstraint
-	35, // 44: monoceros.si.v1.CompositePlacementConstraint.timedChildConstraints:type_name -> monoceros.si.v1.TimedPlacementConstraint
-	29, // 45: monoceros.si.v1.TimedPlacementConstraint.placementConstraint:type_name -> monoceros.si.v1.PlacementConstraint
-	3,  // 46: monoceros.si.v1.TimedPlacementConstraint.delayUnit:type_name -> monoceros.si.v1.TimedPlacementConstraint.DelayUnit
-	42, // 47: monoceros.si.v1.NodeRequest.nodes:type_name -> monoceros.si.v1.NodeInfo
-	44, // 48: monoceros.si.v1.NodeResponse.rejected:type_name -> monoceros.si.v1.RejectedNode
-	43, // 49: monoceros.si.v1.NodeResponse.accepted:type_name -> monoceros.si.v1.AcceptedNode
-	4,  // 50: monoceros.si.v1.NodeInfo.action:type_name -> monoceros.si.v1.NodeInfo.ActionFromRM
-	66, // 51: monoceros.si.v1.NodeInfo.attributes:type_name -> monoceros.si.v1.NodeInfo.AttributesEntry
-	10, // 52: monoceros.si.v1.NodeInfo.schedulableResource:type_name -> monoceros.si.v1.Resource
-	10, // 53: monoceros.si.v1.NodeInfo.occupiedResource:type_name -> monoceros.si.v1.Resource
-	18, // 54: monoceros.si.v1.NodeInfo.existingAllocations:type_name -> monoceros.si.v1.Allocation
-	5,  // 55: monoceros.si.v1.UpdateContainerSchedulingStateRequest.state:type_name -> monoceros.si.v1.UpdateContainerSchedulingStateRequest.SchedulingState
-	67, // 56: monoceros.si.v1.UpdateConfigurationRequest.extraConfig:type_name -> monoceros.si.v1.UpdateConfigurationRequest.ExtraConfigEntry
-	6,  // 57: monoceros.si.v1.EventRecord.type:type_name -> monoceros.si.v1.EventRecord.Type
-	7,  // 58: monoceros.si.v1.EventRecord.eventChangeType:type_name -> monoceros.si.v1.EventRecord.ChangeType
-	8,  // 59: monoceros.si.v1.EventRecord.eventChangeDetail:type_name -> monoceros.si.v1.EventRecord.ChangeDetail
-	10, // 60: monoceros.si.v1.EventRecord.resource:type_name -> monoceros.si.v1.Resource
-	53, // 61: monoceros.si.v1.ReSyncSchedulerCacheArgs.assumedAllocations:type_name -> monoceros.si.v1.AssumedAllocation
-	54, // 62: monoceros.si.v1.ReSyncSchedulerCacheArgs.forgetAllocations:type_name -> monoceros.si.v1.ForgotAllocation
-	10, // 63: monoceros.si.v1.UtilizationReport.actualUsedResource:type_name -> monoceros.si.v1.Resource
-	10, // 64: monoceros.si.v1.NodeRecommendation.recommendedSchedulableResource:type_name -> monoceros.si.v1.Resource
-	58, // 65: monoceros.si.v1.AutoScalingMetrics.outstandingRequests:type_name -> monoceros.si.v1.OutstandingResourceRequest
-	10, // 66: monoceros.si.v1.OutstandingResourceRequest.resource:type_name -> monoceros.si.v1.Resource
-	68, // 67: monoceros.si.v1.OutstandingResourceRequest.tags:type_name -> monoceros.si.v1.OutstandingResourceRequest.TagsEntry
-	9,  // 68: monoceros.si.v1.Resource.ResourcesEntry.value:type_name -> monoceros.si.v1.Quantity
-	69, // [69:69] is the sub-list for method output_type
-	69, // [69:69] is the sub-list for method input_type
-	69, // [69:69] is the sub-list for extension type_name
-	69, // [69:69] is the sub-list for extension extendee
-	0,  // [0:69] is the sub-list for field type_name
+	29, // 14: monoceros.si.v1.AllocationAsk.placementConstraint:type_name -> monoceros.si.v1.PlacementConstraint
+	63, // 15: monoceros.si.v1.Allocation.allocationTags:type_name -> monoceros.si.v1.Allocation.AllocationTagsEntry
+	10, // 16: monoceros.si.v1.Allocation.resourcePerAlloc:type_name -> monoceros.si.v1.Resource
+	12, // 17: monoceros.si.v1.Allocation.preemptionPolicy:type_name -> monoceros.si.v1.PreemptionPolicy
+	29, // 18: monoceros.si.v1.Allocation.placementConstraint:type_name -> monoceros.si.v1.PlacementConstraint
+	20, // 19: monoceros.si.v1.AllocationReleasesRequest.allocationsToRelease:type_name -> monoceros.si.v1.AllocationRelease
+	21, // 20: monoceros.si.v1.AllocationReleasesRequest.allocationAsksToRelease:type_name -> monoceros.si.v1.AllocationAskRelease
+	0,  // 21: monoceros.si.v1.AllocationRelease.terminationType:type_name -> monoceros.si.v1.TerminationType
+	0,  // 22: monoceros.si.v1.AllocationAskRelease.terminationType:type_name -> monoceros.si.v1.TerminationType
+	26, // 23: monoceros.si.v1.ApplicationRequest.new:type_name -> monoceros.si.v1.AddApplicationRequest
+	36, // 24: monoceros.si.v1.ApplicationRequest.remove:type_name -> monoceros.si.v1.RemoveApplicationRequest
+	38, // 25: monoceros.si.v1.ApplicationResponse.rejected:type_name -> monoceros.si.v1.RejectedApplication
+	37, // 26: monoceros.si.v1.ApplicationResponse.accepted:type_name -> monoceros.si.v1.AcceptedApplication
+	39, // 27: monoceros.si.v1.ApplicationResponse.updated:type_name -> monoceros.si.v1.UpdatedApplication
+	11, // 28: monoceros.si.v1.AddApplicationRequest.ugi:type_name -> monoceros.si.v1.UserGroupInformation
+	64, // 29: monoceros.si.v1.AddApplicationRequest.tags:type_name -> monoceros.si.v1.AddApplicationRequest.TagsEntry
+	10, // 30: monoceros.si.v1.AddApplicationRequest.placeholderAsk:type_name -> monoceros.si.v1.Resource
+	27, // 31: monoceros.si.v1.AddApplicationRequest.taskGroups:type_name -> monoceros.si.v1.TaskGroup
+	10, // 32: monoceros.si.v1.TaskGroup.member:type_name -> monoceros.si.v1.Resource
+	28, // 33: monoceros.si.v1.TaskGroup.topology:type_name -> monoceros.si.v1.Topology
+	29, // 34: monoceros.si.v1.TaskGroup.constraint:type_name -> monoceros.si.v1.PlacementConstraint
+	65, // 35: monoceros.si.v1.TaskGroup.tags:type_name -> monoceros.si.v1.TaskGroup.TagsEntry
+	12, // 36: monoceros.si.v1.TaskGroup.preemptionPolicy:type_name -> monoceros.si.v1.PreemptionPolicy
+	30, // 37: monoceros.si.v1.PlacementConstraint.simpleConstraint:type_name -> monoceros.si.v1.SimplePlacementConstraint
+	34, // 38: monoceros.si.v1.PlacementConstraint.compositeConstraint:type_name -> monoceros.si.v1.CompositePlacementConstraint
+	31, // 39: monoceros.si.v1.SimplePlacementConstraint.nodeAffinityConstraint:type_name -> monoceros.si.v1.NodeAffinityConstraints
+	32, // 40: monoceros.si.v1.SimplePlacementConstraint.allocationAffinityAttribute:type_name -> monoceros.si.v1.AllocationAffinityConstraints
+	33, // 41: monoceros.si.v1.NodeAffinityConstraints.targetExpressions:type_name -> monoceros.si.v1.AffinityTargetExpression
+	33, // 42: monoceros.si.v1.AllocationAffinityConstraints.targetExpressions:type_name -> monoceros.si.v1.AffinityTargetExpression
+	1,  // 43: monoceros.si.v1.AffinityTargetExpression.targetOperator:type_name -> monoceros.si.v1.AffinityTargetExpression.AffinityTargetOperator
+	2,  // 44: monoceros.si.v1.CompositePlacementConstraint.compositeType:type_name -> monoceros.si.v1.CompositePlacementConstraint.CompositeType
+	29, // 45: monoceros.si.v1.CompositePlacementConstraint.childConstraints:type_name -> monoceros.si.v1.PlacementConstraint
+	35, // 46: monoceros.si.v1.CompositePlacementConstraint.timedChildConstraints:type_name -> monoceros.si.v1.TimedPlacementConstraint
+	29, // 47: monoceros.si.v1.TimedPlacementConstraint.placementConstraint:type_name -> monoceros.si.v1.PlacementConstraint
+	3,  // 48: monoceros.si.v1.TimedPlacementConstraint.delayUnit:type_name -> monoceros.si.v1.TimedPlacementConstraint.DelayUnit
+	42, // 49: monoceros.si.v1.NodeRequest.nodes:type_name -> monoceros.si.v1.NodeInfo
+	44, // 50: monoceros.si.v1.NodeResponse.rejected:type_name -> monoceros.si.v1.RejectedNode
+	43, // 51: monoceros.si.v1.NodeResponse.accepted:type_name -> monoceros.si.v1.AcceptedNode
+	4,  // 52: monoceros.si.v1.NodeInfo.action:type_name -> monoceros.si.v1.NodeInfo.ActionFromRM
+	66, // 53: monoceros.si.v1.NodeInfo.attributes:type_name -> monoceros.si.v1.NodeInfo.AttributesEntry
+	10, // 54: monoceros.si.v1.NodeInfo.schedulableResource:type_name -> monoceros.si.v1.Resource
+	10, // 55: monoceros.si.v1.NodeInfo.occupiedResource:type_name -> monoceros.si.v1.Resource
+	18, // 56: monoceros.si.v1.NodeInfo.existingAllocations:type_name -> monoceros.si.v1.Allocation
+	5,  // 57: monoceros.si.v1.UpdateContainerSchedulingStateRequest.state:type_name -> monoceros.si.v1.UpdateContainerSchedulingStateRequest.SchedulingState
+	67, // 58: monoceros.si.v1.UpdateConfigurationRequest.extraConfig:type_name -> monoceros.si.v1.UpdateConfigurationRequest.ExtraConfigEntry
+	6,  // 59: monoceros.si.v1.EventRecord.type:type_name -> monoceros.si.v1.EventRecord.Type
+	7,  // 60: monoceros.si.v1.EventRecord.eventChangeType:type_name -> monoceros.si.v1.EventRecord.ChangeType
+	8,  // 61: monoceros.si.v1.EventRecord.eventChangeDetail:type_name -> monoceros.si.v1.EventRecord.ChangeDetail
+	10, // 62: monoceros.si.v1.EventRecord.resource:type_name -> monoceros.si.v1.Resource
+	53, // 63: monoceros.si.v1.ReSyncSchedulerCacheArgs.assumedAllocations:type_name -> monoceros.si.v1.AssumedAllocation
+	54, // 64: monoceros.si.v1.ReSyncSchedulerCacheArgs.forgetAllocations:type_name -> monoceros.si.v1.ForgotAllocation
+	10, // 65: monoceros.si.v1.UtilizationReport.actualUsedResource:type_name -> monoceros.si.v1.Resource
+	10, // 66: monoceros.si.v1.NodeRecommendation.recommendedSchedulableResource:type_name -> monoceros.si.v1.Resource
+	58, // 67: monoceros.si.v1.AutoScalingMetrics.outstandingRequests:type_name -> monoceros.si.v1.OutstandingResourceRequest
+	10, // 68: monoceros.si.v1.OutstandingResourceRequest.resource:type_name -> monoceros.si.v1.Resource
+	68, // 69: monoceros.si.v1.OutstandingResourceRequest.tags:type_name -> monoceros.si.v1.OutstandingResourceRequest.TagsEntry
+	9,  // 70: monoceros.si.v1.Resource.ResourcesEntry.value:type_name -> monoceros.si.v1.Quantity
+	71, // [71:71] is the sub-list for method output_type
+	71, // [71:71] is the sub-list for method input_type
+	71, // [71:71] is the sub-list for extension type_name
+	71, // [71:71] is the sub-list for extension extendee
+	0,  // [0:71] is the sub-list for field type_name
 }
 
 func init() { file_monoceros_si_v1_types_proto_init() }

@@ -218,13 +218,15 @@ fn a_constraint_that_is_not_applied_gets_its_ask_refused_and_one_host_is_a_requi
     let operations = operations(request, &options(), &mut echoes);
     let refused = &operations.refused.rejected_allocations;
     let keys: Vec<_> = refused.iter().map(|refused| refused.allocation_key.as_str()).collect();
-    assert_eq!(keys, ["si/zone", "si/hostname and n2"]);
+    assert_eq!(keys, ["si/hostname and n2"]);
     for refused in refused {
         assert!(refused.reason.ends_with("[R_CONSTRAINT]"), "{}", refused.reason);
     }
     let taken = &operations.allocation.asks;
-    assert_eq!(taken.len(), 2);
-    assert!(taken.iter().all(|ask| ask.tags[REQUIRED_NODE] == "n1"));
+    assert_eq!(taken.len(), 3);
+    assert!(taken[0].placement_constraint.is_some() && !taken[0].tags.contains_key(REQUIRED_NODE));
+    assert!(taken[1..].iter().all(|ask| ask.tags[REQUIRED_NODE] == "n1"));
+    assert!(taken[1..].iter().all(|ask| ask.placement_constraint.is_none()));
     assert!(echoes.allocated("", "app", "si/hostname", 0).hides_required_node);
     assert!(!echoes.allocated("", "app", "si/hostname and n1", 0).hides_required_node);
 }

@@ -65,6 +65,13 @@ pub enum Change {
         /// How many.
         count: u64,
     },
+    /// A node that is added and that the placement constraint admits.
+    AdmittedNode {
+        /// What it has at least.
+        resources: Resources,
+        /// What the constraint expects.
+        constraint: String,
+    },
     /// A node that is made larger.
     LargerNode {
         /// Its id.
@@ -105,7 +112,7 @@ impl Change {
             Self::Quota { .. } => "quota",
             Self::UserLimit { .. } => "userLimit",
             Self::RunningApplications { .. } => "runningApplications",
-            Self::Node { .. } | Self::LargerNode { .. } => "node",
+            Self::Node { .. } | Self::AdmittedNode { .. } | Self::LargerNode { .. } => "node",
             Self::Gang | Self::Placeholders { .. } | Self::GangMembers { .. } => "gangMembers",
             Self::State { .. } => "state",
         }
@@ -114,7 +121,7 @@ impl Change {
     /// What is changed.
     pub fn object(&self) -> Option<&str> {
         match self {
-            Self::Nothing | Self::Time { .. } | Self::Gang => None,
+            Self::Nothing | Self::Time { .. } | Self::Gang | Self::AdmittedNode { .. } => None,
             Self::NodeRoom { node, .. } | Self::LargerNode { node, .. } => Some(node),
             Self::Quota { queue, .. } => Some(queue),
             Self::UserLimit { whose, .. } => Some(whose),
@@ -132,6 +139,7 @@ impl Change {
             | Self::Quota { resources, .. }
             | Self::UserLimit { resources, .. }
             | Self::Node { resources, .. }
+            | Self::AdmittedNode { resources, .. }
             | Self::LargerNode { resources, .. } => Some(resources),
             _ => None,
         }
@@ -145,7 +153,7 @@ impl Change {
             Self::Quota { .. } => 2,
             Self::UserLimit { .. } => 3,
             Self::RunningApplications { .. } => 4,
-            Self::Node { .. } | Self::LargerNode { .. } => 5,
+            Self::Node { .. } | Self::AdmittedNode { .. } | Self::LargerNode { .. } => 5,
             Self::Gang | Self::Placeholders { .. } | Self::GangMembers { .. } => 6,
             Self::State { .. } => 7,
         }
@@ -181,6 +189,11 @@ impl fmt::Display for Change {
             Self::Node { node: Some(node), resources, .. } => {
                 write!(f, "add node {node} with at least {}", amounts(resources))
             }
+            Self::AdmittedNode { resources, constraint } => write!(
+                f,
+                "add a node with at least {} that its placement constraint admits: {constraint}",
+                amounts(resources)
+            ),
             Self::LargerNode { node, resources } => {
                 write!(f, "make node {node} as large as {}", amounts(resources))
             }
@@ -212,7 +225,10 @@ impl fmt::Display for Change {
 pub fn cure(obstacles: &[Why], overdrawn: &Resources) -> Vec<Change> {
     let mut changes: Vec<Change> = obstacles.iter().filter_map(removes).collect();
     for change in &mut changes {
-        if let Change::Node { resources, .. } | Change::LargerNode { resources, .. } = change {
+        if let Change::Node { resources, .. }
+        | Change::AdmittedNode { resources, .. }
+        | Change::LargerNode { resources, .. } = change
+        {
             let wanted = resources.clone();
             resources.add(&only(overdrawn, &wanted));
             resources.prune();
@@ -261,7 +277,14 @@ fn removes(why: &Why) -> Option<Change> {
             Change::Placeholders { group: Arc::clone(group), count: 1 }
         }
         Why::Placeholders { .. } => Change::Time { at_ns: None },
-        Why::Nodes { nearest: Some(nearest), .. } => {
+        Why::Constraints { opens_ns: Some(at_ns), .. } => Change::Time { at_ns: Some(*at_ns) },
+        Why::Constraints { nearest: None, want, excluding, .. } => {
+            let conditions: Vec<_> = excluding.iter().map(|it| it.condition.clone()).collect();
+            let constraint = conditions.join(" and ");
+            Change::AdmittedNode { resources: want.clone(), constraint }
+        }
+        Why::Nodes { nearest: Some(nearest), .. }
+        | Why::Constraints { nearest: Some(nearest), .. } => {
             Change::NodeRoom { node: Arc::clone(&nearest.node), resources: nearest.lacks.clone() }
         }
         Why::Nodes { nearest: None, want, .. } => {
@@ -288,8 +311,12 @@ fn removes(why: &Why) -> Option<Change> {
 /// Room on a node, or a node more, is room below root: one change of both.
 fn join_with_root(changes: &mut Vec<Change>) {
     let of_root = |change: &Change| matches!(change, Change::Quota { queue, .. } if is_root(queue));
-    let gives_room =
-        |change: &Change| matches!(change, Change::NodeRoom { .. } | Change::Node { .. });
+    let gives_room = |change: &Change| {
+        matches!(
+            change,
+            Change::NodeRoom { .. } | Change::Node { .. } | Change::AdmittedNode { .. }
+        )
+    };
     let Some(at) = changes.iter().position(of_root) else { return };
     let Some(room) = changes.iter().position(gives_room) else { return };
     let missing = changes[at].resources().cloned().unwrap_or_default();
@@ -301,7 +328,9 @@ fn join_with_root(changes: &mut Vec<Change>) {
                 return;
             }
         }
-        Change::NodeRoom { resources, .. } | Change::Node { resources, .. } => {
+        Change::NodeRoom { resources, .. }
+        | Change::Node { resources, .. }
+        | Change::AdmittedNode { resources, .. } => {
             resources.raise_to(&missing);
         }
         _ => {}

@@ -58,10 +58,10 @@ pub use why::{Cause, Over, RequiredState, Why};
 
 use super::parking::Obstacle;
 use crate::limits::{LaneId, Trackers};
-use crate::nodes::{NodeIndex, NodeLacks, NodeRequest};
+use crate::nodes::{NodeIndex, NodeLacks, NodeRequest, Wish};
 use crate::order::waits::WaitSet;
 use crate::values::resources::{Limits, Resources};
-use crate::work::asks::{Ask, Asks};
+use crate::work::asks::{Ask, AskWish, Asks};
 use crate::work::gang::Gang;
 
 /// What a queue has left.
@@ -158,6 +158,11 @@ pub fn nodes(index: &NodeIndex, ask: &Ask, waits: &WaitSet, lacks: &NodeLacks) -
     if index.first(&request).is_some() || index.own_holds(&request) {
         return is_refused(index, ask, waits).then(|| refused(ask, lacks));
     }
+    let is_kept_off = lacks.constraints > 0
+        && (request.is_kept_off(index) || (lacks.lacking.is_empty() && lacks.refused == 0));
+    if let Some(wish) = ask.wish().filter(|_| is_kept_off) {
+        return Some(constraints(index, ask, wish, lacks));
+    }
     if let Some(node) = &ask.required_node {
         return Some(required(index, ask, node, lacks));
     }
@@ -167,6 +172,23 @@ pub fn nodes(index: &NodeIndex, ask: &Ask, waits: &WaitSet, lacks: &NodeLacks) -
     // Where no node is large enough, room on one would not help: do not look for it.
     let nearest = if lacks.lacking.is_empty() { None } else { index.nearest(&request) };
     Some(Why::Nodes { lacks: lacks.clone(), nearest, want: ask.resources.clone() })
+}
+
+/// What its placement constraint does to an ask that it keeps off every node with room.
+fn constraints(index: &NodeIndex, ask: &Ask, wish: &AskWish, lacks: &NodeLacks) -> Why {
+    let request = request(ask);
+    let has_node = |open: &usize| {
+        let wish = Some(Wish { open: *open, ..wish.wish() });
+        index.first(&NodeRequest { wish, ..request }).is_some()
+    };
+    let opens = (wish.open() + 1..=wish.terms().len()).find(has_node);
+    Why::Constraints {
+        lacks: lacks.clone(),
+        excluding: index.excluding(&wish.wish()),
+        nearest: index.nearest(&request).filter(|nearest| !nearest.lacks.is_empty()),
+        opens_ns: opens.and_then(|open| wish.opens_ns(open)),
+        want: ask.resources.clone(),
+    }
 }
 
 /// The request for a node, without those that refused the ask since it began to ask them.
@@ -210,6 +232,7 @@ pub fn noted(obstacle: Obstacle) -> Cause {
         Obstacle::Quota => Cause::QueueQuota,
         Obstacle::Limits => Cause::UserQuota,
         Obstacle::NoNode => Cause::NoNode,
+        Obstacle::Constraints => Cause::Constraints,
         Obstacle::RequiredNode => Cause::RequiredNode,
         Obstacle::Refused | Obstacle::HeldByOthers => Cause::Predicates,
         Obstacle::Placeholders => Cause::Placeholders,

@@ -11,6 +11,7 @@ use std::sync::Arc;
 
 use super::gang::GangWhy;
 use crate::limits::Subject;
+use crate::nodes::affinity::Excluding;
 use crate::nodes::{Nearest, NodeLacks};
 use crate::values::instant::rfc3339;
 use crate::values::readable::{amounts, by_weight, enumeration, of_most, title};
@@ -41,6 +42,8 @@ pub enum Cause {
     Placeholders,
     /// The node that it requires.
     RequiredNode,
+    /// Its placement constraint keeps it off every node with room.
+    Constraints,
     /// No node has room.
     NoNode,
     /// Predicates refused every node with room.
@@ -62,6 +65,7 @@ impl Cause {
             Self::Gang => "gang",
             Self::Placeholders => "placeholders",
             Self::RequiredNode => "requiredNode",
+            Self::Constraints => "constraints",
             Self::NoNode => "noNode",
             Self::Predicates => "predicates",
             Self::Next => "next",
@@ -217,6 +221,19 @@ pub enum Why {
         /// What is wanted.
         want: Resources,
     },
+    /// Its placement constraint keeps it off every node with room.
+    Constraints {
+        /// How many nodes lack what.
+        lacks: NodeLacks,
+        /// What each condition leaves, the one that excludes most first.
+        excluding: Vec<Excluding>,
+        /// Of the nodes that it may use, the one where the least is missing.
+        nearest: Option<Nearest>,
+        /// When a later choice of it opens that has a node, ns since the epoch.
+        opens_ns: Option<i64>,
+        /// What is wanted.
+        want: Resources,
+    },
     /// The one node that it may use will not do.
     RequiredNode {
         /// The id of the node.
@@ -254,6 +271,7 @@ impl Why {
             Self::Gang(why) => why.cause(),
             Self::Placeholders { .. } => Cause::Placeholders,
             Self::Nodes { .. } => Cause::NoNode,
+            Self::Constraints { .. } => Cause::Constraints,
             Self::RequiredNode { .. } => Cause::RequiredNode,
             Self::Refused { .. } => Cause::Predicates,
             Self::Loosened => Cause::Next,
@@ -272,7 +290,9 @@ impl Why {
             Self::LimitRuns { whose, .. } | Self::Limit { whose, .. } => Some(match whose {
                 Subject::User(name) | Subject::Group(name) => name,
             }),
-            Self::Nodes { nearest, .. } => nearest.as_ref().map(|nearest| &nearest.node),
+            Self::Nodes { nearest, .. } | Self::Constraints { nearest, .. } => {
+                nearest.as_ref().map(|nearest| &nearest.node)
+            }
             Self::RequiredNode { node, .. } => Some(node),
             Self::Refused { node, .. } => node.as_ref(),
             Self::BacksOff { .. } | Self::Gang(_) | Self::Placeholders { .. } | Self::Loosened => {
@@ -286,7 +306,8 @@ impl Why {
         match self {
             Self::Queue { over, .. } | Self::Limit { over, .. } => over.short(),
             Self::Gang(why) => why.short(),
-            Self::Nodes { nearest: Some(nearest), .. } => nearest.lacks.clone(),
+            Self::Nodes { nearest: Some(nearest), .. }
+            | Self::Constraints { nearest: Some(nearest), .. } => nearest.lacks.clone(),
             Self::RequiredNode { state: RequiredState::Lacks(lacks), .. } => lacks.clone(),
             _ => Resources::new(),
         }
@@ -306,7 +327,8 @@ impl Why {
         match self {
             Self::Queue { over, .. } | Self::Limit { over, .. } => over.want.clone(),
             Self::Gang(why) => why.over().map(|over| over.want.clone()).unwrap_or_default(),
-            Self::Nodes { nearest: Some(nearest), want, .. } => only(want, &nearest.lacks),
+            Self::Nodes { nearest: Some(nearest), want, .. }
+            | Self::Constraints { nearest: Some(nearest), want, .. } => only(want, &nearest.lacks),
             Self::RequiredNode { state: RequiredState::Lacks(lacks), want, .. } => {
                 only(want, lacks)
             }
@@ -329,7 +351,10 @@ impl Why {
             Self::Limit { queue, .. } => (1, depth(queue), 4),
             Self::BacksOff { .. } => (2, 0, 0),
             Self::Gang(_) | Self::Placeholders { .. } => (3, 0, 0),
-            Self::Nodes { .. } | Self::RequiredNode { .. } | Self::Refused { .. } => (4, 0, 0),
+            Self::Nodes { .. }
+            | Self::Constraints { .. }
+            | Self::RequiredNode { .. }
+            | Self::Refused { .. } => (4, 0, 0),
             Self::Loosened => (5, 0, 0),
         }
     }
@@ -393,6 +418,16 @@ impl Why {
                 amounts(want),
                 then("").trim_start()
             ),
+            Self::Constraints { lacks, excluding, .. } => {
+                let each = excluding.iter().take(TEXTS_SHOWN).map(|it| {
+                    format!("`{}` leaves {} of {}", it.condition, it.left, it.left + it.excluded)
+                });
+                let each: Vec<_> = each.collect();
+                format!(
+                    "its placement constraint keeps it off every node with room: {} ({lacks})",
+                    enumeration(&each)
+                )
+            }
             Self::RequiredNode { node, state, want } => required(node, state, want),
             Self::Refused { node, lacks, texts, retry_ns } => {
                 let who = match node {

@@ -48,9 +48,10 @@ use std::collections::{BTreeMap, BTreeSet};
 use std::sync::Arc;
 
 use serde::{Deserialize, Serialize};
+use smallvec::SmallVec;
 
 use crate::books::Books;
-use crate::nodes::{NodeIndex, NodeRequest, NodeSlot};
+use crate::nodes::{NodeIndex, NodeRequest, NodeSlot, Wish};
 use crate::values::epoch::Growth;
 use crate::work::allocations::{AllocationId, ApplicationSlot, Pairing};
 use crate::work::asks::AskSlot;
@@ -99,6 +100,8 @@ pub struct OpenQuestion {
     pub required: bool,
     /// The growth of the node index when it was asked.
     pub growth: Growth,
+    /// How many of the choices of its placement constraint could be used then.
+    pub open: usize,
     /// The number of changes in the partition when it was asked.
     asked_at: u64,
 }
@@ -222,9 +225,9 @@ impl Unsettled {
         growth: Growth,
     ) -> u64 {
         self.last_number += 1;
-        let asked_at = self.changes.count();
+        let (asked_at, open) = (self.changes.count(), usize::MAX);
         let question =
-            OpenQuestion { allocation, application, candidates, required, growth, asked_at };
+            OpenQuestion { allocation, application, candidates, required, growth, open, asked_at };
         self.questions.insert(self.last_number, question);
         self.last_number
     }
@@ -233,6 +236,13 @@ impl Unsettled {
     pub fn next_number(&mut self) -> u64 {
         self.last_number += 1;
         self.last_number
+    }
+
+    /// Notes how many of the choices of its placement constraint a question was asked by.
+    pub fn asked_by(&mut self, number: u64, open: usize) {
+        if let Some(question) = self.questions.get_mut(&number) {
+            question.open = open;
+        }
     }
 
     /// Opens the question whether an ask may reserve the node with this id, and numbers it.
@@ -338,7 +348,8 @@ pub enum Confirmation {
 
 /// Whether a placement is settled on a node that passes: nothing came between question and answer,
 /// and the node holds it and has not run out of what it takes, or has room for it. What the node
-/// has is read off the index, which the node itself keeps true.
+/// has is read off the index, which the node itself keeps true. Its placement constraint is tested
+/// once more, by what is counted now: what does not hold any more is to be asked anew.
 ///
 /// `node` is one of the question's candidates; the placement is held by the first of them.
 pub fn confirm(
@@ -354,6 +365,17 @@ pub fn confirm(
         return Confirmation::Refused;
     };
     let (nodes, wanted) = (&books.nodes, placement.resources());
+    if let Some(constraint) = &placement.spec.constraint
+        && let Some(terms) = nodes.terms_of(constraint)
+    {
+        let gone: SmallVec<[AllocationId; 2]> =
+            std::iter::once(question.allocation).chain(placement.takes()).collect();
+        let mates = Some(placement.application);
+        let wish = Wish { open: question.open, gone: &gone, mates, ..Wish::of(terms) };
+        if !nodes.is_as_wished(node, &wish) {
+            return Confirmation::Void;
+        }
+    }
     let available = nodes.available(node);
     let in_place = matches!(placement.pairing, Pairing::Takes { in_place: true, .. });
     let takes_it = if in_place {

@@ -10,6 +10,7 @@ use std::sync::Arc;
 use smallvec::SmallVec;
 
 use super::failures::FailureLog;
+use super::wish::AskWish;
 use super::{AskSpec, ClassId, Shape};
 use crate::decide::predicates::Try;
 use crate::decide::preemption::Tries;
@@ -51,6 +52,9 @@ pub struct Ask {
     pub next_uuid: u32,
     /// Its tries to preempt others. Few asks have any, and the others pay for one pointer.
     pub tries: Option<Box<Tries>>,
+    /// What its placement constraint expects of nodes. Few asks have one, and the others pay for one
+    /// pointer.
+    pub(super) wish: Option<Box<AskWish>>,
     /// What was refused of it. Few asks have any, and the others pay for one pointer.
     pub(super) refusals: Option<Box<Refusals>>,
     /// It has a class of its own, which nobody joins.
@@ -117,6 +121,7 @@ impl Ask {
             unsettled: SmallVec::new(),
             next_uuid: 1,
             tries: None,
+            wish: None,
             refusals: None,
             is_single: false,
             reserved: None,
@@ -124,11 +129,18 @@ impl Ask {
         }
     }
 
+    /// What its placement constraint expects of nodes, if it has one.
+    pub fn wish(&self) -> Option<&AskWish> {
+        self.wish.as_deref()
+    }
+
     /// The request for a node that a search is given.
     pub fn request(&self) -> NodeRequest<'_> {
+        debug_assert_eq!(self.spec.constraint.is_some(), self.wish.is_some(), "none is forgotten");
         let request = NodeRequest {
             required: self.spec.required_node.as_deref(),
             own: self.reserved,
+            wish: self.wish.as_deref().map(AskWish::wish),
             ..NodeRequest::of(&self.spec.resources)
         };
         match &self.refusals {

@@ -23,6 +23,7 @@ pub mod failures;
 mod pending;
 mod reserved;
 mod spec;
+mod wish;
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::sync::Arc;
@@ -42,6 +43,7 @@ use classes::Class;
 pub use pending::PendingClass;
 use reserved::ReservedWaits;
 pub use spec::{AskSpec, Preemption, Shape, TaskGroup};
+pub use wish::AskWish;
 
 crate::slot! {
     /// A class: a place in [`Asks`].

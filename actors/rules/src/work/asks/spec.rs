@@ -14,6 +14,7 @@ use serde::{Deserialize, Serialize};
 
 use crate::values::resources::Resources;
 use crate::work::allocations::{Form, Tags};
+use crate::work::constraint::AskConstraint;
 use crate::work::quotas;
 
 /// What is asked for, as the RM sent it.
@@ -45,6 +46,9 @@ pub struct AskSpec {
     pub form: Form,
     /// The tags as sent.
     pub tags: Option<Tags>,
+    /// Which nodes it may use. Few asks have one, and an ask without pays for one pointer.
+    #[serde(default)]
+    pub constraint: Option<Arc<AskConstraint>>,
 }
 
 /// The name of a task group. Few asks have one, and an ask without pays for one pointer.
@@ -67,6 +71,7 @@ impl AskSpec {
             execution_timeout_ms: None,
             form: Form::Ask,
             tags: None,
+            constraint: None,
         }
     }
 
@@ -76,7 +81,8 @@ impl AskSpec {
             + self.required_node.as_ref().map_or(0, |node| node.len())
             + self.task_group.as_ref().map_or(0, |group| group.len());
         let tags = self.tags.iter().map(|tags| quotas::bytes_of_texts(&**tags)).sum::<u64>();
-        quotas::ASK_BYTES + texts as u64 + tags
+        let constraint = self.constraint.iter().map(|it| it.constraint().bytes()).sum::<u64>();
+        quotas::ASK_BYTES + texts as u64 + tags + constraint
     }
 
     /// The task group that it keeps a place in, of a placeholder.
@@ -177,10 +183,11 @@ impl Shape {
         self.spec.member_of()
     }
 
-    fn parts(&self) -> (&Resources, i32, Option<&Arc<str>>, Option<&TaskGroup>, bool, u64) {
+    fn parts(&self) -> impl Hash + Eq + '_ {
         let group = self.spec.task_group.as_ref();
-        let placeholder = self.spec.placeholder;
-        (self.resources(), self.priority(), self.required_node(), group, placeholder, self.single)
+        let (placeholder, constraint) = (self.spec.placeholder, self.spec.constraint.as_deref());
+        let named = (self.required_node(), group, constraint);
+        (self.resources(), self.priority(), named, placeholder, self.single)
     }
 }
 

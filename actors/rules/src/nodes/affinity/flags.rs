@@ -1,0 +1,241 @@
+//! Which parts of the tree of nodes have a node that a condition admits.
+//!
+//! Each of 64 flags stands for a selector or a range. A node has the flag of what admits it, and
+//! every part of the tree has the flags of its nodes, joined: a search skips a part without the
+//! flags that it needs. There may be thousands of conditions, of which most exclude a few nodes, and
+//! passing over a few is cheap. So a flag goes to what excludes [`WORTH_IT`] nodes or more, and is
+//! taken from another only by what excludes four times as many.
+//!
+//! A flag that comes to mean something else is set on every node, which costs as much as there are
+//! nodes. A condition asks for one when what it excludes has doubled since it asked last, so that
+//! the searches in between would have cost more.
+
+use super::counters::{Effects, Group, RangeId, Wakes};
+use super::{Affinity, SelectorId};
+use crate::nodes::{NodeIndex, NodeSlot};
+
+/// How many flags there are.
+const FLAGS: usize = 64;
+/// How many nodes a condition excludes that may have a flag.
+const WORTH_IT: usize = 32;
+/// The largest group of a range that may have a flag: all of its nodes change together.
+const LARGEST_GROUP: usize = 64;
+
+/// The flag of a condition.
+#[derive(Debug)]
+pub(super) struct Flagged {
+    flag: Option<u8>,
+    /// How many nodes it has to exclude when it asks for one next.
+    asks_at: usize,
+}
+
+impl Default for Flagged {
+    fn default() -> Self {
+        Self { flag: None, asks_at: WORTH_IT }
+    }
+}
+
+impl Flagged {
+    /// The flag as a bit, 0 where there is none.
+    pub(super) fn bit(&self) -> u64 {
+        self.flag.map_or(0, |flag| 1 << flag)
+    }
+
+    /// Whether it is to ask for a flag, now that so many are excluded.
+    fn asks(&mut self, excluded: usize) -> bool {
+        let asks = self.flag.is_none() && excluded >= self.asks_at;
+        if asks {
+            self.asks_at = excluded * 2;
+        }
+        asks
+    }
+}
+
+/// What has a flag.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+enum Holder {
+    Selector(SelectorId),
+    Range(RangeId),
+}
+
+/// Who has which flag.
+#[derive(Debug, Default)]
+pub(super) struct Flags {
+    holders: Vec<Option<Holder>>,
+}
+
+impl Flags {
+    /// Whoever had this flag is no longer there.
+    pub(super) fn free(&mut self, flagged: &Flagged) {
+        if let Some(flag) = flagged.flag {
+            self.holders[usize::from(flag)] = None;
+        }
+    }
+
+    fn all(&self) -> impl Iterator<Item = (u8, Holder)> {
+        let numbered = (0..).zip(&self.holders);
+        numbered.filter_map(|(flag, holder)| Some((flag, (*holder)?)))
+    }
+}
+
+impl Affinity {
+    fn flagged(&mut self, holder: Holder) -> &mut Flagged {
+        match holder {
+            Holder::Selector(id) => &mut self.selectors[id].flag,
+            Holder::Range(id) => &mut self.counters.range_mut(id).flag,
+        }
+    }
+
+    fn excludes(&self, holder: Holder) -> usize {
+        match holder {
+            Holder::Selector(id) => self.selectors[id].excluded,
+            Holder::Range(id) => self.counters.range_at(id).full,
+        }
+    }
+
+    fn holder_admits(&self, holder: Holder, node: NodeSlot) -> bool {
+        match holder {
+            Holder::Selector(id) => self.admits(id, node),
+            Holder::Range(id) => self.range_admits(id, node),
+        }
+    }
+
+    /// A flag for something that excludes so many nodes.
+    fn take_flag(&mut self, holder: Holder, excluded: usize) -> Option<u8> {
+        let holders = &mut self.flags.holders;
+        let free = holders.iter().position(Option::is_none);
+        let flag = match free {
+            Some(free) => free,
+            None if holders.len() < FLAGS => {
+                holders.push(None);
+                holders.len() - 1
+            }
+            None => {
+                let least = self.flags.all().min_by_key(|(_, other)| self.excludes(*other));
+                let (flag, other) = least.filter(|least| self.excludes(least.1) * 4 <= excluded)?;
+                self.flagged(other).flag = None;
+                usize::from(flag)
+            }
+        };
+        self.flags.holders[flag] = Some(holder);
+        let flag = u8::try_from(flag).ok();
+        self.flagged(holder).flag = flag;
+        flag
+    }
+
+    fn flags_of(&self, node: NodeSlot) -> u64 {
+        let all = self.flags.all();
+        all.filter(|(_, holder)| self.holder_admits(*holder, node))
+            .fold(0, |flags, (flag, _)| flags | 1 << flag)
+    }
+}
+
+impl NodeIndex {
+    /// Gives a selector a flag if that is worth it.
+    pub(super) fn flag_selector(&mut self, id: SelectorId) {
+        let selector = &mut self.affinity.selectors[id];
+        let excluded = selector.excluded;
+        if selector.flag.asks(excluded) {
+            self.give_flag(Holder::Selector(id), excluded);
+        }
+    }
+
+    /// [`Self::flag_selector`] of all: there are other nodes now.
+    pub(super) fn flag_selectors(&mut self) {
+        let asks = |(id, selector): (SelectorId, &mut super::Selector)| {
+            let excluded = selector.excluded;
+            selector.flag.asks(excluded).then_some((id, excluded))
+        };
+        let ids: Vec<SelectorId> = self.affinity.selectors.iter().map(|(id, _)| id).collect();
+        for id in ids {
+            if let Some((id, excluded)) = asks((id, &mut self.affinity.selectors[id])) {
+                self.give_flag(Holder::Selector(id), excluded);
+            }
+        }
+    }
+
+    /// Gives a range a flag if that is worth it.
+    pub(super) fn flag_range(&mut self, id: RangeId) {
+        let counters = &mut self.affinity.counters;
+        let range = counters.range_mut(id);
+        let full = range.full;
+        if range.min <= 1 && range.flag.asks(full) {
+            let range = counters.range_at(id);
+            let counter = counters.counter(range.counter);
+            let size = |group: &Group| counters.size(counter.scope, *group);
+            if counter.groups.keys().map(size).max().unwrap_or(0) <= LARGEST_GROUP {
+                self.give_flag(Holder::Range(id), full);
+            }
+        }
+    }
+
+    fn give_flag(&mut self, holder: Holder, excluded: usize) {
+        let Some(flag) = self.affinity.take_flag(holder, excluded) else { return };
+        for (slot, node) in self.nodes.iter_mut() {
+            let has = u64::from(self.affinity.holder_admits(holder, slot));
+            let flags = node.flags & !(1 << flag) | has << flag;
+            if flags != node.flags {
+                node.flags = flags;
+                let known = self.tree.set_bound(&node.key, node.room());
+                debug_assert!(known, "every node is in the tree");
+            }
+        }
+    }
+
+    /// A node is to have the flags of what admits it.
+    pub(super) fn flag_node(&mut self, slot: NodeSlot) {
+        let flags = self.affinity.flags_of(slot);
+        self.set_flags(slot, flags);
+    }
+
+    fn set_flags(&mut self, slot: NodeSlot, flags: u64) {
+        let node = &mut self.nodes[slot];
+        if node.flags != flags {
+            node.flags = flags;
+            let known = self.tree.set_bound(&node.key, node.room());
+            debug_assert!(known, "every node is in the tree");
+        }
+    }
+
+    /// Carries out what a change of counters means for nodes.
+    pub(super) fn apply(&mut self, effects: Effects, wakes: Wakes) {
+        for (id, group, admits) in effects.flips {
+            let counters = &self.affinity.counters;
+            let range = counters.range_at(id);
+            let bit = range.flag.bit();
+            if bit == 0 {
+                if !admits && wakes != Wakes::Nobody {
+                    self.flag_range(id);
+                }
+                continue;
+            }
+            if let Group::Node(slot) = group {
+                self.flip(slot, bit, admits);
+                continue;
+            }
+            let scope = counters.counter(range.counter).scope;
+            if counters.has(scope, group) {
+                let nodes: Vec<NodeSlot> = counters.nodes(scope, group).collect();
+                for slot in nodes {
+                    self.flip(slot, bit, admits);
+                }
+            }
+        }
+        if wakes == Wakes::Nobody {
+            return;
+        }
+        let woken: Vec<NodeSlot> = if effects.wakes_all {
+            self.nodes.iter().map(|(slot, _)| slot).collect()
+        } else {
+            effects.woken.into_vec()
+        };
+        for slot in woken {
+            if wakes == Wakes::Growth { self.touch(slot) } else { self.touch_by_return(slot) }
+        }
+    }
+
+    fn flip(&mut self, slot: NodeSlot, bit: u64, admits: bool) {
+        let flags = self.nodes[slot].flags;
+        self.set_flags(slot, if admits { flags | bit } else { flags & !bit });
+    }
+}

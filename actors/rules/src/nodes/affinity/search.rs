@@ -1,0 +1,369 @@
+//! Searches that a constraint takes part in, and the counts that they look at.
+//!
+//! A search goes through the choices of a constraint, and in each through the nodes in order. What a
+//! choice excludes is skipped: few nodes that may be meant are looked at one by one; of many, parts
+//! of the tree without the flags that are needed. What has no flag is asked of each node that is
+//! left.
+
+use smallvec::SmallVec;
+
+use super::counters::{Count, Counted, Effects, Families, Group, RangeId, Wakes};
+use super::terms::{Choice, Condition, Near, Terms, Wish};
+use super::{Affinity, SelectorId};
+use crate::nodes::room::Room;
+use crate::nodes::{Key, NodeIndex, NodeRequest, NodeSlot};
+use crate::work::allocations::{Allocation, AllocationId, Tags};
+
+/// How many nodes may be looked at one by one instead of searching the tree.
+const FEW: usize = 64;
+
+/// From where a search goes on, and in which direction.
+#[derive(Clone, Copy)]
+pub(in crate::nodes) enum Start<'a> {
+    /// From the first node on, upwards.
+    First,
+    /// From the node behind this one on, upwards.
+    Behind(&'a Key),
+    /// From the last node on, downwards.
+    Last,
+}
+
+/// What a condition of a constraint leaves.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Excluding {
+    /// The condition, for people.
+    pub condition: String,
+    /// How many nodes it excludes by itself.
+    pub excluded: usize,
+    /// How many nodes it leaves.
+    pub left: usize,
+}
+
+impl Affinity {
+    /// Whether one more of a range may come to a node.
+    pub(super) fn range_admits(&self, id: RangeId, node: NodeSlot) -> bool {
+        let range = self.counters.range_at(id);
+        let counter = self.counters.counter(range.counter);
+        let group = self.counters.group(counter.scope, node);
+        range.admits(counter.groups.get(&group).copied().unwrap_or_default())
+    }
+
+    fn is_near(&self, near: Near, node: NodeSlot, wish: &Wish<'_>) -> bool {
+        let range = self.counters.range_at(near.range);
+        let counter = self.counters.counter(range.counter);
+        let group = self.counters.group(counter.scope, node);
+        let mut count = counter.groups.get(&group).copied().unwrap_or_default();
+        let mut total = counter.total;
+        let counts = |it: &&Counted| it.families.contains(&counter.family);
+        for gone in wish.gone.iter().filter_map(|id| self.counters.counted(*id)).filter(counts) {
+            total = total.minus(gone.count());
+            if self.counters.group(counter.scope, gone.node) == group {
+                count = count.minus(gone.count());
+            }
+        }
+        if range.min > 1 && near.may_be_first && total.there == 0 {
+            return true;
+        }
+        if range.min > 1
+            && let Some(mates) = wish.mates
+        {
+            let held = self.counters.held_for(mates).filter(|(id, held)| {
+                counts(held)
+                    && self.counters.group(counter.scope, held.node) == group
+                    && !wish.gone.contains(id)
+            });
+            count.booked += i64::try_from(held.count()).unwrap_or(i64::MAX);
+        }
+        range.admits(count)
+    }
+
+    fn is_as_wished(&self, condition: &Condition, node: NodeSlot, wish: &Wish<'_>) -> bool {
+        match condition {
+            Condition::Selector(id) => self.admits(*id, node),
+            Condition::Near(near) => self.is_near(*near, node, wish),
+            Condition::Any(lists) => lists
+                .iter()
+                .any(|list| list.iter().all(|condition| self.is_as_wished(condition, node, wish))),
+        }
+    }
+
+    fn admits_choice(&self, choice: &Choice, node: NodeSlot, wish: &Wish<'_>) -> bool {
+        choice.conditions.iter().all(|condition| self.is_as_wished(condition, node, wish))
+    }
+
+    /// Whether one of the choices that may be used by now admits the node.
+    fn admits_wish(&self, wish: &Wish<'_>, node: NodeSlot) -> bool {
+        wish.choices().iter().any(|choice| self.admits_choice(choice, node, wish))
+    }
+
+    /// The flags without which no node below will do.
+    fn flags_needed(&self, choice: &Choice, wish: &Wish<'_>) -> u64 {
+        let bit = |condition: &Condition| match condition {
+            Condition::Selector(id) => self.selectors[*id].flag.bit(),
+            // Flags tell nothing of what would be if something were gone.
+            Condition::Near(near) if wish.gone.is_empty() => {
+                self.counters.range_at(near.range).flag.bit()
+            }
+            Condition::Near(_) | Condition::Any(_) => 0,
+        };
+        choice.conditions.iter().map(bit).fold(0, |flags, bit| flags | bit)
+    }
+
+    /// The only nodes that a choice may admit, where these are known and few.
+    fn few(&self, choice: &Choice, wish: &Wish<'_>) -> Option<Vec<NodeSlot>> {
+        choice.conditions.iter().find_map(|condition| match condition {
+            Condition::Selector(id) => self.few_selected(*id),
+            Condition::Near(near) if wish.gone.is_empty() => self.few_near(*near, wish),
+            Condition::Near(_) | Condition::Any(_) => None,
+        })
+    }
+
+    fn few_selected(&self, id: SelectorId) -> Option<Vec<NodeSlot>> {
+        let selector = &self.selectors[id];
+        let words = selector.admits.as_ref().filter(|_| selector.admitted <= FEW)?;
+        let mut few = Vec::with_capacity(selector.admitted);
+        for (at, word) in (0_u32..).zip(words) {
+            let mut left = *word;
+            while left != 0 {
+                few.push(NodeSlot::at(at * 64 + left.trailing_zeros()));
+                left &= left - 1;
+            }
+        }
+        Some(few)
+    }
+
+    /// Groups in which there are some already are few where others are to come to them.
+    fn few_near(&self, near: Near, wish: &Wish<'_>) -> Option<Vec<NodeSlot>> {
+        let range = self.counters.range_at(near.range);
+        let counter = self.counters.counter(range.counter);
+        let may_be_first = near.may_be_first && counter.total.there == 0;
+        if range.min <= 1 || may_be_first || wish.mates.is_some() || counter.groups.len() > FEW {
+            return None;
+        }
+        let meant = counter.groups.iter().filter(|(_, count)| range.admits(**count));
+        let groups: SmallVec<[Group; 4]> = meant.map(|(group, _)| *group).collect();
+        let size = |group: &Group| self.counters.size(counter.scope, *group);
+        if groups.iter().map(size).sum::<usize>() > FEW {
+            return None;
+        }
+        Some(groups.iter().flat_map(|group| self.counters.nodes(counter.scope, *group)).collect())
+    }
+}
+
+impl NodeIndex {
+    /// Whether the request may use the node, whatever that has free.
+    pub fn admits(&self, slot: NodeSlot, request: &NodeRequest<'_>) -> bool {
+        !request.passes_over(self.id(slot))
+            && request.wish.is_none_or(|wish| self.affinity.admits_wish(&wish, slot))
+    }
+
+    /// Whether the node is as wished. With [`Wish::gone`] it is said what would be if these
+    /// allocations were gone.
+    pub fn is_as_wished(&self, slot: NodeSlot, wish: &Wish<'_>) -> bool {
+        self.affinity.admits_wish(wish, slot)
+    }
+
+    /// The first node in order for a request with a wish: by the first choice that admits one.
+    pub(in crate::nodes) fn first_wished(
+        &self,
+        request: &NodeRequest<'_>,
+        wish: &Wish<'_>,
+    ) -> Option<NodeSlot> {
+        let choices = wish.choices().iter();
+        choices.clone().find_map(|choice| self.first_of(choice, request, wish, Start::First, &[]))
+    }
+
+    /// The last node in order for a request with a wish: by the first choice that admits one.
+    pub(in crate::nodes) fn last_wished(
+        &self,
+        request: &NodeRequest<'_>,
+        wish: &Wish<'_>,
+    ) -> Option<NodeSlot> {
+        let choices = wish.choices().iter();
+        choices.clone().find_map(|choice| self.first_of(choice, request, wish, Start::Last, &[]))
+    }
+
+    /// The node after this one: by the choice that admits this one, then by later ones, without
+    /// those that an earlier choice admits.
+    pub(in crate::nodes) fn next_wished(
+        &self,
+        after: NodeSlot,
+        request: &NodeRequest<'_>,
+        wish: &Wish<'_>,
+    ) -> Option<NodeSlot> {
+        let choices = wish.choices();
+        let admits = |choice: &Choice| self.affinity.admits_choice(choice, after, wish);
+        let present = choices.iter().position(admits).unwrap_or(choices.len().saturating_sub(1));
+        let from = Start::Behind(&self.nodes[after].key);
+        let (earlier, choice) = (choices.get(..present)?, choices.get(present)?);
+        self.first_of(choice, request, wish, from, earlier).or_else(|| {
+            (present + 1..choices.len()).find_map(|at| {
+                self.first_of(&choices[at], request, wish, Start::First, &choices[..at])
+            })
+        })
+    }
+
+    fn first_of(
+        &self,
+        choice: &Choice,
+        request: &NodeRequest<'_>,
+        wish: &Wish<'_>,
+        from: Start<'_>,
+        earlier: &[Choice],
+    ) -> Option<NodeSlot> {
+        let affinity = &self.affinity;
+        let admits = |slot: NodeSlot| {
+            affinity.admits_choice(choice, slot, wish)
+                && !request.passes_over(self.id(slot))
+                && !earlier.iter().any(|choice| affinity.admits_choice(choice, slot, wish))
+        };
+        if let Some(few) = affinity.few(choice, wish) {
+            let is_one = |slot: &NodeSlot| {
+                let node = &self.nodes[*slot];
+                let is_behind = match from {
+                    Start::Behind(key) => node.key > *key,
+                    Start::First | Start::Last => true,
+                };
+                is_behind && node.holds(request.resources) && admits(*slot)
+            };
+            let meant = few.into_iter().filter(is_one);
+            let key = |slot: &NodeSlot| self.nodes[*slot].key;
+            return match from {
+                Start::Last => meant.max_by_key(key),
+                Start::First | Start::Behind(_) => meant.min_by_key(key),
+            };
+        }
+        let needed = affinity.flags_needed(choice, wish);
+        let may = |room: &Room| room.has_flags(needed) && room.holds(request.resources);
+        let mut found = match from {
+            Start::First => self.tree.first(may),
+            Start::Behind(key) => self.tree.first_after(key, may),
+            Start::Last => self.tree.last(None, may),
+        };
+        while let Some((key, slot, _)) = found {
+            if admits(*slot) {
+                return Some(*slot);
+            }
+            found = match from {
+                Start::Last => self.tree.last(Some(key), may),
+                Start::First | Start::Behind(_) => self.tree.first_after(key, may),
+            };
+        }
+        None
+    }
+
+    /// Notes that a request was turned away: what its conditions count may let it in later.
+    pub fn wait_for(&mut self, terms: &Terms) {
+        for condition in terms.conditions() {
+            if let Condition::Near(near) = condition {
+                self.affinity.counters.wait_for(near.range);
+            }
+        }
+    }
+
+    /// A node holds an allocation, which is in the table with that node.
+    pub fn count(&mut self, id: AllocationId, entry: &Allocation) {
+        if self.affinity.is_used() {
+            self.affinity.sweep_if_due();
+            let mut effects = Effects::default();
+            self.affinity.counters.count(id, entry, &mut effects);
+            self.apply(effects, Wakes::Growth);
+        }
+    }
+
+    /// A node has let an allocation go.
+    pub fn uncount(&mut self, id: AllocationId, node: NodeSlot) {
+        self.uncount_by(id, node, Wakes::Growth);
+    }
+
+    /// A node has let a placement go that was never settled.
+    pub fn uncount_return(&mut self, id: AllocationId, node: NodeSlot) {
+        self.uncount_by(id, node, Wakes::Return);
+    }
+
+    fn uncount_by(&mut self, id: AllocationId, node: NodeSlot, wakes: Wakes) {
+        if self.affinity.is_used() {
+            let mut effects = Effects::default();
+            self.affinity.counters.uncount(id, Some(node), &mut effects);
+            self.apply(effects, wakes);
+        }
+    }
+
+    /// The RM was told of an allocation that is counted, or that no constraint counts.
+    pub fn settled(&mut self, id: AllocationId) {
+        if self.affinity.is_used() {
+            let mut effects = Effects::default();
+            self.affinity.counters.settle(id, &mut effects);
+            self.apply(effects, Wakes::Growth);
+        }
+    }
+
+    /// Has something with these tags counted on a node, as booked, until it is
+    /// [taken back](Self::suppose_no_more): nobody is woken. Nothing is returned where nothing
+    /// counts it.
+    pub(in crate::nodes) fn suppose(
+        &mut self,
+        slot: NodeSlot,
+        tags: Option<&Tags>,
+    ) -> Option<Families> {
+        if !self.affinity.is_used() {
+            return None;
+        }
+        let families = self.affinity.counters.families_of(tags.map(|tags| &**tags));
+        self.shift(slot, &families, Count::ONE_BOOKED);
+        (!families.is_empty()).then_some(families)
+    }
+
+    /// By what something with these tags is counted.
+    pub(in crate::nodes) fn families_of(&self, tags: Option<&Tags>) -> Families {
+        self.affinity.counters.families_of(tags.map(|tags| &**tags))
+    }
+
+    /// Takes back what was only supposed.
+    pub(in crate::nodes) fn suppose_no_more(&mut self, slot: NodeSlot, families: &Families) {
+        self.shift(slot, families, Count::default().minus(Count::ONE_BOOKED));
+    }
+
+    fn shift(&mut self, slot: NodeSlot, families: &Families, by: Count) {
+        let mut effects = Effects::default();
+        self.affinity.counters.shift(slot, families, by, false, &mut effects);
+        self.apply(effects, Wakes::Nobody);
+    }
+
+    /// What each condition of a wish leaves of all nodes, the one that excludes most first. It looks
+    /// at every node.
+    pub fn excluding(&self, wish: &Wish<'_>) -> Vec<Excluding> {
+        let mut found: Vec<Excluding> = Vec::new();
+        let conditions = wish.choices().iter().flat_map(|choice| &choice.conditions);
+        for condition in conditions {
+            let admits = |slot: &NodeSlot| self.affinity.is_as_wished(condition, *slot, wish);
+            let left = self.iter().filter(admits).count();
+            let shown = self.shown(condition);
+            if !found.iter().any(|known| known.condition == shown) {
+                let excluded = self.len() - left;
+                found.push(Excluding { condition: shown, excluded, left });
+            }
+        }
+        found.sort_by_key(|it| std::cmp::Reverse(it.excluded));
+        found
+    }
+
+    fn shown(&self, condition: &Condition) -> String {
+        match condition {
+            Condition::Selector(id) => {
+                let expressions = &self.affinity.selectors[*id].expressions;
+                let shown: Vec<_> = expressions.iter().map(ToString::to_string).collect();
+                shown.join(" and ")
+            }
+            Condition::Near(near) => self.affinity.counters.shown(near.range),
+            Condition::Any(lists) => {
+                let list = |list: &Vec<Condition>| {
+                    let shown: Vec<_> = list.iter().map(|it| self.shown(it)).collect();
+                    shown.join(" and ")
+                };
+                let shown: Vec<_> = lists.iter().map(list).collect();
+                format!("one of ({})", shown.join("), ("))
+            }
+        }
+    }
+}

@@ -1,0 +1,232 @@
+//! A constraint as searches use it: choices in order, each a list of conditions.
+//!
+//! * What is only preferred makes two choices of one: with it, and without.
+//! * An OR, and a DELAYED_OR, at the top is one choice after the other. An OR below an AND is one
+//!   condition.
+//! * A choice that has to wait says how long.
+
+use std::sync::Arc;
+
+use super::counters::RangeId;
+use super::{Affinity, SelectorId};
+use crate::work::allocations::{AllocationId, AllocationTable, ApplicationSlot};
+use crate::work::constraint::{AskConstraint, Constraint, DelayUnit, Simple};
+
+/// A constraint that is ready for searches. It is kept as long as anybody keeps it.
+#[derive(Debug)]
+pub struct Terms {
+    choices: Vec<Choice>,
+    constraint: Arc<AskConstraint>,
+}
+
+/// Conditions that hold together, and when they may be used.
+#[derive(Debug)]
+pub(super) struct Choice {
+    pub(super) opens: Opening,
+    pub(super) conditions: Vec<Condition>,
+}
+
+/// After how long a choice may be used; both have to be over.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub(super) struct Opening {
+    milliseconds: u64,
+    opportunities: u64,
+}
+
+/// What is expected of a node.
+#[derive(Clone, Debug)]
+pub(super) enum Condition {
+    /// Its attributes.
+    Selector(SelectorId),
+    /// How many allocations are in its group.
+    Near(Near),
+    /// One of these lists.
+    Any(Vec<Vec<Condition>>),
+}
+
+/// How many allocations are expected in the group of a node.
+#[derive(Clone, Copy, Debug)]
+pub(super) struct Near {
+    pub(super) range: RangeId,
+    /// The ask is of the family that is counted, so that it may be the first.
+    pub(super) may_be_first: bool,
+}
+
+/// What an ask expects of the nodes it may use: part of a request.
+#[derive(Clone, Copy, Debug)]
+pub struct Wish<'a> {
+    /// The terms.
+    pub terms: &'a Terms,
+    /// How many of the choices may be used by now.
+    pub open: usize,
+    /// Allocations that are taken as gone.
+    pub gone: &'a [AllocationId],
+    /// The application whose held places count as if they were taken.
+    pub mates: Option<ApplicationSlot>,
+}
+
+impl<'a> Wish<'a> {
+    /// By these terms, as if every delay were over.
+    pub fn of(terms: &'a Terms) -> Self {
+        Self { terms, open: terms.choices.len(), gone: &[], mates: None }
+    }
+
+    /// The choices that may be used.
+    pub(super) fn choices(&self) -> &'a [Choice] {
+        &self.terms.choices[..self.open.min(self.terms.choices.len())]
+    }
+}
+
+impl Terms {
+    /// The constraint that they are of.
+    pub fn constraint(&self) -> &Arc<AskConstraint> {
+        &self.constraint
+    }
+
+    /// How many choices there are, those included that have to wait.
+    pub fn len(&self) -> usize {
+        self.choices.len()
+    }
+
+    /// Whether there is no choice at all, which there always is.
+    pub fn is_empty(&self) -> bool {
+        self.choices.is_empty()
+    }
+
+    /// How many of the choices may be used after so many milliseconds and attempts in vain. A second
+    /// counts as an attempt.
+    pub fn open_after(&self, milliseconds: u64, attempts: u64) -> usize {
+        let opportunities = attempts.saturating_add(milliseconds / 1_000);
+        let is_open = |choice: &&Choice| {
+            choice.opens.milliseconds <= milliseconds && choice.opens.opportunities <= opportunities
+        };
+        self.choices.iter().take_while(is_open).count()
+    }
+
+    /// After how many milliseconds the first choice may be used that may not be yet, if there is no
+    /// further attempt until then; `open` are those that may.
+    pub fn opens_next(&self, open: usize, attempts: u64) -> Option<u64> {
+        let opens = self.choices.get(open)?.opens;
+        let seconds = opens.opportunities.saturating_sub(attempts);
+        Some(opens.milliseconds.max(seconds.saturating_mul(1_000)))
+    }
+
+    /// Every condition in it, those inside of others included.
+    pub(super) fn conditions(&self) -> impl Iterator<Item = &Condition> {
+        let mut left: Vec<&Condition> =
+            self.choices.iter().flat_map(|choice| &choice.conditions).collect();
+        std::iter::from_fn(move || {
+            let next = left.pop()?;
+            if let Condition::Any(lists) = next {
+                left.extend(lists.iter().flatten());
+            }
+            Some(next)
+        })
+    }
+}
+
+/// Makes terms of a constraint.
+pub(super) struct Compiler<'a> {
+    affinity: &'a mut Affinity,
+    constraint: &'a Arc<AskConstraint>,
+    allocations: &'a AllocationTable,
+    /// The place of the next simple constraint among all.
+    at: usize,
+}
+
+impl<'a> Compiler<'a> {
+    pub(super) fn new(
+        affinity: &'a mut Affinity,
+        constraint: &'a Arc<AskConstraint>,
+        allocations: &'a AllocationTable,
+    ) -> Self {
+        Self { affinity, constraint, allocations, at: 0 }
+    }
+
+    pub(super) fn terms(mut self) -> Terms {
+        let constraint = Arc::clone(self.constraint);
+        let mut choices = Vec::new();
+        self.choices(constraint.constraint(), Opening::default(), &mut choices);
+        Terms { choices, constraint }
+    }
+
+    fn choices(&mut self, constraint: &Constraint, opens: Opening, into: &mut Vec<Choice>) {
+        match constraint {
+            Constraint::Any(children) if !children.is_empty() => {
+                for child in children {
+                    self.choices(child, opens, into);
+                }
+            }
+            Constraint::InTurn(children) if !children.is_empty() => {
+                let mut opens = opens;
+                for child in children {
+                    self.choices(&child.constraint, opens, into);
+                    let delay = u64::try_from(child.delay).unwrap_or(0);
+                    let counted = match child.unit {
+                        DelayUnit::Milliseconds => &mut opens.milliseconds,
+                        DelayUnit::Opportunities => &mut opens.opportunities,
+                    };
+                    *counted = counted.saturating_add(delay);
+                }
+            }
+            _ => {
+                let (mut required, mut preferred) = (Vec::new(), Vec::new());
+                self.all(constraint, &mut required, &mut preferred);
+                if !preferred.is_empty() {
+                    let conditions = required.iter().cloned().chain(preferred).collect();
+                    into.push(Choice { opens, conditions });
+                }
+                into.push(Choice { opens, conditions: required });
+            }
+        }
+    }
+
+    /// Adds what a constraint requires, and what it prefers.
+    fn all(
+        &mut self,
+        constraint: &Constraint,
+        required: &mut Vec<Condition>,
+        preferred: &mut Vec<Condition>,
+    ) {
+        match constraint {
+            Constraint::Simple(simple) => self.simple(simple, required, preferred),
+            Constraint::All(children) => {
+                for child in children {
+                    self.all(child, required, preferred);
+                }
+            }
+            Constraint::Any(children) if !children.is_empty() => {
+                let lists = children.iter().map(|child| {
+                    let mut list = Vec::new();
+                    // The check has seen to it that nothing is preferred here.
+                    self.all(child, &mut list, &mut Vec::new());
+                    list
+                });
+                let lists: Vec<_> = lists.collect();
+                if lists.iter().all(|list| !list.is_empty()) {
+                    required.push(Condition::Any(lists));
+                }
+            }
+            Constraint::Any(_) | Constraint::InTurn(_) => {}
+        }
+    }
+
+    fn simple(
+        &mut self,
+        simple: &Simple,
+        required: &mut Vec<Condition>,
+        preferred: &mut Vec<Condition>,
+    ) {
+        let at = self.at;
+        self.at += 1;
+        if !simple.node.is_empty() {
+            required.push(Condition::Selector(self.affinity.selector(&simple.node)));
+        }
+        let Some(near) = simple.near.as_ref().filter(|near| near.counts()) else { return };
+        let Affinity { nodes, counters, .. } = &mut *self.affinity;
+        let range = counters.range(near, nodes, self.allocations);
+        let may_be_first = self.constraint.counts_itself(at);
+        let list = if near.required { required } else { preferred };
+        list.push(Condition::Near(Near { range, may_be_first }));
+    }
+}

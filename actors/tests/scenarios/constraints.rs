@@ -1,0 +1,496 @@
+//! Placement constraints: which nodes a request may use, by what they are like and by what is near.
+//! `docs/placement-constraints.md` has the rules.
+
+use expect_test::{Expect, expect};
+use serde_json::{Value, json};
+
+use crate::{explained, world};
+
+/// A constraint on how many allocations with `app=web` are near.
+fn near(scope: &str, min: i32, max: i32, required: bool) -> Value {
+    json!({"simpleConstraint": {"allocationAffinityAttribute": {
+        "scope": scope,
+        "targetExpressions": [{"targetKey": "app", "targetValues": ["web"]}],
+        "minCardinality": min, "maxCardinality": max, "required": required,
+    }}})
+}
+
+/// A constraint on an attribute of the node.
+fn node(operator: &str, key: &str, values: &[&str]) -> Value {
+    let one = json!({"targetOperator": operator, "targetKey": key, "targetValues": values});
+    json!({"simpleConstraint": {"nodeAffinityConstraint": {"targetExpressions": [one]}}})
+}
+
+fn of(kind: &str, children: &[Value]) -> Value {
+    json!({"compositeConstraint": {"compositeType": kind, "childConstraints": children}})
+}
+
+fn in_turn(children: &[(Value, i64, &str)]) -> Value {
+    let child = |(constraint, delay, unit): &(Value, i64, &str)| json!({"placementConstraint": constraint, "schedulingDelay": delay, "delayUnit": unit});
+    let children: Vec<_> = children.iter().map(child).collect();
+    json!({"compositeConstraint": {
+        "compositeType": "DELAYED_OR", "timedChildConstraints": children,
+    }})
+}
+
+/// Puts a constraint where a script says `where=IT`.
+fn with(text: &str, constraint: &Value) -> String {
+    text.replace("IT", &constraint.to_string())
+}
+
+#[track_caller]
+fn check(constraint: &Value, text: &str, expect: &Expect) {
+    world::check(&with(text, constraint), expect);
+}
+
+#[track_caller]
+fn check_plain(constraint: &Value, text: &str, expect: &Expect) {
+    world::check_plain(&with(text, constraint), expect);
+}
+
+#[test]
+fn an_attribute_with_a_value_is_looked_for_and_the_one_node_that_has_it_is_waited_for() {
+    check(
+        &node("IN", "zone", &["b"]),
+        "
+        queue root.a
+        node n1 vcore=4 attr zone=a ; node n2 vcore=4 attr zone=a ; node n3 vcore=1 attr zone=b
+        app a1 in root.a
+        ask a1 k1 vcore=1 where=IT
+        ask a1 k2 vcore=1 where=IT
+        release a1 key=k1
+        ",
+        &expect![[r#"
+            n1 accepted
+            n2 accepted
+            n3 accepted
+            a1 accepted
+            a1 is Accepted
+            a1 is Running
+            a1/k1 placed on n3
+            a1/k1 released: STOPPED_BY_RM
+            a1/k2 placed on n3
+        "#]],
+    );
+}
+
+#[test]
+fn an_attribute_that_must_not_be_there_is_not_there() {
+    check(
+        &node("NOT_EXIST", "gpu", &[]),
+        "
+        queue root.a
+        node n1 vcore=1 attr gpu=a100 ; node n2 vcore=1
+        app a1 in root.a
+        ask a1 k1 x2 vcore=1 where=IT
+        resize n1 vcore=1 attr gpu=
+        ",
+        &expect![[r#"
+            n1 accepted
+            n2 accepted
+            a1 accepted
+            a1 is Accepted
+            a1 is Running
+            a1/k1#1 of k1 placed on n2
+        "#]],
+    );
+}
+
+#[test]
+fn requests_that_keep_apart_have_a_node_each_and_one_that_ends_makes_room_for_the_next() {
+    check(
+        &near("hostname", 0, 1, true),
+        "
+        queue root.a
+        node n1 vcore=4 ; node n2 vcore=4 ; node n3 vcore=4
+        app a1 in root.a
+        ask a1 k1 x4 vcore=1 tags=app:web where=IT
+        release a1 uuid=k1#2
+        ",
+        &expect![[r#"
+            n1 accepted
+            n2 accepted
+            n3 accepted
+            a1 accepted
+            a1 is Accepted
+            a1 is Running
+            a1/k1#1 of k1 placed on n1
+            a1/k1#2 of k1 placed on n2
+            a1/k1#3 of k1 placed on n3
+            a1/k1#2 of k1 released: STOPPED_BY_RM
+            a1/k1#4 of k1 placed on n2
+        "#]],
+    );
+}
+
+#[test]
+fn a_rack_has_two_at_most_and_one_that_ends_lets_in_the_next_on_any_node_of_it() {
+    check(
+        &near("rack", 0, 2, true),
+        "
+        queue root.a
+        node n1 vcore=2 attr rack=a ; node n2 vcore=2 attr rack=a ; node n3 vcore=4 attr rack=b
+        node n4 vcore=4
+        app a1 in root.a
+        ask a1 k1 x7 vcore=1 tags=app:web where=IT
+        foreign f1 on n1 vcore=2
+        release a1 uuid=k1#1
+        ",
+        &expect![[r#"
+            n1 accepted
+            n2 accepted
+            n3 accepted
+            n4 accepted
+            a1 accepted
+            a1 is Accepted
+            a1 is Running
+            a1/k1#1 of k1 placed on n1
+            a1/k1#2 of k1 placed on n2
+            a1/k1#3 of k1 placed on n3
+            a1/k1#4 of k1 placed on n4
+            a1/k1#5 of k1 placed on n3
+            a1/k1#6 of k1 placed on n4
+            a1/k1#1 of k1 released: STOPPED_BY_RM
+            a1/k1#7 of k1 placed on n2
+        "#]],
+    );
+}
+
+#[test]
+fn the_first_of_its_kind_goes_anywhere_and_the_second_to_the_same_group() {
+    check(
+        &near("rack", 2, 0, true),
+        "
+        queue root.a
+        node n1 vcore=3 attr rack=a ; node n2 vcore=4 attr rack=b ; node n3 vcore=1 attr rack=b
+        app a1 in root.a
+        ask a1 k0 vcore=1 tags=app:db where=IT
+        ask a1 k1 x3 vcore=1 tags=app:web where=IT
+        release a1 uuid=k1#1
+        ",
+        &expect![[r#"
+            n1 accepted
+            n2 accepted
+            n3 accepted
+            a1 accepted
+            a1 is Accepted
+            a1 is Running
+            a1/k1#1 of k1 placed on n1
+            a1/k0 placed on n1
+            a1/k1#2 of k1 placed on n1
+            a1/k1#1 of k1 released: STOPPED_BY_RM
+            a1/k1#3 of k1 placed on n1
+        "#]],
+    );
+}
+
+#[test]
+fn what_is_preferred_comes_first_and_then_the_others() {
+    check(
+        &near("hostname", 0, 1, false),
+        "
+        order binpacking vcore=1
+        queue root.a
+        node n1 vcore=4 ; node n2 vcore=4
+        app a1 in root.a
+        ask a1 k1 x3 vcore=1 tags=app:web where=IT
+        ",
+        &expect![[r#"
+            n1 accepted
+            n2 accepted
+            a1 accepted
+            a1 is Accepted
+            a1 is Running
+            a1/k1#1 of k1 placed on n1
+            a1/k1#2 of k1 placed on n2
+            a1/k1#3 of k1 placed on n1
+        "#]],
+    );
+}
+
+#[test]
+fn all_of_an_and_hold_and_an_or_below_it_is_one_of_its_conditions() {
+    let zone = of("OR", &[node("IN", "zone", &["a"]), node("IN", "zone", &["b"])]);
+    check(
+        &of("AND", &[zone, near("", 0, 1, true)]),
+        "
+        queue root.a
+        node n1 vcore=4 attr zone=c ; node n2 vcore=4 attr zone=b ; node n3 vcore=4 attr zone=a
+        app a1 in root.a
+        ask a1 k1 x3 vcore=1 tags=app:web where=IT
+        ",
+        &expect![[r#"
+            n1 accepted
+            n2 accepted
+            n3 accepted
+            a1 accepted
+            a1 is Accepted
+            a1 is Running
+            a1/k1#1 of k1 placed on n2
+            a1/k1#2 of k1 placed on n3
+        "#]],
+    );
+}
+
+#[test]
+fn an_or_at_the_top_takes_its_first_child_that_has_a_node() {
+    check(
+        &of("OR", &[node("IN", "zone", &["b"]), node("IN", "zone", &["a"])]),
+        "
+        queue root.a
+        node n1 vcore=4 attr zone=a ; node n2 vcore=1 attr zone=b ; node n3 vcore=4
+        app a1 in root.a
+        ask a1 k1 x3 vcore=1 where=IT
+        ",
+        &expect![[r#"
+            n1 accepted
+            n2 accepted
+            n3 accepted
+            a1 accepted
+            a1 is Accepted
+            a1 is Running
+            a1/k1#1 of k1 placed on n2
+            a1/k1#2 of k1 placed on n1
+            a1/k1#3 of k1 placed on n1
+        "#]],
+    );
+}
+
+#[test]
+fn a_later_child_is_used_when_the_delays_before_it_are_over() {
+    let any = json!({});
+    let children = [(near("rack", 0, 1, true), 1_000, "MILLISECONDS"), (any, 0, "MILLISECONDS")];
+    check_plain(
+        &in_turn(&children),
+        "
+        queue root.a
+        node n1 vcore=4 attr rack=a
+        app a1 in root.a
+        ask a1 k1 x2 vcore=1 tags=app:web where=IT
+        wait 999ms
+        show apps
+        wait 1ms
+        ",
+        &expect![[r#"
+            n1 accepted
+            a1 accepted
+            a1 is Accepted
+            a1 is Running
+            a1/k1#1 of k1 placed on n1
+            a1 in root.a is Running since 1000s: used vcore=1, pending vcore=1, holds [k1], asks [k1 x1]
+            a1/k1#2 of k1 placed on n1
+        "#]],
+    );
+}
+
+#[test]
+fn an_opportunity_is_an_attempt_in_vain_or_a_second() {
+    let rack = |value| node("IN", "rack", &[value]);
+    let children = [
+        (rack("x"), 1, "OPPORTUNITIES"),
+        (rack("y"), 2, "OPPORTUNITIES"),
+        (rack("a"), 0, "OPPORTUNITIES"),
+    ];
+    check_plain(
+        &in_turn(&children),
+        "
+        queue root.a
+        node n1 vcore=4 attr rack=a
+        app a1 in root.a
+        ask a1 k1 vcore=1 where=IT
+        show apps
+        wait 1s
+        ",
+        &expect![[r#"
+            n1 accepted
+            a1 accepted
+            a1 is Accepted
+            a1 in root.a is Accepted since 1000s: used nothing, pending vcore=1, holds [], asks [k1 x1]
+            a1 is Running
+            a1/k1 placed on n1
+        "#]],
+    );
+}
+
+#[test]
+fn a_request_that_comes_again_with_another_constraint_goes_by_that() {
+    let text = "
+        queue root.a
+        node n1 vcore=4 attr zone=a
+        app a1 in root.a
+        ask a1 k1 vcore=1 where=IT
+        ask a1 k1 vcore=1 where=OTHER
+        ";
+    let text = text.replace("OTHER", &node("IN", "zone", &["a"]).to_string());
+    check(
+        &node("IN", "zone", &["b"]),
+        &text,
+        &expect![[r#"
+        n1 accepted
+        a1 accepted
+        a1 is Accepted
+        a1 is Running
+        a1/k1 placed on n1
+    "#]],
+    );
+}
+
+#[test]
+fn attributes_that_change_move_nothing_and_count_from_then_on() {
+    check(
+        &near("rack", 0, 1, true),
+        "
+        queue root.a
+        node n1 vcore=4 attr rack=a ; node n2 vcore=4 attr rack=b
+        app a1 in root.a
+        ask a1 k1 x2 vcore=1 tags=app:web where=IT
+        resize n2 vcore=4 attr rack=a
+        ask a1 k2 vcore=1 tags=app:web where=IT
+        resize n1 vcore=4 attr rack=c
+        release a1 uuid=k1#1
+        ",
+        &expect![[r#"
+            n1 accepted
+            n2 accepted
+            a1 accepted
+            a1 is Accepted
+            a1 is Running
+            a1/k1#1 of k1 placed on n1
+            a1/k1#2 of k1 placed on n2
+            a1/k1#1 of k1 released: STOPPED_BY_RM
+            a1/k2 placed on n1
+        "#]],
+    );
+}
+
+#[test]
+fn what_cannot_be_taken_is_refused_with_the_place_of_the_fault() {
+    let keyless = of("AND", &[node("IN", "a", &["b"]), node("EXIST", "", &[])]);
+    let deep = (0..8).fold(node("EXIST", "a", &[]), |inner, _| of("AND", &[inner]));
+    let delayed = of("AND", &[in_turn(&[(json!({}), 1, "MILLISECONDS")])]);
+    let preferred = of("AND", &[of("OR", &[near("", 0, 1, false)])]);
+    let text = "
+        queue root.a
+        node n1 vcore=4
+        app a1 in root.a
+        ask a1 k1 vcore=1 where=IT
+        ";
+    let mut all = String::new();
+    for constraint in [
+        keyless,
+        deep,
+        delayed,
+        preferred,
+        node("LIKE", "a", &[]),
+        json!({"simple": {}}),
+        json!([]),
+    ] {
+        let script = crate::script::Script::parse(&with(text, &constraint));
+        let played = world::play(&script, world::How::Plain);
+        let refused = played.text.lines().filter(|line| line.contains("k1"));
+        all.extend(refused.map(|line| format!("{line}\n")));
+    }
+    expect![[r#"
+        ask a1/k1 rejected: R_CONSTRAINT
+        ask a1/k1 rejected: R_CONSTRAINT
+        ask a1/k1 rejected: R_CONSTRAINT
+        ask a1/k1 rejected: R_CONSTRAINT
+        ask a1/k1 rejected: R_CONSTRAINT
+        ask a1/k1 rejected: R_CONSTRAINT
+        ask a1/k1 rejected: R_CONSTRAINT
+    "#]]
+    .assert_eq(&all);
+}
+
+#[test]
+fn a_declared_gang_counts_its_own_members_while_places_are_looked_for() {
+    let groups = |constraint: &Value| {
+        json!([{"name": "w", "minMember": 2, "minResource": {"vcore": "1"}, "tags": {"app": "web"},
+                "constraint": constraint}])
+    };
+    let text = "
+        queue root.a
+        node n1 vcore=4000 attr rack=a ; node n2 vcore=1000 attr rack=b
+        app a1 in root.a tag monoceros.io/task-groups=GROUPS
+        show nodes
+        ask a1 k1 vcore=1000 group=w tags=app:web where=IT
+        ask a1 k2 vcore=1000 group=w tags=app:web where=IT
+        ";
+    let apart = near("hostname", 0, 1, true);
+    let script = text.replace("GROUPS", &groups(&apart).to_string());
+    check(
+        &apart,
+        &script,
+        &expect![[r#"
+        n1 accepted
+        n2 accepted
+        a1 accepted
+        a1 is Accepted
+        a1 is Running
+        n1: total vcore=4000, used vcore=1000, occupied nothing, left vcore=3000
+        n2: total vcore=1000, used vcore=1000, occupied nothing, left nothing
+        a1/k1 placed on n1
+        a1/k2 placed on n2
+    "#]],
+    );
+    let together = near("rack", 2, 0, true);
+    let script = text.replace("GROUPS", &groups(&together).to_string());
+    check(
+        &together,
+        &script,
+        &expect![[r#"
+        n1 accepted
+        n2 accepted
+        a1 accepted
+        a1 is Accepted
+        a1 is Running
+        n1: total vcore=4000, used vcore=2000, occupied nothing, left vcore=2000
+        n2: total vcore=1000, used nothing, occupied nothing, left vcore=1000
+        a1/k1 placed on n1
+        a1/k2 placed on n1
+    "#]],
+    );
+}
+
+#[test]
+fn a_constraint_that_keeps_a_request_waiting_is_explained_with_its_cure() {
+    let text = "
+        queue root.a
+        node n1 vcore=4 attr zone=a ; node n2 vcore=4 attr zone=a ; node n3 vcore=1 attr zone=b
+        app a1 in root.a
+        ask a1 k1 x2 vcore=1 where=IT
+        ";
+    let zone = node("IN", "zone", &["b"]);
+    explained::check(
+        &with(text, &zone),
+        &expect![[r#"
+        k1 x1: constraints n3 since 1000s
+          its placement constraint keeps it off every node with room: `zone IN [b]` leaves 1 of 3 (3 nodes: 2 are excluded by its constraint, 1 lacks cores)
+          - constraints n3: vcore=1; vcore=0 of vcore=1
+          cure: free 0.001 cores on node n3
+          + nodeRoom n3 vcore=1 0 0
+    "#]],
+    );
+    let gone = node("IN", "zone", &["c"]);
+    explained::check(
+        &with(text, &gone),
+        &expect![[r#"
+        k1 x2: constraints  since 1000s
+          its placement constraint keeps it off every node with room: `zone IN [c]` leaves 0 of 3 (3 nodes: 3 are excluded by its constraint)
+          - constraints : -; - of -
+          cure: add a node with at least 0.001 cores that its placement constraint admits: zone IN [c]
+          + node  vcore=1 0 0
+    "#]],
+    );
+    let later = in_turn(&[(gone, 5_000, "MILLISECONDS"), (json!({}), 0, "MILLISECONDS")]);
+    explained::check(
+        &with(text, &later),
+        &expect![[r#"
+        k1 x2: constraints  since 1000s
+          its placement constraint keeps it off every node with room: `zone IN [c]` leaves 0 of 3 (3 nodes: 3 are excluded by its constraint)
+          - constraints : -; - of -
+          cure: wait until 1970-01-01T00:16:45.0Z
+          + time  - 0 1005000
+    "#]],
+    );
+}
