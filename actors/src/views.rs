@@ -410,6 +410,7 @@ fn allocation(row: &AllocationRow) -> AllocationSnapshot {
         placeholder_used: matches!(entry.pairing, Pairing::Took { .. }),
         task_group_name: entry.spec.task_group.as_deref().cloned().unwrap_or_default(),
         preempted: entry.leaving == Some(Leaving::Preempted),
+        preempted_for: entry.preempted_for.as_ref().map(ToString::to_string).unwrap_or_default(),
         resource: entry.resources().clone(),
         priority: entry.spec.priority,
         node_id: row.node.to_string(),

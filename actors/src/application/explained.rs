@@ -53,6 +53,8 @@ pub(crate) struct ExplainedClass {
     pub(crate) spec: Arc<AskSpec>,
     pub(crate) created_ns: i64,
     pub(crate) obstacles: Vec<Why>,
+    /// Why they do not preempt others, or that they do.
+    pub(crate) preemption: String,
     /// It takes the place of a placeholder, and needs no quota for it.
     pub(crate) takes_place: bool,
     /// The cause that was noted when it was tried, and since when.
@@ -126,6 +128,7 @@ impl Application {
             let takes_place = !places.is_empty();
             let mut obstacles = places;
             if !takes_place {
+                obstacles.extend(self.gives_way(class.first, baton));
                 obstacles.extend(self.own_obstacles(class.shape.resources(), baton));
                 obstacles.extend(explain::nodes(nodes, class.first, class.waits, &lacks));
             }
@@ -137,12 +140,20 @@ impl Application {
                 obstacles,
                 takes_place,
                 noted: class.noted.map(|(obstacle, since)| (explain::noted(obstacle), since)),
+                preemption: self.explained_class(class.first, baton),
                 texts: explain::texts(class.first),
                 keys: class.keys,
                 lacks,
             }
         });
         explained.collect()
+    }
+
+    /// Whether the asks of a class preempt others, by the one that is tried for all; nothing of what
+    /// no RM has asked for.
+    fn explained_class(&self, first: &Ask, baton: &Baton) -> String {
+        let slot = self.book.asks.slot_of(&first.key).filter(|_| first.form != Form::Internal);
+        slot.map(|slot| self.explained_preemption(slot, baton)).unwrap_or_default()
     }
 
     /// What keeps an ask from the places of its task group, if there are any.
@@ -208,6 +219,7 @@ impl Application {
             });
             let noted = noted.or_else(|| bundle.over_since());
             ExplainedClass {
+                preemption: String::new(),
                 position: 0,
                 keys: Vec::new(),
                 count,
@@ -295,6 +307,13 @@ impl Application {
     }
 
     /// What of its user, its group and itself stands in the way of so much.
+    /// For whom something of the application was taken, who is to run before the ask does.
+    fn gives_way(&self, ask: &Ask, baton: &Baton) -> Option<Why> {
+        let (promisee, _) = baton.books.promises.bars(self.slot, ask.sequence)?;
+        let application = baton.directory.application_id(promisee.application());
+        Some(Why::GivesWay { application })
+    }
+
     fn own_obstacles(&self, wanted: &Resources, baton: &Baton) -> Vec<Why> {
         let starts = self.book.is_starting();
         let mut obstacles = match self.limited_lane() {

@@ -164,6 +164,29 @@ impl Application {
         wish.may_try(baton.now_ns)
     }
 
+    /// Why an ask does not preempt others at this time, or that it does; for people.
+    pub(super) fn explained_preemption(&self, slot: AskSlot, baton: &Baton) -> String {
+        let who = Promisee::Ask(self.reserver(slot));
+        if let Some(promise) = baton.books.promises.of(who) {
+            let left = promise.victims.len();
+            return format!("others leave for it, and {left} of them have still to go");
+        }
+        let ask = self.book.asks.ask(slot);
+        let last = ask.tries.as_ref().and_then(|tries| tries.why.as_ref());
+        match (self.may_preempt(slot, baton), last) {
+            (
+                Err(
+                    NoPreemption::TriedLately { .. }
+                    | NoPreemption::NothingChanged
+                    | NoPreemption::RequiresNode,
+                ),
+                Some(why),
+            ) => why.to_string(),
+            (Err(why), _) => why.to_string(),
+            (Ok(()), _) => String::new(),
+        }
+    }
+
     fn wish(&mut self, slot: AskSlot, nodes_were_tried: bool, baton: &mut Baton) {
         let at_ns = match self.may_preempt(slot, baton) {
             Ok(()) => {
@@ -392,6 +415,7 @@ impl Application {
                 continue;
             }
             entry.leaving = Some(Leaving::Preempted);
+            entry.preempted_for = Some(Arc::clone(grounds));
             effects.delta.preempting.add(entry.resources());
             effects.touched = true;
             let (key, amount) = (Arc::clone(entry.key()), entry.resources().clone());

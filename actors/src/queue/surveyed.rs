@@ -206,12 +206,16 @@ impl Queue {
     }
 
     /// What it lets through, for an explanation.
-    pub(crate) fn gate(&self) -> Gate {
+    pub(crate) fn gate(&self, promises: &Promises) -> Gate {
+        let promised = promises.taken_off(&self.facts.config.path);
         Gate {
             path: Arc::clone(&self.facts.config.path),
             is_stopped: !self.facts.state.is_scheduled(),
             max: self.ledger.max.clone(),
-            used: self.ledger.allocated().clone(),
+            used: match promised {
+                Some(promised) => self.ledger.allocated().plus(promised),
+                None => self.ledger.allocated().clone(),
+            },
             running: self.ledger.running().saturating_add(self.ledger.starting()),
             most_running: self.ledger.max_running,
         }

@@ -241,6 +241,9 @@ pub struct AllocationSnapshot {
     /// Whether it is being preempted.
     #[serde(skip_serializing_if = "is_default")]
     pub preempted: bool,
+    /// For whom, and by which rule, in a sentence.
+    #[serde(skip_serializing_if = "String::is_empty")]
+    pub preempted_for: String,
     /// Whether it is the one that started its application.
     #[serde(skip_serializing_if = "is_default")]
     pub originator: bool,

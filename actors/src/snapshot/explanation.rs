@@ -35,6 +35,9 @@ pub struct ExplanationSnapshot {
     /// The smallest change that lets it run, as a sentence.
     #[serde(skip_serializing_if = "String::is_empty")]
     pub cure: String,
+    /// Why it does not preempt others, or that others leave for it: a sentence.
+    #[serde(skip_serializing_if = "String::is_empty")]
+    pub preemption: String,
     /// The name of its task group.
     #[serde(skip_serializing_if = "String::is_empty")]
     pub task_group: String,

@@ -92,6 +92,7 @@ fn class(
         short: first.short,
         message: first.message,
         cure,
+        preemption: class.preemption.clone(),
         task_group: class.spec.task_group.as_deref().cloned().unwrap_or_default(),
         obstacles: shown,
         order: order(class.position, application, around),

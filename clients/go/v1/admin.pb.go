@@ -2240,7 +2240,9 @@ type Explanation struct {
 	// What keeps how many nodes out.
 	Nodes *Explanation_Nodes `protobuf:"bytes,13,opt,name=nodes,proto3" json:"nodes,omitempty"`
 	// The changes of the cure: doing all of them lets it run.
-	Changes       []*Explanation_Change `protobuf:"bytes,14,rep,name=changes,proto3" json:"changes,omitempty"`
+	Changes []*Explanation_Change `protobuf:"bytes,14,rep,name=changes,proto3" json:"changes,omitempty"`
+	// Why it does not preempt others, or that others leave for it: a sentence, or nothing.
+	Preemption    string `protobuf:"bytes,15,opt,name=preemption,proto3" json:"preemption,omitempty"`
 	unknownFields protoimpl.UnknownFields
 	sizeCache     protoimpl.SizeCache
 }
@@ -2371,6 +2373,13 @@ func (x *Explanation) GetChanges() []*Explanation_Change {
 		return x.Changes
 	}
 	return nil
+}
+
+func (x *Explanation) GetPreemption() string {
+	if x != nil {
+		return x.Preemption
+	}
+	return ""
 }
 
 type ListNodesRequest struct {
@@ -3789,7 +3798,7 @@ const file_monoceros_v1_admin_proto_rawDesc = "" +
 	"\x0eallocation_key\x18\x03 \x01(\tR\rallocationKey\x12\x16\n" +
 	"\x06offset\x18\x04 \x01(\rR\x06offset\"[\n" +
 	"\x1aExplainApplicationResponse\x12=\n" +
-	"\fexplanations\x18\x01 \x03(\v2\x19.monoceros.v1.ExplanationR\fexplanations\"\xe8\v\n" +
+	"\fexplanations\x18\x01 \x03(\v2\x19.monoceros.v1.ExplanationR\fexplanations\"\x88\f\n" +
 	"\vExplanation\x12'\n" +
 	"\x0fallocation_keys\x18\x01 \x03(\tR\x0eallocationKeys\x12\x14\n" +
 	"\x05count\x18\x02 \x01(\x04R\x05count\x125\n" +
@@ -3806,7 +3815,10 @@ const file_monoceros_v1_admin_proto_rawDesc = "" +
 	"\tobstacles\x18\v \x03(\v2\".monoceros.v1.Explanation.ObstacleR\tobstacles\x125\n" +
 	"\x05order\x18\f \x03(\v2\x1f.monoceros.v1.Explanation.OrderR\x05order\x125\n" +
 	"\x05nodes\x18\r \x01(\v2\x1f.monoceros.v1.Explanation.NodesR\x05nodes\x12:\n" +
-	"\achanges\x18\x0e \x03(\v2 .monoceros.v1.Explanation.ChangeR\achanges\x1a\xf7\x01\n" +
+	"\achanges\x18\x0e \x03(\v2 .monoceros.v1.Explanation.ChangeR\achanges\x12\x1e\n" +
+	"\n" +
+	"preemption\x18\x0f \x01(\tR\n" +
+	"preemption\x1a\xf7\x01\n" +
 	"\bObstacle\x12\x14\n" +
 	"\x05cause\x18\x01 \x01(\tR\x05cause\x12\x16\n" +
 	"\x06object\x18\x02 \x01(\tR\x06object\x12/\n" +

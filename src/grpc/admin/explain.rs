@@ -121,6 +121,7 @@ fn explanation(snapshot: ExplanationSnapshot) -> v1::Explanation {
         message: snapshot.message,
         cure: snapshot.cure,
         task_group: snapshot.task_group,
+        preemption: snapshot.preemption,
         obstacles: snapshot.obstacles.into_iter().map(obstacle).collect(),
         order: snapshot.order.into_iter().map(order).collect(),
         nodes: Some(nodes(snapshot.nodes)),

@@ -5,6 +5,7 @@ mod elsewhere;
 mod exclusion;
 mod news;
 mod predicates;
+mod preemption;
 mod same_keys;
 mod stream;
 mod view;

@@ -14,6 +14,7 @@ use std::sync::Arc;
 
 use serde::{Deserialize, Serialize};
 
+use crate::decide::preemption::Grounds;
 use crate::nodes::NodeSlot;
 use crate::values::resources::Resources;
 use crate::values::slots::Slots;
@@ -137,6 +138,8 @@ pub struct Allocation {
     pub bound_ns: i64,
     /// The scheduler has asked the RM to end it and waits for the confirmation.
     pub leaving: Option<Leaving>,
+    /// For whom it is preempted, and by which rule.
+    pub preempted_for: Option<Arc<Grounds>>,
     /// Its part in the replacement of a placeholder.
     pub pairing: Pairing,
     /// The deadline that ends it, while one is set.
@@ -163,6 +166,7 @@ impl Allocation {
             created_ns,
             bound_ns: now_ns,
             leaving: None,
+            preempted_for: None,
             pairing: Pairing::None,
             deadline: None,
             elsewhere: None,

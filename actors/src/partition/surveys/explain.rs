@@ -109,9 +109,9 @@ impl Survey for Explain {
         self.application = Some(explained);
     }
 
-    fn at_queue(&mut self, queue: &mut Queue, _: &mut Baton) {
+    fn at_queue(&mut self, queue: &mut Queue, baton: &mut Baton) {
         let slot = queue.slot();
-        self.gates.insert(slot, queue.gate());
+        self.gates.insert(slot, queue.gate(&baton.books.promises));
         if let Some(rank) = self.ranked.get(&slot).and_then(|row| queue.rank(*row)) {
             self.ranks.insert(slot, rank);
         }

@@ -584,6 +584,8 @@ const (
 	EventRecord_UG_USER_RESOURCE EventRecord_ChangeDetail = 603
 	// Usage of a group changed.
 	EventRecord_UG_GROUP_RESOURCE EventRecord_ChangeDetail = 604
+	// An application would have taken back by preemption what it lost to another, and does not.
+	EventRecord_PREEMPTION_LOOP EventRecord_ChangeDetail = 700
 )
 
 // Enum value maps for EventRecord_ChangeDetail.
@@ -635,6 +637,7 @@ var (
 		602: "UG_APP_LINK",
 		603: "UG_USER_RESOURCE",
 		604: "UG_GROUP_RESOURCE",
+		700: "PREEMPTION_LOOP",
 	}
 	EventRecord_ChangeDetail_value = map[string]int32{
 		"DETAILS_NONE":        0,
@@ -683,6 +686,7 @@ var (
 		"UG_APP_LINK":         602,
 		"UG_USER_RESOURCE":    603,
 		"UG_GROUP_RESOURCE":   604,
+		"PREEMPTION_LOOP":     700,
 	}
 )
 
@@ -4576,7 +4580,7 @@ const file_monoceros_si_v1_types_proto_rawDesc = "" +
 	"\x1bUpdateConfigurationResponse\x12\x18\n" +
 	"\asuccess\x18\x01 \x01(\bR\asuccess\x12\x1c\n" +
 	"\toldConfig\x18\x02 \x01(\tR\toldConfig\x12\x16\n" +
-	"\x06reason\x18\x03 \x01(\tR\x06reason\"\xa8\f\n" +
+	"\x06reason\x18\x03 \x01(\tR\x06reason\"\xbe\f\n" +
 	"\vEventRecord\x125\n" +
 	"\x04type\x18\x01 \x01(\x0e2!.monoceros.si.v1.EventRecord.TypeR\x04type\x12\x1a\n" +
 	"\bobjectID\x18\x02 \x01(\tR\bobjectID\x12\x18\n" +
@@ -4603,7 +4607,7 @@ const file_monoceros_si_v1_types_proto_rawDesc = "" +
 	"\x03SET\x10\x01\x12\a\n" +
 	"\x03ADD\x10\x02\x12\n" +
 	"\n" +
-	"\x06REMOVE\x10\x03\"\xa5\a\n" +
+	"\x06REMOVE\x10\x03\"\xbb\a\n" +
 	"\fChangeDetail\x12\x10\n" +
 	"\fDETAILS_NONE\x10\x00\x12\x12\n" +
 	"\x0eREQUEST_CANCEL\x10d\x12\x11\n" +
@@ -4655,7 +4659,8 @@ const file_monoceros_si_v1_types_proto_rawDesc = "" +
 	"\x0eUG_GROUP_LIMIT\x10\xd9\x04\x12\x10\n" +
 	"\vUG_APP_LINK\x10\xda\x04\x12\x15\n" +
 	"\x10UG_USER_RESOURCE\x10\xdb\x04\x12\x16\n" +
-	"\x11UG_GROUP_RESOURCE\x10\xdc\x04\"\xbf\x01\n" +
+	"\x11UG_GROUP_RESOURCE\x10\xdc\x04\x12\x14\n" +
+	"\x0fPREEMPTION_LOOP\x10\xbc\x05\"\xbf\x01\n" +
 	"\x18ReSyncSchedulerCacheArgs\x12R\n" +
 	"\x12assumedAllocations\x18\x01 \x03(\v2\".monoceros.si.v1.AssumedAllocationR\x12assumedAllocations\x12O\n" +
 	"\x11forgetAllocations\x18\x02 \x03(\v2!.monoceros.si.v1.ForgotAllocationR\x11forgetAllocations\"Q\n" +

@@ -271,6 +271,7 @@ fn removes(why: &Why) -> Option<Change> {
             whose: format!("{} in {queue}", named(whose)),
             resources: over.short(),
         },
+        Why::GivesWay { .. } => Change::Time { at_ns: None },
         Why::BacksOff { until_ns } => Change::Time { at_ns: Some(*until_ns) },
         Why::Gang(why) => why.change(),
         Why::Placeholders { group, pending: 1.., free: 0, .. } => {

@@ -192,6 +192,11 @@ pub enum Why {
         /// What is missing.
         over: Over,
     },
+    /// Something of its application was taken for another, which is to run before it.
+    GivesWay {
+        /// The other application.
+        application: Arc<str>,
+    },
     /// The application is left alone for a while, because too many of its asks found no node.
     BacksOff {
         /// Until when, ns since the epoch.
@@ -267,7 +272,7 @@ impl Why {
             Self::QueueRuns { .. } | Self::LimitRuns { .. } => Cause::NotRunnable,
             Self::Queue { .. } => Cause::QueueQuota,
             Self::Limit { .. } => Cause::UserQuota,
-            Self::BacksOff { .. } => Cause::Delay,
+            Self::BacksOff { .. } | Self::GivesWay { .. } => Cause::Delay,
             Self::Gang(why) => why.cause(),
             Self::Placeholders { .. } => Cause::Placeholders,
             Self::Nodes { .. } => Cause::NoNode,
@@ -295,6 +300,7 @@ impl Why {
             }
             Self::RequiredNode { node, .. } => Some(node),
             Self::Refused { node, .. } => node.as_ref(),
+            Self::GivesWay { application } => Some(application),
             Self::BacksOff { .. } | Self::Gang(_) | Self::Placeholders { .. } | Self::Loosened => {
                 None
             }
@@ -349,7 +355,7 @@ impl Why {
             Self::Queue { queue, .. } => (1, depth(queue), 2),
             Self::LimitRuns { queue, .. } => (1, depth(queue), 3),
             Self::Limit { queue, .. } => (1, depth(queue), 4),
-            Self::BacksOff { .. } => (2, 0, 0),
+            Self::BacksOff { .. } | Self::GivesWay { .. } => (2, 0, 0),
             Self::Gang(_) | Self::Placeholders { .. } => (3, 0, 0),
             Self::Nodes { .. }
             | Self::Constraints { .. }
@@ -399,6 +405,10 @@ impl Why {
                 named(whose),
                 uses(over, "has too little left of", "is at the limit of"),
                 then(&more(&over.short()))
+            ),
+            Self::GivesWay { application } => format!(
+                "allocations of its application leave for application `{application}`, which runs \
+                 before anything that was asked for afterwards"
             ),
             Self::BacksOff { until_ns } => format!(
                 "the application is left alone until {}, because too many of its asks found no node",
