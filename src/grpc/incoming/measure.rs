@@ -9,15 +9,16 @@
 //! # Invariants
 //! * Measuring allocates nothing and looks at each byte at most once per level.
 //! * It ends where a message is known to be too large: that costs no more than one that is not.
-//! * Where the bytes are broken measuring ends, as decoding does: what was measured until then is
-//!   what decoding would have made until then.
+//! * Where the bytes are broken measuring ends, and nothing of the message may be decoded: a decoder
+//!   may see more than measuring does of a message that is longer than the one that holds it.
+//! * Whatever the decoder reads to its end is not broken.
 //! * It finds the same fields in the same bytes as the decoder does, in its liberties too: that reads
 //!   an entry of a map whatever the key says of how it is written. Else a message could be made whose
 //!   lists stand where measuring sees a text.
 
 use super::shapes::{FieldKind, Shape, ShapeId, Shapes};
 
-/// Messages within messages: decoding refuses more.
+/// Messages within messages, and groups within groups: decoding refuses more.
 const DEPTH: usize = 100;
 
 /// A list that grows by doubling has up to twice the room that it needs.
@@ -70,7 +71,8 @@ enum Value<'b> {
 pub(super) fn measure(shapes: &Shapes, shape: ShapeId, bytes: &[u8], most: Most) -> Measure {
     let own_bytes = shapes.shape(shape).own_bytes;
     let mut measure = Measure { decoded_bytes: own_bytes, ..Measure::default() };
-    measure.is_broken = within(shapes, shape, bytes, (DEPTH, most), &mut measure).is_err();
+    // The outermost is within none.
+    measure.is_broken = within(shapes, shape, bytes, (DEPTH + 1, most), &mut measure).is_err();
     measure
 }
 
@@ -117,9 +119,12 @@ fn within(
                 measure.add(list + own);
             }
             FieldKind::Message(id) => {
+                let own = shapes.shape(id).own_bytes;
                 if field.is_list {
                     measure.items += 1;
-                    measure.add(SLACK * shapes.shape(id).own_bytes);
+                    measure.add(SLACK * own);
+                } else if field.is_boxed {
+                    measure.add(own.next_multiple_of(ALLOCATION_BYTES));
                 }
                 within(shapes, id, bytes, (depth, most), measure)?;
             }
@@ -222,8 +227,10 @@ impl<'b> Reading<'b> {
 
 #[cfg(test)]
 mod tests {
+    use monoceros_proto::si::legacy::v0 as legacy;
     use monoceros_proto::si::v1 as si;
     use proptest::prelude::*;
+    use proptest::strategy::ValueTree as _;
     use prost::Message as _;
 
     use super::*;
@@ -334,16 +341,181 @@ mod tests {
         assert_eq!((measured.items, measured.is_broken), (1 + n_allocations, false));
     }
 
+    #[test]
+    fn what_a_message_of_its_own_type_holds_is_counted() {
+        let shapes = Shapes::new();
+        let of = shapes.method("/si.v1.Scheduler/Update").unwrap().request;
+        let n_levels = 90;
+        let mut expression = legacy::AffinityTargetExpression::default();
+        for _ in 0..n_levels {
+            let within = Some(Box::new(expression));
+            expression =
+                legacy::AffinityTargetExpression { target_operator: within, ..Default::default() };
+        }
+        let expressions = legacy::NodeAffinityConstraints { target_expressions: vec![expression] };
+        let simple = legacy::SimplePlacementConstraint {
+            node_affinity_constraint: Some(expressions),
+            ..Default::default()
+        };
+        let constraint = legacy::placement_constraint::Constraint::SimpleConstraint(simple);
+        let constraint = legacy::PlacementConstraint { constraint: Some(constraint) };
+        let ask =
+            legacy::AllocationAsk { placement_constraint: Some(constraint), ..Default::default() };
+        let request = legacy::UpdateRequest { asks: vec![ask], ..Default::default() };
+        let measured = measure(&shapes, of, &request.encode_to_vec());
+        let held = n_levels * size_of::<legacy::AffinityTargetExpression>();
+        assert!(!measured.is_broken);
+        assert!(measured.decoded_bytes >= held, "{} for {held}", measured.decoded_bytes);
+    }
+
+    #[test]
+    fn what_nests_as_deep_as_the_decoder_allows_is_not_broken_and_deeper_is() {
+        let shapes = Shapes::new();
+        let of = shapes.method("/si.v1.Scheduler/Update").unwrap().request;
+        // An ask, its constraint, a simple one, of nodes, an expression; then one in another.
+        let path = [1, 9, 1, 1, 2];
+        let nested = |n_levels: usize| {
+            let mut bytes = Vec::new();
+            for level in (0..n_levels).rev() {
+                let number = path.get(level).copied().unwrap_or(1);
+                let mut above = Vec::new();
+                prost::encoding::bytes::encode(number, &bytes, &mut above);
+                bytes = above;
+            }
+            bytes
+        };
+        let reads = |bytes: &[u8]| legacy::UpdateRequest::decode(bytes).is_ok();
+        assert_eq!((reads(&nested(100)), reads(&nested(101))), (true, false));
+        assert!(!measure(&shapes, of, &nested(100)).is_broken);
+        assert!(measure(&shapes, of, &nested(101)).is_broken);
+    }
+
+    /// Bytes that are read by somebody who takes liberties, as the choices say: entries of maps with
+    /// any key, groups, fields that nobody knows, lists of numbers in both forms, numbers longer than
+    /// they need be, messages said in parts, now and then a wrong length.
+    struct Liberties<'c> {
+        shapes: &'c Shapes,
+        choices: std::slice::Iter<'c, u8>,
+    }
+
+    impl Liberties<'_> {
+        fn choose(&mut self, sides: u8) -> u8 {
+            self.choices.next().map_or(0, |choice| choice % sides)
+        }
+
+        fn number(&mut self, value: u64, bytes: &mut Vec<u8>) {
+            let at = bytes.len();
+            prost::encoding::encode_varint(value, bytes);
+            if self.choose(8) == 7 && bytes.len() - at < 9 {
+                *bytes.last_mut().unwrap() |= 0x80;
+                bytes.push(0);
+            }
+        }
+
+        fn delimited(&mut self, value: &[u8], bytes: &mut Vec<u8>) {
+            let length = match self.choose(64) {
+                63 => value.len() + 1,
+                62 => value.len().saturating_sub(1),
+                _ => value.len(),
+            };
+            self.number(length as u64, bytes);
+            bytes.extend(value);
+        }
+
+        fn plain(&mut self, number: u32, bytes: &mut Vec<u8>) {
+            let (wire_type, length) = [(0, 0), (1, 8), (5, 4)][usize::from(self.choose(3))];
+            self.number(u64::from(number << 3 | wire_type), bytes);
+            match length {
+                0 => self.number(300, bytes),
+                // What would be a list of nodes.
+                length => bytes.extend(b"\x0a\x00".repeat(length / 2)),
+            }
+        }
+
+        fn message(&mut self, shape: ShapeId, depth: usize) -> Vec<u8> {
+            let mut bytes = Vec::new();
+            for _ in 0..self.choose(6) {
+                let number = u32::from(1 + self.choose(12));
+                match self.shapes.shape(shape).field(number).map(|field| field.kind) {
+                    Some(FieldKind::Message(id)) if depth > 0 => {
+                        let value = self.message(id, depth - 1);
+                        self.number(u64::from(number << 3 | 2), &mut bytes);
+                        self.delimited(&value, &mut bytes);
+                    }
+                    Some(FieldKind::Entry(id)) if depth > 0 => {
+                        let value = self.message(id, depth - 1);
+                        let wire_type = self.choose(6);
+                        self.number(u64::from(number << 3) | u64::from(wire_type), &mut bytes);
+                        self.delimited(&value, &mut bytes);
+                    }
+                    Some(FieldKind::Text) => {
+                        self.number(u64::from(number << 3 | 2), &mut bytes);
+                        self.delimited(b"rm", &mut bytes);
+                    }
+                    Some(FieldKind::Number) if self.choose(16) == 15 => {
+                        self.number(u64::from(number << 3 | 2), &mut bytes);
+                        self.delimited(b"\x01\x02", &mut bytes);
+                    }
+                    Some(FieldKind::Number) => {
+                        self.number(u64::from(number << 3), &mut bytes);
+                        self.number(1, &mut bytes);
+                    }
+                    Some(_) => {}
+                    None if self.choose(2) == 0 => self.plain(number, &mut bytes),
+                    None => {
+                        self.number(u64::from(number << 3 | 3), &mut bytes);
+                        // In a group nothing is known, maps neither.
+                        self.plain(1 + number % 3, &mut bytes);
+                        self.number(u64::from(number << 3 | 4), &mut bytes);
+                    }
+                }
+            }
+            bytes
+        }
+    }
+
+    fn is_measured_as_it_is_decoded(
+        of: ShapeId,
+        shapes: &Shapes,
+        bytes: &[u8],
+    ) -> Result<bool, TestCaseError> {
+        let measured = measure(shapes, of, bytes);
+        let Ok(request) = si::NodeRequest::decode(bytes) else { return Ok(false) };
+        let lists = request.nodes.iter().map(|node| 1 + node.existing_allocations.len());
+        prop_assert!(!measured.is_broken);
+        prop_assert!(measured.items >= lists.sum());
+        let shape = shapes.shape(of);
+        let rm_id = text(shape, bytes, shape.rm_id.unwrap());
+        prop_assert_eq!(rm_id.unwrap_or_default(), request.rm_id);
+        Ok(true)
+    }
+
+    #[test]
+    fn liberties_are_read_now_and_then() {
+        let (shapes, of) = shapes();
+        let mut runner = proptest::test_runner::TestRunner::deterministic();
+        let mut n_read = 0;
+        for _ in 0..1_000 {
+            let choices = prop::collection::vec(any::<u8>(), 200);
+            let choices = choices.new_tree(&mut runner).unwrap().current();
+            let bytes = Liberties { shapes: &shapes, choices: choices.iter() }.message(of, 5);
+            n_read += usize::from(is_measured_as_it_is_decoded(of, &shapes, &bytes).unwrap());
+        }
+        assert!(n_read > 300, "{n_read}");
+    }
+
     proptest! {
         #[test]
         fn whatever_comes_is_measured_as_it_is_decoded(bytes: Vec<u8>) {
             let (shapes, of) = shapes();
-            let measured = measure(&shapes, of, &bytes);
-            if let Ok(request) = si::NodeRequest::decode(&*bytes) {
-                let lists = request.nodes.iter().map(|node| 1 + node.existing_allocations.len());
-                prop_assert!(!measured.is_broken);
-                prop_assert!(measured.items >= lists.sum());
-            }
+            is_measured_as_it_is_decoded(of, &shapes, &bytes)?;
+        }
+
+        #[test]
+        fn whatever_liberties_are_taken_it_is_measured_as_it_is_decoded(choices: Vec<u8>) {
+            let (shapes, of) = shapes();
+            let bytes = Liberties { shapes: &shapes, choices: choices.iter() }.message(of, 5);
+            is_measured_as_it_is_decoded(of, &shapes, &bytes)?;
         }
 
         #[test]

@@ -346,8 +346,10 @@ impl Frames {
             );
             return Err(StreamEnd::Unreadable { code: Code::ResourceExhausted, message });
         }
-        if measure.is_broken && bytes.len() > AT_ONCE_BYTES {
-            return Err(unreadable("a message could not be decoded"));
+        if measure.is_broken {
+            return Err(unreadable(
+                "a message could not be decoded: it is cut off, or has bytes that are no field",
+            ));
         }
         let (shape, common) = (self.shape, Arc::clone(common));
         Ok(RawMessage { bytes, measure, shape, credit, common })
@@ -669,6 +671,21 @@ mod tests {
         let items = b"\x0a\x00".repeat(200_001);
         let end = refusal(&framed(1, &gzip(&items))).await;
         assert!(matches!(end, StreamEnd::TooManyItems { items: 200_001, .. }), "{end:?}");
+    }
+
+    /// A node that says three bytes and holds an allocation that is much longer: the decoder would
+    /// read all of the allocation, with whatever lists are in it, before it finds that.
+    #[tokio::test(start_paused = true)]
+    async fn what_is_longer_than_the_message_that_holds_it_is_not_decoded() {
+        let mut bytes = vec![0x0a, 3, 0x32];
+        prost::encoding::encode_varint(100_000, &mut bytes);
+        bytes.resize(bytes.len() + 100_000, 0);
+        for length in [bytes.len(), 1_000, 5] {
+            let end = refusal(&framed(0, &bytes[..length])).await;
+            let is_broken = matches!(&end, StreamEnd::Unreadable { code: Code::Internal, message }
+                if message.starts_with("a message could not be decoded"));
+            assert!(is_broken, "{end:?}");
+        }
     }
 
     #[tokio::test(start_paused = true)]

@@ -44,6 +44,9 @@ pub(super) struct Field {
     pub(super) kind: FieldKind,
     /// Whether it is a list.
     pub(super) is_list: bool,
+    /// Whether it is behind a pointer, since its type may hold, by a field of that field and so on,
+    /// the type that it is in.
+    pub(super) is_boxed: bool,
 }
 
 /// One message type.
@@ -100,7 +103,7 @@ impl Shapes {
         let ids: HashMap<&str, ShapeId> =
             named.map(|(at, (name, _))| (name.as_str(), ShapeId(at))).collect();
         let mut shapes: Vec<Shape> =
-            found.iter().map(|(_, message)| shape(message, &ids, &found)).collect();
+            (0..found.len()).map(|at| shape(ShapeId(at), &ids, &found)).collect();
         for (at, shape) in shapes.iter_mut().enumerate() {
             shape.own_bytes = own_bytes(ShapeId(at), &found, &ids, &mut Vec::new());
         }
@@ -146,13 +149,9 @@ fn is_entry(message: &DescriptorProto) -> bool {
     message.options.as_ref().is_some_and(prost_types::MessageOptions::map_entry)
 }
 
-fn shape(
-    message: &DescriptorProto,
-    ids: &HashMap<&str, ShapeId>,
-    found: &[(String, &DescriptorProto)],
-) -> Shape {
+fn shape(of: ShapeId, ids: &HashMap<&str, ShapeId>, found: &[(String, &DescriptorProto)]) -> Shape {
     let mut shape = Shape::default();
-    for field in &message.field {
+    for field in &found[of.0].1.field {
         let Ok(number) = usize::try_from(field.number()) else { continue };
         let kind = match field.r#type() {
             Type::String | Type::Bytes => FieldKind::Text,
@@ -167,12 +166,35 @@ fn shape(
         if shape.fields.len() <= number {
             shape.fields.resize(number + 1, None);
         }
-        shape.fields[number] = Some(Field { kind, is_list: field.label() == Label::Repeated });
+        let is_list = field.label() == Label::Repeated;
+        let is_boxed = !is_list
+            && matches!(kind, FieldKind::Message(id) if leads_to(of, id, found, ids, &mut Vec::new()));
+        shape.fields[number] = Some(Field { kind, is_list, is_boxed });
         if field.name() == "rmID" && kind == FieldKind::Text {
             shape.rm_id = u32::try_from(number).ok();
         }
     }
     shape
+}
+
+/// Whether a value of type `id` can hold one of type `to` without a list between them.
+fn leads_to(
+    to: ShapeId,
+    id: ShapeId,
+    found: &[(String, &DescriptorProto)],
+    ids: &HashMap<&str, ShapeId>,
+    seen: &mut Vec<ShapeId>,
+) -> bool {
+    if id == to {
+        return true;
+    }
+    if seen.contains(&id) {
+        return false;
+    }
+    seen.push(id);
+    let fields = found[id.0].1.field.iter().filter(|field| field.label() != Label::Repeated);
+    let mut below = fields.filter_map(|field| ids.get(field.type_name()));
+    below.any(|&below| leads_to(to, below, found, ids, seen))
 }
 
 /// What a value takes by itself. A type that holds itself is behind a pointer there.
@@ -229,7 +251,7 @@ mod tests {
         let shapes = Shapes::new();
         let nodes = shapes.method("/si.v1.Scheduler/UpdateNode").unwrap();
         let field = |shape: ShapeId, number| shapes.shape(shape).field(number).unwrap();
-        let Field { kind: FieldKind::Message(node), is_list: true } = field(nodes.request, 1)
+        let Field { kind: FieldKind::Message(node), is_list: true, .. } = field(nodes.request, 1)
         else {
             panic!("the first field are the nodes");
         };
