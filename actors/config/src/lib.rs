@@ -49,6 +49,8 @@ mod yaml;
 
 use std::sync::Arc;
 
+use crate::placement::PlacementRules;
+
 pub use monoceros_rules::nodes::NodeSortPolicy;
 pub use monoceros_rules::order::keys::{ApplicationSortPolicy, PriorityPolicy};
 pub use monoceros_rules::queues::{
@@ -93,6 +95,8 @@ pub struct PartitionConfig {
     /// Which applications go where, in order, as written; empty: where they name a queue that is
     /// there.
     pub placement: Vec<RuleConfig>,
+    /// The same, ready to be asked.
+    pub rules: Arc<PlacementRules>,
     /// What may be preempted at all.
     pub preemption: PreemptionFlags,
     /// Who says which groups a user is in (`usergroupresolver.type`), as written.

@@ -1,16 +1,13 @@
 //! Which applications are admitted, and which leaf each joins: `docs/applications.md#admission`.
 //!
-//! The rules of the partition name a path ([`PlacementRules`]). Queues of it that are missing are added,
+//! The rules of the partition name a path ([`PlacementRules`](monoceros_config::placement::PlacementRules)). Queues of it that are missing are added,
 //! then the application joins, all in one step, because a dynamic queue that is empty would
 //! otherwise be cleaned away between the two.
 
 use std::sync::Arc;
 
 use actix::Actor;
-use monoceros_config::PartitionConfig;
-use monoceros_config::placement::{
-    self, PlacementRules, QueueTree, Refused, RuleObstacle, Submission,
-};
+use monoceros_config::placement::{self, QueueTree, Refused, RuleObstacle, Submission};
 use monoceros_rules::order::keys::ApplicationSortPolicy;
 use monoceros_rules::order::ledger;
 use monoceros_rules::queues::object_state::ObjectState;
@@ -29,11 +26,6 @@ use super::{Partition, Task};
 use crate::application::Application;
 use crate::events::{Event, EventKind, Message};
 use crate::step::{ApplicationEntry, Baton, Directory, Notice, Op, QueueSlot, WaitsFor};
-
-/// The rules of a configuration that was checked.
-pub(super) fn placement(config: &PartitionConfig) -> PlacementRules {
-    PlacementRules::build(&config.placement).expect("the rules were built when they were checked")
-}
 
 impl Partition {
     pub(super) fn add_application(&mut self, new: NewApplication, baton: &mut Baton) {
@@ -81,7 +73,7 @@ impl Partition {
             is_forced: new.tags.as_ref().is_some_and(|tags| placement::is_forced(tags)),
         };
         let id = Arc::clone(&new.id);
-        match self.placement.place(&submission, directory) {
+        match self.config.rules.place(&submission, directory) {
             Ok(placed) => {
                 for passed in placed.passed_over {
                     if matches!(passed.obstacle, RuleObstacle::Failed(_)) {

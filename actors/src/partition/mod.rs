@@ -52,7 +52,6 @@ use std::time::Duration;
 
 use actix::prelude::*;
 use monoceros_config::PartitionConfig;
-use monoceros_config::placement::PlacementRules;
 use monoceros_rules::books::Books;
 use monoceros_rules::limits::Tables;
 use monoceros_rules::queues::object_state::ObjectState;
@@ -127,8 +126,6 @@ enum Trip {
 pub(crate) struct Partition {
     name: Arc<str>,
     config: Arc<PartitionConfig>,
-    /// Where applications go, by the rules of the configuration.
-    placement: PlacementRules,
     /// The resource types that its RM has in use.
     names: Arc<NameHolder>,
     clock: Clock,
@@ -261,7 +258,6 @@ impl Partition {
         let outlet = Mailbox::new(outlet, &metrics);
         Self {
             name,
-            placement: admission::placement(&config),
             config,
             names: params.names,
             clock,

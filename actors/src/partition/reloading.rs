@@ -33,7 +33,7 @@ use super::input::{Conclude, Wanted};
 use super::queue_lifecycle::removal_if_over;
 use super::surveys::{Dismiss, InUse, Refresh};
 use super::tasks::Task;
-use super::{Partition, admission, node_order};
+use super::{Partition, node_order};
 use crate::api::predicates::QuestionId;
 use crate::events::{Event, EventKind};
 use crate::mailbox::Receive;
@@ -97,7 +97,6 @@ impl Partition {
         if config.node_order != self.config.node_order {
             baton.books.nodes.set_order(node_order(&config));
         }
-        self.placement = admission::placement(&config);
         self.config = config;
         let mut leaves = note_in_directory(&changes, &mut baton.directory);
         let loosening = baton.books.loosen();

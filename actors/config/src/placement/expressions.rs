@@ -28,6 +28,13 @@ pub(super) struct Expression {
     machine: Regex,
 }
 
+/// By what was written.
+impl PartialEq for Expression {
+    fn eq(&self, other: &Self) -> bool {
+        self.text == other.text
+    }
+}
+
 impl Expression {
     /// Whether it is found anywhere in the name.
     pub(super) fn is_in(&self, name: &str) -> bool {

@@ -15,7 +15,7 @@ use monoceros_rules::values::names;
 const SPECIAL: &str = "^$*+?()[{}|";
 
 /// The users and groups whom a rule is for, or not for, as a rule's `filter` lists them.
-#[derive(Clone, Debug)]
+#[derive(Clone, Debug, PartialEq)]
 pub(super) struct Filter {
     pub(super) denies: bool,
     /// Nothing was listed.
@@ -25,7 +25,7 @@ pub(super) struct Filter {
 }
 
 /// Users or groups.
-#[derive(Clone, Debug)]
+#[derive(Clone, Debug, PartialEq)]
 pub(super) enum Names {
     Listed(BTreeSet<String>),
     /// Searched anywhere in the name.

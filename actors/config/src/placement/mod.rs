@@ -95,7 +95,7 @@ impl RuleError {
 }
 
 /// The rules of a partition, ready to be asked.
-#[derive(Clone, Debug)]
+#[derive(Clone, Debug, PartialEq)]
 pub struct PlacementRules {
     rules: Vec<Rule>,
     is_implicit: bool,
@@ -142,6 +142,15 @@ pub struct Placed<Q> {
     pub passed_over: Vec<PassedOver>,
 }
 
+/// Those that there are where none is configured: `provided`, for queues that are there.
+impl Default for PlacementRules {
+    fn default() -> Self {
+        let implicit = RuleConfig { name: "provided".to_owned(), ..RuleConfig::default() };
+        let rule = Rule::build(&implicit, 0, 0, &mut Expressions::default(), &mut Vec::new());
+        Self { rules: Vec::from_iter(rule), is_implicit: true }
+    }
+}
+
 impl PlacementRules {
     /// Makes rules of what is configured, all of them or none; without any there is one, `provided`
     /// for queues that are there. The rule that takes applications which run already is always
@@ -155,15 +164,16 @@ impl PlacementRules {
         rules: &[RuleConfig],
         expressions: &mut Expressions,
     ) -> Result<Self, Vec<RuleError>> {
-        let implicit = [RuleConfig { name: "provided".to_owned(), ..RuleConfig::default() }];
-        let is_implicit = rules.is_empty();
+        if rules.is_empty() {
+            return Ok(Self::default());
+        }
         let mut errors = Vec::new();
         let mut built = Vec::new();
-        for (number, rule) in (if is_implicit { &implicit } else { rules }).iter().enumerate() {
+        for (number, rule) in rules.iter().enumerate() {
             built.extend(Rule::build(rule, number, 0, expressions, &mut errors));
         }
         if errors.is_empty() {
-            Ok(Self { rules: built, is_implicit })
+            Ok(Self { rules: built, is_implicit: false })
         } else {
             errors.sort_by_key(RuleError::rank);
             Err(errors)

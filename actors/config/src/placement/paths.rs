@@ -7,14 +7,15 @@ use super::{Expressions, PlacementRules, RuleError};
 use crate::RuleConfig;
 use monoceros_rules::queues::QueueConfig;
 
-/// Everything that is wrong with the rules, one error for one fault, in order: what
+/// The rules, or everything that is wrong with them, one error for one fault, in order: what
 /// [`PlacementRules::build`] finds, and for the rules it finds nothing in, what `check_paths` does.
 pub(crate) fn check(
     rules: &[RuleConfig],
     root: &QueueConfig,
     expressions: &mut Expressions,
-) -> Vec<RuleError> {
-    let mut errors = PlacementRules::build_within(rules, expressions).err().unwrap_or_default();
+) -> Result<PlacementRules, Vec<RuleError>> {
+    let built = PlacementRules::build_within(rules, expressions);
+    let mut errors = built.as_ref().err().cloned().unwrap_or_default();
     let mut by_rule: HashMap<usize, Vec<usize>> = HashMap::new();
     for (at, error) in errors.iter().enumerate() {
         by_rule.entry(error.rule).or_default().push(at);
@@ -32,7 +33,7 @@ pub(crate) fn check(
         }
     }
     errors.sort_by_key(RuleError::rank);
-    errors
+    if errors.is_empty() { built } else { Err(errors) }
 }
 
 /// The rules whose fixed beginning leads nowhere in the configured queues, or to a queue of the

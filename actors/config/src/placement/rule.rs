@@ -6,7 +6,7 @@ use crate::RuleConfig;
 use monoceros_rules::values::names::{is_queue_name, is_queue_path, is_rule, shown};
 
 /// A rule that was checked.
-#[derive(Clone, Debug)]
+#[derive(Clone, Debug, PartialEq)]
 pub(super) struct Rule {
     pub(super) source: Source,
     /// Whether the queue may be missing.
@@ -16,7 +16,7 @@ pub(super) struct Rule {
 }
 
 /// Where the name of the queue comes from.
-#[derive(Clone, Debug)]
+#[derive(Clone, Debug, PartialEq)]
 pub(super) enum Source {
     /// The submission.
     Provided,

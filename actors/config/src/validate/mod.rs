@@ -81,7 +81,8 @@ fn partition(
     root.read_templates(&mut in_templates);
     root.fit_properties(report);
     let built = root.build(None);
-    let placement = rules::check(&raw.placement, is_known.then_some(&built), expressions, report);
+    let (placement, rules) =
+        rules::check(&raw.placement, is_known.then_some(&built), expressions, report);
     let node_order = node_order(&raw, report);
     if is_known {
         root.check_max_applications(report);
@@ -92,6 +93,7 @@ fn partition(
     let config = PartitionConfig {
         name: Arc::from(&*name),
         placement,
+        rules: Arc::new(rules),
         preemption: preemption(&raw, report),
         resolver: resolver(&raw, report),
         node_order,

@@ -12,19 +12,24 @@ use crate::{FilterConfig, RuleConfig};
 use monoceros_rules::queues::QueueConfig;
 use monoceros_rules::values::names;
 
-/// Checks the rules by themselves and, where the queues could be read, against those below `root`.
+/// Checks the rules by themselves and, where the queues could be read, against those below `root`:
+/// as they were written, and ready to be asked where nothing is wrong.
 pub(super) fn check(
     rules: &[Rule],
     root: Option<&QueueConfig>,
     expressions: &mut Expressions,
     report: &mut Report,
-) -> Vec<RuleConfig> {
+) -> (Vec<RuleConfig>, PlacementRules) {
     let configs: Vec<RuleConfig> = rules.iter().map(config).collect();
     let mut errors: Vec<RuleError> =
         rules.iter().enumerate().flat_map(|(number, rule)| bad_filters(number, rule)).collect();
-    errors.extend(match root {
+    let built = match root {
         Some(root) => placement::check(&configs, root, expressions),
-        None => PlacementRules::build_within(&configs, expressions).err().unwrap_or_default(),
+        None => PlacementRules::build_within(&configs, expressions),
+    };
+    let built = built.unwrap_or_else(|found| {
+        errors.extend(found);
+        PlacementRules::default()
     });
     errors.sort_by_key(RuleError::rank);
     for RuleError { code, rule, depth, message } in errors {
@@ -38,7 +43,7 @@ pub(super) fn check(
     for rule in rules {
         warn_of_filters(rule, report);
     }
-    configs.into_iter().map(in_lower_case).collect()
+    (configs.into_iter().map(in_lower_case).collect(), built)
 }
 
 /// A rule with its name in lower case, by which it is known. Until then it has the name as its

@@ -53,7 +53,7 @@ impl PlacementRules {
 
 impl Survey for PlacementRules {
     fn home(self: Box<Self>, partition: &mut Partition, _: &mut Baton) {
-        answer(self.0, partition.placement.shown());
+        answer(self.0, partition.config.rules.shown());
     }
 }
 

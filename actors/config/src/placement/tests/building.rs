@@ -6,6 +6,8 @@ use crate::placement::paths::check_paths;
 /// The codes of everything that is wrong with rules over configured queues.
 fn faults(rules: &[RuleConfig], queues: &str) -> Vec<&'static str> {
     check(rules, &configured(queues), &mut Expressions::default())
+        .err()
+        .unwrap_or_default()
         .iter()
         .map(|error| error.code)
         .collect()
