@@ -11,5 +11,6 @@ mod dependencies;
 mod docs;
 mod examples;
 mod fuzzing;
+mod logs;
 mod python;
 mod stubs;

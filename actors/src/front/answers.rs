@@ -40,6 +40,14 @@ struct Batch {
     stage: u8,
 }
 
+/// Who is told.
+#[derive(Clone, Copy)]
+pub(super) struct Listener<'a> {
+    /// The RM.
+    pub(super) rm: &'a str,
+    pub(super) callback: &'a dyn ResourceManagerCallback,
+}
+
 /// The two spellings of a partition's name.
 #[derive(Clone, Copy)]
 struct PartitionNames<'a> {
@@ -69,42 +77,37 @@ enum BatchKind {
 
 impl Batch {
     /// Sends the message under construction unless the next notice may join it.
-    fn turn_to(&mut self, kind: BatchKind, stage: u8, callback: &dyn ResourceManagerCallback) {
+    fn turn_to(&mut self, kind: BatchKind, stage: u8, to: Listener<'_>) {
         if self.kind != Some(kind) || stage < self.stage {
-            self.send(callback);
+            self.send(to);
         }
         self.kind = Some(kind);
         self.stage = stage;
     }
 
     /// Takes one more notice: it joins the message under construction, or has that sent first.
-    fn take(
-        &mut self,
-        notice: Notice,
-        partition: PartitionNames<'_>,
-        callback: &dyn ResourceManagerCallback,
-    ) {
+    fn take(&mut self, notice: Notice, partition: PartitionNames<'_>, to: Listener<'_>) {
         match notice {
             Notice::Allocated(allocated) => {
-                self.turn_to(BatchKind::Allocation, 0, callback);
+                self.turn_to(BatchKind::Allocation, 0, to);
                 self.allocation.new.push(allocation(*allocated, partition));
             }
             Notice::AskRejected { form, key, application, reason } => {
-                self.turn_to(BatchKind::Allocation, 1, callback);
+                self.turn_to(BatchKind::Allocation, 1, to);
                 self.reject_ask(form, &key, &application, &reason);
             }
             Notice::Released(released) => {
-                self.turn_to(BatchKind::Allocation, 2, callback);
+                self.turn_to(BatchKind::Allocation, 2, to);
                 self.allocation.released.push(release(*released, partition));
             }
             Notice::AskReleased(released) if released.form == Form::Ask => {
-                self.turn_to(BatchKind::Allocation, 3, callback);
+                self.turn_to(BatchKind::Allocation, 3, to);
                 self.allocation.released_asks.push(ask_release(&released, partition.plain));
             }
             Notice::AskReleased(released) => {
                 // A client in today's form knows no release of an ask: a message of its own, after
                 // that of what is allocated.
-                self.turn_to(BatchKind::Asks, 0, callback);
+                self.turn_to(BatchKind::Asks, 0, to);
                 let AskReleased { form, key, application, ending, message } = released;
                 let uuid = Arc::clone(&key);
                 let released = Released {
@@ -119,50 +122,50 @@ impl Batch {
                 self.allocation.released.push(release(released, partition));
             }
             Notice::ApplicationPlaced { id, queue } => {
-                self.send(callback);
-                callback.application_placed(partition.plain, &id, queue.as_deref());
+                self.send(to);
+                to.callback.application_placed(partition.plain, &id, queue.as_deref());
             }
             Notice::ApplicationAccepted(id) => {
-                self.turn_to(BatchKind::Application, 0, callback);
+                self.turn_to(BatchKind::Application, 0, to);
                 let accepted = si::AcceptedApplication { application_id: id.to_string() };
                 self.application.accepted.push(accepted);
             }
             Notice::ApplicationRejected { id, reason } => {
-                self.turn_to(BatchKind::Application, 0, callback);
+                self.turn_to(BatchKind::Application, 0, to);
                 let (application_id, reason) = (id.to_string(), reason.to_string());
                 self.application.rejected.push(si::RejectedApplication { application_id, reason });
             }
             Notice::ApplicationUpdated { id, state, at_ns, message, .. } => {
-                self.turn_to(BatchKind::Application, 1, callback);
+                self.turn_to(BatchKind::Application, 1, to);
                 self.application.updated.push(updated(&id, state, at_ns, message));
             }
             Notice::NodeAccepted(id) => {
-                self.turn_to(BatchKind::Node, 0, callback);
+                self.turn_to(BatchKind::Node, 0, to);
                 self.node.accepted.push(si::AcceptedNode { node_id: id.to_string() });
             }
             Notice::NodeRejected { id, reason } => {
-                self.turn_to(BatchKind::Node, 0, callback);
+                self.turn_to(BatchKind::Node, 0, to);
                 let (node_id, reason) = (id.to_string(), reason.to_string());
                 self.node.rejected.push(si::RejectedNode { node_id, reason });
             }
             Notice::WantsMachines { application, key, by_predicates } => {
-                self.turn_to(BatchKind::States, 0, callback);
+                self.turn_to(BatchKind::States, 0, to);
                 self.states.push(wants_machines(&application, &key, by_predicates));
             }
             Notice::Asked(question) => {
-                self.turn_to(BatchKind::Question, 0, callback);
+                self.turn_to(BatchKind::Question, 0, to);
                 self.questions.push(*question);
             }
             Notice::AskedPreemption(group) => {
-                self.send(callback);
-                ask_preemption(callback, *group);
+                self.send(to);
+                ask_preemption(to, *group);
             }
             Notice::Withdrawn(question) => {
-                self.turn_to(BatchKind::Withdrawal, 0, callback);
+                self.turn_to(BatchKind::Withdrawal, 0, to);
                 self.withdrawn.push(question);
             }
             Notice::Barrier(barrier) => {
-                self.send(callback);
+                self.send(to);
                 drop(barrier);
             }
             Notice::Ignored(_) | Notice::GangPlaced { .. } | Notice::HoldTaken { .. } => {}
@@ -185,62 +188,61 @@ impl Batch {
         }
     }
 
-    fn send(&mut self, callback: &dyn ResourceManagerCallback) {
+    fn send(&mut self, to: Listener<'_>) {
+        let callback = to.callback;
         let Some(kind) = self.kind.take() else { return };
         let Self { allocation, application, node, states, questions, withdrawn, .. } =
             std::mem::take(self);
         match kind {
             BatchKind::Allocation | BatchKind::Asks => {
-                guarded(|| callback.update_allocation(allocation));
+                guarded(to.rm, || callback.update_allocation(allocation));
             }
-            BatchKind::Application => guarded(|| callback.update_application(application)),
-            BatchKind::Node => guarded(|| callback.update_node(node)),
-            BatchKind::States => guarded(|| callback.update_container_scheduling_state(states)),
-            BatchKind::Withdrawal => guarded(|| callback.cancel_predicates(withdrawn)),
-            BatchKind::Question => ask(callback, questions),
+            BatchKind::Application => guarded(to.rm, || callback.update_application(application)),
+            BatchKind::Node => guarded(to.rm, || callback.update_node(node)),
+            BatchKind::States => {
+                guarded(to.rm, || callback.update_container_scheduling_state(states))
+            }
+            BatchKind::Withdrawal => guarded(to.rm, || callback.cancel_predicates(withdrawn)),
+            BatchKind::Question => ask(to, questions),
         }
     }
 }
 
 /// Asks the callback. Where that panics the questions count as never asked.
-fn ask(callback: &dyn ResourceManagerCallback, questions: Vec<PredicateQuestion>) {
+fn ask(to: Listener<'_>, questions: Vec<PredicateQuestion>) {
     let Some(first) = questions.first() else { return };
     let sink = first.answers.clone();
     let ids: Vec<QuestionId> = questions.iter().map(|question| question.id).collect();
-    if catch_unwind(AssertUnwindSafe(|| callback.ask_predicates(questions))).is_err() {
-        tracing::error!(questions = ids.len(), "the predicate callback panicked");
+    if catch_unwind(AssertUnwindSafe(|| to.callback.ask_predicates(questions))).is_err() {
+        tracing::error!(rm = to.rm, questions = ids.len(), "the predicate callback panicked");
         sink.unasked(ids);
     }
 }
 
 /// Asks the callback about preemption. Where that panics nothing fits.
-fn ask_preemption(callback: &dyn ResourceManagerCallback, group: PreemptionQuestions) {
+fn ask_preemption(to: Listener<'_>, group: PreemptionQuestions) {
     let (id, sink) = (group.id, group.answers.clone());
-    if catch_unwind(AssertUnwindSafe(|| callback.ask_preemption(group))).is_err() {
-        tracing::error!("the callback for questions about preemption panicked");
+    if catch_unwind(AssertUnwindSafe(|| to.callback.ask_preemption(group))).is_err() {
+        tracing::error!(rm = to.rm, "the callback for questions about preemption panicked");
         sink.answer_preemption(id, Vec::new());
     }
 }
 
 /// Calls the callback. A callback that panics changes nothing here: what was decided stands.
-pub(super) fn guarded(tell: impl FnOnce()) {
+pub(super) fn guarded(rm: &str, tell: impl FnOnce()) {
     if catch_unwind(AssertUnwindSafe(tell)).is_err() {
-        tracing::error!("a callback panicked; the message it was given may be lost to its RM");
+        tracing::error!(rm, "a callback panicked; the message it was given may be lost to its RM");
     }
 }
 
-/// Tells the callback everything, in order. The name of the partition has the RM's prefix.
-pub(super) fn deliver(
-    callback: &dyn ResourceManagerCallback,
-    partition: &str,
-    notices: Vec<Notice>,
-) {
+/// Tells everything, in order. The name of the partition has the RM's prefix.
+pub(super) fn deliver(to: Listener<'_>, partition: &str, notices: Vec<Notice>) {
     let partition = PartitionNames { full: partition, plain: config::plain_name(partition) };
     let mut batch = Batch::default();
     for notice in notices {
-        batch.take(notice, partition, callback);
+        batch.take(notice, partition, to);
     }
-    batch.send(callback);
+    batch.send(to);
 }
 
 /// The code of the reason, if the notice is a rejection.

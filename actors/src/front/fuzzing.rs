@@ -7,7 +7,7 @@ use monoceros_proto::si::v1 as si;
 use monoceros_rules::values::resources::NameHolder;
 use monoceros_rules::work::rejection::Ignored;
 
-use super::answers;
+use super::answers::{self, Listener};
 use super::translate::{CHUNK, Intake, Translated, Translator};
 use crate::api::callback::ResourceManagerCallback;
 use crate::api::users::{GroupAnswers, Resolvers, Users};
@@ -137,7 +137,7 @@ impl Outcomes {
             }
         }
         let told = Told::default();
-        answers::deliver(&told, partition, notices);
+        answers::deliver(Listener { rm: "", callback: &told }, partition, notices);
         self.refused.extend(told.0.into_inner().unwrap_or_else(PoisonError::into_inner));
     }
 }

@@ -29,6 +29,7 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use monoceros_proto::si::v1 as si;
+use monoceros_rules::values::partition_name::rm_id;
 use monoceros_rules::work::identity::{self, Identity, Known, LookupError, UserCache, UserError};
 use tokio::task::JoinSet;
 use tokio::time::{Instant, timeout};
@@ -120,6 +121,7 @@ impl Users {
         let resolver = self.by_type.get(configured).filter(|_| !configured.is_empty()).cloned();
         if resolver.is_none() && !configured.is_empty() {
             tracing::warn!(
+                rm = rm_id(partition),
                 partition,
                 resolver = configured,
                 "user group resolver is not known: each user is in one group, of the same name"
@@ -263,8 +265,8 @@ impl Questions {
         self.0.is_empty()
     }
 
-    /// Asks, some at a time; every user gets an answer.
-    pub(crate) async fn ask(self, patience: Duration) -> GroupAnswers {
+    /// Asks for an RM, some at a time; every user gets an answer.
+    pub(crate) async fn ask(self, rm: &str, patience: Duration) -> GroupAnswers {
         let mut waiting =
             self.0.into_iter().flat_map(|(name, QuestionsOfType { resolver, users })| {
                 users.into_iter().map(move |user| (Arc::clone(&name), Arc::clone(&resolver), user))
@@ -285,7 +287,7 @@ impl Questions {
             };
             let Some((name, user)) = asked.remove(&task) else { continue };
             if let Err(error) = &answer {
-                tracing::warn!(resolver = %name, user, %error, "user cannot be resolved");
+                tracing::warn!(rm, resolver = %name, user, %error, "user cannot be resolved");
             }
             answers.by_type.entry(name).or_default().insert(user, answer);
         }

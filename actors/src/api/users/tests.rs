@@ -48,7 +48,7 @@ async fn many_users_are_looked_up_some_at_a_time_and_all_get_an_answer() {
             );
         }
     }
-    let answers = questions.ask(users.timeout()).await;
+    let answers = questions.ask("rm", users.timeout()).await;
     assert_eq!(answers.by_type["busy"].len(), 100);
     assert_eq!(busy.most.load(Ordering::SeqCst), AT_ONCE);
     assert_eq!(users.now(), Duration::from_secs(4));
@@ -79,7 +79,7 @@ async fn what_a_resolver_said_holds_for_each_partition_that_has_it_and_given_gro
     let mut questions = Questions::default();
     let now = GroupAnswers::default();
     one.enquire(&ugi("sue", &[]), &now, &mut questions);
-    users.learn(&questions.ask(users.timeout()).await);
+    users.learn(&questions.ask("rm", users.timeout()).await);
     let groups = |partition: &mut PartitionUsers, given: &[&str]| {
         partition.owner(ugi("sue", given), false, &GroupAnswers::default()).unwrap().groups
     };

@@ -48,7 +48,7 @@ use monoceros_rules::values::resources::NameHolder;
 use monoceros_rules::work::quotas::{Held, Quotas};
 use tokio::sync::oneshot;
 
-use super::answers;
+use super::answers::{self, Listener};
 use crate::api::callback::ResourceManagerCallback;
 use crate::api::outcomes::Removed;
 use crate::api::users::Users;
@@ -236,7 +236,8 @@ impl Rm {
             return;
         }
         let (notices, events) = gather(notices, self.events.tracking().is_on());
-        answers::deliver(&*self.callback, partition, notices);
+        let listener = Listener { rm: &self.id, callback: &*self.callback };
+        answers::deliver(listener, partition, notices);
         self.events.add(events);
     }
 
@@ -250,7 +251,7 @@ impl Rm {
     fn tell_events(&mut self) {
         let events = self.events.collect();
         if !self.silence.reigns() && !events.is_empty() {
-            answers::guarded(|| self.callback.send_events(events));
+            answers::guarded(&self.id, || self.callback.send_events(events));
         }
     }
 

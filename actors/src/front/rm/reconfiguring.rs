@@ -334,7 +334,7 @@ impl Rm {
                 && wanted != present
             {
                 tracing::warn!(
-                    partition = %name, present, wanted,
+                    rm = %self.id, partition = %name, present, wanted,
                     "another user group resolver needs a restart: the present one stays"
                 );
             }

@@ -4,6 +4,8 @@
 //! may be slow. The request then waits with everything that the RM sends after it, so that its
 //! order stays; where all owners are known, nothing waits and nothing is spawned.
 
+use std::sync::Arc;
+
 use actix::prelude::*;
 use monoceros_proto::si::v1 as si;
 use tokio::task::JoinSet;
@@ -48,9 +50,9 @@ impl Rm {
         if questions.is_empty() {
             return self.update(Update { body: Body::Application(request), taken }, &answers);
         }
-        let (patience, rm) = (self.users.timeout(), self.mailbox.clone());
+        let (patience, rm, id) = (self.users.timeout(), self.mailbox.clone(), Arc::clone(&self.id));
         let mut lookups = JoinSet::new();
-        lookups.spawn(async move { rm.post(Resolved(questions.ask(patience).await)) });
+        lookups.spawn(async move { rm.post(Resolved(questions.ask(&id, patience).await)) });
         self.resolving = Some(Resolving { request, taken, answers, _lookups: lookups });
     }
 }

@@ -105,7 +105,7 @@ impl Translator {
             return gathering.refuse(reject(reason));
         };
         if allocation.allocation_tags.contains_key(FOREIGN) {
-            match foreign(&key, &allocation, &self.intake, &self.names) {
+            match self.foreign(&key, &allocation) {
                 Ok(foreign) => {
                     gathering.request(&partition, Request::Foreign(Box::new(foreign)));
                 }
@@ -141,6 +141,35 @@ impl Translator {
                 gathering.op(&partition, application, Op::Existing(Box::new(existing)));
             }
         }
+    }
+
+    fn foreign(
+        &self,
+        key: &Arc<str>,
+        allocation: &si::Allocation,
+    ) -> Result<ForeignRequest, Rejection> {
+        self.intake.check_key(key)?;
+        self.intake.check_text(key, "its nodeID", &allocation.node_id)?;
+        self.intake.check_tags(key, "the sum of its tags", &allocation.allocation_tags)?;
+        let resources = amount(key, allocation.resource_per_alloc.as_ref(), &self.names)?;
+        if resources.has_negative() {
+            return Err(Rejection::NegativeResource(Arc::clone(key)));
+        }
+        if allocation.node_id.is_empty() {
+            let text = format!("trying to add a foreign request `{key}` without node");
+            return Err(Rejection::NodeMissing(text));
+        }
+        let kind = allocation.allocation_tags.get(FOREIGN).map_or("", String::as_str);
+        if kind != "static" && kind != "default" {
+            tracing::warn!(rm = %self.rm, allocation = %key, given = kind, "foreign allocation of an unknown kind taken as `default`");
+        }
+        Ok(ForeignRequest {
+            key: Arc::clone(key),
+            node: Arc::from(allocation.node_id.as_str()),
+            resources,
+            tags: shared(allocation.allocation_tags.clone()),
+            preemptable: kind != "static",
+        })
     }
 
     fn ask_release(&self, release: &si::AllocationAskRelease, gathering: &mut Gathering) {
@@ -236,35 +265,5 @@ pub(super) fn spec_of(
         tags: shared(allocation.allocation_tags),
         constraint,
         ..AskSpec::new(key, resources)
-    })
-}
-
-fn foreign(
-    key: &Arc<str>,
-    allocation: &si::Allocation,
-    intake: &Intake,
-    names: &NameHolder,
-) -> Result<ForeignRequest, Rejection> {
-    intake.check_key(key)?;
-    intake.check_text(key, "its nodeID", &allocation.node_id)?;
-    intake.check_tags(key, "the sum of its tags", &allocation.allocation_tags)?;
-    let resources = amount(key, allocation.resource_per_alloc.as_ref(), names)?;
-    if resources.has_negative() {
-        return Err(Rejection::NegativeResource(Arc::clone(key)));
-    }
-    if allocation.node_id.is_empty() {
-        let text = format!("trying to add a foreign request `{key}` without node");
-        return Err(Rejection::NodeMissing(text));
-    }
-    let kind = allocation.allocation_tags.get(FOREIGN).map_or("", String::as_str);
-    if kind != "static" && kind != "default" {
-        tracing::warn!(allocation = %key, given = kind, "foreign allocation of an unknown kind taken as `default`");
-    }
-    Ok(ForeignRequest {
-        key: Arc::clone(key),
-        node: Arc::from(allocation.node_id.as_str()),
-        resources,
-        tags: shared(allocation.allocation_tags.clone()),
-        preemptable: kind != "static",
     })
 }

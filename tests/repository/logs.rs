@@ -1,0 +1,46 @@
+//! Lines of the log that one resource manager causes say which, so that it is its own lines that are
+//! left out when they are too many (`docs/operations.md`, How many lines).
+
+use std::fs;
+use std::path::{Path, PathBuf};
+
+/// Of nobody: the process has no thread left.
+const OF_NOBODY: [&str; 1] = ["no thread for partitions"];
+
+fn sources(folder: &Path, found: &mut Vec<PathBuf>) {
+    for entry in fs::read_dir(folder).unwrap() {
+        let path = entry.unwrap().path();
+        if path.is_dir() {
+            sources(&path, found);
+        } else if path.extension().is_some_and(|extension| extension == "rs") {
+            found.push(path);
+        }
+    }
+}
+
+/// What is logged on the threads of partitions has the resource manager from there.
+#[test]
+fn what_is_logged_beside_the_partitions_says_of_which_resource_manager_it_is() {
+    let root = Path::new(env!("CARGO_MANIFEST_DIR")).join("actors/src");
+    let mut files = Vec::new();
+    for folder in ["front", "api"] {
+        sources(&root.join(folder), &mut files);
+    }
+    let (mut n_lines, mut nameless) = (0, Vec::new());
+    for file in files {
+        let text = fs::read_to_string(&file).unwrap();
+        for level in ["info!(", "warn!(", "error!("] {
+            for (at, _) in text.match_indices(level) {
+                let line = &text[at..];
+                let line = &line[..line.find(");").unwrap()];
+                n_lines += 1;
+                let says = ["rm,", "rm ="].iter().any(|field| line.contains(field));
+                if !says && !OF_NOBODY.iter().any(|text| line.contains(text)) {
+                    nameless.push(format!("{}: {line}", file.display()));
+                }
+            }
+        }
+    }
+    assert!(n_lines > 15, "{n_lines}");
+    assert!(nameless.is_empty(), "{nameless:#?}");
+}
