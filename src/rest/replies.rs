@@ -189,11 +189,11 @@ pub(super) async fn denied(denied: Denied, answers: Answers, request: &HeaderMap
 
 /// The response to an OPTIONS, with which browsers ask beforehand.
 pub(super) fn options(answers: Answers) -> Response {
-    ([(ALLOW, answers.methods())], cors(answers)).into_response()
+    ([(ALLOW, answers.all())], cors(answers)).into_response()
 }
 
 pub(super) fn method_not_allowed(answers: Answers) -> Response {
-    let headers = [(ALLOW, answers.methods()), (CONTENT_TYPE, TEXT)];
+    let headers = [(ALLOW, answers.all()), (CONTENT_TYPE, TEXT)];
     (StatusCode::METHOD_NOT_ALLOWED, headers, "Method Not Allowed").into_response()
 }
 
@@ -214,7 +214,7 @@ pub(super) fn redirect(method: &Method, path: &str, query: Option<&str>) -> Resp
     let Ok(location) = HeaderValue::from_bytes(target.as_bytes()) else {
         return unknown_path();
     };
-    let (status, title) = if method == Method::GET {
+    let (status, title) = if method == Method::GET || method == Method::HEAD {
         (StatusCode::MOVED_PERMANENTLY, "Moved Permanently")
     } else {
         (StatusCode::TEMPORARY_REDIRECT, "Temporary Redirect")

@@ -36,7 +36,7 @@ pub(super) enum Endpoint {
     StateDump,
 }
 
-/// Which method an endpoint answers besides OPTIONS.
+/// Which method an endpoint answers besides OPTIONS; where that is GET, HEAD too.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) enum Answers {
     Get,
@@ -80,12 +80,20 @@ impl Answers {
     /// Whether this is the method.
     pub(super) fn is(self, method: &Method) -> bool {
         match self {
-            Self::Get => method == Method::GET,
+            Self::Get => method == Method::GET || method == Method::HEAD,
             Self::Post => method == Method::POST,
         }
     }
 
-    /// All methods that are answered, as headers name them.
+    /// All methods that are answered.
+    pub(super) fn all(self) -> &'static str {
+        match self {
+            Self::Get => "GET, HEAD, OPTIONS",
+            Self::Post => self.methods(),
+        }
+    }
+
+    /// Those that pages from elsewhere are told of. HEAD they may use anyway.
     pub(super) fn methods(self) -> &'static str {
         match self {
             Self::Get => "GET, OPTIONS",

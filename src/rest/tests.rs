@@ -527,11 +527,11 @@ async fn one_application_is_found_while_it_lives() {
 }
 
 #[tokio::test]
-async fn only_get_and_options_are_answered() {
-    for method in ["HEAD", "POST", "DELETE"] {
+async fn only_get_head_and_options_are_answered() {
+    for method in ["PUT", "POST", "DELETE"] {
         let response = call(method, "/ws/v1/clusters").await;
         assert_eq!(response.status(), StatusCode::METHOD_NOT_ALLOWED);
-        assert_eq!(response.headers()["allow"], "GET, OPTIONS");
+        assert_eq!(response.headers()["allow"], "GET, HEAD, OPTIONS");
     }
     check(
         "POST",
@@ -539,12 +539,27 @@ async fn only_get_and_options_are_answered() {
         &expect![[r"
         405 Method Not Allowed
         content-type: text/plain; charset=utf-8
-        allow: GET, OPTIONS
+        allow: GET, HEAD, OPTIONS
         content-length: 18
 
         Method Not Allowed"]],
     )
     .await;
+}
+
+#[tokio::test]
+async fn head_is_get_without_the_body() {
+    let paths = ["/", "/healthz", "/ws/v1/clusters", "/ws/v1/metrics", "/debug/fullstatedump"];
+    let of_partition = ["nodes", "queues", "queue/root", "application/nobody"];
+    let of_partition = of_partition.map(|path| format!("{P}/{path}"));
+    let elsewhere = ["/ws/v1/nothing", "/ws/v1/CLUSTERS"];
+    for path in paths.into_iter().chain(of_partition.iter().map(String::as_str)).chain(elsewhere) {
+        let (get, head) = (call("GET", path).await, call("HEAD", path).await);
+        assert_eq!((head.status(), head.headers()), (get.status(), get.headers()), "{path}");
+        let length = body(get).await.len().to_string();
+        assert_eq!(head.headers()["content-length"], *length, "{path}");
+        assert_eq!(body(head).await, "", "{path}");
+    }
 }
 
 #[tokio::test]
@@ -557,7 +572,7 @@ async fn options_lets_browsers_in() {
         access-control-allow-origin: *
         access-control-allow-methods: GET, OPTIONS
         access-control-allow-headers: X-Requested-With,Content-Type,Accept,Origin,Authorization
-        allow: GET, OPTIONS
+        allow: GET, HEAD, OPTIONS
         content-length: 0
 
     "]],

@@ -37,6 +37,9 @@ async fn works(service: &Service, id: &str) {
         rm.send_allocations(vec![], vec![], vec![release("app", &key)]).await;
     }
     assert_eq!(service.get("/healthz").await, "serving\n");
+    let head = service.http("HEAD", "/healthz", &[], "").await;
+    assert_eq!((head.status, head.body.as_str()), (200, ""));
+    assert!(head.head.contains("content-length: 8"), "{}", head.head);
     assert!(service.get("/ws/v1/partitions").await.contains("default"));
 }
 
