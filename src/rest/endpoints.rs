@@ -6,7 +6,7 @@
 use std::collections::BTreeSet;
 use std::sync::Arc;
 
-use axum::body::{Body, Bytes};
+use axum::body::{Body, Bytes, HttpBody as _};
 use axum::http::StatusCode;
 use axum::http::header::ACCEPT;
 use axum::http::request::Parts;
@@ -551,6 +551,10 @@ fn version(present: &ConfigurationSnapshot) -> String {
 
 /// The body, when it has come as a whole.
 async fn whole(body: Body, max_bytes: usize) -> Result<Vec<u8>, Failure> {
+    // What a request says of its length.
+    if usize::try_from(body.size_hint().lower()).map_or(true, |length| length > max_bytes) {
+        return Err(Failure::BodyTooLarge(max_bytes));
+    }
     let mut whole = Vec::new();
     let mut pieces = body.into_data_stream();
     while let Some(piece) = pieces.next().await {

@@ -161,4 +161,8 @@ impl Body for PacedBody {
     fn is_end_stream(&self) -> bool {
         self.body.is_end_stream()
     }
+
+    fn size_hint(&self) -> SizeHint {
+        self.body.size_hint()
+    }
 }

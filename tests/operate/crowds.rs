@@ -322,6 +322,32 @@ async fn open_health(
     reply
 }
 
+/// Nothing but the head comes, and the answer at once.
+#[tokio::test]
+async fn a_body_that_is_announced_as_too_long_is_refused_before_any_of_it_comes() {
+    let service = Service::start();
+    let head = "POST /ws/v1/validate-conf HTTP/1.1\r\nhost: h\r\ncontent-length: 900000000\r\n\r\n";
+    let mut stream = TcpStream::connect(service.http).await.unwrap();
+    stream.write_all(head.as_bytes()).await.unwrap();
+    let mut answer = [0; 12];
+    timeout(PATIENCE, stream.read_exact(&mut answer)).await.expect("it is refused").unwrap();
+    assert_eq!(&answer, b"HTTP/1.1 413");
+
+    let mut client = connect(&service, 65_535).await;
+    let path = "http://localhost/si.v1.Scheduler/RegisterResourceManager";
+    let request = http::Request::post(path)
+        .header("content-type", "application/grpc")
+        .header("te", "trailers")
+        .header("content-length", "900000000")
+        .body(())
+        .unwrap();
+    let (reply, _body) = client.send_request(request, false).unwrap();
+    let reply = timeout(PATIENCE, reply).await.expect("it is refused").unwrap();
+    assert_eq!(reply.headers()["grpc-status"], "11");
+    let why = reply.headers()["grpc-message"].to_str().unwrap();
+    assert!(why.starts_with("a%20message%20of%20899999995%20bytes%20is%20refused"), "{why}");
+}
+
 #[tokio::test]
 async fn a_body_that_comes_by_the_byte_is_given_up_and_one_that_comes_slowly_is_not() {
     let service = Service::start_with(&[("REST__BODY_TIMEOUT", "1"), ("GRPC__BODY_TIMEOUT", "1")]);

@@ -27,6 +27,8 @@ use tokio::time::{Instant, timeout_at};
 use tonic::Code;
 use tonic::body::Body;
 use tonic::codegen::Body as _;
+use tonic::codegen::http::HeaderMap;
+use tonic::codegen::http::header::CONTENT_LENGTH;
 
 use super::Common;
 use super::budget::{Credit, Exhausted, FREE_BYTES, Pool};
@@ -235,14 +237,7 @@ impl Frames {
             }
         };
         let length = usize::try_from(u32::from_be_bytes(length)).unwrap_or(usize::MAX);
-        let limit = self.common.max_bytes;
-        if length > limit {
-            let message = format!(
-                "a message of {length} bytes is refused: send at most {limit} \
-                 (`grpc.max_recv_message_bytes`)"
-            );
-            return Err(StreamEnd::Unreadable { code: Code::OutOfRange, message });
-        }
+        check_length(length, self.common.max_bytes)?;
         Ok(Head { is_compressed, length })
     }
 
@@ -507,6 +502,27 @@ fn decompressed(
         Err(error) => Err(Broken::Refused(unreadable(format!(
             "a compressed message could not be read: {error}"
         )))),
+    }
+}
+
+/// Refuses a message that is longer than messages may be.
+fn check_length(length: usize, limit: usize) -> Result<(), StreamEnd> {
+    if length <= limit {
+        return Ok(());
+    }
+    let message = format!(
+        "a message of {length} bytes is refused: send at most {limit} \
+         (`grpc.max_recv_message_bytes`)"
+    );
+    Err(StreamEnd::Unreadable { code: Code::OutOfRange, message })
+}
+
+/// Refuses a request of one message the headers of which say that it is longer than messages may be.
+pub(super) fn check_announced(headers: &HeaderMap, limit: usize) -> Result<(), StreamEnd> {
+    let announced = headers.get(CONTENT_LENGTH).and_then(|length| length.to_str().ok());
+    match announced.and_then(|length| length.parse::<usize>().ok()) {
+        Some(length) => check_length(length.saturating_sub(HEAD_BYTES), limit),
+        None => Ok(()),
     }
 }
 

@@ -55,7 +55,7 @@ pub(super) use self::messages::{Broken, Charge, Decoded, Messages, RawMessage};
 use self::budget::Budget;
 use self::calls::{Call, Caller, Kind, OpenCalls};
 use self::measure::Most;
-use self::messages::AT_ONCE_BYTES;
+use self::messages::{AT_ONCE_BYTES, check_announced};
 use self::outgoing::Outgoing;
 use self::shapes::{Method, Shapes};
 use super::end::StreamEnd;
@@ -229,6 +229,9 @@ impl Common {
             // It is refused without being read.
             return Ok((request, None, 0));
         };
+        if !method.is_stream {
+            check_announced(request.headers(), self.max_bytes)?;
+        }
         request.headers_mut().remove(ENCODING);
         let body = std::mem::take(request.body_mut());
         let call = method.is_stream.then(|| Arc::clone(call));
