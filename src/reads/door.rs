@@ -48,6 +48,7 @@ pub(crate) enum Kind {
     Group,
     PlacementRules,
     Partitions,
+    Sessions,
     Configuration,
     Outstanding,
     Recommendations,

@@ -101,8 +101,11 @@ impl AdminService for Admin {
         &self,
         request: Request<v1::ListSessionsRequest>,
     ) -> RpcResult<v1::ListSessionsResponse> {
-        let (caller, v1::ListSessionsRequest {}) = opened(request);
-        Ok(Response::new(sessions::list(&self.edge.registry, &caller)?))
+        let (caller, request) = opened(request);
+        caller.check_read_all()?;
+        let edge = Arc::clone(&self.edge);
+        let read = || async move { Ok(sessions::list(&edge.registry)) };
+        shared::read(&self.reads, Kind::Sessions, "", &request, read).await
     }
 
     async fn trigger_resync(
