@@ -4,10 +4,12 @@
 //! What happens follows from a seed, though not how it meets what the service does at that moment.
 //! `belief` is what the resource manager knows, by what it said and what it was answered; `compare`
 //! holds that against REST and the state dump. A failure prints the seed and all that was said, done
-//! and answered. As many seeds are played as fit into half a minute; for more:
+//! and answered. As many seeds are played as fit into half a minute, from the first on; for more, for
+//! others, and for one alone:
 //!
 //! ```sh
 //! CHAOS_SECONDS=3600 cargo test --test chaos
+//! CHAOS_FROM=1000 cargo test --test chaos
 //! CHAOS_SEED=17 cargo test --test chaos oldest
 //! ```
 #![allow(clippy::unwrap_used)]
@@ -39,17 +41,22 @@ fn number(variable: &str) -> Option<u64> {
 fn chaos(dialect: Dialect) {
     let begin = Instant::now();
     let seconds = Duration::from_secs(number("CHAOS_SECONDS").unwrap_or(SECONDS));
-    let (first, is_alone) = number("CHAOS_SEED").map_or((1, false), |seed| (seed, true));
+    let alone = number("CHAOS_SEED");
+    let first = alone.or(number("CHAOS_FROM")).unwrap_or(1);
     for seed in first.. {
         let runtime = tokio::runtime::Runtime::new().unwrap();
         let played = catch_unwind(AssertUnwindSafe(|| {
             runtime.block_on(play::play(dialect, seed));
         }));
         if let Err(panic) = played {
-            eprintln!("chaos: {dialect:?} failed with seed {seed}");
+            let test = match dialect {
+                Dialect::Today => "three_streams",
+                Dialect::Oldest => "oldest",
+            };
+            eprintln!("chaos: failed; again: CHAOS_SEED={seed} cargo test --test chaos {test}");
             resume_unwind(panic);
         }
-        if is_alone || begin.elapsed() > seconds {
+        if alone.is_some() || begin.elapsed() > seconds {
             eprintln!("chaos: {dialect:?}: seeds {first} to {seed}");
             return;
         }
