@@ -12,7 +12,6 @@
 //!   one would keep the stream.
 //! * A service that is not ending is not touched: its frames pass as they are.
 
-use std::convert::Infallible;
 use std::pin::Pin;
 use std::task::{Context, Poll, ready};
 
@@ -21,52 +20,29 @@ use tokio_util::sync::{CancellationToken, DropGuard, WaitForCancellationFutureOw
 use tonic::Status;
 use tonic::body::Body;
 use tonic::codegen::http::{HeaderMap, Request, Response};
-use tonic::codegen::{Body as HttpBody, BoxFuture, Bytes, Service};
-use tonic::server::NamedService;
+use tonic::codegen::{Body as HttpBody, Bytes};
 
 use super::end::StreamEnd;
+use super::wrapped::Wrapping;
 
-/// A service whose streams end when a token is cancelled.
+/// Around a service whose streams end when a token is cancelled.
 #[derive(Clone)]
-pub(super) struct Ending<S> {
-    service: S,
-    token: CancellationToken,
-}
+pub(super) struct Ending(pub(super) CancellationToken);
 
-impl<S> Ending<S> {
-    pub(super) fn new(service: S, token: CancellationToken) -> Self {
-        Self { service, token }
-    }
-}
-
-impl<S: NamedService> NamedService for Ending<S> {
-    const NAME: &'static str = S::NAME;
-}
-
-impl<S> Service<Request<Body>> for Ending<S>
-where
-    S: Service<Request<Body>, Response = Response<Body>, Error = Infallible>,
-    S::Future: Send + 'static,
-{
-    type Response = Response<Body>;
-    type Error = Infallible;
-    type Future = BoxFuture<Response<Body>, Infallible>;
-
-    fn poll_ready(&mut self, cx: &mut Context<'_>) -> Poll<Result<(), Infallible>> {
-        self.service.poll_ready(cx)
-    }
-
-    fn call(&mut self, request: Request<Body>) -> Self::Future {
-        let ended = Box::pin(self.token.clone().cancelled_owned());
+impl Wrapping for Ending {
+    fn wrap(
+        &self,
+        request: Request<Body>,
+    ) -> (Request<Body>, impl FnOnce(Response<Body>) -> Response<Body> + Send + 'static) {
+        let ended = Box::pin(self.0.clone().cancelled_owned());
         let said = CancellationToken::new();
         let heard = Box::pin(said.clone().cancelled_owned());
         let request = request.map(|body| Body::new(EndingRequests { body, ended: heard }));
-        let response = self.service.call(request);
-        Box::pin(async move {
-            let response = response.await?;
-            let said = said.drop_guard();
-            Ok(response.map(|body| Body::new(EndingReplies { body, ended, said: Some(said) })))
-        })
+        let ending = move |response: Response<Body>| {
+            let said = Some(said.drop_guard());
+            response.map(|body| Body::new(EndingReplies { body, ended, said }))
+        };
+        (request, ending)
     }
 }
 

@@ -12,6 +12,7 @@ use tonic_health::pb::health_server::{Health, HealthServer};
 use tonic_health::server::{HealthReporter, HealthService};
 
 use super::ending::Ending;
+use super::wrapped::Wrapped;
 use crate::watchdog::{self, Healthy};
 
 /// A name in a request; nothing else is in one.
@@ -41,13 +42,13 @@ pub(super) async fn serve(
     services: Services,
     mut healthy: Healthy,
     shutdown: CancellationToken,
-) -> Ending<HealthServer<impl Health>> {
+) -> Wrapped<HealthServer<impl Health>, Ending> {
     let reporter = HealthReporter::new();
     services.set(&reporter, ServingStatus::Serving).await;
     let server = HealthServer::new(HealthService::from_health_reporter(reporter.clone()))
         .max_decoding_message_size(MESSAGE_BYTES);
     let told = CancellationToken::new();
-    let ending = Ending::new(server, told.clone());
+    let ending = Wrapped::new(server, Ending(told.clone()));
     tokio::spawn(async move {
         let follow = async {
             loop {

@@ -24,7 +24,7 @@
 //! Reading order: [`stubs`], `aliases` (the other paths), `windows` (how much may be sent ahead),
 //! `incoming` (from the socket to a message that may be decoded),
 //! [`outbox`], [`reply`], [`stream_handle`], [`session`], [`registry`], [`kind`], [`legacy`], [`stream`],
-//! [`end`], [`attach`]; beside them `admin`, `metrics`, `health` and `ending` (the shutdown of these), `shared` (answers that several callers share), and
+//! [`end`], [`attach`]; beside them `admin`, `metrics`, `health` and `ending` (the shutdown of these), `shared` (answers that several callers share), `wrapped` (how such things are put around a service), and
 //! `rights` (what each method needs).
 
 mod admin;
@@ -47,6 +47,7 @@ pub mod stream;
 pub mod stream_handle;
 pub mod stubs;
 mod windows;
+mod wrapped;
 
 /// For fuzz targets. No part of what anybody may rely on.
 #[doc(hidden)]
@@ -85,6 +86,7 @@ use self::stream::ReplyStream;
 use self::stubs::scheduler_server;
 use self::stubs::v1::callback_service_server::{CallbackService, CallbackServiceServer};
 use self::windows::Windows;
+use self::wrapped::Wrapped;
 use crate::connections::Connections;
 use crate::identity::layer::IdentityLayer;
 use crate::identity::{Access, Identity};
@@ -169,11 +171,11 @@ pub async fn serve(
         .max_decoding_message_size(max_bytes);
     let callbacks = negotiating_gzip!(callbacks, settings);
     let admin = admin::server(Arc::clone(&edge), reads.clone(), grace, max_bytes);
-    let admin = Sharing::new(negotiating_gzip!(admin, settings));
+    let admin = Wrapped::new(negotiating_gzip!(admin, settings), Sharing);
     let metrics = metrics::server(edge, reads);
-    let metrics = Sharing::new(negotiating_gzip!(metrics, settings));
-    let callbacks = attach::NotingWritten::new(callbacks);
-    let metrics = Ending::new(metrics, shutdown.clone());
+    let metrics = Wrapped::new(negotiating_gzip!(metrics, settings), Sharing);
+    let callbacks = Wrapped::new(callbacks, attach::NotingWritten);
+    let metrics = Wrapped::new(metrics, Ending(shutdown.clone()));
     let published = Alias::<PublishedScheduler, _>::of(&scheduler);
     let former_callbacks = Alias::<FormerCallback, _>::of(&callbacks);
     let former_admin = Alias::<FormerAdmin, _>::of(&admin);
@@ -204,8 +206,8 @@ pub async fn serve(
         .add_service(metrics)
         .add_service(former_metrics)
         .add_service(health::serve(services, healthy, shutdown.clone()).await)
-        .add_service(Ending::new(reflection, shutdown.clone()))
-        .add_service(Ending::new(reflection_alpha, shutdown.clone()))
+        .add_service(Wrapped::new(reflection, Ending(shutdown.clone())))
+        .add_service(Wrapped::new(reflection_alpha, Ending(shutdown.clone())))
         .serve_with_incoming_shutdown(connections, shutdown.cancelled_owned())
         .await
 }

@@ -10,7 +10,6 @@
 //! * What is sent is what the generated service would have sent, to the headers. Whether clients take
 //!   compressed messages is what that found; these are compressed once for all of them.
 
-use std::convert::Infallible;
 use std::io;
 use std::pin::Pin;
 use std::sync::{Arc, Mutex};
@@ -23,13 +22,12 @@ use hyper::body::Frame;
 use prost::Message;
 use tokio::task::spawn_blocking;
 use tonic::body::Body;
+use tonic::codegen::Body as HttpBody;
 use tonic::codegen::http::{HeaderMap, Request, Response as HttpResponse};
-use tonic::codegen::{Body as HttpBody, BoxFuture};
-use tonic::server::NamedService;
 use tonic::{Response, Status};
-use tower::Service;
 
 use super::admin::refusal::CallRefusal;
+use super::wrapped::Wrapping;
 use crate::reads::{Document, Draft, Joined, Kind, Made, gzip};
 
 /// The header that says how messages are compressed.
@@ -45,9 +43,9 @@ pub(super) type Encoded = BoxStream<'static, Result<Arc<Document>, Status>>;
 #[derive(Clone)]
 struct Answer(Arc<Mutex<Option<Encoded>>>);
 
-/// A service whose handlers may leave an [`Answer`].
+/// Around a service whose handlers may leave an [`Answer`].
 #[derive(Clone)]
-pub(super) struct Sharing<S>(S);
+pub(super) struct Sharing;
 
 /// The body of an answer.
 struct SharedBody {
@@ -140,47 +138,27 @@ pub(super) fn streamed<T>(instead: T, messages: Encoded) -> Response<T> {
     response
 }
 
-impl<S> Sharing<S> {
-    pub(super) fn new(service: S) -> Self {
-        Self(service)
+impl Wrapping for Sharing {
+    fn wrap(
+        &self,
+        request: Request<Body>,
+    ) -> (Request<Body>, impl FnOnce(HttpResponse<Body>) -> HttpResponse<Body> + Send + 'static)
+    {
+        (request, with_answer)
     }
 }
 
-impl<S: NamedService> NamedService for Sharing<S> {
-    const NAME: &'static str = S::NAME;
-}
-
-impl<S> Service<Request<Body>> for Sharing<S>
-where
-    S: Service<Request<Body>, Response = HttpResponse<Body>, Error = Infallible>,
-    S::Future: Send + 'static,
-{
-    type Response = HttpResponse<Body>;
-    type Error = Infallible;
-    type Future = BoxFuture<HttpResponse<Body>, Infallible>;
-
-    fn poll_ready(&mut self, cx: &mut Context<'_>) -> Poll<Result<(), Infallible>> {
-        self.0.poll_ready(cx)
-    }
-
-    fn call(&mut self, request: Request<Body>) -> Self::Future {
-        let response = self.0.call(request);
-        Box::pin(async move {
-            let mut response = response.await?;
-            let Some(Answer(answer)) = response.extensions_mut().remove() else {
-                return Ok(response);
-            };
-            let is_gzip = response.headers().contains_key(ENCODING);
-            let documents = answer.lock().expect("no holder panics").take();
-            let bytes = move |document: Result<Arc<Document>, Status>| async move {
-                let document = document?;
-                let compressed = if is_gzip { document.compressed(gzip_each).await } else { None };
-                Ok(compressed.unwrap_or_else(|| document.bytes()))
-            };
-            let messages = documents.map(|documents| documents.then(bytes).boxed());
-            Ok(response.map(|_| Body::new(SharedBody { messages })))
-        })
-    }
+fn with_answer(mut response: HttpResponse<Body>) -> HttpResponse<Body> {
+    let Some(Answer(answer)) = response.extensions_mut().remove() else { return response };
+    let is_gzip = response.headers().contains_key(ENCODING);
+    let documents = answer.lock().expect("no holder panics").take();
+    let bytes = move |document: Result<Arc<Document>, Status>| async move {
+        let document = document?;
+        let compressed = if is_gzip { document.compressed(gzip_each).await } else { None };
+        Ok(compressed.unwrap_or_else(|| document.bytes()))
+    };
+    let messages = documents.map(|documents| documents.then(bytes).boxed());
+    response.map(|_| Body::new(SharedBody { messages }))
 }
 
 impl HttpBody for SharedBody {

@@ -84,14 +84,7 @@ impl ShimReader {
             Ok(()) => self.stream.half_close(),
             Err(end) => self.stream.close(end),
         }
-        if let Some(session) = self.stream.session() {
-            let why = self
-                .stream
-                .end()
-                .map_or_else(|| "the shim ended it".to_owned(), |end| end.to_string());
-            debug!(rm = session.rm_id(), session = session.number(), why, "shim detached");
-            session.attachment().release(&self.stream);
-        }
+        release(&self.stream);
     }
 
     /// `Ok`: the shim has ended the stream.
@@ -232,15 +225,16 @@ impl ShimWriter {
 impl Drop for ShimWriter {
     fn drop(&mut self) {
         self.stream.close(StreamEnd::ClientGone);
-        if let Some(session) = self.stream.session() {
-            let why = self
-                .stream
-                .end()
-                .map_or_else(|| "the shim ended it".to_owned(), |end| end.to_string());
-            debug!(rm = session.rm_id(), session = session.number(), why, "shim detached");
-            session.attachment().release(&self.stream);
-        }
+        release(&self.stream);
     }
+}
+
+/// Its session goes on without this stream.
+fn release(stream: &Arc<StreamHandle>) {
+    let Some(session) = stream.session() else { return };
+    let why = stream.end().map_or_else(|| "the shim ended it".to_owned(), |end| end.to_string());
+    debug!(rm = session.rm_id(), session = session.number(), why, "shim detached");
+    session.attachment().release(stream);
 }
 
 fn hello(message: RawMessage) -> Result<cb::Hello, StreamEnd> {

@@ -22,7 +22,6 @@
 //! * A chunk is dropped under the locks of the HTTP/2 layer: nothing is done then but to note a
 //!   number and to wake a task.
 
-use std::convert::Infallible;
 use std::pin::Pin;
 use std::sync::atomic::{AtomicU64, Ordering};
 use std::sync::{Arc, Mutex};
@@ -33,8 +32,9 @@ use tokio::sync::Notify;
 use tonic::Status;
 use tonic::body::Body;
 use tonic::codegen::http::{Request, Response};
-use tonic::codegen::{Body as HttpBody, BoxFuture, Bytes, Service};
-use tonic::server::NamedService;
+use tonic::codegen::{Body as HttpBody, Bytes};
+
+use crate::grpc::wrapped::Wrapping;
 
 /// The number of the newest cache sync of a session that was written. Numbers rise over all streams
 /// of the session, so that a late note of an earlier stream changes nothing.
@@ -56,9 +56,9 @@ pub(super) struct Receipt {
 #[derive(Clone, Debug, Default)]
 pub(super) struct Receipts(Arc<Mutex<Option<Receipt>>>);
 
-/// A service whose responses note what was written of them, if they bring [`Receipts`].
+/// Around a service whose responses note what was written of them, if they bring [`Receipts`].
 #[derive(Clone)]
-pub(in crate::grpc) struct NotingWritten<S>(S);
+pub(in crate::grpc) struct NotingWritten;
 
 /// The messages to a shim.
 struct NotingBody {
@@ -107,38 +107,16 @@ impl Receipts {
     }
 }
 
-impl<S> NotingWritten<S> {
-    pub(in crate::grpc) fn new(service: S) -> Self {
-        Self(service)
-    }
-}
-
-impl<S: NamedService> NamedService for NotingWritten<S> {
-    const NAME: &'static str = S::NAME;
-}
-
-impl<S> Service<Request<Body>> for NotingWritten<S>
-where
-    S: Service<Request<Body>, Response = Response<Body>, Error = Infallible>,
-    S::Future: Send + 'static,
-{
-    type Response = Response<Body>;
-    type Error = Infallible;
-    type Future = BoxFuture<Response<Body>, Infallible>;
-
-    fn poll_ready(&mut self, cx: &mut Context<'_>) -> Poll<Result<(), Infallible>> {
-        self.0.poll_ready(cx)
-    }
-
-    fn call(&mut self, request: Request<Body>) -> Self::Future {
-        let response = self.0.call(request);
-        Box::pin(async move {
-            let mut response = response.await?;
-            Ok(match response.extensions_mut().remove::<Receipts>() {
-                Some(receipts) => response.map(|body| Body::new(NotingBody { body, receipts })),
-                None => response,
-            })
-        })
+impl Wrapping for NotingWritten {
+    fn wrap(
+        &self,
+        request: Request<Body>,
+    ) -> (Request<Body>, impl FnOnce(Response<Body>) -> Response<Body> + Send + 'static) {
+        let noting = |mut response: Response<Body>| match response.extensions_mut().remove() {
+            Some(receipts) => response.map(|body| Body::new(NotingBody { body, receipts })),
+            None => response,
+        };
+        (request, noting)
     }
 }
 
