@@ -18,6 +18,7 @@ use crate::front::rm_proxy::RmProxy;
 use crate::front::settings::Settings;
 pub use crate::front::settings::Threads;
 use crate::front::translate::Intake;
+use crate::mailbox::Mailbox;
 use crate::metrics::Metrics;
 use crate::partition::oracle::Watch;
 
@@ -27,6 +28,8 @@ const ENDED_APPLICATIONS: usize = 10_000;
 /// The most threads for partitions, unless it is set: with four file descriptors each, half of the
 /// 1,024 that a process commonly has.
 const PARTITION_THREADS: usize = 128;
+
+type Front = (Mailbox<RmProxy>, Option<System>, Option<watch::Receiver<()>>);
 
 /// The entry to this crate: [`Scheduler::builder`].
 #[derive(Debug)]
@@ -280,37 +283,21 @@ impl SchedulerBuilder {
 
     /// Starts the scheduler on threads of its own.
     pub fn start(self) -> Result<SchedulerHandle, StartError> {
-        let settings = self.settings()?;
-        let (start_ns, quotas) = (settings.epoch_ns, settings.intake.quotas);
-        let events = Arc::clone(&settings.events);
-        let metrics = Metrics::new();
-        let rosters = Rosters::default();
-        let (sender, started) = mpsc::channel();
-        let (for_thread, for_proxy) = (Arc::clone(&metrics), rosters.clone());
-        let (alive, ended) = watch::channel(());
-        std::thread::Builder::new().name("monoceros-front".to_owned()).spawn(move || {
-            // Dropped with the thread, whatever ends it.
-            let _alive = alive;
-            let system = System::new();
-            let proxy = system.block_on(async { RmProxy::begin(settings, for_proxy, &for_thread) });
-            if sender.send((proxy, System::current())).is_ok() {
-                let _ = system.run();
-            }
-        })?;
-        let (proxy, system) = started.recv().map_err(|_| StartError::Ended)?;
-        let ended = Some(ended);
-        let system = Some(system);
-        let clock = Clock::new(start_ns);
-        Ok(SchedulerHandle {
-            proxy,
-            rosters,
-            system,
-            metrics,
-            events,
-            start_ns,
-            clock,
-            quotas,
-            ended,
+        self.start_with(|settings, rosters, metrics| {
+            let (sender, started) = mpsc::channel();
+            let metrics = Arc::clone(metrics);
+            let (alive, ended) = watch::channel(());
+            std::thread::Builder::new().name("monoceros-front".to_owned()).spawn(move || {
+                // Dropped with the thread, whatever ends it.
+                let _alive = alive;
+                let system = System::new();
+                let proxy = system.block_on(async { RmProxy::begin(settings, rosters, &metrics) });
+                if sender.send((proxy, System::current())).is_ok() {
+                    let _ = system.run();
+                }
+            })?;
+            let (proxy, system) = started.recv().map_err(|_| StartError::Ended)?;
+            Ok((proxy, Some(system), Some(ended)))
         })
     }
 
@@ -319,13 +306,22 @@ impl SchedulerBuilder {
     /// clock it runs in virtual time.
     pub fn start_local(mut self) -> Result<SchedulerHandle, StartError> {
         self.threads = Threads::One;
-        let metrics = Metrics::new();
+        self.start_with(|settings, rosters, metrics| {
+            Ok((RmProxy::begin(settings, rosters, metrics), None, None))
+        })
+    }
+
+    /// Starts the scheduler; `begin` starts the front, and says on which system and what is closed when
+    /// that ends, where it has one of its own.
+    fn start_with(
+        self,
+        begin: impl FnOnce(Settings, Rosters, &Arc<Metrics>) -> Result<Front, StartError>,
+    ) -> Result<SchedulerHandle, StartError> {
         let settings = self.settings()?;
         let (start_ns, quotas) = (settings.epoch_ns, settings.intake.quotas);
         let events = Arc::clone(&settings.events);
-        let rosters = Rosters::default();
-        let proxy = RmProxy::begin(settings, rosters.clone(), &metrics);
-        let (system, ended) = (None, None);
+        let (metrics, rosters) = (Metrics::new(), Rosters::default());
+        let (proxy, system, ended) = begin(settings, rosters.clone(), &metrics)?;
         let clock = Clock::new(start_ns);
         Ok(SchedulerHandle {
             proxy,
