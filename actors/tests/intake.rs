@@ -1,6 +1,8 @@
 //! What a scheduler takes from its RMs, as its builder was told.
 #![allow(clippy::unwrap_used)]
 
+mod common;
+
 use std::sync::atomic::{AtomicUsize, Ordering};
 use std::sync::{Arc, Mutex};
 use std::time::Duration;
@@ -10,6 +12,8 @@ use monoceros_actors::{
 };
 use monoceros_proto::si::v1 as si;
 use monoceros_proto::si::v1::node_info::ActionFromRm;
+
+use common::in_virtual_time;
 
 /// One leaf `root.default`, open to everybody.
 const QUEUES: &str =
@@ -89,9 +93,7 @@ fn with<F: Future<Output = ()>>(
     builder: SchedulerBuilder,
     story: impl FnOnce(SchedulerHandle, Arc<Shim>) -> F,
 ) {
-    let mut runtime = tokio::runtime::Builder::new_current_thread();
-    let runtime = runtime.enable_all().start_paused(true).build().unwrap();
-    tokio::task::LocalSet::new().block_on(&runtime, async {
+    in_virtual_time(async {
         let scheduler = builder.start_local().unwrap();
         let shim = Arc::new(Shim::default());
         let (rm_id, config) = ("rm".to_owned(), QUEUES.to_owned());

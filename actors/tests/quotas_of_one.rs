@@ -1,10 +1,14 @@
 //! Quotas of one resource manager, in all its partitions and from one session to the next.
 #![allow(clippy::unwrap_used)]
 
+mod common;
+
 use std::sync::{Arc, Mutex};
 
 use monoceros_actors::{Quotas, ResourceManagerCallback, Scheduler, SchedulerHandle};
 use monoceros_proto::si::v1 as si;
+
+use common::{ask_for, in_virtual_time, send_ask, vcore};
 
 const QUEUES: &str = "partitions: [
     {name: one, queues: [{name: root, submitacl: '*', queues: [{name: a}]}]},
@@ -44,10 +48,6 @@ impl ResourceManagerCallback for Ear {
             self.rejected(&rejected.node_id, &rejected.reason);
         }
     }
-}
-
-fn vcore(value: i64) -> si::Resource {
-    si::Resource { resources: [("vcore".to_owned(), si::Quantity { value })].into() }
 }
 
 async fn register(scheduler: &SchedulerHandle, ear: &Arc<Ear>) {
@@ -103,12 +103,7 @@ fn play<F: Future<Output = ()>>(
     quotas: Quotas,
     story: impl FnOnce(SchedulerHandle, Arc<Ear>) -> F,
 ) {
-    let runtime = tokio::runtime::Builder::new_current_thread()
-        .enable_all()
-        .start_paused(true)
-        .build()
-        .unwrap();
-    tokio::task::LocalSet::new().block_on(&runtime, async {
+    in_virtual_time(async {
         let scheduler = Scheduler::builder().quotas(quotas).start_local().unwrap();
         let ear = Arc::new(Ear::default());
         register(&scheduler, &ear).await;
@@ -163,17 +158,8 @@ fn a_request_without_end_is_placed_up_to_the_quota_of_bytes_and_goes_on_when_som
     play(quotas, |scheduler, ear| async move {
         node(&scheduler, "one", "n1").await;
         application(&scheduler, "one").await;
-        let ask = si::AllocationAsk {
-            allocation_key: "many".to_owned(),
-            application_id: "app".to_owned(),
-            partition_name: "one".to_owned(),
-            resource_ask: Some(vcore(1)),
-            max_allocations: 10_000,
-            ..Default::default()
-        };
-        let request =
-            si::AllocationRequest { rm_id: "rm".to_owned(), asks: vec![ask], ..Default::default() };
-        scheduler.update_allocation(request).await.unwrap();
+        let ask = si::AllocationAsk { partition_name: "one".to_owned(), ..ask_for("many", 10_000) };
+        send_ask(&scheduler, "rm", ask).await;
         scheduler.settle().await;
         let running = async || {
             let found = scheduler.application("[rm]one", "app").await.unwrap().unwrap();

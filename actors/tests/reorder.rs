@@ -1,12 +1,16 @@
 //! Asks that overtake their application wait for it for as long as the reorder window.
 #![allow(clippy::unwrap_used)]
 
+mod common;
+
 use std::sync::{Arc, Mutex};
 use std::time::Duration;
 
 use monoceros_actors::{ResourceManagerCallback, Scheduler, SchedulerHandle};
 use monoceros_proto::si::v1 as si;
 use prometheus::TextEncoder;
+
+use common::{ask_for, in_virtual_time, send_ask, vcore};
 
 /// Writes down what it hears.
 #[derive(Default)]
@@ -44,21 +48,8 @@ impl ResourceManagerCallback for Ear {
     }
 }
 
-fn vcore(value: i64) -> si::Resource {
-    si::Resource { resources: [("vcore".to_owned(), si::Quantity { value })].into() }
-}
-
 async fn ask(scheduler: &SchedulerHandle, key: &str) {
-    let ask = si::AllocationAsk {
-        allocation_key: key.to_owned(),
-        application_id: "app".to_owned(),
-        resource_ask: Some(vcore(1)),
-        max_allocations: 1,
-        ..Default::default()
-    };
-    let request =
-        si::AllocationRequest { rm_id: "rm".to_owned(), asks: vec![ask], ..Default::default() };
-    scheduler.update_allocation(request).await.unwrap();
+    send_ask(scheduler, "rm", ask_for(key, 1)).await;
 }
 
 async fn application(scheduler: &SchedulerHandle, user: &str) {
@@ -140,12 +131,7 @@ const NO_APPLICATION: &str = "failed to find application `app` [R_APP_UNKNOWN]";
 
 /// A scheduler with a window of a second and one node, `n1`, in virtual time.
 fn play<F: Future<Output = ()>>(story: impl FnOnce(SchedulerHandle, Arc<Ear>) -> F) {
-    let runtime = tokio::runtime::Builder::new_current_thread()
-        .enable_all()
-        .start_paused(true)
-        .build()
-        .unwrap();
-    tokio::task::LocalSet::new().block_on(&runtime, async {
+    in_virtual_time(async {
         let builder = Scheduler::builder().reorder_window(Duration::from_secs(1));
         let scheduler = builder.start_local().unwrap();
         let ear = Arc::new(Ear::default());

@@ -2,11 +2,15 @@
 //! back: nobody can name so many that another could not name its own.
 #![allow(clippy::unwrap_used)]
 
+mod common;
+
 use std::sync::{Arc, Mutex};
 use std::time::Duration;
 
 use monoceros_actors::{ResourceManagerCallback, Scheduler, SchedulerHandle};
 use monoceros_proto::si::v1 as si;
+
+use common::in_virtual_time;
 
 const QUEUES: &str = "partitions: [{name: default, queues: [{name: root, submitacl: '*', queues: [
     {name: a, resources: {max: {test.org/card: 3}}}]}]}]";
@@ -121,12 +125,7 @@ impl<'a> Rm<'a> {
 }
 
 fn play<F: Future<Output = ()>>(story: impl FnOnce(SchedulerHandle) -> F) {
-    let runtime = tokio::runtime::Builder::new_current_thread()
-        .enable_all()
-        .start_paused(true)
-        .build()
-        .unwrap();
-    tokio::task::LocalSet::new().block_on(&runtime, async {
+    in_virtual_time(async {
         let builder = Scheduler::builder().resource_names(LIMIT);
         story(builder.start_local().unwrap()).await;
     });

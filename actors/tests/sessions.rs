@@ -1,6 +1,8 @@
 //! Sessions of resource managers on the embedding API: registered, again, several at once, lost.
 #![allow(clippy::unwrap_used)]
 
+mod common;
+
 use std::collections::BTreeMap;
 use std::sync::{Arc, Mutex};
 use std::time::Duration;
@@ -12,6 +14,8 @@ use monoceros_actors::{
 use monoceros_proto::si::v1 as si;
 use monoceros_proto::si::v1::node_info::ActionFromRm;
 use prometheus::TextEncoder;
+
+use common::in_virtual_time;
 
 type Answers = Box<dyn Fn(&si::PredicatesArgs) -> Result<(), String> + Send + Sync>;
 
@@ -184,15 +188,6 @@ fn ask(app: &str, key: &str, cores: i64) -> si::AllocationAsk {
         max_allocations: 1,
         ..Default::default()
     }
-}
-
-fn in_virtual_time<T>(future: impl Future<Output = T>) -> T {
-    let runtime = tokio::runtime::Builder::new_current_thread()
-        .enable_all()
-        .start_paused(true)
-        .build()
-        .unwrap();
-    tokio::task::LocalSet::new().block_on(&runtime, future)
 }
 
 fn on_this_thread<T>(future: impl Future<Output = T>) -> T {

@@ -1,10 +1,14 @@
 //! Resource managers share a thread, and take turns there.
 #![allow(clippy::unwrap_used)]
 
+mod common;
+
 use std::sync::{Arc, Mutex};
 
 use monoceros_actors::{ResourceManagerCallback, Scheduler, SchedulerHandle};
 use monoceros_proto::si::v1 as si;
+
+use common::{ask_for, in_virtual_time, send_ask, vcore};
 
 const QUEUES: &str =
     "partitions: [{name: default, queues: [{name: root, submitacl: '*', queues: [{name: a}]}]}]";
@@ -21,10 +25,6 @@ impl ResourceManagerCallback for Ear {
     }
     fn update_application(&self, _: si::ApplicationResponse) {}
     fn update_node(&self, _: si::NodeResponse) {}
-}
-
-fn vcore(value: i64) -> si::Resource {
-    si::Resource { resources: [("vcore".to_owned(), si::Quantity { value })].into() }
 }
 
 /// With a node and an application.
@@ -55,27 +55,13 @@ async fn register(scheduler: &SchedulerHandle, rm: &'static str, heard: &Heard) 
 }
 
 async fn ask(scheduler: &SchedulerHandle, rm: &str, count: i32) {
-    let ask = si::AllocationAsk {
-        allocation_key: "k".to_owned(),
-        application_id: "app".to_owned(),
-        resource_ask: Some(vcore(1)),
-        max_allocations: count,
-        ..Default::default()
-    };
-    let request =
-        si::AllocationRequest { rm_id: rm.to_owned(), asks: vec![ask], ..Default::default() };
-    scheduler.update_allocation(request).await.unwrap();
+    send_ask(scheduler, rm, ask_for("k", count)).await;
 }
 
 #[test]
 fn a_large_end_of_one_lets_another_have_its_answer_in_between() {
     const MANY: usize = 10_000;
-    let runtime = tokio::runtime::Builder::new_current_thread()
-        .enable_all()
-        .start_paused(true)
-        .build()
-        .unwrap();
-    tokio::task::LocalSet::new().block_on(&runtime, async {
+    in_virtual_time(async {
         let scheduler = Scheduler::builder().start_local().unwrap();
         let heard = Heard::default();
         register(&scheduler, "large", &heard).await;

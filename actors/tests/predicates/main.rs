@@ -2,6 +2,9 @@
 //! an answer does, who takes a placement back.
 #![allow(clippy::unwrap_used)]
 
+#[path = "../common/mod.rs"]
+mod common;
+
 mod shim;
 
 mod answers;

@@ -14,6 +14,8 @@ use monoceros_actors::{
 use monoceros_proto::si::v1::node_info::ActionFromRm;
 use monoceros_proto::si::v1::{self as si, TerminationType};
 
+use crate::common::in_virtual_time;
+
 /// One side of the wire: what it heard, and what it was asked and has not answered.
 #[derive(Default)]
 pub(crate) struct Shim {
@@ -175,13 +177,8 @@ pub(crate) fn play_with<F: Future<Output = ()>>(
     in_flight: usize,
     story: impl FnOnce(World) -> F,
 ) {
-    let runtime = tokio::runtime::Builder::new_current_thread()
-        .enable_all()
-        .start_paused(true)
-        .build()
-        .unwrap();
     let config = config(queues);
-    tokio::task::LocalSet::new().block_on(&runtime, async {
+    in_virtual_time(async {
         let scheduler = builder.start_local().unwrap();
         let world = World::register(scheduler, &config, in_flight).await;
         story(world).await;

@@ -14,7 +14,7 @@ use monoceros_proto::si::v1 as si;
 use crate::ear::Ear;
 use crate::world::{in_virtual_time, register, say};
 
-const QUEUES: &str = "
+pub(crate) const QUEUES: &str = "
 partitions:
   - name: default
     queues:

@@ -10,17 +10,8 @@ use monoceros_actors::{ApplicationFilter, ApplicationList, Page, Scheduler, Sche
 use tokio::time::advance;
 
 use crate::ear::Ear;
+use crate::lists::QUEUES;
 use crate::world::{in_virtual_time, register, say};
-
-const QUEUES: &str = "
-partitions:
-  - name: default
-    queues:
-      - name: root
-        submitacl: '*'
-        queues:
-          - {name: a}
-";
 
 /// As many as several slices have.
 const ASKS: usize = 3_000;

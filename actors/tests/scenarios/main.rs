@@ -3,6 +3,9 @@
 //! scenarios as they are.
 #![allow(clippy::unwrap_used)]
 
+#[path = "../common/mod.rs"]
+mod common;
+
 mod ear;
 mod ending;
 mod given;

@@ -20,6 +20,7 @@ use monoceros_rules::decide::reservations::Patience;
 use monoceros_rules::nodes::{NodeOrder, NodeSortPolicy};
 use monoceros_rules::values::resources::Resources;
 
+pub(crate) use crate::common::in_virtual_time;
 use crate::ear::{Answer, Ear, Predicates, Word};
 use crate::ending::Endings;
 use crate::judge::Judge;
@@ -118,16 +119,6 @@ pub(crate) fn messages_to(scheduler: &SchedulerHandle, kind: &str) -> u64 {
     #[expect(clippy::cast_possible_truncation, clippy::cast_sign_loss, reason = "a small count")]
     let count = of_kind.unwrap().get_counter().get_value() as u64;
     count
-}
-
-/// Runs a future on a paused clock, with room for actors.
-pub(crate) fn in_virtual_time<T>(future: impl Future<Output = T>) -> T {
-    let runtime = tokio::runtime::Builder::new_current_thread()
-        .enable_all()
-        .start_paused(true)
-        .build()
-        .unwrap();
-    tokio::task::LocalSet::new().block_on(&runtime, future)
 }
 
 /// Registers an RM with this configuration; an empty one is the built-in default.
