@@ -110,6 +110,9 @@ fn of_class(class: &ExplanationSnapshot) -> String {
         say("And:", also.message.clone());
     }
     say("Cure:", class.cure.clone());
+    if !class.preemption.is_empty() {
+        say("Preempt:", class.preemption.clone());
+    }
     for rank in &class.order {
         let RankSnapshot { level, within, rank, of, first } = rank;
         let first = if *rank == 1 { String::new() } else { format!(", behind {first}") };
@@ -176,6 +179,7 @@ fn snapshot(message: v1::Explanation) -> ExplanationSnapshot {
         short: resources(message.short),
         message: message.message,
         cure: message.cure,
+        preemption: message.preemption,
         task_group: message.task_group,
         obstacles: message
             .obstacles

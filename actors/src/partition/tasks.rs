@@ -175,7 +175,9 @@ impl Partition {
             let slots = leaves.filter_map(|(leaf, lanes)| Some((*by_path.get(&leaf)?, lanes)));
             self.agenda.push_back(Task::survey(LookAgain::at(slots.collect())));
         }
+        // Nobody leaves for what can be placed without.
         if self.agenda.is_empty()
+            && !self.may_decide
             && self.decides()
             && let Some(preemptor) = self.inquiries.next()
         {

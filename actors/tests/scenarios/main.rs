@@ -53,6 +53,7 @@ mod partition_states;
 mod partitions;
 mod placed_histories;
 mod placement;
+mod preempted_histories;
 mod preemption;
 mod priorities;
 mod queue_order;
