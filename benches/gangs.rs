@@ -24,9 +24,8 @@ use std::time::Duration;
 use monoceros_actors::{ResourceManagerCallback, Scheduler, SchedulerHandle, Threads};
 use monoceros_proto::si::v1 as si;
 use tokio::sync::{Notify, mpsc};
-use tokio::time::Instant;
 
-use crate::shim::{cpu_time, median, resource};
+use crate::shim::{Clock, Took, median, resource};
 
 const RUNS: usize = 5;
 const NODES: usize = 1_000;
@@ -247,24 +246,6 @@ impl Bench {
 
     async fn hold(&self, hold: bool) {
         self.scheduler.control("bench").await.unwrap().hold(hold);
-    }
-}
-
-/// Wall and CPU time of one run.
-struct Took {
-    wall: Duration,
-    cpu: Duration,
-}
-
-struct Clock(Instant, Duration);
-
-impl Clock {
-    fn start() -> Self {
-        Self(Instant::now(), cpu_time())
-    }
-
-    fn took(self) -> Took {
-        Took { wall: self.0.elapsed(), cpu: cpu_time().saturating_sub(self.1) }
     }
 }
 

@@ -15,9 +15,8 @@ use std::time::Duration;
 
 use monoceros_actors::{Scheduler, Threads};
 use monoceros_proto::si::v1 as si;
-use tokio::time::Instant;
 
-use crate::shim::{Shim, cpu_time, resource};
+use crate::shim::{Clock, Shim, resource};
 
 const NODES: usize = 1_000;
 const WAITING: usize = 100_000;
@@ -25,23 +24,6 @@ const APPLICATIONS: usize = 100;
 const IDLE: Duration = Duration::from_secs(3);
 const CONFIG: &str = "partitions:\n- name: default\n  queues:\n  - name: root\n    submitacl: '*'\n    \
                       queues:\n    - {name: jobs}\n";
-
-struct Took {
-    wall: Duration,
-    cpu: Duration,
-}
-
-struct Clock(Instant, Duration);
-
-impl Clock {
-    fn start() -> Self {
-        Self(Instant::now(), cpu_time())
-    }
-
-    fn took(self) -> Took {
-        Took { wall: self.0.elapsed(), cpu: cpu_time().saturating_sub(self.1) }
-    }
-}
 
 /// Requests that are as old as time.
 fn waiting(distinct: bool) -> impl Iterator<Item = si::AllocationRequest> {

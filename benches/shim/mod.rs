@@ -17,6 +17,7 @@ use monoceros_actors::{
 use monoceros_proto::si::v1 as si;
 use nix::time::{ClockId, clock_gettime};
 use tokio::sync::Notify;
+use tokio::time::Instant;
 
 /// Counts allocations and wakes whoever waits for a number of them.
 #[derive(Default)]
@@ -227,6 +228,25 @@ pub fn ask_requests(
 pub fn resource(amounts: &[(&str, i64)]) -> si::Resource {
     let quantity = |&(name, value): &(&str, i64)| (name.to_owned(), si::Quantity { value });
     si::Resource { resources: amounts.iter().map(quantity).collect() }
+}
+
+/// Wall and CPU time of one run.
+pub struct Took {
+    pub wall: Duration,
+    pub cpu: Duration,
+}
+
+/// When a run began, by both.
+pub struct Clock(Instant, Duration);
+
+impl Clock {
+    pub fn start() -> Self {
+        Self(Instant::now(), cpu_time())
+    }
+
+    pub fn took(self) -> Took {
+        Took { wall: self.0.elapsed(), cpu: cpu_time().saturating_sub(self.1) }
+    }
 }
 
 /// CPU time of all threads of this process so far.

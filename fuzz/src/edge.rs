@@ -19,17 +19,17 @@ use monoceros_actors::{ReadError, ResourceManagerCallback, Scheduler, SchedulerH
 use monoceros_proto::si::v1 as si;
 use monoceros_proto::v1 as callback;
 use prost::Message as _;
-use prost::bytes::{Buf as _, BufMut as _, Bytes};
+use prost::bytes::Bytes;
 use tokio::net::TcpListener;
 use tokio::runtime::Runtime;
 use tokio::time::timeout;
 use tokio_util::sync::CancellationToken;
 use tonic::client::Grpc;
-use tonic::codec::{Codec, DecodeBuf, Decoder, EncodeBuf, Encoder};
 use tonic::transport::{Channel, Endpoint};
 use tonic::{Request, Status};
 
 use super::Kind;
+use super::raw::Raw;
 
 /// Calls that [`Kind::Admin`] chooses among. Ending the service is not one of them.
 const ADMIN_CALLS: [&str; 18] = [
@@ -303,42 +303,4 @@ fn greeting() -> Bytes {
     };
     let body = Some(callback::shim_message::Body::Hello(hello));
     callback::ShimMessage { body }.encode_to_vec().into()
-}
-
-/// Passes bytes as they are.
-#[derive(Default)]
-struct Raw;
-
-impl Codec for Raw {
-    type Encode = Bytes;
-    type Decode = Bytes;
-    type Encoder = Self;
-    type Decoder = Self;
-
-    fn encoder(&mut self) -> Self {
-        Self
-    }
-
-    fn decoder(&mut self) -> Self {
-        Self
-    }
-}
-
-impl Encoder for Raw {
-    type Item = Bytes;
-    type Error = Status;
-
-    fn encode(&mut self, bytes: Bytes, buffer: &mut EncodeBuf<'_>) -> Result<(), Status> {
-        buffer.put(bytes);
-        Ok(())
-    }
-}
-
-impl Decoder for Raw {
-    type Item = Bytes;
-    type Error = Status;
-
-    fn decode(&mut self, buffer: &mut DecodeBuf<'_>) -> Result<Option<Bytes>, Status> {
-        Ok(Some(buffer.copy_to_bytes(buffer.remaining())))
-    }
 }

@@ -16,6 +16,7 @@ pub mod draw;
 mod edge;
 mod items;
 mod message;
+mod raw;
 mod request;
 
 pub use self::configuration::configuration;

@@ -6,6 +6,8 @@
 
 #[path = "../harness/mod.rs"]
 mod harness;
+#[path = "../../fuzz/src/raw.rs"]
+mod raw;
 
 mod abuse;
 mod attach;

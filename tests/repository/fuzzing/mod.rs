@@ -15,42 +15,30 @@ mod targets;
 use std::fs;
 use std::path::Path;
 
+use crate::harness::Dice;
+
 use targets::{Edge, Kind, configuration, conversation, message, request};
 
-/// Numbers without a pattern, the same in every run.
-struct Dice(u64);
+/// At most so many bytes.
+fn bytes(dice: &mut Dice, most: usize) -> Vec<u8> {
+    let n = dice.below(most);
+    (0..n).map(|_| u8::try_from(dice.below(256)).unwrap()).collect()
+}
 
-impl Dice {
-    fn roll(&mut self, sides: usize) -> usize {
-        self.0 =
-            self.0.wrapping_mul(6_364_136_223_846_793_005).wrapping_add(1_442_695_040_888_963_407);
-        usize::try_from(self.0 >> 33).unwrap() % sides.max(1)
-    }
-
-    /// At most so many bytes.
-    fn bytes(&mut self, most: usize) -> Vec<u8> {
-        let n = self.roll(most);
-        (0..n).map(|_| u8::try_from(self.roll(256)).unwrap()).collect()
-    }
-
-    /// A few changes of a few bytes.
-    fn mutate(&mut self, seed: &[u8]) -> Vec<u8> {
-        let mut bytes = seed.to_vec();
-        for _ in 0..=self.roll(4) {
-            let at = self.roll(bytes.len());
-            match self.roll(5) {
-                0 => bytes.truncate(at),
-                1 if !bytes.is_empty() => bytes[at] ^= 1 << self.roll(8),
-                2 => bytes.insert(at.min(bytes.len()), u8::try_from(self.roll(256)).unwrap()),
-                3 if !bytes.is_empty() => drop(bytes.remove(at)),
-                _ => {
-                    let from = self.roll(seed.len());
-                    bytes.extend(&seed[from..]);
-                }
-            }
+/// A few changes of a few bytes.
+fn mutate(dice: &mut Dice, seed: &[u8]) -> Vec<u8> {
+    let mut bytes = seed.to_vec();
+    for _ in 0..=dice.below(4) {
+        let at = dice.below(bytes.len().max(1));
+        match dice.below(5) {
+            0 => bytes.truncate(at),
+            1 if !bytes.is_empty() => bytes[at] ^= 1 << dice.below(8),
+            2 => bytes.insert(at, u8::try_from(dice.below(256)).unwrap()),
+            3 if !bytes.is_empty() => drop(bytes.remove(at)),
+            _ => bytes.extend(&seed[dice.below(seed.len().max(1)).min(seed.len())..]),
         }
-        bytes
     }
+    bytes
 }
 
 #[test]
@@ -64,8 +52,8 @@ fn whatever_is_sent_the_books_agree_and_others_do_not_notice() {
             edge.feed(kind, seed);
         }
         for _ in 0..60 {
-            let seed = &seeds[dice.roll(seeds.len())];
-            edge.feed(kind, &dice.mutate(seed));
+            let seed = &seeds[dice.below(seeds.len())];
+            edge.feed(kind, &mutate(&mut dice, seed));
         }
     }
 }
@@ -80,7 +68,7 @@ fn whatever_bytes_come_each_item_of_a_message_has_one_outcome() {
     for seed in &seeds {
         message(seed, unknown);
         for _ in 0..20 {
-            let mut twisted = dice.mutate(&seed[1..]);
+            let mut twisted = mutate(&mut dice, &seed[1..]);
             twisted.insert(0, seed[0]);
             message(&twisted, unknown);
         }
@@ -91,14 +79,14 @@ fn whatever_bytes_come_each_item_of_a_message_has_one_outcome() {
 fn whatever_is_asked_for_each_item_of_a_request_has_one_outcome() {
     let mut dice = Dice(1);
     for _ in 0..500 {
-        request(&dice.bytes(2_000));
+        request(&bytes(&mut dice, 2_000));
     }
 }
 
 #[test]
 fn whatever_happens_in_a_session_each_question_of_it_is_answered_once() {
     let mut dice = Dice(1);
-    let n_read: usize = (0..1_000).map(|_| conversation(&dice.bytes(2_000))).sum();
+    let n_read: usize = (0..1_000).map(|_| conversation(&bytes(&mut dice, 2_000))).sum();
     assert!(n_read > 10_000, "{n_read}: much happens");
 }
 
@@ -117,13 +105,13 @@ fn whatever_is_written_a_configuration_is_read_or_refused() {
         let lines: Vec<&str> = text.split_inclusive('\n').collect();
         configuration(text.as_bytes());
         for _ in 0..300 {
-            configuration(&dice.mutate(text.as_bytes()));
+            configuration(&mutate(&mut dice, text.as_bytes()));
             // Lines elsewhere, more than once or not at all are still YAML now and then.
             let mut moved = lines.clone();
-            for _ in 0..=dice.roll(3) {
-                let line = lines[dice.roll(lines.len())];
-                moved.insert(dice.roll(moved.len()), line);
-                moved.remove(dice.roll(moved.len()));
+            for _ in 0..=dice.below(3) {
+                let line = lines[dice.below(lines.len())];
+                moved.insert(dice.below(moved.len()), line);
+                moved.remove(dice.below(moved.len()));
             }
             configuration(moved.concat().as_bytes());
         }
@@ -142,7 +130,7 @@ fn the_corpus_is_written_on_demand() {
         }
     };
     let mut dice = Dice(1);
-    let choices: Vec<_> = (0..20).map(|_| dice.bytes(500)).collect();
+    let choices: Vec<_> = (0..20).map(|_| bytes(&mut dice, 500)).collect();
     write("message", &messages());
     write("edge", &messages());
     write("request", &choices);

@@ -8,7 +8,7 @@ use std::sync::{Arc, Mutex};
 use std::time::Duration;
 
 use prost::Message as _;
-use prost::bytes::{Buf as _, BufMut as _, Bytes};
+use prost::bytes::Bytes;
 use prost_reflect::{DescriptorPool, DynamicMessage, MessageDescriptor, MethodDescriptor, Value};
 use tokio::io::{AsyncReadExt as _, AsyncWriteExt as _};
 use tokio::net::TcpStream;
@@ -16,12 +16,12 @@ use tokio::sync::{Notify, mpsc};
 use tokio::time::timeout;
 use tokio_stream::wrappers::ReceiverStream;
 use tonic::client::Grpc;
-use tonic::codec::{Codec, DecodeBuf, Decoder, EncodeBuf, Encoder};
 use tonic::codegen::http::uri::PathAndQuery;
 use tonic::transport::{Channel, Endpoint};
 use tonic::{Request, Status};
 
 use crate::harness::{PATIENCE, QUEUES, Service};
+use crate::raw::Raw;
 
 /// The definitions of one revision.
 #[derive(Clone)]
@@ -54,44 +54,6 @@ impl Revision {
     fn method(&self, name: &str) -> MethodDescriptor {
         let service = self.0.get_service_by_name("si.v1.Scheduler").unwrap();
         service.methods().find(|method| method.name() == name).unwrap()
-    }
-}
-
-/// Passes bytes as they are.
-#[derive(Default)]
-struct Raw;
-
-impl Codec for Raw {
-    type Encode = Bytes;
-    type Decode = Bytes;
-    type Encoder = Self;
-    type Decoder = Self;
-
-    fn encoder(&mut self) -> Self {
-        Self
-    }
-
-    fn decoder(&mut self) -> Self {
-        Self
-    }
-}
-
-impl Encoder for Raw {
-    type Item = Bytes;
-    type Error = Status;
-
-    fn encode(&mut self, bytes: Bytes, buffer: &mut EncodeBuf<'_>) -> Result<(), Status> {
-        buffer.put(bytes);
-        Ok(())
-    }
-}
-
-impl Decoder for Raw {
-    type Item = Bytes;
-    type Error = Status;
-
-    fn decode(&mut self, buffer: &mut DecodeBuf<'_>) -> Result<Option<Bytes>, Status> {
-        Ok(Some(buffer.copy_to_bytes(buffer.remaining())))
     }
 }
 

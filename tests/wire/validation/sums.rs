@@ -3,24 +3,8 @@
 use std::fmt::Write as _;
 
 use super::speaker::{Ask, Speaker};
-use crate::harness::Service;
+use crate::harness::{Dice, Service};
 use crate::revisions::client::{page, vcore};
-
-/// Numbers without a pattern, the same in every run.
-struct Dice(u64);
-
-impl Dice {
-    fn roll(&mut self, sides: u64) -> u64 {
-        // A linear congruential generator; its upper bits are good enough to shuffle items.
-        self.0 =
-            self.0.wrapping_mul(6_364_136_223_846_793_005).wrapping_add(1_442_695_040_888_963_407);
-        (self.0 >> 33) % sides
-    }
-
-    fn one_of<T: Copy>(&mut self, all: &[T]) -> T {
-        all[usize::try_from(self.roll(all.len() as u64)).unwrap()]
-    }
-}
 
 /// Quantities, most of them bad.
 const SIZES: [i64; 8] = [0, -1, 1, 500, 1_000, 4_000, i64::MAX, i64::MIN];
@@ -73,36 +57,36 @@ async fn ten_thousand_items_leave_nothing_behind() {
 
 /// An ask, what belongs to others, or a release.
 fn item(rm: &Speaker, dice: &mut Dice) -> String {
-    let key = format!("k{}", dice.roll(50));
-    let application = dice.one_of(&APPLICATIONS);
+    let key = format!("k{}", dice.below(50));
+    let application = dice.one_of(&APPLICATIONS).unwrap();
     let today = rm.revision == "t";
-    match dice.roll(4) {
+    match dice.below(4) {
         0 => {
             let name = if today { "allocationKey" } else { "UUID" };
             format!(
                 r#"releases {{ allocationsToRelease {{ applicationID: "{application}"
                     {name}: "{key}" terminationType: {} }} }}"#,
-                dice.roll(6)
+                dice.below(6)
             )
         }
         1 if today => {
-            let (key, node) = (dice.one_of(&FOREIGN), dice.one_of(&NODES));
-            if dice.roll(3) == 0 {
+            let (key, node) = (dice.one_of(&FOREIGN).unwrap(), dice.one_of(&NODES).unwrap());
+            if dice.below(3) == 0 {
                 return format!(
                     r#"releases {{ allocationsToRelease {{ allocationKey: "{key}" }} }}"#
                 );
             }
-            let size = vcore("resourcePerAlloc", dice.one_of(&SIZES));
+            let size = vcore("resourcePerAlloc", dice.one_of(&SIZES).unwrap());
             format!(
                 r#"allocations {{ allocationKey: "{key}" nodeID: "{node}" {size}
                     allocationTags {{ key: "foreign" value: "default" }} }}"#
             )
         }
         _ => {
-            let size = vec![("vcore", dice.one_of(&SIZES))];
-            let n = i32::try_from(dice.roll(4)).unwrap();
-            let node = format!(r#"nodeID: "{}""#, dice.one_of(&NODES));
-            let more = if today && dice.roll(4) == 0 { &*node } else { "" };
+            let size = vec![("vcore", dice.one_of(&SIZES).unwrap())];
+            let n = i32::try_from(dice.below(4)).unwrap();
+            let node = format!(r#"nodeID: "{}""#, dice.one_of(&NODES).unwrap());
+            let more = if today && dice.below(4) == 0 { &*node } else { "" };
             rm.ask_text(&Ask { key: &key, application, size, n, more, ..Ask::default() })
         }
     }
@@ -110,16 +94,16 @@ fn item(rm: &Speaker, dice: &mut Dice) -> String {
 
 /// A node comes, with what runs there in the revisions that can say it, or changes, or goes.
 fn node(rm: &Speaker, dice: &mut Dice) -> String {
-    let id = dice.one_of(&NODES);
-    let mut more = vcore("schedulableResource", dice.one_of(&SIZES));
-    if rm.revision != "t" && dice.roll(2) == 0 {
-        more += &vcore("occupiedResource", dice.one_of(&SIZES));
+    let id = dice.one_of(&NODES).unwrap();
+    let mut more = vcore("schedulableResource", dice.one_of(&SIZES).unwrap());
+    if rm.revision != "t" && dice.below(2) == 0 {
+        more += &vcore("occupiedResource", dice.one_of(&SIZES).unwrap());
     }
-    match dice.roll(5) {
+    match dice.below(5) {
         0 | 1 => {
-            if rm.revision != "t" && dice.roll(2) == 0 {
-                let (key, application) = (dice.roll(50), dice.one_of(&APPLICATIONS));
-                let size = vcore("resourcePerAlloc", dice.one_of(&SIZES[2..]));
+            if rm.revision != "t" && dice.below(2) == 0 {
+                let (key, application) = (dice.below(50), dice.one_of(&APPLICATIONS).unwrap());
+                let size = vcore("resourcePerAlloc", dice.one_of(&SIZES[2..]).unwrap());
                 write!(
                     more,
                     r#" existingAllocations {{ allocationKey: "k{key}" UUID: "u{key}"
@@ -130,15 +114,15 @@ fn node(rm: &Speaker, dice: &mut Dice) -> String {
             rm.new_node(id, &more)
         }
         2 => rm.changed_node(id, "UPDATE", &more),
-        3 => rm.changed_node(id, dice.one_of(&["DRAIN_NODE", "DRAIN_TO_SCHEDULABLE"]), ""),
+        3 => rm.changed_node(id, dice.one_of(&["DRAIN_NODE", "DRAIN_TO_SCHEDULABLE"]).unwrap(), ""),
         _ => rm.changed_node(id, "DECOMISSION", ""),
     }
 }
 
 /// An application comes or goes, with all that it has.
 async fn application(rm: &Speaker, dice: &mut Dice) {
-    let id = dice.one_of(&APPLICATIONS[1..3]);
-    if dice.roll(3) == 0 {
+    let id = dice.one_of(&APPLICATIONS[1..3]).unwrap();
+    if dice.below(3) == 0 {
         rm.remove_application(&format!(r#"applicationID: "{id}""#)).await;
     } else {
         rm.application(id, &rm.queue()).await;
