@@ -269,7 +269,8 @@ mod tests {
         let other = simple(vec![expression(0, "zone", &["x"])], None);
         assert_eq!(
             given(Some(other), Some(tag)).unwrap_err(),
-            "`k`: the field and the tag `monoceros.io/placement-constraint` differ"
+            "`k`: its placement constraint cannot be taken: the field and the tag \
+             `monoceros.io/placement-constraint` differ [R_CONSTRAINT]"
         );
     }
 
