@@ -8,7 +8,6 @@
 use std::sync::Arc;
 
 use monoceros_rules::audit::BundleFact;
-use monoceros_rules::books::Books;
 use monoceros_rules::decide::bundle::BundleWaits;
 use monoceros_rules::decide::explain::{Cause, GangWhy};
 use monoceros_rules::nodes::{NodeIndex, NodeLacks};
@@ -159,19 +158,11 @@ impl Application {
         let Some(native) = &mut gang.native else { return };
         native.stage = Stage::Undecided;
         for group in native.groups_mut() {
-            let Some(mut spec) = group.spec.clone() else { continue };
-            let Books { nodes, allocations, .. } = &mut baton.books;
-            let terms = spec.constraint.as_ref().map(|it| nodes.learn(it, allocations));
-            let terms = terms.transpose().unwrap_or_else(|fault| {
-                // There was room when it was admitted.
-                tracing::warn!(application = %book.id, %fault, "placement constraint ignored");
-                Arc::make_mut(&mut spec).constraint = None;
-                None
-            });
+            let Some(spec) = group.spec.clone() else { continue };
             let sequence = baton.books.arrival();
             let ask = book.asks.put_internal(spec, baton.now_ns, sequence);
-            if let Some(terms) = terms {
-                book.asks.set_wish(ask, terms, baton.now_ns, Some(self.slot));
+            if let Some(terms) = &group.terms {
+                book.asks.set_wish(ask, Arc::clone(terms), baton.now_ns, Some(self.slot));
             }
             group.ask = Some(ask);
         }

@@ -8,6 +8,8 @@ use std::sync::Arc;
 
 use actix::Actor;
 use monoceros_config::placement::{self, QueueTree, Refused, RuleObstacle, Submission};
+use monoceros_rules::books::Books;
+use monoceros_rules::nodes::Terms;
 use monoceros_rules::order::keys::ApplicationSortPolicy;
 use monoceros_rules::order::ledger;
 use monoceros_rules::queues::object_state::ObjectState;
@@ -16,7 +18,7 @@ use monoceros_rules::values::resources::{Limits, Resources};
 use monoceros_rules::work::allocations::ApplicationSlot;
 use monoceros_rules::work::application::{Application as Book, NewApplication};
 use monoceros_rules::work::application_state::ApplicationState;
-use monoceros_rules::work::declaration::{Declaration, Fault};
+use monoceros_rules::work::declaration::{Declaration, DeclaredGroup, Fault};
 use monoceros_rules::work::ended::Ended;
 use monoceros_rules::work::quotas::{Held, Quota};
 use monoceros_rules::work::rejection::Rejection;
@@ -100,16 +102,19 @@ impl Partition {
     /// it brings for its namespace are applied either way.
     fn join(&mut self, new: NewApplication, leaf: QueueSlot, baton: &mut Baton) {
         self.take_namespace(&new, leaf, baton);
-        if let Err(reason) = takes_gang(&new, leaf, baton) {
-            self.reject(&new, reason, baton);
-            self.may_be_empty(leaf, baton);
-            return;
-        }
+        let terms = match takes_gang(&new, leaf, baton).and_then(|()| learn_terms(&new, baton)) {
+            Ok(terms) => terms,
+            Err(reason) => {
+                self.reject(&new, reason, baton);
+                self.may_be_empty(leaf, baton);
+                return;
+            }
+        };
         self.empty.forget(leaf);
         let id = Arc::clone(&new.id);
         let queue = Arc::clone(&baton.directory.queue(leaf).facts.config.path);
         let declares = new.task_groups.is_some();
-        let slot = enter_directory(new, leaf, baton);
+        let slot = enter_directory(new, leaf, terms, baton);
         self.agenda.push_back(Task::Attach(slot));
         if declares {
             self.agenda.push_back(Task::Visit(slot, vec![Op::Declare]));
@@ -144,7 +149,13 @@ impl Partition {
     }
 }
 
-fn enter_directory(new: NewApplication, leaf: QueueSlot, baton: &mut Baton) -> ApplicationSlot {
+/// `terms` are those of the placement constraints of its task groups, in their order.
+fn enter_directory(
+    new: NewApplication,
+    leaf: QueueSlot,
+    terms: Vec<Option<Arc<Terms>>>,
+    baton: &mut Baton,
+) -> ApplicationSlot {
     let directory = &mut baton.directory;
     let slot = directory.applications.next();
     let queue = directory.queue_mut(leaf);
@@ -154,7 +165,12 @@ fn enter_directory(new: NewApplication, leaf: QueueSlot, baton: &mut Baton) -> A
     let metrics = Arc::clone(baton.tally.shared());
     let run_limit_ms = new.run_limit_ms;
     let has_declared_members = new.task_groups.is_some();
-    let book = Book::new(new, Arc::clone(&facts.config.path), baton.now_ns);
+    let mut book = Book::new(new, Arc::clone(&facts.config.path), baton.now_ns);
+    if let Some(native) = book.native_mut() {
+        for (group, terms) in native.groups_mut().iter_mut().zip(terms) {
+            group.terms = terms;
+        }
+    }
     let held = book.counted();
     let address =
         Arc::new(Application::new(slot, book, run_limit_ms, leaf_address, facts, metrics).start());
@@ -227,6 +243,28 @@ fn takes_declared(
         promised.add(&member.times(group.min_members));
     }
     Ok(())
+}
+
+/// The placement constraints of declared task groups, ready for searches.
+fn learn_terms(
+    new: &NewApplication,
+    baton: &mut Baton,
+) -> Result<Vec<Option<Arc<Terms>>>, Rejection> {
+    let Some(Ok(declared)) = new.task_groups.as_ref().map(|it| it.as_ref().as_ref()) else {
+        return Ok(Vec::new());
+    };
+    let Books { nodes, allocations, .. } = &mut baton.books;
+    let learn = |(at, group): (usize, &DeclaredGroup)| {
+        // Only what is asked for internally is placed by the constraint of a group.
+        let constraint = group.member.as_ref().and_then(|_| group.ask_constraint());
+        let terms = constraint.map(|it| nodes.learn(&it, allocations)).transpose();
+        terms.map_err(|fault| {
+            let what = format!("its placement constraint cannot be applied: {fault}");
+            let fault = Fault::Group { group: Fault::shown_group(&group.name, at), what };
+            Rejection::GangDeclaration { id: Arc::clone(&new.id), fault }
+        })
+    };
+    declared.groups().iter().enumerate().map(learn).collect()
 }
 
 /// Whether all members of a gang fit the maxima from the leaf up to below root. The maxima count as

@@ -161,6 +161,14 @@ impl Partition {
         for (slot, op) in std::mem::take(&mut baton.revisits) {
             self.agenda.push_back(Task::Visit(slot, vec![op]));
         }
+        for (node, by_return) in baton.books.nodes.take_woken_by_name() {
+            let id = Arc::clone(baton.books.nodes.id(node));
+            if by_return {
+                baton.wake_named_by_return(node, &id);
+            } else {
+                baton.wake_named(node, &id);
+            }
+        }
         for (slot, node) in std::mem::take(&mut baton.woken) {
             self.agenda.push_back(Task::Visit(slot, vec![Op::WakeNamed(node)]));
         }

@@ -10,6 +10,7 @@ mod shim;
 mod answers;
 mod bundles;
 mod cancelling;
+mod constraints;
 mod elsewhere;
 mod exclusions;
 mod gangs;

@@ -494,3 +494,117 @@ fn a_constraint_that_keeps_a_request_waiting_is_explained_with_its_cure() {
     "#]],
     );
 }
+
+#[test]
+fn who_requires_a_drained_node_hears_of_what_ends_elsewhere_in_its_group() {
+    let placed = |text: &str| {
+        let script = crate::script::Script::parse(&with(text, &near("rack", 0, 1, true)));
+        let played = world::play(&script, world::How::Plain).text;
+        let placed = played.lines().filter(|line| line.contains("placed"));
+        placed.map(|line| format!("{line}\n")).collect::<String>()
+    };
+    let required = "
+        queue root.a
+        node n1 vcore=4 attr rack=a ; node n2 vcore=4 attr rack=a
+        app a1 in root.a
+        ask a1 k1 vcore=1 tags=app:web where=IT
+        drain n2
+        ask a1 k2 vcore=1 node=n2 tags=app:web where=IT
+        release a1 key=k1
+        ";
+    expect![[r#"
+        a1/k1 placed on n1
+        a1/k2 placed on n2
+    "#]]
+    .assert_eq(&placed(required));
+}
+
+#[test]
+fn an_allocation_that_is_sent_again_keeps_its_constraint() {
+    let text = "
+        queue root.a
+        node n1 vcore=4 attr zone=a
+        app a1 in root.a
+        request a1 k1 vcore=1 where=IT
+        request a1 k1 vcore=2 where=OTHER
+        show apps
+        ";
+    let text = text.replace("OTHER", &node("IN", "zone", &["a"]).to_string());
+    check(
+        &node("IN", "zone", &["b"]),
+        &text,
+        &expect![[r#"
+        n1 accepted
+        a1 accepted
+        a1 is Accepted
+        a1 in root.a is Accepted since 1000s: used nothing, pending vcore=2, holds [], asks [k1 x1]
+    "#]],
+    );
+}
+
+#[test]
+fn what_could_not_be_counted_is_refused_be_it_a_request_or_a_gang() {
+    let set = |n: usize| {
+        let of = json!([{"targetKey": "app", "targetValues": [n.to_string()]}]);
+        json!({"simpleConstraint": {"allocationAffinityAttribute": {
+            "targetExpressions": of, "maxCardinality": 1, "required": true}}})
+    };
+    let mut text = "
+        queue root.a
+        node n1 vcore=4000
+        app a1 in root.a
+        "
+    .to_owned();
+    for ask in 0..64 {
+        let sets: Vec<_> = (0..64).map(|at| set(ask * 64 + at)).collect();
+        text += &format!("ask a1 k{ask} vcore=5000 where={}\n", of("AND", &sets));
+    }
+    let group = json!([{"name": "w", "minMember": 2, "minResource": {"vcore": "1"},
+                        "constraint": set(4_096)}]);
+    text += &format!(
+        "ask a1 more vcore=1 where={}
+        ask a1 known vcore=1 where={}
+        app g1 in root.a tag monoceros.io/task-groups={group}
+        withdraw a1 k7
+        app g2 in root.a tag monoceros.io/task-groups={group}
+        ",
+        set(4_096),
+        set(0),
+    );
+    let script = crate::script::Script::parse(&text);
+    expect![[r#"
+        n1 accepted
+        a1 accepted
+        a1 is Accepted
+        ask a1/more rejected: R_CONSTRAINT
+        a1 is Running
+        a1/known placed on n1
+        g1 rejected: R_GANG_DECLARATION
+        g2 accepted
+        g2 is Accepted
+        g2 is Running
+    "#]]
+    .assert_eq(&world::play(&script, world::How::Plain).text);
+}
+
+#[test]
+fn each_condition_that_keeps_a_request_waiting_is_named_with_what_it_leaves() {
+    let both = of("AND", &[node("IN", "zone", &["a"]), near("rack", 0, 1, true)]);
+    let text = "
+        queue root.a
+        node n1 vcore=4 attr zone=a attr rack=a ; node n2 vcore=4 attr zone=a attr rack=a
+        node n3 vcore=4 attr zone=b
+        app a1 in root.a
+        ask a1 k1 x2 vcore=1 tags=app:web where=IT
+        ";
+    explained::check(
+        &with(text, &both),
+        &expect![[r#"
+        k1 x1: constraints  since 1000s
+          its placement constraint keeps it off every node with room: `at most 1 of app IN [web] per rack` leaves 1 of 3 and `zone IN [a]` leaves 2 of 3 (3 nodes: 3 are excluded by its constraint)
+          - constraints : -; - of -
+          cure: add a node with at least 0.001 cores that its placement constraint admits: at most 1 of app IN [web] per rack and zone IN [a]
+          + node  vcore=1 0 0
+    "#]],
+    );
+}

@@ -3,7 +3,8 @@
 
 use std::collections::BTreeMap;
 
-use crate::nodes::NodeSlot;
+use crate::books::Books;
+use crate::nodes::{NodeSlot, Wish};
 use crate::work::constraint::{AskConstraint, Constraint, Near, Simple};
 
 /// Attributes of a node, or tags of an allocation.
@@ -71,6 +72,28 @@ fn collect<'a>(constraint: &'a Constraint, mut first: usize, into: &mut Vec<Alte
             into.push(one(false));
         }
     }
+}
+
+/// Whether a wish admits a node by everything that the books have, counted anew.
+pub(crate) fn admits_by_books(books: &Books, wish: &Wish<'_>, node: NodeSlot) -> bool {
+    let nodes = books.nodes.iter().map(|slot| (slot, books.nodes.attributes(slot))).collect();
+    let mut picture = Picture { nodes, counted: Vec::new() };
+    for (id, entry) in books.allocations.iter() {
+        let is_there = entry.held_on_node().is_some() && picture.nodes.contains_key(&entry.node);
+        if !is_there || wish.gone.contains(&id) {
+            continue;
+        }
+        let is_together = entry.is_hold() || entry.is_in_bundle();
+        let is_mate = is_together && wish.mates == Some(entry.application);
+        picture.counted.push(Counted {
+            node: entry.node,
+            tags: entry.spec.tags.as_deref(),
+            is_booked: is_mate || (entry.is_booked() && !entry.is_hold()),
+        });
+    }
+    let ask = wish.terms.constraint();
+    let all = alternatives(ask.constraint());
+    all.iter().take(wish.open).any(|alternative| alternative.admits(ask, node, &picture))
 }
 
 impl Alternative<'_> {

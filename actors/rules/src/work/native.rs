@@ -21,6 +21,7 @@ use std::sync::Arc;
 use super::allocations::{AllocationId, Form};
 use super::asks::{AskSlot, AskSpec, Asks, TaskGroup};
 use super::declaration::{Declaration, DeclaredGroup};
+use crate::nodes::Terms;
 
 /// The members that an application declared.
 #[derive(Clone, Debug)]
@@ -58,6 +59,9 @@ pub struct NativeGroup {
     pub spec: Option<Arc<AskSpec>>,
     /// Its internal ask, as long as the gang is not decided.
     pub ask: Option<AskSlot>,
+    /// The constraint of its members, ready for searches as long as the application is there: so that
+    /// a gang whose holds are lost can be looked for anew.
+    pub terms: Option<Arc<Terms>>,
     /// The number of the last hold.
     last_hold: u64,
 }
@@ -131,6 +135,7 @@ impl NativeGroup {
             min_members: u32::try_from(declared.min_members).unwrap_or(u32::MAX),
             spec,
             ask: None,
+            terms: None,
             last_hold: 0,
         }
     }

@@ -160,3 +160,154 @@ impl Reader {
         list.into_iter().map(expression).collect()
     }
 }
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn expression(operator: i32, key: &str, values: &[&str]) -> si::AffinityTargetExpression {
+        si::AffinityTargetExpression {
+            target_operator: operator,
+            target_key: key.to_owned(),
+            target_values: values.iter().map(|value| (*value).to_owned()).collect(),
+        }
+    }
+
+    fn simple(
+        node: Vec<si::AffinityTargetExpression>,
+        near: Option<si::AllocationAffinityConstraints>,
+    ) -> si::PlacementConstraint {
+        let node = si::NodeAffinityConstraints { target_expressions: node };
+        let simple = si::SimplePlacementConstraint {
+            node_affinity_constraint: Some(node),
+            allocation_affinity_attribute: near,
+        };
+        si::PlacementConstraint { constraint: Some(Kind::SimpleConstraint(simple)) }
+    }
+
+    fn composite(
+        kind: i32,
+        children: Vec<si::PlacementConstraint>,
+        timed: Vec<si::TimedPlacementConstraint>,
+    ) -> si::PlacementConstraint {
+        let composite = si::CompositePlacementConstraint {
+            composite_type: kind,
+            child_constraints: children,
+            timed_child_constraints: timed,
+        };
+        si::PlacementConstraint { constraint: Some(Kind::CompositeConstraint(composite)) }
+    }
+
+    fn timed(
+        constraint: si::PlacementConstraint,
+        delay: i64,
+        unit: i32,
+    ) -> si::TimedPlacementConstraint {
+        si::TimedPlacementConstraint {
+            placement_constraint: Some(constraint),
+            scheduling_delay: delay,
+            delay_unit: unit,
+        }
+    }
+
+    fn apart() -> si::AllocationAffinityConstraints {
+        si::AllocationAffinityConstraints {
+            scope: "rack".to_owned(),
+            target_expressions: vec![expression(2, "app", &[])],
+            min_cardinality: 2,
+            max_cardinality: 3,
+            required: true,
+        }
+    }
+
+    fn given(
+        field: Option<si::PlacementConstraint>,
+        tag: Option<&str>,
+    ) -> Result<Option<Arc<AskConstraint>>, String> {
+        let tags = tag.map(|tag| (TAG.to_owned(), tag.to_owned())).into_iter().collect();
+        of_ask(&Arc::from("k"), field, &tags).map_err(|reason| reason.to_string())
+    }
+
+    /// Everything that can be said, as a message and as JSON.
+    fn everything() -> (si::PlacementConstraint, &'static str) {
+        let operators = (0..4).map(|operator| {
+            let values: &[&str] = if operator < 2 { &["x", "y"] } else { &[] };
+            expression(operator, "zone", values)
+        });
+        let or =
+            composite(1, vec![simple(vec![], Some(apart())), composite(0, vec![], vec![])], vec![]);
+        let and = composite(0, vec![simple(operators.collect(), None), or], vec![]);
+        let field = composite(
+            2,
+            vec![],
+            vec![timed(and, 5, 0), timed(si::PlacementConstraint::default(), 7, 1)],
+        );
+        let tag = r#"{"compositeConstraint": {"compositeType": "DELAYED_OR", "timedChildConstraints": [
+            {"schedulingDelay": 5, "delayUnit": "MILLISECONDS", "placementConstraint":
+                {"compositeConstraint": {"compositeType": "AND", "childConstraints": [
+                    {"simpleConstraint": {"nodeAffinityConstraint": {"targetExpressions": [
+                        {"targetKey": "zone", "targetValues": ["x", "y"]},
+                        {"targetOperator": "NOT_IN", "targetKey": "zone", "targetValues": ["x", "y"]},
+                        {"targetOperator": "EXIST", "targetKey": "zone"},
+                        {"targetOperator": "NOT_EXIST", "targetKey": "zone"}]}}},
+                    {"compositeConstraint": {"compositeType": "OR", "childConstraints": [
+                        {"simpleConstraint": {"allocationAffinityAttribute": {"scope": "rack",
+                            "targetExpressions": [{"targetOperator": "EXIST", "targetKey": "app"}],
+                            "minCardinality": 2, "maxCardinality": 3, "required": true}}},
+                        {"compositeConstraint": {"compositeType": "AND"}}]}}]}}},
+            {"schedulingDelay": 7, "delayUnit": "OPPORTUNITIES", "placementConstraint": {}}]}}"#;
+        (field, tag)
+    }
+
+    #[test]
+    fn the_field_and_the_tag_say_the_same_and_only_that_when_both_are_there() {
+        let (field, tag) = everything();
+        let read = given(Some(field.clone()), None).unwrap().unwrap();
+        let by_tag = given(None, Some(tag)).unwrap().unwrap();
+        assert_eq!(read.constraint(), by_tag.constraint());
+        assert!(given(Some(field), Some(tag)).unwrap().is_some());
+        let other = simple(vec![expression(0, "zone", &["x"])], None);
+        assert_eq!(
+            given(Some(other), Some(tag)).unwrap_err(),
+            "`k`: its placement constraint cannot be taken: the field and the tag \
+             `monoceros.io/placement-constraint` differ [R_CONSTRAINT]"
+        );
+    }
+
+    #[test]
+    fn one_that_expects_nothing_is_none() {
+        assert!(given(None, None).unwrap().is_none());
+        assert!(given(Some(si::PlacementConstraint::default()), None).unwrap().is_none());
+        assert!(given(Some(simple(vec![], None)), Some("{}")).unwrap().is_none());
+    }
+
+    #[test]
+    fn what_cannot_be_taken_is_refused_with_the_place_and_the_reason() {
+        let named = || simple(vec![expression(2, "zone", &[])], None);
+        let below = |child| composite(0, vec![named(), child], vec![]);
+        let levels = |n| (1..n).fold(named(), |inner, _| composite(0, vec![inner], vec![]));
+        assert!(given(Some(levels(8)), None).is_ok());
+        for (constraint, expected) in [
+            (
+                below(simple(vec![expression(9, "zone", &[])], None)),
+                "no operator of number 9, in child 2",
+            ),
+            (
+                below(simple(vec![expression(0, "", &["x"])], None)),
+                "an expression without a key, in child 2",
+            ),
+            (below(composite(7, vec![], vec![])), "no type of number 7, in child 2"),
+            (levels(9), "more than 8 levels"),
+            (composite(2, vec![], vec![timed(named(), 1, 5)]), "no unit of number 5"),
+            (composite(2, vec![], vec![timed(named(), -1, 0)]), "a negative delay, in child 1"),
+            (composite(2, vec![named()], vec![]), "children of the wrong kind for its type"),
+            (
+                composite(0, vec![named(); 65], vec![]),
+                "more than 64 simple constraints, in child 65",
+            ),
+        ] {
+            let fault = given(Some(constraint), None).unwrap_err();
+            assert!(fault.contains(expected), "{fault}");
+        }
+    }
+}

@@ -50,6 +50,7 @@ use std::sync::Arc;
 use serde::{Deserialize, Serialize};
 use smallvec::SmallVec;
 
+use crate::audit::constraints::admits_by_books;
 use crate::books::Books;
 use crate::nodes::{NodeIndex, NodeRequest, NodeSlot, Wish};
 use crate::values::epoch::Growth;
@@ -375,6 +376,10 @@ pub fn confirm(
         if !nodes.is_as_wished(node, &wish) {
             return Confirmation::Void;
         }
+        debug_assert!(
+            admits_by_books(books, &wish, node),
+            "nothing is settled where its constraint does not hold"
+        );
     }
     let available = nodes.available(node);
     let in_place = matches!(placement.pairing, Pairing::Takes { in_place: true, .. });

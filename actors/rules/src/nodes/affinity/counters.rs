@@ -189,6 +189,8 @@ pub(super) struct Counters {
     range_of: FxHashMap<(CounterId, i64, i64), RangeId>,
     /// The allocations that are of any family.
     counted: FxHashMap<AllocationId, Counted>,
+    /// Of these, by application, what is held for its members or decided with its gang.
+    held: FxHashMap<ApplicationSlot, BTreeSet<AllocationId>>,
     files: Files,
 }
 
@@ -215,8 +217,24 @@ impl Counters {
         &self,
         application: ApplicationSlot,
     ) -> impl Iterator<Item = (AllocationId, &Counted)> {
-        let all = self.counted.iter().map(|(id, counted)| (*id, counted));
-        all.filter(move |(_, counted)| counted.hold_of == Some(application))
+        let held = self.held.get(&application).into_iter().flatten();
+        held.filter_map(|id| Some((*id, self.counted.get(id)?)))
+    }
+
+    fn note_held(&mut self, id: AllocationId, hold_of: Option<ApplicationSlot>) {
+        if let Some(application) = hold_of {
+            self.held.entry(application).or_default().insert(id);
+        }
+    }
+
+    fn forget_held(&mut self, id: AllocationId, hold_of: Option<ApplicationSlot>) {
+        let Some(application) = hold_of else { return };
+        if let Some(held) = self.held.get_mut(&application) {
+            held.remove(&id);
+            if held.is_empty() {
+                self.held.remove(&application);
+            }
+        }
     }
 
     pub(super) fn group(&self, scope: ScopeId, node: NodeSlot) -> Group {
@@ -343,7 +361,9 @@ impl Counters {
                     families: SmallVec::new(),
                     hold_of: hold_of(entry),
                 };
+                let hold_of = counted.hold_of;
                 self.counted.entry(allocation).or_insert(counted).families.push(id);
+                self.note_held(allocation, hold_of);
             }
         }
         self.family_of.insert(expressions, id);
@@ -393,6 +413,7 @@ impl Counters {
             hold_of: hold_of(entry),
         };
         self.shift(counted.node, &counted.families, counted.count(), true, effects);
+        self.note_held(id, counted.hold_of);
         self.counted.insert(id, counted);
     }
 
@@ -408,6 +429,7 @@ impl Counters {
             return;
         }
         if let Some(gone) = self.counted.remove(&id) {
+            self.forget_held(id, gone.hold_of);
             let less = Count::default().minus(gone.count());
             self.shift(gone.node, &gone.families, less, true, effects);
         }
@@ -418,8 +440,10 @@ impl Counters {
         let Some(counted) = self.counted.get_mut(&id).filter(|counted| !counted.is_booked) else {
             return;
         };
-        (counted.is_booked, counted.hold_of) = (true, None);
+        counted.is_booked = true;
+        let hold_of = counted.hold_of.take();
         let (node, families) = (counted.node, counted.families.clone());
+        self.forget_held(id, hold_of);
         self.shift(node, &families, Count::ONE_SETTLED, true, effects);
     }
 
@@ -614,10 +638,17 @@ impl Counters {
             let gone = self.families.remove(family);
             self.files.take_out(&gone.expressions, family);
             self.family_of.remove(&gone.expressions);
-            self.counted.retain(|_, counted| {
+            let mut uncounted = Vec::new();
+            self.counted.retain(|id, counted| {
                 counted.families.retain(|other| *other != family);
+                if counted.families.is_empty() {
+                    uncounted.push((*id, counted.hold_of));
+                }
                 !counted.families.is_empty()
             });
+            for (id, hold_of) in uncounted {
+                self.forget_held(id, hold_of);
+            }
         }
     }
 

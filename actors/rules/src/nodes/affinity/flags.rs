@@ -9,6 +9,11 @@
 //! A flag that comes to mean something else is set on every node, which costs as much as there are
 //! nodes. A condition asks for one when what it excludes has doubled since it asked last, so that
 //! the searches in between would have cost more.
+//!
+//! A group of a range that becomes full, or has room again, takes the flag from all of its nodes, or
+//! gives it to them. So a range has a flag only where that costs less than the searches that it saves:
+//! where its largest group is at most [`SMALL_GROUP`] nodes or one in [`PART_OF_ALL`]. With larger
+//! ones there are so few groups that passing over the full ones node by node is the cheaper way.
 
 use super::counters::{Effects, Group, RangeId, Wakes};
 use super::{Affinity, SelectorId};
@@ -18,8 +23,10 @@ use crate::nodes::{NodeIndex, NodeSlot};
 const FLAGS: usize = 64;
 /// How many nodes a condition excludes that may have a flag.
 const WORTH_IT: usize = 32;
-/// The largest group of a range that may have a flag: all of its nodes change together.
-const LARGEST_GROUP: usize = 64;
+/// How many nodes a group of a range may have that has a flag, however few nodes there are.
+const SMALL_GROUP: usize = 64;
+/// A larger group may be at most this part of all nodes.
+const PART_OF_ALL: usize = 8;
 
 /// The flag of a condition.
 #[derive(Debug)]
@@ -163,7 +170,8 @@ impl NodeIndex {
             let range = counters.range_at(id);
             let counter = counters.counter(range.counter);
             let size = |group: &Group| counters.size(counter.scope, *group);
-            if counter.groups.keys().map(size).max().unwrap_or(0) <= LARGEST_GROUP {
+            let largest = (self.nodes.len() / PART_OF_ALL).max(SMALL_GROUP);
+            if counter.groups.keys().map(size).max().unwrap_or(0) <= largest {
                 self.give_flag(Holder::Range(id), full);
             }
         }
@@ -230,7 +238,13 @@ impl NodeIndex {
             effects.woken.into_vec()
         };
         for slot in woken {
-            if wakes == Wakes::Growth { self.touch(slot) } else { self.touch_by_return(slot) }
+            if !self.entry(slot).is_open_to_all() {
+                self.affinity.woken_by_name.push((slot, wakes == Wakes::Return));
+            } else if wakes == Wakes::Growth {
+                self.touch(slot);
+            } else {
+                self.touch_by_return(slot);
+            }
         }
     }
 

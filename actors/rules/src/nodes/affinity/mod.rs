@@ -30,7 +30,9 @@
 //! * A search with a constraint finds the node that a look at every node in order would find:
 //!   flags change how fast it is, and nothing else.
 //! * Whatever makes a node admissible to a request that was turned away by a constraint is a growth
-//!   of that node, or a return where a placement in the air was taken back.
+//!   of that node, or a return where a placement in the air was taken back. Growths of a node that is
+//!   not open to all wake nobody; so such a node is [named](NodeIndex::take_woken_by_name), for whoever
+//!   requires it or has it reserved.
 //!
 //! ```
 //! use std::collections::BTreeMap;
@@ -105,6 +107,8 @@ pub(super) struct Affinity {
     selector_of: FxHashMap<Arc<[Expression]>, SelectorId>,
     counters: Counters,
     flags: Flags,
+    /// Nodes that are not open to all and that may admit more now; whether by a return.
+    woken_by_name: Vec<(NodeSlot, bool)>,
     /// What was done since the last sweep.
     done: usize,
 }
@@ -323,7 +327,19 @@ impl NodeIndex {
             let mut effects = counters::Effects::default();
             affinity.counters.leave_node(slot, &mut effects);
             self.apply(effects, counters::Wakes::Growth);
+            self.affinity.woken_by_name.retain(|(woken, _)| *woken != slot);
         }
+    }
+
+    /// Nodes that are closed or reserved, and that constraints may admit more to since this was
+    /// asked last; whether by the return of what a placement in the air held.
+    pub fn take_woken_by_name(&mut self) -> Vec<(NodeSlot, bool)> {
+        std::mem::take(&mut self.affinity.woken_by_name)
+    }
+
+    /// The attributes of a node, as far as they were told.
+    pub(crate) fn attributes(&self, slot: NodeSlot) -> Option<&BTreeMap<String, String>> {
+        self.affinity.nodes.find(slot)?.as_deref()
     }
 }
 

@@ -250,6 +250,28 @@ fn nodes_that_are_excluded_in_great_numbers_are_passed_over_at_once() {
 }
 
 #[test]
+fn a_range_on_large_groups_has_a_flag_only_where_there_are_many_of_them() {
+    for (racks, of_nodes, has_flag) in [(10, 100, true), (4, 100, false), (4, 60, true)] {
+        let names: Vec<String> = (0..racks).map(|rack| rack.to_string()).collect();
+        let rack_of = |at: usize| [("rack", names[at / of_nodes].as_str())];
+        let pairs: Vec<_> = (0..racks * of_nodes).map(rack_of).collect();
+        let mut world = World::new(&pairs.iter().map(|it| &it[..]).collect::<Vec<_>>());
+        let terms = world.learn(only(near("rack", "web", 0, 1)), &web());
+        for _ in 0..racks - 1 {
+            let node = world.first(&terms).unwrap();
+            world.put(node, &web(), true);
+        }
+        let Some(Condition::Near(near)) = terms.conditions().next() else { panic!("one") };
+        let flag = world.nodes.affinity.counters.range_at(near.range).flag.bit();
+        assert_eq!(flag != 0, has_flag, "{racks} racks of {of_nodes}");
+        world.check(&terms, 1);
+        let first = world.placed[0];
+        world.end(first);
+        world.check(&terms, 1);
+    }
+}
+
+#[test]
 fn what_nobody_uses_is_forgotten_and_what_is_too_much_refused() {
     let mut world = World::new(&[&[], &[]]);
     let keep = world.learn(only(near("", "web", 0, 1)), &web());

@@ -1,0 +1,165 @@
+//! Placement constraints of what waits for its answer: it is counted while it waits, and what has
+//! come between is looked at once more when it is settled. The constraints come in the field of the
+//! interface, in both of its forms.
+
+use monoceros_actors::Scope;
+use monoceros_proto::si::v1 as si;
+use monoceros_proto::si::v1::TerminationType;
+use monoceros_proto::si::v1::node_info::ActionFromRm;
+use monoceros_proto::si::v1::placement_constraint::Constraint;
+
+use crate::shim::{World, passed, play, resource};
+
+/// At most so many with `app=web` in a group of nodes with one value of this attribute.
+fn at_most(max_cardinality: i32, scope: &str) -> si::PlacementConstraint {
+    let web = si::AffinityTargetExpression {
+        target_key: "app".to_owned(),
+        target_values: vec!["web".to_owned()],
+        ..Default::default()
+    };
+    let near = si::AllocationAffinityConstraints {
+        scope: scope.to_owned(),
+        target_expressions: vec![web],
+        max_cardinality,
+        required: true,
+        ..Default::default()
+    };
+    let simple = si::SimplePlacementConstraint {
+        allocation_affinity_attribute: Some(near),
+        ..Default::default()
+    };
+    si::PlacementConstraint { constraint: Some(Constraint::SimpleConstraint(simple)) }
+}
+
+fn web<M: FromIterator<(String, String)>>() -> M {
+    [("app".to_owned(), "web".to_owned())].into_iter().collect()
+}
+
+async fn ask(world: &World, key: &str, scope: &str) {
+    let ask = si::AllocationAsk {
+        allocation_key: key.to_owned(),
+        application_id: "app".to_owned(),
+        resource_ask: Some(resource(1)),
+        max_allocations: 1,
+        tags: web(),
+        placement_constraint: Some(at_most(1, scope)),
+        ..Default::default()
+    };
+    world.ask_for(ask).await;
+}
+
+/// The request in today's form.
+async fn request(world: &World, key: &str, placement_constraint: Option<si::PlacementConstraint>) {
+    let allocation = si::Allocation {
+        allocation_key: key.to_owned(),
+        application_id: "app".to_owned(),
+        resource_per_alloc: Some(resource(1)),
+        allocation_tags: web(),
+        placement_constraint,
+        ..Default::default()
+    };
+    let request = si::AllocationRequest {
+        rm_id: "rm".to_owned(),
+        allocations: vec![allocation],
+        ..Default::default()
+    };
+    world.scheduler.update_allocation(request).await.unwrap();
+}
+
+/// A node of a rack, as it comes or as it changes.
+async fn rack(
+    world: &World,
+    id: &str,
+    rack: &str,
+    action: ActionFromRm,
+    existing_allocations: Vec<si::Allocation>,
+) {
+    let node = si::NodeInfo {
+        node_id: id.to_owned(),
+        action: action as i32,
+        attributes: [("rack".to_owned(), rack.to_owned())].into(),
+        schedulable_resource: Some(resource(4)),
+        existing_allocations,
+        ..Default::default()
+    };
+    let request =
+        si::NodeRequest { rm_id: "rm".to_owned(), nodes: vec![node], ..Default::default() };
+    world.scheduler.update_node(request).await.unwrap();
+}
+
+#[test]
+fn what_waits_for_its_answer_counts_for_the_next_in_both_forms_of_the_field() {
+    play("{name: a}", 64, |world| async move {
+        world.node("n1", 4).await;
+        world.node("n2", 4).await;
+        world.app("app", "root.a").await;
+        ask(&world, "k1", "hostname").await;
+        request(&world, "k2", Some(at_most(1, "hostname"))).await;
+        ask(&world, "k3", "hostname").await;
+        assert_eq!(world.heard().await, ["app Accepted", "1 k1? n1", "2 k2? n2"]);
+        world.shim.answer_all(&passed(Scope::Static));
+        assert_eq!(world.heard().await, ["app Running", "k1 on n1", "k2 on n2"]);
+        world.end("app", "k1", TerminationType::StoppedByRm).await;
+        assert_eq!(world.heard().await, ["k1 released", "3 k3? n1"]);
+    });
+}
+
+#[test]
+fn a_request_of_todays_form_that_comes_again_keeps_its_constraint() {
+    play("{name: a}", 64, |world| async move {
+        world.node("n1", 4).await;
+        world.app("app", "root.a").await;
+        request(&world, "k1", Some(at_most(1, ""))).await;
+        request(&world, "k2", Some(at_most(1, ""))).await;
+        assert_eq!(world.heard().await, ["app Accepted", "1 k1? n1"]);
+        request(&world, "k2", None).await;
+        assert!(world.heard().await.is_empty(), "it changes sizes only");
+    });
+}
+
+#[test]
+fn a_rack_that_a_node_joins_meanwhile_voids_the_late_answer_of_whoever_is_settled_first() {
+    play("{name: a}", 64, |world| async move {
+        rack(&world, "n1", "a", ActionFromRm::Create, vec![]).await;
+        rack(&world, "n2", "b", ActionFromRm::Create, vec![]).await;
+        world.app("app", "root.a").await;
+        ask(&world, "k1", "rack").await;
+        ask(&world, "k2", "rack").await;
+        assert_eq!(world.heard().await, ["app Accepted", "1 k1? n1", "2 k2? n2"]);
+        rack(&world, "n2", "a", ActionFromRm::Update, vec![]).await;
+        assert!(world.heard().await.is_empty());
+        world.shim.answer([(1, passed(Scope::Static))]);
+        assert!(world.heard().await.is_empty(), "there is another in its rack now");
+        assert_eq!(world.used_and_pending().await, (1, 1));
+        world.shim.answer([(2, passed(Scope::Static))]);
+        assert_eq!(world.heard().await, ["app Running", "k2 on n2"]);
+        world.end("app", "k2", TerminationType::StoppedByRm).await;
+        assert_eq!(world.heard().await, ["k2 released", "3 k1? n1"]);
+    });
+}
+
+#[test]
+fn an_allocation_that_is_reported_meanwhile_voids_the_late_answer_and_the_next_rack_is_asked() {
+    play("{name: a}", 64, |world| async move {
+        rack(&world, "n1", "a", ActionFromRm::Create, vec![]).await;
+        rack(&world, "n2", "b", ActionFromRm::Create, vec![]).await;
+        world.app("app", "root.a").await;
+        ask(&world, "k1", "rack").await;
+        assert_eq!(world.heard().await, ["app Accepted", "1 k1? n1"]);
+        let there = si::Allocation {
+            allocation_key: "old".to_owned(),
+            application_id: "app".to_owned(),
+            uuid: "old".to_owned(),
+            node_id: "n3".to_owned(),
+            resource_per_alloc: Some(resource(1)),
+            allocation_tags: web(),
+            ..Default::default()
+        };
+        rack(&world, "n3", "a", ActionFromRm::Create, vec![there]).await;
+        world.run().await;
+        world.shim.answer([(1, passed(Scope::Static))]);
+        assert_eq!(world.heard().await, ["2 k1? n2"]);
+        world.shim.answer([(2, passed(Scope::Static))]);
+        assert_eq!(world.heard().await, ["k1 on n2"]);
+    });
+}
