@@ -3,7 +3,8 @@
 //! A maximum that is lowered below what is used takes nothing away at once: the queue first has the
 //! time `quota.preemption.delay` to shrink by itself. One [`QuotaTimer`] per queue keeps when that
 //! time is over. It is asked when the queue is configured anew, when something is charged to it
-//! without a look at its maximum, and by the scan that looks for queues that are due.
+//! without a look at its maximum, when less is used, and by the scan that looks for queues that are
+//! due.
 //!
 //! Whether a queue is managed and whether its partition wants quota preemption is for the engine to
 //! know; of others nothing is to be asked. Which queues are due, and what they give up, is in
@@ -83,6 +84,14 @@ impl QuotaTimer {
         let is_unset = self.start_ns.is_none() && !self.is_running;
         if is_unset && quota.delay_ns != 0 && quota.is_exceeded_by(used) {
             self.start_ns = Some(now_ns.saturating_add(quota.delay_ns));
+        }
+    }
+
+    /// Less is used than before, or more of it is leaving: a queue that is back below its maximum is
+    /// not waited for any more.
+    pub fn discharged(&mut self, quota: Quota<'_>, used: &Resources) {
+        if !self.is_running && !quota.is_exceeded_by(used) {
+            self.start_ns = None;
         }
     }
 

@@ -108,8 +108,10 @@ pub fn target(queues: &[QueueFacts], queue: usize) -> Resources {
 
 /// The target of a queue divided among the leaves below it, or its own if it is one.
 pub fn shares(queues: &[QueueFacts], queue: usize, target: &Resources) -> Vec<(usize, Resources)> {
-    let children = || (0..queues.len()).filter(|at| queues[*at].parent == Some(queue));
-    if children().next().is_none() {
+    // Parents stand before their children.
+    let children: Vec<usize> =
+        (queue + 1..queues.len()).filter(|at| queues[*at].parent == Some(queue)).collect();
+    if children.is_empty() {
         let is_some = target.is_positive();
         return is_some.then(|| (queue, target.clone())).into_iter().collect();
     }
@@ -121,12 +123,15 @@ pub fn shares(queues: &[QueueFacts], queue: usize, target: &Resources) -> Vec<(u
             None => used,
         }
     };
+    let sum_of =
+        |name| children.iter().map(|child| i128::from(surplus(*child, name))).sum::<i128>();
+    let wanted: Vec<(Name, i64, i128)> =
+        target.entries().map(|(name, wanted)| (name, wanted, sum_of(name))).collect();
     let mut all = Vec::new();
-    for child in children() {
+    for &child in &children {
         let mut share = Resources::new();
-        for (name, wanted) in target.entries() {
+        for &(name, wanted, sum) in &wanted {
             let own = surplus(child, name);
-            let sum: i128 = children().map(|child| i128::from(surplus(child, name))).sum();
             if own > 0 && wanted > 0 {
                 let part = i128::from(wanted) * i128::from(own) / sum;
                 let part = i64::try_from(part).unwrap_or(i64::MAX).min(own);

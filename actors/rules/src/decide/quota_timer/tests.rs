@@ -21,6 +21,8 @@ enum Step {
     Use(Entries),
     /// It uses so much, charged without a look at the maximum.
     Charge(Entries),
+    /// It uses so much, which is less than before.
+    Discharge(Entries),
     /// So many milliseconds pass, then the scan comes. It fires, or not.
     Scan(i64, bool),
     /// A run is over.
@@ -70,6 +72,11 @@ impl Queue {
             }
             Step::Use(used) => self.used = Resources::of(used),
             Step::Charge(used) => self.charge(Resources::of(used)),
+            Step::Discharge(used) => {
+                self.used = Resources::of(used);
+                let quota = Quota { max: self.max.as_ref(), delay_ns: self.delay_ns };
+                self.timer.discharged(quota, &self.used);
+            }
             Step::Scan(passed, expected) => {
                 self.now_ns += passed * MS;
                 assert_eq!(self.scan(), expected, "fires at {} ms", self.now_ns / MS);
@@ -94,7 +101,7 @@ fn check(cases: &[(&str, &[Step])]) {
     }
 }
 
-use Step::{Charge, End, Scan, Set, Starts, Use};
+use Step::{Charge, Discharge, End, Scan, Set, Starts, Use};
 
 #[test]
 fn a_queue_above_its_maximum_fires_once_when_its_delay_is_over() {
@@ -218,6 +225,38 @@ fn a_lower_maximum_or_a_first_delay_arms_the_timer() {
                 Scan(20, false),
                 Charge(&[("m", 22)]),
                 Starts(Some(50)),
+            ],
+        ),
+    ]);
+}
+
+#[test]
+fn a_queue_that_comes_back_below_its_maximum_is_not_waited_for() {
+    check(&[
+        (
+            "less, and still too much, changes nothing",
+            &[Set(&[("m", 5)], 7), Charge(&[("m", 9)]), Discharge(&[("m", 6)]), Starts(Some(7))],
+        ),
+        (
+            "what comes after that has the whole delay",
+            &[
+                Set(&[("m", 5)], 7),
+                Charge(&[("m", 9)]),
+                Scan(3, false),
+                Discharge(&[("m", 5)]),
+                Starts(None),
+                Charge(&[("m", 9)]),
+                Starts(Some(10)),
+            ],
+        ),
+        (
+            "a run goes on",
+            &[
+                Set(&[("m", 5)], 7),
+                Charge(&[("m", 9)]),
+                Scan(7, true),
+                Discharge(&[("m", 5)]),
+                Starts(Some(7)),
             ],
         ),
     ]);
