@@ -46,16 +46,8 @@ pub(super) const PREEMPTION: &str = "preemption.enabled";
 pub(super) const QUOTA_PREEMPTION: &str = "preemption.quotapreemptionenabled";
 
 /// Properties that are read, kept and shown, and change nothing yet.
-const WITHOUT_EFFECT: [&str; 8] = [
-    PREEMPTION,
-    QUOTA_PREEMPTION,
-    PREEMPTION_POLICY,
-    PREEMPTION_DELAY,
-    QUOTA_PREEMPTION_DELAY,
-    MAX_EVICTIONS,
-    EVICTION_WINDOW,
-    MIN_RUNTIME,
-];
+const WITHOUT_EFFECT: [&str; 6] =
+    [PREEMPTION, PREEMPTION_POLICY, PREEMPTION_DELAY, MAX_EVICTIONS, EVICTION_WINDOW, MIN_RUNTIME];
 
 /// The properties in force: those of the parent as far as they are inherited, and its own.
 pub(super) fn effective(

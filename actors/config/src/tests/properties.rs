@@ -217,7 +217,7 @@ partitions:
 ";
     let configuration = parsed(text);
     let warned: Vec<usize> = configuration.warnings.iter().map(|w| w.line).collect();
-    assert_eq!(warned, [3, 3, 6, 8, 9, 10]);
+    assert_eq!(warned, [3, 6, 8, 9]);
     for warning in &configuration.warnings {
         assert!(warning.message.contains("has no effect yet"), "{warning}");
     }
