@@ -255,7 +255,7 @@ impl Application {
         self.book.resized(&change, is_placeholder);
         self.tell_charge(&change, baton, effects);
         effects.loosens |= change.has_negative();
-        effects.touched = true;
+        (effects.touched, effects.is_unchecked) = (true, true);
         effects.promised.add(&change);
         effects.delta.allocated.add(&change);
         effects.node_work.push((node, NodeWork::Resize(change)));

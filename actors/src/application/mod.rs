@@ -481,9 +481,10 @@ impl Application {
             effects.loosening = baton.books.loosen();
         }
         let (delta, loosening) = (prune(effects.delta), effects.loosening);
-        let climbing = self
-            .update()
-            .map(|update| (Arc::clone(&self.leaf), Climbing { update, delta, loosening }));
+        let is_unchecked = effects.is_unchecked;
+        let climbing = self.update().map(|update| {
+            (Arc::clone(&self.leaf), Climbing { update, delta, loosening, is_unchecked })
+        });
         Consequences { node_work, climbing, resume: None }
     }
 }

@@ -70,6 +70,8 @@ pub(crate) struct VisitEffects {
     pub(super) loosening: Loosening,
     /// Promised in this visit and not yet in the books.
     pub(super) promised: Resources,
+    /// Something was charged without a look at quotas.
+    pub(super) is_unchecked: bool,
 }
 
 impl VisitEffects {

@@ -297,10 +297,11 @@ impl Application {
     }
 
     /// What is to be known of this application where something of it may be taken for another.
+    /// Without a winner it is for a queue that is above its maximum.
     pub(crate) fn losing(
         &self,
         queue: usize,
-        winner: ApplicationSlot,
+        winner: Option<ApplicationSlot>,
         baton: &Baton,
     ) -> ApplicationFacts {
         let (evictions, now_ns) = (&baton.books.evictions, baton.now_ns);
@@ -315,7 +316,7 @@ impl Application {
         });
         ApplicationFacts {
             allowance: evictions.allowance(self.slot, bounds, now_ns),
-            is_barred: evictions.is_barred(winner, self.slot, now_ns),
+            is_barred: winner.is_some_and(|winner| evictions.is_barred(winner, self.slot, now_ns)),
             goes_as_one: goes_as_one(self.book.tags.as_ref()),
             groups: groups.into_iter().flatten().collect(),
             ..ApplicationFacts::of(self.slot, queue)

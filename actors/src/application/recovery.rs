@@ -137,7 +137,7 @@ impl Application {
         effects.node_work.push((node, NodeWork::Hold(id, resources.clone())));
         effects.promised.add(&resources);
         effects.delta.allocated.add(&resources);
-        effects.touched = true;
+        (effects.touched, effects.is_unchecked) = (true, true);
         baton.tally.recovered();
         baton.directory.counts(self.leaf_facts.slot).allocated += 1;
         self.book.booked(&resources, is_placeholder, baton.now_ns, &mut self.changes);

@@ -118,6 +118,8 @@ pub(crate) enum EventKind {
     QueueMax,
     /// The guarantee of a queue is another one.
     QueueGuaranteed,
+    /// A queue that was above its maximum gives back what it may.
+    QueuePreempted,
     /// An application joined a queue.
     QueueAppAdded,
     /// An application left a queue.
@@ -193,6 +195,7 @@ impl EventKind {
             Self::QueueType => (Type::Queue, Set, Detail::QueueType),
             Self::QueueGuaranteed => (Type::Queue, Set, Detail::QueueGuaranteed),
             Self::QueueMax => (Type::Queue, Set, Detail::QueueMax),
+            Self::QueuePreempted => (Type::Queue, Set, Detail::QueuePreemption),
             Self::QueueAppAdded => (Type::Queue, Add, Detail::QueueApp),
             Self::QueueAppRemoved => (Type::Queue, Remove, Detail::QueueApp),
             Self::UserLimitSet => (Type::Usergroup, Set, Detail::UgUserLimit),
@@ -258,6 +261,32 @@ pub(crate) enum Message {
     NodeNotCleared(Arc<str>),
     /// For whom an allocation is preempted, and by which rule.
     Preempted(Arc<Grounds>),
+    /// What a queue gives back that is above its maximum.
+    GivesBack(Box<GivenBack>),
+}
+
+/// What a queue gives back that is above its maximum.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub(crate) struct GivenBack {
+    /// What is too much, as far as guarantees let it be taken.
+    pub(crate) planned: Resources,
+    /// What the victims hold.
+    pub(crate) claimed: Resources,
+    /// How many allocations could be chosen.
+    pub(crate) candidates: usize,
+    /// How many were.
+    pub(crate) victims: usize,
+}
+
+impl fmt::Display for GivenBack {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        let Self { planned, claimed, candidates, victims } = self;
+        write!(
+            f,
+            "above its maximum: planned to take {planned}, claimed {claimed}, preempted {victims} \
+             of {candidates} candidates"
+        )
+    }
 }
 
 /// A member and a placeholder of its group that it is larger than; the event is about the
@@ -409,6 +438,7 @@ impl Event {
                 self.object
             ),
             Message::Preempted(grounds) => grounds.to_string(),
+            Message::GivesBack(given) => given.to_string(),
             Message::WithinUserQuota => {
                 format!("request `{}` fits what user and group have left", self.object)
             }

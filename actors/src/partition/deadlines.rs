@@ -11,6 +11,7 @@ use monoceros_rules::work::allocations::ApplicationSlot;
 use tokio::time::Instant;
 
 use super::input::Input;
+use super::surveys::QuotaScan;
 use super::{Partition, Task};
 use crate::metrics::ActorKind;
 use crate::step::{Alarm, Baton, Op};
@@ -117,6 +118,13 @@ impl Partition {
                 let timeout = baton.patience.wait_timeout;
                 for promisee in baton.books.promises.waited(baton.now_ns, timeout) {
                     baton.end_promise(promisee, false);
+                }
+            }
+            Alarm::QuotaScan { at_ns } => {
+                // An earlier look was armed after this one.
+                if baton.directory.next_quota_scan_ns == Some(at_ns) {
+                    baton.directory.next_quota_scan_ns = None;
+                    self.agenda.push_back(Task::survey(QuotaScan::default()));
                 }
             }
             Alarm::ReservationsWaited => self.reservations_waited(baton),

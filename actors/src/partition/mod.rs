@@ -220,7 +220,8 @@ impl Partition {
         } = params;
         ctx.set_mailbox_capacity(0);
         let mut directory = Directory::default();
-        add_queue(&config.root, None, true, &metrics, &mut directory);
+        let wants_quotas = config.preemption.quota;
+        add_queue(&config.root, None, true, wants_quotas, &metrics, &mut directory);
         let guard = Guard { session: session.clone(), partition: Arc::clone(&name), armed: true };
         let mut books = Books::new(node_order(&config));
         books.unsettled.widest = watch.candidates_per_question;

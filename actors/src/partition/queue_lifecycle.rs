@@ -18,7 +18,7 @@ use super::Partition;
 use super::tasks::{Kept, Task};
 use crate::events::{Event, EventKind};
 use crate::metrics::Metrics;
-use crate::queue::{AddBelow, AddQueue, Detach, Queue, QueueFacts};
+use crate::queue::{AddBelow, AddQueue, Detach, Queue, QueueFacts, quota_delay_ns};
 use crate::step::{Baton, Directory, QueueEntry, QueueSlot, RowSlot};
 
 /// The configured order of nodes.
@@ -31,6 +31,7 @@ pub(super) fn add_queue(
     config: &QueueConfig,
     parent: Option<(QueueSlot, Arc<Addr<Queue>>, RowSlot)>,
     priority_first: bool,
+    preempts_for_quotas: bool,
     metrics: &Arc<Metrics>,
     directory: &mut Directory,
 ) {
@@ -44,6 +45,7 @@ pub(super) fn add_queue(
         state: ObjectState::Active,
         fair_max: None,
         priority_first,
+        quota_delay_ns: quota_delay_ns(config, preempts_for_quotas),
     });
     let above = parent.as_ref().map(|(_, address, row)| (Arc::clone(address), *row));
     let address = Arc::new(Queue::new(Arc::clone(&facts), above, Arc::clone(metrics)).start());
@@ -55,13 +57,14 @@ pub(super) fn add_queue(
     for (row, child) in children.iter().enumerate() {
         let row = RowSlot(u32::try_from(row).expect("the children of a queue fit u32"));
         let above = (slot, Arc::clone(&address), row);
-        add_queue(child, Some(above), config.settings.priority_sort, metrics, directory);
+        let priority_first = config.settings.priority_sort;
+        add_queue(child, Some(above), priority_first, preempts_for_quotas, metrics, directory);
     }
 }
 
 impl Partition {
     /// Sends the baton to the queue that `config` is to grow below.
-    pub(super) fn add_queue(config: Arc<QueueConfig>, baton: Box<Baton>) -> Kept {
+    pub(super) fn add_queue(&self, config: Arc<QueueConfig>, baton: Box<Baton>) -> Kept {
         let directory = &baton.directory;
         let above = config.parent_path().and_then(|path| directory.queue_by_path.get(path));
         let above = *above.expect("a queue is added after the one above it");
@@ -72,6 +75,7 @@ impl Partition {
             state: ObjectState::Active,
             fair_max: None,
             priority_first: parent.facts.config.settings.priority_sort,
+            quota_delay_ns: quota_delay_ns(&config, self.config.preemption.quota),
             config,
         };
         let address = Arc::clone(&parent.address);

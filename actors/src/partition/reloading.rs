@@ -37,7 +37,7 @@ use super::{Partition, node_order};
 use crate::api::predicates::QuestionId;
 use crate::events::{Event, EventKind};
 use crate::mailbox::Receive;
-use crate::queue::QueueFacts;
+use crate::queue::{QueueFacts, quota_delay_ns};
 use crate::step::{Baton, Directory, Notice, Prepared, QueueSlot};
 
 /// Queues that are asked what they use before they change: each costs the partition a moment.
@@ -97,8 +97,10 @@ impl Partition {
         if config.node_order != self.config.node_order {
             baton.books.nodes.set_order(node_order(&config));
         }
+        baton.preempts = config.preemption.enabled;
         self.config = config;
-        let mut leaves = note_in_directory(&changes, &mut baton.directory);
+        let quotas = self.config.preemption.quota;
+        let mut leaves = note_in_directory(&changes, quotas, &mut baton.directory);
         let loosening = baton.books.loosen();
         if let Some(limits) = baton.books.trackers.reload(&limits, loosening) {
             tell_limits(&limits.events, baton);
@@ -188,7 +190,12 @@ fn standing(directory: &Directory) -> Tree {
 
 /// Notes for every queue that is there what it is to be; the queues hear of it when they are
 /// refreshed. Returns the leaves that treat their applications otherwise.
-fn note_in_directory(changes: &[QueueChange], directory: &mut Directory) -> BTreeSet<QueueSlot> {
+/// `preempts_for_quotas` says whether queues above their maximum have to give back.
+fn note_in_directory(
+    changes: &[QueueChange],
+    preempts_for_quotas: bool,
+    directory: &mut Directory,
+) -> BTreeSet<QueueSlot> {
     let mut treated_otherwise = BTreeSet::new();
     for change in changes {
         let (path, config) = match change {
@@ -222,6 +229,15 @@ fn note_in_directory(changes: &[QueueChange], directory: &mut Directory) -> BTre
         if entry.facts.priority_first != priority_first {
             let facts = QueueFacts::clone(&entry.facts);
             entry.facts = Arc::new(QueueFacts { priority_first, ..facts });
+            entry.is_stale = true;
+        }
+    }
+    let slots: Vec<QueueSlot> = directory.all_queues().map(|entry| entry.facts.slot).collect();
+    for slot in slots {
+        let entry = directory.queue_mut(slot);
+        let delay_ns = quota_delay_ns(&entry.facts.config, preempts_for_quotas);
+        if entry.facts.quota_delay_ns != delay_ns {
+            Arc::make_mut(&mut entry.facts).quota_delay_ns = delay_ns;
             entry.is_stale = true;
         }
     }

@@ -72,7 +72,7 @@ impl Partition {
             Task::Survey(survey) => return self.survey(survey, baton),
             Task::Attach(slot) => return Self::attach(slot, baton),
             Task::Detach(slot, row) => return self.detach(slot, row, baton),
-            Task::AddQueue(config) => return Self::add_queue(config, baton),
+            Task::AddQueue(config) => return self.add_queue(config, baton),
             Task::RemoveQueue(slot) => return self.remove_queue(slot, baton),
             Task::Join(new, path) => self.join_at(*new, &path, &mut baton),
             Task::ForgetNode(slot) => Self::forget_node(slot, &mut baton),

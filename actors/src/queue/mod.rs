@@ -13,12 +13,14 @@
 //!   totals when the offer rises past it, before anything else reads them.
 
 mod lanes;
+mod quota;
 mod rows;
 mod surveyed;
 
 use std::sync::Arc;
 
 use actix::prelude::*;
+use monoceros_rules::decide::quota_timer::QuotaTimer;
 use monoceros_rules::limits::Trackers;
 use monoceros_rules::order::keys::{QueueKey, QueueView, exposed_priority};
 use monoceros_rules::order::ledger::{self, LedgerDelta, QueueLedger};
@@ -35,6 +37,7 @@ use crate::step::{
     Baton, Climbing, Frame, QueueEntry, QueueSlot, RowKey, RowSlot, RowUpdate, Surveyor,
 };
 pub(crate) use lanes::Narrowed;
+pub(crate) use quota::quota_delay_ns;
 pub(crate) use rows::Rank;
 use rows::{Child, Rows};
 pub(crate) use surveyed::{Gate, LeaveToRun, LimitedUsers, Room};
@@ -51,6 +54,8 @@ pub(crate) struct QueueFacts {
     pub(crate) fair_max: Option<Limits>,
     /// The parent puts priority before share.
     pub(crate) priority_first: bool,
+    /// How long it may stay above its maximum ([`quota_delay_ns`]).
+    pub(crate) quota_delay_ns: i64,
 }
 
 impl QueueFacts {
@@ -147,6 +152,8 @@ pub(crate) struct Queue {
     loosening: Loosening,
     /// The epochs of the offers that it declined last.
     declined: Declined,
+    /// When it begins to give up what is above its maximum.
+    quota_timer: QuotaTimer,
     metrics: Arc<Metrics>,
     _counted: Counted,
 }
@@ -165,6 +172,7 @@ impl Queue {
             rows: Rows::default(),
             loosening: Loosening::NONE,
             declined: Declined::default(),
+            quota_timer: QuotaTimer::default(),
             _counted: metrics.counted(ActorKind::Queue),
             metrics,
         };
@@ -245,17 +253,8 @@ impl Queue {
         if let Some(clamped) = clamped {
             tracing::error!(queue = %self.facts.config.path, ?clamped, "totals went below zero");
         }
+        self.quota_discharged();
         self.rows.update(update, trackers);
-    }
-
-    /// Sends a climb on to the parent, or home.
-    fn climb(&self, baton: Box<Baton>, delta: LedgerDelta, loosening: Loosening) {
-        if let Some((parent, row)) = &self.parent {
-            let climbing = Climbing { update: self.update(*row), delta, loosening };
-            parent.do_send(Climb { baton, climbing });
-        } else {
-            baton.go_home();
-        }
     }
 
     /// What this queue tells its parent of itself: it has a place in the order while something is
@@ -389,15 +388,20 @@ impl Handler<Climb> for Queue {
 
     fn handle(&mut self, Climb { mut baton, climbing }: Climb, _ctx: &mut Self::Context) {
         let _timer = baton.tally.message(ActorKind::Queue);
-        let Climbing { update, delta, loosening } = climbing;
+        let Climbing { update, delta, loosening, is_unchecked } = climbing;
         self.absorb(update, &delta, &mut baton.books.trackers);
+        if is_unchecked {
+            self.quota_charged(&mut baton);
+        }
         if loosening.is_some() && self.ledger.max.is_some() {
             self.loosening = loosening;
         }
         if self.is_root() {
             baton.books.promised = self.ledger.allocated().plus(self.ledger.pending());
         }
-        self.climb(baton, delta, loosening);
+        let Some((parent, row)) = &self.parent else { return baton.go_home() };
+        let climbing = Climbing { update: self.update(*row), delta, loosening, is_unchecked };
+        parent.do_send(Climb { baton, climbing });
     }
 }
 

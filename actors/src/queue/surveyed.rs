@@ -110,6 +110,7 @@ impl Queue {
         let slot = self.facts.slot;
         let entry = baton.directory.queue_mut(slot);
         let is_changed = !Arc::ptr_eq(&entry.facts.config, &self.facts.config);
+        let quota_delay_ns = self.facts.quota_delay_ns;
         let before = Limited {
             is_leaf: self.facts.config.is_leaf,
             max: self.ledger.max.clone(),
@@ -129,6 +130,7 @@ impl Queue {
             self.ledger.max = ledger::stored_limits(&capacity);
             self.loosening = baton.books.loosen();
         }
+        self.quota_reconfigured(before.max.as_ref(), quota_delay_ns, baton);
         self.tell_changes(&before, baton);
         self.parent.as_ref().map(|(_, row)| self.update(*row))
     }
@@ -250,6 +252,7 @@ impl Queue {
             facts: Arc::clone(&self.facts),
             ledger: self.ledger.clone(),
             priority: self.priority(),
+            quota_timer: self.quota_timer.clone(),
             counts: entry.counts.clone(),
             allocating: entry.allocating.iter().cloned().collect(),
         }

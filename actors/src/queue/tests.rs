@@ -10,6 +10,7 @@ fn queue(state: ObjectState) -> Queue {
         state,
         fair_max: None,
         priority_first: true,
+        quota_delay_ns: 0,
     };
     Queue::new(Arc::new(facts), None, Metrics::new())
 }

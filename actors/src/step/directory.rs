@@ -72,6 +72,9 @@ pub(crate) struct Directory {
     /// Those of which one waits for nodes that are promised, until there are no more promises than
     /// this.
     for_promises: (BTreeSet<ApplicationSlot>, usize),
+    /// When queues are looked at next that may be above their maximum for too long, ns since the
+    /// epoch; none while there is no such queue.
+    pub(crate) next_quota_scan_ns: Option<i64>,
 }
 
 pub(crate) struct QueueEntry {

@@ -270,6 +270,8 @@ pub(crate) enum Alarm {
     MayPreempt { application: ApplicationSlot, id: Arc<str>, at_ns: i64 },
     /// Some may have waited too long for what they were promised.
     PromisesWaited,
+    /// Some queue may have been above its maximum for as long as it may, ns since the epoch.
+    QuotaScan { at_ns: i64 },
     /// An application has run for as long as it may, until then, ns since the epoch.
     RunOver { application: ApplicationSlot, id: Arc<str>, until_ns: i64 },
     /// The placeholders of an application have waited for as long as they may.

@@ -60,4 +60,6 @@ pub(crate) struct Climbing {
     pub(crate) delta: LedgerDelta,
     /// The number of the loosening, if the change gives every queue on the path more room.
     pub(crate) loosening: Loosening,
+    /// Some of it was charged without a look at the maximum of any queue.
+    pub(crate) is_unchecked: bool,
 }

@@ -17,6 +17,7 @@ use std::collections::{BTreeMap, HashMap};
 use std::ops::Bound;
 use std::sync::Arc;
 
+use monoceros_rules::decide::quota_timer::QuotaTimer;
 use monoceros_rules::limits::{GroupUsage, PlaceUsage, UserUsage};
 use monoceros_rules::order::ledger::QueueLedger;
 use monoceros_rules::values::resources::Resources;
@@ -397,6 +398,7 @@ pub(crate) struct QueueRow {
     pub(crate) facts: Arc<QueueFacts>,
     pub(crate) ledger: QueueLedger,
     pub(crate) priority: i32,
+    pub(crate) quota_timer: QuotaTimer,
     pub(crate) counts: QueueCounts,
     /// The accepted applications of this leaf that count as running.
     pub(crate) allocating: Vec<Arc<str>>,

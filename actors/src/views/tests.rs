@@ -25,6 +25,7 @@ fn shown(config: QueueConfig, used: &[(&str, i64)], children: Vec<QueueSnapshot>
         state: ObjectState::Active,
         fair_max: None,
         priority_first: true,
+        quota_delay_ns: 0,
     };
     let headroom = ledger.headroom(&Limits::unlimited());
     queue(&facts, &ledger, i32::MIN, headroom, &QueueCounts::default(), children)

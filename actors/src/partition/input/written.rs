@@ -327,6 +327,7 @@ fn inputs() -> Vec<Input> {
         MayPreempt { application, id: id(), at_ns: 4 },
         PromisesWaited,
         ChoiceOpens { application, id: id(), key: key() },
+        QuotaScan { at_ns: 7 },
         ExclusionOver { application, id: id(), key: key(), over },
         Backoff { application, id: id(), until_ns: 9 },
         ScaleUp,

@@ -115,7 +115,7 @@ impl Survey for Victims {
 
     fn at_application(&mut self, application: &mut Application, baton: &mut Baton) {
         let Some(&leaf) = self.places.get(&application.leaf_slot()) else { return };
-        self.ground.application(&application.losing(leaf, self.search.application, baton));
+        self.ground.application(&application.losing(leaf, Some(self.search.application), baton));
     }
 
     fn home(self: Box<Self>, partition: &mut Partition, baton: &mut Baton) {

@@ -1,0 +1,102 @@
+//! When a queue begins to give up what is above its maximum: `docs/preemption.md`.
+//!
+//! # Invariants
+//! * A deadline is armed for the earliest start time of all queues of the partition, and for none
+//!   while no queue has one.
+//! * A queue that is not above its maximum has no start time.
+
+use std::time::Duration;
+
+use monoceros_rules::decide::quota_timer::{Quota, QuotaTimer};
+use monoceros_rules::order::ledger::QueueLedger;
+use monoceros_rules::queues::QueueConfig;
+use monoceros_rules::values::resources::{Limits, Resources};
+
+use super::{Queue, QueueFacts};
+use crate::step::{Alarm, Baton};
+
+/// How long a queue may stay above its maximum, in nanoseconds; 0 is for ever. Nothing is taken from
+/// a queue that nobody configured, nor where the partition does not want that. The maximum of root
+/// is what the nodes have: nobody lowers it.
+pub(crate) fn quota_delay_ns(config: &QueueConfig, is_wanted: bool) -> i64 {
+    if !is_wanted || config.is_dynamic || config.parent_path().is_none() {
+        return 0;
+    }
+    i64::try_from(config.settings.quota_preemption_delay.as_nanos()).unwrap_or(i64::MAX)
+}
+
+impl Queue {
+    /// It is configured anew; before, this was its maximum, and it could stay above it for so long.
+    pub(super) fn quota_reconfigured(
+        &mut self,
+        max: Option<&Limits>,
+        delay_ns: i64,
+        baton: &mut Baton,
+    ) {
+        let (old, used) = (Quota { max, delay_ns }, used(&self.ledger));
+        let new = quota(&self.ledger, &self.facts);
+        self.quota_timer.reconfigured(old, new, &used, baton.now_ns);
+        self.await_quota(baton);
+    }
+
+    /// Something was charged without a look at its maximum.
+    pub(super) fn quota_charged(&mut self, baton: &mut Baton) {
+        if self.facts.quota_delay_ns == 0 {
+            return;
+        }
+        let (quota, used) = (quota(&self.ledger, &self.facts), used(&self.ledger));
+        self.quota_timer.charged_unchecked(quota, &used, baton.now_ns);
+        self.await_quota(baton);
+    }
+
+    /// What it uses has changed.
+    pub(super) fn quota_discharged(&mut self) {
+        if self.quota_timer.start_ns().is_some() {
+            let (quota, used) = (quota(&self.ledger, &self.facts), used(&self.ledger));
+            self.quota_timer.discharged(quota, &used);
+        }
+    }
+
+    /// It has given up what it could.
+    pub(crate) fn quota_run_is_over(&mut self) {
+        self.quota_timer.ended();
+    }
+
+    /// When it begins to give up what is above its maximum.
+    pub(crate) fn quota_timer(&self) -> &QuotaTimer {
+        &self.quota_timer
+    }
+
+    /// How long it may stay above its maximum, in nanoseconds.
+    pub(crate) fn quota_delay_ns(&self) -> i64 {
+        self.facts.quota_delay_ns
+    }
+
+    fn await_quota(&self, baton: &mut Baton) {
+        if let Some(start_ns) = self.quota_timer.start_ns() {
+            baton.await_quota(start_ns);
+        }
+    }
+}
+
+impl Baton {
+    /// Has the partition look for queues that are due at this time, ns since the epoch.
+    pub(crate) fn await_quota(&mut self, at_ns: i64) {
+        let armed = &mut self.directory.next_quota_scan_ns;
+        if armed.is_some_and(|armed| armed <= at_ns) {
+            return;
+        }
+        *armed = Some(at_ns);
+        let wait_ns = u64::try_from(at_ns.saturating_sub(self.now_ns)).unwrap_or(0);
+        self.alarms.push((Duration::from_nanos(wait_ns), Alarm::QuotaScan { at_ns }));
+    }
+}
+
+fn quota<'a>(ledger: &'a QueueLedger, facts: &QueueFacts) -> Quota<'a> {
+    Quota { max: ledger.max.as_ref(), delay_ns: facts.quota_delay_ns }
+}
+
+/// What it uses, without what is leaving.
+fn used(ledger: &QueueLedger) -> Resources {
+    ledger.allocated().minus(ledger.preempting())
+}
