@@ -57,6 +57,7 @@ mod preempted_histories;
 mod preemption;
 mod priorities;
 mod queue_order;
+mod quota_preemption;
 mod quotas;
 mod reconfiguration;
 mod reconfiguration_calls;
