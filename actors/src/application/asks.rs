@@ -10,7 +10,7 @@ use monoceros_rules::books::Books;
 use monoceros_rules::decide::reservations::End;
 use monoceros_rules::nodes::Terms;
 use monoceros_rules::values::resources::Resources;
-use monoceros_rules::work::allocations::{AllocationId, Form};
+use monoceros_rules::work::allocations::{AllocationId, Form, Leaving};
 use monoceros_rules::work::asks::{AskSlot, AskSpec};
 use monoceros_rules::work::gang::PlaceholderEnd;
 use monoceros_rules::work::quotas::{OverQuota, Quota};
@@ -252,12 +252,16 @@ impl Application {
         entry.resize(to.clone());
         let node = entry.node;
         let is_placeholder = entry.spec.placeholder;
+        let is_victim = entry.leaving == Some(Leaving::Preempted);
         self.book.resized(&change, is_placeholder);
         self.tell_charge(&change, baton, effects);
         effects.loosens |= change.has_negative();
         (effects.touched, effects.is_unchecked) = (true, true);
         effects.promised.add(&change);
         effects.delta.allocated.add(&change);
+        if is_victim {
+            effects.delta.preempting.add(&change);
+        }
         effects.node_work.push((node, NodeWork::Resize(change)));
     }
 
