@@ -434,6 +434,42 @@ fn what_would_be_more_than_is_too_much_stays() {
 }
 
 #[test]
+fn a_victim_that_changes_its_size_before_it_goes_counts_as_it_is() {
+    check(
+        &format!(
+            "{}
+            node n1 vcore=20
+            app a in root.q
+            ask a nine vcore=9
+            ask a eleven vcore=11
+            settle
+            {}
+            wait 60s
+            exists a nine on n1 vcore=5
+            show queues
+            confirm *
+            show queues
+            ",
+            q(20, "1m"),
+            then(10)
+        ),
+        &expect![[r#"
+            n1 accepted
+            a accepted
+            a is Accepted
+            a is Running
+            a/nine placed on n1
+            a/eleven placed on n1
+            a/nine released: PREEMPTED_BY_SCHEDULER
+            root: used vcore=16, of which vcore=5 is preempted, pending nothing, headroom vcore=4, running 1, priority none
+            root.q: used vcore=16, of which vcore=5 is preempted, pending nothing, headroom vcore=-6, running 1, priority none
+            root: used vcore=11, pending nothing, headroom vcore=9, running 1, priority none
+            root.q: used vcore=11, pending nothing, headroom vcore=-1, running 1, priority none
+        "#]],
+    );
+}
+
+#[test]
 fn the_originator_stays_where_another_would_do() {
     for first in ["originator=true", "originator=false"] {
         let second = if first.ends_with("true") { "originator=false" } else { "originator=true" };
