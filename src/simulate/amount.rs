@@ -52,6 +52,11 @@ impl Amount {
         Self([memory, gpu_milli, vcore_milli])
     }
 
+    /// So much of each kind.
+    pub(crate) fn of_kinds(quantity: impl Fn(ResourceKind) -> i64) -> Self {
+        Self(ResourceKind::ALL.map(quantity))
+    }
+
     /// Reads the three kinds out of pairs of name and quantity; other names are passed over.
     pub(crate) fn of_named<T: AsRef<str>>(named: impl IntoIterator<Item = (T, i64)>) -> Self {
         let mut amount = Self::default();

@@ -85,6 +85,12 @@ pub(crate) fn charts(report: &Report) -> Result<Vec<Chart>, ChartError> {
             y: Axis::Percent("free amount a random pod cannot use"),
             lines: fragmentation(series),
         },
+        Plot {
+            file: "fairness.svg",
+            title: "How well each leaf queue is served",
+            y: Axis::Percent("part of what it wants and is owed"),
+            lines: fairness(series),
+        },
     ]
     .into_iter()
     .map(|plot| plot.draw(report))
@@ -111,6 +117,21 @@ fn queue_shares(series: &SeriesColumns) -> Vec<PlotLine> {
         .into_iter()
         .map(|(path, shares)| line(path, shares.iter().map(|share| 100.0 * share)))
         .collect()
+}
+
+/// The leaves that were served worst at some time; who wants nothing lacks nothing.
+fn fairness(series: &SeriesColumns) -> Vec<PlotLine> {
+    let whole = |shares: &[Option<f64>]| -> Vec<f64> {
+        shares.iter().map(|share| share.unwrap_or(1.0)).collect()
+    };
+    let least = |shares: &[f64]| shares.iter().copied().fold(1.0, f64::min);
+    let mut leaves: Vec<_> =
+        series.queues.iter().map(|(path, columns)| (path, whole(&columns.served))).collect();
+    // Stable: leaves of one least value stay in the order of their paths.
+    leaves.sort_by(|(_, a), (_, b)| least(a).total_cmp(&least(b)));
+    leaves.truncate(SHOWN_LEAVES);
+    let lines = leaves.into_iter();
+    lines.map(|(path, shares)| line(path, shares.iter().map(|share| 100.0 * share))).collect()
 }
 
 fn fragmentation(series: &SeriesColumns) -> Vec<PlotLine> {

@@ -29,9 +29,11 @@ pub(crate) enum Decision {
         machine: usize,
         uuid: String,
     },
+    /// It is to leave, for the reason in the text.
     Preempted {
         pod: usize,
         uuid: String,
+        why: String,
     },
     PodRefused {
         pod: usize,
@@ -121,9 +123,9 @@ impl ResourceManagerCallback for Decisions {
         for release in response.released {
             // Every other kind answers a release that the simulator itself asked for.
             if release.termination_type() == si::TerminationType::PreemptedByScheduler {
-                let uuid = release.uuid;
+                let (uuid, why) = (release.uuid, release.message);
                 let key = &release.allocation_key;
-                self.hear_of_pod(key, |pod, _| Decision::Preempted { pod, uuid });
+                self.hear_of_pod(key, |pod, _| Decision::Preempted { pod, uuid, why });
             }
         }
         for allocation in response.new {
@@ -170,12 +172,30 @@ impl ResourceManagerCallback for Decisions {
         }
         Err(format!("wants a GPU of {}, has `{}`", pod.models.join(" or "), machine.model))
     }
+
+    /// Whoever may not go to a machine may not go there however many leave it.
+    fn preemption_predicates(
+        &self,
+        args: &si::PreemptionPredicatesArgs,
+    ) -> si::PreemptionPredicatesResponse {
+        let question = si::PredicatesArgs {
+            allocation_key: args.allocation_key.clone(),
+            node_id: args.node_id.clone(),
+            allocate: true,
+        };
+        let success = self.predicates(&question).is_ok();
+        let index = if args.preempt_allocation_keys.is_empty() { -1 } else { args.start_index };
+        si::PreemptionPredicatesResponse { success, index }
+    }
 }
 
 #[cfg(test)]
 mod tests {
+    use std::collections::BTreeMap;
+
     use super::super::amount::Amount;
     use super::super::trace::{Lifetime, Machine, Pod};
+    use super::super::wishes::Wishes;
     use super::*;
 
     fn decisions() -> Decisions {
@@ -183,6 +203,7 @@ mod tests {
             name: name.to_owned(),
             capacity: Amount::default(),
             model: model.to_owned(),
+            attributes: BTreeMap::new(),
         };
         let pod = Pod {
             name: "a.1".to_owned(),
@@ -193,6 +214,7 @@ mod tests {
             creation: 0,
             lifetime: Lifetime::RunsToEnd,
             gang: None,
+            wishes: Wishes::default(),
         };
         let machines = vec![machine("m1", "V100M32"), machine("m2", "T4"), machine("m3", "")];
         Decisions::new(Arc::new(Trace::new(machines, vec![pod], 0)))
@@ -208,6 +230,16 @@ mod tests {
                 allocate: true,
             })
         };
+        let fits = |node: &str| {
+            decisions.preemption_predicates(&si::PreemptionPredicatesArgs {
+                allocation_key: ask_key("a.1", 3),
+                node_id: node.to_owned(),
+                preempt_allocation_keys: vec!["b.0".to_owned(), "c.0".to_owned()],
+                start_index: 1,
+            })
+        };
+        assert_eq!((fits("m1").success, fits("m1").index), (true, 1));
+        assert!(!fits("m2").success);
         assert_eq!(ask("m1"), Ok(()));
         assert_eq!(ask("m2"), Err("wants a GPU of V100M16 or V100M32, has `T4`".to_owned()));
         assert!(ask("m3").is_err() && ask("m4").is_err());
@@ -221,6 +253,7 @@ mod tests {
             allocation_key: ask_key("a.1", 2),
             uuid: "u".to_owned(),
             termination_type: kind.into(),
+            message: "because".to_owned(),
             ..si::AllocationRelease::default()
         };
         decisions.update_allocation(si::AllocationResponse {
@@ -243,7 +276,8 @@ mod tests {
         decisions.more().await;
         let heard: Vec<_> = decisions.take().into_iter().map(|(_, decision)| decision).collect();
         let placed = Decision::Placed { pod: 0, attempt: 2, machine: 1, uuid: "u".to_owned() };
-        assert_eq!(heard, [placed, Decision::Preempted { pod: 0, uuid: "u".to_owned() }]);
+        let (uuid, why) = ("u".to_owned(), "because".to_owned());
+        assert_eq!(heard, [placed, Decision::Preempted { pod: 0, uuid, why }]);
         assert!(decisions.take().is_empty());
     }
 }

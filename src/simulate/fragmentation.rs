@@ -111,6 +111,7 @@ fn shapes(pods: &[Pod]) -> Vec<(Pod, i128)> {
 #[cfg(test)]
 mod tests {
     use super::super::trace::{Lifetime, Machine};
+    use super::super::wishes::Wishes;
     use super::*;
 
     fn pod(gpu_milli: i64, vcore: i64, models: &[&str]) -> Pod {
@@ -123,12 +124,14 @@ mod tests {
             creation: 0,
             lifetime: Lifetime::RunsToEnd,
             gang: None,
+            wishes: Wishes::default(),
         }
     }
 
     fn machine(gpu_milli: i64, vcore: i64, model: &str) -> Machine {
         let capacity = Amount::new(0, gpu_milli, vcore);
-        Machine { name: String::new(), capacity, model: model.to_owned() }
+        let (name, model) = (String::new(), model.to_owned());
+        Machine { name, capacity, model, attributes: BTreeMap::new() }
     }
 
     #[test]

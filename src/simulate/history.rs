@@ -4,6 +4,8 @@
 //! nothing of percentiles and charts.
 
 use super::amount::{Amount, ResourceKind};
+use super::evictions::Eviction;
+use super::fairness::Fairness;
 use super::series::Series;
 
 /// A whole replay.
@@ -13,6 +15,9 @@ pub(crate) struct History {
     pub(crate) pods: Vec<PodHistory>,
     pub(crate) usage: Usage,
     pub(crate) samples: Series,
+    pub(crate) fairness: Fairness,
+    /// In order of time.
+    pub(crate) evictions: Vec<Eviction>,
     /// The last event, in milliseconds on the clock of the trace.
     pub(crate) end: i64,
 }
@@ -111,6 +116,11 @@ impl Usage {
     /// The most that was held at once.
     pub(crate) fn peak(&self, kind: ResourceKind) -> i64 {
         self.peak[kind as usize]
+    }
+
+    /// Quantity × milliseconds of all that was held.
+    pub(crate) fn used(&self, kind: ResourceKind) -> i128 {
+        self.integral[kind as usize]
     }
 
     /// The mean of what was held over all the time that passed.

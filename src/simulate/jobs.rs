@@ -82,8 +82,9 @@ impl Jobs {
 }
 
 impl Job {
-    /// What it declares: one group for each size of its pods; nothing, if it is no gang.
-    pub(crate) fn task_groups(&self, trace: &Trace) -> Vec<si::TaskGroup> {
+    /// What it declares: one group for each kind of its pods; nothing, if it is no gang. Where
+    /// nothing is said of a pod, `all_preempt` says whether others may be preempted for it.
+    pub(crate) fn task_groups(&self, trace: &Trace, all_preempt: bool) -> Vec<si::TaskGroup> {
         let mut groups: Vec<si::TaskGroup> = Vec::new();
         for pod in &self.pods {
             let Some(name) = self.group_of(*pod, trace) else { continue };
@@ -93,6 +94,9 @@ impl Job {
                     name,
                     min_members: 1,
                     member: Some(trace.pods[*pod].ask.to_wire()),
+                    tags: trace.pods[*pod].wishes.tags.clone(),
+                    priority: trace.pods[*pod].wishes.priority.unwrap_or(0),
+                    preemption_policy: trace.pods[*pod].wishes.policy(all_preempt),
                     ..si::TaskGroup::default()
                 }),
             }
@@ -101,13 +105,15 @@ impl Job {
     }
 
     /// The group of one of its pods: named after the first pod of that size that may go to the same
-    /// machines. A pod that asks for nothing is in none.
+    /// machines and of which the same is said. A pod that asks for nothing is in none.
     pub(crate) fn group_of(&self, pod: usize, trace: &Trace) -> Option<String> {
         let pod = &trace.pods[pod];
         if !self.is_gang || pod.ask == Amount::default() {
             return None;
         }
-        let is_alike = |other: &Pod| other.ask == pod.ask && other.models == pod.models;
+        let is_alike = |other: &Pod| {
+            other.ask == pod.ask && other.models == pod.models && other.wishes == pod.wishes
+        };
         let first = self.pods.iter().map(|at| &trace.pods[*at]).find(|other| is_alike(other));
         first.map(|first| first.name.clone())
     }
@@ -116,6 +122,7 @@ impl Job {
 #[cfg(test)]
 mod tests {
     use super::super::trace::Lifetime;
+    use super::super::wishes::Wishes;
     use super::*;
 
     fn pod(name: &str, vcore: i64, gang: Option<&str>) -> Pod {
@@ -128,6 +135,7 @@ mod tests {
             creation: 0,
             lifetime: Lifetime::RunsToEnd,
             gang: gang.map(str::to_owned),
+            wishes: Wishes::default(),
         }
     }
 
@@ -143,12 +151,12 @@ mod tests {
         ];
         let trace = Trace::new(Vec::new(), pods, 0);
         let mut jobs = Jobs::of(&trace);
-        let groups = jobs.of_pod(3).task_groups(&trace);
+        let groups = jobs.of_pod(3).task_groups(&trace, false);
         let shown: Vec<_> = groups.iter().map(|it| (it.name.as_str(), it.min_members)).collect();
         assert_eq!(shown, [("a", 2), ("b", 1)]);
         assert_eq!(jobs.of_pod(3).group_of(3, &trace).as_deref(), Some("a"));
         assert_eq!(jobs.of_pod(4).group_of(4, &trace), None);
-        assert!(jobs.of_pod(1).task_groups(&trace).is_empty());
+        assert!(jobs.of_pod(1).task_groups(&trace, false).is_empty());
         assert!(jobs.submit(2) && !jobs.submit(0) && jobs.submit(1), "once for each application");
         assert!(jobs.end(1), "it is its whole application");
         assert!(!jobs.end(0) && !jobs.end(3) && !jobs.end(4) && jobs.end(2));

@@ -5,26 +5,35 @@
 //! of a cluster pass in seconds. A report says what would have become of each pod and how the
 //! cluster looked over time; `docs/simulation.md` says how to read it.
 //!
-//! Reading order: `trace` and `read` (what goes in), `replay` with `decisions` (what happens),
-//! `report`, `charts` and `page` (what comes out).
+//! Reading order: `trace`, `wishes` and `read` (what goes in), `replay` with `decisions` (what
+//! happens), `evictions` and `fairness` (what is judged), `report` with `policy`, `charts` and `page`
+//! (what comes out), `compare` (two of them).
 //!
 //! # Invariant
-//! One trace, one queue configuration and one seed give one report, byte for byte.
+//! One trace, one queue configuration, one set of options and one seed give one report, byte for byte.
 
 mod amount;
 mod charts;
+mod compare;
+#[cfg(test)]
+mod contention;
 mod decisions;
+mod evictions;
+mod fairness;
 mod fragmentation;
 mod history;
 mod jobs;
 mod page;
+mod policy;
 mod queues;
 mod read;
 mod replay;
 mod report;
 mod sample;
 mod series;
+mod table;
 mod trace;
+mod wishes;
 
 use std::fs;
 use std::io::{self, Write};
@@ -40,8 +49,10 @@ use monoceros_proto::si::v1::RegisterResourceManagerRequest;
 use crate::logging::clean_lines;
 use crate::{input, validate};
 
+use compare::Comparison;
 use decisions::Decisions;
 use history::History;
+use replay::Assumptions;
 use report::Report;
 use trace::Trace;
 
@@ -58,9 +69,18 @@ pub struct SimulateArgs {
     #[arg(long, value_name = "CSV", requires = "nodes")]
     pub pods: Option<PathBuf>,
 
+    /// What the pods' file does not say, as CSV with the column name and any of priority, preempts,
+    /// preemptable, tags and constraint.
+    #[arg(long, value_name = "CSV")]
+    pub wishes: Option<PathBuf>,
+
     /// A queue configuration; by default there is one leaf for each QoS class of the trace.
     #[arg(long, value_name = "YAML")]
     pub queues: Option<PathBuf>,
+
+    /// Replays the trace with each of two queue configurations and reports on both, side by side.
+    #[arg(long, num_args = 2, value_names = ["A.yaml", "B.yaml"], conflicts_with = "queues")]
+    pub compare: Option<Vec<PathBuf>>,
 
     /// Shuffles pods that are created in the same second, and makes the made-up trace. With 0,
     /// pods of one second come in the order of their rows.
@@ -74,7 +94,23 @@ pub struct SimulateArgs {
     /// No pod that finds no node reserves one.
     #[arg(long)]
     pub no_reservations: bool,
+
+    /// Others may be preempted for every pod of which nothing else is said.
+    #[arg(long)]
+    pub all_preempt: bool,
+
+    /// How many seconds a preempted pod needs to leave.
+    #[arg(long, value_name = "SECONDS", default_value_t = 0,
+          value_parser = clap::value_parser!(u32).range(..=LONGEST_LEAVE))]
+    pub confirm_after: u32,
+
+    /// What a preempted pod has done is not lost: it asks again for what is left.
+    #[arg(long)]
+    pub keep_progress: bool,
 }
+
+/// A day, in seconds.
+const LONGEST_LEAVE: i64 = 86_400;
 
 /// Whether pods that find no node reserve one.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -83,48 +119,110 @@ enum Reservations {
     Never,
 }
 
-/// Runs the command: reads, replays, writes the report and prints a summary of it. When the queue
+/// Runs the command: reads, replays, writes the report and prints a summary of it. When a queue
 /// configuration has errors, they are printed instead.
 ///
 /// Makes a runtime of its own, so it must not be called from within one.
 pub fn run(args: SimulateArgs) -> anyhow::Result<ExitCode> {
-    let SimulateArgs { nodes, pods, queues, seed, report: folder, no_reservations } = args;
-    let reservations =
-        if no_reservations { Reservations::Never } else { Reservations::AsByDefault };
-    let mut trace = match (nodes, pods) {
-        (Some(nodes), Some(pods)) => read::read_trace(&nodes, &pods)?,
-        _ => sample::sample_trace(seed),
+    let trace = Arc::new(trace_of(&args)?);
+    let replaying = Replaying {
+        reservations: if args.no_reservations {
+            Reservations::Never
+        } else {
+            Reservations::AsByDefault
+        },
+        assumptions: Assumptions {
+            all_preempt: args.all_preempt,
+            confirm_after: i64::from(args.confirm_after) * 1000,
+            keep_progress: args.keep_progress,
+        },
+        seed: args.seed,
     };
-    trace.shuffle_ties(seed);
-    let queues = match queues {
-        Some(path) => {
-            let yaml = input::read_text(&path)?;
-            if validate::check(&path, &yaml).is_none() {
-                return Ok(ExitCode::FAILURE);
-            }
-            yaml
-        }
-        None => queues::default_queues(&trace),
-    };
+    let paths = args.compare.or(args.queues.map(|path| vec![path])).unwrap_or_default();
+    let mut configurations = Vec::with_capacity(paths.len());
+    for path in &paths {
+        let yaml = input::read_text(path)?;
+        configurations.extend(validate::check(path, &yaml).is_some().then_some(yaml));
+    }
+    if configurations.len() < paths.len() {
+        return Ok(ExitCode::FAILURE);
+    }
     // Before the replay, which may take minutes.
-    make_writable(&folder)?;
-    let trace = Arc::new(trace);
-    let history = replay_in_virtual_time(Arc::clone(&trace), queues, reservations)?;
-    let report = Report::new(&trace, &history, seed);
-    write_report(&report, &folder)?;
-    let place = folder.join("index.html");
+    make_writable(&args.report)?;
+    let summary = match <[String; 2]>::try_from(configurations) {
+        Ok([a, b]) => compare_both(&trace, [a, b], replaying, &args.report)?,
+        Err(mut one) => {
+            let queues = one.pop().unwrap_or_else(|| queues::default_queues(&trace));
+            let report = replaying.report(&trace, queues)?;
+            write_files(&report_files(&report)?, &args.report)?;
+            page::summary(&report)
+        }
+    };
+    let place = args.report.join("index.html");
     let mut out = io::stdout().lock();
-    let summary = page::summary(&report);
     writeln!(out, "{}The report is in {}", clean_lines(&summary), place.display())
         .context("cannot print the summary")?;
     Ok(ExitCode::SUCCESS)
+}
+
+/// The trace that is to be replayed, with what is said of its pods.
+fn trace_of(args: &SimulateArgs) -> anyhow::Result<Trace> {
+    let wishes = args.wishes.as_deref();
+    let mut trace = match (&args.nodes, &args.pods) {
+        (Some(nodes), Some(pods)) => read::read_trace(nodes, pods, wishes)?,
+        _ => {
+            let mut trace = sample::sample_trace(args.seed);
+            if let Some(wishes) = wishes {
+                read::read_wishes(wishes, &mut trace)?;
+            }
+            trace
+        }
+    };
+    trace.shuffle_ties(args.seed);
+    Ok(trace)
+}
+
+/// Replays with one configuration after the other and writes both reports and the comparison.
+/// Returns its summary.
+fn compare_both(
+    trace: &Arc<Trace>,
+    [a, b]: [String; 2],
+    replaying: Replaying,
+    folder: &Path,
+) -> anyhow::Result<String> {
+    let reports = [("a", a), ("b", b)].map(|(name, queues)| {
+        let report = replaying.report(trace, queues)?;
+        let folder = folder.join(name);
+        make_writable(&folder)?;
+        write_files(&report_files(&report)?, &folder)?;
+        Ok::<_, anyhow::Error>(report)
+    });
+    let [a, b] = reports;
+    let comparison = Comparison::of(&a?, &b?);
+    write_files(&comparison_files(&comparison), folder)?;
+    Ok(page::comparison_summary(&comparison))
+}
+
+/// How a trace is replayed, whatever the queues.
+#[derive(Clone, Copy, Debug)]
+struct Replaying {
+    reservations: Reservations,
+    assumptions: Assumptions,
+    seed: u64,
+}
+
+impl Replaying {
+    fn report(self, trace: &Arc<Trace>, queues: String) -> anyhow::Result<Report> {
+        let history = replay_in_virtual_time(Arc::clone(trace), queues, self)?;
+        Ok(Report::new(trace, &history, self.seed, self.assumptions))
+    }
 }
 
 /// Starts a scheduler on a paused clock and drives it through the trace.
 fn replay_in_virtual_time(
     trace: Arc<Trace>,
     queues: String,
-    reservations: Reservations,
+    replaying: Replaying,
 ) -> anyhow::Result<History> {
     let runtime = || {
         tokio::runtime::Builder::new_current_thread()
@@ -136,7 +234,7 @@ fn replay_in_virtual_time(
     // The replay is a task, not the root future: the runtime looks at its root far too often.
     let system = actix_rt::System::with_tokio_rt(runtime);
     system.block_on(async {
-        tokio::task::spawn_local(start_and_replay(trace, queues, reservations))
+        tokio::task::spawn_local(start_and_replay(trace, queues, replaying))
             .await
             .context("the replay broke")?
     })
@@ -145,11 +243,11 @@ fn replay_in_virtual_time(
 async fn start_and_replay(
     trace: Arc<Trace>,
     queues: String,
-    reservations: Reservations,
+    replaying: Replaying,
 ) -> anyhow::Result<History> {
     let epoch_ns = trace.start().saturating_mul(1_000_000_000);
     let mut builder = Scheduler::builder().default_queues(queues.clone()).epoch_ns(epoch_ns);
-    if reservations == Reservations::Never {
+    if replaying.reservations == Reservations::Never {
         builder = builder.reservation_delay(None);
     }
     let scheduler = builder
@@ -170,7 +268,8 @@ async fn start_and_replay(
         .context("the scheduler refuses the simulator")?;
     let bar = progress_bar(trace.pods.len());
     let tick = |done: usize| bar.set_position(done as u64);
-    let history = replay::replay(scheduler, Arc::clone(&trace), decisions, tick).await?;
+    let (trace, assumptions) = (Arc::clone(&trace), replaying.assumptions);
+    let history = replay::replay(scheduler, trace, decisions, assumptions, tick).await?;
     bar.finish_and_clear();
     Ok(history)
 }
@@ -191,14 +290,18 @@ fn make_writable(folder: &Path) -> anyhow::Result<()> {
         .with_context(|| format!("cannot write to `{}`", folder.display()))
 }
 
-/// Writes the files of a report into a folder.
-fn write_report(report: &Report, folder: &Path) -> anyhow::Result<()> {
-    let files = report_files(report)?;
+/// Writes files into a folder.
+fn write_files(files: &[(&'static str, String)], folder: &Path) -> anyhow::Result<()> {
     for (name, text) in files {
         let path = folder.join(name);
         fs::write(&path, text).with_context(|| format!("cannot write `{}`", path.display()))?;
     }
     Ok(())
+}
+
+/// Names and texts of `compare.json` and `index.html`.
+fn comparison_files(comparison: &Comparison) -> [(&'static str, String); 2] {
+    [("compare.json", comparison.to_json()), ("index.html", page::comparison_html(comparison))]
 }
 
 /// Names and texts of `report.json`, `index.html` and the charts.
@@ -234,10 +337,15 @@ mod tests {
         assert_eq!(told_of(&machines, &pods, Reservations::AsByDefault), expected);
     }
 
+    fn with(reservations: Reservations) -> Replaying {
+        Replaying { reservations, assumptions: Assumptions::default(), seed: 0 }
+    }
+
     fn told_of(machines: &str, pods: &str, reservations: Reservations) -> Vec<String> {
         let trace = Arc::new(read::parse(machines, pods).unwrap());
         let queues = queues::default_queues(&trace);
-        let history = replay_in_virtual_time(Arc::clone(&trace), queues, reservations).unwrap();
+        let history =
+            replay_in_virtual_time(Arc::clone(&trace), queues, with(reservations)).unwrap();
         let second = |at: Option<i64>| at.map_or("-".to_owned(), |at| (at / 1000).to_string());
         let told = trace.pods.iter().zip(&history.pods).map(|(pod, history)| {
             let (start, end) = (second(history.start), second(history.end));
@@ -415,9 +523,8 @@ mod tests {
         trace.shuffle_ties(seed);
         let trace = Arc::new(trace);
         let queues = queues::default_queues(&trace);
-        let reservations = Reservations::AsByDefault;
-        let history = replay_in_virtual_time(Arc::clone(&trace), queues, reservations).unwrap();
-        report_files(&Report::new(&trace, &history, seed)).unwrap()
+        let replaying = Replaying { seed, ..with(Reservations::AsByDefault) };
+        report_files(&replaying.report(&trace, queues).unwrap()).unwrap()
     }
 
     #[test]
@@ -438,6 +545,7 @@ mod tests {
             "pending.svg",
             "queue-shares.svg",
             "fragmentation.svg",
+            "fairness.svg",
         ];
         assert_eq!(names, expected);
         for (name, svg) in names.iter().zip(&texts).skip(2) {

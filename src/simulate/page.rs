@@ -7,6 +7,7 @@ use std::fmt::Write;
 
 use super::amount::ResourceKind;
 use super::charts::Chart;
+use super::compare::Comparison;
 use super::report::{Report, Waits};
 
 const STYLE: &str = "body{font:16px/1.5 sans-serif;color:#282828;background:#fff;max-width:1020px;\
@@ -51,14 +52,40 @@ pub(crate) fn summary(report: &Report) -> String {
     text
 }
 
-/// A table whose first column names the row and whose others are figures.
-struct SummaryTable {
-    head: Vec<&'static str>,
-    rows: Vec<Vec<String>>,
+/// The text of `index.html` of a comparison, with the reports of both beside it.
+pub(crate) fn comparison_html(comparison: &Comparison) -> String {
+    let mut html = format!(
+        "<!doctype html>\n<html lang=\"en\">\n<meta charset=\"utf-8\">\n\
+         <title>Comparison of two simulations</title>\n<style>{STYLE}</style>\n\
+         <h1>Comparison of two simulations</h1>\n\
+         <p>The reports are <a href=\"a/index.html\">a</a> and <a href=\"b/index.html\">b</a>. All \
+         numbers are in <a href=\"compare.json\">compare.json</a>.</p>\n"
+    );
+    for table in comparison.tables() {
+        push_table(&mut html, &table);
+    }
+    html.push_str("</html>\n");
+    html
 }
 
-fn tables(report: &Report) -> [SummaryTable; 3] {
-    [totals(report), utilisation(report), queues(report)]
+/// What is printed of a comparison at the end.
+pub(crate) fn comparison_summary(comparison: &Comparison) -> String {
+    comparison.tables().iter().map(|table| format!("{}\n", table.to_text())).collect()
+}
+
+/// A table whose first column names the row and whose others are figures.
+pub(crate) struct SummaryTable {
+    pub(crate) head: Vec<String>,
+    pub(crate) rows: Vec<Vec<String>>,
+}
+
+fn tables(report: &Report) -> Vec<SummaryTable> {
+    let mut tables = vec![totals(report), utilisation(report), queues(report)];
+    if report.evictions.count > 0 {
+        tables.extend([evictions(report), waste(report)]);
+    }
+    tables.extend([fairness(report), fairness_over_time(report)]);
+    tables
 }
 
 fn totals(report: &Report) -> SummaryTable {
@@ -80,7 +107,7 @@ fn totals(report: &Report) -> SummaryTable {
     rows.extend(reasons.map(|(name, count)| row(name, count.to_string())));
     rows.push(row("most pending at once", totals.most_pending.to_string()));
     rows.push(row("makespan", duration(totals.makespan)));
-    SummaryTable { head: vec!["Totals", ""], rows }
+    SummaryTable { head: head(&["Totals", ""]), rows }
 }
 
 fn utilisation(report: &Report) -> SummaryTable {
@@ -91,7 +118,7 @@ fn utilisation(report: &Report) -> SummaryTable {
     };
     let kinds = [ResourceKind::Vcore, ResourceKind::Memory, ResourceKind::Gpu];
     SummaryTable {
-        head: vec!["Utilisation", "mean", "peak"],
+        head: head(&["Utilisation", "mean", "peak"]),
         rows: kinds.iter().map(row).collect(),
     }
 }
@@ -106,19 +133,92 @@ fn queues(report: &Report) -> SummaryTable {
         report.queues.iter().map(|of| row(&of.queue, of.pods, of.placed, &of.wait)).collect();
     let totals = &report.totals;
     rows.push(row("all", totals.pods, totals.placed, &totals.wait));
-    let head = vec!["Queue", "pods", "placed", "mean wait", "p50", "p95", "p99", "longest"];
-    SummaryTable { head, rows }
+    let columns = ["Queue", "pods", "placed", "mean wait", "p50", "p95", "p99", "longest"];
+    SummaryTable { head: head(&columns), rows }
+}
+
+const KINDS: [ResourceKind; 3] = [ResourceKind::Vcore, ResourceKind::Memory, ResourceKind::Gpu];
+
+fn evictions(report: &Report) -> SummaryTable {
+    let rows = report.evictions.by_grounds.iter().map(|row| {
+        let gains = row.for_queue.as_deref().unwrap_or("-");
+        let mut fields = vec![row.queue.clone(), row.grounds.clone(), gains.to_owned()];
+        fields.push(row.count.to_string());
+        fields.extend(KINDS.map(|kind| amount_seconds(kind, row.wasted[kind.name()])));
+        fields
+    });
+    let columns = ["Evicted from", "grounds", "for", "pods", "CPU wasted", "memory", "GPU"];
+    SummaryTable { head: head(&columns), rows: rows.collect() }
+}
+
+fn waste(report: &Report) -> SummaryTable {
+    let row = |kind: ResourceKind| {
+        let wasted = amount_seconds(kind, report.evictions.wasted[kind.name()]);
+        let share = percent_of(report.evictions.wasted_share[kind.name()]);
+        vec![kind.title().to_owned(), wasted, share]
+    };
+    let head = head(&["Wasted", "lost to evictions", "of all used"]);
+    SummaryTable { head, rows: KINDS.map(row).to_vec() }
+}
+
+fn fairness(report: &Report) -> SummaryTable {
+    let fairness = &report.fairness;
+    let mut rows: Vec<_> = fairness
+        .queues
+        .iter()
+        .map(|of| {
+            let served = of.served.map_or("-".to_owned(), percent_of);
+            vec![of.queue.clone(), percent_of(of.of_owed), served, duration(of.short)]
+        })
+        .collect();
+    let row =
+        |name: &str, value: String| vec![name.to_owned(), String::new(), value, String::new()];
+    rows.push(row("Jain's index while pods waited", percent_of(fairness.jain)));
+    rows.push(row("  the least", percent_of(fairness.least_jain)));
+    let columns = ["Fairness", "had of what it is owed", "served while it wanted", "short for"];
+    SummaryTable { head: head(&columns), rows }
+}
+
+fn fairness_over_time(report: &Report) -> SummaryTable {
+    let table = &report.fairness.over_time;
+    let start = report.trace.start;
+    let until = table.until.iter().map(|until| format!("to {}", duration(until - start)));
+    let row = |name: &str, shares: &[Option<f64>]| {
+        let shares = shares.iter().map(|share| share.map_or("-".to_owned(), percent_of));
+        std::iter::once(name.to_owned()).chain(shares).collect()
+    };
+    let mut rows: Vec<Vec<String>> =
+        table.served.iter().map(|(queue, shares)| row(queue, shares)).collect();
+    rows.push(row("Jain's index", &table.jain));
+    SummaryTable { head: std::iter::once("Served".to_owned()).chain(until).collect(), rows }
+}
+
+fn percent_of(share: f64) -> String {
+    format!("{:.1} %", 100.0 * share)
+}
+
+fn head(columns: &[&str]) -> Vec<String> {
+    columns.iter().map(|&column| column.to_owned()).collect()
+}
+
+/// An amount × seconds in a unit that people use: core hours, GiB hours, GPU hours.
+pub(crate) fn amount_seconds(kind: ResourceKind, value: f64) -> String {
+    let (whole, unit) = match kind {
+        ResourceKind::Vcore => (1000.0, "core h"),
+        ResourceKind::Memory => ((1u64 << 30) as f64, "GiB h"),
+        ResourceKind::Gpu => (1000.0, "GPU h"),
+    };
+    format!("{:.2} {unit}", value / whole / 3600.0)
 }
 
 impl SummaryTable {
     /// Columns padded to their widest field, figures to the right.
     fn to_text(&self) -> String {
-        let head: Vec<String> = self.head.iter().map(|&field| field.to_owned()).collect();
-        let lines: Vec<&Vec<String>> = std::iter::once(&head).chain(&self.rows).collect();
+        let lines: Vec<&Vec<String>> = std::iter::once(&self.head).chain(&self.rows).collect();
         let width = |column: usize| {
             lines.iter().map(|line| line[column].chars().count()).max().unwrap_or(0)
         };
-        let widths: Vec<usize> = (0..head.len()).map(width).collect();
+        let widths: Vec<usize> = (0..self.head.len()).map(width).collect();
         let mut text = String::new();
         for line in lines {
             let mut row = format!("{:<width$}", line[0], width = widths[0]);
@@ -136,7 +236,7 @@ fn push_table(html: &mut String, table: &SummaryTable) {
     html.push_str("<table>\n<tr>");
     for (at, field) in table.head.iter().enumerate() {
         let class = if at == 0 { "" } else { " class=\"n\"" };
-        push(html, format_args!("<th{class}>{field}</th>"));
+        push(html, format_args!("<th{class}>{}</th>", escaped(field)));
     }
     html.push_str("</tr>\n");
     for row in &table.rows {
@@ -159,7 +259,7 @@ fn escaped(text: &str) -> String {
 }
 
 /// Seconds in the two largest units that matter: `45.2 s`, `3 min 20 s`, `5 h 12 min`, `149 d 8 h`.
-fn duration(seconds: f64) -> String {
+pub(crate) fn duration(seconds: f64) -> String {
     if seconds < 60.0 {
         let digits = usize::from(seconds.fract() != 0.0);
         return format!("{seconds:.digits$} s");
@@ -199,7 +299,7 @@ mod tests {
             vec!["root.be".to_owned(), "7".to_owned()],
             vec!["a".to_owned(), "1234".to_owned()],
         ];
-        let text = SummaryTable { head: vec!["Queue", "pods"], rows }.to_text();
+        let text = SummaryTable { head: head(&["Queue", "pods"]), rows }.to_text();
         assert_eq!(text, "Queue    pods\nroot.be     7\na        1234\n");
     }
 

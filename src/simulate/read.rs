@@ -1,21 +1,17 @@
-//! Reads the two CSV files of a trace in the OpenB format.
+//! Reads the CSV files of a trace in the OpenB format, and the file with what it says nothing of.
 //!
-//! Columns are found by name in the header line: their order is free and further columns are
-//! passed over. Everything that is wrong in both files is told at once, each with file, line,
-//! column and reason, so that a hand-made trace is mended in one go.
+//! Everything that is wrong in all files is told at once, so that a hand-made trace is mended in one
+//! go.
 
-use std::collections::{HashMap, HashSet};
-use std::fmt;
+use std::collections::HashSet;
 use std::io;
 use std::path::{Path, PathBuf};
 
-use csv::StringRecord;
-
 use super::amount::Amount;
+use super::table::{CsvRow, Problems, for_each_row};
 use super::trace::{Lifetime, Machine, Pod, Trace, models_of};
+use super::wishes::{self, WISH_COLUMNS};
 
-/// More problems than these are counted, not listed.
-const LISTED_PROBLEMS: usize = 20;
 const BYTES_PER_MIB: i64 = 1 << 20;
 
 const MACHINE_COLUMNS: [&str; 5] = ["sn", "cpu_milli", "memory_mib", "gpu", "model"];
@@ -32,7 +28,8 @@ const POD_COLUMNS: [&str; 11] = [
     "deletion_time",
     "scheduled_time",
 ];
-/// A column that a file of pods may lack.
+/// Columns that a file of machines or pods may lack.
+const ATTRIBUTES: &str = "attributes";
 const GANG: &str = "gang";
 
 /// Why a trace cannot be replayed.
@@ -44,52 +41,43 @@ pub(crate) enum TraceError {
     Mistakes(Problems),
 }
 
-/// Everything that is wrong in the files of a trace.
-#[derive(Debug, Default)]
-pub(crate) struct Problems {
-    listed: Vec<String>,
-    unlisted: usize,
+/// Reads both files of a trace, and the one with wishes of its pods, if there is one.
+pub(crate) fn read_trace(
+    machines: &Path,
+    pods: &Path,
+    wishes: Option<&Path>,
+) -> Result<Trace, TraceError> {
+    let (machines, pods) = ((machines, &*read(machines)?), (pods, &*read(pods)?));
+    let Some(path) = wishes else { return parse_trace(machines, pods, None) };
+    parse_trace(machines, pods, Some((path, &*read(path)?)))
 }
 
-impl Problems {
-    fn add(&mut self, file: &Path, line: u64, column: Option<&str>, reason: impl fmt::Display) {
-        if self.listed.len() == LISTED_PROBLEMS {
-            self.unlisted += 1;
-            return;
-        }
-        let column = column.map(|name| format!("column `{name}`: ")).unwrap_or_default();
-        self.listed.push(format!("{}:{line}: {column}{reason}", file.display()));
-    }
-
-    fn is_empty(&self) -> bool {
-        self.listed.is_empty()
-    }
+/// Reads wishes of the pods of a trace that is there already.
+pub(crate) fn read_wishes(path: &Path, trace: &mut Trace) -> Result<(), TraceError> {
+    let text = read(path)?;
+    let mut problems = Problems::default();
+    wishes::parse(path, &text, &mut trace.pods, &mut problems);
+    if problems.is_empty() { Ok(()) } else { Err(TraceError::Mistakes(problems)) }
 }
 
-impl fmt::Display for Problems {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.write_str(&self.listed.join("\n"))?;
-        if self.unlisted > 0 {
-            write!(f, "\nand {} more", self.unlisted)?;
-        }
-        Ok(())
-    }
+fn read(path: &Path) -> Result<Vec<u8>, TraceError> {
+    std::fs::read(path).map_err(|source| TraceError::Unreadable { path: path.to_owned(), source })
 }
 
-/// Reads both files of a trace.
-pub(crate) fn read_trace(machines: &Path, pods: &Path) -> Result<Trace, TraceError> {
-    let open = |path: &Path| {
-        std::fs::read(path)
-            .map_err(|source| TraceError::Unreadable { path: path.to_owned(), source })
-    };
-    parse_trace((machines, &open(machines)?), (pods, &open(pods)?))
-}
-
-/// Parses the contents of both files; the paths are for the messages.
-fn parse_trace(machines: (&Path, &[u8]), pods: (&Path, &[u8])) -> Result<Trace, TraceError> {
+/// Parses the contents of the files; the paths are for the messages.
+fn parse_trace(
+    machines: (&Path, &[u8]),
+    pods: (&Path, &[u8]),
+    wishes: Option<(&Path, &[u8])>,
+) -> Result<Trace, TraceError> {
     let mut problems = Problems::default();
     let machines = parse_machines(machines.0, machines.1, &mut problems);
-    let (pods, last) = parse_pods(pods.0, pods.1, &mut problems);
+    let before = problems.count();
+    let (mut pods, last) = parse_pods(pods.0, pods.1, &mut problems);
+    // Pods with mistakes are missing here: what is said of them would be another mistake.
+    if let (Some((path, text)), true) = (wishes, problems.count() == before) {
+        wishes::parse(path, text, &mut pods, &mut problems);
+    }
     if !problems.is_empty() {
         return Err(TraceError::Mistakes(problems));
     }
@@ -98,17 +86,20 @@ fn parse_trace(machines: (&Path, &[u8]), pods: (&Path, &[u8])) -> Result<Trace, 
 
 fn parse_machines(file: &Path, text: &[u8], problems: &mut Problems) -> Vec<Machine> {
     let mut machines = Vec::new();
-    for_each_row(file, text, (&MACHINE_COLUMNS, &[]), problems, |row| {
+    for_each_row(file, text, (&MACHINE_COLUMNS, &[ATTRIBUTES]), problems, |row| {
         let name = row.name("sn");
         let vcore = row.whole("cpu_milli");
         let memory = row.whole("memory_mib");
         let gpus = row.whole("gpu");
+        let attributes = row.texts(ATTRIBUTES);
         let (Some(name), Some(vcore), Some(memory), Some(gpus)) = (name, vcore, memory, gpus)
         else {
             return;
         };
+        let Some(attributes) = attributes else { return };
         let capacity = Amount::new(memory * BYTES_PER_MIB, gpus * 1000, vcore);
-        machines.push(Machine { name, capacity, model: row.text("model").to_owned() });
+        let model = row.text("model").to_owned();
+        machines.push(Machine { name, capacity, model, attributes });
     });
     machines
 }
@@ -118,7 +109,8 @@ fn parse_pods(file: &Path, text: &[u8], problems: &mut Problems) -> (Vec<Pod>, i
     let mut pods = Vec::new();
     let mut last = 0;
     let mut gangs = Vec::new();
-    for_each_row(file, text, (&POD_COLUMNS, &[GANG]), problems, |row| {
+    let further: Vec<&'static str> = [GANG].into_iter().chain(WISH_COLUMNS).collect();
+    for_each_row(file, text, (&POD_COLUMNS, &further), problems, |row| {
         let name = row.name("name");
         let vcore = row.whole("cpu_milli");
         let memory = row.whole("memory_mib");
@@ -126,6 +118,7 @@ fn parse_pods(file: &Path, text: &[u8], problems: &mut Problems) -> (Vec<Pod>, i
         let creation = row.whole("creation_time");
         let deletion = row.optional("deletion_time");
         let scheduled = row.optional("scheduled_time");
+        let wishes = wishes::of_row(row);
         let (Some(name), Some(vcore), Some(memory), Some(gpu_milli)) =
             (name, vcore, memory, gpu_milli)
         else {
@@ -135,6 +128,7 @@ fn parse_pods(file: &Path, text: &[u8], problems: &mut Problems) -> (Vec<Pod>, i
         else {
             return;
         };
+        let Some(wishes) = wishes else { return };
         let gang = Some(row.text(GANG).to_owned()).filter(|gang| !gang.is_empty());
         gangs.extend(gang.clone().map(|gang| (gang, row.line)));
         last = [Some(last), Some(creation), deletion, scheduled]
@@ -150,6 +144,7 @@ fn parse_pods(file: &Path, text: &[u8], problems: &mut Problems) -> (Vec<Pod>, i
             creation,
             lifetime: Lifetime::of(creation, scheduled, deletion),
             gang,
+            wishes,
         });
     });
     let names: HashSet<&str> = pods.iter().map(|pod: &Pod| pod.name.as_str()).collect();
@@ -161,73 +156,8 @@ fn parse_pods(file: &Path, text: &[u8], problems: &mut Problems) -> (Vec<Pod>, i
     (pods, last)
 }
 
-/// One row with what is needed to complain about it.
-struct CsvRow<'a> {
-    file: &'a Path,
-    line: u64,
-    columns: &'a HashMap<&'static str, usize>,
-    fields: &'a StringRecord,
-    problems: &'a mut Problems,
-    /// Names that were used before, with their lines.
-    names: &'a mut HashMap<String, u64>,
-}
-
+/// What only the pods of a trace have.
 impl CsvRow<'_> {
-    /// The field without white space around it. Tables that passed through data-frame tools write
-    /// a missing field as `nan`.
-    fn text(&self, column: &'static str) -> &str {
-        let at = self.columns.get(column);
-        let text = at.and_then(|at| self.fields.get(*at)).unwrap_or_default().trim();
-        if text.eq_ignore_ascii_case("nan") { "" } else { text }
-    }
-
-    fn complain(&mut self, column: &'static str, reason: impl fmt::Display) {
-        self.problems.add(self.file, self.line, Some(column), reason);
-    }
-
-    /// A name that no earlier row has.
-    fn name(&mut self, column: &'static str) -> Option<String> {
-        let name = self.text(column).to_owned();
-        if name.is_empty() {
-            self.complain(column, "is empty");
-            return None;
-        }
-        if let Some(first) = self.names.insert(name.clone(), self.line) {
-            self.complain(column, format_args!("`{name}` is already in line {first}"));
-            self.names.insert(name, first);
-            return None;
-        }
-        Some(name)
-    }
-
-    /// A whole number that must be there.
-    fn whole(&mut self, column: &'static str) -> Option<i64> {
-        let number = self.optional(column)?;
-        if number.is_none() {
-            self.complain(column, "is empty");
-        }
-        number
-    }
-
-    /// A whole number, `Some(None)` where the field is empty, `None` after a complaint. The bound
-    /// keeps every product below in range; data-frame tools write `12` as `12.0`.
-    #[allow(clippy::option_option, reason = "wrong and missing are different answers")]
-    fn optional(&mut self, column: &'static str) -> Option<Option<i64>> {
-        let text = self.text(column);
-        if text.is_empty() {
-            return Some(None);
-        }
-        let digits = text.split_once('.').map_or(text, |(whole, fraction)| {
-            if fraction.bytes().all(|digit| digit == b'0') { whole } else { text }
-        });
-        if let Ok(number) = digits.parse::<u32>() {
-            return Some(Some(i64::from(number)));
-        }
-        let reason = format!("`{text}` is not a whole number from 0 to {}", u32::MAX);
-        self.complain(column, reason);
-        None
-    }
-
     /// GPUs asked, in thousandths: a share where it is one GPU, whole GPUs where it is several.
     fn gpu_milli(&mut self) -> Option<i64> {
         let (count, share) = (self.whole("num_gpu"), self.optional("gpu_milli"));
@@ -245,80 +175,19 @@ impl CsvRow<'_> {
     }
 }
 
-/// Calls `each` for the rows of a file whose header has all columns of the first kind, and perhaps
-/// those of the second.
-fn for_each_row(
-    file: &Path,
-    text: &[u8],
-    columns: (&[&'static str], &[&'static str]),
-    problems: &mut Problems,
-    mut each: impl FnMut(&mut CsvRow<'_>),
-) {
-    let mut reader = csv::ReaderBuilder::new().flexible(true).from_reader(text);
-    let header = match reader.headers() {
-        Ok(header) if header.iter().any(|name| !name.trim().is_empty()) => header.clone(),
-        Ok(_) => return problems.add(file, 1, None, "the file is empty"),
-        Err(error) => return problems.add(file, 1, None, error),
-    };
-    let Some(columns) = find_columns(file, &header, columns, problems) else { return };
-    let mut names = HashMap::new();
-    let mut n_rows = 0;
-    for record in reader.records() {
-        n_rows += 1;
-        let fields = match record {
-            Ok(fields) => fields,
-            Err(error) => {
-                let line = error.position().map_or(0, csv::Position::line);
-                problems.add(file, line, None, "is not UTF-8 text or not CSV");
-                continue;
-            }
-        };
-        let line = fields.position().map_or(0, csv::Position::line);
-        if fields.len() != header.len() {
-            let reason = format!("has {} fields, the header has {}", fields.len(), header.len());
-            problems.add(file, line, None, reason);
-            continue;
-        }
-        let names = &mut names;
-        each(&mut CsvRow { file, line, columns: &columns, fields: &fields, problems, names });
-    }
-    if n_rows == 0 {
-        problems.add(file, 1, None, "there is no row below the header");
-    }
-}
-
-/// The position of each column, of the second kind only of those that are there; `None` after a
-/// complaint.
-fn find_columns(
-    file: &Path,
-    header: &StringRecord,
-    (needed, further): (&[&'static str], &[&'static str]),
-    problems: &mut Problems,
-) -> Option<HashMap<&'static str, usize>> {
-    let mut places = HashMap::new();
-    let n_problems = problems.listed.len() + problems.unlisted;
-    for &column in needed.iter().chain(further) {
-        // A byte order mark is not white space to `trim`.
-        let names = header.iter().map(|name| name.trim_start_matches('\u{feff}').trim());
-        let found: Vec<usize> =
-            names.enumerate().filter(|(_, name)| *name == column).map(|(at, _)| at).collect();
-        match found[..] {
-            [at] => {
-                places.insert(column, at);
-            }
-            [] if further.contains(&column) => {}
-            [] => problems.add(file, 1, Some(column), "is missing in the header"),
-            _ => problems.add(file, 1, Some(column), "is in the header more than once"),
-        }
-    }
-    (problems.listed.len() + problems.unlisted == n_problems).then_some(places)
-}
-
 /// Parses the texts of both files.
 #[cfg(test)]
 pub(crate) fn parse(machines: &str, pods: &str) -> Result<Trace, TraceError> {
     let machines = (Path::new("nodes.csv"), machines.as_bytes());
-    parse_trace(machines, (Path::new("pods.csv"), pods.as_bytes()))
+    parse_trace(machines, (Path::new("pods.csv"), pods.as_bytes()), None)
+}
+
+/// As [`parse`], with the text of a file with wishes.
+#[cfg(test)]
+pub(crate) fn parse_with(machines: &str, pods: &str, wishes: &str) -> Result<Trace, TraceError> {
+    let machines = (Path::new("nodes.csv"), machines.as_bytes());
+    let wishes = (Path::new("wishes.csv"), wishes.as_bytes());
+    parse_trace(machines, (Path::new("pods.csv"), pods.as_bytes()), Some(wishes))
 }
 
 #[cfg(test)]
@@ -489,7 +358,7 @@ mod tests {
         let machines = b"sn,cpu_milli,memory_mib,gpu,model\nm\xff,1,1,0,\n";
         let pods = format!("{POD_HEADER}p,1,1,0,0,,LS,Running,0,1,0\n");
         let files = (Path::new("nodes.csv"), &machines[..]);
-        let error = parse_trace(files, (Path::new("pods.csv"), pods.as_bytes())).unwrap_err();
+        let error = parse_trace(files, (Path::new("pods.csv"), pods.as_bytes()), None).unwrap_err();
         assert!(error.to_string().contains("nodes.csv:2: is not UTF-8"), "{error}");
     }
 }

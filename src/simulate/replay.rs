@@ -17,6 +17,11 @@
 //! task groups. Each pod asks when it comes. So a gang is decided when there is room for all of it,
 //! and what is held for pods that have still to come is nobody else's.
 //!
+//! # Preemption
+//! A victim holds what it has until the resource manager says that it is gone, which the replay says
+//! after a time of its options. Its end may come first: then nothing is lost. Else it asks again, in the
+//! same instant, with its whole duration or with what is left of it.
+//!
 //! # Invariants, checked in every run
 //! * No machine holds more than it has, and no pod runs on a GPU model that it does not accept.
 //! * After every step, what root has allocated is what the replay counts as running.
@@ -32,11 +37,13 @@ use tokio::time::Instant;
 
 use super::amount::{Amount, ResourceKind};
 use super::decisions::{Decision, Decisions, ask_key};
+use super::evictions::{Eviction, Grounds};
+use super::fairness::{Fairness, entitlements};
 use super::fragmentation::Fragmentation;
 use super::history::{History, PodHistory, PodOutcome, Usage};
 use super::jobs::Jobs;
 use super::queues::{leaf_for, leaves};
-use super::series::{Sample, Series};
+use super::series::{LeafSample, Sample, Series};
 use super::trace::{Lifetime, Trace};
 
 pub(crate) const RM: &str = "simulator";
@@ -64,12 +71,24 @@ pub(crate) enum ReplayError {
     BooksDiffer { at: i64, theirs: Amount, held: Amount, ours: Amount },
 }
 
+/// What a replay assumes that is not in the trace.
+#[derive(Clone, Copy, Debug, Default)]
+pub(crate) struct Assumptions {
+    /// Others may be preempted for a pod of which the trace says nothing.
+    pub(crate) all_preempt: bool,
+    /// How long a victim needs to leave, in milliseconds.
+    pub(crate) confirm_after: i64,
+    /// What a victim has done is not lost: it asks again for what is left.
+    pub(crate) keep_progress: bool,
+}
+
 /// Replays the trace to its last event. `decisions` is registered with the scheduler already;
 /// `tick` is called with the number of pods that are done with, whenever it may have changed.
 pub(crate) async fn replay(
     scheduler: SchedulerHandle,
     trace: Arc<Trace>,
     decisions: Arc<Decisions>,
+    assumptions: Assumptions,
     tick: impl FnMut(usize),
 ) -> Result<History, ReplayError> {
     let snapshot = scheduler.queues(PARTITION).await?;
@@ -95,6 +114,10 @@ pub(crate) async fn replay(
         n_done: 0,
         usage: Usage::default(),
         series: Series::default(),
+        fairness: Fairness::default(),
+        evictions: Vec::new(),
+        done: vec![0; trace.pods.len()],
+        assumptions,
         pods,
         jobs,
         trace,
@@ -108,8 +131,20 @@ pub(crate) async fn replay(
 enum PodState {
     Ahead,
     Waiting { attempt: u32 },
-    Running { attempt: u32, machine: usize, uuid: String },
+    Running(Run),
     Done,
+}
+
+/// One attempt of a pod on a machine.
+#[derive(Clone, Debug, PartialEq, Eq)]
+struct Run {
+    attempt: u32,
+    machine: usize,
+    uuid: String,
+    /// Milliseconds on the clock of the trace.
+    since: i64,
+    /// It was told to leave: when, and why.
+    told: Option<(i64, Grounds)>,
 }
 
 /// In the order in which events of one instant are told to the scheduler.
@@ -117,6 +152,10 @@ enum PodState {
 enum EventKind {
     /// The pod's attempt of this number has run its time.
     End {
+        attempt: u32,
+    },
+    /// The pod's attempt of this number leaves because it was told to.
+    Leave {
         attempt: u32,
     },
     /// The pod is withdrawn if it still waits.
@@ -152,6 +191,11 @@ struct Replay {
     n_done: usize,
     usage: Usage,
     series: Series,
+    fairness: Fairness,
+    evictions: Vec<Eviction>,
+    /// What each pod has done in attempts that it lost, in milliseconds, where that is kept.
+    done: Vec<i64>,
+    assumptions: Assumptions,
     pods: Vec<PodHistory>,
     jobs: Jobs,
 }
@@ -171,6 +215,7 @@ impl Replay {
             }
             let now = self.clock(Instant::now());
             self.usage.pass(now - self.now);
+            self.fairness.pass(now - self.now);
             self.now = now;
             let decided = self.absorb().await?;
             let due = self.due();
@@ -193,7 +238,14 @@ impl Replay {
                 pod.outcome = pod.outcome_unplaced(PodOutcome::Unplaced);
             }
         }
-        History { pods, usage: self.usage, samples: self.series, end: self.now }
+        History {
+            pods,
+            usage: self.usage,
+            samples: self.series,
+            fairness: self.fairness,
+            evictions: self.evictions,
+            end: self.now,
+        }
     }
 
     async fn add_machines(&mut self) -> Result<(), ReplayError> {
@@ -201,6 +253,7 @@ impl Replay {
             node_id: machine.name.clone(),
             action: si::node_info::ActionFromRm::Create.into(),
             schedulable_resource: Some(machine.capacity.to_wire()),
+            attributes: machine.attributes.clone(),
             ..si::NodeInfo::default()
         });
         let nodes = nodes.collect();
@@ -226,18 +279,21 @@ impl Replay {
                     self.withdraw(pod, &mut batch);
                     self.pods[pod].outcome = self.pods[pod].outcome_unplaced(PodOutcome::Withdrawn);
                 }
-                (EventKind::End { attempt }, PodState::Running { attempt: now, machine, uuid })
-                    if attempt == now =>
-                {
+                (EventKind::End { attempt }, PodState::Running(run)) if attempt == run.attempt => {
                     let stopped = si::TerminationType::StoppedByRm;
-                    batch.releases.push(self.release(pod, uuid, stopped));
-                    self.give_back(pod, machine);
+                    batch.releases.push(self.release(pod, run.uuid, stopped));
+                    self.give_back(pod, run.machine);
                     self.pods[pod].outcome = PodOutcome::Completed;
                     self.pods[pod].end = Some(self.now);
                     self.done(pod, &mut batch);
                 }
+                (EventKind::Leave { attempt }, PodState::Running(run))
+                    if attempt == run.attempt =>
+                {
+                    self.leave(pod, run, &mut batch);
+                }
                 // The end of an attempt that was preempted, or a withdrawal of what has started.
-                (EventKind::End { .. } | EventKind::Withdraw, _) => {}
+                (EventKind::End { .. } | EventKind::Leave { .. } | EventKind::Withdraw, _) => {}
             }
         }
         self.send(batch).await
@@ -286,7 +342,9 @@ impl Replay {
                 Decision::Placed { pod, attempt, machine, uuid } => {
                     self.placed(self.clock(instant), pod, attempt, machine, uuid)?;
                 }
-                Decision::Preempted { pod, uuid } => self.preempted(pod, &uuid, &mut batch),
+                Decision::Preempted { pod, uuid, why } => {
+                    self.preempted(self.clock(instant), pod, (&uuid, &why), &mut batch);
+                }
                 Decision::PodRefused { pod, reason } => self.refused(pod, reason, &mut batch),
                 Decision::MachineRefused { machine, reason } => {
                     let node = self.trace.machines[machine].name.clone();
@@ -319,11 +377,12 @@ impl Replay {
         self.free[machine].subtract(&ask);
         self.fragmentation.set_free(machine, self.free[machine]);
         self.usage.take(&ask);
-        self.states[pod] = PodState::Running { attempt, machine, uuid };
+        let run = Run { attempt, machine, uuid, since: at, told: None };
+        self.states[pod] = PodState::Running(run);
         self.pods[pod].start.get_or_insert(at);
         self.pods[pod].machine = Some(machine);
         let end = match lifetime {
-            Lifetime::Runs(seconds) => at + seconds * 1000,
+            Lifetime::Runs(seconds) => at + seconds * 1000 - self.done[pod],
             Lifetime::WantedUntil(until) => max(at, until * 1000),
             Lifetime::RunsToEnd => max(at, self.trace.end * 1000),
         };
@@ -331,18 +390,41 @@ impl Replay {
         Ok(())
     }
 
-    /// The pod leaves its machine and asks again, as its controller would have it do.
-    fn preempted(&mut self, pod: usize, uuid: &str, batch: &mut InstantRequests) {
-        let PodState::Running { attempt, machine, uuid: running } = self.states[pod].clone() else {
+    /// The pod is told to leave.
+    fn preempted(
+        &mut self,
+        at: i64,
+        pod: usize,
+        (uuid, why): (&str, &str),
+        batch: &mut InstantRequests,
+    ) {
+        let PodState::Running(run) = &mut self.states[pod] else {
             return; // It ended in the same instant.
         };
-        if running != uuid {
+        if run.uuid != uuid || run.told.is_some() {
             return;
         }
+        run.told = Some((at, Grounds::of(why)));
+        if self.assumptions.confirm_after == 0 {
+            let run = run.clone();
+            return self.leave(pod, run, batch);
+        }
+        let attempt = run.attempt;
+        self.plan(at + self.assumptions.confirm_after, EventKind::Leave { attempt }, pod);
+    }
+
+    /// The pod leaves its machine and asks again, as its controller would have it do.
+    fn leave(&mut self, pod: usize, run: Run, batch: &mut InstantRequests) {
+        let Run { attempt, machine, uuid, since, told } = run;
+        let Some((told, grounds)) = told else { return };
         let preempted = si::TerminationType::PreemptedByScheduler;
-        batch.releases.push(self.release(pod, running, preempted));
+        batch.releases.push(self.release(pod, uuid, preempted));
         batch.asks.push(self.ask(pod, attempt + 1));
         self.give_back(pod, machine);
+        let kept = if self.assumptions.keep_progress { told - since } else { 0 };
+        self.done[pod] += kept;
+        let (at, lost) = (self.now, self.now - since - kept);
+        self.evictions.push(Eviction { at, pod, machine, grounds, ran: self.now - since, lost });
         self.pods[pod].preemptions += 1;
         self.wait(pod, attempt + 1);
         if let Lifetime::WantedUntil(until) = self.trace.pods[pod].lifetime {
@@ -392,20 +474,26 @@ impl Replay {
         if of_pods != ours {
             return Err(ReplayError::BooksDiffer { at: self.now / 1000, theirs, held, ours });
         }
-        let leaves = leaves(&root);
-        let of_pods = |queue: &monoceros_actors::snapshot::QueueSnapshot| {
-            let mut of_pods = Amount::of_named(queue.allocated_resource.sorted());
-            of_pods.subtract(held_of_leaf.get(&queue.queue_name).unwrap_or(&Amount::default()));
-            (queue.queue_name.clone(), of_pods)
-        };
+        let owed = entitlements(&root, &self.trace.capacity());
+        let leaves = leaves(&root).into_iter().map(|leaf| {
+            let mut held = Amount::of_named(leaf.allocated_resource.sorted());
+            held.subtract(held_of_leaf.get(&leaf.queue_name).unwrap_or(&Amount::default()));
+            let pending = Amount::of_named(leaf.pending_resource.sorted());
+            let owed = owed.get(&leaf.queue_name).copied().unwrap_or_default();
+            LeafSample::new(leaf.queue_name.clone(), held, pending, &owed)
+        });
+        let leaves: Vec<_> = leaves.collect();
         self.usage.note_pending();
+        self.fairness.set(&leaves, self.usage.pending > 0);
         self.series.push(Sample {
             at: self.now,
             allocated: ours,
             running: self.usage.running,
             pending: self.pending,
             n_pending: self.usage.pending,
-            leaves: leaves.into_iter().map(of_pods).collect(),
+            jain: self.fairness.index(),
+            leaves,
+            n_evicted: self.evictions.len(),
             fragmentation: ResourceKind::ALL.map(|kind| self.fragmentation.of(kind)),
         });
         Ok(())
@@ -484,12 +572,13 @@ impl Replay {
     }
 
     fn application(&self, pod: usize) -> si::AddApplicationRequest {
+        let all_preempt = self.assumptions.all_preempt;
         si::AddApplicationRequest {
             application_id: self.trace.pods[pod].application().to_owned(),
             queue_name: self.pods[pod].queue.clone(),
             partition_name: PARTITION.to_owned(),
             ugi: Some(si::UserGroupInformation { user: RM.to_owned(), groups: Vec::new() }),
-            task_groups: self.jobs.of_pod(pod).task_groups(&self.trace),
+            task_groups: self.jobs.of_pod(pod).task_groups(&self.trace, all_preempt),
             ..si::AddApplicationRequest::default()
         }
     }
@@ -519,6 +608,9 @@ impl Replay {
             partition_name: PARTITION.to_owned(),
             resource_ask: Some(row.ask.to_wire()),
             max_allocations: 1,
+            priority: row.wishes.priority.unwrap_or(0),
+            tags: row.wishes.all_tags(),
+            preemption_policy: row.wishes.policy(self.assumptions.all_preempt),
             task_group_name: self.jobs.of_pod(pod).group_of(pod, &self.trace).unwrap_or_default(),
             ..si::AllocationAsk::default()
         }

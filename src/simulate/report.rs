@@ -11,7 +11,9 @@ use serde::Serialize;
 
 use super::amount::{Amount, ResourceKind, ratio};
 use super::history::{History, PodHistory, PodOutcome};
-use super::series::Sample;
+use super::policy::{self, Evictions, FairnessFacts};
+use super::replay::Assumptions;
+use super::series::{LeafSample, Sample};
 use super::trace::{Pod, Trace};
 
 /// Raised when a reader of the file would have to change.
@@ -23,8 +25,11 @@ pub(crate) struct Report {
     format: u32,
     pub(crate) seed: u64,
     pub(crate) trace: TraceFacts,
+    pub(crate) assumptions: AssumedFacts,
     pub(crate) totals: Totals,
     pub(crate) queues: Vec<QueueTotals>,
+    pub(crate) evictions: Evictions,
+    pub(crate) fairness: FairnessFacts,
     pub(crate) series: SeriesColumns,
     pub(crate) pods: Vec<PodRow>,
 }
@@ -37,6 +42,14 @@ pub(crate) struct TraceFacts {
     pub(crate) start: f64,
     pub(crate) end: f64,
     pub(crate) capacity: Named<i64>,
+}
+
+/// What was assumed beside the trace.
+#[derive(Debug, Serialize)]
+pub(crate) struct AssumedFacts {
+    all_preempt: bool,
+    confirm_after: f64,
+    keep_progress: bool,
 }
 
 /// A value for each resource, by the scheduler's name of it.
@@ -92,6 +105,10 @@ pub(crate) struct SeriesColumns {
     pub(crate) pending_pods: Vec<usize>,
     /// Share of the free amount that a random pod of the trace cannot use.
     pub(crate) fragmentation: Named<Vec<f64>>,
+    /// Jain's index of how the leaves are served; none while nobody waits.
+    pub(crate) jain: Vec<Option<f64>>,
+    /// Evictions so far.
+    pub(crate) evictions: Vec<usize>,
     pub(crate) queues: BTreeMap<String, QueueColumns>,
 }
 
@@ -99,6 +116,9 @@ pub(crate) struct SeriesColumns {
 pub(crate) struct QueueColumns {
     /// The largest share that the queue has of any resource of the cluster.
     pub(crate) dominant_share: Vec<f64>,
+    /// What it holds as a share of what it is owed, and how well it is served (`fairness`).
+    pub(crate) of_owed: Vec<Option<f64>>,
+    pub(crate) served: Vec<Option<f64>>,
     pub(crate) allocated: Named<Vec<i64>>,
 }
 
@@ -122,6 +142,8 @@ pub(crate) struct PodRow {
     reason: Option<String>,
     #[serde(skip_serializing_if = "is_zero")]
     preemptions: u32,
+    #[serde(skip_serializing_if = "Option::is_none")]
+    priority: Option<i32>,
 }
 
 #[allow(clippy::trivially_copy_pass_by_ref, reason = "serde passes a reference")]
@@ -130,7 +152,12 @@ fn is_zero(number: &u32) -> bool {
 }
 
 impl Report {
-    pub(crate) fn new(trace: &Trace, history: &History, seed: u64) -> Self {
+    pub(crate) fn new(
+        trace: &Trace,
+        history: &History,
+        seed: u64,
+        assumptions: Assumptions,
+    ) -> Self {
         let capacity = trace.capacity();
         Self {
             format: FORMAT,
@@ -142,8 +169,15 @@ impl Report {
                 end: trace.end as f64,
                 capacity: amounts(&capacity),
             },
+            assumptions: AssumedFacts {
+                all_preempt: assumptions.all_preempt,
+                confirm_after: seconds(assumptions.confirm_after),
+                keep_progress: assumptions.keep_progress,
+            },
             totals: totals(trace, history, &capacity),
             queues: queue_totals(trace, history),
+            evictions: policy::evictions(trace, history),
+            fairness: policy::fairness(trace, history),
             series: columns(history.samples.samples(), &capacity),
             pods: trace
                 .pods
@@ -229,15 +263,22 @@ fn nearest_rank(sorted: &[i64], percent: usize) -> i64 {
 
 fn columns(samples: &[Sample], capacity: &Amount) -> SeriesColumns {
     let mut queues: BTreeMap<String, QueueColumns> = BTreeMap::new();
-    let paths = samples.iter().flat_map(|sample| sample.leaves.iter().map(|(path, _)| path));
-    for path in paths {
+    for leaf in samples.iter().flat_map(|sample| &sample.leaves) {
+        let path = &leaf.path;
         if !queues.contains_key(path) {
             // Queues that come or go with their applications hold nothing where they are absent.
-            let held: Vec<_> = samples.iter().map(|sample| held_by(sample, path)).collect();
-            let shares = held.iter().map(|held| rounded(held.dominant_share(capacity)));
-            let dominant_share = shares.collect();
-            let allocated = by_kind(|kind| held.iter().map(|held| held[kind]).collect());
-            queues.insert(path.clone(), QueueColumns { dominant_share, allocated });
+            let found: Vec<_> = samples.iter().map(|sample| leaf_of(sample, path)).collect();
+            let held = || found.iter().map(|leaf| leaf.map_or_else(Amount::default, |it| it.held));
+            let share = |of: fn(&LeafSample) -> Option<f64>| {
+                found.iter().map(|leaf| leaf.and_then(of).map(rounded)).collect()
+            };
+            let columns = QueueColumns {
+                dominant_share: held().map(|it| rounded(it.dominant_share(capacity))).collect(),
+                of_owed: share(|leaf| leaf.of_owed),
+                served: share(|leaf| leaf.served),
+                allocated: by_kind(|kind| held().map(|held| held[kind]).collect()),
+            };
+            queues.insert(path.clone(), columns);
         }
     }
     SeriesColumns {
@@ -249,13 +290,14 @@ fn columns(samples: &[Sample], capacity: &Amount) -> SeriesColumns {
         fragmentation: by_kind(|kind| {
             samples.iter().map(|sample| rounded(sample.fragmentation[kind as usize])).collect()
         }),
+        jain: samples.iter().map(|sample| sample.jain.map(rounded)).collect(),
+        evictions: samples.iter().map(|sample| sample.n_evicted).collect(),
         queues,
     }
 }
 
-fn held_by(sample: &Sample, path: &str) -> Amount {
-    let found = sample.leaves.iter().find(|(leaf, _)| leaf == path);
-    found.map_or_else(Amount::default, |(_, held)| *held)
+fn leaf_of<'a>(sample: &'a Sample, path: &str) -> Option<&'a LeafSample> {
+    sample.leaves.iter().find(|leaf| leaf.path == path)
 }
 
 fn pod_row(trace: &Trace, pod: &Pod, history: &PodHistory) -> PodRow {
@@ -281,10 +323,11 @@ fn pod_row(trace: &Trace, pod: &Pod, history: &PodHistory) -> PodRow {
         outcome,
         reason,
         preemptions: history.preemptions,
+        priority: pod.wishes.priority,
     }
 }
 
-fn by_kind<T>(value: impl Fn(ResourceKind) -> T) -> Named<T> {
+pub(crate) fn by_kind<T>(value: impl Fn(ResourceKind) -> T) -> Named<T> {
     ResourceKind::ALL.iter().map(|&kind| (kind.name(), value(kind))).collect()
 }
 
@@ -292,11 +335,11 @@ fn amounts(amount: &Amount) -> Named<i64> {
     by_kind(|kind| amount[kind])
 }
 
-fn seconds(milliseconds: i64) -> f64 {
+pub(crate) fn seconds(milliseconds: i64) -> f64 {
     milliseconds as f64 / 1000.0
 }
 
-fn rounded(share: f64) -> f64 {
+pub(crate) fn rounded(share: f64) -> f64 {
     (share * 1e6).round() / 1e6
 }
 

@@ -4,8 +4,11 @@
 //! afternoon and quiet at night. The figures are invented, and chosen so that pods wait at the
 //! peaks, GPU models matter, some pods are withdrawn, and a few can never run.
 
+use std::collections::BTreeMap;
+
 use super::amount::Amount;
 use super::trace::{Lifetime, Machine, Pod, Trace, models_of};
+use super::wishes::Wishes;
 use crate::chance::Chance;
 
 const GIB: i64 = 1 << 30;
@@ -50,6 +53,7 @@ fn machines() -> Vec<Machine> {
                 name: format!("node-{:02}", machines.len()),
                 capacity: Amount::new(memory * GIB, gpus * 1000, cores * 1000),
                 model: model.to_owned(),
+                attributes: BTreeMap::new(),
             });
         }
     }
@@ -107,6 +111,7 @@ fn pod(chance: &mut Chance, creation: i64) -> Pod {
         creation,
         lifetime,
         gang: None,
+        wishes: Wishes::default(),
     }
 }
 

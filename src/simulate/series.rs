@@ -20,10 +20,30 @@ pub(crate) struct Sample {
     pub(crate) running: usize,
     pub(crate) pending: Amount,
     pub(crate) n_pending: usize,
-    /// What the pods in each leaf queue hold, by path.
-    pub(crate) leaves: Vec<(String, Amount)>,
+    /// How even what the leaves have of what they are owed is (`fairness`); none while nobody waits.
+    pub(crate) jain: Option<f64>,
+    /// By path.
+    pub(crate) leaves: Vec<LeafSample>,
+    /// How many pods were evicted so far.
+    pub(crate) n_evicted: usize,
     /// By kind: the share of what is free that the trace's pods cannot use (`fragmentation`).
     pub(crate) fragmentation: [f64; 3],
+}
+
+/// A leaf queue at one instant.
+#[derive(Clone, Debug, PartialEq)]
+pub(crate) struct LeafSample {
+    pub(crate) path: String,
+    /// What its pods hold.
+    pub(crate) held: Amount,
+    /// What it holds as a share of what it is owed, of the resource of which that is most; none where
+    /// it is owed nothing.
+    pub(crate) of_owed: Option<f64>,
+    /// The part that it has of what it wants and is owed, at most 1; none where it wants nothing that
+    /// it is owed.
+    pub(crate) served: Option<f64>,
+    /// Something of it waits.
+    pub(crate) waits: bool,
 }
 
 /// Samples in order of time.
@@ -72,8 +92,17 @@ mod tests {
     fn sample(at: i64) -> Sample {
         let n_pending = usize::try_from(at).unwrap();
         let (allocated, pending) = (Amount::default(), Amount::default());
-        let leaves = Vec::new();
-        Sample { at, allocated, running: 0, pending, n_pending, leaves, fragmentation: [0.0; 3] }
+        Sample {
+            at,
+            allocated,
+            running: 0,
+            pending,
+            n_pending,
+            jain: None,
+            leaves: Vec::new(),
+            n_evicted: 0,
+            fragmentation: [0.0; 3],
+        }
     }
 
     #[test]

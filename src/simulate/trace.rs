@@ -7,8 +7,10 @@
 //! else. A failed pod, for instance, held its resources until it failed.
 
 use std::cmp::max;
+use std::collections::BTreeMap;
 
 use super::amount::Amount;
+use super::wishes::Wishes;
 use crate::chance::Chance;
 
 /// A cluster and the pods that were submitted to it. Names are unique among the machines and
@@ -29,6 +31,8 @@ pub(crate) struct Machine {
     pub(crate) capacity: Amount,
     /// The model of its GPUs; empty where it has none.
     pub(crate) model: String,
+    /// What else is known of it: placement constraints look at these.
+    pub(crate) attributes: BTreeMap<String, String>,
 }
 
 /// One pod of the trace.
@@ -45,6 +49,8 @@ pub(crate) struct Pod {
     pub(crate) lifetime: Lifetime,
     /// The gang that it is in: its pods start together or not at all.
     pub(crate) gang: Option<String>,
+    /// What else its ask says.
+    pub(crate) wishes: Wishes,
 }
 
 impl Pod {

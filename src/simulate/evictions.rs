@@ -1,0 +1,158 @@
+//! Pods that had to leave their machines, for whom, and what was lost with them.
+
+use std::collections::BTreeMap;
+use std::fmt;
+
+use super::amount::{Amount, ResourceKind};
+use super::history::History;
+use super::trace::Trace;
+
+/// A pod left because it was told to.
+#[derive(Clone, Debug)]
+pub(crate) struct Eviction {
+    /// When it was gone, in milliseconds on the clock of the trace.
+    pub(crate) at: i64,
+    pub(crate) pod: usize,
+    pub(crate) machine: usize,
+    pub(crate) grounds: Grounds,
+    /// How long it had its machine, and for how much of that in vain, in milliseconds.
+    pub(crate) ran: i64,
+    pub(crate) lost: i64,
+}
+
+/// Why a pod had to leave.
+#[derive(Clone, Debug, PartialEq, Eq, PartialOrd, Ord)]
+pub(crate) enum Grounds {
+    /// This queue took back what it is guaranteed.
+    Guarantee { queue: String },
+    /// An ask could run on that node only.
+    RequiredNode,
+    /// This queue was above its maximum.
+    Quota { queue: String },
+    /// The scheduler gave a reason that is not known here.
+    Other,
+}
+
+impl Grounds {
+    /// Reads the text that comes with the release: the interface has no field for it.
+    pub(crate) fn of(why: &str) -> Self {
+        let queue = |before: &str, after: &str| {
+            let (_, rest) = why.split_once(before)?;
+            rest.split_once(after).map(|(queue, _)| queue.to_owned())
+        };
+        if let Some(queue) = queue(": queue `", "` takes back what it is guaranteed") {
+            return Self::Guarantee { queue };
+        }
+        if let Some(queue) = queue("because queue `", "` is above its maximum") {
+            return Self::Quota { queue };
+        }
+        if why.contains(", which runs on node `") { Self::RequiredNode } else { Self::Other }
+    }
+
+    /// The queue that gained by it, where one did.
+    pub(crate) fn queue(&self) -> Option<&str> {
+        match self {
+            Self::Guarantee { queue } | Self::Quota { queue } => Some(queue),
+            Self::RequiredNode | Self::Other => None,
+        }
+    }
+}
+
+impl fmt::Display for Grounds {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str(match self {
+            Self::Guarantee { .. } => "guarantee",
+            Self::RequiredNode => "required node",
+            Self::Quota { .. } => "quota",
+            Self::Other => "other",
+        })
+    }
+}
+
+/// Amounts × milliseconds, by kind.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub(crate) struct Work([i128; 3]);
+
+impl Work {
+    pub(crate) fn add(&mut self, amount: &Amount, milliseconds: i64) {
+        for kind in ResourceKind::ALL {
+            self.0[kind as usize] += i128::from(amount[kind]) * i128::from(milliseconds);
+        }
+    }
+
+    /// Amount × seconds.
+    pub(crate) fn of(&self, kind: ResourceKind) -> f64 {
+        self.0[kind as usize] as f64 / 1000.0
+    }
+
+    /// The part that this is of `whole`, in amounts × milliseconds; nothing of nothing is 0.
+    pub(crate) fn share(&self, kind: ResourceKind, whole: i128) -> f64 {
+        if whole == 0 { 0.0 } else { self.0[kind as usize] as f64 / whole as f64 }
+    }
+}
+
+/// How many left a queue on some grounds, and what was lost.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub(crate) struct Losses {
+    pub(crate) evictions: usize,
+    pub(crate) wasted: Work,
+}
+
+/// All that was lost, and the same by the queue that lost and the grounds.
+pub(crate) fn losses(
+    trace: &Trace,
+    history: &History,
+) -> (Losses, BTreeMap<(String, Grounds), Losses>) {
+    let (mut all, mut apart) = (Losses::default(), BTreeMap::new());
+    for eviction in &history.evictions {
+        let ask = &trace.pods[eviction.pod].ask;
+        let queue = history.pods[eviction.pod].queue.clone();
+        let row: &mut Losses = apart.entry((queue, eviction.grounds.clone())).or_default();
+        for losses in [&mut all, row] {
+            losses.evictions += 1;
+            losses.wasted.add(ask, eviction.lost);
+        }
+    }
+    (all, apart)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn grounds_are_read_from_what_the_scheduler_says() {
+        let queue = || "root.q2".to_owned();
+        let cases = [
+            (
+                "preempted for ask `k` of application `a`: queue `root.q2` takes back what it is guaranteed",
+                Grounds::Guarantee { queue: queue() },
+            ),
+            (
+                "preempted for the gang of application `a`: queue `root.q2` takes back what it is guaranteed",
+                Grounds::Guarantee { queue: queue() },
+            ),
+            (
+                "preempted for ask `k` of application `a`, which runs on node `n` only",
+                Grounds::RequiredNode,
+            ),
+            (
+                "preempted because queue `root.q2` is above its maximum",
+                Grounds::Quota { queue: queue() },
+            ),
+            ("for no reason", Grounds::Other),
+        ];
+        for (why, expected) in cases {
+            assert_eq!(Grounds::of(why), expected, "{why}");
+        }
+    }
+
+    #[test]
+    fn work_is_counted_in_amounts_times_seconds() {
+        let mut work = Work::default();
+        work.add(&Amount::new(0, 500, 2000), 1500);
+        assert!((work.of(ResourceKind::Vcore) - 3000.0).abs() < 1e-9);
+        assert!((work.share(ResourceKind::Gpu, 1_500_000) - 0.5).abs() < 1e-9);
+        assert!(work.share(ResourceKind::Memory, 0).abs() < 1e-9);
+    }
+}
