@@ -8,7 +8,7 @@ use std::collections::BTreeMap;
 use std::time::Duration;
 
 use super::document::{Texts, closest};
-use super::error::{Location, Report};
+use super::error::Report;
 use super::{ApplicationSortPolicy, PreemptionPolicy, PriorityPolicy, QueueSettings};
 use monoceros_rules::queues::EvictionBounds;
 use monoceros_rules::values::duration;
@@ -41,13 +41,6 @@ const KNOWN: [&str; 12] = [
     BACKOFF_DELAY,
 ];
 
-/// Two flags of a partition.
-pub(super) const PREEMPTION: &str = "preemption.enabled";
-pub(super) const QUOTA_PREEMPTION: &str = "preemption.quotapreemptionenabled";
-
-/// Properties that are read, kept and shown, and change nothing yet.
-const WITHOUT_EFFECT: [&str; 6] =
-    [PREEMPTION, PREEMPTION_POLICY, PREEMPTION_DELAY, MAX_EVICTIONS, EVICTION_WINDOW, MIN_RUNTIME];
 
 /// The properties in force: those of the parent as far as they are inherited, and its own.
 pub(super) fn effective(
@@ -165,14 +158,6 @@ pub(super) fn check(own: &Texts, report: &mut Report) {
         if !understood {
             report.warn(&text.place, format!("`{key}` is `{value}`, which is not {instead}"));
         }
-        warn_of_no_effect(key, &text.place, report);
-    }
-}
-
-/// Warns where `key` is one of those that change nothing yet.
-pub(super) fn warn_of_no_effect(key: &str, place: &Location, report: &mut Report) {
-    if WITHOUT_EFFECT.contains(&key) {
-        report.warn(place, format!("`{key}` is kept and shown, and has no effect yet"));
     }
 }
 

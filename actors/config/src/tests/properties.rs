@@ -11,8 +11,7 @@ use monoceros_rules::queues::object_state::ObjectState;
 fn leaf_with(key: &str, value: &str) -> (QueueSettings, usize) {
     let text = below_root(&format!("{{name: a, properties: {{{key}: \"{value}\"}}}}"));
     let configuration = parsed(&text);
-    let about_value = |w: &&ConfigWarning| !w.message.contains("no effect yet");
-    let n_warnings = configuration.warnings.iter().filter(about_value).count();
+    let n_warnings = configuration.warnings.len();
     (queue(&configuration, "root.a").settings, n_warnings)
 }
 
@@ -199,29 +198,4 @@ fn root_has_its_own_properties_and_passes_them_on() {
     assert_eq!(queue(&configuration, "root").settings.priority_offset, 3);
     assert_eq!(queue(&configuration, "root.a").settings.priority_offset, 0);
     assert_eq!(queue(&configuration, "root.a").settings.preemption_delay, 5 * SECOND);
-}
-
-#[test]
-fn what_has_no_effect_yet_says_so_where_it_stands() {
-    let text = "
-partitions:
-  - preemption: {enabled: yes, quotapreemptionenabled: true}
-    queues:
-      - name: root
-        childtemplate: {properties: {preemption.delay: 1s}}
-        properties:
-          preemption.policy: fence
-          preemption.delay: 1s
-          quota.preemption.delay: 1s
-          application.sort.policy: fifo
-";
-    let configuration = parsed(text);
-    let warned: Vec<usize> = configuration.warnings.iter().map(|w| w.line).collect();
-    assert_eq!(warned, [3, 6, 8, 9]);
-    for warning in &configuration.warnings {
-        assert!(warning.message.contains("has no effect yet"), "{warning}");
-    }
-    let off = "partitions: [{preemption: {enabled: false, quotapreemptionenabled: null}, queues: \
-               []}]";
-    assert_eq!(parsed(off).warnings, [], "what is not wanted is not missed");
 }

@@ -94,7 +94,7 @@ fn partition(
         name: Arc::from(&*name),
         placement,
         rules: Arc::new(rules),
-        preemption: preemption(&raw, report),
+        preemption: preemption(&raw),
         resolver: resolver(&raw, report),
         node_order,
         root: built,
@@ -168,17 +168,7 @@ fn node_order(raw: &Partition, report: &mut Report) -> NodeOrder {
     NodeOrder { policy, weights: by_name.into_iter().collect() }
 }
 
-fn preemption(raw: &Partition, report: &mut Report) -> PreemptionFlags {
-    for (key, flag) in [
-        (settings::PREEMPTION, &raw.preemption),
-        (settings::QUOTA_PREEMPTION, &raw.quota_preemption),
-    ] {
-        if let Field::Given(flag) = flag
-            && flag.value
-        {
-            settings::warn_of_no_effect(key, &flag.place, report);
-        }
-    }
+fn preemption(raw: &Partition) -> PreemptionFlags {
     let default = PreemptionFlags::default();
     PreemptionFlags {
         enabled: raw.preemption.value().copied().unwrap_or(default.enabled),

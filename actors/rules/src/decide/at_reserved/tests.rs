@@ -77,9 +77,9 @@ impl World {
         let (lane, backoff_asks, asks_later) = (None, 0, *asks_later);
         let (application, gang, unpromised) = (application(), None, None);
         look(&Attempt {
-            application,
             asks,
             gang,
+            application,
             view,
             unpromised,
             lane,

@@ -271,13 +271,12 @@ fn removes(why: &Why) -> Option<Change> {
             whose: format!("{} in {queue}", named(whose)),
             resources: over.short(),
         },
-        Why::GivesWay { .. } => Change::Time { at_ns: None },
         Why::BacksOff { until_ns } => Change::Time { at_ns: Some(*until_ns) },
         Why::Gang(why) => why.change(),
         Why::Placeholders { group, pending: 1.., free: 0, .. } => {
             Change::Placeholders { group: Arc::clone(group), count: 1 }
         }
-        Why::Placeholders { .. } => Change::Time { at_ns: None },
+        Why::Placeholders { .. } | Why::GivesWay { .. } => Change::Time { at_ns: None },
         Why::Constraints { opens_ns: Some(at_ns), .. } => Change::Time { at_ns: Some(*at_ns) },
         Why::Constraints { nearest: None, want, excluding, .. } => {
             let conditions: Vec<_> = excluding.iter().map(|it| it.condition.clone()).collect();

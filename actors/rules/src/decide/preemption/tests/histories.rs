@@ -370,10 +370,10 @@ proptest! {
     ) {
         let mut cluster = Cluster::new();
         cluster.guarantees("root.mine", guaranteed);
-        for at in 0..4 {
+        for (at, spare) in spare.iter().enumerate() {
             let here = runs.iter().filter(|(node, _)| *node == at);
             let total: i64 = here.map(|(_, size)| size).sum();
-            cluster.node(&format!("n{at}"), total + spare[at]);
+            cluster.node(&format!("n{at}"), total + spare);
         }
         for (at, (node, size)) in runs.iter().enumerate() {
             cluster.runs(&format!("r{at:02}"), "root.other", &format!("n{node}"), *size);
