@@ -25,6 +25,8 @@ pub struct NodeLacks {
     pub reserved: usize,
     /// Other open ones that its placement constraint excludes.
     pub constraints: usize,
+    /// Other open ones that lie outside of the domain of its task group.
+    pub topology: usize,
     /// Other open ones whose predicate refused the ask, or was not answered in time.
     pub refused: usize,
     /// Open ones on which its RM said that it can never run.
@@ -42,7 +44,7 @@ impl NodeLacks {
         slot: NodeSlot,
         node: &IndexedNode,
         request: &NodeRequest<'_>,
-        is_as_wished: bool,
+        (is_within, is_as_wished): (bool, bool),
         short: &mut [usize],
     ) {
         if request.required.is_some_and(|required| *required != *node.id) {
@@ -55,6 +57,8 @@ impl NodeLacks {
             self.too_small += 1;
         } else if node.reserved && request.required.is_none() && request.own != Some(slot) {
             self.reserved += 1;
+        } else if !is_within {
+            self.topology += 1;
         } else if !is_as_wished {
             self.constraints += 1;
         } else if request.is_refused_by(&node.id) {
@@ -88,7 +92,8 @@ impl NodeIndex {
         for (slot, node) in self.nodes.iter() {
             for ((lacks, short), request) in counted.iter_mut().zip(requests) {
                 let is_as_wished = request.wish.is_none_or(|wish| self.is_as_wished(slot, &wish));
-                lacks.count(slot, node, request, is_as_wished, short);
+                let is_within = self.is_within(slot, request.domains);
+                lacks.count(slot, node, request, (is_within, is_as_wished), short);
             }
         }
         let named = counted.into_iter().zip(requests).map(|((mut lacks, short), request)| {
@@ -109,6 +114,7 @@ impl fmt::Display for NodeLacks {
             (self.too_small, "is too small", "are too small"),
             (self.reserved, "is reserved for another", "are reserved for others"),
             (self.constraints, "is excluded by its constraint", "are excluded by its constraint"),
+            (self.topology, "is outside of its domain", "are outside of its domain"),
             (self.refused, "refused it or did not answer", "refused it or did not answer"),
             (self.excluded, "can never run it", "can never run it"),
         ];

@@ -47,6 +47,7 @@
 
 pub mod affinity;
 mod best_fit;
+mod domains;
 mod grown;
 mod growth;
 mod labels;
@@ -68,8 +69,10 @@ use crate::values::epoch::Growth;
 use crate::values::resources::{Name, Resources};
 use crate::values::slots::Slots;
 
-use affinity::Affinity;
+use affinity::{Affinity, Start};
 pub use affinity::{Terms, Wish};
+use domains::Domains;
+pub use domains::{Domain, Wanted};
 use growth::Growths;
 use labels::Labels;
 pub use lacks::NodeLacks;
@@ -114,6 +117,8 @@ pub struct NodeIndex {
     vacancies: Growths,
     /// Which nodes placement constraints admit.
     affinity: Affinity,
+    /// Which nodes are together, as far as somebody asks.
+    domains: Domains,
 }
 
 /// What the index keeps of a node.
@@ -153,6 +158,7 @@ impl NodeIndex {
             returns: Growths::default(),
             vacancies: Growths::default(),
             affinity: Affinity::default(),
+            domains: Domains::default(),
         }
     }
 
@@ -185,6 +191,7 @@ impl NodeIndex {
     pub fn remove(&mut self, slot: NodeSlot) {
         self.leave_affinity(slot);
         let entry = self.nodes.remove(slot);
+        self.domains.leave(slot, &entry.key);
         self.tree.remove(&entry.key).expect("every node is in the tree");
         self.labels.remove(&entry.id);
         self.capacity.change(&entry.total, -1);
@@ -197,6 +204,7 @@ impl NodeIndex {
     /// all a quantity of either that is larger than before counts as a growth; amounts below zero
     /// count as zero here, since they hold nothing either way.
     pub fn update(&mut self, slot: NodeSlot, total: Option<&Resources>, available: &Resources) {
+        self.forget_domains();
         let extends = total.is_some_and(|total| !self.entry(slot).total.holds(total));
         let grew = self.change(slot, total, available);
         if grew && extends {
@@ -218,6 +226,7 @@ impl NodeIndex {
     /// Tells what a node has available after it took in what was [taken](Taken) from here before.
     /// That is no growth, also where more was taken than it has taken in yet.
     pub fn take_in(&mut self, slot: NodeSlot, available: &Resources) {
+        self.forget_domains();
         self.change(slot, None, available);
     }
 
@@ -236,6 +245,7 @@ impl NodeIndex {
         self.moves += u64::from(old != entry.key);
         let known = self.tree.rekey(&old, entry.key, entry.room());
         debug_assert!(known, "every node is in the tree");
+        self.domains.follow(slot, &old, entry);
         grew && entry.is_open_to_all()
     }
 
@@ -253,6 +263,7 @@ impl NodeIndex {
         entry.open = open;
         let known = self.tree.set_bound(&entry.key, entry.room());
         debug_assert!(known, "every node is in the tree");
+        self.domains.follow(slot, &entry.key, entry);
         self.judge_vacancy(slot);
     }
 
@@ -260,10 +271,11 @@ impl NodeIndex {
     pub fn set_order(&mut self, order: NodeOrder) {
         self.moves += 1;
         self.order = order;
-        for entry in self.nodes.values_mut() {
+        for (slot, entry) in self.nodes.iter_mut() {
             let old = entry.rescore(&self.order);
             let known = self.tree.rekey(&old, entry.key, entry.room());
             debug_assert!(known, "every node is in the tree");
+            self.domains.follow(slot, &old, entry);
         }
     }
 
@@ -276,6 +288,9 @@ impl NodeIndex {
         if let Some(wish) = &request.wish {
             return self.first_wished(request, wish);
         }
+        if !request.domains.is_empty() {
+            return self.find_within(request, Start::First);
+        }
         let first = self.tree.first(|room| room.holds(request.resources));
         self.pass_over(first.map(|(_, slot, _)| *slot), request)
     }
@@ -287,6 +302,9 @@ impl NodeIndex {
         }
         if let Some(wish) = &request.wish {
             return self.next_wished(after, request, wish);
+        }
+        if !request.domains.is_empty() {
+            return self.find_within(request, Start::Behind(&self.entry(after).key));
         }
         self.pass_over(self.next_with_room(after, request), request)
     }
@@ -420,12 +438,14 @@ impl NodeIndex {
             let key = self.entry(*moved).key;
             let known = self.tree.remove(&key);
             debug_assert!(known.is_some(), "every node is in the tree");
+            self.domains.leave(*moved, &key);
         }
         self.moves += u64::from(!inserted.moved.is_empty());
         for &(moved, label) in &inserted.moved {
             let entry = &mut self.nodes[moved];
             entry.key.label = label;
             self.tree.insert(entry.key, moved, entry.room());
+            self.domains.enter(moved, self.affinity.attributes(moved), entry);
         }
         inserted.label
     }
@@ -438,6 +458,7 @@ impl NodeIndex {
     #[cfg(test)]
     fn check(&self) {
         self.tree.check();
+        self.check_domains();
         assert_eq!(self.tree.len(), self.by_id().count());
         for (key, slot, room) in self.tree.iter() {
             let entry = self.entry(*slot);

@@ -2,7 +2,7 @@
 //!
 //! # Why a type
 //! A search for a node is given one of these and not bare amounts, so that whatever else may decide
-//! where something runs (a node that it names, nodes that refused it, placement constraints, later
+//! where something runs (a node that it names, nodes that refused it, placement constraints,
 //! domains) is one more field here, and no other search beside the first.
 
 use std::sync::Arc;
@@ -10,7 +10,7 @@ use std::sync::Arc;
 use rustc_hash::FxHashSet;
 use serde::{Deserialize, Serialize};
 
-use super::{NodeIndex, NodeSlot, Wish};
+use super::{Domain, NodeIndex, NodeSlot, Wish};
 use crate::values::resources::Resources;
 
 /// A node that an ask may not use until a deadline.
@@ -38,12 +38,22 @@ pub struct NodeRequest<'a> {
     pub excluded: &'a [Exclusion],
     /// What its placement constraint expects of nodes.
     pub wish: Option<Wish<'a>>,
+    /// The domains in all of which the node has to be, the narrowest last.
+    pub domains: &'a [Domain],
 }
 
 impl<'a> NodeRequest<'a> {
     /// A request for this much on any node.
     pub fn of(resources: &'a Resources) -> Self {
-        Self { resources, required: None, own: None, refused: None, excluded: &[], wish: None }
+        Self {
+            resources,
+            required: None,
+            own: None,
+            refused: None,
+            excluded: &[],
+            wish: None,
+            domains: &[],
+        }
     }
 
     /// The same, but for nodes that refused.
@@ -61,6 +71,7 @@ impl<'a> NodeRequest<'a> {
     pub fn wants_only_room(&self) -> bool {
         self.required.is_none()
             && self.wish.is_none()
+            && self.domains.is_empty()
             && self.excluded.is_empty()
             && self.refused.is_none_or(FxHashSet::is_empty)
     }

@@ -46,6 +46,7 @@ impl NodeIndex {
         entry.reserved = reserved;
         let known = self.tree.set_bound(&entry.key, entry.room());
         debug_assert!(known, "every node is in the tree");
+        self.domains.follow(slot, &entry.key, entry);
         self.judge_vacancy(slot);
     }
 

@@ -12,7 +12,7 @@
 
 use rustc_hash::FxHashMap;
 
-use super::affinity::Families;
+use super::affinity::{Families, Start};
 use super::{LOOKED_AT, NodeIndex, NodeRequest, NodeSlot, NodeSortPolicy};
 use crate::values::epoch::Growth;
 use crate::values::resources::Resources;
@@ -102,6 +102,9 @@ impl NodeIndex {
         if let Some(wish) = &request.wish {
             return self.last_wished(request, wish);
         }
+        if !request.domains.is_empty() {
+            return self.find_within(request, Start::Last);
+        }
         let mut found = self.tree.last(None, |room| room.holds(request.resources));
         while let Some((key, slot, _)) = found {
             if !request.passes_over(self.id(*slot)) {
@@ -173,7 +176,7 @@ impl NodeIndex {
     }
 
     /// How many of this size the node has places for.
-    fn places_on(&self, slot: NodeSlot, size: &Resources) -> u64 {
+    pub(super) fn places_on(&self, slot: NodeSlot, size: &Resources) -> u64 {
         let node = self.entry(slot);
         if !node.holds(size) {
             return 0;

@@ -330,8 +330,9 @@ impl Unsettled {
     pub fn may_return(&self, nodes: &NodeIndex, request: &NodeRequest<'_>) -> bool {
         self.questions.values().filter_map(|question| question.candidates.first()).any(|id| {
             let slot = nodes.slot_of(id).filter(|slot| nodes.is_open_to_all(*slot));
-            slot.is_some_and(|slot| nodes.total(slot).holds(request.resources))
-                && !request.passes_over(id)
+            slot.is_some_and(|slot| {
+                nodes.total(slot).holds(request.resources) && nodes.is_within(slot, request.domains)
+            }) && !request.passes_over(id)
         })
     }
 }

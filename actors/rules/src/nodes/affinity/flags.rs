@@ -186,6 +186,7 @@ impl NodeIndex {
                 node.flags = flags;
                 let known = self.tree.set_bound(&node.key, node.room());
                 debug_assert!(known, "every node is in the tree");
+                self.domains.follow(slot, &node.key, node);
             }
         }
     }
@@ -202,6 +203,7 @@ impl NodeIndex {
             node.flags = flags;
             let known = self.tree.set_bound(&node.key, node.room());
             debug_assert!(known, "every node is in the tree");
+            self.domains.follow(slot, &node.key, node);
         }
     }
 

@@ -79,6 +79,7 @@ use counters::Counters;
 pub(super) use counters::Families;
 use flags::{Flagged, Flags};
 pub use search::Excluding;
+pub(super) use search::Start;
 use terms::{Compiler, Condition};
 pub use terms::{Terms, Wish};
 
@@ -180,11 +181,16 @@ impl Affinity {
         !self.terms.is_empty()
     }
 
+    /// The attributes of a node.
+    pub(super) fn attributes(&self, node: NodeSlot) -> Option<&Attributes> {
+        self.nodes.find(node).and_then(Option::as_ref)
+    }
+
     fn admits(&self, selector: SelectorId, node: NodeSlot) -> bool {
         let selector = &self.selectors[selector];
         match &selector.admits {
             Some(_) => selector.has(node),
-            None => selector.reads(self.nodes.find(node).and_then(Option::as_ref)),
+            None => selector.reads(self.attributes(node)),
         }
     }
 
@@ -285,6 +291,7 @@ impl NodeIndex {
     /// Tells the attributes of a node: from now on it is judged by these. Allocations that are there
     /// stay.
     pub fn set_attributes(&mut self, slot: NodeSlot, attributes: &Attributes) {
+        self.move_domains(slot, attributes);
         let affinity = &mut self.affinity;
         let before = affinity.nodes[slot].clone();
         if !affinity.is_used() {

@@ -154,6 +154,7 @@ impl NodeIndex {
     /// Whether the request may use the node, whatever that has free.
     pub fn admits(&self, slot: NodeSlot, request: &NodeRequest<'_>) -> bool {
         !request.passes_over(self.id(slot))
+            && self.is_within(slot, request.domains)
             && request.wish.is_none_or(|wish| self.affinity.admits_wish(&wish, slot))
     }
 
@@ -212,8 +213,10 @@ impl NodeIndex {
         earlier: &[Choice],
     ) -> Option<NodeSlot> {
         let affinity = &self.affinity;
+        let (tree, _) = self.within(request.domains)?;
         let admits = |slot: NodeSlot| {
             affinity.admits_choice(choice, slot, wish)
+                && self.is_within(slot, request.domains)
                 && !request.passes_over(self.id(slot))
                 && !earlier.iter().any(|choice| affinity.admits_choice(choice, slot, wish))
         };
@@ -236,17 +239,17 @@ impl NodeIndex {
         let needed = affinity.flags_needed(choice, wish);
         let may = |room: &Room| room.has_flags(needed) && room.holds(request.resources);
         let mut found = match from {
-            Start::First => self.tree.first(may),
-            Start::Behind(key) => self.tree.first_after(key, may),
-            Start::Last => self.tree.last(None, may),
+            Start::First => tree.first(may),
+            Start::Behind(key) => tree.first_after(key, may),
+            Start::Last => tree.last(None, may),
         };
         while let Some((key, slot, _)) = found {
             if admits(*slot) {
                 return Some(*slot);
             }
             found = match from {
-                Start::Last => self.tree.last(Some(key), may),
-                Start::First | Start::Behind(_) => self.tree.first_after(key, may),
+                Start::Last => tree.last(Some(key), may),
+                Start::First | Start::Behind(_) => tree.first_after(key, may),
             };
         }
         None
