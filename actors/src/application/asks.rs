@@ -77,6 +77,7 @@ impl Application {
         let member_of = spec.member_of().cloned();
         let (slot, pending) = self.book.asks.put(spec, now_ns, sequence);
         self.set_wish(slot, terms, now_ns);
+        self.join_domain(slot, baton);
         effects.pends(&pending);
         self.review_reservation(slot, baton);
         if let Some(group) = member_of {

@@ -11,15 +11,19 @@
 //! # Invariant
 //! Either all members of a bundle are booked in a step, or nothing is.
 
+use std::collections::BTreeMap;
 use std::sync::Arc;
 
-use monoceros_rules::decide::bundle::{self, BundleWaits, Found, Group, Members, Shortage};
+use monoceros_rules::decide::bundle::{
+    self, BundleWaits, Found, Group, Members, NoDomain, Shortage,
+};
+use monoceros_rules::decide::explain::ShortDomain;
 use monoceros_rules::decide::parking::{Obstacle, retry_after};
-use monoceros_rules::nodes::NodeRequest;
+use monoceros_rules::nodes::{Domain, NodeRequest};
 use monoceros_rules::order::waits::{Parked, Phase, WaitSet};
 use monoceros_rules::values::resources::Resources;
 use monoceros_rules::work::asks::{AskSlot, Asks};
-use monoceros_rules::work::native::{Bundled, Stage};
+use monoceros_rules::work::native::{Bundled, NativeGroup, Stage};
 use rustc_hash::{FxHashMap, FxHashSet};
 
 use super::Application;
@@ -29,6 +33,19 @@ use crate::step::{Alarm, Baton};
 
 /// Which nodes refused which ask, while places are looked for.
 type Refusals = FxHashMap<AskSlot, FxHashSet<Arc<str>>>;
+/// By the place of a group in the bundle, the domains where a member of it was refused.
+type Avoided = BTreeMap<usize, Vec<Domain>>;
+
+/// In how many domains predicates are asked about the members of a gang, at one offer.
+const DOMAINS_ASKED: usize = 16;
+
+/// Not all members have places.
+enum NotPlaced {
+    /// There are too few.
+    Short(Box<(Shortage, BundleWaits)>),
+    /// This member was refused wherever there was room.
+    Refused(AskSlot),
+}
 
 impl Application {
     /// Looks for places for the whole gang, or gives the offer back.
@@ -115,33 +132,51 @@ impl Application {
             self.park_bundle(waits, None);
             return Err(None);
         }
-        let mut found = match self.find_places(&bundled, baton) {
-            Ok(found) => found,
-            Err(short) => {
+        match self.place_members(&bundled, baton) {
+            Ok(mut found) => {
+                found.keep(&mut baton.books.nodes);
+                Ok((bundled, found))
+            }
+            Err(NotPlaced::Short(short)) => {
                 let (shortage, places) = *short;
                 if self.widen_bundle(&bundled, baton) {
                     return self.decide_bundle(baton);
                 }
                 self.park_bundle(Parked::bundle(&places, at), Some(places));
                 self.note_attempt(&bundled, baton);
-                return Err(Some(self.lacks_places(&bundled, &shortage)));
+                Err(Some(self.lacks_places(&bundled, shortage)))
             }
-        };
-        if baton.offer.asks_later {
-            found.keep(&mut baton.books.nodes);
-            return Ok((bundled, found));
-        }
-        match self.ask_predicates(&bundled, &mut found, baton) {
-            Ok(()) => {
-                found.keep(&mut baton.books.nodes);
-                Ok((bundled, found))
-            }
-            Err(refused) => {
-                found.undo(&mut baton.books.nodes);
+            Err(NotPlaced::Refused(refused)) => {
                 self.refuse_bundle(refused, baton);
                 Err(Some(self.refused_member(refused)))
             }
         }
+    }
+
+    /// Finds a place for each member where predicates in this process pass it. A group that has to
+    /// stay in one domain tries another where a member is refused on every node of the first.
+    fn place_members(&mut self, bundled: &Bundled, baton: &mut Baton) -> Result<Found, NotPlaced> {
+        let mut refusals = Refusals::default();
+        let mut avoid = Avoided::new();
+        let mut refused = None;
+        for _ in 0..DOMAINS_ASKED {
+            let mut found = match (self.find_places(bundled, &avoid, baton), refused) {
+                (Ok(found), _) => found,
+                (Err(_), Some(refused)) => return Err(NotPlaced::Refused(refused)),
+                (Err(short), None) => return Err(NotPlaced::Short(short)),
+            };
+            if baton.offer.asks_later {
+                return Ok(found);
+            }
+            let asked = self.ask_predicates(bundled, &mut found, &mut refusals, baton);
+            let Err((group, member)) = asked else { return Ok(found) };
+            let domain = found.domain_of(group).cloned();
+            found.undo(&mut baton.books.nodes);
+            refused = Some(member);
+            let Some(domain) = domain else { break };
+            avoid.entry(group).or_default().push(domain);
+        }
+        Err(NotPlaced::Refused(refused.expect("every search but one in vain ends in a refusal")))
     }
 
     /// The gang is over its quota, or over that of its user and group, or within both.
@@ -162,9 +197,12 @@ impl Application {
     fn find_places(
         &self,
         bundled: &Bundled,
+        avoid: &Avoided,
         baton: &mut Baton,
     ) -> Result<Found, Box<(Shortage, BundleWaits)>> {
-        let (groups, nodes) = (groups(&self.book.asks, bundled), &mut baton.books.nodes);
+        let native = self.book.undecided().map_or(&[][..], |native| native.groups());
+        let groups = groups(&self.book.asks, native, bundled, avoid);
+        let nodes = &mut baton.books.nodes;
         bundle::find(nodes, &groups).map_err(|shortage| {
             let places = BundleWaits::new(&groups, &shortage, nodes.growth());
             Box::new((shortage, places))
@@ -208,13 +246,25 @@ impl Application {
         }
     }
 
-    fn lacks_places(&self, bundled: &Bundled, shortage: &Shortage) -> BundleObstacle {
-        let (slot, _) = bundled[shortage.of.group][shortage.of.members];
+    fn lacks_places(&self, bundled: &Bundled, shortage: Shortage) -> BundleObstacle {
+        let group = &bundled[shortage.of.group];
+        let (slot, _) = group[shortage.of.members];
         let spec = &self.book.asks.ask(slot).spec;
-        BundleObstacle::Places {
-            group: spec.task_group.clone().unwrap_or_default(),
-            size: spec.resources.clone(),
-            lacks: shortage.lacks,
+        let (size, lacks) = (spec.resources.clone(), shortage.lacks);
+        let name = spec.task_group.clone().unwrap_or_default();
+        match shortage.domain {
+            None => BundleObstacle::Places { group: name, size, lacks },
+            Some(NoDomain { key, value }) => {
+                let members = group.iter().map(|(_, count)| u64::from(*count)).sum();
+                BundleObstacle::Domain(ShortDomain {
+                    group: name,
+                    size,
+                    members,
+                    lacks,
+                    key,
+                    value,
+                })
+            }
         }
     }
 
@@ -254,14 +304,15 @@ impl Application {
     }
 
     /// Asks the RM in this process whether each member with an ask may run at its place; one that
-    /// may not moves to another node. `Err`: no node will have this one.
+    /// may not moves to another node, of the same domain where its group has one. `Err`: no node will
+    /// have this one, of this group.
     fn ask_predicates(
         &mut self,
         bundled: &Bundled,
         found: &mut Found,
+        refusals: &mut Refusals,
         baton: &mut Baton,
-    ) -> Result<(), AskSlot> {
-        let mut refusals = Refusals::default();
+    ) -> Result<(), (usize, AskSlot)> {
         for at in 0..found.places().len() {
             let place = found.places()[at];
             let (slot, _) = bundled[place.of.group][place.of.members];
@@ -288,7 +339,7 @@ impl Application {
                 let refused = refusals.entry(slot).or_default();
                 let request = request.passing_over(refused);
                 let next = found.move_member(&mut baton.books.nodes, at, &request, tags);
-                node = next.ok_or(slot)?;
+                node = next.ok_or((place.of.group, slot))?;
             }
         }
         Ok(())
@@ -352,12 +403,22 @@ fn least(asks: &Asks, bundled: &Bundled) -> Resources {
 }
 
 /// The bundle as the search for places wants it.
-fn groups<'a>(asks: &'a Asks, bundled: &Bundled) -> Vec<Group<'a>> {
+fn groups<'a>(
+    asks: &'a Asks,
+    native: &'a [NativeGroup],
+    bundled: &Bundled,
+    avoid: &'a Avoided,
+) -> Vec<Group<'a>> {
     let request = |slot: AskSlot| -> NodeRequest<'a> { asks.ask(slot).request() };
     let members = |(slot, count): &(AskSlot, u32)| Members {
         request: request(*slot),
         count: *count,
         tags: asks.ask(*slot).spec.tags.as_ref(),
     };
-    bundled.iter().map(|group| Group { members: group.iter().map(members).collect() }).collect()
+    let group = |(at, group): (usize, &Vec<(AskSlot, u32)>)| Group {
+        members: group.iter().map(members).collect(),
+        topology: native.get(at).and_then(|it| it.topology.as_deref()),
+        avoid: avoid.get(&at).map_or(&[], Vec::as_slice),
+    };
+    bundled.iter().enumerate().map(group).collect()
 }

@@ -30,6 +30,7 @@ impl Application {
         let priority = self.book.asks.priority();
         let standing = self.standing();
         let total = total(&self.book.asks, bundled);
+        self.choose_domains(found);
         baton.offer.charge(&total);
         self.uses(&total, &mut baton);
         self.book.decided(baton.now_ns, &mut self.changes);
@@ -125,6 +126,7 @@ impl Application {
             if let Some(group) = group {
                 self.report_takes_hold(group, node, baton, effects);
             }
+            self.reported_at(group, node, baton);
             return self.note_real(group);
         }
         let Some(gang) = &mut self.book.gang else { return };
@@ -140,6 +142,7 @@ impl Application {
         let pending = self.forget_internal();
         effects.delta.pending.subtract(&pending);
         effects.touched = true;
+        self.reported_at(group, node, baton);
     }
 
     /// A member of this task group runs from now on, or did.

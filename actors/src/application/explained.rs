@@ -4,7 +4,7 @@
 use std::collections::BTreeMap;
 use std::sync::Arc;
 
-use monoceros_rules::decide::explain::{self, Cause, GangWhy, Why};
+use monoceros_rules::decide::explain::{self, Cause, GangWhy, ShortDomain, Why};
 use monoceros_rules::nodes::{NodeIndex, NodeLacks, NodeRequest};
 use monoceros_rules::values::resources::Resources;
 use monoceros_rules::work::allocations::{Allocation, Form};
@@ -202,12 +202,17 @@ impl Application {
             (_, Err(MissingAsks { group, missing }), None) => {
                 (Some(GangWhy::Asks { group, missing }), None)
             }
-            (_, Ok(bundled), None) => (self.short_of_places(&bundled, nodes), None),
+            (_, Ok(bundled), None) => {
+                let short = self.short_of_domain(&bundled, nodes);
+                (short.or_else(|| self.short_of_places(&bundled, nodes)), None)
+            }
         };
         let mut entries = Vec::new();
         let mut obstacles = self.own_obstacles(&total, baton);
         // Others may lack places because of those that can have none.
-        let is_moot = |why: &GangWhy| matches!(why, GangWhy::Places { .. }) && !required.is_empty();
+        let is_of_places =
+            |why: &GangWhy| matches!(why, GangWhy::Places { .. } | GangWhy::Domain { .. });
+        let is_moot = |why: &GangWhy| is_of_places(why) && !required.is_empty();
         let why = why.filter(|why| !is_moot(why));
         obstacles.extend(required);
         let entry = |group: Option<TaskGroup>, resources, count, obstacles: Vec<Why>, lacks| {
@@ -239,12 +244,22 @@ impl Application {
                 lacks = nodes.lacks(&NodeRequest::of(size));
                 counts.clone_from(&lacks);
             }
+            if let GangWhy::Domain { short, nodes: counts } = &mut why {
+                self.count_places(short, nodes);
+                let domain = short.domain();
+                let domains = domain.as_ref().map_or(&[][..], std::slice::from_ref);
+                lacks = nodes.lacks(&NodeRequest { domains, ..NodeRequest::of(&short.size) });
+                counts.clone_from(&lacks);
+            }
             short = match &why {
                 GangWhy::Asks { group, missing } => {
                     Some((Arc::clone(group), Resources::new(), *missing))
                 }
                 GangWhy::Places { group, size, lacks, .. } => {
                     Some((Arc::clone(group), size.clone(), *lacks))
+                }
+                GangWhy::Domain { short, .. } => {
+                    Some((Arc::clone(&short.group), short.size.clone(), short.lacks))
                 }
                 _ => None,
             }
@@ -304,6 +319,53 @@ impl Application {
                 nodes: NodeLacks::default(),
             })
         })
+    }
+
+    /// The first group that has to stay in one domain and is too large for each by itself: no search
+    /// was made that says so, or quota was short before it. Only members of one size are counted.
+    fn short_of_domain(&self, bundled: &Bundled, nodes: &NodeIndex) -> Option<GangWhy> {
+        let groups = self.book.undecided()?.groups().iter().zip(bundled);
+        let keyed = groups.filter_map(|(group, members)| Some((group.required_domain()?, members)));
+        keyed.take(COUNTED).find_map(|(key, members)| {
+            let (slot, _) = members.first()?;
+            let ask = self.book.asks.ask(*slot);
+            let mut short = ShortDomain {
+                group: ask.task_group.clone().unwrap_or_default(),
+                size: ask.resources.clone(),
+                members: members.iter().map(|(_, count)| u64::from(*count)).sum(),
+                lacks: 0,
+                key: Arc::from(key),
+                value: None,
+            };
+            self.count_places(&mut short, nodes);
+            (short.lacks > 0).then(|| GangWhy::Domain { short, nodes: NodeLacks::default() })
+        })
+    }
+
+    /// How many members of a group are short in the domain that comes nearest, where all of them are
+    /// of one size and nothing else keeps them off nodes.
+    fn count_places(&self, short: &mut ShortDomain, nodes: &NodeIndex) {
+        let bundled = self.book.undecided().and_then(|it| it.bundle(&self.book.asks).ok());
+        let mut of_group = bundled.iter().flatten().flatten().filter_map(|(slot, _)| {
+            let ask = self.book.asks.ask(*slot);
+            (ask.task_group.as_ref() == Some(&short.group)).then_some(ask)
+        });
+        let is_plain =
+            |ask: &Ask| ask.request().wants_only_room() && ask.resources.same_amount(&short.size);
+        if !of_group.all(is_plain) {
+            return;
+        }
+        let request = NodeRequest::of(&short.size);
+        let places = nodes.places_by_domain(&short.key, &request, short.members);
+        let nearest = places.into_iter().rev().max_by_key(|(_, places)| *places);
+        match nearest {
+            None => (short.lacks, short.value) = (short.members, None),
+            // Others of the gang may have the places.
+            Some((_, places)) if places >= short.members => {}
+            Some((value, places)) => {
+                (short.lacks, short.value) = (short.members - places, Some(value));
+            }
+        }
     }
 
     /// What of its user, its group and itself stands in the way of so much.

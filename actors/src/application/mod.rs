@@ -38,6 +38,7 @@ mod reserving;
 mod run_limit;
 mod starting;
 mod surveyed;
+mod topology;
 mod undecided;
 
 use std::num::NonZeroU64;
@@ -293,6 +294,7 @@ impl Application {
     /// What the application says of itself to an audit.
     pub(crate) fn fact(&self, nodes: &NodeIndex) -> ApplicationFact {
         ApplicationFact {
+            domains: self.domains(),
             slot: self.slot,
             id: Arc::clone(&self.book.id),
             leaf: self.leaf_facts.slot.0,

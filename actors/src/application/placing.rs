@@ -156,6 +156,7 @@ impl Application {
         }
         match obstacle {
             Obstacle::NoNode | Obstacle::Constraints | Obstacle::RequiredNode => {
+                self.keep_domain_of(slot, baton);
                 let ask = self.book.asks.ask_mut(slot);
                 ask.begin_anew();
                 ask.attempted = true;

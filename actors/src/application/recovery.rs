@@ -187,6 +187,7 @@ impl Application {
             }
             let slot = self.book.asks.put_allocated(spec, baton.now_ns, sequence);
             self.set_wish(slot, terms.ok().flatten(), baton.now_ns);
+            self.join_domain(slot, baton);
             return slot;
         };
         let ask = self.book.asks.ask(slot);

@@ -9,7 +9,7 @@ use std::sync::Arc;
 
 use monoceros_rules::audit::BundleFact;
 use monoceros_rules::decide::bundle::BundleWaits;
-use monoceros_rules::decide::explain::{Cause, GangWhy};
+use monoceros_rules::decide::explain::{Cause, GangWhy, ShortDomain};
 use monoceros_rules::nodes::{NodeIndex, NodeLacks};
 use monoceros_rules::order::waits::{Phase, WaitSet};
 use monoceros_rules::values::resources::Resources;
@@ -53,6 +53,8 @@ pub(super) enum BundleObstacle {
     Limits(Resources),
     /// Members of this size find too few places.
     Places { group: TaskGroup, size: Resources, lacks: u64 },
+    /// No domain takes the whole of a group that has to stay in one.
+    Domain(ShortDomain),
     /// Every node with room refused this member of this group.
     Refused { group: TaskGroup, ask: AskSlot },
 }
@@ -96,6 +98,12 @@ impl Bundle {
                 let (group, size, lacks) = (Arc::clone(group), size.clone(), *lacks);
                 let nodes_lack = NodeLacks::default();
                 let why = GangWhy::Places { group, size, lacks, nodes: nodes_lack };
+                (!places.is_due(nodes)).then_some((why, since_ns))
+            }
+            BundleObstacle::Domain(short) => {
+                let mut places = self.places.clone()?;
+                let (short, nodes_lack) = (short.clone(), NodeLacks::default());
+                let why = GangWhy::Domain { short, nodes: nodes_lack };
                 (!places.is_due(nodes)).then_some((why, since_ns))
             }
             // The sums say by themselves whether quota is short; what was refused may pass now.
@@ -153,6 +161,7 @@ impl Application {
 
     /// Asks for every member that has no ask: the gang is undecided from now on.
     pub(super) fn ask_internally(&mut self, baton: &mut Baton, effects: &mut VisitEffects) {
+        self.forget_domains();
         let book = &mut self.book;
         let Some(gang) = &mut book.gang else { return };
         let Some(native) = &mut gang.native else { return };
@@ -231,6 +240,7 @@ impl Application {
         let rests = self.bundle.as_ref().is_some_and(|bundle| bundle.rests(nodes));
         Some(BundleFact {
             groups: groups.clone().map(|it| (Arc::clone(&it.name), it.min_members)).collect(),
+            topologies: groups.clone().map(|it| it.topology.clone()).collect(),
             sized: groups.filter(|it| it.spec.is_some()).map(|it| Arc::clone(&it.name)).collect(),
             rests,
             in_the_air: native.stage == Stage::InTheAir,

@@ -13,7 +13,7 @@ use monoceros_rules::nodes::Terms;
 use monoceros_rules::order::keys::ApplicationSortPolicy;
 use monoceros_rules::order::ledger;
 use monoceros_rules::queues::object_state::ObjectState;
-use monoceros_rules::values::names::{RECOVERY, shown};
+use monoceros_rules::values::names::RECOVERY;
 use monoceros_rules::values::resources::{Limits, Resources};
 use monoceros_rules::work::allocations::ApplicationSlot;
 use monoceros_rules::work::application::{Application as Book, NewApplication};
@@ -227,10 +227,6 @@ fn takes_declared(
     if let Some((whose, queue, max)) = trackers.never_holds(&new.user, &new.groups, path, &total) {
         let (whose, ask, max) = (whose.to_string(), total.to_string(), max.to_string());
         return Err(Rejection::GangOverLimit { id: id(), whose, queue, ask, max });
-    }
-    if let Some((group, what)) = declared.not_scheduled_yet() {
-        let what = format!("{what} of task group `{}`", shown(group)).into();
-        return Err(Rejection::Unsupported { id: id(), what });
     }
     // Group by group, since their sum may be out of range itself.
     let mut promised = Resources::new();

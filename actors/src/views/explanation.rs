@@ -153,6 +153,7 @@ fn nodes(lacks: &NodeLacks, mut texts: BTreeMap<String, u32>, is_refused: bool) 
         closed: number(lacks.closed),
         too_small: number(lacks.too_small),
         constraints: number(lacks.constraints),
+        topology: number(lacks.topology),
         reserved: number(lacks.reserved),
         no_room: no_room.map(|(name, nodes)| (name.to_string(), number(*nodes))).collect(),
         predicates: texts,
@@ -165,6 +166,7 @@ fn change(change: &Change) -> ChangeSnapshot {
         Change::RunningApplications { count, .. }
         | Change::Placeholders { count, .. }
         | Change::GangMembers { count, .. }
+        | Change::NodeInDomain { count: count @ 2.., .. }
         | Change::Node { count: count @ 2.., .. } => (*count, 0),
         Change::Time { at_ns } => (0, at_ns.unwrap_or_default()),
         _ => (0, 0),

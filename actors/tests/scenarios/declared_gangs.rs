@@ -59,7 +59,7 @@ fn a_gang_that_no_maximum_could_ever_hold_is_refused() {
 }
 
 #[test]
-fn topology_of_a_group_is_refused_by_name_if_it_is_right_and_constraints_are_taken() {
+fn a_topology_and_a_constraint_of_a_group_are_taken_if_they_are_right() {
     let group = |more: &str| {
         format!(r#"tag monoceros.io/task-groups=[{{"name":"g","minMember":1,{more}}}]"#)
     };
@@ -79,7 +79,7 @@ fn topology_of_a_group_is_refused_by_name_if_it_is_right_and_constraints_are_tak
     check(
         &script,
         &expect![[r#"
-        a1 rejected: R_UNSUPPORTED
+        a1 accepted
         a2 rejected: R_GANG_DECLARATION
         a3 accepted
         a4 rejected: R_GANG_DECLARATION

@@ -35,6 +35,9 @@ struct Live {
     node: String,
 }
 
+/// An attribute that no history changes while its node is there.
+pub(crate) const FIXED: &str = "place";
+
 /// The picture that a resource manager has of its partition, and what was wrong in what it was
 /// told.
 #[derive(Debug, Default)]
@@ -69,6 +72,8 @@ pub(crate) struct Judge {
     open: BTreeSet<Id>,
     /// Placed in this line.
     placed: Vec<Placed>,
+    /// Applications of which the RM has placed something itself.
+    reported: BTreeSet<String>,
     wrong: Vec<String>,
 }
 
@@ -361,6 +366,7 @@ impl Judge {
     }
 
     fn recovers(&mut self, wish: &Wish, node: &str) {
+        self.reported.insert(wish.app.clone());
         let uuid = if wish.uuid.is_empty() { &wish.key } else { &wish.uuid };
         let id = (wish.app.clone(), uuid.clone());
         let live = Live { key: wish.key.clone(), node: node.to_owned() };
@@ -500,6 +506,7 @@ impl Judge {
         let shown = shown(nodes);
         self.name_as_shown(&shown);
         self.check_tracked(facts);
+        self.check_domains(facts);
         if self.strict {
             self.agrees(&shown, facts);
             self.check_limits(said.first(), facts);
@@ -615,6 +622,28 @@ impl Judge {
     }
 
     /// Nobody is tracked who neither uses anything nor is limited.
+    /// Members of a group that stays in one domain are all in it, whether they run, wait for an answer
+    /// or are held, unless their RM has placed one itself. Only [`FIXED`] is looked at: of another
+    /// attribute the value may have changed since.
+    fn check_domains(&mut self, facts: &Facts) {
+        for app in facts.applications.iter().filter(|app| !self.reported.contains(&*app.id)) {
+            for (group, domain) in app.domains.iter().filter(|(_, domain)| &*domain.key == FIXED) {
+                let own = facts.allocations.iter().filter(|fact| fact.application == app.slot);
+                let members = own.filter(|fact| {
+                    fact.member_of.as_ref().or(fact.place_in.as_ref()) == Some(group)
+                });
+                for fact in members {
+                    let node = facts.nodes.iter().find(|node| node.slot == fact.node);
+                    let value = node.and_then(|node| node.attributes.get(FIXED));
+                    if value.map(String::as_str) != Some(&*domain.value) {
+                        let (id, uuid) = (&app.id, &fact.uuid);
+                        self.wrong.push(format!("{id}/{uuid} of {group} is not in {domain}"));
+                    }
+                }
+            }
+        }
+    }
+
     fn check_tracked(&mut self, facts: &Facts) {
         let users = facts.users.iter().map(|user| (&user.name, &user.queues, &user.groups));
         let idle = users.filter(|(_, queues, groups)| is_idle(queues) && groups.is_empty());

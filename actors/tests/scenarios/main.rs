@@ -73,6 +73,8 @@ mod scale_up;
 mod scheduling;
 mod sessions;
 mod shown;
+mod topology;
+mod topology_histories;
 mod users;
 mod utilization;
 mod waiting;

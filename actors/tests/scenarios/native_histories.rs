@@ -84,7 +84,7 @@ fn one_of_declared() -> BoxedStrategy<Item> {
     prop_oneof![2 => one(), 1 => member()].boxed()
 }
 
-const DECLARED: Kind = Kind { gang, one: one_of_declared };
+pub(crate) const DECLARED: Kind = Kind { gang, one: one_of_declared };
 
 #[test]
 fn any_history_of_declared_gangs_is_that_of_a_full_search_and_ends_at_zero() {

@@ -150,6 +150,10 @@ fn needed_group(group: &Wish) -> si::TaskGroup {
         member: (!group.amounts.0.is_empty()).then(|| resource(&group.amounts)),
         priority: group.priority,
         tags: tags(group),
+        topology: Some(si::Topology {
+            required: group.within.clone(),
+            preferred: group.near.clone(),
+        }),
         ..Default::default()
     }
 }

@@ -1,23 +1,55 @@
 //! A declared gang in the full search: all members get their places by plain scans of all nodes, or
 //! none does; see [`crate::decide::bundle`].
 
-use std::collections::BTreeSet;
+use std::collections::{BTreeMap, BTreeSet};
 use std::sync::Arc;
 
 use super::constraints::{Counted, alternatives};
-use super::search::Search;
+use super::search::{Search, is_within};
 use super::{ApplicationFact, AskFact, BundleFact, Decision, NodeFact};
-use crate::nodes::NodeSortPolicy;
+use crate::nodes::{Domain, NodeSortPolicy};
 use crate::order::keys::AskKey;
 use crate::order::shares::{compare_shares, shares};
 use crate::values::resources::{Limits, Resources};
+use crate::work::asks::TaskGroup;
+use crate::work::declaration::Topology;
 
 /// What nodes have left while places are looked for, and where members have theirs.
+#[derive(Clone)]
 struct Places<'a> {
     left: Vec<(&'a NodeFact, Resources)>,
     /// The node of each member, in the order in which they were looked for.
     chosen: Vec<(&'a AskFact, usize)>,
+    /// The domains of those that have to stay in one, and whether they have made way.
+    domains: Vec<(usize, Domain, bool)>,
+    application: &'a ApplicationFact,
+    fullest: bool,
 }
+
+/// Members for which places are looked for together, or one alone.
+struct Together<'a> {
+    members: Vec<&'a AskFact>,
+    topology: Option<&'a Topology>,
+}
+
+impl Together<'_> {
+    fn name(&self) -> TaskGroup {
+        self.members[0].task_group.clone().unwrap_or_default()
+    }
+}
+
+impl Places<'_> {
+    fn take_out(&mut self, them: &Together<'_>) {
+        let name = Some(them.name());
+        for (ask, node) in self.chosen.iter().filter(|(ask, _)| ask.task_group == name) {
+            self.left[*node].1.add(&ask.resources);
+        }
+        self.chosen.retain(|(ask, _)| ask.task_group != name);
+    }
+}
+
+/// In how many domains predicates are asked at one offer.
+const DOMAINS_ASKED: usize = 16;
 
 impl Search<'_> {
     /// The decision about an undecided gang, if all of its members have places.
@@ -37,12 +69,24 @@ impl Search<'_> {
         {
             return None;
         }
-        let in_order = self.in_order(groups);
-        let mut places = self.places(application, &in_order, false);
-        if places.is_none() && self.order.policy() == NodeSortPolicy::Fair {
-            places = self.places(application, &in_order, true);
+        let in_order = self.in_order(groups, &bundle.topologies);
+        let mut avoid = BTreeSet::new();
+        let mut passing = None;
+        for _ in 0..DOMAINS_ASKED {
+            let mut places = self.places(application, &in_order, &avoid, false);
+            if places.is_none() && self.order.policy() == NodeSortPolicy::Fair {
+                places = self.places(application, &in_order, &avoid, true);
+            }
+            match self.where_predicates_pass(places?, &in_order) {
+                Ok(places) => {
+                    passing = Some(places);
+                    break;
+                }
+                // Another domain is tried, if the group has to stay in one.
+                Err(domain) => avoid.insert(domain?),
+            };
         }
-        let places = self.where_predicates_pass(application, places?)?;
+        let places = passing?;
         let member = |(ask, node): &(&AskFact, usize)| {
             let name = if ask.internal {
                 Arc::from(ask.task_group.as_deref().map_or("", String::as_str))
@@ -57,39 +101,220 @@ impl Search<'_> {
     }
 
     /// All members, each as one ask, in the order in which places are looked for.
-    fn in_order<'a>(&self, groups: Vec<Vec<&'a AskFact>>) -> Vec<&'a AskFact> {
+    fn in_order<'a>(
+        &self,
+        groups: Vec<Vec<&'a AskFact>>,
+        topologies: &'a [Option<Arc<Topology>>],
+    ) -> Vec<Together<'a>> {
         let share = |amount: &Resources| shares(amount, Some(&self.facts.capacity));
         let mut groups: Vec<_> = groups
             .into_iter()
-            .map(|mut group| {
+            .zip(topologies)
+            .map(|(mut group, topology)| {
                 group.sort_by(|a, b| compare_shares(&share(&b.resources), &share(&a.resources)));
                 let mut sum = Resources::new();
                 for ask in &group {
                     sum.add(&ask.resources);
                 }
-                (share(&sum), group)
+                (share(&sum), group, topology.as_deref())
             })
             .collect();
         groups.sort_by(|a, b| compare_shares(&b.0, &a.0));
-        let mut members: Vec<_> = groups.into_iter().flat_map(|(_, group)| group).collect();
-        members.sort_by_key(|ask| ask.required_node.is_none());
-        members
+        let mut together = Vec::new();
+        for (_, mut members, topology) in groups {
+            if topology.is_some() {
+                members.sort_by_key(|ask| ask.required_node.is_none());
+                together.push(Together { members, topology });
+            } else {
+                let alone = |ask| Together { members: vec![ask], topology };
+                together.extend(members.into_iter().map(alone));
+            }
+        }
+        together.sort_by_key(|it| match it.topology {
+            Some(topology) if topology.required.is_some() => 0,
+            None if it.members[0].required_node.is_some() => 1,
+            _ => 2,
+        });
+        together
     }
 
     fn places<'a>(
         &'a self,
-        application: &ApplicationFact,
-        members: &[&'a AskFact],
+        application: &'a ApplicationFact,
+        together: &[Together<'a>],
+        avoid: &BTreeSet<(TaskGroup, Domain)>,
         fullest: bool,
     ) -> Option<Places<'a>> {
         let left = self.nodes.iter().map(|node| (*node, node.available.clone())).collect();
-        let mut places = Places { left, chosen: Vec::new() };
-        for ask in members {
-            let node = self.node_for(&places, application, ask, &BTreeSet::new(), fullest)?;
+        let (chosen, domains) = (Vec::new(), Vec::new());
+        let mut places = Places { left, chosen, domains, application, fullest };
+        for (at, them) in together.iter().enumerate() {
+            let is_placed = match them.topology {
+                Some(Topology { required: Some(key), .. }) => {
+                    let avoided = |domain: &Domain| avoid.contains(&(them.name(), domain.clone()));
+                    let found = self.in_required(&mut places, them, key, &avoided);
+                    match found {
+                        Some(domain) => {
+                            places.domains.push((at, domain, false));
+                            true
+                        }
+                        None => self.after_making_way(&mut places, together, at, avoid),
+                    }
+                }
+                Some(topology) => {
+                    self.in_preferred(&mut places, them, topology, None)
+                        || self.all_in(&mut places, them, &[], fullest)
+                }
+                None => self.all_in(&mut places, them, &[], fullest),
+            };
+            if !is_placed {
+                return None;
+            }
+        }
+        Some(places)
+    }
+
+    /// An earlier group, the last first, goes to another domain, so that this one finds one.
+    fn after_making_way<'a>(
+        &'a self,
+        places: &mut Places<'a>,
+        together: &[Together<'a>],
+        at: usize,
+        avoid: &BTreeSet<(TaskGroup, Domain)>,
+    ) -> bool {
+        let key = |at: usize| together[at].topology.and_then(|it| it.required.as_deref());
+        let avoided =
+            |at: usize, domain: &Domain| avoid.contains(&(together[at].name(), domain.clone()));
+        for earlier in (0..places.domains.len()).rev() {
+            let (group, domain, has_moved) = places.domains[earlier].clone();
+            let (Some(own), Some(its)) = (key(at), key(group)) else { return false };
+            if has_moved {
+                continue;
+            }
+            let mut tried = places.clone();
+            tried.take_out(&together[group]);
+            let Some(found) =
+                self.in_required(&mut tried, &together[at], own, &|it| avoided(at, it))
+            else {
+                continue;
+            };
+            let may_not = |it: &Domain| *it == domain || avoided(group, it);
+            if let Some(other) = self.in_required(&mut tried, &together[group], its, &may_not) {
+                tried.domains[earlier] = (group, other, true);
+                tried.domains.push((at, found, false));
+                *places = tried;
+                return true;
+            }
+        }
+        false
+    }
+
+    /// The best domain of the attribute that takes all of them, which then have their places there.
+    fn in_required<'a>(
+        &'a self,
+        places: &mut Places<'a>,
+        them: &Together<'a>,
+        key: &str,
+        avoided: &dyn Fn(&Domain) -> bool,
+    ) -> Option<Domain> {
+        let mut domains = self.by_fit(places, them, key, None);
+        domains.retain(|domain| !avoided(domain));
+        let topology = them.topology?;
+        let with_inner =
+            domains.iter().find(|it| self.in_preferred(places, them, topology, Some(it)));
+        let one = |places: &mut Places<'a>, domain: &&Domain| {
+            self.in_domains(places, them, std::slice::from_ref(*domain))
+        };
+        with_inner.or_else(|| domains.iter().find(|domain| one(places, domain))).cloned()
+    }
+
+    fn in_preferred<'a>(
+        &'a self,
+        places: &mut Places<'a>,
+        them: &Together<'a>,
+        topology: &Topology,
+        outer: Option<&Domain>,
+    ) -> bool {
+        topology.preferred.iter().any(|key| {
+            let domains = self.by_fit(places, them, key, outer);
+            domains.into_iter().any(|inner| {
+                let both: Vec<Domain> = outer.cloned().into_iter().chain([inner]).collect();
+                self.in_domains(places, them, &both)
+            })
+        })
+    }
+
+    fn in_domains<'a>(
+        &'a self,
+        places: &mut Places<'a>,
+        them: &Together<'a>,
+        domains: &[Domain],
+    ) -> bool {
+        let fullest = places.fullest;
+        self.all_in(places, them, domains, fullest)
+            || (!fullest
+                && self.order.policy() == NodeSortPolicy::Fair
+                && self.all_in(places, them, domains, true))
+    }
+
+    fn all_in<'a>(
+        &'a self,
+        places: &mut Places<'a>,
+        them: &Together<'a>,
+        domains: &[Domain],
+        fullest: bool,
+    ) -> bool {
+        let before = places.clone();
+        for ask in &them.members {
+            let node = self.node_for(places, ask, (domains, &BTreeSet::new()), fullest);
+            let Some(node) = node else {
+                *places = before;
+                return false;
+            };
             places.left[node].1.subtract(&ask.resources);
             places.chosen.push((ask, node));
         }
-        Some(places)
+        true
+    }
+
+    /// The domains of an attribute, or what of them lies in another one; the one where least would be
+    /// left first.
+    fn by_fit(
+        &self,
+        places: &Places<'_>,
+        them: &Together<'_>,
+        key: &str,
+        outer: Option<&Domain>,
+    ) -> Vec<Domain> {
+        let mut free: BTreeMap<&str, Resources> = BTreeMap::new();
+        for (node, left) in &places.left {
+            let Some(value) = node.attributes.get(key) else { continue };
+            if !is_within(outer, node) {
+                continue;
+            }
+            let sum = free.entry(value).or_default();
+            if self.is_for_all(node) {
+                for (name, total) in node.total.entries() {
+                    let usable = left.get(name).min(total).max(0);
+                    sum.set(name, sum.get(name) + usable);
+                }
+            }
+        }
+        for ask in them.members.iter().filter(|ask| ask.required_node.is_none()) {
+            free.values_mut().for_each(|sum| sum.subtract(&ask.resources));
+        }
+        let share = |left: &Resources| {
+            let capacity = &self.facts.capacity;
+            let parts = left.entries().filter(|(name, left)| *left > 0 && capacity.get(*name) > 0);
+            parts.map(|(name, left)| left as f64 / capacity.get(name) as f64).fold(0.0, f64::max)
+        };
+        let mut domains: Vec<(f64, Domain)> = free
+            .iter()
+            .filter(|(_, left)| !left.has_negative())
+            .map(|(value, left)| (share(left), Domain::new(key, value)))
+            .collect();
+        domains.sort_by(|a, b| a.0.total_cmp(&b.0).then_with(|| a.1.cmp(&b.1)));
+        domains.into_iter().map(|(_, domain)| domain).collect()
     }
 
     /// The node that comes first, or last, in the order of nodes as they would be, and can take the
@@ -97,11 +322,11 @@ impl Search<'_> {
     fn node_for(
         &self,
         places: &Places<'_>,
-        application: &ApplicationFact,
         ask: &AskFact,
-        refused: &BTreeSet<usize>,
+        (domains, refused): (&[Domain], &BTreeSet<usize>),
         fullest: bool,
     ) -> Option<usize> {
+        let application = places.application;
         let required = ask.required_node.as_ref();
         let can_take = |at: &usize| {
             let (node, available) = &places.left[*at];
@@ -109,6 +334,7 @@ impl Search<'_> {
                 required.map_or_else(|| self.is_for_all(node), |required| *required == node.id);
             may_be
                 && !refused.contains(at)
+                && domains.iter().all(|domain| is_within(Some(domain), node))
                 && !ask.excluded.contains(&node.id)
                 && node.total.holds(&ask.resources)
                 && available.holds(&ask.resources)
@@ -139,12 +365,13 @@ impl Search<'_> {
         })
     }
 
-    /// Moves each member away from nodes that refuse it; none, if one has nowhere to go.
+    /// Moves each member away from nodes that refuse it. Where one has nowhere to go, the domain of its
+    /// group.
     fn where_predicates_pass<'a>(
         &'a self,
-        application: &ApplicationFact,
         mut places: Places<'a>,
-    ) -> Option<Places<'a>> {
+        together: &[Together<'a>],
+    ) -> Result<Places<'a>, Option<(TaskGroup, Domain)>> {
         let mut refusals: Vec<(Arc<str>, usize)> = Vec::new();
         for member in 0..places.chosen.len() {
             let (ask, mut node) = places.chosen[member];
@@ -154,14 +381,21 @@ impl Search<'_> {
                 let refused: BTreeSet<usize> = of_ask.map(|(_, node)| *node).collect();
                 places.left[node].1.add(&ask.resources);
                 let chosen = places.chosen.remove(member);
-                let found = self.node_for(&places, application, ask, &refused, false);
+                let mut chosen_domains = places.domains.iter();
+                let is_its = |(at, ..): &&(usize, Domain, bool)| {
+                    Some(together[*at].name()) == ask.task_group
+                };
+                let domain = chosen_domains.find(is_its).map(|(_, domain, _)| domain.clone());
+                let within = domain.as_ref().map_or(&[][..], std::slice::from_ref);
+                let found = self.node_for(&places, ask, (within, &refused), false);
                 places.chosen.insert(member, chosen);
-                node = found?;
+                let name = || ask.task_group.clone().unwrap_or_default();
+                node = found.ok_or_else(|| domain.map(|domain| (name(), domain)))?;
                 places.left[node].1.subtract(&ask.resources);
                 places.chosen[member].1 = node;
             }
         }
-        Some(places)
+        Ok(places)
     }
 }
 

@@ -29,7 +29,7 @@ use std::sync::Arc;
 use crate::books::Books;
 use crate::decide::preemption::Promises;
 use crate::limits::{GroupUsage, UserUsage};
-use crate::nodes::NodeSlot;
+use crate::nodes::{Domain, NodeSlot};
 use crate::order::ledger::QueueLedger;
 use crate::queues::QueueConfig;
 use crate::queues::object_state::ObjectState;
@@ -38,6 +38,7 @@ use crate::work::allocations::{AllocationId, ApplicationSlot, Form, Pairing, Tag
 use crate::work::application_state::ApplicationState;
 use crate::work::asks::{AskSlot, Asks, TaskGroup};
 use crate::work::constraint::AskConstraint;
+use crate::work::declaration::Topology;
 use crate::work::gang::Group;
 use crate::work::quotas::Held;
 
@@ -63,6 +64,8 @@ pub struct QueueFact {
 /// What an application says of itself.
 #[derive(Clone, Debug)]
 pub struct ApplicationFact {
+    /// The task groups that stay in a domain.
+    pub domains: Vec<(TaskGroup, Arc<Domain>)>,
     /// Its place in the directory.
     pub slot: ApplicationSlot,
     /// The id of the application.
@@ -114,6 +117,8 @@ pub struct ApplicationFact {
 pub struct BundleFact {
     /// The name of each group and how many members it needs, as declared.
     pub groups: Vec<(TaskGroup, u32)>,
+    /// Where the members of each group are relative to each other.
+    pub topologies: Vec<Option<Arc<Topology>>>,
     /// The groups that are asked for internally where asks are missing.
     pub sized: Vec<TaskGroup>,
     /// It was looked for, and waits for some node to grow that can take a member, since only that is
@@ -161,6 +166,8 @@ pub struct AskFact {
     pub constraint: Option<(Arc<AskConstraint>, usize)>,
     /// Its tags.
     pub tags: Option<Tags>,
+    /// The domain in which its task group stays.
+    pub domain: Option<Arc<Domain>>,
 }
 
 impl ApplicationFact {
@@ -210,6 +217,7 @@ impl ApplicationFact {
             internal: ask.form == Form::Internal,
             constraint: ask.wish().map(|it| (Arc::clone(it.terms().constraint()), it.open())),
             tags: ask.spec.tags.clone(),
+            domain: ask.domain.clone(),
         };
         pending.map(fact).collect()
     }

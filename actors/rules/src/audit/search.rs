@@ -18,7 +18,7 @@ use super::{
 };
 use crate::decide::preemption::{Promisee, Promises};
 use crate::decide::reservations::{Patience, Reserver};
-use crate::nodes::{NodeOrder, NodeSlot};
+use crate::nodes::{Domain, NodeOrder, NodeSlot};
 use crate::order::keys::{ApplicationKey, ApplicationView, AskKey, QueueKey, QueueView};
 use crate::order::ledger;
 use crate::order::waits::Phase;
@@ -353,6 +353,10 @@ impl Search<'_> {
         node: NodeSlot,
         gone: Option<AllocationId>,
     ) -> bool {
+        let fact = self.nodes.iter().find(|fact| fact.slot == node);
+        if !fact.is_some_and(|fact| is_within(ask.domain.as_deref(), fact)) {
+            return false;
+        }
         let Some((constraint, open)) = &ask.constraint else { return true };
         let picture = self.facts.picture(application, gone);
         let mut usable = alternatives(constraint.constraint()).into_iter().take(*open);
@@ -363,6 +367,7 @@ impl Search<'_> {
     fn has_room(&self, ask: &AskFact, node: &NodeFact) -> bool {
         (ask.required_node.is_some() || self.is_for_all(node))
             && fits(ask, node)
+            && is_within(ask.domain.as_deref(), node)
             && self.takes(ask, node.slot, true)
     }
 
@@ -437,6 +442,13 @@ impl Search<'_> {
         }
         Some(looking.reserves(ask, node))
     }
+}
+
+/// Whether the node is in the domain, if there is one.
+pub(super) fn is_within(domain: Option<&Domain>, node: &NodeFact) -> bool {
+    domain.is_none_or(|domain| {
+        node.attributes.get(&*domain.key).is_some_and(|value| **value == *domain.value)
+    })
 }
 
 fn fits(ask: &AskFact, node: &NodeFact) -> bool {

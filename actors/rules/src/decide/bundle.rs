@@ -1,7 +1,8 @@
 //! Places for a bundle: all members of a gang get a node at once, or none does.
 //!
 //! # The search
-//! 1. Members that require a node go first, since no other will do. Then groups with the larger share
+//! 1. Groups that have to stay in one domain go first ([`topology`]), then members that require a
+//!    node, since no other will do. Then groups with the larger share
 //!    of the partition, of equal ones in the order in which they were declared; the share is that of
 //!    the resource of which a group wants most. Members of a group go by size, larger ones first, of
 //!    equal ones in the order of their asks.
@@ -11,7 +12,8 @@
 //!    fullest node with room: small members that were spread may have left no node for a large one.
 //! 4. If one finds none again, nothing is kept, and the answer is how many lack a place.
 //!
-//! For n members that takes time in proportion to n × log(nodes), also in vain.
+//! For n members that takes time in proportion to n × log(nodes), also in vain; with a topology, and
+//! to the number of domains.
 //!
 //! # When to look again
 //! A bundle whose members are all of one size fits exactly when the places on all nodes add up to
@@ -19,7 +21,8 @@
 //! could have brought the places that it lacked, and there are enough in all ([`BundleWaits`]): of a
 //! thousand alike gangs that wait for the same places one takes them, and the others are not looked
 //! for again. For any other bundle it is enough
-//! that a node grew that can take one of its members.
+//! that a node grew that can take one of its members; where a group found no domain, the node has to
+//! lie in one whose nodes together have enough for such a group.
 //!
 //! # Invariants
 //! * After a search in vain the index is as it was, and nobody is woken by what was taken and given
@@ -36,7 +39,8 @@
 //! let mut nodes = NodeIndex::new(NodeOrder::default());
 //! let n1 = nodes.insert(Arc::from("n1"), vcores(8), vcores(2), true)?;
 //! let two = vcores(2);
-//! let group = Group { members: vec![Members { request: NodeRequest::of(&two), count: 3, tags: None }] };
+//! let members = Members { request: NodeRequest::of(&two), count: 3, tags: None };
+//! let group = Group { members: vec![members], ..Group::default() };
 //!
 //! let bundle = [group];
 //! let shortage = bundle::find(&mut nodes, &bundle).unwrap_err();
@@ -52,20 +56,28 @@
 
 #[cfg(test)]
 mod tests;
+mod topology;
+
+use std::sync::Arc;
 
 use smallvec::SmallVec;
 
-use crate::nodes::{NodeIndex, NodeRequest, NodeSlot, Taken};
+use crate::nodes::{Domain, NodeIndex, NodeRequest, NodeSlot, Taken};
 use crate::order::shares::{compare_shares, shares};
 use crate::values::epoch::Growth;
 use crate::values::resources::Resources;
 use crate::work::allocations::Tags;
+use crate::work::declaration::Topology;
 
 /// The members of one task group, in the order of their asks.
-#[derive(Clone, Debug)]
+#[derive(Clone, Debug, Default)]
 pub struct Group<'a> {
     /// Members that follow each other and are alike.
     pub members: Vec<Members<'a>>,
+    /// Where they are relative to each other.
+    pub topology: Option<&'a Topology>,
+    /// Domains that are not chosen for it.
+    pub avoid: &'a [Domain],
 }
 
 /// Members of a group that want the same of a node.
@@ -99,52 +111,110 @@ pub struct Place {
 
 /// Places for all members of a bundle. They are taken from the index until they are
 /// [given back](Self::undo).
-#[derive(Debug)]
+#[derive(Debug, Default)]
 pub struct Found {
     places: Vec<Place>,
     taken: Taken,
+    /// The domains of the groups that have to stay in one.
+    chosen: Vec<Chosen>,
+}
+
+/// The domain of a group that has to stay in one.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Chosen {
+    /// The place of the group in the bundle.
+    pub group: usize,
+    /// The domain.
+    pub domain: Domain,
+    /// It has made way for another group.
+    has_moved: bool,
 }
 
 /// A bundle has no places for all of its members.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+#[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Shortage {
     /// The first members of which one found none.
     pub of: MembersAt,
-    /// How many members of that size found none.
+    /// How many members of that size found none; of a group without a domain, how many members
+    /// found none where most did.
     pub lacks: u64,
+    /// No domain takes the whole group.
+    pub domain: Option<NoDomain>,
+}
+
+/// No domain takes a whole group.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct NoDomain {
+    /// The attribute.
+    pub key: Arc<str>,
+    /// The value where most members found a place; none: no node has the attribute.
+    pub value: Option<Arc<str>>,
+}
+
+/// How a node is chosen.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+enum How {
+    /// The first in the order of nodes.
+    First,
+    /// The fullest with room.
+    Tightest,
+}
+
+impl How {
+    fn choose(self, nodes: &NodeIndex, request: &NodeRequest<'_>) -> Option<NodeSlot> {
+        match self {
+            Self::First => nodes.first(request),
+            Self::Tightest => nodes.tightest(request),
+        }
+    }
 }
 
 /// Finds a place for each member, or gives everything back.
 pub fn find(nodes: &mut NodeIndex, bundle: &[Group<'_>]) -> Result<Found, Shortage> {
     let order = order(bundle, nodes.capacity());
-    let spread = find_by(nodes, bundle, &order, NodeIndex::first);
+    let spread = find_by(nodes, bundle, &order, How::First);
     if spread.is_ok() || nodes.is_tightest_first() {
         return spread;
     }
-    find_by(nodes, bundle, &order, NodeIndex::tightest)
+    find_by(nodes, bundle, &order, How::Tightest)
 }
 
 fn find_by(
     nodes: &mut NodeIndex,
     bundle: &[Group<'_>],
     order: &[MembersAt],
-    choose: impl Fn(&NodeIndex, &NodeRequest<'_>) -> Option<NodeSlot>,
+    how: How,
 ) -> Result<Found, Shortage> {
-    let mut found = Found { places: Vec::new(), taken: Taken::default() };
+    let mut found = Found::default();
+    let mut from = 0;
     for (at, of) in order.iter().enumerate() {
+        if at < from {
+            continue;
+        }
+        if bundle[of.group].topology.is_some() {
+            match topology::place(nodes, bundle, order, at, how, &mut found) {
+                Ok(placed) => from = at + placed,
+                Err(shortage) => {
+                    found.undo(nodes);
+                    return Err(shortage);
+                }
+            }
+            if from > at {
+                continue;
+            }
+        }
         let members = of.within(bundle);
         for n in 0..members.count {
-            let Some(node) = choose(nodes, &members.request) else {
+            let Some(node) = how.choose(nodes, &members.request) else {
                 found.undo(nodes);
                 let wanted = members.request.resources;
                 let later = order[at + 1..].iter().map(|of| of.within(bundle));
                 let alike = later.filter(|later| later.request.resources.same_amount(wanted));
                 let lacks = alike.map(|later| u64::from(later.count)).sum::<u64>();
-                return Err(Shortage { of: *of, lacks: lacks + u64::from(members.count - n) });
+                let lacks = lacks + u64::from(members.count - n);
+                return Err(Shortage { of: *of, lacks, domain: None });
             };
-            found.taken.take(nodes, node, members.request.resources);
-            found.taken.suppose(nodes, node, members.tags);
-            found.places.push(Place { of: *of, node });
+            found.take(nodes, members, Place { of: *of, node });
         }
     }
     Ok(found)
@@ -154,6 +224,27 @@ impl Found {
     /// The place of each member, in the order in which they were looked for.
     pub fn places(&self) -> &[Place] {
         &self.places
+    }
+
+    /// The domains of the groups that have to stay in one.
+    pub fn domains(&self) -> &[Chosen] {
+        &self.chosen
+    }
+
+    /// The domain of the group at this place in the bundle, if that has to stay in one.
+    pub fn domain_of(&self, group: usize) -> Option<&Domain> {
+        self.chosen.iter().find(|chosen| chosen.group == group).map(|chosen| &chosen.domain)
+    }
+
+    fn take(&mut self, nodes: &mut NodeIndex, members: &Members<'_>, place: Place) {
+        self.taken.take(nodes, place.node, members.request.resources);
+        self.taken.suppose(nodes, place.node, members.tags);
+        self.places.push(place);
+    }
+
+    fn give(&mut self, nodes: &mut NodeIndex, members: &Members<'_>, place: Place) {
+        self.taken.give(nodes, place.node, members.request.resources);
+        self.taken.suppose_less(nodes, place.node, members.tags);
     }
 
     /// Looks for another node for one member, by a request that passes over those that refused it;
@@ -169,7 +260,10 @@ impl Found {
         let place = &mut self.places[place];
         self.taken.give(nodes, place.node, request.resources);
         self.taken.suppose_less(nodes, place.node, tags);
-        let node = nodes.first(request)?;
+        let of = place.of.group;
+        let domain = self.chosen.iter().find(|chosen| chosen.group == of);
+        let domains = domain.map_or(request.domains, |it| std::slice::from_ref(&it.domain));
+        let node = nodes.first(&NodeRequest { domains, ..*request })?;
         self.taken.take(nodes, node, request.resources);
         self.taken.suppose(nodes, node, tags);
         place.node = node;
@@ -185,6 +279,7 @@ impl Found {
     pub fn undo(&mut self, nodes: &mut NodeIndex) {
         self.taken.undo(nodes);
         self.places.clear();
+        self.chosen.clear();
     }
 }
 
@@ -200,11 +295,19 @@ fn order(bundle: &[Group<'_>], total: &Resources) -> Vec<MembersAt> {
     let groups = largest_first(sums.iter(), total);
     let of_group = |group: usize| {
         let sizes = bundle[group].members.iter().map(|members| members.request.resources);
-        let order = largest_first(sizes, total);
+        let mut order = largest_first(sizes, total);
+        if bundle[group].topology.is_some() {
+            // They are looked for together.
+            order.sort_by_key(|at| bundle[group].members[*at].request.required.is_none());
+        }
         order.into_iter().map(move |members| MembersAt { group, members })
     };
     let mut order: Vec<MembersAt> = groups.into_iter().flat_map(of_group).collect();
-    order.sort_by_key(|of| of.within(bundle).request.required.is_none());
+    order.sort_by_key(|of| match bundle[of.group].topology {
+        Some(topology) if topology.required.is_some() => 0,
+        None if of.within(bundle).request.required.is_some() => 1,
+        _ => 2,
+    });
     order
 }
 
@@ -224,6 +327,20 @@ fn largest_first<'a>(
 }
 
 impl Group<'_> {
+    /// The attribute of which all members have to be in one domain.
+    fn required(&self) -> Option<&str> {
+        self.topology?.required.as_deref()
+    }
+
+    /// What its members want of open nodes together: those that require a node may use a closed one.
+    fn wants_open(&self) -> Resources {
+        let mut sum = Resources::new();
+        for members in self.members.iter().filter(|it| it.request.required.is_none()) {
+            sum.add(&members.request.resources.times(i64::from(members.count)));
+        }
+        sum
+    }
+
     fn sum(&self) -> Resources {
         let mut sum = Resources::new();
         for members in &self.members {
@@ -245,6 +362,9 @@ pub struct BundleWaits {
     /// How many places there have to be in all, where its members are all of one size and may go
     /// anywhere; else 0.
     needs: u64,
+    /// Where a group found no domain: of each group that has to stay in one the attribute, and what
+    /// all of it wants.
+    domains: Vec<(Arc<str>, Resources)>,
 }
 
 impl BundleWaits {
@@ -258,20 +378,32 @@ impl BundleWaits {
                 sizes.push(size.clone());
             }
         }
-        let only_room_counts = members().all(|members| members.request.wants_only_room());
+        let only_room_counts = members().all(|members| members.request.wants_only_room())
+            && bundle.iter().all(|group| group.required().is_none());
         let is_of_one_size = sizes.len() == 1 && only_room_counts;
         let (lacks, needs) = if is_of_one_size {
             (shortage.lacks, members().map(|members| u64::from(members.count)).sum())
         } else {
             (1, 0)
         };
-        Self { at, sizes, lacks, needs }
+        let domains = if shortage.domain.is_some() {
+            let wants =
+                |group: &Group<'_>| Some((Arc::from(group.required()?), group.wants_open()));
+            bundle.iter().filter_map(wants).collect()
+        } else {
+            Vec::new()
+        };
+        Self { at, sizes, lacks, needs, domains }
     }
 
     /// Whether what grew since may have brought what it lacks. Where it may not, what it lacks from
     /// now on is what is left of that, so that nothing is counted twice. Others may have taken what
     /// was counted before; so all places that there are have to be enough, too.
     pub fn is_due(&mut self, nodes: &NodeIndex) -> bool {
+        if !self.domains.is_empty() && !nodes.may_fit_since(self.at, &self.domains) {
+            self.at = nodes.growth();
+            return false;
+        }
         if let [size] = &*self.sizes {
             let came = nodes.places_since(self.at, size, self.lacks);
             self.lacks = self.lacks.saturating_sub(came);

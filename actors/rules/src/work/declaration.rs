@@ -39,7 +39,9 @@ use crate::work::constraint::{AskConstraint, Constraint, ConstraintFault};
 pub const MAX_MEMBERS: i64 = 100_000;
 /// How many groups an application may declare.
 pub const MAX_GROUPS: usize = 1_000;
-/// Longest name of a group, bytes.
+/// How many attributes a group may prefer.
+pub const PREFERRED_MAX: usize = 8;
+/// Longest name of a group, or of an attribute of its topology, bytes.
 pub const NAME_BYTES: usize = 1_024;
 
 /// The members that an application needs, all of them at once.
@@ -122,10 +124,7 @@ impl DeclaredGroup {
             }
             member.prune();
         }
-        let preferred = self.topology.iter().flat_map(|topology| &topology.preferred);
-        if preferred.into_iter().any(String::is_empty) {
-            return Err(GroupFault::EmptyDomain);
-        }
+        self.topology.as_ref().map_or(Ok(()), Topology::check)?;
         self.constraint.as_ref().map_or(Ok(()), Constraint::check).map_err(GroupFault::Constraint)
     }
 }
@@ -136,6 +135,18 @@ impl Topology {
     pub fn new(required: String, preferred: Vec<String>) -> Option<Self> {
         let required = Some(required).filter(|key| !key.is_empty());
         (required.is_some() || !preferred.is_empty()).then_some(Self { required, preferred })
+    }
+
+    fn check(&self) -> Result<(), GroupFault> {
+        if self.preferred.iter().any(String::is_empty) {
+            return Err(GroupFault::EmptyDomain);
+        }
+        if self.preferred.len() > PREFERRED_MAX {
+            return Err(GroupFault::Preferred(self.preferred.len()));
+        }
+        let mut keys = self.required.iter().chain(&self.preferred);
+        let is_too_long = keys.any(|key| key.len() > NAME_BYTES);
+        if is_too_long { Err(GroupFault::DomainTooLong) } else { Ok(()) }
     }
 }
 
@@ -173,13 +184,6 @@ impl Declaration {
     /// The groups, as declared.
     pub fn groups(&self) -> &[DeclaredGroup] {
         &self.groups
-    }
-
-    /// The first group with something that no gang is scheduled by yet, and what that is.
-    pub fn not_scheduled_yet(&self) -> Option<(&str, &'static str)> {
-        self.groups.iter().find_map(|group| {
-            group.topology.as_ref().map(|_| (group.name.as_str(), "the topology"))
-        })
     }
 
     /// What all needed members take together, as far as their sizes are declared.
@@ -256,6 +260,8 @@ enum GroupFault {
     NotPositive(String),
     TooMuch(String),
     EmptyDomain,
+    Preferred(usize),
+    DomainTooLong,
     Constraint(ConstraintFault),
 }
 
@@ -283,6 +289,12 @@ impl fmt::Display for GroupFault {
                 write!(f, "a member takes more than {QUANTITY_MAX} of `{resource}`")
             }
             Self::EmptyDomain => f.write_str("an empty attribute among the preferred ones"),
+            Self::Preferred(n) => {
+                write!(f, "{n} preferred attributes, at most {PREFERRED_MAX} are taken")
+            }
+            Self::DomainTooLong => {
+                write!(f, "an attribute of its topology has more than {NAME_BYTES} bytes")
+            }
             Self::Constraint(fault) => write!(f, "its placement constraint has {fault}"),
         }
     }
@@ -311,6 +323,8 @@ mod tests {
         let sized =
             |amount: &[(&str, i64)]| DeclaredGroup::new("g", 1, Some(Resources::of(amount)));
         let preferred = Topology::new(String::new(), vec!["rack".into(), String::new()]);
+        let many = Topology::new(String::new(), vec!["rack".into(); PREFERRED_MAX + 1]);
+        let lengthy = Topology::new("x".repeat(NAME_BYTES + 1), vec![]);
         let keyless = Expression { operator: Operator::In, key: String::new(), values: vec![] };
         let keyless = Constraint::Simple(Simple { node: vec![keyless], near: None });
         for (groups, expected) in [
@@ -334,6 +348,14 @@ mod tests {
             (
                 vec![DeclaredGroup { topology: preferred, ..group("g", 1) }],
                 "task group `g`: an empty attribute among the preferred ones",
+            ),
+            (
+                vec![DeclaredGroup { topology: many, ..group("g", 1) }],
+                "task group `g`: 9 preferred attributes, at most 8 are taken",
+            ),
+            (
+                vec![DeclaredGroup { topology: lengthy, ..group("g", 1) }],
+                "task group `g`: an attribute of its topology has more than 1024 bytes",
             ),
             (
                 vec![DeclaredGroup { constraint: Some(keyless), ..group("g", 1) }],

@@ -15,13 +15,13 @@
 //!
 //! [`Gang::complete`]: super::gang::Gang::complete
 
-use std::collections::BTreeSet;
+use std::collections::{BTreeMap, BTreeSet};
 use std::sync::Arc;
 
 use super::allocations::{AllocationId, Form};
 use super::asks::{AskSlot, AskSpec, Asks, TaskGroup};
-use super::declaration::{Declaration, DeclaredGroup};
-use crate::nodes::Terms;
+use super::declaration::{Declaration, DeclaredGroup, Topology};
+use crate::nodes::{Domain, Terms};
 
 /// The members that an application declared.
 #[derive(Clone, Debug)]
@@ -62,6 +62,13 @@ pub struct NativeGroup {
     /// The constraint of its members, ready for searches as long as the application is there: so that
     /// a gang whose holds are lost can be looked for anew.
     pub terms: Option<Arc<Terms>>,
+    /// Where its members are relative to each other.
+    pub topology: Option<Arc<Topology>>,
+    /// Where all of them are, if they are to be in one domain and it is chosen.
+    pub domain: Option<Arc<Domain>>,
+    /// How many members were reported to run in which domain, where that was chosen before this
+    /// scheduler began.
+    reported: BTreeMap<Arc<str>, u32>,
     /// The number of the last hold.
     last_hold: u64,
 }
@@ -100,9 +107,14 @@ impl Native {
         &mut self.groups
     }
 
+    /// The group of this name.
+    pub fn group(&self, name: &TaskGroup) -> Option<&NativeGroup> {
+        self.groups.iter().find(|declared| declared.name == *name)
+    }
+
     /// Whether the group was declared.
     pub fn has(&self, group: &TaskGroup) -> bool {
-        self.groups.iter().any(|declared| declared.name == *group)
+        self.group(group).is_some()
     }
 
     /// The asks that are decided together: of each group the first in order, as many as it needs,
@@ -136,6 +148,9 @@ impl NativeGroup {
             spec,
             ask: None,
             terms: None,
+            topology: declared.topology.clone().map(Arc::new),
+            domain: None,
+            reported: BTreeMap::new(),
             last_hold: 0,
         }
     }
@@ -144,6 +159,36 @@ impl NativeGroup {
     pub fn missing(&self, asks: &Asks) -> u32 {
         let there = u32::try_from(asks.outstanding_members(&self.name)).unwrap_or(u32::MAX);
         self.min_members.saturating_sub(there)
+    }
+
+    /// The attribute of which all members are in one domain.
+    pub fn required_domain(&self) -> Option<&str> {
+        self.topology.as_ref()?.required.as_deref()
+    }
+
+    /// Places are looked for anew: no domain is chosen.
+    pub fn forget_domain(&mut self) {
+        self.domain = None;
+        self.reported.clear();
+    }
+
+    /// A member is reported to run where the required attribute has this value. Where no decision of
+    /// this scheduler chose a domain, it is the one with most members, of several the first by value.
+    /// Says whether it is another now.
+    pub fn member_reported(&mut self, value: &str) -> bool {
+        let Some(key) = self.topology.as_ref().and_then(|it| it.required.as_deref()) else {
+            return false;
+        };
+        if self.domain.is_some() && self.reported.is_empty() {
+            return false;
+        }
+        *self.reported.entry(Arc::from(value)).or_default() += 1;
+        let most = self.reported.iter().rev().max_by_key(|(_, members)| **members);
+        let Some((value, _)) = most else { return false };
+        let domain = Domain::new(key, value);
+        let is_other = self.domain.as_deref() != Some(&domain);
+        self.domain = Some(Arc::new(domain));
+        is_other
     }
 
     /// A name for the next hold, to be shown to people.

@@ -139,6 +139,7 @@ impl Application {
     ) {
         let priority = self.book.asks.priority();
         let standing = self.standing();
+        self.choose_domains(found);
         baton.offer.charge(total);
         self.uses(total, &mut baton);
         let mut work: BTreeMap<NodeSlot, (Vec<AllocationId>, Resources)> = BTreeMap::new();
@@ -327,6 +328,7 @@ impl Application {
         if let Some(native) = self.book.native_mut() {
             native.stage = Stage::Undecided;
         }
+        self.forget_domains();
         Self::clear_the_air(baton);
         effects.grounded = Some(why);
     }

@@ -19,6 +19,7 @@
 //! ask a1 k4 vcore=1 ; ask a1 k5 vcore=1                               two items in one message
 //! ask a2 p1 vcore=2 placeholder=workers                               a placeholder of a task group
 //! ask a2 r1 vcore=1 group=workers                                     a member of it
+//! app   a4 in root.a needs w x3 vcore=1 within=rack near=host,row      task groups with a topology
 //! ask a1 k7 vcore=1 tags=app:web,tier:1 where={"simpleConstraint":{}}  tags, a placement constraint
 //! confirm 0                                                           the first release not yet confirmed
 //! confirm *                                                           all of them, in one message
@@ -90,6 +91,10 @@ pub(crate) struct Wish {
     pub(crate) tags: Vec<(String, String)>,
     /// Its placement constraint, JSON without spaces; empty for none.
     pub(crate) constraint: String,
+    /// Of a task group, the attribute of which all members are in one domain; empty for none.
+    pub(crate) within: String,
+    /// Of a task group, the attributes by which members are preferably together.
+    pub(crate) near: Vec<String>,
 }
 
 impl Wish {
@@ -111,6 +116,8 @@ impl Wish {
             originator: false,
             tags: Vec::new(),
             constraint: String::new(),
+            within: String::new(),
+            near: Vec::new(),
         }
     }
 }

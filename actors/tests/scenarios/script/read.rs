@@ -344,6 +344,8 @@ fn wish(app: &str, key: &str, words: &mut Words<'_>) -> Wish {
                 wish.tags = tags.map(|(name, text)| (name.to_owned(), text.to_owned())).collect();
             }
             "where" => value.clone_into(&mut wish.constraint),
+            "within" => value.clone_into(&mut wish.within),
+            "near" => wish.near = value.split(',').map(str::to_owned).collect(),
             _ => words.unknown(word),
         }
     }

@@ -76,6 +76,12 @@ impl fmt::Display for Wish {
         if !self.constraint.is_empty() {
             write!(f, " where={}", self.constraint)?;
         }
+        if !self.within.is_empty() {
+            write!(f, " within={}", self.within)?;
+        }
+        if !self.near.is_empty() {
+            write!(f, " near={}", self.near.join(","))?;
+        }
         Ok(())
     }
 }

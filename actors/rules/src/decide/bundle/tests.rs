@@ -32,7 +32,7 @@ fn groups(sizes: &Sizes) -> Vec<Group<'_>> {
         for (size, count) in group {
             members.push(Members { request: NodeRequest::of(size), count: *count, tags: None });
         }
-        bundle.push(Group { members });
+        bundle.push(Group { members, ..Group::default() });
     }
     bundle
 }
@@ -72,7 +72,8 @@ fn a_member_that_requires_a_node_is_not_kept_from_it_by_a_larger_mate() {
     let named = NodeRequest { required: Some("n0"), ..NodeRequest::of(&small) };
     let bundle = |large| {
         let large = Members { request: NodeRequest::of(large), count: 1, tags: None };
-        [Group { members: vec![large, Members { request: named, count: 1, tags: None }] }]
+        let named = Members { request: named, count: 1, tags: None };
+        [Group { members: vec![large, named], ..Group::default() }]
     };
     assert_eq!(find(&mut nodes, &bundle(&large)).unwrap_err().lacks, 1);
     let three = vcores(3);
@@ -135,8 +136,12 @@ fn a_member_that_names_a_node_goes_there_only_be_it_open_or_not() {
     nodes.set_open(closed, false);
     let two = vcores(2);
     let named = NodeRequest { required: Some("n1"), ..NodeRequest::of(&two) };
-    let members =
-        |count| vec![Group { members: vec![Members { request: named, count, tags: None }] }];
+    let members = |count| {
+        vec![Group {
+            members: vec![Members { request: named, count, tags: None }],
+            ..Group::default()
+        }]
+    };
     let found = find(&mut nodes, &members(4)).unwrap();
     assert!(found.places().iter().all(|place| place.node == closed));
     assert_eq!(nodes.available(closed), &vcores(0));
@@ -149,7 +154,7 @@ fn a_member_that_is_refused_moves_and_the_others_stay() {
     let before = nodes.fingerprint();
     let three = vcores(3);
     let members = vec![Members { request: NodeRequest::of(&three), count: 2, tags: None }];
-    let mut bundle = find(&mut nodes, &[Group { members }]).unwrap();
+    let mut bundle = find(&mut nodes, &[Group { members, ..Group::default() }]).unwrap();
     let [n0, n1] = ["n0", "n1"].map(|id| nodes.slot_of(id).unwrap());
     assert_eq!(bundle.places().iter().map(|it| it.node).collect::<Vec<_>>(), [n0, n1]);
     let mut refused = [Arc::from("n0")].into_iter().collect();
@@ -196,7 +201,8 @@ fn a_member_that_may_not_go_everywhere_waits_for_any_place() {
     let (mut nodes, two) = (fair(&[0]), vcores(2));
     let refused = [Arc::from("n1")].into_iter().collect();
     let request = NodeRequest::of(&two).passing_over(&refused);
-    let bundle = [Group { members: vec![Members { request, count: 3, tags: None }] }];
+    let bundle =
+        [Group { members: vec![Members { request, count: 3, tags: None }], ..Group::default() }];
     let shortage = find(&mut nodes, &bundle).unwrap_err();
     assert_eq!(BundleWaits::new(&bundle, &shortage, nodes.growth()).lacks(), 1);
 }

@@ -72,6 +72,17 @@ pub enum Change {
         /// What the constraint expects.
         constraint: String,
     },
+    /// Nodes that are added to a domain.
+    NodeInDomain {
+        /// The attribute.
+        key: Arc<str>,
+        /// Its value; none: one for all of them.
+        value: Option<Arc<str>>,
+        /// What each has at least.
+        resources: Resources,
+        /// How many.
+        count: u64,
+    },
     /// A node that is made larger.
     LargerNode {
         /// Its id.
@@ -112,7 +123,10 @@ impl Change {
             Self::Quota { .. } => "quota",
             Self::UserLimit { .. } => "userLimit",
             Self::RunningApplications { .. } => "runningApplications",
-            Self::Node { .. } | Self::AdmittedNode { .. } | Self::LargerNode { .. } => "node",
+            Self::Node { .. }
+            | Self::AdmittedNode { .. }
+            | Self::NodeInDomain { .. }
+            | Self::LargerNode { .. } => "node",
             Self::Gang | Self::Placeholders { .. } | Self::GangMembers { .. } => "gangMembers",
             Self::State { .. } => "state",
         }
@@ -128,6 +142,7 @@ impl Change {
             Self::RunningApplications { of, .. } => Some(of),
             Self::Node { node, .. } => node.as_deref(),
             Self::Placeholders { group, .. } | Self::GangMembers { group, .. } => Some(group),
+            Self::NodeInDomain { value, .. } => value.as_deref(),
             Self::State { object } => Some(object),
         }
     }
@@ -140,6 +155,7 @@ impl Change {
             | Self::UserLimit { resources, .. }
             | Self::Node { resources, .. }
             | Self::AdmittedNode { resources, .. }
+            | Self::NodeInDomain { resources, .. }
             | Self::LargerNode { resources, .. } => Some(resources),
             _ => None,
         }
@@ -153,7 +169,10 @@ impl Change {
             Self::Quota { .. } => 2,
             Self::UserLimit { .. } => 3,
             Self::RunningApplications { .. } => 4,
-            Self::Node { .. } | Self::AdmittedNode { .. } | Self::LargerNode { .. } => 5,
+            Self::Node { .. }
+            | Self::AdmittedNode { .. }
+            | Self::NodeInDomain { .. }
+            | Self::LargerNode { .. } => 5,
             Self::Gang | Self::Placeholders { .. } | Self::GangMembers { .. } => 6,
             Self::State { .. } => 7,
         }
@@ -194,6 +213,19 @@ impl fmt::Display for Change {
                 "add a node with at least {} that its placement constraint admits: {constraint}",
                 amounts(resources)
             ),
+            Self::NodeInDomain { key, value, resources, count } => {
+                let nodes = if *count == 1 { "a node" } else { "nodes" };
+                let room = amounts(resources);
+                let of_each = if *count == 1 { String::new() } else { format!("{count} times ") };
+                match value {
+                    Some(value) => {
+                        write!(f, "add {nodes} to {key} {value} with room for {of_each}{room}")
+                    }
+                    None => {
+                        write!(f, "add {nodes} of one {key} with room for {of_each}{room}")
+                    }
+                }
+            }
             Self::LargerNode { node, resources } => {
                 write!(f, "make node {node} as large as {}", amounts(resources))
             }
@@ -227,6 +259,7 @@ pub fn cure(obstacles: &[Why], overdrawn: &Resources) -> Vec<Change> {
     for change in &mut changes {
         if let Change::Node { resources, .. }
         | Change::AdmittedNode { resources, .. }
+        | Change::NodeInDomain { resources, .. }
         | Change::LargerNode { resources, .. } = change
         {
             let wanted = resources.clone();
@@ -283,7 +316,14 @@ fn removes(why: &Why) -> Option<Change> {
             let constraint = conditions.join(" and ");
             Change::AdmittedNode { resources: want.clone(), constraint }
         }
+        Why::Topology { nearest: None, domain, want, .. } => Change::NodeInDomain {
+            key: Arc::clone(&domain.key),
+            value: Some(Arc::clone(&domain.value)),
+            resources: want.clone(),
+            count: 1,
+        },
         Why::Nodes { nearest: Some(nearest), .. }
+        | Why::Topology { nearest: Some(nearest), .. }
         | Why::Constraints { nearest: Some(nearest), .. } => {
             Change::NodeRoom { node: Arc::clone(&nearest.node), resources: nearest.lacks.clone() }
         }
@@ -314,7 +354,10 @@ fn join_with_root(changes: &mut Vec<Change>) {
     let gives_room = |change: &Change| {
         matches!(
             change,
-            Change::NodeRoom { .. } | Change::Node { .. } | Change::AdmittedNode { .. }
+            Change::NodeRoom { .. }
+                | Change::Node { .. }
+                | Change::AdmittedNode { .. }
+                | Change::NodeInDomain { .. }
         )
     };
     let Some(at) = changes.iter().position(of_root) else { return };
@@ -330,7 +373,8 @@ fn join_with_root(changes: &mut Vec<Change>) {
         }
         Change::NodeRoom { resources, .. }
         | Change::Node { resources, .. }
-        | Change::AdmittedNode { resources, .. } => {
+        | Change::AdmittedNode { resources, .. }
+        | Change::NodeInDomain { resources, .. } => {
             resources.raise_to(&missing);
         }
         _ => {}

@@ -4,7 +4,7 @@ use std::sync::Arc;
 
 use super::cure::Change;
 use super::why::{Cause, Over, cluster};
-use crate::nodes::NodeLacks;
+use crate::nodes::{Domain, NodeLacks};
 use crate::values::instant::rfc3339;
 use crate::values::readable::amounts;
 use crate::values::resources::Resources;
@@ -35,6 +35,13 @@ pub enum GangWhy {
         /// How many nodes lack what for one more of them.
         nodes: NodeLacks,
     },
+    /// No domain takes the whole of a group that has to stay in one.
+    Domain {
+        /// Which group, and what it is short of.
+        short: ShortDomain,
+        /// How many nodes lack what for one more member where most found a place.
+        nodes: NodeLacks,
+    },
     /// Every node with room refused a member.
     Refused {
         /// The name of the task group; empty where that is not known.
@@ -46,11 +53,36 @@ pub enum GangWhy {
     InTheAir,
 }
 
+/// A group that has to stay in one domain, and is too large for each.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct ShortDomain {
+    /// The name of the task group.
+    pub group: TaskGroup,
+    /// What a member takes.
+    pub size: Resources,
+    /// How many there are.
+    pub members: u64,
+    /// How many of them found no place where most did.
+    pub lacks: u64,
+    /// The attribute.
+    pub key: Arc<str>,
+    /// The value where most found a place; none: no node has the attribute.
+    pub value: Option<Arc<str>>,
+}
+
+impl ShortDomain {
+    /// The domain where most members found a place.
+    pub fn domain(&self) -> Option<Domain> {
+        Some(Domain { key: Arc::clone(&self.key), value: Arc::clone(self.value.as_ref()?) })
+    }
+}
+
 impl GangWhy {
     /// The cause of which this is a case.
     pub fn cause(&self) -> Cause {
         match self {
             Self::Refused { .. } => Cause::Predicates,
+            Self::Domain { .. } => Cause::Topology,
             Self::Undecided
             | Self::Asks { .. }
             | Self::Cluster(_)
@@ -65,6 +97,7 @@ impl GangWhy {
             Self::Asks { group, .. } | Self::Places { group, .. } | Self::Refused { group, .. } => {
                 Some(group)
             }
+            Self::Domain { short, .. } => Some(&short.group),
             Self::Undecided | Self::Cluster(_) | Self::InTheAir => None,
         }
     }
@@ -82,6 +115,9 @@ impl GangWhy {
         match self {
             Self::Cluster(over) => over.short(),
             Self::Places { size, lacks, .. } => {
+                size.times(i64::try_from(*lacks).unwrap_or(i64::MAX))
+            }
+            Self::Domain { short: ShortDomain { size, lacks, .. }, .. } => {
                 size.times(i64::try_from(*lacks).unwrap_or(i64::MAX))
             }
             _ => Resources::new(),
@@ -110,6 +146,7 @@ impl GangWhy {
                     amounts(size)
                 )
             }
+            Self::Domain { short, nodes } => domain_sentence(short, nodes),
             Self::Refused { group, retry_ns } => {
                 let again = retry_ns.map(|at| format!("; it is tried again at {}", rfc3339(at)));
                 let again = again.unwrap_or_default();
@@ -134,8 +171,27 @@ impl GangWhy {
             Self::Places { size, lacks, .. } => {
                 Change::Node { node: None, resources: size.clone(), count: *lacks }
             }
+            Self::Domain { short, .. } => Change::NodeInDomain {
+                key: Arc::clone(&short.key),
+                value: short.value.clone(),
+                resources: short.size.clone(),
+                count: short.lacks,
+            },
             Self::Refused { retry_ns, .. } => Change::Time { at_ns: *retry_ns },
             Self::InTheAir => Change::Time { at_ns: None },
         }
+    }
+}
+
+fn domain_sentence(short: &ShortDomain, nodes: &NodeLacks) -> String {
+    let ShortDomain { group, size, members, lacks, key, value } = short;
+    let all = format!("no {key} has room for all {members} members of task group {group}");
+    match value {
+        None => format!("{all}: no node has the attribute `{key}`"),
+        Some(value) => format!(
+            "{all}: in {key} {value}, which comes nearest, {lacks} of them found no place for {} \
+             ({nodes})",
+            amounts(size)
+        ),
     }
 }

@@ -53,7 +53,7 @@ use std::collections::BTreeMap;
 use std::sync::Arc;
 
 pub use cure::{Change, cure, sentence};
-pub use gang::GangWhy;
+pub use gang::{GangWhy, ShortDomain};
 pub use why::{Cause, Over, RequiredState, Why};
 
 use super::parking::Obstacle;
@@ -165,6 +165,16 @@ pub fn nodes(index: &NodeIndex, ask: &Ask, waits: &WaitSet, lacks: &NodeLacks) -
     }
     if let Some(node) = &ask.required_node {
         return Some(required(index, ask, node, lacks));
+    }
+    if let Some(domain) = &ask.domain
+        && index.first(&NodeRequest { domains: &[], ..request }).is_some()
+    {
+        return Some(Why::Topology {
+            domain: (**domain).clone(),
+            lacks: lacks.clone(),
+            nearest: index.nearest(&request).filter(|nearest| !nearest.lacks.is_empty()),
+            want: ask.resources.clone(),
+        });
     }
     if lacks.refused > 0 || is_room_excluded(index, ask) {
         return Some(refused(ask, lacks));

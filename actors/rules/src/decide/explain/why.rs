@@ -12,7 +12,7 @@ use std::sync::Arc;
 use super::gang::GangWhy;
 use crate::limits::Subject;
 use crate::nodes::affinity::Excluding;
-use crate::nodes::{Nearest, NodeLacks};
+use crate::nodes::{Domain, Nearest, NodeLacks};
 use crate::values::instant::rfc3339;
 use crate::values::readable::{amounts, by_weight, enumeration, of_most, title};
 use crate::values::resources::{Limits, Resources};
@@ -44,6 +44,8 @@ pub enum Cause {
     RequiredNode,
     /// Its placement constraint keeps it off every node with room.
     Constraints,
+    /// No domain has room for what has to stay together.
+    Topology,
     /// No node has room.
     NoNode,
     /// Predicates refused every node with room.
@@ -66,6 +68,7 @@ impl Cause {
             Self::Placeholders => "placeholders",
             Self::RequiredNode => "requiredNode",
             Self::Constraints => "constraints",
+            Self::Topology => "topology",
             Self::NoNode => "noNode",
             Self::Predicates => "predicates",
             Self::Next => "next",
@@ -239,6 +242,17 @@ pub enum Why {
         /// What is wanted.
         want: Resources,
     },
+    /// Its task group stays in a domain where no node has room.
+    Topology {
+        /// The domain.
+        domain: Domain,
+        /// How many nodes lack what.
+        lacks: NodeLacks,
+        /// Of the nodes of the domain, the one where the least is missing.
+        nearest: Option<Nearest>,
+        /// What is wanted.
+        want: Resources,
+    },
     /// The one node that it may use will not do.
     RequiredNode {
         /// The id of the node.
@@ -277,6 +291,7 @@ impl Why {
             Self::Placeholders { .. } => Cause::Placeholders,
             Self::Nodes { .. } => Cause::NoNode,
             Self::Constraints { .. } => Cause::Constraints,
+            Self::Topology { .. } => Cause::Topology,
             Self::RequiredNode { .. } => Cause::RequiredNode,
             Self::Refused { .. } => Cause::Predicates,
             Self::Loosened => Cause::Next,
@@ -295,9 +310,9 @@ impl Why {
             Self::LimitRuns { whose, .. } | Self::Limit { whose, .. } => Some(match whose {
                 Subject::User(name) | Subject::Group(name) => name,
             }),
-            Self::Nodes { nearest, .. } | Self::Constraints { nearest, .. } => {
-                nearest.as_ref().map(|nearest| &nearest.node)
-            }
+            Self::Nodes { nearest, .. }
+            | Self::Constraints { nearest, .. }
+            | Self::Topology { nearest, .. } => nearest.as_ref().map(|nearest| &nearest.node),
             Self::RequiredNode { node, .. } => Some(node),
             Self::Refused { node, .. } => node.as_ref(),
             Self::GivesWay { application } => Some(application),
@@ -313,7 +328,8 @@ impl Why {
             Self::Queue { over, .. } | Self::Limit { over, .. } => over.short(),
             Self::Gang(why) => why.short(),
             Self::Nodes { nearest: Some(nearest), .. }
-            | Self::Constraints { nearest: Some(nearest), .. } => nearest.lacks.clone(),
+            | Self::Constraints { nearest: Some(nearest), .. }
+            | Self::Topology { nearest: Some(nearest), .. } => nearest.lacks.clone(),
             Self::RequiredNode { state: RequiredState::Lacks(lacks), .. } => lacks.clone(),
             _ => Resources::new(),
         }
@@ -334,7 +350,8 @@ impl Why {
             Self::Queue { over, .. } | Self::Limit { over, .. } => over.want.clone(),
             Self::Gang(why) => why.over().map(|over| over.want.clone()).unwrap_or_default(),
             Self::Nodes { nearest: Some(nearest), want, .. }
-            | Self::Constraints { nearest: Some(nearest), want, .. } => only(want, &nearest.lacks),
+            | Self::Constraints { nearest: Some(nearest), want, .. }
+            | Self::Topology { nearest: Some(nearest), want, .. } => only(want, &nearest.lacks),
             Self::RequiredNode { state: RequiredState::Lacks(lacks), want, .. } => {
                 only(want, lacks)
             }
@@ -359,6 +376,7 @@ impl Why {
             Self::Gang(_) | Self::Placeholders { .. } => (3, 0, 0),
             Self::Nodes { .. }
             | Self::Constraints { .. }
+            | Self::Topology { .. }
             | Self::RequiredNode { .. }
             | Self::Refused { .. } => (4, 0, 0),
             Self::Loosened => (5, 0, 0),
@@ -437,6 +455,9 @@ impl Why {
                     "its placement constraint keeps it off every node with room: {} ({lacks})",
                     enumeration(&each)
                 )
+            }
+            Self::Topology { domain, lacks, .. } => {
+                format!("its task group stays in {domain}, where no node has room ({lacks})")
             }
             Self::RequiredNode { node, state, want } => required(node, state, want),
             Self::Refused { node, lacks, texts, retry_ns } => {

@@ -14,7 +14,7 @@ use super::wish::AskWish;
 use super::{AskSpec, ClassId, Shape};
 use crate::decide::predicates::Try;
 use crate::decide::preemption::Tries;
-use crate::nodes::{Exclusion, NodeRequest, NodeSlot};
+use crate::nodes::{Domain, Exclusion, NodeRequest, NodeSlot};
 use crate::values::epoch::Growth;
 use crate::values::resources::Resources;
 use crate::work::allocations::AllocationId;
@@ -55,6 +55,8 @@ pub struct Ask {
     /// What its placement constraint expects of nodes. Few asks have one, and the others pay for one
     /// pointer.
     pub(super) wish: Option<Box<AskWish>>,
+    /// The domain that its task group has chosen, if it is to stay in one; shared by the whole group.
+    pub domain: Option<Arc<Domain>>,
     /// What was refused of it. Few asks have any, and the others pay for one pointer.
     pub(super) refusals: Option<Box<Refusals>>,
     /// It has a class of its own, which nobody joins.
@@ -122,6 +124,7 @@ impl Ask {
             next_uuid: 1,
             tries: None,
             wish: None,
+            domain: None,
             refusals: None,
             is_single: false,
             reserved: None,
@@ -141,6 +144,7 @@ impl Ask {
             required: self.spec.required_node.as_deref(),
             own: self.reserved,
             wish: self.wish.as_deref().map(AskWish::wish),
+            domains: self.domain.as_deref().map_or(&[], std::slice::from_ref),
             ..NodeRequest::of(&self.spec.resources)
         };
         match &self.refusals {

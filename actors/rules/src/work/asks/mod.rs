@@ -30,7 +30,7 @@ use std::sync::Arc;
 
 use rustc_hash::FxHashMap;
 
-use crate::nodes::{Exclusion, NodeIndex};
+use crate::nodes::{Domain, Exclusion, NodeIndex};
 use crate::order::keys::{AskKey, MIN_PRIORITY};
 use crate::order::tree::OrderedTree;
 use crate::order::waits::{View, WaitSet};
@@ -312,6 +312,14 @@ impl Asks {
             classes.flat_map(|class| self.class(*class).in_order()).collect();
         members.sort_unstable_by_key(|member| member.0);
         members.into_iter().map(|(_, slot)| (slot, self.ask(slot).outstanding)).collect()
+    }
+
+    /// Asks of task groups stay in these domains from now on, or are free of any; internal ones and
+    /// those with nothing outstanding, too.
+    pub fn set_domains<'a>(&mut self, of: impl Fn(&TaskGroup) -> Option<&'a Arc<Domain>>) {
+        for ask in self.table.values_mut() {
+            ask.domain = ask.spec.task_group.as_ref().and_then(&of).cloned();
+        }
     }
 
     /// Records an ask of which nothing is outstanding: its allocation is there already.

@@ -1,0 +1,277 @@
+//! A group with a topology: all of its members in one domain, or as near to each other as there is
+//! room. For people, `docs/gangs.md#topology`.
+//!
+//! # Which domain
+//! Of the domains that take the whole group the one with the least room left afterwards, so that
+//! whole domains stay free; of equal ones the first by value. What is *required* holds; of what is
+//! *preferred* the first attribute decides for which one domain takes the whole group. With both,
+//! the first required domain is taken, in the same order, that has a preferred one inside.
+//!
+//! A later group may find no domain because an earlier one of its gang has taken it. Then the earlier
+//! one makes way, if it finds another; each does so once, and there are at most [`MOVES_MAX`] tries.
+//!
+//! # Invariants
+//! * A group with a required domain has all of its places in it, or none.
+//! * A try in vain leaves what was found before as it was.
+
+#[cfg(test)]
+mod tests;
+
+use std::sync::Arc;
+
+use smallvec::SmallVec;
+
+use super::{Chosen, Found, Group, How, MembersAt, NoDomain, Place, Shortage};
+use crate::nodes::{Domain, NodeIndex, NodeRequest, Wanted};
+use crate::values::resources::Resources;
+use crate::work::declaration::Topology;
+
+/// How often an earlier group is asked to make way in one search.
+const MOVES_MAX: usize = 64;
+
+/// The members of one group, in the order in which they are looked for.
+struct Run<'b, 'a> {
+    bundle: &'b [Group<'a>],
+    members: &'b [MembersAt],
+    topology: &'a Topology,
+    how: How,
+    /// What all of them want of open nodes, and each size once.
+    total: Resources,
+    sizes: SmallVec<[&'a Resources; 2]>,
+    /// Whether it does not matter which node of a domain each gets.
+    is_of_one_size: bool,
+}
+
+/// Looks for places for the group that begins at this place in the order. Returns how many entries
+/// of the order were placed: 0, they may go anywhere.
+pub(super) fn place(
+    nodes: &mut NodeIndex,
+    bundle: &[Group<'_>],
+    order: &[MembersAt],
+    at: usize,
+    how: How,
+    found: &mut Found,
+) -> Result<usize, Shortage> {
+    let Some(run) = Run::new(bundle, order, order[at].group, how) else { return Ok(0) };
+    let Some(key) = &run.topology.required else {
+        let is_placed = run.place_preferred(nodes, found);
+        return Ok(if is_placed { run.members.len() } else { 0 });
+    };
+    let domain = match run.place_required(nodes, key, None, found) {
+        Some(domain) => domain,
+        None => make_way(nodes, &run, order, key, found)
+            .ok_or_else(|| run.shortage(nodes, key, found))?,
+    };
+    let group = run.group();
+    found.chosen.push(Chosen { group, domain, has_moved: false });
+    Ok(run.members.len())
+}
+
+/// Has earlier groups choose another domain, the last of them first, so that the group finds one.
+fn make_way(
+    nodes: &mut NodeIndex,
+    run: &Run<'_, '_>,
+    order: &[MembersAt],
+    key: &str,
+    found: &mut Found,
+) -> Option<Domain> {
+    let mut tries = 0;
+    for at in (0..found.chosen.len()).rev() {
+        let Chosen { group, domain: before, has_moved } = found.chosen[at].clone();
+        if has_moved || tries == MOVES_MAX {
+            continue;
+        }
+        tries += 1;
+        let Some(earlier) = Run::new(run.bundle, order, group, run.how) else { continue };
+        let Some(its_key) = &earlier.topology.required else { continue };
+        let as_it_was = found.places.clone();
+        let places = found.take_out(nodes, run.bundle, group);
+        let domain = run.place_required(nodes, key, None, found);
+        if let Some(domain) = domain {
+            if let Some(other) = earlier.place_required(nodes, its_key, Some(&before), found) {
+                found.chosen[at] = Chosen { group, domain: other, has_moved: true };
+                return Some(domain);
+            }
+            found.take_out(nodes, run.bundle, run.group());
+        }
+        for place in places {
+            found.take(nodes, place.of.within(run.bundle), place);
+        }
+        found.places = as_it_was;
+    }
+    None
+}
+
+impl<'b, 'a> Run<'b, 'a> {
+    fn new(
+        bundle: &'b [Group<'a>],
+        order: &'b [MembersAt],
+        group: usize,
+        how: How,
+    ) -> Option<Self> {
+        let topology = bundle[group].topology?;
+        let first = order.iter().position(|of| of.group == group)?;
+        let last = order.iter().rposition(|of| of.group == group)?;
+        let members = &order[first..=last];
+        let mut sizes: SmallVec<[&'a Resources; 2]> = SmallVec::new();
+        for members in &bundle[group].members {
+            let size = members.request.resources;
+            if members.request.required.is_none() && !sizes.iter().any(|it| it.same_amount(size)) {
+                sizes.push(size);
+            }
+        }
+        let only_room = bundle[group].members.iter().all(|it| it.request.wants_only_room());
+        let (total, is_of_one_size) = (bundle[group].wants_open(), only_room && sizes.len() == 1);
+        Some(Self { bundle, members, topology, how, total, sizes, is_of_one_size })
+    }
+
+    fn group(&self) -> usize {
+        self.members[0].group
+    }
+
+    fn wanted(&self) -> Wanted<'_> {
+        Wanted { total: &self.total, sizes: &self.sizes }
+    }
+
+    fn keep_preferred(&self, nodes: &mut NodeIndex) {
+        for key in &self.topology.preferred {
+            nodes.keep_domains(key);
+        }
+    }
+
+    /// Places in the best domain of the required attribute, without this one.
+    fn place_required(
+        &self,
+        nodes: &mut NodeIndex,
+        key: &str,
+        without: Option<&Domain>,
+        found: &mut Found,
+    ) -> Option<Domain> {
+        nodes.keep_domains(key);
+        let avoid = self.bundle[self.group()].avoid;
+        let may_be = |domain: &Domain| Some(domain) != without && !avoid.contains(domain);
+        if !self.topology.preferred.is_empty() {
+            self.keep_preferred(nodes);
+            let mut by_fit = nodes.domains_by_fit(key, &self.wanted());
+            while let Some(domain) = by_fit.next(nodes) {
+                if may_be(&domain) && self.place_inside(nodes, &domain, found) {
+                    return Some(domain);
+                }
+            }
+        }
+        let mut by_fit = nodes.domains_by_fit(key, &self.wanted());
+        while let Some(domain) = by_fit.next(nodes) {
+            if may_be(&domain) && self.place_in(nodes, std::slice::from_ref(&domain), found) {
+                return Some(domain);
+            }
+        }
+        None
+    }
+
+    /// Places in the best domain of a preferred attribute inside of another domain.
+    fn place_inside(&self, nodes: &mut NodeIndex, outer: &Domain, found: &mut Found) -> bool {
+        for key in &self.topology.preferred {
+            let mut by_fit = nodes.domains_inside(key, outer, &self.wanted());
+            while let Some(inner) = by_fit.next(nodes) {
+                if self.place_in(nodes, &[outer.clone(), inner], found) {
+                    return true;
+                }
+            }
+        }
+        false
+    }
+
+    /// Places in the best domain of a preferred attribute.
+    fn place_preferred(&self, nodes: &mut NodeIndex, found: &mut Found) -> bool {
+        self.keep_preferred(nodes);
+        for key in &self.topology.preferred {
+            let mut by_fit = nodes.domains_by_fit(key, &self.wanted());
+            while let Some(domain) = by_fit.next(nodes) {
+                if self.place_in(nodes, std::slice::from_ref(&domain), found) {
+                    return true;
+                }
+            }
+        }
+        false
+    }
+
+    /// Places for all members in these domains, or nothing is kept.
+    fn place_in(&self, nodes: &mut NodeIndex, domains: &[Domain], found: &mut Found) -> bool {
+        let places = |nodes: &mut NodeIndex, how: How, found: &mut Found| {
+            self.try_in(nodes, domains, how, found).is_ok()
+        };
+        places(nodes, self.how, found)
+            || (self.how == How::First
+                && !self.is_of_one_size
+                && !nodes.is_tightest_first()
+                && places(nodes, How::Tightest, found))
+    }
+
+    /// The error is how many members found a place; nothing of it is kept.
+    fn try_in(
+        &self,
+        nodes: &mut NodeIndex,
+        domains: &[Domain],
+        how: How,
+        found: &mut Found,
+    ) -> Result<(), u64> {
+        let before = found.places.len();
+        for of in self.members {
+            let members = of.within(self.bundle);
+            let request = NodeRequest { domains, ..members.request };
+            for _ in 0..members.count {
+                let Some(node) = how.choose(nodes, &request) else {
+                    let placed = found.places.len() - before;
+                    found.give_from(nodes, self.bundle, before);
+                    return Err(placed as u64);
+                };
+                found.take(nodes, members, Place { of: *of, node });
+            }
+        }
+        Ok(())
+    }
+
+    /// How many members find no place where most of them find one.
+    fn shortage(&self, nodes: &mut NodeIndex, key: &str, found: &mut Found) -> Shortage {
+        let of = self.members[0];
+        let counts = self.members.iter().map(|of| u64::from(of.within(self.bundle).count));
+        let members: u64 = counts.sum();
+        let nothing = Resources::new();
+        let size = self.sizes.first().copied().unwrap_or(&nothing);
+        let roomiest = nodes.roomiest_domain(key, size);
+        let placed = roomiest.as_ref().map_or(0, |domain| {
+            let tried = self.try_in(nodes, std::slice::from_ref(domain), self.how, found);
+            tried.err().unwrap_or(members)
+        });
+        // A domain that is to be avoided may take all of them.
+        let lacks = members.saturating_sub(placed).max(1);
+        let value = roomiest.map(|domain| domain.value);
+        Shortage { of, lacks, domain: Some(NoDomain { key: Arc::from(key), value }) }
+    }
+}
+
+impl Found {
+    /// Gives back all places from this one on.
+    fn give_from(&mut self, nodes: &mut NodeIndex, bundle: &[Group<'_>], from: usize) {
+        for place in self.places.split_off(from) {
+            self.give(nodes, place.of.within(bundle), place);
+        }
+    }
+
+    /// Gives back all places of a group, and says which they were.
+    fn take_out(
+        &mut self,
+        nodes: &mut NodeIndex,
+        bundle: &[Group<'_>],
+        group: usize,
+    ) -> Vec<Place> {
+        let all = std::mem::take(&mut self.places);
+        let (of_group, others): (Vec<_>, Vec<_>) =
+            all.into_iter().partition(|place| place.of.group == group);
+        self.places = others;
+        for place in &of_group {
+            self.give(nodes, place.of.within(bundle), *place);
+        }
+        of_group
+    }
+}
