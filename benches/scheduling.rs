@@ -18,7 +18,7 @@ use monoceros_proto::si::v1 as si;
 use tokio::time::Instant;
 
 use crate::shapes::{SMALL, Shape, queues, shape_a, shape_b, shape_u};
-use crate::shim::{Shim, ask_requests, cpu_time, median, peak_kib, resident_kib};
+use crate::shim::{Shim, ask_requests, cpu_time, median, peak_kib, resident_kib, resource};
 
 const RUNS: usize = 5;
 
@@ -187,6 +187,89 @@ async fn run_apart(policy: &str, max_cardinality: i32) -> (f64, f64) {
     (wall.as_secs_f64(), cpu.as_secs_f64())
 }
 
+/// A thousand gangs of eight over 200 racks of 50 nodes, with and without a topology.
+async fn racks() {
+    println!(
+        "\n| 1,000 gangs of 8 over 200 racks | allocations/s, median (best) | CPU µs per allocation |"
+    );
+    println!("|---|---|---|");
+    for policy in ["fair", "binpacking"] {
+        for (how, required, preferred) in [
+            ("free", "", &[][..]),
+            ("one rack required", "rack", &[]),
+            ("one rack preferred", "", &["rack"]),
+            ("one rack required, one host preferred", "rack", &["host"]),
+        ] {
+            let (mut walls, mut cpus) = (Vec::new(), Vec::new());
+            for _ in 0..RUNS {
+                let (wall, cpu) = run_racks(policy, required, preferred).await;
+                walls.push(wall);
+                cpus.push(cpu);
+            }
+            let best = walls.iter().copied().fold(f64::INFINITY, f64::min);
+            let (wall, cpu) = (8e3 / median(&mut walls), median(&mut cpus) * 1e6 / 8e3);
+            println!("| {policy}, {how} | {wall:.0} ({:.0}) | {cpu:.2} |", 8e3 / best);
+        }
+    }
+}
+
+/// One run from the first request of a gang to the last allocation.
+async fn run_racks(policy: &str, required: &str, preferred: &[&str]) -> (f64, f64) {
+    let shim = Shim::start(&queues(policy, "{name: a}"), Threads::PerPartition).await;
+    for rack in 0..200 {
+        let node = |number: usize| si::NodeInfo {
+            node_id: format!("node-{rack:03}-{number:02}"),
+            action: si::node_info::ActionFromRm::Create as i32,
+            attributes: [
+                ("rack".to_owned(), format!("r{rack:03}")),
+                ("host".to_owned(), format!("h{rack:03}-{number:02}")),
+            ]
+            .into(),
+            schedulable_resource: Some(resource(&[("memory", 50), ("vcore", 5)])),
+            ..Default::default()
+        };
+        let nodes = (0..50).map(node).collect();
+        let request = si::NodeRequest { rm_id: "bench".into(), nodes, ..Default::default() };
+        shim.scheduler.update_node(request).await.unwrap();
+    }
+    let topology = si::Topology {
+        required: required.to_owned(),
+        preferred: preferred.iter().map(|&key| key.to_owned()).collect(),
+    };
+    let gang = |number: usize| si::AddApplicationRequest {
+        application_id: format!("app-{number:06}"),
+        queue_name: "root.a".into(),
+        ugi: Some(si::UserGroupInformation { user: "bench".into(), groups: vec![] }),
+        // No size: the gang is decided when its requests are there.
+        task_groups: vec![si::TaskGroup {
+            name: "w".into(),
+            min_members: 8,
+            topology: Some(topology.clone()),
+            ..Default::default()
+        }],
+        ..Default::default()
+    };
+    let new = (0..1_000).map(gang).collect();
+    let request = si::ApplicationRequest { rm_id: "bench".into(), new, ..Default::default() };
+    shim.scheduler.update_application(request).await.unwrap();
+    shim.scheduler.settle().await;
+    shim.expect(8_000);
+    let mut requests: Vec<_> = ask_requests("ask", 8_000, 1_000, &SMALL).collect();
+    for request in &mut requests {
+        for ask in &mut request.asks {
+            ask.task_group_name = "w".into();
+        }
+    }
+    let (start, cpu) = (Instant::now(), cpu_time());
+    for request in requests {
+        shim.scheduler.update_allocation(request).await.unwrap();
+    }
+    shim.all_allocated().await;
+    let (wall, cpu) = (start.elapsed(), cpu_time().saturating_sub(cpu));
+    shim.scheduler.shutdown().await;
+    (wall.as_secs_f64(), cpu.as_secs_f64())
+}
+
 /// One ask at a time on an idle cluster.
 async fn lone_ask() {
     println!("\n| lone ask, 5,000 idle nodes | p50 µs | p99 µs |\n|---|---|---|");
@@ -309,6 +392,9 @@ fn main() {
         }
         if wants("apart") {
             keep_apart().await;
+        }
+        if wants("racks") {
+            racks().await;
         }
         if wants("full") {
             full_cluster().await;
