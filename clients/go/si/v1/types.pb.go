@@ -2217,7 +2217,7 @@ type TaskGroup struct {
 	// What is held for each member whose ask is not there yet. Absent or empty: nothing is held, and
 	// the gang waits until the asks of this group are there.
 	Member *Resource `protobuf:"bytes,3,opt,name=member,proto3" json:"member,omitempty"`
-	// Where the members have to be, relative to each other. Refused for now.
+	// Where the members have to be, relative to each other.
 	Topology *Topology `protobuf:"bytes,4,opt,name=topology,proto3" json:"topology,omitempty"`
 	// Where each held member may be; an ask of the group says so for itself.
 	Constraint *PlacementConstraint `protobuf:"bytes,5,opt,name=constraint,proto3" json:"constraint,omitempty"`
