@@ -247,7 +247,7 @@ impl Application {
             if let GangWhy::Domain { short, nodes: counts } = &mut why {
                 self.count_places(short, nodes);
                 let domain = short.domain();
-                let domains = domain.as_ref().map_or(&[][..], std::slice::from_ref);
+                let domains = domain.as_slice();
                 lacks = nodes.lacks(&NodeRequest { domains, ..NodeRequest::of(&short.size) });
                 counts.clone_from(&lacks);
             }

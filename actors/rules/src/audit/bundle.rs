@@ -301,7 +301,9 @@ impl Search<'_> {
             }
         }
         for ask in them.members.iter().filter(|ask| ask.required_node.is_none()) {
-            free.values_mut().for_each(|sum| sum.subtract(&ask.resources));
+            for sum in free.values_mut() {
+                sum.subtract(&ask.resources);
+            }
         }
         let share = |left: &Resources| {
             let capacity = &self.facts.capacity;
@@ -386,7 +388,7 @@ impl Search<'_> {
                     Some(together[*at].name()) == ask.task_group
                 };
                 let domain = chosen_domains.find(is_its).map(|(_, domain, _)| domain.clone());
-                let within = domain.as_ref().map_or(&[][..], std::slice::from_ref);
+                let within = domain.as_slice();
                 let found = self.node_for(&places, ask, (within, &refused), false);
                 places.chosen.insert(member, chosen);
                 let name = || ask.task_group.clone().unwrap_or_default();

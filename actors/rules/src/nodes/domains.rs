@@ -81,6 +81,9 @@ crate::slot! {
     struct AreaId;
 }
 
+/// Nodes in the order in which they are tried.
+type NodeTree = OrderedTree<Key, NodeSlot, Room>;
+
 /// All domains that are kept.
 #[derive(Debug, Default)]
 pub(super) struct Domains {
@@ -106,7 +109,7 @@ struct Kept {
 #[derive(Debug)]
 struct Area {
     value: Arc<str>,
-    tree: OrderedTree<Key, NodeSlot, Room>,
+    tree: NodeTree,
     free: Free,
 }
 
@@ -184,15 +187,14 @@ impl Kept {
         let Some(value) = attributes.and_then(|attributes| attributes.get(&*self.key)) else {
             return;
         };
-        let id = match self.by_value.get(&**value) {
-            Some(id) => *id,
-            None => {
-                let value: Arc<str> = Arc::from(&**value);
-                let (tree, free) = (OrderedTree::new(), Free::default());
-                let id = self.areas.insert(Area { value: Arc::clone(&value), tree, free });
-                self.by_value.insert(value, id);
-                id
-            }
+        let id = if let Some(id) = self.by_value.get(&**value) {
+            *id
+        } else {
+            let value: Arc<str> = Arc::from(&**value);
+            let (tree, free) = (OrderedTree::new(), Free::default());
+            let id = self.areas.insert(Area { value: Arc::clone(&value), tree, free });
+            self.by_value.insert(value, id);
+            id
         };
         let (area, room) = (&mut self.areas[id], node.room());
         area.free.change(&room, 1);
@@ -412,7 +414,7 @@ impl NodeIndex {
     pub(super) fn within<'a, 'b>(
         &'a self,
         domains: &'b [Domain],
-    ) -> Option<(&'a OrderedTree<Key, NodeSlot, Room>, &'b [Domain])> {
+    ) -> Option<(&'a NodeTree, &'b [Domain])> {
         let Some((narrowest, others)) = domains.split_last() else {
             return Some((&self.tree, domains));
         };

@@ -114,10 +114,8 @@ impl GangWhy {
     pub fn short(&self) -> Resources {
         match self {
             Self::Cluster(over) => over.short(),
-            Self::Places { size, lacks, .. } => {
-                size.times(i64::try_from(*lacks).unwrap_or(i64::MAX))
-            }
-            Self::Domain { short: ShortDomain { size, lacks, .. }, .. } => {
+            Self::Places { size, lacks, .. }
+            | Self::Domain { short: ShortDomain { size, lacks, .. }, .. } => {
                 size.times(i64::try_from(*lacks).unwrap_or(i64::MAX))
             }
             _ => Resources::new(),
