@@ -256,14 +256,14 @@ impl Application {
             None => BundleObstacle::Places { group: name, size, lacks },
             Some(NoDomain { key, value }) => {
                 let members = group.iter().map(|(_, count)| u64::from(*count)).sum();
-                BundleObstacle::Domain(ShortDomain {
+                BundleObstacle::Domain(Box::new(ShortDomain {
                     group: name,
                     size,
                     members,
                     lacks,
                     key,
                     value,
-                })
+                }))
             }
         }
     }

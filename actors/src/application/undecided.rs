@@ -54,7 +54,7 @@ pub(super) enum BundleObstacle {
     /// Members of this size find too few places.
     Places { group: TaskGroup, size: Resources, lacks: u64 },
     /// No domain takes the whole of a group that has to stay in one.
-    Domain(ShortDomain),
+    Domain(Box<ShortDomain>),
     /// Every node with room refused this member of this group.
     Refused { group: TaskGroup, ask: AskSlot },
 }
@@ -102,7 +102,7 @@ impl Bundle {
             }
             BundleObstacle::Domain(short) => {
                 let mut places = self.places.clone()?;
-                let (short, nodes_lack) = (short.clone(), NodeLacks::default());
+                let (short, nodes_lack) = ((**short).clone(), NodeLacks::default());
                 let why = GangWhy::Domain { short, nodes: nodes_lack };
                 (!places.is_due(nodes)).then_some((why, since_ns))
             }

@@ -157,7 +157,6 @@ fn nodes(lacks: &NodeLacks, mut texts: BTreeMap<String, u32>, is_refused: bool) 
         reserved: number(lacks.reserved),
         no_room: no_room.map(|(name, nodes)| (name.to_string(), number(*nodes))).collect(),
         predicates: texts,
-        ..NodeCounts::default()
     }
 }
 
