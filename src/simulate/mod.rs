@@ -168,15 +168,14 @@ pub fn run(args: SimulateArgs) -> anyhow::Result<ExitCode> {
 /// The trace that is to be replayed, with what is said of its pods.
 fn trace_of(args: &SimulateArgs) -> anyhow::Result<Trace> {
     let wishes = args.wishes.as_deref();
-    let mut trace = match (&args.nodes, &args.pods) {
-        (Some(nodes), Some(pods)) => read::read_trace(nodes, pods, wishes)?,
-        _ => {
-            let mut trace = sample::sample_trace(args.seed);
-            if let Some(wishes) = wishes {
-                read::read_wishes(wishes, &mut trace)?;
-            }
-            trace
+    let mut trace = if let (Some(nodes), Some(pods)) = (&args.nodes, &args.pods) {
+        read::read_trace(nodes, pods, wishes)?
+    } else {
+        let mut trace = sample::sample_trace(args.seed);
+        if let Some(wishes) = wishes {
+            read::read_wishes(wishes, &mut trace)?;
         }
+        trace
     };
     trace.shuffle_ties(args.seed);
     Ok(trace)

@@ -70,7 +70,12 @@ pub(crate) fn comparison_html(comparison: &Comparison) -> String {
 
 /// What is printed of a comparison at the end.
 pub(crate) fn comparison_summary(comparison: &Comparison) -> String {
-    comparison.tables().iter().map(|table| format!("{}\n", table.to_text())).collect()
+    let mut text = String::new();
+    for table in comparison.tables() {
+        text.push_str(&table.to_text());
+        text.push('\n');
+    }
+    text
 }
 
 /// A table whose first column names the row and whose others are figures.

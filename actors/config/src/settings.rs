@@ -41,7 +41,6 @@ const KNOWN: [&str; 12] = [
     BACKOFF_DELAY,
 ];
 
-
 /// The properties in force: those of the parent as far as they are inherited, and its own.
 pub(super) fn effective(
     parent: Option<&BTreeMap<String, String>>,

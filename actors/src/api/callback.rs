@@ -102,7 +102,7 @@ pub trait ResourceManagerCallback: Send + Sync + 'static {
     /// [`preemption_predicates`](Self::preemption_predicates) answers.
     fn ask_preemption(&self, group: PreemptionQuestions) {
         let answers = group.questions.iter().map(|args| Some(self.preemption_predicates(args)));
-        group.answers.answer_preemption(group.id, answers.collect());
+        group.answers.answer_preemption(group.id, &answers.collect::<Vec<_>>());
     }
 
     /// Things that happened to this RM's nodes, applications, queues and requests, oldest first.

@@ -166,7 +166,7 @@ impl AnswerSink {
     pub fn answer_preemption(
         &self,
         id: QuestionId,
-        answers: Vec<Option<PreemptionPredicatesResponse>>,
+        answers: &[Option<PreemptionPredicatesResponse>],
     ) {
         let answers = answers.iter().map(|answer| preemption_answer(answer.as_ref())).collect();
         self.0.preemptions.post(PreemptionAnswers { id, answers });

@@ -18,7 +18,7 @@ use monoceros_rules::decide::parking::Obstacle;
 use monoceros_rules::decide::preemption::{
     ApplicationFacts, Grounds, GroupFacts, NoPreemption, Promisee, TRY_AGAIN, Wish, goes_as_one,
 };
-use monoceros_rules::nodes::{NodeIndex, NodeSlot, Terms, Wish as NodeWish};
+use monoceros_rules::nodes::{Domain, NodeIndex, NodeSlot, Terms, Wish as NodeWish};
 use monoceros_rules::order::waits::WaitSet;
 use monoceros_rules::values::resources::Resources;
 use monoceros_rules::work::allocations::{Allocation, AllocationId, ApplicationSlot, Leaving};
@@ -61,6 +61,8 @@ pub(crate) struct Asking {
     /// What their placement constraint expects of nodes: the terms, how many of their choices may be
     /// used, and whose held places count.
     pub(crate) wish: Option<(Arc<Terms>, usize, Option<ApplicationSlot>)>,
+    /// The domain in which their task group stays.
+    pub(crate) domain: Option<Arc<Domain>>,
 }
 
 impl Asking {
@@ -69,7 +71,8 @@ impl Asking {
         let is_wished = self.wish.as_ref().is_none_or(|(terms, open, mates)| {
             nodes.is_as_wished(node, &NodeWish { terms, open: *open, gone, mates: *mates })
         });
-        is_wished && !self.excluded.contains(nodes.id(node))
+        let domains = self.domain.as_deref().map_or(&[][..], std::slice::from_ref);
+        is_wished && nodes.is_within(node, domains) && !self.excluded.contains(nodes.id(node))
     }
 }
 
@@ -289,6 +292,7 @@ impl Application {
             priority: ask.priority,
             members: members.map(|at| (at, Arc::clone(&self.book.asks.ask(at).key))).collect(),
             excluded: ask.request().excluded.iter().map(|it| Arc::clone(&it.node)).collect(),
+            domain: ask.domain.clone(),
             wish: ask.wish().map(|wish| {
                 let mates = wish.wish().mates;
                 (Arc::clone(wish.terms()), wish.open(), mates)
@@ -442,7 +446,6 @@ impl Application {
 
     /// A preempted allocation is gone.
     pub(super) fn note_preempted(
-        &mut self,
         id: AllocationId,
         entry: &Allocation,
         baton: &mut Baton,

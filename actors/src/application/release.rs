@@ -177,7 +177,7 @@ impl Application {
             return None;
         }
         let entry = baton.books.allocations.remove(id)?;
-        self.note_preempted(id, &entry, baton, effects);
+        Self::note_preempted(id, &entry, baton, effects);
         baton.disarmed.extend(entry.deadline);
         self.book.allocations.remove(&entry.uuid);
         let is_placeholder = entry.spec.placeholder;

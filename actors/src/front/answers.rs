@@ -200,7 +200,7 @@ impl Batch {
             BatchKind::Application => guarded(to.rm, || callback.update_application(application)),
             BatchKind::Node => guarded(to.rm, || callback.update_node(node)),
             BatchKind::States => {
-                guarded(to.rm, || callback.update_container_scheduling_state(states))
+                guarded(to.rm, || callback.update_container_scheduling_state(states));
             }
             BatchKind::Withdrawal => guarded(to.rm, || callback.cancel_predicates(withdrawn)),
             BatchKind::Question => ask(to, questions),
@@ -224,7 +224,7 @@ fn ask_preemption(to: Listener<'_>, group: PreemptionQuestions) {
     let (id, sink) = (group.id, group.answers.clone());
     if catch_unwind(AssertUnwindSafe(|| to.callback.ask_preemption(group))).is_err() {
         tracing::error!(rm = to.rm, "the callback for questions about preemption panicked");
-        sink.answer_preemption(id, Vec::new());
+        sink.answer_preemption(id, &[]);
     }
 }
 

@@ -119,12 +119,11 @@ fn ask_now(key: &Arc<str>, question: &Question, baton: &mut Baton) -> Answer {
         return if fits { Answer::Fits(-1) } else { Answer::Refused };
     }
     let args = args(key, question, baton);
-    match catch_unwind(AssertUnwindSafe(|| baton.callback.preemption_predicates(&args))) {
-        Ok(answer) => preemption_answer(Some(&answer)),
-        Err(_) => {
-            tracing::error!(ask = %key, node = args.node_id,
-                "the callback for questions about preemption panicked, taken as a refusal");
-            Answer::Refused
-        }
-    }
+    let Ok(answer) = catch_unwind(AssertUnwindSafe(|| baton.callback.preemption_predicates(&args)))
+    else {
+        tracing::error!(ask = %key, node = args.node_id,
+            "the callback for questions about preemption panicked, taken as a refusal");
+        return Answer::Refused;
+    };
+    preemption_answer(Some(&answer))
 }

@@ -323,7 +323,7 @@ impl Handler<Offer> for Queue {
             Box::new(whole)
         });
         match promises.taken_off(&self.facts.config.path) {
-            Some(promised) => self.ledger.narrow_beside(promised, &mut headroom),
+            Some(taken_off) => self.ledger.narrow_beside(taken_off, &mut headroom),
             None => self.ledger.narrow(&mut headroom),
         }
         let frame = Frame {

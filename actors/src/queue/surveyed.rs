@@ -209,13 +209,13 @@ impl Queue {
 
     /// What it lets through, for an explanation.
     pub(crate) fn gate(&self, promises: &Promises) -> Gate {
-        let promised = promises.taken_off(&self.facts.config.path);
+        let taken_off = promises.taken_off(&self.facts.config.path);
         Gate {
             path: Arc::clone(&self.facts.config.path),
             is_stopped: !self.facts.state.is_scheduled(),
             max: self.ledger.max.clone(),
-            used: match promised {
-                Some(promised) => self.ledger.allocated().plus(promised),
+            used: match taken_off {
+                Some(taken_off) => self.ledger.allocated().plus(taken_off),
                 None => self.ledger.allocated().clone(),
             },
             running: self.ledger.running().saturating_add(self.ledger.starting()),

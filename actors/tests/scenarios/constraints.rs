@@ -1,6 +1,8 @@
 //! Placement constraints: which nodes a request may use, by what they are like and by what is near.
 //! `docs/placement-constraints.md` has the rules.
 
+use std::fmt::Write as _;
+
 use expect_test::{Expect, expect};
 use serde_json::{Value, json};
 
@@ -500,8 +502,11 @@ fn who_requires_a_drained_node_hears_of_what_ends_elsewhere_in_its_group() {
     let placed = |text: &str| {
         let script = crate::script::Script::parse(&with(text, &near("rack", 0, 1, true)));
         let played = world::play(&script, world::How::Plain).text;
-        let placed = played.lines().filter(|line| line.contains("placed"));
-        placed.map(|line| format!("{line}\n")).collect::<String>()
+        let mut told = String::new();
+        for line in played.lines().filter(|line| line.contains("placed")) {
+            writeln!(told, "{line}").unwrap();
+        }
+        told
     };
     let required = "
         queue root.a
@@ -557,11 +562,12 @@ fn what_could_not_be_counted_is_refused_be_it_a_request_or_a_gang() {
     .to_owned();
     for ask in 0..64 {
         let sets: Vec<_> = (0..64).map(|at| set(ask * 64 + at)).collect();
-        text += &format!("ask a1 k{ask} vcore=5000 where={}\n", of("AND", &sets));
+        writeln!(text, "ask a1 k{ask} vcore=5000 where={}", of("AND", &sets)).unwrap();
     }
     let group = json!([{"name": "w", "minMember": 2, "minResource": {"vcore": "1"},
                         "constraint": set(4_096)}]);
-    text += &format!(
+    write!(
+        text,
         "ask a1 more vcore=1 where={}
         ask a1 known vcore=1 where={}
         app g1 in root.a tag monoceros.io/task-groups={group}
@@ -570,7 +576,8 @@ fn what_could_not_be_counted_is_refused_be_it_a_request_or_a_gang() {
         ",
         set(4_096),
         set(0),
-    );
+    )
+    .unwrap();
     let script = crate::script::Script::parse(&text);
     expect![[r#"
         n1 accepted

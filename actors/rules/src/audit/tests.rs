@@ -35,6 +35,7 @@ fn facts(limits: &str, applications: &[Told]) -> Facts {
             unsettled.push(AllocationId::numbered(number));
         }
         facts.applications.push(ApplicationFact {
+            domains: Vec::new(),
             slot: ApplicationSlot::at(number),
             id,
             leaf: 0,

@@ -177,11 +177,8 @@ impl Search {
                 Err(why) => return self.in_vain(why, partition),
             };
             let asked = Asked { search: self, planner, inquiry, stale };
-            let (search, back, plan) = match asked.proceed(partition, baton) {
-                Some(found) => found,
-                // The answers come later.
-                None => return,
-            };
+            // If there is none, the answers come later.
+            let Some((search, back, plan)) = asked.proceed(partition, baton) else { return };
             (self, planner) = (search, back);
             match plan {
                 Ok(plan) if self.take(&plan, &mut planner, partition, baton) => {}

@@ -50,16 +50,18 @@ impl Attachment {
     pub fn ask_preemption(&self, group: PreemptionQuestions) {
         let PreemptionQuestions { id, questions, answers } = group;
         let n_asked = questions.len();
-        let told = |known: Vec<Preempted>| known.into_iter().map(Preempted::response).collect();
+        let told = |known: Vec<Preempted>| -> Vec<_> {
+            known.into_iter().map(Preempted::response).collect()
+        };
         match self.request(|conversation, now| conversation.ask_preemption(now, questions)) {
-            Err(known) => answers.answer_preemption(id, told(known)),
+            Err(known) => answers.answer_preemption(id, &told(known)),
             Ok(reply) => {
                 tokio::spawn(async move {
                     let known = match reply.await {
                         Ok(ShimReply::Preempted(known)) => known,
                         _ => vec![Preempted::Unanswered; n_asked],
                     };
-                    answers.answer_preemption(id, told(known));
+                    answers.answer_preemption(id, &told(known));
                 });
             }
         }

@@ -48,7 +48,7 @@ fn what_nobody_asks_for_any_more_is_forgotten_and_what_is_asked_for_is_not() {
     nodes.keep_domains("rack");
     nodes.keep_domains("zone");
     for at in 0..2 * CHANGES_LEAST {
-        nodes.update(n1, None, &vcores((at % 8) as i64));
+        nodes.update(n1, None, &vcores(i64::try_from(at % 8).unwrap()));
         if at % 100 == 0 {
             nodes.keep_domains("rack");
         }
