@@ -1,7 +1,7 @@
 //! Places for a bundle: all members of a gang get a node at once, or none does.
 //!
 //! # The search
-//! 1. Groups that have to stay in one domain go first ([`topology`]), then members that require a
+//! 1. Groups that have to stay in one domain go first (`topology`), then members that require a
 //!    node, since no other will do. Then groups with the larger share
 //!    of the partition, of equal ones in the order in which they were declared; the share is that of
 //!    the resource of which a group wants most. Members of a group go by size, larger ones first, of
