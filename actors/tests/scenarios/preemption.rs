@@ -405,3 +405,40 @@ fn a_daemon_takes_nothing_more_important_and_nothing_of_another_kind() {
         "#]],
     );
 }
+
+/// Their RM knows of none of them, so nothing has to be confirmed.
+#[test]
+fn places_held_for_a_gang_end_at_once_and_the_asker_is_placed_in_the_next_decision() {
+    check(
+        "
+        queue root.q1 guaranteed vcore=5
+        queue root.q2 guaranteed vcore=5
+        node n1 vcore=10
+        app g1 in root.q1 needs w x2 vcore=5
+        app a2 in root.q2
+        settle
+        show queues
+        ask a2 k vcore=5 policy=both
+        wait 30s
+        show queues
+        show nodes
+        ",
+        &expect![[r#"
+            n1 accepted
+            g1 accepted
+            g1 is Accepted
+            g1 is Running
+            a2 accepted
+            root: used vcore=10, pending nothing, headroom vcore=0, running 1, priority none
+            root.q1: used vcore=10, pending nothing, headroom vcore=0, running 1, priority none
+            root.q2: used nothing, pending nothing, headroom vcore=0, running 0, priority none
+            a2 is Accepted
+            a2 is Running
+            a2/k placed on n1
+            root: used vcore=5, pending vcore=10, headroom vcore=5, running 2, priority 0
+            root.q1: used nothing, pending vcore=10, headroom vcore=5, running 1, priority 0
+            root.q2: used vcore=5, pending nothing, headroom vcore=5, running 1, priority none
+            n1: total vcore=10, used vcore=5, occupied nothing, left vcore=5
+        "#]],
+    );
+}

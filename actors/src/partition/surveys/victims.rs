@@ -207,6 +207,8 @@ impl Search {
         planner.commit(plan);
         partition.agenda.extend(carry_out(plan, who, key, &self.asking, &self.path, baton));
         self.at += 1;
+        // Where only held places end, and where reservations of others do, there is room at once.
+        partition.may_decide = true;
         true
     }
 

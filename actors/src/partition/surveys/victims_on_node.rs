@@ -202,6 +202,8 @@ fn carry_out(
         losers: by_loser.keys().copied().collect(),
         rooms: Vec::new(),
     };
+    // Where only held places end, there is room at once.
+    partition.may_decide = true;
     baton.books.promises.make(Promisee::Ask(who), promise);
     baton.watch_promises();
     for (loser, ids) in by_loser {
