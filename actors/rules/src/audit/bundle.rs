@@ -4,13 +4,14 @@
 use std::collections::{BTreeMap, BTreeSet};
 use std::sync::Arc;
 
-use super::constraints::{Counted, alternatives};
-use super::search::{Search, is_within};
+use super::constraints::{Counted, Picture, alternatives};
+use super::search::{Looking, Search, is_within};
 use super::{ApplicationFact, AskFact, BundleFact, Decision, NodeFact};
+use crate::decide::preemption::{Promise, Promisee};
 use crate::nodes::{Domain, NodeSortPolicy};
 use crate::order::keys::AskKey;
 use crate::order::shares::{compare_shares, shares};
-use crate::values::resources::{Limits, Resources};
+use crate::values::resources::Resources;
 use crate::work::asks::TaskGroup;
 use crate::work::declaration::Topology;
 
@@ -53,21 +54,26 @@ const DOMAINS_ASKED: usize = 16;
 
 impl Search<'_> {
     /// The decision about an undecided gang, if all of its members have places.
-    pub(super) fn bundle(
-        &self,
-        application: &ApplicationFact,
-        bundle: &BundleFact,
-        headroom: &Limits,
-    ) -> Option<Decision> {
+    pub(super) fn bundle(&self, looking: &Looking<'_>, bundle: &BundleFact) -> Option<Decision> {
+        let application = looking.application;
         let groups = groups(application, bundle)?;
         let mut total = Resources::new();
         for ask in groups.iter().flatten() {
             total.add(&ask.resources);
         }
-        let of_user = self.facts.user_headroom(application);
-        if bundle.in_the_air || bundle.rests || !headroom.allows(&total) || !of_user.allows(&total)
-        {
+        let asker = Promisee::Gang(application.slot);
+        let gives_way = groups.iter().flatten().any(|ask| looking.gives_way(ask));
+        let has_quota = looking.has_quota_for(asker, &total);
+        if bundle.in_the_air || bundle.rests || gives_way || !has_quota {
             return None;
+        }
+        if let Some(promise) = self.facts.promises.of(asker).filter(|it| it.victims.is_empty()) {
+            let members = self.in_rooms(application, &groups, bundle, promise);
+            let application = Arc::clone(&application.id);
+            return Some(match members {
+                Some(members) => Decision::Gang { application, members },
+                None => Decision::GiveUpRooms { application },
+            });
         }
         let in_order = self.in_order(groups, &bundle.topologies);
         let mut avoid = BTreeSet::new();
@@ -86,18 +92,70 @@ impl Search<'_> {
                 Err(domain) => avoid.insert(domain?),
             };
         }
-        let places = passing?;
-        let member = |(ask, node): &(&AskFact, usize)| {
-            let name = if ask.internal {
-                Arc::from(ask.task_group.as_deref().map_or("", String::as_str))
-            } else {
-                Arc::clone(&ask.key)
-            };
-            (ask.internal, name, Arc::clone(&places.left[*node].0.id))
-        };
-        let mut members: Vec<_> = places.chosen.iter().map(member).collect();
-        members.sort();
+        let members = named(&passing?);
         Some(Decision::Gang { application: Arc::clone(&application.id), members })
+    }
+
+    /// The members in the rooms that were promised to the gang, if each may have its own.
+    fn in_rooms(
+        &self,
+        application: &ApplicationFact,
+        groups: &[Vec<&AskFact>],
+        bundle: &BundleFact,
+        promise: &Promise,
+    ) -> Option<Vec<Member>> {
+        let mut places = self.nothing_placed(application, false);
+        let capacity = &self.facts.capacity;
+        let share = |amount: &Resources| shares(amount, Some(capacity));
+        for (at, (group, topology)) in groups.iter().zip(&bundle.topologies).enumerate() {
+            let mut members = group.clone();
+            members.sort_by(|a, b| compare_shares(&share(&b.resources), &share(&a.resources)));
+            let mut rooms: Vec<_> = promise.rooms.iter().filter(|room| room.group == at).collect();
+            rooms.sort_by(|a, b| compare_shares(&share(&b.amount), &share(&a.amount)));
+            if rooms.len() != members.len() {
+                return None;
+            }
+            for (ask, room) in members.into_iter().zip(rooms) {
+                let node = places.left.iter().position(|(node, _)| node.slot == room.node)?;
+                let (fact, left) = &places.left[node];
+                let may_use = match &ask.required_node {
+                    Some(required) => *required == fact.id,
+                    None => fact.open,
+                };
+                let fits = room.amount.holds(&ask.resources)
+                    && left.holds(&ask.resources)
+                    && fact.total.holds(&ask.resources);
+                let is_refused = ask.excluded.contains(&fact.id)
+                    || !(ask.internal || (self.passes)(&ask.key, &fact.id, true));
+                if !may_use || !fits || is_refused || !self.is_admitted(&places, ask, node) {
+                    return None;
+                }
+                places.left[node].1.subtract(&ask.resources);
+                places.chosen.push((ask, node));
+            }
+            if let Some(key) = topology.as_ref().and_then(|it| it.required.as_deref()) {
+                let name = &bundle.groups[at].0;
+                let of =
+                    places.chosen.iter().filter(|(ask, _)| ask.task_group.as_ref() == Some(name));
+                let values = of.map(|(_, at)| places.left[*at].0.attributes.get(key));
+                let values: BTreeSet<_> = values.collect::<Option<_>>()?;
+                if values.len() > 1 {
+                    return None;
+                }
+            }
+        }
+        Some(named(&places))
+    }
+
+    /// All nodes as they are, the rooms of the gang included.
+    fn nothing_placed<'a>(&'a self, application: &'a ApplicationFact, fullest: bool) -> Places<'a> {
+        let asker = Promisee::Gang(application.slot);
+        let left = self.nodes.iter().map(|node| {
+            let own = self.facts.promises.kept_for(node.slot, asker);
+            (*node, node.available.plus(&own))
+        });
+        let (chosen, domains) = (Vec::new(), Vec::new());
+        Places { left: left.collect(), chosen, domains, application, fullest }
     }
 
     /// All members, each as one ask, in the order in which places are looked for.
@@ -145,9 +203,7 @@ impl Search<'_> {
         avoid: &BTreeSet<(TaskGroup, Domain)>,
         fullest: bool,
     ) -> Option<Places<'a>> {
-        let left = self.nodes.iter().map(|node| (*node, node.available.clone())).collect();
-        let (chosen, domains) = (Vec::new(), Vec::new());
-        let mut places = Places { left, chosen, domains, application, fullest };
+        let mut places = self.nothing_placed(application, fullest);
         for (at, them) in together.iter().enumerate() {
             let is_placed = match them.topology {
                 Some(Topology { required: Some(key), .. }) => {
@@ -328,7 +384,6 @@ impl Search<'_> {
         (domains, refused): (&[Domain], &BTreeSet<usize>),
         fullest: bool,
     ) -> Option<usize> {
-        let application = places.application;
         let required = ask.required_node.as_ref();
         let can_take = |at: &usize| {
             let (node, available) = &places.left[*at];
@@ -354,17 +409,30 @@ impl Search<'_> {
             if fullest { nodes.last().copied() } else { nodes.first().copied() }
         };
         let Some((constraint, open)) = &ask.constraint else { return pick(&nodes) };
-        let mut picture = self.facts.picture(application, None);
-        picture.counted.extend(places.chosen.iter().map(|(ask, at)| Counted {
-            node: places.left[*at].0.slot,
-            tags: ask.tags.as_deref(),
-            is_booked: true,
-        }));
+        let picture = self.picture_with(places);
         alternatives(constraint.constraint()).iter().take(*open).find_map(|alternative| {
             let admits =
                 |at: &usize| alternative.admits(constraint, places.left[*at].0.slot, &picture);
             pick(&nodes.iter().copied().filter(admits).collect::<Vec<_>>())
         })
+    }
+
+    /// What constraints look at, with the members that have their places.
+    fn picture_with<'a>(&'a self, places: &Places<'a>) -> Picture<'a> {
+        let mut picture = self.facts.picture(places.application, None);
+        picture.counted.extend(places.chosen.iter().map(|(ask, at)| Counted {
+            node: places.left[*at].0.slot,
+            tags: ask.tags.as_deref(),
+            is_booked: true,
+        }));
+        picture
+    }
+
+    fn is_admitted(&self, places: &Places<'_>, ask: &AskFact, node: usize) -> bool {
+        let Some((constraint, open)) = &ask.constraint else { return true };
+        let (picture, node) = (self.picture_with(places), places.left[node].0.slot);
+        let mut usable = alternatives(constraint.constraint()).into_iter().take(*open);
+        usable.any(|alternative| alternative.admits(constraint, node, &picture))
     }
 
     /// Moves each member away from nodes that refuse it. Where one has nowhere to go, the domain of its
@@ -399,6 +467,24 @@ impl Search<'_> {
         }
         Ok(places)
     }
+}
+
+/// A member: `false` and its key, or `true` and its task group; and its node.
+type Member = (bool, Arc<str>, Arc<str>);
+
+/// The members with their nodes, sorted.
+fn named(places: &Places<'_>) -> Vec<Member> {
+    let member = |(ask, node): &(&AskFact, usize)| {
+        let name = if ask.internal {
+            Arc::from(ask.task_group.as_deref().map_or("", String::as_str))
+        } else {
+            Arc::clone(&ask.key)
+        };
+        (ask.internal, name, Arc::clone(&places.left[*node].0.id))
+    };
+    let mut members: Vec<_> = places.chosen.iter().map(member).collect();
+    members.sort();
+    members
 }
 
 /// The asks of each group's members, one for each member: the first in order, then internal ones.

@@ -217,7 +217,9 @@ impl Facts {
             same(wrong, "available on the node", id, &node.available, &left);
             match self.index.iter().find(|fact| fact.slot == node.slot) {
                 Some(fact) => {
-                    same(wrong, "index, available", id, &fact.available, &node.available);
+                    let kept = self.promises.kept(node.slot).unwrap_or_default();
+                    let shown = node.available.minus(&kept).pruned();
+                    same(wrong, "index, available", id, &fact.available, &shown);
                     if fact.open != node.open {
                         wrong
                             .push(format!("index: {id} open {} but node {}", fact.open, node.open));

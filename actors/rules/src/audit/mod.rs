@@ -370,6 +370,12 @@ pub enum Decision {
         /// where a place is held for it. Sorted.
         members: Vec<(bool, Arc<str>, Arc<str>)>,
     },
+    /// A declared gang gives up the rooms that were promised to it, since a member may not have its
+    /// own.
+    GiveUpRooms {
+        /// The application's id.
+        application: Arc<str>,
+    },
     /// An ask takes the place of a placeholder of its application, which is to go.
     Replace {
         /// The application's id.

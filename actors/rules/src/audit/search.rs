@@ -38,7 +38,8 @@ impl Facts {
         if self.nodes.is_empty() {
             return Foreseen::Nothing;
         }
-        let mut nodes: Vec<&NodeFact> = self.nodes.iter().collect();
+        let shown: Vec<NodeFact> = self.nodes.iter().map(|node| self.as_shown(node)).collect();
+        let mut nodes: Vec<&NodeFact> = shown.iter().collect();
         nodes.sort_by(|a, b| {
             let score = |node: &NodeFact| order.score(&node.total, &node.available);
             score(a).total_cmp(&score(b)).then_with(|| a.id.cmp(&b.id))
@@ -53,6 +54,12 @@ impl Facts {
             search.queue(root?, [&none, &none], true)
         });
         found.unwrap_or(Foreseen::Nothing)
+    }
+
+    /// A node without what gangs keep of it.
+    fn as_shown(&self, node: &NodeFact) -> NodeFact {
+        let kept = self.promises.kept(node.slot).unwrap_or_default();
+        NodeFact { available: node.available.minus(&kept).pruned(), ..node.clone() }
     }
 }
 
@@ -93,8 +100,8 @@ pub(super) struct Search<'a> {
 }
 
 /// An application that is looked at, with what limits its asks.
-struct Looking<'a> {
-    application: &'a ApplicationFact,
+pub(super) struct Looking<'a> {
+    pub(super) application: &'a ApplicationFact,
     /// In order.
     asks: Vec<&'a AskFact>,
     headroom: &'a Limits,
@@ -112,14 +119,17 @@ impl Looking<'_> {
     /// Whether an ask that has a node reserved fits: what was promised to it is for it.
     fn fits_with_promise(&self, ask: &AskFact) -> bool {
         let who = Reserver { application: self.application.slot, ask: ask.slot };
-        let mut left = self.headroom.clone();
-        left.give(&self.promises.own(Promisee::Ask(who)));
-        self.of_user.allows(&ask.resources)
-            && self.whole.allows(&ask.resources)
-            && left.allows(&ask.resources)
+        self.has_quota_for(Promisee::Ask(who), &ask.resources)
     }
 
-    fn gives_way(&self, ask: &AskFact) -> bool {
+    /// Whether so much fits, with what was promised to the asker.
+    pub(super) fn has_quota_for(&self, asker: Promisee, amount: &Resources) -> bool {
+        let mut left = self.headroom.clone();
+        left.give(&self.promises.own(asker));
+        self.of_user.allows(amount) && self.whole.allows(amount) && left.allows(amount)
+    }
+
+    pub(super) fn gives_way(&self, ask: &AskFact) -> bool {
         self.promises.bars(self.application.slot, ask.sequence).is_some()
     }
 
@@ -378,8 +388,7 @@ impl Search<'_> {
     /// Gives up where `most` asks have found no node and one more is pending; 0: never.
     fn any(&self, looking: &Looking<'_>, most: u64) -> Option<Foreseen> {
         if let Some(bundle) = &looking.application.bundle {
-            let found = self.bundle(looking.application, bundle, looking.headroom);
-            return found.map(Foreseen::Next);
+            return self.bundle(looking, bundle).map(Foreseen::Next);
         }
         let mut n_unplaceable = 0;
         for ask in &looking.asks {

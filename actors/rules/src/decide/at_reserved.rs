@@ -38,7 +38,9 @@ pub fn next(attempt: &Attempt<'_>, patience: &Patience, now_ns: i64) -> NextRese
     let park = |obstacle| NextReserved::Do(Next::Park(Parking { class, ask, obstacle }));
     let who = Reserver { application: attempt.application, ask };
     let reservation = attempt.books.reservations.of(who);
-    if let Some(obstacle) = attempt.over_quota(class).or_else(|| attempt.over_promises(who)) {
+    if let Some(obstacle) = attempt.over_quota(class).or_else(|| {
+        attempt.over_promises(Promisee::Ask(who), attempt.asks.shape(class).resources())
+    }) {
         let waited = reservation.is_some_and(|it| it.has_waited(now_ns, patience.wait_timeout));
         return if waited { NextReserved::GiveUp(ask) } else { park(obstacle) };
     }
@@ -71,13 +73,6 @@ impl Attempt<'_> {
             && nodes.has_room(node, request.resources)
             && nodes.admits(node, &request)
             && !self.was_refused_there(slot, id)
-    }
-
-    /// What was promised to others is not for this ask; what was promised to it is.
-    fn over_promises(&self, who: Reserver) -> Option<Obstacle> {
-        let mut left = self.unpromised?.clone();
-        left.give(&self.books.promises.own(Promisee::Ask(who)));
-        (!left.allows(&self.asks.ask(who.ask).resources)).then_some(Obstacle::Quota)
     }
 
     fn was_refused_there(&self, slot: AskSlot, node: &str) -> bool {

@@ -59,6 +59,7 @@
 use super::explain::{self, QueueRoom, Why};
 use super::parking::Obstacle;
 use super::predicates::{SearchEnd, Try};
+use super::preemption::Promisee;
 use crate::books::Books;
 use crate::limits::LaneId;
 use crate::nodes::NodeSlot;
@@ -79,11 +80,11 @@ pub struct Attempt<'a> {
     pub gang: Option<&'a Gang>,
     /// Its place.
     pub application: ApplicationSlot,
-    /// What its queues, its user and its group leave together. For asks that have a node reserved,
-    /// with what was promised to askers for whom others leave.
+    /// What its queues, its user and its group leave together. For those who may have been promised
+    /// some of it, with what was promised to askers for whom others leave.
     pub view: &'a View<'a>,
-    /// What its queues leave beside such promises, for asks that have a node reserved; `None` while
-    /// there are none.
+    /// What its queues leave beside such promises, for those who may have been promised some of it;
+    /// `None` while there are none.
     pub unpromised: Option<&'a Limits>,
     /// The lane of the application, if something limits its user or group.
     pub lane: Option<LaneId>,
@@ -174,7 +175,7 @@ impl Attempt<'_> {
 
     /// Whether the ask came after something was taken from its application for another, which has
     /// still to be placed.
-    fn gives_way(&self, slot: AskSlot) -> bool {
+    pub fn gives_way(&self, slot: AskSlot) -> bool {
         let promises = &self.books.promises;
         !promises.is_empty()
             && promises.bars(self.application, self.asks.ask(slot).sequence).is_some()
@@ -194,6 +195,14 @@ impl Attempt<'_> {
         let trackers = &self.books.trackers;
         let by_limits = self.lane.is_some_and(|lane| !trackers.headroom(lane).allows(wanted));
         Some(if by_limits { Obstacle::Limits } else { Obstacle::Quota })
+    }
+
+    /// Whether so much is more than what is left beside what was promised to others. What was
+    /// promised to the asker is for it.
+    pub fn over_promises(&self, asker: Promisee, wanted: &Resources) -> Option<Obstacle> {
+        let mut left = self.unpromised?.clone();
+        left.give(&self.books.promises.own(asker));
+        (!left.allows(wanted)).then_some(Obstacle::Quota)
     }
 
     /// The node to be asked for an ask that fits its quotas.

@@ -12,6 +12,8 @@
 //!    fullest node with room: small members that were spread may have left no node for a large one.
 //! 4. If one finds none again, nothing is kept, and the answer is how many lack a place.
 //!
+//! A gang for which others have left gets the places that were promised to it instead ([`rooms`]).
+//!
 //! For n members that takes time in proportion to n × log(nodes), also in vain; with a topology, and
 //! to the number of domains.
 //!
@@ -54,6 +56,7 @@
 //! # Ok::<(), monoceros_rules::nodes::NodeExists>(())
 //! ```
 
+pub mod rooms;
 #[cfg(test)]
 mod tests;
 mod topology;

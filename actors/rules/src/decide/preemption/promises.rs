@@ -9,7 +9,9 @@
 //!   victims below a queue still hold there is not taken off twice: it is used until they have left.
 //! * Whatever an application that lost something asks for afterwards is not tried meanwhile.
 //! * A gang needs room on many nodes at once: it has *room reservations*, amounts on nodes. What is
-//!   beyond them stays usable by others.
+//!   beyond them stays usable by others. What of them no victim holds any more is *kept*: the node
+//!   index does not show it. While the gang itself looks for places its rooms are *lifted*: they are
+//!   not kept from it, and nobody else looks.
 //!
 //! # When a promise ends
 //! When the asker is placed, when its reservation ends, when it is refused for the first time after
@@ -56,8 +58,19 @@ pub struct Promise {
     pub victims: BTreeMap<AllocationId, Victim>,
     /// Who lost something.
     pub losers: Vec<ApplicationSlot>,
-    /// The rooms of a gang: of each member the node and the amount.
-    pub rooms: Vec<(NodeSlot, Resources)>,
+    /// The rooms of a gang, one for each member.
+    pub rooms: Vec<Room>,
+}
+
+/// Room on a node for one member of a gang.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Room {
+    /// The place of its task group in the declaration.
+    pub group: usize,
+    /// The node.
+    pub node: NodeSlot,
+    /// How much.
+    pub amount: Resources,
 }
 
 /// One who leaves for an asker.
@@ -85,8 +98,12 @@ pub struct Promises {
     victims: BTreeMap<AllocationId, Promisee>,
     queues: BTreeMap<Arc<str>, Sums>,
     losers: BTreeMap<ApplicationSlot, BTreeSet<Promisee>>,
-    /// By node, what gangs have reserved there.
+    /// By node, the gangs that have rooms there.
     nodes: BTreeMap<NodeSlot, BTreeSet<Promisee>>,
+    /// The gangs whose rooms are lifted.
+    lifted: BTreeSet<Promisee>,
+    /// A deadline is armed for the next one that will have waited too long.
+    is_watched: bool,
 }
 
 /// What the confirmation of a victim meant.
@@ -113,8 +130,8 @@ impl Promises {
         for loser in &promise.losers {
             self.losers.entry(*loser).or_default().insert(promisee);
         }
-        for (node, _) in &promise.rooms {
-            self.nodes.entry(*node).or_default().insert(promisee);
+        for room in &promise.rooms {
+            self.nodes.entry(room.node).or_default().insert(promisee);
         }
         self.askers.insert(promisee, promise);
     }
@@ -139,9 +156,10 @@ impl Promises {
         for loser in &promise.losers {
             remove(&mut self.losers, loser, promisee);
         }
-        for (node, _) in &promise.rooms {
-            remove(&mut self.nodes, node, promisee);
+        for room in &promise.rooms {
+            remove(&mut self.nodes, &room.node, promisee);
         }
+        self.lifted.remove(&promisee);
         Some(promise)
     }
 
@@ -211,31 +229,40 @@ impl Promises {
         })
     }
 
-    /// What a node has left for everybody but this one, where it has this much available. What gangs
-    /// reserved is taken off, as far as their victims do not hold it still.
-    pub fn usable(
-        &self,
-        node: NodeSlot,
-        available: &Resources,
-        but_for: Option<Promisee>,
-    ) -> Resources {
-        let mut usable = available.clone();
-        for promisee in self.nodes.get(&node).into_iter().flatten() {
-            if Some(*promisee) == but_for {
-                continue;
-            }
-            let promise = &self.askers[promisee];
-            let mut room = Resources::new();
-            for (_, amount) in promise.rooms.iter().filter(|(on, _)| *on == node) {
-                room.add(amount);
-            }
-            let mut leaving = Resources::new();
-            for victim in promise.victims.values().filter(|victim| victim.node == node) {
-                leaving.add(&victim.amount);
-            }
-            usable.subtract(&room.minus_clamped(&leaving));
+    /// What gangs keep of a node; `None`: nothing.
+    pub fn kept(&self, node: NodeSlot) -> Option<Resources> {
+        let gangs = self.nodes.get(&node)?.iter().filter(|gang| !self.lifted.contains(gang));
+        gangs.map(|gang| self.kept_for(node, *gang)).reduce(|sum, kept| sum.plus(&kept))
+    }
+
+    /// What is kept of a node for one: its rooms there, as far as its victims do not hold them still.
+    /// Nothing while they are lifted.
+    pub fn kept_for(&self, node: NodeSlot, promisee: Promisee) -> Resources {
+        let promise = self.askers.get(&promisee).filter(|_| !self.lifted.contains(&promisee));
+        let Some(promise) = promise else { return Resources::new() };
+        let mut room = Resources::new();
+        for of in promise.rooms.iter().filter(|of| of.node == node) {
+            room.add(&of.amount);
         }
-        usable
+        let mut leaving = Resources::new();
+        for victim in promise.victims.values().filter(|victim| victim.node == node) {
+            leaving.add(&victim.amount);
+        }
+        room.minus_clamped(&leaving).pruned()
+    }
+
+    /// The rooms of a gang are kept from it no longer, or again.
+    pub fn lift(&mut self, promisee: Promisee, lifted: bool) {
+        if lifted && self.askers.contains_key(&promisee) {
+            self.lifted.insert(promisee);
+        } else {
+            self.lifted.remove(&promisee);
+        }
+    }
+
+    /// Whether the rooms of a gang are lifted.
+    pub fn is_lifted(&self, promisee: Promisee) -> bool {
+        self.lifted.contains(&promisee)
     }
 
     /// The gangs that have reserved room on a node.
@@ -243,16 +270,22 @@ impl Promises {
         self.nodes.get(&node).into_iter().flatten().copied()
     }
 
-    /// Those that have waited for longer than a reservation may.
-    pub fn waited(&self, now_ns: i64, timeout: Duration) -> Vec<Promisee> {
-        let all = self.askers.iter();
-        let over = all.filter(|(_, promise)| after(promise.since_ns, timeout) <= now_ns);
-        over.map(|(promisee, _)| *promisee).collect()
+    /// Notes that a deadline is armed for the next promise that will have waited too long. Says whether
+    /// none was.
+    pub fn watch(&mut self) -> bool {
+        !std::mem::replace(&mut self.is_watched, true)
     }
 
-    /// When the next one has waited for that long.
-    pub fn next_waited_ns(&self, timeout: Duration) -> Option<i64> {
-        self.askers.values().map(|promise| after(promise.since_ns, timeout)).min()
+    /// That deadline is over. Returns those that have waited for longer than a reservation may, and
+    /// when to look again, ns since the epoch, unless there are no others.
+    pub fn waited(&mut self, now_ns: i64, timeout: Duration) -> (Vec<Promisee>, Option<i64>) {
+        let until = |promise: &Promise| after(promise.since_ns, timeout);
+        let (over, left): (Vec<_>, Vec<_>) =
+            self.askers.iter().partition(|(_, promise)| until(promise) <= now_ns);
+        let next_ns = left.iter().map(|(_, promise)| until(promise)).min();
+        let over = over.into_iter().map(|(promisee, _)| *promisee).collect();
+        self.is_watched = next_ns.is_some();
+        (over, next_ns)
     }
 
     /// How many there are.
@@ -389,10 +422,15 @@ mod tests {
     fn a_promise_has_waited_after_the_time_of_a_reservation() {
         let mut promises = Promises::default();
         promises.make(ask(0), promise("root.a", 5, &[1], &[]));
+        promises.make(ask(1), Promise { since_ns: 120, ..promise("root.a", 5, &[2], &[]) });
         let timeout = Duration::from_nanos(50);
-        assert_eq!(promises.next_waited_ns(timeout), Some(150));
-        assert_eq!(promises.waited(149, timeout), []);
-        assert_eq!(promises.waited(150, timeout), [ask(0)]);
+        assert_eq!((promises.watch(), promises.watch()), (true, false));
+        assert_eq!(promises.waited(149, timeout), (vec![], Some(150)));
+        assert_eq!(promises.waited(150, timeout), (vec![ask(0)], Some(170)));
+        promises.end(ask(0));
+        assert!(!promises.watch(), "another one waits still");
+        assert_eq!(promises.waited(170, timeout), (vec![ask(1)], None));
+        assert!(promises.watch());
     }
 
     #[test]
@@ -400,16 +438,19 @@ mod tests {
         let gang = Promisee::Gang(ApplicationSlot::at(3));
         let node = NodeSlot::at(0);
         let mut promises = Promises::default();
-        let rooms = vec![(node, vcore(4)), (node, vcore(4)), (NodeSlot::at(1), vcore(4))];
+        let room = |node| Room { group: 0, node, amount: vcore(4) };
+        let rooms = vec![room(node), room(node), room(NodeSlot::at(1))];
         promises.make(gang, Promise { rooms, ..promise("root.a", 5, &[1], &[]) });
-        // A victim holds 5 of the 8 still: so 3 of what is free are for the gang.
-        assert_eq!(promises.usable(node, &vcore(6), None), vcore(3));
-        assert_eq!(promises.usable(node, &vcore(6), Some(gang)), vcore(6));
+        assert_eq!(promises.kept(node), Some(vcore(3)), "a victim holds 5 of the 8 still");
+        promises.lift(gang, true);
+        assert_eq!((promises.kept(node), promises.is_lifted(gang)), (None, true));
+        promises.lift(gang, false);
         promises.confirmed(AllocationId::numbered(1));
-        assert_eq!(promises.usable(node, &vcore(11), None), vcore(3));
+        assert_eq!(promises.kept(node), Some(vcore(8)));
+        assert_eq!(promises.kept(NodeSlot::at(2)), None);
         assert_eq!(promises.on_node(NodeSlot::at(1)).collect::<Vec<_>>(), [gang]);
         promises.end(gang);
-        assert_eq!(promises.usable(node, &vcore(11), None), vcore(11));
+        assert_eq!(promises.kept(node), None);
         assert!(promises.nodes.is_empty());
     }
 }

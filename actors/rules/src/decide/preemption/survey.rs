@@ -125,7 +125,7 @@ impl NodeFacts {
         Self {
             slot: node,
             total: books.nodes.total(node).clone(),
-            available: promises.usable(node, books.nodes.available(node), Some(asker)),
+            available: books.nodes.available(node).plus(&promises.kept_for(node, asker)),
             is_open: books.nodes.is_open(node),
             claim,
         }

@@ -254,7 +254,10 @@ impl Cluster {
             survey.node(&NodeFacts {
                 slot,
                 total: node.total.clone(),
-                available: self.promises.usable(slot, &self.available(slot), None),
+                available: match self.promises.kept(slot) {
+                    Some(kept) => self.available(slot).minus(&kept),
+                    None => self.available(slot),
+                },
                 is_open: node.is_open,
                 claim: node.claim,
             });

@@ -402,8 +402,10 @@ proptest! {
                 let (node, amount) = (it.node, it.resources().clone());
                 victims.insert(*id, Victim { queue: "root.other".into(), node, amount });
             }
-            let rooms = plan.places.iter().map(|it| (it.node, vcore(members[it.member])));
-            let rooms: Vec<_> = rooms.collect();
+            let room = |it: &Place| {
+                Room { group: 0, node: it.node, amount: vcore(members[it.member]) }
+            };
+            let rooms: Vec<Room> = plan.places.iter().map(room).collect();
             // Every place is there once the victims have left.
             for node in 0..4 {
                 let slot = crate::nodes::NodeSlot::at(node);
@@ -411,8 +413,8 @@ proptest! {
                 for victim in victims.values().filter(|victim| victim.node == slot) {
                     room.add(&victim.amount);
                 }
-                let wanted = rooms.iter().filter(|(on, _)| *on == slot);
-                let wanted: i64 = wanted.map(|(_, size)| amount(size)).sum();
+                let wanted = rooms.iter().filter(|room| room.node == slot);
+                let wanted: i64 = wanted.map(|room| amount(&room.amount)).sum();
                 prop_assert!(amount(&room) >= wanted);
             }
             let total = vcore(members.iter().sum());
