@@ -19,22 +19,25 @@ use monoceros_rules::decide::bundle::{
 };
 use monoceros_rules::decide::explain::ShortDomain;
 use monoceros_rules::decide::parking::{Obstacle, retry_after};
+use monoceros_rules::decide::preemption::Promisee;
 use monoceros_rules::nodes::{Domain, NodeRequest};
 use monoceros_rules::order::waits::{Parked, Phase, WaitSet};
 use monoceros_rules::values::resources::Resources;
+use monoceros_rules::work::allocations::Form;
 use monoceros_rules::work::asks::{AskSlot, Asks};
 use monoceros_rules::work::native::{Bundled, NativeGroup, Stage};
 use rustc_hash::{FxHashMap, FxHashSet};
 
 use super::Application;
 use super::ops::VisitEffects;
+use super::rooms::Rooms;
 use super::undecided::BundleObstacle;
 use crate::step::{Alarm, Baton};
 
 /// Which nodes refused which ask, while places are looked for.
 type Refusals = FxHashMap<AskSlot, FxHashSet<Arc<str>>>;
 /// By the place of a group in the bundle, the domains where a member of it was refused.
-type Avoided = BTreeMap<usize, Vec<Domain>>;
+pub(super) type Avoided = BTreeMap<usize, Vec<Domain>>;
 
 /// In how many domains predicates are asked about the members of a gang, at one offer.
 const DOMAINS_ASKED: usize = 16;
@@ -45,6 +48,8 @@ enum NotPlaced {
     Short(Box<(Shortage, BundleWaits)>),
     /// This member was refused wherever there was room.
     Refused(AskSlot),
+    /// A member may not have the room that was reserved for it.
+    Unfit,
 }
 
 impl Application {
@@ -67,6 +72,7 @@ impl Application {
             Err(obstacle) => {
                 if let Some(obstacle) = obstacle {
                     tracing::debug!(application = %self.book.id, ?obstacle, "gang not placed");
+                    self.gang_would_preempt(&obstacle, &mut baton);
                     if let Some(bundle) = &mut self.bundle {
                         bundle.note(obstacle, baton.now_ns);
                     }
@@ -95,11 +101,13 @@ impl Application {
             self.park_bundle(waits, None);
             Some(BundleObstacle::Asks(missing))
         })?;
+        if self.bundle_gives_way(&bundled, baton) {
+            let waits = self.attempt(baton, |attempt| Parked::named(attempt.view));
+            self.park_bundle(waits, None);
+            return Err(Some(BundleObstacle::GivesWay));
+        }
         let total = total(&self.book.asks, &bundled);
-        let over = self.attempt(baton, |attempt| {
-            let obstacle = attempt.over_quota_of(&total)?;
-            Some((obstacle, Parked::short(&total, attempt.view)))
-        });
+        let over = self.over_quota_of_bundle(&total, baton);
         // The first of its asks speaks for the gang.
         let mut slots = bundled.iter().flatten().map(|(slot, _)| *slot);
         let speaker = slots.find(|slot| !self.book.asks.ask(*slot).spec.placeholder);
@@ -132,17 +140,38 @@ impl Application {
             self.park_bundle(waits, None);
             return Err(None);
         }
-        match self.place_members(&bundled, baton) {
+        let rooms = self.rooms(baton);
+        self.lift_rooms(true, baton);
+        let placed = match rooms {
+            Rooms::Free => self.place_in_rooms(&bundled, baton),
+            Rooms::None | Rooms::Leaving => self.place_members(&bundled, baton),
+        };
+        if placed.is_err() {
+            self.lift_rooms(false, baton);
+        }
+        match placed {
             Ok(mut found) => {
                 found.keep(&mut baton.books.nodes);
                 Ok((bundled, found))
+            }
+            Err(NotPlaced::Unfit) => {
+                self.give_up_rooms(baton);
+                Err(None)
             }
             Err(NotPlaced::Short(short)) => {
                 let (shortage, places) = *short;
                 if self.widen_bundle(&bundled, baton) {
                     return self.decide_bundle(baton);
                 }
-                self.park_bundle(Parked::bundle(&places, at), Some(places));
+                if rooms == Rooms::Leaving {
+                    // What it has room for itself is no growth, and counts all the same.
+                    let least = least(&self.book.asks, &bundled);
+                    let waits =
+                        self.attempt(baton, |attempt| Parked::roomless(&least, attempt.view));
+                    self.park_bundle(waits, None);
+                } else {
+                    self.park_bundle(Parked::bundle(&places, at), Some(places));
+                }
                 self.note_attempt(&bundled, baton);
                 Err(Some(self.lacks_places(&bundled, shortage)))
             }
@@ -151,6 +180,49 @@ impl Application {
                 Err(Some(self.refused_member(refused)))
             }
         }
+    }
+
+    /// Whether one of its asks came after something was taken from its application for another.
+    fn bundle_gives_way(&self, bundled: &Bundled, baton: &Baton) -> bool {
+        !baton.books.promises.is_empty()
+            && self.attempt(baton, |attempt| {
+                bundled.iter().flatten().any(|(slot, _)| attempt.gives_way(*slot))
+            })
+    }
+
+    /// By what the gang is over its quota, if it is: what was promised to it is for it.
+    fn over_quota_of_bundle(&self, total: &Resources, baton: &Baton) -> Option<(Obstacle, Parked)> {
+        let gang = Promisee::Gang(self.slot);
+        let phase = match baton.books.promises.of(gang) {
+            Some(_) => Phase::Reserved,
+            None => baton.offer.phase,
+        };
+        self.attempt_in(phase, baton, |attempt| {
+            let over = attempt.over_quota_of(total);
+            let obstacle = over.or_else(|| attempt.over_promises(gang, total))?;
+            Some((obstacle, Parked::short(total, attempt.view)))
+        })
+    }
+
+    /// All members get the rooms that were reserved for them, if predicates in this process pass
+    /// each of them there.
+    fn place_in_rooms(&self, bundled: &Bundled, baton: &mut Baton) -> Result<Found, NotPlaced> {
+        let mut found = self.take_rooms(bundled, baton).ok_or(NotPlaced::Unfit)?;
+        if baton.offer.asks_later {
+            return Ok(found);
+        }
+        for at in 0..found.places().len() {
+            let place = found.places()[at];
+            let ask = self.book.asks.ask(bundled[place.of.group][place.of.members].0);
+            let (key, node) = (Arc::clone(&ask.key), Arc::clone(baton.books.nodes.id(place.node)));
+            if ask.form != Form::Internal
+                && crate::node::predicate(&key, &node, true, baton).is_err()
+            {
+                found.undo(&mut baton.books.nodes);
+                return Err(NotPlaced::Unfit);
+            }
+        }
+        Ok(found)
     }
 
     /// Finds a place for each member where predicates in this process pass it. A group that has to
@@ -403,7 +475,7 @@ fn least(asks: &Asks, bundled: &Bundled) -> Resources {
 }
 
 /// The bundle as the search for places wants it.
-fn groups<'a>(
+pub(super) fn groups<'a>(
     asks: &'a Asks,
     native: &'a [NativeGroup],
     bundled: &Bundled,

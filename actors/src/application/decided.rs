@@ -30,6 +30,7 @@ impl Application {
         let priority = self.book.asks.priority();
         let standing = self.standing();
         let total = total(&self.book.asks, bundled);
+        self.gang_is_placed(&mut baton);
         self.choose_domains(found);
         baton.offer.charge(&total);
         self.uses(&total, &mut baton);

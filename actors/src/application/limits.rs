@@ -15,7 +15,7 @@
 use std::sync::Arc;
 
 use monoceros_rules::limits::{Joined, LaneId};
-use monoceros_rules::order::waits::View;
+use monoceros_rules::order::waits::{Phase, View};
 use monoceros_rules::values::epoch::Loosening;
 use monoceros_rules::values::resources::Resources;
 
@@ -42,10 +42,16 @@ impl Application {
         self.lane.as_ref().filter(|lane| lane.is_limited).map(|lane| lane.id)
     }
 
-    /// Looks at an offer that is at this application: what its queues, user and group leave.
-    pub(super) fn looking<T>(&self, baton: &Baton, look: impl FnOnce(&View<'_>) -> T) -> T {
+    /// Looks at an offer that is at this application, as if it were in this phase: what its queues,
+    /// user and group leave.
+    pub(super) fn looking<T>(
+        &self,
+        phase: Phase,
+        baton: &Baton,
+        look: impl FnOnce(&View<'_>) -> T,
+    ) -> T {
         let frame = baton.offer.frames.last().expect("a leaf's offer has the leaf's frame");
-        let view = frame.view(baton.offer.phase, &baton.books.nodes);
+        let view = frame.view(phase, &baton.books.nodes);
         match self.limited_lane() {
             None => look(&view),
             Some(lane) => {

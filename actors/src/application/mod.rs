@@ -17,6 +17,7 @@
 //! places of placeholders is in [`gang`], what else becomes of those in [`placeholders`], and what
 //! concerns gangs that declare their members in [`bundle`], [`holds`] and [`in_the_air`].
 
+mod asking;
 mod asks;
 mod backoff;
 mod bundle;
@@ -31,10 +32,12 @@ mod ops;
 mod placeholders;
 mod placing;
 mod predicates;
+mod preempted;
 mod preempting;
 mod recovery;
 mod release;
 mod reserving;
+mod rooms;
 mod run_limit;
 mod starting;
 mod surveyed;
@@ -62,10 +65,10 @@ use crate::step::{
     Alarm, Baton, COMPLETING_TIMEOUT, Climbing, Consequences, Ending, Notice, Op, PlaceAnswer,
     Placement, Resume, RowKey, RowSlot, RowUpdate, Settlement, Surveyor,
 };
+pub(crate) use asking::{Asking, MayUse};
 use backoff::Backoff;
 pub(crate) use explained::{Explained, ExplainedApplication, ExplainedClass};
 use ops::VisitEffects;
-pub(crate) use preempting::Asking;
 use reserving::Aging;
 
 /// An offer for this application: from its leaf, which it goes back to.

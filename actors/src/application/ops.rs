@@ -151,8 +151,14 @@ impl Application {
             Op::GiveUp(ids) => self.give_up(&ids, baton, effects),
             Op::MayPreempt { at_ns } => self.look_for_victims(at_ns, baton),
             Op::Preempted { ids, grounds } => self.preempted(&ids, &grounds, baton, effects),
-            Op::NotPreempted { key, why } => self.not_preempted(&key, why, baton),
+            Op::NotPreempted { key, why, nodes_were_tried } => {
+                self.not_preempted(key.as_deref(), why, nodes_were_tried, baton);
+            }
             Op::Promised { key, node } => self.promised(&key, &node, baton, effects),
+            Op::RoomsAreFree => {
+                self.rooms_are_free();
+                effects.touched = true;
+            }
             Op::PromiseOver => self.promise_over(baton, effects),
             Op::Invalidated(invalidation) => self.invalidated(&invalidation, baton, effects),
         }

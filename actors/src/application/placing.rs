@@ -100,8 +100,18 @@ impl Application {
 
     /// Looks at the offer that is here with all that the rules want to see.
     pub(super) fn attempt<T>(&self, baton: &Baton, look: impl FnOnce(&Attempt<'_>) -> T) -> T {
-        self.looking(baton, |view| {
-            let frame = baton.offer.frames.last().filter(|_| baton.offer.phase == Phase::Reserved);
+        self.attempt_in(baton.offer.phase, baton, look)
+    }
+
+    /// As an offer in this phase would be looked at.
+    pub(super) fn attempt_in<T>(
+        &self,
+        phase: Phase,
+        baton: &Baton,
+        look: impl FnOnce(&Attempt<'_>) -> T,
+    ) -> T {
+        self.looking(phase, baton, |view| {
+            let frame = baton.offer.frames.last().filter(|_| phase == Phase::Reserved);
             let frame = frame.filter(|frame| frame.with_promised.is_some());
             look(&Attempt {
                 application: self.slot,

@@ -10,6 +10,7 @@ use std::sync::Arc;
 use monoceros_rules::audit::BundleFact;
 use monoceros_rules::decide::bundle::BundleWaits;
 use monoceros_rules::decide::explain::{Cause, GangWhy, ShortDomain};
+use monoceros_rules::decide::preemption::Tries;
 use monoceros_rules::nodes::{NodeIndex, NodeLacks};
 use monoceros_rules::order::waits::{Phase, WaitSet};
 use monoceros_rules::values::resources::Resources;
@@ -40,6 +41,10 @@ pub(super) struct Bundle {
     pub(super) by_time: bool,
     /// Its members have places and wait for the RM's predicates.
     pub(super) air: Option<Box<Air>>,
+    /// When it was declared, ns since the epoch.
+    pub(super) declared_ns: i64,
+    /// What became of its tries to preempt others.
+    pub(super) tries: Option<Box<Tries>>,
 }
 
 /// What keeps a gang from its places.
@@ -57,6 +62,8 @@ pub(super) enum BundleObstacle {
     Domain(Box<ShortDomain>),
     /// Every node with room refused this member of this group.
     Refused { group: TaskGroup, ask: AskSlot },
+    /// Something was taken from its application for another, which comes first.
+    GivesWay,
 }
 
 impl Bundle {
@@ -109,6 +116,7 @@ impl Bundle {
             // The sums say by themselves whether quota is short; what was refused may pass now.
             BundleObstacle::Quota(_)
             | BundleObstacle::Limits(_)
+            | BundleObstacle::GivesWay
             | BundleObstacle::Refused { .. } => None,
         }
     }
@@ -144,6 +152,9 @@ impl Bundle {
         if let Some(least) = &parked.refused {
             return !nodes.may_hold_grown_since(parked.refused_at, least);
         }
+        if let Some(least) = &parked.roomless {
+            return !nodes.may_hold_since(parked.roomless_at, least);
+        }
         let several = self.places.as_ref().filter(|places| !places.is_of_one_size());
         several.is_some_and(|places| !places.clone().is_due(nodes))
     }
@@ -152,7 +163,8 @@ impl Bundle {
 impl Application {
     /// The application has joined its queue: it asks for each member that it declared with a size.
     pub(super) fn declare(&mut self, baton: &mut Baton, effects: &mut VisitEffects) {
-        self.bundle = Some(Box::default());
+        let declared_ns = baton.now_ns;
+        self.bundle = Some(Box::new(Bundle { declared_ns, ..Bundle::default() }));
         self.ask_internally(baton, effects);
         if !self.book.asks.pending().is_empty() {
             self.book.ask_added(baton.now_ns, &mut self.changes);
@@ -188,7 +200,7 @@ impl Application {
         let is_undecided =
             self.book.undecided().is_some_and(|native| native.stage == Stage::Undecided);
         if !is_undecided {
-            return;
+            return self.leave_rooms(baton);
         }
         if let Some(gang) = &mut self.book.gang {
             let change = gang.complete(&mut self.book.asks);

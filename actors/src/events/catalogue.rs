@@ -260,9 +260,28 @@ pub(crate) enum Message {
     /// Nothing leaves the node that a request requires.
     NodeNotCleared(Arc<str>),
     /// For whom an allocation is preempted, and by which rule.
-    Preempted(Arc<Grounds>),
+    Preempted(Preempted),
     /// What a queue gives back that is above its maximum.
     GivesBack(Box<GivenBack>),
+}
+
+/// For whom an allocation is preempted, and what its gang is left with.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub(crate) struct Preempted {
+    pub(crate) grounds: Arc<Grounds>,
+    /// Its gang has fewer members than it needs.
+    pub(crate) leaves_short: bool,
+}
+
+impl fmt::Display for Preempted {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        self.grounds.fmt(f)?;
+        f.write_str(if self.leaves_short {
+            "; its task group has fewer members now than it needs"
+        } else {
+            ""
+        })
+    }
 }
 
 /// What a queue gives back that is above its maximum.
@@ -437,7 +456,7 @@ impl Event {
                 "request `{}` runs on node `{node}` only, and nothing there may leave for it",
                 self.object
             ),
-            Message::Preempted(grounds) => grounds.to_string(),
+            Message::Preempted(why) => why.to_string(),
             Message::GivesBack(given) => given.to_string(),
             Message::WithinUserQuota => {
                 format!("request `{}` fits what user and group have left", self.object)

@@ -26,7 +26,7 @@ use std::time::Duration;
 use monoceros_proto::si::v1::EventRecord;
 
 use crate::metrics::Metrics;
-pub(crate) use catalogue::{Event, EventKind, GivenBack, Message, Summary, TooSmall};
+pub(crate) use catalogue::{Event, EventKind, GivenBack, Message, Preempted, Summary, TooSmall};
 pub(crate) use gather::gather;
 use log::{Entry, Log};
 pub use log::{EventFilter, EventRange, EventSubscription, History, Streamed};

@@ -30,8 +30,8 @@ use actix::prelude::*;
 use monoceros_rules::audit::NodeFact;
 use monoceros_rules::books::Books;
 use monoceros_rules::decide::reservations::End;
-use monoceros_rules::nodes::NodeSlot;
 use monoceros_rules::nodes::utilization::NodeFigures;
+use monoceros_rules::nodes::{NodeIndex, NodeSlot};
 use monoceros_rules::values::resources::Resources;
 use monoceros_rules::work::allocations::{AllocationId, Tags};
 use monoceros_rules::work::quotas::{self, Held};
@@ -271,7 +271,7 @@ impl Node {
                 self.let_go(id, &resources, baton);
                 self.allocated.prune();
                 self.available = self.available_anew();
-                baton.books.nodes.take_back(self.slot, &self.available);
+                self.show(baton, |nodes, left| nodes.take_back(self.slot, left));
                 baton.wake_named_by_return(self.slot, &self.id);
                 return;
             }
@@ -282,7 +282,7 @@ impl Node {
                 }
                 self.allocated.add(&resources);
                 self.available = self.available_anew();
-                baton.books.nodes.take_in(self.slot, &self.available);
+                self.show(baton, |nodes, left| nodes.take_in(self.slot, left));
                 return;
             }
             NodeWork::Resize(change) => self.allocated.add(&change),
@@ -367,11 +367,22 @@ impl Node {
     }
 
     fn tell_index(&mut self, baton: &mut Baton, total: Option<&Resources>) {
-        baton.books.nodes.update(self.slot, total, &self.available);
+        self.show(baton, |nodes, left| nodes.update(self.slot, total, left));
         debug_assert!(
             self.available.same_amount(&self.available_anew()),
             "what is left is what is not used"
         );
+    }
+
+    /// Tells the index what the node has left for anybody: without what gangs keep of it.
+    fn show(&self, baton: &mut Baton, tell: impl FnOnce(&mut NodeIndex, &Resources)) {
+        match baton.books.promises.kept(self.slot) {
+            None => tell(&mut baton.books.nodes, &self.available),
+            Some(kept) => {
+                baton.with_rooms.insert(self.slot);
+                tell(&mut baton.books.nodes, &self.available.minus(&kept).pruned());
+            }
+        }
     }
 
     fn available_anew(&self) -> Resources {
@@ -401,6 +412,7 @@ impl Node {
                 baton.books.nodes.set_attributes(self.slot, &self.attributes);
                 baton.directory.note_instance_type(self.slot, &self.attributes);
                 baton.books.nodes.set_open(self.slot, self.is_open());
+                baton.with_rooms.insert(self.slot);
                 baton.books.nodes.touch(self.slot);
                 if let Some(occupied) = occupied.filter(|new| !new.same_amount(&self.occupied)) {
                     self.occupied = occupied;
@@ -427,6 +439,7 @@ impl Node {
                 }
                 self.set_draining(draining);
                 baton.books.nodes.set_open(self.slot, self.is_open());
+                baton.with_rooms.insert(self.slot);
                 if baton.books.nodes.is_reserved(self.slot) {
                     baton.wake_named(self.slot, &self.id);
                 }

@@ -114,12 +114,7 @@ impl Partition {
                     self.agenda.push_back(Task::Visit(application, ops));
                 }
             }
-            Alarm::PromisesWaited => {
-                let timeout = baton.patience.wait_timeout;
-                for promisee in baton.books.promises.waited(baton.now_ns, timeout) {
-                    baton.end_promise(promisee, false);
-                }
-            }
+            Alarm::PromisesWaited => baton.end_waited_promises(),
             Alarm::QuotaScan { at_ns } => {
                 // An earlier look was armed after this one.
                 if baton.directory.next_quota_scan_ns == Some(at_ns) {

@@ -51,20 +51,20 @@ impl Inquiries {
 }
 
 impl Partition {
-    /// Asks an RM in this process. From one that answers later the answers come as a step of their
+    /// Asks an RM in this process about asks with these keys. From one that answers later the answers come as a step of their
     /// own: then there are none yet, and `open` waits for them.
     pub(super) fn ask_about_victims(
         &mut self,
-        key: &Arc<str>,
-        questions: &[Question],
+        questions: &[(Arc<str>, Question)],
         baton: &mut Baton,
     ) -> Result<Vec<Answer>, u64> {
+        let questions = questions.iter();
         if !self.controls.asks_later() {
-            return Ok(questions.iter().map(|question| ask_now(key, question, baton)).collect());
+            return Ok(questions.map(|(key, question)| ask_now(key, question, baton)).collect());
         }
         let number = baton.books.unsettled.next_number();
         let (id, answers) = (QuestionId(number), baton.answers.clone());
-        let questions = questions.iter().map(|question| args(key, question, baton)).collect();
+        let questions = questions.map(|(key, question)| args(key, question, baton)).collect();
         let group = PreemptionQuestions { id, questions, answers };
         baton.notices.push(Notice::AskedPreemption(Box::new(group)));
         Err(number)

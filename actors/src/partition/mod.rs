@@ -45,7 +45,7 @@ pub(crate) mod surveys;
 mod tasks;
 mod turn;
 
-use std::collections::{BTreeMap, VecDeque};
+use std::collections::{BTreeMap, BTreeSet, VecDeque};
 use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, Ordering};
 use std::time::Duration;
@@ -242,6 +242,7 @@ impl Partition {
             unreserved: Vec::new(),
             patience: watch.patience,
             preemptors: Vec::new(),
+            with_rooms: BTreeSet::new(),
             preempts: config.preemption.enabled,
             revisits: Vec::new(),
             woken_by_return: Vec::new(),

@@ -176,6 +176,7 @@ impl Partition {
         for who in reservers {
             baton.unreserve(who, End::NodeRemoved);
         }
+        baton.end_rooms_on(slot);
         self.foreign.forget_node(slot);
         self.node_gone(id, baton);
         self.agenda.push_back(Task::VisitNode(slot, NodeChange::Leave));

@@ -6,6 +6,7 @@
 use std::sync::Arc;
 
 use actix::prelude::*;
+use monoceros_rules::decide::preemption::Promisee;
 use monoceros_rules::nodes::NodeSlot;
 use monoceros_rules::queues::QueueConfig;
 use monoceros_rules::work::allocations::ApplicationSlot;
@@ -19,7 +20,7 @@ use super::surveys::{Everything, LookAgain, LookForVictims, LookOnNode};
 use crate::api::outcomes::Removed;
 use crate::metrics::ActorKind;
 use crate::step::{
-    Answers, Baton, Goal, NodeChange, Notice, Op, PartitionClosed, QueueSlot, RowSlot, Survey,
+    Answers, Baton, NodeChange, Notice, Op, PartitionClosed, Preemptor, QueueSlot, RowSlot, Survey,
 };
 
 /// What a step has still to do.
@@ -110,6 +111,7 @@ impl Partition {
         let entry = baton.directory.forget_application(slot);
         baton.books.quotas.change(entry.held, Held::default());
         baton.books.evictions.forget(slot);
+        baton.end_promise(Promisee::Gang(slot), false);
         let id = Arc::clone(&entry.id);
         baton.notices.push(Notice::ApplicationPlaced { id, queue: None });
         self.agenda.extend(removal_if_over(entry.leaf, &baton));
@@ -158,6 +160,10 @@ impl Partition {
             }
         }
         self.looked_at = baton.books.changes();
+        if self.agenda.is_empty() && baton.revisits.is_empty() {
+            baton.check_rooms();
+            self.may_decide |= !baton.revisits.is_empty();
+        }
         for (slot, op) in std::mem::take(&mut baton.revisits) {
             self.agenda.push_back(Task::Visit(slot, vec![op]));
         }
@@ -189,9 +195,11 @@ impl Partition {
             && self.decides()
             && let Some(preemptor) = self.inquiries.next()
         {
-            self.agenda.push_back(match preemptor.goal {
-                Goal::Guarantee { .. } => Task::survey(LookForVictims::for_ask(preemptor)),
-                Goal::Node(node) => Task::survey(LookOnNode::for_ask(preemptor, node)),
+            self.agenda.push_back(match preemptor {
+                Preemptor::ForGuarantee { who, nodes_were_tried } => {
+                    Task::survey(LookForVictims::for_one(who, nodes_were_tried))
+                }
+                Preemptor::ForNode(who, node) => Task::survey(LookOnNode::for_ask(who, node)),
             });
         }
         !self.agenda.is_empty()

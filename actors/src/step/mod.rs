@@ -102,7 +102,9 @@ pub(crate) struct Baton {
     pub(crate) patience: Patience,
     /// What applications have to do once this step is over, before any other.
     pub(crate) revisits: Vec<(ApplicationSlot, Op)>,
-    /// Asks that would preempt others, found in this step.
+    /// Nodes that changed, of which gangs may keep something.
+    pub(crate) with_rooms: BTreeSet<NodeSlot>,
+    /// Those who would preempt others, found in this step.
     pub(crate) preemptors: Vec<Preemptor>,
     /// Whether asks preempt others in this partition.
     pub(crate) preempts: bool,
@@ -121,20 +123,13 @@ pub(crate) struct Baton {
     pub(crate) guard: Guard,
 }
 
-/// An ask that would preempt others.
+/// One who would preempt others.
 #[derive(Clone, Copy, Debug)]
-pub(crate) struct Preemptor {
-    pub(crate) ask: Reserver,
-    pub(crate) goal: Goal,
-}
-
-/// What an ask would preempt others for.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(crate) enum Goal {
-    /// What its queue is guaranteed. The nodes that have room may have been tried for it in vain.
-    Guarantee { nodes_were_tried: bool },
-    /// The node that it requires.
-    Node(NodeSlot),
+pub(crate) enum Preemptor {
+    /// For what its queue is guaranteed. The nodes that have room may have been tried for it in vain.
+    ForGuarantee { who: Promisee, nodes_were_tried: bool },
+    /// For the node that it requires.
+    ForNode(Reserver, NodeSlot),
 }
 
 /// A baton that is dropped before the partition closed takes the partition with it: its actors end,

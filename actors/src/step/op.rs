@@ -89,10 +89,13 @@ pub(crate) enum Op {
     MayPreempt { at_ns: Option<i64> },
     /// These allocations are preempted.
     Preempted { ids: Vec<AllocationId>, grounds: Arc<Grounds> },
-    /// No victims were found for the ask with this key.
-    NotPreempted { key: Arc<str>, why: NoPreemption },
+    /// No victims were found for the ask with this key; without a key, for the gang. The nodes that
+    /// have room may have been tried for it in vain before.
+    NotPreempted { key: Option<Arc<str>>, why: NoPreemption, nodes_were_tried: bool },
     /// Others leave this node for the ask with this key.
     Promised { key: Arc<str>, node: Arc<str> },
+    /// The last of those has left who made room for the gang.
+    RoomsAreFree,
     /// What was promised to an asker for whom something of this application was to leave, or to this
     /// application, is promised no more.
     PromiseOver,

@@ -241,6 +241,7 @@ impl Application {
     fn settle_bundle(&mut self, baton: &mut Baton, effects: &mut VisitEffects) {
         let Some(air) = self.bundle.as_mut().and_then(|bundle| bundle.air.take()) else { return };
         let now_ns = baton.now_ns;
+        self.gang_is_placed(baton);
         self.book.decided(now_ns, &mut self.changes);
         effects.delta.running += self.tell_changes(baton);
         baton.notices.append(&mut effects.discharged);
@@ -295,6 +296,7 @@ impl Application {
     ) {
         let Some(air) = self.bundle.as_mut().and_then(|bundle| bundle.air.take()) else { return };
         tracing::debug!(application = %self.book.id, ?why, "gang taken back");
+        self.keep_rooms(why, baton);
         let mut open: Vec<(u64, usize)> = air.open.into_iter().collect();
         open.sort_unstable();
         for (number, _) in open {

@@ -161,8 +161,13 @@ fn ops() -> Vec<Op> {
             ids: vec![allocation(1)],
             grounds: Arc::new(Grounds::Quota { queue: text() }),
         },
-        NotPreempted { key: text(), why: NoPreemption::Stale(Stale::Room) },
+        NotPreempted {
+            key: Some(text()),
+            why: NoPreemption::Stale(Stale::Room),
+            nodes_were_tried: true,
+        },
         Promised { key: text(), node: text() },
+        RoomsAreFree,
         PromiseOver,
         Invalidated(Arc::new(Invalidation { nodes: vec!["n".into()], ..Invalidation::default() })),
     });

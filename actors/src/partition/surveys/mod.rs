@@ -8,6 +8,7 @@
 
 mod applications;
 mod dismiss;
+mod eviction;
 mod explain;
 mod facts;
 mod listing;

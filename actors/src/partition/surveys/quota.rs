@@ -20,12 +20,12 @@ use monoceros_rules::decide::quota_timer::{Quota, QuotaTimer};
 use monoceros_rules::values::resources::{Limits, Resources};
 use monoceros_rules::work::allocations::{Allocation, AllocationId, ApplicationSlot};
 
-use super::super::tasks::Task;
 use super::Partition;
+use super::eviction::Eviction;
 use crate::application::Application;
 use crate::events::{Event, EventKind, GivenBack, Message};
 use crate::queue::Queue;
-use crate::step::{Baton, Op, QueueSlot, Route, Survey};
+use crate::step::{Baton, QueueSlot, Route, Survey};
 
 /// When a queue that is below one that gives back is looked at again, ns.
 const AGAIN_NS: i64 = 1_000_000_000;
@@ -201,31 +201,11 @@ impl Survey for GiveBack {
         let plans = self.plans(baton);
         for (due, plan) in self.due.iter().zip(&plans) {
             self.tell(*due, plan, baton);
+            let chosen = plan.leaves.iter().flat_map(|leaf| leaf.holds.iter().chain(&leaf.victims));
+            let eviction = Eviction::of(chosen, baton);
+            eviction.count(None, baton);
             let queue = Arc::clone(&self.queues[*due].path);
-            partition.agenda.extend(carry_out(plan, queue, baton));
+            partition.agenda.extend(eviction.orders(&Arc::new(Grounds::Quota { queue })));
         }
     }
-}
-
-/// The orders by which a plan is carried out: one for each application that loses something.
-fn carry_out(plan: &QuotaPlan, queue: Arc<str>, baton: &mut Baton) -> Vec<Task> {
-    let mut by_loser: BTreeMap<ApplicationSlot, (Vec<AllocationId>, u32)> = BTreeMap::new();
-    for id in plan.leaves.iter().flat_map(|leaf| leaf.holds.iter().chain(&leaf.victims)) {
-        let Some(entry) = baton.books.allocations.get(*id) else { continue };
-        let (ids, counted) = by_loser.entry(entry.application).or_default();
-        ids.push(*id);
-        *counted += u32::from(!entry.is_hold() && !entry.spec.placeholder);
-    }
-    let grounds = Arc::new(Grounds::Quota { queue });
-    let mut orders = Vec::with_capacity(by_loser.len());
-    for (loser, (ids, counted)) in by_loser {
-        if counted > 0 {
-            let leaf = baton.directory.applications[loser].leaf;
-            let bounds = baton.directory.queue(leaf).facts.config.settings.eviction;
-            baton.books.evictions.lost(loser, None, counted, &bounds, baton.now_ns);
-        }
-        let op = Op::Preempted { ids, grounds: Arc::clone(&grounds) };
-        orders.push(Task::Visit(loser, vec![op]));
-    }
-    orders
 }

@@ -1,4 +1,5 @@
-//! Victims for an ask whose queue is below what it is guaranteed: looked for, and told to leave.
+//! Victims for an ask, or a gang, whose queue is below what it is guaranteed: looked for, and told to
+//! leave.
 //!
 //! # Two rounds
 //! The queues come first: where no leaf may lose anything, that is the end. Then the applications of
@@ -14,27 +15,29 @@ use std::collections::BTreeMap;
 use std::sync::Arc;
 
 use monoceros_rules::decide::preemption::{
-    Answer, Asker, Grounds, Inquiry, Judge, Next, NoPreemption, PLANNED_ANEW, Plan, Planner,
-    Promise, Promisee, QueueFacts, Survey as Ground, Trial, Victim,
+    Answer, Grounds, Inquiry, Next, NoPreemption, PLANNED_ANEW, Plan, Planner, Promise, Promisee,
+    Question, QueueFacts, Room, Survey as Ground,
 };
-use monoceros_rules::decide::reservations::{End, Reserver};
-use monoceros_rules::nodes::NodeIndex;
-use monoceros_rules::work::allocations::{Allocation, AllocationId, ApplicationSlot};
+use monoceros_rules::decide::reservations::End;
+use monoceros_rules::nodes::Domain;
+use monoceros_rules::work::allocations::ApplicationSlot;
 
 use super::super::inquiries::Open;
 use super::super::tasks::Task;
 use super::Partition;
-use crate::application::{Application, Asking};
+use super::eviction::Eviction;
+use crate::application::{Application, Asking, MayUse};
 use crate::events::{Event, EventKind};
 use crate::queue::Queue;
-use crate::step::{Baton, Goal, Op, Preemptor, QueueSlot, Route, Survey};
+use crate::step::{Baton, Op, QueueSlot, Route, Survey};
 
-/// What a plan is made for anew: room on nodes may have come meanwhile.
-const ANEW: Goal = Goal::Guarantee { nodes_were_tried: false };
+/// In how many domains places are looked for, for a group that has to stay in one.
+const DOMAINS_TRIED: usize = 16;
 
-/// The first round: the queues, and the asks that look.
+/// The first round: the queues, and who looks.
 pub(in crate::partition) struct LookForVictims {
-    preemptor: Preemptor,
+    who: Promisee,
+    nodes_were_tried: bool,
     purpose: Purpose,
     queues: BTreeMap<QueueSlot, (Option<QueueSlot>, QueueFacts)>,
     asking: Option<Asking>,
@@ -49,23 +52,24 @@ enum Purpose {
 }
 
 impl LookForVictims {
-    /// For an ask that may preempt.
-    pub(in crate::partition) fn for_ask(preemptor: Preemptor) -> Self {
-        Self::with(preemptor, Purpose::Plan { stale: 0 })
+    /// For one who may preempt. The nodes that have room may have been tried for it in vain.
+    pub(in crate::partition) fn for_one(who: Promisee, nodes_were_tried: bool) -> Self {
+        Self { nodes_were_tried, ..Self::anew(who, Purpose::Plan { stale: 0 }) }
     }
 
-    fn with(preemptor: Preemptor, purpose: Purpose) -> Self {
-        Self { preemptor, purpose, queues: BTreeMap::new(), asking: None }
+    /// A while later, when room on nodes may have come.
+    fn anew(who: Promisee, purpose: Purpose) -> Self {
+        Self { who, nodes_were_tried: false, purpose, queues: BTreeMap::new(), asking: None }
     }
 }
 
 impl Survey for LookForVictims {
     fn route(&mut self, _: &mut Partition, baton: &Baton) -> Route {
-        Route::default().applications([self.preemptor.ask.application]).all_queues(baton)
+        Route::default().applications([self.who.application()]).all_queues(baton)
     }
 
     fn at_application(&mut self, application: &mut Application, baton: &mut Baton) {
-        self.asking = application.asking(self.preemptor.ask.ask, baton);
+        self.asking = application.asking(self.who, baton);
     }
 
     fn at_queue(&mut self, queue: &mut Queue, baton: &mut Baton) {
@@ -74,7 +78,7 @@ impl Survey for LookForVictims {
     }
 
     fn home(self: Box<Self>, partition: &mut Partition, baton: &mut Baton) {
-        let Self { preemptor, purpose, queues, asking } = *self;
+        let Self { nodes_were_tried, purpose, queues, asking, .. } = *self;
         let Some(asking) = asking else { return };
         // Parents have smaller slots, so they stand before their children.
         let places: BTreeMap<QueueSlot, usize> =
@@ -84,12 +88,11 @@ impl Survey for LookForVictims {
             .into_values()
             .map(|(above, facts)| QueueFacts { parent: parent(above), ..facts })
             .collect();
-        let application = preemptor.ask.application;
         let Some(&leaf) = places.get(&asking.leaf) else { return };
-        let asker = Asker::ask(application, leaf, asking.priority, asking.amount.clone());
-        let nodes_were_tried = preemptor.goal == Goal::Guarantee { nodes_were_tried: true };
-        let asker = Asker { nodes_were_tried, ..asker };
-        let search = Search { application, path: Arc::clone(&facts[leaf].path), asking, at: 0 };
+        let asker = asking.asker(leaf, nodes_were_tried);
+        let path = Arc::clone(&facts[leaf].path);
+        let search =
+            Search { path, asking, nodes_were_tried, at: 0, avoided: Vec::new(), tried: None };
         match Ground::begin(&facts, asker, baton.now_ns) {
             Ok(ground) => partition.survey_next(Victims { search, purpose, places, ground }),
             Err(why) => search.in_vain(why, partition),
@@ -115,18 +118,19 @@ impl Survey for Victims {
 
     fn at_application(&mut self, application: &mut Application, baton: &mut Baton) {
         let Some(&leaf) = self.places.get(&application.leaf_slot()) else { return };
-        self.ground.application(&application.losing(leaf, Some(self.search.application), baton));
+        let winner = Some(self.search.asking.application);
+        self.ground.application(&application.losing(leaf, winner, baton));
     }
 
     fn home(self: Box<Self>, partition: &mut Partition, baton: &mut Baton) {
         let Self { mut search, purpose, mut ground, .. } = *self;
         let Some((who, _)) = search.present() else { return };
-        ground.books(&baton.books, &baton.books.promises, Promisee::Ask(who));
+        ground.books(&baton.books, &baton.books.promises, who);
         let mut planner = ground.finish();
         match purpose {
             Purpose::Plan { stale } => search.go_on(planner, stale, partition, baton),
             Purpose::Test { plan, stale } => {
-                let judge = MayUse { nodes: &baton.books.nodes, asking: &search.asking };
+                let judge = MayUse::new(&search.asking, &mut baton.books.nodes, &[]);
                 match planner.recheck(&plan, &judge) {
                     Ok(plan) => {
                         if search.take(&plan, &mut planner, partition, baton) {
@@ -135,9 +139,8 @@ impl Survey for Victims {
                     }
                     Err(why) if stale + 1 < PLANNED_ANEW => {
                         tracing::debug!(%why, "victims are looked for anew");
-                        let preemptor = Preemptor { ask: who, goal: ANEW };
                         let purpose = Purpose::Plan { stale: stale + 1 };
-                        partition.survey_next(LookForVictims::with(preemptor, purpose));
+                        partition.survey_next(LookForVictims::anew(who, purpose));
                     }
                     Err(why) => search.in_vain(NoPreemption::Stale(why), partition),
                 }
@@ -146,24 +149,28 @@ impl Survey for Victims {
     }
 }
 
-/// A search for victims for some asks that are alike, one after another.
+/// A search for victims: for some asks that are alike, one after another, or for a gang.
 struct Search {
-    application: ApplicationSlot,
-    /// Its leaf.
+    /// The leaf of those who ask.
     path: Arc<str>,
     asking: Asking,
-    /// Which of the asks is next.
+    nodes_were_tried: bool,
+    /// Which of them is next.
     at: usize,
+    /// Domains that were tried in vain for a task group of a gang.
+    avoided: Vec<(usize, Domain)>,
+    /// The one that was tried last.
+    tried: Option<(usize, Domain)>,
 }
 
 impl Search {
-    /// The ask that is next, with its key.
-    fn present(&self) -> Option<(Reserver, &Arc<str>)> {
-        let (ask, key) = self.asking.members.get(self.at)?;
-        Some((Reserver { application: self.application, ask: *ask }, key))
+    /// Who is next, an ask with its key.
+    fn present(&self) -> Option<(Promisee, Option<&Arc<str>>)> {
+        let (who, key) = self.asking.askers.get(self.at)?;
+        Some((*who, key.as_ref()))
     }
 
-    /// Looks for victims for the asks that are left, as long as some are found.
+    /// Looks for victims for those who are left, as long as some are found.
     fn go_on(
         mut self,
         mut planner: Planner,
@@ -172,7 +179,7 @@ impl Search {
         baton: &mut Baton,
     ) {
         while self.present().is_some() {
-            let inquiry = match Inquiry::begin(&mut planner, |_| true) {
+            let inquiry = match self.inquire(&mut planner) {
                 Ok(inquiry) => inquiry,
                 Err(why) => return self.in_vain(why, partition),
             };
@@ -188,7 +195,21 @@ impl Search {
         }
     }
 
-    /// A plan is carried out for the ask that is next. Says whether it is: not where its application
+    fn inquire(&mut self, planner: &mut Planner) -> Result<Inquiry, NoPreemption> {
+        self.tried = None;
+        Inquiry::begin(planner, |member| self.asking.has_ask(member))
+    }
+
+    /// No plan was found: whether there may be one where a group of a gang goes to another domain.
+    fn avoids(&mut self) -> bool {
+        let Some(tried) = self.tried.take().filter(|_| self.avoided.len() < DOMAINS_TRIED) else {
+            return false;
+        };
+        self.avoided.push(tried);
+        true
+    }
+
+    /// A plan is carried out for the one that is next. Says whether it is: not where its application
     /// would take back what it lost.
     fn take(
         &mut self,
@@ -197,26 +218,77 @@ impl Search {
         partition: &mut Partition,
         baton: &mut Baton,
     ) -> bool {
-        let (winner, now_ns) = (self.application, baton.now_ns);
+        let (winner, now_ns) = (self.asking.application, baton.now_ns);
         if let Some(loser) = baton.books.evictions.loop_with(winner, &plan.losers, now_ns) {
             let why = break_loop(winner, loser, baton);
             self.in_vain(why, partition);
             return false;
         }
-        let Some((who, key)) = self.present() else { return false };
+        if self.present().is_none() {
+            return false;
+        }
         planner.commit(plan);
-        partition.agenda.extend(carry_out(plan, who, key, &self.asking, &self.path, baton));
+        partition.agenda.extend(self.carry_out(plan, baton));
         self.at += 1;
         // Where only held places end, and where reservations of others do, there is room at once.
         partition.may_decide = true;
         true
     }
 
-    /// There are no victims for the ask that is next.
+    /// There are no victims for the one that is next.
     fn in_vain(&self, why: NoPreemption, partition: &mut Partition) {
         let Some((who, key)) = self.present() else { return };
-        let op = Op::NotPreempted { key: Arc::clone(key), why };
-        partition.agenda.push_back(Task::Visit(who.application, vec![op]));
+        let (key, nodes_were_tried) = (key.cloned(), self.nodes_were_tried);
+        let op = Op::NotPreempted { key, why, nodes_were_tried };
+        partition.agenda.push_back(Task::Visit(who.application(), vec![op]));
+    }
+
+    /// The orders by which a plan is carried out for the one that is next.
+    fn carry_out(&self, plan: &Plan, baton: &mut Baton) -> Vec<Task> {
+        let Some((who, key)) = self.present() else { return Vec::new() };
+        for place in plan.places.iter().filter(|place| place.cancels) {
+            let others = baton.books.reservations.on_node(place.node).map(|(other, _)| other);
+            for other in others.filter(|other| Promisee::Ask(*other) != who).collect::<Vec<_>>() {
+                baton.unreserve(other, End::Preempted);
+            }
+        }
+        let mut eviction = Eviction::of(plan.holds.iter().chain(&plan.victims), baton);
+        eviction.count(Some(who.application()), baton);
+        let promise = Promise {
+            queue: Arc::clone(&self.path),
+            amount: self.asking.total(),
+            since_ns: baton.now_ns,
+            arrival: baton.books.last_arrival(),
+            victims: std::mem::take(&mut eviction.victims),
+            losers: plan.losers.clone(),
+            rooms: if self.asking.is_gang() { self.rooms(plan) } else { Vec::new() },
+        };
+        baton.promise(who, promise);
+        let grounds = Arc::new(Grounds::Guarantee {
+            application: baton.directory.application_id(who.application()),
+            key: key.cloned(),
+            queue: Arc::clone(&self.path),
+        });
+        let mut orders: Vec<Task> = eviction.orders(&grounds).collect();
+        let promised = match (key, plan.places.first()) {
+            (Some(key), Some(place)) => {
+                let node = Arc::clone(baton.books.nodes.id(place.node));
+                Some(Op::Promised { key: Arc::clone(key), node })
+            }
+            _ if !plan.has_victims() => Some(Op::RoomsAreFree),
+            _ => None,
+        };
+        orders.extend(promised.map(|op| Task::Visit(who.application(), vec![op])));
+        orders
+    }
+
+    /// The room of each member of the gang.
+    fn rooms(&self, plan: &Plan) -> Vec<Room> {
+        let rooms = plan.places.iter().map(|place| {
+            let (group, amount) = self.asking.room_of(place.member);
+            Room { group, node: place.node, amount: amount.clone() }
+        });
+        rooms.collect()
     }
 }
 
@@ -236,13 +308,28 @@ impl Asked {
         baton: &mut Baton,
     ) -> Option<(Search, Planner, Result<Plan, NoPreemption>)> {
         loop {
-            let judge = MayUse { nodes: &baton.books.nodes, asking: &self.search.asking };
-            let questions = match self.inquiry.next(&mut self.planner, &judge) {
+            let Search { asking, avoided, .. } = &self.search;
+            let judge = MayUse::new(asking, &mut baton.books.nodes, avoided);
+            let next = self.inquiry.next(&mut self.planner, &judge);
+            if let Some(tried) = judge.tried() {
+                self.search.tried = Some(tried);
+            }
+            let questions = match next {
                 Next::Ask(questions) => questions,
+                Next::Done(Err(_)) if self.search.avoids() => {
+                    match self.search.inquire(&mut self.planner) {
+                        Ok(inquiry) => self.inquiry = inquiry,
+                        Err(why) => return Some((self.search, self.planner, Err(why))),
+                    }
+                    continue;
+                }
                 Next::Done(plan) => return Some((self.search, self.planner, plan)),
             };
-            let (_, key) = self.search.present()?;
-            match partition.ask_about_victims(&Arc::clone(key), &questions, baton) {
+            let Search { asking, at, .. } = &self.search;
+            let key = |question: &Question| asking.key_of(*at, question.member).cloned();
+            let questions: Vec<_> =
+                questions.into_iter().filter_map(|it| Some((key(&it)?, it))).collect();
+            match partition.ask_about_victims(&questions, baton) {
                 Ok(answers) => self.inquiry.answer(&mut self.planner, &answers),
                 Err(number) => {
                     partition.await_victims(number, Open::Guarantee(Box::new(self)));
@@ -265,98 +352,12 @@ impl Asked {
         let Some((who, _)) = search.present() else { return };
         match plan {
             Ok(plan) => {
-                let preemptor = Preemptor { ask: who, goal: ANEW };
                 let purpose = Purpose::Test { plan: Box::new(plan), stale };
-                let test = LookForVictims::with(preemptor, purpose);
-                partition.agenda.push_back(Task::survey(test));
+                partition.agenda.push_back(Task::survey(LookForVictims::anew(who, purpose)));
             }
             Err(why) => search.in_vain(why, partition),
         }
     }
-}
-
-/// Nodes that the asks may use.
-struct MayUse<'a> {
-    nodes: &'a NodeIndex,
-    asking: &'a Asking,
-}
-
-impl Judge for MayUse<'_> {
-    fn suits(&self, trial: &Trial<'_>) -> bool {
-        self.asking.may_use(trial.node, trial.gone, self.nodes)
-    }
-
-    fn looks_at_victims(&self) -> bool {
-        self.asking.wish.is_some()
-    }
-}
-
-/// The orders by which a plan is carried out for an ask.
-fn carry_out(
-    plan: &Plan,
-    who: Reserver,
-    key: &Arc<str>,
-    asking: &Asking,
-    path: &Arc<str>,
-    baton: &mut Baton,
-) -> Vec<Task> {
-    let mut by_loser: BTreeMap<ApplicationSlot, Vec<AllocationId>> = BTreeMap::new();
-    let mut victims = BTreeMap::new();
-    let mut counted: BTreeMap<ApplicationSlot, u32> = BTreeMap::new();
-    for id in plan.holds.iter().chain(&plan.victims) {
-        let Some(entry) = baton.books.allocations.get(*id) else { continue };
-        by_loser.entry(entry.application).or_default().push(*id);
-        if entry.is_hold() {
-            continue;
-        }
-        if !entry.spec.placeholder {
-            *counted.entry(entry.application).or_default() += 1;
-        }
-        victims.insert(*id, victim(entry, baton));
-    }
-    for (loser, count) in counted {
-        let leaf = baton.directory.applications[loser].leaf;
-        let bounds = baton.directory.queue(leaf).facts.config.settings.eviction;
-        let winner = Some(who.application);
-        baton.books.evictions.lost(loser, winner, count, &bounds, baton.now_ns);
-    }
-    let grounds = Arc::new(Grounds::Guarantee {
-        application: baton.directory.application_id(who.application),
-        key: Some(Arc::clone(key)),
-        queue: Arc::clone(path),
-    });
-    let orders = by_loser.into_iter().map(|(loser, ids)| {
-        Task::Visit(loser, vec![Op::Preempted { ids, grounds: Arc::clone(&grounds) }])
-    });
-    let mut orders: Vec<Task> = orders.collect();
-    let Some(place) = plan.places.first() else { return orders };
-    if place.cancels {
-        let others = baton.books.reservations.on_node(place.node).map(|(other, _)| other);
-        for other in others.filter(|other| *other != who).collect::<Vec<_>>() {
-            baton.unreserve(other, End::Preempted);
-        }
-    }
-    let promise = Promise {
-        queue: Arc::clone(path),
-        amount: asking.amount.clone(),
-        since_ns: baton.now_ns,
-        arrival: baton.books.last_arrival(),
-        victims,
-        losers: plan.losers.clone(),
-        rooms: Vec::new(),
-    };
-    let node = Arc::clone(baton.books.nodes.id(place.node));
-    baton.books.promises.make(Promisee::Ask(who), promise);
-    baton.watch_promises();
-    let promised = Op::Promised { key: Arc::clone(key), node };
-    orders.push(Task::Visit(who.application, vec![promised]));
-    orders
-}
-
-pub(super) fn victim(entry: &Allocation, baton: &Baton) -> Victim {
-    let leaf = baton.directory.applications[entry.application].leaf;
-    let queue = Arc::clone(&baton.directory.queue(leaf).facts.config.path);
-    Victim { queue, node: entry.node, amount: entry.resources().clone() }
 }
 
 /// The winner would take back what it lost: it takes nothing from this loser for a while.

@@ -11,6 +11,7 @@ use monoceros_rules::decide::preemption::required_node::{self, OnNode, RequiredP
 use monoceros_rules::decide::preemption::{
     Answer, Grounds, NoPreemption, Promise, Promisee, Question,
 };
+use monoceros_rules::decide::reservations::Reserver;
 use monoceros_rules::nodes::NodeSlot;
 use monoceros_rules::work::allocations::{AllocationId, ApplicationSlot};
 use monoceros_rules::work::asks::AskSpec;
@@ -18,14 +19,14 @@ use monoceros_rules::work::asks::AskSpec;
 use super::super::inquiries::Open;
 use super::super::tasks::Task;
 use super::Partition;
-use super::victims::victim;
+use super::eviction::Eviction;
 use crate::application::Application;
 use crate::node::Node;
-use crate::step::{Baton, Op, Preemptor, Route, Survey};
+use crate::step::{Baton, Op, Route, Survey};
 
 /// The first round: the node.
 pub(in crate::partition) struct LookOnNode {
-    preemptor: Preemptor,
+    who: Reserver,
     /// What the RM was asked about, where this is the test of it.
     tested: Option<RequiredPlan>,
     spec: Option<Arc<AskSpec>>,
@@ -35,18 +36,18 @@ pub(in crate::partition) struct LookOnNode {
 
 impl LookOnNode {
     /// For an ask that requires its node.
-    pub(in crate::partition) fn for_ask(preemptor: Preemptor, node: NodeSlot) -> Self {
-        Self { preemptor, tested: None, spec: None, node, holds: Vec::new() }
+    pub(in crate::partition) fn for_ask(who: Reserver, node: NodeSlot) -> Self {
+        Self { who, tested: None, spec: None, node, holds: Vec::new() }
     }
 }
 
 impl Survey for LookOnNode {
     fn route(&mut self, _: &mut Partition, _: &Baton) -> Route {
-        Route::default().applications([self.preemptor.ask.application]).nodes([self.node])
+        Route::default().applications([self.who.application]).nodes([self.node])
     }
 
     fn at_application(&mut self, application: &mut Application, _: &mut Baton) {
-        self.spec = application.pending_spec(self.preemptor.ask.ask);
+        self.spec = application.pending_spec(self.who.ask);
     }
 
     fn at_node(&mut self, node: &mut Node, _: &mut Baton) {
@@ -54,20 +55,27 @@ impl Survey for LookOnNode {
     }
 
     fn home(self: Box<Self>, partition: &mut Partition, baton: &mut Baton) {
-        let Self { preemptor, tested, spec, node, holds } = *self;
+        let Self { who, tested, spec, node, holds } = *self;
         let Some(spec) = spec else { return };
         let required = spec.required_node.as_ref().and_then(|id| baton.books.nodes.slot_of(id));
         if required != Some(node) {
             return;
         }
+        if baton.books.promises.on_node(node).next().is_some() {
+            // Nobody else comes before it on its node.
+            baton.end_rooms_on(node);
+            if baton.books.nodes.has_room(node, &spec.resources) {
+                return;
+            }
+        }
         let together = BTreeMap::new();
-        partition.survey_next(OnItsNode { preemptor, tested, spec, node, holds, together });
+        partition.survey_next(OnItsNode { who, tested, spec, node, holds, together });
     }
 }
 
 /// The second round: the applications of what is on the node.
 struct OnItsNode {
-    preemptor: Preemptor,
+    who: Reserver,
     tested: Option<RequiredPlan>,
     spec: Arc<AskSpec>,
     node: NodeSlot,
@@ -96,7 +104,7 @@ impl Survey for OnItsNode {
     }
 
     fn home(self: Box<Self>, partition: &mut Partition, baton: &mut Baton) {
-        let Self { preemptor, tested, spec, node, holds, together } = *self;
+        let Self { who, tested, spec, node, holds, together } = *self;
         let books = &baton.books;
         let on_node: Vec<OnNode<'_>> = holds
             .iter()
@@ -119,18 +127,18 @@ impl Survey for OnItsNode {
         };
         drop(on_node);
         let Some(plan) = plan else {
-            return in_vain(preemptor, &spec, NoPreemption::NoCandidates, partition);
+            return in_vain(who, &spec, NoPreemption::NoCandidates, partition);
         };
         if tested.is_some() {
-            return carry_out(&plan, preemptor, &spec, node, partition, baton);
+            return carry_out(&plan, who, &spec, node, partition, baton);
         }
         let (victims, start_index) = plan.question();
         let question = Question { member: 0, node, victims, start_index };
-        let asked = AskedForNode { preemptor, spec: Arc::clone(&spec), node, plan };
-        match partition.ask_about_victims(&spec.key, &[question], baton) {
+        let asked = AskedForNode { who, spec: Arc::clone(&spec), node, plan };
+        match partition.ask_about_victims(&[(Arc::clone(&spec.key), question)], baton) {
             Ok(answers) => match asked.plan.answered(first(&answers)) {
-                Some(plan) => carry_out(&plan, preemptor, &spec, node, partition, baton),
-                None => in_vain(preemptor, &spec, NoPreemption::Refused, partition),
+                Some(plan) => carry_out(&plan, who, &spec, node, partition, baton),
+                None => in_vain(who, &spec, NoPreemption::Refused, partition),
             },
             Err(number) => partition.await_victims(number, Open::Node(Box::new(asked))),
         }
@@ -139,7 +147,7 @@ impl Survey for OnItsNode {
 
 /// A plan that the RM is asked about.
 pub(in crate::partition) struct AskedForNode {
-    preemptor: Preemptor,
+    who: Reserver,
     spec: Arc<AskSpec>,
     node: NodeSlot,
     plan: RequiredPlan,
@@ -148,14 +156,14 @@ pub(in crate::partition) struct AskedForNode {
 impl AskedForNode {
     /// The RM answered, some steps later: the plan is tested before it is carried out.
     pub(in crate::partition) fn answered(self, answers: &[Answer], partition: &mut Partition) {
-        let Self { preemptor, spec, node, plan } = self;
+        let Self { who, spec, node, plan } = self;
         match plan.answered(first(answers)) {
             Some(plan) => {
                 let tested = Some(plan);
-                let test = LookOnNode { tested, ..LookOnNode::for_ask(preemptor, node) };
+                let test = LookOnNode { tested, ..LookOnNode::for_ask(who, node) };
                 partition.agenda.push_back(Task::survey(test));
             }
-            None => in_vain(preemptor, &spec, NoPreemption::Refused, partition),
+            None => in_vain(who, &spec, NoPreemption::Refused, partition),
         }
     }
 }
@@ -164,29 +172,22 @@ fn first(answers: &[Answer]) -> Answer {
     answers.first().copied().unwrap_or(Answer::Refused)
 }
 
-fn in_vain(preemptor: Preemptor, spec: &AskSpec, why: NoPreemption, partition: &mut Partition) {
-    let op = Op::NotPreempted { key: Arc::clone(&spec.key), why };
-    partition.agenda.push_back(Task::Visit(preemptor.ask.application, vec![op]));
+fn in_vain(who: Reserver, spec: &AskSpec, why: NoPreemption, partition: &mut Partition) {
+    let key = Some(Arc::clone(&spec.key));
+    let op = Op::NotPreempted { key, why, nodes_were_tried: true };
+    partition.agenda.push_back(Task::Visit(who.application, vec![op]));
 }
 
 fn carry_out(
     plan: &RequiredPlan,
-    preemptor: Preemptor,
+    who: Reserver,
     spec: &AskSpec,
     node: NodeSlot,
     partition: &mut Partition,
     baton: &mut Baton,
 ) {
-    let who = preemptor.ask;
-    let mut by_loser: BTreeMap<ApplicationSlot, Vec<AllocationId>> = BTreeMap::new();
-    let mut victims = BTreeMap::new();
-    for id in plan.holds.iter().chain(&plan.victims).chain(&plan.elsewhere) {
-        let Some(entry) = baton.books.allocations.get(*id) else { continue };
-        by_loser.entry(entry.application).or_default().push(*id);
-        if !entry.is_hold() {
-            victims.insert(*id, victim(entry, baton));
-        }
-    }
+    let chosen = plan.holds.iter().chain(&plan.victims).chain(&plan.elsewhere);
+    let mut eviction = Eviction::of(chosen, baton);
     let grounds = Arc::new(Grounds::RequiredNode {
         application: baton.directory.application_id(who.application),
         key: Arc::clone(&spec.key),
@@ -198,18 +199,14 @@ fn carry_out(
         amount: spec.resources.clone(),
         since_ns: baton.now_ns,
         arrival: baton.books.last_arrival(),
-        victims,
-        losers: by_loser.keys().copied().collect(),
+        victims: std::mem::take(&mut eviction.victims),
+        losers: eviction.losers(),
         rooms: Vec::new(),
     };
     // Where only held places end, there is room at once.
     partition.may_decide = true;
-    baton.books.promises.make(Promisee::Ask(who), promise);
-    baton.watch_promises();
-    for (loser, ids) in by_loser {
-        let op = Op::Preempted { ids, grounds: Arc::clone(&grounds) };
-        partition.agenda.push_back(Task::Visit(loser, vec![op]));
-    }
+    baton.promise(Promisee::Ask(who), promise);
+    partition.agenda.extend(eviction.orders(&grounds));
     let (key, node) = (Arc::clone(&spec.key), Arc::clone(baton.books.nodes.id(node)));
     partition.agenda.push_back(Task::Visit(who.application, vec![Op::Promised { key, node }]));
 }

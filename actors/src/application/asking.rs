@@ -1,0 +1,264 @@
+//! Who looks for victims, and what they want of nodes: asks that are alike, one after another, or a
+//! declared gang as a whole. Collected here, where the asks are, for the partition to plan with
+//! (`partition/surveys/victims.rs`).
+
+use std::cell::RefCell;
+use std::sync::Arc;
+
+use monoceros_rules::decide::preemption::{Asker, Judge, Promisee, Trial};
+use monoceros_rules::nodes::{
+    Domain, Exclusion, NodeIndex, NodeRequest, NodeSlot, Taken, Terms, Wish,
+};
+use monoceros_rules::values::resources::Resources;
+use monoceros_rules::work::allocations::{AllocationId, ApplicationSlot, Form, Tags};
+use monoceros_rules::work::asks::{Ask, AskSlot};
+
+use super::Application;
+use crate::step::{Baton, QueueSlot};
+
+/// How many asks of one class are given victims by one survey at most.
+const TOGETHER: usize = 4_096;
+
+/// Who looks for victims.
+pub(crate) struct Asking {
+    pub(crate) application: ApplicationSlot,
+    pub(crate) leaf: QueueSlot,
+    pub(crate) priority: i32,
+    /// Each gets a plan of its own, in order: asks with their keys; or the gang, which has none.
+    pub(crate) askers: Vec<(Promisee, Option<Arc<str>>)>,
+    /// What one asker consists of: one kind with one member for asks.
+    kinds: Vec<Kind>,
+    /// Of each member of an asker, its kind.
+    members: Vec<usize>,
+}
+
+/// Members of an asker that are alike.
+struct Kind {
+    amount: Resources,
+    /// The key by which the RM knows them; none: it does not.
+    key: Option<Arc<str>>,
+    /// The place of their task group in the declaration.
+    group: usize,
+    required: Option<Arc<str>>,
+    excluded: Vec<Exclusion>,
+    /// Of their placement constraint the terms, how many of its choices may be used, and whose held
+    /// places count.
+    wish: Option<(Arc<Terms>, usize, Option<ApplicationSlot>)>,
+    /// The domain in which their group stays already.
+    domain: Option<Arc<Domain>>,
+    /// The attribute of which their group has to be in one domain that is still to be chosen.
+    together: Option<Arc<str>>,
+    tags: Option<Tags>,
+}
+
+impl Kind {
+    fn of(ask: &Ask) -> Self {
+        let is_known = ask.form != Form::Internal;
+        Self {
+            amount: ask.resources.clone(),
+            key: is_known.then(|| Arc::clone(&ask.key)),
+            group: 0,
+            required: ask.required_node.clone(),
+            excluded: ask.request().excluded.to_vec(),
+            wish: ask.wish().map(|wish| (Arc::clone(wish.terms()), wish.open(), wish.wish().mates)),
+            domain: ask.domain.clone(),
+            together: None,
+            tags: ask.spec.tags.clone(),
+        }
+    }
+
+    fn request<'a>(&'a self, gone: &'a [AllocationId]) -> NodeRequest<'a> {
+        NodeRequest {
+            excluded: &self.excluded,
+            wish: self.wish.as_ref().map(|(terms, open, mates)| Wish {
+                terms,
+                open: *open,
+                gone,
+                mates: *mates,
+            }),
+            domains: self.domain.as_deref().map_or(&[], std::slice::from_ref),
+            ..NodeRequest::of(&self.amount)
+        }
+    }
+}
+
+impl Asking {
+    /// They are a gang, of which all members get places, or none.
+    pub(crate) fn is_gang(&self) -> bool {
+        matches!(self.askers.first(), Some((Promisee::Gang(_), _)))
+    }
+
+    /// One asker, whose leaf stands there among the queues surveyed. The nodes that have room may have
+    /// been tried for it in vain.
+    pub(crate) fn asker(&self, leaf: usize, nodes_were_tried: bool) -> Asker {
+        let amounts = self.members.iter().map(|kind| self.kinds[*kind].amount.clone());
+        Asker {
+            nodes_were_tried,
+            is_gang: self.is_gang(),
+            members: amounts.collect(),
+            ..Asker::ask(self.application, leaf, self.priority, Resources::new())
+        }
+    }
+
+    /// What one asker wants in all.
+    pub(crate) fn total(&self) -> Resources {
+        let mut total = Resources::new();
+        for kind in &self.members {
+            total.add(&self.kinds[*kind].amount);
+        }
+        total
+    }
+
+    /// Whether the RM knows of this member of an asker.
+    pub(crate) fn has_ask(&self, member: usize) -> bool {
+        self.kinds[self.members[member]].key.is_some()
+    }
+
+    /// By which key it does, where this is the asker.
+    pub(crate) fn key_of(&self, asker: usize, member: usize) -> Option<&Arc<str>> {
+        let own = self.askers.get(asker).and_then(|(_, key)| key.as_ref());
+        own.or(self.kinds[self.members[member]].key.as_ref())
+    }
+
+    /// What a member of an asker takes, and the place of its task group in the declaration.
+    pub(crate) fn room_of(&self, member: usize) -> (usize, &Resources) {
+        let kind = &self.kinds[self.members[member]];
+        (kind.group, &kind.amount)
+    }
+}
+
+/// Nodes that an asker may use: where its placement constraints and its topology are asked.
+pub(crate) struct MayUse<'a> {
+    asking: &'a Asking,
+    nodes: RefCell<&'a mut NodeIndex>,
+    /// Domains that were tried in vain for a group.
+    avoided: &'a [(usize, Domain)],
+    /// The domain that was tried last for a group of which not all members had places yet.
+    tried: RefCell<Option<(usize, Domain)>>,
+}
+
+impl<'a> MayUse<'a> {
+    pub(crate) fn new(
+        asking: &'a Asking,
+        nodes: &'a mut NodeIndex,
+        avoided: &'a [(usize, Domain)],
+    ) -> Self {
+        Self { asking, nodes: RefCell::new(nodes), avoided, tried: RefCell::default() }
+    }
+
+    /// The domain that was tried last for a group of which not all members had places yet.
+    pub(crate) fn tried(self) -> Option<(usize, Domain)> {
+        self.tried.into_inner()
+    }
+
+    fn kind(&self, member: usize) -> &'a Kind {
+        &self.asking.kinds[self.asking.members[member]]
+    }
+
+    /// Whether the node lies in the domain where the group of the member is, or may be.
+    fn is_with_its_group(&self, kind: &Kind, trial: &Trial<'_>, nodes: &NodeIndex) -> bool {
+        let Some(key) = &kind.together else { return true };
+        let domain = |node: NodeSlot| Some(Domain::new(key, nodes.attribute(node, key)?));
+        let Some(here) = domain(trial.node) else { return false };
+        let mut mates = trial.mates.iter();
+        let mate = mates.find(|(member, _)| self.kind(*member).group == kind.group);
+        let Some((_, mate)) = mate else {
+            return !self.avoided.contains(&(kind.group, here));
+        };
+        let chosen = domain(*mate);
+        let is_it = chosen.as_ref() == Some(&here);
+        *self.tried.borrow_mut() = chosen.map(|chosen| (kind.group, chosen));
+        is_it
+    }
+}
+
+impl Judge for MayUse<'_> {
+    fn suits(&self, trial: &Trial<'_>) -> bool {
+        let kind = self.kind(trial.member);
+        let nodes: &mut NodeIndex = &mut self.nodes.borrow_mut();
+        let is_required =
+            kind.required.as_ref().is_none_or(|required| required == nodes.id(trial.node));
+        if !is_required || !self.is_with_its_group(kind, trial, nodes) {
+            return false;
+        }
+        let request = kind.request(trial.gone);
+        if kind.wish.is_none() || trial.mates.is_empty() {
+            return nodes.admits(trial.node, &request);
+        }
+        // Constraints count the other members, too, where they would be.
+        let mut there = Taken::default();
+        for (mate, node) in trial.mates {
+            there.suppose(nodes, *node, self.kind(*mate).tags.as_ref());
+        }
+        let admits = nodes.admits(trial.node, &request);
+        there.undo(nodes);
+        admits
+    }
+
+    fn looks_at_victims(&self) -> bool {
+        self.asking.kinds.iter().any(|kind| kind.wish.is_some())
+    }
+}
+
+impl Application {
+    /// What is to be known of one who looks for victims; none where that is over.
+    pub(crate) fn asking(&self, who: Promisee, baton: &Baton) -> Option<Asking> {
+        match who {
+            Promisee::Ask(who) => self.asks_asking(who.ask, baton),
+            Promisee::Gang(_) => self.gang_asking(),
+        }
+    }
+
+    /// An ask, and those like it that may look, too.
+    fn asks_asking(&self, slot: AskSlot, baton: &Baton) -> Option<Asking> {
+        let ask = self.book.asks.find(slot)?;
+        let class = ask.outstanding.gt(&0).then(|| self.book.asks.class_of(slot))??;
+        let delay = self.leaf_facts.config.settings.preemption_delay;
+        let delay_ns = i64::try_from(delay.as_nanos()).unwrap_or(i64::MAX);
+        let others = self.book.asks.members_of_class(class);
+        let is_old = |slot: &AskSlot| {
+            let ask = self.book.asks.ask(*slot);
+            ask.created_ns.saturating_add(delay_ns) <= baton.now_ns && ask.tries.is_none()
+        };
+        let others = others.filter(|other| *other != slot).filter(is_old);
+        // Where one goes may decide where the next one may.
+        let together = if ask.constraint.is_some() { 1 } else { TOGETHER };
+        let asks = std::iter::once(slot).chain(others.take(together - 1));
+        let named = |slot| {
+            let key = Arc::clone(&self.book.asks.ask(slot).key);
+            (Promisee::Ask(self.reserver(slot)), Some(key))
+        };
+        Some(Asking {
+            application: self.slot,
+            leaf: self.leaf_facts.slot,
+            priority: ask.priority,
+            askers: asks.map(named).collect(),
+            kinds: vec![Kind::of(ask)],
+            members: vec![0],
+        })
+    }
+
+    /// The gang, as long as places are looked for.
+    fn gang_asking(&self) -> Option<Asking> {
+        let (native, bundled) = self.undecided_bundle()?;
+        let (mut kinds, mut members) = (Vec::new(), Vec::new());
+        for (group, (of, declared)) in bundled.iter().zip(native.groups()).enumerate() {
+            for (slot, count) in of {
+                let ask = self.book.asks.ask(*slot);
+                let together = declared.required_domain().map(Arc::from);
+                members.extend(std::iter::repeat_n(kinds.len(), *count as usize));
+                kinds.push(Kind { group, together, ..Kind::of(ask) });
+            }
+        }
+        let priorities =
+            bundled.iter().flatten().map(|(slot, _)| self.book.asks.ask(*slot).priority);
+        Some(Asking {
+            application: self.slot,
+            leaf: self.leaf_facts.slot,
+            priority: priorities.min()?,
+            askers: vec![(Promisee::Gang(self.slot), None)],
+            kinds,
+            members,
+        })
+    }
+}

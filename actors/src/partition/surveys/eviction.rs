@@ -1,0 +1,68 @@
+//! What a plan means for those who lose something by it: the same whatever it is for, a guarantee, a
+//! node or a maximum.
+
+use std::collections::BTreeMap;
+use std::sync::Arc;
+
+use monoceros_rules::decide::preemption::{Grounds, Victim};
+use monoceros_rules::work::allocations::{Allocation, AllocationId, ApplicationSlot};
+
+use super::super::tasks::Task;
+use crate::step::{Baton, Op};
+
+/// Allocations that are to go.
+#[derive(Default)]
+pub(super) struct Eviction {
+    by_loser: BTreeMap<ApplicationSlot, Vec<AllocationId>>,
+    /// Those of them that the RM has to end: what is held for members of gangs ends at once.
+    pub(super) victims: BTreeMap<AllocationId, Victim>,
+    /// How many of an application count as evictions of it.
+    counted: BTreeMap<ApplicationSlot, u32>,
+}
+
+impl Eviction {
+    /// Of these allocations, as far as they are still there.
+    pub(super) fn of<'a>(ids: impl IntoIterator<Item = &'a AllocationId>, baton: &Baton) -> Self {
+        let mut eviction = Self::default();
+        for id in ids {
+            let Some(entry) = baton.books.allocations.get(*id) else { continue };
+            eviction.by_loser.entry(entry.application).or_default().push(*id);
+            if entry.is_hold() {
+                continue;
+            }
+            if !entry.spec.placeholder {
+                *eviction.counted.entry(entry.application).or_default() += 1;
+            }
+            eviction.victims.insert(*id, victim(entry, baton));
+        }
+        eviction
+    }
+
+    /// Who loses something.
+    pub(super) fn losers(&self) -> Vec<ApplicationSlot> {
+        self.by_loser.keys().copied().collect()
+    }
+
+    /// What applications lose counts for what they may lose, and to whom; there is nobody where a
+    /// queue gives back what is too much.
+    pub(super) fn count(&self, winner: Option<ApplicationSlot>, baton: &mut Baton) {
+        for (loser, count) in &self.counted {
+            let leaf = baton.directory.applications[*loser].leaf;
+            let bounds = baton.directory.queue(leaf).facts.config.settings.eviction;
+            baton.books.evictions.lost(*loser, winner, *count, &bounds, baton.now_ns);
+        }
+    }
+
+    /// An order to each of those who lose something.
+    pub(super) fn orders(self, grounds: &Arc<Grounds>) -> impl Iterator<Item = Task> {
+        self.by_loser.into_iter().map(move |(loser, ids)| {
+            Task::Visit(loser, vec![Op::Preempted { ids, grounds: Arc::clone(grounds) }])
+        })
+    }
+}
+
+fn victim(entry: &Allocation, baton: &Baton) -> Victim {
+    let leaf = baton.directory.applications[entry.application].leaf;
+    let queue = Arc::clone(&baton.directory.queue(leaf).facts.config.path);
+    Victim { queue, node: entry.node, amount: entry.resources().clone() }
+}
