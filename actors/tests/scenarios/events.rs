@@ -40,7 +40,7 @@ async fn play(world: &mut World, text: &str) {
 
 /// The events of the second script, played after the first.
 #[track_caller]
-fn check(before: &str, text: &str, expect: &Expect) {
+pub(crate) fn check(before: &str, text: &str, expect: &Expect) {
     for how in [How::Plain, How::OneAtATime] {
         let told = in_virtual_time(async {
             let mut world = World::new(how);

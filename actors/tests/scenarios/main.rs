@@ -54,6 +54,7 @@ mod partitions;
 mod placed_histories;
 mod placement;
 mod preempted_histories;
+mod preempting_gangs;
 mod preemption;
 mod priorities;
 mod queue_order;

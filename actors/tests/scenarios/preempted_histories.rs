@@ -149,6 +149,70 @@ fn history() -> impl Strategy<Value = Script> {
     })
 }
 
+/// A gang that may take from others, or be short of what others take.
+fn gang() -> impl Strategy<Value = Item> {
+    let group = |name: &'static str| {
+        (1..=3_i32, 1..=4_i64, prop::bool::weighted(0.8)).prop_map(move |(repeat, size, others)| {
+            let policy = if others { "both" } else { "itself" };
+            Wish { repeat, policy: policy.to_owned(), ..Wish::of("", name, vcores(size)) }
+        })
+    };
+    let groups = prop_oneof![
+        2 => group("x").prop_map(|one| vec![one]),
+        1 => (group("x"), group("y")).prop_map(|(one, other)| vec![one, other]),
+    ];
+    let id = (7..=9_u8).prop_map(|n| format!("a{n}"));
+    (id, prop::sample::select(&LEAVES[..]), groups, prop::bool::weighted(0.1)).prop_map(
+        |(id, queue, needs, goes_as_one)| Item::App {
+            id,
+            queue: queue.to_owned(),
+            user: "ada".to_owned(),
+            groups: String::new(),
+            tags: if goes_as_one {
+                vec![("monoceros.io/disruption".to_owned(), "all".to_owned())]
+            } else {
+                Vec::new()
+            },
+            partition: String::new(),
+            gang: Amounts::default(),
+            style: String::new(),
+            timeout_ms: 0,
+            needs,
+        },
+    )
+}
+
+fn member() -> impl Strategy<Value = Item> {
+    let app = (7..=9_u8).prop_map(|n| format!("a{n}"));
+    let group = prop::sample::select(&["x", "x", "y"][..]);
+    let key = (0..6_u8).prop_map(|n| format!("m{n}"));
+    (app, key, group, 1..=4_i64, 1..=2_i32).prop_map(|(app, key, group, size, repeat)| {
+        let (group, policy) = (group.to_owned(), "both".to_owned());
+        Item::Ask(Wish { group, policy, repeat, ..Wish::of(&app, &key, vcores(size)) })
+    })
+}
+
+/// A history in which gangs preempt, too, and are preempted.
+fn history_of_gangs() -> impl Strategy<Value = Script> {
+    let more = prop_oneof![
+        3 => gang(),
+        3 => member(),
+        1 => (7..=9_u8).prop_map(|n| Item::RemoveApp(format!("a{n}"))),
+    ];
+    let more = prop_oneof![
+        2 => more.prop_map(|item| vec![Step::Send { items: vec![item], waits: true }]),
+        1 => Just(vec![Step::Wait(Duration::from_secs(31))]),
+        3 => step(),
+    ];
+    let more = prop::collection::vec(more, 10..60);
+    (history(), more).prop_map(|(script, more)| {
+        // In front of what ends everything.
+        let Script(mut steps) = script;
+        let end = steps.split_off(steps.len() / 2);
+        Script(steps.into_iter().chain(more.into_iter().flatten()).chain(end).collect())
+    })
+}
+
 fn survives_late_answers(script: &Script) -> Result<(), TestCaseError> {
     survives(script, &[How::Later(64), How::Dice(1), How::Dice(5)])
 }
@@ -161,4 +225,14 @@ fn any_history_of_preemption_is_that_of_a_full_search_and_ends_at_zero() {
 #[test]
 fn no_history_of_preemption_breaks_what_waits_for_its_predicate() {
     run(12, history(), survives_late_answers);
+}
+
+#[test]
+fn any_history_of_gangs_that_preempt_is_that_of_a_full_search_and_ends_at_zero() {
+    run(20, history_of_gangs(), holds_true);
+}
+
+#[test]
+fn no_history_of_gangs_that_preempt_breaks_what_waits_for_its_predicate() {
+    run(12, history_of_gangs(), survives_late_answers);
 }

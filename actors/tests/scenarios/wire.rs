@@ -154,6 +154,7 @@ fn needed_group(group: &Wish) -> si::TaskGroup {
             required: group.within.clone(),
             preferred: group.near.clone(),
         }),
+        preemption_policy: policy(group),
         ..Default::default()
     }
 }
