@@ -7,6 +7,7 @@
 use std::collections::{BTreeMap, HashMap};
 use std::path::Path;
 
+use monoceros_actors::config::task_groups;
 use monoceros_proto::si::v1 as si;
 
 use super::table::{CsvRow, Problems, for_each_row};
@@ -72,7 +73,7 @@ impl Wishes {
 pub(super) fn of_row(row: &mut CsvRow<'_>) -> Option<Wishes> {
     let (priority, preempts) = (row.priority(PRIORITY), row.yes_or_no(PREEMPTS));
     let (preemptable, tags) = (row.yes_or_no(PREEMPTABLE), row.texts(TAGS));
-    let constraint = row.object(CONSTRAINT);
+    let constraint = constraint(row);
     if tags.as_ref().is_some_and(|tags| tags.contains_key(CONSTRAINT_TAG)) {
         row.complain(TAGS, format_args!("`{CONSTRAINT_TAG}` has the column `{CONSTRAINT}`"));
         return None;
@@ -85,6 +86,19 @@ pub(super) fn of_row(row: &mut CsvRow<'_>) -> Option<Wishes> {
         tags: tags?,
         constraint: constraint?,
     })
+}
+
+/// The text of a constraint, empty where there is none; `None` after a complaint. Without this the
+/// scheduler would refuse the pod in the middle of a replay, and nobody would know its line.
+fn constraint(row: &mut CsvRow<'_>) -> Option<String> {
+    let text = row.object(CONSTRAINT)?;
+    if !text.is_empty()
+        && let Err(fault) = task_groups::constraint(&text)
+    {
+        row.complain(CONSTRAINT, format_args!("is not a placement constraint: {fault}"));
+        return None;
+    }
+    Some(text)
 }
 
 /// Reads the file with a row for each pod of which there is something to say. What it says counts
@@ -165,7 +179,8 @@ mod tests {
                       c,1,,,,\n\
                       b,2147483648,,,\"{\"\"a\"\": 1}\",[]\n\
                       b,1,,,,\n\
-                      a,1,,,\"{\"\"monoceros.io/placement-constraint\"\": \"\"x\"\"}\",\n";
+                      a,1,,,\"{\"\"monoceros.io/placement-constraint\"\": \"\"x\"\"}\",\n\
+                      a,,,,,\"{\"\"simpleConstraint\"\": {\"\"nodeAffinity\"\": 7}}\"\n";
         expect![[r#"
             the trace has mistakes
             wishes.csv:2: column `priority`: `high` is not a whole number from -2147483648 to 2147483647
@@ -180,6 +195,8 @@ mod tests {
             wishes.csv:5: column `name`: `b` is already in line 4
             wishes.csv:6: column `name`: `a` is already in line 2
             wishes.csv:6: column `tags`: `monoceros.io/placement-constraint` has the column `constraint`
+            wishes.csv:7: column `name`: `a` is already in line 2
+            wishes.csv:7: column `constraint`: is not a placement constraint: key `constraint.simpleConstraint.nodeAffinity` is not known
         "#]].assert_eq(&mistakes(wishes));
     }
 
