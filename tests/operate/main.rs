@@ -21,6 +21,7 @@ mod metrics_service;
 mod paths;
 mod reading;
 mod rights;
+mod simulate;
 mod tls;
 mod usage;
 mod users;
