@@ -2,8 +2,9 @@
 
 use std::sync::Arc;
 
+use super::files::comparison_files;
 use super::replay::Assumptions;
-use super::{Comparison, Replaying, Report, Reservations, comparison_files, read, validate};
+use super::{Comparison, Replaying, Report, Reservations, read, validate};
 
 const MACHINES: &str = "sn,cpu_milli,memory_mib,gpu,model\nm1,4000,4096,0,\n";
 const COLUMNS: &str = "name,cpu_milli,memory_mib,num_gpu,gpu_milli,gpu_spec,qos,pod_phase,\

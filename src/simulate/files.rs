@@ -1,0 +1,101 @@
+//! The files of a report and of a comparison, and the folder that they go to.
+
+use std::fs;
+use std::path::Path;
+
+use anyhow::Context;
+
+use super::compare::Comparison;
+use super::report::Report;
+use super::{charts, page};
+
+/// Makes the folder if it is not there, and tries that a file can be written to it.
+pub(super) fn make_writable(folder: &Path) -> anyhow::Result<()> {
+    fs::create_dir_all(folder).with_context(|| format!("cannot make `{}`", folder.display()))?;
+    let trial = folder.join(".monoceros-trial");
+    fs::write(&trial, "")
+        .and_then(|()| fs::remove_file(&trial))
+        .with_context(|| format!("cannot write to `{}`", folder.display()))
+}
+
+/// Writes files into a folder.
+pub(super) fn write_files(files: &[(&'static str, String)], folder: &Path) -> anyhow::Result<()> {
+    for (name, text) in files {
+        let path = folder.join(name);
+        fs::write(&path, text).with_context(|| format!("cannot write `{}`", path.display()))?;
+    }
+    Ok(())
+}
+
+/// Names and texts of `compare.json` and `index.html`.
+pub(super) fn comparison_files(comparison: &Comparison) -> [(&'static str, String); 2] {
+    [("compare.json", comparison.to_json()), ("index.html", page::comparison_html(comparison))]
+}
+
+/// Names and texts of `report.json`, `index.html` and the charts.
+pub(super) fn report_files(report: &Report) -> anyhow::Result<Vec<(&'static str, String)>> {
+    let charts = charts::charts(report)?;
+    let mut files =
+        vec![("report.json", report.to_json()), ("index.html", page::index_html(report, &charts))];
+    files.extend(charts.into_iter().map(|chart| (chart.file, chart.svg)));
+    Ok(files)
+}
+
+#[cfg(test)]
+mod tests {
+    use std::sync::Arc;
+
+    use super::super::replay::Assumptions;
+    use super::super::{Replaying, Reservations, queues, sample};
+    use super::*;
+
+    fn files_of(seed: u64) -> Vec<(&'static str, String)> {
+        let mut trace = sample::sample_trace(7);
+        // Busy enough for pods to wait, and not so long that most of the time is spent with pods
+        // which no node takes and which are tried again every half minute.
+        trace.pods.retain(|pod| pod.creation < 16 * 3600);
+        // Ties, so that the seed has something to shuffle.
+        for pod in &mut trace.pods {
+            pod.creation -= pod.creation % 7200;
+        }
+        trace.shuffle_ties(seed);
+        let trace = Arc::new(trace);
+        let queues = queues::default_queues(&trace);
+        let (reservations, assumptions) = (Reservations::AsByDefault, Assumptions::default());
+        let replaying = Replaying { reservations, assumptions, seed };
+        report_files(&replaying.report(&trace, queues).unwrap()).unwrap()
+    }
+
+    #[test]
+    fn one_seed_gives_one_report_to_the_byte_and_another_seed_another() {
+        let first = files_of(1);
+        assert!(first == files_of(1), "the same seed told two stories");
+        assert!(first != files_of(2), "the seed has no effect");
+    }
+
+    #[test]
+    fn a_report_has_every_chart_with_its_lines_and_a_page_that_shows_them() {
+        let files = files_of(0);
+        let (names, texts): (Vec<_>, Vec<_>) = files.into_iter().unzip();
+        let expected = [
+            "report.json",
+            "index.html",
+            "utilisation.svg",
+            "pending.svg",
+            "queue-shares.svg",
+            "fragmentation.svg",
+            "fairness.svg",
+        ];
+        assert_eq!(names, expected);
+        for (name, svg) in names.iter().zip(&texts).skip(2) {
+            assert!(svg.starts_with("<svg") && svg.trim_end().ends_with("</svg>"), "{name}");
+            assert!(svg.contains("<polyline"), "{name} has lines");
+            assert!(texts[1].contains(&format!("<img src=\"{name}\"")), "{name} is shown");
+        }
+        assert!(texts[4].contains("root.guaranteed"), "queues are in the legend");
+        let json: serde_json::Value = serde_json::from_str(&texts[0]).unwrap();
+        assert!(json["pods"].as_array().unwrap().len() > 100);
+        let times = json["series"]["time"].as_array().unwrap().len();
+        assert_eq!(json["series"]["pending"]["vcore"].as_array().unwrap().len(), times);
+    }
+}

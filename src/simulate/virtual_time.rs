@@ -1,0 +1,79 @@
+//! A scheduler on a paused clock, and a replay that drives it.
+//!
+//! The scheduler, the replay and the clock live on one thread in a runtime of their own, so that the
+//! clock jumps only where all of them wait.
+
+use std::sync::Arc;
+
+use anyhow::Context;
+use indicatif::{ProgressBar, ProgressStyle};
+use monoceros_actors::{ResourceManagerCallback, Scheduler};
+use monoceros_proto::si::v1::RegisterResourceManagerRequest;
+
+use super::decisions::Decisions;
+use super::history::History;
+use super::trace::Trace;
+use super::{Replaying, Reservations, replay};
+
+/// Starts a scheduler on a paused clock and drives it through the trace.
+pub(super) fn replay_in_virtual_time(
+    trace: Arc<Trace>,
+    queues: String,
+    replaying: Replaying,
+) -> anyhow::Result<History> {
+    let runtime = || {
+        tokio::runtime::Builder::new_current_thread()
+            .enable_all()
+            .start_paused(true)
+            .build()
+            .expect("a runtime without threads needs only a poller of the system")
+    };
+    // The replay is a task, not the root future: the runtime looks at its root far too often.
+    let system = actix_rt::System::with_tokio_rt(runtime);
+    system.block_on(async {
+        tokio::task::spawn_local(start_and_replay(trace, queues, replaying))
+            .await
+            .context("the replay broke")?
+    })
+}
+
+async fn start_and_replay(
+    trace: Arc<Trace>,
+    queues: String,
+    replaying: Replaying,
+) -> anyhow::Result<History> {
+    let epoch_ns = trace.start().saturating_mul(1_000_000_000);
+    let mut builder = Scheduler::builder().default_queues(queues.clone()).epoch_ns(epoch_ns);
+    if replaying.reservations == Reservations::Never {
+        builder = builder.reservation_delay(None);
+    }
+    let scheduler = builder
+        .start_local()
+        .context("the scheduler does not start with this queue configuration")?;
+    let decisions = Arc::new(Decisions::new(Arc::clone(&trace)));
+    let registration = RegisterResourceManagerRequest {
+        rm_id: replay::RM.to_owned(),
+        version: env!("CARGO_PKG_VERSION").to_owned(),
+        policy_group: "queues".to_owned(),
+        config: queues,
+        ..RegisterResourceManagerRequest::default()
+    };
+    let callback: Arc<dyn ResourceManagerCallback> = Arc::clone(&decisions) as _;
+    scheduler
+        .register_resource_manager(registration, callback)
+        .await
+        .context("the scheduler refuses the simulator")?;
+    let bar = progress_bar(trace.pods.len());
+    let tick = |done: usize| bar.set_position(done as u64);
+    let (trace, assumptions) = (Arc::clone(&trace), replaying.assumptions);
+    let history = replay::replay(scheduler, trace, decisions, assumptions, tick).await?;
+    bar.finish_and_clear();
+    Ok(history)
+}
+
+/// Hidden by the library where standard error is not a terminal.
+fn progress_bar(n_pods: usize) -> ProgressBar {
+    let style = ProgressStyle::with_template("{bar:40} {pos}/{len} pods, {eta} to go")
+        .expect("the template is well-formed");
+    ProgressBar::new(n_pods as u64).with_style(style)
+}
