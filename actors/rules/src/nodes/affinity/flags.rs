@@ -15,7 +15,8 @@
 //! where its largest group is at most [`SMALL_GROUP`] nodes or one in [`PART_OF_ALL`]. With larger
 //! ones there are so few groups that passing over the full ones node by node is the cheaper way.
 
-use super::counters::{Effects, Group, RangeId, Wakes};
+use super::counters::{Effects, RangeId, Wakes};
+use super::scopes::Group;
 use super::{Affinity, SelectorId};
 use crate::nodes::{NodeIndex, NodeSlot};
 

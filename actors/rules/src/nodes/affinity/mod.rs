@@ -59,7 +59,9 @@
 //! ```
 
 mod counters;
+mod files;
 mod flags;
+mod scopes;
 mod search;
 mod terms;
 #[cfg(test)]

@@ -7,7 +7,8 @@
 
 use smallvec::SmallVec;
 
-use super::counters::{Count, Counted, Effects, Families, Group, RangeId, Wakes};
+use super::counters::{Count, Counted, Effects, Families, RangeId, Wakes};
+use super::scopes::Group;
 use super::terms::{Choice, Condition, Near, Terms, Wish};
 use super::{Affinity, SelectorId};
 use crate::nodes::room::Room;

@@ -3,7 +3,8 @@ use std::sync::Arc;
 
 use proptest::prelude::*;
 
-use super::counters::{Count, Group};
+use super::counters::Count;
+use super::scopes::Group;
 use super::*;
 use crate::audit::constraints::{Counted, Picture, alternatives};
 use crate::nodes::{NodeOrder, NodeRequest};

@@ -1,0 +1,94 @@
+//! Which families an allocation may be of, by its tags.
+//!
+//! Each family is filed under one expression that all its members satisfy. So an allocation costs one
+//! look-up per tag, or per key in use where these are fewer, and not one test per family.
+
+use std::collections::BTreeMap;
+
+use rustc_hash::FxHashMap;
+
+use super::counters::FamilyId;
+use crate::work::constraint::{Expression, Operator};
+
+/// Families by what the tags of their members have: so that one look-up per tag finds them.
+#[derive(Debug, Default)]
+pub(super) struct Files {
+    by_key: BTreeMap<String, File>,
+    /// Those that expect nothing to be there.
+    always: Vec<FamilyId>,
+}
+
+#[derive(Debug, Default)]
+struct File {
+    by_value: FxHashMap<String, Vec<FamilyId>>,
+    /// Those that take any value.
+    any: Vec<FamilyId>,
+}
+
+impl Files {
+    /// The expression under which a family is filed: one that names values, else one that expects
+    /// some value.
+    fn expression(expressions: &[Expression]) -> Option<&Expression> {
+        let of = |operator| expressions.iter().find(move |it| it.operator == operator);
+        of(Operator::In).or_else(|| of(Operator::Exist))
+    }
+
+    pub(super) fn file(&mut self, expressions: &[Expression], family: FamilyId) {
+        let Some(expression) = Self::expression(expressions) else {
+            return self.always.push(family);
+        };
+        let file = self.by_key.entry(expression.key.clone()).or_default();
+        if expression.operator == Operator::Exist {
+            return file.any.push(family);
+        }
+        for value in &expression.values {
+            file.by_value.entry(value.clone()).or_default().push(family);
+        }
+    }
+
+    pub(super) fn take_out(&mut self, expressions: &[Expression], family: FamilyId) {
+        let Some(expression) = Self::expression(expressions) else {
+            return self.always.retain(|other| *other != family);
+        };
+        let Some(file) = self.by_key.get_mut(&expression.key) else { return };
+        file.any.retain(|other| *other != family);
+        for value in &expression.values {
+            if let Some(families) = file.by_value.get_mut(value) {
+                families.retain(|other| *other != family);
+                if families.is_empty() {
+                    file.by_value.remove(value);
+                }
+            }
+        }
+        if file.any.is_empty() && file.by_value.is_empty() {
+            self.by_key.remove(&expression.key);
+        }
+    }
+
+    /// Hands out every family that tags may be of.
+    pub(super) fn look_up(
+        &self,
+        tags: Option<&BTreeMap<String, String>>,
+        mut found: impl FnMut(FamilyId),
+    ) {
+        self.always.iter().copied().for_each(&mut found);
+        let Some(tags) = tags else { return };
+        let mut look = |file: &File, value: &String| {
+            let named = file.by_value.get(value).into_iter().flatten();
+            named.chain(&file.any).copied().for_each(&mut found);
+        };
+        if self.by_key.len() <= tags.len() {
+            for (key, file) in &self.by_key {
+                if let Some(value) = tags.get(key) {
+                    look(file, value);
+                }
+            }
+        } else {
+            for (key, value) in tags {
+                if let Some(file) = self.by_key.get(key) {
+                    look(file, value);
+                }
+            }
+        }
+    }
+}
