@@ -58,6 +58,7 @@ mod preempting_gangs;
 mod preemption;
 mod priorities;
 mod queue_order;
+mod quota_delays;
 mod quota_preemption;
 mod quotas;
 mod reconfiguration;
