@@ -557,32 +557,6 @@ fn who_leaves_its_gang_short_says_so() {
             NODE n1 ADD NODE_ALLOC of k2 vcore=1
             USERGROUP ada ADD UG_USER_RESOURCE of root.q2 vcore=1
             APP a2 ADD APP_ALLOC of k2 vcore=1
-        "#]          APP a2 SET APP_ACCEPTED
-            APP a2 ADD APP_REQUEST of k1 vcore=1
-            REQUEST k1 NONE DETAILS_NONE of a2 vcore=1: request `k1` does not fit in queue `root.q2` (requested map[vcore:1], available map[vcore:0])
-            REQUEST m NONE DETAILS_NONE of g vcore=1: preempted for ask `k1` of application `a2`: queue `root.q2` takes back what it is guaranteed
-            NODE n1 ADD NODE_RESERVATION of k1 vcore=1
-            USERGROUP ada REMOVE UG_USER_RESOURCE of root.q1 vcore=1
-            APP g REMOVE ALLOC_PREEMPT of m#1 vcore=1
-            NODE n1 REMOVE NODE_ALLOC of m#1 vcore=1
-            REQUEST k1 NONE DETAILS_NONE of a2 vcore=1: request `k1` has become schedulable in queue `root.q2`
-            NODE n1 REMOVE NODE_RESERVATION of k1 vcore=1
-            APP a2 SET APP_RUNNING
-            NODE n1 ADD NODE_ALLOC of k1 vcore=1
-            USERGROUP ada ADD UG_USER_RESOURCE of root.q2 vcore=1
-            APP a2 ADD APP_ALLOC of k1 vcore=1
-            APP a2 ADD APP_REQUEST of k2 vcore=1
-            REQUEST k2 NONE DETAILS_NONE of a2 vcore=1: request `k2` does not fit in queue `root.q2` (requested map[vcore:1], available map[vcore:0])
-            REQUEST m NONE DETAILS_NONE of g vcore=1: preempted for ask `k2` of application `a2`: queue `root.q2` takes back what it is guaranteed; its task group has fewer members now than it needs
-            NODE n1 ADD NODE_RESERVATION of k2 vcore=1
-            USERGROUP ada REMOVE UG_USER_RESOURCE of root.q1 vcore=1
-            APP g REMOVE ALLOC_PREEMPT of m#2 vcore=1
-            NODE n1 REMOVE NODE_ALLOC of m#2 vcore=1
-            REQUEST k2 NONE DETAILS_NONE of a2 vcore=1: request `k2` has become schedulable in queue `root.q2`
-            NODE n1 REMOVE NODE_RESERVATION of k2 vcore=1
-            NODE n1 ADD NODE_ALLOC of k2 vcore=1
-            USERGROUP ada ADD UG_USER_RESOURCE of root.q2 vcore=1
-            APP a2 ADD APP_ALLOC of k2 vcore=1
         "#]],
     );
 }
