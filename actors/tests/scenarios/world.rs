@@ -263,6 +263,11 @@ impl World {
         }
     }
 
+    /// What was heard, shown and found wrong since the last time.
+    pub(crate) fn take_played(&mut self) -> Played {
+        std::mem::take(&mut self.played)
+    }
+
     async fn side(&mut self) -> &mut Side {
         if !self.sides.contains_key(&self.present) {
             self.register().await;

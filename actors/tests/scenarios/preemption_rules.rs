@@ -1,0 +1,450 @@
+//! Which queues give back what another is guaranteed, and what keeps them from it
+//! (`docs/preemption.md`).
+
+use std::fmt::Write as _;
+
+use expect_test::{Expect, expect};
+
+use crate::script::Script;
+use crate::world::{How, World, in_virtual_time};
+
+/// Plays both scripts in all ways. Compares what is heard in the second, and why requests do not
+/// preempt others in the end.
+#[track_caller]
+pub(crate) fn check(given: &str, steps: &str, expect: &Expect) {
+    let told = told(given, steps, How::Plain);
+    expect.assert_eq(&told);
+    for how in [How::OneAtATime, How::Watched, How::Later(1)] {
+        assert_eq!(self::told(given, steps, how), told, "{how:?} differs from the default");
+    }
+}
+
+fn told(given: &str, steps: &str, how: How) -> String {
+    in_virtual_time(async {
+        let mut world = World::new(how);
+        let mut text = String::new();
+        for script in [given, steps] {
+            for step in Script::parse(script).0 {
+                world.step(&step).await;
+            }
+            world.settle().await;
+            let played = world.take_played();
+            assert_eq!(played.wrong, Vec::<String>::new(), "{script}");
+            text = played.text;
+        }
+        for app in ["a", "b", "c"] {
+            let Ok(classes) = world.scheduler.explain("default", app, 0).await else { continue };
+            for class in classes.iter().filter(|class| !class.preemption.is_empty()) {
+                let keys = class.allocation_keys.join(" ");
+                writeln!(text, "why {app}/{keys}: {}", class.preemption).unwrap();
+            }
+        }
+        world.scheduler.shutdown().await;
+        text
+    })
+}
+
+/// Plays a script and lets `b` ask for so much, which may preempt others and waits for long enough.
+#[track_caller]
+fn check_ask(given: &str, vcore: u32, expect: &Expect) {
+    check(given, &format!("ask b k vcore={vcore} policy=both\nwait 30s"), expect);
+}
+
+/// Two queues, of which the first uses all of the only node with two equal pieces.
+pub(crate) fn siblings(q1: &str, q2: &str) -> String {
+    format!(
+        "
+        queue root.q1 guaranteed vcore=5 {q1}
+        queue root.q2 guaranteed vcore=5 {q2}
+        node n1 vcore=10
+        app a in root.q1
+        app b in root.q2
+        ask a old vcore=5
+        wait 1s
+        ask a new vcore=5
+        "
+    )
+}
+
+#[test]
+fn without_any_guarantee_nothing_is_taken() {
+    check_ask(
+        "
+        queue root.q1
+        queue root.q2
+        node n1 vcore=5
+        app a in root.q1
+        app b in root.q2
+        ask a v vcore=5
+        ",
+        5,
+        &expect![[r#"
+            b is Accepted
+            why b/k: neither its queue nor one above it is guaranteed anything
+        "#]],
+    );
+}
+
+/// Where a parent is guaranteed something and none of its children is, all of them have its
+/// guarantee together.
+fn below_one_guarantee(guaranteed: u32) -> String {
+    format!(
+        "
+        queue root.p guaranteed vcore={guaranteed}
+        queue root.p.one
+        queue root.p.two
+        queue root.out
+        node n1 vcore=10
+        app a in root.p.one
+        app b in root.p.two
+        app c in root.out
+        "
+    )
+}
+
+#[test]
+fn children_of_one_guarantee_take_nothing_from_each_other() {
+    let taken_by_the_sibling = "
+        ask a v1 vcore=5
+        ask a v2 vcore=5
+    ";
+    check_ask(
+        &(below_one_guarantee(10) + taken_by_the_sibling),
+        5,
+        &expect![[r#"
+        b is Accepted
+        why b/k: it does not fit what its queue has left of the guarantee
+    "#]],
+    );
+    // Nor where the siblings use more than their parent is guaranteed.
+    check_ask(
+        &(below_one_guarantee(9) + taken_by_the_sibling),
+        5,
+        &expect![[r#"
+        b is Accepted
+        why b/k: no node would have room for it, whatever may be taken there
+    "#]],
+    );
+}
+
+#[test]
+fn a_child_takes_back_for_its_parent_from_others() {
+    check_ask(
+        &(below_one_guarantee(10)
+            + "
+            ask c out vcore=5
+            wait 1s
+            ask a sibling vcore=5
+            "),
+        5,
+        &expect![[r#"
+            b is Accepted
+            c/out released: PREEMPTED_BY_SCHEDULER
+            why b/k: others leave for it, and 1 of them have still to go
+        "#]],
+    );
+}
+
+#[test]
+fn a_child_with_a_guarantee_takes_from_one_without() {
+    check_ask(
+        "
+        queue root.p guaranteed vcore=10
+        queue root.p.mine guaranteed vcore=1
+        queue root.p.other
+        node n1 vcore=2
+        app a in root.p.other
+        app b in root.p.mine
+        ask a old vcore=1
+        wait 1s
+        ask a new vcore=1
+        ",
+        1,
+        &expect![[r#"
+            b is Accepted
+            a/new released: PREEMPTED_BY_SCHEDULER
+            why b/k: others leave for it, and 1 of them have still to go
+        "#]],
+    );
+}
+
+#[test]
+fn what_does_not_fit_the_unused_guarantee_takes_nothing() {
+    check_ask(
+        &(siblings("", "")
+            + "
+            node n2 vcore=4
+            ask b mine vcore=4
+            "),
+        2,
+        &expect![[r#"
+            why b/k: it does not fit what its queue has left of the guarantee
+        "#]],
+    );
+}
+
+#[test]
+fn a_queue_is_not_left_with_less_than_its_guarantee() {
+    check_ask(
+        "
+        queue root.q1 guaranteed vcore=5
+        queue root.q2 guaranteed vcore=5
+        node n1 vcore=6
+        app a in root.q1
+        app b in root.q2
+        ask a six vcore=6
+        ",
+        5,
+        &expect![[r#"
+            b is Accepted
+            why b/k: no node would have room for it, whatever may be taken there
+        "#]],
+    );
+}
+
+/// A leaf below a parent, a sibling of it and a queue outside, one of which is a fence.
+fn with_a_fence(root: &str, parent: &str, leaf: &str) -> String {
+    format!(
+        "
+        queue root {root}
+        queue root.p {parent}
+        queue root.p.mine guaranteed vcore=5 {leaf}
+        queue root.p.other
+        queue root.out
+        node n1 vcore=10
+        app a in root.p.other
+        app b in root.p.mine
+        app c in root.out
+        ask a inside vcore=5
+        wait 1s
+        ask c outside vcore=5
+        "
+    )
+}
+
+#[test]
+fn nothing_is_taken_from_outside_a_fence() {
+    const FENCE: &str = "prop preemption.policy=fence";
+    check_ask(
+        &with_a_fence("", "", FENCE),
+        5,
+        &expect![[r#"
+        b is Accepted
+        why b/k: queue `root.p.mine` is at its maximum or a fence, and nothing is below but its own
+    "#]],
+    );
+    check_ask(
+        &with_a_fence("", FENCE, ""),
+        5,
+        &expect![[r#"
+        b is Accepted
+        a/inside released: PREEMPTED_BY_SCHEDULER
+        why b/k: others leave for it, and 1 of them have still to go
+    "#]],
+    );
+    check_ask(
+        &with_a_fence(FENCE, "", ""),
+        5,
+        &expect![[r#"
+        b is Accepted
+        c/outside released: PREEMPTED_BY_SCHEDULER
+        why b/k: others leave for it, and 1 of them have still to go
+    "#]],
+    );
+}
+
+#[test]
+fn a_leaf_that_would_be_above_its_maximum_takes_nothing() {
+    check_ask(
+        &(siblings("", "max vcore=5")
+            + "
+            node n2 vcore=1
+            ask b mine vcore=1
+            "),
+        5,
+        &expect![[r#"
+            why b/k: queue `root.q2` is at its maximum or a fence, and nothing is below but its own
+        "#]],
+    );
+}
+
+#[test]
+fn a_disabled_leaf_loses_nothing_and_may_take() {
+    const DISABLED: &str = "prop preemption.policy=disabled";
+    check_ask(
+        &siblings(DISABLED, ""),
+        5,
+        &expect![[r#"
+        b is Accepted
+        why b/k: no allocation may be taken: others are within their guarantees, more important, or protected
+    "#]],
+    );
+    check_ask(
+        &siblings("", DISABLED),
+        5,
+        &expect![[r#"
+        b is Accepted
+        a/new released: PREEMPTED_BY_SCHEDULER
+        why b/k: others leave for it, and 1 of them have still to go
+    "#]],
+    );
+}
+
+#[test]
+fn preemption_that_is_switched_off_leaves_daemons_their_nodes() {
+    check(
+        "
+        config {partitions: [{preemption: {enabled: false}, queues: [{name: root, submitacl: '*', queues: [{name: q1}, {name: q2, resources: {guaranteed: {vcore: 5m}}}]}]}]}
+        node n1 vcore=10
+        app a in root.q1
+        app b in root.q2
+        ask a old vcore=5
+        wait 1s
+        ask a new vcore=5
+        ",
+        "
+        ask b k vcore=5 policy=both
+        wait 60s
+        ask b daemon vcore=2 node=n1
+        ",
+        &expect![[r#"
+            b is Accepted
+            a/new released: PREEMPTED_BY_SCHEDULER
+            why b/k: preemption is switched off in this partition
+            why b/daemon: others leave for it, and 1 of them have still to go
+        "#]],
+    );
+}
+
+/// A parent at its maximum of 15, of which the sibling has all, on nodes that have room.
+fn full_queue(sibling: &str) -> String {
+    format!(
+        "
+        queue root.p max vcore=15
+        queue root.p.q1 {sibling}
+        queue root.p.q2 guaranteed vcore=10
+        "
+    )
+}
+
+fn full_queue_on_three_nodes(sibling: &str) -> String {
+    full_queue(sibling)
+        + "
+        node n1 vcore=20
+        node n2 vcore=20
+        node n3 vcore=20
+        app a in root.p.q1
+        app b in root.p.q2
+        ask a v1 vcore=5
+        wait 1s
+        ask a v2 vcore=5
+        wait 1s
+        ask a v3 vcore=5
+        "
+}
+
+#[test]
+fn where_only_the_queue_is_full_victims_may_be_anywhere() {
+    check(
+        &full_queue_on_three_nodes(""),
+        "
+        show nodes
+        ask b k vcore=10 policy=both
+        wait 30s
+        confirm *
+        show nodes
+        ",
+        &expect![[r#"
+            n1: total vcore=20, used vcore=5, occupied nothing, left vcore=15
+            n2: total vcore=20, used vcore=5, occupied nothing, left vcore=15
+            n3: total vcore=20, used vcore=5, occupied nothing, left vcore=15
+            b is Accepted
+            a/v3 released: PREEMPTED_BY_SCHEDULER
+            a/v2 released: PREEMPTED_BY_SCHEDULER
+            b is Running
+            b/k placed on n1
+            n1: total vcore=20, used vcore=15, occupied nothing, left vcore=5
+            n2: total vcore=20, used nothing, occupied nothing, left vcore=20
+            n3: total vcore=20, used nothing, occupied nothing, left vcore=20
+        "#]],
+    );
+}
+
+/// The nodes with room were not tried for it yet, so its second try may still use them.
+#[test]
+fn who_lacks_quota_alone_looks_at_nodes_with_room_in_every_try() {
+    check(
+        &full_queue_on_three_nodes("prop preemption.policy=disabled"),
+        &format!(
+            "
+            ask b k vcore=10 policy=both
+            wait 31s
+            forget
+            {}
+            reload
+            show nodes
+            wait 14s
+            show nodes
+            ",
+            full_queue("")
+        ),
+        &expect![[r#"
+            b is Accepted
+            n1: total vcore=20, used vcore=5, occupied nothing, left vcore=15
+            n2: total vcore=20, used vcore=5, occupied nothing, left vcore=15
+            n3: total vcore=20, used vcore=5, occupied nothing, left vcore=15
+            a/v3 released: PREEMPTED_BY_SCHEDULER
+            a/v2 released: PREEMPTED_BY_SCHEDULER
+            n1: total vcore=20, used vcore=5, occupied nothing, left vcore=15, reserved for [k]
+            n2: total vcore=20, used vcore=5, occupied nothing, left vcore=15
+            n3: total vcore=20, used vcore=5, occupied nothing, left vcore=15
+            why b/k: others leave for it, and 2 of them have still to go
+        "#]],
+    );
+}
+
+#[test]
+fn who_looked_in_vain_looks_again_15_seconds_later_if_something_changed() {
+    let queues = |q1: u32| {
+        format!(
+            "
+            queue root.q1 guaranteed vcore={q1}
+            queue root.q2 guaranteed vcore=5
+            "
+        )
+    };
+    let (before, after) = (queues(10), queues(5));
+    check(
+        &format!(
+            "
+            {before}
+            node n1 vcore=10
+            app a in root.q1
+            app b in root.q2
+            ask a old vcore=5
+            wait 1s
+            ask a new vcore=5
+            ask b k vcore=5 policy=both
+            wait 30s
+            "
+        ),
+        &format!(
+            "
+            wait 10s
+            forget
+            {after}
+            reload
+            wait 4999ms
+            show nodes
+            wait 1ms
+            show nodes
+            "
+        ),
+        &expect![[r#"
+            n1: total vcore=10, used vcore=10, occupied nothing, left nothing
+            a/new released: PREEMPTED_BY_SCHEDULER
+            n1: total vcore=10, used vcore=10, occupied nothing, left nothing, reserved for [k]
+            why b/k: others leave for it, and 1 of them have still to go
+        "#]],
+    );
+}
