@@ -85,6 +85,12 @@ impl Application {
 
     /// Whether one may look for victims at this time.
     fn may_preempt(&self, who: Promisee, baton: &Baton) -> Result<(), NoPreemption> {
+        if let Promisee::Ask(of) = who
+            && self.book.asks.ask(of.ask).required_node.is_some()
+        {
+            // Whatever its queue is guaranteed.
+            return Err(NoPreemption::RequiresNode);
+        }
         let tries = self.tries(who);
         if tries.is_some_and(|tries| tries.waits_for_promises) && !baton.books.promises.is_empty() {
             return Err(NoPreemption::NodesArePromised);
@@ -98,7 +104,6 @@ impl Application {
                 let ask = self.book.asks.ask(of.ask);
                 Wish {
                     may_preempt: ask.preemption.of_others(),
-                    requires_node: ask.required_node.is_some(),
                     created_ns: ask.created_ns,
                     ..self.wish_of(who, baton)
                 }
@@ -284,8 +289,11 @@ impl Application {
     }
 
     /// Nothing leaves the node that an ask requires: that is told, unless it was a moment ago. The ask
-    /// is tried again when something changes there.
+    /// is tried again when something changes there, also where it does not fit a full cluster.
     fn node_not_cleared(&mut self, slot: AskSlot, why: NoPreemption, baton: &mut Baton) {
+        if let Some(node) = &self.book.asks.ask(slot).required_node {
+            baton.directory.named.enter(node, self.slot);
+        }
         let changes = baton.books.changes();
         let tries = self.book.asks.ask_mut(slot).tries.get_or_insert_default();
         tries.why = Some(why);

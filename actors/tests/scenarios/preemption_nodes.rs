@@ -288,3 +288,36 @@ fn a_reservation_of_a_more_important_request_stays() {
         "#]],
     );
 }
+
+/// What the cluster has left is still too little for the daemon, but with what leaves it is enough.
+#[test]
+fn a_daemon_looks_again_when_something_on_its_node_changes_in_a_full_cluster() {
+    check(
+        "
+        queue root.q
+        node n1 vcore=10
+        app a in root.q
+        app b in root.q
+        ask a x vcore=5 prio=10
+        ask a y vcore=3 prio=10
+        ask a z vcore=2 prio=10
+        ask b daemon vcore=5 node=n1
+        ",
+        "
+        release a key=y
+        ask a less vcore=3 prio=-1
+        release a key=z
+        confirm *
+        ask b another vcore=5 node=n1
+        ",
+        &expect![[r#"
+            a/y released: STOPPED_BY_RM
+            a/less placed on n1
+            a/z released: STOPPED_BY_RM
+            a/less released: PREEMPTED_BY_SCHEDULER
+            b is Running
+            b/daemon placed on n1
+            why b/another: no allocation may be taken: others are within their guarantees, more important, or protected
+        "#]],
+    );
+}
