@@ -58,6 +58,7 @@ impl Application {
         });
         ApplicationFacts {
             allowance: evictions.allowance(self.slot, bounds, now_ns),
+            bound_ends_ns: evictions.bound_ends_ns(self.slot, winner, bounds, now_ns),
             is_barred: winner.is_some_and(|winner| evictions.is_barred(winner, self.slot, now_ns)),
             goes_as_one: goes_as_one(self.book.tags.as_ref()),
             groups: groups.into_iter().flatten().collect(),

@@ -32,8 +32,10 @@ pub(super) struct Preempting {
 
 #[derive(Clone, Copy)]
 struct Due {
-    /// ns since the epoch; none: as soon as something changes.
+    /// ns since the epoch, if at any time.
     at_ns: Option<i64>,
+    /// As soon as something changes, too.
+    at_change: bool,
     /// The nodes that have room were tried for it in vain.
     nodes_were_tried: bool,
 }
@@ -123,7 +125,7 @@ impl Application {
             requires_node: false,
             created_ns: 0,
             delay: self.leaf_facts.config.settings.preemption_delay,
-            last: tries.and_then(|tries| tries.last(baton.books.changes())),
+            last: tries.and_then(|tries| tries.last(baton.books.changes(), baton.now_ns)),
             again: TRY_AGAIN,
         }
     }
@@ -171,22 +173,25 @@ impl Application {
 
     /// One that was not placed looks for victims when the step is home, or when it may.
     pub(super) fn wish(&mut self, who: Promisee, nodes_were_tried: bool, baton: &mut Baton) {
-        let at_ns = match self.may_preempt(who, baton) {
+        let (at_ns, at_change) = match self.may_preempt(who, baton) {
             Ok(()) => {
                 let tries = self.tries_mut(who);
                 tries.last = Some((baton.now_ns, baton.books.changes()));
-                (tries.why, tries.waits_for_promises) = (None, false);
+                (tries.why, tries.waits_for_promises, tries.bound_ends_ns) = (None, false, None);
                 self.preempting_mut().due.remove(&who);
                 baton.preemptors.push(Preemptor::ForGuarantee { who, nodes_were_tried });
                 return;
             }
             Err(NoPreemption::TooYoung { until_ns } | NoPreemption::TriedLately { until_ns }) => {
-                Some(until_ns)
+                (Some(until_ns), false)
             }
-            Err(NoPreemption::NothingChanged | NoPreemption::NodesArePromised) => None,
+            Err(NoPreemption::NothingChanged) => {
+                (self.tries(who).and_then(|tries| tries.bound_ends_ns), true)
+            }
+            Err(NoPreemption::NodesArePromised) => (None, true),
             Err(_) => return,
         };
-        self.preempting_mut().due.insert(who, Due { at_ns, nodes_were_tried });
+        self.preempting_mut().due.insert(who, Due { at_ns, at_change, nodes_were_tried });
         self.await_preemption(baton);
     }
 
@@ -198,7 +203,7 @@ impl Application {
     fn await_preemption(&mut self, baton: &mut Baton) {
         let (application, id) = (self.slot, Arc::clone(&self.book.id));
         let preempting = self.preempting_mut();
-        if preempting.due.values().any(|due| due.at_ns.is_none()) {
+        if preempting.due.values().any(|due| due.at_change) {
             baton.directory.preempt_later.insert(application);
         }
         let Some(at_ns) = preempting.due.values().filter_map(|due| due.at_ns).min() else { return };
@@ -221,7 +226,7 @@ impl Application {
             preempting.armed_ns = None;
         }
         let now_ns = baton.now_ns;
-        let is_due = |due: &Due| due.at_ns.is_none_or(|at_ns| at_ns <= now_ns);
+        let is_due = |due: &Due| due.at_change || due.at_ns.is_some_and(|at_ns| at_ns <= now_ns);
         let due = preempting.due.iter().filter(|(_, due)| is_due(due));
         let due: Vec<_> = due.map(|(who, due)| (*who, due.nodes_were_tried)).collect();
         for (who, nodes_were_tried) in due {
@@ -264,6 +269,7 @@ impl Application {
         key: Option<&str>,
         why: NoPreemption,
         nodes_were_tried: bool,
+        bound_ends_ns: Option<i64>,
         baton: &mut Baton,
     ) {
         let slot = key.and_then(|key| self.book.asks.slot_of(key));
@@ -282,6 +288,7 @@ impl Application {
         let last = (!waits).then_some((baton.now_ns, baton.books.changes()));
         let tries = self.tries_mut(who);
         (tries.waits_for_promises, tries.why, tries.last) = (waits, Some(why), last);
+        tries.bound_ends_ns = bound_ends_ns;
         if waits {
             baton.directory.wait_for_promises(self.slot, baton.books.promises.len());
         }

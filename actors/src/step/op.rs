@@ -90,8 +90,13 @@ pub(crate) enum Op {
     /// These allocations are preempted.
     Preempted { ids: Vec<AllocationId>, grounds: Arc<Grounds> },
     /// No victims were found for the ask with this key; without a key, for the gang. The nodes that
-    /// have room may have been tried for it in vain before.
-    NotPreempted { key: Option<Arc<str>>, why: NoPreemption, nodes_were_tried: bool },
+    /// have room may have been tried for it in vain before. There may be some when a bound ends.
+    NotPreempted {
+        key: Option<Arc<str>>,
+        why: NoPreemption,
+        nodes_were_tried: bool,
+        bound_ends_ns: Option<i64>,
+    },
     /// Others leave this node for the ask with this key.
     Promised { key: Arc<str>, node: Arc<str> },
     /// The last of those has left who made room for the gang.

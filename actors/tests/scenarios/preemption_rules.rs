@@ -4,6 +4,7 @@
 use std::fmt::Write as _;
 
 use expect_test::{Expect, expect};
+use monoceros_proto::si::v1 as si;
 
 use crate::events;
 use crate::script::Script;
@@ -42,6 +43,22 @@ fn told(given: &str, steps: &str, how: How) -> String {
         }
         world.scheduler.shutdown().await;
         text
+    })
+}
+
+/// The events of a script that matter here, and when they were told.
+pub(crate) fn events_told(script: &str, matters: impl Fn(&si::EventRecord) -> bool) -> String {
+    in_virtual_time(async {
+        let mut world = World::new(How::Plain);
+        for step in Script::parse(script).0 {
+            world.step(&step).await;
+        }
+        let range = world.scheduler.events().range(0, u64::MAX);
+        let told = range.records.iter().filter(|it| matters(it)).map(|it| {
+            let at_s = it.timestamp_nano / 1_000_000_000 - BEGIN_S;
+            format!("{at_s}s: {}\n", events::line(it))
+        });
+        told.collect()
     })
 }
 
@@ -450,42 +467,32 @@ fn who_looked_in_vain_looks_again_15_seconds_later_if_something_changed() {
     );
 }
 
-/// The requests of a daemon are told of at these times, s.
 #[test]
 fn a_daemon_that_may_take_nothing_is_told_of_once_in_15_seconds() {
-    let told = in_virtual_time(async {
-        let mut world = World::new(How::Plain);
-        // Everything on its node is more important, and what ends there is too little.
-        let script = "
-            queue root.q
-            node n1 vcore=10
-            app a in root.q
-            app b in root.q
-            ask a x1 vcore=7 prio=10
-            ask a x2 vcore=1 prio=10
-            ask a x3 vcore=1 prio=10
-            ask a x4 vcore=1 prio=10
-            ask b daemon vcore=5 node=n1
-            wait 14s
-            release a key=x2
-            wait 1s
-            release a key=x3
-            wait 14s
-            release a key=x4
-            wait 60s
-        ";
-        for step in Script::parse(script).0 {
-            world.step(&step).await;
-        }
-        let range = world.scheduler.events().range(0, u64::MAX);
-        let told = range.records.iter().filter(|it| it.message.contains("may leave"));
-        told.fold(String::new(), |told, it| {
-            let at_s = it.timestamp_nano / 1_000_000_000 - BEGIN_S;
-            told + &format!("{at_s}: {}\n", events::line(it))
-        })
-    });
+    // Everything on its node is more important, and what ends there is too little.
+    let told = events_told(
+        "
+        queue root.q
+        node n1 vcore=10
+        app a in root.q
+        app b in root.q
+        ask a x1 vcore=7 prio=10
+        ask a x2 vcore=1 prio=10
+        ask a x3 vcore=1 prio=10
+        ask a x4 vcore=1 prio=10
+        ask b daemon vcore=5 node=n1
+        wait 14s
+        release a key=x2
+        wait 1s
+        release a key=x3
+        wait 14s
+        release a key=x4
+        wait 60s
+        ",
+        |it| it.message.contains("may leave"),
+    );
     expect![[r#"
-        0: REQUEST daemon NONE DETAILS_NONE of b vcore=5: request `daemon` runs on node `n1` only, and nothing there may leave for it
-        15: REQUEST daemon NONE DETAILS_NONE of b vcore=5: request `daemon` runs on node `n1` only, and nothing there may leave for it
+        0s: REQUEST daemon NONE DETAILS_NONE of b vcore=5: request `daemon` runs on node `n1` only, and nothing there may leave for it
+        15s: REQUEST daemon NONE DETAILS_NONE of b vcore=5: request `daemon` runs on node `n1` only, and nothing there may leave for it
     "#]].assert_eq(&told);
 }

@@ -165,6 +165,7 @@ fn ops() -> Vec<Op> {
             key: Some(text()),
             why: NoPreemption::Stale(Stale::Room),
             nodes_were_tried: true,
+            bound_ends_ns: Some(4),
         },
         Promised { key: text(), node: text() },
         RoomsAreFree,

@@ -91,8 +91,15 @@ impl Survey for LookForVictims {
         let Some(&leaf) = places.get(&asking.leaf) else { return };
         let asker = asking.asker(leaf, nodes_were_tried);
         let path = Arc::clone(&facts[leaf].path);
-        let search =
-            Search { path, asking, nodes_were_tried, at: 0, avoided: Vec::new(), tried: None };
+        let search = Search {
+            path,
+            asking,
+            nodes_were_tried,
+            bound_ends_ns: None,
+            at: 0,
+            avoided: Vec::new(),
+            tried: None,
+        };
         match Ground::begin(&facts, asker, baton.now_ns) {
             Ok(ground) => partition.survey_next(Victims { search, purpose, places, ground }),
             Err(why) => search.in_vain(why, partition),
@@ -126,6 +133,7 @@ impl Survey for Victims {
         let Self { mut search, purpose, mut ground, .. } = *self;
         let Some((who, _)) = search.present() else { return };
         ground.books(&baton.books, &baton.books.promises, who);
+        search.bound_ends_ns = ground.bound_ends_ns();
         let mut planner = ground.finish();
         match purpose {
             Purpose::Plan { stale } => search.go_on(planner, stale, partition, baton),
@@ -155,6 +163,8 @@ struct Search {
     path: Arc<str>,
     asking: Asking,
     nodes_were_tried: bool,
+    /// When the first bound ends that keeps something from them, ns since the epoch.
+    bound_ends_ns: Option<i64>,
     /// Which of them is next.
     at: usize,
     /// Domains that were tried in vain for a task group of a gang.
@@ -220,7 +230,8 @@ impl Search {
     ) -> bool {
         let (winner, now_ns) = (self.asking.application, baton.now_ns);
         if let Some(loser) = baton.books.evictions.loop_with(winner, &plan.losers, now_ns) {
-            let why = break_loop(winner, loser, baton);
+            let (why, ends_ns) = break_loop(winner, loser, baton);
+            self.bound_ends_ns = self.bound_ends_ns.into_iter().chain(ends_ns).min();
             self.in_vain(why, partition);
             return false;
         }
@@ -239,7 +250,8 @@ impl Search {
     fn in_vain(&self, why: NoPreemption, partition: &mut Partition) {
         let Some((who, key)) = self.present() else { return };
         let (key, nodes_were_tried) = (key.cloned(), self.nodes_were_tried);
-        let op = Op::NotPreempted { key, why, nodes_were_tried };
+        let bound_ends_ns = self.bound_ends_ns;
+        let op = Op::NotPreempted { key, why, nodes_were_tried, bound_ends_ns };
         partition.agenda.push_back(Task::Visit(who.application(), vec![op]));
     }
 
@@ -360,16 +372,23 @@ impl Asked {
     }
 }
 
-/// The winner would take back what it lost: it takes nothing from this loser for a while.
-fn break_loop(winner: ApplicationSlot, loser: ApplicationSlot, baton: &mut Baton) -> NoPreemption {
+/// The winner would take back what it lost: it takes nothing from this loser for a while. Says when
+/// that ends, too, ns since the epoch.
+fn break_loop(
+    winner: ApplicationSlot,
+    loser: ApplicationSlot,
+    baton: &mut Baton,
+) -> (NoPreemption, Option<i64>) {
     let leaf = baton.directory.applications[winner].leaf;
     let bounds = baton.directory.queue(leaf).facts.config.settings.eviction;
-    baton.books.evictions.bar(winner, loser, &bounds, baton.now_ns);
+    let (evictions, now_ns) = (&mut baton.books.evictions, baton.now_ns);
+    evictions.bar(winner, loser, &bounds, now_ns);
+    let ends_ns = evictions.bound_ends_ns(loser, Some(winner), &bounds, now_ns);
     let [winner, with] = [winner, loser].map(|slot| baton.directory.application_id(slot));
     tracing::warn!(application = %winner, from = %with, kind = %winner,
         "would take back what it lost a moment ago: nothing is preempted");
     let why = NoPreemption::Loop { with: Arc::clone(&with) };
     let event = |at| Event::of(EventKind::PreemptionLoop, &winner, at).referring(&with);
     baton.happens(event);
-    why
+    (why, ends_ns)
 }

@@ -174,7 +174,7 @@ fn first(answers: &[Answer]) -> Answer {
 
 fn in_vain(who: Reserver, spec: &AskSpec, why: NoPreemption, partition: &mut Partition) {
     let key = Some(Arc::clone(&spec.key));
-    let op = Op::NotPreempted { key, why, nodes_were_tried: true };
+    let op = Op::NotPreempted { key, why, nodes_were_tried: true, bound_ends_ns: None };
     partition.agenda.push_back(Task::Visit(who.application, vec![op]));
 }
 

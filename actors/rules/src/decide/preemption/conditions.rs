@@ -34,7 +34,7 @@ pub struct Wish {
 pub struct LastTry {
     /// When, ns since the epoch.
     pub at_ns: i64,
-    /// Something has changed since that could matter: usage, a queue, a node.
+    /// Something has changed since that could matter: usage, a queue, a node, or a bound ended.
     pub has_changed_since: bool,
 }
 
@@ -46,15 +46,18 @@ pub struct Tries {
     pub last: Option<(i64, u64)>,
     /// Why that was in vain.
     pub why: Option<NoPreemption>,
+    /// When the first bound ends that kept something from being taken, ns since the epoch.
+    pub bound_ends_ns: Option<i64>,
     /// It waits until asks are placed that have promises: there may be nodes for it then.
     pub waits_for_promises: bool,
 }
 
 impl Tries {
     /// The last try in vain, where there have been so many changes by now.
-    pub fn last(&self, changes: u64) -> Option<LastTry> {
+    pub fn last(&self, changes: u64, now_ns: i64) -> Option<LastTry> {
         let (at_ns, by_then) = self.last?;
-        Some(LastTry { at_ns, has_changed_since: changes != by_then })
+        let bound_ended = self.bound_ends_ns.is_some_and(|end| end <= now_ns);
+        Some(LastTry { at_ns, has_changed_since: changes != by_then || bound_ended })
     }
 }
 
@@ -139,5 +142,14 @@ mod tests {
             assert_eq!(wish.may_try(now), Err(why));
         }
         assert_eq!(Wish { last: last(15, true), ..wish() }.may_try(now), Ok(()));
+    }
+
+    #[test]
+    fn the_end_of_a_bound_is_a_change() {
+        let tries = Tries { last: Some((5, 7)), bound_ends_ns: Some(9), ..Tries::default() };
+        let has_changed = |changes, now| tries.last(changes, now).unwrap().has_changed_since;
+        assert!(!has_changed(7, 8));
+        assert!(has_changed(7, 9));
+        assert!(has_changed(8, 8));
     }
 }

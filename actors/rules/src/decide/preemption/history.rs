@@ -143,6 +143,21 @@ impl History {
         self.bars.until.get(&(winner, loser)).is_some_and(|until| *until > now_ns)
     }
 
+    /// When the first bound ends that keeps something of the loser from this winner, ns since the
+    /// epoch; none where there is none.
+    pub fn bound_ends_ns(
+        &self,
+        loser: ApplicationSlot,
+        winner: Option<ApplicationSlot>,
+        bounds: &EvictionBounds,
+        now_ns: i64,
+    ) -> Option<i64> {
+        let times = self.evictions.get(&loser).filter(|_| bounds.max_evictions > 0);
+        let forgotten = times.into_iter().flatten().map(|time| after(*time, bounds.window));
+        let bar = winner.and_then(|winner| self.bars.until.get(&(winner, loser)).copied());
+        forgotten.chain(bar).filter(|end| *end > now_ns).min()
+    }
+
     /// The application is gone, and its slot may be given to another.
     pub fn forget(&mut self, application: ApplicationSlot) {
         self.evictions.remove(&application);
@@ -232,6 +247,23 @@ mod tests {
         assert_eq!(history.allowance(app(0), &bounds, 10 * MINUTE), Some(2));
         assert_eq!(history.allowance(app(0), &bounds, 11 * MINUTE), Some(3));
         assert_eq!(history.allowance(app(0), &EvictionBounds::default(), 0), None);
+    }
+
+    #[test]
+    fn a_bound_ends_with_the_first_eviction_that_is_forgotten_or_with_the_bar() {
+        let bounds = EvictionBounds { max_evictions: 3, ..EvictionBounds::default() };
+        let mut history = History::default();
+        let ends = |history: &History, winner, now| {
+            history.bound_ends_ns(app(0), winner, &bounds, now * MINUTE)
+        };
+        assert_eq!(ends(&history, Some(app(1)), 0), None);
+        history.lost(app(0), None, 1, &bounds, 0);
+        history.lost(app(0), None, 1, &bounds, 3 * MINUTE);
+        history.bar(app(1), app(0), &bounds, MINUTE);
+        assert_eq!(ends(&history, Some(app(1)), 9), Some(10 * MINUTE));
+        assert_eq!(ends(&history, Some(app(1)), 10), Some(11 * MINUTE));
+        assert_eq!(ends(&history, None, 10), Some(13 * MINUTE));
+        assert_eq!(ends(&history, Some(app(1)), 13), None);
     }
 
     #[test]

@@ -15,6 +15,7 @@
 use std::collections::BTreeMap;
 use std::sync::Arc;
 
+use super::conditions::after;
 use super::demand::Asker;
 use super::hierarchy::{Hierarchy, QueueFacts};
 use super::planner::Planner;
@@ -47,6 +48,9 @@ pub struct ApplicationFacts {
     /// It took from the asker lately what the asker would take now, so nothing is taken from it. See
     /// [`History::is_barred`](super::History::is_barred).
     pub is_barred: bool,
+    /// When the first of these two bounds ends, ns since the epoch; none where there is none. See
+    /// [`History::bound_ends_ns`](super::History::bound_ends_ns).
+    pub bound_ends_ns: Option<i64>,
     /// Its allocations are preempted together or not at all.
     pub goes_as_one: bool,
     /// Its gang.
@@ -61,6 +65,7 @@ impl ApplicationFacts {
             queue,
             allowance: None,
             is_barred: false,
+            bound_ends_ns: None,
             goes_as_one: false,
             groups: Vec::new(),
         }
@@ -222,6 +227,7 @@ pub struct Survey {
     /// By leaf, what is possible there.
     may_lose: Vec<bool>,
     now_ns: i64,
+    bound_ends_ns: Option<i64>,
     pub(super) demand: Rows,
     /// The amounts of all members together.
     pub(super) total: super::rows::Row,
@@ -268,6 +274,7 @@ impl Survey {
             asker,
             may_lose,
             now_ns,
+            bound_ends_ns: None,
             demand,
             total,
             applications: Vec::new(),
@@ -294,6 +301,9 @@ impl Survey {
             surveyed.map(|group| SurveyedGroup { min_members: group.min_members, real: 0 }),
         );
         let is_out = facts.is_barred || !self.may_lose(facts.queue);
+        if self.may_lose(facts.queue) {
+            self.note_bound(facts.bound_ends_ns);
+        }
         self.by_slot.insert(facts.slot, index(self.applications.len()));
         self.applications.push(SurveyedApplication {
             slot: facts.slot,
@@ -306,6 +316,16 @@ impl Survey {
             together: Vec::new(),
             is_out,
         });
+    }
+
+    /// When the first bound ends that keeps anything surveyed so far from being taken, ns since the
+    /// epoch; none where there is none. It may be taken then though nothing else has changed.
+    pub fn bound_ends_ns(&self) -> Option<i64> {
+        self.bound_ends_ns
+    }
+
+    fn note_bound(&mut self, ends_ns: Option<i64>) {
+        self.bound_ends_ns = self.bound_ends_ns.into_iter().chain(ends_ns).min();
     }
 
     /// A node. Nodes are surveyed in order of their ids, before the allocations on them.
@@ -369,6 +389,7 @@ impl Survey {
         }
         let least = self.tree.settings(leaf).eviction.min_runtime;
         if !has_run_for(allocation, least, self.now_ns) {
+            self.note_bound(Some(has_run_at_ns(allocation, least)));
             return;
         }
         let order = Order {
@@ -460,10 +481,13 @@ pub(super) fn has_run_for(
     if least.is_zero() || allocation.is_hold() || allocation.spec.placeholder {
         return true;
     }
+    now_ns >= has_run_at_ns(allocation, least)
+}
+
+/// When it will have run for so long, ns since the epoch.
+fn has_run_at_ns(allocation: &Allocation, least: std::time::Duration) -> i64 {
     let recovered = allocation.spec.form == crate::work::allocations::Form::Recovered;
-    let since_ns = if recovered { allocation.created_ns } else { allocation.bound_ns };
-    let least_ns = i64::try_from(least.as_nanos()).unwrap_or(i64::MAX);
-    now_ns.saturating_sub(since_ns) >= least_ns
+    after(if recovered { allocation.created_ns } else { allocation.bound_ns }, least)
 }
 
 /// Where an allocation stands among those that may be taken for a guarantee.

@@ -273,6 +273,7 @@ impl Cluster {
                 queue: self.queue_index(&application.queue),
                 allowance: application.allowance,
                 is_barred: application.is_barred,
+                bound_ends_ns: None,
                 goes_as_one: application.goes_as_one,
                 groups: groups.collect(),
             });
