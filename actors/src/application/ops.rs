@@ -151,8 +151,8 @@ impl Application {
             Op::GiveUp(ids) => self.give_up(&ids, baton, effects),
             Op::MayPreempt { at_ns } => self.look_for_victims(at_ns, baton),
             Op::Preempted { ids, grounds } => self.preempted(&ids, &grounds, baton, effects),
-            Op::NotPreempted { key, why, nodes_were_tried, bound_ends_ns } => {
-                self.not_preempted(key.as_deref(), why, nodes_were_tried, bound_ends_ns, baton);
+            Op::NotPreempted { key, found } => {
+                self.not_preempted(key.as_deref(), found, baton);
             }
             Op::Promised { key, node } => self.promised(&key, &node, baton, effects),
             Op::RoomsAreFree => {

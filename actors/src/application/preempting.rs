@@ -19,7 +19,7 @@ use monoceros_rules::work::asks::{AskSlot, AskSpec};
 use super::Application;
 use super::ops::VisitEffects;
 use crate::events::{EventKind, Message};
-use crate::step::{Alarm, Baton, Preemptor};
+use crate::step::{Alarm, Baton, NoVictims, Preemptor};
 
 /// When asks of an application, or its gang, may look for victims.
 #[derive(Default)]
@@ -264,14 +264,8 @@ impl Application {
     }
 
     /// No victims were found for the ask with this key, or for the gang.
-    pub(super) fn not_preempted(
-        &mut self,
-        key: Option<&str>,
-        why: NoPreemption,
-        nodes_were_tried: bool,
-        bound_ends_ns: Option<i64>,
-        baton: &mut Baton,
-    ) {
+    pub(super) fn not_preempted(&mut self, key: Option<&str>, found: NoVictims, baton: &mut Baton) {
+        let NoVictims { why, nodes_were_tried, changes, bound_ends_ns } = found;
         let slot = key.and_then(|key| self.book.asks.slot_of(key));
         let slot = slot.filter(|slot| self.book.asks.class_of(*slot).is_some());
         let who = match slot {
@@ -285,7 +279,7 @@ impl Application {
             return self.node_not_cleared(slot, why, baton);
         }
         let waits = why == NoPreemption::NodesArePromised && !baton.books.promises.is_empty();
-        let last = (!waits).then_some((baton.now_ns, baton.books.changes()));
+        let last = (!waits).then_some((baton.now_ns, changes));
         let tries = self.tries_mut(who);
         (tries.waits_for_promises, tries.why, tries.last) = (waits, Some(why), last);
         tries.bound_ends_ns = bound_ends_ns;

@@ -62,7 +62,7 @@ pub(crate) use notice::{
     Ending, Notice, PLACEHOLDER_TIMEOUT, RELEASED_BY_RM, Released, Successor, WaitsFor,
 };
 pub(crate) use offer::{Frame, Offering, RowKey, RowSlot, RowUpdate};
-pub(crate) use op::{Cause, ClaimAnswer, Existing, Op, Which};
+pub(crate) use op::{Cause, ClaimAnswer, Existing, NoVictims, Op, Which};
 pub(crate) use placement::{PlaceAnswer, Placement, REASONS_MAX, Takes};
 pub(crate) use session::{
     Credit, HeldNow, Notices, PartitionClosed, PartitionLost, Prepared, SessionLink,

@@ -89,14 +89,8 @@ pub(crate) enum Op {
     MayPreempt { at_ns: Option<i64> },
     /// These allocations are preempted.
     Preempted { ids: Vec<AllocationId>, grounds: Arc<Grounds> },
-    /// No victims were found for the ask with this key; without a key, for the gang. The nodes that
-    /// have room may have been tried for it in vain before. There may be some when a bound ends.
-    NotPreempted {
-        key: Option<Arc<str>>,
-        why: NoPreemption,
-        nodes_were_tried: bool,
-        bound_ends_ns: Option<i64>,
-    },
+    /// No victims were found for the ask with this key; without a key, for the gang.
+    NotPreempted { key: Option<Arc<str>>, found: NoVictims },
     /// Others leave this node for the ask with this key.
     Promised { key: Arc<str>, node: Arc<str> },
     /// The last of those has left who made room for the gang.
@@ -104,6 +98,22 @@ pub(crate) enum Op {
     /// What was promised to an asker for whom something of this application was to leave, or to this
     /// application, is promised no more.
     PromiseOver,
+}
+
+/// A look for victims that found none.
+#[derive(Clone, Debug, Serialize, Deserialize)]
+pub(crate) struct NoVictims {
+    pub(crate) why: NoPreemption,
+    /// The nodes that have room had been tried in vain before.
+    pub(crate) nodes_were_tried: bool,
+    /// How many changes there had been when it was looked ([`Books::changes`]): there may be some
+    /// after another.
+    ///
+    /// [`Books::changes`]: monoceros_rules::books::Books::changes
+    pub(crate) changes: u64,
+    /// There may be some when the first bound ends that keeps something from being taken, ns since
+    /// the epoch.
+    pub(crate) bound_ends_ns: Option<i64>,
 }
 
 /// An allocation that the RM says exists.

@@ -15,6 +15,7 @@ mod elsewhere;
 mod exclusions;
 mod gangs;
 mod holding;
+mod preemption;
 mod refusals;
 mod starting;
 

@@ -7,7 +7,7 @@ use std::time::Duration;
 
 use monoceros_actors::snapshot::QueueSnapshot;
 use monoceros_actors::{
-    AnswerSink, PredicateAnswer, PredicateQuestion, Predicates, QuestionId,
+    AnswerSink, PredicateAnswer, PredicateQuestion, Predicates, PreemptionQuestions, QuestionId,
     ResourceManagerCallback, ResourceManagerControl, Scheduler, SchedulerBuilder, SchedulerHandle,
     Scope, Verdict,
 };
@@ -15,6 +15,7 @@ use monoceros_proto::si::v1::node_info::ActionFromRm;
 use monoceros_proto::si::v1::{self as si, TerminationType};
 
 use crate::common::in_virtual_time;
+use crate::preemption::{self, PreemptionAnswers};
 
 /// One side of the wire: what it heard, and what it was asked and has not answered.
 #[derive(Default)]
@@ -23,6 +24,7 @@ pub(crate) struct Shim {
     open: Mutex<BTreeMap<u64, PredicateQuestion>>,
     sink: Mutex<Option<AnswerSink>>,
     pub(crate) panics: AtomicBool,
+    pub(crate) preemption: PreemptionAnswers,
 }
 
 impl Shim {
@@ -121,6 +123,19 @@ impl ResourceManagerCallback for Shim {
             let before = self.open.lock().unwrap().insert(question.id.0, question);
             assert!(before.is_none(), "a question is asked once");
         }
+    }
+
+    fn preemption_predicates(
+        &self,
+        args: &si::PreemptionPredicatesArgs,
+    ) -> si::PreemptionPredicatesResponse {
+        self.hear([preemption::words(args)]);
+        self.preemption.now(args)
+    }
+
+    fn ask_preemption(&self, group: PreemptionQuestions) {
+        self.hear(group.questions.iter().map(preemption::words));
+        self.preemption.later(group);
     }
 
     fn cancel_predicates(&self, questions: Vec<QuestionId>) {
@@ -482,7 +497,7 @@ impl World {
     }
 }
 
-fn ask(app: &str, key: &str, vcore: i64) -> si::AllocationAsk {
+pub(crate) fn ask(app: &str, key: &str, vcore: i64) -> si::AllocationAsk {
     si::AllocationAsk {
         allocation_key: key.to_owned(),
         application_id: app.to_owned(),

@@ -16,7 +16,7 @@ use serde::de::DeserializeOwned;
 
 use super::*;
 use crate::api::predicates::{Elsewhere, Scope};
-use crate::step::{Cause, ClaimAnswer, Which};
+use crate::step::{Cause, ClaimAnswer, NoVictims, Which};
 
 /// What can be kept, sent anywhere, written and read, and handed in again.
 fn is_plain<T: Clone + Debug + Serialize + DeserializeOwned + Send + Sync + 'static>() {}
@@ -163,9 +163,12 @@ fn ops() -> Vec<Op> {
         },
         NotPreempted {
             key: Some(text()),
-            why: NoPreemption::Stale(Stale::Room),
-            nodes_were_tried: true,
-            bound_ends_ns: Some(4),
+            found: NoVictims {
+                why: NoPreemption::Stale(Stale::Room),
+                nodes_were_tried: true,
+                changes: 3,
+                bound_ends_ns: Some(4),
+            },
         },
         Promised { key: text(), node: text() },
         RoomsAreFree,

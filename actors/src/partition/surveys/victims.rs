@@ -29,7 +29,7 @@ use super::eviction::Eviction;
 use crate::application::{Application, Asking, MayUse};
 use crate::events::{Event, EventKind};
 use crate::queue::Queue;
-use crate::step::{Baton, Op, QueueSlot, Route, Survey};
+use crate::step::{Baton, NoVictims, Op, QueueSlot, Route, Survey};
 
 /// In how many domains places are looked for, for a group that has to stay in one.
 const DOMAINS_TRIED: usize = 16;
@@ -47,8 +47,18 @@ pub(in crate::partition) struct LookForVictims {
 enum Purpose {
     /// A plan, after so many that were out of date before they could be carried out.
     Plan { stale: u32 },
-    /// The test of a plan that the RM was asked about.
-    Test { plan: Box<Plan>, stale: u32 },
+    /// The test of a plan that the RM was asked about, made when there had been so many changes.
+    Test { plan: Box<Plan>, stale: u32, changes: u64 },
+}
+
+impl Purpose {
+    /// How many changes there had been when the facts were taken that a plan is made on.
+    fn changes(&self, baton: &Baton) -> u64 {
+        match self {
+            Self::Plan { .. } => baton.books.changes(),
+            Self::Test { changes, .. } => *changes,
+        }
+    }
 }
 
 impl LookForVictims {
@@ -95,6 +105,7 @@ impl Survey for LookForVictims {
             path,
             asking,
             nodes_were_tried,
+            changes: purpose.changes(baton),
             bound_ends_ns: None,
             at: 0,
             avoided: Vec::new(),
@@ -137,11 +148,12 @@ impl Survey for Victims {
         let mut planner = ground.finish();
         match purpose {
             Purpose::Plan { stale } => search.go_on(planner, stale, partition, baton),
-            Purpose::Test { plan, stale } => {
+            Purpose::Test { plan, stale, .. } => {
                 let judge = MayUse::new(&search.asking, &mut baton.books.nodes, &[]);
                 match planner.recheck(&plan, &judge) {
                     Ok(plan) => {
                         if search.take(&plan, &mut planner, partition, baton) {
+                            search.changes = baton.books.changes();
                             search.go_on(planner, 0, partition, baton);
                         }
                     }
@@ -163,6 +175,8 @@ struct Search {
     path: Arc<str>,
     asking: Asking,
     nodes_were_tried: bool,
+    /// How many changes there had been when the facts were taken that plans are made on.
+    changes: u64,
     /// When the first bound ends that keeps something from them, ns since the epoch.
     bound_ends_ns: Option<i64>,
     /// Which of them is next.
@@ -250,8 +264,9 @@ impl Search {
     fn in_vain(&self, why: NoPreemption, partition: &mut Partition) {
         let Some((who, key)) = self.present() else { return };
         let (key, nodes_were_tried) = (key.cloned(), self.nodes_were_tried);
-        let bound_ends_ns = self.bound_ends_ns;
-        let op = Op::NotPreempted { key, why, nodes_were_tried, bound_ends_ns };
+        let (changes, bound_ends_ns) = (self.changes, self.bound_ends_ns);
+        let found = NoVictims { why, nodes_were_tried, changes, bound_ends_ns };
+        let op = Op::NotPreempted { key, found };
         partition.agenda.push_back(Task::Visit(who.application(), vec![op]));
     }
 
@@ -364,7 +379,8 @@ impl Asked {
         let Some((who, _)) = search.present() else { return };
         match plan {
             Ok(plan) => {
-                let purpose = Purpose::Test { plan: Box::new(plan), stale };
+                let purpose =
+                    Purpose::Test { plan: Box::new(plan), stale, changes: search.changes };
                 partition.agenda.push_back(Task::survey(LookForVictims::anew(who, purpose)));
             }
             Err(why) => search.in_vain(why, partition),

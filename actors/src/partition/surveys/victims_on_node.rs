@@ -22,7 +22,7 @@ use super::Partition;
 use super::eviction::Eviction;
 use crate::application::Application;
 use crate::node::Node;
-use crate::step::{Baton, Op, Route, Survey};
+use crate::step::{Baton, NoVictims, Op, Route, Survey};
 
 /// The first round: the node.
 pub(in crate::partition) struct LookOnNode {
@@ -174,7 +174,9 @@ fn first(answers: &[Answer]) -> Answer {
 
 fn in_vain(who: Reserver, spec: &AskSpec, why: NoPreemption, partition: &mut Partition) {
     let key = Some(Arc::clone(&spec.key));
-    let op = Op::NotPreempted { key, why, nodes_were_tried: true, bound_ends_ns: None };
+    // It waits for its node to change, and for nothing else.
+    let found = NoVictims { why, nodes_were_tried: true, changes: 0, bound_ends_ns: None };
+    let op = Op::NotPreempted { key, found };
     partition.agenda.push_back(Task::Visit(who.application, vec![op]));
 }
 
