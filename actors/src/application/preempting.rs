@@ -290,10 +290,18 @@ impl Application {
     }
 
     /// Nothing leaves the node that an ask requires: that is told, unless it was a moment ago. The ask
-    /// is tried again when something changes there, also where it does not fit a full cluster.
+    /// is tried again when something changes there, also where it does not fit a full cluster; and if
+    /// it was the RM that refused, after a while.
     fn node_not_cleared(&mut self, slot: AskSlot, why: NoPreemption, baton: &mut Baton) {
         if let Some(node) = &self.book.asks.ask(slot).required_node {
             baton.directory.named.enter(node, self.slot);
+        }
+        if why == NoPreemption::Refused
+            && let Some(class) = self.book.asks.class_of(slot)
+        {
+            let waits = self.book.asks.waits_of(class).clone();
+            self.book.asks.single_out(slot, waits);
+            self.arm_retry(slot, baton);
         }
         let changes = baton.books.changes();
         let tries = self.book.asks.ask_mut(slot).tries.get_or_insert_default();

@@ -247,6 +247,19 @@ fn nobody_leaves_for_a_daemon_that_its_node_refuses() {
             world.shim.preemption.answer();
             assert_eq!(world.heard().await, Vec::<String>::new());
             assert_eq!(why(&world).await, "the resource manager refused every node that would do");
+            // It is asked again after a second, after two more, and so on.
+            tokio::time::sleep(Duration::from_secs(1)).await;
+            assert_eq!(world.heard().await, [question]);
+            world.shim.preemption.answer();
+            tokio::time::sleep(Duration::from_secs(1)).await;
+            assert_eq!(world.heard().await, Vec::<String>::new());
+            *world.shim.preemption.says.lock().unwrap() = Some(|_| Some(1));
+            tokio::time::sleep(Duration::from_millis(1100)).await;
+            assert_eq!(world.heard().await[0], question);
+            world.shim.preemption.answer();
+            world.run().await;
+            let root = world.root().await;
+            assert_eq!(root.preempting_resource.sorted()[0].1, 4, "two of two");
         });
     }
 }
