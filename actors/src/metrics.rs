@@ -82,6 +82,7 @@ pub struct Metrics {
     applications: [IntGauge; COUNTED.len()],
     scheduling_latency: Histogram,
     node_try_latency: Histogram,
+    preemption_try_latency: Histogram,
     offers: IntCounter,
     offer_decisions: Histogram,
     placements: [IntCounter; 2],
@@ -406,6 +407,12 @@ impl Metrics {
             node_try_latency: make.histogram(
                 "yunikorn_scheduler_trynode_latency_milliseconds",
                 "Seconds that a successful attempt at a node takes (sampled).",
+                &LATENCY_BUCKETS,
+            ),
+            preemption_try_latency: make.histogram(
+                "yunikorn_scheduler_trypreemption_latency_milliseconds",
+                "Seconds that a request's, or a gang's, look for victims for a guarantee takes, with \
+                 the answers of the RM.",
                 &LATENCY_BUCKETS,
             ),
             offers: make.counter("monoceros_offers_total", "Offers that left a partition."),

@@ -53,6 +53,11 @@ impl Tally {
         self.counts.node_try()
     }
 
+    #[must_use = "the timer ends when it is dropped"]
+    pub(crate) fn preemption_try(&self) -> HistogramTimer {
+        self.counts.preemption_try()
+    }
+
     pub(crate) fn placed(&mut self) {
         self.counts.placed.inc();
         self.counts.allocated.inc();

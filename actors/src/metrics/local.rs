@@ -152,6 +152,13 @@ impl LocalCounts {
         self.sample().then(|| self.shared.node_try_latency.start_timer())
     }
 
+    /// To be kept while victims are looked for, and discarded if they are not needed any more. This
+    /// is rare and takes long, so that each is timed.
+    #[must_use = "the timer ends when it is dropped"]
+    pub fn preemption_try(&self) -> HistogramTimer {
+        self.shared.preemption_try_latency.start_timer()
+    }
+
     /// Counts an offer that came home with so many decisions.
     pub fn offer_came_home(&mut self, decisions: u32) {
         self.offers.inc();

@@ -71,6 +71,17 @@ fn a_fresh_page_has_the_series_that_dashboards_wait_for() {
         yunikorn_scheduler_trynode_latency_milliseconds_bucket{le="+Inf"} 0
         yunikorn_scheduler_trynode_latency_milliseconds_sum 0
         yunikorn_scheduler_trynode_latency_milliseconds_count 0
+        yunikorn_scheduler_trypreemption_latency_milliseconds_bucket{le="0.0001"} 0
+        yunikorn_scheduler_trypreemption_latency_milliseconds_bucket{le="0.001"} 0
+        yunikorn_scheduler_trypreemption_latency_milliseconds_bucket{le="0.01"} 0
+        yunikorn_scheduler_trypreemption_latency_milliseconds_bucket{le="0.1"} 0
+        yunikorn_scheduler_trypreemption_latency_milliseconds_bucket{le="1"} 0
+        yunikorn_scheduler_trypreemption_latency_milliseconds_bucket{le="10"} 0
+        yunikorn_scheduler_trypreemption_latency_milliseconds_bucket{le="100"} 0
+        yunikorn_scheduler_trypreemption_latency_milliseconds_bucket{le="1000"} 0
+        yunikorn_scheduler_trypreemption_latency_milliseconds_bucket{le="+Inf"} 0
+        yunikorn_scheduler_trypreemption_latency_milliseconds_sum 0
+        yunikorn_scheduler_trypreemption_latency_milliseconds_count 0
     "#]]
     .assert_eq(&lines(
         &metrics,

@@ -197,7 +197,8 @@ impl Partition {
         {
             self.agenda.push_back(match preemptor {
                 Preemptor::ForGuarantee { who, nodes_were_tried } => {
-                    Task::survey(LookForVictims::for_one(who, nodes_were_tried))
+                    let timer = baton.tally.preemption_try();
+                    Task::survey(LookForVictims::for_one(who, nodes_were_tried, timer))
                 }
                 Preemptor::ForNode(who, node) => Task::survey(LookOnNode::for_ask(who, node)),
             });

@@ -496,3 +496,24 @@ fn a_daemon_that_may_take_nothing_is_told_of_once_in_15_seconds() {
         15s: REQUEST daemon NONE DETAILS_NONE of b vcore=5: request `daemon` runs on node `n1` only, and nothing there may leave for it
     "#]].assert_eq(&told);
 }
+
+#[test]
+fn every_look_for_victims_is_timed_and_no_other_request() {
+    let timed = |steps: &str| {
+        in_virtual_time(async {
+            let mut world = World::new(How::Plain);
+            for step in Script::parse(&(siblings("", "") + steps)).0 {
+                world.step(&step).await;
+            }
+            let families = world.scheduler.metrics().gather();
+            let name = "yunikorn_scheduler_trypreemption_latency_milliseconds";
+            let family = families.iter().find(|family| family.name() == name).unwrap();
+            family.get_metric()[0].get_histogram().get_sample_count()
+        })
+    };
+    let k = "ask b k vcore=5 policy=both\n";
+    assert_eq!(timed(&format!("{k} wait 29s")), 0, "it is too young");
+    assert_eq!(timed(&format!("{k} wait 60s")), 1);
+    assert_eq!(timed(&format!("{k} ask b l vcore=5 policy=both\n wait 60s")), 2, "one in vain");
+    assert_eq!(timed("ask b k vcore=5\n wait 60s"), 0, "it may not");
+}

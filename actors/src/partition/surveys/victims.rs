@@ -21,6 +21,7 @@ use monoceros_rules::decide::preemption::{
 use monoceros_rules::decide::reservations::End;
 use monoceros_rules::nodes::Domain;
 use monoceros_rules::work::allocations::ApplicationSlot;
+use prometheus::HistogramTimer;
 
 use super::super::inquiries::Open;
 use super::super::tasks::Task;
@@ -39,6 +40,8 @@ pub(in crate::partition) struct LookForVictims {
     who: Promisee,
     nodes_were_tried: bool,
     purpose: Purpose,
+    /// Until the one who looks has found victims or not.
+    timer: HistogramTimer,
     queues: BTreeMap<QueueSlot, (Option<QueueSlot>, QueueFacts)>,
     asking: Option<Asking>,
 }
@@ -63,13 +66,18 @@ impl Purpose {
 
 impl LookForVictims {
     /// For one who may preempt. The nodes that have room may have been tried for it in vain.
-    pub(in crate::partition) fn for_one(who: Promisee, nodes_were_tried: bool) -> Self {
-        Self { nodes_were_tried, ..Self::anew(who, Purpose::Plan { stale: 0 }) }
+    pub(in crate::partition) fn for_one(
+        who: Promisee,
+        nodes_were_tried: bool,
+        timer: HistogramTimer,
+    ) -> Self {
+        Self { nodes_were_tried, ..Self::anew(who, Purpose::Plan { stale: 0 }, timer) }
     }
 
     /// A while later, when room on nodes may have come.
-    fn anew(who: Promisee, purpose: Purpose) -> Self {
-        Self { who, nodes_were_tried: false, purpose, queues: BTreeMap::new(), asking: None }
+    fn anew(who: Promisee, purpose: Purpose, timer: HistogramTimer) -> Self {
+        let queues = BTreeMap::new();
+        Self { who, nodes_were_tried: false, purpose, timer, queues, asking: None }
     }
 }
 
@@ -88,8 +96,12 @@ impl Survey for LookForVictims {
     }
 
     fn home(self: Box<Self>, partition: &mut Partition, baton: &mut Baton) {
-        let Self { nodes_were_tried, purpose, queues, asking, .. } = *self;
-        let Some(asking) = asking else { return };
+        let Self { nodes_were_tried, purpose, timer, queues, asking, .. } = *self;
+        let Some(asking) = asking else {
+            // It was placed, has victims already, or asks no more.
+            timer.stop_and_discard();
+            return;
+        };
         // Parents have smaller slots, so they stand before their children.
         let places: BTreeMap<QueueSlot, usize> =
             queues.keys().enumerate().map(|(at, slot)| (*slot, at)).collect();
@@ -106,6 +118,7 @@ impl Survey for LookForVictims {
             asking,
             nodes_were_tried,
             changes: purpose.changes(baton),
+            timer: Some(timer),
             bound_ends_ns: None,
             at: 0,
             avoided: Vec::new(),
@@ -160,7 +173,7 @@ impl Survey for Victims {
                     Err(why) if stale + 1 < PLANNED_ANEW => {
                         tracing::debug!(%why, "victims are looked for anew");
                         let purpose = Purpose::Plan { stale: stale + 1 };
-                        partition.survey_next(LookForVictims::anew(who, purpose));
+                        partition.survey_next(search.anew(who, purpose, baton));
                     }
                     Err(why) => search.in_vain(NoPreemption::Stale(why), partition),
                 }
@@ -177,6 +190,8 @@ struct Search {
     nodes_were_tried: bool,
     /// How many changes there had been when the facts were taken that plans are made on.
     changes: u64,
+    /// Of the one that is next, once it looks.
+    timer: Option<HistogramTimer>,
     /// When the first bound ends that keeps something from them, ns since the epoch.
     bound_ends_ns: Option<i64>,
     /// Which of them is next.
@@ -203,6 +218,7 @@ impl Search {
         baton: &mut Baton,
     ) {
         while self.present().is_some() {
+            self.timer.get_or_insert_with(|| baton.tally.preemption_try());
             let inquiry = match self.inquire(&mut planner) {
                 Ok(inquiry) => inquiry,
                 Err(why) => return self.in_vain(why, partition),
@@ -252,12 +268,19 @@ impl Search {
         if self.present().is_none() {
             return false;
         }
+        self.timer = None;
         planner.commit(plan);
         partition.agenda.extend(self.carry_out(plan, baton));
         self.at += 1;
         // Where only held places end, and where reservations of others do, there is room at once.
         partition.may_decide = true;
         true
+    }
+
+    /// Fresh facts are taken for the one that is next.
+    fn anew(self, who: Promisee, purpose: Purpose, baton: &Baton) -> LookForVictims {
+        let timer = self.timer.unwrap_or_else(|| baton.tally.preemption_try());
+        LookForVictims::anew(who, purpose, timer)
     }
 
     /// There are no victims for the one that is next.
@@ -381,7 +404,7 @@ impl Asked {
             Ok(plan) => {
                 let purpose =
                     Purpose::Test { plan: Box::new(plan), stale, changes: search.changes };
-                partition.agenda.push_back(Task::survey(LookForVictims::anew(who, purpose)));
+                partition.agenda.push_back(Task::survey(search.anew(who, purpose, baton)));
             }
             Err(why) => search.in_vain(why, partition),
         }
