@@ -374,6 +374,7 @@ fn ask(row: &AskRow, application: &str) -> AskSnapshot {
         task_group_name: spec.task_group.as_deref().cloned().unwrap_or_default(),
         internal: spec.form == Form::Internal,
         scheduling_attempted: row.attempted,
+        triggered_preemption: row.has_preempted,
         // Of an internal one no RM can be told.
         triggered_scale_up: row.signalled && spec.form != Form::Internal,
         pending_count: i32::try_from(row.outstanding).unwrap_or(i32::MAX),

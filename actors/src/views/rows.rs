@@ -17,7 +17,9 @@ use std::collections::{BTreeMap, HashMap};
 use std::ops::Bound;
 use std::sync::Arc;
 
+use monoceros_rules::decide::preemption::Promisee;
 use monoceros_rules::decide::quota_timer::QuotaTimer;
+use monoceros_rules::decide::reservations::Reserver;
 use monoceros_rules::limits::{GroupUsage, PlaceUsage, UserUsage};
 use monoceros_rules::order::ledger::QueueLedger;
 use monoceros_rules::values::resources::Resources;
@@ -191,6 +193,8 @@ pub(crate) struct AskRow {
     read_ns: i64,
     pub(super) attempted: bool,
     pub(super) signalled: bool,
+    /// Others leave for it, or for its gang.
+    pub(super) has_preempted: bool,
     /// Shared by all asks of its class.
     pub(super) failures: Option<Arc<FailureLog>>,
 }
@@ -245,6 +249,14 @@ impl ApplicationRow {
         baton: &Baton,
     ) -> Self {
         let mut parts = 1;
+        let slot = baton.directory.application_by_id.get(&book.id).copied();
+        let has_promise = |who: Promisee| baton.books.promises.of(who).is_some();
+        let has_preempted = |ask: AskSlot, of_gang: bool| {
+            slot.is_some_and(|application| {
+                has_promise(Promisee::Ask(Reserver { application, ask }))
+                    || of_gang && has_promise(Promisee::Gang(application))
+            })
+        };
         let mut logs = Logs::default();
         let (mut requests, mut reservations) = (Vec::new(), Vec::new());
         let mut at = behind.cloned().unwrap_or(TakenOfApplication::Asks(0));
@@ -253,10 +265,12 @@ impl ApplicationRow {
             let mut n_looked_at = 0;
             // Satisfied asks are looked at, too.
             while *place < end && parts + n_looked_at / LOOKS_PER_PART < most {
-                let slot = u32::try_from(*place).ok().map(AskSlot::at);
+                let at = u32::try_from(*place).ok().map(AskSlot::at);
                 *place += 1;
                 n_looked_at += 1;
-                let Some(ask) = slot.and_then(|slot| book.asks.find(slot)) else { continue };
+                let Some((at, ask)) = at.and_then(|at| Some((at, book.asks.find(at)?))) else {
+                    continue;
+                };
                 if ask.is_reserved() {
                     reservations.push(Arc::clone(&ask.key));
                 }
@@ -270,6 +284,7 @@ impl ApplicationRow {
                     read_ns: baton.now_ns,
                     attempted: ask.attempted,
                     signalled: ask.signalled,
+                    has_preempted: has_preempted(at, ask.task_group.is_some()),
                     failures: logs.shared(book.asks.failures_of(&ask.key)),
                 });
                 parts += 1;
@@ -280,7 +295,6 @@ impl ApplicationRow {
                 at = TakenOfApplication::Allocations(TakenOfAllocations::begin(held));
             }
         }
-        let slot = baton.directory.application_by_id.get(&book.id).copied();
         let mut allocations = Vec::new();
         let mut taken = Some(at);
         if let Some(TakenOfApplication::Allocations(held)) = &mut taken {

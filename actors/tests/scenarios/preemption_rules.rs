@@ -517,3 +517,26 @@ fn every_look_for_victims_is_timed_and_no_other_request() {
     assert_eq!(timed(&format!("{k} ask b l vcore=5 policy=both\n wait 60s")), 2, "one in vain");
     assert_eq!(timed("ask b k vcore=5\n wait 60s"), 0, "it may not");
 }
+
+/// As long as anybody leaves for it.
+#[test]
+fn a_request_for_which_others_leave_says_so() {
+    let triggered = |steps: &str| {
+        in_virtual_time(async {
+            let mut world = World::new(How::Plain);
+            let asks = "
+                ask b k vcore=5 policy=both
+                ask b l vcore=5 policy=both
+                wait 30s
+            ";
+            for step in Script::parse(&(siblings("", "") + asks + steps)).0 {
+                world.step(&step).await;
+            }
+            let apps = world.scheduler.applications("default", "root.q2").await.unwrap();
+            let asks = apps[0].requests.iter().filter(|ask| ask.triggered_preemption);
+            asks.map(|ask| ask.allocation_key.clone()).collect::<Vec<_>>()
+        })
+    };
+    assert_eq!(triggered(""), ["k"]);
+    assert_eq!(triggered("remove n1"), [""; 0], "its reservation is lost");
+}
