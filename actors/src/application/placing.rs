@@ -51,7 +51,7 @@ impl Application {
                 Next::Park(parking) => {
                     has_tried = true;
                     let claimed = self.park(&parking, &mut baton);
-                    if claimed == Claimed::Nothing {
+                    if claimed != Claimed::Asked {
                         self.would_preempt(parking.ask, parking.obstacle, &mut baton);
                     }
                     self.book.asks.note_parked(parking.ask, parking.obstacle, baton.now_ns);

@@ -2,6 +2,7 @@
 //! has still to answer.
 //!
 //! # Invariants
+//! * Between two that look one input is taken in, if there is one.
 //! * Questions of one asker at most are open: what one is given changes what is left for the next.
 //! * While questions are open everything else goes on. What was planned with their answers is tested
 //!   again on fresh facts before it is carried out.
@@ -42,6 +43,11 @@ impl Inquiries {
     /// These are to look for victims, after the others.
     pub(super) fn extend(&mut self, preemptors: impl IntoIterator<Item = Preemptor>) {
         self.waiting.extend(preemptors);
+    }
+
+    /// Whether somebody waits to look, and nobody does.
+    pub(super) fn is_anybody_next(&self) -> bool {
+        self.open.is_none() && !self.waiting.is_empty()
     }
 
     /// The next one that looks, if nobody does.

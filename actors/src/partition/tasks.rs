@@ -189,12 +189,14 @@ impl Partition {
             let slots = leaves.filter_map(|(leaf, lanes)| Some((*by_path.get(&leaf)?, lanes)));
             self.agenda.push_back(Task::survey(LookAgain::at(slots.collect())));
         }
-        // Nobody leaves for what can be placed without.
+        // Whoever looks for victims must not keep what comes in from its turn.
+        let has_looked = std::mem::take(&mut self.has_looked);
         if self.agenda.is_empty()
-            && !self.may_decide
-            && self.decides()
+            && !has_looked
+            && self.may_look()
             && let Some(preemptor) = self.inquiries.next()
         {
+            self.has_looked = true;
             self.agenda.push_back(match preemptor {
                 Preemptor::ForGuarantee { who, nodes_were_tried } => {
                     let timer = baton.tally.preemption_try();
@@ -204,6 +206,12 @@ impl Partition {
             });
         }
         !self.agenda.is_empty()
+    }
+
+    /// Whether the next one that waits for it may look for victims: nobody leaves for what can be
+    /// placed without.
+    pub(super) fn may_look(&self) -> bool {
+        !self.may_decide && self.decides() && self.inquiries.is_anybody_next()
     }
 
     /// Gathers the facts of everything, for the oracle.

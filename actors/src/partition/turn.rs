@@ -84,6 +84,7 @@ impl Partition {
                     self.run(errand, &mut baton);
                     self.baton = Some(baton);
                 }
+                Next::Nothing if self.may_look() => self.baton = Some(baton),
                 Next::Nothing => {
                     self.rest(&mut baton);
                     self.baton = Some(baton);

@@ -442,3 +442,43 @@ fn places_held_for_a_gang_end_at_once_and_the_asker_is_placed_in_the_next_decisi
         "#]],
     );
 }
+
+/// One that is old when it comes reserves a node at its first try; it looks for victims all the same.
+#[test]
+fn who_reserves_a_node_at_once_looks_for_victims_too() {
+    check(
+        "
+        queue root.q1 guaranteed vcore=5
+        queue root.q2 guaranteed vcore=5
+        node n1 vcore=10
+        app a1 in root.q1
+        ask a1 v x2 vcore=5
+        settle
+        node n2 vcore=3
+        node n3 vcore=3
+        app a2 in root.q2
+        ask a2 k vcore=5 policy=both created=900
+        settle
+        confirm *
+        show nodes
+        ",
+        &expect![[r#"
+            n1 accepted
+            a1 accepted
+            a1 is Accepted
+            a1 is Running
+            a1/v#1 of v placed on n1
+            a1/v#2 of v placed on n1
+            n2 accepted
+            n3 accepted
+            a2 accepted
+            a2 is Accepted
+            a1/v#1 of v released: PREEMPTED_BY_SCHEDULER
+            a2 is Running
+            a2/k placed on n1
+            n1: total vcore=10, used vcore=10, occupied nothing, left nothing
+            n2: total vcore=3, used nothing, occupied nothing, left vcore=3
+            n3: total vcore=3, used nothing, occupied nothing, left vcore=3
+        "#]],
+    );
+}
