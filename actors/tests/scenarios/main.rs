@@ -60,6 +60,7 @@ mod preemption_bounds;
 mod preemption_nodes;
 mod preemption_priorities;
 mod preemption_rules;
+mod preemption_tries;
 mod priorities;
 mod queue_order;
 mod quota_delays;

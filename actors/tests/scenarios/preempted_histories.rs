@@ -1,15 +1,21 @@
 //! Random histories of preemption: queues with guarantees in a cluster that is full, asks that may
 //! take from others and asks that may not, daemons, victims that are confirmed late, twice or never,
-//! queues that are configured anew, and nodes that come and go.
+//! queues that are configured anew, and nodes that come and go. And what is evicted in a cluster
+//! whose demand stays as it is, or ends and begins at any time: no storm, and nothing in turns.
 
+use std::cell::Cell;
+use std::collections::{BTreeMap, BTreeSet};
 use std::time::Duration;
 
+use monoceros_actors::Resources;
+use monoceros_actors::snapshot::QueueSnapshot;
+use monoceros_proto::si::v1::event_record::ChangeDetail as Detail;
 use proptest::prelude::*;
-use proptest::test_runner::TestCaseError;
+use proptest::test_runner::{TestCaseError, TestError};
 
-use crate::histories::{holds_true, run, survives, which, with_end};
+use crate::histories::{holds_true, run, runner, survives, which, with_end};
 use crate::script::{Amounts, Item, NodeWords, QueueWords, Script, Step, Wish};
-use crate::world::How;
+use crate::world::{How, World, in_virtual_time};
 
 const LEAVES: [&str; 4] = ["root.a", "root.b", "root.p.c", "root.p.d"];
 
@@ -229,4 +235,268 @@ fn any_history_of_gangs_that_preempt_is_that_of_a_full_search_and_ends_at_zero()
 #[test]
 fn no_history_of_gangs_that_preempt_breaks_what_waits_for_its_predicate() {
     run(12, history_of(step_of_gangs()), survives_late_answers);
+}
+
+/// Over how many losses nobody takes back what it lost.
+const LINKS: usize = 4;
+/// For how long, ns: nothing else is said for any queue.
+const WINDOW_NS: i64 = 600_000_000_000;
+
+/// One that was told to leave for a guarantee.
+#[derive(Clone, Debug)]
+struct Loss {
+    at_ns: i64,
+    loser: String,
+    size: i64,
+    winner: String,
+    ask: String,
+}
+
+/// A cluster of three queues, one application in each, which are told apart by a letter; its nodes are
+/// full.
+#[derive(Clone, Debug)]
+struct Fight {
+    guarantees: [i64; 3],
+    /// Queue, node and size.
+    runs: Vec<(usize, usize, i64)>,
+    moves: Vec<Move>,
+}
+
+#[derive(Clone, Debug)]
+enum Move {
+    /// A queue asks for so much.
+    Ask(usize, i64),
+    /// Whatever a queue asked for is taken back, and so much of what it has ends.
+    Ends(usize, usize),
+    Wait(u64),
+}
+
+const FIGHTERS: [&str; 3] = ["a", "b", "c"];
+
+fn fight(moves: impl Strategy<Value = Vec<Move>>) -> impl Strategy<Value = Fight> {
+    // The last one has nothing at first.
+    let run = (0..2_usize, 0..3_usize, 1..4_i64);
+    ([0..6_i64, 2..6, 4..9], prop::collection::vec(run, 5..=12), moves)
+        .prop_map(|(guarantees, runs, moves)| Fight { guarantees, runs, moves })
+}
+
+fn asks() -> impl Strategy<Value = Move> {
+    (0..3_usize, 1..4_i64).prop_map(|(queue, size)| Move::Ask(queue, size))
+}
+
+/// Asks that come and go, and work that ends.
+fn moves() -> impl Strategy<Value = Vec<Move>> {
+    // What one loses, then lets go of, and wants back when the other has it.
+    let turn = (0..3_usize, 0..3_usize).prop_map(|(loser, winner)| {
+        let takes = [Move::Ask(winner, 2), Move::Wait(16)];
+        let more = [Move::Ends(loser, 9), Move::Ask(winner, 3), Move::Ask(winner, 3)];
+        takes.into_iter().chain(more).chain([Move::Ask(loser, 2), Move::Wait(16)]).collect()
+    });
+    let step = prop_oneof![
+        10 => asks().prop_map(|it| vec![it]),
+        3 => (0..3_usize, 1..5_usize).prop_map(|(queue, count)| vec![Move::Ends(queue, count)]),
+        5 => prop::sample::select(&[1_u64, 16, 16, 120, 601][..])
+            .prop_map(|seconds| vec![Move::Wait(seconds)]),
+        3 => turn,
+    ];
+    prop::collection::vec(step, 10..40).prop_map(|steps| steps.into_iter().flatten().collect())
+}
+
+/// A fight that is under way.
+struct Arena {
+    world: World,
+    guarantees: [i64; 3],
+    n_asks: usize,
+    /// The last event that was looked at.
+    seen: u64,
+    losses: Vec<Loss>,
+    /// How often taking in turns was stopped.
+    n_loops: usize,
+}
+
+impl Arena {
+    async fn begin(fight: &Fight) -> Self {
+        let world = World::new(How::Plain);
+        let (guarantees, losses) = (fight.guarantees, Vec::new());
+        let mut arena = Self { world, guarantees, n_asks: 0, seen: 0, losses, n_loops: 0 };
+        let mut text = String::new();
+        for (name, guaranteed) in FIGHTERS.iter().zip(guarantees) {
+            text += &format!("queue root.{name} guaranteed vcore={guaranteed}\n");
+        }
+        text = text.replace('\n', " prop preemption.delay=1ms\n");
+        for node in 0..3 {
+            let here = fight.runs.iter().filter(|(_, at, _)| *at == node);
+            let total: i64 = here.map(|(.., size)| size).sum();
+            text += &format!("node n{node} vcore={total}\n");
+        }
+        for name in FIGHTERS {
+            text += &format!("app {name} in root.{name}\n");
+        }
+        for (at, (queue, node, size)) in fight.runs.iter().enumerate() {
+            let name = FIGHTERS[*queue];
+            text += &format!("exists {name} r{at} on n{node} vcore={size}\n");
+        }
+        arena.say(&text).await;
+        arena
+    }
+
+    async fn say(&mut self, text: &str) {
+        for step in Script::parse(text).0 {
+            self.world.step(&step).await;
+        }
+    }
+
+    async fn ask(&mut self, name: &str, size: i64) {
+        self.n_asks += 1;
+        let key = self.n_asks;
+        self.say(&format!("ask {name} k{key} vcore={size} policy=both")).await;
+    }
+
+    /// What was lost since the last time.
+    fn news(&mut self) -> Vec<Loss> {
+        let range = self.world.scheduler.events().range(self.seen, u64::MAX);
+        self.seen = range.highest + 1;
+        let mut news = Vec::new();
+        for event in range.records {
+            self.n_loops += usize::from(event.event_change_detail() == Detail::PreemptionLoop);
+            let Some(words) = event.message.strip_prefix("preempted for ask ") else { continue };
+            let names: Vec<&str> = words.split('`').collect();
+            news.push(Loss {
+                at_ns: event.timestamp_nano,
+                loser: event.reference_id.clone(),
+                size: event.resource.unwrap().resources["vcore"].value,
+                winner: names[3].to_owned(),
+                ask: names[1].to_owned(),
+            });
+        }
+        self.losses.extend(news.iter().cloned());
+        news
+    }
+
+    /// What each queue has that does not leave.
+    async fn kept(&self) -> BTreeMap<String, i64> {
+        let root = self.world.scheduler.queues("default").await.unwrap();
+        let vcore = |it: &Resources| it.sorted().first().map_or(0, |(_, quantity)| *quantity);
+        let kept = |queue: &QueueSnapshot| {
+            vcore(&queue.allocated_resource) - vcore(&queue.preempting_resource)
+        };
+        let name = |path: &str| path.trim_start_matches("root.").to_owned();
+        root.children.iter().map(|queue| (name(&queue.queue_name), kept(queue))).collect()
+    }
+
+    fn guaranteed(&self, name: &str) -> i64 {
+        self.guarantees[FIGHTERS.iter().position(|it| *it == name).unwrap()]
+    }
+
+    /// No application got back what it lost to another a while ago, not over others either.
+    fn nobody_takes_in_turns(&self) -> Result<(), TestCaseError> {
+        for (at, loss) in self.losses.iter().enumerate() {
+            // What one commit takes is no loss before it.
+            let is_before = |it: &&Loss| it.at_ns < loss.at_ns && loss.at_ns - it.at_ns < WINDOW_NS;
+            let before: Vec<&Loss> = self.losses[..at].iter().filter(is_before).collect();
+            let mut reached = BTreeSet::from([loss.winner.as_str()]);
+            for _ in 0..LINKS {
+                let on = before.iter().filter(|it| reached.contains(it.loser.as_str()));
+                let on: Vec<&str> = on.map(|it| it.winner.as_str()).collect();
+                reached.extend(on);
+            }
+            reached.remove(loss.winner.as_str());
+            prop_assert!(!reached.contains(loss.loser.as_str()), "{:?}: {:?}", loss, self.losses);
+        }
+        Ok(())
+    }
+}
+
+/// All that is asked for stays asked for, and whoever loses something asks for it again. The amount
+/// that is evicted is bounded by the guarantees of those who take, and one victim for each asker that
+/// may be larger than what lacks; and it ends.
+async fn without_storm(fight: &Fight) -> Result<[usize; 1], TestCaseError> {
+    let mut arena = Arena::begin(fight).await;
+    for step in &fight.moves {
+        if let Move::Ask(queue, size) = step {
+            arena.ask(FIGHTERS[*queue], *size).await;
+        }
+    }
+    let mut last_round = 0;
+    for round in 0..24 {
+        let before = arena.kept().await;
+        arena.say("wait 16s").await;
+        let news = arena.news();
+        for (name, kept) in arena.kept().await {
+            let least = before[&name].min(arena.guaranteed(&name));
+            prop_assert!(kept >= least, "{} has {} and had {}", name, kept, before[&name]);
+        }
+        if !news.is_empty() {
+            last_round = round;
+        }
+        for loss in news {
+            arena.ask(&loss.loser, loss.size).await;
+        }
+        arena.say("confirm *").await;
+    }
+    prop_assert!(last_round < 16, "it does not end: {:?}", arena.losses);
+    let losses = &arena.losses;
+    let winners: BTreeSet<&str> = losses.iter().map(|it| it.winner.as_str()).collect();
+    let askers: BTreeSet<&str> = losses.iter().map(|it| it.ask.as_str()).collect();
+    let largest = fight.runs.iter().map(|(.., size)| *size).max().unwrap_or_default();
+    let guaranteed: i64 = winners.iter().map(|name| arena.guaranteed(name)).sum();
+    let most = guaranteed + i64::try_from(askers.len()).unwrap() * (largest - 1);
+    let evicted: i64 = losses.iter().map(|it| it.size).sum();
+    prop_assert!(evicted <= most, "{} of {}: {:?}", evicted, most, losses);
+    arena.nobody_takes_in_turns()?;
+    prop_assert_eq!(arena.world.take_played().wrong, Vec::<String>::new());
+    Ok([losses.len()])
+}
+
+/// Asks come and go and work ends, so that whoever took something may be above its guarantee soon.
+async fn without_turns(fight: &Fight) -> Result<[usize; 2], TestCaseError> {
+    let mut arena = Arena::begin(fight).await;
+    for step in &fight.moves {
+        match step {
+            Move::Ask(queue, size) => arena.ask(FIGHTERS[*queue], *size).await,
+            Move::Ends(queue, count) => {
+                let (name, queue) = (FIGHTERS[*queue], format!("root.{}", FIGHTERS[*queue]));
+                let apps = arena.world.scheduler.applications("default", &queue).await.unwrap();
+                let held = apps.iter().flat_map(|app| &app.allocations).take(*count);
+                let ends = held.map(|it| format!("release {name} key={}\n", it.allocation_key));
+                let ends = ends.collect::<String>();
+                arena.say(&format!("withdraw {name} *\n{ends}")).await;
+            }
+            Move::Wait(seconds) => arena.say(&format!("wait {seconds}s\nconfirm *")).await,
+        }
+        arena.news();
+    }
+    arena.nobody_takes_in_turns()?;
+    prop_assert_eq!(arena.world.take_played().wrong, Vec::<String>::new());
+    Ok([arena.losses.len(), arena.n_loops])
+}
+
+/// Plays so many fights and says how much they came to, of each kind.
+fn played<const KINDS: usize>(
+    cases: u32,
+    fights: impl Strategy<Value = Fight>,
+    play: impl AsyncFn(&Fight) -> Result<[usize; KINDS], TestCaseError>,
+) -> [usize; KINDS] {
+    let sums = Cell::new([0; KINDS]);
+    let result = runner(cases).run(&fights, |fight| {
+        let outcome = in_virtual_time(play(&fight))?;
+        sums.set(std::array::from_fn(|kind| sums.get()[kind] + outcome[kind]));
+        Ok(())
+    });
+    if let Err(TestError::Fail(why, fight)) = result {
+        panic!("{why}\n\n{fight:?}");
+    }
+    sums.get()
+}
+
+#[test]
+fn where_the_demand_stays_evictions_end_and_take_no_more_than_is_guaranteed() {
+    let [evicted] = played(40, fight(prop::collection::vec(asks(), 1..8)), without_storm);
+    assert!(evicted > 20, "a property of {evicted} evictions says little");
+}
+
+#[test]
+fn nobody_takes_back_within_the_window_what_it_lost() {
+    let [evicted, loops] = played(40, fight(moves()), without_turns);
+    assert!(evicted > 20 && loops > 0, "{evicted} evictions and {loops} loops say little");
 }

@@ -335,7 +335,7 @@ fn preemption_that_is_switched_off_leaves_daemons_their_nodes() {
 }
 
 /// A parent at its maximum of 15, of which the sibling has all, on nodes that have room.
-fn full_queue(sibling: &str) -> String {
+pub(crate) fn full_queue(sibling: &str) -> String {
     format!(
         "
         queue root.p max vcore=15
@@ -345,7 +345,7 @@ fn full_queue(sibling: &str) -> String {
     )
 }
 
-fn full_queue_on_three_nodes(sibling: &str) -> String {
+pub(crate) fn full_queue_on_three_nodes(sibling: &str) -> String {
     full_queue(sibling)
         + "
         node n1 vcore=20
@@ -386,157 +386,4 @@ fn where_only_the_queue_is_full_victims_may_be_anywhere() {
             n3: total vcore=20, used nothing, occupied nothing, left vcore=20
         "#]],
     );
-}
-
-/// The nodes with room were not tried for it yet, so its second try may still use them.
-#[test]
-fn who_lacks_quota_alone_looks_at_nodes_with_room_in_every_try() {
-    check(
-        &full_queue_on_three_nodes("prop preemption.policy=disabled"),
-        &format!(
-            "
-            ask b k vcore=10 policy=both
-            wait 31s
-            forget
-            {}
-            reload
-            show nodes
-            wait 14s
-            show nodes
-            ",
-            full_queue("")
-        ),
-        &expect![[r#"
-            b is Accepted
-            n1: total vcore=20, used vcore=5, occupied nothing, left vcore=15
-            n2: total vcore=20, used vcore=5, occupied nothing, left vcore=15
-            n3: total vcore=20, used vcore=5, occupied nothing, left vcore=15
-            a/v3 released: PREEMPTED_BY_SCHEDULER
-            a/v2 released: PREEMPTED_BY_SCHEDULER
-            n1: total vcore=20, used vcore=5, occupied nothing, left vcore=15, reserved for [k]
-            n2: total vcore=20, used vcore=5, occupied nothing, left vcore=15
-            n3: total vcore=20, used vcore=5, occupied nothing, left vcore=15
-            why b/k: others leave for it, and 2 of them have still to go
-        "#]],
-    );
-}
-
-#[test]
-fn who_looked_in_vain_looks_again_15_seconds_later_if_something_changed() {
-    let queues = |q1: u32| {
-        format!(
-            "
-            queue root.q1 guaranteed vcore={q1}
-            queue root.q2 guaranteed vcore=5
-            "
-        )
-    };
-    let (before, after) = (queues(10), queues(5));
-    check(
-        &format!(
-            "
-            {before}
-            node n1 vcore=10
-            app a in root.q1
-            app b in root.q2
-            ask a old vcore=5
-            wait 1s
-            ask a new vcore=5
-            ask b k vcore=5 policy=both
-            wait 30s
-            "
-        ),
-        &format!(
-            "
-            wait 10s
-            forget
-            {after}
-            reload
-            wait 4999ms
-            show nodes
-            wait 1ms
-            show nodes
-            "
-        ),
-        &expect![[r#"
-            n1: total vcore=10, used vcore=10, occupied nothing, left nothing
-            a/new released: PREEMPTED_BY_SCHEDULER
-            n1: total vcore=10, used vcore=10, occupied nothing, left nothing, reserved for [k]
-            why b/k: others leave for it, and 1 of them have still to go
-        "#]],
-    );
-}
-
-#[test]
-fn a_daemon_that_may_take_nothing_is_told_of_once_in_15_seconds() {
-    // Everything on its node is more important, and what ends there is too little.
-    let told = events_told(
-        "
-        queue root.q
-        node n1 vcore=10
-        app a in root.q
-        app b in root.q
-        ask a x1 vcore=7 prio=10
-        ask a x2 vcore=1 prio=10
-        ask a x3 vcore=1 prio=10
-        ask a x4 vcore=1 prio=10
-        ask b daemon vcore=5 node=n1
-        wait 14s
-        release a key=x2
-        wait 1s
-        release a key=x3
-        wait 14s
-        release a key=x4
-        wait 60s
-        ",
-        |it| it.message.contains("may leave"),
-    );
-    expect![[r#"
-        0s: REQUEST daemon NONE DETAILS_NONE of b vcore=5: request `daemon` runs on node `n1` only, and nothing there may leave for it
-        15s: REQUEST daemon NONE DETAILS_NONE of b vcore=5: request `daemon` runs on node `n1` only, and nothing there may leave for it
-    "#]].assert_eq(&told);
-}
-
-#[test]
-fn every_look_for_victims_is_timed_and_no_other_request() {
-    let timed = |steps: &str| {
-        in_virtual_time(async {
-            let mut world = World::new(How::Plain);
-            for step in Script::parse(&(siblings("", "") + steps)).0 {
-                world.step(&step).await;
-            }
-            let families = world.scheduler.metrics().gather();
-            let name = "yunikorn_scheduler_trypreemption_latency_milliseconds";
-            let family = families.iter().find(|family| family.name() == name).unwrap();
-            family.get_metric()[0].get_histogram().get_sample_count()
-        })
-    };
-    let k = "ask b k vcore=5 policy=both\n";
-    assert_eq!(timed(&format!("{k} wait 29s")), 0, "it is too young");
-    assert_eq!(timed(&format!("{k} wait 60s")), 1);
-    assert_eq!(timed(&format!("{k} ask b l vcore=5 policy=both\n wait 60s")), 2, "one in vain");
-    assert_eq!(timed("ask b k vcore=5\n wait 60s"), 0, "it may not");
-}
-
-/// As long as anybody leaves for it.
-#[test]
-fn a_request_for_which_others_leave_says_so() {
-    let triggered = |steps: &str| {
-        in_virtual_time(async {
-            let mut world = World::new(How::Plain);
-            let asks = "
-                ask b k vcore=5 policy=both
-                ask b l vcore=5 policy=both
-                wait 30s
-            ";
-            for step in Script::parse(&(siblings("", "") + asks + steps)).0 {
-                world.step(&step).await;
-            }
-            let apps = world.scheduler.applications("default", "root.q2").await.unwrap();
-            let asks = apps[0].requests.iter().filter(|ask| ask.triggered_preemption);
-            asks.map(|ask| ask.allocation_key.clone()).collect::<Vec<_>>()
-        })
-    };
-    assert_eq!(triggered(""), ["k"]);
-    assert_eq!(triggered("remove n1"), [""; 0], "its reservation is lost");
 }
