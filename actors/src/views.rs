@@ -379,7 +379,6 @@ fn ask(row: &AskRow, application: &str) -> AskSnapshot {
         triggered_scale_up: row.signalled && spec.form != Form::Internal,
         pending_count: i32::try_from(row.outstanding).unwrap_or(i32::MAX),
         allocation_log: allocation_log(row.failures.as_deref()),
-        ..AskSnapshot::default()
     }
 }
 

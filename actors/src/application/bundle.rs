@@ -142,14 +142,14 @@ impl Application {
         }
         let rooms = self.rooms(baton);
         self.lift_rooms(true, baton);
-        let placed = match rooms {
+        let outcome = match rooms {
             Rooms::Free => self.place_in_rooms(&bundled, baton),
             Rooms::None | Rooms::Leaving => self.place_members(&bundled, baton),
         };
-        if placed.is_err() {
+        if outcome.is_err() {
             self.lift_rooms(false, baton);
         }
-        match placed {
+        match outcome {
             Ok(mut found) => {
                 found.keep(&mut baton.books.nodes);
                 Ok((bundled, found))

@@ -24,6 +24,8 @@ use crate::step::{Baton, Notice, Preemptor};
 pub(super) struct Inquiries {
     waiting: VecDeque<Preemptor>,
     open: Option<(u64, Open)>,
+    /// The last thing that was begun was to look.
+    has_just_looked: bool,
 }
 
 /// What waits for answers.
@@ -50,9 +52,16 @@ impl Inquiries {
         self.open.is_none() && !self.waiting.is_empty()
     }
 
+    /// Whether the last thing that was begun was to look; not any more from now on.
+    pub(super) fn has_just_looked(&mut self) -> bool {
+        std::mem::take(&mut self.has_just_looked)
+    }
+
     /// The next one that looks, if nobody does.
     pub(super) fn next(&mut self) -> Option<Preemptor> {
-        self.open.is_none().then(|| self.waiting.pop_front())?
+        let next = self.open.is_none().then(|| self.waiting.pop_front())??;
+        self.has_just_looked = true;
+        Some(next)
     }
 }
 

@@ -166,8 +166,6 @@ pub(crate) struct Partition {
     scale_up: scale_up::Signal,
     /// Who looks for victims of preemption.
     inquiries: inquiries::Inquiries,
-    /// The last thing that was begun was to look for victims.
-    has_looked: bool,
     /// How many changes there had been when asks that wait for one looked for victims last.
     looked_at: u64,
     /// Dynamic queues in which nothing is.
@@ -291,7 +289,6 @@ impl Partition {
             watch,
             scale_up: scale_up::Signal::default(),
             inquiries: inquiries::Inquiries::default(),
-            has_looked: false,
             looked_at: 0,
             empty: dynamic::EmptyQueues::default(),
             ended: ended::Kept::new(params.ended_applications),

@@ -190,13 +190,11 @@ impl Partition {
             self.agenda.push_back(Task::survey(LookAgain::at(slots.collect())));
         }
         // Whoever looks for victims must not keep what comes in from its turn.
-        let has_looked = std::mem::take(&mut self.has_looked);
         if self.agenda.is_empty()
-            && !has_looked
+            && !self.inquiries.has_just_looked()
             && self.may_look()
             && let Some(preemptor) = self.inquiries.next()
         {
-            self.has_looked = true;
             self.agenda.push_back(match preemptor {
                 Preemptor::ForGuarantee { who, nodes_were_tried } => {
                     let timer = baton.tally.preemption_try();

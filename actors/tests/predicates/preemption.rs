@@ -54,10 +54,13 @@ pub(crate) fn words(args: &si::PreemptionPredicatesArgs) -> String {
     format!("{key} on {node} without {victims} from {start}?")
 }
 
+/// A node: its name, its size, and what runs there, each with its key and size.
+type Machine<'a> = (&'a str, i64, &'a [(&'a str, i64)]);
+
 /// Of two queues the second has its guarantee coming, and the first has these nodes: of each its
 /// size, and what runs there with the size of each, the last one newest. What is called `first` is
 /// the originator of its application.
-async fn taken(world: &World, says: Says, nodes: &[(&str, i64, &[(&str, i64)])]) {
+async fn taken(world: &World, says: Says, nodes: &[Machine<'_>]) {
     *world.shim.preemption.says.lock().unwrap() = Some(says);
     world.control.set_predicates(Predicates::Local);
     world.app("a", "root.q1").await;
@@ -93,8 +96,7 @@ async fn why(world: &World) -> String {
 
 const QUEUES: &str = "{name: q1}, {name: q2, resources: {guaranteed: {vcore: 9m}}}";
 
-const FOUR: &[(&str, i64, &[(&str, i64)])] =
-    &[("n1", 8, &[("v1", 2), ("v2", 2), ("v3", 2), ("v4", 2)])];
+const FOUR: &[Machine<'_>] = &[("n1", 8, &[("v1", 2), ("v2", 2), ("v3", 2), ("v4", 2)])];
 
 #[test]
 fn the_victims_are_those_up_to_the_place_that_was_answered() {
@@ -194,8 +196,7 @@ fn a_second_group_of_nodes_is_asked_about_only_where_the_first_has_no_good_one()
 #[test]
 fn a_plan_is_made_anew_where_a_victim_ended_before_the_answer_came() {
     play(QUEUES, 8, |world| async move {
-        let nodes: &[(&str, i64, &[(&str, i64)])] =
-            &[("n1", 9, &[("v1", 3), ("v2", 3), ("v3", 3)])];
+        let nodes: &[Machine<'_>] = &[("n1", 9, &[("v1", 3), ("v2", 3), ("v3", 3)])];
         taken(&world, |args| Some(args.start_index), nodes).await;
         world.control.set_predicates(Predicates::Remote { in_flight: 8 });
         let question = "k on n1 without v3 v2 v1 from 1?";
@@ -214,8 +215,7 @@ fn a_plan_is_made_anew_where_a_victim_ended_before_the_answer_came() {
 #[test]
 fn a_plan_that_is_out_of_date_again_and_again_is_a_try_in_vain() {
     play(QUEUES, 8, |world| async move {
-        let nodes: &[(&str, i64, &[(&str, i64)])] =
-            &[("n1", 9, &[("v1", 3), ("v2", 2), ("v3", 2), ("v4", 2)])];
+        let nodes: &[Machine<'_>] = &[("n1", 9, &[("v1", 3), ("v2", 2), ("v3", 2), ("v4", 2)])];
         taken(&world, |args| Some(args.start_index), nodes).await;
         world.control.set_predicates(Predicates::Remote { in_flight: 8 });
         preempts(&world, 9).await;

@@ -5,6 +5,7 @@
 
 use std::cell::Cell;
 use std::collections::{BTreeMap, BTreeSet};
+use std::fmt::Write as _;
 use std::time::Duration;
 
 use monoceros_actors::Resources;
@@ -195,7 +196,7 @@ fn member() -> impl Strategy<Value = Item> {
     let key = (0..6_u8).prop_map(|n| format!("m{n}"));
     (app, key, group, 1..=4_i64, 1..=2_i32).prop_map(|(app, key, group, size, repeat)| {
         let (group, policy) = (group.to_owned(), "both".to_owned());
-        Item::Ask(Wish { group, policy, repeat, ..Wish::of(&app, &key, vcores(size)) })
+        Item::Ask(Wish { repeat, group, policy, ..Wish::of(&app, &key, vcores(size)) })
     })
 }
 
@@ -321,20 +322,22 @@ impl Arena {
         let mut arena = Self { world, guarantees, n_asks: 0, seen: 0, losses, n_loops: 0 };
         let mut text = String::new();
         for (name, guaranteed) in FIGHTERS.iter().zip(guarantees) {
-            text += &format!("queue root.{name} guaranteed vcore={guaranteed}\n");
+            writeln!(text, "queue root.{name} guaranteed vcore={guaranteed}")
+                .expect("a string takes everything");
         }
         text = text.replace('\n', " prop preemption.delay=1ms\n");
         for node in 0..3 {
             let here = fight.runs.iter().filter(|(_, at, _)| *at == node);
             let total: i64 = here.map(|(.., size)| size).sum();
-            text += &format!("node n{node} vcore={total}\n");
+            writeln!(text, "node n{node} vcore={total}").expect("a string takes everything");
         }
         for name in FIGHTERS {
-            text += &format!("app {name} in root.{name}\n");
+            writeln!(text, "app {name} in root.{name}").expect("a string takes everything");
         }
         for (at, (queue, node, size)) in fight.runs.iter().enumerate() {
             let name = FIGHTERS[*queue];
-            text += &format!("exists {name} r{at} on n{node} vcore={size}\n");
+            writeln!(text, "exists {name} r{at} on n{node} vcore={size}")
+                .expect("a string takes everything");
         }
         arena.say(&text).await;
         arena
@@ -475,7 +478,7 @@ async fn without_turns(fight: &Fight) -> Result<[usize; 2], TestCaseError> {
 fn played<const KINDS: usize>(
     cases: u32,
     fights: impl Strategy<Value = Fight>,
-    play: impl AsyncFn(&Fight) -> Result<[usize; KINDS], TestCaseError>,
+    play: &impl AsyncFn(&Fight) -> Result<[usize; KINDS], TestCaseError>,
 ) -> [usize; KINDS] {
     let sums = Cell::new([0; KINDS]);
     let result = runner(cases).run(&fights, |fight| {
@@ -491,12 +494,12 @@ fn played<const KINDS: usize>(
 
 #[test]
 fn where_the_demand_stays_evictions_end_and_take_no_more_than_is_guaranteed() {
-    let [evicted] = played(40, fight(prop::collection::vec(asks(), 1..8)), without_storm);
+    let [evicted] = played(40, fight(prop::collection::vec(asks(), 1..8)), &without_storm);
     assert!(evicted > 20, "a property of {evicted} evictions says little");
 }
 
 #[test]
 fn nobody_takes_back_within_the_window_what_it_lost() {
-    let [evicted, loops] = played(40, fight(moves()), without_turns);
+    let [evicted, loops] = played(40, fight(moves()), &without_turns);
     assert!(evicted > 20 && loops > 0, "{evicted} evictions and {loops} loops say little");
 }

@@ -1,6 +1,8 @@
 //! Which allocations of a node go for one that needs its room, and on which node
 //! (`docs/preemption.md`).
 
+use std::fmt::Write as _;
+
 use expect_test::{Expect, expect};
 
 use crate::preemption_rules::check;
@@ -25,7 +27,7 @@ fn check_ask(guaranteed: u32, nodes: &str, vcore: u32, expect: &Expect) {
 fn node(vcore: u32, sizes: &[u32]) -> String {
     let mut text = format!("node n1 vcore={vcore}\napp a in root.q1\napp b in root.q2\n");
     for (at, size) in sizes.iter().enumerate() {
-        text += &format!("ask a v{at} vcore={size}\nwait 1s\n");
+        writeln!(text, "ask a v{at} vcore={size}\nwait 1s").expect("a string takes everything");
     }
     text
 }
