@@ -7,7 +7,7 @@
 //! * While questions are open everything else goes on. What was planned with their answers is tested
 //!   again on fresh facts before it is carried out.
 
-use std::collections::VecDeque;
+use std::collections::BTreeSet;
 use std::panic::{AssertUnwindSafe, catch_unwind};
 use std::sync::Arc;
 
@@ -22,7 +22,9 @@ use crate::step::{Baton, Notice, Preemptor};
 /// Those who look for victims.
 #[derive(Default)]
 pub(super) struct Inquiries {
-    waiting: VecDeque<Preemptor>,
+    /// Since when each waits, ns since the epoch. Of those that came at one time the first by number is
+    /// next, so that how many decisions were made in one step changes nothing.
+    waiting: BTreeSet<(i64, Preemptor)>,
     open: Option<(u64, Open)>,
     /// The last thing that was begun was to look.
     has_just_looked: bool,
@@ -42,9 +44,9 @@ impl Inquiries {
         self.open.is_some()
     }
 
-    /// These are to look for victims, after the others.
-    pub(super) fn extend(&mut self, preemptors: impl IntoIterator<Item = Preemptor>) {
-        self.waiting.extend(preemptors);
+    /// These are to look for victims, after those that came earlier.
+    pub(super) fn extend(&mut self, now_ns: i64, who: impl IntoIterator<Item = Preemptor>) {
+        self.waiting.extend(who.into_iter().map(|who| (now_ns, who)));
     }
 
     /// Whether somebody waits to look, and nobody does.
@@ -59,7 +61,7 @@ impl Inquiries {
 
     /// The next one that looks, if nobody does.
     pub(super) fn next(&mut self) -> Option<Preemptor> {
-        let next = self.open.is_none().then(|| self.waiting.pop_front())??;
+        let (_, next) = self.open.is_none().then(|| self.waiting.pop_first())??;
         self.has_just_looked = true;
         Some(next)
     }

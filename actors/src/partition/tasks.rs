@@ -181,7 +181,7 @@ impl Partition {
         for (slot, node) in std::mem::take(&mut baton.woken_by_return) {
             self.agenda.push_back(Task::Visit(slot, vec![Op::WakeNamedByReturn(node)]));
         }
-        self.inquiries.extend(baton.preemptors.drain(..));
+        self.inquiries.extend(baton.now_ns, baton.preemptors.drain(..));
         let reopened = baton.books.trackers.take_reopened();
         if !reopened.is_empty() {
             let by_path = &baton.directory.queue_by_path;

@@ -124,7 +124,7 @@ pub(crate) struct Baton {
 }
 
 /// One who would preempt others.
-#[derive(Clone, Copy, Debug)]
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
 pub(crate) enum Preemptor {
     /// For what its queue is guaranteed. The nodes that have room may have been tried for it in vain.
     ForGuarantee { who: Promisee, nodes_were_tried: bool },
