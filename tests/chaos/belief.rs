@@ -171,8 +171,10 @@ impl Belief {
             }
             Saying::ApplicationGoes { id } => {
                 let gone = self.applications.remove(id).unwrap();
+                // What was reported as running may still be answered like a placement.
+                let is_told = |wish: &Wish| wish.placed.is_some() && !wish.is_reported;
                 let ghosts = gone.wishes.into_iter();
-                self.ghosts.extend(ghosts.map(|(key, wish)| (key, wish.placed.is_some())));
+                self.ghosts.extend(ghosts.map(|(key, wish)| (key, is_told(&wish))));
             }
             Saying::Ask { application, key, size } => {
                 let wish = Wish { size: *size, placed: None, is_ending: false, is_reported: false };
