@@ -10,6 +10,7 @@ use crate::ear::Ear;
 use crate::world::{check, check_plain, in_virtual_time, register, say};
 
 /// n1 and n2 are half full, n3 is too small for the large ask, and n8 is closed: quotas leave enough.
+/// What runs has a higher priority than the asks that require a node, so that none of it leaves for them.
 const HALF_FULL: &str = "
     node n1 vcore=4
     node n2 vcore=4
@@ -17,8 +18,8 @@ const HALF_FULL: &str = "
     node n8 vcore=9 drained
     app a1 in root.default
     app a2 in root.default
-    exists a1 e1 on n1 vcore=3
-    exists a1 e2 on n2 vcore=2
+    exists a1 e1 on n1 vcore=3 prio=1
+    exists a1 e2 on n2 vcore=2 prio=1
 ";
 
 fn half_full(steps: &str) -> String {
