@@ -7,7 +7,7 @@
 //! there is no lock.
 
 use crate::decide::predicates::Unsettled;
-use crate::decide::preemption::{History, Promises};
+use crate::decide::preemption::{History, Promisee, Promises};
 use crate::decide::reservations::Reservations;
 use crate::limits::Trackers;
 use crate::nodes::{NodeIndex, NodeOrder};
@@ -61,6 +61,16 @@ impl Books {
             arrivals: 0,
             changes: 0,
         }
+    }
+
+    /// Whether others left, or leave, for this asker: it preempts nobody else until that is over. That
+    /// of an ask is over with the reservation that it has since then.
+    pub fn has_preempted(&self, who: Promisee) -> bool {
+        let by_reservation = || match who {
+            Promisee::Ask(who) => self.reservations.of(who).is_some_and(|it| it.has_preempted),
+            Promisee::Gang(_) => false,
+        };
+        self.promises.of(who).is_some() || by_reservation()
     }
 
     /// Counts a step that may have given some queue more room, and names it.

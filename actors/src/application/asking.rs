@@ -5,13 +5,14 @@
 use std::cell::RefCell;
 use std::sync::Arc;
 
-use monoceros_rules::decide::preemption::{Asker, Judge, Promisee, Trial};
+use monoceros_rules::decide::preemption::{Asker, Judge, NoPreemption, Promisee, Trial};
+use monoceros_rules::limits::LaneId;
 use monoceros_rules::nodes::{
     Domain, Exclusion, NodeIndex, NodeRequest, NodeSlot, Taken, Terms, Wish,
 };
 use monoceros_rules::values::resources::Resources;
 use monoceros_rules::work::allocations::{AllocationId, ApplicationSlot, Form, Tags};
-use monoceros_rules::work::asks::{Ask, AskSlot};
+use monoceros_rules::work::asks::{Ask, AskSlot, ClassId};
 
 use super::Application;
 use crate::step::{Baton, QueueSlot};
@@ -24,12 +25,22 @@ pub(crate) struct Asking {
     pub(crate) application: ApplicationSlot,
     pub(crate) leaf: QueueSlot,
     pub(crate) priority: i32,
+    /// The lane of the application, if something limits its user or group.
+    pub(crate) lane: Option<LaneId>,
+    /// The application has no place yet among those that run.
+    pub(crate) is_starting: bool,
     /// Each gets a plan of its own, in order: asks with their keys; or the gang, which has none.
     pub(crate) askers: Vec<(Promisee, Option<Arc<str>>)>,
     /// What one asker consists of: one kind with one member for asks.
     kinds: Vec<Kind>,
     /// Of each member of an asker, its kind.
     members: Vec<usize>,
+}
+
+/// Why an ask with this key has no victims; without a key, a gang.
+pub(crate) struct NoVictimsFor {
+    pub(crate) key: Option<Arc<str>>,
+    pub(crate) why: NoPreemption,
 }
 
 /// Members of an asker that are alike.
@@ -195,32 +206,48 @@ impl Judge for MayUse<'_> {
         admits
     }
 
+    fn could_suit(&self, member: usize, node: NodeSlot) -> bool {
+        self.nodes.borrow().could_admit(node, &self.kind(member).request(&[]))
+    }
+
     fn looks_at_victims(&self) -> bool {
-        self.asking.kinds.iter().any(|kind| kind.wish.is_some())
+        let counts = |(terms, ..): &(Arc<Terms>, usize, Option<ApplicationSlot>)| terms.counts();
+        self.asking.kinds.iter().any(|kind| kind.wish.as_ref().is_some_and(counts))
     }
 }
 
 impl Application {
-    /// What is to be known of one who looks for victims; none where that is over.
-    pub(crate) fn asking(&self, who: Promisee, baton: &Baton) -> Option<Asking> {
-        match who {
-            Promisee::Ask(who) => self.asks_asking(who.ask, baton),
-            Promisee::Gang(_) => self.gang_asking(),
-        }
+    /// What is to be known of one who looks for victims; `None` where it asks no more.
+    ///
+    /// # Errors
+    /// Why it may not have any now.
+    pub(crate) fn asking(
+        &self,
+        who: Promisee,
+        baton: &Baton,
+    ) -> Option<Result<Asking, NoVictimsFor>> {
+        let (asking, key) = match who {
+            Promisee::Ask(who) => {
+                let ask = self.book.asks.find(who.ask).filter(|ask| ask.outstanding > 0)?;
+                let class = self.book.asks.class_of(who.ask)?;
+                (self.asks_asking(who.ask, class, baton), Some(Arc::clone(&ask.key)))
+            }
+            Promisee::Gang(_) => (self.gang_asking()?, None),
+        };
+        let may = self.may_have_victims(who, baton);
+        Some(may.map(|()| asking).map_err(|why| NoVictimsFor { key, why }))
     }
 
     /// An ask, and those like it that may look, too.
-    fn asks_asking(&self, slot: AskSlot, baton: &Baton) -> Option<Asking> {
-        let ask = self.book.asks.find(slot)?;
-        let class = ask.outstanding.gt(&0).then(|| self.book.asks.class_of(slot))??;
-        let delay = self.leaf_facts.config.settings.preemption_delay;
-        let delay_ns = i64::try_from(delay.as_nanos()).unwrap_or(i64::MAX);
-        let others = self.book.asks.members_of_class(class);
-        let is_old = |slot: &AskSlot| {
-            let ask = self.book.asks.ask(*slot);
-            ask.created_ns.saturating_add(delay_ns) <= baton.now_ns && ask.tries.is_none()
+    fn asks_asking(&self, slot: AskSlot, class: ClassId, baton: &Baton) -> Asking {
+        let ask = self.book.asks.ask(slot);
+        let may_look = |other: &AskSlot| {
+            let who = Promisee::Ask(self.reserver(*other));
+            *other != slot
+                && self.may_preempt(who, baton).is_ok()
+                && self.may_have_victims(who, baton).is_ok()
         };
-        let others = others.filter(|other| *other != slot).filter(is_old);
+        let others = self.book.asks.members_of_class(class).filter(may_look);
         // Where one goes may decide where the next one may.
         let together = if ask.constraint.is_some() { 1 } else { TOGETHER };
         let asks = std::iter::once(slot).chain(others.take(together - 1));
@@ -228,14 +255,16 @@ impl Application {
             let key = Arc::clone(&self.book.asks.ask(slot).key);
             (Promisee::Ask(self.reserver(slot)), Some(key))
         };
-        Some(Asking {
+        Asking {
             application: self.slot,
             leaf: self.leaf_facts.slot,
             priority: ask.priority,
+            lane: self.limited_lane(),
+            is_starting: self.book.is_starting(),
             askers: asks.map(named).collect(),
             kinds: vec![Kind::of(ask)],
             members: vec![0],
-        })
+        }
     }
 
     /// The gang, as long as places are looked for.
@@ -256,6 +285,8 @@ impl Application {
             application: self.slot,
             leaf: self.leaf_facts.slot,
             priority: priorities.min()?,
+            lane: self.limited_lane(),
+            is_starting: self.book.is_starting(),
             askers: vec![(Promisee::Gang(self.slot), None)],
             kinds,
             members,

@@ -262,6 +262,7 @@ impl Application {
         effects.delta.allocated.add(&change);
         if is_victim {
             effects.delta.preempting.add(&change);
+            baton.victim_resized(id, node, to);
         }
         effects.node_work.push((node, NodeWork::Resize(change)));
     }

@@ -149,7 +149,7 @@ impl Application {
             Op::Overdue(id) => self.overdue(id, "execution timeout", baton, effects),
             Op::RunOver { until_ns } => self.run_over(until_ns, baton, effects),
             Op::GiveUp(ids) => self.give_up(&ids, baton, effects),
-            Op::MayPreempt { at_ns } => self.look_for_victims(at_ns, baton),
+            Op::MayPreempt { at_ns } => self.look_for_victims(at_ns, baton, effects),
             Op::Preempted { ids, grounds } => self.preempted(&ids, &grounds, baton, effects),
             Op::NotPreempted { key, found } => {
                 self.not_preempted(key.as_deref(), found, baton);

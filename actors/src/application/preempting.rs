@@ -12,7 +12,9 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use monoceros_rules::decide::parking::Obstacle;
-use monoceros_rules::decide::preemption::{NoPreemption, Promisee, TRY_AGAIN, Tries, Wish};
+use monoceros_rules::decide::preemption::{
+    NoPreemption, Promisee, TRY_AGAIN, Tries, Wish, after,
+};
 use monoceros_rules::order::waits::WaitSet;
 use monoceros_rules::work::asks::{AskSlot, AskSpec};
 
@@ -59,11 +61,18 @@ impl Application {
     /// less important leaves the node, if no other quota keeps the ask.
     fn would_clear_its_node(&mut self, slot: AskSlot, obstacle: Obstacle, baton: &mut Baton) {
         let ask = self.book.asks.ask(slot);
+        let promises = &baton.books.promises;
         let fits_below_root = || {
             let mut below = baton.offer.frames.iter().skip(1);
             below.all(|frame| {
-                let max = frame.facts.config.max.as_ref();
-                max.is_none_or(|max| max.less(&frame.allocated).allows(&ask.resources))
+                let config = &frame.facts.config;
+                let Some(mut left) = config.max.as_ref().map(|max| max.less(&frame.allocated)) else {
+                    return true;
+                };
+                if let Some(promised) = promises.taken_off(&config.path) {
+                    left.take(promised);
+                }
+                left.allows(&ask.resources)
             })
         };
         let fits = match obstacle {
@@ -72,9 +81,10 @@ impl Application {
             _ => false,
         };
         let who = self.reserver(slot);
-        let has_preempted = baton.books.promises.of(Promisee::Ask(who)).is_some();
+        // While others leave for it nobody else does.
+        let is_promised = promises.of(Promisee::Ask(who)).is_some();
         let node = ask.required_node.as_ref().and_then(|id| baton.books.nodes.slot_of(id));
-        if let Some(node) = node.filter(|_| fits && !has_preempted) {
+        if let Some(node) = node.filter(|_| fits && !is_promised) {
             baton.preemptors.push(Preemptor::ForNode(who, node));
         }
     }
@@ -86,46 +96,76 @@ impl Application {
     }
 
     /// Whether one may look for victims at this time.
-    fn may_preempt(&self, who: Promisee, baton: &Baton) -> Result<(), NoPreemption> {
+    pub(super) fn may_preempt(&self, who: Promisee, baton: &Baton) -> Result<(), NoPreemption> {
+        let tries = self.tries(who);
+        let last = tries.and_then(|tries| tries.last(baton.books.changes(), baton.now_ns));
+        let wish = Wish { last, ..self.wish_to_preempt(who, baton)? };
+        if tries.is_some_and(|tries| tries.waits_for_promises) && !baton.books.promises.is_empty() {
+            return Err(NoPreemption::NodesArePromised);
+        }
+        wish.may_try(baton.now_ns)
+    }
+
+    /// Whether one that looks for victims may have them, whenever it tried last: what lets it may have
+    /// changed since it began to look, or since it was tried.
+    pub(super) fn may_have_victims(
+        &self,
+        who: Promisee,
+        baton: &Baton,
+    ) -> Result<(), NoPreemption> {
+        self.wish_to_preempt(who, baton)?.may_try(baton.now_ns)?;
+        if !self.may_count(baton) {
+            return Err(NoPreemption::MayNotStart);
+        }
+        let promises = &baton.books.promises;
+        let gives_way = |slot: AskSlot| {
+            promises.bars(self.slot, self.book.asks.ask(slot).sequence).is_some()
+        };
+        let is_barred = !promises.is_empty()
+            && match who {
+                Promisee::Ask(of) => gives_way(of.ask),
+                Promisee::Gang(_) => self.undecided_bundle().is_some_and(|(_, bundled)| {
+                    bundled.iter().flatten().any(|(slot, _)| gives_way(*slot))
+                }),
+            };
+        if is_barred { Err(NoPreemption::GivesWay) } else { Ok(()) }
+    }
+
+    /// What one wants that would preempt others, beside when it tried last.
+    fn wish_to_preempt(&self, who: Promisee, baton: &Baton) -> Result<Wish, NoPreemption> {
         if let Promisee::Ask(of) = who
             && self.book.asks.ask(of.ask).required_node.is_some()
         {
             // Whatever its queue is guaranteed.
             return Err(NoPreemption::RequiresNode);
         }
-        let tries = self.tries(who);
-        if tries.is_some_and(|tries| tries.waits_for_promises) && !baton.books.promises.is_empty() {
-            return Err(NoPreemption::NodesArePromised);
-        }
         let mut queues = baton.directory.upward(self.leaf_facts.slot);
         if !queues.any(|facts| facts.config.guaranteed.is_some()) {
             return Err(NoPreemption::NoGuarantee);
         }
-        let wish = match who {
+        match who {
             Promisee::Ask(of) => {
                 let ask = self.book.asks.ask(of.ask);
-                Wish {
+                Ok(Wish {
                     may_preempt: ask.preemption.of_others(),
                     created_ns: ask.created_ns,
                     ..self.wish_of(who, baton)
-                }
+                })
             }
-            Promisee::Gang(_) => self.wish_of_gang(baton)?,
-        };
-        wish.may_try(baton.now_ns)
+            Promisee::Gang(_) => self.wish_of_gang(baton),
+        }
     }
 
-    /// What a wish is whoever has it, beside its policy and age.
+    /// What a wish is whoever has it, beside its policy and age, and when it tried last.
     pub(super) fn wish_of(&self, who: Promisee, baton: &Baton) -> Wish {
-        let tries = self.tries(who);
         Wish {
             is_enabled: baton.preempts,
             may_preempt: false,
-            has_preempted: baton.books.promises.of(who).is_some(),
+            has_preempted: baton.books.has_preempted(who),
             requires_node: false,
             created_ns: 0,
             delay: self.leaf_facts.config.settings.preemption_delay,
-            last: tries.and_then(|tries| tries.last(baton.books.changes(), baton.now_ns)),
+            last: None,
             again: TRY_AGAIN,
         }
     }
@@ -217,7 +257,12 @@ impl Application {
     }
 
     /// Those that waited for this time, or for a change, may look for victims.
-    pub(super) fn look_for_victims(&mut self, at_ns: Option<i64>, baton: &mut Baton) {
+    pub(super) fn look_for_victims(
+        &mut self,
+        at_ns: Option<i64>,
+        baton: &mut Baton,
+        effects: &mut VisitEffects,
+    ) {
         let Some(preempting) = &mut self.preempting else { return };
         if at_ns.is_some() {
             if preempting.armed_ns != at_ns {
@@ -232,6 +277,12 @@ impl Application {
         for (who, nodes_were_tried) in due {
             self.preempting_mut().due.remove(&who);
             if !self.is_asking(who) {
+                continue;
+            }
+            if let Promisee::Ask(of) = who
+                && self.book.asks.ask(of.ask).required_node.is_some()
+            {
+                self.try_again(of.ask, effects);
                 continue;
             }
             if self.tries(who).is_some() {
@@ -289,6 +340,25 @@ impl Application {
         self.wish(who, nodes_were_tried, baton);
     }
 
+    /// What an ask waits for may have come: it is tried with the next offer.
+    fn try_again(&mut self, slot: AskSlot, effects: &mut VisitEffects) {
+        if self.book.asks.ask(slot).is_reserved() {
+            effects.touched |= self.book.asks.wake_at_reserved(slot);
+        } else if let Some(class) = self.book.asks.class_of(slot) {
+            self.book.asks.set_waits(class, WaitSet::Due);
+            effects.touched = true;
+        }
+    }
+
+    /// Nobody leaves the node that an ask requires, because of what limits or queues leave beside what
+    /// was promised to others: it is tried again a while later.
+    fn wait_with_node(&mut self, who: Promisee, baton: &mut Baton) {
+        let at_ns = Some(after(baton.now_ns, TRY_AGAIN));
+        let due = Due { at_ns, at_change: false, nodes_were_tried: true };
+        self.preempting_mut().due.insert(who, due);
+        self.await_preemption(baton);
+    }
+
     /// Nothing leaves the node that an ask requires: that is told, unless it was a moment ago. The ask
     /// is tried again when something changes there, also where it does not fit a full cluster; and if
     /// it was the RM that refused, after a while.
@@ -303,9 +373,13 @@ impl Application {
             self.book.asks.single_out(slot, waits);
             self.arm_retry(slot, baton);
         }
+        let is_over = matches!(why, NoPreemption::OverLimits | NoPreemption::OverMaximum);
         let changes = baton.books.changes();
         let tries = self.book.asks.ask_mut(slot).tries.get_or_insert_default();
         tries.why = Some(why);
+        if is_over {
+            return self.wait_with_node(Promisee::Ask(self.reserver(slot)), baton);
+        }
         let again_ns = i64::try_from(TRY_AGAIN.as_nanos()).unwrap_or(i64::MAX);
         if tries.last.is_some_and(|(at_ns, _)| baton.now_ns < at_ns.saturating_add(again_ns)) {
             return;
@@ -342,6 +416,7 @@ impl Application {
         if reserved != Some(node) {
             self.reserve(slot, node, WaitSet::Due, baton);
         }
+        baton.books.reservations.note_preempted(self.reserver(slot));
         self.counts_as_running(baton);
         effects.touched = true;
     }

@@ -66,6 +66,9 @@ impl Application {
                 NextReserved::Do(Next::Place(candidate)) => return self.send(baton, candidate),
                 NextReserved::Do(Next::Park(parking)) => {
                     self.park(&parking, &mut baton);
+                    if parking.obstacle.is_want() {
+                        baton.promise_refused(Promisee::Ask(self.reserver(parking.ask)));
+                    }
                     self.would_preempt(parking.ask, parking.obstacle, &mut baton);
                 }
                 NextReserved::PassOver(class) => self.book.asks.pass_over_reserved(class),
@@ -192,7 +195,7 @@ impl Application {
         tracing::debug!(application = %self.book.id, ask = %spec.key, node = %id, "node reserved");
         let event = |at| Event::of(EventKind::NodeReserved, &id, at);
         baton.happens(|at| event(at).referring(&spec.key).amount(&spec.resources));
-        let reservation = Reservation { node, spec, since_ns: baton.now_ns };
+        let reservation = Reservation::new(node, spec, baton.now_ns);
         let who = self.reserver(slot);
         let books = &mut baton.books;
         books.reservations.make(&mut books.nodes, who, reservation);

@@ -22,6 +22,7 @@ use monoceros_rules::audit::Decision;
 use monoceros_rules::decide::bundle::{Found, rooms};
 use monoceros_rules::decide::preemption::{NoPreemption, Promise, Promisee, Promises, Room, Wish};
 use monoceros_rules::nodes::NodeSlot;
+use monoceros_rules::values::resources::Resources;
 use monoceros_rules::work::allocations::AllocationId;
 use monoceros_rules::work::native::{Bundled, Native, Stage};
 
@@ -171,6 +172,12 @@ impl Baton {
         if confirmed.is_some_and(|confirmed| confirmed.is_last) {
             self.revisits.push((application, Op::RoomsAreFree));
         }
+    }
+
+    /// A victim that has still to leave holds another amount now.
+    pub(crate) fn victim_resized(&mut self, id: AllocationId, node: NodeSlot, to: &Resources) {
+        let nodes = BTreeSet::from([node]);
+        self.change_kept(&nodes, |promises| promises.resized(id, to));
     }
 
     /// The promise of an asker is over: whoever made room for it is looked at again, and whoever

@@ -3,16 +3,17 @@
 //!
 //! # Invariants
 //! * Between two that look one input is taken in, if there is one.
+//! * Each waits once, however often it comes meanwhile.
 //! * Questions of one asker at most are open: what one is given changes what is left for the next.
 //! * While questions are open everything else goes on. What was planned with their answers is tested
 //!   again on fresh facts before it is carried out.
 
-use std::collections::BTreeSet;
+use std::collections::{BTreeMap, BTreeSet};
 use std::panic::{AssertUnwindSafe, catch_unwind};
 use std::sync::Arc;
 
 use monoceros_proto::si::v1::PreemptionPredicatesArgs;
-use monoceros_rules::decide::preemption::{Answer, Question};
+use monoceros_rules::decide::preemption::{Answer, Promisee, Question};
 
 use super::Partition;
 use super::surveys::{Asked, AskedForNode};
@@ -24,7 +25,9 @@ use crate::step::{Baton, Notice, Preemptor};
 pub(super) struct Inquiries {
     /// Since when each waits, ns since the epoch. Of those that came at one time the first by number is
     /// next, so that how many decisions were made in one step changes nothing.
-    waiting: BTreeSet<(i64, Preemptor)>,
+    waiting: BTreeSet<(i64, Promisee)>,
+    /// What each of them wants.
+    wants: BTreeMap<Promisee, Preemptor>,
     open: Option<(u64, Open)>,
     /// The last thing that was begun was to look.
     has_just_looked: bool,
@@ -46,7 +49,12 @@ impl Inquiries {
 
     /// These are to look for victims, after those that came earlier.
     pub(super) fn extend(&mut self, now_ns: i64, who: impl IntoIterator<Item = Preemptor>) {
-        self.waiting.extend(who.into_iter().map(|who| (now_ns, who)));
+        for wants in who {
+            // What is known last counts, and who came first keeps its place.
+            if self.wants.insert(wants.who(), wants).is_none() {
+                self.waiting.insert((now_ns, wants.who()));
+            }
+        }
     }
 
     /// Whether somebody waits to look, and nobody does.
@@ -63,7 +71,7 @@ impl Inquiries {
     pub(super) fn next(&mut self) -> Option<Preemptor> {
         let (_, next) = self.open.is_none().then(|| self.waiting.pop_first())??;
         self.has_just_looked = true;
-        Some(next)
+        self.wants.remove(&next)
     }
 }
 
@@ -143,4 +151,31 @@ fn ask_now(key: &Arc<str>, question: &Question, baton: &mut Baton) -> Answer {
         return Answer::Refused;
     };
     preemption_answer(Some(&answer))
+}
+
+#[cfg(test)]
+mod tests {
+    use monoceros_rules::decide::reservations::Reserver;
+    use monoceros_rules::work::allocations::ApplicationSlot;
+    use monoceros_rules::work::asks::AskSlot;
+
+    use super::*;
+
+    fn wants(ask: u32, nodes_were_tried: bool) -> Preemptor {
+        let (application, ask) = (ApplicationSlot::at(0), AskSlot::at(ask));
+        let who = Promisee::Ask(Reserver { application, ask });
+        Preemptor::ForGuarantee { who, nodes_were_tried }
+    }
+
+    #[test]
+    fn who_comes_again_before_its_turn_keeps_its_place_and_looks_once() {
+        let mut inquiries = Inquiries::default();
+        inquiries.extend(10, [wants(2, false)]);
+        inquiries.extend(11, [wants(1, false), wants(2, true)]);
+        assert_eq!(inquiries.next(), Some(wants(2, true)));
+        assert_eq!(inquiries.next(), Some(wants(1, false)));
+        assert_eq!(inquiries.next(), None);
+        inquiries.extend(12, [wants(2, false)]);
+        assert_eq!(inquiries.next(), Some(wants(2, false)));
+    }
 }

@@ -198,7 +198,7 @@ impl Queue {
     }
 
     /// Whether one more application may run here, as far as this queue alone is concerned.
-    fn may_start(&self) -> bool {
+    pub(crate) fn may_start(&self) -> bool {
         self.ledger.has_room_to_run()
     }
 

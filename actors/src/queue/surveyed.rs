@@ -47,7 +47,7 @@ pub(crate) enum LimitedUsers {
     Full,
 }
 
-/// What a queue lets through, for an explanation.
+/// What a queue lets through.
 pub(crate) struct Gate {
     pub(crate) path: Arc<str>,
     is_stopped: bool,
@@ -58,6 +58,11 @@ pub(crate) struct Gate {
 }
 
 impl Gate {
+    /// Whether its own maximum bears so much, beside what is promised.
+    pub(crate) fn allows(&self, wanted: &Resources) -> bool {
+        self.max.as_ref().is_none_or(|max| max.less(&self.used).allows(wanted))
+    }
+
     /// The rules' view of it.
     pub(crate) fn room(&self) -> QueueRoom<'_> {
         QueueRoom {

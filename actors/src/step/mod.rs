@@ -132,6 +132,16 @@ pub(crate) enum Preemptor {
     ForNode(Reserver, NodeSlot),
 }
 
+impl Preemptor {
+    /// Who it is.
+    pub(crate) fn who(self) -> Promisee {
+        match self {
+            Self::ForGuarantee { who, .. } => who,
+            Self::ForNode(who, _) => Promisee::Ask(who),
+        }
+    }
+}
+
 /// A baton that is dropped before the partition closed takes the partition with it: its actors end,
 /// and the guard tells the Rm.
 impl Drop for Baton {

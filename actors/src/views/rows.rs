@@ -250,7 +250,7 @@ impl ApplicationRow {
     ) -> Self {
         let mut parts = 1;
         let slot = baton.directory.application_by_id.get(&book.id).copied();
-        let has_promise = |who: Promisee| baton.books.promises.of(who).is_some();
+        let has_promise = |who: Promisee| baton.books.has_preempted(who);
         let has_preempted = |ask: AskSlot, of_gang: bool| {
             slot.is_some_and(|application| {
                 has_promise(Promisee::Ask(Reserver { application, ask }))

@@ -2,6 +2,7 @@
 //! later.
 
 use std::sync::Mutex;
+use std::sync::atomic::Ordering;
 use std::time::Duration;
 
 use monoceros_actors::{Predicates, PreemptionQuestions};
@@ -262,4 +263,35 @@ fn nobody_leaves_for_a_daemon_that_its_node_refuses() {
             assert_eq!(root.preempting_resource.sorted()[0].1, 4, "two of two");
         });
     }
+}
+
+/// Its node refuses it after others have left: it keeps the node, and nobody else leaves for it.
+#[test]
+fn who_is_refused_after_others_left_has_no_more_victims_while_it_keeps_its_node() {
+    play(QUEUES, 8, |world| async move {
+        taken(&world, |args| Some(args.start_index), FOUR).await;
+        let question = "k on n1 without v4 v3 v2 v1 from 0?";
+        assert_eq!(preempts(&world, 2).await, ["b Accepted", question, "v4 released"]);
+        world.shim.refuses.store(true, Ordering::Release);
+        world.end("a", "v4", TerminationType::PreemptedByScheduler).await;
+        tokio::time::sleep(Duration::from_secs(60)).await;
+        let heard = world.heard().await;
+        assert!(!heard.iter().any(|word| word.contains("without")), "{heard:?}");
+        assert_eq!(why(&world).await, "victims are leaving for it already");
+        assert_eq!(world.root().await.preempting_resource.sorted(), []);
+    });
+}
+
+#[test]
+fn what_is_switched_off_while_the_rm_thinks_is_not_carried_out() {
+    play(QUEUES, 8, |world| async move {
+        taken(&world, |_| Some(2), FOUR).await;
+        world.control.set_predicates(Predicates::Remote { in_flight: 8 });
+        let question = "k on n1 without v4 v3 v2 v1 from 0?";
+        assert_eq!(preempts(&world, 2).await, ["b Accepted", question]);
+        world.switch_preemption_off(QUEUES).await;
+        world.shim.preemption.answer();
+        assert_eq!(world.heard().await, Vec::<String>::new());
+        assert_eq!(why(&world).await, "preemption is switched off in this partition");
+    });
 }

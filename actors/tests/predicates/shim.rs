@@ -24,6 +24,8 @@ pub(crate) struct Shim {
     open: Mutex<BTreeMap<u64, PredicateQuestion>>,
     sink: Mutex<Option<AnswerSink>>,
     pub(crate) panics: AtomicBool,
+    /// What is asked in the middle of a placement is refused.
+    pub(crate) refuses: AtomicBool,
     pub(crate) preemption: PreemptionAnswers,
 }
 
@@ -102,7 +104,7 @@ impl ResourceManagerCallback for Shim {
 
     fn predicates(&self, args: &si::PredicatesArgs) -> Result<(), String> {
         self.hear([format!("{} asked at once", args.allocation_key)]);
-        Ok(())
+        if self.refuses.load(Ordering::Acquire) { Err("no".to_owned()) } else { Ok(()) }
     }
 
     fn ask_predicates(&self, questions: Vec<PredicateQuestion>) {
@@ -261,7 +263,15 @@ impl World {
 
     /// `queues` is the list below root, as for [`play`].
     pub(crate) async fn reconfigure(&self, queues: &str) {
-        let config = config(queues);
+        self.configure(config(queues)).await;
+    }
+
+    /// The same queues, and preemption switched off.
+    pub(crate) async fn switch_preemption_off(&self, queues: &str) {
+        self.configure(config(queues) + "  preemption: {enabled: false}\n").await;
+    }
+
+    async fn configure(&self, config: String) {
         let request =
             si::UpdateConfigurationRequest { rm_id: "rm".to_owned(), config, ..Default::default() };
         self.scheduler.update_configuration(request).await.unwrap();

@@ -56,6 +56,7 @@ mod placement;
 mod preempted_histories;
 mod preempting_gangs;
 mod preemption;
+mod preemption_asks;
 mod preemption_bounds;
 mod preemption_nodes;
 mod preemption_priorities;

@@ -1,6 +1,7 @@
 //! Random histories of preemption: queues with guarantees in a cluster that is full, asks that may
-//! take from others and asks that may not, daemons, victims that are confirmed late, twice or never,
-//! queues that are configured anew, and nodes that come and go. And what is evicted in a cluster
+//! take from others and asks that may not, daemons, limits of users and of how many applications run,
+//! placement constraints, victims that are confirmed late, twice or never, queues that are configured
+//! anew, and nodes that come and go. And what is evicted in a cluster
 //! whose demand stays as it is, or ends and begins at any time: no storm, and nothing in turns.
 
 use std::cell::Cell;
@@ -13,9 +14,10 @@ use monoceros_actors::snapshot::QueueSnapshot;
 use monoceros_proto::si::v1::event_record::ChangeDetail as Detail;
 use proptest::prelude::*;
 use proptest::test_runner::{TestCaseError, TestError};
+use serde_json::json;
 
 use crate::histories::{holds_true, run, runner, survives, which, with_end};
-use crate::script::{Amounts, Item, NodeWords, QueueWords, Script, Step, Wish};
+use crate::script::{Amounts, Item, LimitWords, NodeWords, QueueWords, Script, Step, Wish};
 use crate::world::{How, World, in_virtual_time};
 
 const LEAVES: [&str; 4] = ["root.a", "root.b", "root.p.c", "root.p.d"];
@@ -37,12 +39,23 @@ fn leaf(path: &'static str) -> impl Strategy<Value = QueueWords> {
         1 => Just(Some(("preemption.window", "20s"))),
         1 => Just(Some(("priority.offset", "2"))),
     ];
-    (guaranteed, delay, others).prop_map(move |(guaranteed, delay, others)| {
+    let limit = prop::option::weighted(0.3, (prop::sample::select(&["ann", "*"][..]), 2..=8_i64));
+    let max_apps = prop_oneof![8 => Just(0), 1 => Just(1)];
+    let rest = (limit, max_apps, delay, others);
+    (guaranteed, rest).prop_map(move |(guaranteed, (limit, max_apps, delay, others))| {
+        let limits = limit.map(|(user, most)| LimitWords {
+            users: vec![user.to_owned()],
+            groups: Vec::new(),
+            max: vcores(most),
+            max_apps: 0,
+        });
         let delay = Some(("preemption.delay", delay));
         let properties = [delay, others].into_iter().flatten();
         QueueWords {
             path: path.to_owned(),
             guaranteed: guaranteed.map(vcores),
+            limits: limits.into_iter().collect(),
+            max_apps,
             properties: properties.map(|(key, value)| (key.to_owned(), value.to_owned())).collect(),
             ..QueueWords::default()
         }
@@ -80,27 +93,58 @@ fn app() -> impl Strategy<Value = String> {
     (1..=6_u8).prop_map(|n| format!("a{n}"))
 }
 
+/// The constraint to run on nodes with this attribute.
+fn of_node(key: &str, value: &str) -> String {
+    let expression = json!({"targetKey": key, "targetOperator": "IN", "targetValues": [value]});
+    json!({"simpleConstraint": {"nodeAffinityConstraint": {"targetExpressions": [expression]}}})
+        .to_string()
+}
+
+/// The constraint to run on nodes with so many of those with a tag at least, and at most.
+fn beside(min: i32, max: i32) -> String {
+    let expression = json!({"targetKey": "app", "targetOperator": "IN", "targetValues": ["web"]});
+    json!({"simpleConstraint": {"allocationAffinityAttribute": {
+        "scope": "", "tagExpressions": [expression], "minCardinality": min,
+        "maxCardinality": max, "required": true,
+    }}})
+    .to_string()
+}
+
 fn wish() -> impl Strategy<Value = Wish> {
     let key = (0..12_u8).prop_map(|n| format!("k{n}"));
     let policy = prop::sample::select(&["", "none", "itself", "others", "both", "both"][..]);
     let required = prop::option::weighted(0.1, node());
     let priority = prop_oneof![4 => Just(0), 1 => -1..=2];
-    let rest = (policy, required, priority, prop::bool::weighted(0.1), 1..=2_i32);
+    let constraint = prop_oneof![
+        8 => Just(String::new()),
+        1 => Just(of_node("zone", "x")),
+        1 => Just(beside(0, 1)),
+        1 => Just(beside(1, 0)),
+    ];
+    let tag = prop::bool::weighted(0.5);
+    let rest = (policy, required, priority, prop::bool::weighted(0.1), 1..=2_i32, constraint, tag);
     (app(), key, 1..=6_i64, rest).prop_map(
-        |(app, key, size, (policy, required, priority, originator, repeat))| Wish {
-            policy: policy.to_owned(),
-            required,
-            priority,
-            originator,
-            repeat,
-            ..Wish::of(&app, &key, vcores(size))
+        |(app, key, size, (policy, required, priority, originator, repeat, constraint, tag))| {
+            let tags = tag.then(|| ("app".to_owned(), "web".to_owned()));
+            Wish {
+                policy: policy.to_owned(),
+                required,
+                priority,
+                originator,
+                repeat,
+                constraint,
+                tags: tags.into_iter().collect(),
+                ..Wish::of(&app, &key, vcores(size))
+            }
         },
     )
 }
 
 fn machine() -> impl Strategy<Value = Item> {
-    (node(), 2..=8_i64).prop_map(|(id, total)| {
-        Item::Node(NodeWords { id, total: Some(vcores(total)), ..NodeWords::default() })
+    (node(), 2..=8_i64, prop::bool::ANY).prop_map(|(id, total, in_zone)| {
+        let zone = in_zone.then(|| ("zone".to_owned(), "x".to_owned()));
+        let (total, attributes) = (Some(vcores(total)), zone.into_iter().collect());
+        Item::Node(NodeWords { id, total, attributes, ..NodeWords::default() })
     })
 }
 
@@ -148,7 +192,8 @@ fn history_of(step: impl Strategy<Value = Vec<Step>>) -> impl Strategy<Value = S
     let steps = prop::collection::vec(step, 10..80);
     (tree(), refusals, nodes, steps).prop_map(|(queues, refusals, nodes, steps)| {
         let apps = (0..6).map(|n| {
-            let text = format!("app a{} in {}", n + 1, LEAVES[n % LEAVES.len()]);
+            let (leaf, user) = (LEAVES[n % LEAVES.len()], ["ann", "bob"][n % 2]);
+            let text = format!("app a{} in {leaf} user {user}", n + 1);
             Script::parse(&text).0.remove(0)
         });
         let nodes = nodes.into_iter().map(|item| Step::Send { items: vec![item], waits: true });
@@ -258,6 +303,8 @@ struct Loss {
 #[derive(Clone, Debug)]
 struct Fight {
     guarantees: [i64; 3],
+    /// What the one user of each queue may use there.
+    limits: [Option<i64>; 3],
     /// Queue, node and size.
     runs: Vec<(usize, usize, i64)>,
     moves: Vec<Move>,
@@ -277,8 +324,10 @@ const FIGHTERS: [&str; 3] = ["a", "b", "c"];
 fn fight(moves: impl Strategy<Value = Vec<Move>>) -> impl Strategy<Value = Fight> {
     // The last one has nothing at first.
     let run = (0..2_usize, 0..3_usize, 1..4_i64);
-    ([0..6_i64, 2..6, 4..9], prop::collection::vec(run, 5..=12), moves)
-        .prop_map(|(guarantees, runs, moves)| Fight { guarantees, runs, moves })
+    let limit = || prop::option::weighted(0.3, 2..9_i64);
+    let limits = [limit(), limit(), limit()];
+    ([0..6_i64, 2..6, 4..9], limits, prop::collection::vec(run, 5..=12), moves)
+        .prop_map(|(guarantees, limits, runs, moves)| Fight { guarantees, limits, runs, moves })
 }
 
 fn asks() -> impl Strategy<Value = Move> {
@@ -321,11 +370,12 @@ impl Arena {
         let (guarantees, losses) = (fight.guarantees, Vec::new());
         let mut arena = Self { world, guarantees, n_asks: 0, seen: 0, losses, n_loops: 0 };
         let mut text = String::new();
-        for (name, guaranteed) in FIGHTERS.iter().zip(guarantees) {
-            writeln!(text, "queue root.{name} guaranteed vcore={guaranteed}")
+        for ((name, guaranteed), limit) in FIGHTERS.iter().zip(guarantees).zip(fight.limits) {
+            let limit = limit.map(|most| format!("limit users=* vcore={most}")).unwrap_or_default();
+            let delay = "prop preemption.delay=1ms";
+            writeln!(text, "queue root.{name} guaranteed vcore={guaranteed} {delay} {limit}")
                 .expect("a string takes everything");
         }
-        text = text.replace('\n', " prop preemption.delay=1ms\n");
         for node in 0..3 {
             let here = fight.runs.iter().filter(|(_, at, _)| *at == node);
             let total: i64 = here.map(|(.., size)| size).sum();
@@ -387,6 +437,18 @@ impl Arena {
         root.children.iter().map(|queue| (name(&queue.queue_name), kept(queue))).collect()
     }
 
+    /// The keys of all that runs.
+    async fn placed(&self) -> BTreeSet<String> {
+        let mut keys = BTreeSet::new();
+        for name in FIGHTERS {
+            let queue = format!("root.{name}");
+            let apps = self.world.scheduler.applications("default", &queue).await.unwrap();
+            let held = apps.iter().flat_map(|app| &app.allocations);
+            keys.extend(held.map(|it| it.allocation_key.clone()));
+        }
+        keys
+    }
+
     fn guaranteed(&self, name: &str) -> i64 {
         self.guarantees[FIGHTERS.iter().position(|it| *it == name).unwrap()]
     }
@@ -412,7 +474,7 @@ impl Arena {
 
 /// All that is asked for stays asked for, and whoever loses something asks for it again. The amount
 /// that is evicted is bounded by the guarantees of those who take, and one victim for each asker that
-/// may be larger than what lacks; and it ends.
+/// may be larger than what lacks; it ends; and whoever others left for runs once they have.
 async fn without_storm(fight: &Fight) -> Result<[usize; 1], TestCaseError> {
     let mut arena = Arena::begin(fight).await;
     for step in &fight.moves {
@@ -432,10 +494,13 @@ async fn without_storm(fight: &Fight) -> Result<[usize; 1], TestCaseError> {
         if !news.is_empty() {
             last_round = round;
         }
+        let served: BTreeSet<String> = news.iter().map(|it| it.ask.clone()).collect();
         for loss in news {
             arena.ask(&loss.loser, loss.size).await;
         }
         arena.say("confirm *").await;
+        let in_vain: Vec<_> = served.difference(&arena.placed().await).cloned().collect();
+        prop_assert_eq!(in_vain, Vec::<String>::new(), "others left for them");
     }
     prop_assert!(last_round < 16, "it does not end: {:?}", arena.losses);
     let losses = &arena.losses;

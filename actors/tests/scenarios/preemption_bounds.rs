@@ -162,3 +162,29 @@ fn who_lost_takes_nothing_back_within_the_window() {
     "#]]
     .assert_eq(&events_told(&(given + waits), is_loop));
 }
+
+#[test]
+fn who_would_take_back_is_kept_off_for_the_window_of_the_one_who_would_lose() {
+    // What was lost is forgotten after 100 seconds.
+    let given = siblings("prop preemption.window=100s", "")
+        + "
+        ask b k vcore=5 policy=both
+        wait 30s
+        confirm *
+        release a key=old
+        ask b l vcore=5
+        ask a back vcore=5 policy=both
+        wait 30s
+    ";
+    let waits = "
+        wait 599s
+        show nodes
+        wait 1s
+        confirm *
+    ";
+    check(&given, waits, &expect![[r#"
+        n1: total vcore=10, used vcore=10, occupied nothing, left nothing
+        b/l released: PREEMPTED_BY_SCHEDULER
+        a/back placed on n1
+    "#]]);
+}

@@ -48,6 +48,14 @@ pub enum Obstacle {
 }
 
 impl Obstacle {
+    /// Whether it lacks quota, or a node: it was tried, and there was not enough.
+    pub fn is_want(self) -> bool {
+        matches!(
+            self,
+            Self::Quota | Self::Limits | Self::NoNode | Self::Constraints | Self::RequiredNode
+        )
+    }
+
     /// What the ask waits for when this was found with an offer that has this view.
     pub fn waits(self, ask: &AskSpec, view: &View<'_>) -> WaitSet {
         let parked = match self {

@@ -35,7 +35,7 @@
 //! let who = Reserver { application: ApplicationSlot::at(0), ask: AskSlot::at(0) };
 //! let mut reservations = Reservations::default();
 //! assert!(reservations.may_reserve(&nodes, n1, &large));
-//! reservations.make(&mut nodes, who, Reservation { node: n1, spec: large, since_ns: 0 });
+//! reservations.make(&mut nodes, who, Reservation::new(n1, large, 0));
 //! assert_eq!(nodes.first(&NodeRequest::of(&vcores(1))), None, "it is not for small ones now");
 //!
 //! reservations.end(&mut nodes, who);
@@ -82,6 +82,8 @@ pub struct Reservation {
     pub spec: Arc<AskSpec>,
     /// When it was made, ns since the epoch.
     pub since_ns: i64,
+    /// Others left, or leave, the node for it: it preempts nobody else while it stands.
+    pub has_preempted: bool,
 }
 
 /// When a node may be reserved, and for how long it may be kept in vain.
@@ -172,6 +174,11 @@ pub enum End {
 }
 
 impl Reservation {
+    /// A reservation that is made at that time, ns since the epoch.
+    pub fn new(node: NodeSlot, spec: Arc<AskSpec>, since_ns: i64) -> Self {
+        Self { node, spec, since_ns, has_preempted: false }
+    }
+
     /// Whether the ask may use no other node.
     pub fn is_required(&self) -> bool {
         self.spec.required_node.is_some()
@@ -224,6 +231,13 @@ impl Reservations {
             nodes.set_reserved(node, false);
         }
         Some(reservation)
+    }
+
+    /// Others leave its node for the ask that has this reservation.
+    pub fn note_preempted(&mut self, who: Reserver) {
+        if let Some(reservation) = self.by_ask.get_mut(&who) {
+            reservation.has_preempted = true;
+        }
     }
 
     /// The reservation of an ask.

@@ -249,14 +249,6 @@ pub enum Rejection {
         /// What is wrong with it, and where.
         what: String,
     },
-    /// A part of the interface that this version does not schedule.
-    #[error("`{id}`: {what} is not supported yet [R_UNSUPPORTED]")]
-    Unsupported {
-        /// The application or ask that wants it.
-        id: Arc<str>,
-        /// The name of the unsupported feature.
-        what: Fixed,
-    },
     /// Its RM has as much of something as it may.
     #[error("`{id}`: {over} [{}]", over.quota.code())]
     OverQuota {

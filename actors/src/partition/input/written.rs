@@ -92,7 +92,6 @@ fn rejections() -> Vec<Rejection> {
         NodeExists { id: id(), partition },
         NodeAction { id: id(), action: 77 },
         Constraint { key, what: "a zone".into() },
-        Unsupported { id: id(), what: "gangs".into() },
         Names { id: id(), why: "too many".into() },
         OverQuota { id: id(), over: OverQuota { quota: Quota::Nodes, limit: 3 } },
         TextTooLong { id: id(), what: "its text".into(), limit: 3 },

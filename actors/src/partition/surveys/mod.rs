@@ -11,6 +11,7 @@ mod dismiss;
 mod eviction;
 mod explain;
 mod facts;
+mod limits_left;
 mod listing;
 mod look_again;
 mod measured;

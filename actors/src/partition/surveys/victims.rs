@@ -27,10 +27,11 @@ use super::super::inquiries::Open;
 use super::super::tasks::Task;
 use super::Partition;
 use super::eviction::Eviction;
-use crate::application::{Application, Asking, MayUse};
+use super::limits_left::{LimitsLeft, OtherPromises};
+use crate::application::{Application, Asking, MayUse, NoVictimsFor};
 use crate::events::{Event, EventKind};
 use crate::queue::Queue;
-use crate::step::{Baton, NoVictims, Op, QueueSlot, Route, Survey};
+use crate::step::{Baton, NoVictims, Op, Preemptor, QueueSlot, Route, Survey};
 
 /// In how many domains places are looked for, for a group that has to stay in one.
 const DOMAINS_TRIED: usize = 16;
@@ -42,8 +43,16 @@ pub(in crate::partition) struct LookForVictims {
     purpose: Purpose,
     /// Until the one who looks has found victims or not.
     timer: HistogramTimer,
-    queues: BTreeMap<QueueSlot, (Option<QueueSlot>, QueueFacts)>,
-    asking: Option<Asking>,
+    queues: BTreeMap<QueueSlot, Surveyed>,
+    asking: Option<Result<Asking, NoVictimsFor>>,
+}
+
+/// A queue that was surveyed.
+struct Surveyed {
+    above: Option<QueueSlot>,
+    facts: QueueFacts,
+    /// One more application may run, as far as it is concerned.
+    may_start: bool,
 }
 
 /// What fresh facts are for.
@@ -92,23 +101,37 @@ impl Survey for LookForVictims {
 
     fn at_queue(&mut self, queue: &mut Queue, baton: &mut Baton) {
         let facts = queue.preemption_facts(&baton.books.promises);
-        self.queues.insert(queue.slot(), (queue.parent(), facts));
+        let surveyed = Surveyed { above: queue.parent(), facts, may_start: queue.may_start() };
+        self.queues.insert(queue.slot(), surveyed);
     }
 
     fn home(self: Box<Self>, partition: &mut Partition, baton: &mut Baton) {
-        let Self { nodes_were_tried, purpose, timer, queues, asking, .. } = *self;
-        let Some(asking) = asking else {
-            // It was placed, has victims already, or asks no more.
-            timer.stop_and_discard();
-            return;
+        let Self { who, nodes_were_tried, purpose, timer, queues, asking } = *self;
+        let asking = match asking {
+            Some(Ok(asking)) => asking,
+            Some(Err(NoVictimsFor { key, why })) => {
+                timer.stop_and_discard();
+                let changes = purpose.changes(baton);
+                let found = NoVictims { why, nodes_were_tried, changes, bound_ends_ns: None };
+                return not_preempted(who, key, found, partition);
+            }
+            // It was placed, or asks no more.
+            None => {
+                timer.stop_and_discard();
+                return;
+            }
         };
+        let above = |slot: &QueueSlot| queues.get(slot)?.above;
+        let mut on_path = std::iter::successors(Some(asking.leaf), above);
+        let may_start = on_path.all(|slot| queues.get(&slot).is_none_or(|it| it.may_start));
+        let is_kept_from_running = asking.is_starting && !may_start;
         // Parents have smaller slots, so they stand before their children.
         let places: BTreeMap<QueueSlot, usize> =
             queues.keys().enumerate().map(|(at, slot)| (*slot, at)).collect();
         let parent = |of: Option<QueueSlot>| of.and_then(|of| places.get(&of).copied());
         let facts: Vec<QueueFacts> = queues
             .into_values()
-            .map(|(above, facts)| QueueFacts { parent: parent(above), ..facts })
+            .map(|it| QueueFacts { parent: parent(it.above), ..it.facts })
             .collect();
         let Some(&leaf) = places.get(&asking.leaf) else { return };
         let asker = asking.asker(leaf, nodes_were_tried);
@@ -118,14 +141,21 @@ impl Survey for LookForVictims {
             asking,
             nodes_were_tried,
             changes: purpose.changes(baton),
+            limits: LimitsLeft::default(),
             timer: Some(timer),
             bound_ends_ns: None,
             at: 0,
             avoided: Vec::new(),
             tried: None,
         };
+        if is_kept_from_running {
+            return search.in_vain(NoPreemption::MayNotStart, partition);
+        }
         match Ground::begin(&facts, asker, baton.now_ns) {
-            Ok(ground) => partition.survey_next(Victims { search, purpose, places, ground }),
+            Ok(ground) => {
+                let others = OtherPromises::default();
+                partition.survey_next(Victims { search, purpose, places, ground, others });
+            }
             Err(why) => search.in_vain(why, partition),
         }
     }
@@ -137,30 +167,44 @@ struct Victims {
     purpose: Purpose,
     places: BTreeMap<QueueSlot, usize>,
     ground: Ground,
+    /// Those who were promised something and may count for the same limits.
+    others: OtherPromises,
+}
+
+impl Victims {
+    /// Where the leaf stands, if it may lose something.
+    fn loser(&self, leaf: QueueSlot) -> Option<usize> {
+        self.places.get(&leaf).copied().filter(|leaf| self.ground.may_lose(*leaf))
+    }
 }
 
 impl Survey for Victims {
     fn route(&mut self, _: &mut Partition, baton: &Baton) -> Route {
-        let (places, ground) = (&self.places, &self.ground);
+        let promised = OtherPromises::to_ask(self.search.asking.lane, baton);
         Route::default().applications_that(baton, |entry| {
-            places.get(&entry.leaf).is_some_and(|leaf| ground.may_lose(*leaf))
+            self.loser(entry.leaf).is_some() || promised.contains(&entry.slot)
         })
     }
 
     fn at_application(&mut self, application: &mut Application, baton: &mut Baton) {
-        let Some(&leaf) = self.places.get(&application.leaf_slot()) else { return };
+        self.others.ask(application);
+        let Some(leaf) = self.loser(application.leaf_slot()) else { return };
         let winner = Some(self.search.asking.application);
         self.ground.application(&application.losing(leaf, winner, baton));
     }
 
     fn home(self: Box<Self>, partition: &mut Partition, baton: &mut Baton) {
-        let Self { mut search, purpose, mut ground, .. } = *self;
+        let Self { mut search, purpose, mut ground, others, .. } = *self;
         let Some((who, _)) = search.present() else { return };
+        search.limits = others.left(who, search.asking.lane, baton);
         ground.books(&baton.books, &baton.books.promises, who);
         search.bound_ends_ns = ground.bound_ends_ns();
         let mut planner = ground.finish();
         match purpose {
             Purpose::Plan { stale } => search.go_on(planner, stale, partition, baton),
+            Purpose::Test { .. } if !search.limits.allow(&search.asking.total()) => {
+                search.in_vain(NoPreemption::OverLimits, partition);
+            }
             Purpose::Test { plan, stale, .. } => {
                 let judge = MayUse::new(&search.asking, &mut baton.books.nodes, &[]);
                 match planner.recheck(&plan, &judge) {
@@ -190,6 +234,8 @@ struct Search {
     nodes_were_tried: bool,
     /// How many changes there had been when the facts were taken that plans are made on.
     changes: u64,
+    /// What the limits of user and group leave to those who ask.
+    limits: LimitsLeft,
     /// Of the one that is next, once it looks.
     timer: Option<HistogramTimer>,
     /// When the first bound ends that keeps something from them, ns since the epoch.
@@ -218,6 +264,9 @@ impl Search {
         baton: &mut Baton,
     ) {
         while self.present().is_some() {
+            if !self.limits.allow(&self.asking.total()) {
+                return self.in_vain(NoPreemption::OverLimits, partition);
+            }
             self.timer.get_or_insert_with(|| baton.tally.preemption_try());
             let inquiry = match self.inquire(&mut planner) {
                 Ok(inquiry) => inquiry,
@@ -249,8 +298,8 @@ impl Search {
         true
     }
 
-    /// A plan is carried out for the one that is next. Says whether it is: not where its application
-    /// would take back what it lost.
+    /// A plan is carried out for the one that is next. Says whether the next plan may be made on these
+    /// facts: not where its application would take back what it lost.
     fn take(
         &mut self,
         plan: &Plan,
@@ -269,12 +318,21 @@ impl Search {
             return false;
         }
         self.timer = None;
-        planner.commit(plan);
         partition.agenda.extend(self.carry_out(plan, baton));
+        self.limits.take(&self.asking.total());
         self.at += 1;
         // Where only held places end, and where reservations of others do, there is room at once.
         partition.may_decide = true;
-        true
+        if plan.has_victims() {
+            planner.commit(plan);
+            return true;
+        }
+        // This one is placed in this step, and who is next looks at what is left then.
+        if let Some((who, _)) = self.present() {
+            let next = Preemptor::ForGuarantee { who, nodes_were_tried: self.nodes_were_tried };
+            partition.inquiries.extend(now_ns, [next]);
+        }
+        false
     }
 
     /// Fresh facts are taken for the one that is next.
@@ -289,8 +347,7 @@ impl Search {
         let (key, nodes_were_tried) = (key.cloned(), self.nodes_were_tried);
         let (changes, bound_ends_ns) = (self.changes, self.bound_ends_ns);
         let found = NoVictims { why, nodes_were_tried, changes, bound_ends_ns };
-        let op = Op::NotPreempted { key, found };
-        partition.agenda.push_back(Task::Visit(who.application(), vec![op]));
+        not_preempted(who, key, found, partition);
     }
 
     /// The orders by which a plan is carried out for the one that is next.
@@ -411,6 +468,17 @@ impl Asked {
     }
 }
 
+/// One that looked has no victims.
+fn not_preempted(
+    who: Promisee,
+    key: Option<Arc<str>>,
+    found: NoVictims,
+    partition: &mut Partition,
+) {
+    let op = Op::NotPreempted { key, found };
+    partition.agenda.push_back(Task::Visit(who.application(), vec![op]));
+}
+
 /// The winner would take back what it lost: it takes nothing from this loser for a while. Says when
 /// that ends, too, ns since the epoch.
 fn break_loop(
@@ -418,7 +486,8 @@ fn break_loop(
     loser: ApplicationSlot,
     baton: &mut Baton,
 ) -> (NoPreemption, Option<i64>) {
-    let leaf = baton.directory.applications[winner].leaf;
+    // The loser's, as of all that bounds what an application loses.
+    let leaf = baton.directory.applications[loser].leaf;
     let bounds = baton.directory.queue(leaf).facts.config.settings.eviction;
     let (evictions, now_ns) = (&mut baton.books.evictions, baton.now_ns);
     evictions.bar(winner, loser, &bounds, now_ns);

@@ -1,8 +1,9 @@
 //! Victims for an ask that requires its node: what runs there is looked at, and what is less
 //! important leaves, whatever its queue is guaranteed.
 //!
-//! The node comes first, which says what it holds; then the applications of what is there, which say
-//! what of it goes together.
+//! The node comes first, which says what it holds, with the queues of the ask; then the applications of
+//! what is there, which say what of it goes together. Nobody leaves for an ask that its queues, its
+//! user or its group would not let run there.
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::sync::Arc;
@@ -12,6 +13,7 @@ use monoceros_rules::decide::preemption::{
     Answer, Grounds, NoPreemption, Promise, Promisee, Question,
 };
 use monoceros_rules::decide::reservations::Reserver;
+use monoceros_rules::limits::LaneId;
 use monoceros_rules::nodes::NodeSlot;
 use monoceros_rules::work::allocations::{AllocationId, ApplicationSlot};
 use monoceros_rules::work::asks::AskSpec;
@@ -20,8 +22,10 @@ use super::super::inquiries::Open;
 use super::super::tasks::Task;
 use super::Partition;
 use super::eviction::Eviction;
+use super::limits_left::OtherPromises;
 use crate::application::Application;
 use crate::node::Node;
+use crate::queue::Queue;
 use crate::step::{Baton, NoVictims, Op, Route, Survey};
 
 /// The first round: the node.
@@ -32,22 +36,36 @@ pub(in crate::partition) struct LookOnNode {
     spec: Option<Arc<AskSpec>>,
     node: NodeSlot,
     holds: Vec<AllocationId>,
+    lane: Option<LaneId>,
+    /// Queues below root leave too little for it.
+    is_over: bool,
 }
 
 impl LookOnNode {
     /// For an ask that requires its node.
     pub(in crate::partition) fn for_ask(who: Reserver, node: NodeSlot) -> Self {
-        Self { who, tested: None, spec: None, node, holds: Vec::new() }
+        let (tested, spec, holds) = (None, None, Vec::new());
+        Self { who, tested, spec, node, holds, lane: None, is_over: false }
     }
 }
 
 impl Survey for LookOnNode {
-    fn route(&mut self, _: &mut Partition, _: &Baton) -> Route {
-        Route::default().applications([self.who.application]).nodes([self.node])
+    fn route(&mut self, _: &mut Partition, baton: &Baton) -> Route {
+        let leaf = baton.directory.applications.find(self.who.application).map(|it| it.leaf);
+        let path = leaf.into_iter().flat_map(|leaf| baton.directory.upward(leaf));
+        let below_root = path.filter(|facts| facts.parent.is_some()).map(|facts| facts.slot);
+        let applications = Route::default().applications([self.who.application]);
+        applications.queues(below_root).nodes([self.node])
     }
 
     fn at_application(&mut self, application: &mut Application, _: &mut Baton) {
         self.spec = application.pending_spec(self.who.ask);
+        self.lane = application.limited_lane();
+    }
+
+    fn at_queue(&mut self, queue: &mut Queue, baton: &mut Baton) {
+        let Some(spec) = &self.spec else { return };
+        self.is_over |= !queue.gate(&baton.books.promises).allows(&spec.resources);
     }
 
     fn at_node(&mut self, node: &mut Node, _: &mut Baton) {
@@ -55,8 +73,11 @@ impl Survey for LookOnNode {
     }
 
     fn home(self: Box<Self>, partition: &mut Partition, baton: &mut Baton) {
-        let Self { who, tested, spec, node, holds } = *self;
+        let Self { who, tested, spec, node, holds, lane, is_over } = *self;
         let Some(spec) = spec else { return };
+        if baton.books.promises.of(Promisee::Ask(who)).is_some() {
+            return;
+        }
         let required = spec.required_node.as_ref().and_then(|id| baton.books.nodes.slot_of(id));
         if required != Some(node) {
             return;
@@ -68,8 +89,11 @@ impl Survey for LookOnNode {
                 return;
             }
         }
-        let together = BTreeMap::new();
-        partition.survey_next(OnItsNode { who, tested, spec, node, holds, together });
+        if is_over {
+            return in_vain(who, &spec, NoPreemption::OverMaximum, partition);
+        }
+        let (together, others) = (BTreeMap::new(), OtherPromises::default());
+        partition.survey_next(OnItsNode { who, tested, spec, node, holds, lane, together, others });
     }
 }
 
@@ -80,7 +104,10 @@ struct OnItsNode {
     spec: Arc<AskSpec>,
     node: NodeSlot,
     holds: Vec<AllocationId>,
+    lane: Option<LaneId>,
     together: BTreeMap<ApplicationSlot, Together>,
+    /// Those who were promised something and may count for the same limits.
+    others: OtherPromises,
 }
 
 /// What of an application goes together.
@@ -96,15 +123,21 @@ impl Survey for OnItsNode {
     fn route(&mut self, _: &mut Partition, baton: &Baton) -> Route {
         let table = &baton.books.allocations;
         let of = self.holds.iter().filter_map(|id| Some(table.get(*id)?.application));
-        Route::default().applications(of.collect::<BTreeSet<_>>())
+        let mut to_ask = OtherPromises::to_ask(self.lane, baton);
+        to_ask.extend(of);
+        Route::default().applications(to_ask)
     }
 
     fn at_application(&mut self, application: &mut Application, baton: &mut Baton) {
+        self.others.ask(application);
         self.together.insert(application.slot(), application.together(baton));
     }
 
     fn home(self: Box<Self>, partition: &mut Partition, baton: &mut Baton) {
-        let Self { who, tested, spec, node, holds, together } = *self;
+        let Self { who, tested, spec, node, holds, lane, together, others } = *self;
+        if !others.left(Promisee::Ask(who), lane, baton).allow(&spec.resources) {
+            return in_vain(who, &spec, NoPreemption::OverLimits, partition);
+        }
         let books = &baton.books;
         let on_node: Vec<OnNode<'_>> = holds
             .iter()

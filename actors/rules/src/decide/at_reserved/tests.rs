@@ -64,7 +64,7 @@ impl World {
         let spec = Arc::clone(&self.asks.ask(ask).spec);
         let (node, since_ns) = (self.node(node), self.now_ns);
         let Books { nodes, reservations, .. } = &mut self.books;
-        reservations.make(nodes, who, Reservation { node, spec, since_ns });
+        reservations.make(nodes, who, Reservation::new(node, spec, since_ns));
         let waits = self.with(|it| Obstacle::NoNode.waits(&it.asks.ask(ask).spec, it.view));
         self.asks.reserve(ask, node, waits);
         ask

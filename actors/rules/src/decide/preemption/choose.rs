@@ -88,7 +88,12 @@ impl Planner {
         if self.nodes[node as usize].is_out {
             return None;
         }
-        if !judge.looks_at_victims() && !self.suits(judge, node, goal, &[]) {
+        let could_suit = if judge.looks_at_victims() {
+            judge.could_suit(goal.member, self.nodes[node as usize].slot)
+        } else {
+            self.suits(judge, node, goal, &[])
+        };
+        if !could_suit {
             return None;
         }
         let short = shortfall(&goal.wanted, self.rooms.row(node as usize));

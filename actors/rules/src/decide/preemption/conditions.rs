@@ -92,7 +92,8 @@ impl Wish {
     }
 }
 
-pub(super) fn after(ns: i64, delay: Duration) -> i64 {
+/// A time that much later, ns since the epoch.
+pub fn after(ns: i64, delay: Duration) -> i64 {
     ns.saturating_add(i64::try_from(delay.as_nanos()).unwrap_or(i64::MAX))
 }
 

@@ -69,6 +69,12 @@ pub trait Judge {
     /// Whether the node would do.
     fn suits(&self, trial: &Trial<'_>) -> bool;
 
+    /// Whether the node could do for the member, whatever were gone there and elsewhere. Only where not,
+    /// nobody looks at what may be taken there.
+    fn could_suit(&self, _member: usize, _node: NodeSlot) -> bool {
+        true
+    }
+
     /// Whether what is gone can matter. If not, a node is judged once.
     fn looks_at_victims(&self) -> bool {
         false

@@ -7,7 +7,7 @@
 //! of its leaf), A takes nothing from B; nor does it over others: where A lost to B, B to C, and C
 //! took from nobody yet, A taking from C would close a ring. Rings of up to [`LINKS`] losses are
 //! found. The attempt that would close one is dropped, and the winner takes nothing from that loser
-//! for the rest of the window.
+//! for a window of the loser's leaf.
 //!
 //! # Bounds
 //! At most [`MOST`] losses and as many bars are kept; the one that would be forgotten first makes
@@ -127,7 +127,8 @@ impl History {
         losers.iter().copied().find(|loser| self.would_loop(winner, *loser, now_ns))
     }
 
-    /// A loop was found: the winner takes nothing from the loser for this window.
+    /// A loop was found: the winner takes nothing from the loser for this window, which is of the
+    /// loser's leaf.
     pub fn bar(
         &mut self,
         winner: ApplicationSlot,

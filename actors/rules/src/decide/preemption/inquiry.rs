@@ -12,7 +12,7 @@
 //! know of it, and it is gone before anything else.
 //!
 //! Between two steps of an inquiry its planner holds what was decided so far; nothing else may be
-//! planned on it until the inquiry is done.
+//! planned on it until the inquiry is done. One that is given up is dropped with its planner.
 
 use serde::{Deserialize, Serialize};
 
@@ -175,11 +175,6 @@ impl Inquiry {
                 current.best = Some((score, solution));
             }
         }
-    }
-
-    /// The inquiry is given up; the planner is as it was before.
-    pub fn abandon(self, planner: &mut Planner) {
-        planner.drop_draft(self.draft);
     }
 }
 

@@ -36,15 +36,15 @@
 //!                       mark the victims, end the holds, end reservations (Place::cancels),
 //!                       reserve Place::node, promises.make, history.lost
 //! confirmation:         promises.confirmed(victim)
-//! placed, refused, …:   promises.end, promises.refused
+//! placed, refused, …:   promises.end
 //! ```
 //! A plan that is [`Stale`] is made anew at once, [`PLANNED_ANEW`] times at most. [`NoPreemption`] is what
 //! becomes of an attempt in vain; but for [`NoPreemption::NodesArePromised`] the next one may come
 //! after [`TRY_AGAIN`], and after something has changed.
 //!
 //! For a daemon, [`required_node::plan`] and its question; for a maximum that was lowered,
-//! [`quota::due`] once a second at most and [`quota::plan`]. Neither makes a promise for a leaf's path:
-//! a daemon has its node reserved, and nobody waits for what a quota run takes.
+//! [`quota::due`] once a second at most and [`quota::plan`]. A daemon is promised what it needs, as
+//! any asker is; nobody waits for what a quota run takes, so that promises nothing.
 //!
 //! # What it costs
 //! A survey is about as much as sorting what runs in the queues that may lose something. A plan on it
@@ -123,7 +123,7 @@ mod taking;
 #[cfg(test)]
 mod tests;
 
-pub use conditions::{LastTry, TRY_AGAIN, Tries, Wish};
+pub use conditions::{LastTry, TRY_AGAIN, Tries, Wish, after};
 pub use demand::{AnyNode, Asker, Judge, Trial};
 pub use hierarchy::QueueFacts;
 pub use history::{History, LINKS, MOST};

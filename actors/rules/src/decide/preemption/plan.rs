@@ -16,8 +16,6 @@ pub struct Plan {
     pub holds: Vec<AllocationId>,
     /// The applications that lose something.
     pub losers: Vec<ApplicationSlot>,
-    /// Those of them whose gangs are left with fewer members than they need.
-    pub left_short: Vec<ApplicationSlot>,
     pub(super) weight: Weight,
 }
 
@@ -45,7 +43,8 @@ impl Plan {
     }
 
     /// How much it hurts: see [`GOOD`](super::GOOD). What is held for members of gangs is not in it.
-    pub fn score(&self) -> u64 {
+    #[cfg(test)]
+    pub(super) fn score(&self) -> u64 {
         self.weight.score()
     }
 }

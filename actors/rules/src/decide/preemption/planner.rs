@@ -351,20 +351,11 @@ impl Planner {
                 if !plan.losers.contains(&loser) {
                     plan.losers.push(loser);
                 }
-                if self.is_left_short(candidate.group) && !plan.left_short.contains(&loser) {
-                    plan.left_short.push(loser);
-                }
             }
         }
         self.drop_draft(draft);
         let is_nothing = plan.victims.is_empty() && plan.holds.is_empty();
         if is_nothing { Err(NoPreemption::NotNeeded) } else { Ok(plan) }
-    }
-
-    fn is_left_short(&self, group: u32) -> bool {
-        let lost = self.lost.get(group as usize).copied().unwrap_or(0);
-        let group = self.groups.get(group as usize);
-        group.is_some_and(|it| it.real.saturating_sub(lost) < it.min_members)
     }
 
     /// The victims of a solution that are on its node, in order, without those the RM added.

@@ -165,14 +165,35 @@ impl Promises {
 
     /// A victim is gone. `None` if it left for nobody who still waits.
     pub fn confirmed(&mut self, victim: AllocationId) -> Option<Confirmed> {
-        let promisee = self.victims.remove(&victim)?;
+        let confirmed = self.change(victim, |victims| drop(victims.remove(&victim)));
+        self.victims.remove(&victim);
+        confirmed
+    }
+
+    /// A victim that has still to leave holds so much now.
+    pub fn resized(&mut self, victim: AllocationId, amount: &Resources) {
+        self.change(victim, |victims| {
+            if let Some(victim) = victims.get_mut(&victim) {
+                victim.amount.clone_from(amount);
+            }
+        });
+    }
+
+    /// Changes the victims of the asker for whom this one leaves, and what is taken off queues with
+    /// them. `None` if it leaves for nobody who still waits; else the asker, and whether any are left.
+    fn change(
+        &mut self,
+        victim: AllocationId,
+        change: impl FnOnce(&mut BTreeMap<AllocationId, Victim>),
+    ) -> Option<Confirmed> {
+        let promisee = self.of_victim(victim)?;
         let promise = self.askers.get_mut(&promisee)?;
         for queue in path(&promise.queue) {
             if let Some(sums) = self.queues.get_mut(queue) {
                 sums.taken_off.subtract(&promise.part(queue));
             }
         }
-        promise.victims.remove(&victim);
+        change(&mut promise.victims);
         for queue in path(&promise.queue) {
             if let Some(sums) = self.queues.get_mut(queue) {
                 sums.taken_off.add(&promise.part(queue));
@@ -180,13 +201,6 @@ impl Promises {
             }
         }
         Some(Confirmed { promisee, is_last: promise.victims.is_empty() })
-    }
-
-    /// The asker was refused: by its predicate, or for want of room. Ends the promise if nobody has
-    /// still to leave; says whether it did.
-    pub fn refused(&mut self, promisee: Promisee) -> bool {
-        let is_over = self.askers.get(&promisee).is_some_and(|promise| promise.victims.is_empty());
-        is_over && self.end(promisee).is_some()
     }
 
     /// The promise of an asker; it does not preempt again while it has one.
@@ -260,11 +274,6 @@ impl Promises {
         }
     }
 
-    /// Whether the rooms of a gang are lifted.
-    pub fn is_lifted(&self, promisee: Promisee) -> bool {
-        self.lifted.contains(&promisee)
-    }
-
     /// The gangs that have reserved room on a node.
     pub fn on_node(&self, node: NodeSlot) -> impl Iterator<Item = Promisee> {
         self.nodes.get(&node).into_iter().flatten().copied()
@@ -286,6 +295,11 @@ impl Promises {
         let over = over.into_iter().map(|(promisee, _)| *promisee).collect();
         self.is_watched = next_ns.is_some();
         (over, next_ns)
+    }
+
+    /// All of them, each with its asker.
+    pub fn all(&self) -> impl Iterator<Item = (Promisee, &Promise)> {
+        self.askers.iter().map(|(promisee, promise)| (*promisee, promise))
     }
 
     /// How many there are.
@@ -405,17 +419,30 @@ mod tests {
     }
 
     #[test]
-    fn the_first_refusal_after_the_last_confirmation_ends_a_promise() {
+    fn the_last_confirmation_is_told_apart() {
         let mut promises = Promises::default();
         promises.make(ask(0), promise("root.a", 5, &[1, 2], &[7]));
-        assert!(!promises.refused(ask(0)), "its victims have still to leave");
         let confirmed = |is_last| Some(Confirmed { promisee: ask(0), is_last });
         assert_eq!(promises.confirmed(AllocationId::numbered(1)), confirmed(false));
         assert_eq!(promises.confirmed(AllocationId::numbered(1)), None, "twice");
         assert_eq!(promises.confirmed(AllocationId::numbered(2)), confirmed(true));
         assert!(promises.of(ask(0)).is_some());
-        assert!(promises.refused(ask(0)));
-        assert!(promises.of(ask(0)).is_none());
+    }
+
+    #[test]
+    fn a_victim_of_another_size_gives_back_another_amount() {
+        let mut promises = Promises::default();
+        promises.make(ask(0), promise("root.a", 5, &[1], &[7]));
+        let taken_off = |promises: &Promises| promises.taken_off("root").cloned();
+        assert_eq!(taken_off(&promises), Some(Resources::new()));
+        promises.resized(AllocationId::numbered(1), &vcore(2));
+        assert_eq!(taken_off(&promises), Some(vcore(3)));
+        assert_eq!(promises.own(ask(0)), vcore(3));
+        promises.resized(AllocationId::numbered(9), &vcore(2));
+        promises.confirmed(AllocationId::numbered(1));
+        assert_eq!(taken_off(&promises), Some(vcore(5)));
+        promises.end(ask(0));
+        assert!(promises.queues.is_empty());
     }
 
     #[test]
@@ -443,7 +470,7 @@ mod tests {
         promises.make(gang, Promise { rooms, ..promise("root.a", 5, &[1], &[]) });
         assert_eq!(promises.kept(node), Some(vcore(3)), "a victim holds 5 of the 8 still");
         promises.lift(gang, true);
-        assert_eq!((promises.kept(node), promises.is_lifted(gang)), (None, true));
+        assert_eq!(promises.kept(node), None);
         promises.lift(gang, false);
         promises.confirmed(AllocationId::numbered(1));
         assert_eq!(promises.kept(node), Some(vcore(8)));

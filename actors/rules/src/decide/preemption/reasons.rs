@@ -28,6 +28,14 @@ pub enum NoPreemption {
     },
     /// It was looked for in vain, and nothing has changed since.
     NothingChanged,
+    /// What the limits of its user or group leave beside what others were promised is not enough.
+    OverLimits,
+    /// What a queue on its path leaves beside what others were promised is not enough.
+    OverMaximum,
+    /// Its application does not run yet, and as many do as may.
+    MayNotStart,
+    /// It waits until another is placed, for which something was taken from its application.
+    GivesWay,
     /// There is no guarantee on its path.
     NoGuarantee,
     /// A queue on its path bars it, or is at its maximum, and all below that is its own leaf.
@@ -88,6 +96,14 @@ impl fmt::Display for NoPreemption {
             Self::TooYoung { .. } => f.write_str("it has not waited for the preemption delay yet"),
             Self::TriedLately { .. } => f.write_str("it was tried in vain a moment ago"),
             Self::NothingChanged => f.write_str("nothing has changed since it was tried in vain"),
+            Self::OverLimits => f.write_str("the limits of its user or group leave too little for it"),
+            Self::OverMaximum => f.write_str("a queue on its path leaves too little for it"),
+            Self::MayNotStart => {
+                f.write_str("its application does not run yet, and as many run as may")
+            }
+            Self::GivesWay => f.write_str(
+                "something was taken from its application for another, which is still to be placed",
+            ),
             Self::NoGuarantee => f.write_str("neither its queue nor one above it is guaranteed anything"),
             Self::AtItsFence { queue } => {
                 write!(f, "queue `{queue}` is at its maximum or a fence, and nothing is below but its own")

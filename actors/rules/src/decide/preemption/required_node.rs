@@ -51,7 +51,8 @@ pub struct RequiredPlan {
     pub holds: Vec<AllocationId>,
     /// Who else could go, in order: for the RM, which may want more gone.
     pub others: Vec<AllocationId>,
-    is_answered: bool,
+    /// The RM wants more gone than was needed.
+    wants_more: bool,
 }
 
 /// Who has to go so that the ask fits the node that it requires, on which so much is available.
@@ -109,42 +110,60 @@ impl RequiredPlan {
         if taken < self.victims.len() || taken > list.len() {
             return None;
         }
-        let victims = list[..taken].to_vec();
-        Some(Self { victims, others: Vec::new(), is_answered: true, ..self.clone() })
+        let (victims, wants_more) = (list[..taken].to_vec(), taken > self.victims.len());
+        Some(Self { victims, others: Vec::new(), wants_more, ..self.clone() })
     }
 
-    /// Tests a plan on fresh facts: those who may not go any more are left out, and what is no longer
-    /// needed is spared. `None` where the rest is not enough, or nobody has to go any more.
+    /// Tests a plan that the RM was asked about on fresh facts: those who may not go any more are left
+    /// out, and what is no longer needed is spared. The RM answered about this order, so of those it
+    /// was asked about only the last ones are spared, and none if it wanted more gone than was needed:
+    /// it knows more. `None` where the rest is not enough, or nobody has to go any more.
     pub fn recheck(
         &self,
         ask: &AskSpec,
         available: &Resources,
         on_node: &[OnNode<'_>],
     ) -> Option<Self> {
-        let fresh: Vec<OnNode<'_>> = on_node
-            .iter()
-            .filter(|it| {
-                self.victims.contains(&it.id)
-                    || self.elsewhere.contains(&it.id)
-                    || self.holds.contains(&it.id)
-            })
-            .cloned()
-            .collect();
-        let needed = plan(ask, available, &fresh)?;
-        if !self.is_answered {
-            return Some(needed);
+        let may_still = |id: &&AllocationId| on_node.iter().any(|it| it.id == **id && may_go(ask, it));
+        let still = |of: &[AllocationId]| of.iter().filter(may_still).copied().collect::<Vec<_>>();
+        let (mut holds, mut victims) = (still(&self.holds), still(&self.victims));
+        let is_enough = |holds: &[AllocationId], victims: &[AllocationId]| {
+            let goes = |it: &&OnNode<'_>| holds.contains(&it.id) || victims.contains(&it.id);
+            let chosen: Vec<&OnNode<'_>> = on_node.iter().filter(goes).collect();
+            room_with(available, on_node, &chosen).holds(&ask.resources)
+        };
+        if is_enough(&[], &[]) || !is_enough(&holds, &victims) {
+            return None;
         }
-        // The answer was about this order and this many: only those who are gone are left out.
-        let may_still = |id: &AllocationId| fresh.iter().any(|it| it.id == *id && may_go(ask, it));
-        let victims: Vec<_> = self.victims.iter().copied().filter(may_still).collect();
-        let holds: Vec<_> = self.holds.iter().copied().filter(may_still).collect();
-        let elsewhere: Vec<_> = fresh
-            .iter()
-            .filter(|it| victims.contains(&it.id))
-            .flat_map(|it| it.mates.iter().map(|(id, _)| *id))
-            .filter(|id| !victims.contains(id))
-            .collect();
-        Some(Self { victims, holds, elsewhere, others: Vec::new(), is_answered: true })
+        let mates = |id: &AllocationId| {
+            let it = on_node.iter().find(|it| it.id == *id);
+            it.into_iter().flat_map(|it| &it.mates).map(|(mate, _)| *mate)
+        };
+        while !self.wants_more
+            && let Some(last) = victims.last()
+        {
+            let together: Vec<AllocationId> = mates(last).chain([*last]).collect();
+            let fewer = victims.iter().take_while(|id| !together.contains(id)).count();
+            let are_last = victims[fewer..].iter().all(|id| together.contains(id));
+            if !are_last || !is_enough(&holds, &victims[..fewer]) {
+                break;
+            }
+            victims.truncate(fewer);
+        }
+        for at in (0..holds.len()).rev() {
+            let spared = holds.remove(at);
+            if !is_enough(&holds, &victims) {
+                holds.insert(at, spared);
+            }
+        }
+        let goes = |id: &AllocationId| victims.contains(id) || holds.contains(id);
+        let mut elsewhere: Vec<AllocationId> = Vec::new();
+        for mate in victims.iter().chain(&holds).flat_map(mates) {
+            if !goes(&mate) && !elsewhere.contains(&mate) {
+                elsewhere.push(mate);
+            }
+        }
+        Some(Self { victims, elsewhere, holds, others: Vec::new(), wants_more: self.wants_more })
     }
 }
 

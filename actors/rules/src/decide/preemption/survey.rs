@@ -113,7 +113,7 @@ impl NodeFacts {
         let claim = if others.peek().is_none() {
             Claimed::Free
         } else if others.all(|(who, reservation)| {
-            let has_triggered = promises.of(Promisee::Ask(who)).is_some();
+            let has_triggered = books.has_preempted(Promisee::Ask(who));
             let of = reservation.spec.priority;
             gives_way(reservation.is_required(), has_triggered, of, priority)
         }) {

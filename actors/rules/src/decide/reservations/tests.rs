@@ -27,7 +27,7 @@ fn nodes(number: u32) -> NodeIndex {
 }
 
 fn on(node: NodeSlot, spec: &Arc<AskSpec>) -> Reservation {
-    Reservation { node, spec: Arc::clone(spec), since_ns: 5 }
+    Reservation::new(node, Arc::clone(spec), 5)
 }
 
 #[test]

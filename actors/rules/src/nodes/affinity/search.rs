@@ -88,6 +88,17 @@ impl Affinity {
         }
     }
 
+    /// Whether the condition could be met on the node, whatever runs there and elsewhere.
+    fn could_be_as_wished(&self, condition: &Condition, node: NodeSlot) -> bool {
+        match condition {
+            Condition::Selector(id) => self.admits(*id, node),
+            Condition::Near(_) => true,
+            Condition::Any(lists) => lists
+                .iter()
+                .any(|list| list.iter().all(|it| self.could_be_as_wished(it, node))),
+        }
+    }
+
     fn admits_choice(&self, choice: &Choice, node: NodeSlot, wish: &Wish<'_>) -> bool {
         choice.conditions.iter().all(|condition| self.is_as_wished(condition, node, wish))
     }
@@ -157,6 +168,19 @@ impl NodeIndex {
         !request.passes_over(self.id(slot))
             && self.is_within(slot, request.domains)
             && request.wish.is_none_or(|wish| self.affinity.admits_wish(&wish, slot))
+    }
+
+    /// Whether the request could use the node, whatever ran there and elsewhere.
+    pub fn could_admit(&self, slot: NodeSlot, request: &NodeRequest<'_>) -> bool {
+        let could = |wish: Wish<'_>| {
+            wish.choices().iter().any(|choice| {
+                let mut conditions = choice.conditions.iter();
+                conditions.all(|condition| self.affinity.could_be_as_wished(condition, slot))
+            })
+        };
+        !request.passes_over(self.id(slot))
+            && self.is_within(slot, request.domains)
+            && request.wish.is_none_or(could)
     }
 
     /// Whether the node is as wished. With [`Wish::gone`] it is said what would be if these

@@ -83,6 +83,11 @@ impl Terms {
         &self.constraint
     }
 
+    /// Whether what runs somewhere matters to it, and not only what nodes are like.
+    pub fn counts(&self) -> bool {
+        self.conditions().any(|condition| matches!(condition, Condition::Near(_)))
+    }
+
     /// How many choices there are, those included that have to wait.
     pub fn len(&self) -> usize {
         self.choices.len()

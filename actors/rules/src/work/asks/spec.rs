@@ -187,7 +187,8 @@ impl Shape {
         let group = self.spec.task_group.as_ref();
         let (placeholder, constraint) = (self.spec.placeholder, self.spec.constraint.as_deref());
         let named = (self.required_node(), group, constraint);
-        (self.resources(), self.priority(), named, placeholder, self.single)
+        let may_preempt = self.spec.preemption.of_others();
+        (self.resources(), self.priority(), named, placeholder, may_preempt, self.single)
     }
 }
 

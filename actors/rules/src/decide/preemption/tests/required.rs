@@ -136,21 +136,41 @@ fn a_plan_is_tested_again() {
     let mut cluster = full(&[("a", 1), ("b", 1), ("c", 1)]);
     let ask = daemon(2);
     let plan = planned(&cluster, &ask).unwrap();
-    let answered = plan.answered(Answer::Fits(2)).unwrap();
+    let [as_planned, more] = [1, 2].map(|index| plan.answered(Answer::Fits(index)).unwrap());
     let check = |cluster: &Cluster, plan: &RequiredPlan| {
         let available = cluster.available(NodeSlot::at(0));
         let again = plan.recheck(&ask, &available, &on_node(cluster));
         again.map_or("nobody".to_owned(), |plan| cluster.names_of(&plan.victims))
     };
-    assert_eq!(check(&cluster, &plan), "c b");
-    assert_eq!(check(&cluster, &answered), "c b a");
-    cluster.is_being_preempted("c");
-    assert_eq!(check(&cluster, &plan), "nobody", "the rest is not enough");
-    assert_eq!(check(&cluster, &answered), "b a", "who cannot go any more is left out");
+    assert_eq!(check(&cluster, &as_planned), "c b");
+    assert_eq!(check(&cluster, &more), "c b a");
     cluster.nodes[0].total = vcore(4);
-    assert_eq!(check(&cluster, &plan), "b", "only one is needed now");
+    assert_eq!(check(&cluster, &as_planned), "c", "the last one is not needed any more");
+    assert_eq!(check(&cluster, &more), "c b a", "the RM wanted more gone than was needed");
     cluster.nodes[0].total = vcore(5);
-    assert_eq!(check(&cluster, &plan), "nobody");
+    assert_eq!(check(&cluster, &as_planned), "nobody", "there is room");
+    cluster.nodes[0].total = vcore(3);
+    cluster.is_being_preempted("c");
+    assert_eq!(check(&cluster, &as_planned), "nobody", "the rest is not enough");
+    assert_eq!(check(&cluster, &more), "b a", "who cannot go any more is left out");
+}
+
+#[test]
+fn what_goes_together_is_spared_together() {
+    let mut cluster = full(&[("a", 1), ("b", 1)]);
+    cluster.nodes[0].total = vcore(4);
+    cluster.runs("c", "root.c", "n1", 2);
+    let ask = daemon(4);
+    cluster.application("root.a", "root.a").goes_as_one = true;
+    let plan = planned(&cluster, &ask).unwrap().answered(Answer::Fits(2)).unwrap();
+    let victims = |cluster: &Cluster| {
+        let available = cluster.available(NodeSlot::at(0));
+        let again = plan.recheck(&ask, &available, &on_node(cluster)).unwrap();
+        cluster.names_of(&again.victims)
+    };
+    assert_eq!(victims(&cluster), "c b a");
+    cluster.nodes[0].total = vcore(5);
+    assert_eq!(victims(&cluster), "c b a", "neither of both without the other");
 }
 
 #[test]

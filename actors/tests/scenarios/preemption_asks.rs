@@ -1,0 +1,317 @@
+//! Who may have victims at all, however many others are like it: nobody goes for what could not run
+//! afterwards (`docs/preemption.md`).
+
+use expect_test::expect;
+
+use crate::preemption_rules::check;
+
+/// Two pieces of one queue fill the only node; the other queue is guaranteed all of it, and `b` runs
+/// there.
+fn full(q2: &str) -> String {
+    format!(
+        "
+        queue root.q1
+        queue root.q2 guaranteed vcore=10 {q2}
+        node n1 vcore=10
+        app a in root.q1
+        app b in root.q2 user ann
+        ask a v1 vcore=5
+        ask a v2 vcore=5
+        "
+    )
+}
+
+#[test]
+fn of_asks_that_are_alike_only_those_have_victims_that_may_preempt() {
+    check(
+        &full(""),
+        "
+        ask b no vcore=5 policy=itself
+        ask b yes vcore=5 policy=both
+        ask b unsaid vcore=5
+        wait 30s
+        wait 60s
+        confirm *
+        wait 60s
+        ",
+        &expect![[r#"
+            b is Accepted
+            a/v1 released: PREEMPTED_BY_SCHEDULER
+            b is Running
+            b/yes placed on n1
+            why b/no unsaid: its policy does not allow it to preempt others
+        "#]],
+    );
+}
+
+#[test]
+fn what_came_after_its_application_lost_something_has_no_victims_with_what_came_before() {
+    let before = "
+        queue root.q1 guaranteed vcore=5
+        queue root.q2 guaranteed vcore=5
+        queue root.q3 prop preemption.policy=disabled
+        ";
+    let after = "
+        queue root.q1 guaranteed vcore=20
+        queue root.q2 guaranteed vcore=5
+        queue root.q3
+        ";
+    check(
+        &format!(
+            "
+            {before}
+            node n1 vcore=10
+            app a in root.q1
+            app b in root.q2
+            app c in root.q3
+            ask a w x2 vcore=5
+            node n2 vcore=10
+            ask c v x2 vcore=5
+            "
+        ),
+        &format!(
+            "
+            ask a early vcore=5 policy=both
+            ask b k vcore=5 policy=both
+            wait 30s
+            ask a late vcore=5 policy=both
+            forget
+            {after}
+            reload
+            wait 60s
+            show nodes
+            confirm *
+            wait 60s
+            "
+        ),
+        &expect![[r#"
+            b is Accepted
+            a/w#1 of w released: PREEMPTED_BY_SCHEDULER
+            c/v#1 of v released: PREEMPTED_BY_SCHEDULER
+            n1: total vcore=10, used vcore=10, occupied nothing, left nothing, reserved for [k]
+            n2: total vcore=10, used vcore=10, occupied nothing, left nothing, reserved for [early]
+            b is Running
+            b/k placed on n1
+            a/early placed on n2
+            c/v#2 of v released: PREEMPTED_BY_SCHEDULER
+            why a/late: others leave for it, and 1 of them have still to go
+        "#]],
+    );
+}
+
+#[test]
+fn what_waits_for_a_limit_preempts_nothing_whoever_has_victims_beside_it() {
+    let expect = expect![[r#"
+        b is Accepted
+        a/v1 released: PREEMPTED_BY_SCHEDULER
+        b is Running
+        b/k1 placed on n1
+        why b/k2: the limits of its user or group leave too little for it
+    "#]];
+    for q2 in ["limit users=ann vcore=5", "limit users=ann vcore=5 limit groups=dev vcore=9"] {
+        check(
+            &full(q2),
+            "
+            ask b k1 vcore=5 policy=both
+            ask b k2 vcore=5 policy=both
+            wait 30s
+            wait 60s
+            confirm *
+            wait 60s
+            ",
+            &expect,
+        );
+    }
+}
+
+#[test]
+fn what_another_application_of_its_user_was_promised_counts_for_the_limit_they_share() {
+    check(
+        &(full("limit users=ann vcore=5") + "app c in root.q2 user ann"),
+        "
+        ask b k vcore=5 policy=both
+        ask c k vcore=5 policy=both
+        wait 30s
+        wait 60s
+        ",
+        &expect![[r#"
+            b is Accepted
+            c is Accepted
+            a/v1 released: PREEMPTED_BY_SCHEDULER
+            why b/k: others leave for it, and 1 of them have still to go
+            why c/k: the limits of its user or group leave too little for it
+        "#]],
+    );
+}
+
+#[test]
+fn a_limit_that_fills_while_it_waits_keeps_it_from_having_victims() {
+    check(
+        &(full("limit users=ann vcore=5") + "app c in root.q2 user ann"),
+        "
+        ask b k vcore=5 policy=both
+        wait 20s
+        node n2 vcore=5 holds c/e vcore=5
+        wait 60s
+        release c key=e
+        wait 60s
+        ",
+        &expect![[r#"
+            b is Accepted
+            n2 accepted
+            c is Accepted
+            c is Running
+            c/e released: STOPPED_BY_RM
+            c is Completing
+            b is Running
+            b/k placed on n2
+            c is Completed
+        "#]],
+    );
+}
+
+#[test]
+fn where_as_many_applications_run_as_may_no_other_has_victims() {
+    let expect = expect![[r#"
+        b is Accepted
+        n2 accepted
+        c is Accepted
+        c is Running
+        why b/k: its application does not run yet, and as many run as may
+    "#]];
+    for q2 in ["maxapps=1", "limit users=ann vcore=50 apps=1"] {
+        check(
+            &(full(q2) + "app c in root.q2 user ann"),
+            "
+            ask b k vcore=5 policy=both
+            wait 20s
+            node n2 vcore=5 holds c/e vcore=5
+            wait 60s
+            ",
+            &expect,
+        );
+    }
+}
+
+#[test]
+fn of_two_daemons_that_its_queue_does_not_hold_together_one_has_victims() {
+    check(
+        "
+        queue root.q1
+        queue root.q2 max vcore=5
+        node n1 vcore=5
+        node n2 vcore=5
+        app a in root.q1
+        app b in root.q2
+        app c in root.q2
+        ask a v1 vcore=5
+        ask a v2 vcore=5
+        ",
+        "
+        ask b d1 vcore=5 node=n1
+        ask c d2 vcore=5 node=n2
+        wait 60s
+        show nodes
+        confirm *
+        wait 60s
+        release b key=d1
+        wait 60s
+        confirm *
+        show nodes
+        ",
+        &expect![[r#"
+            b is Accepted
+            a/v1 released: PREEMPTED_BY_SCHEDULER
+            c is Accepted
+            n1: total vcore=5, used vcore=5, occupied nothing, left nothing, reserved for [d1]
+            n2: total vcore=5, used vcore=5, occupied nothing, left nothing
+            b is Running
+            b/d1 placed on n1
+            b/d1 released: STOPPED_BY_RM
+            b is Completing
+            a/v2 released: PREEMPTED_BY_SCHEDULER
+            b is Completed
+            a is Completing
+            c is Running
+            c/d2 placed on n2
+            n1: total vcore=5, used nothing, occupied nothing, left vcore=5
+            n2: total vcore=5, used vcore=5, occupied nothing, left nothing
+        "#]],
+    );
+}
+
+#[test]
+fn of_two_daemons_that_the_limit_of_their_user_does_not_hold_together_one_has_victims() {
+    check(
+        "
+        queue root.q1
+        queue root.q2 limit users=ann vcore=5
+        node n1 vcore=5
+        node n2 vcore=5
+        app a in root.q1
+        app b in root.q2 user ann
+        app c in root.q2 user ann
+        ask a v1 vcore=5
+        ask a v2 vcore=5
+        ",
+        "
+        ask b d1 vcore=5 node=n1
+        ask c d2 vcore=5 node=n2
+        wait 60s
+        confirm *
+        wait 60s
+        release b key=d1
+        wait 60s
+        confirm *
+        show nodes
+        ",
+        &expect![[r#"
+            b is Accepted
+            a/v1 released: PREEMPTED_BY_SCHEDULER
+            c is Accepted
+            b is Running
+            b/d1 placed on n1
+            b/d1 released: STOPPED_BY_RM
+            b is Completing
+            a/v2 released: PREEMPTED_BY_SCHEDULER
+            b is Completed
+            a is Completing
+            c is Running
+            c/d2 placed on n2
+            n1: total vcore=5, used nothing, occupied nothing, left vcore=5
+            n2: total vcore=5, used vcore=5, occupied nothing, left nothing
+        "#]],
+    );
+}
+
+#[test]
+fn who_takes_what_is_only_held_is_placed_before_the_next_one_looks() {
+    check(
+        "
+        queue root.q1
+        queue root.q2 guaranteed vcore=10
+        node n1 vcore=10
+        app g in root.q1 needs w x4 vcore=2
+        app b in root.q2
+        ",
+        "
+        show apps
+        ask b k1 vcore=4 policy=both
+        ask b k2 vcore=4 policy=both
+        wait 30s
+        show nodes
+        show apps
+        ",
+        &expect![[r#"
+            g in root.q1 is Running since 1000s: used nothing, pending nothing, holds [(w~1), (w~2), (w~3), (w~4)], asks []
+            b in root.q2 is New since 1000s: used nothing, pending nothing, holds [], asks []
+            b is Accepted
+            b is Running
+            b/k1 placed on n1
+            b/k2 placed on n1
+            n1: total vcore=10, used vcore=8, occupied nothing, left vcore=2
+            g in root.q1 is Running since 1000s: used nothing, pending vcore=8, holds [], asks [(w) x4]
+            b in root.q2 is Running since 1000s: used vcore=8, pending nothing, holds [k1, k2], asks []
+        "#]],
+    );
+}
