@@ -12,9 +12,7 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use monoceros_rules::decide::parking::Obstacle;
-use monoceros_rules::decide::preemption::{
-    NoPreemption, Promisee, TRY_AGAIN, Tries, Wish, after,
-};
+use monoceros_rules::decide::preemption::{NoPreemption, Promisee, TRY_AGAIN, Tries, Wish, after};
 use monoceros_rules::order::waits::WaitSet;
 use monoceros_rules::work::asks::{AskSlot, AskSpec};
 
@@ -66,7 +64,8 @@ impl Application {
             let mut below = baton.offer.frames.iter().skip(1);
             below.all(|frame| {
                 let config = &frame.facts.config;
-                let Some(mut left) = config.max.as_ref().map(|max| max.less(&frame.allocated)) else {
+                let Some(mut left) = config.max.as_ref().map(|max| max.less(&frame.allocated))
+                else {
                     return true;
                 };
                 if let Some(promised) = promises.taken_off(&config.path) {
@@ -118,9 +117,8 @@ impl Application {
             return Err(NoPreemption::MayNotStart);
         }
         let promises = &baton.books.promises;
-        let gives_way = |slot: AskSlot| {
-            promises.bars(self.slot, self.book.asks.ask(slot).sequence).is_some()
-        };
+        let gives_way =
+            |slot: AskSlot| promises.bars(self.slot, self.book.asks.ask(slot).sequence).is_some();
         let is_barred = !promises.is_empty()
             && match who {
                 Promisee::Ask(of) => gives_way(of.ask),

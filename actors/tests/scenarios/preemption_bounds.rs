@@ -182,9 +182,13 @@ fn who_would_take_back_is_kept_off_for_the_window_of_the_one_who_would_lose() {
         wait 1s
         confirm *
     ";
-    check(&given, waits, &expect![[r#"
+    check(
+        &given,
+        waits,
+        &expect![[r#"
         n1: total vcore=10, used vcore=10, occupied nothing, left nothing
         b/l released: PREEMPTED_BY_SCHEDULER
         a/back placed on n1
-    "#]]);
+    "#]],
+    );
 }

@@ -124,7 +124,8 @@ impl RequiredPlan {
         available: &Resources,
         on_node: &[OnNode<'_>],
     ) -> Option<Self> {
-        let may_still = |id: &&AllocationId| on_node.iter().any(|it| it.id == **id && may_go(ask, it));
+        let may_still =
+            |id: &&AllocationId| on_node.iter().any(|it| it.id == **id && may_go(ask, it));
         let still = |of: &[AllocationId]| of.iter().filter(may_still).copied().collect::<Vec<_>>();
         let (mut holds, mut victims) = (still(&self.holds), still(&self.victims));
         let is_enough = |holds: &[AllocationId], victims: &[AllocationId]| {

@@ -93,9 +93,9 @@ impl Affinity {
         match condition {
             Condition::Selector(id) => self.admits(*id, node),
             Condition::Near(_) => true,
-            Condition::Any(lists) => lists
-                .iter()
-                .any(|list| list.iter().all(|it| self.could_be_as_wished(it, node))),
+            Condition::Any(lists) => {
+                lists.iter().any(|list| list.iter().all(|it| self.could_be_as_wished(it, node)))
+            }
         }
     }
 
