@@ -43,8 +43,8 @@ pub(crate) struct NoVictimsFor {
     pub(crate) why: NoPreemption,
 }
 
-/// Members of an asker that are alike.
-struct Kind {
+/// What members of an asker that are alike want of nodes.
+pub(crate) struct Kind {
     amount: Resources,
     /// The key by which the RM knows them; none: it does not.
     key: Option<Arc<str>>,
@@ -63,7 +63,7 @@ struct Kind {
 }
 
 impl Kind {
-    fn of(ask: &Ask) -> Self {
+    pub(super) fn of(ask: &Ask) -> Self {
         let is_known = ask.form != Form::Internal;
         Self {
             amount: ask.resources.clone(),
@@ -76,6 +76,12 @@ impl Kind {
             together: None,
             tags: ask.spec.tags.clone(),
         }
+    }
+
+    /// Whether one of them may use the node once these are gone, as far as its placement constraint and
+    /// what the RM said of it are concerned.
+    pub(crate) fn may_use(&self, node: NodeSlot, gone: &[AllocationId], nodes: &NodeIndex) -> bool {
+        nodes.admits(node, &self.request(gone))
     }
 
     fn request<'a>(&'a self, gone: &'a [AllocationId]) -> NodeRequest<'a> {

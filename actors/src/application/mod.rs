@@ -65,7 +65,7 @@ use crate::step::{
     Alarm, Baton, COMPLETING_TIMEOUT, Climbing, Consequences, Ending, Notice, Op, PlaceAnswer,
     Placement, Resume, RowKey, RowSlot, RowUpdate, Settlement, Surveyor,
 };
-pub(crate) use asking::{Asking, MayUse, NoVictimsFor};
+pub(crate) use asking::{Asking, Kind, MayUse, NoVictimsFor};
 use backoff::Backoff;
 pub(crate) use explained::{Explained, ExplainedApplication, ExplainedClass};
 use ops::VisitEffects;

@@ -17,6 +17,7 @@ use monoceros_rules::order::waits::WaitSet;
 use monoceros_rules::work::asks::{AskSlot, AskSpec};
 
 use super::Application;
+use super::asking::Kind;
 use super::ops::VisitEffects;
 use crate::events::{EventKind, Message};
 use crate::step::{Alarm, Baton, NoVictims, Preemptor};
@@ -88,10 +89,10 @@ impl Application {
         }
     }
 
-    /// What an ask wants, if it is pending.
-    pub(crate) fn pending_spec(&self, slot: AskSlot) -> Option<Arc<AskSpec>> {
+    /// What an ask wants, in all and of nodes, if it is pending.
+    pub(crate) fn pending(&self, slot: AskSlot) -> Option<(Arc<AskSpec>, Kind)> {
         let ask = self.book.asks.find(slot).filter(|ask| ask.outstanding > 0)?;
-        Some(Arc::clone(&ask.spec))
+        Some((Arc::clone(&ask.spec), Kind::of(ask)))
     }
 
     /// Whether one may look for victims at this time.

@@ -104,7 +104,7 @@ fn of_node(key: &str, value: &str) -> String {
 fn beside(min: i32, max: i32) -> String {
     let expression = json!({"targetKey": "app", "targetOperator": "IN", "targetValues": ["web"]});
     json!({"simpleConstraint": {"allocationAffinityAttribute": {
-        "scope": "", "tagExpressions": [expression], "minCardinality": min,
+        "scope": "hostname", "targetExpressions": [expression], "minCardinality": min,
         "maxCardinality": max, "required": true,
     }}})
     .to_string()
@@ -119,7 +119,7 @@ fn wish() -> impl Strategy<Value = Wish> {
         8 => Just(String::new()),
         1 => Just(of_node("zone", "x")),
         1 => Just(beside(0, 1)),
-        1 => Just(beside(1, 0)),
+        1 => Just(beside(2, 0)),
     ];
     let tag = prop::bool::weighted(0.5);
     let rest = (policy, required, priority, prop::bool::weighted(0.1), 1..=2_i32, constraint, tag);

@@ -315,3 +315,72 @@ fn who_takes_what_is_only_held_is_placed_before_the_next_one_looks() {
         "#]],
     );
 }
+
+const IN_ZONE: &str = r#"where={"simpleConstraint":{"nodeAffinityConstraint":{"targetExpressions":[{"targetKey":"zone","targetOperator":"IN","targetValues":["x"]}]}}}"#;
+
+const ALONE: &str = r#"where={"simpleConstraint":{"allocationAffinityAttribute":{"scope":"hostname","targetExpressions":[{"targetKey":"app","targetOperator":"IN","targetValues":["web"]}],"minCardinality":0,"maxCardinality":1,"required":true}}}"#;
+
+#[test]
+fn a_daemon_whose_node_is_not_as_it_wishes_takes_nothing_there() {
+    check(
+        "
+        queue root.q1
+        queue root.q2
+        node n1 vcore=10
+        app a in root.q1
+        app b in root.q2
+        ask a v1 vcore=5
+        ask a v2 vcore=5
+        ",
+        &format!(
+            "
+            ask a waits vcore=8
+            wait 3s
+            ask b d vcore=5 node=n1 {IN_ZONE}
+            wait 60s
+            show nodes
+            "
+        ),
+        &expect![[r#"
+            b is Accepted
+            n1: total vcore=10, used vcore=10, occupied nothing, left nothing
+            why a/waits: neither its queue nor one above it is guaranteed anything
+            why b/d: no allocation may be taken: others are within their guarantees, more important, or protected
+        "#]],
+    );
+}
+
+#[test]
+fn a_daemon_takes_the_room_of_what_it_may_not_be_beside() {
+    check(
+        "
+        queue root.q1
+        queue root.q2
+        node n1 vcore=10
+        app a in root.q1
+        app b in root.q2
+        ask a v1 vcore=5
+        ask a v2 vcore=5 tags=app:web
+        ",
+        &format!(
+            "
+            ask a waits vcore=8
+            wait 3s
+            ask b d vcore=5 node=n1 {ALONE}
+            wait 1s
+            show nodes
+            confirm *
+            show nodes
+            "
+        ),
+        &expect![[r#"
+            b is Accepted
+            a/v2 released: PREEMPTED_BY_SCHEDULER
+            n1: total vcore=10, used vcore=10, occupied nothing, left nothing, reserved for [d]
+            b is Running
+            b/d placed on n1
+            n1: total vcore=10, used vcore=10, occupied nothing, left nothing
+            why a/waits: neither its queue nor one above it is guaranteed anything
+        "#]],
+    );
+}

@@ -8,11 +8,13 @@
 use std::collections::{BTreeMap, BTreeSet};
 use std::sync::Arc;
 
-use monoceros_rules::decide::preemption::required_node::{self, OnNode, RequiredPlan};
+use monoceros_rules::decide::preemption::required_node::{
+    self, OnNode, RequiredNode, RequiredPlan,
+};
 use monoceros_rules::decide::preemption::{
     Answer, Grounds, NoPreemption, Promise, Promisee, Question,
 };
-use monoceros_rules::decide::reservations::Reserver;
+use monoceros_rules::decide::reservations::{End, Reserver};
 use monoceros_rules::limits::LaneId;
 use monoceros_rules::nodes::NodeSlot;
 use monoceros_rules::work::allocations::{AllocationId, ApplicationSlot};
@@ -23,7 +25,7 @@ use super::super::tasks::Task;
 use super::Partition;
 use super::eviction::Eviction;
 use super::limits_left::OtherPromises;
-use crate::application::Application;
+use crate::application::{Application, Kind};
 use crate::node::Node;
 use crate::queue::Queue;
 use crate::step::{Baton, NoVictims, Op, Route, Survey};
@@ -33,7 +35,7 @@ pub(in crate::partition) struct LookOnNode {
     who: Reserver,
     /// What the RM was asked about, where this is the test of it.
     tested: Option<RequiredPlan>,
-    spec: Option<Arc<AskSpec>>,
+    wants: Option<(Arc<AskSpec>, Kind)>,
     node: NodeSlot,
     holds: Vec<AllocationId>,
     lane: Option<LaneId>,
@@ -44,8 +46,8 @@ pub(in crate::partition) struct LookOnNode {
 impl LookOnNode {
     /// For an ask that requires its node.
     pub(in crate::partition) fn for_ask(who: Reserver, node: NodeSlot) -> Self {
-        let (tested, spec, holds) = (None, None, Vec::new());
-        Self { who, tested, spec, node, holds, lane: None, is_over: false }
+        let (tested, wants, holds) = (None, None, Vec::new());
+        Self { who, tested, wants, node, holds, lane: None, is_over: false }
     }
 }
 
@@ -59,12 +61,12 @@ impl Survey for LookOnNode {
     }
 
     fn at_application(&mut self, application: &mut Application, _: &mut Baton) {
-        self.spec = application.pending_spec(self.who.ask);
+        self.wants = application.pending(self.who.ask);
         self.lane = application.limited_lane();
     }
 
     fn at_queue(&mut self, queue: &mut Queue, baton: &mut Baton) {
-        let Some(spec) = &self.spec else { return };
+        let Some((spec, _)) = &self.wants else { return };
         self.is_over |= !queue.gate(&baton.books.promises).allows(&spec.resources);
     }
 
@@ -73,8 +75,8 @@ impl Survey for LookOnNode {
     }
 
     fn home(self: Box<Self>, partition: &mut Partition, baton: &mut Baton) {
-        let Self { who, tested, spec, node, holds, lane, is_over } = *self;
-        let Some(spec) = spec else { return };
+        let Self { who, tested, wants, node, holds, lane, is_over } = *self;
+        let Some((spec, kind)) = wants else { return };
         if baton.books.promises.of(Promisee::Ask(who)).is_some() {
             return;
         }
@@ -93,7 +95,17 @@ impl Survey for LookOnNode {
             return in_vain(who, &spec, NoPreemption::OverMaximum, partition);
         }
         let (together, others) = (BTreeMap::new(), OtherPromises::default());
-        partition.survey_next(OnItsNode { who, tested, spec, node, holds, lane, together, others });
+        partition.survey_next(OnItsNode {
+            who,
+            tested,
+            spec,
+            kind,
+            node,
+            holds,
+            lane,
+            together,
+            others,
+        });
     }
 }
 
@@ -102,6 +114,7 @@ struct OnItsNode {
     who: Reserver,
     tested: Option<RequiredPlan>,
     spec: Arc<AskSpec>,
+    kind: Kind,
     node: NodeSlot,
     holds: Vec<AllocationId>,
     lane: Option<LaneId>,
@@ -134,7 +147,7 @@ impl Survey for OnItsNode {
     }
 
     fn home(self: Box<Self>, partition: &mut Partition, baton: &mut Baton) {
-        let Self { who, tested, spec, node, holds, lane, together, others } = *self;
+        let Self { who, tested, spec, kind, node, holds, lane, together, others } = *self;
         if !others.left(Promisee::Ask(who), lane, baton).allow(&spec.resources) {
             return in_vain(who, &spec, NoPreemption::OverLimits, partition);
         }
@@ -153,10 +166,14 @@ impl Survey for OnItsNode {
                 })
             })
             .collect();
-        let available = books.nodes.available(node);
-        let plan = match &tested {
-            None => required_node::plan(&spec, available, &on_node),
-            Some(plan) => plan.recheck(&spec, available, &on_node),
+        let plan = {
+            let suits = |gone: &[AllocationId]| kind.may_use(node, gone, &books.nodes);
+            let available = books.nodes.available(node);
+            let there = RequiredNode { available, holds: &on_node, suits: &suits };
+            match &tested {
+                None => required_node::plan(&spec, &there),
+                Some(plan) => plan.recheck(&spec, &there),
+            }
         };
         drop(on_node);
         let Some(plan) = plan else {
@@ -221,8 +238,10 @@ fn carry_out(
     partition: &mut Partition,
     baton: &mut Baton,
 ) {
-    let chosen = plan.holds.iter().chain(&plan.victims).chain(&plan.elsewhere);
-    let mut eviction = Eviction::of(chosen, baton);
+    if let Some(other) = baton.books.reservations.normal_on(node) {
+        baton.unreserve(other, End::Displaced);
+    }
+    let mut eviction = Eviction::of(plan.all(), baton);
     let grounds = Arc::new(Grounds::RequiredNode {
         application: baton.directory.application_id(who.application),
         key: Arc::clone(&spec.key),

@@ -55,40 +55,73 @@ pub struct RequiredPlan {
     wants_more: bool,
 }
 
-/// Who has to go so that the ask fits the node that it requires, on which so much is available.
-/// `None` where nobody does, or everybody would not be enough.
-pub fn plan(ask: &AskSpec, available: &Resources, on_node: &[OnNode<'_>]) -> Option<RequiredPlan> {
-    if available.holds(&ask.resources) {
-        return None;
-    }
-    let mut candidates: Vec<&OnNode<'_>> = on_node.iter().filter(|it| may_go(ask, it)).collect();
+/// A node that an ask requires.
+#[derive(Clone, Copy)]
+pub struct RequiredNode<'a> {
+    /// What is free there.
+    pub available: &'a Resources,
+    /// What is there.
+    pub holds: &'a [OnNode<'a>],
+    /// Whether the ask may use the node once these are gone, as far as its placement constraint is
+    /// concerned.
+    pub suits: &'a dyn Fn(&[AllocationId]) -> bool,
+}
+
+/// Who has to go so that the ask may run on the node that it requires. `None` where nobody has to, or
+/// everybody would not be enough.
+pub fn plan(ask: &AskSpec, node: &RequiredNode<'_>) -> Option<RequiredPlan> {
+    let mut candidates: Vec<&OnNode<'_>> = node.holds.iter().filter(|it| may_go(ask, it)).collect();
     candidates
         .sort_by(|left, right| order(left).cmp(&order(right)).then_with(|| finer(left, right)));
 
     let mut chosen: Vec<&OnNode<'_>> = Vec::new();
-    let mut room = available.clone();
+    if node.is_met(ask, &chosen) {
+        return None;
+    }
+    let mut is_met = false;
     for &candidate in &candidates {
-        if room.holds(&ask.resources) {
+        if is_met {
             break;
         }
         if !chosen.iter().any(|it| goes_with(it, candidate)) {
             chosen.push(candidate);
-            room = room_with(available, on_node, &chosen);
+            is_met = node.is_met(ask, &chosen);
         }
     }
-    if !room.holds(&ask.resources) {
+    if !is_met {
         return None;
     }
     for at in (0..chosen.len()).rev() {
         let spared = chosen.remove(at);
-        if !room_with(available, on_node, &chosen).holds(&ask.resources) {
+        if !node.is_met(ask, &chosen) {
             chosen.insert(at, spared);
         }
     }
-    Some(in_order(&candidates, &chosen, on_node))
+    Some(in_order(&candidates, &chosen, node.holds))
+}
+
+impl RequiredNode<'_> {
+    /// Whether the ask may run there once all of these are gone, each with its mates.
+    fn is_met(&self, ask: &AskSpec, chosen: &[&OnNode<'_>]) -> bool {
+        let mut room = self.available.clone();
+        let goes = |it: &&OnNode<'_>| chosen.iter().any(|chosen| goes_with(chosen, it));
+        for it in self.holds.iter().filter(goes) {
+            room.add(it.allocation.resources());
+        }
+        room.holds(&ask.resources) && {
+            let mates = chosen.iter().flat_map(|it| it.mates.iter().map(|(id, _)| *id));
+            let gone: Vec<AllocationId> = chosen.iter().map(|it| it.id).chain(mates).collect();
+            (self.suits)(&gone)
+        }
+    }
 }
 
 impl RequiredPlan {
+    /// All that go.
+    pub fn all(&self) -> impl Iterator<Item = &AllocationId> {
+        self.holds.iter().chain(&self.victims).chain(&self.elsewhere)
+    }
+
     /// What the RM is asked: the victims on the node and who else could go, in order, and up to which
     /// of them all go at least (-1: none has to).
     /// Where only places that are held go, this is an ordinary question: the RM knows of nothing that
@@ -118,12 +151,8 @@ impl RequiredPlan {
     /// out, and what is no longer needed is spared. The RM answered about this order, so of those it
     /// was asked about only the last ones are spared, and none if it wanted more gone than was needed:
     /// it knows more. `None` where the rest is not enough, or nobody has to go any more.
-    pub fn recheck(
-        &self,
-        ask: &AskSpec,
-        available: &Resources,
-        on_node: &[OnNode<'_>],
-    ) -> Option<Self> {
+    pub fn recheck(&self, ask: &AskSpec, node: &RequiredNode<'_>) -> Option<Self> {
+        let on_node = node.holds;
         let may_still =
             |id: &&AllocationId| on_node.iter().any(|it| it.id == **id && may_go(ask, it));
         let still = |of: &[AllocationId]| of.iter().filter(may_still).copied().collect::<Vec<_>>();
@@ -131,7 +160,7 @@ impl RequiredPlan {
         let is_enough = |holds: &[AllocationId], victims: &[AllocationId]| {
             let goes = |it: &&OnNode<'_>| holds.contains(&it.id) || victims.contains(&it.id);
             let chosen: Vec<&OnNode<'_>> = on_node.iter().filter(goes).collect();
-            room_with(available, on_node, &chosen).holds(&ask.resources)
+            node.is_met(ask, &chosen)
         };
         if is_enough(&[], &[]) || !is_enough(&holds, &victims) {
             return None;
@@ -181,15 +210,6 @@ fn may_go(ask: &AskSpec, it: &OnNode<'_>) -> bool {
 
 fn goes_with(chosen: &OnNode<'_>, it: &OnNode<'_>) -> bool {
     chosen.id == it.id || chosen.mates.iter().any(|(id, _)| *id == it.id)
-}
-
-/// What is available once all of these are gone, each with its mates.
-fn room_with(available: &Resources, on_node: &[OnNode<'_>], chosen: &[&OnNode<'_>]) -> Resources {
-    let mut room = available.clone();
-    for it in on_node.iter().filter(|it| chosen.iter().any(|chosen| goes_with(chosen, it))) {
-        room.add(it.allocation.resources());
-    }
-    room
 }
 
 fn in_order(

@@ -4,9 +4,10 @@ use std::sync::Arc;
 
 use super::cluster::{Cluster, vcore};
 use crate::decide::preemption::Answer;
-use crate::decide::preemption::required_node::{OnNode, RequiredPlan, plan};
+use crate::decide::preemption::required_node::{OnNode, RequiredNode, RequiredPlan, plan};
 use crate::nodes::NodeSlot;
 use crate::values::resources::Resources;
+use crate::work::allocations::AllocationId;
 use crate::work::asks::AskSpec;
 
 fn daemon(size: i64) -> AskSpec {
@@ -29,7 +30,17 @@ fn on_node(cluster: &Cluster) -> Vec<OnNode<'_>> {
 }
 
 fn planned(cluster: &Cluster, ask: &AskSpec) -> Option<RequiredPlan> {
-    plan(ask, &cluster.available(NodeSlot::at(0)), &on_node(cluster))
+    on_first(cluster, &|_| true, |node| plan(ask, node))
+}
+
+/// Looks at the first node.
+fn on_first<T>(
+    cluster: &Cluster,
+    suits: &dyn Fn(&[AllocationId]) -> bool,
+    look: impl FnOnce(&RequiredNode<'_>) -> T,
+) -> T {
+    let (available, holds) = (cluster.available(NodeSlot::at(0)), on_node(cluster));
+    look(&RequiredNode { available: &available, holds: &holds, suits })
 }
 
 fn shown(cluster: &Cluster, ask: &AskSpec) -> String {
@@ -138,8 +149,7 @@ fn a_plan_is_tested_again() {
     let plan = planned(&cluster, &ask).unwrap();
     let [as_planned, more] = [1, 2].map(|index| plan.answered(Answer::Fits(index)).unwrap());
     let check = |cluster: &Cluster, plan: &RequiredPlan| {
-        let available = cluster.available(NodeSlot::at(0));
-        let again = plan.recheck(&ask, &available, &on_node(cluster));
+        let again = on_first(cluster, &|_| true, |node| plan.recheck(&ask, node));
         again.map_or("nobody".to_owned(), |plan| cluster.names_of(&plan.victims))
     };
     assert_eq!(check(&cluster, &as_planned), "c b");
@@ -164,8 +174,7 @@ fn what_goes_together_is_spared_together() {
     cluster.application("root.a", "root.a").goes_as_one = true;
     let plan = planned(&cluster, &ask).unwrap().answered(Answer::Fits(2)).unwrap();
     let victims = |cluster: &Cluster| {
-        let available = cluster.available(NodeSlot::at(0));
-        let again = plan.recheck(&ask, &available, &on_node(cluster)).unwrap();
+        let again = on_first(cluster, &|_| true, |node| plan.recheck(&ask, node)).unwrap();
         cluster.names_of(&again.victims)
     };
     assert_eq!(victims(&cluster), "c b a");
@@ -182,4 +191,21 @@ fn the_rm_is_not_told_of_places_that_are_held() {
     assert_eq!(plan.question(), (Vec::new(), -1));
     assert_eq!(plan.answered(Answer::Fits(-1)).unwrap().holds, plan.holds);
     assert_eq!(plan.answered(Answer::Fits(0)), None);
+}
+
+#[test]
+fn who_must_not_be_beside_a_daemon_goes() {
+    let mut cluster = full(&[("enemy", 1), ("other", 1)]);
+    let enemy = cluster.names["enemy"];
+    let suits = |gone: &[AllocationId]| gone.contains(&enemy);
+    let victims = |cluster: &Cluster, size| {
+        let found = on_first(cluster, &suits, |node| plan(&daemon(size), node));
+        found.map_or("nobody".to_owned(), |plan| cluster.names_of(&plan.victims))
+    };
+    assert_eq!(victims(&cluster, 1), "enemy");
+    assert_eq!(victims(&cluster, 2), "other enemy");
+    cluster.nodes[0].total = vcore(9);
+    assert_eq!(victims(&cluster, 1), "enemy", "even where there is room");
+    cluster.priority("enemy", 1);
+    assert_eq!(victims(&cluster, 1), "nobody");
 }
