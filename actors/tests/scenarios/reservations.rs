@@ -1143,3 +1143,51 @@ fn a_member_gives_its_node_up_when_placeholders_of_its_group_come() {
         "#]],
     );
 }
+
+/// What it is to be beside comes to a node that is full then.
+#[test]
+fn a_node_that_a_constraint_admits_meanwhile_is_reserved_however_full_it_is() {
+    let beside = r#"where={"simpleConstraint":{"allocationAffinityAttribute":{"scope":"hostname","targetExpressions":[{"targetKey":"app","targetOperator":"IN","targetValues":["web"]}],"minCardinality":2,"maxCardinality":0,"required":true}}}"#;
+    let in_zone = r#"where={"simpleConstraint":{"nodeAffinityConstraint":{"targetExpressions":[{"targetKey":"zone","targetOperator":"IN","targetValues":["x"]}]}}}"#;
+    check(
+        &format!(
+            "
+            queue root.q
+            node n1 vcore=2
+            node n2 vcore=2
+            node n3 vcore=1
+            app a in root.q
+            app b in root.q
+            app c in root.q
+            ask a k1 vcore=2
+            ask b near vcore=1 {beside}
+            ask c there vcore=1 {in_zone}
+            wait 3s
+            ask a k2 vcore=2 tags=app:web
+            show nodes
+            resize n1 attr zone=x
+            show nodes
+            "
+        ),
+        &expect![[r#"
+            n1 accepted
+            n2 accepted
+            n3 accepted
+            a accepted
+            b accepted
+            c accepted
+            a is Accepted
+            a is Running
+            a/k1 placed on n1
+            b is Accepted
+            c is Accepted
+            a/k2 placed on n2
+            n1: total vcore=2, used vcore=2, occupied nothing, left nothing
+            n2: total vcore=2, used vcore=2, occupied nothing, left nothing, reserved for [near]
+            n3: total vcore=1, used nothing, occupied nothing, left vcore=1
+            n1: total vcore=2, used vcore=2, occupied nothing, left nothing, reserved for [there]
+            n2: total vcore=2, used vcore=2, occupied nothing, left nothing, reserved for [near]
+            n3: total vcore=1, used nothing, occupied nothing, left vcore=1
+        "#]],
+    );
+}

@@ -10,7 +10,8 @@
 //!
 //! # Vacancies
 //! An ask that may reserve and finds no node for it waits for a *vacancy*: a node that came to be
-//! there for a reservation. It came or was opened, was given back, or became larger in total.
+//! there for a reservation. It came or was opened, was given back, became larger in total, or is
+//! admitted by a placement constraint that kept it off.
 //! Vacancies are growths, too, and have their numbers; whether a node has room plays no part.
 
 use super::{NodeIndex, NodeRequest, NodeSlot};

@@ -244,7 +244,7 @@ impl NodeIndex {
             if !self.entry(slot).is_open_to_all() {
                 self.affinity.woken_by_name.push((slot, wakes == Wakes::Return));
             } else if wakes == Wakes::Growth {
-                self.touch(slot);
+                self.log_vacancy(slot);
             } else {
                 self.touch_by_return(slot);
             }

@@ -310,6 +310,9 @@ impl NodeIndex {
         self.apply(effects, counters::Wakes::Growth);
         self.flag_node(slot);
         self.flag_selectors();
+        if self.is_open_to_all(slot) {
+            self.log_vacancy(slot);
+        }
     }
 
     /// A node is there from now on, without attributes.
