@@ -615,3 +615,52 @@ fn each_condition_that_keeps_a_request_waiting_is_named_with_what_it_leaves() {
     "#]],
     );
 }
+
+/// What it may be beside comes to one node and then to another, while it may not run.
+#[test]
+fn every_node_that_comes_to_do_counts_for_one_that_cannot_be_tried() {
+    check(
+        &near("hostname", 2, 0, true),
+        "
+        queue root.a maxapps=1
+        queue root.b
+        node n1 vcore=6
+        node n2 vcore=4
+        app a in root.a
+        app b in root.b
+        app c in root.a
+        ask a k where=IT vcore=1
+        ask b k vcore=5
+        ask c k x2 vcore=5 tags=app:web
+        wait 2001ms
+        release b *
+        ask b l vcore=1 tags=app:web
+        ask a l vcore=1
+        forget
+        queue root.a
+        queue root.b
+        reload
+        ",
+        &expect![[r#"
+            n1 accepted
+            n2 accepted
+            a accepted
+            b accepted
+            c accepted
+            a is Accepted
+            b is Accepted
+            b is Running
+            b/k placed on n1
+            c is Accepted
+            b/k released: STOPPED_BY_RM
+            b is Completing
+            c is Running
+            c/k#1 of k placed on n1
+            b is Running
+            b/l placed on n2
+            a is Running
+            a/k placed on n2
+            a/l placed on n2
+        "#]],
+    );
+}

@@ -92,7 +92,7 @@ pub(super) struct Range {
     pub(super) min: i64,
     /// 0: any number.
     pub(super) max: i64,
-    /// Somebody was turned away because of it, and has not been woken since.
+    /// Somebody was turned away because of it, and not all nodes have woken it since.
     waits: bool,
     /// On how many nodes there are too many.
     pub(super) full: usize,
@@ -373,7 +373,7 @@ impl Counters {
                 range.waits = false;
                 effects.wakes_all = true;
             } else if does && !did {
-                range.waits = false;
+                // Who waits may not be tried now, and the next group wakes it as well.
                 let nodes: SmallVec<[NodeSlot; 2]> = self.nodes(scope, group).collect();
                 effects.woken.extend(nodes);
             }
