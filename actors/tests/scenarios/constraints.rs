@@ -664,3 +664,58 @@ fn every_node_that_comes_to_do_counts_for_one_that_cannot_be_tried() {
         "#]],
     );
 }
+
+/// Each of them is counted on the node while it is asked about, and the other one keeps apart from it.
+#[test]
+fn two_that_keep_apart_and_are_refused_do_not_have_each_other_tried_for_ever() {
+    check(
+        &near("hostname", 0, 1, true),
+        "
+        refuse-some 100 1
+        queue root.a
+        node n1 vcore=4
+        app a in root.a
+        app b in root.a
+        ask a k vcore=2 tags=app:web where=IT
+        ask b k vcore=2 tags=app:web where=IT
+        wait 3s
+        wait 60s
+        show nodes
+        ",
+        &expect![[r#"
+            n1 accepted
+            a accepted
+            b accepted
+            a is Accepted
+            b is Accepted
+            n1: total vcore=4, used nothing, occupied nothing, left vcore=4
+        "#]],
+    );
+}
+
+#[test]
+fn who_comes_first_has_the_node_that_the_last_decision_made_one_for_it() {
+    check(
+        &near("hostname", 2, 0, true),
+        "
+        queue root.a guaranteed vcore=1
+        queue root.b guaranteed vcore=6
+        node n1 vcore=8
+        app a in root.a
+        app b in root.b
+        ask a k x2 vcore=3 where=IT
+        ask b k x2 vcore=3 tags=app:web
+        ",
+        &expect![[r#"
+            n1 accepted
+            a accepted
+            b accepted
+            a is Accepted
+            b is Accepted
+            b is Running
+            b/k#1 of k placed on n1
+            a is Running
+            a/k#1 of k placed on n1
+        "#]],
+    );
+}

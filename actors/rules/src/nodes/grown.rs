@@ -21,14 +21,13 @@ impl NodeIndex {
         }
     }
 
-    /// Counts as a return of the node where it is open to all, and makes it one that came to be there for
-    /// a reservation: what a constraint counted was taken
-    /// back before it was settled.
+    /// Counts as a return of the node where it is open to all: what a constraint counted was taken
+    /// back before it was settled. It is no node that came to be there for a reservation: of two that
+    /// are refused in turn each would have the other tried again, for ever.
     pub(super) fn touch_by_return(&mut self, slot: NodeSlot) {
         if self.entry(slot).is_open_to_all() {
             self.grown = self.grown.next();
             self.returns.log(slot, self.grown);
-            self.vacancies.log(slot, self.grown);
         }
     }
 

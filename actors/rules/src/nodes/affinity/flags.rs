@@ -241,12 +241,12 @@ impl NodeIndex {
             effects.woken.into_vec()
         };
         for slot in woken {
-            if !self.entry(slot).is_open_to_all() {
-                self.affinity.woken_by_name.push((slot, wakes == Wakes::Return));
-            } else if wakes == Wakes::Growth {
-                self.log_vacancy(slot);
-            } else {
+            // Whoever requires the node may use it even if another reserves it first.
+            self.affinity.woken_by_name.push((slot, wakes == Wakes::Return));
+            if wakes == Wakes::Return {
                 self.touch_by_return(slot);
+            } else if self.is_open_to_all(slot) {
+                self.log_vacancy(slot);
             }
         }
     }

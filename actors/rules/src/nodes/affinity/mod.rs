@@ -30,9 +30,9 @@
 //! * A search with a constraint finds the node that a look at every node in order would find:
 //!   flags change how fast it is, and nothing else.
 //! * Whatever makes a node admissible to a request that was turned away by a constraint is a growth
-//!   of that node, or a return where a placement in the air was taken back. Growths of a node that is
-//!   not open to all wake nobody; so such a node is [named](NodeIndex::take_woken_by_name), for whoever
-//!   requires it or has it reserved.
+//!   of that node, or a return where a placement in the air was taken back. Such a node is
+//!   [named](NodeIndex::take_woken_by_name), too, for whoever requires it or has it reserved: growths of
+//!   a node that is not open to all wake nobody, and it may be reserved before it is their turn.
 //!
 //! ```
 //! use std::collections::BTreeMap;
@@ -110,7 +110,7 @@ pub(super) struct Affinity {
     selector_of: FxHashMap<Arc<[Expression]>, SelectorId>,
     counters: Counters,
     flags: Flags,
-    /// Nodes that are not open to all and that may admit more now; whether by a return.
+    /// Nodes that may admit more now, whether by a return: for whoever waits for one by its name.
     woken_by_name: Vec<(NodeSlot, bool)>,
     /// What was done since the last sweep.
     done: usize,
@@ -343,8 +343,14 @@ impl NodeIndex {
         }
     }
 
-    /// Nodes that are closed or reserved, and that constraints may admit more to since this was
-    /// asked last; whether by the return of what a placement in the air held.
+    /// Whether constraints may admit more to some node since [those](Self::take_woken_by_name) were
+    /// asked for.
+    pub fn has_woken(&self) -> bool {
+        !self.affinity.woken_by_name.is_empty()
+    }
+
+    /// Nodes that constraints may admit more to since this was asked last; whether by the return of
+    /// what a placement in the air held.
     pub fn take_woken_by_name(&mut self) -> Vec<(NodeSlot, bool)> {
         std::mem::take(&mut self.affinity.woken_by_name)
     }
