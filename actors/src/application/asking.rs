@@ -126,6 +126,12 @@ impl Asking {
         total
     }
 
+    /// What an ask wants of nodes, and of resources.
+    pub(crate) fn wanted(&self) -> (&Kind, &Resources) {
+        let kind = &self.kinds[self.members[0]];
+        (kind, &kind.amount)
+    }
+
     /// Whether the RM knows of this member of an asker.
     pub(crate) fn has_ask(&self, member: usize) -> bool {
         self.kinds[self.members[member]].key.is_some()

@@ -5,6 +5,7 @@ use std::collections::BTreeMap;
 use std::sync::Arc;
 
 use monoceros_rules::decide::explain::{self, Cause, GangWhy, ShortDomain, Why};
+use monoceros_rules::decide::preemption::Promisee;
 use monoceros_rules::nodes::{NodeIndex, NodeLacks, NodeRequest};
 use monoceros_rules::values::resources::Resources;
 use monoceros_rules::work::allocations::{Allocation, Form};
@@ -153,7 +154,12 @@ impl Application {
     /// no RM has asked for.
     fn explained_class(&self, first: &Ask, baton: &Baton) -> String {
         let slot = self.book.asks.slot_of(&first.key).filter(|_| first.form != Form::Internal);
-        slot.map(|slot| self.explained_preemption(slot, baton)).unwrap_or_default()
+        // A member of an undecided gang asks with its gang.
+        let who = slot.map(|slot| match self.book.undecided() {
+            Some(_) => Promisee::Gang(self.slot),
+            None => Promisee::Ask(self.reserver(slot)),
+        });
+        who.map(|who| self.explained_preemption(who, baton)).unwrap_or_default()
     }
 
     /// What keeps an ask from the places of its task group, if there are any.
@@ -207,6 +213,11 @@ impl Application {
                 (short.or_else(|| self.short_of_places(&bundled, nodes)), None)
             }
         };
+        // One whose members are not all there yet looks for no places.
+        let preemption = self
+            .undecided_bundle()
+            .map(|_| self.explained_preemption(Promisee::Gang(self.slot), baton))
+            .unwrap_or_default();
         let mut entries = Vec::new();
         let mut obstacles = self.own_obstacles(&total, baton);
         // Others may lack places because of those that can have none.
@@ -224,7 +235,7 @@ impl Application {
             });
             let noted = noted.or_else(|| bundle.over_since());
             ExplainedClass {
-                preemption: String::new(),
+                preemption: preemption.clone(),
                 position: 0,
                 keys: Vec::new(),
                 count,

@@ -184,13 +184,8 @@ impl Application {
         tries.get_or_insert_default()
     }
 
-    /// Why an ask does not preempt others at this time, or that it does; for people. A member of an
-    /// undecided gang asks with its gang.
-    pub(super) fn explained_preemption(&self, slot: AskSlot, baton: &Baton) -> String {
-        let who = match self.book.undecided() {
-            Some(_) => Promisee::Gang(self.slot),
-            None => Promisee::Ask(self.reserver(slot)),
-        };
+    /// Why one does not preempt others at this time, or that it does; for people.
+    pub(super) fn explained_preemption(&self, who: Promisee, baton: &Baton) -> String {
         if let Some(promise) = baton.books.promises.of(who) {
             let left = promise.victims.len();
             return format!("others leave for it, and {left} of them have still to go");
@@ -350,7 +345,7 @@ impl Application {
     }
 
     /// Nobody leaves the node that an ask requires, because of what limits or queues leave beside what
-    /// was promised to others: it is tried again a while later.
+    /// was promised to others, or because others do already: it is tried again a while later.
     fn wait_with_node(&mut self, who: Promisee, baton: &mut Baton) {
         let at_ns = Some(after(baton.now_ns, TRY_AGAIN));
         let due = Due { at_ns, at_change: false, nodes_were_tried: true };
@@ -372,11 +367,14 @@ impl Application {
             self.book.asks.single_out(slot, waits);
             self.arm_retry(slot, baton);
         }
-        let is_over = matches!(why, NoPreemption::OverLimits | NoPreemption::OverMaximum);
+        let waits = matches!(
+            why,
+            NoPreemption::OverLimits | NoPreemption::OverMaximum | NoPreemption::RoomIsComing
+        );
         let changes = baton.books.changes();
         let tries = self.book.asks.ask_mut(slot).tries.get_or_insert_default();
         tries.why = Some(why);
-        if is_over {
+        if waits {
             return self.wait_with_node(Promisee::Ask(self.reserver(slot)), baton);
         }
         let again_ns = i64::try_from(TRY_AGAIN.as_nanos()).unwrap_or(i64::MAX);

@@ -345,7 +345,7 @@ fn a_daemon_whose_node_is_not_as_it_wishes_takes_nothing_there() {
             b is Accepted
             n1: total vcore=10, used vcore=10, occupied nothing, left nothing
             why a/waits: neither its queue nor one above it is guaranteed anything
-            why b/d: no allocation may be taken: others are within their guarantees, more important, or protected
+            why b/d: whatever may leave the node that it requires, it would not fit there: others are more important, require that node, too, or hold too little
         "#]],
     );
 }
@@ -381,6 +381,55 @@ fn a_daemon_takes_the_room_of_what_it_may_not_be_beside() {
             b/d placed on n1
             n1: total vcore=10, used vcore=10, occupied nothing, left nothing
             why a/waits: neither its queue nor one above it is guaranteed anything
+        "#]],
+    );
+}
+
+#[test]
+fn nobody_else_leaves_while_those_do_who_left_for_what_was_withdrawn() {
+    check(
+        &full(""),
+        "
+        ask b k1 vcore=5 policy=both
+        wait 30s
+        withdraw b k1
+        ask b k2 vcore=5 policy=both
+        wait 60s
+        show nodes
+        ask b k3 vcore=10 policy=both
+        wait 60s
+        ",
+        &expect![[r#"
+            b is Accepted
+            a/v1 released: PREEMPTED_BY_SCHEDULER
+            b is Completing
+            b is Running
+            n1: total vcore=10, used vcore=10, occupied nothing, left nothing
+            why b/k2: others are leaving already whose room nobody was promised, and it is enough
+            why b/k3: no node would have room for it, whatever may be taken there
+        "#]],
+    );
+}
+
+#[test]
+fn a_daemon_waits_for_those_who_leave_its_node_for_nobody() {
+    check(
+        &full(""),
+        "
+        ask b k1 vcore=5 policy=both
+        wait 30s
+        withdraw b k1
+        ask b d vcore=5 node=n1
+        wait 60s
+        confirm *
+        wait 60s
+        ",
+        &expect![[r#"
+            b is Accepted
+            a/v1 released: PREEMPTED_BY_SCHEDULER
+            b is Completing
+            b is Running
+            b/d placed on n1
         "#]],
     );
 }

@@ -319,7 +319,7 @@ fn a_daemon_looks_again_when_something_on_its_node_changes_in_a_full_cluster() {
             a/less released: PREEMPTED_BY_SCHEDULER
             b is Running
             b/daemon placed on n1
-            why b/another: no allocation may be taken: others are within their guarantees, more important, or protected
+            why b/another: whatever may leave the node that it requires, it would not fit there: others are more important, require that node, too, or hold too little
         "#]],
     );
 }

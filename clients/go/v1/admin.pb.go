@@ -1153,7 +1153,7 @@ type QueueInfo struct {
 	PriorityOffset  int32 `protobuf:"varint,17,opt,name=priority_offset,json=priorityOffset,proto3" json:"priority_offset,omitempty"`
 	// Priorities of what is below do not count outside.
 	PriorityFence bool `protobuf:"varint,18,opt,name=priority_fence,json=priorityFence,proto3" json:"priority_fence,omitempty"`
-	// As configured; nothing is preempted yet.
+	// As configured.
 	PreemptionEnabled bool `protobuf:"varint,19,opt,name=preemption_enabled,json=preemptionEnabled,proto3" json:"preemption_enabled,omitempty"`
 	// As configured: nothing outside is preempted for what is below.
 	PreemptionFence bool `protobuf:"varint,20,opt,name=preemption_fence,json=preemptionFence,proto3" json:"preemption_fence,omitempty"`

@@ -204,6 +204,10 @@ impl Survey for GiveBack {
             let chosen = plan.leaves.iter().flat_map(|leaf| leaf.holds.iter().chain(&leaf.victims));
             let eviction = Eviction::of(chosen, baton);
             eviction.count(None, baton);
+            let (promises, now_ns) = (&mut baton.books.promises, baton.now_ns);
+            for (id, victim) in &eviction.victims {
+                promises.strays_away(*id, victim, now_ns);
+            }
             let queue = Arc::clone(&self.queues[*due].path);
             partition.agenda.extend(eviction.orders(&Arc::new(Grounds::Quota { queue })));
         }

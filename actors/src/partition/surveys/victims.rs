@@ -15,11 +15,12 @@ use std::collections::BTreeMap;
 use std::sync::Arc;
 
 use monoceros_rules::decide::preemption::{
-    Answer, Grounds, Inquiry, Next, NoPreemption, PLANNED_ANEW, Plan, Planner, Promise, Promisee,
-    Question, QueueFacts, Room, Survey as Ground,
+    Answer, Claimed, Coming, Grounds, Inquiry, Next, NoPreemption, NodeFacts, PLANNED_ANEW, Plan,
+    Planner, Promise, Promisee, Question, QueueFacts, Room, Survey as Ground,
 };
 use monoceros_rules::decide::reservations::End;
-use monoceros_rules::nodes::Domain;
+use monoceros_rules::nodes::{Domain, NodeSlot};
+use monoceros_rules::values::resources::Resources;
 use monoceros_rules::work::allocations::ApplicationSlot;
 use prometheus::HistogramTimer;
 
@@ -197,6 +198,10 @@ impl Survey for Victims {
         let Self { mut search, purpose, mut ground, others, .. } = *self;
         let Some((who, _)) = search.present() else { return };
         search.limits = others.left(who, search.asking.lane, baton);
+        if let Some(until_ns) = room_is_coming(&search.asking, who, baton) {
+            search.bound_ends_ns = Some(until_ns);
+            return search.in_vain(NoPreemption::RoomIsComing, partition);
+        }
         ground.books(&baton.books, &baton.books.promises, who);
         search.bound_ends_ns = ground.bound_ends_ns();
         let mut planner = ground.finish();
@@ -466,6 +471,29 @@ impl Asked {
             Err(why) => search.in_vain(why, partition),
         }
     }
+}
+
+/// Whether those who leave for nobody make room enough; until when that is counted on, ns since the
+/// epoch. Of a gang it is asked of all nodes together.
+fn room_is_coming(asking: &Asking, who: Promisee, baton: &Baton) -> Option<i64> {
+    let books = &baton.books;
+    let coming = books.promises.coming(baton.now_ns, baton.patience.wait_timeout);
+    if asking.is_gang() {
+        let mut sum = Resources::new();
+        coming.values().for_each(|here| sum.add(&here.amount));
+        let until_ns = coming.values().map(|here| here.until_ns).min()?;
+        return sum.holds(&asking.total()).then_some(until_ns);
+    }
+    let is_enough = |node: NodeSlot, here: &Coming| {
+        let facts = NodeFacts::of(books, &books.promises, node, who, asking.priority);
+        let (kind, amount) = asking.wanted();
+        facts.is_open
+            && facts.claim == Claimed::Free
+            && facts.available.plus(&here.amount).holds(amount)
+            && kind.may_use(node, &here.who, &books.nodes)
+    };
+    let enough = coming.iter().filter(|(node, here)| is_enough(**node, here));
+    enough.map(|(_, here)| here.until_ns).max()
 }
 
 /// One that looked has no victims.

@@ -94,6 +94,13 @@ impl Survey for LookOnNode {
         if is_over {
             return in_vain(who, &spec, NoPreemption::OverMaximum, partition);
         }
+        let coming = baton.books.promises.coming(baton.now_ns, baton.patience.wait_timeout);
+        if let Some(here) = coming.get(&node) {
+            let later = baton.books.nodes.available(node).plus(&here.amount);
+            if later.holds(&spec.resources) && kind.may_use(node, &here.who, &baton.books.nodes) {
+                return in_vain(who, &spec, NoPreemption::RoomIsComing, partition);
+            }
+        }
         let (together, others) = (BTreeMap::new(), OtherPromises::default());
         partition.survey_next(OnItsNode {
             who,
@@ -177,7 +184,7 @@ impl Survey for OnItsNode {
         };
         drop(on_node);
         let Some(plan) = plan else {
-            return in_vain(who, &spec, NoPreemption::NoCandidates, partition);
+            return in_vain(who, &spec, NoPreemption::NotOnItsNode, partition);
         };
         if tested.is_some() {
             return carry_out(&plan, who, &spec, node, partition, baton);

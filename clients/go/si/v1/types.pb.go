@@ -38,8 +38,8 @@ const (
 	TerminationType_STOPPED_BY_RM TerminationType = 1
 	// A deadline passed: an execution timeout ran out.
 	TerminationType_TIMEOUT TerminationType = 2
-	// The scheduler takes it away for something that has a better claim. It does not do so yet; an RM
-	// that sends it ends the allocation.
+	// The scheduler takes it away for something that has a better claim. The RM confirms with the same
+	// type that it is gone; one that sends it by itself ends the allocation.
 	TerminationType_PREEMPTED_BY_SCHEDULER TerminationType = 3
 	// A placeholder makes room for the real allocation of its task group. The RM confirms with the
 	// same type that it is gone.
@@ -546,7 +546,7 @@ const (
 	EventRecord_NODE_CAPACITY EventRecord_ChangeDetail = 304
 	// Amount used by others changed.
 	EventRecord_NODE_OCCUPIED EventRecord_ChangeDetail = 305
-	// Reserved, or a reservation ended; not sent yet.
+	// Reserved, or a reservation ended.
 	EventRecord_NODE_RESERVATION EventRecord_ChangeDetail = 306
 	// Configured queue changed or removed; never sent by this scheduler.
 	EventRecord_QUEUE_CONFIG EventRecord_ChangeDetail = 400
@@ -562,7 +562,7 @@ const (
 	EventRecord_QUEUE_APP EventRecord_ChangeDetail = 405
 	// Allocation in the queue changed; never sent by this scheduler.
 	EventRecord_QUEUE_ALLOC EventRecord_ChangeDetail = 406
-	// Preemption brings the queue back under its quota; not sent yet.
+	// Preemption brings the queue back under its quota.
 	EventRecord_QUEUE_PREEMPTION EventRecord_ChangeDetail = 407
 	// Allocation ended by the RM.
 	EventRecord_ALLOC_CANCEL EventRecord_ChangeDetail = 500
@@ -864,8 +864,7 @@ func (x *UserGroupInformation) GetGroups() []string {
 
 // What preemption may do to an allocation, and for it. Sent at all, each field counts as written;
 // not sent, `allowPreemptOther` is false, and `allowPreemptSelf` true unless the tag
-// `yunikorn.apache.org/allowPreemption` says no. Kept and repeated with each allocation; it decides
-// nothing yet, since nothing is preempted.
+// `yunikorn.apache.org/allowPreemption` says no. Kept and repeated with each allocation.
 type PreemptionPolicy struct {
 	state protoimpl.MessageState `protogen:"open.v1"`
 	// This allocation may be taken away for another.
@@ -3444,8 +3443,7 @@ func (x *PredicatesArgs) GetAllocate() bool {
 	return false
 }
 
-// Could this request run on this node if some allocations left it, in the given order? Not asked
-// yet.
+// Could this request run on this node if some allocations left it, in the given order?
 type PreemptionPredicatesArgs struct {
 	state         protoimpl.MessageState `protogen:"open.v1"`
 	AllocationKey string                 `protobuf:"bytes,1,opt,name=allocationKey,proto3" json:"allocationKey,omitempty"`

@@ -365,7 +365,8 @@ fn join_with_root(changes: &mut Vec<Change>) {
     let missing = changes[at].resources().cloned().unwrap_or_default();
     match &mut changes[room] {
         // Of several nodes together: where they are not enough for root, both are needed.
-        Change::Node { resources, count: count @ 2.., .. } => {
+        Change::Node { resources, count: count @ 2.., .. }
+        | Change::NodeInDomain { resources, count: count @ 2.., .. } => {
             let many = i64::try_from(*count).unwrap_or(i64::MAX);
             if !resources.times(many).at_least(&missing) {
                 return;

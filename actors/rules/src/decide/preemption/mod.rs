@@ -130,7 +130,7 @@ pub use history::{History, LINKS, MOST};
 pub use inquiry::{Answer, BATCH, Inquiry, Next, Question};
 pub use plan::{Place, Plan};
 pub use planner::Planner;
-pub use promises::{Confirmed, Promise, Promisee, Promises, Room, Victim};
+pub use promises::{Coming, Confirmed, Promise, Promisee, Promises, Room, Victim};
 pub use reasons::{Grounds, NoPreemption, PLANNED_ANEW, Stale};
 pub use score::GOOD;
 pub use survey::{

@@ -18,6 +18,11 @@
 //! the last victim is confirmed, or after the time for which a reservation may wait; whichever is
 //! first. Whoever ends it calls [`Promises::end`].
 //!
+//! # Who leaves for nobody
+//! A promise may end while its victims have still to leave: its asker was withdrawn, say. What they
+//! hold is [coming](Promises::coming), and nobody else is told to leave for what that is enough for.
+//! The same holds for those who leave because a queue is above its maximum.
+//!
 //! # Invariants
 //! * An asker has at most one promise; a victim leaves for at most one asker.
 //! * What is promised below a queue is the sum of the promises to askers there; what is taken off it is
@@ -84,6 +89,26 @@ pub struct Victim {
     pub amount: Resources,
 }
 
+/// One who leaves for nobody.
+#[derive(Clone, Debug)]
+struct Stray {
+    node: NodeSlot,
+    amount: Resources,
+    /// When it was told to leave, ns since the epoch.
+    since_ns: i64,
+}
+
+/// What comes free on a node because somebody leaves for nobody.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub struct Coming {
+    /// How much.
+    pub amount: Resources,
+    /// Who leaves.
+    pub who: Vec<AllocationId>,
+    /// Until when that is counted on, ns since the epoch.
+    pub until_ns: i64,
+}
+
 /// What was promised to askers below a queue.
 #[derive(Clone, Debug, Default)]
 struct Sums {
@@ -100,6 +125,8 @@ pub struct Promises {
     losers: BTreeMap<ApplicationSlot, BTreeSet<Promisee>>,
     /// By node, the gangs that have rooms there.
     nodes: BTreeMap<NodeSlot, BTreeSet<Promisee>>,
+    /// Those who leave for nobody any more, or never did.
+    strays: BTreeMap<AllocationId, Stray>,
     /// The gangs whose rooms are lifted.
     lifted: BTreeSet<Promisee>,
     /// A deadline is armed for the next one that will have waited too long.
@@ -139,8 +166,9 @@ impl Promises {
     /// The promise is over. `None` if there is none.
     pub fn end(&mut self, promisee: Promisee) -> Option<Promise> {
         let promise = self.askers.remove(&promisee)?;
-        for victim in promise.victims.keys() {
-            self.victims.remove(victim);
+        for (id, victim) in &promise.victims {
+            self.victims.remove(id);
+            self.strays_away(*id, victim, promise.since_ns);
         }
         for queue in path(&promise.queue) {
             if let Some(sums) = self.queues.get_mut(queue) {
@@ -165,13 +193,41 @@ impl Promises {
 
     /// A victim is gone. `None` if it left for nobody who still waits.
     pub fn confirmed(&mut self, victim: AllocationId) -> Option<Confirmed> {
+        self.strays.remove(&victim);
         let confirmed = self.change(victim, |victims| drop(victims.remove(&victim)));
         self.victims.remove(&victim);
         confirmed
     }
 
+    /// One leaves for nobody since then, ns since the epoch, until it is [confirmed](Self::confirmed).
+    pub fn strays_away(&mut self, id: AllocationId, victim: &Victim, since_ns: i64) {
+        let Victim { node, amount, .. } = victim.clone();
+        self.strays.insert(id, Stray { node, amount, since_ns });
+    }
+
+    /// What comes free because somebody leaves for nobody, by node: nobody else has to leave for what
+    /// that is enough for. It is counted on for as long as a reservation may wait.
+    pub fn coming(&self, now_ns: i64, timeout: Duration) -> BTreeMap<NodeSlot, Coming> {
+        let mut coming: BTreeMap<NodeSlot, Coming> = BTreeMap::new();
+        for (id, stray) in &self.strays {
+            let until_ns = after(stray.since_ns, timeout);
+            if until_ns <= now_ns {
+                continue;
+            }
+            let first = || Coming { until_ns, ..Coming::default() };
+            let here = coming.entry(stray.node).or_insert_with(first);
+            here.amount.add(&stray.amount);
+            here.who.push(*id);
+            here.until_ns = here.until_ns.min(until_ns);
+        }
+        coming
+    }
+
     /// A victim that has still to leave holds so much now.
     pub fn resized(&mut self, victim: AllocationId, amount: &Resources) {
+        if let Some(stray) = self.strays.get_mut(&victim) {
+            stray.amount.clone_from(amount);
+        }
         self.change(victim, |victims| {
             if let Some(victim) = victims.get_mut(&victim) {
                 victim.amount.clone_from(amount);
@@ -427,6 +483,25 @@ mod tests {
         assert_eq!(promises.confirmed(AllocationId::numbered(1)), None, "twice");
         assert_eq!(promises.confirmed(AllocationId::numbered(2)), confirmed(true));
         assert!(promises.of(ask(0)).is_some());
+    }
+
+    #[test]
+    fn who_leaves_for_nobody_makes_room_that_is_coming() {
+        let mut promises = Promises::default();
+        let timeout = Duration::from_nanos(50);
+        let coming = |promises: &Promises, now| promises.coming(now, timeout);
+        promises.make(ask(0), promise("root.a", 5, &[1, 2], &[7]));
+        assert!(coming(&promises, 100).is_empty(), "it comes to the asker");
+        promises.end(ask(0));
+        let who = [1, 2].map(AllocationId::numbered).to_vec();
+        let both = Coming { amount: vcore(10), who, until_ns: 150 };
+        assert_eq!(coming(&promises, 149), [(NodeSlot::at(0), both)].into());
+        assert!(coming(&promises, 150).is_empty(), "it is waited for no longer");
+        promises.resized(AllocationId::numbered(2), &vcore(1));
+        promises.confirmed(AllocationId::numbered(1));
+        assert_eq!(coming(&promises, 100)[&NodeSlot::at(0)].amount, vcore(1));
+        promises.confirmed(AllocationId::numbered(2));
+        assert!(coming(&promises, 100).is_empty() && promises.strays.is_empty());
     }
 
     #[test]

@@ -32,6 +32,10 @@ pub enum NoPreemption {
     OverLimits,
     /// What a queue on its path leaves beside what others were promised is not enough.
     OverMaximum,
+    /// Others leave already, for nobody, and what they hold is enough for it.
+    RoomIsComing,
+    /// Whatever may leave the node that it requires, it would not fit there.
+    NotOnItsNode,
     /// Its application does not run yet, and as many do as may.
     MayNotStart,
     /// It waits until another is placed, for which something was taken from its application.
@@ -94,10 +98,17 @@ impl fmt::Display for NoPreemption {
             Self::HasPreempted => f.write_str("victims are leaving for it already"),
             Self::RequiresNode => f.write_str("it requires a node, and may only take room there"),
             Self::TooYoung { .. } => f.write_str("it has not waited for the preemption delay yet"),
-            Self::TriedLately { .. } => f.write_str("it was tried in vain a moment ago"),
+            Self::TriedLately { .. } => f.write_str("it has looked for victims a moment ago, and does so once in 15 seconds"),
             Self::NothingChanged => f.write_str("nothing has changed since it was tried in vain"),
             Self::OverLimits => f.write_str("the limits of its user or group leave too little for it"),
             Self::OverMaximum => f.write_str("a queue on its path leaves too little for it"),
+            Self::RoomIsComing => f.write_str(
+                "others are leaving already whose room nobody was promised, and it is enough",
+            ),
+            Self::NotOnItsNode => f.write_str(
+                "whatever may leave the node that it requires, it would not fit there: others are more \
+                 important, require that node, too, or hold too little",
+            ),
             Self::MayNotStart => {
                 f.write_str("its application does not run yet, and as many run as may")
             }
