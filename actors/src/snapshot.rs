@@ -22,7 +22,9 @@ use serde::Serialize;
 
 mod application;
 mod explanation;
+mod health;
 mod usage;
+mod utilization;
 
 pub use application::{
     AllocationLogEntry, AllocationSnapshot, ApplicationSnapshot, AskSnapshot,
@@ -31,8 +33,10 @@ pub use application::{
 pub use explanation::{
     ChangeSnapshot, ExplanationSnapshot, NodeCounts, ObstacleSnapshot, RankSnapshot,
 };
+pub use health::{HealthCheckSnapshot, HealthSnapshot};
 pub use monoceros_config::placement::{ShownFilter, ShownRule};
 pub use usage::{GroupSnapshot, UsageSnapshot, UserSnapshot};
+pub use utilization::{NodeUtilizationSnapshot, TypeUtilization, UtilizationClass};
 
 /// The name of every cluster: clients never saw another one.
 pub const CLUSTER_NAME: &str = "kubernetes";

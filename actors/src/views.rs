@@ -2,8 +2,10 @@
 //! that a document can change without them.
 
 pub(crate) mod explanation;
+pub(crate) mod health;
 pub(crate) mod rows;
 pub(crate) mod usage;
+pub(crate) mod utilization;
 
 use std::collections::BTreeMap;
 use std::sync::Arc;

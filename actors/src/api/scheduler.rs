@@ -10,6 +10,7 @@ mod explaining;
 mod lists;
 mod outstanding;
 mod reading;
+mod soundness;
 mod usage;
 mod utilization;
 

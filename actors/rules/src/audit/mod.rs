@@ -19,6 +19,7 @@ mod bundle;
 mod check;
 pub(crate) mod constraints;
 mod search;
+pub mod sound;
 #[cfg(test)]
 mod tests;
 mod usage;

@@ -76,6 +76,16 @@ fn is_over(usage: &Resources, capacity: &Resources) -> bool {
     capacity.entries().any(|(name, quantity)| usage.get(name) > quantity)
 }
 
+/// How many classes [`tenth`] tells apart.
+pub const TENTHS: usize = 10;
+
+/// In which tenth a node is of which so much percent is allocated: up to 10 in the first, and the
+/// last one has all that is above 90.
+pub fn tenth(percent: i64) -> usize {
+    let above = percent.saturating_sub(1).max(0) / 10;
+    usize::try_from(above).unwrap_or(TENTHS).min(TENTHS - 1)
+}
+
 /// Why a node should have another size.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
 pub enum RecommendationKind {
@@ -152,6 +162,26 @@ mod tests {
 
     fn node() -> NodeFigures {
         NodeFigures { capacity: vcores(4), allocated: vcores(3), ..NodeFigures::default() }
+    }
+
+    #[test]
+    fn a_tenth_ends_with_its_upper_bound_and_the_last_has_no_end() {
+        for (percent, class) in [
+            (-5, 0),
+            (0, 0),
+            (1, 0),
+            (10, 0),
+            (11, 1),
+            (20, 1),
+            (21, 2),
+            (90, 8),
+            (91, 9),
+            (100, 9),
+            (150, 9),
+            (i64::MAX, 9),
+        ] {
+            assert_eq!(tenth(percent), class, "{percent}");
+        }
     }
 
     #[test]

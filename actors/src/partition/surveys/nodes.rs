@@ -107,7 +107,7 @@ impl List for Nodes {
 
 /// What a node has, and what of it is allocated.
 pub(crate) struct NodeLoad {
-    id: Arc<str>,
+    pub(crate) id: Arc<str>,
     pub(crate) total: Resources,
     pub(crate) allocated: Resources,
 }

@@ -1,0 +1,181 @@
+//! What a look over the scheduler found, in the shape of [`crate::snapshot`]. The names and their
+//! order are those that dashboards know.
+
+use std::fmt::Write as _;
+
+use monoceros_rules::audit::sound::Orphan;
+
+use crate::snapshot::{HealthCheckSnapshot, HealthSnapshot};
+
+/// Most names, or allocations, that a check lists.
+const LISTED: usize = 100;
+
+/// What was found. Names of partitions are with their RMs.
+#[derive(Debug, Default)]
+pub(crate) struct Findings {
+    /// Updates that made no sense, since the start.
+    pub(crate) errors: u64,
+    /// Nodes that were refused, since the start.
+    pub(crate) failed_nodes: i64,
+    /// Partitions with a sum below zero, once for each.
+    pub(crate) negative_partitions: Vec<String>,
+    /// Nodes with an amount below zero, once for each.
+    pub(crate) negative_nodes: Vec<String>,
+    /// Partitions that do not have what their nodes have.
+    pub(crate) uneven_partitions: Vec<String>,
+    /// Nodes that do not have what they are said to have.
+    pub(crate) uneven_nodes: Vec<String>,
+    /// Reservations for each node, by partition.
+    pub(crate) reserved: Vec<f64>,
+    /// Allocations of nodes that no application has.
+    pub(crate) orphans_on_nodes: Vec<String>,
+    /// Allocations of applications that no node has.
+    pub(crate) orphans_of_applications: Vec<String>,
+}
+
+/// An orphan in words: what it is, and who says to have it.
+pub(crate) fn orphan(orphan: &Orphan<'_>, owner: &str) -> String {
+    match orphan {
+        Orphan::Unknown => format!("one of {owner} that is not there"),
+        Orphan::Strange(entry) => format!(
+            "allocationKey {} of {owner}, resource {}, allocated {}",
+            entry.key(),
+            entry.resources(),
+            entry.is_booked(),
+        ),
+    }
+}
+
+/// What is shown of it.
+pub(crate) fn health(found: &Findings) -> HealthSnapshot {
+    let check = |name, succeeded, description, diagnosis_message| HealthCheckSnapshot {
+        name,
+        succeeded,
+        description,
+        diagnosis_message,
+    };
+    let none = |name, description, what: &str, listed: &[String]| {
+        check(name, listed.is_empty(), description, format!("{what}: {}", list(listed)))
+    };
+    let checks = vec![
+        check(
+            "Scheduling errors",
+            found.errors == 0,
+            "Check for scheduling error entries in metrics",
+            format!("There were {} scheduling errors logged in the metrics", found.errors),
+        ),
+        check(
+            "Failed nodes",
+            found.failed_nodes == 0,
+            "Check for failed nodes entries in metrics",
+            format!("There were {} failed nodes logged in the metrics", found.failed_nodes),
+        ),
+        none(
+            "Negative resources",
+            "Check for negative resources in the partitions",
+            "Partitions with negative resources",
+            &found.negative_partitions,
+        ),
+        none(
+            "Negative resources",
+            "Check for negative resources in the nodes",
+            "Nodes with negative resources",
+            &found.negative_nodes,
+        ),
+        none(
+            "Consistency of data",
+            "Check if a partition's total resource == sum of the node resources",
+            "Partitions with inconsistent data",
+            &found.uneven_partitions,
+        ),
+        none(
+            "Consistency of data",
+            "Check if a node's capacity == allocated + occupied + available resource",
+            "Nodes with inconsistent data",
+            &found.uneven_nodes,
+        ),
+        check(
+            "Reservation check",
+            true,
+            "Check the reservation nr compared to the number of nodes",
+            format!("Reservation/node nr ratio: {}", ratios(&found.reserved)),
+        ),
+        none(
+            "Orphan allocation on node check",
+            "Check if there are orphan allocations on the nodes",
+            "Orphan allocations",
+            &found.orphans_on_nodes,
+        ),
+        none(
+            "Orphan allocation on app check",
+            "Check if there are orphan allocations on the applications",
+            "Orphan allocations",
+            &found.orphans_of_applications,
+        ),
+    ];
+    HealthSnapshot { healthy: checks.iter().all(|check| check.succeeded), health_checks: checks }
+}
+
+fn list(names: &[String]) -> String {
+    let shown: Vec<String> = names.iter().take(LISTED).map(|name| format!("{name:?}")).collect();
+    let mut text = format!("[{}]", shown.join(" "));
+    if names.len() > LISTED {
+        // Writing to a text cannot fail.
+        let _ = write!(text, " and {} more", names.len() - LISTED);
+    }
+    text
+}
+
+fn ratios(reserved: &[f64]) -> String {
+    let shown: Vec<String> = reserved.iter().map(|ratio| format!("{ratio:.6}")).collect();
+    format!("[{}]", shown.join(" "))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn failed(found: &Findings) -> Vec<usize> {
+        let checks = health(found).health_checks;
+        assert_eq!(checks.len(), 9);
+        let failed = checks.iter().enumerate().filter(|(_, check)| !check.succeeded);
+        failed.map(|(at, _)| at + 1).collect()
+    }
+
+    #[test]
+    fn each_finding_fails_its_own_check() {
+        let one = || vec!["x".to_owned()];
+        let none = Findings::default;
+        assert_eq!(failed(&none()), [0_usize; 0]);
+        assert!(health(&none()).healthy);
+        for (found, check) in [
+            (Findings { errors: 1, ..none() }, 1),
+            (Findings { failed_nodes: 1, ..none() }, 2),
+            (Findings { negative_partitions: one(), ..none() }, 3),
+            (Findings { negative_nodes: one(), ..none() }, 4),
+            (Findings { uneven_partitions: one(), ..none() }, 5),
+            (Findings { uneven_nodes: one(), ..none() }, 6),
+            (Findings { orphans_on_nodes: one(), ..none() }, 8),
+            (Findings { orphans_of_applications: one(), ..none() }, 9),
+        ] {
+            assert_eq!(failed(&found), [check]);
+            assert!(!health(&found).healthy);
+        }
+    }
+
+    #[test]
+    fn reservations_are_told_and_never_wrong() {
+        let found = Findings { reserved: vec![0.5, f64::NAN], ..Findings::default() };
+        assert_eq!(failed(&found), [0_usize; 0]);
+        let told = &health(&found).health_checks[6].diagnosis_message;
+        assert_eq!(told, "Reservation/node nr ratio: [0.500000 NaN]");
+    }
+
+    #[test]
+    fn lists_are_quoted_and_have_an_end() {
+        assert_eq!(list(&[]), "[]");
+        assert_eq!(list(&["n 1".to_owned(), "n2".to_owned()]), r#"["n 1" "n2"]"#);
+        let long = list(&vec!["n".to_owned(); LISTED + 2]);
+        assert!(long.ends_with(r#""n"] and 2 more"#), "{long}");
+    }
+}
