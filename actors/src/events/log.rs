@@ -21,8 +21,8 @@ use tokio::sync::mpsc;
 
 use super::catalogue::Event;
 
-/// Events that may wait for a reader who follows.
-const WAITING_MAX: usize = 1000;
+/// Events that may wait for a reader who follows, unless it has more room.
+pub(super) const WAITING_MAX: usize = 1000;
 
 /// An event, with the RM in whose partition it happened.
 #[derive(Debug)]
@@ -138,8 +138,14 @@ impl Log {
         EventRange { lowest, highest, records }
     }
 
-    pub(super) fn follow(&self, history: History, filter: EventFilter) -> EventSubscription {
-        let (sender, live) = mpsc::channel(WAITING_MAX);
+    /// Follows the events; at most `room` wait for the reader.
+    pub(super) fn follow(
+        &self,
+        history: History,
+        filter: EventFilter,
+        room: usize,
+    ) -> EventSubscription {
+        let (sender, live) = mpsc::channel(room);
         let lagged = Arc::new(AtomicBool::new(false));
         let mut held = self.held();
         let own = |(id, entry): (u64, &Arc<Entry>)| (id, Arc::clone(entry));
@@ -158,9 +164,9 @@ impl Log {
                 past
             }
         };
-        let lag = Arc::clone(&lagged);
+        let (lag, live_from) = (Arc::clone(&lagged), ring.next);
         held.followers.push(Follower { filter, sender, lagged: lag });
-        EventSubscription { past, live, lagged }
+        EventSubscription { past, live, live_from, lagged }
     }
 }
 
@@ -220,10 +226,27 @@ pub enum Streamed {
 pub struct EventSubscription {
     past: VecDeque<(u64, Arc<Entry>)>,
     live: mpsc::Receiver<(u64, Arc<Entry>)>,
+    live_from: u64,
     lagged: Arc<AtomicBool>,
 }
 
 impl EventSubscription {
+    /// The id of the first event behind the past ones.
+    pub fn live_from(&self) -> u64 {
+        self.live_from
+    }
+
+    /// The next events with their ids, at most so many, as soon as there is one. `None`: nothing
+    /// follows, because the scheduler is gone or the reader was too slow. A future that is dropped
+    /// loses nothing.
+    pub async fn next_many(&mut self, most: usize) -> Option<Vec<(u64, EventRecord)>> {
+        let mut entries: Vec<_> = self.past.drain(..most.min(self.past.len())).collect();
+        if entries.is_empty() && self.live.recv_many(&mut entries, most).await == 0 {
+            return None;
+        }
+        Some(entries.iter().map(|(id, entry)| (*id, entry.event.record())).collect())
+    }
+
     /// The next event, as soon as there is one. `None`: the scheduler is gone, or the reader has
     /// been told that it lagged. A future that is dropped loses nothing.
     pub async fn next(&mut self) -> Option<Streamed> {

@@ -24,6 +24,7 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use monoceros_proto::si::v1::EventRecord;
+use tokio::time::Instant;
 
 use crate::metrics::Metrics;
 pub(crate) use catalogue::{Event, EventKind, GivenBack, Message, Preempted, Summary, TooSmall};
@@ -109,6 +110,17 @@ impl EventLog {
     }
 }
 
+/// What is to be done that an RM is told of its events in time.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum Telling {
+    /// Nothing: there is nothing to tell, or a time is set.
+    Nothing,
+    /// A time is to be set, [`COLLECTED_FOR`] from now.
+    Later,
+    /// It is to be told at once: the time that was set is over.
+    Now,
+}
+
 /// The events that an RM is to be told of, until it is told.
 #[derive(Debug)]
 pub(crate) struct EventStore {
@@ -118,8 +130,8 @@ pub(crate) struct EventStore {
     capacity: usize,
     /// The capacity from the next time on that the RM is told.
     next_capacity: usize,
-    /// The RM will be told.
-    is_armed: bool,
+    /// When the time was set at which the RM will be told; `None`: there is no such time.
+    armed: Option<Instant>,
     metrics: Arc<Metrics>,
 }
 
@@ -134,7 +146,7 @@ impl EventStore {
         let capacity = log.request_capacity(extra);
         let (rm, log, metrics) = (Arc::clone(rm), Arc::clone(log), Arc::clone(metrics));
         let entries = Vec::new();
-        Self { rm, log, entries, capacity, next_capacity: capacity, is_armed: false, metrics }
+        Self { rm, log, entries, capacity, next_capacity: capacity, armed: None, metrics }
     }
 
     /// The RM has another extra configuration, from the next time on that it is told.
@@ -160,15 +172,23 @@ impl EventStore {
         counts.stored(all.min(room), all.saturating_sub(room));
     }
 
-    /// Whether a time is to be set at which the RM is told: it is to be told something and no time
-    /// was set yet.
-    pub(crate) fn arm(&mut self) -> bool {
-        !self.entries.is_empty() && !std::mem::replace(&mut self.is_armed, true)
+    /// What is to be done that the RM is told in time. For the end of whatever may have added
+    /// something: where there is always more to do than can be done, no alarm ever goes off.
+    pub(crate) fn telling(&mut self, now: Instant) -> Telling {
+        match self.armed {
+            _ if self.entries.is_empty() => Telling::Nothing,
+            None => {
+                self.armed = Some(now);
+                Telling::Later
+            }
+            Some(since) if now.duration_since(since) > COLLECTED_FOR => Telling::Now,
+            Some(_) => Telling::Nothing,
+        }
     }
 
     /// Empties the store.
     pub(crate) fn collect(&mut self) -> Vec<EventRecord> {
-        self.is_armed = false;
+        self.armed = None;
         self.capacity = self.next_capacity;
         let entries = std::mem::take(&mut self.entries);
         self.metrics.events.collected(entries.len());
@@ -199,7 +219,18 @@ impl EventReader {
     /// Follows the events: past ones first, then those that come. At most 1,000 wait for a reader;
     /// one that is slower is dropped and told so by [`Streamed::Lagged`].
     pub fn subscribe(&self, history: History, filter: EventFilter) -> EventSubscription {
-        self.0.log.follow(history, filter)
+        self.subscribe_with_room(history, filter, log::WAITING_MAX)
+    }
+
+    /// As [`Self::subscribe`], for a reader who is dropped only when more than `room` events wait:
+    /// one who reads for many others.
+    pub fn subscribe_with_room(
+        &self,
+        history: History,
+        filter: EventFilter,
+        room: usize,
+    ) -> EventSubscription {
+        self.0.log.follow(history, filter, room.max(1))
     }
 }
 
@@ -226,21 +257,41 @@ mod tests {
     }
 
     #[test]
+    fn an_rm_is_told_by_whoever_comes_by_when_no_alarm_goes_off() {
+        let (log, metrics) = (EventLog::new(EventSettings::default()), Metrics::new());
+        let rm: Arc<str> = Arc::from("rm");
+        let mut store = EventStore::new(&rm, &log, &extra(&[]), &metrics);
+        let event = || vec![Event::of(EventKind::AppNew, &rm, 0)];
+        let start = Instant::now();
+        let at = |ms| start + Duration::from_millis(ms);
+        store.add(event());
+        assert_eq!(store.telling(at(0)), Telling::Later);
+        store.add(event());
+        assert_eq!(store.telling(at(1_000)), Telling::Nothing, "the alarm may go off yet");
+        assert_eq!(store.telling(at(1_001)), Telling::Now);
+        assert_eq!(store.collect().len(), 2);
+        assert_eq!(store.telling(at(1_002)), Telling::Nothing, "it was told");
+        store.add(event());
+        assert_eq!(store.telling(at(1_003)), Telling::Later);
+    }
+
+    #[test]
     fn beyond_its_capacity_a_store_counts_and_the_ring_has_all() {
         let (log, metrics) = (EventLog::new(EventSettings::default()), Metrics::new());
         let rm: Arc<str> = Arc::from("rm");
         let five = extra(&[(REQUEST_CAPACITY, "5")]);
         let mut store = EventStore::new(&rm, &log, &five, &metrics);
         let event = Event::of(EventKind::AppNew, &rm, 0);
-        assert!(!store.arm(), "there is nothing to tell");
+        let now = Instant::now();
+        assert_eq!(store.telling(now), Telling::Nothing, "there is nothing to tell");
         store.add(vec![event.clone(); 4]);
-        assert!(store.arm());
+        assert_eq!(store.telling(now), Telling::Later);
         store.add(vec![event.clone(); 4]);
-        assert!(!store.arm(), "the time is set");
+        assert_eq!(store.telling(now), Telling::Nothing, "the time is set");
         store.apply_extra_config(&extra(&[]));
         assert_eq!(store.collect().len(), 5);
         store.add(vec![event; 6]);
-        assert!(store.arm(), "the store was empty");
+        assert_eq!(store.telling(now), Telling::Later, "the store was empty");
         assert_eq!(store.collect().len(), 6, "the new capacity holds from the next emptying on");
         assert_eq!(EventReader(log).range(0, 100).records.len(), 14);
         let counted = |name: &str| {

@@ -66,10 +66,10 @@ async fn followed(subscription: &mut EventSubscription, count: usize) -> Vec<u64
 async fn a_reader_gets_what_was_and_what_comes_once_and_in_order() {
     let log = Log::new(20);
     fill(&log, 30);
-    let mut all = log.follow(History::Last(100), EventFilter::default());
-    let mut few = log.follow(History::Last(2), EventFilter::default());
-    let mut from = log.follow(History::From(28), EventFilter::default());
-    let mut new = log.follow(History::Last(0), EventFilter::default());
+    let mut all = log.follow(History::Last(100), EventFilter::default(), WAITING_MAX);
+    let mut few = log.follow(History::Last(2), EventFilter::default(), WAITING_MAX);
+    let mut from = log.follow(History::From(28), EventFilter::default(), WAITING_MAX);
+    let mut new = log.follow(History::Last(0), EventFilter::default(), WAITING_MAX);
     fill(&log, 2);
     assert_eq!(followed(&mut all, 22).await, (10..32).collect::<Vec<_>>());
     assert_eq!(followed(&mut few, 4).await, [28, 29, 30, 31]);
@@ -86,9 +86,9 @@ async fn a_reader_gets_only_the_types_and_the_rm_it_named() {
     let node = Event::of(EventKind::NodeAdded, &Arc::from("3"), 0);
     log.append(&Arc::from("other"), vec![node]);
     fill(&log, 1);
-    let mut nodes = log.follow(History::Last(9), of_type(vec![Type::Node]));
-    let mut other = log.follow(History::From(0), of_rm("other"));
-    let mut last = log.follow(History::Last(2), of_rm("rm"));
+    let mut nodes = log.follow(History::Last(9), of_type(vec![Type::Node]), WAITING_MAX);
+    let mut other = log.follow(History::From(0), of_rm("other"), WAITING_MAX);
+    let mut last = log.follow(History::Last(2), of_rm("rm"), WAITING_MAX);
     drop(log);
     assert_eq!(followed(&mut nodes, 9).await, [3]);
     assert_eq!(followed(&mut other, 9).await, [3]);
@@ -98,7 +98,7 @@ async fn a_reader_gets_only_the_types_and_the_rm_it_named() {
 #[tokio::test]
 async fn a_slow_reader_gets_what_waited_and_is_told_that_it_lagged() {
     let log = Log::new(20);
-    let mut slow = log.follow(History::Last(0), EventFilter::default());
+    let mut slow = log.follow(History::Last(0), EventFilter::default(), WAITING_MAX);
     fill(&log, 2500);
     assert!(log.held().followers.is_empty());
     assert_eq!(followed(&mut slow, WAITING_MAX).await, (0..1000).collect::<Vec<_>>());
@@ -106,11 +106,28 @@ async fn a_slow_reader_gets_what_waited_and_is_told_that_it_lagged() {
     assert_eq!(slow.next().await, None);
 }
 
+#[tokio::test]
+async fn many_events_are_taken_at_once_past_ones_first_and_a_reader_may_have_more_room() {
+    let log = Log::new(20);
+    fill(&log, 5);
+    let mut many = log.follow(History::Last(2), EventFilter::default(), 1_500);
+    assert_eq!(many.live_from(), 5);
+    fill(&log, 1_500);
+    let ids = |events: Option<Vec<(u64, EventRecord)>>| -> Vec<u64> {
+        events.into_iter().flatten().map(|(id, _)| id).collect()
+    };
+    assert_eq!(ids(many.next_many(9).await), [3, 4]);
+    assert_eq!(ids(many.next_many(1_000).await), (5..1_005).collect::<Vec<_>>());
+    assert_eq!(ids(many.next_many(1_000).await), (1_005..1_505).collect::<Vec<_>>());
+    drop(log);
+    assert_eq!(many.next_many(9).await, None);
+}
+
 #[test]
 fn a_reader_that_has_gone_is_forgotten_even_if_it_wanted_nothing_of_what_came() {
     let log = Log::new(20);
     let types = vec![Type::Queue];
-    drop(log.follow(History::Last(0), EventFilter { types, rm_id: None }));
+    drop(log.follow(History::Last(0), EventFilter { types, rm_id: None }, 1));
     fill(&log, 1);
     assert!(log.held().followers.is_empty());
 }

@@ -47,13 +47,14 @@ use actix::prelude::*;
 use monoceros_rules::values::resources::NameHolder;
 use monoceros_rules::work::quotas::{Held, Quotas};
 use tokio::sync::oneshot;
+use tokio::time::Instant;
 
 use super::answers::{self, Listener};
 use crate::api::callback::ResourceManagerCallback;
 use crate::api::outcomes::Removed;
 use crate::api::users::Users;
 use crate::clock::Clock;
-use crate::events::{COLLECTED_FOR, EventStore, gather};
+use crate::events::{COLLECTED_FOR, EventStore, Telling, gather};
 use crate::front::rm_proxy::Taken;
 use crate::front::settings::Settings;
 use crate::front::translate::Translator;
@@ -243,8 +244,12 @@ impl Rm {
 
     /// Events that were kept are told after a while. For the end of every handler that may deliver.
     fn arm_events(&mut self, ctx: &mut Context<Self>) {
-        if self.events.arm() {
-            ctx.run_later(COLLECTED_FOR, |rm, _| rm.tell_events());
+        match self.events.telling(Instant::now()) {
+            Telling::Nothing => {}
+            Telling::Later => {
+                ctx.run_later(COLLECTED_FOR, |rm, _| rm.tell_events());
+            }
+            Telling::Now => self.tell_events(),
         }
     }
 
