@@ -259,7 +259,7 @@ fn foreign(key: &str, held: &Foreign, node: &str) -> ForeignAllocationSnapshot {
         resource: held.resources.clone(),
         node_id: node.to_owned(),
         preemptable: held.preemptable,
-        ..ForeignAllocationSnapshot::default()
+        priority: held.priority,
     }
 }
 

@@ -122,7 +122,7 @@ impl Outcomes {
             Request::RemoveApplication(id) => (List::Removals, id),
             Request::CreateNode(new) => (List::Nodes, new.id),
             Request::ChangeNode { id, .. } | Request::RemoveNode(id) => (List::Nodes, id),
-            Request::Foreign(foreign) => (List::Allocations, foreign.key),
+            Request::Foreign(foreign) => (List::Allocations, foreign.report.key),
             Request::ForeignGone(key) => (List::Releases, key),
         };
         self.taken.push((list, name.to_string()));

@@ -42,7 +42,8 @@ use crate::events::{Event, EventKind, Message};
 use crate::metrics::{ActorKind, Counted, Metrics};
 use crate::partition::NodeReported;
 use crate::step::{
-    Answers, Baton, Consequences, NodeChange, NodeWork, Passed, PlaceAnswer, Placement, Surveyor,
+    Answers, Baton, Consequences, ForeignReport, NodeChange, NodeWork, Passed, PlaceAnswer,
+    Placement, Surveyor,
 };
 
 /// Holds what a placement needs, or says why not. From an application, which gets [`Placed`].
@@ -96,7 +97,9 @@ pub(crate) enum NodeReport {
 pub(crate) struct Foreign {
     pub(crate) resources: Resources,
     pub(crate) tags: Option<Tags>,
+    pub(crate) priority: i32,
     pub(crate) preemptable: bool,
+    /// When it was created, as far as that was said, or when it came.
     pub(crate) since_ns: i64,
 }
 
@@ -449,13 +452,16 @@ impl Node {
                 stranded.sort_unstable();
                 return NodeReport::Leaves { stranded };
             }
-            NodeChange::Foreign { key, resources, tags, preemptable } => {
-                let since_ns = baton.now_ns;
-                if !self.foreign.contains_key(&key) {
+            NodeChange::Foreign(report) => {
+                let ForeignReport { key, resources, tags, priority, preemptable, created_ns } =
+                    *report;
+                let before = self.foreign.get(&key).map(|before| before.since_ns);
+                if before.is_none() {
                     let event = |at| Event::of(EventKind::NodeAllocationAdded, &self.id, at);
                     baton.happens(|at| event(at).referring(&key).amount(&resources));
                 }
-                let foreign = Foreign { resources, tags, preemptable, since_ns };
+                let since_ns = created_ns.or(before).unwrap_or(baton.now_ns);
+                let foreign = Foreign { resources, tags, priority, preemptable, since_ns };
                 self.foreign_bytes += foreign.bytes(&key);
                 if let Some(before) = self.foreign.insert(Arc::clone(&key), foreign) {
                     self.foreign_bytes -= before.bytes(&key);

@@ -68,9 +68,10 @@ impl ForeignTable {
 
 impl Partition {
     pub(super) fn foreign(&mut self, foreign: ForeignRequest, baton: &mut Baton) {
-        let ForeignRequest { key, node, resources, tags, preemptable } = foreign;
+        let ForeignRequest { node, report } = foreign;
+        let key = Arc::clone(&report.key);
         let slot = baton.books.nodes.slot_of(&node).ok_or(Rejection::NodeUnknown(node));
-        let slot = slot.and_then(|slot| self.foreign.check(&key, &resources).map(|()| slot));
+        let slot = slot.and_then(|slot| self.foreign.check(&key, &report.resources).map(|()| slot));
         let slot = match slot {
             Ok(slot) => slot,
             Err(reason) => {
@@ -80,16 +81,16 @@ impl Partition {
                 return;
             }
         };
-        let old = self.foreign.put(Arc::clone(&key), slot, resources.clone());
+        let old = self.foreign.put(Arc::clone(&key), slot, report.resources.clone());
         if let Some(old) = old.filter(|old| *old != slot) {
-            let gone = NodeChange::ForeignGone(Arc::clone(&key));
+            let gone = NodeChange::ForeignGone(key);
             baton.books.unsettled.changed(old);
             self.agenda.push_back(Task::VisitNode(old, gone));
         }
         if old != Some(slot) {
             baton.books.unsettled.changed(slot);
         }
-        let change = NodeChange::Foreign { key, resources, tags, preemptable };
+        let change = NodeChange::Foreign(Box::new(report));
         self.agenda.push_back(Task::VisitNode(slot, change));
     }
 

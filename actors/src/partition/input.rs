@@ -32,7 +32,7 @@ use monoceros_rules::decide::preemption::Answer as PreemptionAnswer;
 use monoceros_rules::limits::Tables;
 use monoceros_rules::queues::object_state::ObjectState;
 use monoceros_rules::values::resources::Resources;
-use monoceros_rules::work::allocations::{Form, Tags};
+use monoceros_rules::work::allocations::Form;
 use monoceros_rules::work::application::NewApplication;
 use monoceros_rules::work::quotas::Held;
 use monoceros_rules::work::rejection::Rejection;
@@ -40,7 +40,7 @@ use serde::{Deserialize, Serialize};
 
 use super::{Reports, StateChange};
 use crate::api::predicates::{Invalidation, Predicates, QuestionId, Verdict};
-use crate::step::{Alarm, Barrier, Existing, NodeChange, Notice, Op, Survey};
+use crate::step::{Alarm, Barrier, Existing, ForeignReport, NodeChange, Notice, Op, Survey};
 
 /// An input with the time of its step.
 #[derive(Clone, Debug, Serialize, Deserialize)]
@@ -110,11 +110,8 @@ pub(crate) struct NewNode {
 /// A foreign allocation, as its RM reports it.
 #[derive(Clone, Debug, Serialize, Deserialize)]
 pub(crate) struct ForeignRequest {
-    pub(crate) key: Arc<str>,
     pub(crate) node: Arc<str>,
-    pub(crate) resources: Resources,
-    pub(crate) tags: Option<Tags>,
-    pub(crate) preemptable: bool,
+    pub(crate) report: ForeignReport,
 }
 
 /// An item that can be refused without looking at the partition.

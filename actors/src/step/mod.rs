@@ -56,7 +56,7 @@ use crate::tally::Tally;
 
 pub(crate) use answering::{Answers, Passed, Settlement};
 pub(crate) use directory::{ApplicationEntry, Directory, QueueCounts, QueueEntry, QueueSlot};
-pub(crate) use node_change::NodeChange;
+pub(crate) use node_change::{ForeignReport, NodeChange};
 pub(crate) use notice::{
     Alarm, Allocated, AskReleased, BACKOFF_LEAST, Barrier, BarrierPassed, COMPLETING_TIMEOUT,
     Ending, Notice, PLACEHOLDER_TIMEOUT, RELEASED_BY_RM, Released, Successor, WaitsFor,

@@ -23,7 +23,19 @@ pub(crate) enum NodeChange {
     /// The node leaves the partition, and reports what is on it.
     Leave,
     /// A foreign allocation is here, or has another size now.
-    Foreign { key: Arc<str>, resources: Resources, tags: Option<Tags>, preemptable: bool },
+    Foreign(Box<ForeignReport>),
     /// The foreign allocation with this key is no longer here.
     ForeignGone(Arc<str>),
+}
+
+/// What is reported of a foreign allocation, apart from where it is.
+#[derive(Clone, Debug, Serialize, Deserialize)]
+pub(crate) struct ForeignReport {
+    pub(crate) key: Arc<str>,
+    pub(crate) resources: Resources,
+    pub(crate) tags: Option<Tags>,
+    pub(crate) priority: i32,
+    pub(crate) preemptable: bool,
+    /// When it was created, ns since the epoch, if that is said.
+    pub(crate) created_ns: Option<i64>,
 }

@@ -14,7 +14,7 @@ use monoceros_rules::work::rejection::{Ignored, Rejection};
 use super::checks::{Intake, amount, first_of, preemption, shared, task_group, wanted};
 use super::{Gathering, Translated, Translator, constraints};
 use crate::partition::{ForeignRequest, RefusedItem, Request};
-use crate::step::{Cause, Existing, Op, Which};
+use crate::step::{Cause, Existing, ForeignReport, Op, Which};
 
 const FOREIGN: &str = "foreign";
 
@@ -163,13 +163,15 @@ impl Translator {
         if kind != "static" && kind != "default" {
             tracing::warn!(rm = %self.rm, allocation = %key, given = kind, "foreign allocation of an unknown kind taken as `default`");
         }
-        Ok(ForeignRequest {
+        let report = ForeignReport {
             key: Arc::clone(key),
-            node: Arc::from(allocation.node_id.as_str()),
             resources,
             tags: shared(allocation.allocation_tags.clone()),
+            priority: allocation.priority,
             preemptable: kind != "static",
-        })
+            created_ns: self.intake.attributes(&allocation.allocation_tags).created_ns,
+        };
+        Ok(ForeignRequest { node: Arc::from(allocation.node_id.as_str()), report })
     }
 
     fn ask_release(&self, release: &si::AllocationAskRelease, gathering: &mut Gathering) {

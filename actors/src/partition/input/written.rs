@@ -6,7 +6,7 @@ use std::num::NonZeroU64;
 use monoceros_rules::decide::preemption::{Answer, Grounds, NoPreemption, Stale};
 use monoceros_rules::nodes::Exclusion;
 use monoceros_rules::values::resources::NameHolder;
-use monoceros_rules::work::allocations::{AllocationId, ApplicationSlot};
+use monoceros_rules::work::allocations::{AllocationId, ApplicationSlot, Tags};
 use monoceros_rules::work::application::GangStyle;
 use monoceros_rules::work::asks::{AskSpec, Preemption, TaskGroup};
 use monoceros_rules::work::declaration::{Declaration, Fault};
@@ -16,7 +16,7 @@ use serde::de::DeserializeOwned;
 
 use super::*;
 use crate::api::predicates::{Elsewhere, Scope};
-use crate::step::{Cause, ClaimAnswer, NoVictims, Which};
+use crate::step::{Cause, ClaimAnswer, ForeignReport, NoVictims, Which};
 
 /// What can be kept, sent anywhere, written and read, and handed in again.
 fn is_plain<T: Clone + Debug + Serialize + DeserializeOwned + Send + Sync + 'static>() {}
@@ -219,6 +219,14 @@ fn requests() -> Vec<Request> {
     let amount = || Resources::of(&[("gpu", 0), ("vcore", -1)]);
     let tags: Option<Tags> = Some(Arc::new([("k".to_owned(), "v".to_owned())].into()));
     let attributes = || BTreeMap::from([("zone".to_owned(), "a".to_owned())]);
+    let foreign = |preemptable| ForeignReport {
+        key: id(),
+        resources: amount(),
+        tags: tags.clone(),
+        priority: -3,
+        preemptable,
+        created_ns: Some(5),
+    };
     let mut requests = each!(Request {
         AddApplication(Box::new(NewApplication {
             id: id(),
@@ -244,13 +252,7 @@ fn requests() -> Vec<Request> {
         })),
         ChangeNode { id: id(), change: Box::new(NodeChange::Leave) },
         RemoveNode(id()),
-        Foreign(Box::new(ForeignRequest {
-            key: id(),
-            node: id(),
-            resources: amount(),
-            tags: tags.clone(),
-            preemptable: true,
-        })),
+        Foreign(Box::new(ForeignRequest { node: id(), report: foreign(true) })),
         ForeignGone(id()),
         Refused(Box::new(RefusedItem::Node {
             id: id(),
@@ -261,7 +263,7 @@ fn requests() -> Vec<Request> {
         Update { total: Some(amount()), occupied: None, attributes: attributes() },
         Drain(false),
         Leave,
-        Foreign { key: id(), resources: amount(), tags, preemptable: false },
+        Foreign(Box::new(foreign(false))),
         ForeignGone(id()),
     });
     requests.extend(
