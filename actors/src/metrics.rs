@@ -401,12 +401,13 @@ impl Metrics {
             ),
             scheduling_latency: make.histogram(
                 "yunikorn_scheduler_scheduling_latency_milliseconds",
-                "Seconds that a pass over a partition takes (sampled).",
+                "Seconds that a pass over a partition takes; some are timed, and stand for the others.",
                 &LATENCY_BUCKETS,
             ),
             node_try_latency: make.histogram(
                 "yunikorn_scheduler_trynode_latency_milliseconds",
-                "Seconds that a successful attempt at a node takes (sampled).",
+                "Seconds that a successful attempt at a node takes; some are timed, and stand for the \
+                 others.",
                 &LATENCY_BUCKETS,
             ),
             preemption_try_latency: make.histogram(

@@ -16,6 +16,7 @@
 use std::collections::BTreeMap;
 
 pub use monoceros_rules::nodes::utilization::RecommendationKind;
+use monoceros_rules::order::used_names::UsedNames;
 use monoceros_rules::values::resources::{Limits, Resources};
 use monoceros_rules::work::application_state::ApplicationState;
 use serde::Serialize;
@@ -273,6 +274,9 @@ pub struct QueueSnapshot {
     /// How many of them were released. Not in the document.
     #[serde(skip)]
     pub released_containers: u64,
+    /// Resources that were used, asked for, or to be given back at any time. Not in the document.
+    #[serde(skip)]
+    pub used_names: UsedNames,
 }
 
 impl QueueSnapshot {

@@ -44,13 +44,17 @@ impl Tally {
     }
 
     pub(crate) fn offer_home(&mut self, decided: u32) {
-        self.pass = None;
+        self.counts.pass_over(self.pass.take());
         self.counts.offer_came_home(decided);
     }
 
-    #[must_use = "the timer ends when it is dropped"]
+    /// A node is tried; what this returns goes back when the node [took](Self::node_took) it.
     pub(crate) fn node_try(&mut self) -> Option<HistogramTimer> {
         self.counts.node_try()
+    }
+
+    pub(crate) fn node_took(&mut self, timer: Option<HistogramTimer>) {
+        self.counts.node_took(timer);
     }
 
     #[must_use = "the timer ends when it is dropped"]

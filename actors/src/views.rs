@@ -190,6 +190,7 @@ pub(crate) fn tree(rows: Vec<QueueRow>, partition: &str) -> Option<QueueSnapshot
         let mut snapshot =
             queue(&row.facts, &row.ledger, row.priority, headroom, &row.counts, children);
         snapshot.allocating_accepted_apps = allocating;
+        snapshot.used_names.clone_from(&row.used_names);
         snapshot.is_quota_preemption_running = row.quota_timer.is_running();
         snapshot.quota_preemption_start_time = row.quota_timer.start_ns().unwrap_or(0);
         if let Some((parent, _)) = path.rsplit_once('.') {

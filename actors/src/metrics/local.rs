@@ -13,7 +13,7 @@
 use std::sync::Arc;
 
 use prometheus::local::{LocalHistogram, LocalIntCounter};
-use prometheus::{HistogramTimer, IntCounter, IntGauge};
+use prometheus::{Histogram, HistogramTimer, IntCounter, IntGauge};
 
 use super::actors::PerKind;
 use super::{ActorKind, Metrics};
@@ -42,8 +42,45 @@ pub struct LocalCounts {
     offers: LocalIntCounter,
     offer_decisions: LocalHistogram,
     messages: PerKind<LocalIntCounter>,
+    passes: Represented,
+    node_tries: Represented,
     until_sample: u32,
     shared: Arc<Metrics>,
+}
+
+/// Things of which each is counted and some are timed: one that was not timed counts with the time of
+/// the last that was.
+///
+/// # Why
+/// Two readings of the clock for each would show, and a histogram that has one in sixty of them tells
+/// a dashboard a rate that is too low.
+#[derive(Debug)]
+struct Represented {
+    histogram: LocalHistogram,
+    /// Seconds that the last one took that was timed.
+    took: Option<f64>,
+    /// Those that are not in the histogram.
+    uncounted: u32,
+}
+
+impl Represented {
+    fn new(histogram: &Histogram) -> Self {
+        Self { histogram: histogram.local(), took: None, uncounted: 0 }
+    }
+
+    /// One is over; `timer` ran meanwhile, if it was timed.
+    fn over(&mut self, timer: Option<HistogramTimer>) {
+        self.took = timer.map(HistogramTimer::stop_and_discard).or(self.took);
+        self.uncounted += 1;
+    }
+
+    fn flush(&mut self) {
+        let Some(took) = self.took else { return };
+        for _ in 0..std::mem::take(&mut self.uncounted) {
+            self.histogram.observe(took);
+        }
+        self.histogram.flush();
+    }
 }
 
 /// The counts of predicates that an RM answers later.
@@ -116,6 +153,8 @@ impl LocalCounts {
             offers: shared.offers.local(),
             offer_decisions: shared.offer_decisions.local(),
             messages: shared.actors.messages.each_ref().map(IntCounter::local),
+            passes: Represented::new(&shared.scheduling_latency),
+            node_tries: Represented::new(&shared.node_try_latency),
             until_sample: SAMPLE_EVERY,
             shared,
         }
@@ -140,16 +179,27 @@ impl LocalCounts {
         self.sample().then(|| self.shared.actors.mailbox_wait_seconds[kind as usize].start_timer())
     }
 
-    /// To be kept while a pass over the partition lasts.
-    #[must_use = "the timer ends when it is dropped"]
+    /// A pass over the partition begins. To be kept until it is [over](Self::pass_over).
     pub fn pass(&mut self) -> Option<HistogramTimer> {
-        self.sample().then(|| self.shared.scheduling_latency.start_timer())
+        let is_first = self.passes.took.is_none();
+        (self.sample() || is_first).then(|| self.shared.scheduling_latency.start_timer())
     }
 
-    /// To be kept while a node is tried, and discarded (`stop_and_discard`) if it refuses.
-    #[must_use = "the timer ends when it is dropped"]
+    /// A pass over the partition is over.
+    pub fn pass_over(&mut self, timer: Option<HistogramTimer>) {
+        self.passes.over(timer);
+    }
+
+    /// A node is tried. To be kept until it [has taken](Self::node_took) what was offered, and
+    /// discarded (`stop_and_discard`) if it refuses.
     pub fn node_try(&mut self) -> Option<HistogramTimer> {
-        self.sample().then(|| self.shared.node_try_latency.start_timer())
+        let is_first = self.node_tries.took.is_none();
+        (self.sample() || is_first).then(|| self.shared.node_try_latency.start_timer())
+    }
+
+    /// A node has taken what was offered.
+    pub fn node_took(&mut self, timer: Option<HistogramTimer>) {
+        self.node_tries.over(timer);
     }
 
     /// To be kept while victims are looked for, and discarded if they are not needed any more. This
@@ -180,6 +230,8 @@ impl LocalCounts {
             counter.flush();
         }
         self.offer_decisions.flush();
+        self.passes.flush();
+        self.node_tries.flush();
         self.predicates.flush();
     }
 

@@ -8,7 +8,8 @@
 //!
 //! # Invariants
 //! * A series of a queue that is still there never vanishes; it falls to zero (a maximum taken out
-//!   of the configuration, a resource that nobody uses any more).
+//!   of the configuration, a resource that nobody uses any more). What rose and fell since the last
+//!   scrape has its series, too.
 //! * Paths that become one name by [`sanitised`] are summed, so that each name appears once.
 
 use std::collections::BTreeMap;
@@ -317,6 +318,16 @@ fn read_queue(queue: &QueueSnapshot, into: &mut BTreeMap<String, BTreeMap<Fact, 
     ] {
         for (resource, quantity) in amounts {
             add(Fact::Resource(state, resource), quantity);
+        }
+    }
+    let used = &queue.used_names;
+    for (state, names) in [
+        ("allocated", used.allocated()),
+        ("pending", used.pending()),
+        ("preempting", used.preempting()),
+    ] {
+        for resource in names {
+            add(Fact::Resource(state, resource), 0);
         }
     }
     let limit = i64::try_from(queue.max_running_apps).unwrap_or(i64::MAX);

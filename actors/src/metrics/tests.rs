@@ -1,6 +1,8 @@
 use std::fmt::Write;
 
 use expect_test::{expect, expect_file};
+use monoceros_rules::order::ledger::LedgerDelta;
+use monoceros_rules::order::used_names::UsedNames;
 use monoceros_rules::values::resources::Limits;
 use prometheus::TextEncoder;
 
@@ -220,6 +222,52 @@ fn queues_show_states_resources_and_containers_under_both_names() {
         yunikorn_root_queue_resource{resource="apps",state="maxRunningApps"} 0
     "#]]
     .assert_eq(&lines(&metrics, &["yunikorn_queue", "yunikorn_root"]));
+}
+
+#[test]
+fn what_rose_and_fell_since_the_last_scrape_has_its_series() {
+    let metrics = Metrics::without_legacy_names();
+    let mut used = UsedNames::default();
+    let amount = |name| Resources::of(&[(name, 2)]);
+    let delta = LedgerDelta {
+        allocated: amount("vcore"),
+        pending: amount("memory"),
+        preempting: amount("pods"),
+        ..LedgerDelta::default()
+    };
+    used.note(&delta);
+    used.note(&delta.reversed());
+    let mut leaf = queue("root", vec![]);
+    leaf.allocated_resource = Resources::of(&[("vcore", 1)]);
+    leaf.used_names = used;
+    metrics.set_queues(&[leaf]);
+    expect![[r#"
+        yunikorn_queue_resource{queue="root",resource="apps",state="maxRunningApps"} 0
+        yunikorn_queue_resource{queue="root",resource="memory",state="pending"} 0
+        yunikorn_queue_resource{queue="root",resource="pods",state="preempting"} 0
+        yunikorn_queue_resource{queue="root",resource="vcore",state="allocated"} 1
+    "#]]
+    .assert_eq(&lines(&metrics, &["yunikorn_queue"]));
+}
+
+#[test]
+fn each_pass_counts_and_those_that_were_not_timed_count_as_the_last_that_was() {
+    let metrics = Metrics::new();
+    let mut counts = LocalCounts::new(Arc::clone(&metrics));
+    let name = "yunikorn_scheduler_scheduling_latency_milliseconds_count";
+    let passes = 3 * SAMPLE_EVERY;
+    for _ in 0..passes {
+        let timer = counts.pass();
+        counts.pass_over(timer);
+        let timer = counts.node_try();
+        counts.node_took(timer);
+    }
+    counts.flush();
+    expect![[r#"
+        yunikorn_scheduler_scheduling_latency_milliseconds_count 183
+        yunikorn_scheduler_trynode_latency_milliseconds_count 183
+    "#]]
+    .assert_eq(&lines(&metrics, &[name, "yunikorn_scheduler_trynode_latency_milliseconds_count"]));
 }
 
 #[test]

@@ -35,7 +35,7 @@ use monoceros_rules::nodes::{NodeIndex, NodeSlot};
 use monoceros_rules::values::resources::Resources;
 use monoceros_rules::work::allocations::{AllocationId, Tags};
 use monoceros_rules::work::quotas::{self, Held};
-use prometheus::IntGauge;
+use prometheus::{HistogramTimer, IntGauge};
 
 pub(crate) use self::predicates::{may_be_placed, may_be_reserved};
 use crate::events::{Event, EventKind, Message};
@@ -562,10 +562,10 @@ impl Handler<Place> for Node {
         let _timer = baton.tally.message(ActorKind::Node);
         let trying = baton.tally.node_try();
         let answer = self.place(&mut placement, &mut baton);
-        if matches!(answer, PlaceAnswer::NoRoom | PlaceAnswer::Refused)
-            && let Some(timer) = trying
-        {
-            timer.stop_and_discard();
+        if matches!(answer, PlaceAnswer::NoRoom | PlaceAnswer::Refused) {
+            trying.map(HistogramTimer::stop_and_discard);
+        } else {
+            baton.tally.node_took(trying);
         }
         let application = Arc::clone(&baton.directory.applications[placement.application].address);
         baton.tally.post(ActorKind::Application);

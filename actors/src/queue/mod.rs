@@ -24,6 +24,7 @@ use monoceros_rules::decide::quota_timer::QuotaTimer;
 use monoceros_rules::limits::Trackers;
 use monoceros_rules::order::keys::{QueueKey, QueueView, exposed_priority};
 use monoceros_rules::order::ledger::{self, LedgerDelta, QueueLedger};
+use monoceros_rules::order::used_names::UsedNames;
 use monoceros_rules::order::waits::{Declined, View, WaitSet, Waits};
 use monoceros_rules::queues::QueueConfig;
 use monoceros_rules::queues::object_state::ObjectState;
@@ -147,6 +148,8 @@ pub(crate) struct Queue {
     facts: Arc<QueueFacts>,
     parent: Option<(Arc<Addr<Self>>, RowSlot)>,
     ledger: QueueLedger,
+    /// What the ledger had to do with so far, for metrics.
+    used_names: UsedNames,
     rows: Rows,
     /// The last loosening that gave this queue more room by its own quota.
     loosening: Loosening,
@@ -169,6 +172,7 @@ impl Queue {
             facts,
             parent,
             ledger: QueueLedger::default(),
+            used_names: UsedNames::default(),
             rows: Rows::default(),
             loosening: Loosening::NONE,
             declined: Declined::default(),
@@ -248,6 +252,7 @@ impl Queue {
 
     /// Takes a change below into the totals and the order.
     fn absorb(&mut self, update: RowUpdate, delta: &LedgerDelta, trackers: &mut Trackers) {
+        self.used_names.note(delta);
         let clamped = self.ledger.apply(delta);
         debug_assert!(clamped.is_none(), "{}: {clamped:?}", self.facts.config.path);
         if let Some(clamped) = clamped {

@@ -256,6 +256,7 @@ impl Queue {
         QueueRow {
             facts: Arc::clone(&self.facts),
             ledger: self.ledger.clone(),
+            used_names: self.used_names.clone(),
             priority: self.priority(),
             quota_timer: self.quota_timer.clone(),
             counts: entry.counts.clone(),

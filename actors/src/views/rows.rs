@@ -22,6 +22,7 @@ use monoceros_rules::decide::quota_timer::QuotaTimer;
 use monoceros_rules::decide::reservations::Reserver;
 use monoceros_rules::limits::{GroupUsage, PlaceUsage, UserUsage};
 use monoceros_rules::order::ledger::QueueLedger;
+use monoceros_rules::order::used_names::UsedNames;
 use monoceros_rules::values::resources::Resources;
 use monoceros_rules::work::allocations::{Allocation, AllocationId, ApplicationSlot};
 use monoceros_rules::work::application::Application;
@@ -411,6 +412,7 @@ impl EndedRow {
 pub(crate) struct QueueRow {
     pub(crate) facts: Arc<QueueFacts>,
     pub(crate) ledger: QueueLedger,
+    pub(crate) used_names: UsedNames,
     pub(crate) priority: i32,
     pub(crate) quota_timer: QuotaTimer,
     pub(crate) counts: QueueCounts,

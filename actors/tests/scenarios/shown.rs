@@ -71,6 +71,7 @@ fn the_series_of_a_dynamic_queue_come_and_go_with_it() {
                 "yunikorn_queue_resource{queue=\"root.a.dyn\",resource=\"apps\",state=\"maxRunningApps\"} 4",
                 "yunikorn_queue_resource{queue=\"root.a.dyn\",resource=\"vcore\",state=\"allocated\"} 2",
                 "yunikorn_queue_resource{queue=\"root.a.dyn\",resource=\"vcore\",state=\"max\"} 5000",
+                "yunikorn_queue_resource{queue=\"root.a.dyn\",resource=\"vcore\",state=\"pending\"} 0",
             ]
         "#]]
         .assert_debug_eq(&at_first);

@@ -9,4 +9,5 @@ pub mod keys;
 pub mod ledger;
 pub mod shares;
 pub mod tree;
+pub mod used_names;
 pub mod waits;

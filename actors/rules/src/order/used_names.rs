@@ -1,0 +1,107 @@
+//! Which resources a queue has ever used, asked for, or was to give back.
+//!
+//! # Why
+//! Totals forget a name as soon as nothing of it is left. Who looks at them every now and then sees
+//! nothing of what rose and fell in between; that there was something is noted here.
+//!
+//! # Invariant
+//! * At most [`NAMES_MAX`] names of a kind are noted, and those that nobody holds any more make room:
+//!   resource managers may invent names for ever.
+//!
+//! ```
+//! use monoceros_rules::order::ledger::LedgerDelta;
+//! use monoceros_rules::order::used_names::UsedNames;
+//! use monoceros_rules::values::resources::Resources;
+//! let mut used = UsedNames::default();
+//! let delta = LedgerDelta { pending: Resources::of(&[("vcore", 3)]), ..LedgerDelta::default() };
+//! used.note(&delta);
+//! used.note(&delta.reversed());
+//! assert_eq!(used.pending(), ["vcore".into()]);
+//! assert_eq!(used.allocated(), []);
+//! ```
+
+use std::sync::Arc;
+
+use smallvec::SmallVec;
+
+use crate::order::ledger::LedgerDelta;
+use crate::values::resources::{Name, Resources};
+
+/// Most names of a kind.
+const NAMES_MAX: usize = 256;
+
+type Noted = SmallVec<[Name; 4]>;
+
+/// The names of one queue.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub struct UsedNames {
+    allocated: Noted,
+    pending: Noted,
+    preempting: Noted,
+}
+
+impl UsedNames {
+    /// Notes what a change adds.
+    pub fn note(&mut self, delta: &LedgerDelta) {
+        note(&mut self.allocated, &delta.allocated);
+        note(&mut self.pending, &delta.pending);
+        note(&mut self.preempting, &delta.preempting);
+    }
+
+    /// What was used, by name.
+    pub fn allocated(&self) -> Vec<Arc<str>> {
+        texts(&self.allocated)
+    }
+
+    /// What was asked for, by name.
+    pub fn pending(&self) -> Vec<Arc<str>> {
+        texts(&self.pending)
+    }
+
+    /// What was to be given back, by name.
+    pub fn preempting(&self) -> Vec<Arc<str>> {
+        texts(&self.preempting)
+    }
+}
+
+fn note(noted: &mut Noted, change: &Resources) {
+    for (name, quantity) in change.entries() {
+        if quantity > 0 && !noted.contains(&name) {
+            if noted.len() == NAMES_MAX {
+                noted.retain(|name| name.find_text().is_some());
+            }
+            if noted.len() < NAMES_MAX {
+                noted.push(name);
+            }
+        }
+    }
+}
+
+fn texts(noted: &Noted) -> Vec<Arc<str>> {
+    let mut texts: Vec<_> = noted.iter().filter_map(|name| name.find_text()).collect();
+    texts.sort_unstable();
+    texts
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::values::resources::NameHolder;
+
+    #[test]
+    fn names_that_nobody_holds_any_more_make_room() {
+        let mut noted = Noted::new();
+        for round in 0..3 {
+            let holder = NameHolder::new(2 * NAMES_MAX);
+            // A few more than fit: the last ones are left out.
+            for n in 0..NAMES_MAX + 3 {
+                let name = holder.hold(&format!("used-names-{round}-{n}")).unwrap();
+                let mut amount = Resources::new();
+                amount.set(name, 1);
+                note(&mut noted, &amount);
+            }
+            assert_eq!(noted.len(), NAMES_MAX);
+            assert_eq!(texts(&noted).len(), NAMES_MAX, "in round {round}");
+        }
+    }
+}
