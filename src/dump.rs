@@ -27,7 +27,11 @@ use tokio::task::spawn_blocking;
 use tokio::time::timeout;
 use tracing::level_filters::LevelFilter;
 
+use crate::clock::now_ns;
 use crate::in_force::InForce;
+use crate::logbook::Logbook;
+use crate::logbook::followers::OpenStream;
+use crate::logbook::minutes::{ApplicationsThen, ContainersThen};
 
 /// How long a resource manager may take to tell its state, for one that keeps no time of its own.
 const RM_PATIENCE: Duration = Duration::from_secs(35);
@@ -36,17 +40,20 @@ const RM_PATIENCE: Duration = Duration::from_secs(35);
 static UNDER_WAY: Mutex<()> = Mutex::const_new(());
 
 /// The keys of the document.
-pub const SECTIONS: [&str; 12] = [
+pub const SECTIONS: [&str; 15] = [
     "timestamp",
     "partitions",
     "applications",
+    "appHistory",
     "nodes",
     "clusterInfo",
+    "containerHistory",
     "queues",
     "rmDiagnostics",
     "logLevel",
     "config",
     "placementRules",
+    "eventStreams",
     "users",
     "groups",
 ];
@@ -84,9 +91,13 @@ struct Document {
     #[serde(skip_serializing_if = "Vec::is_empty")]
     applications: Vec<ApplicationSnapshot>,
     #[serde(skip_serializing_if = "Vec::is_empty")]
+    app_history: Vec<ApplicationsThen>,
+    #[serde(skip_serializing_if = "Vec::is_empty")]
     nodes: Vec<NodesOfPartition>,
     #[serde(skip_serializing_if = "Vec::is_empty")]
     cluster_info: Vec<ClusterSnapshot>,
+    #[serde(skip_serializing_if = "Vec::is_empty")]
+    container_history: Vec<ContainersThen>,
     #[serde(skip_serializing_if = "Vec::is_empty")]
     queues: Vec<QueueSnapshot>,
     #[serde(skip_serializing_if = "Option::is_none")]
@@ -97,6 +108,8 @@ struct Document {
     config: Option<Value>,
     #[serde(skip_serializing_if = "Vec::is_empty")]
     placement_rules: Vec<RulesOfPartition>,
+    #[serde(skip_serializing_if = "Vec::is_empty")]
+    event_streams: Vec<OpenStream>,
     #[serde(skip_serializing_if = "Vec::is_empty")]
     users: Vec<OfPartition<UserSnapshot>>,
     #[serde(skip_serializing_if = "Vec::is_empty")]
@@ -139,9 +152,17 @@ pub enum DumpError {
 }
 
 /// Makes the dump: JSON, indented by two blanks.
-pub async fn make(handle: &SchedulerHandle, wanted: &Wanted) -> Result<Vec<u8>, DumpError> {
+pub async fn make(
+    handle: &SchedulerHandle,
+    logbook: &Logbook,
+    wanted: &Wanted,
+) -> Result<Vec<u8>, DumpError> {
     let _turn = UNDER_WAY.lock().await;
-    let document = gather(handle, wanted).await?;
+    let mut document = gather(handle, wanted).await?;
+    // What the service writes down is of all resource managers together.
+    if wanted.rm_id.is_none() {
+        copy(logbook, wanted, &mut document);
+    }
     spawn_blocking(move || {
         let mut text = serde_json::to_vec_pretty(&document)?;
         text.push(b'\n');
@@ -217,6 +238,18 @@ async fn gather(handle: &SchedulerHandle, wanted: &Wanted) -> Result<Document, D
         document.log_level = log_level(LevelFilter::current());
     }
     Ok(document)
+}
+
+fn copy(logbook: &Logbook, wanted: &Wanted, document: &mut Document) {
+    if wanted.has("appHistory") {
+        document.app_history = logbook.minutes.applications();
+    }
+    if wanted.has("containerHistory") {
+        document.container_history = logbook.minutes.containers();
+    }
+    if wanted.has("eventStreams") {
+        document.event_streams = logbook.followers.open();
+    }
 }
 
 fn of_partition<T>(name: &str, tracked: Option<Vec<T>>) -> impl Iterator<Item = OfPartition<T>> {
@@ -315,16 +348,6 @@ fn log_level(level: LevelFilter) -> Option<&'static str> {
     } else {
         Some("error")
     }
-}
-
-fn now_ns() -> i64 {
-    #[expect(
-        clippy::disallowed_methods,
-        reason = "says when a document was made; no decision depends on it"
-    )]
-    let now = std::time::SystemTime::now();
-    let since_epoch = now.duration_since(std::time::UNIX_EPOCH).unwrap_or_default();
-    i64::try_from(since_epoch.as_nanos()).unwrap_or(i64::MAX)
 }
 
 #[cfg(test)]

@@ -5,12 +5,13 @@
 //!
 //! Reading order: [`cli`], [`input`], [`settings`], [`logging`], [`serve`], [`queues_file`], [`users`],
 //! [`security`], [`files`], [`tls`], [`connections`], [`identity`], [`extra_config`], [`grpc`],
-//! [`reads`], [`rest`], [`dump`], [`chance`], [`demo`], [`simulate`], [`validate`], [`watchdog`], [`operator`],
+//! [`reads`], [`logbook`], [`rest`], [`dump`], [`chance`], [`demo`], [`simulate`], [`validate`], [`watchdog`], [`operator`],
 //! [`admin_cli`], [`explain_cli`].
 
 pub mod admin_cli;
 pub mod chance;
 pub mod cli;
+mod clock;
 pub mod connections;
 pub mod demo;
 pub mod dump;
@@ -21,6 +22,7 @@ pub mod grpc;
 pub mod identity;
 pub mod in_force;
 pub mod input;
+pub mod logbook;
 pub mod logging;
 pub mod operator;
 pub mod queues_file;

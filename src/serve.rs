@@ -32,6 +32,7 @@ use crate::connections::descriptors::Descriptors;
 use crate::connections::{Connections, Limits};
 use crate::files::Refresh;
 use crate::identity::Access;
+use crate::logbook::Logbook;
 use crate::logging::{Account, LineCounts, clean};
 use crate::queues_file::{Changes, PolicyFiles, QueuesFile};
 use crate::reads::Source;
@@ -91,8 +92,10 @@ pub async fn run(settings: Settings, with_demo: bool, log: Account) -> anyhow::R
     let [of_rpc, of_http] = connection_limits(&settings, descriptors);
     let rpc = Connections::new(rpc, security.grpc.clone(), shutdown.clone()).limited(of_rpc);
     let http = Connections::new(http, security.rest.clone(), shutdown.clone()).limited(of_http);
+    // Before anybody is answered: a dashboard may ask at once.
+    let logbook = Logbook::begin(&handle, &settings, &shutdown).await;
     let mut service = Running { settings, handle, shutdown, watchdog, edges: JoinSet::new() };
-    service.spawn_edges(rpc, http, &security.access, policy_files);
+    service.spawn_edges(rpc, http, logbook, &security.access, policy_files);
     // Before anyone can know that we run: a signal from then on must not kill us.
     let signals = Signals::new()?;
     let is_https = security.rest.is_some();
@@ -158,12 +161,13 @@ impl Running {
         &mut self,
         rpc: Connections,
         http: Connections,
+        logbook: Logbook,
         access: &Arc<Access>,
         policy_files: Option<Arc<PolicyFiles>>,
     ) {
         let (handle, shutdown, settings) = self.shared();
-        let source = Source::new(handle, &settings);
-        let door = source.door.clone();
+        let source = Source { logbook, ..Source::new(handle, &settings) };
+        let beside = (source.door.clone(), source.logbook.clone());
         let (grpc_access, healthy) = (Arc::clone(access), self.watchdog.health());
         self.edges.spawn(async move {
             let served =
@@ -174,7 +178,7 @@ impl Running {
         let (access, healthy) = (Arc::clone(access), self.watchdog.health());
         self.edges.spawn(async move {
             let rest = &settings.rest;
-            let served = rest::serve(http, handle, door, access, rest, healthy, shutdown);
+            let served = rest::serve(http, handle, beside, access, rest, healthy, shutdown);
             served.await.context("REST edge")
         });
     }

@@ -19,7 +19,9 @@ pub use self::callback::CallbackSettings;
 pub use self::edges::{ClientAuth, GrpcSettings, ReadSettings, RestSettings, TlsSettings};
 pub use self::environment::ignored_variables;
 use self::environment::{DISABLE_RESERVATION, disables, environment};
-pub use self::items::{ApplicationSettings, AskSettings, EventSettings, NodeSettings};
+pub use self::items::{
+    ApplicationSettings, AskSettings, EventSettings, HealthSettings, NodeSettings,
+};
 pub use self::log::{LogFormat, LogSettings};
 pub use self::quotas::QuotaSettings;
 pub use self::session::{
@@ -93,6 +95,8 @@ pub struct Settings {
     pub users: UserSettings,
     /// What happened, for whoever reads it.
     pub event: EventSettings,
+    /// How often the scheduler is looked over.
+    pub health: HealthSettings,
     /// Who may speak for which resource manager, and who may administer.
     pub identity: IdentitySettings,
     /// The end of the service.
@@ -327,6 +331,8 @@ mod tests {
         assert!(settings.asks.enforce_execution_timeout && !settings.nodes.reject_updates);
         assert!(settings.event.tracking_enabled);
         assert_eq!(settings.event.max_streams, 100);
+        assert_eq!(settings.event.rest_response_size.get(), 10_000);
+        assert_eq!(settings.health.interval(), Some(Duration::from_secs(30)));
         assert_eq!(settings.session.ingress_items.get(), 65_536);
         assert_eq!(settings.shutdown.grace(), Duration::from_secs(4));
         assert_eq!(settings.log.filter, "info");

@@ -156,7 +156,7 @@ pub async fn serve(
     healthy: Healthy,
     shutdown: CancellationToken,
 ) -> Result<(), tonic::transport::Error> {
-    let Source { handle, door } = source;
+    let Source { handle, door, logbook } = source;
     let reads = shared::Reads::new(door);
     let registry = Arc::new(Registry::new(handle.clone(), settings, policies));
     let grace = settings.shutdown.grace();
@@ -172,7 +172,7 @@ pub async fn serve(
     let callbacks = negotiating_gzip!(callbacks, settings);
     let admin = admin::server(Arc::clone(&edge), reads.clone(), grace, max_bytes);
     let admin = Wrapped::new(negotiating_gzip!(admin, settings), Sharing);
-    let metrics = metrics::server(edge, reads);
+    let metrics = metrics::server(edge, reads, logbook);
     let metrics = Wrapped::new(negotiating_gzip!(metrics, settings), Sharing);
     let callbacks = Wrapped::new(callbacks, attach::NotingWritten);
     let metrics = Wrapped::new(metrics, Ending(shutdown.clone()));

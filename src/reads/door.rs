@@ -48,6 +48,8 @@ pub(crate) enum Kind {
     Group,
     PlacementRules,
     Partitions,
+    NodeUtilizations,
+    Events,
     Sessions,
     Configuration,
     Outstanding,

@@ -31,21 +31,25 @@ pub use self::door::Door;
 pub(crate) use self::door::{Busy, Kind};
 pub(crate) use self::joined::Joined;
 
+use crate::logbook::Logbook;
 use crate::settings::Settings;
 
-/// The scheduler, and the door through which it is read.
+/// The scheduler, the door through which it is read, and what is written down beside it.
 #[derive(Clone, Debug)]
 pub struct Source {
     /// The scheduler.
     pub handle: SchedulerHandle,
     /// The door, which all edges share.
     pub door: Door,
+    /// What the service writes down.
+    pub logbook: Logbook,
 }
 
 impl Source {
-    /// The scheduler behind a door of its own.
+    /// The scheduler behind a door of its own, with a book in which nobody writes.
     pub fn new(handle: SchedulerHandle, settings: &Settings) -> Self {
-        Self { handle, door: Door::new(settings.reads.bytes.get()) }
+        let door = Door::new(settings.reads.bytes.get());
+        Self { handle, door, logbook: Logbook::default() }
     }
 }
 

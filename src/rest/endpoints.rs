@@ -26,7 +26,7 @@ use super::decoding::{BadEscape, decoded_again};
 use super::lists::{self, Subject};
 use super::replies::{Class, EndpointReply};
 use super::routes::Endpoint;
-use super::{Reads, RestEdge, validation};
+use super::{Reads, RestEdge, debug, events, validation};
 use crate::dump::DumpError;
 use crate::identity::{Denied, Identity};
 use crate::in_force::InForce;
@@ -66,8 +66,20 @@ pub(super) enum Failure {
     After(String),
     #[error("Only following application states are allowed: active, rejected, completed")]
     ApplicationState,
+    #[error("Only following application states are allowed: active")]
+    QueueApplicationState,
     #[error("Only following active statuses are allowed: {}", ACTIVE_STATUSES.map(|(name, _)| name).join(","))]
     ActiveStatus,
+    #[error("Health check is not available")]
+    NotLookedOver,
+    #[error("Event tracking is disabled")]
+    EventsDisabled,
+    #[error("0 is not a valid value for \"count\"")]
+    NoEvents,
+    #[error("{name} `{text}` is no number from 0 to {}", u64::MAX)]
+    EventNumber { name: &'static str, text: String },
+    #[error("Too many streaming connections")]
+    TooManyStreams,
     #[error("User not found")]
     UserNotFound,
     #[error("Group not found")]
@@ -109,10 +121,14 @@ impl Failure {
             | Self::NotExplained(_)
             | Self::UserNotFound
             | Self::GroupNotFound
+            | Self::NotLookedOver
             | Self::RmNotFound(_) => StatusCode::NOT_FOUND,
             Self::BadEscape(_)
             | Self::QueueName(_)
             | Self::ApplicationState
+            | Self::QueueApplicationState
+            | Self::NoEvents
+            | Self::EventNumber { .. }
             | Self::Offset(_)
             | Self::Limit(_)
             | Self::After(_)
@@ -123,8 +139,8 @@ impl Failure {
             Self::BodyTooLarge(_) => StatusCode::PAYLOAD_TOO_LARGE,
             Self::Denied(Denied::Unknown) => StatusCode::UNAUTHORIZED,
             Self::Denied(_) => StatusCode::FORBIDDEN,
-            Self::Busy(_) | Self::Stopped => StatusCode::SERVICE_UNAVAILABLE,
-            Self::Document(_) => StatusCode::INTERNAL_SERVER_ERROR,
+            Self::Busy(_) | Self::Stopped | Self::TooManyStreams => StatusCode::SERVICE_UNAVAILABLE,
+            Self::Document(_) | Self::EventsDisabled => StatusCode::INTERNAL_SERVER_ERROR,
         }
     }
 }
@@ -211,6 +227,12 @@ pub(super) async fn reply<S: Reads>(
             };
             lists::list(edge, request, &subject, read).await
         }
+        Endpoint::ApplicationsOfQueueIn { partition, queue, state } => {
+            applications_of_queue_in(edge, request, partition, queue, state).await
+        }
+        Endpoint::ApplicationOfQueue { partition, queue, application } => {
+            application_of_queue(edge, request, partition, queue, application).await
+        }
         Endpoint::ApplicationsIn { partition, state } => {
             applications_in(edge, request, partition, &state).await
         }
@@ -262,9 +284,19 @@ pub(super) async fn reply<S: Reads>(
             };
             lists::plain(edge, &subject, read).await
         }
+        Endpoint::AppHistory => json(edge.logbook.minutes.applications()).await,
+        Endpoint::ContainerHistory => json(edge.logbook.minutes.containers()).await,
+        Endpoint::HealthCheck => {
+            json(edge.logbook.lookout.outcome().ok_or(Failure::NotLookedOver)?).await
+        }
+        Endpoint::NodeUtilizations => node_utilizations(edge, caller).await,
+        Endpoint::Stack => debug::stack().await,
+        Endpoint::Profiles => Ok(debug::index()),
+        Endpoint::Profile { name } => Ok(debug::profile(&name)),
+        Endpoint::EventBatch | Endpoint::EventStream => events::batch(edge, query).await,
         Endpoint::StateDump => {
-            let source = source.clone();
-            let dump = |_| async move { Ok(Draft::of(source.state_dump().await?).into()) };
+            let (source, logbook) = (source.clone(), edge.logbook.clone());
+            let dump = |_| async move { Ok(Draft::of(source.state_dump(&logbook).await?).into()) };
             let dump = edge.joined.read(Kind::StateDump, "", "", dump).await?;
             Ok(EndpointReply::shared(Class::Json, dump))
         }
@@ -291,6 +323,21 @@ async fn all_partitions<S: Reads>(
     let subject = Subject::which(Kind::Partitions, "", &["partitions", &readable.text()]);
     let read = || async move {
         let mut partitions = source.partitions().await;
+        partitions.retain(|partition| readable.has(&partition.cluster_id));
+        Ok(partitions)
+    };
+    lists::plain(edge, &subject, read).await
+}
+
+/// How the nodes of the partitions are used that the caller may read.
+async fn node_utilizations<S: Reads>(
+    edge: &RestEdge<S>,
+    caller: &Identity,
+) -> Result<EndpointReply, Failure> {
+    let (source, readable) = (edge.source.clone(), Readable::of(&edge.source, caller));
+    let subject = Subject::which(Kind::NodeUtilizations, "", &[&readable.text()]);
+    let read = || async move {
+        let mut partitions = source.node_utilizations().await;
         partitions.retain(|partition| readable.has(&partition.cluster_id));
         Ok(partitions)
     };
@@ -357,6 +404,56 @@ async fn applications_in<S: Reads>(
         Ok(source.applications(&of, list?, page).await?)
     };
     lists::list(edge, request, &subject, read).await
+}
+
+/// The live applications of a queue, perhaps narrowed to a state.
+async fn applications_of_queue_in<S: Reads>(
+    edge: &RestEdge<S>,
+    request: &Parts,
+    partition: String,
+    queue: String,
+    state: String,
+) -> Result<EndpointReply, Failure> {
+    let (source, of) = (edge.source.clone(), partition.clone());
+    let list = active_of_queue(&state, request.uri.query());
+    let wanted = format!("{list:?}");
+    let subject = Subject::which(Kind::Applications, &partition, &["queue", &queue, &wanted]);
+    let read = move |page| async move {
+        // Of several faults the partition comes first, then the queue.
+        source.steps(&of).await?;
+        let path = queue_path(&queue)?;
+        if list.is_err() {
+            let (tree, _) = source.queues(&of, Some(&path)).await?;
+            tree.and_then(|tree| tree.descendant(&path)).ok_or(Failure::QueueNotFound)?;
+        }
+        let filter = ApplicationFilter { queue: Some(path), ..list? };
+        Ok(source.applications(&of, ApplicationList::Live(filter), page).await?)
+    };
+    lists::list(edge, request, &subject, read).await
+}
+
+/// A live application of a queue.
+async fn application_of_queue<S: Reads>(
+    edge: &RestEdge<S>,
+    request: &Parts,
+    partition: String,
+    queue: String,
+    application: String,
+) -> Result<EndpointReply, Failure> {
+    // What cannot be decoded is found before the partition is looked for.
+    let decoded = decoded_again(&queue)?;
+    let (source, of) = (edge.source.clone(), partition.clone());
+    let subject = Subject::which(Kind::Application, &partition, &[&decoded, &application]);
+    let read = move || async move {
+        let steps = source.steps(&of).await?;
+        let path = path_of(decoded)?;
+        let (tree, _) = source.queues(&of, Some(&path)).await?;
+        tree.and_then(|tree| tree.descendant(&path)).ok_or(Failure::QueueNotFound)?;
+        let found = source.application(&of, &application).await?;
+        let found = found.filter(|found| found.queue_name == path);
+        Ok((found.ok_or(Failure::ApplicationNotFound)?, steps))
+    };
+    lists::document(edge, request, &subject, read).await
 }
 
 /// A live application.
@@ -429,13 +526,26 @@ fn applications_wanted(state: &str, query: Option<&str>) -> Result<ApplicationLi
         "active" => {}
         _ => return Err(Failure::ApplicationState),
     }
+    Ok(ApplicationList::Live(of_status(query)?))
+}
+
+/// The live applications that a queue is asked for: of a queue no others are listed.
+fn active_of_queue(state: &str, query: Option<&str>) -> Result<ApplicationFilter, Failure> {
+    if !state.eq_ignore_ascii_case("active") {
+        return Err(Failure::QueueApplicationState);
+    }
+    of_status(query)
+}
+
+/// Live applications, narrowed to a state where that is asked for.
+fn of_status(query: Option<&str>) -> Result<ApplicationFilter, Failure> {
     let mut filter = ApplicationFilter::default();
     if let Some(status) = value(query, "status") {
         let known = ACTIVE_STATUSES.iter().find(|(name, _)| name.eq_ignore_ascii_case(&status));
         let (_, state) = known.ok_or(Failure::ActiveStatus)?;
         filter.states.push(*state);
     }
-    Ok(ApplicationList::Live(filter))
+    Ok(filter)
 }
 
 /// How many entries are left out at the beginning.
@@ -574,7 +684,11 @@ async fn json<T: Serialize + Send + 'static>(value: T) -> Result<EndpointReply, 
 
 /// The queue that a parameter means, in lower case.
 fn queue_path(parameter: &str) -> Result<String, Failure> {
-    let path = decoded_again(parameter)?;
+    path_of(decoded_again(parameter)?)
+}
+
+/// The queue of this path, in lower case.
+fn path_of(path: String) -> Result<String, Failure> {
     if !is_queue_path(&path) {
         return Err(Failure::QueueName(path));
     }

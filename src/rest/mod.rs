@@ -27,19 +27,21 @@ use monoceros_actors::config::ConfigErrors;
 use monoceros_actors::partition_name::{plain_name, rm_id};
 use monoceros_actors::snapshot::{
     ApplicationSnapshot, ClusterSnapshot, ExplanationSnapshot, GroupSnapshot, NodeSnapshot,
-    PartitionSnapshot, QueueSnapshot, ShownRule, UserSnapshot,
+    NodeUtilizationSnapshot, PartitionSnapshot, QueueSnapshot, ShownRule, UserSnapshot,
 };
 use monoceros_actors::{
-    ApplicationList, ConfigurationError, ConfigurationSnapshot, ExplainError, Listed, Page,
-    ReadError, SchedulerHandle, Steps, TooBusy,
+    ApplicationList, ConfigurationError, ConfigurationSnapshot, EventReader, ExplainError, Listed,
+    Page, ReadError, SchedulerHandle, Steps, TooBusy,
 };
 use tokio::time::Instant;
 use tokio_util::sync::CancellationToken;
-use tracing::debug;
+use tracing::debug as log;
 
+mod debug;
 mod decoding;
 mod documents;
 mod endpoints;
+mod events;
 mod lists;
 mod replies;
 mod routes;
@@ -51,11 +53,13 @@ mod validation;
 pub use server::serve;
 
 use endpoints::Failure;
+use events::Pump;
 use routes::{Endpoint, Route};
 
 use crate::dump::{self, DumpError, Wanted};
 use crate::identity::layer::Peer;
 use crate::identity::{Identity, Right};
+use crate::logbook::Logbook;
 use crate::reads::{Door, Joined, qualified};
 use crate::watchdog::{Health, Healthy};
 
@@ -155,8 +159,16 @@ pub trait Reads: Clone + Send + Sync + 'static {
         partition: &str,
         name: &str,
     ) -> impl Future<Output = Result<Option<GroupSnapshot>, ReadError>> + Send;
-    /// Everything, as one JSON document.
-    fn state_dump(&self) -> impl Future<Output = Result<Vec<u8>, DumpError>> + Send;
+    /// The nodes of each partition by how much of them is allocated, in the order of
+    /// [`Self::partitions`].
+    fn node_utilizations(&self) -> impl Future<Output = Vec<NodeUtilizationSnapshot>> + Send;
+    /// What happened, and what happens.
+    fn events(&self) -> EventReader;
+    /// Everything, and what the service wrote down, as one JSON document.
+    fn state_dump(
+        &self,
+        logbook: &Logbook,
+    ) -> impl Future<Output = Result<Vec<u8>, DumpError>> + Send;
     /// Brings those metrics up to date that are read off the state of the cluster.
     fn refresh_metrics(&self) -> impl Future<Output = ()> + Send;
     /// The registry that metrics are gathered from.
@@ -269,8 +281,16 @@ impl Reads for SchedulerHandle {
         self.group(partition, name).await
     }
 
-    async fn state_dump(&self) -> Result<Vec<u8>, DumpError> {
-        dump::make(self, &Wanted::all()).await
+    async fn node_utilizations(&self) -> Vec<NodeUtilizationSnapshot> {
+        self.node_utilizations().await
+    }
+
+    fn events(&self) -> EventReader {
+        self.events()
+    }
+
+    async fn state_dump(&self, logbook: &Logbook) -> Result<Vec<u8>, DumpError> {
+        dump::make(self, logbook, &Wanted::all()).await
     }
 
     async fn refresh_metrics(&self) {
@@ -290,20 +310,22 @@ const READS_BYTES: usize = 256 << 20;
 pub fn router<S: Reads>(source: S, max_body_bytes: usize) -> Router {
     let healthy = Healthy::fixed(Health::Serving);
     let door = Door::new(READS_BYTES);
-    router_until(source, door, max_body_bytes, healthy, CancellationToken::new(), Guard::Open)
+    let (logbook, never) = (Logbook::default(), CancellationToken::new());
+    router_until(source, door, logbook, max_body_bytes, healthy, never, Guard::Open)
 }
 
 /// [`router`] that says on `/healthz` what is `healthy` and when `stopping` is cancelled, and lets in whom `guard` does.
 fn router_until<S: Reads>(
     source: S,
     door: Door,
+    logbook: Logbook,
     max_body_bytes: usize,
     healthy: Healthy,
     stopping: CancellationToken,
     guard: Guard,
 ) -> Router {
-    let joined = Joined::new(door);
-    let edge = RestEdge { source, max_body_bytes, healthy, stopping, guard, joined };
+    let (joined, pump) = (Joined::new(door), Pump::default());
+    let edge = RestEdge { source, logbook, max_body_bytes, healthy, stopping, guard, joined, pump };
     Router::new().fallback(answer::<S>).with_state(edge)
 }
 
@@ -358,11 +380,13 @@ fn readable(wanted: &str, names: &[String], caller: &Identity) -> Result<String,
 #[derive(Clone)]
 struct RestEdge<S> {
     source: S,
+    logbook: Logbook,
     max_body_bytes: usize,
     healthy: Healthy,
     stopping: CancellationToken,
     guard: Guard,
     joined: Joined<Failure>,
+    pump: Pump,
 }
 
 /// Has the endpoint mean a partition that the caller may read.
@@ -400,6 +424,14 @@ async fn answer<S: Reads>(State(edge): State<RestEdge<S>>, request: Request) -> 
                 replies::method_not_allowed(answers)
             } else {
                 let reply = match narrow(&edge.source, &mut endpoint, &caller) {
+                    Ok(()) if endpoint == Endpoint::EventStream => {
+                        return match events::follow(&edge, &parts) {
+                            Ok(lines) => replies::streamed(lines, answers),
+                            Err(failure) => {
+                                replies::respond(Err(failure), answers, &parts.headers).await
+                            }
+                        };
+                    }
                     Ok(()) => endpoints::reply(&edge, endpoint, &parts, &caller, body).await,
                     Err(failure) => Err(failure),
                 };
@@ -407,7 +439,7 @@ async fn answer<S: Reads>(State(edge): State<RestEdge<S>>, request: Request) -> 
             }
         }
     };
-    debug!(
+    log!(
         target: "core.rest",
         method = %parts.method,
         uri = %parts.uri,

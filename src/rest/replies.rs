@@ -14,6 +14,7 @@ use axum::http::header::{
 };
 use axum::http::{Method, StatusCode};
 use axum::response::{IntoResponse, Response};
+use futures::{Stream, StreamExt as _};
 use monoceros_actors::Steps;
 use serde::Serialize;
 
@@ -54,6 +55,7 @@ pub(super) enum Class {
     Metrics,
     Page,
     Text,
+    Html,
 }
 
 /// What an endpoint answers.
@@ -98,20 +100,22 @@ impl EndpointReply {
 
 /// The body of an error of a handler.
 #[derive(Serialize)]
-struct ErrorObject {
+struct ErrorObject<'t> {
     status_code: u16,
-    message: String,
-    description: String,
+    message: &'t str,
+    description: &'t str,
+}
+
+/// An error as clients read it.
+pub(super) fn error_object(status: StatusCode, message: &str) -> Vec<u8> {
+    let object = ErrorObject { status_code: status.as_u16(), message, description: message };
+    serde_json::to_vec(&object).expect("a number and two texts are JSON")
 }
 
 impl From<Failure> for EndpointReply {
     fn from(failure: Failure) -> Self {
         let status = failure.status();
-        let message = failure.to_string();
-        let description = message.clone();
-        let object = ErrorObject { status_code: status.as_u16(), message, description };
-        let document = serde_json::to_vec(&object).expect("a number and two texts are JSON");
-        Self::new(status, Class::Json, document)
+        Self::new(status, Class::Json, error_object(status, &failure.to_string()))
     }
 }
 
@@ -143,6 +147,7 @@ pub(super) async fn respond(
         ]
         .into_response(),
         Class::Text => [(CONTENT_TYPE, TEXT)].into_response(),
+        Class::Html => [(CONTENT_TYPE, HTML)].into_response(),
     };
     *response.status_mut() = status;
     let headers = response.headers_mut();
@@ -160,6 +165,17 @@ pub(super) async fn respond(
         headers.insert(VARY, HeaderValue::from_static("Accept-Encoding"));
     }
     response
+}
+
+/// The response whose lines come one after another, as long as the client stays. They are never
+/// compressed: each has to be there when it is sent.
+pub(super) fn streamed(
+    lines: impl Stream<Item = Bytes> + Send + 'static,
+    answers: Answers,
+) -> Response {
+    let kind = [(CONTENT_TYPE, "application/json; charset=UTF-8")];
+    let body = Body::from_stream(lines.map(Ok::<_, std::convert::Infallible>));
+    (cors(answers), kind, body).into_response()
 }
 
 /// The headers that say when a document was read, and where it goes on.

@@ -24,6 +24,8 @@ pub(super) enum Endpoint {
     Queues { partition: String },
     Queue { partition: String, queue: String },
     Applications { partition: String, queue: String },
+    ApplicationsOfQueueIn { partition: String, queue: String, state: String },
+    ApplicationOfQueue { partition: String, queue: String, application: String },
     ApplicationsIn { partition: String, state: String },
     Application { partition: String, application: String },
     Explain { partition: String, application: String },
@@ -33,6 +35,15 @@ pub(super) enum Endpoint {
     User { partition: String, user: String },
     Groups { partition: String },
     Group { partition: String, group: String },
+    AppHistory,
+    ContainerHistory,
+    HealthCheck,
+    NodeUtilizations,
+    EventBatch,
+    EventStream,
+    Stack,
+    Profiles,
+    Profile { name: String },
     StateDump,
 }
 
@@ -55,6 +66,8 @@ impl Endpoint {
             | Self::Queues { partition }
             | Self::Queue { partition, .. }
             | Self::Applications { partition, .. }
+            | Self::ApplicationsOfQueueIn { partition, .. }
+            | Self::ApplicationOfQueue { partition, .. }
             | Self::ApplicationsIn { partition, .. }
             | Self::Application { partition, .. }
             | Self::Explain { partition, .. }
@@ -71,6 +84,15 @@ impl Endpoint {
             | Self::ValidateConf
             | Self::Clusters
             | Self::Partitions
+            | Self::AppHistory
+            | Self::ContainerHistory
+            | Self::HealthCheck
+            | Self::NodeUtilizations
+            | Self::EventBatch
+            | Self::EventStream
+            | Self::Stack
+            | Self::Profiles
+            | Self::Profile { .. }
             | Self::StateDump => None,
         }
     }
@@ -116,12 +138,18 @@ pub(super) enum Route {
 /// in order make of it.
 type RouteRow = (&'static str, Right, fn(&mut Parameters) -> Endpoint);
 
-const TABLE: [RouteRow; 21] = [
+const TABLE: [RouteRow; 32] = [
     ("/", Right::Nothing, |_| Endpoint::Page),
     ("/healthz", Right::Nothing, |_| Endpoint::Health),
     ("/ws/v1/metrics", Right::ReadAll, |_| Endpoint::Metrics),
     ("/ws/v1/config", Right::Read, |_| Endpoint::Config),
     ("/ws/v1/validate-conf", Right::Known, |_| Endpoint::ValidateConf),
+    ("/ws/v1/history/apps", Right::ReadAll, |_| Endpoint::AppHistory),
+    ("/ws/v1/history/containers", Right::ReadAll, |_| Endpoint::ContainerHistory),
+    ("/ws/v1/scheduler/healthcheck", Right::ReadAll, |_| Endpoint::HealthCheck),
+    ("/ws/v1/scheduler/node-utilizations", Right::Known, |_| Endpoint::NodeUtilizations),
+    ("/ws/v1/events/batch", Right::ReadAll, |_| Endpoint::EventBatch),
+    ("/ws/v1/events/stream", Right::ReadAll, |_| Endpoint::EventStream),
     ("/ws/v1/clusters", Right::Known, |_| Endpoint::Clusters),
     ("/ws/v1/partitions", Right::Known, |_| Endpoint::Partitions),
     ("/ws/v1/partition/{partition}/placementrules", Right::Read, |p| Endpoint::PlacementRules {
@@ -136,6 +164,14 @@ const TABLE: [RouteRow; 21] = [
     }),
     ("/ws/v1/partition/{partition}/queue/{queue}/applications", Right::Read, |p| {
         Endpoint::Applications { partition: p.take(), queue: p.take() }
+    }),
+    ("/ws/v1/partition/{partition}/queue/{queue}/applications/{state}", Right::Read, |p| {
+        let (partition, queue, state) = (p.take(), p.take(), p.take());
+        Endpoint::ApplicationsOfQueueIn { partition, queue, state }
+    }),
+    ("/ws/v1/partition/{partition}/queue/{queue}/application/{application}", Right::Read, |p| {
+        let (partition, queue, application) = (p.take(), p.take(), p.take());
+        Endpoint::ApplicationOfQueue { partition, queue, application }
     }),
     ("/ws/v1/partition/{partition}/applications/{state}", Right::Read, |p| {
         Endpoint::ApplicationsIn { partition: p.take(), state: p.take() }
@@ -167,11 +203,15 @@ const TABLE: [RouteRow; 21] = [
         partition: p.take(),
         group: p.take(),
     }),
+    ("/debug/stack", Right::ReadAll, |_| Endpoint::Stack),
+    ("/debug/pprof", Right::ReadAll, |_| Endpoint::Profiles),
+    ("/debug/pprof/{profile}", Right::ReadAll, |p| Endpoint::Profile { name: p.take() }),
     ("/debug/fullstatedump", Right::ReadAll, |_| Endpoint::StateDump),
 ];
 
 /// Where clients of earlier days look, and where to send them.
-const MOVED: [(&str, &str); 1] = [("/ws/v1/fullstatedump", "/debug/fullstatedump")];
+const MOVED: [(&str, &str); 2] =
+    [("/ws/v1/fullstatedump", "/debug/fullstatedump"), ("/ws/v1/stack", "/debug/stack")];
 
 /// Finds what `path`, as it came over the wire, means.
 pub(super) fn find(path: &str) -> Route {
@@ -324,6 +364,8 @@ mod tests {
             ("//", "/"),
             ("/..", "/"),
             ("/ws/v1/fullstatedump", "/debug/fullstatedump"),
+            ("/ws/v1/stack", "/debug/stack"),
+            ("/debug/pprof/", "/debug/pprof"),
         ] {
             assert_eq!(find(path), Route::Elsewhere(canonical.to_owned()), "{path}");
         }

@@ -27,6 +27,7 @@ use crate::connections::{Connections, OpenCall};
 use crate::grpc::pace::Pace;
 use crate::identity::Access;
 use crate::identity::layer::IdentityLayer;
+use crate::logbook::Logbook;
 use crate::reads::Door;
 use crate::settings::RestSettings;
 use crate::watchdog::Healthy;
@@ -43,7 +44,7 @@ const GRACE: Duration = Duration::from_secs(5);
 pub async fn serve<S: Reads>(
     mut connections: Connections,
     source: S,
-    door: Door,
+    (door, logbook): (Door, Logbook),
     access: Arc<Access>,
     settings: &RestSettings,
     healthy: Healthy,
@@ -53,7 +54,7 @@ pub async fn serve<S: Reads>(
     let patience = settings.body_timeout;
     let guard = Guard::Rules { open_metrics: settings.open_metrics };
     let max_body = settings.max_body_bytes.get();
-    let router = router_until(source, door, max_body, healthy, shutdown, guard);
+    let router = router_until(source, door, logbook, max_body, healthy, shutdown, guard);
     let service = IdentityLayer::new(access).layer(router);
     let mut http = http1::Builder::new();
     http.timer(TokioTimer::new()).header_read_timeout(HEAD_TIMEOUT);

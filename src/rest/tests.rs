@@ -10,7 +10,7 @@ use expect_test::{Expect, expect};
 use flate2::read::GzDecoder;
 use monoceros_actors::config::placement::PlacementRules;
 use monoceros_actors::metrics::Metrics;
-use monoceros_actors::{ApplicationFilter, ApplicationState};
+use monoceros_actors::{ApplicationFilter, ApplicationState, Scheduler};
 use tokio::io::{AsyncReadExt, AsyncWriteExt};
 use tokio::net::{TcpListener, TcpStream};
 use tokio::task::JoinHandle;
@@ -246,6 +246,10 @@ impl Reads for Scripted {
                 }
             }
             ApplicationList::Live(filter) => {
+                let app = |id: &str, state| ApplicationSnapshot {
+                    queue_name: "root.a".into(),
+                    ..app(id, state)
+                };
                 let live = [("app 1", State::Running), ("app-2", State::New)].into_iter();
                 let states = filter.states;
                 let wanted = |state: &State| states.is_empty() || states.contains(state);
@@ -262,7 +266,20 @@ impl Reads for Scripted {
         self.page(partition, all, page, |app| &app.application_id).await
     }
 
-    async fn state_dump(&self) -> Result<Vec<u8>, DumpError> {
+    async fn node_utilizations(&self) -> Vec<NodeUtilizationSnapshot> {
+        let of = |cluster_id: &str| NodeUtilizationSnapshot {
+            cluster_id: cluster_id.into(),
+            partition: "default".into(),
+            utilizations: vec![],
+        };
+        vec![of("lab"), of("yard")]
+    }
+
+    fn events(&self) -> EventReader {
+        Scheduler::builder().start().unwrap().events()
+    }
+
+    async fn state_dump(&self, _: &Logbook) -> Result<Vec<u8>, DumpError> {
         if self.stopped { Err(DumpError::Stopped) } else { Ok(b"{}\n".to_vec()) }
     }
 
@@ -906,6 +923,7 @@ async fn health_says_whether_the_scheduler_is_there_and_stays() {
         let router = router_until(
             RUNNING,
             Door::new(1 << 20),
+            Logbook::default(),
             MAX_BODY,
             healthy,
             CancellationToken::new(),
@@ -917,11 +935,11 @@ async fn health_says_whether_the_scheduler_is_there_and_stays() {
     }
     let stopping = CancellationToken::new();
     stopping.cancel();
-    let leaving =
-        router_until(RUNNING, Door::new(1 << 20), MAX_BODY, serving(), stopping, Guard::Open)
-            .oneshot(get())
-            .await
-            .unwrap();
+    let (door, logbook) = (Door::new(1 << 20), Logbook::default());
+    let leaving = router_until(RUNNING, door, logbook, MAX_BODY, serving(), stopping, Guard::Open)
+        .oneshot(get())
+        .await
+        .unwrap();
     expect![[r"
         503 Service Unavailable
         content-type: text/plain; charset=utf-8
@@ -930,6 +948,85 @@ async fn health_says_whether_the_scheduler_is_there_and_stays() {
         stopping
     "]]
     .assert_eq(&shown(leaving).await);
+}
+
+#[tokio::test]
+async fn tools_are_told_of_threads_and_that_profiles_are_not_taken() {
+    let moved = call("GET", "/ws/v1/stack?x=1").await;
+    assert_eq!(moved.status(), StatusCode::MOVED_PERMANENTLY);
+    assert_eq!(moved.headers()["location"], "/debug/stack?x=1");
+    let stack = call("GET", "/debug/stack").await;
+    assert_eq!(stack.headers()["content-type"], "application/json; charset=UTF-8");
+    let threads = body(stack).await;
+    assert!(threads.contains(" tasks\n") && threads.contains("thread "), "{threads}");
+    let index = call("GET", "/debug/pprof").await;
+    assert_eq!(index.headers()["content-type"], "text/html; charset=utf-8");
+    let cmdline = body(call("GET", "/debug/pprof/cmdline").await).await;
+    assert!(cmdline.starts_with(&std::env::args().next().unwrap()));
+    let message = "profiles are not taken here; take one of the process from outside";
+    check_error("/debug/pprof/heap", 501, message).await;
+}
+
+#[tokio::test]
+async fn what_nobody_wrote_down_is_empty_or_not_there() {
+    for path in ["apps", "containers"] {
+        assert_eq!(body(call("GET", &format!("/ws/v1/history/{path}")).await).await, "[]\n");
+    }
+    let path = "/ws/v1/scheduler/healthcheck";
+    check_error(path, 404, "Health check is not available").await;
+}
+
+#[tokio::test]
+async fn a_queue_lists_its_live_applications_alone() {
+    let only = "Only following application states are allowed: active";
+    let of = |queue: &str, state: &str| format!("{P}/queue/{queue}/applications/{state}");
+    check_error(&of("root.ab", "completed"), 400, only).await;
+    // Of several faults the first in this order is told.
+    check_error(&of("root.none", "completed"), 404, "Queue not found").await;
+    check_error(&of("%25Zt", "completed"), 400, r#"invalid URL escape "%Zt""#).await;
+    let nowhere = "/ws/v1/partition/nope/queue/%25Zt/applications/completed";
+    check_error(nowhere, 404, "Partition not found").await;
+    let response = call("GET", &of("ROOT.ab", "Active?status=Running")).await;
+    assert!(body(response).await.contains("app-1"));
+    let status = of("root.ab", "active?status=failed");
+    let statuses = "Only following active statuses are allowed: \
+                    new,accepted,running,completing,failing,resuming";
+    check_error(&status, 400, statuses).await;
+}
+
+#[tokio::test]
+async fn an_application_is_found_in_its_queue_and_in_no_other() {
+    let of = |queue: &str, id: &str| format!("{P}/queue/{queue}/application/{id}");
+    check_error(&of("root.ab", "app-2"), 404, "Application not found").await;
+    check_error(&of("root.none", "app-2"), 404, "Queue not found").await;
+    check_error(
+        &of("root!", "app-2"),
+        400,
+        "queue path `root!` is not valid: a queue name has at \
+        most 64 characters, which are alphanumerics and -, _, #, @, /, :",
+    )
+    .await;
+    let nowhere = "/ws/v1/partition/nope/queue";
+    check_error(&format!("{nowhere}/root!/application/x"), 404, "Partition not found").await;
+    let escape = r#"invalid URL escape "%Zt""#;
+    check_error(&format!("{nowhere}/%25Zt/application/x"), 400, escape).await;
+    let found = call("GET", &of("root.a", "app%201")).await;
+    assert!(body(found).await.contains(r#""applicationID":"app 1""#));
+}
+
+#[tokio::test]
+async fn a_range_of_events_is_asked_for_by_numbers() {
+    let batch = "/ws/v1/events/batch";
+    check_error(&format!("{batch}?count=0&start=x"), 400, "0 is not a valid value for \"count\"")
+        .await;
+    let wrong = |name, text| format!("{name} `{text}` is no number from 0 to {}", u64::MAX);
+    check_error(&format!("{batch}?count=1.5&start=x"), 400, &wrong("count", "1.5")).await;
+    check_error(&format!("{batch}?start=-1"), 400, &wrong("start", "-1")).await;
+    let stream = "/ws/v1/events/stream?count=x";
+    check_error(stream, 400, &wrong("count", "x")).await;
+    let empty = body(call("GET", &format!("{batch}?count=99999999999")).await).await;
+    let (_, rest) = empty.split_once(r#"","LowestID":"#).unwrap();
+    assert_eq!(rest, "0,\"HighestID\":0,\"EventRecords\":null}\n");
 }
 
 #[tokio::test]
@@ -972,6 +1069,7 @@ async fn as_whom(token: &str, method: &str, path: &str, open_metrics: bool) -> R
     let router = router_until(
         RUNNING,
         Door::new(1 << 20),
+        Logbook::default(),
         MAX_BODY,
         serving(),
         CancellationToken::new(),
@@ -999,6 +1097,13 @@ async fn with_rules_each_path_needs_its_right() {
         ("/ws/v1/config?rm=lab".to_owned(), 401, 403, 200),
         ("/ws/v1/clusters".to_owned(), 401, 200, 200),
         ("/ws/v1/partitions".to_owned(), 401, 200, 200),
+        ("/ws/v1/history/apps".to_owned(), 401, 403, 200),
+        ("/ws/v1/history/containers".to_owned(), 401, 403, 200),
+        ("/ws/v1/scheduler/healthcheck".to_owned(), 401, 403, 404),
+        ("/ws/v1/scheduler/node-utilizations".to_owned(), 401, 200, 200),
+        ("/ws/v1/events/batch".to_owned(), 401, 403, 200),
+        ("/debug/stack".to_owned(), 401, 403, 200),
+        ("/debug/pprof/cmdline".to_owned(), 401, 403, 200),
         (format!("{own}/queues"), 401, 200, 200),
         (format!("{own}/nodes"), 401, 200, 200),
         (format!("{other}/queues"), 401, 403, 200),
@@ -1034,6 +1139,8 @@ async fn a_shim_is_shown_what_is_its_own_by_the_same_paths() {
     };
     assert_eq!(rms("y4rd").await, ["yard"]);
     assert_eq!(rms("d4sh").await, ["lab", "yard"]);
+    let used = text("y4rd", "/ws/v1/scheduler/node-utilizations").await;
+    assert!(used.contains("yard") && !used.contains("lab"), "{used}");
     let clusters = text("y4rd", "/ws/v1/clusters").await;
     assert_eq!(clusters.matches("clusterName").count(), 1);
     // The plain name is the first that may be read; answers are not shared across meanings.
@@ -1051,6 +1158,7 @@ async fn who_is_not_known_is_told_how_to_be() {
     let router = router_until(
         RUNNING,
         Door::new(1 << 20),
+        Logbook::default(),
         MAX_BODY,
         serving(),
         CancellationToken::new(),
@@ -1078,9 +1186,9 @@ async fn connected() -> (TcpStream, CancellationToken, JoinHandle<std::io::Resul
     let connections = Connections::new(listener, None, shutdown.clone());
     let settings = Settings::load(None, &Flags::default()).unwrap().rest;
     let stop = shutdown.clone();
-    let (door, access) = (Door::new(1 << 20), Arc::new(Access::open()));
+    let (beside, access) = ((Door::new(1 << 20), Logbook::default()), Arc::new(Access::open()));
     let server = tokio::spawn(async move {
-        serve(connections, RUNNING, door, access, &settings, serving(), stop).await
+        serve(connections, RUNNING, beside, access, &settings, serving(), stop).await
     });
     (TcpStream::connect(address).await.unwrap(), shutdown, server)
 }

@@ -4,9 +4,12 @@
 //! managers share. It may change `event`, because only a shim knows how many events it can pass on.
 
 use std::num::{NonZeroU32, NonZeroUsize};
+use std::time::Duration;
 
 use monoceros_actors::{SchedulerBuilder, StreamLimits};
 use serde::Deserialize;
+
+use super::seconds;
 
 /// Section `applications`.
 #[derive(Clone, Copy, Debug, Deserialize)]
@@ -49,6 +52,19 @@ pub struct NodeSettings {
     pub reject_updates: bool,
 }
 
+/// Section `health`.
+#[derive(Clone, Copy, Debug, Deserialize)]
+#[serde(
+    deny_unknown_fields,
+    expecting = "a section (with keys `health.KEY` or MONOCEROS__HEALTH__KEY)"
+)]
+pub struct HealthSettings {
+    /// How long after one look over the scheduler the next one is made; with 0 there is only the
+    /// one at the start. Default 30 seconds.
+    #[serde(deserialize_with = "seconds::deserialize")]
+    pub check_interval: Duration,
+}
+
 /// Section `event`. It holds for all resource managers, apart from how many events each is told of:
 /// `event.requestCapacity` in its `extraConfig` goes before that.
 #[derive(Clone, Copy, Debug, Deserialize)]
@@ -64,6 +80,8 @@ pub struct EventSettings {
     /// How many events of all resource managers are kept to be read. Default 100,000; each holds
     /// some hundred bytes.
     pub ring_buffer_capacity: NonZeroUsize,
+    /// Most events of one answer over HTTP. Default 10,000.
+    pub rest_response_size: NonZeroUsize,
     /// How many readers may follow the events at a time. Default 100.
     pub max_streams: usize,
     /// How many of them from one host. Default 15.
@@ -85,6 +103,13 @@ impl AskSettings {
         builder
             .max_repeat(self.max_repeat.get())
             .enforce_execution_timeout(self.enforce_execution_timeout)
+    }
+}
+
+impl HealthSettings {
+    /// How long the pause between two looks is; `None`: there is one look.
+    pub fn interval(&self) -> Option<Duration> {
+        Some(self.check_interval).filter(|pause| !pause.is_zero())
     }
 }
 

@@ -7,6 +7,7 @@ use std::sync::{Arc, Mutex};
 use std::time::Duration;
 
 use monoceros::connections::Connections;
+use monoceros::logbook::Logbook;
 use monoceros::reads::Source;
 use monoceros::security::Security;
 use monoceros::settings::{Flags, Settings};
@@ -70,11 +71,12 @@ impl Watched {
         let rpc = Connections::new(rpc, None, stop.clone());
         let http = Connections::new(http, None, stop.clone());
         let (access, health) = (Arc::clone(&security.access), watchdog.health());
-        let source = Source::new(handle.clone(), &settings);
-        let door = source.door.clone();
+        let logbook = Logbook::begin(&handle, &settings, &stop).await;
+        let source = Source { logbook: logbook.clone(), ..Source::new(handle.clone(), &settings) };
+        let beside = (source.door.clone(), logbook);
         let (scheduler, stopping, of_rest) = (handle.clone(), stop.clone(), settings.clone());
         tokio::spawn(async move {
-            rest::serve(http, scheduler, door, access, &of_rest.rest, health, stopping).await
+            rest::serve(http, scheduler, beside, access, &of_rest.rest, health, stopping).await
         });
         let (access, health) = (Arc::clone(&security.access), watchdog.health());
         let stopping = stop.clone();

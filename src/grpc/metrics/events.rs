@@ -1,19 +1,14 @@
 //! Events over gRPC, for whoever comes and reads: the counterpart of those that resource managers
 //! are sent.
 //!
-//! # Invariants
-//! * At most so many streams are open, in all and from one host, as the settings allow; a stream
-//!   that ends, for whatever reason, makes room.
+//! # Invariant
 //! * What a stream gives has no gap: a reader who is too slow is told so, and the stream ends.
 
 use std::net::IpAddr;
 use std::pin::Pin;
-use std::sync::{Arc, Mutex, MutexGuard};
 
 use futures::{Stream, stream};
-use monoceros_actors::{
-    EventFilter, EventSubscription, History, SchedulerHandle, StreamLimits, Streamed,
-};
+use monoceros_actors::{EventFilter, EventSubscription, History, SchedulerHandle, Streamed};
 use monoceros_proto::si::v1 as si;
 use monoceros_proto::si::v1::event_record::Type;
 use monoceros_proto::v1;
@@ -23,43 +18,8 @@ use crate::grpc::admin::refusal::CallRefusal;
 use crate::grpc::admin::target;
 use crate::grpc::end::with_reason;
 use crate::identity::{Identity, Right};
-
-/// The hosts of the streams that are open, one entry for each stream.
-#[derive(Clone, Debug, Default)]
-pub(super) struct Open(Arc<Mutex<Vec<Option<IpAddr>>>>);
-
-/// A place among the open streams; dropping it gives it back.
-#[derive(Debug)]
-struct Seat {
-    open: Open,
-    host: Option<IpAddr>,
-}
-
-impl Open {
-    fn take(&self, host: Option<IpAddr>, most: StreamLimits) -> Option<Seat> {
-        let mut hosts = self.hosts();
-        let of_host = hosts.iter().filter(|it| **it == host).count();
-        if hosts.len() >= most.in_all || of_host >= most.per_host {
-            return None;
-        }
-        hosts.push(host);
-        drop(hosts);
-        Some(Seat { open: self.clone(), host })
-    }
-
-    fn hosts(&self) -> MutexGuard<'_, Vec<Option<IpAddr>>> {
-        self.0.lock().expect("no holder panics")
-    }
-}
-
-impl Drop for Seat {
-    fn drop(&mut self) {
-        let mut hosts = self.open.hosts();
-        if let Some(at) = hosts.iter().position(|host| *host == self.host) {
-            hosts.swap_remove(at);
-        }
-    }
-}
+use crate::logbook::Followers;
+use crate::logbook::followers::Seat;
 
 /// The events, as they happen.
 pub(super) type Events = Pin<Box<dyn Stream<Item = Result<si::EventRecord, Status>> + Send>>;
@@ -73,7 +33,7 @@ pub(super) struct EventCaller {
 /// Begins to give events.
 pub(super) async fn follow(
     handle: &SchedulerHandle,
-    open: &Open,
+    followers: &Followers,
     reader: EventCaller,
     request: v1::EventParameters,
 ) -> Result<Events, Status> {
@@ -91,7 +51,8 @@ pub(super) async fn follow(
         return Err(with_reason(Code::FailedPrecondition, "EVENTS_DISABLED", text));
     }
     let most = events.stream_limits();
-    let seat = open.take(reader.host, most).ok_or_else(|| {
+    let host = reader.host.map(|host| host.to_string()).unwrap_or_default();
+    let seat = followers.take(&host, most).ok_or_else(|| {
         let text = format!(
             "too many event streams: {} may be open, {} from one host",
             most.in_all, most.per_host
@@ -136,19 +97,6 @@ fn types(named: &[i32]) -> Result<Vec<Type>, CallRefusal> {
 #[cfg(test)]
 mod tests {
     use super::*;
-
-    #[test]
-    fn streams_are_counted_in_all_and_by_host_until_they_end() {
-        let open = Open::default();
-        let most = StreamLimits { in_all: 3, per_host: 2 };
-        let host = |n: u8| Some(IpAddr::from([10, 0, 0, n]));
-        let mut seats: Vec<_> = (0..2).map(|_| open.take(host(1), most).unwrap()).collect();
-        assert!(open.take(host(1), most).is_none(), "two from one host");
-        seats.push(open.take(host(2), most).unwrap());
-        assert!(open.take(host(3), most).is_none(), "three in all");
-        seats.remove(0);
-        assert!(open.take(host(1), most).is_some());
-    }
 
     #[test]
     fn types_that_are_none_are_named() {

@@ -24,6 +24,7 @@ use super::end::internal;
 use super::incoming::Messages;
 use super::shared::{self, Reads};
 use super::stubs::v1::metrics_service_server::{MetricsService, MetricsServiceServer};
+use crate::logbook::Logbook;
 
 /// The largest request: some ten thousand reports of measured use.
 const MESSAGE_BYTES: usize = 8 << 20;
@@ -32,13 +33,16 @@ const MESSAGE_BYTES: usize = 8 << 20;
 pub(super) struct MetricsRpc {
     edge: Arc<GrpcEdge>,
     reads: Reads,
-    /// Streams of events.
-    open: events::Open,
+    logbook: Logbook,
 }
 
 /// The service, ready to be served.
-pub(super) fn server(edge: Arc<GrpcEdge>, reads: Reads) -> MetricsServiceServer<MetricsRpc> {
-    let metrics = MetricsRpc { edge, reads, open: events::Open::default() };
+pub(super) fn server(
+    edge: Arc<GrpcEdge>,
+    reads: Reads,
+    logbook: Logbook,
+) -> MetricsServiceServer<MetricsRpc> {
+    let metrics = MetricsRpc { edge, reads, logbook };
     MetricsServiceServer::new(metrics).max_decoding_message_size(MESSAGE_BYTES)
 }
 
@@ -53,7 +57,7 @@ impl MetricsService for MetricsRpc {
         request: Request<v1::StateDumpParameters>,
     ) -> RpcResult<Self::GetStateDumpStream> {
         let (caller, request) = opened(request);
-        state::dump(self.handle(), &self.reads, &caller, request).await
+        state::dump(self.handle(), &self.logbook, &self.reads, &caller, request).await
     }
 
     async fn get_auto_scaling_metrics(
@@ -112,7 +116,9 @@ impl MetricsService for MetricsRpc {
         let host = request.remote_addr().map(|address| address.ip());
         let (caller, request) = opened(request);
         let reader = events::EventCaller { caller, host };
-        Ok(Response::new(events::follow(self.handle(), &self.open, reader, request).await?))
+        Ok(Response::new(
+            events::follow(self.handle(), &self.logbook.followers, reader, request).await?,
+        ))
     }
 }
 

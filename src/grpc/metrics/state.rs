@@ -17,6 +17,7 @@ use crate::grpc::admin::refusal::CallRefusal;
 use crate::grpc::admin::target;
 use crate::grpc::shared::{self, Reads};
 use crate::identity::{Identity, Right};
+use crate::logbook::Logbook;
 use crate::reads::{Draft, Kind, Made};
 
 /// Bytes of one part: a quarter of what clients in Go and Python accept.
@@ -30,14 +31,16 @@ pub(super) type Parts = Pin<Box<dyn Stream<Item = Result<v1::StateDumpPart, Stat
 /// Makes the dump and cuts it.
 pub(super) async fn dump(
     handle: &SchedulerHandle,
+    logbook: &Logbook,
     reads: &Reads,
     caller: &Identity,
     request: v1::StateDumpParameters,
 ) -> Result<Response<Parts>, Status> {
     let wanted = wanted(handle, caller, request).await?;
     let (handle, which) = (handle.clone(), format!("{wanted:?}"));
+    let logbook = logbook.clone();
     let make = move |_| async move {
-        let text = dump::make(&handle, &wanted).await.map_err(|error| match error {
+        let text = dump::make(&handle, &logbook, &wanted).await.map_err(|error| match error {
             DumpError::Stopped => CallRefusal::Stopped,
             DumpError::Document(_) => CallRefusal::Unwritten(error.to_string()),
         })?;

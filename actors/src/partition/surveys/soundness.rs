@@ -148,7 +148,8 @@ impl List for CheckedApplications {
         baton: &Baton,
     ) -> Option<Found<Arc<str>>> {
         let from = from.map_or(Bound::Unbounded, |id| Bound::Excluded(&**id));
-        let mut behind = baton.directory.application_by_id.range::<str, _>((from, Bound::Unbounded));
+        let mut behind =
+            baton.directory.application_by_id.range::<str, _>((from, Bound::Unbounded));
         let (mut slots, mut reached) = (Vec::new(), None);
         for (id, slot) in behind.by_ref().take(slice.most()) {
             slots.push(*slot);

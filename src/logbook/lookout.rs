@@ -1,0 +1,56 @@
+//! Whether the scheduler is sound: the outcome of the last look over it.
+//!
+//! # Invariants
+//! * Whoever asks gets the outcome of the last look and causes none: a look visits all nodes and
+//!   applications, and a dashboard may ask each second.
+//! * What is wrong is a line of the log when it is found, and not again while it stays.
+
+use std::collections::BTreeSet;
+use std::sync::{Arc, Mutex, PoisonError};
+use std::time::Duration;
+
+use monoceros_actors::SchedulerHandle;
+use monoceros_actors::snapshot::HealthSnapshot;
+use tokio::time::sleep;
+use tracing::{info, warn};
+
+/// The outcome of the last look. Clones are the same.
+#[derive(Clone, Debug, Default)]
+pub struct Lookout(Arc<Mutex<Option<HealthSnapshot>>>);
+
+impl Lookout {
+    /// The outcome; `None` before the first look.
+    pub fn outcome(&self) -> Option<HealthSnapshot> {
+        self.0.lock().unwrap_or_else(PoisonError::into_inner).clone()
+    }
+
+    /// Looks over the scheduler.
+    pub(super) async fn look(&self, handle: &SchedulerHandle) {
+        let found = handle.check_health().await;
+        let before = self.0.lock().unwrap_or_else(PoisonError::into_inner).replace(found.clone());
+        let before = before.unwrap_or_default();
+        let wrong = |outcome: &HealthSnapshot| -> BTreeSet<&'static str> {
+            let checks = outcome.health_checks.iter();
+            checks.filter(|check| !check.succeeded).map(|check| check.description).collect()
+        };
+        let (was_wrong, is_wrong) = (wrong(&before), wrong(&found));
+        for check in &found.health_checks {
+            if is_wrong.contains(check.description) && !was_wrong.contains(check.description) {
+                let (name, found) = (check.name, &check.diagnosis_message);
+                warn!(check = name, found, "a check of the scheduler has failed");
+            }
+        }
+        for description in was_wrong.difference(&is_wrong) {
+            info!(check = description, "a check of the scheduler succeeds again");
+        }
+    }
+
+    /// Looks again and again, with this much time in between; never if there is none.
+    pub(super) async fn keep_looking(self, handle: SchedulerHandle, pause: Option<Duration>) {
+        let Some(pause) = pause else { return };
+        loop {
+            sleep(pause).await;
+            self.look(&handle).await;
+        }
+    }
+}

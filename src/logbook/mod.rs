@@ -1,0 +1,101 @@
+//! What the service itself writes down beside the scheduler, for whoever reads: how much ran in each
+//! minute of the last day, whether the last look over the scheduler found something wrong, and who
+//! follows the events.
+//!
+//! # Invariants
+//! * Everything here has a bound: a day of samples, one outcome, and as many followers as the
+//!   settings allow on both edges together.
+//! * Reading it asks the scheduler nothing.
+
+pub mod followers;
+pub mod lookout;
+pub mod minutes;
+
+use std::collections::hash_map::RandomState;
+use std::hash::BuildHasher as _;
+use std::sync::Arc;
+
+use monoceros_actors::SchedulerHandle;
+use tokio_util::sync::CancellationToken;
+
+pub use self::followers::Followers;
+pub use self::lookout::Lookout;
+pub use self::minutes::Minutes;
+use crate::settings::Settings;
+
+/// Most events of one answer, unless it is set.
+const EVENTS_PER_ANSWER: usize = 10_000;
+
+/// What is written down. Clones are the same book.
+#[derive(Clone, Debug)]
+pub struct Logbook {
+    /// How much ran, minute by minute.
+    pub minutes: Minutes,
+    /// What was found wrong.
+    pub lookout: Lookout,
+    /// Who follows the events.
+    pub followers: Followers,
+    /// Tells the numbers of events of this run of the process from those of any other.
+    pub run: Arc<str>,
+    /// Most events of one answer.
+    pub events_per_answer: usize,
+}
+
+impl Default for Logbook {
+    fn default() -> Self {
+        Self {
+            minutes: Minutes::default(),
+            lookout: Lookout::default(),
+            followers: Followers::default(),
+            run: random_uuid().into(),
+            events_per_answer: EVENTS_PER_ANSWER,
+        }
+    }
+}
+
+impl Logbook {
+    /// Begins a book with a first look over the scheduler, and goes on with it until `shutdown`:
+    /// whoever reads it has something to read from the start.
+    pub async fn begin(
+        handle: &SchedulerHandle,
+        settings: &Settings,
+        shutdown: &CancellationToken,
+    ) -> Self {
+        let events_per_answer = settings.event.rest_response_size.get();
+        let book = Self { events_per_answer, ..Self::default() };
+        book.lookout.look(handle).await;
+        let look = book.lookout.clone().keep_looking(handle.clone(), settings.health.interval());
+        tokio::spawn(shutdown.clone().run_until_cancelled_owned(look));
+        let sample = book.minutes.clone().keep_sampling(handle.clone());
+        tokio::spawn(shutdown.clone().run_until_cancelled_owned(sample));
+        book
+    }
+}
+
+/// A random UUID; the standard library seeds its hash maps from the operating system.
+fn random_uuid() -> String {
+    let bits = || RandomState::new().hash_one(0);
+    // The version (random) and the variant have places of their own.
+    let (high, low) = (bits() & !0xf000 | 0x4000, bits() & !(0b11 << 62) | (0b10 << 62));
+    let (first, second, third) = (high >> 32, high >> 16 & 0xffff, high & 0xffff);
+    format!(
+        "{first:08x}-{second:04x}-{third:04x}-{:04x}-{:012x}",
+        low >> 48,
+        low & 0xffff_ffff_ffff
+    )
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn each_run_has_a_uuid_of_its_own() {
+        let (one, other) = (random_uuid(), random_uuid());
+        assert_ne!(one, other);
+        let parts: Vec<&str> = one.split('-').collect();
+        assert_eq!(parts.iter().map(|part| part.len()).collect::<Vec<_>>(), [8, 4, 4, 4, 12]);
+        assert!(parts[2].starts_with('4') && "89ab".contains(&parts[3][..1]), "{one}");
+        assert!(one.chars().all(|c| c == '-' || c.is_ascii_hexdigit()));
+    }
+}

@@ -1,0 +1,88 @@
+//! What tools ask of a process: its threads, and how it was started. The paths are those that they
+//! know; profiles they know are not taken here, which they are told.
+
+use std::fs;
+use std::os::unix::ffi::OsStrExt as _;
+
+use axum::http::StatusCode;
+use tokio::runtime::Handle;
+use tokio::task::spawn_blocking;
+
+use super::endpoints::Failure;
+use super::replies::{Class, EndpointReply, error_object};
+
+/// Where Linux tells of the threads of a process.
+const THREADS: &str = "/proc/self/task";
+
+/// Most threads that are listed.
+const LISTED: usize = 10_000;
+
+const INDEX: &str = "<html><head><title>/debug/pprof/</title></head><body>\
+                     <p>Profiles are not taken here. Take one of the process from outside, for \
+                     example with <code>perf record -g -p PID</code>.</p>\
+                     <ul><li><a href=\"/debug/pprof/cmdline\">cmdline</a></li>\
+                     <li><a href=\"/debug/stack\">threads</a></li></ul></body></html>\n";
+
+/// The threads of the process, and how many tasks there are, as text.
+pub(super) async fn stack() -> Result<EndpointReply, Failure> {
+    let runtime = Handle::current().metrics();
+    let (workers, tasks) = (runtime.num_workers(), runtime.num_alive_tasks());
+    let text = spawn_blocking(move || format!("{workers} workers, {tasks} tasks\n{}", threads()));
+    let text = text.await.map_err(|panic| Failure::Document(panic.to_string()))?;
+    Ok(EndpointReply::ok(Class::Json, text))
+}
+
+/// What profiles there are.
+pub(super) fn index() -> EndpointReply {
+    EndpointReply::ok(Class::Html, INDEX)
+}
+
+/// One of them.
+pub(super) fn profile(name: &str) -> EndpointReply {
+    if name == "cmdline" {
+        let arguments: Vec<_> = std::env::args_os().collect();
+        let arguments: Vec<&[u8]> = arguments.iter().map(|text| text.as_bytes()).collect();
+        return EndpointReply::ok(Class::Text, arguments.join(&0));
+    }
+    let status = StatusCode::NOT_IMPLEMENTED;
+    let message = "profiles are not taken here; take one of the process from outside";
+    EndpointReply::new(status, Class::Json, error_object(status, message))
+}
+
+/// A line for each thread: its number, what it does, how long it has run, and its name.
+fn threads() -> String {
+    let Ok(entries) = fs::read_dir(THREADS) else {
+        return "this system does not tell of threads\n".to_owned();
+    };
+    let ids = entries.flatten().filter_map(|entry| entry.file_name().to_str()?.parse().ok());
+    let mut ids: Vec<u32> = ids.take(LISTED).collect();
+    ids.sort_unstable();
+    // A thread may end meanwhile.
+    let lines = ids
+        .iter()
+        .filter_map(|id| line(*id, &fs::read_to_string(format!("{THREADS}/{id}/stat")).ok()?));
+    lines.collect()
+}
+
+/// The line of a thread of which the system says this.
+fn line(id: u32, stat: &str) -> Option<String> {
+    // The name is in parentheses and may have any character in it.
+    let (_, rest) = stat.split_once('(')?;
+    let (name, rest) = rest.rsplit_once(") ")?;
+    let fields: Vec<&str> = rest.split(' ').collect();
+    // Of the kernel's fields from the third on: the state, and the time in user and system mode.
+    let (state, user, system) = (fields.first()?, fields.get(11)?, fields.get(12)?);
+    Some(format!("thread {id} {state} user={user} system={system} {name}\n"))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_thread_is_a_line_whatever_its_name_is() {
+        let stat = "42 (a) b (c) S 1 2 3 4 5 6 7 8 9 10 11 12 13 14";
+        assert_eq!(line(42, stat).unwrap(), "thread 42 S user=11 system=12 a) b (c\n");
+        assert_eq!(line(42, "42 (cut"), None);
+    }
+}

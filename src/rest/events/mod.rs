@@ -1,0 +1,253 @@
+//! Events over HTTP: a range of them by number, and those that come.
+//!
+//! # Invariants
+//! * What an answer has is a range of numbers without a gap. A stream that cannot go on without one
+//!   says so and ends.
+//! * The order of the checks is part of the interface: tracking, then how many may follow, then the
+//!   parameters.
+
+mod pump;
+mod shown;
+
+use std::sync::Arc;
+
+use axum::body::Bytes;
+use axum::http::StatusCode;
+use axum::http::header::HOST;
+use axum::http::request::Parts;
+use futures::{Stream, stream};
+use monoceros_actors::{EventRange, EventReader, names};
+use serde::Serialize;
+use tokio::task::spawn_blocking;
+use tokio_util::sync::CancellationToken;
+
+pub(super) use self::pump::Pump;
+use self::pump::{Listening, Stay};
+use self::shown::{Shown, lines};
+use super::endpoints::{Failure, value};
+use super::replies::{Class, EndpointReply, error_object};
+use super::{Reads, RestEdge};
+use crate::logbook::followers::Seat;
+use crate::reads::{Draft, Kind};
+
+/// Past events that are read at a time for a stream.
+const PIECE: u64 = 256;
+
+/// The longest name of a host that is kept, in bytes.
+const HOST_BYTES: usize = 255;
+
+const CLOSED: &str = "Event stream was closed by the producer";
+
+/// A range of events, as clients know it.
+#[derive(Serialize)]
+#[serde(rename_all = "PascalCase")]
+struct Batch<'r> {
+    #[serde(rename = "InstanceUUID")]
+    instance_uuid: &'r str,
+    #[serde(rename = "LowestID")]
+    lowest_id: u64,
+    #[serde(rename = "HighestID")]
+    highest_id: u64,
+    /// `null` where the first one is not kept.
+    event_records: Option<Vec<Shown<'r>>>,
+}
+
+/// The first line of a stream.
+#[derive(Serialize)]
+struct Greeting<'r> {
+    #[serde(rename = "InstanceUUID")]
+    instance_uuid: &'r str,
+}
+
+/// Some events, from a number on.
+pub(super) async fn batch<S: Reads>(
+    edge: &RestEdge<S>,
+    query: Option<&str>,
+) -> Result<EndpointReply, Failure> {
+    let events = edge.source.events();
+    if !events.is_tracking() {
+        return Err(Failure::EventsDisabled);
+    }
+    let most = u64::try_from(edge.logbook.events_per_answer).unwrap_or(u64::MAX);
+    let count = number(query, "count")?.unwrap_or(most).min(most);
+    if count == 0 {
+        return Err(Failure::NoEvents);
+    }
+    let start = number(query, "start")?.unwrap_or(0);
+    let run = Arc::clone(&edge.logbook.run);
+    let read = move |_| async move {
+        let written = spawn_blocking(move || {
+            let EventRange { lowest, highest, records } = events.range(start, count);
+            let shown = records.iter().map(Shown::of).collect();
+            let batch = Batch {
+                instance_uuid: &run,
+                lowest_id: lowest,
+                highest_id: highest,
+                event_records: Some(shown).filter(|shown: &Vec<_>| !shown.is_empty()),
+            };
+            let mut text = serde_json::to_vec(&batch)?;
+            text.push(b'\n');
+            Ok::<_, serde_json::Error>(text)
+        });
+        let written = written.await.map_err(|panic| Failure::Document(panic.to_string()))?;
+        let written = written.map_err(|error| Failure::Document(error.to_string()))?;
+        Ok(Draft::of(written).into())
+    };
+    let wanted = format!("{start} {count}");
+    let document = edge.joined.read(Kind::Events, "", wanted, read).await?;
+    Ok(EndpointReply::shared(Class::Json, document))
+}
+
+/// The events as they come, behind some past ones: the lines of a stream.
+pub(super) fn follow<S: Reads>(
+    edge: &RestEdge<S>,
+    request: &Parts,
+) -> Result<impl Stream<Item = Bytes> + Send + use<S>, Failure> {
+    let events = edge.source.events();
+    if !events.is_tracking() {
+        return Err(Failure::EventsDisabled);
+    }
+    let seat = edge.logbook.followers.take(&host(request), events.stream_limits());
+    let seat = seat.ok_or(Failure::TooManyStreams)?;
+    let count = number(request.uri.query(), "count")?.unwrap_or(0);
+    let stay = edge.pump.join(&events);
+    let following = Following {
+        run: Arc::clone(&edge.logbook.run),
+        events,
+        stay,
+        stopping: edge.stopping.clone(),
+        phase: Phase::Greeting { count },
+        _seat: seat,
+    };
+    Ok(stream::unfold(following, async |mut following| {
+        let lines = following.next_lines().await?;
+        Some((lines, following))
+    }))
+}
+
+/// A stream that is open.
+struct Following {
+    run: Arc<str>,
+    events: EventReader,
+    stay: Stay,
+    stopping: CancellationToken,
+    phase: Phase,
+    _seat: Seat,
+}
+
+/// How far a stream is.
+enum Phase {
+    /// Nothing was sent.
+    Greeting {
+        count: u64,
+    },
+    /// Past events were sent up to this number.
+    Past {
+        next: u64,
+    },
+    /// What comes is sent as it comes.
+    Live(Listening),
+    Over,
+}
+
+impl Following {
+    /// What is sent next; `None`: nothing more.
+    async fn next_lines(&mut self) -> Option<Bytes> {
+        match &mut self.phase {
+            Phase::Greeting { count } => {
+                let count = *count;
+                Some(self.greet(count))
+            }
+            Phase::Past { next } => {
+                let next = *next;
+                match self.past(next) {
+                    Some(lines) if lines.is_empty() => Box::pin(self.next_lines()).await,
+                    Some(lines) => Some(lines),
+                    None => Some(self.close()),
+                }
+            }
+            Phase::Live(listening) => {
+                match self.stopping.run_until_cancelled(listening.next()).await {
+                    Some(Some(lines)) => Some(lines),
+                    Some(None) => Some(self.close()),
+                    None => None,
+                }
+            }
+            Phase::Over => None,
+        }
+    }
+
+    fn greet(&mut self, count: u64) -> Bytes {
+        let next = self.stay.position().unwrap_or(0);
+        let lowest = self.events.range(0, 0).lowest;
+        let kept = next.saturating_sub(lowest);
+        self.phase = Phase::Past { next: next - count.min(kept) };
+        let greeting = Greeting { instance_uuid: &self.run };
+        let mut line = serde_json::to_vec(&greeting).expect("a text is JSON");
+        line.push(b'\n');
+        line.into()
+    }
+
+    /// The next past events, from a number on. With the last of them the stream begins to listen:
+    /// what comes from then on is handed to it. `None`: they are not kept any more.
+    fn past(&mut self, from: u64) -> Option<Bytes> {
+        let position = self.stay.position()?;
+        let mut missing = position.saturating_sub(from);
+        if missing <= PIECE {
+            let (position, listening) = self.stay.listen()?;
+            missing = position.saturating_sub(from);
+            self.phase = Phase::Live(listening);
+        } else {
+            missing = PIECE;
+            self.phase = Phase::Past { next: from + missing };
+        }
+        let records = self.events.range(from, missing).records;
+        let is_whole = records.len() as u64 == missing;
+        is_whole.then(|| lines(records.iter()))
+    }
+
+    /// The last line of a stream that is ended from here.
+    fn close(&mut self) -> Bytes {
+        self.phase = Phase::Over;
+        let mut line = error_object(StatusCode::OK, CLOSED);
+        line.push(b'\n');
+        line.into()
+    }
+}
+
+/// The host that a stream counts for, by the name that the request gives it.
+fn host(request: &Parts) -> String {
+    let named = request.headers.get(HOST).and_then(|host| host.to_str().ok());
+    let named = named.or_else(|| request.uri.authority().map(|authority| authority.as_str()));
+    named.unwrap_or_default().chars().take(HOST_BYTES).collect()
+}
+
+/// A number of the query, if it is there: digits and nothing else.
+fn number(query: Option<&str>, name: &'static str) -> Result<Option<u64>, Failure> {
+    let Some(text) = value(query, name) else { return Ok(None) };
+    let is_number = text.bytes().all(|byte| byte.is_ascii_digit());
+    let number = text.parse().ok().filter(|_| is_number);
+    let refused = || Failure::EventNumber { name, text: names::shown(&text) };
+    number.map(Some).ok_or_else(refused)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn numbers_are_digits() {
+        let count =
+            |query: &str| number(Some(query), "count").map_err(|failure| failure.to_string());
+        assert_eq!(count("count=7&count=8"), Ok(Some(7)));
+        assert_eq!(count("count=18446744073709551615"), Ok(Some(u64::MAX)));
+        for none in ["", "count=", "start=3"] {
+            assert_eq!(count(none), Ok(None), "{none}");
+        }
+        for wrong in ["abc", "-1", "1.5", "%2B5", "%205", "18446744073709551616", "0x1"] {
+            let refused = count(&format!("count={wrong}")).unwrap_err();
+            assert!(refused.starts_with("count `"), "{refused}");
+            assert!(refused.ends_with("is no number from 0 to 18446744073709551615"), "{refused}");
+        }
+    }
+}

@@ -1,0 +1,109 @@
+//! An event as clients read it: kinds are numbers, and what is zero or empty is left out.
+
+use std::collections::BTreeMap;
+
+use axum::body::Bytes;
+use monoceros_proto::si::v1 as si;
+use serde::Serialize;
+
+/// An event. The order of the fields is that of the interface.
+#[derive(Serialize)]
+#[serde(rename_all = "camelCase")]
+pub(super) struct Shown<'r> {
+    #[serde(rename = "type", skip_serializing_if = "is_zero")]
+    kind: i64,
+    #[serde(rename = "objectID", skip_serializing_if = "str::is_empty")]
+    object_id: &'r str,
+    #[serde(skip_serializing_if = "str::is_empty")]
+    message: &'r str,
+    #[serde(skip_serializing_if = "is_zero")]
+    timestamp_nano: i64,
+    #[serde(skip_serializing_if = "is_zero")]
+    event_change_type: i64,
+    #[serde(skip_serializing_if = "is_zero")]
+    event_change_detail: i64,
+    #[serde(rename = "referenceID", skip_serializing_if = "str::is_empty")]
+    reference_id: &'r str,
+    /// Sent when it is nothing, too.
+    resource: ShownAmounts<'r>,
+}
+
+/// Amounts by name.
+#[derive(Serialize)]
+struct ShownAmounts<'r> {
+    #[serde(skip_serializing_if = "BTreeMap::is_empty")]
+    resources: BTreeMap<&'r str, ShownQuantity>,
+}
+
+/// One amount.
+#[derive(Serialize)]
+struct ShownQuantity {
+    #[serde(skip_serializing_if = "is_zero")]
+    value: i64,
+}
+
+impl<'r> Shown<'r> {
+    pub(super) fn of(record: &'r si::EventRecord) -> Self {
+        let amounts = record.resource.iter().flat_map(|resource| &resource.resources);
+        let amounts = amounts.map(|(name, quantity)| {
+            let quantity = ShownQuantity { value: quantity.value };
+            (name.as_str(), quantity)
+        });
+        Self {
+            kind: record.r#type.into(),
+            object_id: &record.object_id,
+            message: &record.message,
+            timestamp_nano: record.timestamp_nano,
+            event_change_type: record.event_change_type.into(),
+            event_change_detail: record.event_change_detail.into(),
+            reference_id: &record.reference_id,
+            resource: ShownAmounts { resources: amounts.collect() },
+        }
+    }
+}
+
+/// One line for each event.
+pub(super) fn lines<'r>(records: impl Iterator<Item = &'r si::EventRecord>) -> Bytes {
+    let mut text = Vec::new();
+    for record in records {
+        serde_json::to_writer(&mut text, &Shown::of(record)).expect("texts and numbers are JSON");
+        text.push(b'\n');
+    }
+    text.into()
+}
+
+#[expect(clippy::trivially_copy_pass_by_ref, reason = "serde calls it with a reference")]
+fn is_zero(number: &i64) -> bool {
+    *number == 0
+}
+
+#[cfg(test)]
+mod tests {
+    use monoceros_proto::si::v1::event_record::{ChangeDetail, ChangeType, Type};
+
+    use super::*;
+
+    #[test]
+    fn what_is_zero_or_empty_is_left_out_apart_from_the_amounts() {
+        let nothing = si::EventRecord::default();
+        let amounts = [("pods", 0), ("vcore", 500)];
+        let quantity = |(name, value): (&str, i64)| (name.to_owned(), si::Quantity { value });
+        let full = si::EventRecord {
+            r#type: Type::Node.into(),
+            object_id: "n \"1\"".to_owned(),
+            message: "schedulable: false".to_owned(),
+            timestamp_nano: 1_790_000_000_000_000_042,
+            event_change_type: ChangeType::Set.into(),
+            event_change_detail: ChangeDetail::NodeSchedulable.into(),
+            reference_id: "k".to_owned(),
+            resource: Some(si::Resource { resources: amounts.map(quantity).into() }),
+            ..si::EventRecord::default()
+        };
+        let shown = lines([nothing, full].iter());
+        expect_test::expect![[r#"
+            {"resource":{}}
+            {"type":3,"objectID":"n \"1\"","message":"schedulable: false","timestampNano":1790000000000000042,"eventChangeType":1,"eventChangeDetail":302,"referenceID":"k","resource":{"resources":{"pods":{},"vcore":{"value":500}}}}
+        "#]]
+        .assert_eq(std::str::from_utf8(&shown).unwrap());
+    }
+}
