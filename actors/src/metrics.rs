@@ -335,6 +335,12 @@ impl Metrics {
         }
     }
 
+    /// How many applications run, in all partitions.
+    pub fn running_applications(&self) -> i64 {
+        let [running, ..] = &self.applications;
+        running.get()
+    }
+
     /// An item of an RM had no effect and gets no answer.
     pub fn count_ignored(&self, rm_id: &str, dialect: &str, reason: Ignored) {
         self.si_ignored.with_label_values(&[rm_id, dialect, reason.code()]).inc();

@@ -29,10 +29,16 @@ impl Service {
     /// Starts it on free ports: the binary built with this benchmark, or the one whose path is in
     /// `BENCH_SERVICE`, so that two builds can be measured in turn.
     pub fn start() -> Self {
+        Self::start_with(&[])
+    }
+
+    /// [`Self::start`] with some settings, as `("READS__BYTES", "1000000")`.
+    pub fn start_with(settings: &[(&str, &str)]) -> Self {
         let built = env!("CARGO_BIN_EXE_monoceros");
         let program = std::env::var_os("BENCH_SERVICE").unwrap_or_else(|| built.into());
         let mut child = Command::new(program)
             .args(["serve", "--grpc", "127.0.0.1:0", "--http", "127.0.0.1:0"])
+            .envs(settings.iter().map(|(key, value)| (format!("MONOCEROS__{key}"), *value)))
             .stdout(Stdio::piped())
             .stderr(Stdio::null())
             .spawn()

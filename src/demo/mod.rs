@@ -47,7 +47,7 @@ pub async fn run(address: SocketAddr, shutdown: CancellationToken) {
         Ok(endpoint) => endpoint,
         Err(error) => return warn!(%error, %address, "the demo cannot connect"),
     };
-    let options = Options::new(endpoint, RM_ID).queues(QUEUES).policy_group("demo");
+    let options = Options::new(endpoint, RM_ID).registration(registration());
     let busy = async {
         loop {
             // Somebody may have tried the id of the demo for himself: that is no reason to stop.
@@ -56,6 +56,18 @@ pub async fn run(address: SocketAddr, shutdown: CancellationToken) {
         }
     };
     shutdown.run_until_cancelled(busy).await;
+}
+
+/// What the demo says of itself. Dashboards show how a resource manager was built.
+fn registration() -> si::RegisterResourceManagerRequest {
+    let built = [("buildVersion", env!("CARGO_PKG_VERSION")), ("arch", std::env::consts::ARCH)];
+    let built = built.map(|(key, value)| (key.to_owned(), value.to_owned()));
+    si::RegisterResourceManagerRequest {
+        policy_group: "demo".to_owned(),
+        config: QUEUES.to_owned(),
+        build_info: built.into(),
+        ..Default::default()
+    }
 }
 
 /// Until the client gives up.

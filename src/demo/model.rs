@@ -408,9 +408,17 @@ fn request(id: &str, application: &Application, key: String) -> si::Allocation {
         resource_per_alloc: Some(application.size(&key)),
         originator: key == DRIVER,
         task_group_name: gangs::task_group(application.kind, &key).to_owned(),
+        allocation_tags: pod(id, &key),
         allocation_key: key,
         ..Default::default()
     }
+}
+
+/// The tags by which dashboards know a container: in the demo, too, it is a pod of a namespace.
+fn pod(id: &str, key: &str) -> BTreeMap<String, String> {
+    let namespace = id.split_once('-').map_or(id, |(kind, _)| kind);
+    let tags = [("namespace", namespace.to_owned()), ("podName", format!("{id}-{key}"))];
+    tags.map(|(tag, value)| (format!("kubernetes.io/meta/{tag}"), value)).into()
 }
 
 /// No application of a kind comes while those that are there want more cores. Gangs may want more

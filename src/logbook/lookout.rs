@@ -10,7 +10,7 @@ use std::sync::{Arc, Mutex, PoisonError};
 use std::time::Duration;
 
 use monoceros_actors::SchedulerHandle;
-use monoceros_actors::snapshot::HealthSnapshot;
+use monoceros_actors::snapshot::{HealthCheckSnapshot, HealthSnapshot};
 use tokio::time::sleep;
 use tracing::{info, warn};
 
@@ -34,14 +34,17 @@ impl Lookout {
             checks.filter(|check| !check.succeeded).map(|check| check.description).collect()
         };
         let (was_wrong, is_wrong) = (wrong(&before), wrong(&found));
-        for check in &found.health_checks {
-            if is_wrong.contains(check.description) && !was_wrong.contains(check.description) {
-                let (name, found) = (check.name, &check.diagnosis_message);
-                warn!(check = name, found, "a check of the scheduler has failed");
-            }
+        let is_new = |check: &&HealthCheckSnapshot| {
+            is_wrong.contains(check.description) && !was_wrong.contains(check.description)
+        };
+        // In one line: the log leaves out what comes too often.
+        let new = found.health_checks.iter().filter(is_new);
+        let new: Vec<&str> = new.map(|check| &*check.diagnosis_message).collect();
+        if !new.is_empty() {
+            warn!(found = new.join("; "), "the scheduler does not look sound");
         }
-        for description in was_wrong.difference(&is_wrong) {
-            info!(check = description, "a check of the scheduler succeeds again");
+        if !was_wrong.is_empty() && is_wrong.is_empty() {
+            info!("the scheduler looks sound again");
         }
     }
 

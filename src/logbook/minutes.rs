@@ -23,9 +23,6 @@ const SAMPLES_MAX: usize = 1_440;
 /// How long a sample waits for the partitions.
 const PATIENCE: Duration = Duration::from_secs(10);
 
-/// The name of the state that is sampled.
-const RUNNING: &str = "Running";
-
 /// The samples. Clones are the same.
 #[derive(Clone, Debug, Default)]
 pub struct Minutes(Arc<Mutex<VecDeque<Sample>>>);
@@ -42,7 +39,7 @@ struct Sample {
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 struct Ran {
     applications: i64,
-    allocations: i64,
+    allocations: usize,
 }
 
 /// A sample of applications, as clients know it: the number is a text.
@@ -89,7 +86,8 @@ impl Minutes {
         minutes.set_missed_tick_behavior(MissedTickBehavior::Delay);
         loop {
             minutes.tick().await;
-            let ran = timeout(PATIENCE, ran(&handle)).await.ok();
+            let ran = timeout(PATIENCE, handle.running()).await.ok();
+            let ran = ran.map(|(applications, allocations)| Ran { applications, allocations });
             self.note(Sample { at_ns: now_ns(), ran });
         }
     }
@@ -108,29 +106,13 @@ impl Minutes {
     }
 }
 
-async fn ran(handle: &SchedulerHandle) -> Ran {
-    let partitions = handle.partitions().await;
-    partitions.iter().fold(Ran::default(), |sum, partition| {
-        let running = partition.applications.get(RUNNING).copied().unwrap_or(0);
-        Ran {
-            applications: sum.applications + i64::from(running),
-            allocations: sum.allocations + i64::from(partition.total_containers),
-        }
-    })
-}
-
 #[cfg(test)]
 mod tests {
-    use monoceros_actors::{ApplicationState, Scheduler};
+    use monoceros_actors::Scheduler;
     use tokio::task::LocalSet;
     use tokio::time::sleep;
 
     use super::*;
-
-    #[test]
-    fn the_state_that_is_sampled_is_one() {
-        assert_eq!(ApplicationState::Running.text(), RUNNING);
-    }
 
     #[test]
     fn a_day_is_kept_and_the_oldest_minute_goes() {

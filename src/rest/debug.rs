@@ -8,7 +8,7 @@ use axum::http::StatusCode;
 use tokio::runtime::Handle;
 use tokio::task::spawn_blocking;
 
-use super::endpoints::Failure;
+use super::failures::Failure;
 use super::replies::{Class, EndpointReply, error_object};
 
 /// Where Linux tells of the threads of a process.

@@ -11,178 +11,26 @@ use axum::http::StatusCode;
 use axum::http::header::ACCEPT;
 use axum::http::request::Parts;
 use futures::StreamExt as _;
-use monoceros_actors::names::{self, is_group, is_queue_path, is_user};
+use monoceros_actors::ConfigurationSnapshot;
+use monoceros_actors::names::{is_group, is_queue_path, is_user};
 use monoceros_actors::partition_name::rm_id;
 use monoceros_actors::snapshot::ClusterSnapshot;
-use monoceros_actors::{
-    ApplicationFilter, ApplicationList, ApplicationState, ConfigurationError,
-    ConfigurationSnapshot, ExplainError, ReadError,
-};
 use prometheus::TextEncoder;
 use serde::Serialize;
 use tokio::task::spawn_blocking;
 
-use super::decoding::{BadEscape, decoded_again};
+use super::decoding::decoded_again;
+use super::failures::Failure;
 use super::lists::{self, Subject};
 use super::replies::{Class, EndpointReply};
 use super::routes::Endpoint;
-use super::{Reads, RestEdge, debug, events, validation};
-use crate::dump::DumpError;
-use crate::identity::{Denied, Identity};
+use super::{Reads, RestEdge, applications, debug, events, validation};
+use crate::identity::Identity;
 use crate::in_force::InForce;
-use crate::reads::{Busy, Document, Draft, Kind, Made};
+use crate::reads::{Document, Draft, Kind, Made};
 use crate::watchdog::Health;
 
-/// The states of live applications, as the parameter `status` names them.
-const ACTIVE_STATUSES: [(&str, ApplicationState); 6] = [
-    ("new", ApplicationState::New),
-    ("accepted", ApplicationState::Accepted),
-    ("running", ApplicationState::Running),
-    ("completing", ApplicationState::Completing),
-    ("failing", ApplicationState::Failing),
-    ("resuming", ApplicationState::Resuming),
-];
-
 const PAGE: &str = include_str!("../../web/index.html");
-
-/// Why a handler has no document. The texts are those that scripts compare.
-#[derive(Clone, Debug, thiserror::Error)]
-pub(super) enum Failure {
-    #[error("Partition not found")]
-    PartitionNotFound,
-    #[error("Queue not found")]
-    QueueNotFound,
-    #[error("Node not found")]
-    NodeNotFound,
-    #[error("Application not found")]
-    ApplicationNotFound,
-    #[error(transparent)]
-    NotExplained(ExplainError),
-    #[error("offset `{0}` is no number")]
-    Offset(String),
-    #[error("limit `{0}` is no number of rows (1 or more)")]
-    Limit(String),
-    #[error("after `{0}` is no place in this list: follow the `Link` of a page")]
-    After(String),
-    #[error("Only following application states are allowed: active, rejected, completed")]
-    ApplicationState,
-    #[error("Only following application states are allowed: active")]
-    QueueApplicationState,
-    #[error("Only following active statuses are allowed: {}", ACTIVE_STATUSES.map(|(name, _)| name).join(","))]
-    ActiveStatus,
-    #[error("Health check is not available")]
-    NotLookedOver,
-    #[error("Event tracking is disabled")]
-    EventsDisabled,
-    #[error("0 is not a valid value for \"count\"")]
-    NoEvents,
-    #[error("{name} `{text}` is no number from 0 to {}", u64::MAX)]
-    EventNumber { name: &'static str, text: String },
-    #[error("Too many streaming connections")]
-    TooManyStreams,
-    #[error("User not found")]
-    UserNotFound,
-    #[error("Group not found")]
-    GroupNotFound,
-    #[error("Invalid user name")]
-    UserName,
-    #[error("Invalid group name")]
-    GroupName,
-    #[error("resource manager `{0}` is not registered")]
-    RmNotFound(String),
-    #[error(transparent)]
-    BadEscape(#[from] BadEscape),
-    #[error(
-        "queue path `{0}` is not valid: a queue name has at most 64 characters, which are \
-         alphanumerics and -, _, #, @, /, :"
-    )]
-    QueueName(String),
-    #[error(transparent)]
-    Denied(#[from] Denied),
-    #[error("the body has more than {0} bytes (`rest.max_body_bytes`)")]
-    BodyTooLarge(usize),
-    #[error("the body did not come to its end: {0}")]
-    BodyBroken(String),
-    #[error(transparent)]
-    Busy(#[from] Busy),
-    #[error("the scheduler is stopped")]
-    Stopped,
-    #[error("{0}")]
-    Document(String),
-}
-
-impl Failure {
-    pub(super) fn status(&self) -> StatusCode {
-        match self {
-            Self::PartitionNotFound
-            | Self::QueueNotFound
-            | Self::NodeNotFound
-            | Self::ApplicationNotFound
-            | Self::NotExplained(_)
-            | Self::UserNotFound
-            | Self::GroupNotFound
-            | Self::NotLookedOver
-            | Self::RmNotFound(_) => StatusCode::NOT_FOUND,
-            Self::BadEscape(_)
-            | Self::QueueName(_)
-            | Self::ApplicationState
-            | Self::QueueApplicationState
-            | Self::NoEvents
-            | Self::EventNumber { .. }
-            | Self::Offset(_)
-            | Self::Limit(_)
-            | Self::After(_)
-            | Self::ActiveStatus
-            | Self::UserName
-            | Self::GroupName
-            | Self::BodyBroken(_) => StatusCode::BAD_REQUEST,
-            Self::BodyTooLarge(_) => StatusCode::PAYLOAD_TOO_LARGE,
-            Self::Denied(Denied::Unknown) => StatusCode::UNAUTHORIZED,
-            Self::Denied(_) => StatusCode::FORBIDDEN,
-            Self::Busy(_) | Self::Stopped | Self::TooManyStreams => StatusCode::SERVICE_UNAVAILABLE,
-            Self::Document(_) | Self::EventsDisabled => StatusCode::INTERNAL_SERVER_ERROR,
-        }
-    }
-}
-
-impl From<ReadError> for Failure {
-    fn from(error: ReadError) -> Self {
-        match error {
-            ReadError::PartitionNotFound(_) => Self::PartitionNotFound,
-            ReadError::QueueNotFound(_) => Self::QueueNotFound,
-            ReadError::NotAPlace(text) => Self::After(names::shown(&text)),
-            ReadError::Stopped => Self::Stopped,
-        }
-    }
-}
-
-impl From<ExplainError> for Failure {
-    fn from(error: ExplainError) -> Self {
-        match error {
-            ExplainError::Unread(error) => error.into(),
-            error => Self::NotExplained(error),
-        }
-    }
-}
-
-impl From<ConfigurationError> for Failure {
-    fn from(error: ConfigurationError) -> Self {
-        match error {
-            ConfigurationError::NotRegistered(rm) => Self::RmNotFound(rm),
-            ConfigurationError::Stopped => Self::Stopped,
-            error => Self::Document(error.to_string()),
-        }
-    }
-}
-
-impl From<DumpError> for Failure {
-    fn from(error: DumpError) -> Self {
-        match error {
-            DumpError::Stopped => Self::Stopped,
-            DumpError::Document(_) => Self::Document(error.to_string()),
-        }
-    }
-}
 
 /// Answers a request with the method of the endpoint, of a partition that the caller may read.
 pub(super) async fn reply<S: Reads>(
@@ -218,29 +66,22 @@ pub(super) async fn reply<S: Reads>(
         Endpoint::Queues { partition } => queues(edge, request, partition).await,
         Endpoint::Queue { partition, queue: path } => queue(edge, request, partition, path).await,
         Endpoint::Applications { partition, queue } => {
-            let (source, of) = (source.clone(), partition.clone());
-            let path = queue_path(&queue)?;
-            let subject = Subject::which(Kind::Applications, &partition, &["queue", &path]);
-            let read = move |page| async move {
-                let list = ApplicationList::Live(ApplicationFilter::in_queue(&path));
-                Ok(source.applications(&of, list, page).await?)
-            };
-            lists::list(edge, request, &subject, read).await
+            applications::of_queue(edge, request, partition, &queue).await
         }
         Endpoint::ApplicationsOfQueueIn { partition, queue, state } => {
-            applications_of_queue_in(edge, request, partition, queue, state).await
+            applications::of_queue_in(edge, request, partition, queue, state).await
         }
         Endpoint::ApplicationOfQueue { partition, queue, application } => {
-            application_of_queue(edge, request, partition, queue, application).await
+            applications::one_of_queue(edge, request, partition, queue, application).await
         }
         Endpoint::ApplicationsIn { partition, state } => {
-            applications_in(edge, request, partition, &state).await
+            applications::in_list(edge, request, partition, &state).await
         }
         Endpoint::Application { partition, application: id } => {
-            application(edge, request, partition, id).await
+            applications::one(edge, request, partition, id).await
         }
         Endpoint::Explain { partition, application } => {
-            explanation(edge, query, partition, application).await
+            applications::explanation(edge, query, partition, application).await
         }
         Endpoint::Nodes { partition } => {
             let (source, of) = (source.clone(), partition.clone());
@@ -253,37 +94,13 @@ pub(super) async fn reply<S: Reads>(
             let read = move |page| async move { Ok(source.users(&of, page).await?) };
             lists::list(edge, request, &Subject::all(Kind::Users, &partition), read).await
         }
-        Endpoint::User { partition, user } => {
-            let name = name(&user, is_user, Failure::UserName);
-            let asked = name.clone().unwrap_or_default();
-            let subject = Subject::which(Kind::User, &partition, &[&user]);
-            let source = source.clone();
-            let read = move || async move {
-                // Of two faults the partition comes first.
-                let found = source.user(&partition, &asked).await?;
-                name?;
-                found.ok_or(Failure::UserNotFound)
-            };
-            lists::plain(edge, &subject, read).await
-        }
+        Endpoint::User { partition, user: name } => user(edge, partition, name).await,
         Endpoint::Groups { partition } => {
             let (source, of) = (source.clone(), partition.clone());
             let read = move |page| async move { Ok(source.groups(&of, page).await?) };
             lists::list(edge, request, &Subject::all(Kind::Groups, &partition), read).await
         }
-        Endpoint::Group { partition, group } => {
-            let name = name(&group, is_group, Failure::GroupName);
-            let asked = name.clone().unwrap_or_default();
-            let subject = Subject::which(Kind::Group, &partition, &[&group]);
-            let source = source.clone();
-            let read = move || async move {
-                // Of two faults the partition comes first.
-                let found = source.group(&partition, &asked).await?;
-                name?;
-                found.ok_or(Failure::GroupNotFound)
-            };
-            lists::plain(edge, &subject, read).await
-        }
+        Endpoint::Group { partition, group: name } => group(edge, partition, name).await,
         Endpoint::AppHistory => json(edge.logbook.minutes.applications()).await,
         Endpoint::ContainerHistory => json(edge.logbook.minutes.containers()).await,
         Endpoint::HealthCheck => {
@@ -387,93 +204,6 @@ async fn queue<S: Reads>(
     lists::document(edge, request, &subject, read).await
 }
 
-/// One of the lists of applications.
-async fn applications_in<S: Reads>(
-    edge: &RestEdge<S>,
-    request: &Parts,
-    partition: String,
-    state: &str,
-) -> Result<EndpointReply, Failure> {
-    let source = &edge.source;
-    let (source, of) = (source.clone(), partition.clone());
-    let list = applications_wanted(state, request.uri.query());
-    let subject = Subject::which(Kind::Applications, &partition, &[&format!("{list:?}")]);
-    let read = move |page| async move {
-        // Of two faults the partition comes first.
-        source.steps(&of).await?;
-        Ok(source.applications(&of, list?, page).await?)
-    };
-    lists::list(edge, request, &subject, read).await
-}
-
-/// The live applications of a queue, perhaps narrowed to a state.
-async fn applications_of_queue_in<S: Reads>(
-    edge: &RestEdge<S>,
-    request: &Parts,
-    partition: String,
-    queue: String,
-    state: String,
-) -> Result<EndpointReply, Failure> {
-    let (source, of) = (edge.source.clone(), partition.clone());
-    let list = active_of_queue(&state, request.uri.query());
-    let wanted = format!("{list:?}");
-    let subject = Subject::which(Kind::Applications, &partition, &["queue", &queue, &wanted]);
-    let read = move |page| async move {
-        // Of several faults the partition comes first, then the queue.
-        source.steps(&of).await?;
-        let path = queue_path(&queue)?;
-        if list.is_err() {
-            let (tree, _) = source.queues(&of, Some(&path)).await?;
-            tree.and_then(|tree| tree.descendant(&path)).ok_or(Failure::QueueNotFound)?;
-        }
-        let filter = ApplicationFilter { queue: Some(path), ..list? };
-        Ok(source.applications(&of, ApplicationList::Live(filter), page).await?)
-    };
-    lists::list(edge, request, &subject, read).await
-}
-
-/// A live application of a queue.
-async fn application_of_queue<S: Reads>(
-    edge: &RestEdge<S>,
-    request: &Parts,
-    partition: String,
-    queue: String,
-    application: String,
-) -> Result<EndpointReply, Failure> {
-    // What cannot be decoded is found before the partition is looked for.
-    let decoded = decoded_again(&queue)?;
-    let (source, of) = (edge.source.clone(), partition.clone());
-    let subject = Subject::which(Kind::Application, &partition, &[&decoded, &application]);
-    let read = move || async move {
-        let steps = source.steps(&of).await?;
-        let path = path_of(decoded)?;
-        let (tree, _) = source.queues(&of, Some(&path)).await?;
-        tree.and_then(|tree| tree.descendant(&path)).ok_or(Failure::QueueNotFound)?;
-        let found = source.application(&of, &application).await?;
-        let found = found.filter(|found| found.queue_name == path);
-        Ok((found.ok_or(Failure::ApplicationNotFound)?, steps))
-    };
-    lists::document(edge, request, &subject, read).await
-}
-
-/// A live application.
-async fn application<S: Reads>(
-    edge: &RestEdge<S>,
-    request: &Parts,
-    partition: String,
-    application: String,
-) -> Result<EndpointReply, Failure> {
-    let source = &edge.source;
-    let (source, of) = (source.clone(), partition.clone());
-    let subject = Subject::which(Kind::Application, &partition, &[&application]);
-    let read = || async move {
-        let steps = source.steps(&of).await?;
-        let found = source.application(&of, &application).await?;
-        Ok((found.ok_or(Failure::ApplicationNotFound)?, steps))
-    };
-    lists::document(edge, request, &subject, read).await
-}
-
 /// A node.
 async fn node<S: Reads>(
     edge: &RestEdge<S>,
@@ -492,66 +222,42 @@ async fn node<S: Reads>(
     lists::document(edge, request, &subject, read).await
 }
 
-/// Why asks of an application wait.
-async fn explanation<S: Reads>(
+/// What a user uses.
+async fn user<S: Reads>(
     edge: &RestEdge<S>,
-    query: Option<&str>,
     partition: String,
-    application: String,
+    user: String,
 ) -> Result<EndpointReply, Failure> {
-    let (ask, offset) = (value(query, "ask"), offset(query));
-    let asked = offset.as_ref().copied().unwrap_or_default();
-    let which = [&*application, &format!("{ask:?} {offset:?}")];
-    let subject = Subject::which(Kind::Explanation, &partition, &which);
+    let name = name(&user, is_user, Failure::UserName);
+    let asked = name.clone().unwrap_or_default();
+    let subject = Subject::which(Kind::User, &partition, &[&user]);
     let source = edge.source.clone();
     let read = move || async move {
-        if let Some(ask) = ask {
-            return Ok(source.explain_ask(&partition, &application, &ask).await?);
-        }
         // Of two faults the partition comes first.
-        let explained = source.explain(&partition, &application, asked).await;
-        if !matches!(explained, Err(ExplainError::Unread(_))) {
-            offset?;
-        }
-        Ok(explained?)
+        let found = source.user(&partition, &asked).await?;
+        name?;
+        found.ok_or(Failure::UserNotFound)
     };
     lists::plain(edge, &subject, read).await
 }
 
-/// The list that a parameter names; that of live ones may be narrowed to a state.
-fn applications_wanted(state: &str, query: Option<&str>) -> Result<ApplicationList, Failure> {
-    match state.to_ascii_lowercase().as_str() {
-        "completed" => return Ok(ApplicationList::Completed),
-        "rejected" => return Ok(ApplicationList::Rejected),
-        "active" => {}
-        _ => return Err(Failure::ApplicationState),
-    }
-    Ok(ApplicationList::Live(of_status(query)?))
-}
-
-/// The live applications that a queue is asked for: of a queue no others are listed.
-fn active_of_queue(state: &str, query: Option<&str>) -> Result<ApplicationFilter, Failure> {
-    if !state.eq_ignore_ascii_case("active") {
-        return Err(Failure::QueueApplicationState);
-    }
-    of_status(query)
-}
-
-/// Live applications, narrowed to a state where that is asked for.
-fn of_status(query: Option<&str>) -> Result<ApplicationFilter, Failure> {
-    let mut filter = ApplicationFilter::default();
-    if let Some(status) = value(query, "status") {
-        let known = ACTIVE_STATUSES.iter().find(|(name, _)| name.eq_ignore_ascii_case(&status));
-        let (_, state) = known.ok_or(Failure::ActiveStatus)?;
-        filter.states.push(*state);
-    }
-    Ok(filter)
-}
-
-/// How many entries are left out at the beginning.
-fn offset(query: Option<&str>) -> Result<usize, Failure> {
-    let Some(text) = value(query, "offset") else { return Ok(0) };
-    text.parse().map_err(|_| Failure::Offset(names::shown(&text)))
+/// What a group uses.
+async fn group<S: Reads>(
+    edge: &RestEdge<S>,
+    partition: String,
+    group: String,
+) -> Result<EndpointReply, Failure> {
+    let name = name(&group, is_group, Failure::GroupName);
+    let asked = name.clone().unwrap_or_default();
+    let subject = Subject::which(Kind::Group, &partition, &[&group]);
+    let source = edge.source.clone();
+    let read = move || async move {
+        // Of two faults the partition comes first.
+        let found = source.group(&partition, &asked).await?;
+        name?;
+        found.ok_or(Failure::GroupNotFound)
+    };
+    lists::plain(edge, &subject, read).await
 }
 
 /// Waits for nobody: a probe is answered although the scheduler is not.
@@ -683,12 +389,12 @@ async fn json<T: Serialize + Send + 'static>(value: T) -> Result<EndpointReply, 
 }
 
 /// The queue that a parameter means, in lower case.
-fn queue_path(parameter: &str) -> Result<String, Failure> {
+pub(super) fn queue_path(parameter: &str) -> Result<String, Failure> {
     path_of(decoded_again(parameter)?)
 }
 
 /// The queue of this path, in lower case.
-fn path_of(path: String) -> Result<String, Failure> {
+pub(super) fn path_of(path: String) -> Result<String, Failure> {
     if !is_queue_path(&path) {
         return Err(Failure::QueueName(path));
     }

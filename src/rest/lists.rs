@@ -16,7 +16,8 @@ use monoceros_actors::{Listed, Page, Steps};
 use serde::Serialize;
 
 use super::documents::{Tag, shows_tags};
-use super::endpoints::{Failure, value};
+use super::endpoints::value;
+use super::failures::Failure;
 use super::replies::{Class, EndpointReply};
 use super::{Reads, RestEdge};
 use crate::reads::{Document, Draft, Kind, Made};

@@ -37,11 +37,13 @@ use tokio::time::Instant;
 use tokio_util::sync::CancellationToken;
 use tracing::debug as log;
 
+mod applications;
 mod debug;
 mod decoding;
 mod documents;
 mod endpoints;
 mod events;
+mod failures;
 mod lists;
 mod replies;
 mod routes;
@@ -52,8 +54,8 @@ mod validation;
 
 pub use server::serve;
 
-use endpoints::Failure;
 use events::Pump;
+use failures::Failure;
 use routes::{Endpoint, Route};
 
 use crate::dump::{self, DumpError, Wanted};

@@ -19,7 +19,7 @@ use monoceros_actors::Steps;
 use serde::Serialize;
 
 use super::documents::Tag;
-use super::endpoints::Failure;
+use super::failures::Failure;
 use super::routes::Answers;
 use crate::identity::Denied;
 use crate::reads::{Document, Sliced, gzip};

@@ -1,9 +1,11 @@
 //! Bodies, field by field. `UPDATE_EXPECT=1` writes them again.
 
 use expect_test::{ExpectFile, expect_file};
+use monoceros_proto::si::v1 as si;
 use serde_json::{Value, json};
+use tokio::time::timeout;
 
-use crate::harness::Service;
+use crate::harness::{PATIENCE, Rm, Service, amount, ask, node, release};
 use crate::scene::{P, Scene};
 
 #[tokio::test]
@@ -100,6 +102,52 @@ async fn the_state_dump_has_what_the_other_paths_have() {
 }
 
 #[tokio::test]
+async fn two_dumps_at_a_time_are_both_made() {
+    let scene = Scene::start().await;
+    let (one, other) =
+        tokio::join!(scene.get("/debug/fullstatedump"), scene.get("/debug/fullstatedump"));
+    assert_eq!(one["applications"], other["applications"]);
+    let moved = scene.service.http("GET", "/ws/v1/fullstatedump", &[], "").await;
+    assert_eq!(moved.status, 301);
+}
+
+#[tokio::test]
+async fn a_placeholder_counts_for_queues_alone_and_who_took_its_place_waited_since_then() {
+    let scene = Scene::start().await;
+    let application = async || scene.get(&format!("{P}/application/keeps")).await;
+    let kept = application().await;
+    assert_eq!(kept["usedResource"], Value::Null);
+    let queue = scene.get(&format!("{P}/queue/root.b.c")).await;
+    assert_eq!(queue["allocatedResource"], json!({"vcore": 500}));
+    let member = si::Allocation {
+        task_group_name: "members".to_owned(),
+        resource_per_alloc: Some(amount(&[("vcore", 500)])),
+        ..ask("keeps", "m1")
+    };
+    let rm = &scene.rm;
+    rm.send_allocations(vec![], vec![member], vec![]).await;
+    rm.until("the placeholder is to go", |seen| seen.released.len() == 1).await;
+    let replaced = si::AllocationRelease {
+        termination_type: si::TerminationType::PlaceholderReplaced.into(),
+        ..release("keeps", "p1")
+    };
+    rm.send_allocations(vec![], vec![], vec![replaced]).await;
+    rm.until("the member is there", |seen| seen.new.len() == 3).await;
+    let taken = application().await;
+    assert_eq!(taken["usedResource"], json!({"vcore": 500}));
+    assert_eq!(taken["placeholderData"][0]["replaced"], 1);
+    let allocation = &taken["allocations"][0];
+    assert_eq!(
+        (&allocation["placeholderUsed"], &allocation["placeholder"]),
+        (&json!(true), &Value::Null)
+    );
+    let time = |key: &str| allocation[key].as_i64().unwrap();
+    assert_eq!(time("requestTime"), kept["allocations"][0]["requestTime"].as_i64().unwrap());
+    assert!(time("requestTime") < time("allocationTime"));
+    assert_eq!(time("allocationDelay"), time("allocationTime") - time("requestTime"));
+}
+
+#[tokio::test]
 async fn without_a_resource_manager_the_pages_of_the_web_ui_have_something_to_show() {
     let service = Service::start();
     for path in [
@@ -118,18 +166,58 @@ async fn without_a_resource_manager_the_pages_of_the_web_ui_have_something_to_sh
     assert!(dump["rmDiagnostics"]["empty"].is_string());
 }
 
+/// The checks that have failed, by their places.
+async fn failed(service: &Service) -> Vec<usize> {
+    let health = service.http("GET", "/ws/v1/scheduler/healthcheck", &[], "").await.json();
+    let checks = health["HealthChecks"].as_array().unwrap();
+    assert_eq!(checks.len(), 9);
+    let failed: Vec<usize> =
+        (1..=9).filter(|number| checks[number - 1]["Succeeded"] == json!(false)).collect();
+    assert_eq!(health["Healthy"], json!(failed.is_empty()));
+    failed
+}
+
 #[tokio::test]
-async fn a_fault_shows_at_the_next_look_and_stays() {
+async fn a_fault_shows_at_the_next_look_and_is_gone_when_it_is_mended() {
     let service = Service::start_with(&[("HEALTH__CHECK_INTERVAL", "50ms")]);
-    let rm = crate::harness::Rm::register(&service, "rm").await;
-    let nowhere = crate::harness::ask("nobody", "k");
-    rm.send_allocations(vec![], vec![nowhere], vec![]).await;
+    let rm = Rm::register(&service, "rm").await.with_nodes(&["n1", "n2"]).await;
+    let rm = rm.with_application("app", "root.a").await;
+    rm.send_allocations(vec![], vec![ask("app", "k1"), ask("app", "k2")], vec![]).await;
+    rm.until("placed", |seen| seen.new.len() == 2).await;
+    let n1 = rm.read(|seen| seen.new[0].node_id.clone());
+    // Of others, which no application has: that is no fault.
+    let foreign = si::Allocation {
+        allocation_tags: [("foreign".to_owned(), "default".to_owned())].into(),
+        node_id: n1.clone(),
+        ..ask("", "daemon")
+    };
+    rm.send_allocations(vec![], vec![foreign], vec![]).await;
+    let resize = |vcore| si::NodeInfo {
+        action: si::node_info::ActionFromRm::Update.into(),
+        ..node(&n1, vcore, 16)
+    };
+    rm.send_nodes(vec![resize(500)]).await;
+    service.until_logged("the scheduler does not look sound", 1).await;
+    assert_eq!(failed(&service).await, [4], "and what it has is in order");
+    rm.send_nodes(vec![resize(4_000)]).await;
+    service.until_logged("the scheduler looks sound again", 1).await;
+    assert_eq!(failed(&service).await, [0_usize; 0]);
+}
+
+#[tokio::test]
+async fn what_made_no_sense_stays_a_fault() {
+    let service = Service::start_with(&[("HEALTH__CHECK_INTERVAL", "50ms")]);
+    let rm = Rm::register(&service, "rm").await;
+    assert_eq!(failed(&service).await, [0_usize; 0]);
+    rm.send_allocations(vec![], vec![ask("nobody", "k")], vec![]).await;
     rm.until("rejected", |seen| !seen.rejected_allocations.is_empty()).await;
-    service.until_logged("a check of the scheduler has failed", 1).await;
-    let health = service.http("GET", "/ws/v1/scheduler/healthcheck", &[], "").await;
-    let health = health.json();
-    assert_eq!(health["Healthy"], json!(false));
-    assert_eq!(health["HealthChecks"][0]["Succeeded"], json!(false));
-    let found = "There were 1 scheduling errors logged in the metrics";
-    assert_eq!(health["HealthChecks"][0]["DiagnosisMessage"], json!(found));
+    let attributes = [("si/node-partition".to_owned(), "nowhere".to_owned())];
+    rm.send_nodes(vec![si::NodeInfo { attributes: attributes.into(), ..node("n", 1, 1) }]).await;
+    rm.until("refused", |seen| !seen.rejected_nodes.is_empty()).await;
+    let both = async { while failed(&service).await != [1, 2] {} };
+    timeout(PATIENCE, both).await.expect("both checks fail");
+    let health = service.http("GET", "/ws/v1/scheduler/healthcheck", &[], "").await.json();
+    let told = |at: usize| health["HealthChecks"][at]["DiagnosisMessage"].clone();
+    assert_eq!(told(0), "There were 1 scheduling errors logged in the metrics");
+    assert_eq!(told(1), "There were 1 failed nodes logged in the metrics");
 }

@@ -58,10 +58,9 @@ impl Lines {
             self.connection.read_exact(&mut chunk).await.unwrap();
             self.text.push_str(std::str::from_utf8(&chunk[..size]).unwrap());
         }
-        let (line, rest) = self.text.split_once('\n').unwrap();
-        let line = serde_json::from_str(line).unwrap();
-        self.text = rest.to_owned();
-        Some(line)
+        let end = self.text.find('\n').unwrap();
+        let line: String = self.text.drain(..=end).collect();
+        Some(serde_json::from_str(&line).unwrap())
     }
 
     /// The next lines that tell that a node came, by its name.
@@ -133,7 +132,7 @@ async fn what_happens_while_a_stream_begins_is_neither_lost_nor_told_twice() {
                 told.push(line["objectID"].as_str().unwrap().to_owned());
             }
             Some(line) => {
-                assert_ne!(line["status_code"], 200, "it was closed after {}", told.len())
+                assert_ne!(line["status_code"], 200, "it was closed after {}", told.len());
             }
             None => panic!("it ended after {}", told.len()),
         }

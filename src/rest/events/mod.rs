@@ -15,6 +15,7 @@ use axum::body::Bytes;
 use axum::http::StatusCode;
 use axum::http::header::HOST;
 use axum::http::request::Parts;
+use axum::http::uri::Authority;
 use futures::{Stream, stream};
 use monoceros_actors::{EventRange, EventReader, names};
 use serde::Serialize;
@@ -24,7 +25,8 @@ use tokio_util::sync::CancellationToken;
 pub(super) use self::pump::Pump;
 use self::pump::{Listening, Stay};
 use self::shown::{Shown, lines};
-use super::endpoints::{Failure, value};
+use super::endpoints::value;
+use super::failures::Failure;
 use super::replies::{Class, EndpointReply, error_object};
 use super::{Reads, RestEdge};
 use crate::logbook::followers::Seat;
@@ -218,7 +220,7 @@ impl Following {
 /// The host that a stream counts for, by the name that the request gives it.
 fn host(request: &Parts) -> String {
     let named = request.headers.get(HOST).and_then(|host| host.to_str().ok());
-    let named = named.or_else(|| request.uri.authority().map(|authority| authority.as_str()));
+    let named = named.or_else(|| request.uri.authority().map(Authority::as_str));
     named.unwrap_or_default().chars().take(HOST_BYTES).collect()
 }
 

@@ -44,12 +44,12 @@ pub enum Orphan<'b> {
 
 /// What is wrong with an allocation that a node says it has. `lives` says whether there is such an
 /// application.
-pub fn orphan_on_node<'b>(
+pub fn orphan_on_node(
     id: AllocationId,
     node: NodeSlot,
-    books: &'b Books,
+    books: &Books,
     lives: impl Fn(ApplicationSlot) -> bool,
-) -> Option<Orphan<'b>> {
+) -> Option<Orphan<'_>> {
     let Some(entry) = books.allocations.get(id) else { return Some(Orphan::Unknown) };
     let is_sound = entry.node == node && lives(entry.application);
     (!is_sound).then_some(Orphan::Strange(entry))
@@ -57,12 +57,12 @@ pub fn orphan_on_node<'b>(
 
 /// What is wrong with an allocation that an application says it has. `is_there` says whether there
 /// is such a node.
-pub fn orphan_of_application<'b>(
+pub fn orphan_of_application(
     id: AllocationId,
     application: ApplicationSlot,
-    books: &'b Books,
+    books: &Books,
     is_there: impl Fn(NodeSlot) -> bool,
-) -> Option<Orphan<'b>> {
+) -> Option<Orphan<'_>> {
     let Some(entry) = books.allocations.get(id) else { return Some(Orphan::Unknown) };
     let is_sound = entry.application == application && is_there(entry.node);
     (!is_sound).then_some(Orphan::Strange(entry))

@@ -37,6 +37,17 @@ impl SchedulerHandle {
         health(&found)
     }
 
+    /// How many applications run, and how many allocations there are, placeholders included, in all
+    /// partitions. Each partition is asked for a number that it has at hand.
+    pub async fn running(&self) -> (i64, usize) {
+        let mut allocations = 0;
+        for entry in self.partition_entries() {
+            let sums = ask(&entry, surveys::Sums::new).await;
+            allocations += sums.map_or(0, |sums| sums.n_allocations);
+        }
+        (self.metrics.running_applications(), allocations)
+    }
+
     /// The nodes of each partition by how much of them is allocated, in the order of
     /// [`Self::partitions`].
     pub async fn node_utilizations(&self) -> Vec<NodeUtilizationSnapshot> {
@@ -92,7 +103,9 @@ async fn is_uneven(entry: &PartitionEntry) -> Result<bool, ReadError> {
         let loads = lists::whole(entry, surveys::NodeLoads, |load| load.total).await?.rows;
         let after = ask(entry, surveys::Sums::new).await?.total;
         let mut sum = Resources::new();
-        loads.iter().for_each(|total| sum.add(total));
+        for total in &loads {
+            sum.add(total);
+        }
         if !before.same_amount(&after) || sum.same_amount(&after) {
             return Ok(false);
         }

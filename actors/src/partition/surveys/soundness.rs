@@ -31,6 +31,7 @@ pub(crate) struct PartitionSums {
     pub(crate) total: Resources,
     pub(crate) n_nodes: usize,
     pub(crate) n_reservations: usize,
+    pub(crate) n_allocations: usize,
 }
 
 /// Takes them.
@@ -61,6 +62,7 @@ impl Survey for Sums {
             total: books.nodes.capacity().clone(),
             n_nodes: books.nodes.len(),
             n_reservations: books.reservations.len(),
+            n_allocations: books.allocations.len(),
         };
         answer(self.reply, sums);
     }

@@ -1,0 +1,188 @@
+//! Applications: lists of them, one of them, and why its requests wait.
+
+use axum::http::request::Parts;
+use monoceros_actors::{ApplicationFilter, ApplicationList, ApplicationState, ExplainError, names};
+
+use super::decoding::decoded_again;
+use super::endpoints::{path_of, queue_path, value};
+use super::failures::Failure;
+use super::lists::{self, Subject};
+use super::replies::EndpointReply;
+use super::{Reads, RestEdge};
+use crate::reads::Kind;
+
+/// The states of live applications, as the parameter `status` names them.
+pub(super) const ACTIVE_STATUSES: [(&str, ApplicationState); 6] = [
+    ("new", ApplicationState::New),
+    ("accepted", ApplicationState::Accepted),
+    ("running", ApplicationState::Running),
+    ("completing", ApplicationState::Completing),
+    ("failing", ApplicationState::Failing),
+    ("resuming", ApplicationState::Resuming),
+];
+
+/// One of the lists of applications.
+pub(super) async fn in_list<S: Reads>(
+    edge: &RestEdge<S>,
+    request: &Parts,
+    partition: String,
+    state: &str,
+) -> Result<EndpointReply, Failure> {
+    let source = &edge.source;
+    let (source, of) = (source.clone(), partition.clone());
+    let list = applications_wanted(state, request.uri.query());
+    let subject = Subject::which(Kind::Applications, &partition, &[&format!("{list:?}")]);
+    let read = move |page| async move {
+        // Of two faults the partition comes first.
+        source.steps(&of).await?;
+        Ok(source.applications(&of, list?, page).await?)
+    };
+    lists::list(edge, request, &subject, read).await
+}
+
+/// The live applications of a queue.
+pub(super) async fn of_queue<S: Reads>(
+    edge: &RestEdge<S>,
+    request: &Parts,
+    partition: String,
+    queue: &str,
+) -> Result<EndpointReply, Failure> {
+    let (source, of) = (edge.source.clone(), partition.clone());
+    let path = queue_path(queue)?;
+    let subject = Subject::which(Kind::Applications, &partition, &["queue", &path]);
+    let read = move |page| async move {
+        let list = ApplicationList::Live(ApplicationFilter::in_queue(&path));
+        Ok(source.applications(&of, list, page).await?)
+    };
+    lists::list(edge, request, &subject, read).await
+}
+
+/// The live applications of a queue, perhaps narrowed to a state.
+pub(super) async fn of_queue_in<S: Reads>(
+    edge: &RestEdge<S>,
+    request: &Parts,
+    partition: String,
+    queue: String,
+    state: String,
+) -> Result<EndpointReply, Failure> {
+    let (source, of) = (edge.source.clone(), partition.clone());
+    let list = active_of_queue(&state, request.uri.query());
+    let wanted = format!("{list:?}");
+    let subject = Subject::which(Kind::Applications, &partition, &["queue", &queue, &wanted]);
+    let read = move |page| async move {
+        // Of several faults the partition comes first, then the queue.
+        source.steps(&of).await?;
+        let path = queue_path(&queue)?;
+        if list.is_err() {
+            let (tree, _) = source.queues(&of, Some(&path)).await?;
+            tree.and_then(|tree| tree.descendant(&path)).ok_or(Failure::QueueNotFound)?;
+        }
+        let filter = ApplicationFilter { queue: Some(path), ..list? };
+        Ok(source.applications(&of, ApplicationList::Live(filter), page).await?)
+    };
+    lists::list(edge, request, &subject, read).await
+}
+
+/// A live application of a queue.
+pub(super) async fn one_of_queue<S: Reads>(
+    edge: &RestEdge<S>,
+    request: &Parts,
+    partition: String,
+    queue: String,
+    application: String,
+) -> Result<EndpointReply, Failure> {
+    // What cannot be decoded is found before the partition is looked for.
+    let decoded = decoded_again(&queue)?;
+    let (source, of) = (edge.source.clone(), partition.clone());
+    let subject = Subject::which(Kind::Application, &partition, &[&decoded, &application]);
+    let read = move || async move {
+        let steps = source.steps(&of).await?;
+        let path = path_of(decoded)?;
+        let (tree, _) = source.queues(&of, Some(&path)).await?;
+        tree.and_then(|tree| tree.descendant(&path)).ok_or(Failure::QueueNotFound)?;
+        let found = source.application(&of, &application).await?;
+        let found = found.filter(|found| found.queue_name == path);
+        Ok((found.ok_or(Failure::ApplicationNotFound)?, steps))
+    };
+    lists::document(edge, request, &subject, read).await
+}
+
+/// A live application.
+pub(super) async fn one<S: Reads>(
+    edge: &RestEdge<S>,
+    request: &Parts,
+    partition: String,
+    application: String,
+) -> Result<EndpointReply, Failure> {
+    let source = &edge.source;
+    let (source, of) = (source.clone(), partition.clone());
+    let subject = Subject::which(Kind::Application, &partition, &[&application]);
+    let read = || async move {
+        let steps = source.steps(&of).await?;
+        let found = source.application(&of, &application).await?;
+        Ok((found.ok_or(Failure::ApplicationNotFound)?, steps))
+    };
+    lists::document(edge, request, &subject, read).await
+}
+
+/// Why asks of an application wait.
+pub(super) async fn explanation<S: Reads>(
+    edge: &RestEdge<S>,
+    query: Option<&str>,
+    partition: String,
+    application: String,
+) -> Result<EndpointReply, Failure> {
+    let (ask, offset) = (value(query, "ask"), offset(query));
+    let asked = offset.as_ref().copied().unwrap_or_default();
+    let which = [&*application, &format!("{ask:?} {offset:?}")];
+    let subject = Subject::which(Kind::Explanation, &partition, &which);
+    let source = edge.source.clone();
+    let read = move || async move {
+        if let Some(ask) = ask {
+            return Ok(source.explain_ask(&partition, &application, &ask).await?);
+        }
+        // Of two faults the partition comes first.
+        let explained = source.explain(&partition, &application, asked).await;
+        if !matches!(explained, Err(ExplainError::Unread(_))) {
+            offset?;
+        }
+        Ok(explained?)
+    };
+    lists::plain(edge, &subject, read).await
+}
+
+/// The list that a parameter names; that of live ones may be narrowed to a state.
+fn applications_wanted(state: &str, query: Option<&str>) -> Result<ApplicationList, Failure> {
+    match state.to_ascii_lowercase().as_str() {
+        "completed" => return Ok(ApplicationList::Completed),
+        "rejected" => return Ok(ApplicationList::Rejected),
+        "active" => {}
+        _ => return Err(Failure::ApplicationState),
+    }
+    Ok(ApplicationList::Live(of_status(query)?))
+}
+
+/// The live applications that a queue is asked for: of a queue no others are listed.
+fn active_of_queue(state: &str, query: Option<&str>) -> Result<ApplicationFilter, Failure> {
+    if !state.eq_ignore_ascii_case("active") {
+        return Err(Failure::QueueApplicationState);
+    }
+    of_status(query)
+}
+
+/// Live applications, narrowed to a state where that is asked for.
+fn of_status(query: Option<&str>) -> Result<ApplicationFilter, Failure> {
+    let mut filter = ApplicationFilter::default();
+    if let Some(status) = value(query, "status") {
+        let known = ACTIVE_STATUSES.iter().find(|(name, _)| name.eq_ignore_ascii_case(&status));
+        let (_, state) = known.ok_or(Failure::ActiveStatus)?;
+        filter.states.push(*state);
+    }
+    Ok(filter)
+}
+
+/// How many entries are left out at the beginning.
+fn offset(query: Option<&str>) -> Result<usize, Failure> {
+    let Some(text) = value(query, "offset") else { return Ok(0) };
+    text.parse().map_err(|_| Failure::Offset(names::shown(&text)))
+}

@@ -1,0 +1,150 @@
+//! Why a handler has no document, and the status that says so. The texts are those that scripts
+//! compare.
+
+use axum::http::StatusCode;
+use monoceros_actors::{ConfigurationError, ExplainError, ReadError, names};
+
+use super::applications::ACTIVE_STATUSES;
+use super::decoding::BadEscape;
+use crate::dump::DumpError;
+use crate::identity::Denied;
+use crate::reads::Busy;
+
+/// Why a handler has no document.
+#[derive(Clone, Debug, thiserror::Error)]
+pub(super) enum Failure {
+    #[error("Partition not found")]
+    PartitionNotFound,
+    #[error("Queue not found")]
+    QueueNotFound,
+    #[error("Node not found")]
+    NodeNotFound,
+    #[error("Application not found")]
+    ApplicationNotFound,
+    #[error(transparent)]
+    NotExplained(ExplainError),
+    #[error("offset `{0}` is no number")]
+    Offset(String),
+    #[error("limit `{0}` is no number of rows (1 or more)")]
+    Limit(String),
+    #[error("after `{0}` is no place in this list: follow the `Link` of a page")]
+    After(String),
+    #[error("Only following application states are allowed: active, rejected, completed")]
+    ApplicationState,
+    #[error("Only following application states are allowed: active")]
+    QueueApplicationState,
+    #[error("Only following active statuses are allowed: {}", ACTIVE_STATUSES.map(|(name, _)| name).join(","))]
+    ActiveStatus,
+    #[error("Health check is not available")]
+    NotLookedOver,
+    #[error("Event tracking is disabled")]
+    EventsDisabled,
+    #[error("0 is not a valid value for \"count\"")]
+    NoEvents,
+    #[error("{name} `{text}` is no number from 0 to {}", u64::MAX)]
+    EventNumber { name: &'static str, text: String },
+    #[error("Too many streaming connections")]
+    TooManyStreams,
+    #[error("User not found")]
+    UserNotFound,
+    #[error("Group not found")]
+    GroupNotFound,
+    #[error("Invalid user name")]
+    UserName,
+    #[error("Invalid group name")]
+    GroupName,
+    #[error("resource manager `{0}` is not registered")]
+    RmNotFound(String),
+    #[error(transparent)]
+    BadEscape(#[from] BadEscape),
+    #[error(
+        "queue path `{0}` is not valid: a queue name has at most 64 characters, which are \
+         alphanumerics and -, _, #, @, /, :"
+    )]
+    QueueName(String),
+    #[error(transparent)]
+    Denied(#[from] Denied),
+    #[error("the body has more than {0} bytes (`rest.max_body_bytes`)")]
+    BodyTooLarge(usize),
+    #[error("the body did not come to its end: {0}")]
+    BodyBroken(String),
+    #[error(transparent)]
+    Busy(#[from] Busy),
+    #[error("the scheduler is stopped")]
+    Stopped,
+    #[error("{0}")]
+    Document(String),
+}
+
+impl Failure {
+    pub(super) fn status(&self) -> StatusCode {
+        match self {
+            Self::PartitionNotFound
+            | Self::QueueNotFound
+            | Self::NodeNotFound
+            | Self::ApplicationNotFound
+            | Self::NotExplained(_)
+            | Self::UserNotFound
+            | Self::GroupNotFound
+            | Self::NotLookedOver
+            | Self::RmNotFound(_) => StatusCode::NOT_FOUND,
+            Self::BadEscape(_)
+            | Self::QueueName(_)
+            | Self::ApplicationState
+            | Self::QueueApplicationState
+            | Self::NoEvents
+            | Self::EventNumber { .. }
+            | Self::Offset(_)
+            | Self::Limit(_)
+            | Self::After(_)
+            | Self::ActiveStatus
+            | Self::UserName
+            | Self::GroupName
+            | Self::BodyBroken(_) => StatusCode::BAD_REQUEST,
+            Self::BodyTooLarge(_) => StatusCode::PAYLOAD_TOO_LARGE,
+            Self::Denied(Denied::Unknown) => StatusCode::UNAUTHORIZED,
+            Self::Denied(_) => StatusCode::FORBIDDEN,
+            Self::Busy(_) | Self::Stopped | Self::TooManyStreams => StatusCode::SERVICE_UNAVAILABLE,
+            Self::Document(_) | Self::EventsDisabled => StatusCode::INTERNAL_SERVER_ERROR,
+        }
+    }
+}
+
+impl From<ReadError> for Failure {
+    fn from(error: ReadError) -> Self {
+        match error {
+            ReadError::PartitionNotFound(_) => Self::PartitionNotFound,
+            ReadError::QueueNotFound(_) => Self::QueueNotFound,
+            ReadError::NotAPlace(text) => Self::After(names::shown(&text)),
+            ReadError::Stopped => Self::Stopped,
+        }
+    }
+}
+
+impl From<ExplainError> for Failure {
+    fn from(error: ExplainError) -> Self {
+        match error {
+            ExplainError::Unread(error) => error.into(),
+            error => Self::NotExplained(error),
+        }
+    }
+}
+
+impl From<ConfigurationError> for Failure {
+    fn from(error: ConfigurationError) -> Self {
+        match error {
+            ConfigurationError::NotRegistered(rm) => Self::RmNotFound(rm),
+            ConfigurationError::Stopped => Self::Stopped,
+            error => Self::Document(error.to_string()),
+        }
+    }
+}
+
+impl From<DumpError> for Failure {
+    fn from(error: DumpError) -> Self {
+        match error {
+            DumpError::Stopped => Self::Stopped,
+            DumpError::Document(_) => Self::Document(error.to_string()),
+        }
+    }
+}
