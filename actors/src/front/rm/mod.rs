@@ -46,6 +46,7 @@ use std::sync::Arc;
 use actix::prelude::*;
 use monoceros_rules::values::resources::NameHolder;
 use monoceros_rules::work::quotas::{Held, Quotas};
+use monoceros_rules::work::rejection::Rejection;
 use tokio::sync::oneshot;
 use tokio::time::Instant;
 
@@ -226,6 +227,14 @@ impl Rm {
                 metrics.count_ignored(&self.id, self.callback.dialect(), *reason);
             } else if let Some(reason) = answers::refusal(notice) {
                 metrics.count_rejected(&self.id, self.callback.dialect(), &reason);
+            }
+            let no_partition =
+                |reason: &Rejection| matches!(reason, Rejection::PartitionOfNode { .. });
+            if let Notice::NodeRejected { reason, .. } = notice
+                && no_partition(reason)
+            {
+                // There is no partition that would count it.
+                metrics.nodes.failed.inc();
             }
         }
     }
