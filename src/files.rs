@@ -20,6 +20,8 @@ use tokio::time::sleep;
 use tokio_util::sync::CancellationToken;
 use tracing::{info, warn};
 
+use crate::systemd::Systemd;
+
 /// How often the files are read. A renewal of certificates has days of overlap; a token that is
 /// taken away should be so soon.
 const REFRESH_EVERY: Duration = Duration::from_secs(5);
@@ -51,20 +53,26 @@ pub trait Refresh: Send + Sync {
     }
 }
 
-/// Refreshes `sources` every few seconds, and at each `hangup`, until `stop` is cancelled.
+/// Refreshes `sources` every few seconds, and at each `hangup`, until `stop` is cancelled. `systemd` is
+/// told when a hangup has them read, and when they have been.
 pub async fn keep_fresh(
     sources: Vec<Arc<dyn Refresh>>,
     mut hangup: Signal,
+    systemd: Systemd,
     stop: CancellationToken,
 ) {
     let keep = async {
         loop {
-            let refresh = tokio::select! {
-                () = sleep(REFRESH_EVERY) => |source: Arc<dyn Refresh>| source.refresh(),
-                _ = hangup.recv() => {
-                    info!("SIGHUP: reading certificates, tokens and queues again");
-                    |source: Arc<dyn Refresh>| source.hang_up()
-                }
+            let hung_up = tokio::select! {
+                () = sleep(REFRESH_EVERY) => false,
+                _ = hangup.recv() => true,
+            };
+            let refresh = if hung_up {
+                info!("SIGHUP: reading certificates, tokens and queues again");
+                systemd.reloading();
+                |source: Arc<dyn Refresh>| source.hang_up()
+            } else {
+                |source: Arc<dyn Refresh>| source.refresh()
             };
             for source in &sources {
                 let source = Arc::clone(source);
@@ -72,6 +80,9 @@ pub async fn keep_fresh(
                 if spawn_blocking(move || refresh(source)).await.is_err() {
                     warn!("reading files again has failed");
                 }
+            }
+            if hung_up {
+                systemd.reloaded();
             }
         }
     };
@@ -229,7 +240,7 @@ mod tests {
         let stop = CancellationToken::new();
         let hangup = signal(SignalKind::hangup()).unwrap();
         let sources: Vec<Arc<dyn Refresh>> = vec![counted.clone()];
-        let keeping = tokio::spawn(keep_fresh(sources, hangup, stop.clone()));
+        let keeping = tokio::spawn(keep_fresh(sources, hangup, Systemd::nobody(), stop.clone()));
         sleep(Duration::from_secs(16)).await;
         assert_eq!(counted.0.load(Ordering::Relaxed), 3);
         stop.cancel();

@@ -5,7 +5,8 @@
 //!
 //! Reading order: [`cli`], [`input`], [`settings`], [`logging`], [`serve`], [`queues_file`], [`users`],
 //! [`security`], [`files`], [`tls`], [`connections`], [`identity`], [`extra_config`], [`grpc`],
-//! [`reads`], [`logbook`], [`rest`], [`dump`], [`chance`], [`demo`], [`simulate`], [`validate`], [`watchdog`], [`operator`],
+//! [`reads`], [`logbook`], [`rest`], [`dump`], [`chance`], [`demo`], [`simulate`], [`validate`],
+//! [`watchdog`], [`systemd`], [`operator`],
 //! [`admin_cli`], [`explain_cli`].
 
 pub mod admin_cli;
@@ -33,6 +34,7 @@ pub mod security;
 pub mod serve;
 pub mod settings;
 pub mod simulate;
+pub mod systemd;
 pub mod tls;
 pub mod usage;
 pub mod users;

@@ -38,6 +38,7 @@ use crate::queues_file::{Changes, PolicyFiles, QueuesFile};
 use crate::reads::Source;
 use crate::security::Security;
 use crate::settings::{Flags, Settings};
+use crate::systemd::Systemd;
 use crate::watchdog::Watchdog;
 use crate::{demo, files, grpc, rest, users};
 
@@ -86,18 +87,24 @@ pub async fn run(settings: Settings, with_demo: bool, log: Account) -> anyhow::R
     let policy_files = policies.as_ref().map(|(files, _)| Arc::clone(files));
     let watches = settings.scheduler.watch_queues;
     sources.extend(keep_queues(queues, policies, watches, &handle, &shutdown));
-    tokio::spawn(files::keep_fresh(sources, hangup, shutdown.clone()));
     let watchdog = Watchdog::start(&handle).context("the watchdog cannot start")?;
+    let systemd = Systemd::from_environment(watchdog.health());
+    let systemd = systemd.context("the thread that tells systemd cannot start")?;
     // As late as that: by now most of what is kept open is open.
     let [of_rpc, of_http] = connection_limits(&settings, descriptors);
     let rpc = Connections::new(rpc, security.grpc.clone(), shutdown.clone()).limited(of_rpc);
     let http = Connections::new(http, security.rest.clone(), shutdown.clone()).limited(of_http);
     // Before anybody is answered: a dashboard may ask at once.
     let logbook = Logbook::begin(&handle, &settings, &shutdown).await;
-    let mut service = Running { settings, handle, shutdown, watchdog, edges: JoinSet::new() };
+    let edges = JoinSet::new();
+    let mut service = Running { settings, handle, shutdown, watchdog, systemd, edges };
     service.spawn_edges(rpc, http, logbook, &security.access, policy_files);
     // Before anyone can know that we run: a signal from then on must not kill us.
     let signals = Signals::new()?;
+    service.systemd.ready(rpc_address, http_address);
+    // Not before: a reload of what is not ready yet would count as its start.
+    let (systemd, stop) = (service.systemd.clone(), service.shutdown.clone());
+    tokio::spawn(files::keep_fresh(sources, hangup, systemd, stop));
     let is_https = security.rest.is_some();
     // Standard output may be a pipe that nobody reads: no reason not to serve, and to end.
     spawn_blocking(move || {
@@ -123,6 +130,7 @@ struct Running {
     handle: SchedulerHandle,
     shutdown: CancellationToken,
     watchdog: Watchdog,
+    systemd: Systemd,
     edges: JoinSet<anyhow::Result<()>>,
 }
 
@@ -220,6 +228,7 @@ impl Running {
             }
             self.handle.shutdown().await;
         };
+        let end = async { tokio::join!(self.systemd.stopping(), end) };
         if timeout(grace, end).await.is_err() {
             warn!(grace = ?grace, "streams or connections did not end in time and are cut");
         }
@@ -373,7 +382,9 @@ mod tests {
         let watchdog = Watchdog::start(&handle).unwrap();
         let mut healthy = watchdog.health();
         let (shutdown, edges) = (CancellationToken::new(), JoinSet::new());
-        let mut service = Running { settings, handle: handle.clone(), shutdown, watchdog, edges };
+        let systemd = Systemd::nobody();
+        let engine = handle.clone();
+        let mut service = Running { settings, handle: engine, shutdown, watchdog, systemd, edges };
         let rm_id = "rm".to_owned();
         let registration = si::RegisterResourceManagerRequest {
             rm_id: rm_id.clone(),

@@ -65,6 +65,11 @@ impl Healthy {
         *self.0.borrow()
     }
 
+    /// Whether the scheduler serves, and somebody still looks.
+    pub fn is_watched_and_serving(&self) -> bool {
+        self.0.has_changed().is_ok() && self.now() == Health::Serving
+    }
+
     /// Waits until it is another one than at the last call; never returns once nobody watches.
     pub async fn changed(&mut self) -> Health {
         if self.0.changed().await.is_err() {
@@ -309,6 +314,20 @@ mod tests {
         let mut rule = Rule::default();
         assert_eq!(rule.look(Sign::Gone, &[]), [Finding::Front(Health::Gone)]);
         assert_eq!(rule.look(ALIVE, &[]), []);
+    }
+
+    #[test]
+    fn health_counts_while_somebody_looks() {
+        let (health, told) = watch::channel(Health::Serving);
+        let healthy = Healthy(told);
+        assert!(healthy.is_watched_and_serving());
+        health.send_replace(Health::Stuck);
+        assert!(!healthy.is_watched_and_serving());
+        health.send_replace(Health::Serving);
+        assert!(healthy.is_watched_and_serving());
+        drop(health);
+        assert_eq!(healthy.now(), Health::Serving, "as it was at the last look");
+        assert!(!healthy.is_watched_and_serving());
     }
 
     #[test]

@@ -1,5 +1,5 @@
 //! A service whose front is lost ends its process with exit code 70, for whoever watches it to start
-//! it again.
+//! it again; and one whose front hangs gives systemd no sign of life.
 //!
 //! # Why a program of its own
 //! Nothing from outside is known to end the front, and nothing in the service is there to do it for a
@@ -13,7 +13,9 @@
 mod harness;
 
 use std::fmt::Debug;
+use std::os::unix::net::UnixDatagram;
 use std::process::{Command, ExitCode};
+use std::time::Duration;
 
 use monoceros::settings::{Flags, Settings};
 use monoceros::{logging, serve};
@@ -29,6 +31,8 @@ use crate::harness::{PATIENCE, QUEUES, Service, registration};
 const PANICS: &str = "panics";
 /// Ends the front's system.
 const STOPS: &str = "stops";
+/// Lets the front hang.
+const HANGS: &str = "hangs";
 
 fn main() -> ExitCode {
     let argument = std::env::args().nth(1).unwrap_or_default();
@@ -42,6 +46,7 @@ fn main() -> ExitCode {
                 for rm_id in [PANICS, STOPS] {
                     the_process_ends_with_its_own_code_when_the_front_is_gone(rm_id).await;
                 }
+                no_sign_of_life_is_given_while_the_front_hangs().await;
             });
             ExitCode::SUCCESS
         }
@@ -60,6 +65,35 @@ async fn the_process_ends_with_its_own_code_when_the_front_is_gone(rm_id: &str) 
     let status = service.wait(PATIENCE).await;
     assert_eq!(status.code(), Some(70), "{status}");
     service.until_logged("the scheduler is lost", 1).await;
+}
+
+async fn no_sign_of_life_is_given_while_the_front_hangs() {
+    let path = std::env::temp_dir().join(format!("monoceros-{}-lost", std::process::id()));
+    let manager = UnixDatagram::bind(&path).unwrap();
+    let mut command = Command::new(std::env::current_exe().unwrap());
+    command.arg("serve").env("NOTIFY_SOCKET", &path).env_remove("WATCHDOG_PID");
+    command.env("WATCHDOG_USEC", "100000");
+    let service = Service::start_by(command);
+    let hears = |patience| {
+        manager.set_read_timeout(Some(patience)).unwrap();
+        let mut buffer = [0; 4096];
+        let length = manager.recv(&mut buffer).ok()?;
+        Some(String::from_utf8_lossy(&buffer[..length]).into_owned())
+    };
+    assert!(hears(PATIENCE).unwrap().starts_with("READY=1\n"));
+    assert_eq!(hears(PATIENCE).unwrap(), "WATCHDOG=1\n");
+    let mut client = service.client().await;
+    let registration = registration(HANGS, QUEUES);
+    let calling = tokio::spawn(async move { client.register_resource_manager(registration).await });
+    while service.http("GET", "/healthz", &[], "").await.status != 503 {
+        // What is not taken would wait in the socket.
+        while hears(Duration::from_millis(10)).is_some() {}
+    }
+    // Two that were on their way at most; twenty would be due in this second.
+    let late = std::iter::from_fn(|| hears(Duration::from_secs(1))).take(3).count();
+    assert!(late < 3, "signs of life of a service that does not serve");
+    calling.abort();
+    std::fs::remove_file(path).unwrap();
 }
 
 /// The service, on free ports.
@@ -97,6 +131,9 @@ impl Visit for Of {
         match format!("{value:?}").trim_matches('"') {
             PANICS => panic!("this subscriber cannot write"),
             STOPS => actix::System::current().stop(),
+            HANGS => loop {
+                std::thread::park();
+            },
             _ => {}
         }
     }

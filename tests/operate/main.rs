@@ -22,6 +22,7 @@ mod paths;
 mod reading;
 mod rights;
 mod simulate;
+mod systemd;
 mod tls;
 mod usage;
 mod users;

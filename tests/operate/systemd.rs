@@ -1,0 +1,105 @@
+//! What a service manager in the way of systemd hears over its socket.
+
+use std::os::unix::net::UnixDatagram;
+use std::path::PathBuf;
+use std::process::Command;
+
+use crate::harness::{PATIENCE, Service};
+
+/// The socket of a service manager.
+struct Manager {
+    socket: UnixDatagram,
+    path: PathBuf,
+}
+
+impl Manager {
+    fn new(name: &str) -> Self {
+        let path = std::env::temp_dir().join(format!("monoceros-{}-{name}", std::process::id()));
+        let socket = UnixDatagram::bind(&path).unwrap();
+        socket.set_read_timeout(Some(PATIENCE)).unwrap();
+        Self { socket, path }
+    }
+
+    /// Starts the service as the manager would, with a watchdog of so many microseconds.
+    fn start(&self, watchdog: Option<&str>) -> Service {
+        let mut command = Command::new(env!("CARGO_BIN_EXE_monoceros"));
+        command.args(["serve", "--grpc", "127.0.0.1:0", "--http", "127.0.0.1:0"]);
+        command.env("NOTIFY_SOCKET", &self.path).env_remove("WATCHDOG_PID");
+        match watchdog {
+            Some(longest) => command.env("WATCHDOG_USEC", longest),
+            None => command.env_remove("WATCHDOG_USEC"),
+        };
+        Service::start_by(command)
+    }
+
+    /// The next message.
+    fn hear(&self) -> String {
+        let mut buffer = [0; 4096];
+        let length = self.socket.recv(&mut buffer).unwrap();
+        String::from_utf8(buffer[..length].to_vec()).unwrap()
+    }
+
+    /// The next message that is no sign of life.
+    fn hear_news(&self) -> String {
+        let mut messages = std::iter::repeat_with(|| self.hear());
+        messages.find(|message| message != "WATCHDOG=1\n").unwrap()
+    }
+}
+
+impl Drop for Manager {
+    fn drop(&mut self) {
+        let _ = std::fs::remove_file(&self.path);
+    }
+}
+
+#[tokio::test]
+async fn systemd_hears_of_the_start_of_reloads_and_of_the_end() {
+    let manager = Manager::new("news");
+    let mut service = manager.start(None);
+    let status = format!("STATUS=listens: grpc={} http={}", service.grpc, service.http);
+    assert_eq!(manager.hear(), format!("READY=1\n{status}\n"));
+    assert_eq!(service.get("/healthz").await, "serving\n");
+    service.hang_up();
+    let reloading = manager.hear();
+    let (first, time) = reloading.trim_end().split_once('\n').unwrap();
+    assert_eq!(first, "RELOADING=1");
+    let time: u64 = time.strip_prefix("MONOTONIC_USEC=").unwrap().parse().unwrap();
+    assert!(time > 0);
+    assert_eq!(manager.hear(), "READY=1\n");
+    service.terminate();
+    assert_eq!(manager.hear(), "STOPPING=1\n");
+    assert!(service.wait(PATIENCE).await.success());
+    manager.socket.set_nonblocking(true).unwrap();
+    assert!(manager.socket.recv(&mut [0]).is_err(), "that was all, without a watchdog");
+}
+
+#[tokio::test]
+async fn systemd_hears_signs_of_life_where_it_wants_them_until_the_end_begins() {
+    let manager = Manager::new("life");
+    let mut service = manager.start(Some("100000"));
+    assert!(manager.hear().starts_with("READY=1\n"), "no sign of life comes first");
+    for _ in 0..5 {
+        assert_eq!(manager.hear(), "WATCHDOG=1\n");
+    }
+    service.hang_up();
+    assert!(manager.hear_news().starts_with("RELOADING=1\n"));
+    assert_eq!(manager.hear_news(), "READY=1\n");
+    assert_eq!(manager.hear(), "WATCHDOG=1\n");
+    service.terminate();
+    assert_eq!(manager.hear_news(), "STOPPING=1\n");
+    assert!(service.wait(PATIENCE).await.success());
+    manager.socket.set_nonblocking(true).unwrap();
+    assert!(manager.socket.recv(&mut [0]).is_err(), "nothing comes behind the end");
+}
+
+#[tokio::test]
+async fn a_manager_that_is_not_there_keeps_nobody_from_serving() {
+    let mut command = Command::new(env!("CARGO_BIN_EXE_monoceros"));
+    command.args(["serve", "--grpc", "127.0.0.1:0", "--http", "127.0.0.1:0"]);
+    command.env("NOTIFY_SOCKET", "/does/not/exist");
+    let mut service = Service::start_by(command);
+    service.until_logged("systemd cannot be told", 1).await;
+    assert_eq!(service.get("/healthz").await, "serving\n");
+    service.terminate();
+    assert!(service.wait(PATIENCE).await.success());
+}
