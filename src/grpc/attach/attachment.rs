@@ -33,8 +33,8 @@ use super::conversation::{Conversation, Effect, ShimReply, StreamIdentity};
 use super::options::CallbackOptions;
 use super::presence::PredicateMode;
 use super::written::WrittenSyncs;
+use crate::clock::now_ns;
 use crate::grpc::end::StreamEnd;
-use crate::grpc::registry::wall_clock_ns;
 use crate::grpc::stream_handle::StreamHandle;
 
 mod requests;
@@ -229,7 +229,7 @@ impl Attachment {
         if let Some(Body::Heartbeat(heartbeat)) =
             message.as_mut().and_then(|message| message.body.as_mut())
         {
-            heartbeat.timestamp_nano = wall_clock_ns();
+            heartbeat.timestamp_nano = now_ns();
         }
         message
     }

@@ -44,6 +44,7 @@ use super::legacy::options::LegacyOptions;
 use super::session::state::SessionState;
 use super::session::terms::Terms;
 use super::session::{Registrant, Session, SessionStatus};
+use crate::clock::now_ns;
 use crate::extra_config::ExtraConfig;
 use crate::queues_file::PolicyFiles;
 use crate::settings::{
@@ -144,7 +145,7 @@ impl Registry {
         Self {
             handle,
             scheduler_id: random_id(),
-            next_session: AtomicU64::new(first_session_number(wall_clock_ns())),
+            next_session: AtomicU64::new(first_session_number(now_ns())),
             terms: Terms::new(&settings.grpc, &settings.session),
             max_sessions: settings.grpc.max_sessions.get(),
             bind_timeout: settings.grpc.bind_timeout,
@@ -298,7 +299,7 @@ impl Registry {
             policy_group: request::policy_group(&request).to_owned(),
             config: request.config.clone(),
             build_info: request.build_info.clone(),
-            registered_at_ns: wall_clock_ns(),
+            registered_at_ns: now_ns(),
         };
         let (rm_id, number) = (registrant.rm_id.clone(), registrant.number);
         let _room = if current.is_none() { Some(self.room(&rm_id, &caller)?) } else { None };
@@ -604,15 +605,4 @@ fn first_session_number(now_ns: i64) -> u64 {
     let now_ns = u64::try_from(now_ns).unwrap_or_default();
     let fraction = ((now_ns % SECOND_NS) << 24) / SECOND_NS;
     ((now_ns / SECOND_NS) << 24) + fraction + 1
-}
-
-/// Nanoseconds since the epoch.
-pub(super) fn wall_clock_ns() -> i64 {
-    #[expect(
-        clippy::disallowed_methods,
-        reason = "tells people when, and one run of the process from another; decides nothing"
-    )]
-    let now = std::time::SystemTime::now();
-    let since_epoch = now.duration_since(std::time::UNIX_EPOCH).unwrap_or_default();
-    i64::try_from(since_epoch.as_nanos()).unwrap_or(i64::MAX)
 }
