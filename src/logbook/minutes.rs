@@ -1,7 +1,7 @@
 //! How much ran in each minute of the last day.
 //!
 //! # Invariants
-//! * Samples are in order of time, a minute apart, and at most [`SAMPLES_MAX`]: the oldest goes.
+//! * Samples are in order of time, a minute apart, and at most those of a day: the oldest goes.
 //! * A sample never waits for a partition that hangs; what could not be read is left out of it.
 
 use std::collections::VecDeque;

@@ -57,29 +57,21 @@ pub struct LocalCounts {
 #[derive(Debug)]
 struct Represented {
     histogram: LocalHistogram,
-    /// Seconds that the last one took that was timed.
+    /// Seconds that the last one took that was timed; `None`: the first is to be.
     took: Option<f64>,
-    /// Those that are not in the histogram.
-    uncounted: u32,
 }
 
 impl Represented {
     fn new(histogram: &Histogram) -> Self {
-        Self { histogram: histogram.local(), took: None, uncounted: 0 }
+        Self { histogram: histogram.local(), took: None }
     }
 
     /// One is over; `timer` ran meanwhile, if it was timed.
     fn over(&mut self, timer: Option<HistogramTimer>) {
         self.took = timer.map(HistogramTimer::stop_and_discard).or(self.took);
-        self.uncounted += 1;
-    }
-
-    fn flush(&mut self) {
-        let Some(took) = self.took else { return };
-        for _ in 0..std::mem::take(&mut self.uncounted) {
+        if let Some(took) = self.took {
             self.histogram.observe(took);
         }
-        self.histogram.flush();
     }
 }
 
@@ -230,8 +222,8 @@ impl LocalCounts {
             counter.flush();
         }
         self.offer_decisions.flush();
-        self.passes.flush();
-        self.node_tries.flush();
+        self.passes.histogram.flush();
+        self.node_tries.histogram.flush();
         self.predicates.flush();
     }
 
