@@ -43,12 +43,13 @@ async fn follow(address: String, counts: Arc<Counts>) {
     let mut buffer = vec![0; 256 << 10];
     loop {
         let read = connection.read(&mut buffer).await.unwrap_or(0);
-        let lines = buffer[..read].windows(2).filter(|end| *end == b"}\n").count();
         let text = &buffer[..read];
-        if read == 0 || text.windows(13).any(|part| part == b"\"status_code\"") {
+        // A stream that is closed has a last chunk, which is empty.
+        if read == 0 || text.ends_with(b"\n0\r\n\r\n") {
             counts.ended.fetch_add(1, Ordering::Relaxed);
             return;
         }
+        let lines = text.windows(2).filter(|end| *end == b"}\n").count();
         counts.lines.fetch_add(lines as u64, Ordering::Relaxed);
         counts.bytes.fetch_add(read as u64, Ordering::Relaxed);
     }

@@ -5,7 +5,7 @@
 //! nothing of what rose and fell in between; that there was something is noted here.
 //!
 //! # Invariant
-//! * At most [`NAMES_MAX`] names of a kind are noted, and those that nobody holds any more make room:
+//! * At most 256 names of a kind are noted, and those that nobody holds any more make room:
 //!   resource managers may invent names for ever.
 //!
 //! ```
