@@ -480,7 +480,9 @@ fn room_is_coming(asking: &Asking, who: Promisee, baton: &Baton) -> Option<i64> 
     let coming = books.promises.coming(baton.now_ns, baton.patience.wait_timeout);
     if asking.is_gang() {
         let mut sum = Resources::new();
-        coming.values().for_each(|here| sum.add(&here.amount));
+        for here in coming.values() {
+            sum.add(&here.amount);
+        }
         let until_ns = coming.values().map(|here| here.until_ns).min()?;
         return sum.holds(&asking.total()).then_some(until_ns);
     }
