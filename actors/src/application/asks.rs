@@ -209,6 +209,8 @@ impl Application {
                 Self::resize_in_flight(id, to, baton, effects);
             }
             let pending = self.book.asks.resize(slot, to.clone());
+            // Whether others may leave for it is another question now.
+            self.book.asks.ask_mut(slot).tries = None;
             effects.pends(&pending);
             self.review_reservation(slot, baton);
             if let Some(group) = self.book.asks.ask(slot).spec.member_of().cloned() {

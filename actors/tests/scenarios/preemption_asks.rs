@@ -433,3 +433,26 @@ fn a_daemon_waits_for_those_who_leave_its_node_for_nobody() {
         "#]],
     );
 }
+
+#[test]
+fn a_request_of_another_size_looks_for_victims_anew() {
+    check(
+        &full(""),
+        "
+        ask b k1 vcore=5 policy=both
+        wait 30s
+        withdraw b k1
+        request b k2 vcore=2 policy=both
+        wait 31s
+        request b k2 vcore=10 policy=both
+        wait 1s
+        ",
+        &expect![[r#"
+            b is Accepted
+            a/v1 released: PREEMPTED_BY_SCHEDULER
+            b is Completing
+            b is Running
+            why b/k2: no node would have room for it, whatever may be taken there
+        "#]],
+    );
+}
