@@ -62,25 +62,25 @@ const FAULTS: &[(&str, &str, &[&str])] = &[
     (
         "partitions: [{queues: [{name: a, resources: {guaranteed: {gpu: 2}, max: {gpu: 1}}}]}]",
         "E_GUAR_GT_MAX",
-        &["map[gpu:2]", "map[gpu:1]", "`root.a`"],
+        &["{gpu: 2}", "{gpu: 1}", "`root.a`"],
     ),
     (
         "partitions: [{queues: [{name: p, resources: {max: {gpu: 1}}, queues: [{name: a, resources: \
          {max: {gpu: 2}}}]}]}]",
         "E_MAX_GT_PARENT",
-        &["map[gpu:2]", "map[gpu:1]", "`root.p.a`"],
+        &["{gpu: 2}", "{gpu: 1}", "`root.p.a`"],
     ),
     (
         "partitions: [{queues: [{name: p, resources: {guaranteed: {gpu: 1}}, queues: [{name: a, \
          resources: {guaranteed: {gpu: 2}}}]}]}]",
         "E_CHILD_GUAR_GT_PARENT_GUAR",
-        &["map[gpu:2]", "map[gpu:1]", "`root.p`"],
+        &["{gpu: 2}", "{gpu: 1}", "`root.p`"],
     ),
     (
         "partitions: [{queues: [{name: p, resources: {max: {gpu: 3}}, queues: [{name: a, resources: \
          {guaranteed: {gpu: 2}}}, {name: b, resources: {guaranteed: {gpu: 2}}}]}]}]",
         "E_CHILD_GUAR_GT_MAX",
-        &["map[gpu:4]", "map[gpu:3]", "`root.p`"],
+        &["{gpu: 4}", "{gpu: 3}", "`root.p`"],
     ),
     (
         "partitions: [{queues: [{name: p, maxapplications: 7, queues: [{name: a}]}]}]",
@@ -125,18 +125,18 @@ const FAULTS: &[(&str, &str, &[&str])] = &[
         &["`L`", "`h`", "`*`"],
     ),
     ("limit: L, groups: ['*'], maxapplications: 1", "E_LIMIT_GROUP_ONLY_WILDCARD", &["`L`", "`*`"]),
-    ("limit: L, users: [u], maxresources: {gpu: 0}", "E_LIMIT_RES_ZERO", &["`L`", "map[gpu:0]"]),
+    ("limit: L, users: [u], maxresources: {gpu: 0}", "E_LIMIT_RES_ZERO", &["`L`", "{gpu: 0}"]),
     ("limit: L, users: [u]", "E_LIMIT_EMPTY", &["`L`", "maxapplications", "maxresources"]),
     ("limit: L, users: [u], maxapplications: 99", "E_LIMIT_APPS_GT_QUEUE", &["`L`", "99", "50"]),
     (
         "limit: L, users: [u], maxresources: {gpu: 99}",
         "E_LIMIT_RES_GT_QUEUE",
-        &["`L`", "map[gpu:99]", "map[gpu:50]"],
+        &["`L`", "{gpu: 99}", "{gpu: 50}"],
     ),
     (
         "limit: L, users: [v], maxresources: {gpu: 9}, maxapplications: 1",
         "E_LIMIT_RES_GT_ANCESTOR",
-        &["user", "`v`", "map[gpu:9]", "`root.q`", "map[gpu:5]"],
+        &["user", "`v`", "{gpu: 9}", "`root.q`", "{gpu: 5}"],
     ),
     (
         "limit: L, users: [v], maxresources: {gpu: 1}, maxapplications: 9",
@@ -146,7 +146,7 @@ const FAULTS: &[(&str, &str, &[&str])] = &[
     (
         "limit: L, groups: [other], maxresources: {gpu: 9}, maxapplications: 1",
         "E_LIMIT_RES_GT_WILDCARD",
-        &["group", "`other`", "map[gpu:9]", "`root.q`", "map[gpu:5]"],
+        &["group", "`other`", "{gpu: 9}", "`root.q`", "{gpu: 5}"],
     ),
     (
         "limit: L, groups: [other], maxresources: {gpu: 1}, maxapplications: 9",

@@ -83,7 +83,7 @@ fn a_max_reaches_down_through_queues_that_set_none() {
     let errors = parse(&text).unwrap_err();
     assert_eq!(errors.told[0].code, "E_MAX_GT_PARENT");
     let shown = errors.to_string();
-    for part in ["`root.a.b.c`", "map[memory:150]", "map[memory:100]"] {
+    for part in ["`root.a.b.c`", "{memory: 150}", "{memory: 100}"] {
         assert!(shown.contains(part), "{shown}");
     }
 }
@@ -146,7 +146,7 @@ fn more_guaranteed_than_the_max_is_refused() {
     let text =
         below_root(&format!("{{name: a, {}}}", resources("{memory: 2, gpu: 1}", "{memory: 1}")));
     let shown = only_error(&text);
-    for part in ["`root.a`", "map[gpu:1 memory:2]", "map[memory:1]", "[E_GUAR_GT_MAX]"] {
+    for part in ["`root.a`", "{gpu: 1, memory: 2}", "{memory: 1}", "[E_GUAR_GT_MAX]"] {
         assert!(shown.contains(part), "{shown}");
     }
 }

@@ -8,6 +8,7 @@ use std::collections::HashMap;
 
 use super::draft::Draft;
 use super::limits::WILDCARD;
+use super::resources::written;
 use super::{Limit, Located};
 use crate::error::Report;
 use monoceros_rules::queues::LimitConfig;
@@ -108,11 +109,12 @@ fn resources(
     };
     if !above.value.allows(&own.as_resources()) {
         let message = format!(
-            "{} may use {own} of queue `{}`, more than the {} of queue `{}` above{}; write no more \
+            "{} may use {} of queue `{}`, more than the {} of queue `{}` above{}; write no more \
              than that",
             entry.subject(),
+            written(&own.sorted()),
             entry.queue,
-            above.value,
+            written(&above.value.sorted()),
             above.queue,
             compared.by_wildcard(),
         );

@@ -6,7 +6,7 @@
 use std::collections::HashMap;
 
 use super::draft::Draft;
-use super::resources::quantities;
+use super::resources::{quantities, written};
 use super::templates::shown_texts;
 use super::{Field, Limit, Located};
 use crate::document::Names;
@@ -122,8 +122,10 @@ impl Draft {
             && !max.allows(resources)
         {
             let message = format!(
-                "{title}: maxresources {resources} is more than the max of the queue, {max}; write \
-                 no more than that"
+                "{title}: maxresources {} is more than the max of the queue, {}; write no more than \
+                 that",
+                written(&resources.sorted()),
+                written(&max.sorted())
             );
             let place = limit.max_resources.place_or(&limit.place);
             report.error("E_LIMIT_RES_GT_QUEUE", place, message);
@@ -182,7 +184,8 @@ impl Limit {
             return Some(resources);
         }
         let message = format!(
-            "{of} are {resources}, nothing at all; write one quantity above zero, or remove them"
+            "{of} are {}, nothing at all; write one quantity above zero, or remove them",
+            written(&resources.sorted())
         );
         report.error("E_LIMIT_RES_ZERO", &texts.place, message);
         None

@@ -37,16 +37,16 @@ impl Draft {
         let place_of_guaranteed = resources.guaranteed.place_or(&self.raw.place);
         let place_of_max = resources.max.place_or(&self.raw.place);
         if !max.allows(&self.guaranteed) {
-            let message = format!(
-                "queue `{path}` is guaranteed {}, more than its max {max}",
-                self.guaranteed
-            );
+            let (guaranteed, max) = (written(&self.guaranteed.sorted()), written(&max.sorted()));
+            let message =
+                format!("queue `{path}` is guaranteed {guaranteed}, more than its max {max}");
             report.error("E_GUAR_GT_MAX", place_of_guaranteed, message);
         }
         if !parent_max.allows(&max.as_resources()) {
             let message = format!(
-                "queue `{path}` has the max {max}, more than the queues above it allow, \
-                 {parent_max}"
+                "queue `{path}` has the max {}, more than the queues above it allow, {}",
+                written(&max.sorted()),
+                written(&parent_max.sorted())
             );
             report.error("E_MAX_GT_PARENT", place_of_max, message);
         }
@@ -59,16 +59,18 @@ impl Draft {
         // For the sum, a name that is not guaranteed here is not compared: the reading of limits.
         if !Limits::from(self.guaranteed.clone()).allows(&sum) {
             let message = format!(
-                "the children of queue `{path}` are guaranteed {sum} together, more than its own \
+                "the children of queue `{path}` are guaranteed {} together, more than its own \
                  guarantee {}",
-                self.guaranteed
+                written(&sum.sorted()),
+                written(&self.guaranteed.sorted())
             );
             report.error("E_CHILD_GUAR_GT_PARENT_GUAR", place_of_guaranteed, message);
         }
         if !effective_max.allows(&sum) {
             let message = format!(
-                "the children of queue `{path}` are guaranteed {sum} together, more than it may \
-                 use, {effective_max}"
+                "the children of queue `{path}` are guaranteed {} together, more than it may use, {}",
+                written(&sum.sorted()),
+                written(&effective_max.sorted())
             );
             report.error("E_CHILD_GUAR_GT_MAX", place_of_max, message);
         }
@@ -91,6 +93,14 @@ fn read_max(texts: &Located<Texts>, path: &str, report: &mut Report) -> Resource
     let Some(max) = quantities(texts, &of, None, report) else { return Resources::new() };
     warn_of_zeros(&max, &of, "which sets no quota", texts, report);
     max
+}
+
+/// Amounts as a configuration writes them: `{memory: 8Gi, vcore: 4}`.
+pub(super) fn written(amounts: &[(Arc<str>, i64)]) -> String {
+    let amount =
+        |(name, value): &(Arc<str>, i64)| format!("{name}: {}", quantity::written(name, *value));
+    let amounts: Vec<_> = amounts.iter().map(amount).collect();
+    format!("{{{}}}", amounts.join(", "))
 }
 
 /// Warns of zeros alone: they count as nothing, and whoever writes them is likely to mean "none of
