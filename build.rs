@@ -1,8 +1,10 @@
 //! Generates the gRPC stubs (server and client) of the services in `proto/`, and what server
-//! reflection tells of them, and nothing else: the messages are those of `monoceros-proto`. The
+//! reflection tells of them: the messages are those of `monoceros-proto`. The
 //! protobuf compiler is written in Rust, so that a build needs nothing installed beside Cargo.
+//! Beside that it finds out what `monoceros --version` says, and does nothing else.
 
 use std::path::PathBuf;
+use std::process::Command;
 
 use prost::Message as _;
 
@@ -44,5 +46,35 @@ fn main() -> Result<(), Box<dyn std::error::Error>> {
         .extern_path(".monoceros.si.legacy.v0", "::monoceros_proto::si::legacy::v0")
         .extern_path(".monoceros.v1", "::monoceros_proto::v1")
         .compile_fds(files)?;
+    name_build()
+}
+
+/// Leaves the commit and the target with the compiler. The commit is what `MONOCEROS_COMMIT` says, for
+/// builds from an archive, or else that of the working tree, which is asked for release builds alone:
+/// after each commit everything would be compiled again.
+fn name_build() -> Result<(), Box<dyn std::error::Error>> {
+    println!("cargo::rerun-if-env-changed=MONOCEROS_COMMIT");
+    let given = std::env::var("MONOCEROS_COMMIT").ok();
+    let is_release = std::env::var("PROFILE")? == "release";
+    let commit = match given {
+        Some(given) => Some(given.trim().to_owned()),
+        None if is_release => {
+            if let Some(log) = git(&["rev-parse", "--git-path", "logs/HEAD"]) {
+                println!("cargo::rerun-if-changed={log}");
+            }
+            git(&["rev-parse", "--short=12", "HEAD"])
+        }
+        None => None,
+    };
+    let commit = commit.filter(|commit| !commit.is_empty()).unwrap_or("unknown".to_owned());
+    println!("cargo::rustc-env=MONOCEROS_BUILT_COMMIT={commit}");
+    println!("cargo::rustc-env=MONOCEROS_BUILT_TARGET={}", std::env::var("TARGET")?);
     Ok(())
+}
+
+/// What Git says, where there is one, and a repository.
+fn git(arguments: &[&str]) -> Option<String> {
+    let output = Command::new("git").args(arguments).output().ok()?;
+    let text = String::from_utf8(output.stdout).ok()?;
+    output.status.success().then(|| text.trim().to_owned())
 }

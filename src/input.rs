@@ -26,12 +26,38 @@ pub enum InputError {
     TooLarge(PathBuf),
 }
 
+/// What stands for standard input on a command line.
+const STANDARD_INPUT: &str = "-";
+
 /// The text of the file, which must be UTF-8; a byte order mark before it is left out.
 pub fn read_text(path: &Path) -> Result<String, InputError> {
+    let file = File::open(path)
+        .map_err(|error| InputError::Unreadable { path: path.to_owned(), error })?;
+    read(file, path)
+}
+
+/// The text that a command was given: of the file, or of standard input where `path` is `-`.
+pub fn read_given(path: &Path) -> Result<String, InputError> {
+    if path.as_os_str() == STANDARD_INPUT {
+        read(io::stdin().lock(), Path::new(&name(path)))
+    } else {
+        read_text(path)
+    }
+}
+
+/// What a text is called that a command was given.
+pub fn name(path: &Path) -> String {
+    if path.as_os_str() == STANDARD_INPUT {
+        "standard input".to_owned()
+    } else {
+        path.display().to_string()
+    }
+}
+
+fn read(source: impl io::Read, path: &Path) -> Result<String, InputError> {
     let unreadable = |error| InputError::Unreadable { path: path.to_owned(), error };
     let mut bytes = Vec::new();
-    let file = File::open(path).map_err(unreadable)?;
-    let length = file.take(LARGEST_BYTES + 1).read_to_end(&mut bytes).map_err(unreadable)?;
+    let length = source.take(LARGEST_BYTES + 1).read_to_end(&mut bytes).map_err(unreadable)?;
     if length as u64 > LARGEST_BYTES {
         return Err(InputError::TooLarge(path.to_owned()));
     }

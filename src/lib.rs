@@ -6,17 +6,14 @@
 //! Reading order: [`cli`], [`input`], [`settings`], [`logging`], [`serve`], [`queues_file`], [`users`],
 //! [`security`], [`files`], [`tls`], [`connections`], [`identity`], [`extra_config`], [`grpc`],
 //! [`reads`], [`logbook`], [`rest`], [`dump`], [`chance`], [`demo`], [`simulate`], [`validate`],
-//! [`watchdog`], [`systemd`], [`operator`],
-//! [`admin_cli`], [`explain_cli`].
+//! [`watchdog`], [`systemd`].
 
-pub mod admin_cli;
 pub mod chance;
 pub mod cli;
 mod clock;
 pub mod connections;
 pub mod demo;
 pub mod dump;
-pub mod explain_cli;
 pub mod extra_config;
 pub mod files;
 pub mod grpc;
@@ -25,7 +22,6 @@ pub mod in_force;
 pub mod input;
 pub mod logbook;
 pub mod logging;
-pub mod operator;
 pub mod queues_file;
 pub mod reads;
 pub mod rest;

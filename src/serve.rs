@@ -56,7 +56,8 @@ pub fn settings(args: &ServeArgs) -> anyhow::Result<Settings> {
 /// Runs the service until SIGTERM, SIGINT or an administrator's call, then ends it within
 /// `shutdown.grace`.
 /// `log` is that of the process, which is told of on standard output and in metrics.
-pub async fn run(settings: Settings, with_demo: bool, log: Account) -> anyhow::Result<ExitCode> {
+pub async fn run(settings: Settings, args: &ServeArgs, log: Account) -> anyhow::Result<ExitCode> {
+    let with_demo = args.demo;
     let queues = match settings.scheduler.queues.as_deref().map(QueuesFile::load).transpose()? {
         // It has errors, which are printed.
         Some(None) => return Ok(ExitCode::FAILURE),

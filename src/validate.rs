@@ -1,106 +1,169 @@
-//! `monoceros validate`: every error of a queue configuration at once, in a form that editors read;
-//! and what a good one changes, before it does.
+//! A queue configuration from a file: every error and warning of it at once, in a form that editors
+//! read.
 //!
 //! It is the check that the scheduler itself makes, not one of its own, so a configuration that
 //! passes here is taken there. All errors come at once because a configuration is often checked by
-//! a pipeline, where each further run takes minutes.
+//! a pipeline, where each further run takes minutes; they are in the order of the text.
 
 use std::io::{self, Write as _};
-use std::path::Path;
-use std::process::ExitCode;
 
-use monoceros_actors::config;
-use monoceros_actors::config::difference;
-use monoceros_actors::config::{Acl, QueueConfig};
-use monoceros_actors::config::{Configuration, PartitionConfig};
+use monoceros_actors::config::config_map;
+use monoceros_actors::config::{self, Acl, Configuration, PartitionConfig, QueueConfig};
+use serde::Serialize;
 
-use crate::cli::ValidateArgs;
 use crate::logging::clean;
-use crate::{input, usage};
 
-/// Checks the file; the exit code says whether it can be used.
-pub fn run(args: &ValidateArgs) -> anyhow::Result<ExitCode> {
-    let path = &args.file;
-    let yaml = input::read_text(path)?;
-    let Some(configuration) = check(path, &yaml) else {
-        return Ok(ExitCode::FAILURE);
-    };
-    let mut stdout = io::stdout().lock();
-    writeln!(stdout, "{}: ok", path.display())?;
-    for partition in &configuration.partitions {
-        let (name, size) = (&partition.name, size(&partition.root));
-        writeln!(stdout, "  partition {name}: {size}")?;
-    }
-    if configuration.partitions.is_empty() {
-        writeln!(stdout, "  it is empty: the built-in queues would be used")?;
-    }
-    if let Some(against) = &args.against {
-        let yaml = input::read_text(against)?;
-        let Some(old) = check(against, &yaml) else {
-            return Ok(ExitCode::FAILURE);
-        };
-        let usage = args.usage.as_deref().map(usage::load).transpose()?;
-        let (old, new) = (or_built_in(old)?, or_built_in(configuration)?);
-        let difference = difference::between(&old.partitions, &new.partitions, usage.as_ref());
-        if difference.is_empty() {
-            writeln!(stdout, "it means the same as {}", against.display())?;
-        } else {
-            writeln!(stdout, "different from {}:", against.display())?;
-        }
-        for line in difference.lines() {
-            writeln!(stdout, "  {}", clean(&line.text))?;
-        }
-    }
-    Ok(ExitCode::SUCCESS)
+/// What was found in a text.
+#[derive(Debug)]
+pub struct Checked {
+    /// What it is called: its path, or where it came from.
+    pub name: String,
+    /// The configuration, if it is a valid one.
+    pub configuration: Option<Configuration>,
+    /// What is wrong, by line.
+    pub errors: Vec<Fault>,
+    /// What loads but probably does not mean what its author thinks, by line.
+    pub warnings: Vec<Fault>,
+    /// What helps to understand the errors.
+    pub notes: Vec<String>,
 }
 
-/// What would be used: an empty text stands for the built-in queues.
-fn or_built_in(configuration: Configuration) -> anyhow::Result<Configuration> {
-    if configuration.partitions.is_empty() {
-        return Ok(config::parse(config::DEFAULT)?);
-    }
-    Ok(configuration)
+/// An error or a warning.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize)]
+#[serde(rename_all = "camelCase")]
+pub struct Fault {
+    /// `E_…`, by which `docs/configuration.md` explains an error; none of a warning.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub code: Option<&'static str>,
+    /// The line, counted from 1; none of what concerns no place.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub line: Option<usize>,
+    /// The column, counted from 1 in characters.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub column: Option<usize>,
+    /// The keys that lead there; empty at the top.
+    pub path: String,
+    /// What it is.
+    pub message: String,
 }
 
-/// The configuration, if `yaml` is a valid one; if not, its errors are printed to standard error.
-/// So are its warnings: one line each, behind the name of the file.
-/// Where they cannot be printed, the outcome is the same.
-pub fn check(path: &Path, yaml: &str) -> Option<Configuration> {
-    let mut stderr = io::stderr().lock();
-    let mut say = |text: &str| {
-        let _ = writeln!(stderr, "{}: {}", path.display(), clean(text));
-    };
-    match config::parse(yaml) {
-        Ok(configuration) => {
-            for warning in &configuration.warnings {
-                say(&format!("warning: {warning}"));
+impl Fault {
+    /// As a line behind the name of the file.
+    fn text(&self) -> String {
+        let mut text = String::new();
+        if let (Some(line), Some(column)) = (self.line, self.column) {
+            text = format!("line {line}, column {column}");
+            if !self.path.is_empty() {
+                text = format!("{text}, {}", self.path);
             }
-            for partition in &configuration.partitions {
-                for warning in why_nothing_runs(partition) {
-                    let name = &partition.name;
-                    say(&format!("warning: partition `{name}`: {warning}"));
+            text += ": ";
+        }
+        text += &self.message;
+        match self.code {
+            Some(code) => format!("{text} [{code}]"),
+            None => text,
+        }
+    }
+}
+
+impl Checked {
+    /// Looks at a text: a queue configuration, or a ConfigMap with one.
+    pub fn of(name: String, text: &str) -> Self {
+        let mut checked =
+            Self { name, configuration: None, errors: vec![], warnings: vec![], notes: vec![] };
+        match config_map::find(text) {
+            Ok(None) => checked.parse(text),
+            Ok(Some(embedded)) => {
+                checked.parse(embedded.in_place.as_ref().unwrap_or(&embedded.text));
+                if embedded.in_place.is_none() && !checked.errors.is_empty() {
+                    let key = &embedded.key;
+                    let note = format!("lines are those of the text in `{key}` of the ConfigMap");
+                    checked.notes.push(note);
                 }
             }
-            Some(configuration)
+            Err(errors) => checked.refuse(errors),
         }
-        Err(errors) => {
-            for error in errors.to_string().lines() {
-                say(error);
-            }
-            if errors.told.iter().any(|error| error.code == "E_NO_PARTITIONS") {
-                let note = "only an empty text, without comments, stands for the built-in queues";
-                say(&format!("note: {note}"));
-            }
-            None
+        checked
+    }
+
+    fn parse(&mut self, yaml: &str) {
+        match config::parse(yaml) {
+            Ok(configuration) => self.accept(configuration),
+            Err(errors) => self.refuse(errors),
         }
     }
+
+    fn accept(&mut self, configuration: Configuration) {
+        for warning in &configuration.warnings {
+            self.warnings.push(Fault {
+                code: None,
+                line: Some(warning.line),
+                column: Some(warning.column),
+                path: warning.path.clone(),
+                message: warning.message.clone(),
+            });
+        }
+        for partition in &configuration.partitions {
+            for warning in why_nothing_runs(partition) {
+                let message = format!("partition `{}`: {warning}", partition.name);
+                let path = String::new();
+                self.warnings.push(Fault { code: None, line: None, column: None, path, message });
+            }
+        }
+        self.configuration = Some(configuration);
+    }
+
+    fn refuse(&mut self, errors: config::ConfigErrors) {
+        if errors.told.iter().any(|error| error.code == "E_NO_PARTITIONS") {
+            let note = "only an empty text, without comments, stands for the built-in queues";
+            self.notes.push(note.to_owned());
+        }
+        if errors.n_more > 0 {
+            self.notes.push(format!("{} more errors are left out", errors.n_more));
+        }
+        for error in errors.told {
+            self.errors.push(Fault {
+                code: Some(error.code),
+                line: Some(error.line),
+                column: Some(error.column),
+                path: error.path,
+                message: error.message,
+            });
+        }
+        self.errors.sort_by_key(|error| (error.line, error.column));
+    }
+
+    /// Prints errors, warnings and notes to standard error, one line each, behind the name.
+    /// Where they cannot be printed, the outcome is the same.
+    pub fn tell(&self) {
+        let mut stderr = io::stderr().lock();
+        let mut say = |kind: &str, text: &str| {
+            let _ = writeln!(stderr, "{}: {kind}{}", clean(&self.name), clean(text));
+        };
+        for (kind, faults) in [("", &self.errors), ("warning: ", &self.warnings)] {
+            for fault in faults {
+                say(kind, &fault.text());
+            }
+        }
+        for note in &self.notes {
+            say("note: ", note);
+        }
+    }
+}
+
+/// The configuration, if `yaml` is a valid one; what is wrong with it, and its warnings, are printed
+/// to standard error behind the name of the file.
+pub fn check(path: &std::path::Path, yaml: &str) -> Option<Configuration> {
+    let checked = Checked::of(path.display().to_string(), yaml);
+    checked.tell();
+    checked.configuration
 }
 
 /// A warning for a configuration that is valid and lets no application in at all.
 fn why_nothing_runs(partition: &PartitionConfig) -> Vec<&'static str> {
     let mut reasons = Vec::new();
     let makes_leaves = partition.placement.iter().any(|rule| rule.create);
-    if count_leaves(&partition.root) == 0 && !makes_leaves {
+    if n_leaves(&partition.root) == 0 && !makes_leaves {
         reasons.push("no queue is a leaf, so no application can run");
     }
     if !lets_anybody_in(&partition.root) {
@@ -120,21 +183,48 @@ fn lets_anybody_in(queue: &QueueConfig) -> bool {
         || queue.children.iter().any(lets_anybody_in)
 }
 
-fn size(root: &QueueConfig) -> String {
-    let queues = match count(root) {
-        1 => "1 queue".to_owned(),
-        n_queues => format!("{n_queues} queues"),
-    };
-    match count_leaves(root) {
-        1 => format!("{queues}, 1 of them a leaf"),
-        n_leaves => format!("{queues}, {n_leaves} of them leaves"),
+/// How many queues there are, the given one included.
+pub fn n_queues(queue: &QueueConfig) -> usize {
+    1 + queue.children.iter().map(n_queues).sum::<usize>()
+}
+
+/// How many of them are leaves.
+pub fn n_leaves(queue: &QueueConfig) -> usize {
+    usize::from(queue.is_leaf) + queue.children.iter().map(n_leaves).sum::<usize>()
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    const BAD: &str = "partitions:\n  - name: default\n    queues:\n      - name: root\n        queues:\n          - name: a\n            resources: {guaranteed: {memory: 8Gi}, max: {memory: 4Gi}}\n            maxApps: 1\n          - name: b c\n";
+
+    fn of(text: &str) -> Checked {
+        Checked::of("f".to_owned(), text)
     }
-}
 
-fn count(queue: &QueueConfig) -> usize {
-    1 + queue.children.iter().map(count).sum::<usize>()
-}
+    #[test]
+    fn errors_are_in_the_order_of_the_text_and_say_amounts_as_it_does() {
+        let errors = of(BAD).errors;
+        let lines: Vec<_> = errors.iter().map(|error| error.line.unwrap()).collect();
+        assert_eq!(lines, [7, 8, 9], "{errors:#?}");
+        let text = errors[0].text();
+        assert!(text.contains("{memory: 8Gi}") && text.contains("{memory: 4Gi}"), "{text}");
+    }
 
-fn count_leaves(queue: &QueueConfig) -> usize {
-    usize::from(queue.is_leaf) + queue.children.iter().map(count_leaves).sum::<usize>()
+    #[test]
+    fn lines_of_a_config_map_are_those_of_the_file() {
+        let embedded: String = BAD.lines().map(|line| format!("    {line}\n")).collect();
+        let file = format!("kind: ConfigMap\ndata:\n  queues.yaml: |\n{embedded}");
+        let moved = of(&file);
+        for (error, plain) in moved.errors.iter().zip(of(BAD).errors) {
+            assert_eq!(error.line, plain.line.map(|line| line + 3));
+            assert_eq!(error.column, plain.column.map(|column| column + 4));
+        }
+        assert_eq!((moved.errors.len(), moved.notes.len()), (3, 0));
+        let quoted = format!("kind: ConfigMap\ndata: {{queues.yaml: {BAD:?}}}\n");
+        let quoted = of(&quoted);
+        assert_eq!(quoted.errors, of(BAD).errors);
+        assert!(quoted.notes[0].contains("`queues.yaml`"), "{:?}", quoted.notes);
+    }
 }

@@ -39,13 +39,11 @@ mod trace;
 mod virtual_time;
 mod wishes;
 
-use std::io::{self, Write};
 use std::path::{Path, PathBuf};
 use std::process::ExitCode;
 use std::sync::Arc;
 
-use anyhow::Context;
-
+use crate::cli::output;
 use crate::logging::clean_lines;
 use crate::{input, validate};
 
@@ -159,9 +157,7 @@ pub fn run(args: SimulateArgs) -> anyhow::Result<ExitCode> {
         }
     };
     let place = args.report.join("index.html");
-    let mut out = io::stdout().lock();
-    writeln!(out, "{}The report is in {}", clean_lines(&summary), place.display())
-        .context("cannot print the summary")?;
+    output::write(&format!("{}The report is in {}\n", clean_lines(&summary), place.display()))?;
     Ok(ExitCode::SUCCESS)
 }
 

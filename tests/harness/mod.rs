@@ -13,6 +13,7 @@ mod dice;
 mod messages;
 mod rm;
 pub mod shim;
+pub mod transcript;
 
 pub use dice::Dice;
 pub use messages::{

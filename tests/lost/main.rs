@@ -17,6 +17,7 @@ use std::os::unix::net::UnixDatagram;
 use std::process::{Command, ExitCode};
 use std::time::Duration;
 
+use monoceros::cli::ServeArgs;
 use monoceros::settings::{Flags, Settings};
 use monoceros::{logging, serve};
 use tracing::field::{Field, Visit};
@@ -104,7 +105,7 @@ fn run_service() -> anyhow::Result<ExitCode> {
     let (layer, log) = logging::layer(std::io::stderr(), &settings.log)?;
     tracing_subscriber::registry().with(LevelFilter::INFO).with(Deadly).with(layer).try_init()?;
     let runtime = tokio::runtime::Builder::new_multi_thread().enable_all().build()?;
-    let outcome = runtime.block_on(serve::run(settings, false, log.account()));
+    let outcome = runtime.block_on(serve::run(settings, &ServeArgs::default(), log.account()));
     runtime.shutdown_background();
     outcome
 }

@@ -274,7 +274,9 @@ async fn who_may_not_do_it_is_refused_before_anything_is_said() {
         assert_eq!(refused(&admin.shutdown(request).await.unwrap_err()), expected);
     }
     let token = TempFile::new("admin-token", "of-an-operator\n");
-    let (code, _, _) = shell(&service, &["--token", token.path(), "queues"]);
+    let address = service.grpc.to_string();
+    let get = ["get", "queues", "--grpc", &address, "--token", token.path()];
+    let (code, _, _) = harness::run(&get);
     assert_eq!(code, Some(0));
 }
 
@@ -335,39 +337,6 @@ fn as_caller<T>(message: T, token: Option<&AsciiMetadataValue>) -> Request<T> {
         request.metadata_mut().insert("authorization", token.clone());
     }
     request
-}
-
-/// What `monoceros admin` prints and how it ends.
-fn shell(service: &Service, arguments: &[&str]) -> (Option<i32>, String, String) {
-    let address = service.grpc.to_string();
-    harness::run(&[&["admin", "--grpc", &*address], arguments].concat())
-}
-
-#[tokio::test]
-async fn an_operator_can_do_it_from_a_shell() {
-    let mut service = Service::start();
-    let _rm = busy(&service).await;
-    let (code, stdout, _) = shell(&service, &["queues"]);
-    assert_eq!(code, Some(0));
-    let rows: Vec<_> = stdout.lines().skip(1).map(|row| row.split('\t').next().unwrap()).collect();
-    assert_eq!(rows, ["root", "root.a", "root.b"]);
-    let (_, stdout, _) = shell(&service, &["applications"]);
-    assert!(stdout.contains("one\troot.a\talice\tRunning\t2\t"), "{stdout}");
-    let (code, _, stderr) = shell(&service, &["drain", "n1", "n9"]);
-    assert_eq!((code, &*stderr), (Some(1), "there is no node `n9`\n"));
-    let (_, stdout, _) = shell(&service, &["nodes"]);
-    assert!(stdout.contains("n1\tno\t") && stdout.contains("n2\tyes\t"), "{stdout}");
-    let (_, stdout, _) = shell(&service, &["dump"]);
-    assert!(serde_json::from_str::<Value>(&stdout).unwrap()["queues"].is_array());
-    let (code, _, stderr) = shell(&service, &["--rm", "six", "nodes"]);
-    assert_eq!(code, Some(1));
-    assert_eq!(stderr, "monoceros: resource manager `six` is not registered [RM_NOT_REGISTERED]\n");
-    let (code, stdout, _) = shell(&service, &["shutdown"]);
-    assert_eq!((code, &*stdout), (Some(0), "ends within 4000 ms\n"));
-    assert_eq!(service.wait(PATIENCE).await.code(), Some(0));
-    let (code, _, stderr) = shell(&service, &["queues"]);
-    assert_eq!(code, Some(1));
-    assert!(stderr.contains("cannot connect"), "{stderr}");
 }
 
 const SERVICES: [&str; 9] = [

@@ -199,7 +199,7 @@ fn a_comparison_needs_two_good_texts_and_a_dump_that_is_one() {
     assert_eq!(code, Some(2), "usage of what?");
 }
 
-/// What `monoceros admin dump`, or a browser, saves today is what `--usage` reads.
+/// What `monoceros dump`, or a browser, saves today is what `--usage` reads.
 #[tokio::test]
 async fn what_the_service_tells_of_itself_says_what_is_used_of_queues_and_by_whom() {
     let limited = |vcore: &str, of_user: &str| {
@@ -217,7 +217,7 @@ async fn what_the_service_tells_of_itself_says_what_is_used_of_queues_and_by_who
     rm.send_allocations(vec![], vec![ask("app", "x"), ask("app", "y")], vec![]).await;
     rm.until("placed", |seen| seen.new.len() == 2).await;
 
-    let (code, dumped, stderr) = run(&["admin", "--grpc", &service.grpc.to_string(), "dump"]);
+    let (code, dumped, stderr) = run(&["dump", "--grpc", &service.grpc.to_string()]);
     assert_eq!((code, &*stderr), (Some(0), ""));
     let shown = service.get("/debug/fullstatedump").await;
     let tree = service.get("/ws/v1/partition/default/queues").await;

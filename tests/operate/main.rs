@@ -10,6 +10,7 @@ mod harness;
 mod admin;
 mod attached;
 mod cli;
+mod command_line;
 mod config_endpoints;
 mod configuration;
 mod crowds;

@@ -33,6 +33,7 @@
 //! ```
 
 mod checksum;
+pub mod config_map;
 pub mod difference;
 mod document;
 mod error;

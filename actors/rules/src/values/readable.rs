@@ -50,6 +50,23 @@ pub fn of_most(name: &str, used: i64, most: i64) -> String {
     }
 }
 
+/// One amount without the name of its type and without a space, as a cell of a table has it: `1.5GiB`.
+pub fn short(name: &str, quantity: i64) -> String {
+    match kind(name) {
+        Kind::Cores => decimal(quantity, 1_000),
+        Kind::Pieces => quantity.to_string(),
+        Kind::Bytes => {
+            let (scale, unit) = unit_of(quantity);
+            format!("{}{unit}", decimal(quantity, scale))
+        }
+    }
+}
+
+/// As [`of_most`], without a space: `39/40GiB`.
+pub fn short_of(name: &str, used: i64, most: i64) -> String {
+    of_most(name, used, most).replace(" of ", "/").replace(' ', "")
+}
+
 /// A list as a sentence has it: `a, b and c`.
 pub fn enumeration(texts: &[String]) -> String {
     match texts {
@@ -162,5 +179,16 @@ mod tests {
         assert_eq!(of_most("memory", 512 << 20, 4 << 30), "0.5 of 4 GiB");
         assert_eq!(of_most("vcore", 20_000, 20_000), "20 of 20");
         assert_eq!(of_most("pods", 3, 5), "3 of 5");
+    }
+
+    #[test]
+    fn a_cell_of_a_table_has_no_space() {
+        for (name, quantity, text) in
+            [("vcore", 1_500, "1.5"), ("memory", 3 << 29, "1.5GiB"), ("pods", 7, "7")]
+        {
+            assert_eq!(short(name, quantity), text);
+        }
+        assert_eq!(short_of("memory", 512 << 20, 4 << 30), "0.5/4GiB");
+        assert_eq!(short_of("vcore", 500, 20_000), "0.5/20");
     }
 }

@@ -3,7 +3,6 @@
 
 use std::collections::BTreeMap;
 use std::fmt::Write as _;
-use std::io::{self, Write as _};
 use std::process::ExitCode;
 
 use clap::{Args, ValueEnum};
@@ -14,69 +13,80 @@ use monoceros_actors::{Name, Resources, readable, rfc3339};
 use monoceros_proto::si::v1 as si;
 use monoceros_proto::v1;
 
-use crate::logging::{clean, clean_json};
-use crate::operator::{self, ConnectArgs};
+use super::cluster::Cluster;
+use super::output;
+use crate::logging::{clean, clean_json, clean_lines};
 
 /// How many keys of one kind of requests are shown to people.
 const KEYS_SHOWN: usize = 3;
 
+/// Most kinds of requests that are read.
+const MOST_KINDS: usize = 100_000;
+
 /// Arguments of `monoceros explain`.
 #[derive(Clone, Debug, Args)]
-pub struct ExplainArgs {
+pub(super) struct ExplainArgs {
     /// The id of the application
     #[arg(value_name = "APP")]
-    pub application: String,
+    application: String,
     /// Only the requests that are treated as the one with this key
     #[arg(long, value_name = "KEY", default_value = "")]
-    pub ask: String,
+    ask: String,
     /// How to print it
-    #[arg(short, long, value_name = "FORMAT", default_value = "text")]
-    pub output: Output,
-    /// Where the scheduler is, and what is meant there
-    #[command(flatten)]
-    pub to: ConnectArgs,
+    #[arg(short, long, value_name = "FORM", default_value = "text")]
+    output: Shape,
 }
 
 /// A form of output.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, ValueEnum)]
-pub enum Output {
+enum Shape {
     /// Lines for people
     Text,
     /// The document that REST gives
     Json,
+    /// The same
+    Yaml,
 }
 
 /// Prints the explanation.
-pub fn run(args: &ExplainArgs) -> anyhow::Result<ExitCode> {
-    let explanations = operator::run(ask(args))?;
+pub(super) async fn run(cluster: &mut Cluster, args: &ExplainArgs) -> anyhow::Result<ExitCode> {
+    let explanations = ask(cluster, &args.application, &args.ask).await?;
     let text = match args.output {
-        Output::Text => text(args, &explanations),
-        Output::Json => {
+        Shape::Text => text(args, &explanations),
+        Shape::Json => {
             let document = serde_json::to_string_pretty(&explanations)?;
             clean_json(&document).into_owned() + "\n"
         }
+        Shape::Yaml => {
+            let options = serde_saphyr::ser_options! { prefer_block_scalars: false };
+            let document = serde_saphyr::to_string_with_options(&explanations, options)?;
+            clean_lines(&document).into_owned()
+        }
     };
-    io::stdout().write_all(text.as_bytes())?;
+    output::write(&text)?;
     Ok(ExitCode::SUCCESS)
 }
 
-/// Reads all explanations, answer by answer.
-async fn ask(args: &ExplainArgs) -> anyhow::Result<Vec<ExplanationSnapshot>> {
-    let connection = operator::connect(&args.to).await?;
-    let mut admin = operator::admin(&connection);
-    let (rm, partition) = (&args.to.rm, &args.to.partition);
+/// Reads all explanations, answer by answer: of an application, or of one of its requests.
+async fn ask(
+    cluster: &mut Cluster,
+    application: &str,
+    request: &str,
+) -> anyhow::Result<Vec<ExplanationSnapshot>> {
+    let (rm, partition) = (&cluster.rm, &cluster.partition);
     let partition_name =
         if rm.is_empty() { partition.clone() } else { format!("[{rm}]{partition}") };
     let mut all = Vec::new();
     loop {
         let request = v1::ExplainApplicationRequest {
             partition_name: partition_name.clone(),
-            application_id: args.application.clone(),
-            allocation_key: args.ask.clone(),
+            application_id: application.to_owned(),
+            allocation_key: request.to_owned(),
             offset: u32::try_from(all.len())?,
         };
-        let answer = admin.explain_application(request).await?.into_inner();
-        let is_last = answer.explanations.is_empty() || !args.ask.is_empty();
+        let is_whole = !request.allocation_key.is_empty();
+        let answer = cluster.admin.explain_application(request).await?.into_inner();
+        let is_last = answer.explanations.is_empty() || is_whole || all.len() >= MOST_KINDS;
         all.extend(answer.explanations.into_iter().map(snapshot));
         if is_last {
             return Ok(all);

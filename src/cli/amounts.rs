@@ -1,0 +1,189 @@
+//! Amounts and times as a person reads them in a column.
+
+use std::collections::{BTreeMap, BTreeSet};
+
+use monoceros_actors::{readable, rfc3339};
+use monoceros_proto::si::v1 as si;
+
+/// The types that have a column of their own.
+pub(super) const CORES: &str = "vcore";
+pub(super) const MEMORY: &str = "memory";
+
+/// Amounts by type.
+pub(super) type Amounts = BTreeMap<String, i64>;
+
+/// The amounts of a message; none where it has none.
+pub(super) fn amounts(message: Option<&si::Resource>) -> Amounts {
+    let resources = message.iter().flat_map(|message| &message.resources);
+    resources.map(|(name, quantity)| (name.clone(), quantity.value)).collect()
+}
+
+/// What is used, and of how much.
+#[derive(Clone, Debug, Default)]
+pub(super) struct Use {
+    /// A type that is missing is not used.
+    pub(super) used: Amounts,
+    /// A type that is missing is not limited.
+    pub(super) most: Amounts,
+}
+
+impl Use {
+    pub(super) fn of(used: Option<&si::Resource>, most: Option<&si::Resource>) -> Self {
+        Self { used: amounts(used), most: amounts(most) }
+    }
+
+    /// One type: `3/4`, or `3` where there is no limit.
+    pub(super) fn cell(&self, name: &str) -> String {
+        let used = self.used.get(name).copied().unwrap_or(0);
+        match self.most.get(name) {
+            Some(most) => readable::short_of(name, used, *most),
+            None => readable::short(name, used),
+        }
+    }
+
+    /// Types beside cores and memory of which anything is used or limited, and which are not nothing.
+    fn others(&self) -> impl Iterator<Item = &str> {
+        let named: BTreeSet<&str> = self
+            .used
+            .iter()
+            .chain(&self.most)
+            .filter(|(_, value)| **value != 0)
+            .map(|(name, _)| name.as_str())
+            .collect();
+        named.into_iter().filter(|name| ![CORES, MEMORY].contains(name))
+    }
+
+    /// Whether it has any.
+    pub(super) fn has_others(&self) -> bool {
+        self.others().next().is_some()
+    }
+
+    /// Cores and memory, and where they are wanted all others in one cell: `gpu=1/2,pods=7`.
+    pub(super) fn cells(&self, with_others: bool) -> Vec<String> {
+        let mut cells = vec![self.cell(CORES), self.cell(MEMORY)];
+        if with_others {
+            let others: Vec<_> =
+                self.others().map(|name| format!("{name}={}", self.cell(name))).collect();
+            cells.push(others.join(","));
+        }
+        cells
+    }
+
+    /// How much of a type is used, as a part of its limit; none where there is no limit.
+    pub(super) fn share(&self, name: &str) -> Option<f64> {
+        let most = *self.most.get(name)?;
+        let used = self.used.get(name).copied().unwrap_or(0);
+        (most > 0).then(|| used as f64 / most as f64)
+    }
+
+    /// The largest of all shares.
+    pub(super) fn largest_share(&self) -> f64 {
+        self.most.keys().filter_map(|name| self.share(name)).fold(0.0, f64::max)
+    }
+}
+
+/// Every amount in one cell, cores and memory first: `cores=4,memory=8GiB`.
+pub(super) fn all(message: Option<&si::Resource>) -> String {
+    let amounts = amounts(message);
+    let first = [CORES, MEMORY].into_iter().filter(|name| amounts.contains_key(*name));
+    let others = amounts.keys().map(String::as_str).filter(|name| ![CORES, MEMORY].contains(name));
+    let text =
+        |name: &str| format!("{}={}", readable::title(name), readable::short(name, amounts[name]));
+    first.chain(others).map(text).collect::<Vec<_>>().join(",")
+}
+
+/// How long ago it was, in two units at most: `3d2h`; nothing where it never was.
+pub(super) fn age(at_ns: i64, now_ns: i64) -> String {
+    if at_ns <= 0 {
+        return String::new();
+    }
+    let seconds = (now_ns.saturating_sub(at_ns) / 1_000_000_000).max(0);
+    let (minutes, hours, days) = (seconds / 60, seconds / 3_600, seconds / 86_400);
+    let with_rest = |whole: i64, unit: &str, rest: i64, small: &str| match rest {
+        0 => format!("{whole}{unit}"),
+        rest => format!("{whole}{unit}{rest}{small}"),
+    };
+    match seconds {
+        0..120 => format!("{seconds}s"),
+        120..600 => with_rest(minutes, "m", seconds % 60, "s"),
+        600..7_200 => format!("{minutes}m"),
+        7_200..36_000 => with_rest(hours, "h", minutes % 60, "m"),
+        36_000..172_800 => format!("{hours}h"),
+        172_800..864_000 => with_rest(days, "d", hours % 24, "h"),
+        _ => format!("{days}d"),
+    }
+}
+
+/// A moment in columns: to the millisecond, each as wide as the others.
+pub(super) fn moment(ns: i64) -> String {
+    let (seconds, ms) = (ns.div_euclid(1_000_000_000), ns.rem_euclid(1_000_000_000) / 1_000_000);
+    let whole = rfc3339(seconds.saturating_mul(1_000_000_000));
+    let whole = whole.split('.').next().unwrap_or_default();
+    format!("{whole}.{ms:03}Z")
+}
+
+/// The time of day, in nanoseconds since the epoch.
+pub(super) fn now_ns() -> i64 {
+    #[expect(
+        clippy::disallowed_methods,
+        reason = "shows people how long ago something was; no decision depends on it"
+    )]
+    let now = std::time::SystemTime::now();
+    let since_epoch = now.duration_since(std::time::UNIX_EPOCH).unwrap_or_default();
+    i64::try_from(since_epoch.as_nanos()).unwrap_or(i64::MAX)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn of(used: &[(&str, i64)], most: &[(&str, i64)]) -> Use {
+        let amounts =
+            |of: &[(&str, i64)]| of.iter().map(|(name, it)| ((*name).to_owned(), *it)).collect();
+        Use { used: amounts(used), most: amounts(most) }
+    }
+
+    #[test]
+    fn what_is_used_stands_before_what_may_be() {
+        let some =
+            of(&[("vcore", 1_500), ("gpu", 1)], &[("vcore", 4_000), ("gpu", 2), ("pods", 0)]);
+        assert_eq!(some.cells(true), ["1.5/4", "0B", "gpu=1/2"]);
+        assert_eq!(some.cells(false), ["1.5/4", "0B"]);
+        assert!(some.has_others() && !of(&[("pods", 0)], &[]).has_others());
+        assert_eq!(some.largest_share(), 0.5);
+        assert_eq!(of(&[("vcore", 1)], &[("vcore", 0)]).share("vcore"), None);
+    }
+
+    #[test]
+    fn moments_are_equally_wide() {
+        for (ns, text) in [
+            (0, "1970-01-01T00:00:00.000Z"),
+            (1_007_999_999, "1970-01-01T00:00:01.007Z"),
+            (-1, "1969-12-31T23:59:59.999Z"),
+        ] {
+            assert_eq!(moment(ns), text);
+        }
+    }
+
+    #[test]
+    fn an_age_has_two_units_at_most() {
+        for (seconds, text) in [
+            (-5, "0s"),
+            (0, "0s"),
+            (119, "119s"),
+            (120, "2m"),
+            (130, "2m10s"),
+            (610, "10m"),
+            (7_199, "119m"),
+            (7_260, "2h1m"),
+            (36_061, "10h"),
+            (172_800, "2d"),
+            (180_000, "2d2h"),
+            (86_400 * 400, "400d"),
+        ] {
+            let now = 86_400 * 1_000 * 1_000_000_000;
+            assert_eq!(age(now - seconds * 1_000_000_000, now), text);
+        }
+        assert_eq!(age(0, 5), "");
+    }
+}

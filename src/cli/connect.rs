@@ -1,0 +1,201 @@
+//! A connection to the admin services of a running scheduler, for the commands that ask it for
+//! something or steer it.
+
+use std::path::{Path, PathBuf};
+use std::time::Duration;
+
+use anyhow::Context as _;
+use clap::Args;
+use tonic::metadata::AsciiMetadataValue;
+use tonic::service::Interceptor;
+use tonic::service::interceptor::InterceptedService;
+use tonic::transport::{Certificate, Channel, ClientTlsConfig, Endpoint, Identity};
+use tonic::{Request, Status};
+
+use crate::grpc::stubs::v1::admin_service_client::AdminServiceClient;
+use crate::grpc::stubs::v1::metrics_service_client::MetricsServiceClient;
+use crate::input;
+use crate::logging::clean;
+
+/// How long a connection may take.
+const PATIENCE: Duration = Duration::from_secs(10);
+
+/// Pages and trees of a large cluster.
+const MESSAGE_BYTES: usize = 256 << 20;
+
+/// What may help where no answer came.
+const TLS_HINT: &str = "if the scheduler speaks TLS, give --ca, and only then; if it asks for client \
+                        certificates, give --cert and --key";
+
+/// Where a scheduler listens unless something else is said.
+const DEFAULT_GRPC: &str = "127.0.0.1:50051";
+
+/// The variable that says where the scheduler listens, where no flag does.
+pub(crate) const GRPC_VARIABLE: &str = "MONOCEROS_GRPC";
+
+const DEFAULT_PARTITION: &str = "default";
+
+/// The flags of [`ConnectArgs`].
+pub(super) const IDS: [&str; 7] = ["grpc", "rm", "partition", "token", "ca", "cert", "key"];
+
+/// Where a scheduler is, how to speak to it, and what is meant there. The flags may stand anywhere
+/// on the line, so clap cannot look whether they go together.
+#[derive(Clone, Debug, Default, Args)]
+#[command(next_help_heading = "Which scheduler")]
+pub(crate) struct ConnectArgs {
+    /// Where the scheduler listens for gRPC [default: $MONOCEROS_GRPC, else 127.0.0.1:50051]
+    #[arg(long, global = true, value_name = "HOST:PORT")]
+    pub(super) grpc: Option<String>,
+    /// The resource manager that is meant, where there are several
+    #[arg(long, global = true, value_name = "ID")]
+    pub(super) rm: Option<String>,
+    /// The partition that is meant [default: default]
+    #[arg(long, global = true, value_name = "NAME")]
+    pub(super) partition: Option<String>,
+    /// A file whose text is the bearer token to show
+    #[arg(long, global = true, value_name = "FILE")]
+    pub(super) token: Option<PathBuf>,
+    /// Speak TLS, and trust the certificates in this file (PEM)
+    #[arg(long, global = true, value_name = "FILE")]
+    pub(super) ca: Option<PathBuf>,
+    /// The client certificate to show (PEM); needs --ca and --key
+    #[arg(long, global = true, value_name = "FILE")]
+    pub(super) cert: Option<PathBuf>,
+    /// Its private key (PEM); needs --cert
+    #[arg(long, global = true, value_name = "FILE")]
+    pub(super) key: Option<PathBuf>,
+}
+
+impl ConnectArgs {
+    /// Those of [`IDS`] that were given.
+    pub(super) fn given(&self) -> Vec<&'static str> {
+        let Self { grpc, rm, partition, token, ca, cert, key } = self;
+        let given = [
+            grpc.is_some(),
+            rm.is_some(),
+            partition.is_some(),
+            token.is_some(),
+            ca.is_some(),
+            cert.is_some(),
+            key.is_some(),
+        ];
+        IDS.into_iter().zip(given).filter_map(|(id, is_given)| is_given.then_some(id)).collect()
+    }
+
+    /// The resource manager that is meant; empty: the only one.
+    pub(super) fn rm(&self) -> String {
+        self.rm.clone().unwrap_or_default()
+    }
+
+    /// The partition that is meant.
+    pub(super) fn partition(&self) -> String {
+        self.partition.clone().unwrap_or_else(|| DEFAULT_PARTITION.to_owned())
+    }
+
+    /// The address, and what said it.
+    fn address(&self) -> (String, &'static str) {
+        let variable = || std::env::var(GRPC_VARIABLE).ok().filter(|it| !it.is_empty());
+        match &self.grpc {
+            Some(address) => (address.clone(), "--grpc"),
+            None => match variable() {
+                Some(address) => (address, GRPC_VARIABLE),
+                None => (DEFAULT_GRPC.to_owned(), "the default"),
+            },
+        }
+    }
+
+    /// What clap cannot check.
+    fn check(&self) -> anyhow::Result<()> {
+        match (&self.ca, &self.cert, &self.key) {
+            (_, Some(_), None) => anyhow::bail!("--cert needs --key, the private key of it"),
+            (_, None, Some(_)) => anyhow::bail!("--key needs --cert, the certificate it is of"),
+            (None, Some(_), Some(_)) => {
+                anyhow::bail!("--cert needs --ca: a certificate is shown inside TLS only")
+            }
+            _ => Ok(()),
+        }
+    }
+}
+
+/// Runs a command to its end; what the scheduler refused is an error with its reason.
+pub(super) fn run<T>(command: impl Future<Output = anyhow::Result<T>>) -> anyhow::Result<T> {
+    let runtime = tokio::runtime::Builder::new_current_thread().enable_all().build()?;
+    runtime.block_on(command).map_err(|error| match error.downcast::<Status>() {
+        Ok(status) => refusal(&status),
+        Err(other) => other,
+    })
+}
+
+fn refusal(status: &Status) -> anyhow::Error {
+    let reason = status.metadata().get(crate::grpc::REASON_TRAILER);
+    let reason = reason.and_then(|reason| reason.to_str().ok());
+    let reason = reason.map_or_else(|| format!("{:?}", status.code()), str::to_owned);
+    let text = format!("{} [{}]", clean(status.message()), clean(&reason));
+    // Only a status that was made on this side has an error behind it.
+    match std::error::Error::source(status) {
+        Some(error) => anyhow::anyhow!("{text}: {error}\n{TLS_HINT}"),
+        None => anyhow::anyhow!(text),
+    }
+}
+
+/// Shows the token with every call.
+#[derive(Clone)]
+pub(super) struct Bearer(Option<AsciiMetadataValue>);
+
+impl Interceptor for Bearer {
+    fn call(&mut self, mut request: Request<()>) -> Result<Request<()>, Status> {
+        if let Some(token) = &self.0 {
+            request.metadata_mut().insert("authorization", token.clone());
+        }
+        Ok(request)
+    }
+}
+
+/// A channel to a scheduler that shows who calls.
+pub(super) type AdminChannel = InterceptedService<Channel, Bearer>;
+
+/// Connects to the scheduler.
+pub(super) async fn connect(args: &ConnectArgs) -> anyhow::Result<AdminChannel> {
+    args.check()?;
+    let (address, said_by) = args.address();
+    let scheme = if args.ca.is_some() { "https" } else { "http" };
+    let mut endpoint = Endpoint::from_shared(format!("{scheme}://{address}"))
+        .with_context(|| format!("`{address}` ({said_by}) is not a HOST:PORT"))?
+        .connect_timeout(PATIENCE);
+    if let Some(ca) = &args.ca {
+        let mut tls = ClientTlsConfig::new().ca_certificate(Certificate::from_pem(pem(ca)?));
+        if let (Some(cert), Some(key)) = (&args.cert, &args.key) {
+            tls = tls.identity(Identity::from_pem(pem(cert)?, pem(key)?));
+        }
+        endpoint = endpoint.tls_config(tls).context("TLS")?;
+    }
+    let token = args.token.as_deref().map(bearer).transpose()?;
+    let channel = endpoint.connect().await;
+    let channel = channel.map_err(|error| {
+        let error = anyhow::Error::new(error);
+        anyhow::anyhow!("cannot connect to {address} ({said_by}): {error:#}\n{TLS_HINT}")
+    })?;
+    Ok(InterceptedService::new(channel, Bearer(token)))
+}
+
+/// The client of the admin service.
+pub(super) fn admin(connection: &AdminChannel) -> AdminServiceClient<AdminChannel> {
+    AdminServiceClient::new(connection.clone()).max_decoding_message_size(MESSAGE_BYTES)
+}
+
+/// The client of the metrics service.
+pub(super) fn metrics(connection: &AdminChannel) -> MetricsServiceClient<AdminChannel> {
+    MetricsServiceClient::new(connection.clone()).max_decoding_message_size(MESSAGE_BYTES)
+}
+
+fn pem(path: &Path) -> anyhow::Result<String> {
+    Ok(input::read_text(path)?)
+}
+
+fn bearer(path: &Path) -> anyhow::Result<AsciiMetadataValue> {
+    let token = input::read_text(path)?;
+    let mut value = AsciiMetadataValue::try_from(format!("Bearer {}", token.trim()))
+        .with_context(|| format!("`{}` is not a token", path.display()))?;
+    value.set_sensitive(true);
+    Ok(value)
+}

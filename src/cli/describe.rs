@@ -1,0 +1,346 @@
+//! `monoceros describe`: everything about one thing, for people. Programs take `get -o json`.
+//!
+//! # Invariant
+//! Tables of what a thing holds have [`MOST_ROWS`] rows at most, and say how many there are besides.
+
+use std::collections::BTreeSet;
+use std::fmt::Write as _;
+use std::io::{self, Write as _};
+use std::process::ExitCode;
+
+use clap::Args;
+use monoceros_actors::readable;
+use monoceros_proto::si::v1 as si;
+use monoceros_proto::v1;
+
+use super::amounts::{Amounts, age, all, amounts, moment, now_ns};
+use super::cluster::{ApplicationsWanted, Cluster};
+use super::get::Kind;
+use super::output;
+use super::table::Table;
+use crate::logging::clean;
+
+/// Most rows of a table.
+const MOST_ROWS: usize = 200;
+
+/// Arguments of `monoceros describe`.
+#[derive(Clone, Debug, Args)]
+pub(super) struct DescribeArgs {
+    /// What it is
+    #[arg(value_name = "KIND")]
+    kind: Kind,
+    /// Which: paths of queues, ids of others
+    #[arg(value_name = "NAME", required = true)]
+    names: Vec<String>,
+}
+
+/// Prints all about each of the things; those that are not there are said.
+pub(super) async fn run(cluster: &mut Cluster, args: &DescribeArgs) -> anyhow::Result<ExitCode> {
+    let mut sheets = Vec::new();
+    let mut n_missing = 0;
+    for name in &args.names {
+        let sheet = match args.kind {
+            Kind::Apps => application(cluster, name).await?,
+            Kind::Nodes => node(cluster, name).await?,
+            Kind::Queues => queue(cluster, name).await?,
+            Kind::Rms => rm(cluster, name).await?,
+            Kind::Events => {
+                anyhow::bail!("events are not described: `monoceros events` prints them")
+            }
+        };
+        match sheet {
+            Some(sheet) => sheets.push(sheet.shown()),
+            None => {
+                n_missing += 1;
+                let kind = match args.kind {
+                    Kind::Apps => "application that is live",
+                    Kind::Nodes => "node",
+                    Kind::Queues | Kind::Events => "queue",
+                    Kind::Rms => "resource manager",
+                };
+                writeln!(io::stderr(), "there is no {kind} called `{}`", clean(name))?;
+            }
+        }
+    }
+    output::write(&sheets.join("\n"))?;
+    Ok(if n_missing == 0 { ExitCode::SUCCESS } else { ExitCode::FAILURE })
+}
+
+/// Lines of a title and a value, then tables.
+#[derive(Debug, Default)]
+struct Sheet {
+    lines: Vec<(&'static str, String)>,
+    tables: String,
+}
+
+impl Sheet {
+    /// A line; what is empty has none.
+    fn say(&mut self, title: &'static str, value: impl Into<String>) {
+        let value = value.into();
+        if !value.is_empty() {
+            self.lines.push((title, value));
+        }
+    }
+
+    /// A moment, and how long ago it was; none where it never was.
+    fn say_since(&mut self, title: &'static str, at_ns: i64) {
+        if at_ns > 0 {
+            self.say(title, format!("{} ({} ago)", moment(at_ns), age(at_ns, now_ns())));
+        }
+    }
+
+    /// A table; one without rows is left out.
+    fn table<const N: usize>(
+        &mut self,
+        title: &str,
+        head: [&str; N],
+        rows: impl IntoIterator<Item = Vec<String>>,
+    ) {
+        let mut rows: Vec<_> = rows.into_iter().collect();
+        if rows.is_empty() {
+            return;
+        }
+        let n_more = rows.len().saturating_sub(MOST_ROWS);
+        rows.truncate(MOST_ROWS);
+        let _ = writeln!(self.tables, "{title}:");
+        for line in Table::new(head).part(rows).lines() {
+            let _ = writeln!(self.tables, "  {line}");
+        }
+        if n_more > 0 {
+            let _ = writeln!(self.tables, "  … and {n_more} more");
+        }
+    }
+
+    fn shown(&self) -> String {
+        let width = self.lines.iter().map(|(title, _)| title.len()).max().unwrap_or_default() + 1;
+        let mut text = String::new();
+        for (title, value) in &self.lines {
+            let title = format!("{title}:");
+            let _ = writeln!(text, "{title:<width$}  {}", clean(value));
+        }
+        text + &self.tables
+    }
+}
+
+async fn application(cluster: &mut Cluster, id: &str) -> anyhow::Result<Option<Sheet>> {
+    let wanted =
+        ApplicationsWanted { ids: vec![id.to_owned()], details: true, ..Default::default() };
+    let Some(found) = cluster.applications(&wanted).await?.pop() else { return Ok(None) };
+    let mut sheet = Sheet::default();
+    sheet.say("Application", &found.application_id);
+    sheet.say("Queue", &found.queue);
+    sheet.say("User", &found.user);
+    sheet.say("Groups", found.groups.join(", "));
+    sheet.say("State", &found.state);
+    sheet.say_since("Submitted", found.submitted_at_nano);
+    sheet.say_since("Started", found.started_at_nano);
+    sheet.say("Allocated", all(found.allocated.as_ref()));
+    sheet.say("Placeholders", all(found.placeholders.as_ref()));
+    sheet.say("Pending", all(found.pending.as_ref()));
+    if found.priority != i32::MIN {
+        sheet.say("Priority", format!("{} (of what waits)", found.priority));
+    }
+    let states = found.state_log.iter();
+    sheet.table(
+        "States",
+        ["STATE", "SINCE"],
+        states.map(|change| vec![change.state.clone(), moment(change.entered_at_nano)]),
+    );
+    sheet.table("Allocations", HELD, found.held.iter().map(|it| held(it, &it.node_id)));
+    let waiting = found.waiting.iter().map(|request| {
+        let why: Vec<_> = request.reasons.iter().map(|reason| reason.message.as_str()).collect();
+        let key = if request.internal { "(the scheduler's own)" } else { &request.allocation_key };
+        vec![
+            key.to_owned(),
+            request.count.to_string(),
+            all(request.resource.as_ref()),
+            request.task_group_name.clone(),
+            age(request.requested_at_nano, now_ns()),
+            why.join("; "),
+        ]
+    });
+    sheet.table("Waiting", ["REQUEST", "COUNT", "AMOUNT EACH", "GROUP", "AGE", "WHY"], waiting);
+    Ok(Some(sheet))
+}
+
+/// The titles of a table of allocations; the second is what [`held`] is given.
+const HELD: [&str; 6] = ["REQUEST", "NODE", "AMOUNT", "KIND", "AGE", "ALLOCATION"];
+const HELD_ON_NODE: [&str; 6] = ["REQUEST", "APPLICATION", "AMOUNT", "KIND", "AGE", "ALLOCATION"];
+
+fn held(allocation: &v1::AllocationInfo, of: &str) -> Vec<String> {
+    let kind = match (allocation.placeholder, allocation.preempted) {
+        (_, true) => "leaving",
+        (true, false) => "placeholder",
+        (false, false) => "",
+    };
+    vec![
+        allocation.allocation_key.clone(),
+        of.to_owned(),
+        all(allocation.resource.as_ref()),
+        kind.to_owned(),
+        age(allocation.allocated_at_nano, now_ns()),
+        allocation.uuid.clone(),
+    ]
+}
+
+async fn node(cluster: &mut Cluster, id: &str) -> anyhow::Result<Option<Sheet>> {
+    let Some(found) = cluster.nodes(&[id.to_owned()], true).await?.pop() else { return Ok(None) };
+    let mut sheet = Sheet::default();
+    sheet.say("Node", &found.node_id);
+    let state = if found.schedulable { "Open" } else { "Closed: nothing new is placed here" };
+    sheet.say("State", state);
+    sheet.say("Host", &found.host_name);
+    sheet.say("Rack", &found.rack_name);
+    sheet.say("Reserved by", found.reserved_by.join(", "));
+    sheet.say("Allocations", found.allocations.to_string());
+    if found.foreign_allocations > 0 {
+        sheet.say("Of others", found.foreign_allocations.to_string());
+    }
+    by_type(
+        &mut sheet,
+        ["TYPE", "CAPACITY", "ALLOCATED", "OCCUPIED", "AVAILABLE"],
+        [&found.capacity, &found.allocated, &found.occupied, &found.available],
+    );
+    sheet.table(
+        "Allocations",
+        HELD_ON_NODE,
+        found.held.iter().map(|it| held(it, &it.application_id)),
+    );
+    sheet.table("Attributes", ["NAME", "VALUE"], sorted(&found.attributes));
+    Ok(Some(sheet))
+}
+
+async fn queue(cluster: &mut Cluster, path: &str) -> anyhow::Result<Option<Sheet>> {
+    let Some(found) = cluster.find_queue(path).await? else { return Ok(None) };
+    let mut sheet = Sheet::default();
+    sheet.say("Queue", &found.path);
+    sheet.say("State", &found.state);
+    let kind = if found.leaf { "leaf" } else { "parent" };
+    let made = if found.managed { "configured" } else { "made for an application" };
+    sheet.say("Kind", format!("{kind}, {made}"));
+    let most = match found.max_running_applications {
+        0 => String::new(),
+        most => format!(" of {most}"),
+    };
+    sheet.say("Applications", format!("{}{most} running", found.running_applications));
+    sheet.say("Sorting", &found.sorting_policy);
+    let yes = |is_so: bool| if is_so { "yes" } else { "no" };
+    sheet.say("Priorities", yes(found.priority_sorting));
+    if found.priority_offset != 0 {
+        sheet.say("Offset", found.priority_offset.to_string());
+    }
+    sheet.say("Preemption", yes(found.preemption_enabled));
+    by_type(
+        &mut sheet,
+        ["TYPE", "GUARANTEED", "MAX", "ALLOCATED", "PREEMPTING", "PENDING", "HEADROOM"],
+        [
+            &found.guaranteed,
+            &found.max,
+            &found.allocated,
+            &found.preempting,
+            &found.pending,
+            &found.headroom,
+        ],
+    );
+    sheet.table("Properties", ["NAME", "VALUE"], sorted(&found.properties));
+    let below = found
+        .children
+        .iter()
+        .map(|child| vec![child.path.clone(), child.state.clone(), all(child.allocated.as_ref())]);
+    sheet.table("Queues", ["QUEUE", "STATE", "ALLOCATED"], below);
+    if found.leaf {
+        let wanted = ApplicationsWanted { queue: found.path, ..Default::default() };
+        let applications = cluster.applications(&wanted).await?;
+        let row = |it: &v1::ApplicationInfo| {
+            let (allocated, pending) = (all(it.allocated.as_ref()), all(it.pending.as_ref()));
+            vec![it.application_id.clone(), it.state.clone(), it.user.clone(), allocated, pending]
+        };
+        let head = ["APPLICATION", "STATE", "USER", "ALLOCATED", "PENDING"];
+        sheet.table("Applications", head, applications.iter().map(row));
+    }
+    Ok(Some(sheet))
+}
+
+async fn rm(cluster: &mut Cluster, id: &str) -> anyhow::Result<Option<Sheet>> {
+    let found = cluster.sessions().await?.into_iter().find(|session| session.rm_id == id);
+    let Some(found) = found else { return Ok(None) };
+    let request = v1::GetConfigRequest { rm_id: id.to_owned(), ..Default::default() };
+    let config = cluster.admin.get_config(request).await?.into_inner();
+    let mut sheet = Sheet::default();
+    sheet.say("RM", &found.rm_id);
+    sheet.say("State", &found.state);
+    sheet.say("Lost", &found.lost);
+    sheet.say_since("Registered", found.registered_at_nano);
+    sheet.say_since("Paused", found.paused_at_nano);
+    sheet.say("Session", found.session_id.to_string());
+    sheet.say("Instance", &found.instance_id);
+    sheet.say("Version", &found.version);
+    sheet.say("Policy group", &found.policy_group);
+    sheet.say("Dialect", &found.dialect);
+    sheet.say("Streams", found.open_streams.join(", "));
+    sheet.say("Waiting", format!("{} items to be sent", found.outbox_items));
+    sheet.say("Checksum", &config.checksum);
+    sheet.table("Settings", ["NAME", "VALUE"], sorted(&config.extra_config));
+    sheet.table("Build", ["NAME", "VALUE"], sorted(&found.build_info));
+    Ok(Some(sheet))
+}
+
+/// A table of amounts, one row for each type that any of them names.
+fn by_type<const N: usize, const M: usize>(
+    sheet: &mut Sheet,
+    head: [&str; N],
+    columns: [&Option<si::Resource>; M],
+) {
+    let columns = columns.map(|column| amounts(column.as_ref()));
+    let named: BTreeSet<&String> = columns.iter().flat_map(|column| column.keys()).collect();
+    let row = |name: &String| {
+        let cell = |column: &Amounts| {
+            column.get(name).map(|value| readable::short(name, *value)).unwrap_or_default()
+        };
+        [name.clone()].into_iter().chain(columns.iter().map(cell)).collect()
+    };
+    sheet.table("Amounts", head, named.into_iter().map(row));
+}
+
+fn sorted<'m>(
+    map: impl IntoIterator<Item = (&'m String, &'m String)>,
+) -> impl Iterator<Item = Vec<String>> {
+    let mut rows: Vec<_> =
+        map.into_iter().map(|(name, value)| vec![name.clone(), value.clone()]).collect();
+    rows.sort();
+    rows.into_iter()
+}
+
+#[cfg(test)]
+mod tests {
+    use expect_test::expect;
+
+    use super::*;
+
+    #[test]
+    fn a_sheet_is_lines_then_tables_and_leaves_out_what_is_empty() {
+        let mut sheet = Sheet::default();
+        sheet.say("Node", "n1");
+        sheet.say("Rack", "");
+        sheet.say_since("Started", 0);
+        sheet.say("Reserved by", "a\nb");
+        sheet.table("Nothing", ["A"], []);
+        sheet.table("Things", ["A", "B"], [vec!["x".to_owned(), String::new()]]);
+        expect![[r#"
+            Node:         n1
+            Reserved by:  a\nb
+            Things:
+              A   B
+              x   -
+        "#]]
+        .assert_eq(&sheet.shown());
+    }
+
+    #[test]
+    fn a_table_of_many_rows_says_how_many_there_are_besides() {
+        let mut sheet = Sheet::default();
+        sheet.table("Things", ["A"], (0..MOST_ROWS + 3).map(|n| vec![n.to_string()]));
+        let shown = sheet.shown();
+        assert!(shown.ends_with("  199\n  … and 3 more\n"), "{shown}");
+    }
+}

@@ -1,0 +1,132 @@
+//! The messages of the gRPC services as documents, in JSON and YAML.
+//!
+//! They are what protobuf defines as the JSON form of a message, which tools such as `grpcurl` print,
+//! with three differences that make them easier to use: amounts are `{"vcore": 1000}`, numbers are
+//! numbers, and what is zero is there. Numbers of sessions stay texts: programs that read numbers as
+//! floating point would change them.
+
+use std::sync::OnceLock;
+
+use anyhow::Context as _;
+use prost::Message;
+use prost_reflect::{DescriptorPool, DynamicMessage, SerializeOptions};
+use serde_json::{Map, Value};
+
+use crate::grpc::stubs::DESCRIPTORS;
+use crate::logging::{clean_json, clean_lines};
+
+/// The field whose numbers are above what floating point holds.
+const SESSION: &str = "sessionId";
+
+/// The document of a message of this name, such as `monoceros.v1.NodeState`.
+pub(super) fn document(name: &str, message: &impl Message) -> anyhow::Result<Value> {
+    static POOL: OnceLock<Option<DescriptorPool>> = OnceLock::new();
+    let pool = POOL.get_or_init(|| DescriptorPool::decode(DESCRIPTORS).ok());
+    let found = pool.as_ref().and_then(|pool| pool.get_message_by_name(name));
+    let found = found.with_context(|| format!("no message `{name}` is described"))?;
+    let dynamic = DynamicMessage::decode(found, message.encode_to_vec().as_slice())?;
+    let options =
+        SerializeOptions::new().stringify_64_bit_integers(false).skip_default_fields(false);
+    Ok(simple(dynamic.serialize_with_options(serde_json::value::Serializer, &options)?))
+}
+
+/// As JSON of several lines.
+pub(super) fn json(document: &Value) -> anyhow::Result<String> {
+    Ok(clean_json(&serde_json::to_string_pretty(document)?).into_owned() + "\n")
+}
+
+/// As JSON of one line.
+pub(super) fn json_line(document: &Value) -> anyhow::Result<String> {
+    Ok(clean_json(&serde_json::to_string(document)?).into_owned() + "\n")
+}
+
+/// As YAML.
+pub(super) fn yaml(document: &Value) -> anyhow::Result<String> {
+    let options = serde_saphyr::ser_options! { prefer_block_scalars: false };
+    let text = serde_saphyr::to_string_with_options(document, options)?;
+    Ok(clean_lines(&text).into_owned())
+}
+
+fn simple(value: Value) -> Value {
+    match value {
+        Value::Object(fields) => amounts(&fields).unwrap_or_else(|| {
+            let simple = |(key, value)| match (key, value) {
+                (key, Value::Number(number)) if key == SESSION => {
+                    (key, Value::String(number.to_string()))
+                }
+                (key, value) => (key, self::simple(value)),
+            };
+            Value::Object(fields.into_iter().map(simple).collect())
+        }),
+        Value::Array(items) => items.into_iter().map(simple).collect(),
+        other => other,
+    }
+}
+
+/// The amounts of a resource: `{"resources": {"vcore": {"value": 1000}}}` before.
+fn amounts(fields: &Map<String, Value>) -> Option<Value> {
+    let [("resources", Value::Object(quantities))] =
+        fields.iter().map(|(key, value)| (key.as_str(), value)).collect::<Vec<_>>()[..]
+    else {
+        return None;
+    };
+    let amount = |(name, quantity): (&String, &Value)| {
+        let Value::Object(quantity) = quantity else { return None };
+        let value = quantity.get("value").filter(|value| value.is_i64())?;
+        (quantity.len() == 1).then(|| (name.clone(), value.clone()))
+    };
+    quantities.iter().map(amount).collect::<Option<_>>().map(Value::Object)
+}
+
+#[cfg(test)]
+mod tests {
+    use monoceros_proto::si::v1 as si;
+    use monoceros_proto::v1;
+    use serde_json::json;
+
+    use super::*;
+
+    #[test]
+    fn amounts_are_plain_numbers_are_numbers_and_zeros_are_there() {
+        let quantity = si::Quantity { value: 4_000 };
+        let capacity = si::Resource { resources: [("vcore".to_owned(), quantity)].into() };
+        let node = v1::NodeState {
+            node_id: "n1".to_owned(),
+            capacity: Some(capacity),
+            allocated: Some(si::Resource::default()),
+            ..Default::default()
+        };
+        let document = document("monoceros.v1.NodeState", &node).unwrap();
+        assert_eq!(document["capacity"], json!({ "vcore": 4_000 }));
+        assert_eq!(document["allocated"], json!({}));
+        assert_eq!(
+            (&document["nodeId"], &document["schedulable"], &document["allocations"]),
+            (&json!("n1"), &json!(false), &json!(0))
+        );
+        assert_eq!(document.get("available"), None, "it is not known");
+    }
+
+    #[test]
+    fn numbers_of_sessions_keep_every_digit() {
+        let session = v1::SessionInfo { session_id: 30_119_829_348_286_465, ..Default::default() };
+        let document = document("monoceros.v1.SessionInfo", &session).unwrap();
+        assert_eq!(document["sessionId"], "30119829348286465");
+    }
+
+    #[test]
+    fn every_kind_of_thing_that_is_listed_is_described() {
+        for name in ["QueueInfo", "ApplicationInfo", "NodeState", "SessionInfo"] {
+            document(&format!("monoceros.v1.{name}"), &v1::QueueInfo::default()).unwrap();
+        }
+        document("monoceros.si.v1.EventRecord", &si::EventRecord::default()).unwrap();
+    }
+
+    #[test]
+    fn what_is_printed_steers_no_terminal() {
+        let value = json!({ "name": "a\u{1b}[2J\u{202e}" });
+        for text in [json(&value), json_line(&value), yaml(&value)] {
+            let text = text.unwrap();
+            assert!(!text.contains(['\u{1b}', '\u{202e}']), "{text}");
+        }
+    }
+}

@@ -1,0 +1,305 @@
+//! `monoceros events`: what happened of late, and what happens.
+//!
+//! # Invariant
+//! No event is left out in silence: a stream that was too slow begins again where it ended, as far
+//! back as events are kept, and that is said.
+
+use std::collections::VecDeque;
+use std::io::{self, Write as _};
+use std::process::ExitCode;
+use std::time::Duration;
+
+use clap::{Args, ValueEnum};
+use monoceros_proto::si::v1 as si;
+use monoceros_proto::si::v1::event_record::{ChangeDetail, ChangeType, Type};
+use monoceros_proto::v1;
+use serde_json::Value;
+use tokio::time::timeout;
+use tonic::{Status, Streaming};
+
+use super::amounts::{all, moment, now_ns};
+use super::cluster::Cluster;
+use super::document::{document, json, json_line, yaml};
+use super::output::{self, Form};
+use super::table::Table;
+use crate::grpc::REASON_TRAILER;
+use crate::logging::clean;
+
+/// How many events are printed unless another number is given.
+const LIMIT: u32 = 100;
+
+/// How long an event of the past may take. A stream does not say where the past ends; what is kept
+/// comes at once.
+const PAST: Duration = Duration::from_millis(700);
+
+/// Most events of the past that are read.
+const MOST_READ: u32 = 2_000_000;
+
+/// The reason with which a stream ends that was too slow.
+const LAGGED: &str = "EVENTS_LAGGED";
+
+/// Arguments of `monoceros events`.
+#[derive(Clone, Debug, Args)]
+pub(super) struct EventsArgs {
+    /// Only events of these applications, nodes, queues and requests
+    #[arg(value_name = "OBJECT")]
+    objects: Vec<String>,
+    /// Only events of these kinds of objects
+    #[arg(long = "type", value_name = "TYPE", value_delimiter = ',')]
+    types: Vec<EventType>,
+    /// How many of the last events to begin with
+    #[arg(short = 'n', long, value_name = "NUMBER", default_value_t = LIMIT,
+          value_parser = clap::value_parser!(u32).range(..=1_000_000))]
+    limit: u32,
+    /// Go on with what happens
+    #[arg(short, long, visible_alias = "watch")]
+    follow: bool,
+    /// How to print them
+    #[arg(short, long, value_name = "FORM", default_value = "table")]
+    output: Form,
+}
+
+/// A kind of objects that events are about.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, ValueEnum)]
+enum EventType {
+    #[value(alias = "ask")]
+    Request,
+    App,
+    Node,
+    Queue,
+    #[value(alias = "user")]
+    Usergroup,
+}
+
+impl EventType {
+    fn number(self) -> i32 {
+        match self {
+            Self::Request => Type::Request,
+            Self::App => Type::App,
+            Self::Node => Type::Node,
+            Self::Queue => Type::Queue,
+            Self::Usergroup => Type::Usergroup,
+        }
+        .into()
+    }
+}
+
+impl EventsArgs {
+    /// What `monoceros get events` means.
+    pub(super) fn listed(objects: Vec<String>, follow: bool, output: Form) -> Self {
+        Self { objects, types: Vec::new(), limit: LIMIT, follow, output }
+    }
+
+    fn is_wanted(&self, event: &si::EventRecord) -> bool {
+        let is_about = |name: &String| *name == event.object_id || *name == event.reference_id;
+        self.objects.is_empty() || self.objects.iter().any(is_about)
+    }
+}
+
+/// Prints events.
+pub(super) async fn run(cluster: &mut Cluster, args: &EventsArgs) -> anyhow::Result<ExitCode> {
+    let mut printer = Printer::new(args);
+    let mut stream = open(cluster, args, 0).await?;
+    let mut past = past(&mut stream, args).await?;
+    let mut last = past.last;
+    printer.print(past.events.make_contiguous())?;
+    while args.follow {
+        match stream.message().await {
+            Ok(Some(event)) => {
+                last = event.seq;
+                if args.is_wanted(&event) {
+                    printer.print(&[event])?;
+                }
+            }
+            Ok(None) => anyhow::bail!("the scheduler has ended the stream"),
+            Err(status) if reason(&status) == LAGGED => {
+                // It was printed more slowly than it happened. What is kept still is given now.
+                writeln!(io::stderr(), "too much happens: begun again behind event {last}")?;
+                stream = open(cluster, args, last + 1).await?;
+            }
+            Err(status) => return Err(status.into()),
+        }
+    }
+    Ok(ExitCode::SUCCESS)
+}
+
+/// The events from one on, or the last ones where that is zero.
+async fn open(
+    cluster: &mut Cluster,
+    args: &EventsArgs,
+    from_seq: u64,
+) -> anyhow::Result<Streaming<si::EventRecord>> {
+    // Which of them are about an object is looked at here, so all that are kept are read.
+    let history = if args.objects.is_empty() { args.limit } else { u32::MAX };
+    let request = v1::EventParameters {
+        rm_id: cluster.rm.clone(),
+        from_seq,
+        history,
+        types: args.types.iter().map(|it| it.number()).collect(),
+    };
+    Ok(cluster.metrics.stream_events(request).await?.into_inner())
+}
+
+/// What is kept of the past.
+#[derive(Default)]
+struct Past {
+    /// The last of those that are wanted.
+    events: VecDeque<si::EventRecord>,
+    /// The number of the last event that was read.
+    last: u64,
+}
+
+/// Reads the past to its end: to the number of events that was asked for, to the first event that
+/// happened later than now, or until nothing comes for a while.
+async fn past(stream: &mut Streaming<si::EventRecord>, args: &EventsArgs) -> anyhow::Result<Past> {
+    let (began, most) = (now_ns(), usize::try_from(args.limit).unwrap_or(usize::MAX));
+    let (mut past, mut n_read) = (Past::default(), 0);
+    let is_all = |n_read| args.objects.is_empty() && n_read >= args.limit;
+    while !is_all(n_read) && n_read < MOST_READ {
+        let Ok(event) = timeout(PAST, stream.message()).await else { break };
+        let Some(event) = event? else { break };
+        let is_later = event.timestamp_nano > began;
+        (past.last, n_read) = (event.seq, n_read + 1);
+        if args.is_wanted(&event) {
+            past.events.push_back(event);
+        }
+        if past.events.len() > most {
+            past.events.pop_front();
+        }
+        if is_later {
+            break;
+        }
+    }
+    Ok(past)
+}
+
+fn reason(status: &Status) -> &str {
+    status.metadata().get(REASON_TRAILER).and_then(|it| it.to_str().ok()).unwrap_or_default()
+}
+
+/// Prints events as they come.
+struct Printer {
+    form: Form,
+    /// Whether there may be more later: each event is a document of its own then.
+    goes_on: bool,
+    table: Table,
+}
+
+impl Printer {
+    fn new(args: &EventsArgs) -> Self {
+        let mut titles = vec!["TIME", "TYPE", "OBJECT", "CHANGE", "MESSAGE"];
+        if args.output == Form::Wide {
+            titles.splice(3..3, ["REFERENCE", "AMOUNT"]);
+            titles.insert(0, "NUMBER");
+        }
+        Self { form: args.output, goes_on: args.follow, table: Table::new(titles) }
+    }
+
+    fn print(&mut self, events: &[si::EventRecord]) -> anyhow::Result<()> {
+        output::write(&self.shown(events)?)
+    }
+
+    fn shown(&mut self, events: &[si::EventRecord]) -> anyhow::Result<String> {
+        let documents = || events.iter().map(of_event).collect::<anyhow::Result<Vec<_>>>();
+        Ok(match (self.form, self.goes_on) {
+            (Form::Table | Form::Wide, _) if events.is_empty() && !self.goes_on => String::new(),
+            (Form::Table | Form::Wide, _) => {
+                let rows: Vec<_> = events.iter().map(|event| self.row(event)).collect();
+                self.table.part(rows)
+            }
+            (Form::Name, _) => events.iter().map(|event| clean(&event.object_id) + "\n").collect(),
+            (Form::Json, false) => json(&Value::Array(documents()?))?,
+            (Form::Yaml, false) => yaml(&Value::Array(documents()?))?,
+            (Form::Json, true) => {
+                documents()?.iter().map(json_line).collect::<anyhow::Result<String>>()?
+            }
+            (Form::Yaml, true) => {
+                let one = |document: &Value| Ok("---\n".to_owned() + &yaml(document)?);
+                documents()?.iter().map(one).collect::<anyhow::Result<String>>()?
+            }
+        })
+    }
+
+    fn row(&self, event: &si::EventRecord) -> Vec<String> {
+        let change = match event.event_change_detail() {
+            ChangeDetail::DetailsNone => match event.event_change_type() {
+                ChangeType::None => "",
+                change => change.as_str_name(),
+            },
+            detail => detail.as_str_name(),
+        };
+        let mut row = vec![
+            moment(event.timestamp_nano),
+            event.r#type().as_str_name().to_lowercase(),
+            event.object_id.clone(),
+            change.to_owned(),
+            event.message.clone(),
+        ];
+        if self.form == Form::Wide {
+            row.splice(3..3, [event.reference_id.clone(), all(event.resource.as_ref())]);
+            row.insert(0, event.seq.to_string());
+        }
+        row
+    }
+}
+
+fn of_event(event: &si::EventRecord) -> anyhow::Result<Value> {
+    document("monoceros.si.v1.EventRecord", event)
+}
+
+#[cfg(test)]
+mod tests {
+    use expect_test::expect;
+
+    use super::*;
+
+    fn args(output: Form, follow: bool) -> EventsArgs {
+        EventsArgs::listed(Vec::new(), follow, output)
+    }
+
+    fn event(seq: u64) -> si::EventRecord {
+        si::EventRecord {
+            r#type: Type::Node.into(),
+            object_id: "n1".to_owned(),
+            event_change_type: ChangeType::Set.into(),
+            event_change_detail: ChangeDetail::NodeSchedulable.into(),
+            message: "schedulable: false".to_owned(),
+            timestamp_nano: 1_000_000_000,
+            seq,
+            ..Default::default()
+        }
+    }
+
+    #[test]
+    fn an_event_is_a_line() {
+        let mut printer = Printer::new(&args(Form::Table, true));
+        expect![[r#"
+            TIME                       TYPE   OBJECT   CHANGE             MESSAGE
+            1970-01-01T00:00:01.000Z   node   n1       NODE_SCHEDULABLE   schedulable: false
+        "#]]
+        .assert_eq(&printer.shown(&[event(1)]).unwrap());
+        expect![[r#"
+            1970-01-01T00:00:01.000Z   node   n1       NODE_SCHEDULABLE   schedulable: false
+        "#]]
+        .assert_eq(&printer.shown(&[event(2)]).unwrap());
+    }
+
+    #[test]
+    fn documents_are_a_list_or_where_more_may_come_a_line_each() {
+        let shown = |follow| Printer::new(&args(Form::Json, follow)).shown(&[event(1), event(2)]);
+        let list: Vec<Value> = serde_json::from_str(&shown(false).unwrap()).unwrap();
+        let lines = shown(true).unwrap();
+        let lines: Vec<Value> =
+            lines.lines().map(|line| serde_json::from_str(line).unwrap()).collect();
+        assert_eq!(list, lines);
+        assert_eq!((&list[1]["seq"], &list[1]["objectID"]), (&2.into(), &"n1".into()));
+    }
+
+    #[test]
+    fn an_object_is_named_as_such_or_as_a_reference() {
+        let about = |name: &str| EventsArgs::listed(vec![name.to_owned()], false, Form::Table);
+        let event = si::EventRecord { reference_id: "a1".to_owned(), ..event(1) };
+        assert!(about("n1").is_wanted(&event) && about("a1").is_wanted(&event));
+        assert!(!about("n2").is_wanted(&event));
+    }
+}

@@ -1,0 +1,82 @@
+//! Applications as a list.
+
+use monoceros_proto::v1;
+use serde_json::Value;
+
+use super::{Columns, GetArgs, Thing};
+use crate::cli::amounts::{Use, age, all, now_ns};
+use crate::cli::cluster::{ApplicationsWanted, Cluster};
+use crate::cli::document::document;
+
+/// What an application has.
+fn usage(application: &v1::ApplicationInfo) -> Use {
+    Use::of(application.allocated.as_ref(), None)
+}
+
+pub(super) async fn read(
+    cluster: &mut Cluster,
+    args: &GetArgs,
+) -> anyhow::Result<Vec<v1::ApplicationInfo>> {
+    let wanted = ApplicationsWanted {
+        queue: args.queue.clone().unwrap_or_default(),
+        states: args.state.clone(),
+        users: args.user.clone(),
+        ids: args.names.clone(),
+        details: false,
+    };
+    cluster.applications(&wanted).await
+}
+
+impl Thing for v1::ApplicationInfo {
+    const TITLE: &'static str = "APPLICATION";
+    const HAS_AGE: bool = true;
+    const STATES: &'static [&'static str] = &[];
+
+    fn name(&self) -> &str {
+        &self.application_id
+    }
+
+    fn state(&self) -> &str {
+        &self.state
+    }
+
+    fn since_ns(&self) -> Option<i64> {
+        Some(self.submitted_at_nano)
+    }
+
+    fn has_others(&self) -> bool {
+        usage(self).has_others()
+    }
+
+    fn titles(columns: Columns) -> Vec<&'static str> {
+        let mut titles = vec!["QUEUE", "USER", "RUN", "WAIT", "CORES", "MEMORY"];
+        titles.extend(columns.others.then_some("OTHERS"));
+        if columns.wide {
+            titles.extend(["PENDING", "PLACEHOLDERS", "PRIORITY", "GROUPS", "STARTED"]);
+        }
+        titles
+    }
+
+    fn cells(&self, columns: Columns) -> Vec<String> {
+        let mut cells = vec![
+            self.queue.clone(),
+            self.user.clone(),
+            self.allocations.to_string(),
+            self.requests.to_string(),
+        ];
+        cells.extend(usage(self).cells(columns.others));
+        if columns.wide {
+            cells.push(all(self.pending.as_ref()));
+            cells.push(all(self.placeholders.as_ref()));
+            let is_any = self.priority != i32::MIN;
+            cells.push(if is_any { self.priority.to_string() } else { String::new() });
+            cells.push(self.groups.join(","));
+            cells.push(age(self.started_at_nano, now_ns()));
+        }
+        cells
+    }
+
+    fn document(&self) -> anyhow::Result<Value> {
+        document("monoceros.v1.ApplicationInfo", self)
+    }
+}

@@ -1,0 +1,51 @@
+//! `monoceros completions` and `monoceros man`: what a shell and `man` want to know, made from the
+//! command line itself, so that it cannot be out of date.
+
+use std::path::PathBuf;
+use std::process::ExitCode;
+
+use anyhow::Context as _;
+use clap::Args;
+use clap_complete::Shell;
+use clap_mangen::Man;
+
+use super::{command, output};
+
+/// Arguments of `monoceros completions`.
+#[derive(Clone, Debug, Args)]
+pub(super) struct CompletionArgs {
+    /// The shell
+    #[arg(value_name = "SHELL")]
+    shell: Shell,
+}
+
+/// Arguments of `monoceros man`.
+#[derive(Clone, Debug, Args)]
+pub(super) struct ManArgs {
+    /// Write the pages of all commands to this folder, which is there
+    #[arg(value_name = "FOLDER")]
+    folder: Option<PathBuf>,
+}
+
+/// Prints the script of a shell.
+pub(super) fn complete(args: &CompletionArgs) -> anyhow::Result<ExitCode> {
+    let (mut command, mut script) = (command(), Vec::new());
+    let name = command.get_name().to_owned();
+    clap_complete::generate(args.shell, &mut command, name, &mut script);
+    output::write(&String::from_utf8(script)?)?;
+    Ok(ExitCode::SUCCESS)
+}
+
+/// Prints the page of the whole, or writes one for each command.
+pub(super) fn pages(args: &ManArgs) -> anyhow::Result<ExitCode> {
+    match &args.folder {
+        Some(folder) => clap_mangen::generate_to(command(), folder)
+            .with_context(|| format!("cannot write pages to `{}`", folder.display()))?,
+        None => {
+            let mut page = Vec::new();
+            Man::new(command()).render(&mut page)?;
+            output::write(&String::from_utf8(page)?)?;
+        }
+    }
+    Ok(ExitCode::SUCCESS)
+}

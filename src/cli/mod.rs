@@ -1,0 +1,310 @@
+//! The command line of `monoceros`: one file for each command.
+//!
+//! What asks a running scheduler is a client of its gRPC services and nothing more: whatever it can
+//! do, a program of an operator can do too. A refusal is printed with the reason that the scheduler
+//! gave.
+//!
+//! Flags are few: a flag is for what changes from one start to the next (where to listen, which
+//! file), and everything else is a setting, which a file can keep and explain. Those that say where
+//! the scheduler is may stand anywhere on the line.
+//!
+//! # Invariants
+//! * What comes from outside cannot steer the terminal (`logging::clean`).
+//! * A reader of standard output that has seen enough ends the command, and is no error (`output`).
+//! * What cannot be undone asks first (`steer`).
+//!
+//! Reading order: `connect`, `cluster` (who is asked), `output`, `table`, `document`, `amounts` (how it
+//! is shown), then the commands.
+
+use std::io::{self, Write as _};
+use std::path::PathBuf;
+use std::process::ExitCode;
+
+use clap::error::ErrorKind;
+use clap::{ArgMatches, Args, CommandFactory as _, FromArgMatches as _, Parser, Subcommand};
+
+use crate::logging::{Log, clean_lines};
+use crate::simulate::SimulateArgs;
+use crate::{serve, settings, simulate};
+
+mod admin;
+mod amounts;
+mod cluster;
+mod config;
+mod connect;
+mod describe;
+mod document;
+mod dump;
+mod events;
+mod explain;
+mod get;
+mod manual;
+pub(crate) mod output;
+mod steer;
+mod table;
+mod top;
+mod validate;
+mod version;
+
+use self::admin::AdminCommand;
+use self::connect::ConnectArgs;
+use self::describe::DescribeArgs;
+use self::dump::DumpArgs;
+use self::events::EventsArgs;
+use self::explain::ExplainArgs;
+use self::get::GetArgs;
+use self::manual::{CompletionArgs, ManArgs};
+use self::output::ReaderGone;
+use self::steer::{ConfirmArgs, DrainArgs, NodesArgs};
+use self::top::TopArgs;
+use self::validate::ValidateArgs;
+
+pub use self::version::{BUILD, Build};
+
+/// A cluster resource scheduler.
+#[derive(Debug, Parser)]
+#[command(
+    name = "monoceros",
+    version = version::TEXT,
+    arg_required_else_help = true,
+    subcommand_required = true,
+    max_term_width = 100
+)]
+pub struct Cli {
+    /// Where the scheduler is, and what is meant there.
+    #[command(flatten)]
+    connect: ConnectArgs,
+    /// What to do.
+    #[command(subcommand)]
+    command: Command,
+}
+
+/// What `monoceros` can do.
+#[derive(Debug, Subcommand)]
+enum Command {
+    /// Run the scheduler: resource managers connect over gRPC, people over HTTP
+    Serve(ServeArgs),
+    /// List queues, apps, nodes, events or rms (resource managers)
+    Get(GetArgs),
+    /// Tell all about a queue, app, node or rm
+    Describe(DescribeArgs),
+    /// Say why the requests of an application wait, and what would let them run
+    Explain(ExplainArgs),
+    /// Show who uses most
+    Top(TopArgs),
+    /// Print what happened, and follow what happens
+    Events(EventsArgs),
+    /// Close nodes for new allocations, and wait until nothing runs there any more if wanted
+    Drain(DrainArgs),
+    /// Close nodes for new allocations
+    Cordon(NodesArgs),
+    /// Open nodes for new allocations
+    Uncordon(NodesArgs),
+    /// Read or change the queue configuration
+    #[command(subcommand)]
+    Config(config::ConfigCommand),
+    /// Write the full state as JSON
+    Dump(DumpArgs),
+    /// Make the resource manager register again and report everything
+    Resync,
+    /// End the session of the resource manager, with all that is known of it; until it registers
+    /// again, it is not served
+    Deregister(ConfirmArgs),
+    /// End the scheduler in order
+    Shutdown(ConfirmArgs),
+    /// Check a queue configuration, print every error in it, and what it would change
+    Validate(ValidateArgs),
+    /// Replay a cluster trace in virtual time and report how it went
+    Simulate(SimulateArgs),
+    /// Print a script that completes commands in a shell
+    Completions(CompletionArgs),
+    /// Print the manual page, or write the pages of all commands
+    Man(ManArgs),
+    /// What several commands were called before
+    #[command(subcommand, hide = true)]
+    Admin(AdminCommand),
+}
+
+/// Arguments of `monoceros serve`.
+#[derive(Clone, Debug, Default, Args)]
+pub struct ServeArgs {
+    /// Settings file (TOML); the defaults apply to what it does not mention
+    #[arg(long, value_name = "FILE")]
+    pub config: Option<PathBuf>,
+    /// Queue configuration (YAML) of resource managers that bring none
+    #[arg(long, value_name = "FILE")]
+    pub queues: Option<PathBuf>,
+    /// Where to listen for resource managers; port 0 takes a free one
+    #[arg(long, value_name = "IP:PORT")]
+    pub grpc: Option<String>,
+    /// Where to listen for HTTP; port 0 takes a free one
+    #[arg(long, value_name = "IP:PORT")]
+    pub http: Option<String>,
+    /// Also run a simulated resource manager that keeps the scheduler busy
+    #[arg(long)]
+    pub demo: bool,
+}
+
+/// Commands that ask no scheduler. `serve` has a `--grpc` of its own.
+const OFFLINE: [&str; 5] = ["serve", "validate", "simulate", "completions", "man"];
+
+/// The command line as clap sees it.
+fn command() -> clap::Command {
+    let mut command = Cli::command();
+    // Builds the commands with the flags that may stand anywhere, so that those can be hidden.
+    command.build();
+    for name in OFFLINE {
+        command = command.mut_subcommand(name, |command| {
+            let own = if name == "serve" { "grpc" } else { "" };
+            command.mut_args(|arg| {
+                let is_foreign =
+                    connect::IDS.contains(&arg.get_id().as_str()) && arg.get_id() != own;
+                if is_foreign { arg.hide(true) } else { arg }
+            })
+        });
+    }
+    command
+}
+
+/// Does what the command line of this process says; the exit code says how it went. Errors are on
+/// standard error.
+pub fn run() -> ExitCode {
+    let matches = command().get_matches();
+    let cli = Cli::from_arg_matches(&matches).unwrap_or_else(|error| error.exit());
+    refuse_useless(&matches, &cli.connect);
+    let outcome = match cli.command {
+        Command::Serve(args) => run_service(&args),
+        Command::Simulate(args) => simulate::run(args),
+        Command::Validate(args) => validate::run(&args),
+        Command::Completions(args) => manual::complete(&args),
+        Command::Man(args) => manual::pages(&args),
+        Command::Admin(command) => ask(command.today(), &cli.connect),
+        command => ask(command, &cli.connect),
+    };
+    outcome.unwrap_or_else(|error| {
+        if error.is::<ReaderGone>() {
+            return ExitCode::SUCCESS;
+        }
+        let error = format!("monoceros: {error:#}");
+        let error = clean_lines(&error);
+        if writeln!(io::stderr(), "{error}").is_err() {
+            // Nobody is left to tell when even this cannot be written.
+            let _ = writeln!(io::stdout(), "{error}");
+        }
+        ExitCode::FAILURE
+    })
+}
+
+/// Does what asks a running scheduler.
+fn ask(command: Command, connect: &ConnectArgs) -> anyhow::Result<ExitCode> {
+    connect::run(async {
+        let mut cluster = cluster::Cluster::connect(connect).await?;
+        match command {
+            Command::Get(args) => get::run(&mut cluster, args).await,
+            Command::Describe(args) => describe::run(&mut cluster, &args).await,
+            Command::Explain(args) => explain::run(&mut cluster, &args).await,
+            Command::Top(args) => top::run(&mut cluster, &args).await,
+            Command::Events(args) => events::run(&mut cluster, &args).await,
+            Command::Drain(args) => steer::drain(&mut cluster, &args).await,
+            Command::Cordon(args) => steer::cordon(&mut cluster, &args).await,
+            Command::Uncordon(args) => steer::uncordon(&mut cluster, &args).await,
+            Command::Config(command) => config::run(&mut cluster, &command).await,
+            Command::Dump(args) => dump::run(&mut cluster, &args).await,
+            Command::Resync => steer::resync(&mut cluster).await,
+            Command::Deregister(args) => steer::deregister(&mut cluster, args).await,
+            Command::Shutdown(args) => steer::shutdown(&mut cluster, args).await,
+            Command::Serve(_)
+            | Command::Validate(_)
+            | Command::Simulate(_)
+            | Command::Completions(_)
+            | Command::Man(_)
+            | Command::Admin(_) => unreachable!("these ask no scheduler, or were translated"),
+        }
+    })
+}
+
+/// Ends the process where a flag says where a scheduler is, and the command asks none.
+fn refuse_useless(matches: &ArgMatches, connect: &ConnectArgs) {
+    let Some((name, _)) = matches.subcommand() else { return };
+    if !OFFLINE.contains(&name) {
+        return;
+    }
+    // `serve` has taken `--grpc` for its own.
+    let useless = connect.given().into_iter().find(|id| !(name == "serve" && *id == "grpc"));
+    if let Some(flag) = useless {
+        let text = format!("`--{flag}` says which scheduler is meant, and `{name}` asks none");
+        command().error(ErrorKind::ArgumentConflict, text).exit();
+    }
+}
+
+fn run_service(args: &ServeArgs) -> anyhow::Result<ExitCode> {
+    let settings = serve::settings(args)?;
+    let runtime = tokio::runtime::Builder::new_multi_thread().enable_all().build()?;
+    let outcome = runtime.block_on(async {
+        let log = Log::start(&settings.log)?;
+        for (key, meant) in settings::ignored_variables() {
+            tracing::warn!(
+                key,
+                meant,
+                "not a setting, ignored; a setting has two underscores twice"
+            );
+        }
+        serve::run(settings, args, log.account()).await
+    });
+    // Whatever has not ended within the grace is cut.
+    runtime.shutdown_background();
+    outcome
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn parsed(arguments: &[&str]) -> Cli {
+        let line = ["monoceros"].iter().chain(arguments);
+        let matches = command().try_get_matches_from(line).unwrap_or_else(|it| panic!("{it}"));
+        Cli::from_arg_matches(&matches).unwrap()
+    }
+
+    #[test]
+    fn the_command_line_is_well_formed() {
+        command().debug_assert();
+    }
+
+    #[test]
+    fn nothing_to_do_shows_the_help() {
+        let error = Cli::try_parse_from(["monoceros"]).unwrap_err();
+        assert!(error.to_string().contains("Usage"), "{error}");
+    }
+
+    #[test]
+    fn flags_that_say_where_the_scheduler_is_may_stand_anywhere() {
+        for line in [
+            &["--rm", "a", "--grpc", "h:1", "get", "nodes", "n1"][..],
+            &["get", "--rm", "a", "nodes", "--grpc", "h:1", "n1"],
+            &["get", "nodes", "n1", "--rm", "a", "--grpc", "h:1"],
+            &["--rm", "a", "admin", "nodes", "--grpc", "h:1"],
+        ] {
+            let connect = parsed(line).connect;
+            assert_eq!((connect.rm.as_deref(), connect.grpc.as_deref()), (Some("a"), Some("h:1")));
+        }
+    }
+
+    #[test]
+    fn the_service_has_an_address_of_its_own() {
+        for line in [&["serve", "--grpc", "127.0.0.1:0"][..], &["--grpc", "127.0.0.1:0", "serve"]] {
+            let Command::Serve(args) = parsed(line).command else { panic!("{line:?}") };
+            assert_eq!(args.grpc.as_deref(), Some("127.0.0.1:0"));
+        }
+    }
+
+    #[test]
+    fn the_help_of_what_asks_no_scheduler_has_no_flag_for_one() {
+        for name in OFFLINE {
+            let help = command().find_subcommand_mut(name).unwrap().render_help().to_string();
+            assert!(!help.contains("--token"), "{help}");
+        }
+        let help = command().find_subcommand_mut("get").unwrap().render_help().to_string();
+        assert!(help.contains("--token"), "{help}");
+    }
+}

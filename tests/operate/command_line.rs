@@ -1,0 +1,240 @@
+//! The command line against a running service, by transcripts and where more than one command is
+//! needed.
+
+use std::io::{BufRead as _, BufReader, Read as _, Write as _};
+use std::process::Stdio;
+
+use expect_test::{ExpectFile, expect_file};
+use serde_json::Value;
+
+use crate::harness::transcript::{CLUSTER_QUEUES, Cluster, Folder};
+use crate::harness::{PATIENCE, release, run};
+
+/// Plays the transcript that is in the file.
+fn check(folder: &Folder, environment: &[(&str, String)], file: &ExpectFile) {
+    file.assert_eq(&folder.play(&file.data(), environment));
+}
+
+async fn check_cluster(file: ExpectFile) {
+    let cluster = Cluster::start().await;
+    check(&Folder::new(), &cluster.environment(), &file);
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn lists_are_printed_in_every_form_and_filtered() {
+    check_cluster(expect_file!["transcripts/lists.txt"]).await;
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn things_are_described() {
+    check_cluster(expect_file!["transcripts/things.txt"]).await;
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn a_cluster_is_steered_and_asked_first() {
+    let mut cluster = Cluster::start().await;
+    let transcript = expect_file!["transcripts/steering.txt"];
+    check(&Folder::new(), &cluster.environment(), &transcript);
+    assert_eq!(cluster.service.wait(PATIENCE).await.code(), Some(0));
+}
+
+#[test]
+fn configurations_are_checked_from_files_standard_input_and_config_maps() {
+    let folder = Folder::new();
+    let map_of = |text: &str| {
+        let text: String = text.lines().map(|line| format!("    {line}\n")).collect();
+        format!(
+            "apiVersion: v1\nkind: ConfigMap\nmetadata:\n  name: yunikorn-configs\ndata:\n  \
+             log.level: INFO\n  queues.yaml: |\n{text}"
+        )
+    };
+    let bad = CLUSTER_QUEUES
+        .replace("guaranteed: {vcore: 2, memory: 8Gi}", "guaranteed: {vcore: 20, memory: 80Gi}")
+        .replace("name: dev", "name: Prod")
+        .replace("maxapplications", "maxApplications");
+    for (name, text) in [
+        ("good.yaml", CLUSTER_QUEUES),
+        ("bad.yaml", &*bad),
+        ("smaller.yaml", &CLUSTER_QUEUES.replace("memory: 24Gi", "memory: 16Gi")),
+        ("map.yaml", &map_of(CLUSTER_QUEUES)),
+        ("bad-map.yaml", &map_of(&bad)),
+        ("no-map.yaml", "kind: ConfigMap\ndata:\n  log.level: INFO\n"),
+        ("quoted-map.yaml", &format!("kind: ConfigMap\ndata: {{queues.yaml: {bad:?}}}\n")),
+    ] {
+        folder.write(name, text);
+    }
+    check(&folder, &[], &expect_file!["transcripts/validate.txt"]);
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn a_reader_who_has_seen_enough_is_no_error() {
+    let cluster = Cluster::start().await;
+    let folder = Folder::new();
+    folder.write("good.yaml", CLUSTER_QUEUES);
+    for command in [
+        "get nodes",
+        "get apps -o json",
+        "describe app etl-7",
+        "explain etl-7",
+        "top",
+        "events",
+        "dump",
+        "config get",
+        "validate good.yaml",
+        "completions bash",
+        "man",
+    ] {
+        // The reader is gone before the first line is written.
+        let line = format!("{{ sleep 0.3; monoceros {command}; echo $? >&2; }} | true");
+        let printed = folder.run(&line, &cluster.environment());
+        assert_eq!(printed, "0\n", "{command}");
+    }
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn a_list_that_is_watched_prints_what_changes() {
+    let cluster = Cluster::start().await;
+    let folder = Folder::new();
+    let line = "exec monoceros get nodes --watch --interval 1";
+    let mut command = folder.shell(line, &cluster.environment());
+    let mut watching = command.stdout(Stdio::piped()).spawn().unwrap();
+    let mut lines = BufReader::new(watching.stdout.take().unwrap()).lines().map(Result::unwrap);
+    let whole: Vec<_> = lines.by_ref().take(4).collect();
+    assert!(whole[0].starts_with("NODE") && whole[3].starts_with("node-9   Open"), "{whole:?}");
+    assert_eq!(cluster.run("monoceros cordon node-8"), "1 node closed\n");
+    let changed = lines.next().unwrap();
+    assert!(changed.starts_with("node-8   Closed"), "{changed}");
+    watching.kill().unwrap();
+    watching.wait().unwrap();
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn events_are_followed_from_the_past_on() {
+    let cluster = Cluster::start().await;
+    let folder = Folder::new();
+    let line = "exec monoceros events --follow --type node -o json";
+    let mut command = folder.shell(line, &cluster.environment());
+    let mut following = command.stdout(Stdio::piped()).spawn().unwrap();
+    let mut lines = BufReader::new(following.stdout.take().unwrap()).lines().map(Result::unwrap);
+    let mut next = || serde_json::from_str::<Value>(&lines.next().unwrap()).unwrap();
+    let first = next();
+    assert_eq!((&first["objectID"], &first["type"]), (&"node-7".into(), &"NODE".into()));
+    assert_eq!(cluster.run("monoceros cordon node-8"), "1 node closed\n");
+    let mut last = first["seq"].as_u64().unwrap();
+    loop {
+        let event = next();
+        assert!(event["seq"].as_u64().unwrap() > last, "{event}");
+        last = event["seq"].as_u64().unwrap();
+        if event["objectID"] == "node-8" && event["message"] == "schedulable: false" {
+            break;
+        }
+    }
+    following.kill().unwrap();
+    following.wait().unwrap();
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn a_drain_waits_until_nothing_runs_there() {
+    let cluster = Cluster::start().await;
+    let folder = Folder::new();
+    let node = cluster.rm.read(|seen| {
+        let driver = seen.new.iter().find(|it| it.allocation_key == "shell").unwrap();
+        driver.node_id.clone()
+    });
+    let on_node = cluster.rm.read(|seen| {
+        let there = seen.new.iter().filter(|it| it.node_id == node);
+        there.map(|it| (it.application_id.clone(), it.allocation_key.clone())).collect::<Vec<_>>()
+    });
+    let line = format!("exec monoceros drain {node} --wait");
+    let mut command = folder.shell(&line, &cluster.environment());
+    let mut draining = command.stdout(Stdio::piped()).spawn().unwrap();
+    let mut printed = BufReader::new(draining.stdout.take().unwrap());
+    let mut first = String::new();
+    printed.read_line(&mut first).unwrap();
+    let n = on_node.len();
+    assert!(first.starts_with(&format!("1 node closed, {n} allocation")), "{first}");
+    let gone = on_node.iter().map(|(application, key)| release(application, key)).collect();
+    cluster.rm.send_allocations(vec![], vec![], gone).await;
+    let mut rest = String::new();
+    printed.read_to_string(&mut rest).unwrap();
+    assert!(rest.ends_with("empty\n"), "{rest}");
+    assert!(draining.wait().unwrap().success());
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn the_only_resource_manager_need_not_be_named_and_one_of_two_has_to_be() {
+    let cluster = Cluster::start().await;
+    let _other = crate::harness::Rm::register(&cluster.service, "rm-2").await;
+    for command in ["resync", "deregister --yes"] {
+        let printed = cluster.run(&format!("monoceros {command}"));
+        let text = "2 resource managers are registered: say which with --rm (`rm-1`, `rm-2`)";
+        assert_eq!(printed, format!("monoceros: {text}\n? 1\n"));
+    }
+    let printed = cluster.run("monoceros deregister --yes --rm rm-2");
+    assert_eq!(printed, "0 applications, 0 allocations, 0 nodes forgotten\n");
+    let printed = cluster.run("monoceros resync");
+    assert_eq!(printed, "3 streams closed\n");
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn yes_that_is_typed_is_enough() {
+    let mut cluster = Cluster::start().await;
+    let folder = Folder::new();
+    let mut command = folder.shell("monoceros shutdown", &cluster.environment());
+    command.stdin(Stdio::piped()).stdout(Stdio::piped()).stderr(Stdio::piped());
+    let mut asked = command.spawn().unwrap();
+    asked.stdin.take().unwrap().write_all(b"y\n").unwrap();
+    let output = asked.wait_with_output().unwrap();
+    let question = String::from_utf8(output.stderr).unwrap();
+    assert_eq!(question, "This will end the scheduler. Go on? [y/N] ");
+    assert_eq!(String::from_utf8(output.stdout).unwrap(), "ends within 4000 ms\n");
+    assert_eq!(cluster.service.wait(PATIENCE).await.code(), Some(0));
+}
+
+#[test]
+fn the_version_has_the_commit_and_the_target() {
+    for flag in ["--version", "-V"] {
+        let (code, stdout, _) = run(&[flag]);
+        assert_eq!(code, Some(0));
+        let head = concat!("monoceros ", env!("CARGO_PKG_VERSION"), " (commit ");
+        assert!(stdout.starts_with(head) && stdout.ends_with(")\n"), "{stdout}");
+        assert!(stdout.contains(std::env::consts::ARCH), "{stdout}");
+    }
+}
+
+#[test]
+fn shells_complete_and_there_are_manual_pages() {
+    for shell in ["bash", "zsh", "fish", "elvish", "powershell"] {
+        let (code, script, stderr) = run(&["completions", shell]);
+        assert_eq!((code, &*stderr), (Some(0), ""));
+        for word in ["describe", "uncordon", "--follow"] {
+            assert!(script.contains(word), "{shell}: no {word}");
+        }
+    }
+    let (code, _, stderr) = run(&["completions", "csh"]);
+    assert!(code == Some(2) && stderr.contains("csh"), "{stderr}");
+    let (code, page, _) = run(&["man"]);
+    assert_eq!(code, Some(0));
+    assert!(page.contains(".TH monoceros 1"), "{page}");
+    let folder = Folder::new();
+    let (code, _, stderr) = run(&["man", folder.path().to_str().unwrap()]);
+    assert_eq!((code, &*stderr), (Some(0), ""));
+    for name in ["monoceros.1", "monoceros-get.1", "monoceros-drain.1"] {
+        let page = std::fs::read_to_string(folder.path().join(name)).unwrap();
+        assert!(page.contains(".SH"), "{name}");
+    }
+    let (code, _, stderr) = run(&["man", "/does/not/exist"]);
+    assert!(code == Some(1) && stderr.contains("/does/not/exist"), "{stderr}");
+}
+
+#[test]
+fn an_address_that_leads_nowhere_is_named_with_what_said_it() {
+    let folder = Folder::new();
+    let variable = [("MONOCEROS_GRPC", "127.0.0.1:1".to_owned())];
+    let printed = folder.run("monoceros get nodes", &variable);
+    assert!(printed.contains("cannot connect to 127.0.0.1:1 (MONOCEROS_GRPC)"), "{printed}");
+    let printed = folder.run("monoceros get nodes --grpc '127.0.0.1:2'", &variable);
+    assert!(printed.contains("cannot connect to 127.0.0.1:2 (--grpc)"), "{printed}");
+    let printed = folder.run("monoceros get nodes --grpc 'no where'", &[]);
+    assert!(printed.contains("`no where` (--grpc) is not a HOST:PORT"), "{printed}");
+}
