@@ -12,7 +12,8 @@
 //! look healthy.
 
 use std::io::{self, Write as _};
-use std::net::SocketAddr;
+use std::net::{IpAddr, Ipv4Addr, Ipv6Addr, SocketAddr};
+use std::path::PathBuf;
 use std::process::ExitCode;
 use std::sync::Arc;
 use std::time::Duration;
@@ -27,7 +28,7 @@ use tokio::time::{interval, timeout};
 use tokio_util::sync::CancellationToken;
 use tracing::{error, info, warn};
 
-use crate::cli::ServeArgs;
+use crate::cli::{BUILD, Build, ServeArgs};
 use crate::connections::descriptors::Descriptors;
 use crate::connections::{Connections, Limits};
 use crate::files::Refresh;
@@ -106,10 +107,11 @@ pub async fn run(settings: Settings, args: &ServeArgs, log: Account) -> anyhow::
     // Not before: a reload of what is not ready yet would count as its start.
     let (systemd, stop) = (service.systemd.clone(), service.shutdown.clone());
     tokio::spawn(files::keep_fresh(sources, hangup, systemd, stop));
-    let is_https = security.rest.is_some();
+    let page = page(http_address, security.rest.is_some());
+    log_start(&service.settings, args, rpc_address, &page);
     // Standard output may be a pipe that nobody reads: no reason not to serve, and to end.
     spawn_blocking(move || {
-        if let Err(error) = announce(rpc_address, http_address, is_https) {
+        if let Err(error) = announce(rpc_address, http_address, &page) {
             warn!(%error, "cannot print where we listen");
         }
     });
@@ -299,12 +301,46 @@ async fn listen(key: &str, address: SocketAddr) -> anyhow::Result<TcpListener> {
 }
 
 /// Tells people, and programs that started us with port 0, where we are.
-fn announce(grpc: SocketAddr, http: SocketAddr, is_https: bool) -> io::Result<()> {
+fn announce(grpc: SocketAddr, http: SocketAddr, page: &str) -> io::Result<()> {
     let mut stdout = io::stdout().lock();
     writeln!(stdout, "monoceros listens: grpc={grpc} http={http}")?;
-    let scheme = if is_https { "https" } else { "http" };
-    writeln!(stdout, "try: curl {scheme}://{http}/ws/v1/partition/default/queues")?;
+    writeln!(stdout, "open {page}")?;
+    writeln!(stdout, "try: curl {page}ws/v1/partition/default/queues")?;
     stdout.flush()
+}
+
+/// What a browser on this machine opens.
+fn page(http: SocketAddr, is_https: bool) -> String {
+    let scheme = if is_https { "https" } else { "http" };
+    // Who listens everywhere listens here, too, and nobody can open "everywhere".
+    let host = match http.ip() {
+        ip if !ip.is_unspecified() => ip,
+        IpAddr::V4(_) => Ipv4Addr::LOCALHOST.into(),
+        IpAddr::V6(_) => Ipv6Addr::LOCALHOST.into(),
+    };
+    format!("{scheme}://{}/", SocketAddr::new(host, http.port()))
+}
+
+/// The line of the log that says which build runs, what it read, and where it is.
+fn log_start(settings: &Settings, args: &ServeArgs, grpc: SocketAddr, page: &str) {
+    let Build { version, commit, target } = BUILD;
+    let shown = |path: Option<&PathBuf>| match path {
+        Some(path) => path.display().to_string(),
+        None => "built-in".to_owned(),
+    };
+    let policies = settings.registration.policy_dir.as_ref();
+    info!(
+        version,
+        commit,
+        target,
+        settings = shown(args.config.as_ref()),
+        queues = shown(settings.scheduler.queues.as_ref()),
+        policies = policies.map(|path| path.display().to_string()).unwrap_or_default(),
+        log = settings.log.filter,
+        %grpc,
+        open = page,
+        "monoceros runs"
+    );
 }
 
 /// Counts the lines of the log, and says on standard output when they cannot be written.
@@ -373,6 +409,18 @@ mod tests {
 
         fn update_node(&self, _: si::NodeResponse) {
             actix::System::current().stop();
+        }
+    }
+
+    #[test]
+    fn the_page_can_be_opened_also_where_it_listens_everywhere() {
+        for (address, is_https, expected) in [
+            ("127.0.0.1:9080", false, "http://127.0.0.1:9080/"),
+            ("0.0.0.0:80", false, "http://127.0.0.1:80/"),
+            ("[::]:443", true, "https://[::1]:443/"),
+            ("10.1.2.3:1", true, "https://10.1.2.3:1/"),
+        ] {
+            assert_eq!(page(address.parse().unwrap(), is_https), expected);
         }
     }
 

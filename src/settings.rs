@@ -182,7 +182,9 @@ impl Settings {
     /// Reads the settings: defaults, then `file`, then the process environment, then `flags`.
     pub fn load(file: Option<&Path>, flags: &Flags) -> Result<Self, SettingsError> {
         let disable = std::env::var(DISABLE_RESERVATION).ok();
-        Self::load_with(file, environment(), disable.as_deref(), flags)
+        let mut settings = Self::load_with(file, environment(), disable.as_deref(), flags)?;
+        settings.log.follow(std::env::var(log::RUST_LOG).ok().as_deref(), &environment())?;
+        Ok(settings)
     }
 
     fn load_with(

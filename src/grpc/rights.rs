@@ -12,6 +12,7 @@ use tonic::Status;
 use tonic::body::Body;
 use tonic::codegen::http::{Request, Response};
 use tower::{Layer, Service};
+use tracing::{debug, warn};
 
 use crate::identity::{Identity, Right};
 
@@ -107,9 +108,17 @@ where
 
     fn call(&mut self, request: Request<B>) -> Self::Future {
         let caller = Identity::of(request.extensions());
-        match caller.check_at_the_door(right_of(request.uri().path())) {
-            Ok(()) => Either::Left(self.0.call(request)),
-            Err(denied) => Either::Right(ready(Ok(Status::from(denied).into_http()))),
+        let call = request.uri().path();
+        match caller.check_at_the_door(right_of(call)) {
+            Ok(()) => {
+                debug!(by = caller.name(), from = caller.from(), call, "called");
+                Either::Left(self.0.call(request))
+            }
+            Err(denied) => {
+                let by = caller.name();
+                warn!(by, from = caller.from(), call, why = %denied, "call refused");
+                Either::Right(ready(Ok(Status::from(denied).into_http())))
+            }
         }
     }
 }

@@ -72,7 +72,10 @@ impl<S: Service<Request<B>>, B> Service<Request<B>> for Identified<S> {
         let authorization = request.headers_mut().remove(AUTHORIZATION);
         let peer = request.extensions().get::<Peer>().cloned();
         let certificate = peer.as_ref().and_then(|peer| peer.certificate.as_deref());
-        let identity = self.access.identify(certificate, authorization.as_ref());
+        let mut identity = self.access.identify(certificate, authorization.as_ref());
+        if let Some(peer) = &peer {
+            identity = identity.at(peer.address);
+        }
         request.extensions_mut().insert(identity);
         if let Some(peer) = peer {
             // For `tonic::Request::remote_addr`.

@@ -21,6 +21,7 @@ pub mod right;
 pub mod rule;
 pub mod tokens;
 
+use std::net::SocketAddr;
 use std::sync::Arc;
 
 use axum::http::Extensions;
@@ -67,7 +68,11 @@ pub enum Denied {
 
 /// What a caller may do. Cheap to clone; found in the extensions of a request.
 #[derive(Clone, Debug)]
-pub struct Identity(Who);
+pub struct Identity {
+    who: Who,
+    /// The other end of its connection, where it has one.
+    from: Option<SocketAddr>,
+}
 
 #[derive(Clone, Debug)]
 enum Who {
@@ -96,12 +101,12 @@ impl Grant {
 impl Identity {
     /// The identity of a caller where there are no rules.
     pub fn anybody() -> Self {
-        Self(Who::Anybody)
+        Self { who: Who::Anybody, from: None }
     }
 
     /// The identity of a caller whom no rule knows.
     pub fn nobody() -> Self {
-        Self(Who::Nobody)
+        Self { who: Who::Nobody, from: None }
     }
 
     /// What `rules` grant together; at least one of them fits the caller.
@@ -117,7 +122,20 @@ impl Identity {
             grant.read |= rule.read();
             grant.admin |= rule.admin();
         }
-        if grant.caller.is_empty() { Self::nobody() } else { Self(Who::Known(Arc::new(grant))) }
+        if grant.caller.is_empty() {
+            return Self::nobody();
+        }
+        Self { who: Who::Known(Arc::new(grant)), from: None }
+    }
+
+    /// The same at the other end of this connection.
+    pub fn at(self, from: SocketAddr) -> Self {
+        Self { from: Some(from), ..self }
+    }
+
+    /// Where it calls from, for the log.
+    pub fn from(&self) -> String {
+        self.from.map_or_else(|| "this process".to_owned(), |from| from.to_string())
     }
 
     /// The identity that the layer left with a request.
@@ -127,7 +145,7 @@ impl Identity {
 
     /// Who it is, for the log: by which rules, or `anybody` where there are none.
     pub fn name(&self) -> &str {
-        match &self.0 {
+        match &self.who {
             Who::Anybody => "anybody",
             Who::Nobody => "nobody",
             Who::Known(grant) => &grant.caller,
@@ -136,7 +154,7 @@ impl Identity {
 
     /// By which rules the caller is known, if by any.
     pub fn holder(&self) -> Option<&str> {
-        match &self.0 {
+        match &self.who {
             Who::Anybody | Who::Nobody => None,
             Who::Known(grant) => Some(&grant.caller),
         }
@@ -228,7 +246,7 @@ impl Identity {
 
     /// What limits the caller, if anything does.
     fn grant(&self) -> Result<Option<&Grant>, Denied> {
-        match &self.0 {
+        match &self.who {
             Who::Anybody => Ok(None),
             Who::Nobody => Err(Denied::Unknown),
             Who::Known(grant) => Ok(Some(grant)),

@@ -36,8 +36,6 @@ pub(super) struct Fields(Vec<(&'static str, Value)>);
 
 #[derive(Debug)]
 enum Value {
-    /// A text that people read in quotes.
-    Quoted(String),
     Text(String),
     /// A number or a truth value.
     Plain(Json),
@@ -46,7 +44,7 @@ enum Value {
 impl Value {
     fn text(&self) -> Option<&str> {
         match self {
-            Self::Quoted(text) | Self::Text(text) => Some(text),
+            Self::Text(text) => Some(text),
             Self::Plain(_) => None,
         }
     }
@@ -82,10 +80,10 @@ impl Fields {
                 let _ = write!(out, "{}=", name.strip_prefix("r#").unwrap_or(name));
             }
             let _ = match value {
-                Value::Quoted(text) if *name != MESSAGE => {
+                Value::Text(text) if *name != MESSAGE && needs_quotes(text) => {
                     write!(out, "{}", clean(&format!("{text:?}")))
                 }
-                Value::Quoted(text) | Value::Text(text) => write!(out, "{}", clean(text)),
+                Value::Text(text) => write!(out, "{}", clean(text)),
                 Value::Plain(value) => write!(out, "{value}"),
             };
         }
@@ -94,13 +92,20 @@ impl Fields {
     fn json(&self) -> Map<String, Json> {
         let pairs = self.shown().map(|(name, value)| {
             let value = match value {
-                Value::Quoted(text) | Value::Text(text) => clean(text).into(),
+                Value::Text(text) => clean(text).into(),
                 Value::Plain(value) => value.clone(),
             };
             ((*name).to_owned(), value)
         });
         pairs.collect()
     }
+}
+
+/// Whether a reader could not see otherwise where a value ends. It does not matter how the code that
+/// logs gives a value: two lines about one thing have it in one form.
+fn needs_quotes(text: &str) -> bool {
+    let is_special = |c: char| c.is_whitespace() || c.is_control() || "\"={}".contains(c);
+    text.is_empty() || text.contains(is_special)
 }
 
 /// What an event is about, read before anything else of it is made a text.
@@ -145,7 +150,7 @@ impl Visit for Fields {
     }
 
     fn record_str(&mut self, field: &Field, value: &str) {
-        self.0.push((field.name(), Value::Quoted(Cut::of(format_args!("{value}")))));
+        self.0.push((field.name(), Value::Text(Cut::of(format_args!("{value}")))));
     }
 
     fn record_error(&mut self, field: &Field, value: &(dyn std::error::Error + 'static)) {
@@ -311,6 +316,24 @@ fn colour(level: Level) -> u8 {
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    #[test]
+    fn a_value_is_in_quotes_where_its_end_could_not_be_seen_otherwise() {
+        for (value, shown) in [
+            ("rm-1", "rm-1"),
+            ("root.a/b:c", "root.a/b:c"),
+            ("", r#""""#),
+            ("a b", r#""a b""#),
+            ("a=b", r#""a=b""#),
+            ("a\n", r#""a\n""#),
+            ("x\"y", r#""x\"y""#),
+            ("größe", "größe"),
+        ] {
+            let mut line = String::new();
+            Fields(vec![("f", Value::Text(value.to_owned()))]).text(&mut line);
+            assert_eq!(line, format!("f={shown}"));
+        }
+    }
 
     #[test]
     fn a_long_value_is_cut_and_says_how_much_is_missing() {

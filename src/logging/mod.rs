@@ -25,6 +25,7 @@ mod line;
 mod writer;
 
 use std::backtrace::{Backtrace, BacktraceStatus};
+use std::ffi::OsStr;
 use std::io::{self, IsTerminal as _, Write};
 use std::panic::{self, PanicHookInfo};
 use std::sync::{Arc, Mutex, PoisonError};
@@ -80,7 +81,11 @@ impl Log {
         // A file that may not grow is told by a signal that ends the process, unless it is caught;
         // then the write fails. It stays caught when this value is dropped.
         let _ = signal(SignalKind::from_raw(Signal::SIGXFSZ as i32))?;
-        let is_coloured = io::stderr().is_terminal() && settings.format == LogFormat::Text;
+        let is_coloured = is_coloured(
+            io::stderr().is_terminal(),
+            settings.format,
+            std::env::var_os("NO_COLOR").as_deref(),
+        );
         let style = Style { format: settings.format, is_coloured };
         let (layer, account) = start(io::stderr(), style)?;
         Registry::default().with(filter).with(layer).try_init()?;
@@ -92,6 +97,12 @@ impl Log {
     pub fn account(&self) -> Account {
         self.0.clone()
     }
+}
+
+/// Whether levels are in colour. `NO_COLOR` with anything in it means that nobody wants any
+/// (<https://no-color.org>).
+fn is_coloured(is_terminal: bool, format: LogFormat, no_color: Option<&OsStr>) -> bool {
+    is_terminal && format == LogFormat::Text && no_color.is_none_or(OsStr::is_empty)
 }
 
 impl Account {
@@ -316,7 +327,7 @@ mod tests {
         assert!(time.starts_with("20") && time.ends_with('Z'), "{time}");
         assert_eq!(
             rest,
-            r#" INFO partition{rm="rm-1" id="default"}: monoceros::logging::tests: done rm="rm-2" n=3 ok=true path=/a\nb text="a \"b\"\n""#
+            r#" INFO partition{rm=rm-1 id=default}: monoceros::logging::tests: done rm=rm-2 n=3 ok=true path="/a\nb" text="a \"b\"\n""#
         );
         assert!(lines[1].ends_with("monoceros::logging::tests: nothing else"), "{}", lines[1]);
     }
@@ -359,6 +370,19 @@ mod tests {
         let n_with = |text: &str| lines.iter().filter(|line| line.contains(text)).count();
         let found = ["a warning", "a record", "another", "a detail"].map(n_with);
         assert_eq!(found, [1, 100, 100, 100]);
+    }
+
+    #[test]
+    fn colours_are_for_terminals_of_people_who_want_them() {
+        for (is_terminal, format, no_color, expected) in [
+            (true, LogFormat::Text, None, true),
+            (true, LogFormat::Text, Some(""), true),
+            (true, LogFormat::Text, Some("1"), false),
+            (true, LogFormat::Json, None, false),
+            (false, LogFormat::Text, None, false),
+        ] {
+            assert_eq!(is_coloured(is_terminal, format, no_color.map(OsStr::new)), expected);
+        }
     }
 
     #[test]

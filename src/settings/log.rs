@@ -3,10 +3,13 @@
 //! A filter is checked when it is read, because a mistake in it would otherwise show as a log that
 //! is silent, in the hour in which it is needed.
 
+use config::{Environment, Source as _};
 use serde::de::Error as _;
 use serde::{Deserialize, Deserializer};
 use tracing_subscriber::EnvFilter;
 use tracing_subscriber::filter::LevelFilter;
+
+use super::SettingsError;
 
 /// Section `log`.
 #[derive(Clone, Debug, Deserialize)]
@@ -17,6 +20,34 @@ pub struct LogSettings {
     pub filter: String,
     /// How a record looks. Default `text`.
     pub format: LogFormat,
+}
+
+/// The variable that many programs in Rust take their filter from.
+pub(super) const RUST_LOG: &str = "RUST_LOG";
+
+impl LogSettings {
+    /// Takes the filter of the variable [`RUST_LOG`], unless one of the variables of our own has one.
+    /// It is read as every program reads it, and not as strictly as the setting: it may be meant for
+    /// several.
+    pub(super) fn follow(
+        &mut self,
+        rust_log: Option<&str>,
+        environment: &Environment,
+    ) -> Result<(), SettingsError> {
+        let Some(filter) = rust_log.filter(|filter| !filter.trim().is_empty()) else {
+            return Ok(());
+        };
+        let own = environment.collect().unwrap_or_default();
+        if own.contains_key("log.filter") {
+            return Ok(());
+        }
+        if let Err(error) = EnvFilter::try_new(filter) {
+            let text = format!("environment: {RUST_LOG}: `{filter}` is not a log filter: {error}");
+            return Err(SettingsError::Contradictory(text));
+        }
+        filter.clone_into(&mut self.filter);
+        Ok(())
+    }
 }
 
 /// How a log record looks.
@@ -71,7 +102,35 @@ fn check_filter(text: &str) -> Result<(), String> {
 
 #[cfg(test)]
 mod tests {
+    use std::collections::HashMap;
+
+    use super::super::environment::environment;
     use super::*;
+
+    #[test]
+    fn the_filter_of_all_programs_counts_unless_there_is_one_of_our_own() {
+        let own = |filter: &[(&str, &str)]| {
+            let own = filter.iter().map(|(key, value)| ((*key).to_owned(), (*value).to_owned()));
+            environment().source(Some(own.collect::<HashMap<_, _>>()))
+        };
+        let followed = |rust_log, environment: &Environment| {
+            let filter = "warn".to_owned();
+            let mut settings = LogSettings { filter, format: LogFormat::Text };
+            settings.follow(rust_log, environment).map(|()| settings.filter)
+        };
+        assert_eq!(followed(None, &own(&[])).unwrap(), "warn");
+        assert_eq!(followed(Some(" "), &own(&[])).unwrap(), "warn");
+        // As other programs take it: a module alone means all of it.
+        for filter in ["debug,hyper=off", "monoceros"] {
+            assert_eq!(followed(Some(filter), &own(&[])).unwrap(), filter);
+        }
+        let set = own(&[("MONOCEROS__LOG__FILTER", "error")]);
+        assert_eq!(followed(Some("debug"), &set).unwrap(), "warn");
+        let other = own(&[("MONOCEROS__LOG__FORMAT", "json")]);
+        assert_eq!(followed(Some("debug"), &other).unwrap(), "debug");
+        let error = followed(Some("a=b=c"), &own(&[])).unwrap_err().to_string();
+        assert!(error.contains("RUST_LOG") && error.contains("`a=b=c`"), "{error}");
+    }
 
     #[test]
     fn a_log_filter_is_levels_also_per_module() {

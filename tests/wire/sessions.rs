@@ -225,7 +225,7 @@ async fn a_connection_that_falls_silent_pauses_the_session_and_the_next_one_goes
     cut.send_allocations(vec![], vec![ask("app", "a"), ask("app", "b")], vec![]).await;
     cut.until("placed", |seen| seen.new.len() == 2).await;
     wire.fall_silent();
-    service.until_logged("state=\"Paused\"", 1).await;
+    service.until_logged("state=Paused", 1).await;
     // By another connection, all that is not sure to have come through comes once more.
     let next = Rm::open(service.client().await, "rm").await;
     next.hello().await;
@@ -396,7 +396,7 @@ async fn a_half_closed_allocation_stream_gets_its_answers_and_ends_well() {
         placed += reply.new.len();
     }
     assert_eq!(placed, 1);
-    service.until_logged("state=\"Paused\"", 1).await;
+    service.until_logged("state=Paused", 1).await;
 }
 
 #[tokio::test]

@@ -340,6 +340,13 @@ impl Application {
     }
 
     fn ask_node(mut baton: Box<Baton>, node: NodeSlot, placement: Placement) {
+        tracing::debug!(
+            placement = %placement.allocation,
+            application = %baton.directory.application_id(placement.application),
+            ask = %placement.spec.key,
+            node = %baton.books.nodes.id(node),
+            "node asked"
+        );
         baton.tally.post(ActorKind::Node);
         let address = Arc::clone(&baton.directory.nodes[node]);
         address.do_send(crate::node::Place { baton, placement });
@@ -466,6 +473,14 @@ impl Application {
         baton.tally.placed();
         baton.directory.counts(self.leaf_facts.slot).allocated += 1;
         let entry = baton.books.allocations.get(id)?;
+        tracing::debug!(
+            placement = %id,
+            application = %self.book.id,
+            ask = %entry.key(),
+            node = %baton.books.nodes.id(entry.node),
+            allocation = %entry.uuid,
+            "placed"
+        );
         Some(self.allocated(entry, baton))
     }
 
@@ -488,12 +503,6 @@ impl Application {
             debug_assert!(false, "a placement on its way is in the table");
             return;
         };
-        tracing::debug!(
-            application = %allocated.application,
-            ask = %allocated.spec.key,
-            node = %allocated.node,
-            "placed"
-        );
         baton.notices.push(Notice::Allocated(Box::new(allocated)));
     }
 

@@ -41,6 +41,12 @@ struct Refund {
     node_work: Option<(NodeSlot, NodeWork)>,
 }
 
+/// The placement that a question is about, for the log.
+fn placement_of(number: u64, baton: &Baton) -> String {
+    let question = baton.books.unsettled.get(number);
+    question.map(|question| question.allocation.to_string()).unwrap_or_default()
+}
+
 impl Application {
     /// Carries out what an answer means for its placement.
     pub(super) fn take_answer(
@@ -64,13 +70,14 @@ impl Application {
             }
             Settlement::Failed { reasons } => {
                 baton.tally.predicate_failed();
-                tracing::debug!(application = %self.book.id, question = number, ?reasons,
-                    "refused by predicate");
+                tracing::debug!(placement = %placement_of(number, baton), application = %self.book.id,
+                    question = number, ?reasons, "refused by predicate");
                 self.failed(number, reasons, baton, effects);
             }
             Settlement::Presumed { reasons } => {
                 baton.tally.predicate_unanswered();
-                tracing::debug!(application = %self.book.id, question = number, ?reasons,
+                tracing::debug!(placement = %placement_of(number, baton), application = %self.book.id,
+                    question = number, ?reasons,
                     "taken as refused by predicate for want of an answer");
                 if let Some(slot) = self.failed(number, reasons, baton, effects) {
                     self.book.asks.ask_mut(slot).unanswered = true;

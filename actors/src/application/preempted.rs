@@ -99,7 +99,8 @@ impl Application {
             let leaves_short = entry.spec.member_of().is_some_and(|group| short.contains(group));
             let why = Preempted { grounds: Arc::clone(grounds), leaves_short };
             let released = Released::of(&self.book.id, entry, Ending::Preempted, why.to_string());
-            tracing::debug!(application = %self.book.id, allocation = %entry.uuid, %why, "preempted");
+            tracing::debug!(placement = %id, application = %self.book.id, allocation = %entry.uuid,
+                %why, "preempted");
             baton.notices.push(Notice::Released(Box::new(released)));
             let event = |at| Event::of(EventKind::VictimChosen, &key, at);
             effects.happens(baton, |at| {

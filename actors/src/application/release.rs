@@ -177,6 +177,14 @@ impl Application {
             return None;
         }
         let entry = baton.books.allocations.remove(id)?;
+        tracing::debug!(
+            placement = %id,
+            application = %self.book.id,
+            ask = %entry.key(),
+            allocation = %entry.uuid,
+            why = ?event,
+            "released"
+        );
         Self::note_preempted(id, &entry, baton, effects);
         baton.disarmed.extend(entry.deadline);
         self.book.allocations.remove(&entry.uuid);

@@ -97,6 +97,7 @@ pub(crate) fn ask_later(
     let application = directory.application_id(placement.application);
     baton.tally.asked();
     tracing::debug!(
+        placement = %placement.allocation,
         %application,
         ask = %placement.spec.key,
         question = number,

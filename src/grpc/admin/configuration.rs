@@ -139,6 +139,7 @@ async fn apply(
     info!(
         target: AUDIT,
         by = caller.name(),
+        from = caller.from(),
         rm = rm_id,
         changed,
         checksum = new_checksum,

@@ -145,7 +145,7 @@ impl AdminService for Admin {
     ) -> RpcResult<v1::ShutdownResponse> {
         let (caller, request) = opened(request);
         caller.check_admin()?;
-        info!(target: AUDIT, by = caller.name(), reason = request.reason, "shutdown asked for over gRPC");
+        info!(target: AUDIT, by = caller.name(), from = caller.from(), reason = request.reason, "shutdown asked for over gRPC");
         // Calls that are being answered, such as this one, come to their end.
         self.edge.shutdown.cancel();
         let grace_ms = u32::try_from(self.grace.as_millis()).unwrap_or(u32::MAX);

@@ -48,6 +48,7 @@ pub(super) async fn drain(
     info!(
         target: AUDIT,
         by = caller.name(),
+        from = caller.from(),
         rm = target.rm_id,
         partition = target.plain(),
         nodes = ?named,

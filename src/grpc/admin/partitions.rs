@@ -48,6 +48,7 @@ pub(super) async fn set_state(
     info!(
         target: AUDIT,
         by = caller.name(),
+        from = caller.from(),
         rm = target.rm_id,
         partition = target.plain(),
         %was,

@@ -42,7 +42,7 @@ pub(super) async fn deregister(
     let Some((session, removed)) = registry.stop(&rm_id, number, by).await else {
         return Ok(v1::DeregisterResourceManagerResponse::default());
     };
-    info!(target: AUDIT, by = caller.name(), rm = rm_id, session = session.number(), reason, "resource manager deregistered");
+    info!(target: AUDIT, by = caller.name(), from = caller.from(), rm = rm_id, session = session.number(), reason, "resource manager deregistered");
     let count = |n| u32::try_from(n).unwrap_or(u32::MAX);
     Ok(v1::DeregisterResourceManagerResponse {
         released_allocations: count(removed.allocations),
@@ -65,7 +65,7 @@ pub(super) fn resync(
     }
     let cause = if reason.is_empty() { "an administrator asked for it" } else { &reason };
     let closed = registry.resync(&rm_id, cause);
-    info!(target: AUDIT, by = caller.name(), rm = rm_id, reason, closed, "resource manager told to report anew");
+    info!(target: AUDIT, by = caller.name(), from = caller.from(), rm = rm_id, reason, closed, "resource manager told to report anew");
     Ok(v1::TriggerResyncResponse { closed_streams: u32::try_from(closed).unwrap_or(u32::MAX) })
 }
 

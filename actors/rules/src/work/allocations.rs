@@ -10,6 +10,7 @@
 //! * The identity towards an RM is (application, UUID); two applications may use equal keys.
 
 use std::collections::BTreeMap;
+use std::fmt;
 use std::sync::Arc;
 
 use serde::{Deserialize, Serialize};
@@ -41,6 +42,13 @@ crate::slot! {
 pub struct AllocationId {
     slot: AllocationSlot,
     serial: u32,
+}
+
+/// The name by which the log follows it, from the first node that is tried to its release.
+impl fmt::Display for AllocationId {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        write!(f, "{}.{}", self.slot.index(), self.serial)
+    }
 }
 
 #[cfg(test)]
