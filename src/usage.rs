@@ -1,4 +1,4 @@
-//! What was in use, read from a state dump that was saved (`monoceros admin dump`, or `GET
+//! What was in use, read from a state dump that was saved (`monoceros dump`, or `GET
 //! /ws/v1/fullstatedump`).
 //!
 //! It is for those who want to know what a configuration would do to a cluster that is elsewhere:

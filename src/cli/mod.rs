@@ -59,6 +59,7 @@ use self::steer::{ConfirmArgs, DrainArgs, NodesArgs};
 use self::top::TopArgs;
 use self::validate::ValidateArgs;
 
+pub(crate) use self::connect::GRPC_VARIABLE;
 pub use self::version::{BUILD, Build};
 
 /// A cluster resource scheduler.

@@ -5,6 +5,8 @@
 
 use config::Environment;
 
+use crate::cli::GRPC_VARIABLE;
+
 /// Environment variables that start with this and two underscores are settings.
 const ENVIRONMENT_PREFIX: &str = "MONOCEROS";
 
@@ -39,7 +41,8 @@ pub fn ignored_variables() -> Vec<(String, String)> {
 fn ignored_among(names: impl Iterator<Item = String>) -> Vec<(String, String)> {
     let suggested = |name: String| {
         let rest = name.strip_prefix(ENVIRONMENT_PREFIX)?.strip_prefix('_')?;
-        if rest.starts_with('_') {
+        // One is for those who ask a scheduler, which may be started from the same shell.
+        if rest.starts_with('_') || name == GRPC_VARIABLE {
             return None;
         }
         let (section, key) = rest.split_once('_').unwrap_or((rest, "KEY"));
@@ -58,7 +61,12 @@ mod tests {
 
     #[test]
     fn variables_with_one_underscore_too_few_are_found_and_spelled() {
-        let names = ["MONOCEROS_GRPC_SEND_CHUNK_ITEMS", "MONOCEROS__LOG__FORMAT", "MONOCEROSX"];
+        let names = [
+            "MONOCEROS_GRPC_SEND_CHUNK_ITEMS",
+            "MONOCEROS__LOG__FORMAT",
+            "MONOCEROSX",
+            "MONOCEROS_GRPC",
+        ];
         let ignored = ignored_among(names.iter().map(|&name| name.to_owned()));
         let meant = "MONOCEROS__GRPC__SEND_CHUNK_ITEMS";
         assert_eq!(ignored, [("MONOCEROS_GRPC_SEND_CHUNK_ITEMS".to_owned(), meant.to_owned())]);

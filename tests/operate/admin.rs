@@ -273,6 +273,10 @@ async fn who_may_not_do_it_is_refused_before_anything_is_said() {
         let request = as_caller(v1::ShutdownRequest::default(), caller);
         assert_eq!(refused(&admin.shutdown(request).await.unwrap_err()), expected);
     }
+    service.until_logged("call refused", 1).await;
+    let log = service.log();
+    let refusal = log.lines().find(|line| line.contains("call refused")).unwrap();
+    assert!(refusal.contains(" from=127.0.0.1:") && refusal.contains(" why="), "{refusal}");
     let token = TempFile::new("admin-token", "of-an-operator\n");
     let address = service.grpc.to_string();
     let get = ["get", "queues", "--grpc", &address, "--token", token.path()];

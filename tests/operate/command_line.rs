@@ -177,6 +177,24 @@ async fn the_only_resource_manager_need_not_be_named_and_one_of_two_has_to_be() 
 }
 
 #[tokio::test(flavor = "multi_thread")]
+async fn the_log_has_who_changed_something_and_from_where() {
+    let cluster = Cluster::start().await;
+    let printed = cluster.run("monoceros cordon node-8 node-7 --reason 'a new kernel'");
+    assert_eq!(printed, "2 nodes closed\n");
+    cluster.service.until_logged("by an administrator", 1).await;
+    let log = cluster.service.log();
+    let line = log.lines().find(|line| line.contains("by an administrator")).unwrap();
+    for part in [
+        "monoceros::audit:",
+        " by=anybody from=127.0.0.1:",
+        " rm=rm-1 partition=default nodes=node-7,node-8 drain=true",
+        " reason=\"a new kernel\"",
+    ] {
+        assert!(line.contains(part), "no `{part}` in {line}");
+    }
+}
+
+#[tokio::test(flavor = "multi_thread")]
 async fn yes_that_is_typed_is_enough() {
     let mut cluster = Cluster::start().await;
     let folder = Folder::new();

@@ -299,6 +299,55 @@ async fn a_name_from_outside_does_not_steer_the_terminal_of_who_asks() {
     }
 }
 
+#[tokio::test]
+async fn the_first_line_says_which_build_runs_what_it_read_and_what_to_open() {
+    let settings = TempFile::new("start.toml", "[log]\nfilter = \"info\"\n");
+    let service = Service::start_configured(settings.path());
+    service.until_logged("monoceros runs", 1).await;
+    let log = service.log();
+    let line = lines_with(&log, "monoceros runs")[0];
+    let open = format!(" open=http://{}/", service.http);
+    let (path, grpc) =
+        (format!(" settings={}", settings.path()), format!(" grpc={}", service.grpc));
+    let version = concat!(" version=", env!("CARGO_PKG_VERSION"));
+    for part in
+        [version, " commit=", " target=", &path, " queues=built-in", " log=info", &grpc, &open]
+    {
+        assert!(line.contains(part), "no `{part}` in {line}");
+    }
+    service.until_said(&format!("open http://{}/", service.http)).await;
+}
+
+#[tokio::test]
+async fn the_filter_of_all_programs_is_heeded() {
+    let mut command = Command::new(env!("CARGO_BIN_EXE_monoceros"));
+    command.args(["serve", "--grpc", "127.0.0.1:0", "--http", "127.0.0.1:0"]);
+    command.env("RUST_LOG", "warn,monoceros::rest=info").stderr(Stdio::piped());
+    let service = Service::start_by(command);
+    service.until_logged("serving REST", 1).await;
+    works(&service, "rm").await;
+    assert!(!service.log().contains("registered"), "{}", service.log());
+}
+
+#[tokio::test]
+async fn one_placement_is_followed_by_its_id_from_the_first_node_to_the_release() {
+    let service = Service::start_with(&[("LOG__FILTER", "info,monoceros_actors=debug")]);
+    let rm = Rm::register(&service, "rm").await.with_nodes(&["n1"]).await;
+    let rm = rm.with_application("app", "root.a").await;
+    rm.send_allocations(vec![], vec![ask("app", "x"), ask("app", "y")], vec![]).await;
+    rm.until("both", |seen| seen.new.len() == 2).await;
+    rm.send_allocations(vec![], vec![], vec![release("app", "x")]).await;
+    service.until_logged(": released placement=", 1).await;
+    let log = service.log();
+    let placed = lines_with(&log, ": placed placement=");
+    let of_x = placed.iter().find(|line| line.contains(" ask=x ")).unwrap();
+    let id = of_x.split(" placement=").nth(1).unwrap().split(' ').next().unwrap();
+    let story = lines_with(&log, &format!(" placement={id} "));
+    let told = |text: &str| story.iter().filter(|line| line.contains(text)).count();
+    assert_eq!([": node asked", ": placed", ": released"].map(told), [1, 1, 1], "{story:#?}");
+    assert!(story.iter().all(|line| line.contains(" ask=x ")), "{story:#?}");
+}
+
 /// A resource manager in this process that counts what it is given.
 #[derive(Default)]
 struct Counting(AtomicUsize);

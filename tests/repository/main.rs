@@ -7,6 +7,7 @@
 mod harness;
 
 mod burst;
+mod commands;
 mod dependencies;
 mod docs;
 mod examples;

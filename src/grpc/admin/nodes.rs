@@ -45,13 +45,14 @@ pub(super) async fn drain(
     let named: BTreeSet<String> = node_ids.into_iter().collect();
     let target = Target::find(handle, caller, Right::Act, &rm_id, &partition_name).await?;
     let before = read(handle, &target, &named).await?;
+    let nodes: Vec<&str> = named.iter().map(String::as_str).collect();
     info!(
         target: AUDIT,
         by = caller.name(),
         from = caller.from(),
         rm = target.rm_id,
         partition = target.plain(),
-        nodes = ?named,
+        nodes = nodes.join(","),
         drain,
         reason,
         "nodes drained or opened by an administrator"

@@ -1,0 +1,167 @@
+//! Every command that the documentation shows is run, in the order of its page, against a small
+//! cluster; and what a page says that it prints, it prints.
+
+use std::fs;
+use std::io::{BufRead as _, BufReader};
+use std::path::{Path, PathBuf};
+use std::process::Stdio;
+
+use crate::harness::run;
+use crate::harness::transcript::{CLUSTER_QUEUES, Cluster, Folder, normal};
+
+/// Ends of commands that go on until they are interrupted.
+const GOES_ON: [&str; 3] = ["--follow", "--watch", " -w"];
+
+/// Commands after which nothing is there any more to ask.
+const ENDS: [&str; 2] = ["monoceros deregister", "monoceros shutdown"];
+
+fn pages() -> Vec<PathBuf> {
+    let root = Path::new(env!("CARGO_MANIFEST_DIR"));
+    let docs = fs::read_dir(root.join("docs")).unwrap().map(|entry| entry.unwrap().path());
+    let mut pages: Vec<_> =
+        docs.filter(|path| path.extension().is_some_and(|it| it == "md")).collect();
+    pages.push(root.join("README.md"));
+    pages.sort();
+    pages
+}
+
+/// A command, and what the page says that it prints, if that is to be compared.
+struct Shown {
+    line: String,
+    prints: Option<String>,
+}
+
+/// The commands in the fenced blocks of a page.
+fn shown(page: &str) -> Vec<Shown> {
+    let mut found: Vec<Shown> = Vec::new();
+    for block in page.split("```").skip(1).step_by(2) {
+        let (language, text) = block.split_once('\n').unwrap();
+        let (of_block, is_compared) = (found.len(), language == "console");
+        for line in text.lines() {
+            let command = line.strip_prefix("$ ").unwrap_or(line);
+            let is_command = command.split_whitespace().any(|word| word == "monoceros")
+                && (line.starts_with("$ ") || language == "sh");
+            if is_command {
+                let prints = is_compared.then(String::new);
+                found.push(Shown { line: command.to_owned(), prints });
+            } else if let Some(Shown { prints: Some(prints), .. }) = found[of_block..].last_mut() {
+                *prints += &format!("{line}\n");
+            }
+        }
+    }
+    found
+}
+
+/// A folder with the files that pages speak of.
+fn folder() -> Folder {
+    let folder = Folder::new();
+    let lines: String = CLUSTER_QUEUES.lines().map(|line| format!("    {line}\n")).collect();
+    let map = format!("apiVersion: v1\nkind: ConfigMap\ndata:\n  queues.yaml: |\n{lines}");
+    let bad = CLUSTER_QUEUES.replace("vcore: 2, memory: 8Gi", "vcore: 20, memory: 80Gi");
+    let new = CLUSTER_QUEUES.replace("vcore: 6", "vcore: 5");
+    for (name, text) in [
+        ("queues.yaml", CLUSTER_QUEUES),
+        ("old.yaml", CLUSTER_QUEUES),
+        ("new.yaml", &new),
+        ("bad.yaml", &bad),
+        ("configmap.yaml", &map),
+    ] {
+        folder.write(name, text);
+    }
+    folder
+}
+
+/// Whether a text is as shown: `…` stands for the rest of a line, or for any lines.
+fn is_as_shown(printed: &str, shown: &str) -> bool {
+    let mut printed = printed.lines();
+    let mut shown = shown.lines().peekable();
+    while let Some(wanted) = shown.next() {
+        if wanted == "…" {
+            let Some(behind) = shown.peek() else { return true };
+            if !printed.by_ref().any(|line| line == *behind) {
+                return false;
+            }
+            shown.next();
+            continue;
+        }
+        let Some(line) = printed.next() else { return false };
+        let is_same = match wanted.split_once('…') {
+            Some((before, behind)) => line.starts_with(before) && line.ends_with(behind),
+            None => line == wanted,
+        };
+        if !is_same {
+            return false;
+        }
+    }
+    printed.next().is_none()
+}
+
+/// Starts a service as a page does, but on free ports, and ends it once it listens.
+fn serve(folder: &Folder, line: &str) {
+    let line = format!("exec env {line} --grpc 127.0.0.1:0 --http 127.0.0.1:0");
+    let mut command = folder.shell(&line, &[]);
+    let mut service = command.stdout(Stdio::piped()).stderr(Stdio::null()).spawn().unwrap();
+    let mut first = String::new();
+    BufReader::new(service.stdout.take().unwrap()).read_line(&mut first).unwrap();
+    service.kill().unwrap();
+    service.wait().unwrap();
+    assert!(first.starts_with("monoceros listens: grpc="), "{line}: {first}");
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn each_command_of_the_documentation_does_what_its_page_says() {
+    let (mut n_run, mut n_compared) = (0, 0);
+    for page in pages() {
+        let commands = shown(&fs::read_to_string(&page).unwrap());
+        if commands.is_empty() {
+            continue;
+        }
+        let folder = folder();
+        let mut cluster = Cluster::start().await;
+        for Shown { line, prints } in commands {
+            let page = page.display();
+            n_run += 1;
+            if line.contains("monoceros serve") {
+                serve(&folder, &line);
+                continue;
+            }
+            if GOES_ON.iter().any(|flag| line.contains(flag)) {
+                let printed = folder.run(&format!("timeout 2 {line}"), &cluster.environment());
+                assert!(printed.ends_with("? 124\n"), "{page}: {line}: {printed}");
+                continue;
+            }
+            let printed = folder.run(&line, &cluster.environment());
+            match prints {
+                Some(shown) => {
+                    n_compared += 1;
+                    let (printed, shown) = (normal(&printed), normal(&shown));
+                    assert!(is_as_shown(&printed, &shown), "{page}: {line}:\n{printed}\n{shown}");
+                }
+                None => assert!(!printed.contains("\n? "), "{page}: {line}: {printed}"),
+            }
+            if ENDS.iter().any(|end| line.starts_with(end)) {
+                cluster = Cluster::start().await;
+            }
+        }
+    }
+    assert!(n_run > 30 && n_compared > 10, "{n_run} commands run, {n_compared} compared");
+}
+
+#[test]
+fn each_command_within_a_sentence_is_one() {
+    let mut n_known = 0;
+    for page in pages() {
+        let text = fs::read_to_string(&page).unwrap();
+        let outside = text.split("```").step_by(2);
+        let spans = outside.flat_map(|text| text.split('`').skip(1).step_by(2));
+        for span in spans.filter(|span| span.starts_with("monoceros ") && !span.contains('\n')) {
+            // Up to what stands for something else, or is for the shell.
+            let is_plain = |word: &&str| !word.starts_with(['[', '…', '>', '|']);
+            let words: Vec<_> = span.split_whitespace().skip(1).take_while(is_plain).collect();
+            let (code, _, stderr) = run(&[&words[..], &["--help"]].concat());
+            assert_eq!(code, Some(0), "{}: `{span}`: {stderr}", page.display());
+            n_known += 1;
+        }
+    }
+    assert!(n_known > 20, "{n_known}");
+}
