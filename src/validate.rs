@@ -214,7 +214,7 @@ mod tests {
 
     #[test]
     fn lines_of_a_config_map_are_those_of_the_file() {
-        let embedded: String = BAD.lines().map(|line| format!("    {line}\n")).collect();
+        let embedded = format!("    {}\n", BAD.trim_end().replace('\n', "\n    "));
         let file = format!("kind: ConfigMap\ndata:\n  queues.yaml: |\n{embedded}");
         let moved = of(&file);
         for (error, plain) in moved.errors.iter().zip(of(BAD).errors) {

@@ -150,7 +150,7 @@ mod tests {
         assert_eq!(some.cells(true), ["1.5/4", "0B", "gpu=1/2"]);
         assert_eq!(some.cells(false), ["1.5/4", "0B"]);
         assert!(some.has_others() && !of(&[("pods", 0)], &[]).has_others());
-        assert_eq!(some.largest_share(), 0.5);
+        assert!((some.largest_share() - 0.5).abs() < 1e-9);
         assert_eq!(of(&[("vcore", 1)], &[("vcore", 0)]).share("vcore"), None);
     }
 

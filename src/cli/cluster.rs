@@ -48,7 +48,7 @@ impl Cluster {
     /// A queue with all that is below it, if it is there; of an empty path, all queues.
     pub(super) async fn find_queue(&mut self, path: &str) -> anyhow::Result<Option<v1::QueueInfo>> {
         match self.queue(path).await {
-            Err(error) if error.downcast_ref().is_some_and(is_unknown_queue) => Ok(None),
+            Err(error) if is_unknown_queue(&error) => Ok(None),
             found => found,
         }
     }
@@ -136,6 +136,17 @@ impl Cluster {
         Ok(answer.sessions.into_iter().filter(is_meant).collect())
     }
 
+    /// Refuses a resource manager that is not there: to end the session of such is no error for the
+    /// scheduler, and a name that was mistyped would look as if it had been done.
+    pub(super) async fn check_registered(&mut self, rm_id: &str) -> anyhow::Result<()> {
+        let request = v1::GetConfigRequest { rm_id: rm_id.to_owned(), ..Default::default() };
+        match self.admin.get_config(request).await {
+            Err(status) if is_refused(&status, "RM_NOT_REGISTERED") => Err(status.into()),
+            // Whatever else is wrong with it, it can be ended.
+            Ok(_) | Err(_) => Ok(()),
+        }
+    }
+
     /// The resource manager that is meant; where none is named, the only one.
     pub(super) async fn only_rm(&mut self) -> anyhow::Result<String> {
         if !self.rm.is_empty() {
@@ -154,9 +165,12 @@ impl Cluster {
     }
 }
 
-fn is_unknown_queue(status: &Status) -> bool {
-    let reason = status.metadata().get(REASON_TRAILER);
-    reason.is_some_and(|reason| reason == "QUEUE_UNKNOWN")
+fn is_refused(status: &Status, why: &str) -> bool {
+    status.metadata().get(REASON_TRAILER).is_some_and(|reason| reason == why)
+}
+
+fn is_unknown_queue(error: &anyhow::Error) -> bool {
+    error.downcast_ref().is_some_and(|status| is_refused(status, "QUEUE_UNKNOWN"))
 }
 
 /// Whether no further row is read; says so to people.

@@ -48,19 +48,18 @@ pub(super) async fn run(cluster: &mut Cluster, args: &DescribeArgs) -> anyhow::R
                 anyhow::bail!("events are not described: `monoceros events` prints them")
             }
         };
-        match sheet {
-            Some(sheet) => sheets.push(sheet.shown()),
-            None => {
-                n_missing += 1;
-                let kind = match args.kind {
-                    Kind::Apps => "application that is live",
-                    Kind::Nodes => "node",
-                    Kind::Queues | Kind::Events => "queue",
-                    Kind::Rms => "resource manager",
-                };
-                writeln!(io::stderr(), "there is no {kind} called `{}`", clean(name))?;
-            }
+        if let Some(sheet) = sheet {
+            sheets.push(sheet.shown());
+            continue;
         }
+        n_missing += 1;
+        let kind = match args.kind {
+            Kind::Apps => "application that is live",
+            Kind::Nodes => "node",
+            Kind::Queues | Kind::Events => "queue",
+            Kind::Rms => "resource manager",
+        };
+        writeln!(io::stderr(), "there is no {kind} called `{}`", clean(name))?;
     }
     output::write(&sheets.join("\n"))?;
     Ok(if n_missing == 0 { ExitCode::SUCCESS } else { ExitCode::FAILURE })

@@ -14,10 +14,10 @@ use monoceros_proto::si::v1 as si;
 use monoceros_proto::si::v1::event_record::{ChangeDetail, ChangeType, Type};
 use monoceros_proto::v1;
 use serde_json::Value;
-use tokio::time::timeout;
+use tokio::time::{Instant, timeout};
 use tonic::{Status, Streaming};
 
-use super::amounts::{all, moment, now_ns};
+use super::amounts::{all, moment};
 use super::cluster::Cluster;
 use super::document::{document, json, json_line, yaml};
 use super::output::{self, Form};
@@ -31,6 +31,9 @@ const LIMIT: u32 = 100;
 /// How long an event of the past may take. A stream does not say where the past ends; what is kept
 /// comes at once.
 const PAST: Duration = Duration::from_millis(700);
+
+/// How long the whole past may take.
+const PAST_IN_ALL: Duration = Duration::from_secs(10);
 
 /// Most events of the past that are read.
 const MOST_READ: u32 = 2_000_000;
@@ -103,7 +106,10 @@ pub(super) async fn run(cluster: &mut Cluster, args: &EventsArgs) -> anyhow::Res
     let mut past = past(&mut stream, args).await?;
     let mut last = past.last;
     printer.print(past.events.make_contiguous())?;
-    while args.follow {
+    if !args.follow {
+        return Ok(ExitCode::SUCCESS);
+    }
+    loop {
         match stream.message().await {
             Ok(Some(event)) => {
                 last = event.seq;
@@ -120,7 +126,6 @@ pub(super) async fn run(cluster: &mut Cluster, args: &EventsArgs) -> anyhow::Res
             Err(status) => return Err(status.into()),
         }
     }
-    Ok(ExitCode::SUCCESS)
 }
 
 /// The events from one on, or the last ones where that is zero.
@@ -149,25 +154,21 @@ struct Past {
     last: u64,
 }
 
-/// Reads the past to its end: to the number of events that was asked for, to the first event that
-/// happened later than now, or until nothing comes for a while.
+/// Reads the past to its end: to the number of events that was asked for, or until nothing comes for a
+/// while. Where so much happens that there is no such while, it has an end all the same.
 async fn past(stream: &mut Streaming<si::EventRecord>, args: &EventsArgs) -> anyhow::Result<Past> {
-    let (began, most) = (now_ns(), usize::try_from(args.limit).unwrap_or(usize::MAX));
+    let (began, most) = (Instant::now(), usize::try_from(args.limit).unwrap_or(usize::MAX));
     let (mut past, mut n_read) = (Past::default(), 0);
     let is_all = |n_read| args.objects.is_empty() && n_read >= args.limit;
-    while !is_all(n_read) && n_read < MOST_READ {
+    while !is_all(n_read) && n_read < MOST_READ && began.elapsed() < PAST_IN_ALL {
         let Ok(event) = timeout(PAST, stream.message()).await else { break };
         let Some(event) = event? else { break };
-        let is_later = event.timestamp_nano > began;
         (past.last, n_read) = (event.seq, n_read + 1);
         if args.is_wanted(&event) {
             past.events.push_back(event);
         }
         if past.events.len() > most {
             past.events.pop_front();
-        }
-        if is_later {
-            break;
         }
     }
     Ok(past)

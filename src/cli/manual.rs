@@ -9,7 +9,7 @@ use clap::Args;
 use clap_complete::Shell;
 use clap_mangen::Man;
 
-use super::{command, output};
+use super::{command, documented, output};
 
 /// Arguments of `monoceros completions`.
 #[derive(Clone, Debug, Args)]
@@ -38,14 +38,13 @@ pub(super) fn complete(args: &CompletionArgs) -> anyhow::Result<ExitCode> {
 
 /// Prints the page of the whole, or writes one for each command.
 pub(super) fn pages(args: &ManArgs) -> anyhow::Result<ExitCode> {
-    match &args.folder {
-        Some(folder) => clap_mangen::generate_to(command(), folder)
-            .with_context(|| format!("cannot write pages to `{}`", folder.display()))?,
-        None => {
-            let mut page = Vec::new();
-            Man::new(command()).render(&mut page)?;
-            output::write(&String::from_utf8(page)?)?;
-        }
+    if let Some(folder) = &args.folder {
+        clap_mangen::generate_to(documented(), folder)
+            .with_context(|| format!("cannot write pages to `{}`", folder.display()))?;
+    } else {
+        let mut page = Vec::new();
+        Man::new(documented()).render(&mut page)?;
+        output::write(&String::from_utf8(page)?)?;
     }
     Ok(ExitCode::SUCCESS)
 }

@@ -151,7 +151,16 @@ const OFFLINE: [&str; 5] = ["serve", "validate", "simulate", "completions", "man
 
 /// The command line as clap sees it.
 fn command() -> clap::Command {
-    let mut command = Cli::command();
+    finished(Cli::command())
+}
+
+/// The same without `help` as a command, of which no page needs to be.
+fn documented() -> clap::Command {
+    let command = Cli::command().disable_help_subcommand(true);
+    finished(command.mut_subcommand("config", |config| config.disable_help_subcommand(true)))
+}
+
+fn finished(mut command: clap::Command) -> clap::Command {
     // Builds the commands with the flags that may stand anywhere, so that those can be hidden.
     command.build();
     for name in OFFLINE {

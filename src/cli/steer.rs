@@ -179,6 +179,7 @@ pub(super) async fn deregister(
     args: ConfirmArgs,
 ) -> anyhow::Result<ExitCode> {
     let rm_id = cluster.only_rm().await?;
+    cluster.check_registered(&rm_id).await?;
     let what = format!(
         "end the session of resource manager `{}`, and forget its applications, allocations and nodes",
         clean(&rm_id)

@@ -2,7 +2,7 @@
 //! before it does.
 
 use std::fmt::Write as _;
-use std::path::PathBuf;
+use std::path::{Path, PathBuf};
 use std::process::ExitCode;
 
 use clap::{Args, ValueEnum};
@@ -45,7 +45,7 @@ enum Shape {
 /// Checks the file; the exit code says whether it can be used.
 pub(super) fn run(args: &ValidateArgs) -> anyhow::Result<ExitCode> {
     let checked = read(&args.file)?;
-    let old = args.against.as_ref().map(read).transpose()?;
+    let old = args.against.as_deref().map(read).transpose()?;
     let is_good = |checked: &Checked| checked.configuration.is_some();
     let all_good = is_good(&checked) && old.as_ref().is_none_or(is_good);
     let difference = match (&checked.configuration, old.as_ref().map(|old| &old.configuration)) {
@@ -62,7 +62,7 @@ pub(super) fn run(args: &ValidateArgs) -> anyhow::Result<ExitCode> {
     Ok(if all_good { ExitCode::SUCCESS } else { ExitCode::FAILURE })
 }
 
-fn read(file: &PathBuf) -> anyhow::Result<Checked> {
+fn read(file: &Path) -> anyhow::Result<Checked> {
     let text = input::read_given(file)?;
     Ok(Checked::of(input::name(file), &text))
 }

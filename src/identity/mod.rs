@@ -129,6 +129,7 @@ impl Identity {
     }
 
     /// The same at the other end of this connection.
+    #[must_use]
     pub fn at(self, from: SocketAddr) -> Self {
         Self { from: Some(from), ..self }
     }

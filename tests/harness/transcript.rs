@@ -123,6 +123,9 @@ impl Folder {
         let output = self.shell(line, environment).output().unwrap();
         let text = |bytes: Vec<u8>| String::from_utf8(bytes).unwrap();
         let mut printed = text(output.stdout) + &text(output.stderr);
+        if !printed.is_empty() && !printed.ends_with('\n') {
+            printed.push('\n');
+        }
         match output.status.code() {
             Some(0) => {}
             code => printed += &format!("? {}\n", code.unwrap_or(-1)),
@@ -143,14 +146,16 @@ impl Folder {
         command
     }
 
-    /// A transcript anew: each of its commands with what it prints now.
+    /// A transcript anew: each of its commands with what it prints now. Lines that begin with `#` are
+    /// titles, which have an empty line before them.
     pub fn play(&self, transcript: &str, environment: &[(&str, String)]) -> String {
         let mut played = String::new();
         for line in transcript.lines() {
             if let Some(command) = line.strip_prefix("$ ") {
                 played += &format!("{line}\n{}", normal(&self.run(command, environment)));
-            } else if line.starts_with('#') || line.is_empty() {
-                played += &format!("{line}\n");
+            } else if line.starts_with('#') {
+                let gap = if played.is_empty() { "" } else { "\n" };
+                played += &format!("{gap}{line}\n");
             }
         }
         played

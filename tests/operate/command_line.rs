@@ -42,10 +42,10 @@ async fn a_cluster_is_steered_and_asked_first() {
 fn configurations_are_checked_from_files_standard_input_and_config_maps() {
     let folder = Folder::new();
     let map_of = |text: &str| {
-        let text: String = text.lines().map(|line| format!("    {line}\n")).collect();
+        let text = text.trim_end().replace('\n', "\n    ");
         format!(
             "apiVersion: v1\nkind: ConfigMap\nmetadata:\n  name: yunikorn-configs\ndata:\n  \
-             log.level: INFO\n  queues.yaml: |\n{text}"
+             log.level: INFO\n  queues.yaml: |\n    {text}\n"
         )
     };
     let bad = CLUSTER_QUEUES
@@ -225,7 +225,7 @@ fn shells_complete_and_there_are_manual_pages() {
     for shell in ["bash", "zsh", "fish", "elvish", "powershell"] {
         let (code, script, stderr) = run(&["completions", shell]);
         assert_eq!((code, &*stderr), (Some(0), ""));
-        for word in ["describe", "uncordon", "--follow"] {
+        for word in ["describe", "uncordon", "follow"] {
             assert!(script.contains(word), "{shell}: no {word}");
         }
     }
@@ -241,6 +241,10 @@ fn shells_complete_and_there_are_manual_pages() {
         let page = std::fs::read_to_string(folder.path().join(name)).unwrap();
         assert!(page.contains(".SH"), "{name}");
     }
+    let pages = std::fs::read_dir(folder.path()).unwrap().map(|page| page.unwrap().file_name());
+    let useless = |name: &String| name.contains("help") || name.contains("admin");
+    let useless: Vec<_> = pages.map(|it| it.into_string().unwrap()).filter(useless).collect();
+    assert!(useless.is_empty(), "{useless:?}");
     let (code, _, stderr) = run(&["man", "/does/not/exist"]);
     assert!(code == Some(1) && stderr.contains("/does/not/exist"), "{stderr}");
 }

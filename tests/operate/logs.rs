@@ -69,7 +69,7 @@ async fn a_pipe_whose_reader_has_gone_disturbs_nobody() {
 #[tokio::test]
 async fn a_file_that_may_not_grow_disturbs_nobody() {
     let log = TempFile::new("small.log", "");
-    let script = format!("ulimit -f 1; exec \"$@\" 2>'{}'", log.path());
+    let script = format!("ulimit -f 2; exec \"$@\" 2>'{}'", log.path());
     let service = Service::start_from_shell(&script);
     works(&service, "one").await;
     works(&service, "two").await;

@@ -39,8 +39,9 @@ fn shown(page: &str) -> Vec<Shown> {
         let (of_block, is_compared) = (found.len(), language == "console");
         for line in text.lines() {
             let command = line.strip_prefix("$ ").unwrap_or(line);
-            let is_command = command.split_whitespace().any(|word| word == "monoceros")
-                && (line.starts_with("$ ") || language == "sh");
+            // The name of a folder has nothing behind it.
+            let names_it = command.starts_with("monoceros ") || command.contains(" monoceros ");
+            let is_command = names_it && (line.starts_with("$ ") || language == "sh");
             if is_command {
                 let prints = is_compared.then(String::new);
                 found.push(Shown { line: command.to_owned(), prints });
@@ -55,8 +56,8 @@ fn shown(page: &str) -> Vec<Shown> {
 /// A folder with the files that pages speak of.
 fn folder() -> Folder {
     let folder = Folder::new();
-    let lines: String = CLUSTER_QUEUES.lines().map(|line| format!("    {line}\n")).collect();
-    let map = format!("apiVersion: v1\nkind: ConfigMap\ndata:\n  queues.yaml: |\n{lines}");
+    let lines = CLUSTER_QUEUES.trim_end().replace('\n', "\n    ");
+    let map = format!("apiVersion: v1\nkind: ConfigMap\ndata:\n  queues.yaml: |\n    {lines}\n");
     let bad = CLUSTER_QUEUES.replace("vcore: 2, memory: 8Gi", "vcore: 20, memory: 80Gi");
     let new = CLUSTER_QUEUES.replace("vcore: 6", "vcore: 5");
     for (name, text) in [

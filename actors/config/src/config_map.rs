@@ -97,9 +97,10 @@ fn in_place(file: &str, node: &Node, text: &str) -> Option<String> {
             line.trim().is_empty() && written.trim().is_empty()
                 || written.get(columns..).is_some_and(|written| written == line)
         };
-        let indented = || text.lines().map(|line| format!("{:columns$}{line}\n", ""));
+        let margin = " ".repeat(columns);
+        let indented = || text.lines().flat_map(|line| [&margin, line, "\n"]).collect::<String>();
         let is_here = text.lines().enumerate().all(is_same);
-        is_here.then(|| "\n".repeat(lines) + &indented().collect::<String>())
+        is_here.then(|| "\n".repeat(lines) + &indented())
     })
 }
 

@@ -118,8 +118,7 @@ impl GetArgs {
     /// Refuses filters that mean nothing for this kind.
     fn check(&self) -> anyhow::Result<()> {
         let (is_queued, has_state) = match self.kind {
-            Kind::Apps => (true, true),
-            Kind::Queues => (true, true),
+            Kind::Apps | Kind::Queues => (true, true),
             Kind::Nodes | Kind::Rms => (false, true),
             Kind::Events => (false, false),
         };
@@ -204,12 +203,14 @@ async fn list<T: Thing>(
     }
     let mut printer = Printer::new(args.output, &things);
     output::write(&printer.whole(&things, args.watch)?)?;
-    while args.watch {
+    if !args.watch {
+        return Ok(if n_missing == 0 { ExitCode::SUCCESS } else { ExitCode::FAILURE });
+    }
+    loop {
         sleep(Duration::from_secs(args.interval.into())).await;
         let things = chosen(read(cluster, args).await?, args);
         output::write(&printer.changes(&things)?)?;
     }
-    Ok(if n_missing == 0 { ExitCode::SUCCESS } else { ExitCode::FAILURE })
 }
 
 /// Refuses a state that no thing of this kind has.
