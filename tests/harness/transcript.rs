@@ -127,10 +127,9 @@ impl Folder {
             printed.push('\n');
         }
         match output.status.code() {
-            Some(0) => {}
-            code => printed += &format!("? {}\n", code.unwrap_or(-1)),
+            Some(0) => printed,
+            code => printed + &format!("? {}\n", code.unwrap_or(-1)),
         }
-        printed
     }
 
     /// A command for a shell, which finds the built binary.
@@ -152,10 +151,11 @@ impl Folder {
         let mut played = String::new();
         for line in transcript.lines() {
             if let Some(command) = line.strip_prefix("$ ") {
-                played += &format!("{line}\n{}", normal(&self.run(command, environment)));
+                let printed = normal(&self.run(command, environment));
+                played.extend([line, "\n", &printed]);
             } else if line.starts_with('#') {
                 let gap = if played.is_empty() { "" } else { "\n" };
-                played += &format!("{gap}{line}\n");
+                played.extend([gap, line, "\n"]);
             }
         }
         played
@@ -182,18 +182,15 @@ pub fn normal(text: &str) -> String {
         let is_whole = name.map_or(before.is_empty(), |at| at + 1 == before.len());
         let (word, behind) = from.split_at(end);
         normal += before;
-        match kind(word).filter(|_| is_whole) {
-            Some(kind) => {
-                normal += kind;
-                // A shorter age has more spaces behind it.
-                let pad = kind.len().saturating_sub(word.len());
-                let spaces = behind.len() - behind.trim_start_matches(' ').len();
-                rest = &behind[pad.min(spaces.saturating_sub(1))..];
-            }
-            None => {
-                normal += word;
-                rest = behind;
-            }
+        if let Some(kind) = kind(word).filter(|_| is_whole) {
+            normal += kind;
+            // A shorter age has more spaces behind it.
+            let pad = kind.len().saturating_sub(word.len());
+            let spaces = behind.len() - behind.trim_start_matches(' ').len();
+            rest = &behind[pad.min(spaces.saturating_sub(1))..];
+        } else {
+            normal += word;
+            rest = behind;
         }
     }
     normal + rest

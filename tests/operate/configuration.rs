@@ -278,9 +278,8 @@ async fn a_configuration_is_read_and_changed_from_a_shell() {
     let service = Service::start();
     let _rm = Rm::register(&service, "rm").await;
     let address = service.grpc.to_string();
-    let shell = |arguments: &[&str]| {
-        harness::run(&[&["admin", "--grpc", &*address, "config"], arguments].concat())
-    };
+    let shell =
+        |arguments: &[&str]| harness::run(&[&["config", "--grpc", &*address], arguments].concat());
     let (code, stdout, _) = shell(&["get"]);
     assert_eq!((code, &*stdout), (Some(0), QUEUES));
     let good = TempFile::new("admin-good.yaml", &with_queue_c());

@@ -126,13 +126,13 @@ async fn sessions_are_listed_and_ended_from_a_shell() {
     let _rm = busy(&service).await;
     let address = service.grpc.to_string();
     let shell = |arguments: &[&str]| {
-        harness::run(&[&["admin", "--grpc", &*address, "--rm", "rm"], arguments].concat())
+        harness::run(&[&["--grpc", &*address, "--rm", "rm"], arguments].concat())
     };
-    let (code, stdout, _) = shell(&["sessions"]);
+    let (code, stdout, _) = shell(&["get", "rms"]);
     assert_eq!(code, Some(0));
-    let row: Vec<_> = stdout.lines().nth(1).unwrap().split('\t').collect();
-    assert_eq!((row[0], row[2], row[3]), ("rm", "Running", "split"));
+    let row: Vec<_> = stdout.lines().nth(1).unwrap().split_whitespace().collect();
+    assert_eq!((row[0], row[1], row[2]), ("rm", "Running", "split"));
     assert_eq!(shell(&["resync"]).1, "3 streams closed\n");
     let expected = "1 applications, 1 allocations, 2 nodes forgotten\n";
-    assert_eq!(shell(&["deregister"]).1, expected);
+    assert_eq!(shell(&["deregister", "--yes"]).1, expected);
 }

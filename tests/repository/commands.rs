@@ -46,7 +46,7 @@ fn shown(page: &str) -> Vec<Shown> {
                 let prints = is_compared.then(String::new);
                 found.push(Shown { line: command.to_owned(), prints });
             } else if let Some(Shown { prints: Some(prints), .. }) = found[of_block..].last_mut() {
-                *prints += &format!("{line}\n");
+                prints.extend([line, "\n"]);
             }
         }
     }
