@@ -5,8 +5,11 @@
 //!
 //! Reading order: [`cli`], [`input`], [`settings`], [`logging`], [`serve`], [`queues_file`], [`users`],
 //! [`security`], [`files`], [`tls`], [`connections`], [`identity`], [`extra_config`], [`grpc`],
-//! [`reads`], [`logbook`], [`rest`], [`dump`], [`chance`], [`demo`], [`simulate`], [`validate`],
-//! [`watchdog`], [`systemd`].
+//! [`reads`], [`logbook`], [`rest`], [`dump`], [`chance`], [`demo`], `simulate`, [`watchdog`],
+//! [`systemd`].
+//!
+//! Two features, both on by default, can be left out: `ldap` (groups from a directory) and `simulator`
+//! (the command `simulate`).
 
 pub mod chance;
 pub mod cli;
@@ -29,6 +32,7 @@ pub mod secrets;
 pub mod security;
 pub mod serve;
 pub mod settings;
+#[cfg(feature = "simulator")]
 pub mod simulate;
 pub mod systemd;
 pub mod tls;

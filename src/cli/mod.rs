@@ -24,8 +24,9 @@ use clap::error::ErrorKind;
 use clap::{ArgMatches, Args, CommandFactory as _, FromArgMatches as _, Parser, Subcommand};
 
 use crate::logging::{Log, clean_lines};
-use crate::simulate::SimulateArgs;
-use crate::{serve, settings, simulate};
+#[cfg(feature = "simulator")]
+use crate::simulate::{self, SimulateArgs};
+use crate::{serve, settings};
 
 mod admin;
 mod amounts;
@@ -116,6 +117,7 @@ enum Command {
     /// Check a queue configuration, print every error in it, and what it would change
     Validate(ValidateArgs),
     /// Replay a cluster trace in virtual time and report how it went
+    #[cfg(feature = "simulator")]
     Simulate(SimulateArgs),
     /// Print a script that completes commands in a shell
     Completions(CompletionArgs),
@@ -147,7 +149,14 @@ pub struct ServeArgs {
 }
 
 /// Commands that ask no scheduler. `serve` has a `--grpc` of its own.
-const OFFLINE: [&str; 5] = ["serve", "validate", "simulate", "completions", "man"];
+const OFFLINE: &[&str] = &[
+    "serve",
+    "validate",
+    #[cfg(feature = "simulator")]
+    "simulate",
+    "completions",
+    "man",
+];
 
 /// The command line as clap sees it.
 fn command() -> clap::Command {
@@ -163,7 +172,7 @@ fn documented() -> clap::Command {
 fn finished(mut command: clap::Command) -> clap::Command {
     // Builds the commands with the flags that may stand anywhere, so that those can be hidden.
     command.build();
-    for name in OFFLINE {
+    for &name in OFFLINE {
         command = command.mut_subcommand(name, |command| {
             let own = if name == "serve" { "grpc" } else { "" };
             command.mut_args(|arg| {
@@ -184,6 +193,7 @@ pub fn run() -> ExitCode {
     refuse_useless(&matches, &cli.connect);
     let outcome = match cli.command {
         Command::Serve(args) => run_service(&args),
+        #[cfg(feature = "simulator")]
         Command::Simulate(args) => simulate::run(args),
         Command::Validate(args) => validate::run(&args),
         Command::Completions(args) => manual::complete(&args),
@@ -223,9 +233,10 @@ fn ask(command: Command, connect: &ConnectArgs) -> anyhow::Result<ExitCode> {
             Command::Resync => steer::resync(&mut cluster).await,
             Command::Deregister(args) => steer::deregister(&mut cluster, args).await,
             Command::Shutdown(args) => steer::shutdown(&mut cluster, args).await,
+            #[cfg(feature = "simulator")]
+            Command::Simulate(_) => unreachable!("it asks no scheduler"),
             Command::Serve(_)
             | Command::Validate(_)
-            | Command::Simulate(_)
             | Command::Completions(_)
             | Command::Man(_)
             | Command::Admin(_) => unreachable!("these ask no scheduler, or were translated"),
@@ -310,7 +321,7 @@ mod tests {
 
     #[test]
     fn the_help_of_what_asks_no_scheduler_has_no_flag_for_one() {
-        for name in OFFLINE {
+        for name in OFFLINE.iter().copied() {
             let help = command().find_subcommand_mut(name).unwrap().render_help().to_string();
             assert!(!help.contains("--token"), "{help}");
         }

@@ -7,7 +7,11 @@
 //! * otherwise whoever comes later with a configuration that wants `ldap` has no user resolved, and
 //!   is told why with each application. A user without groups might get in where the user's groups
 //!   would be kept out, so there is nothing to fall back to.
+//!
+//! A build without the feature `ldap` is as one without settings; where they are there, it says in the
+//! log that it does not read them.
 
+#[cfg(feature = "ldap")]
 mod ldap;
 mod os;
 
@@ -17,10 +21,16 @@ use std::sync::Arc;
 
 use monoceros_actors::config;
 use monoceros_actors::{Lookup, LookupError, SchedulerBuilder, UserGroupResolver};
+#[cfg(feature = "ldap")]
 use tokio::runtime::Handle;
+#[cfg(feature = "ldap")]
 use tracing::info;
+#[cfg(not(feature = "ldap"))]
+use tracing::warn;
 
+#[cfg(feature = "ldap")]
 pub use self::ldap::LdapSettingsError;
+#[cfg(feature = "ldap")]
 use self::ldap::{LdapResolver, LdapSettings};
 use self::os::OsResolver;
 use crate::settings::UserSettings;
@@ -35,18 +45,52 @@ pub fn apply(
     queues: &str,
     builder: SchedulerBuilder,
 ) -> Result<SchedulerBuilder, LdapSettingsError> {
-    let directory = &settings.ldap_dir;
-    let ldap: Arc<dyn UserGroupResolver> = if is_there(directory) || wants_ldap(queues) {
-        let settings = LdapSettings::load(directory)?;
-        info!(directory = %directory.display(), "users can be looked up by LDAP");
-        Arc::new(LdapResolver::new(settings, Handle::current()))
-    } else {
-        Arc::new(Unavailable(format!("LDAP has no settings, `{}` is missing", directory.display())))
-    };
+    let ldap = ldap_resolver(&settings.ldap_dir, wants_ldap(queues))?;
     Ok(builder
         .user_lookup_timeout(settings.lookup_timeout)
         .user_group_resolver("os", Arc::new(OsResolver))
         .user_group_resolver(LDAP, ldap))
+}
+
+/// Who looks users up by LDAP, as the files of `directory` say; `is_wanted` from the start or not.
+#[cfg(feature = "ldap")]
+fn ldap_resolver(
+    directory: &Path,
+    is_wanted: bool,
+) -> Result<Arc<dyn UserGroupResolver>, LdapSettingsError> {
+    if !is_there(directory) && !is_wanted {
+        let directory = directory.display();
+        let why = format!("LDAP has no settings, `{directory}` is missing");
+        return Ok(Arc::new(Unavailable(why)));
+    }
+    let settings = LdapSettings::load(directory)?;
+    info!(directory = %directory.display(), "users can be looked up by LDAP");
+    Ok(Arc::new(LdapResolver::new(settings, Handle::current())))
+}
+
+/// LDAP is wanted from the start, and this build has none.
+#[cfg(not(feature = "ldap"))]
+#[derive(Debug, thiserror::Error)]
+#[error("the queue configuration wants LDAP, and {WITHOUT_LDAP}")]
+pub struct LdapSettingsError;
+
+#[cfg(not(feature = "ldap"))]
+const WITHOUT_LDAP: &str = "this program was built without it (feature `ldap`)";
+
+/// Whoever is to be looked up by LDAP cannot be.
+#[cfg(not(feature = "ldap"))]
+fn ldap_resolver(
+    directory: &Path,
+    is_wanted: bool,
+) -> Result<Arc<dyn UserGroupResolver>, LdapSettingsError> {
+    if is_wanted {
+        return Err(LdapSettingsError);
+    }
+    if is_there(directory) {
+        let directory = directory.display();
+        warn!(%directory, "settings of LDAP are not read: {WITHOUT_LDAP}");
+    }
+    Ok(Arc::new(Unavailable(format!("there is no LDAP: {WITHOUT_LDAP}"))))
 }
 
 /// A directory that cannot be looked at counts as there.
@@ -95,9 +139,21 @@ partitions:
         assert!(apply(&missing, "", Scheduler::builder()).is_ok());
         assert!(apply(&missing, &WANTS.replace("ldap", "os"), Scheduler::builder()).is_ok());
         let error = apply(&missing, WANTS, Scheduler::builder()).unwrap_err().to_string();
-        assert!(error.contains("`/does/not/exist`"), "{error}");
+        let why = if cfg!(feature = "ldap") { "`/does/not/exist`" } else { "built without it" };
+        assert!(error.contains(why), "{error}");
     }
 
+    #[cfg(not(feature = "ldap"))]
+    #[tokio::test]
+    async fn a_build_without_ldap_starts_beside_its_settings_and_says_so() {
+        let there = settings(std::env::temp_dir());
+        assert!(apply(&there, "", Scheduler::builder()).is_ok());
+        let resolver = ldap_resolver(&there.ldap_dir, false).unwrap();
+        let error = resolver.look_up("ada").await.unwrap_err().to_string();
+        assert!(error.contains("built without it"), "{error}");
+    }
+
+    #[cfg(feature = "ldap")]
     #[tokio::test]
     async fn settings_that_are_there_must_be_right_whoever_wants_them() {
         let file = std::env::current_exe().unwrap();

@@ -8,7 +8,8 @@ use crate::harness::{QUEUES, Rm, Service, TempFile, ask, registration, run};
 fn without_arguments_the_help_is_shown() {
     let (_, stdout, stderr) = run(&[]);
     let help = format!("{stdout}{stderr}");
-    for command in ["serve", "simulate", "validate"] {
+    let simulator = cfg!(feature = "simulator").then_some("simulate");
+    for command in ["serve", "validate"].into_iter().chain(simulator) {
         assert!(help.contains(command), "{help}");
     }
 }
@@ -108,6 +109,7 @@ fn a_wrong_setting_is_said_once() {
     assert_eq!(stderr.matches("IP:PORT").count(), 1, "{stderr}");
 }
 
+#[cfg(feature = "simulator")]
 #[test]
 fn bad_queues_keep_a_simulation_from_starting() {
     let file = TempFile::new("bad-simulated.yaml", "partitions:\n  - bogus: true\n");
@@ -117,6 +119,7 @@ fn bad_queues_keep_a_simulation_from_starting() {
     assert!(stderr.lines().all(|line| line.starts_with(file.path())), "{stderr}");
 }
 
+#[cfg(feature = "simulator")]
 #[test]
 fn a_report_that_cannot_be_written_is_refused_before_the_replay() {
     let file = TempFile::new("not-a-folder", "");

@@ -22,6 +22,7 @@ mod metrics_service;
 mod paths;
 mod reading;
 mod rights;
+#[cfg(feature = "simulator")]
 mod simulate;
 mod systemd;
 mod tls;
