@@ -1,0 +1,44 @@
+{{/* The name of the chart in labels. */}}
+{{- define "monoceros.name" -}}
+{{- default .Chart.Name .Values.nameOverride | trunc 63 | trimSuffix "-" }}
+{{- end }}
+
+{{/* The name of everything that a release makes; names may have 63 characters. */}}
+{{- define "monoceros.fullname" -}}
+{{- if .Values.fullnameOverride }}
+{{- .Values.fullnameOverride | trunc 63 | trimSuffix "-" }}
+{{- else if contains (include "monoceros.name" .) .Release.Name }}
+{{- .Release.Name | trunc 63 | trimSuffix "-" }}
+{{- else }}
+{{- printf "%s-%s" .Release.Name (include "monoceros.name" .) | trunc 63 | trimSuffix "-" }}
+{{- end }}
+{{- end }}
+
+{{/* What does not change during the life of a release. */}}
+{{- define "monoceros.selectorLabels" -}}
+app.kubernetes.io/name: {{ include "monoceros.name" . }}
+app.kubernetes.io/instance: {{ .Release.Name }}
+{{- end }}
+
+{{- define "monoceros.labels" -}}
+{{ include "monoceros.selectorLabels" . }}
+app.kubernetes.io/version: {{ .Chart.AppVersion | quote }}
+app.kubernetes.io/managed-by: {{ .Release.Service }}
+helm.sh/chart: {{ printf "%s-%s" .Chart.Name .Chart.Version | replace "+" "_" }}
+{{- end }}
+
+{{- define "monoceros.serviceAccountName" -}}
+{{- if .Values.serviceAccount.create }}
+{{- default (include "monoceros.fullname" .) .Values.serviceAccount.name }}
+{{- else }}
+{{- default "default" .Values.serviceAccount.name }}
+{{- end }}
+{{- end }}
+
+{{/* A question of all three probes: it is answered without asking the scheduler. */}}
+{{- define "monoceros.probe" -}}
+httpGet:
+  path: /healthz
+  port: http
+  scheme: {{ .Values.probes.scheme }}
+{{- end }}

@@ -1,0 +1,62 @@
+//! The workflow of releases: its jobs follow each other, and what they run is there.
+
+use regex::Regex;
+use serde_json::Value;
+
+use super::{printed, root, text, tool, yaml};
+
+const WORKFLOW: &str = ".github/workflows/release.yml";
+
+#[test]
+fn a_release_is_made_of_a_tag_and_only_after_all_checks() {
+    let workflow = yaml(&text(WORKFLOW));
+    assert!(workflow["on"]["push"]["tags"][0].as_str().unwrap().starts_with('v'));
+    assert_eq!(workflow["permissions"], serde_json::json!({"contents": "read"}));
+    let jobs = workflow["jobs"].as_object().unwrap();
+    for (name, job) in jobs {
+        assert!(job["timeout-minutes"].is_u64(), "{name} has a bound");
+        let writes = job["permissions"]["contents"] == "write";
+        assert_eq!(writes, name == "release", "{name}");
+        let needs = match &job["needs"] {
+            Value::Null => Vec::new(),
+            Value::String(one) => vec![one.as_str()],
+            many => many.as_array().unwrap().iter().map(|job| job.as_str().unwrap()).collect(),
+        };
+        assert!(needs.iter().all(|need| jobs.contains_key(*need)), "{name}: {needs:?}");
+        assert_eq!(needs.is_empty(), name == "check", "{name} comes after the checks");
+    }
+}
+
+#[test]
+fn what_the_workflow_runs_is_there() {
+    let workflow = yaml(&text(WORKFLOW));
+    let steps = workflow["jobs"]
+        .as_object()
+        .unwrap()
+        .values()
+        .flat_map(|job| job["steps"].as_array().unwrap());
+    let path = Regex::new(r"(?:\.ci|config|deploy)/[\w./-]+|\b[A-Z]+(?:\.md)?\b").unwrap();
+    let mut n_paths = 0;
+    for step in steps {
+        if let Some(action) = step["uses"].as_str() {
+            let (_, version) = action.split_once('@').expect("an action has a version");
+            assert!(version.starts_with('v') || version.len() == 40, "{action}");
+            continue;
+        }
+        let run = step["run"].as_str().unwrap();
+        let paths = path.find_iter(run).map(|found| found.as_str());
+        let is_path = |found: &&str| found.contains(['/', '.']) || *found == "LICENSE";
+        for found in paths.filter(is_path) {
+            n_paths += 1;
+            assert!(root().join(found).exists(), "`{found}` in `{run}`");
+        }
+    }
+    assert!(n_paths >= 8, "{n_paths}");
+}
+
+#[test]
+fn actionlint_finds_no_fault_with_the_workflow() {
+    let Some(mut actionlint) = tool("actionlint") else { return };
+    // Whatever else of its tools this machine has makes no difference.
+    printed(actionlint.args(["-shellcheck=", "-pyflakes="]).arg(root().join(WORKFLOW)));
+}
