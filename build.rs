@@ -67,8 +67,8 @@ fn name_build() -> Result<(), Box<dyn std::error::Error>> {
         None => None,
     };
     let commit = commit.filter(|commit| !commit.is_empty()).unwrap_or("unknown".to_owned());
-    println!("cargo::rustc-env=MONOCEROS_BUILT_COMMIT={commit}");
-    println!("cargo::rustc-env=MONOCEROS_BUILT_TARGET={}", std::env::var("TARGET")?);
+    println!("cargo::rustc-env=BUILT_COMMIT={commit}");
+    println!("cargo::rustc-env=BUILT_TARGET={}", std::env::var("TARGET")?);
     Ok(())
 }
 

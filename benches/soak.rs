@@ -25,7 +25,7 @@ use std::sync::atomic::{AtomicU64, Ordering};
 use std::sync::{Arc, Mutex};
 use std::time::Duration;
 
-use monoceros_client::{Client, Event, Events, Options, Report, application, ask, resource, si};
+use monoceros_client::{Client, Event, Events, Options, Report, si};
 use tokio::task::JoinSet;
 use tokio::time::{Instant, MissedTickBehavior, interval};
 use tonic::transport::Endpoint;
@@ -45,12 +45,11 @@ const CONFIG: &str = "partitions:\n- name: default\n  queues:\n  - name: root\n 
 const SIZE: [(&str, i64); 1] = [("vcore", 100)];
 
 fn node(number: usize) -> si::NodeInfo {
-    si::NodeInfo {
-        node_id: format!("n{number}"),
-        action: si::node_info::ActionFromRm::Create.into(),
-        schedulable_resource: Some(resource(&[("vcore", 4_000)])),
-        ..Default::default()
-    }
+    si::NodeInfo::new(format!("n{number}"), [("vcore", 4_000)])
+}
+
+fn application(id: &str, user: &str) -> si::AddApplicationRequest {
+    si::AddApplicationRequest::new(id, user).in_queue("root.jobs")
 }
 
 /// A resource manager whose nodes are all that it has to report, once it has a session: what is said
@@ -99,8 +98,8 @@ async fn load(client: Client, placed: Placed) {
     for number in 0_u64.. {
         ticks.tick().await;
         let id = format!("job-{number}");
-        client.submit(vec![application(&id, "root.jobs", "ada")]).await.unwrap();
-        let asks = (0..REQUESTS).map(|n| ask(&id, &format!("{id}-{n}"), resource(&SIZE)));
+        client.submit(vec![application(&id, "ada")]).await.unwrap();
+        let asks = (0..REQUESTS).map(|n| si::Allocation::ask(&id, format!("{id}-{n}"), SIZE));
         client.ask(asks.collect()).await.unwrap();
         running.push_back((Instant::now(), id));
         while let Some((since, id)) = running.front() {
@@ -120,11 +119,11 @@ async fn load(client: Client, placed: Placed) {
 
 /// One container at a time: how long each took.
 async fn innocent(client: Client, mut events: Events, waits: Arc<Mutex<Vec<Duration>>>) {
-    client.submit(vec![application("calm", "root.jobs", "bob")]).await.unwrap();
+    client.submit(vec![application("calm", "bob")]).await.unwrap();
     for number in 0_u64.. {
         let key = format!("k{number}");
         let asked = Instant::now();
-        client.ask(vec![ask("calm", &key, resource(&SIZE))]).await.unwrap();
+        client.ask(vec![si::Allocation::ask("calm", &key, SIZE)]).await.unwrap();
         loop {
             let event = events.next().await.expect("it goes on");
             if matches!(&event, Event::Allocations(it) if !it.new.is_empty()) {

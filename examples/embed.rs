@@ -13,6 +13,10 @@ use std::sync::{Arc, mpsc};
 use monoceros_actors::{ResourceManagerCallback, Scheduler};
 use monoceros_proto::si::v1 as si;
 
+/// Names the resource manager to the scheduler, which can serve several.
+const RM: &str = "workshop";
+const APPLICATION: &str = "training";
+
 /// What the scheduler calls. It must not block, so it only passes on what it hears. A real one
 /// also looks at the rejections of all three responses.
 struct Shim {
@@ -63,32 +67,27 @@ fn main() -> Result<(), Box<dyn Error>> {
 
 /// The whole story; what is heard goes to `out`.
 pub(crate) async fn run(out: &mut dyn Write) -> Result<(), Box<dyn Error>> {
-    let rm = || "workshop".to_owned();
     let (heard, hearing) = mpsc::channel();
     let shim = Shim { gpu_nodes: ["n3"].into(), gpu_tasks: ["fit-1", "fit-2"].into(), heard };
 
-    // Without a queue configuration the built-in one serves: a queue for each namespace.
-    let scheduler = Scheduler::builder().start()?;
-    let register = si::RegisterResourceManagerRequest { rm_id: rm(), ..Default::default() };
-    scheduler.register_resource_manager(register, Arc::new(shim)).await?;
-    let nodes = ["n1", "n2", "n3"].map(node).into();
-    scheduler.update_node(si::NodeRequest { nodes, rm_id: rm(), ..Default::default() }).await?;
-    let new = vec![training()];
-    let apps = si::ApplicationRequest { new, rm_id: rm(), ..Default::default() };
-    scheduler.update_application(apps).await?;
-    let allocations = vec![ask("load", 2), ask("fit-1", 3), ask("fit-2", 3)];
-    let asks = si::AllocationRequest { allocations, rm_id: rm(), ..Default::default() };
-    scheduler.update_allocation(asks).await?;
+    // One queue that takes anybody; `Scheduler::builder` takes other queues.
+    let scheduler = Scheduler::simple().start()?;
+    let registration = si::RegisterResourceManagerRequest::new(RM);
+    scheduler.register_resource_manager(registration, Arc::new(shim)).await?;
+    let nodes = ["n1", "n2", "n3"].map(|id| si::NodeInfo::new(id, cores(4)));
+    scheduler.update_node(si::NodeRequest::report(RM, nodes)).await?;
+    let training = si::AddApplicationRequest::new(APPLICATION, "ada");
+    scheduler.update_application(si::ApplicationRequest::submit(RM, [training])).await?;
+    let asks = [("load", 2), ("fit-1", 3), ("fit-2", 3)];
+    let asks = asks.map(|(key, n)| si::Allocation::ask(APPLICATION, key, cores(n)));
+    scheduler.update_allocation(si::AllocationRequest::ask(RM, asks)).await?;
 
     scheduler.settle().await;
     tell(&hearing, out)?;
 
     writeln!(out, "fit-1 is done, which makes room for fit-2:")?;
-    let allocations_to_release = vec![release("fit-1")];
-    let releases = si::AllocationReleasesRequest { allocations_to_release, ..Default::default() };
-    let releases = Some(releases);
-    let done = si::AllocationRequest { releases, rm_id: rm(), ..Default::default() };
-    scheduler.update_allocation(done).await?;
+    let done = si::AllocationRelease::new(APPLICATION, "fit-1");
+    scheduler.update_allocation(si::AllocationRequest::release(RM, [done])).await?;
     scheduler.settle().await;
     tell(&hearing, out)?;
 
@@ -100,42 +99,6 @@ fn tell(hearing: &mpsc::Receiver<String>, out: &mut dyn Write) -> io::Result<()>
     hearing.try_iter().try_for_each(|line| writeln!(out, "{line}"))
 }
 
-/// So many cores; the unit of `vcore` is a thousandth.
-fn cores(cores: i64) -> si::Resource {
-    let vcore = si::Quantity { value: cores * 1_000 };
-    si::Resource { resources: [("vcore".to_owned(), vcore)].into() }
-}
-
-fn node(id: &str) -> si::NodeInfo {
-    let action = si::node_info::ActionFromRm::Create.into();
-    let (node_id, schedulable_resource) = (id.to_owned(), Some(cores(4)));
-    si::NodeInfo { node_id, action, schedulable_resource, ..Default::default() }
-}
-
-fn training() -> si::AddApplicationRequest {
-    si::AddApplicationRequest {
-        application_id: "training".to_owned(),
-        tags: [("namespace".to_owned(), "lab".to_owned())].into(),
-        ugi: Some(si::UserGroupInformation { user: "ada".to_owned(), groups: vec![] }),
-        ..Default::default()
-    }
-}
-
-/// A request, because it names no node; with one it would be an allocation that exists already.
-fn ask(key: &str, n_cores: i64) -> si::Allocation {
-    si::Allocation {
-        allocation_key: key.to_owned(),
-        application_id: "training".to_owned(),
-        resource_per_alloc: Some(cores(n_cores)),
-        ..Default::default()
-    }
-}
-
-fn release(key: &str) -> si::AllocationRelease {
-    si::AllocationRelease {
-        allocation_key: key.to_owned(),
-        application_id: "training".to_owned(),
-        termination_type: si::TerminationType::StoppedByRm.into(),
-        ..Default::default()
-    }
+fn cores(n: i64) -> si::Resource {
+    si::Resource::default().cores(n)
 }

@@ -17,8 +17,7 @@ use std::sync::{Arc, Mutex};
 
 use monoceros_client::si::TerminationType;
 use monoceros_client::{
-    Callbacks, Client, Ended, Event, Fit, Options, Report, application, ask, callback, reason,
-    resource, si,
+    Callbacks, Client, Ended, Event, Fit, Options, Report, callback, reason, si,
 };
 use tokio::sync::mpsc;
 use tonic::Status;
@@ -80,21 +79,18 @@ impl Callbacks for Predicates {
 
 /// Everything that the scheduler has to know.
 fn report(tasks: &Tasks) -> Report {
-    let node = |id: &str| si::NodeInfo {
-        node_id: id.to_owned(),
-        action: si::node_info::ActionFromRm::Create.into(),
-        schedulable_resource: Some(cores(4)),
-        ..Default::default()
-    };
-    let task = |key: &str, node: Option<&String>| si::Allocation {
-        node_id: node.cloned().unwrap_or_default(),
-        ..ask(APPLICATION, key, cores(2))
+    let node = |id: &str| si::NodeInfo::new(id, cores(4));
+    let task = |key: &str, node: Option<&String>| {
+        let ask = si::Allocation::ask(APPLICATION, key, cores(2));
+        if let Some(node) = node { ask.running_on(node) } else { ask }
     };
     let (running, waiting): (Vec<_>, Vec<_>) = tasks.iter().partition(|(_, node)| node.is_some());
     let in_order = running.into_iter().chain(waiting);
     Report {
         nodes: NODES.map(node).into(),
-        applications: vec![application(APPLICATION, "root.jobs", "ada")],
+        applications: vec![
+            si::AddApplicationRequest::new(APPLICATION, "ada").in_queue("root.jobs"),
+        ],
         allocations: in_order.map(|(key, node)| task(key, node.as_ref())).collect(),
     }
 }
@@ -217,16 +213,12 @@ impl Shim {
 }
 
 fn release(key: &str, why: TerminationType) -> si::AllocationRelease {
-    si::AllocationRelease {
-        allocation_key: key.to_owned(),
-        application_id: APPLICATION.to_owned(),
-        termination_type: why.into(),
-        ..Default::default()
-    }
+    let termination_type = why.into();
+    si::AllocationRelease { termination_type, ..si::AllocationRelease::new(APPLICATION, key) }
 }
 
 fn cores(n: i64) -> si::Resource {
-    resource(&[("vcore", n * 1_000)])
+    si::Resource::default().cores(n)
 }
 
 #[tokio::main]

@@ -24,54 +24,18 @@
 //!     fn update_node(&self, _response: si::NodeResponse) {}
 //! }
 //!
-//! fn memory(value: i64) -> Option<si::Resource> {
-//!     let resources = [("memory".to_owned(), si::Quantity { value })].into();
-//!     Some(si::Resource { resources })
-//! }
-//!
 //! # tokio::runtime::Builder::new_current_thread().enable_all().build().unwrap().block_on(async {
-//! let scheduler = Scheduler::builder().start()?;
+//! // One queue that takes anybody; `Scheduler::builder` takes other queues.
+//! let scheduler = Scheduler::simple().start()?;
 //! let (sender, said) = mpsc::channel();
-//! let register = si::RegisterResourceManagerRequest { rm_id: "rm".into(), ..Default::default() };
-//! scheduler.register_resource_manager(register, Arc::new(Shim(sender))).await?;
-//! scheduler
-//!     .update_node(si::NodeRequest {
-//!         rm_id: "rm".into(),
-//!         nodes: vec![si::NodeInfo {
-//!             node_id: "n1".into(),
-//!             action: si::node_info::ActionFromRm::Create as i32,
-//!             schedulable_resource: memory(8),
-//!             ..Default::default()
-//!         }],
-//!         ..Default::default()
-//!     })
-//!     .await?;
-//! scheduler
-//!     .update_application(si::ApplicationRequest {
-//!         rm_id: "rm".into(),
-//!         new: vec![si::AddApplicationRequest {
-//!             application_id: "app".into(),
-//!             // The built-in queue configuration makes a queue for each namespace.
-//!             tags: [("namespace".into(), "lab".into())].into(),
-//!             ugi: Some(si::UserGroupInformation { user: "ada".into(), groups: vec![] }),
-//!             ..Default::default()
-//!         }],
-//!         ..Default::default()
-//!     })
-//!     .await?;
-//! scheduler
-//!     .update_allocation(si::AllocationRequest {
-//!         rm_id: "rm".into(),
-//!         asks: vec![si::AllocationAsk {
-//!             allocation_key: "task".into(),
-//!             application_id: "app".into(),
-//!             resource_ask: memory(4),
-//!             max_allocations: 1,
-//!             ..Default::default()
-//!         }],
-//!         ..Default::default()
-//!     })
-//!     .await?;
+//! let registration = si::RegisterResourceManagerRequest::new("rm");
+//! scheduler.register_resource_manager(registration, Arc::new(Shim(sender))).await?;
+//! let node = si::NodeInfo::new("n1", si::Resource::default().cores(8).gibibytes(32));
+//! scheduler.update_node(si::NodeRequest::report("rm", [node])).await?;
+//! let application = si::AddApplicationRequest::new("app", "ada");
+//! scheduler.update_application(si::ApplicationRequest::submit("rm", [application])).await?;
+//! let ask = si::Allocation::ask("app", "task", si::Resource::default().cores(2));
+//! scheduler.update_allocation(si::AllocationRequest::ask("rm", [ask])).await?;
 //! scheduler.settle().await;
 //! assert_eq!(said.recv()?, "task on n1");
 //! scheduler.shutdown().await;
@@ -82,6 +46,11 @@
 //! Reading order: [`scheduler`], [`callback`], [`users`], then the actors from outside inwards:
 //! `front::rm_proxy`, `front::rm`, `partition`, `queue`, `application`, `node`, `outlet`; what
 //! travels between them is in `step`.
+
+// The program of the manual for embedders is run with the tests.
+#[cfg(doctest)]
+#[doc = include_str!("../../docs/embedding.md")]
+struct Manual;
 
 mod api;
 pub mod events;

@@ -14,11 +14,21 @@
 //!
 //! Maps are `BTreeMap`s, so that equal messages encode to equal bytes.
 //!
+//! # Making messages
+//! What a resource manager says has constructors:
+//!
 //! ```
-//! use monoceros_proto::si::v1::{Quantity, Resource};
-//! let one_core = Resource { resources: [("vcore".to_owned(), Quantity { value: 1000 })].into() };
-//! assert_eq!(one_core.resources["vcore"].value, 1000);
+//! use monoceros_proto::si::v1 as si;
+//!
+//! let machine = si::Resource::default().cores(4).gibibytes(16).with("nvidia.com/gpu", 1);
+//! let nodes = si::NodeRequest::report("rm", [si::NodeInfo::new("n1", machine)]);
+//! let application = si::AddApplicationRequest::new("app", "ada").in_queue("root.lab");
+//! let ask = si::Allocation::ask("app", "task", [("vcore", 500)]).with_priority(10);
+//! assert_eq!(ask.resource_per_alloc.unwrap().resources["vcore"].value, 500);
+//! # let _ = (nodes, application);
 //! ```
+
+mod messages;
 
 /// The packages below `monoceros.si`.
 pub mod si {

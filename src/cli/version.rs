@@ -14,17 +14,17 @@ pub struct Build {
 /// This build.
 pub const BUILD: Build = Build {
     version: env!("CARGO_PKG_VERSION"),
-    commit: env!("MONOCEROS_BUILT_COMMIT"),
-    target: env!("MONOCEROS_BUILT_TARGET"),
+    commit: env!("BUILT_COMMIT"),
+    target: env!("BUILT_TARGET"),
 };
 
 /// What `monoceros --version` says behind the name.
 pub(super) const TEXT: &str = concat!(
     env!("CARGO_PKG_VERSION"),
     " (commit ",
-    env!("MONOCEROS_BUILT_COMMIT"),
+    env!("BUILT_COMMIT"),
     ", ",
-    env!("MONOCEROS_BUILT_TARGET"),
+    env!("BUILT_TARGET"),
     ")"
 );
 

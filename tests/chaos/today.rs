@@ -5,7 +5,7 @@ use std::net::SocketAddr;
 use std::time::Duration;
 
 use backon::ExponentialBuilder;
-use monoceros_client::{Client, Event, Events, Options, Report, application, ask, resource, si};
+use monoceros_client::{Client, Event, Events, Options, Report, si};
 use si::node_info::ActionFromRm;
 use tonic::transport::Endpoint;
 
@@ -45,19 +45,19 @@ impl Today {
                         true => ActionFromRm::DrainToSchedulable,
                         false => ActionFromRm::DrainNode,
                     };
-                    self.0.report(vec![change(id, action)]).await
+                    self.0.report(vec![si::NodeInfo::change(id, action)]).await
                 }
                 Saying::NodeGoes { id } => {
-                    self.0.report(vec![change(id, ActionFromRm::Decomission)]).await
+                    self.0.report(vec![si::NodeInfo::change(id, ActionFromRm::Decomission)]).await
                 }
                 Saying::Foreign { node, key, size: Some(size) } => {
                     self.0.ask(vec![foreign(node, key, *size)]).await
                 }
                 Saying::Foreign { key, size: None, .. } => {
-                    self.0.release(vec![release("", key)]).await
+                    self.0.release(vec![si::AllocationRelease::new("", key)]).await
                 }
                 Saying::ApplicationComes { id, queue } => {
-                    self.0.submit(vec![application(id, queue, "ada")]).await
+                    self.0.submit(vec![application(id, queue)]).await
                 }
                 Saying::ApplicationGoes { id } => {
                     let gone = si::RemoveApplicationRequest {
@@ -71,7 +71,7 @@ impl Today {
                 }
                 Saying::Release { application, key, .. }
                 | Saying::Withdraw { application, key } => {
-                    self.0.release(vec![release(application, key)]).await
+                    self.0.release(vec![si::AllocationRelease::new(application, key)]).await
                 }
             };
             said.unwrap();
@@ -129,7 +129,7 @@ fn report(belief: &Belief) -> Report {
         report.allocations.extend(others);
     }
     for (id, known) in &belief.applications {
-        report.applications.push(application(id, &known.queue, "ada"));
+        report.applications.push(application(id, &known.queue));
         for (key, wish) in &known.wishes {
             let mut wanted = wanted(id, key, wish.size);
             if let Some(place) = &wish.placed {
@@ -142,31 +142,17 @@ fn report(belief: &Belief) -> Report {
 }
 
 fn node(id: &str, capacity: i64, action: ActionFromRm) -> si::NodeInfo {
-    let schedulable_resource = Some(resource(&[("vcore", capacity)]));
-    si::NodeInfo { schedulable_resource, ..change(id, action) }
+    si::NodeInfo { action: action.into(), ..si::NodeInfo::new(id, [("vcore", capacity)]) }
 }
 
-fn change(id: &str, action: ActionFromRm) -> si::NodeInfo {
-    si::NodeInfo { node_id: id.to_owned(), action: action.into(), ..Default::default() }
+fn application(id: &str, queue: &str) -> si::AddApplicationRequest {
+    si::AddApplicationRequest::new(id, "ada").in_queue(queue)
 }
 
 fn wanted(application: &str, key: &str, size: i64) -> si::Allocation {
-    ask(application, key, resource(&[("vcore", size)]))
+    si::Allocation::ask(application, key, [("vcore", size)])
 }
 
 fn foreign(node: &str, key: &str, size: i64) -> si::Allocation {
-    si::Allocation {
-        node_id: node.to_owned(),
-        allocation_tags: [("foreign".to_owned(), "default".to_owned())].into(),
-        ..wanted("", key, size)
-    }
-}
-
-fn release(application: &str, key: &str) -> si::AllocationRelease {
-    si::AllocationRelease {
-        application_id: application.to_owned(),
-        allocation_key: key.to_owned(),
-        termination_type: si::TerminationType::StoppedByRm.into(),
-        ..Default::default()
-    }
+    wanted("", key, size).running_on(node).with_tag("foreign", "default")
 }

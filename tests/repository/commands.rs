@@ -15,6 +15,11 @@ const GOES_ON: [&str; 3] = ["--follow", "--watch", " -w"];
 /// Commands after which nothing is there any more to ask.
 const ENDS: [&str; 2] = ["monoceros deregister", "monoceros shutdown"];
 
+/// Beginnings of commands that act on a machine or a cluster: what they are given is tested where
+/// packages are.
+const OF_A_MACHINE: [&str; 6] =
+    ["docker ", "helm ", "journalctl ", "kubectl ", "sudo ", "systemctl "];
+
 fn pages() -> Vec<PathBuf> {
     let root = Path::new(env!("CARGO_MANIFEST_DIR"));
     let docs = fs::read_dir(root.join("docs")).unwrap().map(|entry| entry.unwrap().path());
@@ -41,7 +46,8 @@ fn shown(page: &str) -> Vec<Shown> {
             let command = line.strip_prefix("$ ").unwrap_or(line);
             // The name of a folder has nothing behind it.
             let names_it = command.starts_with("monoceros ") || command.contains(" monoceros ");
-            let is_command = names_it && (line.starts_with("$ ") || language == "sh");
+            let is_ours = names_it && !OF_A_MACHINE.iter().any(|other| command.starts_with(other));
+            let is_command = is_ours && (line.starts_with("$ ") || language == "sh");
             if is_command {
                 let prints = is_compared.then(String::new);
                 found.push(Shown { line: command.to_owned(), prints });

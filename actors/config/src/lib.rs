@@ -71,8 +71,8 @@ pub use self::shown::{
     ShownQueue, ShownResolver, ShownResources, ShownRule, ShownTemplate,
 };
 
-/// The configuration to use where the supplied text is empty: open to everybody, and a leaf for
-/// each namespace is made below root when it is needed.
+/// The configuration to use where the supplied text is empty: open to everybody, with a leaf for
+/// each namespace, and `root.default` for who has none, made when they are needed.
 pub const DEFAULT: &str = include_str!("../../../config/queues.yaml");
 
 /// A checked queue configuration.

@@ -48,7 +48,7 @@ pub enum UpdateError {
     #[error("rmID missing")]
     RmIdMissing,
     /// No such RM is registered.
-    #[error("resource manager `{0}` is not registered")]
+    #[error("resource manager `{0}` is not registered: register it first")]
     NotRegistered(String),
     /// The scheduler has been shut down.
     #[error("the scheduler is stopped")]

@@ -7,20 +7,15 @@
 //! the session, the client registers again and reports the [`State`] that its user supplies.
 //!
 //! ```no_run
-//! # use monoceros_client::{Client, Event, Options, Report, application, ask, resource, si};
+//! # use monoceros_client::{Client, Event, Options, Report, si};
 //! # async fn example() -> Result<(), Box<dyn std::error::Error>> {
 //! let endpoint = "http://127.0.0.1:50051".parse::<tonic::transport::Uri>()?.into();
-//! let node = si::NodeInfo {
-//!     node_id: "n1".to_owned(),
-//!     action: si::node_info::ActionFromRm::Create.into(),
-//!     schedulable_resource: Some(resource(&[("vcore", 8_000)])),
-//!     ..Default::default()
-//! };
+//! let node = si::NodeInfo::new("n1", si::Resource::default().cores(8).gibibytes(32));
 //! // Everything that the scheduler has to know whenever it knows nothing.
 //! let state = move || Report {
 //!     nodes: vec![node.clone()],
-//!     applications: vec![application("job", "root.default", "ada")],
-//!     allocations: vec![ask("job", "task-1", resource(&[("vcore", 1_000)]))],
+//!     applications: vec![si::AddApplicationRequest::new("job", "ada").in_queue("root.default")],
+//!     allocations: vec![si::Allocation::ask("job", "task-1", [("vcore", 1_000)])],
 //! };
 //! let (client, mut events) = Client::start(Options::new(endpoint, "my-rm"), state);
 //! while let Some(event) = events.next().await {
@@ -29,7 +24,7 @@
 //!             println!("start {} on {}", placed.allocation_key, placed.node_id);
 //!         }
 //!         // A real one remembers that: `state` has to say it.
-//!         client.ask(vec![ask("job", "task-2", resource(&[("vcore", 500)]))]).await?;
+//!         client.ask(vec![si::Allocation::ask("job", "task-2", [("vcore", 500)])]).await?;
 //!     }
 //! }
 //! # Ok(())
@@ -216,32 +211,5 @@ impl From<si::ApplicationRequest> for Request {
 impl From<si::AllocationRequest> for Request {
     fn from(request: si::AllocationRequest) -> Self {
         Self(request.into())
-    }
-}
-
-/// Amounts by name: `vcore` in thousandths of a core, `memory` in bytes.
-pub fn resource(amounts: &[(&str, i64)]) -> si::Resource {
-    let quantity = |&(name, value): &(&str, i64)| (name.to_owned(), si::Quantity { value });
-    si::Resource { resources: amounts.iter().map(quantity).collect() }
-}
-
-/// An application of a user, for a queue.
-pub fn application(id: &str, queue: &str, user: &str) -> si::AddApplicationRequest {
-    let ugi = si::UserGroupInformation { user: user.to_owned(), groups: Vec::new() };
-    si::AddApplicationRequest {
-        application_id: id.to_owned(),
-        queue_name: queue.to_owned(),
-        ugi: Some(ugi),
-        ..Default::default()
-    }
-}
-
-/// A request of an application for one container.
-pub fn ask(application: &str, key: &str, size: si::Resource) -> si::Allocation {
-    si::Allocation {
-        allocation_key: key.to_owned(),
-        application_id: application.to_owned(),
-        resource_per_alloc: Some(size),
-        ..Default::default()
     }
 }

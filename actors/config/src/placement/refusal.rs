@@ -98,8 +98,10 @@ impl fmt::Display for PassedOver {
 impl fmt::Display for RuleObstacle {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         match self {
-            Self::NoQueueNamed => f.write_str("no queue was named"),
-            Self::NoTag(name) => write!(f, "there is no tag `{name}`"),
+            Self::NoQueueNamed => f.write_str("no queue was named (`queueName`)"),
+            Self::NoTag(name) => {
+                write!(f, "there is no tag `{name}` (`tags` of the application)")
+            }
             Self::Filtered => f.write_str("its filter leaves the user out"),
             Self::Missing(path) => write!(f, "queue `{path}` does not exist"),
             Self::NotLeaf(path) => {

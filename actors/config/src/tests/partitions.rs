@@ -3,12 +3,12 @@
 use super::*;
 
 #[test]
-fn the_default_configuration_makes_a_queue_for_each_namespace() {
+fn the_default_configuration_makes_a_queue_for_each_namespace_and_one_for_others() {
     let configuration = parsed(DEFAULT);
     assert_eq!(configuration.warnings, []);
     let [partition] = &*configuration.partitions else { panic!("one partition") };
     assert_eq!(&*partition.name, "default");
-    let [rule] = &*partition.placement else { panic!("one rule") };
+    let [rule, last] = &*partition.placement else { panic!("two rules") };
     let by_namespace = RuleConfig {
         name: "tag".to_owned(),
         value: "namespace".to_owned(),
@@ -16,6 +16,13 @@ fn the_default_configuration_makes_a_queue_for_each_namespace() {
         ..RuleConfig::default()
     };
     assert_eq!(*rule, by_namespace);
+    let for_others = RuleConfig {
+        name: "fixed".to_owned(),
+        value: "default".to_owned(),
+        create: true,
+        ..RuleConfig::default()
+    };
+    assert_eq!(*last, for_others);
     assert!(partition.root.children.is_empty() && !partition.root.is_leaf);
     assert!(partition.root.submit_acl.allows("anyone", &[""; 0]));
 }

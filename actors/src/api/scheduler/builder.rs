@@ -29,9 +29,23 @@ const ENDED_APPLICATIONS: usize = 10_000;
 /// 1,024 that a process commonly has.
 const PARTITION_THREADS: usize = 128;
 
+/// The queues of [`Scheduler::simple`].
+const ONE_QUEUE: &str = "\
+partitions:
+  - name: default
+    placementrules:
+      - name: fixed
+        value: root.default
+    queues:
+      - name: root
+        submitacl: '*'
+        queues:
+          - name: default
+";
+
 type Front = (Mailbox<RmProxy>, Option<System>, Option<watch::Receiver<()>>);
 
-/// The entry to this crate: [`Scheduler::builder`].
+/// The entry to this crate: [`Scheduler::simple`] to begin with, [`Scheduler::builder`] for more.
 #[derive(Debug)]
 pub struct Scheduler;
 
@@ -39,6 +53,14 @@ impl Scheduler {
     /// Begins to set a scheduler up.
     pub fn builder() -> SchedulerBuilder {
         SchedulerBuilder::default()
+    }
+
+    /// Begins to set a scheduler up for RMs that have no use for queues: there is one, which takes
+    /// whoever comes. Queues that an RM brings along are taken instead.
+    ///
+    /// An application names its user all the same, since events and lists do.
+    pub fn simple() -> SchedulerBuilder {
+        Self::builder().default_queues(ONE_QUEUE)
     }
 }
 

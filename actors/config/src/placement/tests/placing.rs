@@ -76,7 +76,10 @@ fn tags_name_queues_as_submissions_do() {
     let (queue, user, groups, tags) = ("", "dev", &[] as &[String], Some(&tags));
     let submission = Submission { queue, user, groups, tags, is_forced: false };
     let refused = placement.place(&submission, &&queues).unwrap_err();
-    assert!(refused.to_string().ends_with("`tag`: there is no tag `ns`"), "{refused}");
+    assert!(
+        refused.to_string().ends_with("`tag`: there is no tag `ns` (`tags` of the application)"),
+        "{refused}"
+    );
 }
 
 #[test]

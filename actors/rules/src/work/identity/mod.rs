@@ -52,7 +52,7 @@ impl LookupError {
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error, Serialize, Deserialize)]
 pub enum UserError {
     /// The submission names nobody.
-    #[error("empty user cannot resolve")]
+    #[error("empty user cannot resolve: give the application a user (`ugi.user`)")]
     Empty,
     /// The resolver does not know the user, or could not be asked.
     #[error("user `{}` cannot be resolved: {why}", shown(.user))]
