@@ -67,6 +67,10 @@ type Client struct {
 	outbox  *outbox
 	inbox   *inbox
 	session string
+	// name and attempt tell the scheduler what is left of a connection that broke: it may come late,
+	// and changes nothing then.
+	name    uint64
+	attempt uint64
 	// attaches is set until a session was lost.
 	attaches bool
 }
@@ -105,6 +109,7 @@ func New(config Config) (*Client, error) {
 		conn:     conn,
 		outbox:   newOutbox(config.Waiting),
 		inbox:    newInbox(config.Handler),
+		name:     rand.Uint64(),
 		attaches: config.Attach,
 	}, nil
 }
@@ -204,6 +209,7 @@ func (c *Client) keepSpeaking(ctx context.Context) error {
 
 // speak registers unless there is a session, and speaks on its streams until one of them ends.
 func (c *Client) speak(ctx context.Context) error {
+	c.attempt++
 	if c.session == "" {
 		if err := c.register(ctx); err != nil {
 			return err

@@ -74,8 +74,9 @@ func first(md metadata.MD, key string) string {
 	return ""
 }
 
-// outgoing adds to every call who is speaking.
+// outgoing adds to every call who is speaking, and in which attempt.
 func (c *Client) outgoing(ctx context.Context) context.Context {
+	ctx = metadata.AppendToOutgoingContext(ctx, "x-si-attempt", fmt.Sprintf("%016x.%d", c.name, c.attempt))
 	if c.config.Instance == "" {
 		return ctx
 	}

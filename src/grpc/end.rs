@@ -19,7 +19,9 @@ pub use self::refusal::RegistrationRefusal;
 pub use self::status::internal;
 use self::status::told;
 pub(super) use self::status::with_reason;
+use super::ATTEMPT_HEADER;
 use super::kind::Dialect;
+use super::session::attempt::Attempt;
 use crate::identity::Denied;
 
 mod refusal;
@@ -324,6 +326,12 @@ pub fn text<'m>(
     let Some(value) = metadata.get(key) else { return Ok(None) };
     let text = value.to_str().map_err(|_| StreamEnd::BadMetadata(key))?;
     Ok(Some(text).filter(|text| !text.is_empty()))
+}
+
+/// The attempt to connect that a call says it belongs to.
+pub fn attempt(metadata: &MetadataMap) -> Result<Option<Attempt>, StreamEnd> {
+    let bad = || StreamEnd::BadMetadata(ATTEMPT_HEADER);
+    text(metadata, ATTEMPT_HEADER)?.map(|text| Attempt::parse(text).ok_or_else(bad)).transpose()
 }
 
 #[cfg(test)]

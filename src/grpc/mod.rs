@@ -107,6 +107,8 @@ pub const RM_ID_HEADER: &str = "x-si-rm-id";
 pub const REGISTER_MODE_HEADER: &str = "x-si-register-mode";
 /// Metadata that name the process which registers, or whose stream it is.
 pub const INSTANCE_HEADER: &str = "x-si-instance";
+/// Metadata of any call of a client that counts its attempts to connect: `CLIENT.NUMBER`.
+pub const ATTEMPT_HEADER: &str = "x-si-attempt";
 /// Metadata of a stream: the number of the last message that the client has received, 0 for none.
 /// Messages then say their numbers.
 pub const RESUME_HEADER: &str = "x-si-resume";

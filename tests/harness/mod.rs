@@ -35,8 +35,8 @@ use tokio::net::TcpStream;
 use tokio::time::timeout;
 use tonic::transport::{Channel, Endpoint};
 
-/// How long anything may take before a test fails.
-pub const PATIENCE: Duration = Duration::from_secs(15);
+/// How long anything may take before a test fails, on a machine that has much else to do.
+pub const PATIENCE: Duration = Duration::from_secs(60);
 
 /// An answer over HTTP.
 #[derive(Debug)]

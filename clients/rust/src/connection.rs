@@ -1,5 +1,7 @@
 //! One connection: a registration where one is due, the streams, and everything that comes by them.
 
+use std::hash::{BuildHasher as _, Hasher as _, RandomState};
+
 use futures::future::try_join3;
 use monoceros_proto::si::v1 as si;
 use monoceros_proto::v1::CoreMessage;
@@ -62,13 +64,35 @@ pub(crate) struct Incoming {
 pub(crate) struct Connection<'o> {
     channel: Channel,
     options: &'o Options,
+    attempt: Attempt,
+}
+
+/// Which client tries to connect, and for which time: what is left of an earlier connection, and comes
+/// late, does not displace what a later one has opened.
+#[derive(Clone, Debug)]
+pub(crate) struct Attempt {
+    client: u64,
+    number: u64,
+}
+
+impl Attempt {
+    /// Of a client that has made none, which has a name that no other has.
+    pub(crate) fn none() -> Self {
+        Self { client: RandomState::new().build_hasher().finish(), number: 0 }
+    }
+
+    /// The next one of the same client.
+    pub(crate) fn next(&mut self) -> Self {
+        self.number += 1;
+        self.clone()
+    }
 }
 
 impl<'o> Connection<'o> {
-    pub(crate) async fn open(options: &'o Options) -> Result<Self, Status> {
+    pub(crate) async fn open(options: &'o Options, attempt: Attempt) -> Result<Self, Status> {
         let channel = options.endpoint.connect().await;
         let channel = channel.map_err(|error| Status::from_error(Box::new(error)))?;
-        Ok(Self { channel, options })
+        Ok(Self { channel, options, attempt })
     }
 
     pub(crate) async fn register(&self) -> Result<Registered, Status> {
@@ -172,6 +196,10 @@ impl<'o> Connection<'o> {
 
     fn request<T>(&self, message: T) -> Request<T> {
         let mut request = Request::new(message);
+        let Attempt { client, number } = self.attempt;
+        if let Ok(attempt) = format!("{client:016x}.{number}").parse::<MetadataValue<Ascii>>() {
+            request.metadata_mut().insert("x-si-attempt", attempt);
+        }
         let given = [
             ("authorization", &self.options.authorization),
             ("x-si-instance", &self.options.instance),

@@ -12,7 +12,7 @@ use tokio::sync::{mpsc, oneshot};
 use tokio::time::{Instant, MissedTickBehavior, interval, sleep, sleep_until};
 use tonic::Status;
 
-use crate::connection::{Connection, Heard, Incoming, Registered, Streams};
+use crate::connection::{Attempt, Connection, Heard, Incoming, Registered, Streams};
 use crate::ending::{self, Next};
 use crate::events::{Dealt, Told};
 use crate::options::Options;
@@ -47,6 +47,7 @@ pub(crate) struct Driver {
     dealt: Arc<Dealt>,
     outgoing: Outgoing,
     session: Option<u64>,
+    attempt: Attempt,
     /// The number of the last message that was seen, by kind.
     seen: [u64; 3],
     /// It is to leave, and could not say so yet.
@@ -75,6 +76,7 @@ impl Driver {
             events,
             dealt,
             session: None,
+            attempt: Attempt::none(),
             seen: [0; 3],
             leaves: None,
         }
@@ -156,7 +158,7 @@ impl Driver {
 
     /// One connection. `Ok`: there is nothing more to say.
     async fn connected(&mut self, options: &Options) -> Result<(), Status> {
-        let connection = Connection::open(options).await?;
+        let connection = Connection::open(options, self.attempt.next()).await?;
         if self.session.is_none() {
             self.until_all_is_dealt_with().await;
         }

@@ -18,10 +18,11 @@ use tracing::debug;
 
 use super::attachment::Attachment;
 use super::written::{Receipt, Receipts};
-use crate::grpc::end::{StreamEnd, internal};
+use crate::grpc::end::{StreamEnd, attempt, internal};
 use crate::grpc::incoming::{Broken, Messages as Incoming, RawMessage};
 use crate::grpc::registry::Slot;
 use crate::grpc::session::Session;
+use crate::grpc::session::attempt::Attempt;
 use crate::grpc::stream_handle::StreamHandle;
 use crate::grpc::{GrpcEdge, SCHEDULER_HEADER};
 use crate::identity::Identity;
@@ -44,6 +45,7 @@ pub(in crate::grpc) fn open(
     // The stream of the library is empty: what the client sends was taken out before it.
     let messages = Incoming::taken_from(request.extensions());
     let messages = messages.ok_or_else(|| internal("a stream came without its messages"))?;
+    let attempt = attempt(request.metadata()).map_err(Status::from)?;
     let stream = Arc::<StreamHandle>::default();
     let receipts = Receipts::default();
     let writer = ShimWriter {
@@ -54,7 +56,7 @@ pub(in crate::grpc) fn open(
     };
     let scheduler_id = edge.registry.scheduler_id();
     let caller = Identity::of(request.extensions());
-    tokio::spawn(ShimReader { edge, caller, stream }.run(messages));
+    tokio::spawn(ShimReader { edge, caller, stream, attempt }.run(messages));
     let mut response = Response::new(writer.into_stream());
     response.metadata_mut().insert(SCHEDULER_HEADER, scheduler_id);
     response.extensions_mut().insert(receipts);
@@ -66,6 +68,8 @@ struct ShimReader {
     edge: Arc<GrpcEdge>,
     caller: Identity,
     stream: Arc<StreamHandle>,
+    /// The attempt to connect that it belongs to.
+    attempt: Option<Attempt>,
 }
 
 /// The direction to it.
@@ -139,7 +143,7 @@ impl ShimReader {
             let _current = slot.read().await;
             let scheduler_id = self.edge.registry.scheduler_id();
             let scheduler_id = scheduler_id.to_str().unwrap_or_default().to_owned();
-            session.attach(&self.stream, hello, scheduler_id)?;
+            session.attach(&self.stream, hello, scheduler_id, self.attempt.as_ref())?;
         }
         debug!(rm = hello.rm_id, session = session.number(), "shim attached");
         self.stream.wake();

@@ -55,6 +55,9 @@ pub enum RegistrationRefusal {
         /// The resource manager that uses it.
         other: String,
     },
+    /// Its client has given it up, and registered again.
+    #[error("a later attempt of this client has registered")]
+    LeftOver,
     /// The registration took longer than this.
     #[error("the registration took longer than {0:?}")]
     TooSlow(Duration),
@@ -88,6 +91,7 @@ impl From<RegistrationRefusal> for Status {
             RegistrationRefusal::PolicyGroupConflict { .. } => {
                 (Code::FailedPrecondition, "POLICY_GROUP_CONFLICT", None)
             }
+            RegistrationRefusal::LeftOver => (Code::Aborted, "SESSION_SUPERSEDED", None),
             RegistrationRefusal::TooSlow(_) => {
                 (Code::DeadlineExceeded, "REGISTRATION_TIMEOUT", Some(SOON))
             }

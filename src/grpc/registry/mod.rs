@@ -253,6 +253,10 @@ impl Registry {
         let registered = async {
             let locked = timeout_at(deadline, slot.write()).await;
             let mut current = locked.map_err(|_| self.too_slow())?;
+            let attempt = origin.attempt.as_ref();
+            if current.as_ref().is_some_and(|session| session.has_seen_later_than(attempt)) {
+                return Err(RegistrationRefusal::LeftOver);
+            }
             let attaches = match &*current {
                 Some(session) if origin.mode == RegistrationMode::Attach => {
                     let instance = origin.instance.as_deref();
@@ -265,6 +269,7 @@ impl Registry {
                     self.check_time(deadline)?;
                     info!(rm = %rm_id, session = session.number(), "registration attached");
                     let taken = Some(session.taken_up_by(origin.instance.as_deref()));
+                    session.saw(origin.attempt);
                     let reply = si::RegisterResourceManagerResponse::default();
                     Ok(Registered {
                         reply,
@@ -291,7 +296,7 @@ impl Registry {
         origin: Origin,
         deadline: Instant,
     ) -> Result<Registered, RegistrationRefusal> {
-        let Origin { instance, caller, .. } = origin;
+        let Origin { instance, caller, attempt, .. } = origin;
         let registrant = Registrant {
             rm_id: request.rm_id.clone(),
             number: self.next_session.fetch_add(1, Ordering::Relaxed),
@@ -324,6 +329,7 @@ impl Registry {
             self.handle.control(&rm_id).await.map_err(|_| RegistrationRefusal::Internal)?;
         control.set_strict_enums(strict_enums);
         session.begin(control);
+        session.saw(attempt);
         let earlier = current.replace(Arc::clone(&session));
         let entry = Current { caller, session: Some(Arc::clone(&session)) };
         self.current().insert(rm_id.clone(), entry);

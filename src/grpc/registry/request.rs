@@ -7,8 +7,9 @@
 use monoceros_proto::si::v1 as si;
 use tonic::metadata::MetadataMap;
 
-use super::super::end::{RegistrationRefusal, text};
-use super::super::{INSTANCE_HEADER, REGISTER_MODE_HEADER};
+use super::super::end::{RegistrationRefusal, attempt, text};
+use super::super::session::attempt::Attempt;
+use super::super::{ATTEMPT_HEADER, INSTANCE_HEADER, REGISTER_MODE_HEADER};
 use crate::identity::Identity;
 use crate::settings::LimitSettings;
 
@@ -32,6 +33,8 @@ pub struct Origin {
     pub mode: RegistrationMode,
     /// Which process registers.
     pub instance: Option<String>,
+    /// The attempt to connect that it belongs to, if its client counts them.
+    pub attempt: Option<Attempt>,
     /// Who calls: by which rules it is known, or anybody.
     pub caller: String,
 }
@@ -46,7 +49,9 @@ impl Origin {
             Some(_) => return Err(RegistrationRefusal::BadMetadata(REGISTER_MODE_HEADER)),
         };
         let instance = read(INSTANCE_HEADER)?.map(ToOwned::to_owned);
-        Ok(Self { mode, instance, caller: caller.name().to_owned() })
+        let attempt = attempt(metadata);
+        let attempt = attempt.map_err(|_| RegistrationRefusal::BadMetadata(ATTEMPT_HEADER))?;
+        Ok(Self { mode, instance, attempt, caller: caller.name().to_owned() })
     }
 }
 

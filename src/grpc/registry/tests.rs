@@ -4,6 +4,7 @@ use monoceros_actors::Scheduler;
 
 use super::super::kind::{Allocations, Applications, Dialect, Nodes};
 use super::super::session::Binding;
+use super::super::session::attempt::Attempt;
 use super::super::stream_handle::StreamHandle;
 use super::*;
 use crate::settings::Flags;
@@ -290,6 +291,25 @@ fn attaching_goes_on_with_the_session_and_taking_over_ends_it() {
         world.session().lose_items();
         let registered = world.register(&[], attach).await.unwrap();
         assert_eq!(registered.outcome, RegisterOutcome::Replaced);
+    });
+}
+
+#[test]
+fn a_registration_of_an_earlier_attempt_ends_no_session() {
+    play(&[], async |world| {
+        let of = |attempt: &str, mode| {
+            let attempt = Some(Attempt::parse(attempt).unwrap());
+            Origin { mode, attempt, instance: Some("pod".to_owned()), ..Origin::default() }
+        };
+        for mode in [RegistrationMode::Takeover, RegistrationMode::Attach] {
+            world.register(&[], of("client.2", mode)).await.unwrap();
+            let stream = world.stream();
+            let late = world.register(&[], of("client.1", mode)).await;
+            assert!(matches!(late, Err(RegistrationRefusal::LeftOver)));
+            assert!(stream.end().is_none());
+        }
+        world.register(&[], of("client.3", RegistrationMode::Takeover)).await.unwrap();
+        world.register(&[], of("restarted.1", RegistrationMode::Takeover)).await.unwrap();
     });
 }
 

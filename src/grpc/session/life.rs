@@ -11,6 +11,7 @@ use tokio::sync::watch;
 use tokio::time::Instant;
 use tracing::{info, warn};
 
+use super::attempt::Attempt;
 use super::sequence::{Gap, Numbering};
 use super::standing::{Effects, Expiry};
 use super::{Binding, Live, Session};
@@ -45,6 +46,19 @@ impl Session {
         self.live().standing.can_be_attached_by(instance)
     }
 
+    /// Whether a call of this attempt is left of a connection that its client has given up.
+    pub fn has_seen_later_than(&self, attempt: Option<&Attempt>) -> bool {
+        let live = self.live();
+        attempt.is_some_and(|attempt| attempt.is_left_over(live.attempt.as_ref()))
+    }
+
+    /// A call of this attempt has come.
+    pub fn saw(&self, attempt: Option<Attempt>) {
+        if attempt.is_some() {
+            self.live().attempt = attempt;
+        }
+    }
+
     /// Another manager registers and goes on with it, if it says which: it counts its requests from
     /// the number that is returned, and what streams of the earlier one still bring by number is
     /// dropped.
@@ -66,6 +80,7 @@ impl Session {
         binding: Binding<'_>,
     ) -> Result<(), StreamEnd> {
         let mut live = self.live();
+        live.attempt(binding.attempt)?;
         let is_numbered = binding.known.is_some();
         live.standing.admits(K::DIALECT, is_numbered, binding.instance)?;
         let numbering = is_numbered.then(|| self.intake.numbering());
@@ -105,9 +120,14 @@ impl Session {
         stream: &Arc<StreamHandle>,
         hello: &Hello,
         scheduler_id: String,
+        attempt: Option<&Attempt>,
     ) -> Result<(), StreamEnd> {
-        if let Some(refusal) = self.live().standing.refusal() {
-            return Err(refusal);
+        {
+            let mut live = self.live();
+            live.attempt(attempt)?;
+            if let Some(refusal) = live.standing.refusal() {
+                return Err(refusal);
+            }
         }
         stream.bind_to(self, None)?;
         self.attachment.attach(stream, hello, scheduler_id, self.number())

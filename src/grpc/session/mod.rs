@@ -13,9 +13,10 @@
 //! * Under that lock those of outboxes and of the sequence may be taken, never the other way round.
 //!
 //! Reading order: here what a session is and what is known of it, then [`terms`], [`state`],
-//! `standing`, [`backlog`], `life` (streams come and go, the session ends), `sequence`, `intake`
+//! `standing`, [`attempt`], [`backlog`], `life` (streams come and go, the session ends), `sequence`, `intake`
 //! (what the client says) and `delivery` (what the scheduler says).
 
+pub mod attempt;
 pub mod backlog;
 mod delivery;
 mod intake;
@@ -34,6 +35,7 @@ use monoceros_proto::si::v1 as si;
 use tokio::sync::watch;
 use tokio::time::Instant;
 
+use self::attempt::Attempt;
 use self::backlog::Backlog;
 use self::intake::Intake;
 pub(in crate::grpc) use self::intake::{Arrived, HandingOn};
@@ -42,6 +44,7 @@ use self::standing::Standing;
 use self::state::SessionState;
 use self::terms::Terms;
 use super::attach::{self, Attachment};
+use super::end::StreamEnd;
 use super::kind::{Allocations, Applications, Dialect, Nodes, StreamKind};
 use super::legacy::options::LegacyOptions;
 use super::legacy::{Legacy, Translator};
@@ -72,6 +75,8 @@ pub struct Session {
 /// What is so of it, and whom to tell.
 struct Live {
     standing: Standing,
+    /// The last attempt to connect of whoever counts them.
+    attempt: Option<Attempt>,
     /// How long items wait for each other, and how many.
     reorder: (Duration, usize),
     /// There once the scheduler has accepted it.
@@ -79,6 +84,16 @@ struct Live {
 }
 
 impl Live {
+    /// A stream of this attempt comes; one of an earlier attempt displaces none of a later one.
+    fn attempt(&mut self, attempt: Option<&Attempt>) -> Result<(), StreamEnd> {
+        let Some(attempt) = attempt else { return Ok(()) };
+        if attempt.is_left_over(self.attempt.as_ref()) {
+            return Err(StreamEnd::Displaced { by: None });
+        }
+        self.attempt = Some(attempt.clone());
+        Ok(())
+    }
+
     /// Tells the scheduler how long items wait for what other streams may bring.
     fn reorder(&self) {
         let Some(control) = &self.control else { return };
@@ -141,6 +156,8 @@ pub struct Binding<'m> {
     pub instance: Option<&'m str>,
     /// The client numbers its requests, and knows that all up to this number were taken.
     pub known: Option<u64>,
+    /// The attempt to connect that it belongs to, if its client counts them.
+    pub attempt: Option<&'m Attempt>,
 }
 
 impl Session {
@@ -160,7 +177,12 @@ impl Session {
         Self {
             registrant,
             grace: bounds.grace,
-            live: Mutex::new(Live { standing, reorder: terms.reorder(), control: None }),
+            live: Mutex::new(Live {
+                standing,
+                attempt: None,
+                reorder: terms.reorder(),
+                control: None,
+            }),
             deadline,
             intake: Intake::new(&terms),
             allocations: Outbox::new(bounds, &backlog),

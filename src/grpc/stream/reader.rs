@@ -20,10 +20,11 @@ use tonic::metadata::MetadataMap;
 use tracing::{debug, error};
 
 use super::writer::ReplyWriter;
-use crate::grpc::end::{StreamEnd, text};
+use crate::grpc::end::{StreamEnd, attempt, text};
 use crate::grpc::incoming::{Broken, Decoded, Messages, RawMessage};
 use crate::grpc::kind::{Forwarded, StreamKind};
 use crate::grpc::registry::Slot;
+use crate::grpc::session::attempt::Attempt;
 use crate::grpc::session::backlog::Load;
 use crate::grpc::session::{Arrived, Binding, HandingOn, Next, Numbering, Session};
 use crate::grpc::stream_handle::StreamHandle;
@@ -75,6 +76,8 @@ pub(super) struct RequestReader<K> {
     instance: Option<String>,
     /// The client numbers its requests, and knows that all up to this number were taken.
     known: Option<u64>,
+    /// The attempt to connect that it belongs to.
+    attempt: Option<Attempt>,
     kind: PhantomData<K>,
 }
 
@@ -89,6 +92,7 @@ impl<K: StreamKind> RequestReader<K> {
             resume: None,
             instance: None,
             known: None,
+            attempt: None,
             kind: PhantomData,
         }
     }
@@ -111,6 +115,7 @@ impl<K: StreamKind> RequestReader<K> {
         self.instance = text(metadata, INSTANCE_HEADER)?.map(ToOwned::to_owned);
         self.resume = number(metadata, RESUME_HEADER)?;
         self.known = number(metadata, CLIENT_SEQ_HEADER).map_err(|_| NO_NUMBER)?;
+        self.attempt = attempt(metadata)?;
         let rm_id = text(metadata, RM_ID_HEADER)?;
         if self.known.is_some() && (rm_id.is_none() || self.named.is_none()) {
             return Err(UNNAMED);
@@ -133,6 +138,7 @@ impl<K: StreamKind> RequestReader<K> {
                 resume: self.resume,
                 instance: self.instance.as_deref(),
                 known: self.known,
+                attempt: self.attempt.as_ref(),
             };
             session.bind::<K>(&self.stream, binding)?;
         }

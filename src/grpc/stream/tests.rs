@@ -14,7 +14,9 @@ use super::super::kind::{Allocations, Nodes};
 use super::super::registry::{Origin, Registry};
 use super::super::session::Session;
 use super::super::session::state::SessionState;
-use super::super::{CLIENT_SEQ_HEADER, INSTANCE_HEADER, RM_ID_HEADER, SESSION_HEADER};
+use super::super::{
+    ATTEMPT_HEADER, CLIENT_SEQ_HEADER, INSTANCE_HEADER, RM_ID_HEADER, SESSION_HEADER,
+};
 use super::*;
 use crate::settings::{Flags, Settings};
 
@@ -105,6 +107,31 @@ fn a_session_that_the_metadata_name_binds_the_client_also_when_a_message_says_wh
         reader.bind_by_metadata(&named).await.unwrap();
         reader.accept(node_request("n1"), || None).await.unwrap();
         assert_eq!(session(&edge).status().instance.as_deref(), Some("pod-1"));
+    });
+}
+
+/// A connection has broken, and what its client had said by it is dealt with late.
+#[test]
+fn a_stream_of_an_earlier_attempt_does_not_displace_that_of_a_later_one() {
+    play(async |edge| {
+        let of = async |attempt: &str| {
+            let mut reader = reader::<Nodes>(&edge);
+            let said = [(RM_ID_HEADER, "rm"), (ATTEMPT_HEADER, attempt)];
+            reader.bind_by_metadata(&metadata(&said)).await.map(|()| reader)
+        };
+        let second = of("client.2").await.unwrap();
+        let late = of("client.1").await;
+        assert!(matches!(late, Err(StreamEnd::Displaced { .. })));
+        assert!(second.stream.end().is_none(), "it goes on");
+        let third = of("client.3").await.unwrap();
+        assert!(matches!(second.stream.end(), Some(StreamEnd::Displaced { .. })));
+        // Whoever counts on its own may be newer, and who counts nothing, too.
+        let other = of("other.1").await.unwrap();
+        assert!(matches!(third.stream.end(), Some(StreamEnd::Displaced { .. })));
+        reader::<Nodes>(&edge).bind("rm").await.unwrap();
+        assert!(matches!(other.stream.end(), Some(StreamEnd::Displaced { .. })));
+        let bad = of("client").await;
+        assert!(matches!(bad, Err(StreamEnd::BadMetadata(ATTEMPT_HEADER))));
     });
 }
 
