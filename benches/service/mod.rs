@@ -6,6 +6,7 @@
     reason = "every benchmark uses a part of this"
 )]
 
+use std::collections::HashMap;
 use std::io::{BufRead, BufReader};
 use std::process::{Child, ChildStdout, Command, Stdio};
 use std::time::Duration;
@@ -73,6 +74,21 @@ impl Service {
         let fields = stat.rsplit(')').next().unwrap_or_default().split_whitespace();
         let ticks = fields.skip(11).take(2).filter_map(|field| field.parse::<u64>().ok());
         Duration::from_millis(10 * ticks.sum::<u64>())
+    }
+
+    /// CPU time of each thread so far, by its name; threads of one name together.
+    pub fn cpu_by_thread(&self) -> HashMap<String, Duration> {
+        let mut by_name = HashMap::new();
+        let tasks = format!("/proc/{}/task", self.child.id());
+        for task in std::fs::read_dir(tasks).into_iter().flatten().flatten() {
+            let read = |file| std::fs::read_to_string(task.path().join(file)).unwrap_or_default();
+            // In nanoseconds, which `stat` does not have.
+            let spent = read("schedstat");
+            let spent = spent.split_whitespace().next().and_then(|text| text.parse().ok());
+            *by_name.entry(read("comm").trim().to_owned()).or_default() +=
+                Duration::from_nanos(spent.unwrap_or(0));
+        }
+        by_name
     }
 
     fn proc(&self, file: &str) -> String {
