@@ -1,7 +1,7 @@
 //! Generates the gRPC stubs (server and client) of the services in `proto/`, and what server
 //! reflection tells of them: the messages are those of `monoceros-proto`. The
 //! protobuf compiler is written in Rust, so that a build needs nothing installed beside Cargo.
-//! Beside that it finds out what `monoceros --version` says, and does nothing else.
+//! Beside that it finds out what a build says of itself, and does nothing else.
 
 use std::path::PathBuf;
 use std::process::Command;
@@ -69,6 +69,11 @@ fn name_build() -> Result<(), Box<dyn std::error::Error>> {
     let commit = commit.filter(|commit| !commit.is_empty()).unwrap_or("unknown".to_owned());
     println!("cargo::rustc-env=BUILT_COMMIT={commit}");
     println!("cargo::rustc-env=BUILT_TARGET={}", std::env::var("TARGET")?);
+    // `rustc 1.90.0 (… 2025-09-14)`
+    let version = Command::new(std::env::var("RUSTC")?).arg("--version").output()?.stdout;
+    let version = String::from_utf8(version)?;
+    let rustc = version.split_whitespace().nth(1).unwrap_or("unknown");
+    println!("cargo::rustc-env=BUILT_RUSTC={rustc}");
     Ok(())
 }
 

@@ -97,6 +97,7 @@ pub async fn run(settings: Settings, args: &ServeArgs, log: Account) -> anyhow::
     let rpc = Connections::new(rpc, security.grpc.clone(), shutdown.clone()).limited(of_rpc);
     let http = Connections::new(http, security.rest.clone(), shutdown.clone()).limited(of_http);
     // Before anybody is answered: a dashboard may ask at once.
+    handle.describe_process(BUILD);
     let logbook = Logbook::begin(&handle, &settings, &shutdown).await;
     let edges = JoinSet::new();
     let mut service = Running { settings, handle, shutdown, watchdog, systemd, edges };
@@ -323,7 +324,7 @@ fn page(http: SocketAddr, is_https: bool) -> String {
 
 /// The line of the log that says which build runs, what it read, and where it is.
 fn log_start(settings: &Settings, args: &ServeArgs, grpc: SocketAddr, page: &str) {
-    let Build { version, commit, target } = BUILD;
+    let Build { version, commit, target, .. } = BUILD;
     let shown = |path: Option<&PathBuf>| match path {
         Some(path) => path.display().to_string(),
         None => "built-in".to_owned(),

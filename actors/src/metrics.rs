@@ -11,7 +11,8 @@
 //!
 //! # Invariants
 //! * No handler looks a series up by text: labels come from enums, and every series that a
-//!   handler touches exists from the start. Only what an RM did wrong is counted by its name.
+//!   handler touches exists from the start. Only what an RM did wrong is counted by its name, and the
+//!   end of an application by that of its queue.
 //! * Names, labels and buckets that begin with `yunikorn` are those that dashboards know; the
 //!   histograms among them hold seconds whatever their names say.
 //! * Each family is in [`Metrics::inventory`], from which `docs/metrics.md` is made; a test says
@@ -28,9 +29,11 @@ use crate::snapshot::QueueSnapshot;
 
 mod actors;
 mod callback;
+mod ended;
 mod inventory;
 mod local;
 mod log;
+mod process;
 mod scraped;
 #[cfg(test)]
 mod tests;
@@ -40,11 +43,13 @@ pub(crate) use actors::Counted;
 pub use actors::Posted;
 pub use callback::{CallbackMetrics, QueryOutcome};
 pub use inventory::Family;
-pub use local::{LocalCounts, SAMPLE_EVERY};
+pub use local::{Level, LocalCounts, SAMPLE_EVERY};
 pub use log::LogMetrics;
+pub use process::Build;
 pub use watchdog::WatchdogMetrics;
 
 use actors::Actors;
+use ended::EndedApplications;
 use inventory::Maker;
 use scraped::Scraped;
 
@@ -80,7 +85,12 @@ pub struct Metrics {
     pub watchdog: WatchdogMetrics,
     submissions: [IntCounter; 3],
     applications: [IntGauge; COUNTED.len()],
+    ended: EndedApplications,
     scheduling_latency: Histogram,
+    scheduling_cycle: Histogram,
+    /// By [`Level`].
+    choosing_latency: [Histogram; 2],
+    node_round: Histogram,
     node_try_latency: Histogram,
     preemption_try_latency: Histogram,
     offers: IntCounter,
@@ -326,6 +336,12 @@ impl Metrics {
         }
     }
 
+    /// An application entered a state, in this leaf or, rejected at once, in none. Counts only where it
+    /// has ended.
+    pub(crate) fn application_ended(&self, queue: Option<&Arc<str>>, to: ApplicationState) {
+        self.ended.count(queue, to);
+    }
+
     /// An application left its last state without an end of its own, with its partition.
     pub fn application_lost(&self, from: ApplicationState) {
         if let Some(at) = COUNTED.iter().position(|state| *state == from)
@@ -375,6 +391,7 @@ impl Metrics {
 
     fn with(scraped: Scraped) -> Self {
         let mut make = Maker::default();
+        process::note(&mut make);
         let [allocated, released, rejected, errors] = make.counters(
             "yunikorn_scheduler_container_allocation_attempt_total",
             "Allocations and releases sent to RMs, asks and allocations that were refused, and \
@@ -404,6 +421,28 @@ impl Metrics {
                 "yunikorn_scheduler_application_total",
                 "Applications in a state; completed and failed only rise.",
                 ("state", COUNTED.map(label)),
+            ),
+            ended: EndedApplications::with(&mut make),
+            scheduling_cycle: make.histogram(
+                "yunikorn_scheduler_scheduling_cycle_milliseconds",
+                "Seconds that a pass over a partition takes with what follows from it, until the next \
+                 may begin; some are timed, and stand for the others. Partitions do not wait for each \
+                 other, so that there is no cycle over all of them.",
+                &LATENCY_BUCKETS,
+            ),
+            choosing_latency: make.histograms(
+                "yunikorn_scheduler_node_sorting_latency_milliseconds",
+                "Seconds that finding who comes first among applications or queues takes; some are \
+                 timed, and stand for the others. Both are kept in order, as nodes are: nothing is \
+                 sorted.",
+                ("level", ["app", "queue"]),
+                &LATENCY_BUCKETS,
+            ),
+            node_round: make.histogram(
+                "yunikorn_scheduler_trynode_evaluation_milliseconds",
+                "Seconds from looking for a node for one request, or for those of a gang, until one took \
+                 it, asks the RM about it, or none will do; some are timed, and stand for the others.",
+                &LATENCY_BUCKETS,
             ),
             scheduling_latency: make.histogram(
                 "yunikorn_scheduler_scheduling_latency_milliseconds",

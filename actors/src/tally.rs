@@ -10,21 +10,19 @@ use monoceros_rules::work::application::StateChange;
 use monoceros_rules::work::application_state::ApplicationState;
 use prometheus::HistogramTimer;
 
-use crate::metrics::{ActorKind, LocalCounts, Metrics};
+use crate::metrics::{ActorKind, Level, LocalCounts, Metrics};
 
 /// The counts of one thread since they were last carried over to the shared metrics.
 pub(crate) struct Tally {
     counts: LocalCounts,
     /// Runs while a sampled message is in a mailbox.
     posted: Option<HistogramTimer>,
-    /// Runs while a sampled offer is out.
-    pass: Option<HistogramTimer>,
 }
 
 impl Tally {
     pub(crate) fn new(metrics: &Arc<Metrics>) -> Self {
         let counts = LocalCounts::new(Arc::clone(metrics));
-        Self { counts, posted: None, pass: None }
+        Self { counts, posted: None }
     }
 
     /// A handler of `kind` begins; what it returns is kept until the handler ends.
@@ -40,21 +38,54 @@ impl Tally {
     }
 
     pub(crate) fn offer_leaves(&mut self) {
-        self.pass = self.counts.pass();
+        self.counts.pass_begins();
     }
 
     pub(crate) fn offer_home(&mut self, decided: u32) {
-        self.counts.pass_over(self.pass.take());
+        self.counts.pass_over();
         self.counts.offer_came_home(decided);
     }
 
-    /// A node is tried; what this returns goes back when the node [took](Self::node_took) it.
-    pub(crate) fn node_try(&mut self) -> Option<HistogramTimer> {
-        self.counts.node_try()
+    /// What follows from the last offer is done. May be said more often.
+    pub(crate) fn cycle_over(&mut self) {
+        self.counts.cycle_over();
     }
 
-    pub(crate) fn node_took(&mut self, timer: Option<HistogramTimer>) {
-        self.counts.node_took(timer);
+    /// A queue looks for the first of those below it, until [it knows](Self::choice_over).
+    pub(crate) fn choice_begins(&mut self, level: Level) {
+        self.counts.choice_begins(level);
+    }
+
+    pub(crate) fn choice_over(&mut self, level: Level) {
+        self.counts.choice_over(level);
+    }
+
+    /// A node is looked for, until there is one or [none](Self::node_round_over), or
+    /// [none is needed](Self::node_round_given_up).
+    pub(crate) fn node_round_begins(&mut self) {
+        self.counts.node_round_begins();
+    }
+
+    pub(crate) fn node_round_over(&mut self) {
+        self.counts.node_round_over();
+    }
+
+    pub(crate) fn node_round_given_up(&mut self) {
+        self.counts.node_round_given_up();
+    }
+
+    /// A node is tried, until it [took](Self::node_took) or [refused](Self::node_refused) what was
+    /// offered.
+    pub(crate) fn node_try_begins(&mut self) {
+        self.counts.node_try_begins();
+    }
+
+    pub(crate) fn node_took(&mut self) {
+        self.counts.node_took();
+    }
+
+    pub(crate) fn node_refused(&mut self) {
+        self.counts.node_refused();
     }
 
     #[must_use = "the timer ends when it is dropped"]
@@ -120,13 +151,20 @@ impl Tally {
         self.counts.shared().application_placed();
     }
 
-    pub(crate) fn application_rejected(&mut self) {
+    /// An application was rejected that is in no queue. `queue` is the one that it named, if there is
+    /// one of this path.
+    pub(crate) fn application_rejected(&mut self, queue: Option<&Arc<str>>) {
         let (from, to) = (ApplicationState::New, ApplicationState::Rejected);
-        self.counts.shared().application_moved(from, to);
+        let shared = self.counts.shared();
+        shared.application_moved(from, to);
+        shared.application_ended(queue, to);
     }
 
-    pub(crate) fn state_change(&mut self, change: StateChange) {
-        self.counts.shared().application_moved(change.from, change.to);
+    /// An application of this leaf entered another state.
+    pub(crate) fn state_change(&mut self, change: StateChange, queue: &Arc<str>) {
+        let shared = self.counts.shared();
+        shared.application_moved(change.from, change.to);
+        shared.application_ended(Some(queue), change.to);
     }
 
     pub(crate) fn shared(&self) -> &Arc<Metrics> {

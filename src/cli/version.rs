@@ -1,21 +1,13 @@
 //! Which build this is: `monoceros --version`, and the first line of the log.
 
-/// What a build is told apart by.
-#[derive(Clone, Copy, Debug)]
-pub struct Build {
-    /// The version, such as `0.1.0`.
-    pub version: &'static str,
-    /// The beginning of the id of the commit, or `unknown`.
-    pub commit: &'static str,
-    /// System and processor, such as `x86_64-unknown-linux-gnu`.
-    pub target: &'static str,
-}
+pub use monoceros_actors::metrics::Build;
 
 /// This build.
 pub const BUILD: Build = Build {
     version: env!("CARGO_PKG_VERSION"),
     commit: env!("BUILT_COMMIT"),
     target: env!("BUILT_TARGET"),
+    rustc: env!("BUILT_RUSTC"),
 };
 
 /// What `monoceros --version` says behind the name.
@@ -34,8 +26,9 @@ mod tests {
 
     #[test]
     fn the_version_has_the_number_the_commit_and_the_target() {
-        let Build { version, commit, target } = BUILD;
+        let Build { version, commit, target, rustc } = BUILD;
         assert_eq!(TEXT, format!("{version} (commit {commit}, {target})"));
         assert!(!commit.is_empty() && target.contains('-'), "{TEXT}");
+        assert!(rustc.starts_with(|first: char| first.is_ascii_digit()), "{rustc}");
     }
 }

@@ -24,8 +24,17 @@ const LICENCES: [&str; 10] = [
 ];
 
 /// What is built in two versions, as two dependencies want different ones.
-const TWICE: [&str; 7] =
-    ["base64", "bit-vec", "getrandom", "hashbrown", "syn", "synstructure", "unicode-width"];
+const TWICE: [&str; 9] = [
+    "base64",
+    "bit-vec",
+    "getrandom",
+    "hashbrown",
+    "linux-raw-sys",
+    "rustix",
+    "syn",
+    "synstructure",
+    "unicode-width",
+];
 
 /// All packages of the workspace and what it needs on this platform, as Cargo knows them.
 fn packages() -> Vec<Value> {

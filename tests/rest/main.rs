@@ -9,6 +9,7 @@ mod harness;
 
 mod bodies;
 mod events;
+mod metrics;
 mod paths;
 mod scene;
 mod streams;

@@ -46,7 +46,7 @@ use crate::front::rm_proxy::{
     check_rm_id,
 };
 use crate::mailbox::Mailbox;
-use crate::metrics::{CallbackMetrics, LogMetrics, Metrics, WatchdogMetrics};
+use crate::metrics::{Build, CallbackMetrics, LogMetrics, Metrics, WatchdogMetrics};
 use crate::partition::surveys::{self, Read};
 use crate::pulse::Pulses;
 use crate::snapshot::{ClusterSnapshot, PartitionSnapshot};
@@ -285,6 +285,11 @@ impl SchedulerHandle {
     /// The counters of lines of the log, for the service that writes it.
     pub fn log_metrics(&self) -> LogMetrics {
         self.metrics.log.clone()
+    }
+
+    /// Shows in the metrics which process and build this is; for the owner of the process.
+    pub fn describe_process(&self, build: Build) {
+        self.metrics.describe_process(build);
     }
 
     /// Brings the gauges up to date that are read from snapshots, for a scrape. A partition that does

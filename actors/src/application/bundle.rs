@@ -142,10 +142,12 @@ impl Application {
         }
         let rooms = self.rooms(baton);
         self.lift_rooms(true, baton);
+        baton.tally.node_round_begins();
         let outcome = match rooms {
             Rooms::Free => self.place_in_rooms(&bundled, baton),
             Rooms::None | Rooms::Leaving => self.place_members(&bundled, baton),
         };
+        baton.tally.node_round_over();
         if outcome.is_err() {
             self.lift_rooms(false, baton);
         }

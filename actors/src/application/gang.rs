@@ -82,6 +82,7 @@ impl Application {
                     );
                 }
                 NextPair::Elsewhere(Pair { ask, placeholder }) => {
+                    baton.tally.node_round_begins();
                     match self.attempt(&baton, |attempt| attempt.node_for(ask)) {
                         Ok(candidate) => {
                             let entry = baton.books.allocations.get(placeholder);
@@ -89,7 +90,10 @@ impl Application {
                             let takes = Takes { placeholder, in_place: false, hold };
                             return self.place(baton, candidate, Some(takes));
                         }
-                        Err(obstacle) => self.finds_nowhere(ask, obstacle, &mut baton),
+                        Err(obstacle) => {
+                            baton.tally.node_round_over();
+                            self.finds_nowhere(ask, obstacle, &mut baton);
+                        }
                     }
                 }
                 NextPair::Nothing => break,

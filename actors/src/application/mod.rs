@@ -238,7 +238,7 @@ impl Application {
         let mut running = 0;
         for change in std::mem::take(&mut self.changes) {
             running += change.running();
-            baton.tally.state_change(change);
+            baton.tally.state_change(change, &self.book.queue);
             let counts = baton.directory.counts(self.leaf_facts.slot);
             counts.moved(Some(change.from), Some(change.to));
             if let Some(entry) = baton.directory.applications.find_mut(self.slot) {
@@ -283,7 +283,7 @@ impl Application {
         }
         self.book.fire(ApplicationEvent::Fail, baton.now_ns, &mut self.changes);
         for change in std::mem::take(&mut self.changes) {
-            baton.tally.state_change(change);
+            baton.tally.state_change(change, &self.book.queue);
             baton.notices.push(Notice::ApplicationUpdated {
                 id: Arc::clone(&self.book.id),
                 state: change.to,
@@ -362,6 +362,9 @@ impl Handler<Placed> for Application {
     fn handle(&mut self, placed: Placed, _ctx: &mut Self::Context) {
         let Placed { mut baton, placement, answer } = placed;
         let _timer = baton.tally.message(ActorKind::Application);
+        if !matches!(answer, PlaceAnswer::NoRoom | PlaceAnswer::Refused) {
+            baton.tally.node_round_over();
+        }
         match (answer, placement.takes) {
             (PlaceAnswer::Held, None) => self.book(baton, &placement),
             (PlaceAnswer::Held, Some(takes)) if takes.hold => {

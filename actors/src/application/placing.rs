@@ -46,6 +46,7 @@ impl Application {
         }
         let mut has_tried = false;
         loop {
+            baton.tally.node_round_begins();
             match self.attempt(&baton, next) {
                 Next::Place(candidate) => return self.send(baton, candidate),
                 Next::Park(parking) => {
@@ -61,15 +62,18 @@ impl Application {
                 }
                 // An offer that came here after a placement, and not for what waits, is no pass.
                 Next::BackOff(_) if !has_tried && !self.may_use(&baton) => {
+                    baton.tally.node_round_given_up();
                     let at = self.epoch(&baton);
                     self.declined.note(Phase::Normal, at);
                     break;
                 }
                 Next::BackOff(reached) => {
+                    baton.tally.node_round_given_up();
                     self.back_off(reached, &mut baton);
                     break;
                 }
                 Next::Decline(at) => {
+                    baton.tally.node_round_given_up();
                     self.declined.note(Phase::Normal, at);
                     break;
                 }
@@ -136,6 +140,11 @@ impl Application {
     /// no node may reserve one.
     pub(super) fn park(&mut self, parking: &Parking, baton: &mut Baton) -> Claimed {
         let Parking { class, ask: slot, obstacle } = *parking;
+        if obstacle.is_before_nodes() {
+            baton.tally.node_round_given_up();
+        } else {
+            baton.tally.node_round_over();
+        }
         if tracing::enabled!(tracing::Level::DEBUG) {
             self.log_why(parking, baton);
         }
@@ -362,6 +371,7 @@ impl Application {
             return self.pair_refused(baton, &placement, takes);
         }
         if placement.takes.is_none() && self.is_at_reserved(&placement, &baton) {
+            baton.tally.node_round_over();
             return self.refused_at_reserved(baton, placement);
         }
         let request = self.book.asks.ask(slot).request();
@@ -374,6 +384,7 @@ impl Application {
             Self::ask_node(baton, node, placement);
             return;
         }
+        baton.tally.node_round_over();
         if let Some(takes) = placement.takes {
             return self.pair_refused(baton, &placement, takes);
         }

@@ -60,6 +60,7 @@ impl Application {
         self.set_blocked(Blocked::default(), &mut baton);
         loop {
             let (patience, now_ns) = (baton.patience, baton.now_ns);
+            baton.tally.node_round_begins();
             let next =
                 self.attempt(&baton, |attempt| at_reserved::next(attempt, &patience, now_ns));
             match next {
@@ -73,6 +74,7 @@ impl Application {
                 }
                 NextReserved::PassOver(class) => self.book.asks.pass_over_reserved(class),
                 NextReserved::GiveUp(slot) => {
+                    baton.tally.node_round_given_up();
                     if let Some(node) = self.reserved_node(slot, &baton) {
                         self.note_silent(slot, node, Silent::GivesUp, &mut baton);
                     }
@@ -80,10 +82,14 @@ impl Application {
                     break;
                 }
                 NextReserved::Do(Next::Decline(at)) => {
+                    baton.tally.node_round_given_up();
                     self.declined.note(Phase::Reserved, at);
                     break;
                 }
-                NextReserved::Do(Next::BackOff(_)) => break,
+                NextReserved::Do(Next::BackOff(_)) => {
+                    baton.tally.node_round_given_up();
+                    break;
+                }
             }
         }
         self.rise(baton);

@@ -94,6 +94,33 @@ async fn every_message_is_counted_and_leaves_its_mailbox() {
         .await;
 }
 
+#[tokio::test(start_paused = true)]
+async fn the_depth_is_how_many_messages_wait() {
+    let local = tokio::task::LocalSet::new();
+    local
+        .run_until(async {
+            let scheduler = Scheduler::builder().start_local().unwrap();
+            let request =
+                si::RegisterResourceManagerRequest { rm_id: "rm".to_owned(), ..Default::default() };
+            scheduler.register_resource_manager(request, Arc::new(Deaf)).await.unwrap();
+            scheduler.settle().await;
+            let depth = || by_kind(&scheduler, "monoceros_actor_mailbox_depth")["partition"];
+            let mut reads: Vec<_> = (0..40).map(|_| Box::pin(scheduler.facts("default"))).collect();
+            assert_eq!(depth(), 0.0);
+            let mut context = std::task::Context::from_waker(std::task::Waker::noop());
+            for (sent, read) in reads.iter_mut().enumerate() {
+                assert!(read.as_mut().poll(&mut context).is_pending());
+                assert_eq!(depth(), f64::from(u32::try_from(sent).unwrap() + 1));
+            }
+            for read in reads {
+                read.await.unwrap();
+            }
+            assert_eq!(depth(), 0.0);
+            scheduler.shutdown().await;
+        })
+        .await;
+}
+
 #[test]
 fn a_message_that_nobody_handles_leaves_the_mailbox_and_is_not_timed() {
     let metrics = Metrics::new();

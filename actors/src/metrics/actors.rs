@@ -4,8 +4,9 @@
 //! messages of a step have one sender at a time and are counted without atomics
 //! ([`LocalCounts`](super::LocalCounts)).
 
-use std::sync::Arc;
+use std::collections::BTreeSet;
 use std::sync::atomic::{AtomicU32, Ordering};
+use std::sync::{Arc, Mutex};
 
 use prometheus::{Histogram, HistogramTimer, IntCounter, IntGauge};
 
@@ -30,7 +31,15 @@ pub(super) struct Actors {
     pub(super) starts: PerKind<IntCounter>,
     pub(super) stops: PerKind<IntCounter>,
     pub(super) panics: PerKind<IntCounter>,
+    restarts: [IntCounter; RESTARTED.len()],
+    lost: Mutex<BTreeSet<(usize, Arc<str>)>>,
 }
+
+/// The kinds that are started again under the same name. What is below a partition comes again with it.
+const RESTARTED: [ActorKind; 2] = [ActorKind::Rm, ActorKind::Partition];
+
+/// How many lost actors are remembered: their resource managers may never come back.
+const LOST: usize = 1024;
 
 impl Actors {
     pub(super) fn with(make: &mut Maker) -> Self {
@@ -75,6 +84,13 @@ impl Actors {
                 "Actors stopped by a panic.",
                 ("kind", kinds),
             ),
+            restarts: make.counters(
+                "monoceros_actor_restarts_total",
+                "Actors started in the place of one that was lost: partitions, and sessions of resource \
+                 managers. What is below a partition comes again with it.",
+                ("kind", RESTARTED.map(ActorKind::text)),
+            ),
+            lost: Mutex::default(),
         }
     }
 }
@@ -138,6 +154,24 @@ impl Drop for Counted {
 }
 
 impl Metrics {
+    /// An actor was lost that may be started again by the same name.
+    pub(crate) fn actor_lost(&self, kind: ActorKind, name: &Arc<str>) {
+        let mut lost = self.actors.lost.lock().expect("no holder panics");
+        if lost.len() < LOST {
+            lost.insert((kind as usize, Arc::clone(name)));
+        }
+    }
+
+    /// An actor is started by this name; if one of this name was lost, it is started again.
+    pub(crate) fn actor_named(&self, kind: ActorKind, name: &Arc<str>) {
+        let mut lost = self.actors.lost.lock().expect("no holder panics");
+        if lost.remove(&(kind as usize, Arc::clone(name)))
+            && let Some(at) = RESTARTED.iter().position(|restarted| *restarted == kind)
+        {
+            self.actors.restarts[at].inc();
+        }
+    }
+
     /// One more actor, until what is returned is dropped.
     #[must_use = "the actor holds it"]
     pub(crate) fn counted(self: &Arc<Self>, kind: ActorKind) -> Counted {

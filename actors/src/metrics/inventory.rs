@@ -111,6 +111,16 @@ impl Maker {
         values.map(|value| family.with_label_values(&[value]))
     }
 
+    /// Says which values a label of the family that was made last has.
+    pub(super) fn label_values(&mut self, label: &'static str, values: &[&'static str]) {
+        let labels = self.inventory.last_mut().into_iter().flat_map(|family| &mut family.labels);
+        for (name, known) in labels {
+            if *name == label {
+                known.extend(values);
+            }
+        }
+    }
+
     pub(super) fn scraped(&mut self, scraped: Scraped) -> Scraped {
         self.registry.register(Box::new(scraped.clone())).expect(ONCE);
         self.inventory.extend(scraped.families());
@@ -125,6 +135,11 @@ impl Maker {
 
     pub(super) fn registry(&self) -> Registry {
         self.registry.clone()
+    }
+
+    /// Lists a family that is registered later or by others.
+    pub(super) fn list(&mut self, family: Family) {
+        self.inventory.push(family);
     }
 
     fn note(

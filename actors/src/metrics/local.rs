@@ -43,6 +43,10 @@ pub struct LocalCounts {
     offer_decisions: LocalHistogram,
     messages: PerKind<LocalIntCounter>,
     passes: Represented,
+    cycles: Represented,
+    /// By [`Level`].
+    choices: [Represented; 2],
+    node_rounds: Represented,
     node_tries: Represented,
     until_sample: u32,
     shared: Arc<Metrics>,
@@ -54,25 +58,68 @@ pub struct LocalCounts {
 /// # Why
 /// Two readings of the clock for each would show, and a histogram that has one in sixty of them tells
 /// a dashboard a rate that is too low.
+///
+/// There is one at a time: it begins, and is over or given up.
 #[derive(Debug)]
 struct Represented {
     histogram: LocalHistogram,
+    shared: Histogram,
+    is_under_way: bool,
+    /// Runs while one is under way that is timed.
+    timer: Option<HistogramTimer>,
     /// Seconds that the last one took that was timed; `None`: the first is to be.
     took: Option<f64>,
 }
 
 impl Represented {
-    fn new(histogram: &Histogram) -> Self {
-        Self { histogram: histogram.local(), took: None }
+    fn new(shared: &Histogram) -> Self {
+        let (histogram, shared) = (shared.local(), shared.clone());
+        Self { histogram, shared, is_under_way: false, timer: None, took: None }
     }
 
-    /// One is over; `timer` ran meanwhile, if it was timed.
-    fn over(&mut self, timer: Option<HistogramTimer>) {
-        self.took = timer.map(HistogramTimer::stop_and_discard).or(self.took);
+    /// One begins, and is timed if it is due. If another is under way, that one is given up.
+    fn begins(&mut self, is_due: bool) {
+        self.is_given_up();
+        self.is_under_way = true;
+        if is_due || self.took.is_none() {
+            self.timer = Some(self.shared.start_timer());
+        }
+    }
+
+    /// The one that is under way counts; without one, nothing happens.
+    fn is_over(&mut self) {
+        if !std::mem::take(&mut self.is_under_way) {
+            return;
+        }
+        self.took = self.timer.take().map(HistogramTimer::stop_and_discard).or(self.took);
         if let Some(took) = self.took {
             self.histogram.observe(took);
         }
     }
+
+    /// The one that is under way does not count.
+    fn is_given_up(&mut self) {
+        self.is_under_way = false;
+        if let Some(timer) = self.timer.take() {
+            // A timer that is dropped would count.
+            timer.stop_and_discard();
+        }
+    }
+}
+
+impl Drop for Represented {
+    fn drop(&mut self) {
+        self.is_given_up();
+    }
+}
+
+/// Among whom the first in order is looked for, as a label.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Level {
+    /// The applications of a leaf.
+    Applications,
+    /// The queues below a queue.
+    Queues,
 }
 
 /// The counts of predicates that an RM answers later.
@@ -146,6 +193,9 @@ impl LocalCounts {
             offer_decisions: shared.offer_decisions.local(),
             messages: shared.actors.messages.each_ref().map(IntCounter::local),
             passes: Represented::new(&shared.scheduling_latency),
+            cycles: Represented::new(&shared.scheduling_cycle),
+            choices: shared.choosing_latency.each_ref().map(Represented::new),
+            node_rounds: Represented::new(&shared.node_round),
             node_tries: Represented::new(&shared.node_try_latency),
             until_sample: SAMPLE_EVERY,
             shared,
@@ -171,27 +221,65 @@ impl LocalCounts {
         self.sample().then(|| self.shared.actors.mailbox_wait_seconds[kind as usize].start_timer())
     }
 
-    /// A pass over the partition begins. To be kept until it is [over](Self::pass_over).
-    pub fn pass(&mut self) -> Option<HistogramTimer> {
-        let is_first = self.passes.took.is_none();
-        (self.sample() || is_first).then(|| self.shared.scheduling_latency.start_timer())
+    /// A pass over the partition begins, and with it a cycle.
+    pub fn pass_begins(&mut self) {
+        let is_due = self.sample();
+        self.passes.begins(is_due);
+        self.cycles.begins(is_due);
     }
 
-    /// A pass over the partition is over.
-    pub fn pass_over(&mut self, timer: Option<HistogramTimer>) {
-        self.passes.over(timer);
+    /// A pass over the partition is over; what follows from it is still to be done.
+    pub fn pass_over(&mut self) {
+        self.passes.is_over();
     }
 
-    /// A node is tried. To be kept until it [has taken](Self::node_took) what was offered, and
-    /// discarded (`stop_and_discard`) if it refuses.
-    pub fn node_try(&mut self) -> Option<HistogramTimer> {
-        let is_first = self.node_tries.took.is_none();
-        (self.sample() || is_first).then(|| self.shared.node_try_latency.start_timer())
+    /// All that follows from the last pass is done. May be said more often than a pass is over.
+    pub fn cycle_over(&mut self) {
+        self.cycles.is_over();
     }
 
-    /// A node has taken what was offered.
-    pub fn node_took(&mut self, timer: Option<HistogramTimer>) {
-        self.node_tries.over(timer);
+    /// A queue looks for the first in order of those below it.
+    pub fn choice_begins(&mut self, level: Level) {
+        let is_due = self.sample();
+        self.choices[level as usize].begins(is_due);
+    }
+
+    /// It knows who comes first.
+    pub fn choice_over(&mut self, level: Level) {
+        self.choices[level as usize].is_over();
+    }
+
+    /// A node is looked for, for one ask or gang.
+    pub fn node_round_begins(&mut self) {
+        let is_due = self.sample();
+        self.node_rounds.begins(is_due);
+    }
+
+    /// A node took it, or was found that asks the RM first, or none will do. Without a round under way,
+    /// nothing happens.
+    pub fn node_round_over(&mut self) {
+        self.node_rounds.is_over();
+    }
+
+    /// There was no ask that needed a node, or it may not have any.
+    pub fn node_round_given_up(&mut self) {
+        self.node_rounds.is_given_up();
+    }
+
+    /// A node is tried.
+    pub fn node_try_begins(&mut self) {
+        let is_due = self.sample();
+        self.node_tries.begins(is_due);
+    }
+
+    /// The node has taken what was offered.
+    pub fn node_took(&mut self) {
+        self.node_tries.is_over();
+    }
+
+    /// The node has refused what was offered.
+    pub fn node_refused(&mut self) {
+        self.node_tries.is_given_up();
     }
 
     /// To be kept while victims are looked for, and discarded if they are not needed any more. This
@@ -222,8 +310,10 @@ impl LocalCounts {
             counter.flush();
         }
         self.offer_decisions.flush();
-        self.passes.histogram.flush();
-        self.node_tries.histogram.flush();
+        let timed = [&self.passes, &self.cycles, &self.node_rounds, &self.node_tries];
+        for timed in timed.into_iter().chain(&self.choices) {
+            timed.histogram.flush();
+        }
         self.predicates.flush();
     }
 

@@ -34,6 +34,22 @@ fn the_documentation_lists_every_family() {
          it again.\n\
          Families that begin with `yunikorn` are those that existing dashboards know; the \
          histograms among them hold seconds whatever their names say.\n\n\
+         Where they deliberately say something else than in YuniKorn:\n\n\
+         - Queues of equal paths in several partitions, and queues whose paths are equal once they \
+         are part of a name, are summed; there the last one wins, or one is left out. Ranges of node \
+         usage are summed over partitions, too, and fall to zero when the last node has gone.\n\
+         - `yunikorn_<queue>_queue_container` counts each allocation, there only those that were \
+         reported.\n\
+         - An application that was rejected at once never counts as `new`, and names no queue that is \
+         not there.\n\
+         - Nothing is sorted, and there is no cycle over all partitions; what those two histograms \
+         measure instead is said below.\n\
+         - Each pass, choice and attempt counts in the histograms, but only one in 61 things is timed: \
+         the others count with the time of the last that was.\n\
+         - The families with the path of a queue in their names that are gauges were dropped in \
+         release 1.8; here they are shown beside the others, since boards still ask for them.\n\
+         - `go_*`, `yunikorn_runtime_go_*` and `promhttp_*` tell of a runtime that there is not, and are \
+         missing.\n\n\
          | name | type | labels | meaning |\n|---|---|---|---|\n",
     );
     for Family { name, kind, labels, help } in Metrics::new().inventory() {
@@ -62,6 +78,39 @@ fn a_fresh_page_has_the_series_that_dashboards_wait_for() {
         yunikorn_scheduler_node{state="draining"} 0
         yunikorn_scheduler_node{state="failed"} 0
         yunikorn_scheduler_node{state="unhealthy"} 0
+        yunikorn_scheduler_node_sorting_latency_milliseconds_bucket{level="app",le="0.0001"} 0
+        yunikorn_scheduler_node_sorting_latency_milliseconds_bucket{level="app",le="0.001"} 0
+        yunikorn_scheduler_node_sorting_latency_milliseconds_bucket{level="app",le="0.01"} 0
+        yunikorn_scheduler_node_sorting_latency_milliseconds_bucket{level="app",le="0.1"} 0
+        yunikorn_scheduler_node_sorting_latency_milliseconds_bucket{level="app",le="1"} 0
+        yunikorn_scheduler_node_sorting_latency_milliseconds_bucket{level="app",le="10"} 0
+        yunikorn_scheduler_node_sorting_latency_milliseconds_bucket{level="app",le="100"} 0
+        yunikorn_scheduler_node_sorting_latency_milliseconds_bucket{level="app",le="1000"} 0
+        yunikorn_scheduler_node_sorting_latency_milliseconds_bucket{level="app",le="+Inf"} 0
+        yunikorn_scheduler_node_sorting_latency_milliseconds_sum{level="app"} 0
+        yunikorn_scheduler_node_sorting_latency_milliseconds_count{level="app"} 0
+        yunikorn_scheduler_node_sorting_latency_milliseconds_bucket{level="queue",le="0.0001"} 0
+        yunikorn_scheduler_node_sorting_latency_milliseconds_bucket{level="queue",le="0.001"} 0
+        yunikorn_scheduler_node_sorting_latency_milliseconds_bucket{level="queue",le="0.01"} 0
+        yunikorn_scheduler_node_sorting_latency_milliseconds_bucket{level="queue",le="0.1"} 0
+        yunikorn_scheduler_node_sorting_latency_milliseconds_bucket{level="queue",le="1"} 0
+        yunikorn_scheduler_node_sorting_latency_milliseconds_bucket{level="queue",le="10"} 0
+        yunikorn_scheduler_node_sorting_latency_milliseconds_bucket{level="queue",le="100"} 0
+        yunikorn_scheduler_node_sorting_latency_milliseconds_bucket{level="queue",le="1000"} 0
+        yunikorn_scheduler_node_sorting_latency_milliseconds_bucket{level="queue",le="+Inf"} 0
+        yunikorn_scheduler_node_sorting_latency_milliseconds_sum{level="queue"} 0
+        yunikorn_scheduler_node_sorting_latency_milliseconds_count{level="queue"} 0
+        yunikorn_scheduler_trynode_evaluation_milliseconds_bucket{le="0.0001"} 0
+        yunikorn_scheduler_trynode_evaluation_milliseconds_bucket{le="0.001"} 0
+        yunikorn_scheduler_trynode_evaluation_milliseconds_bucket{le="0.01"} 0
+        yunikorn_scheduler_trynode_evaluation_milliseconds_bucket{le="0.1"} 0
+        yunikorn_scheduler_trynode_evaluation_milliseconds_bucket{le="1"} 0
+        yunikorn_scheduler_trynode_evaluation_milliseconds_bucket{le="10"} 0
+        yunikorn_scheduler_trynode_evaluation_milliseconds_bucket{le="100"} 0
+        yunikorn_scheduler_trynode_evaluation_milliseconds_bucket{le="1000"} 0
+        yunikorn_scheduler_trynode_evaluation_milliseconds_bucket{le="+Inf"} 0
+        yunikorn_scheduler_trynode_evaluation_milliseconds_sum 0
+        yunikorn_scheduler_trynode_evaluation_milliseconds_count 0
         yunikorn_scheduler_trynode_latency_milliseconds_bucket{le="0.0001"} 0
         yunikorn_scheduler_trynode_latency_milliseconds_bucket{le="0.001"} 0
         yunikorn_scheduler_trynode_latency_milliseconds_bucket{le="0.01"} 0
@@ -254,20 +303,92 @@ fn what_rose_and_fell_since_the_last_scrape_has_its_series() {
 fn each_pass_counts_and_those_that_were_not_timed_count_as_the_last_that_was() {
     let metrics = Metrics::new();
     let mut counts = LocalCounts::new(Arc::clone(&metrics));
-    let name = "yunikorn_scheduler_scheduling_latency_milliseconds_count";
     let passes = 3 * SAMPLE_EVERY;
     for _ in 0..passes {
-        let timer = counts.pass();
-        counts.pass_over(timer);
-        let timer = counts.node_try();
-        counts.node_took(timer);
+        counts.pass_begins();
+        counts.choice_begins(Level::Queues);
+        counts.choice_over(Level::Queues);
+        counts.node_round_begins();
+        counts.node_try_begins();
+        counts.node_refused();
+        counts.node_try_begins();
+        counts.node_took();
+        counts.node_round_over();
+        counts.node_round_begins();
+        counts.node_round_given_up();
+        counts.pass_over();
+        counts.cycle_over();
+        counts.cycle_over();
     }
     counts.flush();
+    let shown = lines(&metrics, &["yunikorn_scheduler_"]);
+    let counts: Vec<_> =
+        shown.lines().filter(|line| line.contains("_milliseconds_count")).collect();
     expect![[r#"
+        yunikorn_scheduler_node_sorting_latency_milliseconds_count{level="app"} 0
+        yunikorn_scheduler_node_sorting_latency_milliseconds_count{level="queue"} 183
+        yunikorn_scheduler_scheduling_cycle_milliseconds_count 183
         yunikorn_scheduler_scheduling_latency_milliseconds_count 183
+        yunikorn_scheduler_trynode_evaluation_milliseconds_count 183
         yunikorn_scheduler_trynode_latency_milliseconds_count 183
+        yunikorn_scheduler_trypreemption_latency_milliseconds_count 0"#]]
+    .assert_eq(&counts.join("\n"));
+}
+
+#[test]
+fn what_is_lost_under_way_is_not_counted() {
+    let metrics = Metrics::new();
+    let mut counts = LocalCounts::new(Arc::clone(&metrics));
+    counts.pass_begins();
+    counts.node_round_begins();
+    counts.node_try_begins();
+    drop(counts);
+    let shown = lines(&metrics, &["yunikorn_scheduler_"]);
+    let counted = shown.lines().filter(|line| line.contains("_milliseconds_count"));
+    assert!(
+        counted.clone().count() > 5 && counted.clone().all(|line| line.ends_with(" 0")),
+        "{shown}"
+    );
+}
+
+#[test]
+fn an_actor_that_takes_the_place_of_a_lost_one_is_a_restart() {
+    let metrics = Metrics::new();
+    let (a, b): (Arc<str>, Arc<str>) = (Arc::from("a"), Arc::from("b"));
+    metrics.actor_named(ActorKind::Partition, &a);
+    metrics.actor_lost(ActorKind::Partition, &a);
+    for name in [&b, &a, &a] {
+        metrics.actor_named(ActorKind::Partition, name);
+        metrics.actor_named(ActorKind::Rm, name);
+    }
+    expect![[r#"
+        monoceros_actor_restarts_total{kind="partition"} 1
+        monoceros_actor_restarts_total{kind="rm"} 0
     "#]]
-    .assert_eq(&lines(&metrics, &[name, "yunikorn_scheduler_trynode_latency_milliseconds_count"]));
+    .assert_eq(&lines(&metrics, &["monoceros_actor_restarts_total"]));
+}
+
+#[test]
+fn the_process_is_shown_when_its_owner_says_so_and_as_it_is_documented() {
+    let metrics = Metrics::new();
+    let names = |metrics: &Metrics| {
+        let families = metrics.registry().gather();
+        let names = families.iter().map(|family| family.name().to_owned());
+        names.filter(|name| name.starts_with("process_")).collect::<Vec<_>>()
+    };
+    assert_eq!(names(&metrics), [""; 0]);
+    let build = Build { version: "1.2.3", commit: "abc", target: "t", rustc: "1.90.0" };
+    metrics.describe_process(build);
+    metrics.describe_process(build);
+    assert_eq!(
+        lines(&metrics, &["monoceros_build_info"]),
+        "monoceros_build_info{commit=\"abc\",rustc=\"1.90.0\",target=\"t\",version=\"1.2.3\"} 1\n"
+    );
+    if cfg!(target_os = "linux") {
+        let listed = metrics.inventory().iter().map(|family| family.name);
+        let listed: Vec<_> = listed.filter(|name| name.starts_with("process_")).collect();
+        assert_eq!(names(&metrics), listed);
+    }
 }
 
 #[test]

@@ -35,7 +35,7 @@ use monoceros_rules::nodes::{NodeIndex, NodeSlot};
 use monoceros_rules::values::resources::Resources;
 use monoceros_rules::work::allocations::{AllocationId, Tags};
 use monoceros_rules::work::quotas::{self, Held};
-use prometheus::{HistogramTimer, IntGauge};
+use prometheus::IntGauge;
 
 pub(crate) use self::predicates::{may_be_placed, may_be_reserved};
 use crate::events::{Event, EventKind, Message};
@@ -560,12 +560,12 @@ impl Handler<Place> for Node {
 
     fn handle(&mut self, Place { mut baton, mut placement }: Place, _ctx: &mut Self::Context) {
         let _timer = baton.tally.message(ActorKind::Node);
-        let trying = baton.tally.node_try();
+        baton.tally.node_try_begins();
         let answer = self.place(&mut placement, &mut baton);
         if matches!(answer, PlaceAnswer::NoRoom | PlaceAnswer::Refused) {
-            trying.map(HistogramTimer::stop_and_discard);
+            baton.tally.node_refused();
         } else {
-            baton.tally.node_took(trying);
+            baton.tally.node_took();
         }
         let application = Arc::clone(&baton.directory.applications[placement.application].address);
         baton.tally.post(ActorKind::Application);

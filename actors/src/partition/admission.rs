@@ -140,13 +140,26 @@ impl Partition {
             let why = Message::Rejected(Box::new(reason.clone()));
             Event::of(EventKind::AppState(ApplicationState::Rejected), id, at).with_message(why)
         });
-        baton.tally.application_rejected();
+        count_rejected(&new.queue, baton);
         let exists = matches!(reason, Rejection::ApplicationExists(_));
         baton.notices.push(Notice::ApplicationRejected { id: Arc::clone(id), reason });
         if !exists {
             self.application_gone(id, baton);
         }
     }
+}
+
+/// Counts an application that is rejected: for the leaf that it named, if there is one.
+pub(super) fn count_rejected(named: &str, baton: &mut Baton) {
+    let named = named.to_lowercase();
+    let by_path = &baton.directory.queue_by_path;
+    let found = by_path.get(&*named).or_else(|| by_path.get(&*format!("root.{named}")));
+    let leaf = found.map(|slot| baton.directory.queue(*slot)).filter(|it| it.facts.config.is_leaf);
+    let leaf = leaf.map(|entry| (entry.facts.slot, Arc::clone(&entry.facts.config.path)));
+    if let Some((slot, _)) = leaf {
+        baton.directory.counts(slot).moved(None, Some(ApplicationState::Rejected));
+    }
+    baton.tally.application_rejected(leaf.as_ref().map(|(_, path)| path));
 }
 
 /// `terms` are those of the placement constraints of its task groups, in their order.

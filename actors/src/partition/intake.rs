@@ -13,6 +13,7 @@ use monoceros_rules::work::asks::AskSpec;
 use monoceros_rules::work::ended::Ended;
 use monoceros_rules::work::rejection::{Ignored, Rejection};
 
+use super::admission::count_rejected;
 use super::input::{NewNode, RefusedItem, Request};
 use super::reorder::{Item, TakenBack, Waiting, weight_of_change, weight_of_node, weight_of_op};
 use super::{Partition, Task};
@@ -54,7 +55,7 @@ impl Partition {
                     let kept = Ended::rejected(id, queue, "", &[], &why, baton.now_ns);
                     self.keep_ended(kept, baton);
                 }
-                baton.tally.application_rejected();
+                count_rejected(queue, baton);
                 if !baton.directory.application_by_id.contains_key(id) {
                     self.application_gone(id, baton);
                 }

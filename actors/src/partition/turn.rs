@@ -41,6 +41,7 @@ impl Partition {
                 self.baton = Some(baton);
                 continue;
             }
+            baton.tally.cycle_over();
             if self.closing {
                 self.dissolve(baton, ctx);
                 return;

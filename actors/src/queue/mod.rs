@@ -33,7 +33,7 @@ use monoceros_rules::values::resources::{Limits, Resources};
 
 use crate::application::Application;
 use crate::events::{Event, EventKind};
-use crate::metrics::{ActorKind, Counted, Metrics};
+use crate::metrics::{ActorKind, Counted, Level, Metrics};
 use crate::step::{
     Baton, Climbing, Frame, QueueEntry, QueueSlot, RowKey, RowSlot, RowUpdate, Surveyor,
 };
@@ -214,7 +214,12 @@ impl Queue {
             let frame = baton.offer.frames.last().expect("a queue offers from its own frame");
             let books = &mut baton.books;
             let view = frame.view(phase, &books.nodes);
-            if let Some(found) = self.rows.first(phase, &view, &mut books.trackers) {
+            let is_leaf = self.facts.config.is_leaf;
+            let level = if is_leaf { Level::Applications } else { Level::Queues };
+            baton.tally.choice_begins(level);
+            let first = self.rows.first(phase, &view, &mut books.trackers);
+            baton.tally.choice_over(level);
+            if let Some(found) = first {
                 break found;
             }
             self.declined.note(phase, view.epoch());

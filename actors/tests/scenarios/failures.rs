@@ -135,6 +135,14 @@ fn alive(scheduler: &SchedulerHandle) -> BTreeMap<String, i64> {
     alive
 }
 
+/// How many partitions were started in the place of one that was lost.
+fn restarts(scheduler: &SchedulerHandle) -> u64 {
+    let families = scheduler.metrics().gather();
+    let text = prometheus::TextEncoder::new().encode_to_string(&families).unwrap();
+    let name = "monoceros_actor_restarts_total{kind=\"partition\"} ";
+    text.lines().find_map(|line| line.strip_prefix(name)).unwrap().parse().unwrap()
+}
+
 /// Lets actors stop that were told to.
 async fn turns() {
     for _ in 0..100 {
@@ -220,6 +228,15 @@ fn a_lost_partition_leaves_no_actor_behind() {
         turns().await;
         let (proxy, session) = (("rm_proxy".to_owned(), 1), ("rm".to_owned(), 1));
         assert_eq!(alive(&scheduler), BTreeMap::from([proxy.clone(), session]));
+        assert_eq!(restarts(&scheduler), 0);
+        let (again, other) = (Arc::new(Ear::default()), Arc::new(Ear::default()));
+        register(&scheduler, "other", ONE_LEAF, other).await;
+        assert_eq!(restarts(&scheduler), 0, "nothing of this one was lost");
+        register(&scheduler, "rm", ONE_LEAF, again.clone()).await;
+        assert_eq!(restarts(&scheduler), 1);
+        register(&scheduler, "rm", ONE_LEAF, again).await;
+        assert_eq!(restarts(&scheduler), 1, "it was replaced in order");
+        scheduler.stop_resource_manager("other").await.unwrap();
         scheduler.stop_resource_manager("rm").await.unwrap();
         turns().await;
         assert_eq!(alive(&scheduler), BTreeMap::from([proxy]));

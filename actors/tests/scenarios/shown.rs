@@ -143,6 +143,49 @@ fn a_dynamic_leaf_shows_its_template_and_nothing_of_its_parents() {
     });
 }
 
+#[test]
+fn ends_of_applications_go_on_counting_when_their_queue_comes_again() {
+    in_virtual_time(async {
+        let scheduler = started("node n1 vcore=9").await;
+        let total = async || series(&scheduler, "yunikorn_queue_app_total").await;
+        for round in 1..=2 {
+            let text = format!(
+                "
+                app a{round} in root.a.dyn user ada
+                ask a{round} k1 vcore=2
+                "
+            );
+            say(&scheduler, "rm", &text).await;
+            say(&scheduler, "rm", &format!("release a{round} *")).await;
+            tokio::time::sleep(Duration::from_secs(60)).await;
+            assert_eq!(queue(&scheduler, "root.a.dyn").await, None, "it went with its application");
+            let of_queue = format!(
+                "yunikorn_queue_app_total{{queue=\"root.a.dyn\",state=\"completed\"}} {round}"
+            );
+            assert_eq!(total().await, [of_queue]);
+        }
+        // An application that names a queue that is there, but may not have it; and one that does not.
+        say(
+            &scheduler,
+            "rm",
+            "app a9 in root.b user ada\napp a9 in root.b user ada\napp x in root.a",
+        )
+        .await;
+        expect![[r#"
+            [
+                "yunikorn_queue_app_total{queue=\"none\",state=\"rejected\"} 1",
+                "yunikorn_queue_app_total{queue=\"root.a.dyn\",state=\"completed\"} 2",
+                "yunikorn_queue_app_total{queue=\"root.b\",state=\"rejected\"} 1",
+            ]
+        "#]]
+        .assert_debug_eq(&total().await);
+        let rejected = series(&scheduler, "state=\"rejected\"").await;
+        let now = "yunikorn_queue_app{queue=\"root.b\",state=\"rejected\"} 1".to_owned();
+        assert!(rejected.contains(&now), "{rejected:#?}");
+        scheduler.shutdown().await;
+    });
+}
+
 /// Path, usage, limits and running applications, here and below.
 fn lines(usage: &UsageSnapshot, into: &mut Vec<String>) {
     into.push(format!(

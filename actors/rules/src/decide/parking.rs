@@ -56,6 +56,11 @@ impl Obstacle {
         )
     }
 
+    /// Whether it is found before a node is looked for.
+    pub fn is_before_nodes(self) -> bool {
+        matches!(self, Self::Quota | Self::Limits | Self::Placeholders | Self::GivesWay)
+    }
+
     /// What the ask waits for when this was found with an offer that has this view.
     pub fn waits(self, ask: &AskSpec, view: &View<'_>) -> WaitSet {
         let parked = match self {

@@ -167,6 +167,7 @@ impl Rm {
     /// Starts the session with all its partitions.
     pub(crate) fn start_with(params: SessionParams<'_>) -> Started {
         let SessionParams { id, build_info, in_force, callback, .. } = params;
+        params.metrics.actor_named(ActorKind::Rm, id);
         let document = in_force.document();
         let (roster, silence) = (Roster::default(), Silence::default());
         let held = Rc::new(Cell::new(params.had));
@@ -285,6 +286,14 @@ impl Actor for Rm {
         for held in self.partitions.values() {
             // Only after a panic: in order, the last partition ends first.
             held.mailbox.post(Close);
+        }
+    }
+}
+
+impl Drop for Rm {
+    fn drop(&mut self) {
+        if std::thread::panicking() {
+            self.metrics.actor_lost(ActorKind::Rm, &self.id);
         }
     }
 }

@@ -17,6 +17,7 @@ use crate::api::outcomes::ConfigurationError;
 use crate::front::rm_proxy::PartitionEntry;
 use crate::front::settings::Threads;
 use crate::mailbox::{Mailbox, Receive};
+use crate::metrics::ActorKind;
 use crate::partition::{Abandon, ApplyControl, Entry, Partition, PartitionParams, UnknownNodes};
 use crate::step::{PartitionClosed, PartitionLost, SessionLink};
 
@@ -94,6 +95,7 @@ impl Rm {
     pub(super) fn start_partition(&mut self, name: Arc<str>, config: Arc<PartitionConfig>) {
         let users = self.users.of(&name, &config.resolver);
         self.names.hold_all_of(&config.names);
+        self.metrics.actor_named(ActorKind::Partition, &name);
         let nth = self.partitions_so_far;
         self.partitions_so_far += 1;
         let unknown_nodes = if self.settings.intake.rejects_node_updates {
@@ -186,6 +188,7 @@ impl Receive<PartitionLost> for Rm {
         if self.left_as_wanted(&partition) {
             return;
         }
+        self.metrics.actor_lost(ActorKind::Partition, &partition);
         tracing::error!(rm = %self.id, %partition, "partition lost, its RM must register again");
         if !self.silence.reigns() {
             self.callback.resync_required(&format!("partition `{partition}` was lost"));

@@ -1,0 +1,116 @@
+//! `yunikorn_queue_app_total`: how many applications ended in each queue, as a counter that goes on when
+//! the queue is removed and made again.
+//!
+//! # Why it is counted by name
+//! All else that is shown of a queue is read off the queue for a scrape, and is gone with it. An
+//! application may end and take its queue along between two scrapes, so this is counted when it happens:
+//! once for each application, which is rare enough for looking a series up by text.
+//!
+//! # Invariants
+//! * At most [`QUEUES`] paths have series, however many queues come and go. One more takes the place of
+//!   the oldest, whose counter begins anew if an application ends there again.
+
+use std::collections::{BTreeSet, VecDeque};
+use std::sync::{Arc, Mutex};
+
+use monoceros_rules::work::application_state::ApplicationState;
+use prometheus::IntCounterVec;
+
+use super::inventory::Maker;
+use super::label;
+
+/// The most paths of queues that are counted.
+const QUEUES: usize = 10_000;
+
+/// What an application that was rejected counts for if it named no queue that is there. No path is like
+/// this: each begins with `root`.
+const NONE: &str = "none";
+
+const ENDS: [ApplicationState; 3] =
+    [ApplicationState::Completed, ApplicationState::Failed, ApplicationState::Rejected];
+
+/// How many applications ended, by queue and by how.
+#[derive(Debug)]
+pub(super) struct EndedApplications {
+    counters: IntCounterVec,
+    known: Mutex<Known>,
+}
+
+/// The paths that have series.
+#[derive(Debug, Default)]
+struct Known {
+    paths: BTreeSet<Arc<str>>,
+    /// Oldest first.
+    in_order: VecDeque<Arc<str>>,
+}
+
+impl EndedApplications {
+    pub(super) fn with(make: &mut Maker) -> Self {
+        let counters = make.counters_by_name(
+            "yunikorn_queue_app_total",
+            "Applications that ended in a queue, by how; those that were rejected without having been \
+             in a queue count for the one they named, or for `none`. Goes on when a queue is removed and \
+             made again.",
+            ["queue", "state"],
+        );
+        make.label_values("state", &ENDS.map(label));
+        Self { counters, known: Mutex::default() }
+    }
+
+    /// Counts an application that is in the state now, if it is one of those that it ends in.
+    pub(super) fn count(&self, queue: Option<&Arc<str>>, state: ApplicationState) {
+        if !ENDS.contains(&state) {
+            return;
+        }
+        if let Some(path) = queue {
+            self.note(path);
+        }
+        let path = queue.map_or(NONE, |path| &**path);
+        self.counters.with_label_values(&[path, label(state)]).inc();
+    }
+
+    /// A path is to have series, if need be instead of another.
+    fn note(&self, path: &Arc<str>) {
+        let mut known = self.known.lock().expect("no holder panics");
+        if known.paths.contains(path) {
+            return;
+        }
+        if known.paths.len() == QUEUES
+            && let Some(oldest) = known.in_order.pop_front()
+        {
+            known.paths.remove(&oldest);
+            for state in ENDS {
+                // Not each of them has a series.
+                let _ = self.counters.remove_label_values(&[&*oldest, label(state)]);
+            }
+        }
+        known.paths.insert(Arc::clone(path));
+        known.in_order.push_back(Arc::clone(path));
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use prometheus::core::Collector;
+
+    use super::*;
+
+    #[test]
+    fn no_more_queues_are_counted_than_there_is_room_for() {
+        let ended = EndedApplications::with(&mut Maker::default());
+        let count = |n: usize| {
+            let path = Arc::from(format!("root.q{n}"));
+            ended.count(Some(&path), ApplicationState::Completed);
+        };
+        (0..=QUEUES).for_each(count);
+        let shown = |path: &str| {
+            let family = &ended.counters.collect()[0];
+            let of_path = family.get_metric().iter().find(|it| it.get_label()[0].value() == path);
+            of_path.map(|it| it.get_counter().get_value().to_string())
+        };
+        assert_eq!(ended.counters.collect()[0].get_metric().len(), QUEUES);
+        assert_eq!((shown("root.q0"), shown("root.q1").as_deref()), (None, Some("1")));
+        count(1);
+        assert_eq!(shown("root.q1").as_deref(), Some("2"));
+    }
+}
