@@ -96,7 +96,7 @@ impl Scrape {
             let is_gauge = self.family(metric).0 == "gauge";
             let fits = match &**function {
                 "rate" | "increase" => !is_gauge,
-                "deriv" => is_gauge,
+                "changes" | "deriv" => is_gauge,
                 _ => true,
             };
             if !fits {
@@ -211,6 +211,7 @@ fn queries_for_what_is_never_shown_are_found() {
         (r#"sum by (state) (a{kind="x"})"#, "`a` has no label `kind`"),
         ("sum by (state) (rate(a[5m]))", "rate of `a`"),
         ("deriv(b_total[5m])", "deriv of `b_total`; here: results have no label `state`"),
+        ("changes(b_total[5m])", "changes of `b_total`; here: results have no label `state`"),
         ("sum by (state) (c)", "no service shows `c`"),
     ] {
         assert_eq!(faults(query), format!("here: {fault}"));
