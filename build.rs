@@ -5,6 +5,7 @@
 
 use std::path::PathBuf;
 use std::process::Command;
+use std::time::{SystemTime, UNIX_EPOCH};
 
 use prost::Message as _;
 
@@ -49,9 +50,10 @@ fn main() -> Result<(), Box<dyn std::error::Error>> {
     name_build()
 }
 
-/// Leaves the commit and the target with the compiler. The commit is what `MONOCEROS_COMMIT` says, for
+/// Leaves the commit, the target and the time with the compiler. The commit is what `MONOCEROS_COMMIT` says, for
 /// builds from an archive, or else that of the working tree, which is asked for release builds alone:
-/// after each commit everything would be compiled again.
+/// after each commit everything would be compiled again. The time is what `SOURCE_DATE_EPOCH` says, or else that
+/// of the commit, so that what is built twice is the same; or else now.
 fn name_build() -> Result<(), Box<dyn std::error::Error>> {
     println!("cargo::rerun-if-env-changed=MONOCEROS_COMMIT");
     let given = std::env::var("MONOCEROS_COMMIT").ok();
@@ -74,7 +76,22 @@ fn name_build() -> Result<(), Box<dyn std::error::Error>> {
     let version = String::from_utf8(version)?;
     let rustc = version.split_whitespace().nth(1).unwrap_or("unknown");
     println!("cargo::rustc-env=BUILT_RUSTC={rustc}");
+    println!("cargo::rerun-if-env-changed=SOURCE_DATE_EPOCH");
+    let of_commit = || git(&["log", "-1", "--format=%ct"]).filter(|_| is_release);
+    let seconds = std::env::var("SOURCE_DATE_EPOCH").ok().or_else(of_commit);
+    let seconds = match seconds.filter(|seconds| seconds.parse::<u64>().is_ok()) {
+        Some(seconds) => seconds,
+        None => now()?,
+    };
+    println!("cargo::rustc-env=BUILT_SECONDS={seconds}");
     Ok(())
+}
+
+/// Seconds since the epoch.
+fn now() -> Result<String, Box<dyn std::error::Error>> {
+    #[expect(clippy::disallowed_methods, reason = "a build has no clock of its own")]
+    let now = SystemTime::now();
+    Ok(now.duration_since(UNIX_EPOCH)?.as_secs().to_string())
 }
 
 /// What Git says, where there is one, and a repository.

@@ -61,7 +61,7 @@ use self::top::TopArgs;
 use self::validate::ValidateArgs;
 
 pub(crate) use self::connect::GRPC_VARIABLE;
-pub use self::version::{BUILD, Build};
+pub use self::version::{BUILD, Build, build_date};
 
 /// A cluster resource scheduler.
 #[derive(Debug, Parser)]

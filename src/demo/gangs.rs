@@ -29,7 +29,7 @@ pub(super) fn announce(new: &mut si::AddApplicationRequest, application: &Applic
             new.placeholder_ask = Some(amount(cores, 4 * cores));
             "Soft".clone_into(&mut new.gang_scheduling_style);
         }
-        JobKind::Training => {
+        JobKind::Training | JobKind::Swarm => {
             let group = |name: &str, n: u64, key: &str| si::TaskGroup {
                 name: name.to_owned(),
                 min_members: i32::try_from(n).unwrap_or(i32::MAX),
@@ -38,7 +38,7 @@ pub(super) fn announce(new: &mut si::AddApplicationRequest, application: &Applic
             };
             new.task_groups = vec![group(DRIVER, 1, DRIVER), group(MEMBERS, members, MEMBERS)];
         }
-        JobKind::Spark | JobKind::Service | JobKind::Batch => {}
+        _ => {}
     }
 }
 
@@ -47,7 +47,7 @@ pub(super) fn task_group(kind: JobKind, key: &str) -> &'static str {
     match kind {
         JobKind::Training if key == DRIVER => DRIVER,
         JobKind::Mpi | JobKind::Training => MEMBERS,
-        JobKind::Spark | JobKind::Service | JobKind::Batch => "",
+        _ => "",
     }
 }
 

@@ -30,6 +30,18 @@ pub(super) enum JobKind {
     Mpi,
     /// A declared gang: a driver and workers that run and end together; removed when they are done.
     Training,
+    /// Long tasks that want more than their queue has; the application completes by itself.
+    Adhoc,
+    /// Short tasks that take back what their queue is promised; the application completes by itself.
+    Report,
+    /// One container for which a node has to be kept until there is room on it; removed after a while.
+    Database,
+    /// One container that is larger than any node; removed after a while.
+    Giant,
+    /// Refused: a declared gang that is larger than its queue may ever be.
+    Swarm,
+    /// Refused: there is no such queue.
+    Stray,
 }
 
 impl JobKind {
@@ -52,6 +64,12 @@ impl JobKind {
             Self::Batch => (&["root.batch.team-a", "root.batch.team-b"], "batch"),
             Self::Mpi => (&["root.gangs.mpi"], "mpi"),
             Self::Training => (&["root.gangs.training"], "training"),
+            Self::Adhoc => (&["root.shared.adhoc"], "adhoc"),
+            Self::Report => (&["root.shared.reports"], "report"),
+            Self::Database => (&["root.services"], "database"),
+            Self::Giant => (&["root.spark"], "giant"),
+            Self::Swarm => (&["root.gangs.training"], "swarm"),
+            Self::Stray => (&["root.finance"], "stray"),
         }
     }
 
@@ -65,14 +83,29 @@ impl JobKind {
         matches!(self, Self::Mpi | Self::Training)
     }
 
+    /// Who submits it.
+    pub(super) fn users(self) -> &'static [&'static str] {
+        match self {
+            Self::Adhoc => &["dave", "erin"],
+            Self::Stray => &["mallory"],
+            _ => &["alice", "bob", "carol"],
+        }
+    }
+
+    /// Whether it completes by itself when its tasks are done.
+    pub(super) fn completes(self) -> bool {
+        matches!(self, Self::Batch | Self::Mpi | Self::Adhoc | Self::Report)
+    }
+
     /// What its containers are called, the driver aside.
     pub(super) fn container(self) -> &'static str {
         match self {
             Self::Spark => "executor",
             Self::Service => "replica",
-            Self::Batch => "task",
+            Self::Batch | Self::Adhoc | Self::Report | Self::Stray => "task",
             Self::Mpi => "rank",
-            Self::Training => "worker",
+            Self::Training | Self::Swarm => "worker",
+            Self::Database | Self::Giant => "server",
         }
     }
 }
@@ -108,6 +141,12 @@ impl Application {
             JobKind::Batch => (chance.one_of(&[1, 2]), chance.between(10, 50), FOREVER),
             JobKind::Mpi => (4, chance.between(6, 16), FOREVER),
             JobKind::Training => (chance.one_of(&[8, 16]), chance.between(4, 8), FOREVER),
+            JobKind::Adhoc => (2, chance.between(20, 32), FOREVER),
+            JobKind::Report => (4, 11, FOREVER),
+            JobKind::Database => (40, 1, now.saturating_add(chance.seconds(80, 110))),
+            JobKind::Giant => (96, 1, now.saturating_add(chance.seconds(120, 150))),
+            JobKind::Swarm => (16, 20, FOREVER),
+            JobKind::Stray => (1, 1, FOREVER),
         };
         Self {
             kind,
@@ -140,7 +179,15 @@ impl Application {
             _ if key == DRIVER => FOREVER,
             JobKind::Spark => now.saturating_add(chance.seconds(20, 60)),
             JobKind::Batch => now.saturating_add(chance.seconds(10, 40)),
-            JobKind::Service | JobKind::Mpi | JobKind::Training => FOREVER,
+            JobKind::Adhoc => now.saturating_add(chance.seconds(60, 150)),
+            JobKind::Report => now.saturating_add(chance.seconds(15, 25)),
+            JobKind::Service
+            | JobKind::Mpi
+            | JobKind::Training
+            | JobKind::Database
+            | JobKind::Giant
+            | JobKind::Swarm
+            | JobKind::Stray => FOREVER,
         };
         self.running.insert(key.to_owned(), until);
         if self.kind.is_gang() && key != DRIVER && self.is_whole() {

@@ -6,6 +6,7 @@
 //! new cluster.
 
 pub mod cluster;
+mod contention;
 mod gangs;
 mod job;
 pub mod model;
@@ -23,6 +24,7 @@ use tonic::transport::Endpoint;
 use tracing::{info, warn};
 
 use self::model::{Model, Orders};
+use crate::cli::{BUILD, Build, build_date};
 
 /// The id under which the demo registers.
 pub const RM_ID: &str = "demo";
@@ -60,7 +62,15 @@ pub async fn run(address: SocketAddr, shutdown: CancellationToken) {
 
 /// What the demo says of itself. Dashboards show how a resource manager was built.
 fn registration() -> si::RegisterResourceManagerRequest {
-    let built = [("buildVersion", env!("CARGO_PKG_VERSION")), ("arch", std::env::consts::ARCH)];
+    let Build { version, commit, target, .. } = BUILD;
+    let date = build_date();
+    let built = [
+        ("buildVersion", version),
+        ("buildDate", &date),
+        ("arch", std::env::consts::ARCH),
+        ("commit", commit),
+        ("target", target),
+    ];
     let built = built.map(|(key, value)| (key.to_owned(), value.to_owned()));
     si::RegisterResourceManagerRequest {
         policy_group: "demo".to_owned(),

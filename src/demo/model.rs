@@ -1,6 +1,7 @@
 //! What the demo's resource manager wants: nodes that drain now and then, and applications of several
 //! kinds that come, run for a while, and go. Two of the kinds are gangs, and some of them have to
-//! wait until there is room for all of their members.
+//! wait until there is room for all of their members. Others come to show why somebody waits
+//! ([`Contention`]).
 //!
 //! The model knows no socket and no clock: time comes in with [`Model::tick`], answers with the
 //! `on_…` functions, and what it wants goes out with [`Model::take_orders`]. So hours of it run in
@@ -8,8 +9,8 @@
 //!
 //! # Invariants
 //! * State is bounded: at most [`MOST_APPLICATIONS`], each with a bounded number of containers.
-//! * What all applications will ever want at a time stays below the tide, which moves between about
-//!   60 % and 90 % of the cluster, so that the cluster is busy and never only full.
+//! * What applications will ever want at a time stays below the tide, which moves between about 50 % and
+//!   75 % of the cluster, so that with what comes to show contention the cluster is busy and never only full.
 
 use std::collections::BTreeMap;
 use std::mem;
@@ -21,14 +22,13 @@ use monoceros_proto::si::v1::node_info::ActionFromRm;
 use tracing::{info, warn};
 
 use super::cluster::{CORES, NODES, action, node, node_name, release};
+use super::contention::Contention;
 use super::gangs;
 use super::job::{Application, DRIVER, FOREVER, JobKind};
 use crate::chance::Chance;
 
 /// No application comes while there are so many.
 pub const MOST_APPLICATIONS: usize = 60;
-
-const USERS: [&str; 3] = ["alice", "bob", "carol"];
 
 /// The time from one high tide to the next.
 const TIDE: Duration = Duration::from_secs(300);
@@ -61,6 +61,7 @@ pub struct Model {
     next_arrival: Duration,
     next_drain: Duration,
     drained: Option<(String, Duration)>,
+    contention: Contention,
     applications: BTreeMap<String, Application>,
     orders: Orders,
 }
@@ -77,6 +78,7 @@ impl Model {
             next_arrival: Duration::from_secs(1),
             next_drain: Duration::from_secs(45),
             drained: None,
+            contention: Contention::new(),
             applications: BTreeMap::new(),
             orders: Orders { nodes, ..Orders::default() },
         }
@@ -93,7 +95,11 @@ impl Model {
         self.end_containers();
         self.end_applications();
         if now >= self.next_arrival {
-            self.submit();
+            self.follow_tide();
+        }
+        let wanted = |kind| wanted_of(&self.applications, kind);
+        for kind in self.contention.due(now, wanted) {
+            self.submit(kind);
         }
         self.drain_or_return();
     }
@@ -164,7 +170,8 @@ impl Model {
         }
     }
 
-    fn submit(&mut self) {
+    /// Has an application come, if the tide is high enough.
+    fn follow_tide(&mut self) {
         let wanted = self.wanted_cores();
         let tide = self.tide_cores();
         if wanted >= tide || self.applications.len() >= MOST_APPLICATIONS {
@@ -174,17 +181,21 @@ impl Model {
         // Far from the tide they come faster, so that the cluster soon fills.
         let most = if wanted < tide * 3 / 4 { 1 } else { 4 };
         self.next_arrival = self.now + self.chance.seconds(0, most);
-        let may_come = |kind: &JobKind| self.wanted_of(*kind) <= most_cores(*kind);
+        let may_come = |kind: &JobKind| wanted_of(&self.applications, *kind) <= most_cores(*kind);
         let kinds: Vec<_> = JobKind::AS_THEY_COME.into_iter().filter(may_come).collect();
         if kinds.is_empty() {
             return;
         }
         let kind = self.chance.one_of(&kinds);
+        self.submit(kind);
+    }
+
+    fn submit(&mut self, kind: JobKind) {
         let (queues, name) = kind.names();
         let queue = self.chance.one_of(queues);
         self.n_submitted += 1;
         let id = format!("{name}-{:05}", self.n_submitted);
-        let user = self.chance.one_of(&USERS);
+        let user = self.chance.one_of(kind.users());
         let application = Application::new(kind, self.now, &mut self.chance);
         info!(
             application = id,
@@ -210,12 +221,12 @@ impl Model {
     fn start(&mut self, id: &str) {
         let Some(application) = self.applications.get_mut(id) else { return };
         let keys = match application.kind {
-            JobKind::Spark | JobKind::Training => vec![DRIVER.to_owned()],
-            JobKind::Service | JobKind::Batch => application.next_containers(),
+            kind if kind.has_driver() => vec![DRIVER.to_owned()],
             JobKind::Mpi => {
                 let places = gangs::numbered("placeholder", application.later);
                 return self.ask_for_places(id, places);
             }
+            _ => application.next_containers(),
         };
         self.ask(id, keys);
     }
@@ -335,8 +346,9 @@ impl Model {
                     removed.push(id.clone());
                 }
                 // It should complete by itself now; remove it should that not be told.
-                JobKind::Batch | JobKind::Mpi
-                    if application.is_done() && application.ends == FOREVER =>
+                kind if kind.completes()
+                    && application.is_done()
+                    && application.ends == FOREVER =>
                 {
                     info!(application = id, took = format_args!("{took} s"), "all tasks are done");
                     application.ends = self.now.saturating_add(PATIENCE);
@@ -375,14 +387,11 @@ impl Model {
         }
     }
 
-    /// What all applications want at a time at most.
+    /// What all applications that come with the tide want at a time at most.
     fn wanted_cores(&self) -> u64 {
-        self.applications.values().map(Application::cores).sum()
-    }
-
-    fn wanted_of(&self, kind: JobKind) -> u64 {
-        let of_kind = self.applications.values().filter(|application| application.kind == kind);
-        of_kind.map(Application::cores).sum()
+        let tide = self.applications.values();
+        let tide = tide.filter(|application| JobKind::AS_THEY_COME.contains(&application.kind));
+        tide.map(Application::cores).sum()
     }
 
     fn running_cores(&self) -> u64 {
@@ -391,13 +400,19 @@ impl Model {
         self.applications.values().map(cores).sum()
     }
 
-    /// The cores that applications may come to want: from 70 % to 90 % of the cluster and back.
+    /// The cores that applications may come to want: from 56 % to 76 % of the cluster and back.
     fn tide_cores(&self) -> u64 {
         let turn = self.now.as_secs() % TIDE.as_secs();
         let half = TIDE.as_secs() / 2;
         let from_low = if turn < half { turn } else { TIDE.as_secs() - turn };
-        CORES * (70 + 20 * from_low / half) / 100
+        CORES * (56 + 20 * from_low / half) / 100
     }
+}
+
+/// What the applications of a kind want at a time at most.
+fn wanted_of(applications: &BTreeMap<String, Application>, kind: JobKind) -> u64 {
+    let of_kind = applications.values().filter(|application| application.kind == kind);
+    of_kind.map(Application::cores).sum()
 }
 
 /// A request for a container.
@@ -407,6 +422,10 @@ fn request(id: &str, application: &Application, key: String) -> si::Allocation {
         partition_name: "default".to_owned(),
         resource_per_alloc: Some(application.size(&key)),
         originator: key == DRIVER,
+        preemption_policy: Some(si::PreemptionPolicy {
+            allow_preempt_self: true,
+            allow_preempt_other: application.kind == JobKind::Report,
+        }),
         task_group_name: gangs::task_group(application.kind, &key).to_owned(),
         allocation_tags: pod(id, &key),
         allocation_key: key,
@@ -425,10 +444,10 @@ fn pod(id: &str, key: &str) -> BTreeMap<String, String> {
 /// than their queues have, so that now and then one has to wait.
 fn most_cores(kind: JobKind) -> u64 {
     match kind {
-        JobKind::Spark | JobKind::Batch => CORES,
         JobKind::Service => CORES / 6,
         JobKind::Mpi => 100,
         JobKind::Training => 180,
+        _ => CORES,
     }
 }
 

@@ -1,7 +1,7 @@
 //! The demo against the scheduler itself, in one process and in virtual time: what a viewer would
-//! see of its gangs.
+//! see of its gangs, and of who waits, leaves or is refused.
 
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, BTreeSet};
 use std::sync::{Arc, Mutex};
 use std::time::Duration;
 
@@ -15,6 +15,9 @@ use super::{QUEUES, RM_ID, SEED, TICK};
 
 /// What is played.
 const MINUTES: u64 = 10;
+
+/// How often it is looked at who waits: a multiple of the tick.
+const LOOK: Duration = Duration::from_secs(1);
 
 /// What the scheduler said and the model has not heard yet.
 #[derive(Debug, Default)]
@@ -92,6 +95,14 @@ impl Gang {
 struct Seen {
     gangs: BTreeMap<String, Gang>,
     rejected: Vec<String>,
+    /// Of which applications something was taken by preemption.
+    preempted: BTreeSet<String>,
+    /// What was in the way of whom, by the causes of explanations.
+    causes: BTreeSet<(String, String)>,
+    /// Applications with a node that is kept for them.
+    reserving: BTreeSet<String>,
+    /// Applications that have run.
+    ran: BTreeSet<String>,
 }
 
 impl Seen {
@@ -118,6 +129,7 @@ impl Seen {
             let rejected = rejected.map(|it| format!("{}: {}", it.allocation_key, it.reason));
             self.rejected.extend(rejected);
             for new in &reply.new {
+                self.ran.insert(kind(&new.application_id).to_owned());
                 let Some(gang) = self.gangs.get_mut(&new.application_id) else { continue };
                 if new.placeholder {
                     gang.placeholders_placed += 1;
@@ -126,6 +138,9 @@ impl Seen {
                 }
             }
             for released in &reply.released {
+                if released.termination_type() == TerminationType::PreemptedByScheduler {
+                    self.preempted.insert(kind(&released.application_id).to_owned());
+                }
                 let gang = self.gangs.get_mut(&released.application_id);
                 if let Some(gang) = gang
                     && released.termination_type() == TerminationType::PlaceholderReplaced
@@ -133,6 +148,27 @@ impl Seen {
                     gang.replaced += 1;
                 }
             }
+        }
+    }
+}
+
+/// What the name of an application begins with.
+fn kind(application: &str) -> &str {
+    application.split('-').next().unwrap_or_default()
+}
+
+/// Looks at who waits, and why.
+async fn look(scheduler: &SchedulerHandle, seen: &mut Seen) {
+    for application in scheduler.all_applications("default").await.unwrap() {
+        let id = &application.application_id;
+        if application.has_reserved {
+            seen.reserving.insert(kind(id).to_owned());
+        }
+        if application.requests.is_empty() {
+            continue;
+        }
+        for entry in scheduler.explain("default", id, 0).await.unwrap() {
+            seen.causes.insert((kind(id).to_owned(), entry.cause));
         }
     }
 }
@@ -189,6 +225,9 @@ async fn play() -> Seen {
                 gang.look(&application);
             }
         }
+        if start.elapsed().as_millis().is_multiple_of(LOOK.as_millis()) {
+            look(&scheduler, &mut seen).await;
+        }
         tokio::time::sleep(TICK).await;
     }
     assert_eq!(scheduler.check_books("default").await.unwrap(), [""; 0]);
@@ -196,17 +235,45 @@ async fn play() -> Seen {
     seen
 }
 
-#[test]
-fn gangs_of_both_kinds_run_whole_and_some_wait_for_room_first() {
+fn played() -> Seen {
     let runtime = tokio::runtime::Builder::new_current_thread()
         .enable_all()
         .start_paused(true)
         .build()
         .unwrap();
-    let seen = tokio::task::LocalSet::new().block_on(&runtime, play());
-    assert_eq!(seen.rejected, [""; 0]);
+    tokio::task::LocalSet::new().block_on(&runtime, play())
+}
+
+#[test]
+fn somebody_waits_for_each_reason_somebody_leaves_and_two_are_refused() {
+    let seen = played();
+    for (kind, cause) in [
+        // The queue is full, one user is at the limit, no node is large enough, or none has room.
+        ("adhoc", "queueQuota"),
+        ("adhoc", "userQuota"),
+        ("giant", "noNode"),
+        ("database", "noNode"),
+    ] {
+        let waited = (kind.to_owned(), cause.to_owned());
+        assert!(seen.causes.contains(&waited), "{waited:?}: {:?}", seen.causes);
+    }
+    assert!(seen.reserving.contains("database"), "{:?}", seen.reserving);
+    assert_eq!(seen.preempted, ["adhoc".to_owned()].into(), "reports take what they are promised");
+    for kind in ["adhoc", "report", "database"] {
+        assert!(seen.ran.contains(kind), "{kind}: {:?}", seen.ran);
+    }
+    assert!(!seen.ran.contains("giant"));
+    let refused: BTreeSet<&str> = seen.rejected.iter().map(|rejected| kind(rejected)).collect();
+    assert_eq!(refused, ["stray", "swarm"].into(), "{:?}", seen.rejected);
+}
+
+#[test]
+fn gangs_of_both_kinds_run_whole_and_some_wait_for_room_first() {
+    let seen = played();
     for is_declared in [false, true] {
-        let gangs = || seen.gangs.values().filter(|gang| gang.is_declared == is_declared);
+        let admitted = || seen.gangs.iter().filter(|(id, _)| !id.starts_with("swarm"));
+        let gangs =
+            || admitted().map(|(_, gang)| gang).filter(|gang| gang.is_declared == is_declared);
         let whole = gangs().filter(|gang| gang.together == gang.members).count();
         assert!(whole >= 10, "{whole} ran whole: {seen:?}");
         let ticks = u32::try_from(Duration::from_secs(5).as_millis() / TICK.as_millis()).unwrap();

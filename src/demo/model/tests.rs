@@ -1,13 +1,21 @@
 use super::*;
 
-/// A scheduler that has room for everything: accepts, places and acknowledges at once.
+/// A scheduler that has room for everything but what can never be: accepts, places and acknowledges at once.
 fn obey(model: &mut Model, orders: Orders) {
-    let accepted = orders
-        .new
+    let can_be = |new: &si::AddApplicationRequest| {
+        !["swarm", "stray"].iter().any(|kind| new.application_id.starts_with(kind))
+    };
+    let (accepted, rejected): (Vec<_>, Vec<_>) = orders.new.into_iter().partition(can_be);
+    let accepted = accepted
         .into_iter()
         .map(|new| si::AcceptedApplication { application_id: new.application_id });
+    let rejected = rejected.into_iter().map(|new| si::RejectedApplication {
+        application_id: new.application_id,
+        ..Default::default()
+    });
     model.on_applications(si::ApplicationResponse {
         accepted: accepted.collect(),
+        rejected: rejected.collect(),
         ..Default::default()
     });
     // Each member takes the place of a placeholder.
@@ -90,13 +98,16 @@ fn every_kind_comes_and_goes_and_nodes_drain_and_return() {
         drained += count(ActionFromRm::DrainNode);
         returned += count(ActionFromRm::DrainToSchedulable);
     });
-    for kind in ["spark", "service", "batch", "mpi", "training"] {
+    for kind in ["spark", "service", "batch", "mpi", "training", "adhoc", "report", "database"] {
         assert!(submitted[kind] > 25, "{submitted:?}");
+    }
+    for kind in ["giant", "swarm", "stray"] {
+        assert!(submitted[kind] > 15, "{submitted:?}");
     }
     assert!(removed["spark"] + 20 > submitted["spark"]);
     assert!(removed["training"] + 20 > submitted["training"]);
     assert!(removed["service"] + 20 > submitted["service"]);
-    for kind in ["batch", "mpi"] {
+    for kind in ["batch", "mpi", "adhoc", "report"] {
         assert!(!removed.contains_key(kind), "they complete by themselves");
     }
     assert!(drained > 10 && returned + 1 >= drained, "{drained} drained, {returned} back");
