@@ -161,6 +161,7 @@ pub async fn serve(
     let Source { handle, door, logbook } = source;
     let reads = shared::Reads::new(door);
     let registry = Arc::new(Registry::new(handle.clone(), settings, policies));
+    logbook.sessions.are_in(&registry);
     let grace = settings.shutdown.grace();
     let incoming = IncomingLayer::new(&settings.grpc, &settings.limits);
     let settings = &settings.grpc;

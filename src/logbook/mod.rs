@@ -1,6 +1,6 @@
 //! What the service itself writes down beside the scheduler, for whoever reads: how much ran in each
 //! minute of the last day, whether the last look over the scheduler found something wrong, and who
-//! follows the events.
+//! follows the events; and where the sessions of resource managers are to be read.
 //!
 //! # Invariants
 //! * Everything here has a bound: a day of samples, one outcome, and as many followers as the
@@ -10,6 +10,7 @@
 pub mod followers;
 pub mod lookout;
 pub mod minutes;
+pub mod sessions;
 
 use std::collections::hash_map::RandomState;
 use std::hash::BuildHasher as _;
@@ -21,6 +22,7 @@ use tokio_util::sync::CancellationToken;
 pub use self::followers::Followers;
 pub use self::lookout::Lookout;
 pub use self::minutes::Minutes;
+pub use self::sessions::Sessions;
 use crate::settings::Settings;
 
 /// Most events of one answer, unless it is set.
@@ -35,6 +37,8 @@ pub struct Logbook {
     pub lookout: Lookout,
     /// Who follows the events.
     pub followers: Followers,
+    /// Which resource managers have a session.
+    pub sessions: Sessions,
     /// Tells the numbers of events of this run of the process from those of any other.
     pub run: Arc<str>,
     /// Most events of one answer.
@@ -47,6 +51,7 @@ impl Default for Logbook {
             minutes: Minutes::default(),
             lookout: Lookout::default(),
             followers: Followers::default(),
+            sessions: Sessions::default(),
             run: random_uuid().into(),
             events_per_answer: EVENTS_PER_ANSWER,
         }

@@ -3,6 +3,7 @@
 use axum::http::request::Parts;
 use monoceros_actors::{ApplicationFilter, ApplicationList, ApplicationState, ExplainError, names};
 
+use super::brief;
 use super::decoding::decoded_again;
 use super::endpoints::{path_of, queue_path, value};
 use super::failures::Failure;
@@ -31,11 +32,14 @@ pub(super) async fn in_list<S: Reads>(
     let source = &edge.source;
     let (source, of) = (source.clone(), partition.clone());
     let list = applications_wanted(state, request.uri.query());
-    let subject = Subject::which(Kind::Applications, &partition, &[&format!("{list:?}")]);
+    let is_brief = brief::is_wanted(request.uri.query());
+    let wanted = [&*format!("{list:?}"), brief::text(is_brief)];
+    let subject = Subject::which(Kind::Applications, &partition, &wanted);
     let read = move |page| async move {
         // Of two faults the partition comes first.
         source.steps(&of).await?;
-        Ok(source.applications(&of, list?, page).await?)
+        let listed = source.applications(&of, list?, page).await?;
+        Ok(listed.map(|row| brief::application(row, is_brief)))
     };
     lists::list(edge, request, &subject, read).await
 }
@@ -49,10 +53,13 @@ pub(super) async fn of_queue<S: Reads>(
 ) -> Result<EndpointReply, Failure> {
     let (source, of) = (edge.source.clone(), partition.clone());
     let path = queue_path(queue)?;
-    let subject = Subject::which(Kind::Applications, &partition, &["queue", &path]);
+    let is_brief = brief::is_wanted(request.uri.query());
+    let wanted = ["queue", &*path, brief::text(is_brief)];
+    let subject = Subject::which(Kind::Applications, &partition, &wanted);
     let read = move |page| async move {
         let list = ApplicationList::Live(ApplicationFilter::in_queue(&path));
-        Ok(source.applications(&of, list, page).await?)
+        let listed = source.applications(&of, list, page).await?;
+        Ok(listed.map(|row| brief::application(row, is_brief)))
     };
     lists::list(edge, request, &subject, read).await
 }
@@ -151,7 +158,8 @@ pub(super) async fn explanation<S: Reads>(
     lists::plain(edge, &subject, read).await
 }
 
-/// The list that a parameter names; that of live ones may be narrowed to a state.
+/// The list that a parameter names; that of live ones may be narrowed to a state, a queue with those below
+/// it, a user, and ids with a text in them.
 fn applications_wanted(state: &str, query: Option<&str>) -> Result<ApplicationList, Failure> {
     match state.to_ascii_lowercase().as_str() {
         "completed" => return Ok(ApplicationList::Completed),
@@ -159,7 +167,11 @@ fn applications_wanted(state: &str, query: Option<&str>) -> Result<ApplicationLi
         "active" => {}
         _ => return Err(Failure::ApplicationState),
     }
-    Ok(ApplicationList::Live(of_status(query)?))
+    let queue = value(query, "queue").map(path_of).transpose()?;
+    let users = value(query, "user").into_iter().collect();
+    let id_part = value(query, "search").map(|part| part.to_lowercase());
+    let narrowed = ApplicationFilter { queue, below: true, users, id_part, ..of_status(query)? };
+    Ok(ApplicationList::Live(narrowed))
 }
 
 /// The live applications that a queue is asked for: of a queue no others are listed.

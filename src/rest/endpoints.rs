@@ -24,7 +24,7 @@ use super::failures::Failure;
 use super::lists::{self, Subject};
 use super::replies::{Class, EndpointReply};
 use super::routes::Endpoint;
-use super::{Reads, RestEdge, applications, debug, events, validation};
+use super::{Reads, RestEdge, applications, brief, debug, events, sessions, validation};
 use crate::identity::Identity;
 use crate::in_force::InForce;
 use crate::reads::{Document, Draft, Kind, Made};
@@ -85,8 +85,12 @@ pub(super) async fn reply<S: Reads>(
         }
         Endpoint::Nodes { partition } => {
             let (source, of) = (source.clone(), partition.clone());
-            let read = move |page| async move { Ok(source.nodes(&of, page).await?) };
-            lists::list(edge, request, &Subject::all(Kind::Nodes, &partition), read).await
+            let is_brief = brief::is_wanted(query);
+            let read = move |page| async move {
+                Ok(source.nodes(&of, page).await?.map(|node| brief::node(node, is_brief)))
+            };
+            let subject = Subject::which(Kind::Nodes, &partition, &[brief::text(is_brief)]);
+            lists::list(edge, request, &subject, read).await
         }
         Endpoint::Node { partition, node: id } => node(edge, request, partition, id).await,
         Endpoint::Users { partition } => {
@@ -107,6 +111,7 @@ pub(super) async fn reply<S: Reads>(
             json(edge.logbook.lookout.outcome().ok_or(Failure::NotLookedOver)?).await
         }
         Endpoint::NodeUtilizations => node_utilizations(edge, caller).await,
+        Endpoint::Sessions => sessions::list(edge).await,
         Endpoint::Stack => debug::stack().await,
         Endpoint::Profiles => Ok(debug::index()),
         Endpoint::Profile { name } => Ok(debug::profile(&name)),
@@ -383,7 +388,9 @@ async fn whole(body: Body, max_bytes: usize) -> Result<Vec<u8>, Failure> {
     Ok(whole)
 }
 
-async fn json<T: Serialize + Send + 'static>(value: T) -> Result<EndpointReply, Failure> {
+pub(super) async fn json<T: Serialize + Send + 'static>(
+    value: T,
+) -> Result<EndpointReply, Failure> {
     let document = Draft::json(value).await.map_err(Failure::Document)?;
     Ok(EndpointReply::ok(Class::Json, document.bytes))
 }
@@ -414,6 +421,6 @@ pub(super) fn value(query: Option<&str>, name: &str) -> Option<String> {
     (!value.is_empty()).then(|| value.into_owned())
 }
 
-fn is_present(query: Option<&str>, name: &str) -> bool {
+pub(super) fn is_present(query: Option<&str>, name: &str) -> bool {
     form_urlencoded::parse(query.unwrap_or("").as_bytes()).any(|(key, _)| key == name)
 }

@@ -38,6 +38,7 @@ use tokio_util::sync::CancellationToken;
 use tracing::debug as log;
 
 mod applications;
+mod brief;
 mod debug;
 mod decoding;
 mod documents;
@@ -48,6 +49,7 @@ mod lists;
 mod replies;
 mod routes;
 mod server;
+mod sessions;
 #[cfg(test)]
 mod tests;
 mod validation;

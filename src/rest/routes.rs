@@ -41,6 +41,7 @@ pub(super) enum Endpoint {
     NodeUtilizations,
     EventBatch,
     EventStream,
+    Sessions,
     Stack,
     Profiles,
     Profile { name: String },
@@ -90,6 +91,7 @@ impl Endpoint {
             | Self::NodeUtilizations
             | Self::EventBatch
             | Self::EventStream
+            | Self::Sessions
             | Self::Stack
             | Self::Profiles
             | Self::Profile { .. }
@@ -138,7 +140,7 @@ pub(super) enum Route {
 /// in order make of it.
 type RouteRow = (&'static str, Right, fn(&mut Parameters) -> Endpoint);
 
-const TABLE: [RouteRow; 32] = [
+const TABLE: [RouteRow; 33] = [
     ("/", Right::Nothing, |_| Endpoint::Page),
     ("/healthz", Right::Nothing, |_| Endpoint::Health),
     ("/ws/v1/metrics", Right::ReadAll, |_| Endpoint::Metrics),
@@ -150,6 +152,7 @@ const TABLE: [RouteRow; 32] = [
     ("/ws/v1/scheduler/node-utilizations", Right::Known, |_| Endpoint::NodeUtilizations),
     ("/ws/v1/events/batch", Right::ReadAll, |_| Endpoint::EventBatch),
     ("/ws/v1/events/stream", Right::ReadAll, |_| Endpoint::EventStream),
+    ("/ws/v1/sessions", Right::ReadAll, |_| Endpoint::Sessions),
     ("/ws/v1/clusters", Right::Known, |_| Endpoint::Clusters),
     ("/ws/v1/partitions", Right::Known, |_| Endpoint::Partitions),
     ("/ws/v1/partition/{partition}/placementrules", Right::Read, |p| Endpoint::PlacementRules {

@@ -1102,6 +1102,7 @@ async fn with_rules_each_path_needs_its_right() {
         ("/ws/v1/scheduler/healthcheck".to_owned(), 401, 403, 404),
         ("/ws/v1/scheduler/node-utilizations".to_owned(), 401, 200, 200),
         ("/ws/v1/events/batch".to_owned(), 401, 403, 200),
+        ("/ws/v1/sessions".to_owned(), 401, 403, 200),
         ("/debug/stack".to_owned(), 401, 403, 200),
         ("/debug/pprof/cmdline".to_owned(), 401, 403, 200),
         (format!("{own}/queues"), 401, 200, 200),

@@ -54,6 +54,71 @@ async fn each_body_is_as_it_was() {
 }
 
 #[tokio::test]
+async fn a_brief_row_has_counts_instead_of_lists_and_live_applications_are_narrowed() {
+    let scene = Scene::start().await;
+    for (list, lists) in [
+        ("applications/active", vec!["requests", "allocations"]),
+        ("nodes", vec!["allocations", "foreignAllocations"]),
+    ] {
+        let whole = scene.get(&format!("{P}/{list}")).await;
+        let brief = scene.get(&format!("{P}/{list}?brief")).await;
+        for (whole, brief) in whole.as_array().unwrap().iter().zip(brief.as_array().unwrap()) {
+            let (mut expected, mut rest) = (whole.clone(), brief.clone());
+            for key in &lists {
+                expected.as_object_mut().unwrap().remove(*key);
+            }
+            let count = whole["allocations"].as_array().map_or(0, Vec::len);
+            let rest = rest.as_object_mut().unwrap();
+            assert_eq!(rest.remove("allocationCount"), Some(json!(count)), "{brief}");
+            if list.starts_with("applications") {
+                let asks = whole["requests"].as_array().map_or(0, Vec::len);
+                assert_eq!(rest.remove("pendingCount"), Some(json!(asks)), "{brief}");
+                let waits = asks.gt(&0).then(|| json!("Not enough queue quota"));
+                assert_eq!(rest.remove("waitsFor"), waits, "{brief}");
+            }
+            assert_eq!(&*rest, expected.as_object().unwrap());
+        }
+    }
+    let ids = async |query: &str| {
+        let list = scene.get(&format!("{P}/applications/active?{query}")).await;
+        let ids = list.as_array().unwrap().iter();
+        ids.map(|it| it["applicationID"].as_str().unwrap().to_owned()).collect::<Vec<_>>()
+    };
+    assert_eq!(ids("search=UN").await, ["runs"]);
+    assert_eq!(ids("search=x").await, [""; 0]);
+    assert_eq!(ids("queue=root.B").await, ["keeps"], "with those below");
+    assert_eq!(ids("user=alice&queue=root").await, ["keeps", "runs"]);
+    assert_eq!(ids("user=bob").await, [""; 0]);
+    let nowhere = format!("{P}/applications/active?queue=root.nope");
+    assert_eq!(scene.service.http("GET", &nowhere, &[], "").await.status, 404);
+}
+
+#[tokio::test]
+async fn sessions_are_told_as_operators_see_them() {
+    let scene = Scene::start().await;
+    let mut answer = scene.get("/ws/v1/sessions").await;
+    assert!(!answer["schedulerId"].as_str().unwrap().is_empty());
+    let session = &mut answer["sessions"][0];
+    let session = session.as_object_mut().unwrap();
+    assert!(session.remove("registeredAt").unwrap().as_i64().unwrap() > 0);
+    let id = session.remove("sessionId").unwrap();
+    assert!(id.as_str().unwrap().parse::<u64>().unwrap() > 0, "{id}");
+    let expected = json!({
+        "rmId": "lab", "state": "Running", "version": "test", "policyGroup": "queues", "dialect": "split",
+        "openStreams": ["allocation", "application", "node"], "outboxItems": 0,
+        "buildInfo": {"buildDate": "2026-05-04T10:11:12+0000", "buildVersion": "r7"},
+    });
+    assert_eq!(answer["sessions"], json!([expected]));
+    drop(scene.rm);
+    let paused = async {
+        while scene.service.http("GET", "/ws/v1/sessions", &[], "").await.json()["sessions"][0]["state"]
+            != "Paused"
+        {}
+    };
+    timeout(PATIENCE, paused).await.expect("a session whose streams are gone is paused");
+}
+
+#[tokio::test]
 async fn one_state_gives_one_document_byte_by_byte() {
     let scene = Scene::start().await;
     for path in ["nodes", "queues", "applications/active", "usage/users"] {

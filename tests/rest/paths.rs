@@ -3,7 +3,7 @@
 use crate::harness::{HttpAnswer, Rm, Service};
 
 /// Every path that is read as JSON, and finds something.
-const JSON: [&str; 22] = [
+const JSON: [&str; 23] = [
     "/ws/v1/clusters",
     "/ws/v1/partitions",
     "/ws/v1/history/apps",
@@ -11,6 +11,7 @@ const JSON: [&str; 22] = [
     "/ws/v1/scheduler/healthcheck",
     "/ws/v1/scheduler/node-utilizations",
     "/ws/v1/events/batch",
+    "/ws/v1/sessions",
     "/debug/stack",
     "/debug/fullstatedump",
     "/ws/v1/partition/default/placementrules",

@@ -78,6 +78,8 @@ pub struct ApplicationFilter {
     pub users: BTreeSet<String>,
     /// Those with one of these ids; with any, if there is none.
     pub ids: BTreeSet<String>,
+    /// Those whose id has this in it, in lower case; letter case of ids does not count.
+    pub id_part: Option<String>,
 }
 
 impl ApplicationFilter {
@@ -90,6 +92,10 @@ impl ApplicationFilter {
         let Some(queue) = &self.queue else { return true };
         let below = path.strip_prefix(queue.as_str());
         below.is_some_and(|rest| rest.is_empty() || (self.below && rest.starts_with('.')))
+    }
+
+    pub(crate) fn lets_id(&self, id: &str) -> bool {
+        self.id_part.as_ref().is_none_or(|part| id.to_lowercase().contains(part.as_str()))
     }
 
     pub(crate) fn lets_state(&self, state: ApplicationState) -> bool {

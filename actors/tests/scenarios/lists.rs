@@ -238,6 +238,8 @@ fn applications_are_read_by_queue_state_user_and_id() {
         assert_eq!(count(ApplicationFilter { users, ..filter() }).await, 1_250);
         let ids = ["x0001", "x2499", "gone"].map(str::to_owned).into();
         assert_eq!(count(ApplicationFilter { ids, ..filter() }).await, 2);
+        let id_part = Some("x12".to_owned());
+        assert_eq!(count(ApplicationFilter { id_part, ..filter() }).await, 100, "x1200 to x1299");
         let nowhere = ApplicationList::Live(ApplicationFilter::in_queue("root.nope"));
         let read = scheduler.list_applications("default", nowhere, Page::default()).await;
         assert_eq!(read, Err(ReadError::QueueNotFound("root.nope".to_owned())));

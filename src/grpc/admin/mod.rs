@@ -186,7 +186,7 @@ impl AdminService for Admin {
         let target = self.target(&caller, &names.0, &names.1).await?;
         let users = request.users.into_iter().collect();
         let queue = Some(queue_path(&request.queue));
-        let filter = ApplicationFilter { queue, below: true, states, users, ids };
+        let filter = ApplicationFilter { queue, below: true, states, users, ids, id_part: None };
         let list = ApplicationList::Live(filter);
         let (handle, of) = (self.edge.handle.clone(), target.partition.clone());
         let read = move || async move {

@@ -30,7 +30,9 @@ impl Applications {
 
     fn is_wanted(&self, entry: &ApplicationEntry, baton: &Baton) -> bool {
         let leaf = &baton.directory.queue(entry.leaf).facts.config.path;
-        self.filter.lets_queue(leaf) && self.filter.lets_state(entry.state)
+        self.filter.lets_queue(leaf)
+            && self.filter.lets_state(entry.state)
+            && self.filter.lets_id(&entry.id)
     }
 
     /// The entries from a place on: all, or those of the ids that are named.

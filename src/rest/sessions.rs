@@ -1,0 +1,74 @@
+//! The sessions of resource managers, as operators see them over gRPC.
+
+use std::collections::BTreeMap;
+
+use serde::Serialize;
+
+use super::endpoints::json;
+use super::failures::Failure;
+use super::replies::EndpointReply;
+use super::{Reads, RestEdge};
+use crate::grpc::kind::Dialect;
+use crate::grpc::session::SessionStatus;
+
+/// What is answered.
+#[derive(Serialize)]
+#[serde(rename_all = "camelCase")]
+struct Answer {
+    /// Names this run of the service to resource managers.
+    scheduler_id: String,
+    sessions: Vec<ShownSession>,
+}
+
+/// A session. What is empty or zero is left out.
+#[derive(Serialize)]
+#[serde(rename_all = "camelCase")]
+struct ShownSession {
+    rm_id: String,
+    /// A text: readers of JSON in browsers round numbers as large as these.
+    session_id: String,
+    state: &'static str,
+    #[serde(skip_serializing_if = "String::is_empty")]
+    version: String,
+    policy_group: String,
+    #[serde(skip_serializing_if = "str::is_empty")]
+    dialect: &'static str,
+    #[serde(skip_serializing_if = "Vec::is_empty")]
+    open_streams: Vec<&'static str>,
+    registered_at: i64,
+    #[serde(skip_serializing_if = "Option::is_none")]
+    paused_at: Option<i64>,
+    outbox_items: usize,
+    #[serde(skip_serializing_if = "Option::is_none")]
+    instance_id: Option<String>,
+    #[serde(skip_serializing_if = "BTreeMap::is_empty")]
+    build_info: BTreeMap<String, String>,
+    #[serde(skip_serializing_if = "Option::is_none")]
+    lost: Option<String>,
+}
+
+/// All sessions, of which there are no more than the settings allow.
+pub(super) async fn list<S: Reads>(edge: &RestEdge<S>) -> Result<EndpointReply, Failure> {
+    let (scheduler_id, sessions) = edge.logbook.sessions.now();
+    let sessions = sessions.into_iter().map(shown).collect();
+    json(Answer { scheduler_id, sessions }).await
+}
+
+fn shown(session: SessionStatus) -> ShownSession {
+    let registrant = session.registrant;
+    ShownSession {
+        rm_id: registrant.rm_id,
+        session_id: registrant.number.to_string(),
+        state: session.state.name(),
+        version: registrant.version,
+        policy_group: registrant.policy_group,
+        dialect: session.dialect.map_or("", Dialect::name),
+        open_streams: session.open_streams,
+        registered_at: registrant.registered_at_ns,
+        paused_at: session.paused_at_ns,
+        outbox_items: session.outbox_items,
+        instance_id: session.instance,
+        build_info: registrant.build_info,
+        lost: session.lost,
+    }
+}
