@@ -3,24 +3,30 @@
 //! container for which a node is kept; one that no node can ever hold; and two that are refused.
 //!
 //! # Invariants
-//! * It is bounded: one application of a kind at a time, but for those of the queue that is always full,
-//!   which want [`ADHOC_CORES`] and one application more at most.
+//! * It is bounded: none of a kind comes while those that are there want more than so many cores.
 
 use std::time::Duration;
 
 use super::job::JobKind;
 
-/// No application comes to the full queue while those that are there want more.
-const ADHOC_CORES: u64 = 160;
+/// Some applications of a kind.
+struct Show {
+    kind: JobKind,
+    /// When the first one comes, and how often they come from then on, in seconds.
+    first: u64,
+    every: u64,
+    /// None comes while those that are there want more cores.
+    most: u64,
+}
 
-/// A kind, when the first of it comes, and how often they come from then on; in seconds.
-const SHOWS: [(JobKind, u64, u64); 6] = [
-    (JobKind::Adhoc, 2, 9),
-    (JobKind::Giant, 6, 170),
-    (JobKind::Stray, 9, 140),
-    (JobKind::Database, 30, 120),
-    (JobKind::Report, 34, 75),
-    (JobKind::Swarm, 50, 160),
+const SHOWS: [Show; 7] = [
+    Show { kind: JobKind::Adhoc, first: 2, every: 9, most: 96 },
+    Show { kind: JobKind::Bulk, first: 4, every: 20, most: 20 },
+    Show { kind: JobKind::Giant, first: 6, every: 170, most: 0 },
+    Show { kind: JobKind::Stray, first: 9, every: 140, most: 0 },
+    Show { kind: JobKind::Database, first: 30, every: 120, most: 0 },
+    Show { kind: JobKind::Report, first: 34, every: 75, most: 0 },
+    Show { kind: JobKind::Swarm, first: 50, every: 160, most: 0 },
 ];
 
 /// When the next of each kind is due.
@@ -30,18 +36,17 @@ pub(super) struct Contention([Duration; SHOWS.len()]);
 impl Contention {
     /// From the beginning of the cluster on.
     pub(super) fn new() -> Self {
-        Self(SHOWS.map(|(_, first, _)| Duration::from_secs(first)))
+        Self(SHOWS.map(|show| Duration::from_secs(show.first)))
     }
 
     /// The kinds that come now, where so many cores are wanted by those of a kind that are there.
     pub(super) fn due(&mut self, now: Duration, wanted: impl Fn(JobKind) -> u64) -> Vec<JobKind> {
         let mut come = Vec::new();
-        for ((kind, _, every), due) in SHOWS.into_iter().zip(&mut self.0) {
+        for (Show { kind, every, most, .. }, due) in SHOWS.into_iter().zip(&mut self.0) {
             if now < *due {
                 continue;
             }
             *due = now + Duration::from_secs(every);
-            let most = if kind == JobKind::Adhoc { ADHOC_CORES } else { 0 };
             if wanted(kind) <= most {
                 come.push(kind);
             }

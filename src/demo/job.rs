@@ -32,6 +32,8 @@ pub(super) enum JobKind {
     Training,
     /// Long tasks that want more than their queue has; the application completes by itself.
     Adhoc,
+    /// The same of a user who is at the limit.
+    Bulk,
     /// Short tasks that take back what their queue is promised; the application completes by itself.
     Report,
     /// One container for which a node has to be kept until there is room on it; removed after a while.
@@ -65,6 +67,7 @@ impl JobKind {
             Self::Mpi => (&["root.gangs.mpi"], "mpi"),
             Self::Training => (&["root.gangs.training"], "training"),
             Self::Adhoc => (&["root.shared.adhoc"], "adhoc"),
+            Self::Bulk => (&["root.shared.adhoc"], "bulk"),
             Self::Report => (&["root.shared.reports"], "report"),
             Self::Database => (&["root.services"], "database"),
             Self::Giant => (&["root.spark"], "giant"),
@@ -86,7 +89,8 @@ impl JobKind {
     /// Who submits it.
     pub(super) fn users(self) -> &'static [&'static str] {
         match self {
-            Self::Adhoc => &["dave", "erin"],
+            Self::Adhoc => &["erin", "frank"],
+            Self::Bulk => &["dave"],
             Self::Stray => &["mallory"],
             _ => &["alice", "bob", "carol"],
         }
@@ -94,7 +98,7 @@ impl JobKind {
 
     /// Whether it completes by itself when its tasks are done.
     pub(super) fn completes(self) -> bool {
-        matches!(self, Self::Batch | Self::Mpi | Self::Adhoc | Self::Report)
+        matches!(self, Self::Batch | Self::Mpi | Self::Adhoc | Self::Bulk | Self::Report)
     }
 
     /// What its containers are called, the driver aside.
@@ -102,7 +106,7 @@ impl JobKind {
         match self {
             Self::Spark => "executor",
             Self::Service => "replica",
-            Self::Batch | Self::Adhoc | Self::Report | Self::Stray => "task",
+            Self::Batch | Self::Adhoc | Self::Bulk | Self::Report | Self::Stray => "task",
             Self::Mpi => "rank",
             Self::Training | Self::Swarm => "worker",
             Self::Database | Self::Giant => "server",
@@ -141,7 +145,7 @@ impl Application {
             JobKind::Batch => (chance.one_of(&[1, 2]), chance.between(10, 50), FOREVER),
             JobKind::Mpi => (4, chance.between(6, 16), FOREVER),
             JobKind::Training => (chance.one_of(&[8, 16]), chance.between(4, 8), FOREVER),
-            JobKind::Adhoc => (2, chance.between(20, 32), FOREVER),
+            JobKind::Adhoc | JobKind::Bulk => (2, chance.between(20, 32), FOREVER),
             JobKind::Report => (4, 11, FOREVER),
             JobKind::Database => (40, 1, now.saturating_add(chance.seconds(80, 110))),
             JobKind::Giant => (96, 1, now.saturating_add(chance.seconds(120, 150))),
@@ -179,7 +183,7 @@ impl Application {
             _ if key == DRIVER => FOREVER,
             JobKind::Spark => now.saturating_add(chance.seconds(20, 60)),
             JobKind::Batch => now.saturating_add(chance.seconds(10, 40)),
-            JobKind::Adhoc => now.saturating_add(chance.seconds(60, 150)),
+            JobKind::Adhoc | JobKind::Bulk => now.saturating_add(chance.seconds(60, 150)),
             JobKind::Report => now.saturating_add(chance.seconds(15, 25)),
             JobKind::Service
             | JobKind::Mpi

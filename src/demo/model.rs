@@ -9,8 +9,8 @@
 //!
 //! # Invariants
 //! * State is bounded: at most [`MOST_APPLICATIONS`], each with a bounded number of containers.
-//! * What applications will ever want at a time stays below the tide, which moves between about 50 % and
-//!   75 % of the cluster, so that with what comes to show contention the cluster is busy and never only full.
+//! * What applications will ever want at a time stays below the tide, which moves between about 45 % and
+//!   70 % of the cluster, so that with what comes to show contention the cluster is busy and never only full.
 
 use std::collections::BTreeMap;
 use std::mem;
@@ -400,12 +400,12 @@ impl Model {
         self.applications.values().map(cores).sum()
     }
 
-    /// The cores that applications may come to want: from 56 % to 76 % of the cluster and back.
+    /// The cores that applications may come to want: from 50 % to 70 % of the cluster and back.
     fn tide_cores(&self) -> u64 {
         let turn = self.now.as_secs() % TIDE.as_secs();
         let half = TIDE.as_secs() / 2;
         let from_low = if turn < half { turn } else { TIDE.as_secs() - turn };
-        CORES * (56 + 20 * from_low / half) / 100
+        CORES * (50 + 20 * from_low / half) / 100
     }
 }
 

@@ -3,7 +3,7 @@ use super::*;
 /// A scheduler that has room for everything but what can never be: accepts, places and acknowledges at once.
 fn obey(model: &mut Model, orders: Orders) {
     let can_be = |new: &si::AddApplicationRequest| {
-        !["swarm", "stray"].iter().any(|kind| new.application_id.starts_with(kind))
+        !["swarm", "stray", "giant"].iter().any(|kind| new.application_id.starts_with(kind))
     };
     let (accepted, rejected): (Vec<_>, Vec<_>) = orders.new.into_iter().partition(can_be);
     let accepted = accepted
@@ -98,7 +98,9 @@ fn every_kind_comes_and_goes_and_nodes_drain_and_return() {
         drained += count(ActionFromRm::DrainNode);
         returned += count(ActionFromRm::DrainToSchedulable);
     });
-    for kind in ["spark", "service", "batch", "mpi", "training", "adhoc", "report", "database"] {
+    for kind in
+        ["spark", "service", "batch", "mpi", "training", "adhoc", "bulk", "report", "database"]
+    {
         assert!(submitted[kind] > 25, "{submitted:?}");
     }
     for kind in ["giant", "swarm", "stray"] {
@@ -107,7 +109,7 @@ fn every_kind_comes_and_goes_and_nodes_drain_and_return() {
     assert!(removed["spark"] + 20 > submitted["spark"]);
     assert!(removed["training"] + 20 > submitted["training"]);
     assert!(removed["service"] + 20 > submitted["service"]);
-    for kind in ["batch", "mpi", "adhoc", "report"] {
+    for kind in ["batch", "mpi", "adhoc", "bulk", "report"] {
         assert!(!removed.contains_key(kind), "they complete by themselves");
     }
     assert!(drained > 10 && returned + 1 >= drained, "{drained} drained, {returned} back");
