@@ -33,7 +33,8 @@ pub(super) async fn in_list<S: Reads>(
     let (source, of) = (source.clone(), partition.clone());
     let list = applications_wanted(state, request.uri.query());
     let is_brief = brief::is_wanted(request.uri.query());
-    let wanted = [&*format!("{list:?}"), brief::text(is_brief)];
+    let list_text = format!("{list:?}");
+    let wanted = brief::values(&[&list_text], is_brief);
     let subject = Subject::which(Kind::Applications, &partition, &wanted);
     let read = move |page| async move {
         // Of two faults the partition comes first.
@@ -54,7 +55,7 @@ pub(super) async fn of_queue<S: Reads>(
     let (source, of) = (edge.source.clone(), partition.clone());
     let path = queue_path(queue)?;
     let is_brief = brief::is_wanted(request.uri.query());
-    let wanted = ["queue", &*path, brief::text(is_brief)];
+    let wanted = brief::values(&["queue", &path], is_brief);
     let subject = Subject::which(Kind::Applications, &partition, &wanted);
     let read = move |page| async move {
         let list = ApplicationList::Live(ApplicationFilter::in_queue(&path));

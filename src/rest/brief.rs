@@ -43,9 +43,9 @@ pub(super) fn is_wanted(query: Option<&str>) -> bool {
     is_present(query, "brief")
 }
 
-/// What tells both kinds of lists apart.
-pub(super) fn text(is_brief: bool) -> &'static str {
-    if is_brief { "brief" } else { "" }
+/// What a request wants, with what tells a list of brief rows from one of whole ones.
+pub(super) fn values<'v>(values: &[&'v str], is_brief: bool) -> Vec<&'v str> {
+    values.iter().copied().chain(is_brief.then_some("brief")).collect()
 }
 
 /// The row of an application.

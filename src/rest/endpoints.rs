@@ -24,13 +24,11 @@ use super::failures::Failure;
 use super::lists::{self, Subject};
 use super::replies::{Class, EndpointReply};
 use super::routes::Endpoint;
-use super::{Reads, RestEdge, applications, brief, debug, events, sessions, validation};
+use super::{Reads, RestEdge, applications, brief, debug, events, page, sessions, validation};
 use crate::identity::Identity;
 use crate::in_force::InForce;
 use crate::reads::{Document, Draft, Kind, Made};
 use crate::watchdog::Health;
-
-const PAGE: &str = include_str!("../../web/index.html");
 
 /// Answers a request with the method of the endpoint, of a partition that the caller may read.
 pub(super) async fn reply<S: Reads>(
@@ -43,7 +41,8 @@ pub(super) async fn reply<S: Reads>(
     let source = &edge.source;
     let query = request.uri.query();
     match endpoint {
-        Endpoint::Page => Ok(EndpointReply::ok(Class::Page, PAGE)),
+        Endpoint::Page | Endpoint::View => Ok(page::index()),
+        Endpoint::Asset { name } => page::asset(&name),
         Endpoint::Health => Ok(health(edge)),
         Endpoint::Metrics => {
             let source = source.clone();
@@ -89,7 +88,9 @@ pub(super) async fn reply<S: Reads>(
             let read = move |page| async move {
                 Ok(source.nodes(&of, page).await?.map(|node| brief::node(node, is_brief)))
             };
-            let subject = Subject::which(Kind::Nodes, &partition, &[brief::text(is_brief)]);
+            let all = Subject::all(Kind::Nodes, &partition);
+            let brief = || Subject::which(Kind::Nodes, &partition, &brief::values(&[], true));
+            let subject = if is_brief { brief() } else { all };
             lists::list(edge, request, &subject, read).await
         }
         Endpoint::Node { partition, node: id } => node(edge, request, partition, id).await,

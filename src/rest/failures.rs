@@ -21,6 +21,8 @@ pub(super) enum Failure {
     NodeNotFound,
     #[error("Application not found")]
     ApplicationNotFound,
+    #[error("the page has no such part")]
+    AssetNotFound,
     #[error(transparent)]
     NotExplained(ExplainError),
     #[error("offset `{0}` is no number")]
@@ -83,6 +85,7 @@ impl Failure {
             | Self::QueueNotFound
             | Self::NodeNotFound
             | Self::ApplicationNotFound
+            | Self::AssetNotFound
             | Self::NotExplained(_)
             | Self::UserNotFound
             | Self::GroupNotFound

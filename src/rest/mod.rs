@@ -46,6 +46,7 @@ mod endpoints;
 mod events;
 mod failures;
 mod lists;
+mod page;
 mod replies;
 mod routes;
 mod server;

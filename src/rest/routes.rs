@@ -14,6 +14,8 @@ use crate::identity::Right;
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(super) enum Endpoint {
     Page,
+    View,
+    Asset { name: String },
     Health,
     Metrics,
     Config,
@@ -79,6 +81,8 @@ impl Endpoint {
             | Self::Groups { partition }
             | Self::Group { partition, .. } => Some(partition),
             Self::Page
+            | Self::View
+            | Self::Asset { .. }
             | Self::Health
             | Self::Metrics
             | Self::Config
@@ -140,8 +144,14 @@ pub(super) enum Route {
 /// in order make of it.
 type RouteRow = (&'static str, Right, fn(&mut Parameters) -> Endpoint);
 
-const TABLE: [RouteRow; 33] = [
+const TABLE: [RouteRow; 35] = [
     ("/", Right::Nothing, |_| Endpoint::Page),
+    ("/ui/{view}", Right::Nothing, |p| {
+        // Which one it is, is up to the page.
+        p.take();
+        Endpoint::View
+    }),
+    ("/assets/{name}", Right::Nothing, |p| Endpoint::Asset { name: p.take() }),
     ("/healthz", Right::Nothing, |_| Endpoint::Health),
     ("/ws/v1/metrics", Right::ReadAll, |_| Endpoint::Metrics),
     ("/ws/v1/config", Right::Read, |_| Endpoint::Config),

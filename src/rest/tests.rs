@@ -1050,10 +1050,27 @@ async fn a_stopped_scheduler_is_unavailable() {
 async fn the_page_loads_nothing_from_elsewhere() {
     let response = call("GET", "/").await;
     assert_eq!(response.headers()["content-type"], "text/html; charset=utf-8");
+    assert_eq!(response.headers()["cache-control"], "no-cache");
+    let policy = response.headers()["content-security-policy"].to_str().unwrap().to_owned();
+    assert!(policy.starts_with("default-src 'none'; connect-src 'self';"), "{policy}");
+    assert!(!policy.contains("unsafe"), "{policy}");
     let page = body(response).await;
     for elsewhere in ["http://", "https://", "src=\"//", "@import", "href=\"//"] {
         assert!(!page.contains(elsewhere), "{elsewhere}");
     }
+    assert_eq!(body(call("GET", "/ui/applications").await).await, page, "each view is the page");
+    // What it loads is kept by browsers, and compressed.
+    let script = page.split("src=\"").nth(1).unwrap().split('"').next().unwrap();
+    let request = Request::get(script).header("accept-encoding", "gzip").body(Body::empty());
+    let response = send(RUNNING, request.unwrap()).await;
+    let header = |name: &str| response.headers()[name].to_str().unwrap().to_owned();
+    assert_eq!(header("content-type"), "text/javascript; charset=utf-8");
+    assert_eq!(header("cache-control"), "public, max-age=31536000, immutable");
+    assert_eq!(header("content-encoding"), "gzip");
+    let licences = call("GET", "/assets/licenses.md").await;
+    assert_eq!(licences.headers()["cache-control"], "no-cache");
+    assert!(body(licences).await.contains("Permission is hereby granted"));
+    assert_eq!(call("GET", "/assets/nothing.js").await.status(), StatusCode::NOT_FOUND);
 }
 
 /// The answer to a request with a token: `y4rd` is of the shim of `yard`, `d4sh` of a dashboard, and
@@ -1090,6 +1107,8 @@ async fn with_rules_each_path_needs_its_right() {
     let (own, other) = ("/ws/v1/partition/%5Byard%5Ddefault", "/ws/v1/partition/%5Blab%5Ddefault");
     for (path, nobody, shim, reader) in [
         ("/".to_owned(), 200, 200, 200),
+        ("/ui/nodes".to_owned(), 200, 200, 200),
+        ("/assets/licenses.md".to_owned(), 200, 200, 200),
         ("/healthz".to_owned(), 200, 200, 200),
         ("/ws/v1/metrics".to_owned(), 401, 403, 200),
         ("/ws/v1/config".to_owned(), 401, 200, 200),

@@ -23,13 +23,20 @@ const LICENCES: [&str; 10] = [
     "Zlib",
 ];
 
-/// What is built in two versions, as two dependencies want different ones.
-const TWICE: [&str; 9] = [
+/// What is built in two versions, as two dependencies want different ones. Six of them are for the
+/// connection to the browser of the tests alone.
+const TWICE: [&str; 15] = [
     "base64",
     "bit-vec",
+    "block-buffer",
+    "cpufeatures",
+    "crypto-common",
+    "digest",
     "getrandom",
     "hashbrown",
     "linux-raw-sys",
+    "rand",
+    "rand_core",
     "rustix",
     "syn",
     "synstructure",

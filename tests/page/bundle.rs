@@ -1,0 +1,123 @@
+//! The bundle that is committed is what its sources give, byte by byte.
+//!
+//! It is built in a copy of `web/`, so that nothing in the working tree changes. What it is built with is
+//! installed by npm as the lock file says.
+
+use std::collections::BTreeMap;
+use std::fs;
+use std::path::{Path, PathBuf};
+use std::process::{Command, Output};
+
+const WEB: &str = concat!(env!("CARGO_MANIFEST_DIR"), "/web");
+
+/// The oldest Node.js that the tools run on.
+const NODE: u32 = 20;
+
+/// A copy of the sources, which is removed in the end.
+struct Sources(PathBuf);
+
+impl Sources {
+    fn copied() -> Self {
+        let folder = std::env::temp_dir().join(format!("monoceros-web-{}", std::process::id()));
+        let _ = fs::remove_dir_all(&folder);
+        copy(Path::new(WEB), &folder);
+        Self(folder)
+    }
+
+    fn npm(&self, arguments: &[&str]) -> Output {
+        Command::new("npm").args(arguments).current_dir(&self.0).output().unwrap()
+    }
+}
+
+impl Drop for Sources {
+    fn drop(&mut self) {
+        let _ = fs::remove_dir_all(&self.0);
+    }
+}
+
+fn copy(from: &Path, to: &Path) {
+    fs::create_dir_all(to).unwrap();
+    for entry in fs::read_dir(from).unwrap().map(Result::unwrap) {
+        let (path, target) = (entry.path(), to.join(entry.file_name()));
+        if entry.file_name() == "node_modules" || entry.file_name() == "dist" {
+            continue;
+        }
+        if path.is_dir() {
+            copy(&path, &target);
+        } else {
+            fs::copy(&path, &target).unwrap();
+        }
+    }
+}
+
+/// All files of a folder, by their paths in it.
+fn files(folder: &Path) -> BTreeMap<PathBuf, Vec<u8>> {
+    let mut found = BTreeMap::new();
+    let mut folders = vec![folder.to_owned()];
+    while let Some(next) = folders.pop() {
+        for entry in fs::read_dir(next).unwrap().map(Result::unwrap) {
+            let path = entry.path();
+            if path.is_dir() {
+                folders.push(path);
+            } else {
+                found.insert(
+                    path.strip_prefix(folder).unwrap().to_owned(),
+                    fs::read(&path).unwrap(),
+                );
+            }
+        }
+    }
+    found
+}
+
+/// The first number of what `node --version` says.
+fn node() -> Option<u32> {
+    let said = Command::new("node").arg("--version").output().ok()?.stdout;
+    let said = String::from_utf8(said).ok()?;
+    said.trim().strip_prefix('v')?.split('.').next()?.parse().ok()
+}
+
+fn text(output: &Output) -> String {
+    let text = |bytes| String::from_utf8_lossy(bytes).into_owned();
+    text(&output.stdout) + &text(&output.stderr)
+}
+
+/// Whether npm could not reach the place where packages are: then nothing is known of the bundle.
+fn is_unreachable(said: &str) -> bool {
+    let signs = [
+        "ENOTFOUND",
+        "EAI_AGAIN",
+        "ECONNREFUSED",
+        "ETIMEDOUT",
+        "ENETUNREACH",
+        "ENOTCACHED",
+        "ECONNRESET",
+    ];
+    signs.iter().any(|sign| said.contains(sign))
+}
+
+#[test]
+fn the_bundle_is_what_its_sources_give_and_their_tests_pass() {
+    if Command::new("npm").arg("--version").output().is_err()
+        || node().is_none_or(|node| node < NODE)
+    {
+        return eprintln!("skipped: there is no npm with Node.js {NODE} or later");
+    }
+    let sources = Sources::copied();
+    let installed = sources.npm(&["ci", "--no-audit", "--no-fund", "--fetch-retries=1"]);
+    let said = text(&installed);
+    if !installed.status.success() && is_unreachable(&said) {
+        return eprintln!("skipped: npm cannot reach its packages");
+    }
+    assert!(installed.status.success(), "{said}");
+    for step in ["test", "build"] {
+        let done = sources.npm(&["run", step]);
+        assert!(done.status.success(), "npm run {step}: {}", text(&done));
+    }
+    let (built, committed) = (files(&sources.0.join("dist")), files(&Path::new(WEB).join("dist")));
+    let names = |files: &BTreeMap<PathBuf, Vec<u8>>| files.keys().cloned().collect::<Vec<_>>();
+    assert_eq!(names(&built), names(&committed), "run `npm run build` in web/ and commit web/dist");
+    for (name, bytes) in &built {
+        assert!(committed[name] == *bytes, "{}: run `npm run build` in web/", name.display());
+    }
+}

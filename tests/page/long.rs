@@ -1,0 +1,40 @@
+//! More applications than a page of rows has.
+
+use crate::browser::Chromium;
+use crate::harness::{Rm, Service, application};
+
+#[tokio::test]
+async fn a_long_list_is_read_page_by_page_and_searched_as_a_whole() {
+    let Some(chromium) = Chromium::start().await else { return };
+    let service = Service::start();
+    let rm = Rm::register(&service, "rm").await.with_nodes(&["n1"]).await;
+    let all = (0..1_150).map(|number| application(&format!("job-{number:04}"), "root.a"));
+    rm.send_applications(all.collect(), vec![]).await;
+    rm.until("all", |seen| seen.accepted_applications.len() == 1_150).await;
+    let tab = chromium.tab().await;
+    tab.open(&format!("http://{}/ui/applications", service.http)).await;
+    let first = "document.querySelector('main tbody a')?.innerText";
+    let rows = "document.querySelectorAll('main tbody tr').length";
+    tab.until(&format!("{first} === 'job-0000' && {rows} === 100")).await;
+    tab.until_text("#count", "1000 applications, a part of the list").await;
+    tab.until_text(".pager", "1–100 of 1000").await;
+    tab.click(".pager button:last-child").await;
+    tab.until(&format!("{first} === 'job-0100' && location.search.includes('page=2')")).await;
+    tab.value::<bool>("(document.querySelector('.further a').click(), true)").await;
+    tab.until(&format!("{first} === 'job-1000' && location.search.includes('after=job-0999')"))
+        .await;
+    tab.until_text("#count", "150 applications").await;
+    tab.click(".pager button:last-child").await;
+    tab.until(&format!("{first} === 'job-1100' && {rows} === 50")).await;
+    // What is behind the first part is found from there.
+    tab.press("/").await;
+    tab.until("document.activeElement.name === 'search'").await;
+    tab.write("b-114").await;
+    tab.until(&format!("{first} === 'job-1140' && {rows} === 10")).await;
+    tab.until_text("#count", "10 applications").await;
+    let descending = "(document.querySelector('th button').click(), true)";
+    tab.value::<bool>(descending).await;
+    tab.until(&format!("{first} === 'job-1149'")).await;
+    assert_eq!(tab.wrong(), [""; 0]);
+    chromium.end().await;
+}

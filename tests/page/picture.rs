@@ -1,0 +1,31 @@
+//! The picture of the page in the README: the demo's overview.
+
+use std::path::Path;
+
+use crate::browser::Chromium;
+use crate::harness::Service;
+
+/// The picture is small enough to be shown on a page of text.
+const MOST_BYTES: u64 = 200 << 10;
+
+/// With `MONOCEROS_PICTURE=1` it is taken anew; else it is looked at whether there is one.
+#[tokio::test]
+async fn the_readme_has_a_picture_of_the_page() {
+    let path = Path::new(env!("CARGO_MANIFEST_DIR")).join("docs/page.png");
+    if std::env::var_os("MONOCEROS_PICTURE").is_some() {
+        let Some(chromium) = Chromium::start().await else { return };
+        let service = Service::start_demo();
+        let tab = chromium.tab().await;
+        tab.resize(1180, 1000).await;
+        tab.open(&format!("http://{}/", service.http)).await;
+        // A minute of what is allocated, the queues full, and some who wait, each with the reason.
+        tab.until("document.querySelector('.spark polyline').points.length >= 28").await;
+        tab.until("document.querySelectorAll('#waiting tbody .tag').length >= 4").await;
+        tab.picture(&path).await;
+        chromium.end().await;
+    }
+    let size = std::fs::metadata(&path).unwrap().len();
+    assert!((10_000..MOST_BYTES).contains(&size), "{size} bytes");
+    let readme = include_str!("../../README.md");
+    assert!(readme.contains("](docs/page.png)"));
+}

@@ -1,0 +1,148 @@
+// The frame of all views: what is shown of which partition, how reading fares, and who asks.
+import { useLocation } from "preact-iso";
+import { useEffect, useRef } from "preact/hooks";
+import { Keys } from "./parts/keys";
+import { Identity } from "./parts/identity";
+import { Logo } from "./parts/logo";
+import { connection, hasToken, askForToken, tokenWanted } from "./rest/client";
+import { named, partition, partitions, wantedPartition } from "./rest/partitions";
+import { usePolled } from "./rest/poll";
+import type { Partition } from "./rest/types";
+import { to, useQuery } from "./routes";
+import { Footer } from "./parts/footer";
+import { UNKNOWN, VIEWS, type View } from "./views";
+
+export function App() {
+  const { path } = useLocation();
+  const [query] = useQuery();
+  // Before anything below is drawn: links and paths are made of it.
+  wantedPartition.value = query.partition ?? "";
+  const read = usePolled<Partition[]>("/ws/v1/partitions", 2);
+  useEffect(() => {
+    if (read.data) partitions.value = named(read.data);
+  }, [read.data]);
+  const view = VIEWS.find((known) => known.path === path) ?? UNKNOWN;
+  return (
+    <>
+      <a class="skip" href="#main">
+        Skip to the content
+      </a>
+      <Header view={view} />
+      <Main view={view} />
+      <Footer />
+      <Keys />
+    </>
+  );
+}
+
+function Header({ view }: { view: View }) {
+  const here = view.nav ?? view.path;
+  return (
+    <header>
+      <a class="home" href={to("overview")} aria-label="Monoceros: overview">
+        <Logo />
+        <span>Monoceros</span>
+      </a>
+      <nav aria-label="Views">
+        {VIEWS.filter((known) => known.name).map((known) => (
+          <a key={known.path} href={to(known.id)} aria-current={known.path === here ? "page" : undefined}>
+            {known.name}
+          </a>
+        ))}
+      </nav>
+      <div class="status">
+        <PartitionSelect />
+        <State />
+        {hasToken() && (
+          <button type="button" onClick={() => askForToken("Give another token.")}>
+            Other token
+          </button>
+        )}
+        <button type="button" class="help" aria-label="Keys" title="Keys (?)" onClick={() => dispatchEvent(new CustomEvent("page:keys"))}>
+          ?
+        </button>
+      </div>
+    </header>
+  );
+}
+
+function PartitionSelect() {
+  const [, change] = useQuery();
+  const known = partitions.value ?? [];
+  const choose = (path: string) => change({ partition: path === known[0]?.path ? undefined : path });
+  return (
+    <label>
+      Partition
+      <select id="partition" value={partition.value?.path ?? ""} onChange={(event) => choose(event.currentTarget.value)}>
+        {known.map(({ path }) => (
+          <option key={path} value={path}>
+            {path}
+          </option>
+        ))}
+      </select>
+    </label>
+  );
+}
+
+const SAID = { connecting: "connecting", live: "live", lost: "no answer", token: "needs a token" };
+
+function State() {
+  return (
+    <span id="state" class={connection.value} role="status">
+      {SAID[connection.value]}
+    </span>
+  );
+}
+
+function Main({ view }: { view: View }) {
+  const main = useRef<HTMLElement>(null);
+  const shown = useRef(view.path);
+  const [query] = useQuery();
+  const subject = view.subject?.(query);
+  useEffect(() => {
+    document.title = view.path === "/" ? "Monoceros" : `${subject ?? view.title} · Monoceros`;
+  }, [view, subject]);
+  useEffect(() => {
+    // Who follows a link goes on reading at the beginning of the view, with eyes and with ears.
+    if (shown.current === view.path) return;
+    shown.current = view.path;
+    scrollTo(0, 0);
+    main.current?.focus({ preventScroll: true });
+  }, [view]);
+  const Shown = view.show;
+  return (
+    <main id="main" tabIndex={-1} ref={main}>
+      {tokenWanted.value === null ? (
+        <>
+          <div class="title">
+            <h1>{subject ? <Subject kind={view.title} name={subject} /> : view.title}</h1>
+            <p>{view.says}</p>
+          </div>
+          {partitions.value?.length === 0 && view.needsPartition ? <Nobody /> : <Shown key={wantedPartition.value} />}
+        </>
+      ) : (
+        <Identity why={tokenWanted.value} />
+      )}
+    </main>
+  );
+}
+
+function Subject({ kind, name }: { kind: string; name: string }) {
+  return (
+    <>
+      <small>{kind}</small> {name}
+    </>
+  );
+}
+
+function Nobody() {
+  return (
+    <section id="empty">
+      <h2>Nothing to schedule for yet</h2>
+      <p class="note">
+        No resource manager has registered. One does so over gRPC, and then its nodes, queues and applications appear here;{" "}
+        <code>monoceros serve --demo</code> brings one along.
+      </p>
+    </section>
+  );
+}

@@ -1,0 +1,74 @@
+// Amounts as people read them. Memory and huge pages come in bytes, vcore in thousandths of a core,
+// anything else as it is.
+import type { Resources } from "../rest/types";
+
+const UNITS = ["B", "KiB", "MiB", "GiB", "TiB", "PiB"];
+
+/** A number with at most so many digits as tell something. */
+export function short(number: number): string {
+  const size = Math.abs(number);
+  if (size >= 1e9) return `${trimmed(number / 1e9)}G`;
+  if (size >= 1e6) return `${trimmed(number / 1e6)}M`;
+  if (size >= 1e5) return `${Math.round(number / 1e3).toLocaleString("en")}k`;
+  return trimmed(number);
+}
+
+function trimmed(number: number): string {
+  return number.toLocaleString("en", { maximumFractionDigits: Math.abs(number) < 10 ? 1 : 0 });
+}
+
+const isBytes = (name: string) =>
+  name === "memory" || name === "ephemeral-storage" || name.startsWith("hugepages");
+
+/** An amount of a resource, with its unit where it has one. */
+export function amount(name: string, quantity: number): string {
+  if (name === "vcore") return short(quantity / 1000);
+  if (!isBytes(name)) return short(quantity);
+  let unit = 0;
+  while (Math.abs(quantity) >= 1024 && unit < UNITS.length - 1) {
+    quantity /= 1024;
+    unit++;
+  }
+  return `${short(quantity)} ${UNITS[unit]}`;
+}
+
+/** What a resource is called. */
+export const title = (name: string) => (name === "vcore" ? "cores" : name);
+
+/** The order of resources: cores, memory, then by name. */
+export function byWeight(a: string, b: string): number {
+  return rank(a) - rank(b) || (a < b ? -1 : a > b ? 1 : 0);
+}
+
+const rank = (name: string) => {
+  const at = ["vcore", "memory"].indexOf(name);
+  return at < 0 ? 2 : at;
+};
+
+/** The names of some amounts, in order. */
+export const names = (resources: Resources | undefined) => Object.keys(resources ?? {}).sort(byWeight);
+
+/** Some amounts in one line: `4 cores, 16 GiB`. */
+export function amounts(resources: Resources | undefined): string {
+  const shown = names(resources).filter((name) => resources?.[name]);
+  return shown.map((name) => one(name, resources?.[name] ?? 0)).join(", ");
+}
+
+function one(name: string, quantity: number): string {
+  const text = amount(name, quantity);
+  if (name === "vcore") return `${text} ${text === "1" ? "core" : "cores"}`;
+  return name === "memory" ? text : `${text} ${name}`;
+}
+
+/** A part of a whole in percent, from 0 to 100. */
+export function share(part: number, whole: number): number {
+  if (whole > 0) return Math.min(Math.max(part / whole, 0), 1) * 100;
+  return part > 0 ? 100 : 0;
+}
+
+/** The least of some limits and those of queues above, by name. */
+export function narrowed(above: Resources, own: Resources | undefined): Resources {
+  const least = { ...above };
+  for (const [name, most] of Object.entries(own ?? {})) least[name] = Math.min(most, least[name] ?? most);
+  return least;
+}

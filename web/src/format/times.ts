@@ -1,0 +1,41 @@
+// Times as people read them. REST has nanoseconds since the epoch.
+import { signal } from "@preact/signals";
+
+/** The time, in milliseconds since the epoch; it moves once a second while the page is seen. */
+export const now = signal(Date.now());
+
+setInterval(() => {
+  if (!document.hidden) now.value = Date.now();
+}, 1000);
+
+export const millis = (nanos: number) => nanos / 1e6;
+
+/** So many milliseconds in the two largest units that count: `1 h 4 min`. */
+export function span(ms: number): string {
+  const s = Math.max(0, ms) / 1000;
+  if (s < 1) return s < 0.001 ? "0 s" : `${Math.max(1, Math.round(s * 1000))} ms`;
+  if (s < 60) return `${Math.floor(s)} s`;
+  if (s < 3600) return two(s, 60, "min", 1, "s");
+  if (s < 86_400) return two(s, 3600, "h", 60, "min");
+  return two(s, 86_400, "d", 3600, "h");
+}
+
+function two(s: number, large: number, largeName: string, small: number, smallName: string): string {
+  const rest = Math.floor((s % large) / small);
+  return `${Math.floor(s / large)} ${largeName}${rest ? ` ${rest} ${smallName}` : ""}`;
+}
+
+const pad = (number: number, digits = 2) => String(number).padStart(digits, "0");
+
+/** The time of day, with milliseconds. */
+export function clock(nanos: number): string {
+  const at = new Date(millis(nanos));
+  const time = [at.getHours(), at.getMinutes(), at.getSeconds()].map((part) => pad(part)).join(":");
+  return `${time}.${pad(at.getMilliseconds(), 3)}`;
+}
+
+/** Date and time of day. */
+export function moment(nanos: number): string {
+  const at = new Date(millis(nanos));
+  return `${at.getFullYear()}-${pad(at.getMonth() + 1)}-${pad(at.getDate())} ${clock(nanos).slice(0, 8)}`;
+}

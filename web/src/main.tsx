@@ -1,0 +1,19 @@
+import { render } from "preact";
+import { LocationProvider } from "preact-iso";
+import { App } from "./app";
+import "./style/base.css";
+import "./style/parts.css";
+import "./style/views.css";
+
+// Links to anything that is not a view (documents of REST, say) are left to the browser.
+const VIEWS = /^\/(ui\/[a-z]+)?(\?|#|$)/;
+
+const place = document.getElementById("app");
+if (place) {
+  render(
+    <LocationProvider scope={VIEWS}>
+      <App />
+    </LocationProvider>,
+    place,
+  );
+}

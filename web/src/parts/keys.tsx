@@ -1,0 +1,68 @@
+// The keys of the page. A key that is typed into a field is text.
+import { useLocation } from "preact-iso";
+import { useEffect, useRef } from "preact/hooks";
+import { to } from "../routes";
+import { VIEWS } from "../views";
+
+const OTHERS: [string, string][] = [
+  ["/", "go to the search field"],
+  ["Esc", "leave a field"],
+  ["↑ ↓ Home End", "walk through the rows of a table"],
+  ["Enter", "open what is chosen"],
+  ["?", "show these keys"],
+];
+
+export function Keys() {
+  const dialog = useRef<HTMLDialogElement>(null);
+  const { route } = useLocation();
+  useEffect(() => {
+    let going = false;
+    const show = () => dialog.current?.open || dialog.current?.showModal();
+    const pressed = (event: KeyboardEvent) => {
+      if (event.ctrlKey || event.metaKey || event.altKey || event.defaultPrevented) return;
+      const field = event.target instanceof HTMLElement && event.target.matches("input, select, textarea");
+      if (field) {
+        if (event.key === "Escape" && event.target instanceof HTMLElement) event.target.blur();
+        return;
+      }
+      const view = going ? VIEWS.find((known) => known.key === event.key) : undefined;
+      going = event.key === "g";
+      if (view) {
+        route(to(view.id));
+      } else if (event.key === "/") {
+        const search = document.querySelector<HTMLInputElement>("input[type=search]");
+        if (!search) return;
+        event.preventDefault();
+        search.focus();
+        search.select();
+      } else if (event.key === "?") {
+        show();
+      }
+    };
+    addEventListener("keydown", pressed);
+    addEventListener("page:keys", show);
+    return () => {
+      removeEventListener("keydown", pressed);
+      removeEventListener("page:keys", show);
+    };
+  }, [route]);
+  const views = VIEWS.filter((view) => view.key).map((view): [string, string] => [`g ${view.key}`, view.name ?? ""]);
+  return (
+    <dialog ref={dialog} id="keys" aria-labelledby="keys-title">
+      <h2 id="keys-title">Keys</h2>
+      <dl>
+        {[...OTHERS, ...views].map(([key, does]) => (
+          <div key={key}>
+            <dt>
+              <kbd>{key}</kbd>
+            </dt>
+            <dd>{does}</dd>
+          </div>
+        ))}
+      </dl>
+      <form method="dialog">
+        <button type="submit">Close</button>
+      </form>
+    </dialog>
+  );
+}

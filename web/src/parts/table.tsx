@@ -1,0 +1,110 @@
+// Tables: with a caption for who does not see them, sorted by their heads, and walked through with the arrow
+// keys. The first link of a row is where the keys go.
+import type { ComponentChildren } from "preact";
+import { useRef } from "preact/hooks";
+
+export interface Column<T> {
+  /** Names the column in the address, and its head. */
+  id: string;
+  head: ComponentChildren;
+  cell: (row: T) => ComponentChildren;
+  /** What rows are sorted by; without it the column cannot be sorted by. */
+  by?: (row: T) => number | string;
+  number?: boolean;
+  class?: string;
+}
+
+interface Props<T> {
+  caption: string;
+  columns: Column<T>[];
+  rows: T[];
+  keyOf: (row: T) => string;
+  /** Which column, with `-` before it for descending. */
+  sort?: string | undefined;
+  onSort?: (sort: string) => void;
+  /** A class of a row. */
+  rowClass?: (row: T) => string;
+}
+
+export function Table<T>({ caption, columns, rows, keyOf, sort, onSort, rowClass }: Props<T>) {
+  const body = useRef<HTMLTableSectionElement>(null);
+  return (
+    <div class="scroll">
+      <table>
+        <caption>{caption}</caption>
+        <thead>
+          <tr>
+            {columns.map((column) => (
+              <Head key={column.id} column={column} sort={sort} onSort={onSort} />
+            ))}
+          </tr>
+        </thead>
+        <tbody ref={body} onKeyDown={(event) => walk(event, body.current)}>
+          {rows.map((row) => (
+            <tr key={keyOf(row)} data-key={keyOf(row)} class={rowClass?.(row)}>
+              {columns.map((column) => (
+                <td key={column.id} data-column={column.id} class={classes(column)}>
+                  {column.cell(row)}
+                </td>
+              ))}
+            </tr>
+          ))}
+        </tbody>
+      </table>
+    </div>
+  );
+}
+
+function Head<T>({ column, sort, onSort }: { column: Column<T>; sort?: string | undefined; onSort?: ((sort: string) => void) | undefined }) {
+  const { id, head, by } = column;
+  const direction = sort === id ? "ascending" : sort === `-${id}` ? "descending" : "none";
+  if (!by || !onSort) {
+    return (
+      <th scope="col" class={classes(column)}>
+        {head}
+      </th>
+    );
+  }
+  // Numbers are of interest from the largest on, names from the first on.
+  const first = column.number ? `-${id}` : id;
+  const other = column.number ? id : `-${id}`;
+  return (
+    <th scope="col" class={classes(column)} aria-sort={direction}>
+      <button type="button" class="sort" onClick={() => onSort(sort === first ? other : first)}>
+        {head}
+        <span aria-hidden="true">{direction === "ascending" ? "▴" : direction === "descending" ? "▾" : ""}</span>
+      </button>
+    </th>
+  );
+}
+
+function classes<T>(column: Column<T>): string {
+  return [column.number ? "number" : "", column.class ?? ""].join(" ").trim();
+}
+
+/** Rows by a column: a copy, in an order that names decide where the column does not. */
+export function sorted<T>(rows: T[], columns: Column<T>[], sort: string | undefined, keyOf: (row: T) => string): T[] {
+  const down = sort?.startsWith("-") ?? false;
+  const by = columns.find((column) => column.id === sort?.replace("-", ""))?.by;
+  if (!by) return rows;
+  const compare = (a: T, b: T) => {
+    const [one, other] = [by(a), by(b)];
+    const order = one < other ? -1 : one > other ? 1 : 0;
+    return (down ? -order : order) || (keyOf(a) < keyOf(b) ? -1 : 1);
+  };
+  return [...rows].sort(compare);
+}
+
+/** Moves the focus from row to row. */
+function walk(event: KeyboardEvent, body: HTMLElement | null): void {
+  if (!body || event.altKey || event.ctrlKey || event.metaKey) return;
+  const rows = [...body.querySelectorAll<HTMLElement>(":scope > tr")];
+  const at = rows.findIndex((row) => row.contains(document.activeElement));
+  const last = rows.length - 1;
+  const next = { ArrowDown: at + 1, ArrowUp: at - 1, Home: 0, End: last }[event.key];
+  if (at < 0 || next === undefined || next < 0 || next > last) return;
+  const target = rows[next]?.querySelector<HTMLElement>("a, button");
+  if (!target) return;
+  event.preventDefault();
+  target.focus();
+}

@@ -1,0 +1,275 @@
+// One application: what it has, what it waits for, and how it came here.
+import { useState } from "preact/hooks";
+import { Ago, Amounts, Count } from "../parts/amount";
+import { Facts, Section, Tag, Trouble } from "../parts/states";
+import { type Column, Table, sorted } from "../parts/table";
+import { clock, millis, moment, span } from "../format/times";
+import { ReadError } from "../rest/client";
+import { base } from "../rest/partitions";
+import { type Polled, usePolled } from "../rest/poll";
+import type { Allocation, Application, Ask, Resources, TaskGroup } from "../rest/types";
+import { to, toNode, toQueue, useQuery } from "../routes";
+import { MOST } from "./overview";
+import { Why } from "./why";
+
+/** Rows of a long list that are shown. */
+const MOST_ROWS = 200;
+
+export function ApplicationView() {
+  const [{ id = "" }] = useQuery();
+  const of = base.value;
+  const read = usePolled<Application>(of && `${of}/application/${encodeURIComponent(id)}`, 1.5);
+  const isGone = read.error?.status === 404;
+  if (isGone) return <Over id={id} />;
+  return (
+    <>
+      <Trouble of={read} />
+      {read.data && (
+        <>
+          <Summary of={read.data} />
+          <Why application={id} />
+          <Requests of={read.data} />
+          <Gang of={read.data} />
+          <Allocations of={read.data} />
+        </>
+      )}
+    </>
+  );
+}
+
+/** An application that is not there any more is looked for among those that ended or were rejected. */
+function Over({ id }: { id: string }) {
+  const of = base.value;
+  const completed = usePolled<Application[]>(of && `${of}/applications/completed?limit=${MOST}`, 5);
+  const rejected = usePolled<Application[]>(of && `${of}/applications/rejected?limit=${MOST}`, 5);
+  const found = [...(completed.data ?? []), ...(rejected.data ?? [])].filter((row) => row.applicationID === id);
+  if (!completed.data || !rejected.data) return <Trouble of={completed} />;
+  if (!found.length) {
+    const missing: Polled<unknown> = { data: undefined, next: null, headers: undefined, error: new ReadError(404, "") };
+    return <Trouble of={missing} missing={`No application is called ${id}, among those that live and those that ended and are kept.`} />;
+  }
+  return (
+    <>
+      {found.map((application) => (
+        <Summary key={application.finishedTime} of={application} />
+      ))}
+    </>
+  );
+}
+
+function Summary({ of: it }: { of: Application }) {
+  const { resourceUsage, preemptedResource, placeholderResource } = it.resourceHistory;
+  const facts: [string, preact.ComponentChildren][] = [
+    ["Queue", <a href={toQueue(it.queueName)}>{it.queueName}</a>],
+    ["User", [it.user, ...(it.groups ?? []).filter((group) => group !== it.user)].filter(Boolean).join(", ")],
+    ["Came", <>{it.submissionTime ? moment(it.submissionTime) : "–"} (<Ago at={it.submissionTime} />)</>],
+    ["Uses", <Amounts of={it.usedResource} />],
+    ["At most", <Amounts of={it.maxUsedResource} />],
+    ["Waits for", <Amounts of={it.pendingResource} />],
+  ];
+  if (it.finishedTime) facts.push(["Ended", moment(it.finishedTime)]);
+  if (it.rejectedMessage) facts.push(["Rejected", it.rejectedMessage]);
+  if (it.backoffDeadline) facts.push(["Backs off until", it.backoffDeadline]);
+  for (const [name, by] of [["Has used", resourceUsage], ["Lost by preemption", preemptedResource], ["Used by placeholders", placeholderResource]] as const) {
+    const used = summed(by);
+    if (used) facts.push([name, <Hours of={used} />]);
+  }
+  return (
+    <Section title={<>Summary <Tag of={it.applicationState} /></>} id="summary" class="wide" side={<a href={to("decisions", { application: it.applicationID })}>Decisions</a>}>
+      <Facts of={facts} />
+      <ol class="states" aria-label="Its states">
+        {(it.stateLog ?? []).map((entry) => (
+          <li key={`${entry.time} ${entry.applicationState}`}>
+            <Tag of={entry.applicationState} /> <time title={entry.time ? moment(entry.time) : ""}>{entry.time ? clock(entry.time) : ""}</time>
+          </li>
+        ))}
+      </ol>
+    </Section>
+  );
+}
+
+/** What was used on all kinds of machines together, in amounts times seconds. */
+function summed(by: Record<string, Resources> | undefined): Resources | undefined {
+  if (!by) return undefined;
+  const sum: Resources = {};
+  for (const of of Object.values(by)) for (const [name, used] of Object.entries(of)) sum[name] = (sum[name] ?? 0) + used;
+  return sum;
+}
+
+/** Amounts times seconds, as amounts times hours. */
+function Hours({ of }: { of: Resources }) {
+  const hours = Object.fromEntries(Object.entries(of).map(([name, used]) => [name, used / 3600]));
+  return <><Amounts of={hours} /> for an hour</>;
+}
+
+/** Requests that nothing tells apart but their keys. */
+interface Alike {
+  asks: Ask[];
+  first: Ask;
+  /** How many allocations they want together. */
+  wants: number;
+}
+
+function alike(asks: Ask[]): Alike[] {
+  const kinds = new Map<string, Alike>();
+  for (const ask of asks) {
+    const { allocationKey: _, allocationTags: __, requestTime: ___, pendingCount = 1, allocationLog, ...what } = ask;
+    const kind = JSON.stringify([what, (allocationLog ?? []).map((entry) => entry.message)]);
+    const known = kinds.get(kind);
+    if (known) {
+      known.asks.push(ask);
+      known.wants += pendingCount;
+    } else {
+      kinds.set(kind, { asks: [ask], first: ask, wants: pendingCount });
+    }
+  }
+  return [...kinds.values()];
+}
+
+/** Requests of an application, alike ones in one row. */
+function Requests({ of: it }: { of: Application }) {
+  const rows = alike(it.requests ?? []);
+  if (!rows.length) return null;
+  const reserved = new Set(it.reservations);
+  const columns: Column<Alike>[] = [
+    { id: "key", head: "Key", cell: ({ asks, first }) => <><Keys of={asks} /> {asks.some((ask) => reserved.has(ask.allocationKey)) && <Tag of="reserves" title="A node is kept for it." />} <Marks of={first} /></> },
+    { id: "group", head: "Group", cell: ({ first }) => first.taskGroupName },
+    { id: "count", head: "Wants", number: true, cell: ({ wants }) => <Count of={wants} /> },
+    { id: "resource", head: "Each", number: true, cell: ({ first }) => <Amounts of={first.resource} /> },
+    { id: "priority", head: "Priority", number: true, cell: ({ first }) => first.priority },
+    { id: "since", head: "Since", number: true, cell: ({ first }) => <Ago at={first.requestTime} /> },
+    { id: "log", head: "Ran into", class: "text", cell: ({ first }) => <Log of={first} /> },
+  ];
+  return (
+    <Section title="Requests" id="requests" class="wide" note="What it has asked for and not got; alike requests are one row.">
+      <Table caption="Requests that wait" columns={columns} rows={rows.slice(0, MOST_ROWS)} keyOf={({ first }) => `${first.allocationKey} ${first.taskGroupName ?? ""}`} />
+      {rows.length > MOST_ROWS && <p class="none">and {rows.length - MOST_ROWS} more</p>}
+    </Section>
+  );
+}
+
+function Keys({ of: asks }: { of: Ask[] }) {
+  const keys = asks.map((ask) => ask.allocationKey).filter(Boolean);
+  if (!keys.length) return <span class="quiet">members without a request</span>;
+  const more = keys.length - 1;
+  return <span title={keys.slice(0, 50).join(", ")}>{keys[0]}{more > 0 && <span class="quiet"> and {more} more</span>}</span>;
+}
+
+function Marks({ of: ask }: { of: Ask }) {
+  return (
+    <>
+      {ask.placeholder && <Tag of="placeholder" title="It keeps a place for a member of a gang." />}
+      {ask.originator && <Tag of="first" title="It started the application." />}
+      {ask.triggeredPreemption && <Tag of="others leave" title="Others were told to leave for it." />}
+      {ask.triggeredScaleUp && <Tag of="more machines" title="The resource manager was told that more machines would help." />}
+      {ask.requiredNodeId && <Tag of={`only on ${ask.requiredNodeId}`} />}
+    </>
+  );
+}
+
+function Log({ of: ask }: { of: Ask }) {
+  const [all, setAll] = useState(false);
+  const entries = [...(ask.allocationLog ?? [])].reverse();
+  if (!entries.length) return null;
+  return (
+    <ul class="log">
+      {entries.slice(0, all ? undefined : 1).map((entry) => (
+        <li key={entry.message}>
+          {entry.message} <span class="quiet">{entry.count > 1 ? `${entry.count} times, last ` : ""}<Ago at={entry.lastOccurrence} /></span>
+        </li>
+      ))}
+      {entries.length > 1 && (
+        <li>
+          <button type="button" class="link" onClick={() => setAll(!all)}>
+            {all ? "less" : `${entries.length - 1} more`}
+          </button>
+        </li>
+      )}
+    </ul>
+  );
+}
+
+/** The members of its task groups: those that run, those for whom places are kept, and those that lack. */
+function Gang({ of: it }: { of: Application }) {
+  const groups = it.placeholderData ?? [];
+  const byName = new Map<string, Allocation[]>();
+  for (const allocation of it.allocations ?? []) {
+    if (!allocation.taskGroupName) continue;
+    byName.set(allocation.taskGroupName, [...(byName.get(allocation.taskGroupName) ?? []), allocation]);
+  }
+  for (const group of groups) if (group.taskGroupName && !byName.has(group.taskGroupName)) byName.set(group.taskGroupName, []);
+  if (!byName.size) return null;
+  interface Row {
+    name: string;
+    members: Allocation[];
+    kept: TaskGroup | undefined;
+    waiting: number;
+  }
+  const waiting = (name: string) => (it.requests ?? []).filter((ask) => ask.taskGroupName === name).reduce((sum, ask) => sum + (ask.pendingCount ?? 1), 0);
+  const rows: Row[] = [...byName].map(([name, members]) => ({ name, members, kept: groups.find((group) => group.taskGroupName === name), waiting: waiting(name) }));
+  const columns: Column<Row>[] = [
+    { id: "group", head: "Group", cell: (row) => row.name },
+    { id: "run", head: "Members that run", number: true, cell: (row) => <Count of={row.members.filter((member) => !member.placeholder).length} /> },
+    { id: "held", head: "Places held", number: true, cell: (row) => <Count of={row.members.filter((member) => member.placeholder).length} /> },
+    { id: "waiting", head: "Waiting", number: true, cell: (row) => <Count of={row.waiting} /> },
+    { id: "placeholders", head: "Placeholders in all", number: true, cell: (row) => <Count of={row.kept?.count} /> },
+    { id: "replaced", head: "replaced", number: true, cell: (row) => <Count of={row.kept?.replaced} /> },
+    { id: "timedout", head: "timed out", number: true, cell: (row) => <Count of={row.kept?.timedout} /> },
+    { id: "each", head: "Each", number: true, cell: (row) => <Amounts of={row.kept?.minResource ?? row.members[0]?.resource} /> },
+  ];
+  return (
+    <Section title="Gang" id="gang" class="wide" note="Containers that are of use only together: places are kept for them until all can start.">
+      <Table caption="Task groups" columns={columns} rows={rows} keyOf={(row) => row.name} />
+    </Section>
+  );
+}
+
+/** The columns of allocations; the one of where they are is up to who shows them. */
+export function allocationColumns(where: Column<Allocation>): Column<Allocation>[] {
+  return [
+    { id: "key", head: "Key", by: (row) => row.allocationKey, cell: (row) => <>{row.allocationKey} <AllocationMarks of={row} /></> },
+    where,
+    { id: "name", head: "Name", by: (row) => nameOf(row), cell: (row) => nameOf(row) },
+    { id: "resource", head: "Takes", number: true, by: (row) => row.resource?.vcore ?? 0, cell: (row) => <Amounts of={row.resource} /> },
+    { id: "priority", head: "Priority", number: true, by: (row) => Number(row.priority), cell: (row) => row.priority },
+    { id: "since", head: "Runs for", number: true, by: (row) => -(row.allocationTime ?? 0), cell: (row) => <Ago at={row.allocationTime} /> },
+    { id: "delay", head: "Waited", number: true, by: (row) => row.allocationDelay ?? 0, cell: (row) => span(millis(row.allocationDelay ?? 0)) },
+  ];
+}
+
+/** What an allocation is called where it runs. */
+const nameOf = (row: Allocation) => row.allocationTags?.["kubernetes.io/meta/podName"] ?? "";
+
+function AllocationMarks({ of: row }: { of: Allocation }) {
+  return (
+    <>
+      {row.placeholder && <Tag of={row.internal ? "held place" : "placeholder"} />}
+      {row.originator && <Tag of="first" title="It started the application." />}
+      {row.taskGroupName && <Tag of={row.taskGroupName} title="Its task group." />}
+      {row.preempted && <Tag of="has to leave" title={row.preemptedFor ?? ""} />}
+      {row.preemptedFor && <span class="quiet">{row.preemptedFor}</span>}
+    </>
+  );
+}
+
+function Allocations({ of: it }: { of: Application }) {
+  const [query, change] = useQuery();
+  const allocations = it.allocations ?? [];
+  const columns = allocationColumns({
+    id: "node",
+    head: "Node",
+    by: (row) => row.nodeId ?? "",
+    cell: (row) => row.nodeId && <a href={toNode(row.nodeId)}>{row.nodeId}</a>,
+  });
+  const rows = sorted(allocations, columns, query.sort, (row) => row.allocationKey);
+  return (
+    <Section title={<>Allocations <Count of={allocations.length} /></>} id="allocations" class="wide" note="What it has got.">
+      {allocations.length ? (
+        <Table caption="Allocations" columns={columns} rows={rows.slice(0, MOST_ROWS)} keyOf={(row) => row.uuid ?? row.allocationKey} sort={query.sort} onSort={(sort) => change({ sort })} />
+      ) : (
+        <p class="none">None.</p>
+      )}
+      {allocations.length > MOST_ROWS && <p class="none">and {allocations.length - MOST_ROWS} more</p>}
+    </Section>
+  );
+}

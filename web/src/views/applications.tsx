@@ -1,0 +1,156 @@
+// Applications: those that live, those that ended, and those that were never admitted.
+import { Ago, Amounts, Count } from "../parts/amount";
+import { Choice, Field, Filters, Search } from "../parts/filters";
+import { Further, useRows } from "../parts/pager";
+import { Section, Tag, Trouble } from "../parts/states";
+import { type Column, Table, sorted } from "../parts/table";
+import { millis, span } from "../format/times";
+import { path } from "../rest/client";
+import { base } from "../rest/partitions";
+import { usePolled } from "../rest/poll";
+import type { Application, Queue } from "../rest/types";
+import { toApplication, toQueue, useQuery } from "../routes";
+import { MOST } from "./overview";
+import { all } from "./tree";
+
+const STATES = ["new", "accepted", "running", "completing", "failing", "resuming"];
+
+const LISTS: [string, string][] = [
+  ["active", "live"],
+  ["completed", "ended"],
+  ["rejected", "rejected"],
+];
+
+const id: Column<Application> = {
+  id: "id",
+  head: "Application",
+  by: (row) => row.applicationID,
+  cell: (row) => (
+    <>
+      <a href={toApplication(row.applicationID)}>{row.applicationID}</a>
+      {row.placeholderData?.length ? <Tag of="gang" title={row.placeholderData.map((group) => `${group.taskGroupName}: ${group.count ?? 0} places`).join(", ")} /> : null}
+      {row.hasReserved ? <Tag of="reserves" title="A node is kept for one of its requests." /> : null}
+    </>
+  ),
+};
+
+const state: Column<Application> = {
+  id: "state",
+  head: "State",
+  by: (row) => row.applicationState ?? "",
+  cell: (row) => <Tag of={row.applicationState} />,
+};
+
+const queue: Column<Application> = {
+  id: "queue",
+  head: "Queue",
+  by: (row) => row.queueName,
+  cell: (row) => (
+    <a class="plain" href={toQueue(row.queueName)}>
+      {row.queueName}
+    </a>
+  ),
+};
+
+const user: Column<Application> = { id: "user", head: "User", by: (row) => row.user ?? "", cell: (row) => row.user };
+
+const submitted: Column<Application> = {
+  id: "submitted",
+  head: "Came",
+  number: true,
+  by: (row) => row.submissionTime ?? 0,
+  cell: (row) => <Ago at={row.submissionTime} />,
+};
+
+const live: Column<Application>[] = [
+  id,
+  state,
+  queue,
+  user,
+  submitted,
+  { id: "allocations", head: "Has", number: true, by: (row) => row.allocationCount ?? 0, cell: (row) => <Count of={row.allocationCount} /> },
+  { id: "waiting", head: "Waits for", number: true, by: (row) => row.pendingCount ?? 0, cell: (row) => <Count of={row.pendingCount} /> },
+  { id: "uses", head: "Uses", by: (row) => row.usedResource?.vcore ?? 0, number: true, cell: (row) => <Amounts of={row.usedResource} /> },
+  { id: "why", head: "Ran into", class: "text", by: (row) => row.waitsFor ?? "", cell: (row) => row.waitsFor },
+];
+
+const ended: Column<Application>[] = [
+  id,
+  state,
+  queue,
+  user,
+  { id: "finished", head: "Ended", number: true, by: (row) => row.finishedTime ?? 0, cell: (row) => <Ago at={row.finishedTime} /> },
+  { id: "lived", head: "Lived for", number: true, by: lived, cell: (row) => span(millis(lived(row))) },
+  { id: "uses", head: "Used at most", number: true, by: (row) => row.maxUsedResource?.vcore ?? 0, cell: (row) => <Amounts of={row.maxUsedResource} /> },
+];
+
+const rejected: Column<Application>[] = [
+  id,
+  queue,
+  user,
+  { id: "finished", head: "Rejected", number: true, by: (row) => row.finishedTime ?? 0, cell: (row) => <Ago at={row.finishedTime} /> },
+  { id: "why", head: "Why", class: "text", by: (row) => row.rejectedMessage ?? "", cell: (row) => row.rejectedMessage },
+];
+
+function lived(row: Application): number {
+  return row.finishedTime && row.submissionTime ? row.finishedTime - row.submissionTime : 0;
+}
+
+export function Applications() {
+  const [query, change] = useQuery();
+  const list = LISTS.some(([name]) => name === query.list) ? (query.list ?? "active") : "active";
+  const isLive = list === "active";
+  const { search = "", status, queue: below, user: of, after } = query;
+  // Live ones may be very many, so the server narrows them; of others it keeps few.
+  const narrowed = isLive ? { search, status, queue: below, user: of } : {};
+  const address = base.value && path(`${base.value}/applications/${list}`, { brief: isLive ? "1" : "", limit: MOST, after, ...narrowed });
+  const read = usePolled<Application[]>(address, isLive ? 2 : 5);
+  const tree = usePolled<Queue>(base.value && `${base.value}/queues`, 15);
+  const columns = isLive ? live : list === "completed" ? ended : rejected;
+  const sort = query.sort ?? (isLive ? "id" : "-finished");
+  const isIn = (path: string) => !below || path === below || path.startsWith(`${below}.`);
+  const rows = (read.data ?? []).filter(
+    (row) => isLive || (row.applicationID.toLowerCase().includes(search.toLowerCase()) && isIn(row.queueName) && (!of || row.user === of)),
+  );
+  const { shown, pager } = useRows(sorted(rows, columns, sort, (row) => row.applicationID));
+  const narrow = (changed: Record<string, string | undefined>) => change({ page: undefined, after: undefined, ...changed });
+  return (
+    <Section label="Applications" class="wide">
+      <Filters label="Applications">
+        <Search name="search" label="Search" value={query.search} hint="part of an id: press /" onChange={(search) => narrow({ search })} />
+        <Choice name="list" label="List" value={list} of={LISTS} onChange={(list) => narrow({ list, sort: undefined, status: undefined })} />
+        {isLive && (
+          <Choice
+            name="status"
+            label="State"
+            value={status}
+            of={[["", "any"], ...STATES.map((name): [string, string] => [name, name])]}
+            onChange={(status) => narrow({ status })}
+          />
+        )}
+        <Choice
+          name="queue"
+          label="Queue"
+          value={below}
+          of={[["", "any"], ...(tree.data ? all(tree.data) : []).slice(1, MOST).map((one): [string, string] => [one.queuename, one.queuename])]}
+          onChange={(queue) => narrow({ queue })}
+        />
+        <Field name="user" label="User" value={of} onChange={(user) => narrow({ user })} />
+      </Filters>
+      <Trouble of={read} />
+      {read.data && (
+        <>
+          <Table caption={`Applications: ${list}`} columns={columns} rows={shown} keyOf={(row) => `${row.applicationID} ${row.finishedTime ?? ""}`} sort={sort} onSort={(sort) => change({ sort, page: undefined })} />
+          <div class="below">
+            <p class="none" role="status" id="count">
+              {rows.length === 0 ? "None." : `${rows.length} ${rows.length === 1 ? "application" : "applications"}`}
+              {(read.next !== null || after) && ", a part of the list: the order is that of this part. Search, or choose a queue, to see less."}
+            </p>
+            {pager}
+          </div>
+          <Further view="applications" next={read.next} count={MOST} />
+        </>
+      )}
+    </Section>
+  );
+}

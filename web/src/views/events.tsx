@@ -1,0 +1,193 @@
+// Events as they come, or a range of them by number.
+import { useEffect, useRef, useState } from "preact/hooks";
+import { short } from "../format/amounts";
+import { KINDS, kindOf, whatHappened } from "../format/events";
+import { clock, moment } from "../format/times";
+import { Amounts } from "../parts/amount";
+import { Choice, Field, Filters, Search } from "../parts/filters";
+import { Section, Tag, Trouble } from "../parts/states";
+import { path, tokenWanted } from "../rest/client";
+import { type Following, type Line, follow } from "../rest/follow";
+import { usePolled } from "../rest/poll";
+import type { EventBatch, EventRecord, Resources } from "../rest/types";
+import { toApplication, toNode, toQueue, useQuery } from "../routes";
+
+/** Lines that are kept. */
+const KEPT = 2000;
+/** Lines that are shown. */
+const SHOWN = 300;
+/** Events of one range. */
+const RANGE = 200;
+
+export function Events() {
+  const [query, change] = useQuery();
+  const isLive = query.from === undefined;
+  const mode = (
+    <span class="modes" role="group" aria-label="Which events">
+      <button type="button" aria-pressed={isLive} onClick={() => change({ from: undefined })}>
+        As they come
+      </button>
+      <button type="button" aria-pressed={!isLive} onClick={() => change({ from: "0" })}>
+        By number
+      </button>
+    </span>
+  );
+  return isLive ? <Live mode={mode} /> : <Range mode={mode} />;
+}
+
+/** Which events are wanted. */
+function useWanted() {
+  const [{ search, type }, change] = useQuery();
+  const wanted = search?.toLowerCase() ?? "";
+  const isWanted = (record: EventRecord) =>
+    (!type || record.type === Number(type)) &&
+    [record.objectID, record.referenceID, record.message].some((text) => (text ?? "").toLowerCase().includes(wanted));
+  const fields = (
+    <>
+      <Search name="search" label="Search" value={search} hint="object or message: press /" onChange={(search) => change({ search })} />
+      <Choice
+        name="type"
+        label="Of"
+        value={type}
+        of={[["", "everything"], ...KINDS.map(({ name, number }): [string, string] => [String(number), name])]}
+        onChange={(type) => change({ type })}
+      />
+    </>
+  );
+  return { isWanted, fields };
+}
+
+const SAID: Record<Following, string> = { opening: "opening", live: "live", lost: "connecting again", off: "not available" };
+
+function Live({ mode }: { mode: preact.JSX.Element }) {
+  const { isWanted, fields } = useWanted();
+  const [lines, setLines] = useState<Line[]>([]);
+  const [state, setState] = useState<[Following, string | undefined]>(["opening", undefined]);
+  const [isHeld, setHeld] = useState(false);
+  const number = useRef(0);
+  const wanted = tokenWanted.value;
+  useEffect(() => {
+    if (wanted !== null) return;
+    const over = new AbortController();
+    const take = (fresh: Omit<Line, "number">[]) =>
+      setLines((before) => [...before, ...fresh.map((line) => ({ ...line, number: number.current++ }))].slice(-KEPT));
+    void follow(take, (following, why) => setState([following, why]), over.signal);
+    return () => over.abort();
+  }, [wanted]);
+  // What is held is shown as it was, while what comes is kept for later.
+  const held = useRef<Line[]>([]);
+  if (!isHeld) held.current = lines;
+  const shown = held.current.filter((line) => line.remark !== undefined || (line.record && isWanted(line.record)));
+  const [following, why] = state;
+  return (
+    <Section label="Events" id="events" class="wide">
+      <Filters label="Events">
+        {mode}
+        {fields}
+        <button type="button" aria-pressed={isHeld} onClick={() => setHeld(!isHeld)}>
+          {isHeld ? "Go on" : "Hold"}
+        </button>
+        <span id="following" class={following} role="status">
+          {SAID[following]}
+        </span>
+      </Filters>
+      {why && <p class="none trouble">{why}</p>}
+      <List
+        rows={shown
+          .slice(-SHOWN)
+          .reverse()
+          .map((line) => ({ key: String(line.number), ...line }))}
+      />
+      <p class="none">
+        {shown.length > SHOWN ? `The latest ${SHOWN} of ${short(shown.length)} that match. ` : ""}
+        {isHeld && lines.length !== held.current.length ? "More came meanwhile." : ""}
+      </p>
+    </Section>
+  );
+}
+
+function Range({ mode }: { mode: preact.JSX.Element }) {
+  const { isWanted, fields } = useWanted();
+  const [{ from }, change] = useQuery();
+  const start = Math.max(0, Number(from) || 0);
+  const read = usePolled<EventBatch>(path("/ws/v1/events/batch", { start, count: RANGE }), 5);
+  const { data } = read;
+  const records = data?.EventRecords ?? [];
+  const go = (next: number) => change({ from: String(Math.max(0, next)) });
+  const rows = records.map((record, at) => ({ key: String(start + at), number: start + at, record })).filter(({ record }) => isWanted(record));
+  return (
+    <Section label="Events" id="events" class="wide">
+      <Filters label="Events">
+        {mode}
+        {fields}
+        <Field name="from" label="From number" type="number" value={String(start)} onChange={(from) => change({ from: from ?? "0" })} />
+      </Filters>
+      <Trouble of={read} />
+      {data && (
+        <p class="note" id="kept">
+          The service keeps numbers <data value={String(data.LowestID)}>{data.LowestID}</data> to <data value={String(data.HighestID)}>{data.HighestID}</data>.
+          {data.EventRecords === null && start < data.LowestID && " Those before are lost."}
+        </p>
+      )}
+      <nav class="pager" aria-label="Ranges">
+        <button type="button" onClick={() => go(data?.LowestID ?? 0)}>First</button>
+        <button type="button" disabled={start <= (data?.LowestID ?? 0)} onClick={() => go(start - RANGE)}>Previous</button>
+        <button type="button" disabled={records.length < RANGE} onClick={() => go(start + RANGE)}>Next</button>
+        <button type="button" onClick={() => go((data?.HighestID ?? 0) - RANGE + 1)}>Last</button>
+      </nav>
+      <List rows={rows} isNumbered />
+      {data && !rows.length && <p class="none">None.</p>}
+    </Section>
+  );
+}
+
+function List({ rows, isNumbered = false }: { rows: { key: string; number: number; record?: EventRecord; remark?: string }[]; isNumbered?: boolean }) {
+  return (
+    <div class="scroll">
+      <table class="events">
+        <caption>Events</caption>
+        <thead>
+          <tr>
+            {isNumbered && <th scope="col" class="number">Number</th>}
+            <th scope="col">Time</th>
+            <th scope="col">Of</th>
+            <th scope="col">What</th>
+            <th scope="col">Happened</th>
+            <th scope="col">With</th>
+            <th scope="col" class="number">Amount</th>
+          </tr>
+        </thead>
+        <tbody>
+          {rows.map(({ key, number, record, remark }) =>
+            record ? (
+              <tr key={key} data-key={key}>
+                {isNumbered && <td class="number">{number}</td>}
+                <td class="time"><time title={moment(record.timestampNano ?? 0)}>{clock(record.timestampNano ?? 0)}</time></td>
+                <td><Tag of={kindOf(record.type)} /></td>
+                <td><Of record={record} /></td>
+                <td class="text">{whatHappened(record.eventChangeType, record.eventChangeDetail)} {record.message && <span class="quiet">{record.message}</span>}</td>
+                <td>{record.referenceID}</td>
+                <td class="number"><Amounts of={amountsOf(record)} /></td>
+              </tr>
+            ) : (
+              <tr key={key} class="remark">
+                <td colSpan={isNumbered ? 7 : 6}>{remark}</td>
+              </tr>
+            ),
+          )}
+        </tbody>
+      </table>
+    </div>
+  );
+}
+
+function Of({ record: { type, objectID = "", referenceID = "" } }: { record: EventRecord }) {
+  const target = type === 2 ? toApplication(objectID) : type === 3 ? toNode(objectID) : type === 4 ? toQueue(objectID) : null;
+  if (target) return <a href={target}>{objectID}</a>;
+  return type === 1 && referenceID ? <a href={toApplication(referenceID)}>{objectID}</a> : <>{objectID}</>;
+}
+
+function amountsOf(record: EventRecord): Resources {
+  const resources = Object.entries(record.resource?.resources ?? {});
+  return Object.fromEntries(resources.map(([name, { value = 0 }]) => [name, value]));
+}

@@ -1,0 +1,130 @@
+// One node: what runs on it, for whom it is kept, and whom it was no place for.
+import { names, title } from "../format/amounts";
+import { Ago, Amounts, Count, Level } from "../parts/amount";
+import { Facts, Section, Tag, Trouble } from "../parts/states";
+import { type Column, Table, sorted } from "../parts/table";
+import { base } from "../rest/partitions";
+import { usePolled } from "../rest/poll";
+import type { Allocation, Decision, Node } from "../rest/types";
+import { to, toApplication, useQuery } from "../routes";
+import { allocationColumns } from "./application";
+
+const MOST_ROWS = 500;
+/** Decisions that are looked through for who was passed over. */
+const LOOKED = 500;
+
+export function NodeView() {
+  const [{ id = "", sort }, change] = useQuery();
+  const of = base.value;
+  const read = usePolled<Node>(of && `${of}/node/${encodeURIComponent(id)}`, 1.5);
+  const node = read.data;
+  return (
+    <>
+      <Trouble of={read} missing={`No node is called ${id}: it was never here, or has left.`} />
+      {node && (
+        <>
+          <Summary of={node} />
+          <Allocations of={node} sort={sort} onSort={(sort) => change({ sort })} />
+          <Foreign of={node} />
+          <Refused id={id} />
+        </>
+      )}
+    </>
+  );
+}
+
+function Summary({ of: node }: { of: Node }) {
+  const attributes = Object.entries(node.attributes).sort(([a], [b]) => (a < b ? -1 : 1));
+  return (
+    <Section
+      title={<>Summary <Tag of={node.schedulable ? "Open" : "Closed"} />{node.isReserved && <Tag of="reserved" />}</>}
+      id="summary"
+      class="wide"
+      side={<a href={to("decisions", { node: node.nodeID })}>Decisions</a>}
+    >
+      <div class="loads">
+        {names(node.capacity).map((name) => (
+          <div key={name}>
+            <b>{title(name)}</b>
+            <Level who={node.nodeID} name={name} used={(node.allocated?.[name] ?? 0) + (node.occupied?.[name] ?? 0)} limit={node.capacity?.[name] ?? 0} />
+          </div>
+        ))}
+      </div>
+      <Facts
+        of={[
+          ["Host", node.hostName ?? "–"],
+          ["Rack", node.rackName ?? "–"],
+          ["Free", <Amounts of={node.available} />],
+          ["Used by others", <Amounts of={node.occupied} />],
+          ["Kept for", node.reservations?.length ? node.reservations.join(", ") : "nobody"],
+        ]}
+      />
+      <h3>Attributes</h3>
+      <Facts of={attributes} />
+    </Section>
+  );
+}
+
+function Allocations({ of: node, sort, onSort }: { of: Node; sort: string | undefined; onSort: (sort: string) => void }) {
+  const rows = node.allocations ?? [];
+  const columns = allocationColumns({
+    id: "application",
+    head: "Application",
+    by: (row) => row.applicationId ?? "",
+    cell: (row) => row.applicationId && <a href={toApplication(row.applicationId)}>{row.applicationId}</a>,
+  });
+  const order = sorted(rows, columns, sort, (row) => `${row.applicationId} ${row.allocationKey}`);
+  return (
+    <Section title={<>Allocations <Count of={rows.length} /></>} id="allocations" class="wide" note="What applications have got here.">
+      {rows.length ? (
+        <Table caption="Allocations on this node" columns={columns} rows={order.slice(0, MOST_ROWS)} keyOf={(row) => `${row.applicationId} ${row.uuid ?? row.allocationKey}`} sort={sort} onSort={onSort} />
+      ) : (
+        <p class="none">Nothing runs here.</p>
+      )}
+      {rows.length > MOST_ROWS && <p class="none">and {rows.length - MOST_ROWS} more</p>}
+    </Section>
+  );
+}
+
+/** What uses the node and is of no application. */
+function Foreign({ of: node }: { of: Node }) {
+  const rows = node.foreignAllocations ?? [];
+  if (!rows.length) return null;
+  const columns: Column<Allocation>[] = [
+    { id: "key", head: "Key", cell: (row) => row.allocationKey },
+    { id: "resource", head: "Takes", number: true, cell: (row) => <Amounts of={row.resource} /> },
+    { id: "priority", head: "Priority", number: true, cell: (row) => row.priority },
+    { id: "since", head: "Runs for", number: true, cell: (row) => <Ago at={row.allocationTime} /> },
+  ];
+  return (
+    <Section title={<>Of others <Count of={rows.length} /></>} id="foreign" class="wide" note="What runs here without having asked this scheduler.">
+      <Table caption="What is of others" columns={columns} rows={rows.slice(0, MOST_ROWS)} keyOf={(row) => row.allocationKey} />
+    </Section>
+  );
+}
+
+/** Decisions for which this node was looked at and would not do. */
+function Refused({ id }: { id: string }) {
+  const of = base.value;
+  const read = usePolled<Decision[]>(of && `${of}/decisions?limit=${LOOKED}`, 5);
+  const rows = (read.data ?? []).flatMap((decision) =>
+    (decision.nodes?.passedOver ?? []).filter((passed) => passed.example === id).map((passed) => ({ decision, reason: passed.reason })),
+  );
+  const columns: Column<(typeof rows)[number]>[] = [
+    { id: "time", head: "When", number: true, cell: ({ decision }) => <Ago at={decision.time} /> },
+    { id: "application", head: "Application", cell: ({ decision }) => <a href={toApplication(decision.applicationId)}>{decision.applicationId}</a> },
+    { id: "key", head: "Request", cell: ({ decision }) => decision.allocationKey },
+    { id: "reason", head: "Why not here", class: "text", cell: ({ reason }) => reason },
+  ];
+  return (
+    <Section title="Passed over" id="refused" class="wide" note="Requests that were placed elsewhere, for which this node is the example of those that would not do.">
+      {read.error?.status === 404 ? (
+        <p class="none">This service keeps no decisions.</p>
+      ) : (
+        <Trouble of={read} />
+      )}
+      {read.data && !rows.length && <p class="none">None among the last decisions.</p>}
+      {rows.length > 0 && <Table caption="Who was passed over here" columns={columns} rows={rows.slice(0, MOST_ROWS)} keyOf={({ decision, reason }) => `${decision.id} ${reason}`} />}
+    </Section>
+  );
+}

@@ -1,0 +1,107 @@
+// All nodes, and how much of each is taken.
+import { short, title } from "../format/amounts";
+import { Amounts, Bar, Count } from "../parts/amount";
+import { Choice, Filters, Search } from "../parts/filters";
+import { Heat, fullest } from "../parts/heat";
+import { useRows } from "../parts/pager";
+import { Section, Tag, Trouble } from "../parts/states";
+import { type Column, Table, sorted } from "../parts/table";
+import { base } from "../rest/partitions";
+import { useAllPages } from "../rest/poll";
+import type { Node } from "../rest/types";
+import { toNode, useQuery } from "../routes";
+import { MOST } from "./overview";
+
+const PAGES = 10;
+
+const SHOWN: [string, string][] = [
+  ["", "all"],
+  ["closed", "closed"],
+  ["reserved", "reserved"],
+  ["full", "at 90 % or more"],
+  ["idle", "idle"],
+];
+
+const isShown = (node: Node, which: string | undefined): boolean => {
+  switch (which) {
+    case "closed":
+      return !node.schedulable;
+    case "reserved":
+      return node.isReserved;
+    case "full":
+      return fullest(node) >= 90;
+    case "idle":
+      return !fullest(node);
+    default:
+      return true;
+  }
+};
+
+const used = (name: string): Column<Node> => ({
+  id: name,
+  head: title(name),
+  class: "bars",
+  number: true,
+  by: (node) => node.utilized?.[name] ?? 0,
+  cell: (node) => {
+    const percent = node.utilized?.[name] ?? 0;
+    return (
+      <div class="percent">
+        <Bar label={`${node.nodeID} ${title(name)}: ${percent} %`} used={percent} limit={100} />
+        <data value={String(percent)}>{percent} %</data>
+      </div>
+    );
+  },
+});
+
+const COLUMNS: Column<Node>[] = [
+  { id: "id", head: "Node", by: (node) => node.nodeID, cell: (node) => <a href={toNode(node.nodeID)}>{node.nodeID}</a> },
+  {
+    id: "status",
+    head: "Status",
+    by: (node) => Number(node.schedulable),
+    cell: (node) => (
+      <>
+        <Tag of={node.schedulable ? "Open" : "Closed"} title={node.schedulable ? "" : "It takes no new work."} />
+        {node.isReserved && <Tag of="reserved" title="It is kept for a request." />}
+      </>
+    ),
+  },
+  { id: "rack", head: "Rack", by: (node) => node.rackName ?? "", cell: (node) => node.rackName },
+  { id: "allocations", head: "Allocations", number: true, by: (node) => node.allocationCount ?? 0, cell: (node) => <Count of={node.allocationCount} /> },
+  { id: "free", head: "Free", number: true, by: (node) => node.available?.vcore ?? 0, cell: (node) => <Amounts of={node.available} /> },
+];
+
+export function Nodes() {
+  const [query, change] = useQuery();
+  const of = base.value;
+  const read = useAllPages<Node>(of && `${of}/nodes?brief&limit=${MOST}`, 2, PAGES);
+  const search = (query.search ?? "").toLowerCase();
+  const matches = (node: Node) => [node.nodeID, node.hostName, node.rackName].some((text) => text?.toLowerCase().includes(search));
+  const found = (read.data ?? []).filter((node) => matches(node) && isShown(node, query.which));
+  const columns = [...COLUMNS, used("vcore"), used("memory")];
+  const sort = query.sort ?? "id";
+  const { shown, pager } = useRows(sorted(found, columns, sort, (node) => node.nodeID));
+  return (
+    <Section label="Nodes" class="wide">
+      <Filters label="Nodes">
+        <Search name="search" label="Search" value={query.search} hint="name, host or rack: press /" onChange={(search) => change({ search, page: undefined })} />
+        <Choice name="which" label="Show" value={query.which} of={SHOWN} onChange={(which) => change({ which, page: undefined })} />
+      </Filters>
+      <Trouble of={read} />
+      {read.data && (
+        <>
+          <Heat nodes={found} total={found.length} />
+          <Table caption="Nodes" columns={columns} rows={shown} keyOf={(node) => node.nodeID} sort={sort} onSort={(sort) => change({ sort, page: undefined })} />
+          <div class="below">
+            <p class="none" role="status" id="count">
+              {found.length ? `${found.length} ${found.length === 1 ? "node" : "nodes"}` : "None."}
+              {read.next !== null && ` of the first ${short(PAGES * MOST)}`}
+            </p>
+            {pager}
+          </div>
+        </>
+      )}
+    </Section>
+  );
+}

@@ -1,0 +1,287 @@
+// Everything at a glance.
+import { useEffect, useRef, useState } from "preact/hooks";
+import { Ago, Count, Level } from "../parts/amount";
+import { Chart, Spark } from "../parts/chart";
+import { Heat } from "../parts/heat";
+import { Section, Tag, Trouble } from "../parts/states";
+import { Table } from "../parts/table";
+import { names, short, title } from "../format/amounts";
+import { ReadError, connection, request, tokenWanted } from "../rest/client";
+import { base, partition } from "../rest/partitions";
+import { useAllPages, usePolled } from "../rest/poll";
+import type { Application, Cluster, Explanation, Health, Node, Queue } from "../rest/types";
+import { to, toApplication, toQueue } from "../routes";
+import { Tree } from "./tree";
+
+/** Rows of a list that are read for a view of the whole. */
+export const MOST = 1000;
+const NODE_PAGES = 10;
+const LONGEST = 6;
+
+export function Overview() {
+  const of = base.value;
+  const queues = usePolled<Queue>(of && `${of}/queues`, 1);
+  const nodes = useAllPages<Node>(of && `${of}/nodes?brief&limit=${MOST}`, 2, NODE_PAGES);
+  return (
+    <div class="overview">
+      <Totals />
+      <Section
+        title="Queues"
+        id="queues"
+        class="wide"
+        side={<Legend />}
+        note="A full bar is all that the queue may use. Choose a queue to see who uses it."
+      >
+        <Trouble of={queues} />
+        {queues.data && <Tree root={queues.data} />}
+      </Section>
+      <Waiting />
+      <Section
+        title="Nodes"
+        id="nodes"
+        note="One square per node: the fuller in its scarcest resource, the stronger. A framed one takes no new work."
+        side={<a href={to("nodes")}>All nodes</a>}
+      >
+        <Loads />
+        <Trouble of={nodes} />
+        {nodes.data && <Heat nodes={nodes.data} total={partition.value?.totalNodes ?? 0} />}
+      </Section>
+      <History />
+      <Soundness />
+    </div>
+  );
+}
+
+function Legend() {
+  return (
+    <span class="legend">
+      <span>
+        <i class="used" /> allocated
+      </span>
+      <span>
+        <i class="wait" /> waiting
+      </span>
+      <span>
+        <i class="promise" /> guaranteed
+      </span>
+    </span>
+  );
+}
+
+function Totals() {
+  const shown = partition.value;
+  const applications = shown?.applications ?? {};
+  const figures: [string, string, number, string][] = [
+    ["nodes", "nodes", shown?.totalNodes ?? 0, to("nodes")],
+    ["running", "running applications", applications.Running ?? 0, to("applications", { status: "running" })],
+    ["accepted", "not started yet", (applications.New ?? 0) + (applications.Accepted ?? 0), to("applications", { status: "accepted" })],
+    ["containers", "allocations now", shown?.totalContainers ?? 0, to("applications", { sort: "-allocations" })],
+  ];
+  return (
+    <section id="totals" class="wide" aria-label="Totals">
+      {figures.map(([id, name, count, href]) => (
+        <a class="total" key={id} href={href} id={`n-${id}`}>
+          <b>
+            <Count of={count} />
+          </b>
+          <span>{name}</span>
+        </a>
+      ))}
+      <Rate />
+    </section>
+  );
+}
+
+const WINDOW = 60;
+const SECONDS = 2;
+
+/** Allocations per second, from a counter among the metrics. */
+function Rate() {
+  const [rates, setRates] = useState<number[]>([]);
+  const counted = useRef<{ at: number; total: number } | null>(null);
+  const [isShown, setShown] = useState(true);
+  useEffect(() => {
+    const over = new AbortController();
+    const look = async () => {
+      if (document.hidden || tokenWanted.peek() !== null) {
+        // What is counted over a pause is no rate.
+        counted.current = null;
+        return;
+      }
+      try {
+        const text = await (await request("/ws/v1/metrics", over.signal)).text();
+        const found = /^yunikorn_scheduler_container_allocation_attempt_total\{state="allocated"\} (\S+)/m.exec(text);
+        const latest = { at: performance.now(), total: Number(found?.[1] ?? 0) };
+        const before = counted.current;
+        counted.current = latest;
+        // A total that fell is that of a scheduler that was started anew.
+        if (!before || latest.total < before.total) return;
+        const rate = ((latest.total - before.total) * 1000) / (latest.at - before.at);
+        setRates((known) => [...known, rate].slice(-WINDOW));
+      } catch (error) {
+        counted.current = null;
+        // Metrics are of all resource managers: who may read of one only does without the rate.
+        if (error instanceof ReadError && error.status === 403) setShown(false);
+      }
+    };
+    void look();
+    const timer = setInterval(() => void look(), SECONDS * 1000);
+    return () => {
+      over.abort();
+      clearInterval(timer);
+    };
+  }, [connection.value === "token"]);
+  if (!isShown) return null;
+  const latest = rates.slice(-3);
+  const mean = latest.reduce((sum, rate) => sum + rate, 0) / latest.length;
+  return (
+    <div class="total rate">
+      <div>
+        <b id="n-rate">{latest.length ? short(mean) : "–"}</b>
+        <span>allocations per second</span>
+      </div>
+      <Spark label="Allocations per second over the last two minutes" values={rates} window={WINDOW} />
+    </div>
+  );
+}
+
+function Loads() {
+  const { capacity, usedCapacity } = partition.value?.capacity ?? {};
+  return (
+    <div class="loads" id="loads">
+      {names(capacity)
+        .slice(0, 4)
+        .map((name) => (
+          <div key={name}>
+            <b>{title(name)}</b>
+            <Level who="All nodes" name={name} used={usedCapacity?.[name] ?? 0} limit={capacity?.[name] ?? 0} />
+          </div>
+        ))}
+    </div>
+  );
+}
+
+/** The applications that have waited longest, and what for. */
+function Waiting() {
+  const of = base.value;
+  const read = usePolled<Application[]>(of && `${of}/applications/active?brief&limit=${MOST}`, 2);
+  const all = (read.data ?? []).filter((application) => application.pendingCount);
+  all.sort((a, b) => (a.submissionTime ?? 0) - (b.submissionTime ?? 0));
+  // Those of one user in one queue wait for the same, as a rule.
+  const oldest = new Map(all.toReversed().map((application) => [`${application.queueName} ${application.user}`, application]));
+  const waiting = all.filter((application) => oldest.get(`${application.queueName} ${application.user}`) === application).slice(0, LONGEST);
+  const rest = all.length - waiting.length;
+  return (
+    <Section
+      title="Waiting"
+      id="waiting"
+      class="wide"
+      note="Applications that ask for more than they have, and what is in the way: of each queue and user the one that came first."
+      side={<a href={to("applications", { sort: "-waiting" })}>All that wait</a>}
+    >
+      <Trouble of={read} />
+      {read.data && !waiting.length && <p class="none">Nobody waits at the moment.</p>}
+      {waiting.length > 0 && (
+        <Table
+          caption="Applications that wait, the oldest first"
+          keyOf={(row) => row.applicationID}
+          rows={waiting}
+          columns={[
+            { id: "id", head: "Application", cell: (row) => <a href={toApplication(row.applicationID)}>{row.applicationID}</a> },
+            { id: "queue", head: "Queue", cell: (row) => <a class="plain" href={toQueue(row.queueName)}>{row.queueName.replace(/^root\./, "")}</a> },
+            { id: "user", head: "User", cell: (row) => row.user },
+            { id: "waiting", head: "Waits for", number: true, cell: (row) => <Count of={row.pendingCount} /> },
+            { id: "since", head: "Since", number: true, cell: (row) => <Ago at={row.submissionTime} /> },
+            { id: "why", head: "Why", class: "text", cell: (row) => <Because of={row} /> },
+          ]}
+        />
+      )}
+      {rest > 0 && <p class="none">and {short(rest)} more{read.next ? `, among the first ${short(MOST)} applications` : ""}</p>}
+    </Section>
+  );
+}
+
+/** What stands in the way of the first request of an application. */
+function Because({ of: row }: { of: Application }) {
+  const of = base.value;
+  const read = usePolled<Explanation[]>(of && `${of}/application/${encodeURIComponent(row.applicationID)}/explain`, 4);
+  const first = read.data?.[0];
+  return (
+    <span class="because">
+      {first ? first.message : (row.waitsFor ?? "")} {first && <Tag of={first.cause} />}
+    </span>
+  );
+}
+
+interface Minute {
+  timestamp: number;
+  totalApplications?: string;
+  totalContainers?: string;
+}
+
+function History() {
+  const applications = usePolled<Minute[]>("/ws/v1/history/apps", 20);
+  const containers = usePolled<Minute[]>("/ws/v1/history/containers", 20);
+  return (
+    <Section title="History" id="history" note="What ran, minute by minute, over all partitions; the service keeps a day.">
+      <Trouble of={applications} />
+      <div class="charts">
+        <Minutes name="running applications" minutes={applications.data} count={(minute) => minute.totalApplications} />
+        <Minutes name="allocations" minutes={containers.data} count={(minute) => minute.totalContainers} />
+      </div>
+    </Section>
+  );
+}
+
+function Minutes({ name, minutes, count }: { name: string; minutes: Minute[] | undefined; count: (minute: Minute) => string | undefined }) {
+  const shown = (minutes ?? []).map((minute) => ({ at: minute.timestamp / 1e9, count: Number(count(minute) ?? -1) }));
+  const last = shown.at(-1);
+  return (
+    <figure data-minutes={shown.length} data-last={last?.count}>
+      <figcaption>
+        <b>{last && last.count >= 0 ? short(last.count) : "–"}</b> {name}
+      </figcaption>
+      {shown.length ? (
+        <Chart
+          name={name}
+          label={`${name} in the last ${shown.length} minutes`}
+          times={shown.map((minute) => minute.at)}
+          values={shown.map((minute) => (minute.count < 0 ? null : minute.count))}
+        />
+      ) : (
+        <p class="none">The first minute is noted a minute after the start.</p>
+      )}
+    </figure>
+  );
+}
+
+function Soundness() {
+  const health = usePolled<Health>("/ws/v1/scheduler/healthcheck", 10);
+  const clusters = usePolled<Cluster[]>("/ws/v1/clusters", 30);
+  const failed = (health.data?.HealthChecks ?? []).filter((check) => !check.Succeeded);
+  const started = clusters.data?.[0]?.startTime;
+  return (
+    <Section title="Health" id="health" class="wide">
+      <Trouble of={health} />
+      {health.data && (
+        <p class="health">
+          <Tag of={health.data.Healthy ? "Sound" : "Unsound"} />{" "}
+          {failed.length === 0
+            ? `All ${health.data.HealthChecks?.length ?? 0} checks of what is counted and accounted succeed`
+            : `${failed.length} of ${health.data.HealthChecks?.length ?? 0} checks fail`}
+          {started && (
+            <>
+              ; runs since <Ago at={started} />
+            </>
+          )}
+          .
+        </p>
+      )}
+      {failed.map((check) => (
+        <p class="trouble" key={check.Description}>
+          {check.Name}: {check.DiagnosisMessage}
+        </p>
+      ))}
+    </Section>
+  );
+}

@@ -1,0 +1,164 @@
+// One queue: what it may use, what it uses, who uses it, and its rules.
+import type { ComponentChildren } from "preact";
+import { names, title } from "../format/amounts";
+import { Ago, Amounts, Count, Level } from "../parts/amount";
+import { Facts, Section, Tag, Trouble } from "../parts/states";
+import { Table } from "../parts/table";
+import { path } from "../rest/client";
+import { base, partition } from "../rest/partitions";
+import { usePolled } from "../rest/poll";
+import type { Application, Queue, Usage } from "../rest/types";
+import { to, toApplication, toQueue, useQuery } from "../routes";
+import { Running } from "./tree";
+import { usageColumns, useUsage } from "./queues";
+
+type Fact = [string, ComponentChildren];
+
+/** Applications that are shown here; the view of applications has all of them. */
+const SHOWN = 50;
+
+/** What nothing waits for has no priority. */
+const NO_PRIORITY = -2147483648;
+
+export function QueueView() {
+  const [query] = useQuery();
+  const queuePath = query.path ?? "root";
+  const of = base.value;
+  const read = usePolled<Queue>(of && `${of}/queue/${encodeURIComponent(queuePath)}`, 1.5);
+  const queue = read.data;
+  return (
+    <>
+      <Trouble of={read} missing={`There is no queue ${queuePath}, or there is none any more.`} />
+      {queue && (
+        <>
+          <Amount of={queue} />
+          <Applications path={queuePath} />
+          <Users path={queuePath} />
+          <Rules of={queue} />
+        </>
+      )}
+    </>
+  );
+}
+
+function Amount({ of: queue }: { of: Queue }) {
+  const has = partition.value?.capacity.capacity;
+  const most = (name: string) => queue.maxResource?.[name];
+  const all = names({ ...has, ...queue.maxResource, ...queue.guaranteedResource, ...queue.allocatedResource });
+  return (
+    <Section
+      title={<>What it uses <Tag of={queue.isManaged ? queue.status : `${queue.status}, dynamic`} /></>}
+      id="summary"
+      class="wide"
+      side={<a href={to("decisions", { queue: queue.queuename })}>Decisions</a>}
+    >
+      <div class="loads">
+        {all.map((name) => (
+          <div key={name}>
+            <b>{title(name)}{most(name) === undefined && <span class="quiet"> of what queues above leave</span>}</b>
+            <Level
+              who={queue.queuename}
+              name={name}
+              used={queue.allocatedResource?.[name] ?? 0}
+              wait={queue.pendingResource?.[name] ?? 0}
+              promise={queue.guaranteedResource?.[name] ?? 0}
+              limit={most(name) ?? (queue.allocatedResource?.[name] ?? 0) + (queue.headroom?.[name] ?? 0)}
+            />
+          </div>
+        ))}
+      </div>
+      <Facts
+        of={[
+          ["Above it", queue.parent ? <a href={toQueue(queue.parent)}>{queue.parent}</a> : "nothing"],
+          ["Running applications", <Running queue={queue} />],
+          ["Has still room for", <Amounts of={queue.headroom} />],
+          ...(queue.preemptingResource ? ([["Has to leave", <Amounts of={queue.preemptingResource} />]] as Fact[]) : []),
+          ...(queue.allocatingAcceptedApps?.length ? ([["Count as running already", queue.allocatingAcceptedApps.join(", ")]] as Fact[]) : []),
+        ]}
+      />
+      {queue.childNames?.length ? (
+        <p class="names">
+          <b>Below it</b> {queue.childNames.map((name) => <a key={name} href={toQueue(name)}>{name}</a>)}
+        </p>
+      ) : null}
+    </Section>
+  );
+}
+
+function Applications({ path: queue }: { path: string }) {
+  const of = base.value;
+  const read = usePolled<Application[]>(of && path(`${of}/applications/active`, { brief: "1", queue, limit: SHOWN }), 2);
+  return (
+    <Section
+      title="Applications"
+      id="applications"
+      class="wide"
+      note="Those that live in it and below it, by id."
+      side={<a href={to("applications", { queue })}>Search and sort them</a>}
+    >
+      <Trouble of={read} />
+      {read.data && !read.data.length && <p class="none">None at the moment.</p>}
+      {read.data && read.data.length > 0 && (
+        <Table
+          caption="Applications of this queue"
+          rows={read.data}
+          keyOf={(row) => row.applicationID}
+          columns={[
+            { id: "id", head: "Application", cell: (row) => <a href={toApplication(row.applicationID)}>{row.applicationID}</a> },
+            { id: "state", head: "State", cell: (row) => <Tag of={row.applicationState} /> },
+            { id: "user", head: "User", cell: (row) => row.user },
+            { id: "submitted", head: "Came", number: true, cell: (row) => <Ago at={row.submissionTime} /> },
+            { id: "allocations", head: "Has", number: true, cell: (row) => <Count of={row.allocationCount} /> },
+            { id: "waiting", head: "Waits for", number: true, cell: (row) => <Count of={row.pendingCount} /> },
+            { id: "uses", head: "Uses", number: true, cell: (row) => <Amounts of={row.usedResource} /> },
+            { id: "why", head: "Ran into", class: "text", cell: (row) => row.waitsFor },
+          ]}
+        />
+      )}
+      {read.next !== null && <p class="none">and more</p>}
+    </Section>
+  );
+}
+
+function Users({ path: queue }: { path: string }) {
+  const here = (usage: Usage): Usage[] =>
+    usage.queuePath === queue ? [usage] : (usage.children ?? []).filter((child) => queue === child.queuePath || queue.startsWith(`${child.queuePath}.`)).flatMap(here);
+  const { users, rows } = useUsage(3, here);
+  return (
+    <Section title="Users and groups" id="usage" class="wide" note="Who uses it, and what each may use here by a limit of this queue.">
+      <Trouble of={users} />
+      {users.data && !rows.length && <p class="none">Nobody uses it, and it has no limits.</p>}
+      {rows.length > 0 && (
+        <Table caption="Users and groups in this queue" columns={usageColumns(partition.value?.capacity.capacity ?? {})} rows={rows.slice(0, 200)} keyOf={(row) => `${row.kind} ${row.name}`} />
+      )}
+    </Section>
+  );
+}
+
+function Rules({ of: queue }: { of: Queue }) {
+  const { template } = queue;
+  return (
+    <Section title="Rules" id="rules" class="wide" note="In which order it chooses, and what others may take from it.">
+      <Facts
+        of={[
+          ["Order of applications", queue.isLeaf ? (queue.sortingPolicy ?? "–") : "by share of what is guaranteed"],
+          ["Priorities count", queue.prioritySorting ? "yes" : "no"],
+          ["Priority now", queue.currentPriority === NO_PRIORITY ? "nothing waits" : String(queue.currentPriority)],
+          ["Added to priorities", String(queue.priorityOffset ?? 0)],
+          ["Priorities end here", queue.isPriorityFence ? "yes" : "no"],
+          ["May take part in preemption", queue.preemptionEnabled ? "yes" : "no"],
+          ["Takes nothing from outside", queue.isPreemptionFence ? "yes, it is a fence" : "no"],
+          ["Preempts after", queue.preemptionDelay],
+          ["Gives back above its maximum after", queue.quotaPreemptionDelay === "0s" ? "never" : queue.quotaPreemptionDelay],
+          ...(template
+            ? ([
+                ["Queues made below it get at most", <Amounts of={template.maxResource} />],
+                ["and are guaranteed", <Amounts of={template.guaranteedResource} />],
+              ] as Fact[])
+            : []),
+          ...Object.entries(queue.properties ?? {}),
+        ]}
+      />
+    </Section>
+  );
+}

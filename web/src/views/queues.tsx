@@ -1,0 +1,117 @@
+// The tree of queues, and the users and groups with what they may use of it.
+import { names, title } from "../format/amounts";
+import { Count, Level } from "../parts/amount";
+import { Filters, Search } from "../parts/filters";
+import { useRows } from "../parts/pager";
+import { Section, Tag, Trouble } from "../parts/states";
+import { type Column, Table } from "../parts/table";
+import { base, partition } from "../rest/partitions";
+import { usePolled } from "../rest/poll";
+import type { Group, Queue, Resources, Usage, User } from "../rest/types";
+import { to, toQueue, useQuery } from "../routes";
+import { MOST } from "./overview";
+import { Tree } from "./tree";
+
+export function Queues() {
+  const [query, change] = useQuery();
+  const of = base.value;
+  const queues = usePolled<Queue>(of && `${of}/queues`, 1.5);
+  const search = query.search ?? "";
+  return (
+    <>
+      <Section label="Queues" class="wide">
+        <Filters label="Queues, users and groups">
+          <Search name="search" label="Search" value={query.search} hint="queue, user or group: press /" onChange={(search) => change({ search, page: undefined })} />
+        </Filters>
+        <Trouble of={queues} />
+        {queues.data && <Tree root={queues.data} search={search} />}
+      </Section>
+      <UsersAndGroups search={search} />
+    </>
+  );
+}
+
+/** A user or group and one queue that it uses, or may use so much of. */
+export interface Place {
+  kind: "user" | "group";
+  name: string;
+  usage: Usage;
+}
+
+/** Where a limit of somebody is, or all that is used where there is none. */
+export function places(usage: Usage): Usage[] {
+  const isLimited = (place: Usage) => Boolean(place.maxResources ?? place.maxApplications);
+  const below = (usage.children ?? []).flatMap(places).filter(isLimited);
+  return isLimited(usage) || !below.length ? [usage, ...below] : below;
+}
+
+/** What users and groups use and may use. */
+export function useUsage(seconds: number, of: (usage: Usage) => Usage[]) {
+  const at = base.value;
+  const users = usePolled<User[]>(at && `${at}/usage/users?limit=${MOST}`, seconds);
+  const groups = usePolled<Group[]>(at && `${at}/usage/groups?limit=${MOST}`, seconds);
+  const rows: Place[] = [
+    ...(users.data ?? []).flatMap((user) => of(user.queues).map((usage): Place => ({ kind: "user", name: user.userName, usage }))),
+    ...(groups.data ?? []).flatMap((group) => of(group.queues).map((usage): Place => ({ kind: "group", name: group.groupName, usage }))),
+  ];
+  return { users, groups, rows };
+}
+
+/** Columns of what users and groups use; without a limit the bar is full at all that there is. */
+export function usageColumns(whole: Resources): Column<Place>[] {
+  return [
+    {
+      id: "who",
+      head: "Who",
+      cell: ({ kind, name }) => (
+        <>
+          <Tag of={kind} />{" "}
+          {kind === "user" ? <a href={to("applications", { user: name })}>{name}</a> : name === "*" ? "all others together" : name}
+        </>
+      ),
+    },
+    { id: "queue", head: "Queue", cell: ({ usage }) => <a class="plain" href={toQueue(usage.queuePath)}>{usage.queuePath}</a> },
+    {
+      id: "running",
+      head: "Running",
+      number: true,
+      cell: ({ usage }) => (
+        <>
+          <Count of={usage.runningApplications?.length} />
+          {usage.maxApplications ? <span class="quiet"> of {usage.maxApplications}</span> : null}
+        </>
+      ),
+    },
+    ...names(whole)
+      .slice(0, 2)
+      .map((name): Column<Place> => ({
+        id: name,
+        head: title(name),
+        class: "bars",
+        cell: ({ name: who, usage }) => (
+          <Level who={`${who} in ${usage.queuePath}`} name={name} used={usage.resourceUsage?.[name] ?? 0} whole={whole[name] ?? 0} {...limited(usage.maxResources?.[name])} />
+        ),
+      })),
+  ];
+}
+
+const limited = (limit: number | undefined) => (limit === undefined ? {} : { limit });
+
+function UsersAndGroups({ search }: { search: string }) {
+  const { users, rows } = useUsage(3, places);
+  const whole = partition.value?.capacity.capacity ?? {};
+  const wanted = search.toLowerCase();
+  const found = rows.filter(({ name, usage }) => name.toLowerCase().includes(wanted) || usage.queuePath.includes(wanted));
+  const { shown, pager } = useRows(found);
+  return (
+    <Section title="Users and groups" id="usage" class="wide" note="What each may use of a queue and what is below it, by a limit of that queue, and what of that is used now.">
+      <Trouble of={users} />
+      {users.data && !found.length && <p class="none">None.</p>}
+      {found.length > 0 && (
+        <Table caption="Users and groups with what they use and their limits" columns={usageColumns(whole)} rows={shown} keyOf={(row) => `${row.kind} ${row.name} ${row.usage.queuePath}`} />
+      )}
+      {pager}
+      {users.next !== null && <p class="none">of the first {MOST} users</p>}
+    </Section>
+  );
+}

@@ -1,0 +1,39 @@
+// The resource managers that speak to this service.
+import { Ago, Count } from "../parts/amount";
+import { Section, Tag, Trouble } from "../parts/states";
+import { type Column, Table } from "../parts/table";
+import { usePolled } from "../rest/poll";
+import type { Session, Sessions as Answer } from "../rest/types";
+
+const COLUMNS: Column<Session>[] = [
+  { id: "rm", head: "Resource manager", cell: (row) => <><b>{row.rmId}</b> {row.version && <span class="quiet">{row.version}</span>}</> },
+  { id: "session", head: "Session", cell: (row) => <code>{row.sessionId}</code> },
+  {
+    id: "state",
+    head: "State",
+    cell: (row) => (
+      <>
+        <Tag of={row.state} /> {row.pausedAt ? <span class="quiet">for <Ago at={row.pausedAt} /></span> : null}
+        {row.lost && <p class="trouble">{row.lost}</p>}
+      </>
+    ),
+  },
+  { id: "registered", head: "Registered", number: true, cell: (row) => <Ago at={row.registeredAt} /> },
+  { id: "group", head: "Policy group", cell: (row) => row.policyGroup },
+  { id: "dialect", head: "Speaks", cell: (row) => row.dialect },
+  { id: "streams", head: "Open streams", class: "text", cell: (row) => row.openStreams?.join(", ") || <span class="quiet">none</span> },
+  { id: "outbox", head: "Waits to be sent", number: true, cell: (row) => <Count of={row.outboxItems} /> },
+  { id: "build", head: "Build", class: "text", cell: (row) => Object.entries(row.buildInfo ?? {}).map(([name, value]) => `${name} ${value}`).join(", ") },
+];
+
+export function Sessions() {
+  const read = usePolled<Answer>("/ws/v1/sessions", 2);
+  const rows = read.data?.sessions ?? [];
+  return (
+    <Section label="Sessions" id="sessions" class="wide" note={read.data && <>This run of the service calls itself <code>{read.data.schedulerId}</code>.</>}>
+      <Trouble of={read} />
+      {read.data && !rows.length && <p class="none">No resource manager has registered over gRPC.</p>}
+      {rows.length > 0 && <Table caption="Sessions of resource managers" columns={COLUMNS} rows={rows} keyOf={(row) => row.rmId} />}
+    </Section>
+  );
+}

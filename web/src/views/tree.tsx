@@ -1,0 +1,100 @@
+// The tree of queues with what each uses and waits for.
+import { useState } from "preact/hooks";
+import { names, narrowed, title } from "../format/amounts";
+import { Count, Level } from "../parts/amount";
+import { Tag } from "../parts/states";
+import { type Column, Table } from "../parts/table";
+import type { Queue, Resources } from "../rest/types";
+import { toQueue } from "../routes";
+
+/** From so many queues on those below the first level are folded. */
+const FOLDED_FROM = 60;
+/** Rows that are shown at most. */
+const MOST_ROWS = 500;
+
+interface Row {
+  queue: Queue;
+  depth: number;
+  limits: Resources;
+  isOpen: boolean;
+}
+
+/** A queue and all below it. */
+export const all = (queue: Queue): Queue[] => [queue, ...(queue.children ?? []).flatMap(all)];
+
+/** The rows that are open, each with the most that it may use by its own maximum and those above. */
+export function openRows(queue: Queue, isFolded: (queue: Queue, depth: number) => boolean, depth = 0, above: Resources = {}): Row[] {
+  const limits = narrowed(above, queue.maxResource);
+  const isOpen = !isFolded(queue, depth);
+  const row = { queue, depth, limits, isOpen };
+  const below = isOpen ? (queue.children ?? []).flatMap((child) => openRows(child, isFolded, depth + 1, limits)) : [];
+  return [row, ...below];
+}
+
+export function Tree({ root, search = "" }: { root: Queue; search?: string }) {
+  const [folded, setFolded] = useState<Record<string, boolean>>({});
+  const isMany = all(root).length > FOLDED_FROM && !search;
+  const wanted = new Set(all(root).filter((queue) => queue.queuename.includes(search.toLowerCase())).map((queue) => queue.queuename));
+  const rows = openRows(root, (queue, depth) => folded[queue.queuename] ?? (isMany && depth > 0));
+  const found = rows.filter(({ queue }) => !search || wanted.has(queue.queuename));
+  const fold = ({ queue, isOpen }: Row) => setFolded({ ...folded, [queue.queuename]: isOpen });
+  const columns: Column<Row>[] = [
+    { id: "queue", head: "Queue", cell: (row) => <Name row={row} fold={() => fold(row)} whole={search !== ""} /> },
+    {
+      id: "status",
+      head: "Status",
+      cell: ({ queue }) => <Tag of={queue.isManaged ? queue.status : `${queue.status}, dynamic`} />,
+    },
+    { id: "running", head: "Running", number: true, cell: ({ queue }) => <Running queue={queue} /> },
+    ...names(root.maxResource)
+      .slice(0, 2)
+      .map((name): Column<Row> => ({
+        id: name,
+        head: title(name),
+        class: "bars",
+        cell: ({ queue, limits }) => (
+          <Level
+            who={queue.queuename}
+            name={name}
+            used={queue.allocatedResource?.[name] ?? 0}
+            wait={queue.pendingResource?.[name] ?? 0}
+            promise={queue.guaranteedResource?.[name] ?? 0}
+            limit={limits[name] ?? 0}
+          />
+        ),
+      })),
+  ];
+  return (
+    <>
+      <Table caption="Queues with what they use and wait for" columns={columns} rows={found.slice(0, MOST_ROWS)} keyOf={({ queue }) => queue.queuename} />
+      {found.length > MOST_ROWS && <p class="none">and {found.length - MOST_ROWS} more: fold some, or search</p>}
+      {!found.length && <p class="none">No queue has this in its name.</p>}
+    </>
+  );
+}
+
+function Name({ row: { queue, depth, isOpen }, fold, whole }: { row: Row; fold: () => void; whole: boolean }) {
+  const hasChildren = Boolean(queue.children?.length) && !whole;
+  return (
+    <span class="queue" style={{ paddingInlineStart: whole ? 0 : `${depth * 1.2}em` }}>
+      <a href={toQueue(queue.queuename)} title={queue.queuename}>
+        {whole ? queue.queuename : queue.queuename.split(".").at(-1)}
+      </a>
+      {hasChildren && (
+        <button type="button" class="fold" aria-expanded={isOpen} aria-label={`what is below ${queue.queuename}`} onClick={fold}>
+          {isOpen ? "▾" : "▸"}
+        </button>
+      )}
+    </span>
+  );
+}
+
+/** How many applications run, and how many may. */
+export function Running({ queue }: { queue: Queue }) {
+  return (
+    <>
+      <Count of={queue.runningApps} />
+      {queue.maxRunningApps ? <span class="quiet"> of {queue.maxRunningApps}</span> : null}
+    </>
+  );
+}

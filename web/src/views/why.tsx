@@ -1,0 +1,116 @@
+// Why the requests of an application wait, and what would let them run.
+import { Ago, Amounts, Count } from "../parts/amount";
+import { Section, Tag, Trouble } from "../parts/states";
+import { title } from "../format/amounts";
+import { base } from "../rest/partitions";
+import { usePolled } from "../rest/poll";
+import type { Explanation } from "../rest/types";
+import { useQuery } from "../routes";
+
+/** Entries of an answer. */
+const ENTRIES = 20;
+/** Keys that are named. */
+const KEYS = 3;
+
+export function Why({ application }: { application: string }) {
+  const [query, change] = useQuery();
+  const offset = Math.max(0, Number(query.offset) || 0);
+  const of = base.value;
+  const address = of && `${of}/application/${encodeURIComponent(application)}/explain?offset=${offset}`;
+  const read = usePolled<Explanation[]>(address, 3);
+  if (read.error?.status === 404) return null;
+  const entries = read.data ?? [];
+  const go = (next: number) => change({ offset: next > 0 ? String(next) : undefined });
+  return (
+    <Section title="Why it waits" id="why" class="wide" note="Each kind of request with everything that stands in its way, and the smallest change that would let it run.">
+      <Trouble of={read} />
+      {read.data && !entries.length && <p class="none">{offset ? "No more." : "It waits for nothing."}</p>}
+      {entries.map((entry) => (
+        <Entry key={`${entry.allocationKeys[0] ?? ""} ${entry.taskGroup ?? ""} ${entry.cause}`} of={entry} />
+      ))}
+      {(offset > 0 || entries.length === ENTRIES) && (
+        <nav class="pager" aria-label="Further requests">
+          <button type="button" disabled={!offset} onClick={() => go(offset - ENTRIES)}>Previous</button>
+          <button type="button" disabled={entries.length < ENTRIES} onClick={() => go(offset + ENTRIES)}>Next</button>
+        </nav>
+      )}
+    </Section>
+  );
+}
+
+function Entry({ of: entry }: { of: Explanation }) {
+  const [first] = entry.obstacles;
+  const others = entry.obstacles.slice(1);
+  return (
+    <article class="why" data-cause={entry.cause}>
+      <h3>
+        <Keys of={entry} /> <Tag of={entry.cause} /> {entry.object && <span class="quiet">{entry.object}</span>}
+        {entry.since ? <span class="since">for <Ago at={entry.since} /></span> : null}
+      </h3>
+      <p class="message">{first?.message ?? entry.message}</p>
+      {others.map((obstacle) => (
+        <p class="message" key={`${obstacle.cause} ${obstacle.object ?? ""}`}>
+          <span class="quiet">and</span> {obstacle.message}
+        </p>
+      ))}
+      {entry.cure && (
+        <p class="cure">
+          <b>What would help</b> {entry.cure}
+        </p>
+      )}
+      {entry.preemption && <p class="quiet">Preemption: {entry.preemption}</p>}
+      <Order of={entry} />
+      <Nodes of={entry} />
+    </article>
+  );
+}
+
+function Keys({ of: entry }: { of: Explanation }) {
+  const named = entry.allocationKeys.slice(0, KEYS).join(", ");
+  const more = entry.count - Math.min(entry.allocationKeys.length, KEYS);
+  return (
+    <span class="keys">
+      {named || (entry.taskGroup ? `group ${entry.taskGroup}` : "the gang")}
+      {more > 0 && (named ? ` and ${more} more` : `: ${entry.count}`)}
+      {entry.resource && <span class="quiet"> · <Amounts of={entry.resource} />{entry.count > 1 ? " each" : ""}</span>}
+    </span>
+  );
+}
+
+/** Its turn, from root down. */
+function Order({ of: { order } }: { of: Explanation }) {
+  if (!order.length) return null;
+  return (
+    <ol class="order" aria-label="Its turn">
+      {order.map((rank) => (
+        <li key={rank.level + rank.in} class={rank.rank === 1 ? "first" : ""} title={rank.rank > 1 ? `first: ${rank.first}` : ""}>
+          {rank.level} <b>{rank.rank}</b> of {rank.of} <span class="quiet">in {rank.in}{rank.rank > 1 ? `, behind ${rank.first}` : ""}</span>
+        </li>
+      ))}
+    </ol>
+  );
+}
+
+/** What keeps it off how many nodes. */
+function Nodes({ of: { nodes } }: { of: Explanation }) {
+  const counts: [string, number][] = [
+    ["closed", nodes.closed],
+    ["too small when empty", nodes.tooSmall],
+    ...Object.entries(nodes.noRoom).map(([name, count]): [string, number] => [`lack ${title(name)} now`, count]),
+    ["reserved for others", nodes.reserved],
+    ["outside its constraints", nodes.constraints],
+    ["outside its domain", nodes.topology],
+    ...Object.entries(nodes.predicates).map(([said, count]): [string, number] => [said, count]),
+  ];
+  const shown = counts.filter(([, count]) => count > 0);
+  return (
+    <p class="counts">
+      <Count of={nodes.total} /> nodes{shown.length ? ": " : ", all of which would do"}
+      {shown.map(([why, count]) => (
+        <span key={why}>
+          <b><Count of={count} /></b> {why}
+        </span>
+      ))}
+    </p>
+  );
+}

@@ -1,0 +1,52 @@
+import { expect, test } from "vitest";
+import { amount, amounts, byWeight, narrowed, share, short } from "../src/format/amounts";
+import { whatHappened } from "../src/format/events";
+import { span } from "../src/format/times";
+
+test("amounts are said in units of people", () => {
+  expect(amount("vcore", 1500)).toBe("1.5");
+  expect(amount("memory", 1536)).toBe("1.5 KiB");
+  expect(amount("memory", 4947802324992)).toBe("4.5 TiB");
+  expect(amount("hugepages-2Mi", 2 ** 21)).toBe("2 MiB");
+  expect(amount("nvidia.com/gpu", 8)).toBe("8");
+  expect(amount("memory", -1024)).toBe("-1 KiB");
+});
+
+test("some amounts are one line, cores and memory first, without what is nothing", () => {
+  expect(amounts({ pods: 3, memory: 1024 ** 3, vcore: 1000, gpu: 0 })).toBe("1 core, 1 GiB, 3 pods");
+  expect(amounts(undefined)).toBe("");
+  expect(["b", "memory", "a", "vcore"].sort(byWeight)).toEqual(["vcore", "memory", "a", "b"]);
+});
+
+test("large numbers lose their last digits and none of their size", () => {
+  expect([999, 12_345, 123_456, 1_234_567, 2.5e9].map(short)).toEqual(["999", "12,345", "123k", "1.2M", "2.5G"]);
+});
+
+test("a share stays within its bar", () => {
+  expect([share(1, 4), share(5, 4), share(-1, 4), share(1, 0), share(0, 0)]).toEqual([25, 100, 0, 100, 0]);
+});
+
+test("the least limit on the way down counts", () => {
+  expect(narrowed({ vcore: 4, memory: 9 }, { vcore: 6, pods: 1 })).toEqual({ vcore: 4, memory: 9, pods: 1 });
+});
+
+test("times have the two units that count", () => {
+  expect([0, 12, 59_999, 61_000, 3_600_000, 5_000_000, 100_000_000].map(span)).toEqual([
+    "0 s",
+    "12 ms",
+    "59 s",
+    "1 min 1 s",
+    "1 h",
+    "1 h 23 min",
+    "1 d 3 h",
+  ]);
+});
+
+test("events are words, and a number that is not known is told", () => {
+  expect(whatHappened(2, 303)).toBe("allocation added");
+  expect(whatHappened(1, 206)).toBe("running");
+  expect(whatHappened(3, 500)).toBe("allocation ended");
+  expect(whatHappened(2, 0)).toBe("added");
+  expect(whatHappened(0, 0)).toBe("told");
+  expect(whatHappened(2, 999)).toBe("detail 999 added");
+});
