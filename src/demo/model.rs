@@ -1,7 +1,7 @@
 //! What the demo's resource manager wants: nodes that drain now and then, and applications of several
 //! kinds that come, run for a while, and go. Two of the kinds are gangs, and some of them have to
 //! wait until there is room for all of their members. Others come to show why somebody waits
-//! ([`Contention`]).
+//! (`contention`).
 //!
 //! The model knows no socket and no clock: time comes in with [`Model::tick`], answers with the
 //! `on_…` functions, and what it wants goes out with [`Model::take_orders`]. So hours of it run in

@@ -15,6 +15,7 @@ use chromiumoxide::cdp::browser_protocol::input::{
 };
 use chromiumoxide::cdp::browser_protocol::log::{EventEntryAdded, LogEntryLevel, LogEntrySource};
 use chromiumoxide::cdp::browser_protocol::network::EventRequestWillBeSent;
+use chromiumoxide::cdp::browser_protocol::page::Viewport;
 use chromiumoxide::cdp::js_protocol::runtime::{EventConsoleApiCalled, EventExceptionThrown};
 use chromiumoxide::page::{Page, ScreenshotParams};
 use futures::StreamExt as _;
@@ -257,9 +258,11 @@ impl Tab {
         self.page.execute(size).await.unwrap();
     }
 
-    /// Writes a picture of what is seen.
-    pub(crate) async fn picture(&self, path: &Path) {
-        let picture = self.page.screenshot(ScreenshotParams::builder().build()).await.unwrap();
+    /// Writes a picture of what is seen on a screen of this size, which is scaled.
+    pub(crate) async fn picture(&self, path: &Path, width: f64, height: f64, scale: f64) {
+        let clip = Viewport { x: 0.0, y: 0.0, width, height, scale };
+        let wanted = ScreenshotParams::builder().clip(clip).build();
+        let picture = self.page.screenshot(wanted).await.unwrap();
         std::fs::write(path, picture).unwrap();
     }
 

@@ -16,12 +16,12 @@ async fn the_readme_has_a_picture_of_the_page() {
         let Some(chromium) = Chromium::start().await else { return };
         let service = Service::start_demo();
         let tab = chromium.tab().await;
-        tab.resize(1180, 1000).await;
+        tab.resize(1280, 1215).await;
         tab.open(&format!("http://{}/", service.http)).await;
         // A minute of what is allocated, the queues full, and some who wait, each with the reason.
         tab.until("document.querySelector('.spark polyline').points.length >= 28").await;
         tab.until("document.querySelectorAll('#waiting tbody .tag').length >= 4").await;
-        tab.picture(&path).await;
+        tab.picture(&path, 1_280.0, 1_215.0, 0.85).await;
         chromium.end().await;
     }
     let size = std::fs::metadata(&path).unwrap().len();
