@@ -36,6 +36,7 @@ pub mod settings;
 pub mod simulate;
 pub mod systemd;
 pub mod tls;
+pub mod traces;
 pub mod usage;
 pub mod users;
 pub mod validate;

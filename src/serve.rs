@@ -20,11 +20,11 @@ use std::time::Duration;
 
 use anyhow::Context as _;
 use monoceros_actors::metrics::LogMetrics;
-use monoceros_actors::{Scheduler, SchedulerHandle};
+use monoceros_actors::{Journeys, Scheduler, SchedulerHandle};
 use tokio::net::TcpListener;
 use tokio::signal::unix::{Signal, SignalKind, signal};
 use tokio::task::{JoinError, JoinSet, spawn_blocking};
-use tokio::time::{interval, timeout};
+use tokio::time::{Instant, interval, timeout};
 use tokio_util::sync::CancellationToken;
 use tracing::{error, info, warn};
 
@@ -40,6 +40,7 @@ use crate::reads::Source;
 use crate::security::Security;
 use crate::settings::{Flags, Settings};
 use crate::systemd::Systemd;
+use crate::traces::Traces;
 use crate::watchdog::Watchdog;
 use crate::{demo, files, grpc, rest, users};
 
@@ -68,7 +69,8 @@ pub async fn run(settings: Settings, args: &ServeArgs, log: Account) -> anyhow::
     let policies = policies.map(PolicyFiles::load).transpose();
     let policies = policies.context("registration.policy_dir")?;
     let descriptors = Descriptors::raised();
-    let handle = start_scheduler(&settings, queues.as_deref(), descriptors)?;
+    let traces = Traces::start(&settings.traces).context("settings")?;
+    let handle = start_scheduler(&settings, queues.as_deref(), descriptors, traces.as_ref())?;
     let security = Security::load(&settings).context("settings")?;
     anyhow::ensure!(
         !with_demo || security.is_open(),
@@ -98,9 +100,12 @@ pub async fn run(settings: Settings, args: &ServeArgs, log: Account) -> anyhow::
     let http = Connections::new(http, security.rest.clone(), shutdown.clone()).limited(of_http);
     // Before anybody is answered: a dashboard may ask at once.
     handle.describe_process(BUILD);
+    if let Some(traces) = &traces {
+        traces.count_in(&handle);
+    }
     let logbook = Logbook::begin(&handle, &settings, &shutdown).await;
     let edges = JoinSet::new();
-    let mut service = Running { settings, handle, shutdown, watchdog, systemd, edges };
+    let mut service = Running { settings, handle, traces, shutdown, watchdog, systemd, edges };
     service.spawn_edges(rpc, http, logbook, &security.access, policy_files);
     // Before anyone can know that we run: a signal from then on must not kill us.
     let signals = Signals::new()?;
@@ -132,6 +137,7 @@ pub async fn run(settings: Settings, args: &ServeArgs, log: Account) -> anyhow::
 struct Running {
     settings: Settings,
     handle: SchedulerHandle,
+    traces: Option<Arc<Traces>>,
     shutdown: CancellationToken,
     watchdog: Watchdog,
     systemd: Systemd,
@@ -178,7 +184,8 @@ impl Running {
         policy_files: Option<Arc<PolicyFiles>>,
     ) {
         let (handle, shutdown, settings) = self.shared();
-        let source = Source { logbook, ..Source::new(handle, &settings) };
+        let traces = self.traces.clone();
+        let source = Source { logbook, traces, ..Source::new(handle, &settings) };
         let beside = (source.door.clone(), source.logbook.clone());
         let (grpc_access, healthy) = (Arc::clone(access), self.watchdog.health());
         self.edges.spawn(async move {
@@ -224,6 +231,7 @@ impl Running {
         self.shutdown.cancel();
         drop(self.watchdog);
         let grace = self.settings.shutdown.grace();
+        let begun = Instant::now();
         let end = async {
             while let Some(ended) = self.edges.join_next().await {
                 if let Ok(Err(error)) = ended {
@@ -231,6 +239,9 @@ impl Running {
                 }
             }
             self.handle.shutdown().await;
+            if let Some(traces) = self.traces.take() {
+                traces.end(grace.saturating_sub(begun.elapsed())).await;
+            }
         };
         let end = async { tokio::join!(self.systemd.stopping(), end) };
         if timeout(grace, end).await.is_err() {
@@ -253,6 +264,7 @@ fn start_scheduler(
     settings: &Settings,
     queues: Option<&QueuesFile>,
     descriptors: Descriptors,
+    traces: Option<&Arc<Traces>>,
 ) -> anyhow::Result<SchedulerHandle> {
     let queues = queues.map(QueuesFile::text).unwrap_or_default();
     let mut builder = Scheduler::builder();
@@ -266,7 +278,10 @@ fn start_scheduler(
     let builder = settings.quotas.apply(settings.limits.apply(builder));
     let builder = settings.applications.apply(settings.asks.apply(builder));
     let builder = settings.event.apply(settings.scheduler.apply(builder));
-    let builder = users::apply(&settings.users, &queues, builder).context("users")?;
+    let mut builder = users::apply(&settings.users, &queues, builder).context("users")?;
+    if let Some(traces) = traces {
+        builder = builder.journeys(settings.traces.ratio, Arc::clone(traces) as Arc<dyn Journeys>);
+    }
     builder.start().context("the scheduler cannot start")
 }
 
@@ -428,13 +443,15 @@ mod tests {
     #[tokio::test]
     async fn the_process_ends_with_its_own_code_when_the_front_is_gone() {
         let settings = Settings::load(None, &Flags::default()).unwrap();
-        let handle = start_scheduler(&settings, None, Descriptors::raised()).unwrap();
+        let handle = start_scheduler(&settings, None, Descriptors::raised(), None).unwrap();
         let watchdog = Watchdog::start(&handle).unwrap();
         let mut healthy = watchdog.health();
         let (shutdown, edges) = (CancellationToken::new(), JoinSet::new());
         let systemd = Systemd::nobody();
         let engine = handle.clone();
-        let mut service = Running { settings, handle: engine, shutdown, watchdog, systemd, edges };
+        let traces = None;
+        let mut service =
+            Running { settings, handle: engine, traces, shutdown, watchdog, systemd, edges };
         let rm_id = "rm".to_owned();
         let registration = si::RegisterResourceManagerRequest {
             rm_id: rm_id.clone(),

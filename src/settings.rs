@@ -27,6 +27,7 @@ pub use self::quotas::QuotaSettings;
 pub use self::session::{
     LimitSettings, OnStreamLoss, PolicyGroupConflict, RegistrationSettings, SessionSettings,
 };
+pub use self::traces::TraceSettings;
 pub use self::users::UserSettings;
 use crate::identity::Rule;
 use crate::input::{self, InputError};
@@ -39,6 +40,7 @@ mod log;
 mod quotas;
 pub mod seconds;
 mod session;
+mod traces;
 mod users;
 
 /// The commented default file, as shipped.
@@ -103,6 +105,8 @@ pub struct Settings {
     pub shutdown: ShutdownSettings,
     /// The log.
     pub log: LogSettings,
+    /// Placements as traces of OpenTelemetry.
+    pub traces: TraceSettings,
 }
 
 /// Section `scheduler`.
@@ -222,7 +226,8 @@ impl Settings {
 
     /// What no key can know of itself.
     fn check(&self) -> Result<(), String> {
-        let Self { grpc, rest, session, users, .. } = self;
+        let Self { grpc, rest, session, users, traces, .. } = self;
+        traces.check()?;
         for (key, timeout) in
             [("grpc.body_timeout", grpc.body_timeout), ("rest.body_timeout", rest.body_timeout)]
         {

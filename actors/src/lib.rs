@@ -75,6 +75,7 @@ use actix::Message;
 
 pub use api::callback::{ResourceManagerCallback, RmState, StateDump};
 pub use api::control::ResourceManagerControl;
+pub use api::journeys::{Journey, Journeys, TRACEPARENT};
 pub use api::listing::{ApplicationFilter, ApplicationList, Listed, Page, Steps};
 pub use api::predicates::{
     AnswerSink, Elsewhere, Invalidation, PredicateAnswer, PredicateQuestion, Predicates,
@@ -86,7 +87,7 @@ pub use api::scheduler::{
     SchedulerBuilder, SchedulerHandle, StartError, Threads, TooBusy, UpdateError,
 };
 pub use api::users::{Lookup, UserGroupResolver};
-pub use api::{callback, control, listing, predicates, scheduler, users};
+pub use api::{callback, control, journeys, listing, predicates, scheduler, users};
 pub use events::{
     EventFilter, EventRange, EventReader, EventSubscription, History, StreamLimits, Streamed,
 };

@@ -37,6 +37,7 @@ mod process;
 mod scraped;
 #[cfg(test)]
 mod tests;
+mod traces;
 mod watchdog;
 
 pub(crate) use actors::Counted;
@@ -46,6 +47,7 @@ pub use inventory::Family;
 pub use local::{Level, LocalCounts, SAMPLE_EVERY};
 pub use log::LogMetrics;
 pub use process::Build;
+pub use traces::TraceMetrics;
 pub use watchdog::WatchdogMetrics;
 
 use actors::Actors;
@@ -81,6 +83,8 @@ pub struct Metrics {
     pub log: LogMetrics,
     /// Reports of what is really used.
     pub utilization: Utilization,
+    /// Placements that are followed.
+    pub traces: TraceMetrics,
     /// What a watchdog finds.
     pub watchdog: WatchdogMetrics,
     submissions: [IntCounter; 3],
@@ -411,6 +415,7 @@ impl Metrics {
             events: Events::with(&mut make),
             log: LogMetrics::with(&mut make),
             utilization: Utilization::with(&mut make),
+            traces: TraceMetrics::with(&mut make),
             watchdog: WatchdogMetrics::with(&mut make),
             submissions: make.counters(
                 "yunikorn_scheduler_application_submission_total",

@@ -93,6 +93,7 @@ use crate::identity::{Access, Identity};
 use crate::queues_file::PolicyFiles;
 use crate::reads::Source;
 use crate::settings::Settings;
+use crate::traces::Traces;
 use crate::watchdog::Healthy;
 
 /// Metadata that names the session.
@@ -134,6 +135,8 @@ const REFLECTION_MESSAGE_BYTES: usize = 16 << 10;
 pub struct GrpcEdge {
     handle: SchedulerHandle,
     registry: Arc<Registry>,
+    /// Who is told which allocations have left.
+    traces: Option<Arc<Traces>>,
     shutdown: CancellationToken,
 }
 
@@ -158,7 +161,7 @@ pub async fn serve(
     healthy: Healthy,
     shutdown: CancellationToken,
 ) -> Result<(), tonic::transport::Error> {
-    let Source { handle, door, logbook } = source;
+    let Source { handle, door, logbook, traces } = source;
     let reads = shared::Reads::new(door);
     let registry = Arc::new(Registry::new(handle.clone(), settings, policies));
     logbook.sessions.are_in(&registry);
@@ -166,7 +169,7 @@ pub async fn serve(
     let incoming = IncomingLayer::new(&settings.grpc, &settings.limits);
     let settings = &settings.grpc;
     let max_bytes = settings.max_recv_message_bytes.get();
-    let edge = Arc::new(GrpcEdge { handle, registry, shutdown: shutdown.clone() });
+    let edge = Arc::new(GrpcEdge { handle, registry, traces, shutdown: shutdown.clone() });
     let scheduler = scheduler_server::SchedulerServer::new(Service(Arc::clone(&edge)))
         .max_decoding_message_size(max_bytes);
     let scheduler = negotiating_gzip!(scheduler, settings);

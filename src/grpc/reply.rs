@@ -7,7 +7,7 @@
 //! A client deals with the lists of a message in a fixed order, list by list, and [`Reply`] gives
 //! them in that order. Whatever is cut or joined here is dealt with in the order it was before.
 
-use std::mem;
+use std::{iter, mem};
 
 use monoceros_proto::si::v1 as si;
 use prost::Message;
@@ -25,6 +25,11 @@ pub trait Reply: Message + Default + 'static {
 
     /// Adds the items of each list of `later` to the same list.
     fn append(&mut self, later: Self);
+
+    /// The application and the key of each allocation that it tells of as new.
+    fn new_allocations(&self) -> impl Iterator<Item = (&str, &str)> {
+        iter::empty()
+    }
 
     /// Says its number, for clients that ask for it and messages that can.
     fn set_seq(&mut self, seq: u64) {
@@ -103,6 +108,10 @@ impl<R: Reply> Cutter<R> {
 }
 
 impl Reply for si::AllocationResponse {
+    fn new_allocations(&self) -> impl Iterator<Item = (&str, &str)> {
+        self.new.iter().map(|new| (&*new.application_id, &*new.allocation_key))
+    }
+
     fn set_seq(&mut self, seq: u64) {
         self.seq = seq;
     }

@@ -23,6 +23,8 @@ mod document;
 mod door;
 mod joined;
 
+use std::sync::Arc;
+
 use monoceros_actors::SchedulerHandle;
 use monoceros_actors::partition_name::plain_name;
 
@@ -33,6 +35,7 @@ pub(crate) use self::joined::Joined;
 
 use crate::logbook::Logbook;
 use crate::settings::Settings;
+use crate::traces::Traces;
 
 /// The scheduler, the door through which it is read, and what is written down beside it.
 #[derive(Clone, Debug)]
@@ -43,13 +46,15 @@ pub struct Source {
     pub door: Door,
     /// What the service writes down.
     pub logbook: Logbook,
+    /// Who is told of what streams have written, where placements are traced.
+    pub traces: Option<Arc<Traces>>,
 }
 
 impl Source {
     /// The scheduler behind a door of its own, with a book in which nobody writes.
     pub fn new(handle: SchedulerHandle, settings: &Settings) -> Self {
         let door = Door::new(settings.reads.bytes.get());
-        Self { handle, door, logbook: Logbook::default() }
+        Self { handle, door, logbook: Logbook::default(), traces: None }
     }
 }
 

@@ -26,6 +26,7 @@ mod rights;
 mod simulate;
 mod systemd;
 mod tls;
+mod traces;
 mod usage;
 mod users;
 mod watchdog;

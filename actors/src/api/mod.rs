@@ -4,6 +4,7 @@
 
 pub mod callback;
 pub mod control;
+pub mod journeys;
 pub mod listing;
 pub(crate) mod outcomes;
 pub mod predicates;

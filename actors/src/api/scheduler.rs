@@ -46,7 +46,7 @@ use crate::front::rm_proxy::{
     check_rm_id,
 };
 use crate::mailbox::Mailbox;
-use crate::metrics::{Build, CallbackMetrics, LogMetrics, Metrics, WatchdogMetrics};
+use crate::metrics::{Build, CallbackMetrics, LogMetrics, Metrics, TraceMetrics, WatchdogMetrics};
 use crate::partition::surveys::{self, Read};
 use crate::pulse::Pulses;
 use crate::snapshot::{ClusterSnapshot, PartitionSnapshot};
@@ -285,6 +285,11 @@ impl SchedulerHandle {
     /// The counters of lines of the log, for the service that writes it.
     pub fn log_metrics(&self) -> LogMetrics {
         self.metrics.log.clone()
+    }
+
+    /// The counters of placements that are traced, for the service that does.
+    pub fn trace_metrics(&self) -> TraceMetrics {
+        self.metrics.traces.clone()
     }
 
     /// Shows in the metrics which process and build this is; for the owner of the process.

@@ -13,6 +13,7 @@ use monoceros_rules::values::resources::Resources;
 use monoceros_rules::work::allocations::{AllocationId, Form, Leaving};
 use monoceros_rules::work::asks::{AskSlot, AskSpec};
 use monoceros_rules::work::gang::PlaceholderEnd;
+use monoceros_rules::work::journey::enters;
 use monoceros_rules::work::quotas::{OverQuota, Quota};
 use monoceros_rules::work::rejection::{Ignored, Rejection};
 
@@ -48,10 +49,11 @@ impl Application {
 
     pub(super) fn ask(
         &mut self,
-        spec: Arc<AskSpec>,
+        mut spec: Arc<AskSpec>,
         baton: &mut Baton,
         effects: &mut VisitEffects,
     ) {
+        enters(&mut spec, || baton.clock.now_ns());
         if let Err(reason) = self.may_take(&spec, baton, effects) {
             self.reject(&spec, reason, baton);
             return;

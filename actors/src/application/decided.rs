@@ -14,6 +14,7 @@ use monoceros_rules::order::ledger::LedgerDelta;
 use monoceros_rules::values::resources::Resources;
 use monoceros_rules::work::allocations::{Allocation, AllocationId, Form};
 use monoceros_rules::work::asks::{AskSlot, TaskGroup};
+use monoceros_rules::work::journey::Course;
 use monoceros_rules::work::native::{Bundled, Stage};
 
 use super::Application;
@@ -42,8 +43,9 @@ impl Application {
             let (slot, _) = bundled[place.of.group][place.of.members];
             let ask = self.book.asks.ask(slot);
             let (spec, created_ns) = (Arc::clone(&ask.spec), ask.created_ns);
-            let entry =
+            let mut entry =
                 Allocation::new(self.slot, Arc::clone(&spec), place.node, created_ns, baton.now_ns);
+            entry.course = Course::of(&spec, baton.now_ns, || baton.clock.now_ns());
             let id = baton.books.allocations.insert(entry);
             if spec.placeholder {
                 n_held[place.of.group] += 1;

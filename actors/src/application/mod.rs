@@ -365,6 +365,12 @@ impl Handler<Placed> for Application {
         if !matches!(answer, PlaceAnswer::NoRoom | PlaceAnswer::Refused) {
             baton.tally.node_round_over();
         }
+        if matches!(answer, PlaceAnswer::Asked(_))
+            && let Some(entry) = baton.books.allocations.get_mut(placement.allocation)
+            && let Some(course) = &mut entry.course
+        {
+            course.is_asked_rm = true;
+        }
         match (answer, placement.takes) {
             (PlaceAnswer::Held, None) => self.book(baton, &placement),
             (PlaceAnswer::Held, Some(takes)) if takes.hold => {

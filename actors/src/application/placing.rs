@@ -20,6 +20,7 @@ use monoceros_rules::order::waits::{Phase, WaitSet};
 use monoceros_rules::values::epoch::Epoch;
 use monoceros_rules::work::allocations::{Allocation, AllocationId};
 use monoceros_rules::work::asks::{AskSlot, AskWish, ClassId};
+use monoceros_rules::work::journey::Course;
 
 use super::ops::VisitEffects;
 use super::reserving::Claimed;
@@ -333,7 +334,8 @@ impl Application {
         let spec = Arc::clone(&ask.spec);
         let open = ask.wish().map_or(usize::MAX, AskWish::open);
         let (created_ns, now_ns) = (ask.created_ns, baton.now_ns);
-        let entry = Allocation::new(self.slot, Arc::clone(&spec), node, created_ns, now_ns);
+        let mut entry = Allocation::new(self.slot, Arc::clone(&spec), node, created_ns, now_ns);
+        entry.course = Course::of(&spec, now_ns, || baton.clock.now_ns());
         let placement = Placement {
             application: self.slot,
             ask: slot,
@@ -472,6 +474,10 @@ impl Application {
         let entry = baton.books.allocations.get_mut(id)?;
         entry.uuid = Arc::clone(&uuid);
         entry.bound_ns = now_ns;
+        let course = entry.course.take().map(|mut course| {
+            course.decided_ns = baton.clock.now_ns();
+            Box::new((id, *course))
+        });
         if let Some(timeout) = entry.spec.execution_timeout_ms {
             let alarm = Alarm::ExecutionTimeout { allocation: id };
             let deadline = baton.arm(Duration::from_millis(timeout.get()), alarm);
@@ -492,7 +498,7 @@ impl Application {
             allocation = %entry.uuid,
             "placed"
         );
-        Some(self.allocated(entry, baton))
+        Some(Allocated { course, ..self.allocated(entry, baton) })
     }
 
     /// What the RM is told of an allocation.
@@ -506,6 +512,7 @@ impl Application {
             user: Arc::clone(&self.book.user),
             group: self.group().cloned(),
             at_ns: baton.now_ns,
+            course: None,
         }
     }
 

@@ -4,6 +4,7 @@
 use std::sync::Arc;
 use std::time::Duration;
 
+use crate::api::journeys::Following;
 use crate::api::users::Resolvers;
 use crate::events::EventLog;
 use crate::front::rm::DefaultQueues;
@@ -41,4 +42,6 @@ pub(crate) struct Settings {
     /// Where the events of all RMs go.
     pub(crate) events: Arc<EventLog>,
     pub(crate) resolvers: Resolvers,
+    /// Who is told of placements that are followed.
+    pub(crate) following: Option<Following>,
 }

@@ -250,6 +250,7 @@ impl Partition {
             offer: Offering::default(),
             tracking,
             tally: Tally::new(&metrics),
+            clock,
             callback,
             question: monoceros_proto::si::v1::PredicatesArgs::default(),
             home: Arc::new(ctx.address()),

@@ -49,6 +49,7 @@ use monoceros_rules::work::quotas::{Held, QUEUE_BYTES, Standing};
 
 use crate::api::callback::ResourceManagerCallback;
 use crate::api::predicates::AnswerSink;
+use crate::clock::Clock;
 use crate::events::{Event, EventKind, Tracking};
 use crate::metrics::ActorKind;
 use crate::partition::Partition;
@@ -113,6 +114,8 @@ pub(crate) struct Baton {
     /// Applications that may have waited for what a placement gave back to a node.
     pub(crate) woken_by_return: Vec<(ApplicationSlot, Arc<str>)>,
     pub(crate) tally: Tally,
+    /// For what is followed alone: all else goes by the time of the step.
+    pub(crate) clock: Clock,
     /// The RM's predicates.
     pub(crate) callback: Arc<dyn ResourceManagerCallback>,
     pub(crate) home: Arc<Addr<Partition>>,

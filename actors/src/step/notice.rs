@@ -13,6 +13,7 @@ use monoceros_rules::nodes::Exclusion;
 use monoceros_rules::work::allocations::{Allocation, AllocationId, ApplicationSlot, Form};
 use monoceros_rules::work::application_state::ApplicationState;
 use monoceros_rules::work::asks::{AskSpec, TaskGroup};
+use monoceros_rules::work::journey::Course;
 use monoceros_rules::work::rejection::{Ignored, Rejection};
 use serde::{Deserialize, Serialize};
 use tokio::sync::oneshot;
@@ -152,6 +153,8 @@ pub(crate) struct Allocated {
     pub(crate) group: Option<Arc<str>>,
     /// ns since the epoch.
     pub(crate) at_ns: i64,
+    /// The way that it came, if it is followed.
+    pub(crate) course: Option<Box<(AllocationId, Course)>>,
 }
 
 /// What ended an allocation or ask, as the RM is told: it decides the termination type.

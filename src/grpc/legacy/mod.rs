@@ -218,6 +218,11 @@ async fn measured(
 /// The order in which clients of this dialect deal with the lists: nodes, applications that came,
 /// allocations, releases, states of applications.
 impl Reply for legacy::UpdateResponse {
+    fn new_allocations(&self) -> impl Iterator<Item = (&str, &str)> {
+        let new = self.new_allocations.iter();
+        new.map(|new| (&*new.application_id, &*new.allocation_key))
+    }
+
     fn lengths(&self) -> [usize; MOST_LISTS] {
         [
             self.accepted_nodes.len(),

@@ -42,7 +42,8 @@ fn play_with<F: Future<Output = ()>>(
         let mut settings = Settings::load(None, &Flags::default()).unwrap();
         set(&mut settings);
         let registry = Arc::new(Registry::new(handle.clone(), &settings, None));
-        let edge = Arc::new(GrpcEdge { handle, registry, shutdown: CancellationToken::new() });
+        let shutdown = CancellationToken::new();
+        let edge = Arc::new(GrpcEdge { handle, registry, traces: None, shutdown });
         register(&edge).await;
         story(edge).await;
     });

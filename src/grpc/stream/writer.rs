@@ -100,6 +100,9 @@ impl<K: StreamKind> ReplyWriter<K> {
     fn waiting(&mut self, is_last: bool) -> Option<K::Reply> {
         let session = self.stream.session()?;
         let reply = session.take::<K>(&self.stream);
+        if let (Some(traces), Some(reply)) = (&self.edge.traces, &reply) {
+            traces.told(session.rm_id(), reply.new_allocations());
+        }
         let Some(told) = &mut self.taken else { return reply };
         let taken = session.taken(told.told());
         let is_due = told.is_due(taken, Instant::now()) || (is_last && taken > told.told());

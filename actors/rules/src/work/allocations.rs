@@ -20,6 +20,7 @@ use crate::nodes::NodeSlot;
 use crate::values::resources::Resources;
 use crate::values::slots::Slots;
 use crate::work::asks::AskSpec;
+use crate::work::journey::Course;
 
 /// Tags of an application, ask or allocation, shared between the holders.
 pub type Tags = Arc<BTreeMap<String, String>>;
@@ -154,6 +155,8 @@ pub struct Allocation {
     pub deadline: Option<u64>,
     /// What it has to do with other nodes, as far as the RM said so; `None`: it may affect anything.
     pub elsewhere: Option<Arc<Elsewhere>>,
+    /// The way of a placement that is followed, until it is told.
+    pub course: Option<Box<Course>>,
 }
 
 impl Allocation {
@@ -178,6 +181,7 @@ impl Allocation {
             pairing: Pairing::None,
             deadline: None,
             elsewhere: None,
+            course: None,
         }
     }
 

@@ -12,6 +12,7 @@ pub mod declaration;
 pub mod ended;
 pub mod gang;
 pub mod identity;
+pub mod journey;
 pub mod native;
 pub mod quotas;
 pub mod rejection;

@@ -10,6 +10,7 @@ use monoceros_rules::work::quotas::Quotas;
 use tokio::sync::watch;
 
 use super::{SchedulerHandle, StartError};
+use crate::api::journeys::{Following, Journeys, Sampling};
 use crate::api::users::{Resolvers, UserGroupResolver};
 use crate::clock::{Clock, wall_clock_ns};
 use crate::events::{EventLog, EventSettings, StreamLimits};
@@ -78,6 +79,7 @@ pub struct SchedulerBuilder {
     watch: Watch,
     events: EventSettings,
     resolvers: Resolvers,
+    following: Option<Following>,
 }
 
 impl SchedulerBuilder {
@@ -333,6 +335,16 @@ impl SchedulerBuilder {
         })
     }
 
+    /// Follows so many of all placements (from 0 to 1), and those whose sender says so by the tag
+    /// [`TRACEPARENT`](crate::TRACEPARENT), and tells of them. By default nobody is told.
+    #[must_use]
+    pub fn journeys(mut self, ratio: f64, told: Arc<dyn Journeys>) -> Self {
+        let sampling = Sampling::of(ratio);
+        self.intake.sampling = Some(sampling);
+        self.following = Some(Following { told });
+        self
+    }
+
     /// Starts the scheduler; `begin` starts the front, and says on which system and what is closed when
     /// that ends, where it has one of its own.
     fn start_with(
@@ -371,6 +383,7 @@ impl SchedulerBuilder {
             watch: self.watch,
             events: EventLog::new(self.events),
             resolvers: self.resolvers,
+            following: self.following,
         })
     }
 }

@@ -39,6 +39,7 @@ use monoceros_rules::values::epoch::{Epoch, Loosening};
 use monoceros_rules::values::resources::Resources;
 use monoceros_rules::work::allocations::{Allocation, AllocationId, Pairing};
 use monoceros_rules::work::asks::{AskSlot, AskWish};
+use monoceros_rules::work::journey::Course;
 use monoceros_rules::work::native::{Bundled, Stage};
 use rustc_hash::{FxHashMap, FxHashSet};
 
@@ -152,6 +153,10 @@ impl Application {
             let mut entry =
                 Allocation::new(whose, Arc::clone(&spec), place.node, created_ns, now_ns);
             entry.pairing = Pairing::InBundle;
+            entry.course = Course::of(&spec, now_ns, || baton.clock.now_ns());
+            if let Some(course) = &mut entry.course {
+                course.is_asked_rm = !spec.placeholder;
+            }
             let id = baton.books.allocations.insert(entry);
             self.book.asks.hold_one(slot, id);
             self.book.held(id, &spec.resources);

@@ -246,6 +246,9 @@ impl Rm {
         if self.silence.reigns() || notices.is_empty() {
             return;
         }
+        if let Some(following) = &self.settings.following {
+            following.tell(&self.id, partition, &notices, self.clock);
+        }
         let (notices, events) = gather(notices, self.events.tracking().is_on());
         let listener = Listener { rm: &self.id, callback: &*self.callback };
         answers::deliver(listener, partition, notices);

@@ -13,6 +13,7 @@ use monoceros_rules::work::rejection::{Ignored, Rejection};
 
 use super::checks::{Intake, amount, first_of, preemption, shared, task_group, wanted};
 use super::{Gathering, Translated, Translator, constraints};
+use crate::api::journeys::Following;
 use crate::partition::{ForeignRequest, RefusedItem, Request};
 use crate::step::{Cause, Existing, ForeignReport, Op, Which};
 
@@ -85,7 +86,15 @@ impl Translator {
             constraint,
             ..AskSpec::new(Arc::clone(&key), resources)
         };
+        let spec = self.followed(spec);
         gathering.op(&partition, application, Op::Ask(Arc::new(spec)));
+    }
+
+    /// An ask, of which it is noted when it came if its placements are followed.
+    fn followed(&self, spec: AskSpec) -> AskSpec {
+        let (sampling, tags) = (self.intake.sampling, spec.tags.as_ref());
+        let arrival = Following::arrival(sampling, &self.rm, &spec.key, tags, &self.clock);
+        AskSpec { arrival, ..spec }
     }
 
     fn allocation(&self, allocation: si::Allocation, gathering: &mut Gathering) {
@@ -133,6 +142,7 @@ impl Translator {
                 gathering.request(&partition, Request::Refused(Box::new(reject(reason))));
             }
             Ok(spec) if node.is_empty() => {
+                let spec = self.followed(spec);
                 gathering.op(&partition, application, Op::Unified(Arc::new(spec)));
             }
             Ok(spec) => {

@@ -14,6 +14,8 @@ use monoceros_rules::work::asks::{Preemption, TaskGroup};
 use monoceros_rules::work::quotas::Quotas;
 use monoceros_rules::work::rejection::Rejection;
 
+use crate::api::journeys::Sampling;
+
 /// The tags that this scheduler reads.
 pub(super) const REQUIRED_NODE: &str = "yunikorn.apache.org/requiredNode";
 const ALLOW_PREEMPTION: &str = "yunikorn.apache.org/allowPreemption";
@@ -43,6 +45,8 @@ pub(crate) struct Intake {
     pub(crate) quotas: Quotas,
     /// Most bytes of the tags or attributes of one item together.
     pub(crate) tag_bytes: usize,
+    /// Which asks are followed; `None`: nobody wants to know.
+    pub(crate) sampling: Option<Sampling>,
 }
 
 impl Default for Intake {
@@ -57,6 +61,7 @@ impl Default for Intake {
             resource_names: NAMES_MAX,
             quotas: Quotas::default(),
             tag_bytes: 2 << 20,
+            sampling: None,
         }
     }
 }

@@ -15,6 +15,7 @@ use serde::{Deserialize, Serialize};
 use crate::values::resources::Resources;
 use crate::work::allocations::{Form, Tags};
 use crate::work::constraint::AskConstraint;
+use crate::work::journey::Arrival;
 use crate::work::quotas;
 
 /// What is asked for, as the RM sent it.
@@ -49,6 +50,9 @@ pub struct AskSpec {
     /// Which nodes it may use. Few asks have one, and an ask without pays for one pointer.
     #[serde(default)]
     pub constraint: Option<Arc<AskConstraint>>,
+    /// Its placements are followed. Nothing that is asked for, and not part of what is written down.
+    #[serde(skip)]
+    pub arrival: Option<Box<Arrival>>,
 }
 
 /// The name of a task group. Few asks have one, and an ask without pays for one pointer.
@@ -72,6 +76,7 @@ impl AskSpec {
             form: Form::Ask,
             tags: None,
             constraint: None,
+            arrival: None,
         }
     }
 

@@ -1,0 +1,213 @@
+//! Placements as traces of OpenTelemetry: off unless `traces.endpoint` is set.
+//!
+//! ```text
+//! request ─▶ scheduler: decided ─▶ untold ─▶ reply written: told ─▶ spans ─▶ queue ─▶ thread ─▶ collector
+//!                                    └ too many: the oldest goes untold         └ full: lost
+//! ```
+//!
+//! The scheduler says of a placement that is followed when it did what, as one value ([`Journey`]), before
+//! its resource manager is told. What is left is the reply: it waits for its client, and the stream that
+//! writes it says so here. Then the spans are made, all at once.
+//!
+//! # Invariants
+//! * Nothing waits for the collector, which may be away for ever: at most [`MOST_UNTOLD`] placements
+//!   and `traces.queue` spans are kept, and what is too much is left out.
+//! * That spans cannot be exported is told once, and once that they can be again.
+//! * Without an endpoint nothing of this is there, and nothing is connected.
+
+mod export;
+mod spans;
+
+use std::collections::{BTreeMap, HashMap, VecDeque};
+use std::hash::{DefaultHasher, Hash as _, Hasher as _};
+use std::sync::{Arc, Mutex, MutexGuard, OnceLock};
+use std::time::Duration;
+
+use monoceros_actors::metrics::TraceMetrics;
+use monoceros_actors::{Journey, Journeys, SchedulerHandle};
+use tokio::task::spawn_blocking;
+
+use self::export::Export;
+use crate::settings::TraceSettings;
+
+/// The most placements that are decided and not told yet. Their resource manager may be away.
+const MOST_UNTOLD: usize = 4_096;
+
+/// Where the counters are once there is a scheduler.
+type Counts = Arc<OnceLock<TraceMetrics>>;
+
+/// The placements that are followed, and where their spans go.
+#[derive(Debug)]
+pub struct Traces {
+    untold: Mutex<Untold>,
+    export: Export,
+    counts: Counts,
+}
+
+/// Placements whose resource managers were not told yet.
+#[derive(Debug, Default)]
+struct Untold {
+    /// Oldest first, by a number.
+    journeys: BTreeMap<u64, Journey>,
+    next: u64,
+    /// The numbers by what a reply says of them, in order.
+    by_name: HashMap<u64, VecDeque<u64>>,
+}
+
+impl Traces {
+    /// What the settings ask for, if they do. Within a tokio runtime.
+    ///
+    /// # Errors
+    /// The settings cannot be used.
+    pub fn start(settings: &TraceSettings) -> anyhow::Result<Option<Arc<Self>>> {
+        let Some(endpoint) = &settings.endpoint else { return Ok(None) };
+        let counts = Counts::default();
+        let export = Export::start(endpoint, settings, &counts)?;
+        Ok(Some(Arc::new(Self { untold: Mutex::default(), export, counts })))
+    }
+
+    /// From now on what becomes of traces is counted among the metrics of this scheduler.
+    pub fn count_in(&self, scheduler: &SchedulerHandle) {
+        // There is one scheduler.
+        let _ = self.counts.set(scheduler.trace_metrics());
+    }
+
+    /// A reply with allocations for these applications and keys was taken by the stream of a resource
+    /// manager.
+    pub fn told<'a>(&self, rm_id: &str, allocations: impl Iterator<Item = (&'a str, &'a str)>) {
+        let mut told = Vec::new();
+        let mut untold = self.untold();
+        for (application, key) in allocations {
+            if untold.journeys.is_empty() {
+                break;
+            }
+            told.extend(untold.take(rm_id, application, key));
+        }
+        drop(untold);
+        for journey in told {
+            let told_ns = journey.now_ns();
+            self.export.emit(&journey, Some(told_ns));
+            self.count(TraceMetrics::told);
+        }
+    }
+
+    /// Gives up what is untold and exports what is left, for so long at most.
+    pub async fn end(self: Arc<Self>, patience: Duration) {
+        let untold = std::mem::take(&mut *self.untold()).journeys;
+        for journey in untold.values() {
+            self.give_up(journey);
+        }
+        // It waits for the thread that exports.
+        let _ = spawn_blocking(move || self.export.end(patience)).await;
+    }
+
+    fn give_up(&self, journey: &Journey) {
+        self.export.emit(journey, None);
+        self.count(TraceMetrics::untold);
+    }
+
+    fn count(&self, count: impl FnOnce(&TraceMetrics)) {
+        if let Some(counts) = self.counts.get() {
+            count(counts);
+        }
+    }
+
+    fn untold(&self) -> MutexGuard<'_, Untold> {
+        self.untold.lock().expect("no holder panics")
+    }
+}
+
+impl Journeys for Traces {
+    fn decided(&self, journey: Journey) {
+        let oldest = self.untold().keep(journey);
+        if let Some(oldest) = oldest {
+            self.give_up(&oldest);
+        }
+    }
+}
+
+impl Untold {
+    /// Keeps one more; if that is too many, the oldest is given up.
+    fn keep(&mut self, journey: Journey) -> Option<Journey> {
+        let name = name(&journey.rm_id, &journey.application, &journey.allocation_key);
+        self.by_name.entry(name).or_default().push_back(self.next);
+        self.journeys.insert(self.next, journey);
+        self.next += 1;
+        if self.journeys.len() <= MOST_UNTOLD {
+            return None;
+        }
+        let (number, oldest) = self.journeys.pop_first()?;
+        self.forget(number, &oldest);
+        Some(oldest)
+    }
+
+    /// Takes out the oldest of this name.
+    fn take(&mut self, rm_id: &str, application: &str, key: &str) -> Option<Journey> {
+        let numbers = self.by_name.get(&name(rm_id, application, key))?;
+        let is_it = |number: &&u64| {
+            self.journeys.get(number).is_some_and(|journey| {
+                (&*journey.rm_id, &*journey.application, &*journey.allocation_key)
+                    == (rm_id, application, key)
+            })
+        };
+        let number = *numbers.iter().find(is_it)?;
+        let journey = self.journeys.remove(&number)?;
+        self.forget(number, &journey);
+        Some(journey)
+    }
+
+    fn forget(&mut self, number: u64, journey: &Journey) {
+        let name = name(&journey.rm_id, &journey.application, &journey.allocation_key);
+        if let Some(numbers) = self.by_name.get_mut(&name) {
+            numbers.retain(|other| *other != number);
+            if numbers.is_empty() {
+                self.by_name.remove(&name);
+            }
+        }
+    }
+}
+
+/// A short name for what a reply says of an allocation; others may have the same.
+fn name(rm_id: &str, application: &str, key: &str) -> u64 {
+    let mut hasher = DefaultHasher::new();
+    (rm_id, application, key).hash(&mut hasher);
+    hasher.finish()
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn the_oldest_is_given_up_when_nobody_is_told() {
+        let mut untold = Untold::default();
+        let journey = |n: usize| Journey::fixture("rm", "app", &format!("key-{n}"));
+        for n in 0..MOST_UNTOLD {
+            assert!(untold.keep(journey(n)).is_none());
+        }
+        let given_up = untold.keep(journey(MOST_UNTOLD)).unwrap();
+        assert_eq!(&*given_up.allocation_key, "key-0");
+        assert!(untold.take("rm", "app", "key-0").is_none());
+        assert!(untold.take("other", "app", "key-1").is_none());
+        assert!(untold.take("rm", "app", "key-1").is_some());
+        assert!(untold.take("rm", "app", "key-1").is_none(), "it was told");
+        assert_eq!(
+            (untold.journeys.len(), untold.by_name.len()),
+            (MOST_UNTOLD - 1, MOST_UNTOLD - 1)
+        );
+    }
+
+    #[test]
+    fn placements_of_one_request_are_told_in_their_order() {
+        let mut untold = Untold::default();
+        for node in ["n1", "n2"] {
+            let node = Arc::from(node);
+            let mut journey = Journey::fixture("rm", "app", "key");
+            journey.node = node;
+            untold.keep(journey);
+        }
+        let told = || untold.take("rm", "app", "key").map(|journey| journey.node.to_string());
+        let told: Vec<_> = std::iter::from_fn(told).collect();
+        assert_eq!(told, ["n1", "n2"]);
+    }
+}

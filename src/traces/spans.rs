@@ -1,0 +1,82 @@
+//! The spans of one placement: what happened when, and to whom.
+//!
+//! ```text
+//! placement            ├──────────────────────────────────────┤   the whole way
+//!   receive            ├───┤                                      from reading the request to its partition
+//!   wait                   ├─────────────┤                        until its turn in the order of queues
+//!   decide                               ├─────────┤              queues, quotas, which node
+//!     node, predicate                        ├─────┤              the node, or the resource manager's answer
+//!   tell                                           ├──────────┤   until the reply is written
+//! ```
+
+use std::collections::HashMap;
+use std::time::{Duration, SystemTime};
+
+use monoceros_actors::{Journey, TRACEPARENT};
+use opentelemetry::trace::{Span as _, SpanKind, TraceContextExt as _, Tracer as _};
+use opentelemetry::{Context, KeyValue, propagation::TextMapPropagator as _};
+use opentelemetry_sdk::propagation::TraceContextPropagator;
+use opentelemetry_sdk::trace::SdkTracer;
+
+/// Makes and ends the spans of a placement; `told_ns` is `None` where its resource manager was not told.
+pub(super) fn emit(tracer: &SdkTracer, journey: &Journey, told_ns: Option<i64>) {
+    let end_ns = told_ns.unwrap_or(journey.decided_ns);
+    let root = tracer
+        .span_builder("placement")
+        .with_kind(SpanKind::Server)
+        .with_start_time(time(journey.received_ns))
+        .with_attributes(attributes(journey, told_ns.is_some()))
+        .start_with_context(tracer, &parent(journey));
+    let whole = Context::new().with_span(root);
+    let part =
+        |name: &'static str, within: &Context, from_ns: i64, to_ns: i64, more: Vec<KeyValue>| {
+            let mut span = tracer
+                .span_builder(name)
+                .with_start_time(time(from_ns))
+                .with_attributes(more)
+                .start_with_context(tracer, within);
+            let context = span.span_context().clone();
+            span.end_with_timestamp(time(to_ns));
+            Context::new().with_remote_span_context(context)
+        };
+    part("receive", &whole, journey.received_ns, journey.entered_ns, vec![]);
+    part("wait", &whole, journey.entered_ns, journey.offered_ns, vec![]);
+    let decide = part("decide", &whole, journey.offered_ns, journey.decided_ns, vec![]);
+    let asked = if journey.is_asked_rm { "predicate" } else { "node" };
+    let node = KeyValue::new("monoceros.node", journey.node.to_string());
+    part(asked, &decide, journey.asked_ns, journey.decided_ns, vec![node]);
+    if told_ns.is_some() {
+        part("tell", &whole, journey.decided_ns, end_ns, vec![]);
+    }
+    whole.span().end_with_timestamp(time(end_ns));
+}
+
+/// What its sender said that it is part of; nothing, and it begins a trace of its own.
+fn parent(journey: &Journey) -> Context {
+    let Some(said) = &journey.traceparent else { return Context::new() };
+    let carrier = HashMap::from([(TRACEPARENT.to_owned(), said.clone())]);
+    TraceContextPropagator::new().extract_with_context(&Context::new(), &carrier)
+}
+
+fn attributes(journey: &Journey, is_told: bool) -> Vec<KeyValue> {
+    let texts = [
+        ("monoceros.rm", journey.rm_id.to_string()),
+        ("monoceros.partition", journey.partition.to_string()),
+        ("monoceros.queue", journey.queue.to_string()),
+        ("monoceros.application", journey.application.to_string()),
+        ("monoceros.user", journey.user.to_string()),
+        ("monoceros.allocation_key", journey.allocation_key.to_string()),
+        ("monoceros.allocation_id", journey.allocation_id.to_string()),
+        ("monoceros.node", journey.node.to_string()),
+        // The log calls it by the same name.
+        ("monoceros.placement", journey.placement.clone()),
+    ];
+    let mut all: Vec<_> = texts.into_iter().map(|(key, value)| KeyValue::new(key, value)).collect();
+    all.push(KeyValue::new("monoceros.placeholder", journey.is_placeholder));
+    all.push(KeyValue::new("monoceros.told", is_told));
+    all
+}
+
+fn time(ns: i64) -> SystemTime {
+    SystemTime::UNIX_EPOCH + Duration::from_nanos(u64::try_from(ns).unwrap_or(0))
+}
