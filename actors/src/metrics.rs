@@ -30,6 +30,7 @@ use crate::snapshot::QueueSnapshot;
 mod actors;
 mod callback;
 mod ended;
+mod events;
 mod inventory;
 mod local;
 mod log;
@@ -43,6 +44,7 @@ mod watchdog;
 pub(crate) use actors::Counted;
 pub use actors::Posted;
 pub use callback::{CallbackMetrics, QueryOutcome};
+pub use events::Events;
 pub use inventory::Family;
 pub use local::{Level, LocalCounts, SAMPLE_EVERY};
 pub use log::LogMetrics;
@@ -138,66 +140,6 @@ pub struct Nodes {
     pub unhealthy: IntGauge,
 }
 
-/// `yunikorn_event_total_…`: gauges that only rise, since dashboards know them as gauges.
-#[derive(Debug)]
-pub struct Events {
-    created: IntGauge,
-    channeled: IntGauge,
-    processed: IntGauge,
-    stored: IntGauge,
-    not_stored: IntGauge,
-    collected: IntGauge,
-}
-
-impl Events {
-    fn with(make: &mut Maker) -> Self {
-        // Stays 0: what a step says cannot be lost on its way.
-        make.gauge(
-            "yunikorn_event_total_not_channeled",
-            "Events that were lost before they were handed out: none.",
-        );
-        Self {
-            created: make.gauge("yunikorn_event_total_created", "Events that were made."),
-            channeled: make.gauge(
-                "yunikorn_event_total_channeled",
-                "Events that were taken to be handed out.",
-            ),
-            processed: make.gauge(
-                "yunikorn_event_total_processed",
-                "Events that are in the ring and were handed to those who follow.",
-            ),
-            stored: make
-                .gauge("yunikorn_event_total_stored", "Events that were kept for their RM."),
-            not_stored: make.gauge(
-                "yunikorn_event_total_not_stored",
-                "Events that their RM was not told of, because there were too many at a time.",
-            ),
-            collected: make.gauge(
-                "yunikorn_event_total_collected",
-                "Events that were taken out to tell their RM.",
-            ),
-        }
-    }
-
-    /// Counts events that came from a partition and are in the ring.
-    pub fn passed(&self, events: usize) {
-        for gauge in [&self.created, &self.channeled, &self.processed] {
-            gauge.add(count(events));
-        }
-    }
-
-    /// Counts events that are kept for their RM, and those that are not.
-    pub fn stored(&self, kept: usize, dropped: usize) {
-        self.stored.add(count(kept));
-        self.not_stored.add(count(dropped));
-    }
-
-    /// Counts events that were taken out for their RM.
-    pub fn collected(&self, events: usize) {
-        self.collected.add(count(events));
-    }
-}
-
 /// `monoceros_utilization_reports_total`.
 #[derive(Debug)]
 pub struct Utilization {
@@ -218,10 +160,6 @@ impl Utilization {
         );
         Self { accepted, unknown, refused }
     }
-}
-
-fn count(number: usize) -> i64 {
-    i64::try_from(number).unwrap_or(i64::MAX)
 }
 
 /// Predicates that an RM answers later. A partition counts them in [`LocalCounts`].

@@ -127,7 +127,7 @@ impl Sampling {
     }
 
     /// Whether an ask is followed.
-    pub(crate) fn takes(self, rm: &str, key: &str, tags: Option<&Tags>) -> bool {
+    fn takes(self, rm: &str, key: &str, tags: Option<&Tags>) -> bool {
         if let Some(parent) = tags.and_then(|tags| tags.get(TRACEPARENT)) {
             return is_sampled(parent);
         }
@@ -135,6 +135,17 @@ impl Sampling {
         let mut hasher = FxHasher::default();
         (rm, key).hash(&mut hasher);
         hasher.finish() <= up_to
+    }
+
+    /// What is noted of an ask that arrives now, if it is followed.
+    pub(crate) fn arrival(
+        self,
+        rm: &str,
+        key: &str,
+        tags: Option<&Tags>,
+        clock: Clock,
+    ) -> Option<Box<Arrival>> {
+        self.takes(rm, key, tags).then(|| Box::new(Arrival::at(clock.now_ns())))
     }
 }
 
@@ -152,18 +163,6 @@ pub(crate) struct Following {
 }
 
 impl Following {
-    /// What is noted of an ask that arrives, if it is followed.
-    pub(crate) fn arrival(
-        sampling: Option<Sampling>,
-        rm: &str,
-        key: &str,
-        tags: Option<&Tags>,
-        clock: &Clock,
-    ) -> Option<Box<Arrival>> {
-        let is_taken = sampling?.takes(rm, key, tags);
-        is_taken.then(|| Box::new(Arrival::at(clock.now_ns())))
-    }
-
     /// Tells of the placements among these notices that are followed.
     pub(crate) fn tell(&self, rm_id: &Arc<str>, partition: &str, notices: &[Notice], clock: Clock) {
         for notice in notices {

@@ -39,6 +39,7 @@ mod gang_swaps;
 mod gang_timeouts;
 mod gangs;
 mod group_limits;
+mod journeys;
 mod limits;
 mod limits_cost;
 mod lists;

@@ -13,7 +13,6 @@ use monoceros_rules::work::rejection::{Ignored, Rejection};
 
 use super::checks::{Intake, amount, first_of, preemption, shared, task_group, wanted};
 use super::{Gathering, Translated, Translator, constraints};
-use crate::api::journeys::Following;
 use crate::partition::{ForeignRequest, RefusedItem, Request};
 use crate::step::{Cause, Existing, ForeignReport, Op, Which};
 
@@ -92,8 +91,9 @@ impl Translator {
 
     /// An ask, of which it is noted when it came if its placements are followed.
     fn followed(&self, spec: AskSpec) -> AskSpec {
-        let (sampling, tags) = (self.intake.sampling, spec.tags.as_ref());
-        let arrival = Following::arrival(sampling, &self.rm, &spec.key, tags, &self.clock);
+        let arrival = self.intake.sampling.and_then(|sampling| {
+            sampling.arrival(&self.rm, &spec.key, spec.tags.as_ref(), self.clock)
+        });
         AskSpec { arrival, ..spec }
     }
 
