@@ -14,11 +14,13 @@
 //! | [`nodes`] | which node is tried first, and whether any could hold an ask |
 //! | [`limits`] | what users and groups use, and what they may |
 //! | [`decide`] | what is to be done next, or why nothing is |
+//! | [`decisions`] | what was decided lately, and by which rule: for people |
 //! | [`books`], [`audit`] | what ties all of it together, and the full search that judges it |
 
 pub mod audit;
 pub mod books;
 pub mod decide;
+pub mod decisions;
 pub mod limits;
 pub mod nodes;
 pub mod order;

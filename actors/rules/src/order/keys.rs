@@ -25,6 +25,8 @@
 //! assert_eq!(asks[0], AskKey::new(9, 8, 3), "the higher priority comes first, then the older");
 //! ```
 
+mod verdict;
+
 use std::cmp::{Ordering, Reverse};
 use std::sync::Arc;
 
@@ -32,6 +34,8 @@ use smallvec::SmallVec;
 
 use crate::order::shares::{self, Share};
 use crate::values::resources::{Limits, Resources};
+
+pub use verdict::{SiblingOrder, Verdict};
 
 /// The priority of whatever has no pending ask.
 pub const MIN_PRIORITY: i32 = i32::MIN;

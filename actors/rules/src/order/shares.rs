@@ -40,6 +40,17 @@ impl Share {
     pub fn rank(self) -> i64 {
         self.0
     }
+
+    /// The share of which this is the [rank](Self::rank).
+    pub fn ranked(rank: i64) -> Self {
+        Self(rank)
+    }
+
+    /// The share as a number.
+    pub fn value(self) -> f64 {
+        // What turns the bits of a negative share round turns them back.
+        f64::from_bits((self.0 ^ ((self.0 >> 63) & i64::MAX)).cast_unsigned())
+    }
 }
 
 /// One share per name of `amount`, ascending: the quantity over that of `total`, or the bare

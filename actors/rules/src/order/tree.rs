@@ -92,6 +92,15 @@ pub trait Bound: Clone + PartialEq {
     }
 }
 
+/// What a walk [between](OrderedTree::between) two keys meets.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Between<'a, V, B> {
+    /// An entry.
+    One(&'a V, &'a B),
+    /// So many entries, which were not looked at.
+    Many(usize),
+}
+
 /// Entries of a value and a bound, in order of a unique key.
 #[derive(Clone, Debug)]
 pub struct OrderedTree<K, V, B> {
@@ -198,6 +207,20 @@ impl<K: Ord + Clone, V, B: Bound> OrderedTree<K, V, B> {
     pub fn last(&self, before: Option<&K>, passes: impl Fn(&B) -> bool) -> Option<(&K, &V, &B)> {
         self.bound.as_ref().filter(|total| passes(total))?;
         self.root.last(before, &passes)
+    }
+
+    /// Goes through the entries strictly between two keys, which need not be there; without a first
+    /// one, from the first entry on. Those that lie far from both are only counted, so that a walk
+    /// over any number of entries costs as much as a search.
+    pub fn between<'a>(
+        &'a self,
+        after: Option<&K>,
+        before: &K,
+        mut met: impl FnMut(Between<'a, V, B>),
+    ) {
+        if after.is_none_or(|after| after < before) {
+            self.root.between(after, before, &mut met);
+        }
     }
 
     /// How many entries come before `key`, which need not be there.

@@ -30,12 +30,17 @@ pub fn title(name: &str) -> &str {
 /// have to be rounded are a little more than they are.
 pub fn amounts(resources: &Resources) -> String {
     let named = by_weight(resources);
-    let texts = named.iter().map(|(name, quantity)| match kind(name) {
-        Kind::Cores => cores(*quantity),
-        Kind::Bytes => format!("{} of {name}", bytes(*quantity)),
-        Kind::Pieces => format!("{quantity} {name}"),
-    });
+    let texts = named.iter().map(|(name, quantity)| amount(name, *quantity));
     enumeration(&texts.collect::<Vec<_>>())
+}
+
+/// One amount of a type: `1.5 GiB of memory`.
+pub fn amount(name: &str, quantity: i64) -> String {
+    match kind(name) {
+        Kind::Cores => cores(quantity),
+        Kind::Bytes => format!("{} of {name}", bytes(quantity)),
+        Kind::Pieces => format!("{quantity} {name}"),
+    }
 }
 
 /// What is used and what may be used of one type, with the unit once: `39 of 40 GiB`.

@@ -103,6 +103,7 @@
 //! ```
 
 mod choose;
+mod chosen;
 mod conditions;
 mod demand;
 mod hierarchy;
@@ -123,6 +124,7 @@ mod taking;
 #[cfg(test)]
 mod tests;
 
+pub use chosen::{Choice, Chosen};
 pub use conditions::{LastTry, TRY_AGAIN, Tries, Wish, after};
 pub use demand::{AnyNode, Asker, Judge, Trial};
 pub use hierarchy::QueueFacts;

@@ -1,5 +1,6 @@
 //! What is to be done for an asker: who goes, and where the asker will be.
 
+use super::chosen::Chosen;
 use super::score::Weight;
 use crate::nodes::NodeSlot;
 use crate::work::allocations::{AllocationId, ApplicationSlot};
@@ -16,6 +17,8 @@ pub struct Plan {
     pub holds: Vec<AllocationId>,
     /// The applications that lose something.
     pub losers: Vec<ApplicationSlot>,
+    /// Of each victim on a node, who would have been the next there.
+    pub chosen: Vec<Chosen>,
     pub(super) weight: Weight,
 }
 

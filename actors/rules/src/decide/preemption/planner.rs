@@ -14,6 +14,7 @@ use std::sync::Arc;
 use rustc_hash::FxHashMap;
 
 use super::choose::{Goal, Solution};
+use super::chosen::Chosen;
 use super::demand::{Asker, Judge};
 use super::hierarchy::Hierarchy;
 use super::plan::{Place, Plan};
@@ -347,6 +348,9 @@ impl Planner {
                 let candidate = &self.candidates[*at as usize];
                 let kind = if candidate.is_hold { &mut plan.holds } else { &mut plan.victims };
                 kind.push(candidate.id);
+                if !candidate.is_hold && candidate.node != NONE {
+                    plan.chosen.push(self.chosen(candidate));
+                }
                 let loser = self.applications[candidate.application as usize].slot;
                 if !plan.losers.contains(&loser) {
                     plan.losers.push(loser);
@@ -356,6 +360,20 @@ impl Planner {
         self.drop_draft(draft);
         let is_nothing = plan.victims.is_empty() && plan.holds.is_empty();
         if is_nothing { Err(NoPreemption::NotNeeded) } else { Ok(plan) }
+    }
+
+    /// Who would have been the next on the node of a victim: the first in order that could be taken
+    /// there and is not.
+    fn chosen(&self, victim: &Candidate) -> Chosen {
+        let on_node = self.nodes[victim.node as usize].candidates.iter();
+        let mut on_node = on_node.map(|at| (*at as usize, &self.candidates[*at as usize]));
+        let next = on_node.find(|(at, other)| {
+            let is_out = self.applications[other.application as usize].is_out;
+            !self.gone[*at] && !other.is_hold && !is_out && self.is_open[other.leaf as usize]
+        });
+        let next = next.map(|(_, other)| other);
+        let kinds = (victim.class.into(), next.map_or(0, |next| next.class.into()));
+        Chosen { victim: victim.id, next: next.map(|next| next.id), kinds }
     }
 
     /// The victims of a solution that are on its node, in order, without those the RM added.

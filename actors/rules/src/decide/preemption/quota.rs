@@ -18,6 +18,7 @@
 use std::cmp::Reverse;
 use std::collections::BTreeMap;
 
+use super::chosen::Chosen;
 use super::hierarchy::QueueFacts;
 use super::survey::{ApplicationFacts, class_of, has_run_for, is_running, may_be_taken};
 use crate::decide::quota_timer::{Quota, QuotaTimer};
@@ -26,7 +27,7 @@ use crate::work::allocations::{Allocation, AllocationId, ApplicationSlot};
 use crate::work::asks::TaskGroup;
 
 /// The length of time in which the age of allocations makes no difference, ns.
-const HOUR_NS: i64 = 3_600_000_000_000;
+pub(super) const HOUR_NS: i64 = 3_600_000_000_000;
 
 /// A queue whose time is watched.
 #[derive(Debug)]
@@ -78,6 +79,8 @@ pub struct LeafPlan {
     pub candidates: usize,
     /// What those hold that were.
     pub claimed: Resources,
+    /// Of each victim, who would have been the next.
+    pub chosen: Vec<Chosen>,
     /// Those of which the RM is told.
     pub victims: Vec<AllocationId>,
     /// Places held for members of gangs; they end at once.
@@ -213,8 +216,10 @@ impl Choice<'_> {
             claimed: Resources::new(),
             victims: Vec::new(),
             holds: Vec::new(),
+            chosen: Vec::new(),
             target,
         };
+        let mut spared: Option<(AllocationId, u16)> = None;
         for unit in units {
             let mut size = Resources::new();
             for (_, it) in &unit {
@@ -223,13 +228,25 @@ impl Choice<'_> {
             let sum = plan.claimed.plus(&size);
             let fits = plan.target.entries().all(|(name, most)| sum.get(name) <= most);
             if !fits || !self.keeps_guarantees(queue, &size) || !self.may_lose(&unit) {
+                let first = unit.first().map(|(id, it)| (*id, self.kind(&plan.target, it)));
+                spared = spared.or(first);
                 continue;
             }
             self.take(queue, &size, &unit);
             plan.claimed = sum;
             for (id, it) in unit {
-                if it.is_hold() { plan.holds.push(id) } else { plan.victims.push(id) }
+                if it.is_hold() {
+                    plan.holds.push(id);
+                    continue;
+                }
+                plan.victims.push(id);
+                let kinds = (self.kind(&plan.target, it), 0);
+                plan.chosen.push(Chosen { victim: id, next: None, kinds });
             }
+        }
+        for chosen in &mut plan.chosen {
+            chosen.next = spared.map(|(id, _)| id);
+            chosen.kinds.1 = spared.map_or(0, |(_, kind)| kind);
         }
         plan
     }
@@ -264,13 +281,8 @@ impl Choice<'_> {
 
     fn order(&self, target: &Resources, unit: &Unit<'_>) -> impl Ord + use<> {
         let of = |it: &Allocation| {
-            let is_short = self.is_short(it);
-            let names = it.resources().entries().len();
-            let common = it.resources().entries().filter(|(name, _)| target.find(*name).is_some());
-            let matching = (common.count() * 100).checked_div(names).unwrap_or(0);
             (
-                class_of(it, is_short),
-                Reverse(matching),
+                self.kind(target, it),
                 it.spec.priority,
                 Reverse(it.created_ns.div_euclid(HOUR_NS)),
                 self.share(target, it.resources()),
@@ -279,6 +291,15 @@ impl Choice<'_> {
         };
         // What goes as one stands where the last of them would.
         unit.iter().map(|(_, it)| of(it)).max()
+    }
+
+    /// What kind of allocation it is, and then how few of its types are of no use here.
+    fn kind(&self, target: &Resources, it: &Allocation) -> u16 {
+        let names = it.resources().entries().len();
+        let common = it.resources().entries().filter(|(name, _)| target.find(*name).is_some());
+        let matching = (common.count() * 100).checked_div(names).unwrap_or(0);
+        let missing = u16::try_from(100 - matching).unwrap_or(0);
+        u16::from(class_of(it, self.is_short(it))) * 128 + missing
     }
 
     fn is_short(&self, it: &Allocation) -> bool {

@@ -13,6 +13,7 @@
 
 use std::cmp::Reverse;
 
+use super::chosen::{Chosen, those_who_stay};
 use super::inquiry::Answer;
 use super::survey::may_be_taken;
 use crate::values::resources::Resources;
@@ -51,6 +52,8 @@ pub struct RequiredPlan {
     pub holds: Vec<AllocationId>,
     /// Who else could go, in order: for the RM, which may want more gone.
     pub others: Vec<AllocationId>,
+    /// Of each victim on the node, who would have been the next.
+    pub chosen: Vec<Chosen>,
     /// The RM wants more gone than was needed.
     wants_more: bool,
 }
@@ -144,7 +147,8 @@ impl RequiredPlan {
             return None;
         }
         let (victims, wants_more) = (list[..taken].to_vec(), taken > self.victims.len());
-        Some(Self { victims, others: Vec::new(), wants_more, ..self.clone() })
+        let chosen = those_who_stay(&self.chosen, &victims);
+        Some(Self { victims, others: Vec::new(), chosen, wants_more, ..self.clone() })
     }
 
     /// Tests a plan that the RM was asked about on fresh facts: those who may not go any more are left
@@ -193,7 +197,9 @@ impl RequiredPlan {
                 elsewhere.push(mate);
             }
         }
-        Some(Self { victims, elsewhere, holds, others: Vec::new(), wants_more: self.wants_more })
+        let chosen = those_who_stay(&self.chosen, &victims);
+        let (others, wants_more) = (Vec::new(), self.wants_more);
+        Some(Self { victims, elsewhere, holds, others, chosen, wants_more })
     }
 }
 
@@ -236,6 +242,16 @@ fn in_order(
         }
     }
     debug_assert!(chosen.iter().all(|it| on_node.iter().any(|on| on.id == it.id)));
+    let class = |id: &AllocationId| {
+        candidates.iter().find(|it| it.id == *id).map_or(0, |it| u16::from(order(it).0))
+    };
+    let next = plan.others.first().copied();
+    let kind_of_next = next.as_ref().map_or(0, class);
+    plan.chosen = plan
+        .victims
+        .iter()
+        .map(|victim| Chosen { victim: *victim, next, kinds: (class(victim), kind_of_next) })
+        .collect();
     plan
 }
 

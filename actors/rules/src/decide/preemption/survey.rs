@@ -170,6 +170,8 @@ pub(super) struct Candidate {
     pub(super) group: u32,
     /// [`score`](super::score) bits that it has by itself.
     pub(super) bits: u8,
+    /// Where it stands among the kinds of what may be taken.
+    pub(super) class: u8,
     pub(super) is_hold: bool,
     /// It counts as an eviction of its application.
     pub(super) is_counted: bool,
@@ -405,6 +407,7 @@ impl Survey {
             node: self.by_node.get(allocation.node.index()).copied().unwrap_or(NONE),
             group,
             bits: super::score::own_bits(allocation),
+            class: order.class,
             is_hold: allocation.is_hold(),
             is_counted: !is_nobodys_work,
         };
@@ -434,6 +437,7 @@ impl Survey {
             let group = self.groups.get(candidate.group as usize);
             // Now it is known how many members run.
             order.class += u8::from(group.is_some_and(|it| it.real <= it.min_members));
+            candidate.class = order.class;
         }
         found.sort_by(|(left, ..), (right, ..)| left.cmp(right));
         let mut sizes = Rows::new(self.tree.columns().len());

@@ -324,6 +324,10 @@ fn any_application() -> impl Strategy<Value = Application> {
     })
 }
 
+fn is(left: f64, right: f64) -> bool {
+    left.total_cmp(&right).is_eq()
+}
+
 fn any_policy() -> impl Strategy<Value = ApplicationSortPolicy> {
     select(vec![ApplicationSortPolicy::Fifo, ApplicationSortPolicy::Fair])
 }
@@ -443,6 +447,57 @@ proptest! {
             .cmp(&right.key(policy, priority_first, guaranteed));
         let written = applications_as_written(policy, priority_first, guaranteed, &left, &right);
         prop_assert_eq!(order, written);
+    }
+
+    #[test]
+    fn what_puts_a_queue_first_is_what_the_order_says(
+        left in any_queue(), right in any_queue(), priority_first in any::<bool>(),
+    ) {
+        let keys = [left.key(priority_first), right.key(priority_first)];
+        let verdict = keys[0].verdict(&keys[1], SiblingOrder::of_queues(priority_first));
+        let order = keys[0].cmp(&keys[1]);
+        prop_assume!(order.is_ne());
+        prop_assert_eq!(verdict.order(), order, "{:?}", verdict);
+        let figures = match verdict {
+            Verdict::Priority { first, second } => {
+                (f64::from(first), f64::from(second)) == (f64::from(left.priority), f64::from(right.priority))
+            }
+            Verdict::Share { first, second } => {
+                is(first.value(), left.share()) && is(second.value(), right.share())
+            }
+            Verdict::Pending { name, first, second } => {
+                (left.pending.get(name), right.pending.get(name)) == (first, second)
+            }
+            Verdict::Name { .. } => left.pending.same_amount(&right.pending),
+            _ => false,
+        };
+        prop_assert!(figures, "{:?}", verdict);
+    }
+
+    #[test]
+    fn what_puts_an_application_first_is_what_the_order_says(
+        left in any_application(),
+        right in any_application(),
+        guaranteed in prop::option::of(amounts()),
+        policy in any_policy(),
+        priority_first in any::<bool>(),
+    ) {
+        let key = |of: &Application| of.key(policy, priority_first, guaranteed.as_ref());
+        let (first, second) = (key(&left), key(&right));
+        let order = first.cmp(&second);
+        prop_assume!(order.is_ne());
+        let verdict = first.verdict(&second, SiblingOrder::of_applications(policy, priority_first));
+        prop_assert_eq!(verdict.order(), order, "{:?}", verdict);
+        match verdict {
+            Verdict::Priority { first, second } => {
+                prop_assert_eq!((first, second), (left.priority, right.priority));
+            }
+            Verdict::Submitted { first, second } => {
+                prop_assert_eq!((first, second), (left.submitted, right.submitted));
+            }
+            Verdict::Usage { .. } => prop_assert_eq!(policy, ApplicationSortPolicy::Fair),
+            _ => {}
+        }
     }
 
     #[test]

@@ -10,8 +10,8 @@
 
 use std::slice::SliceIndex;
 
-use super::Bound;
 use super::change::{Change, join_all, replaced};
+use super::{Between, Bound};
 
 /// The widest a node gets. To re-key one of 100,000 entries took 1.3 us with 16, 1.1 with 24, and
 /// 1.0 with 32; 48 is no quicker.
@@ -219,6 +219,61 @@ impl<K: Ord + Clone, V, B: Bound> Node<K, V, B> {
                     }
                 }
                 None
+            }
+        }
+    }
+
+    /// Goes through the entries strictly between two keys, of which the first may be missing: one by
+    /// one where they share their place with either, and as a number where whole subtrees lie
+    /// between.
+    pub(super) fn between<'a>(
+        &'a self,
+        after: Option<&K>,
+        before: &K,
+        met: &mut impl FnMut(Between<'a, V, B>),
+    ) {
+        match self {
+            Self::Leaf(leaf) => {
+                let from = after.map_or(0, |after| leaf.before(|key| key <= after));
+                let end = leaf.before(|key| key < before);
+                for entry in leaf.entries.get(from..end).unwrap_or_default() {
+                    met(Between::One(&entry.value, &entry.bound));
+                }
+            }
+            Self::Inner(inner) => {
+                let from = after.map(|after| inner.route(after));
+                let end = inner.route(before);
+                if from == Some(end) {
+                    return inner.children[end].node.between(after, before, met);
+                }
+                if let (Some(at), Some(after)) = (from, after) {
+                    inner.children[at].node.behind(after, met);
+                }
+                let many = inner.count(from.map_or(0, |from| from + 1)..end);
+                if many > 0 {
+                    met(Between::Many(many));
+                }
+                inner.children[end].node.between(None, before, met);
+            }
+        }
+    }
+
+    /// As [`Self::between`], to the end.
+    fn behind<'a>(&'a self, after: &K, met: &mut impl FnMut(Between<'a, V, B>)) {
+        match self {
+            Self::Leaf(leaf) => {
+                let from = leaf.before(|key| key <= after);
+                for entry in &leaf.entries[from..] {
+                    met(Between::One(&entry.value, &entry.bound));
+                }
+            }
+            Self::Inner(inner) => {
+                let from = inner.route(after);
+                inner.children[from].node.behind(after, met);
+                let many = inner.count(from + 1..inner.children.len());
+                if many > 0 {
+                    met(Between::Many(many));
+                }
             }
         }
     }

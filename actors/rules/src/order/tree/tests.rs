@@ -48,6 +48,7 @@ enum Step {
     SetBound(u16, Most),
     First(Most),
     FirstAfter(u16, Most),
+    Between(u16, u16),
 }
 
 const KEYS: u16 = 6_000;
@@ -70,6 +71,7 @@ fn step() -> impl Strategy<Value = Step> {
         2 => (0..KEYS, most()).prop_map(|(key, bound)| Step::SetBound(key, bound)),
         1 => most().prop_map(Step::First),
         1 => (0..KEYS, most()).prop_map(|(key, bound)| Step::FirstAfter(key, bound)),
+        1 => (0..KEYS, 0..KEYS).prop_map(|(after, before)| Step::Between(after, before)),
     ]
 }
 
@@ -127,7 +129,33 @@ fn take(tree: &mut OrderedTree<u16, u32, Most>, naive: &mut Naive, step: &Step) 
             let found = found.map(|(key, (value, bound))| (key, value, bound));
             assert_eq!(tree.last(Some(&key), holds(ask)), found);
         }
+        Step::Between(after, before) => {
+            for after in [None, Some(after)] {
+                walks_between(tree, naive, after, before);
+            }
+        }
     }
+}
+
+/// A walk meets every entry between two keys once, and few of them one by one.
+fn walks_between(
+    tree: &OrderedTree<u16, u32, Most>,
+    naive: &Naive,
+    after: Option<u16>,
+    before: u16,
+) {
+    let is_between = |key: u16| after.is_none_or(|after| key > after) && key < before;
+    let (mut met, mut one_by_one) = (0, 0);
+    tree.between(after.as_ref(), &before, |it| match it {
+        Between::Many(many) => met += many,
+        Between::One(value, bound) => {
+            let mut there = naive.iter().filter(|(key, _)| is_between(**key));
+            assert!(there.any(|(_, entry)| *entry == (*value, *bound)));
+            (met, one_by_one) = (met + 1, one_by_one + 1);
+        }
+    });
+    assert_eq!(met, naive.keys().filter(|key| is_between(**key)).count());
+    assert!(one_by_one <= 64, "the leaves at both ends");
 }
 
 fn same(tree: &OrderedTree<u16, u32, Most>, naive: &Naive) {

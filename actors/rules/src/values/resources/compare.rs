@@ -11,15 +11,21 @@ impl Resources {
     /// A total order of amounts: the alphabetically first name whose quantities differ decides,
     /// absent counting as zero. Whatever is larger in one name and smaller in none is greater here.
     pub fn alphabetical(&self, other: &Self) -> Ordering {
-        let mut decisive: Option<(Name, Ordering)> = None;
+        let difference = self.first_difference(other);
+        difference.map_or(Ordering::Equal, |(_, left, right)| left.cmp(&right))
+    }
+
+    /// The alphabetically first name whose quantities differ, absent counting as zero, and both.
+    pub fn first_difference(&self, other: &Self) -> Option<(Name, i64, i64)> {
+        let mut decisive: Option<(Name, i64, i64)> = None;
         for (name, left, right) in merged(&self.0, &other.0) {
-            let order = left.unwrap_or(0).cmp(&right.unwrap_or(0));
-            let earlier = |(first, _): (Name, _)| name.alphabetical(first).is_lt();
-            if order.is_ne() && decisive.is_none_or(earlier) {
-                decisive = Some((name, order));
+            let (left, right) = (left.unwrap_or(0), right.unwrap_or(0));
+            let earlier = |(first, ..): (Name, _, _)| name.alphabetical(first).is_lt();
+            if left != right && decisive.is_none_or(earlier) {
+                decisive = Some((name, left, right));
             }
         }
-        decisive.map_or(Ordering::Equal, |(_, order)| order)
+        decisive
     }
 
     /// Whether every quantity is zero.

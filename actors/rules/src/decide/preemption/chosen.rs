@@ -1,0 +1,123 @@
+//! Why one allocation was chosen to leave and not another that could have left as well: for people,
+//! after the choice was made.
+//!
+//! Who leaves is decided by [plans](super::Plan). A plan that follows an order says of each victim
+//! what comes next in that order and stays; a plan that weighs sets of victims may take one although
+//! another comes before it, and then the set decided ([`Choice::Together`]).
+
+use std::cmp::Ordering;
+use std::fmt;
+
+use serde::{Deserialize, Serialize};
+
+use super::quota::HOUR_NS;
+use super::reasons::Grounds;
+use crate::values::instant::rfc3339;
+use crate::work::allocations::{Allocation, AllocationId};
+
+/// A victim, and who would have been the next.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
+pub struct Chosen {
+    /// The one that leaves.
+    pub victim: AllocationId,
+    /// The first in the same order that could leave and stays.
+    pub next: Option<AllocationId>,
+    /// Where both stand among the kinds of what may be taken.
+    pub kinds: (u16, u16),
+}
+
+/// What made the choice between two.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub enum Choice {
+    /// There was no other that could have left.
+    #[default]
+    Only,
+    /// What kind of allocation it is; the figures are places in the order of kinds.
+    Kind {
+        /// Of the victim.
+        first: u16,
+        /// Of the other.
+        second: u16,
+    },
+    /// The lower priority.
+    Priority {
+        /// Of the victim.
+        first: i32,
+        /// Of the other.
+        second: i32,
+    },
+    /// It was asked for later; ns since the epoch.
+    Newer {
+        /// Of the victim.
+        first: i64,
+        /// Of the other.
+        second: i64,
+    },
+    /// Nothing of this: the size, or the name.
+    Finer,
+    /// The set of all that leave, which hurts least or is just enough.
+    Together,
+}
+
+/// The same of those who leave after all; no runner-up leaves.
+pub(super) fn those_who_stay(chosen: &[Chosen], victims: &[AllocationId]) -> Vec<Chosen> {
+    let of_victims = chosen.iter().filter(|chosen| victims.contains(&chosen.victim));
+    let stays = |next: &AllocationId| !victims.contains(next);
+    of_victims.map(|chosen| Chosen { next: chosen.next.filter(stays), ..*chosen }).collect()
+}
+
+impl Chosen {
+    /// What made the choice, in the order of candidates for these grounds.
+    pub fn choice(
+        &self,
+        grounds: &Grounds,
+        victim: &Allocation,
+        next: Option<&Allocation>,
+    ) -> Choice {
+        let Some(next) = next else { return Choice::Only };
+        let (first, second) = self.kinds;
+        match first.cmp(&second) {
+            Ordering::Less => return Choice::Kind { first, second },
+            Ordering::Greater => return Choice::Together,
+            Ordering::Equal => {}
+        }
+        let (first, second) = (victim.spec.priority, next.spec.priority);
+        if !matches!(grounds, Grounds::Guarantee { .. }) && first != second {
+            return if first < second {
+                Choice::Priority { first, second }
+            } else {
+                Choice::Together
+            };
+        }
+        let (first, second) = (victim.created_ns, next.created_ns);
+        let unit = if matches!(grounds, Grounds::Quota { .. }) { HOUR_NS } else { 1 };
+        match first.div_euclid(unit).cmp(&second.div_euclid(unit)) {
+            Ordering::Greater => Choice::Newer { first, second },
+            Ordering::Less => Choice::Together,
+            Ordering::Equal => Choice::Finer,
+        }
+    }
+}
+
+/// The sentence for people, of the victim.
+impl fmt::Display for Choice {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match self {
+            Self::Only => f.write_str("no other could be taken for this"),
+            Self::Kind { .. } => f.write_str(
+                "it is of a kind that is taken first: held places, placeholders, ordinary ones, \
+                 members that a gang needs, then those that are to be spared",
+            ),
+            Self::Priority { first, second } => {
+                write!(f, "its priority {first} is lower than {second}")
+            }
+            Self::Newer { first, second } => {
+                write!(f, "it was asked for at {}, after {}", rfc3339(*first), rfc3339(*second))
+            }
+            Self::Finer => f.write_str("they differ in size or name alone"),
+            Self::Together => {
+                f.write_str("with those that leave beside it, fewer or less important ones leave")
+            }
+        }
+    }
+}

@@ -1,0 +1,346 @@
+//! The last decisions of a partition, and why they were made as they were: for people, who ask "why
+//! was this one placed, and not that one".
+//!
+//! # What is a decision
+//! An allocation that the RM is told of, a node that is reserved, an allocation that is told to leave
+//! for another. What the RM reports or ends by itself is none, and neither is what nobody decides: a
+//! timeout, a release.
+//!
+//! # Why figures and not sentences
+//! A decision takes some microseconds, and nearly all of them are never read. So what decided is noted
+//! as it was compared (numbers, names as bytes), in rings that were allocated once; sentences are made
+//! of the few that somebody reads ([`Kept::shown`]).
+//!
+//! # From an offer to a decision
+//! ```text
+//! search for a node  ─▸ search()         which nodes were passed over, how many were tried
+//! the ask is decided ─▸ begin() ─▸ Way   the order at each level, the rule
+//! told at once       ─▸ keep()
+//! told later         ─▸ put_aside(…), keep_aside(…), or never: what was put aside for something
+//!                       that cannot be told any more is forgotten
+//! ```
+//!
+//! # Invariants
+//! * Numbers rise by one with each decision that is kept, from 1 on.
+//! * Memory is bounded and taken when this is made: at most as many decisions are kept as were wanted,
+//!   fewer where names are long or queues lie deep. What is put aside is no more than what is on its
+//!   way, twice.
+//! * Without decisions to be kept nothing is noted and nothing is allocated.
+//!
+//! ```
+//! use monoceros_rules::decisions::{Decisions, Told, Ruled};
+//! use monoceros_rules::order::keys::{SiblingOrder, Verdict};
+//!
+//! let mut decisions = Decisions::new(100);
+//! let way = decisions.begin().expect("decisions are kept");
+//! way.is_of("root.a", "app-1");
+//! way.level(4, SiblingOrder::Queues, Verdict::Alone, None);
+//! way.level(6, SiblingOrder::Fifo, Verdict::Submitted { first: 1, second: 2 }, Some("app-2"));
+//! decisions.keep(&Told { at_ns: 5, ruled: Ruled::FirstNode, key: "ask-1", node: "n1" });
+//!
+//! let kept = decisions.get(1).expect("it was the first").shown();
+//! assert_eq!((&*kept.queue, &*kept.application, &*kept.key), ("root.a", "app-1", "ask-1"));
+//! assert_eq!(kept.levels[1].runner_up.as_deref(), Some("app-2"));
+//! ```
+
+mod ring;
+mod ruled;
+mod shown;
+#[cfg(test)]
+mod tests;
+mod way;
+
+use std::fmt::Write as _;
+
+use rustc_hash::FxHashMap;
+
+use crate::decide::preemption::Grounds;
+use crate::nodes::{NodeSlot, PassedOver};
+use crate::work::allocations::AllocationId;
+use ring::{Place, Ring};
+pub use ruled::{DecisionKind, Ruled};
+pub use shown::{CopiedDecision, Kept, ShownDecision, ShownLevel, ShownPassed};
+use way::{Level, Passed, Text};
+pub use way::{Way, Why};
+
+/// Most decisions that can be kept of a partition.
+pub const KEPT_MAX: usize = 100_000;
+
+/// The bytes of names that there is room for, for each decision to be kept.
+const TEXT_EACH: usize = 192;
+/// The levels that there is room for, for each decision to be kept.
+const LEVELS_EACH: usize = 4;
+/// However few decisions are kept, the names and the levels of one have room.
+const TEXT_LEAST: usize = 1 << 17;
+const LEVELS_LEAST: usize = 256;
+/// Reasons for which nodes were passed over, for each decision to be kept.
+const PASSED_EACH: usize = 2;
+const PASSED_LEAST: usize = 64;
+
+/// The last decisions of a partition.
+#[derive(Debug)]
+pub struct Decisions {
+    most: usize,
+    /// How many were kept so far; the number of the last.
+    last: u64,
+    entries: Ring<Entry>,
+    levels: Ring<Level>,
+    passed: Ring<Passed>,
+    text: Ring<u8>,
+    search: Search,
+    way: Way,
+    /// The allocation that is about to be told of as decided in this way.
+    way_of: Option<AllocationId>,
+    aside: FxHashMap<Later, Way>,
+    /// Ways that were put aside and are used again.
+    spare: Vec<Way>,
+}
+
+/// What is kept of a decision itself.
+#[derive(Clone, Copy, Debug, Default)]
+struct Entry {
+    at_ns: i64,
+    decided_ns: i64,
+    ruled: Ruled,
+    tried: u32,
+    levels: Place,
+    passed: Place,
+    text: Place,
+    queue: Text,
+    application: Text,
+    key: Text,
+    node: Text,
+    preempted_for: Text,
+}
+
+/// A decision as it is told.
+#[derive(Clone, Copy, Debug)]
+pub struct Told<'a> {
+    /// The time, ns since the epoch.
+    pub at_ns: i64,
+    /// The rule by which it was made.
+    pub ruled: Ruled,
+    /// The key of the ask, or of the allocation that leaves.
+    pub key: &'a str,
+    /// The node.
+    pub node: &'a str,
+}
+
+/// What is told later than it is decided, if at all.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
+pub enum Later {
+    /// A placement that waits for an answer, or for a placeholder to go.
+    Allocation(AllocationId),
+    /// A question whether an ask may reserve a node, by its number.
+    Claim(u64),
+}
+
+/// The search for a node that is under way.
+#[derive(Clone, Copy, Debug, Default)]
+pub struct Search {
+    /// How many nodes were asked.
+    pub tried: u32,
+    /// Those that were not.
+    pub passed: PassedOver,
+}
+
+impl Decisions {
+    /// Keeps so many at most, and no more than [`KEPT_MAX`]; none with 0.
+    pub fn new(most: usize) -> Self {
+        let most = most.min(KEPT_MAX);
+        let room = |each: usize, least: usize| if most == 0 { 0 } else { (most * each).max(least) };
+        Self {
+            most,
+            last: 0,
+            entries: Ring::new(most),
+            levels: Ring::new(room(LEVELS_EACH, LEVELS_LEAST)),
+            passed: Ring::new(room(PASSED_EACH, PASSED_LEAST)),
+            text: Ring::new(room(TEXT_EACH, TEXT_LEAST)),
+            search: Search::default(),
+            way: Way::default(),
+            way_of: None,
+            aside: FxHashMap::default(),
+            spare: Vec::new(),
+        }
+    }
+
+    /// Whether any are kept.
+    pub fn is_on(&self) -> bool {
+        self.most > 0
+    }
+
+    /// Most that are kept.
+    pub fn most(&self) -> usize {
+        self.most
+    }
+
+    /// The number of the last one; 0 before the first.
+    pub fn last(&self) -> u64 {
+        self.last
+    }
+
+    /// How many there are now.
+    pub fn len(&self) -> usize {
+        // What lies in one ring behind another was put in later, so the oldest is found by halves.
+        let oldest = self.last.saturating_sub(self.most as u64) + 1;
+        let (mut gone, mut there) = (oldest, self.last + 1);
+        while gone < there {
+            let middle = gone + (there - gone) / 2;
+            if self.get(middle).is_some() { there = middle } else { gone = middle + 1 }
+        }
+        usize::try_from(self.last + 1 - there).unwrap_or(usize::MAX)
+    }
+
+    /// Whether there is none.
+    pub fn is_empty(&self) -> bool {
+        self.len() == 0
+    }
+
+    /// How many bytes they take, be there many or few.
+    pub fn bytes(&self) -> usize {
+        self.entries.bytes() + self.levels.bytes() + self.passed.bytes() + self.text.bytes()
+    }
+
+    /// A search for a node begins. `None` where no decisions are kept.
+    pub fn search(&mut self) -> Option<&mut Search> {
+        self.is_on().then(|| {
+            self.search = Search::default();
+            &mut self.search
+        })
+    }
+
+    /// The search that is under way. `None` where no decisions are kept.
+    pub fn searching(&mut self) -> Option<&mut Search> {
+        self.is_on().then_some(&mut self.search)
+    }
+
+    /// Begins to note how a decision is made. `None` where none are kept.
+    pub fn begin(&mut self) -> Option<&mut Way> {
+        self.is_on().then(|| {
+            self.way.clear();
+            self.way_of = None;
+            &mut self.way
+        })
+    }
+
+    /// What was noted is how this allocation was decided, which is told next.
+    pub fn is_about(&mut self, id: AllocationId) {
+        self.way_of = Some(id);
+    }
+
+    /// Takes over what the search that is under way found of nodes.
+    pub fn searched<'n>(&mut self, id: impl Fn(NodeSlot) -> &'n str) {
+        let Search { tried, passed } = self.search;
+        self.way.searched(tried, &passed, id);
+    }
+
+    /// Keeps a decision that was made in the way that was noted.
+    pub fn keep(&mut self, told: &Told<'_>) {
+        let mut way = std::mem::take(&mut self.way);
+        self.put(&mut way, told);
+        self.way = way;
+    }
+
+    /// Keeps that the RM is told of an allocation, of an application of this leaf: as it was
+    /// [decided just now](Self::is_about), or before. Of one of which neither is known, nothing is
+    /// said of how it was decided.
+    pub fn keep_allocation(
+        &mut self,
+        id: AllocationId,
+        (leaf, application): (&str, &str),
+        told: &Told<'_>,
+    ) {
+        let is_noted = self.way_of == Some(id);
+        if is_noted || !self.keep_aside(Later::Allocation(id), told) {
+            if !is_noted {
+                self.way.clear();
+                self.way.is_of(leaf, application);
+            }
+            self.keep(told);
+        }
+    }
+
+    /// What was noted is for something that is told later, if at all. `is_there` says of others that
+    /// were put aside whether they may still be told.
+    pub fn put_aside(&mut self, what: Later, at_ns: i64, is_there: impl Fn(Later) -> bool) {
+        if self.aside.len() >= ASIDE_LEAST && self.aside.len() == self.aside.capacity() {
+            // Before there is more room for those that will never be told, these go.
+            let spare = &mut self.spare;
+            self.aside.retain(|what, way| {
+                let stays = is_there(*what);
+                if !stays && spare.len() < ASIDE_LEAST {
+                    spare.push(std::mem::take(way));
+                }
+                stays
+            });
+        }
+        let mut way = self.spare.pop().unwrap_or_default();
+        way.clone_from(&self.way);
+        way.decided_ns = Some(at_ns);
+        self.aside.insert(what, way);
+    }
+
+    /// Keeps a decision that was put aside. `false` where there is none.
+    pub fn keep_aside(&mut self, what: Later, told: &Told<'_>) -> bool {
+        let Some(mut way) = self.aside.remove(&what) else { return false };
+        self.put(&mut way, told);
+        if self.spare.len() < ASIDE_LEAST {
+            self.spare.push(way);
+        }
+        true
+    }
+
+    /// Keeps that an allocation leaves for these reasons.
+    pub fn keep_eviction(&mut self, grounds: &Grounds, told: &Told<'_>) {
+        let mut way = std::mem::take(&mut self.way);
+        let mut shown = std::mem::take(&mut way.preempted_for);
+        shown.clear();
+        let _ = write!(shown, "{grounds}");
+        way.preempted_for = shown;
+        self.put(&mut way, told);
+        way.preempted_for.clear();
+        self.way = way;
+    }
+
+    fn put(&mut self, way: &mut Way, told: &Told<'_>) {
+        let (key, node) = (way.add(told.key), way.add(told.node));
+        let grounds = std::mem::take(&mut way.preempted_for);
+        let preempted_for = way.add(&grounds);
+        way.preempted_for = grounds;
+        let entry = Entry {
+            at_ns: told.at_ns,
+            decided_ns: way.decided_ns.unwrap_or(told.at_ns),
+            ruled: way.ruled.unwrap_or(told.ruled),
+            tried: way.tried,
+            levels: self.levels.put(&way.levels),
+            passed: self.passed.put(&way.passed),
+            text: self.text.put(&way.text),
+            queue: way.queue,
+            application: way.application,
+            key,
+            node,
+            preempted_for,
+        };
+        way.forget_behind(key);
+        self.entries.put(&[entry]);
+        self.last += 1;
+    }
+
+    /// The decision with this number, if it is still there.
+    pub fn get(&self, number: u64) -> Option<Kept<'_>> {
+        let behind = self.last.checked_sub(number).filter(|_| number > 0)?;
+        let entry =
+            self.entries.get(Place::of(number - 1)).filter(|_| behind < self.most as u64)?;
+        let entry = entry.first()?;
+        Some(Kept {
+            number,
+            entry,
+            levels: self.levels.get(entry.levels)?,
+            passed: self.passed.get(entry.passed)?,
+            text: self.text.get(entry.text)?,
+        })
+    }
+}
+
+/// So many decisions may be put aside before it is looked which of them can still be told.
+const ASIDE_LEAST: usize = 64;

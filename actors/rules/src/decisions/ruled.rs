@@ -1,0 +1,107 @@
+//! The rules by which decisions are made, by name.
+
+use std::fmt;
+
+/// What was decided.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
+pub enum DecisionKind {
+    /// An ask has a node.
+    Allocation,
+    /// An ask has a node set aside.
+    Reservation,
+    /// An allocation leaves for others.
+    Eviction,
+}
+
+impl DecisionKind {
+    /// All of them.
+    pub const ALL: [Self; 3] = [Self::Allocation, Self::Reservation, Self::Eviction];
+
+    /// The kind of this name, in any letter case.
+    pub fn named(name: &str) -> Option<Self> {
+        Self::ALL.into_iter().find(|kind| kind.name().eq_ignore_ascii_case(name))
+    }
+
+    /// Its name.
+    pub fn name(self) -> &'static str {
+        match self {
+            Self::Allocation => "allocation",
+            Self::Reservation => "reservation",
+            Self::Eviction => "eviction",
+        }
+    }
+}
+
+/// The rule by which a decision was made.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub enum Ruled {
+    /// The first node in order that may be used.
+    #[default]
+    FirstNode,
+    /// The only node on which it may run.
+    RequiredNode,
+    /// The node that it had reserved.
+    AtReserved,
+    /// The place of a placeholder, on its node.
+    PlaceholderInPlace,
+    /// The place of a placeholder, on another node.
+    PlaceholderElsewhere,
+    /// A place held for its gang, on its node.
+    HoldInPlace,
+    /// A place held for its gang, on another node.
+    HoldElsewhere,
+    /// All members of its gang together.
+    Gang,
+    /// No node had room, and this one lacks least.
+    NearestNode,
+    /// The only node on which it may run has no room yet.
+    AwaitsRequired,
+    /// Others leave the node for it.
+    Promised,
+    /// A queue takes back what it is guaranteed.
+    Guarantee,
+    /// An ask needs the node.
+    ForNode,
+    /// A queue gives back what is above its maximum.
+    Quota,
+}
+
+impl Ruled {
+    /// What was decided by it.
+    pub fn kind(self) -> DecisionKind {
+        match self {
+            Self::FirstNode
+            | Self::RequiredNode
+            | Self::AtReserved
+            | Self::PlaceholderInPlace
+            | Self::PlaceholderElsewhere
+            | Self::HoldInPlace
+            | Self::HoldElsewhere
+            | Self::Gang => DecisionKind::Allocation,
+            Self::NearestNode | Self::AwaitsRequired | Self::Promised => DecisionKind::Reservation,
+            Self::Guarantee | Self::ForNode | Self::Quota => DecisionKind::Eviction,
+        }
+    }
+}
+
+/// One short sentence for people.
+impl fmt::Display for Ruled {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str(match self {
+            Self::FirstNode => "placed on the first node in order that could be used",
+            Self::RequiredNode => "placed on the only node that it may use",
+            Self::AtReserved => "placed on the node that it had reserved",
+            Self::PlaceholderInPlace => "takes the place of a placeholder, on the same node",
+            Self::PlaceholderElsewhere => "takes the place of a placeholder, on another node",
+            Self::HoldInPlace => "takes a place that was held for its gang",
+            Self::HoldElsewhere => "takes a place that was held for its gang, on another node",
+            Self::Gang => "placed together with all members of its gang",
+            Self::NearestNode => "no node could be used, and this one lacks least",
+            Self::AwaitsRequired => "the only node that it may use has no room yet",
+            Self::Promised => "others leave the node for it",
+            Self::Guarantee => "leaves so that another queue gets back what it is guaranteed",
+            Self::ForNode => "leaves so that an ask gets the only node that it may use",
+            Self::Quota => "leaves because a queue is above its maximum",
+        })
+    }
+}

@@ -1,0 +1,196 @@
+//! A decision as it is read.
+
+use std::sync::Arc;
+
+use super::way::{Level, Passed, Why};
+use super::{DecisionKind, Entry};
+use crate::order::keys::Verdict;
+
+/// A decision that is kept, before it is made into what people read.
+#[derive(Clone, Copy, Debug)]
+pub struct Kept<'a> {
+    pub(super) number: u64,
+    pub(super) entry: &'a Entry,
+    pub(super) levels: &'a [Level],
+    pub(super) passed: &'a [Passed],
+    pub(super) text: &'a [u8],
+}
+
+/// A decision that was copied, to be made into what people read elsewhere.
+#[derive(Clone, Debug)]
+pub struct CopiedDecision {
+    number: u64,
+    entry: Entry,
+    levels: Box<[Level]>,
+    passed: Box<[Passed]>,
+    text: Box<[u8]>,
+}
+
+impl CopiedDecision {
+    /// The decision.
+    pub fn kept(&self) -> Kept<'_> {
+        let Self { number, entry, levels, passed, text } = self;
+        Kept { number: *number, entry, levels, passed, text }
+    }
+}
+
+/// A decision, for people.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct ShownDecision {
+    /// Rises by one with each decision of the partition.
+    pub number: u64,
+    /// When it was told, ns since the epoch.
+    pub at_ns: i64,
+    /// When it was made, where that was earlier: an answer, or a placeholder's end, was waited for.
+    pub decided_ns: Option<i64>,
+    /// What was decided.
+    pub kind: DecisionKind,
+    /// The rule, in one sentence.
+    pub ruled: String,
+    /// The application of the ask, or of the allocation that leaves.
+    pub application: Arc<str>,
+    /// Its key.
+    pub key: Arc<str>,
+    /// The path of its leaf.
+    pub queue: Arc<str>,
+    /// The node.
+    pub node: Arc<str>,
+    /// From root to the leaf, who came first, and why.
+    pub levels: Vec<ShownLevel>,
+    /// How many nodes were asked.
+    pub tried: u32,
+    /// How many were passed over, by reason.
+    pub passed: Vec<ShownPassed>,
+    /// For whom it leaves; empty for others.
+    pub preempted_for: String,
+}
+
+/// The choice between the children of a queue.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct ShownLevel {
+    /// Its path.
+    pub queue: Arc<str>,
+    /// How they are ordered.
+    pub order: &'static str,
+    /// The path of the queue, or the id of the application, that came first; of those who leave, a
+    /// key.
+    pub chosen: Arc<str>,
+    /// The second, if there was one.
+    pub runner_up: Option<Arc<str>>,
+    /// What put the first before the second.
+    pub rule: String,
+}
+
+/// Nodes that were passed over.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct ShownPassed {
+    /// Why.
+    pub reason: &'static str,
+    /// How many.
+    pub nodes: u32,
+    /// One of them, if one is known.
+    pub example: Option<Arc<str>>,
+}
+
+impl<'a> Kept<'a> {
+    /// A copy, which stays when this one goes.
+    pub fn copied(&self) -> CopiedDecision {
+        CopiedDecision {
+            number: self.number,
+            entry: *self.entry,
+            levels: self.levels.into(),
+            passed: self.passed.into(),
+            text: self.text.into(),
+        }
+    }
+
+    /// Its number.
+    pub fn number(&self) -> u64 {
+        self.number
+    }
+
+    /// What was decided.
+    pub fn kind(&self) -> DecisionKind {
+        self.entry.ruled.kind()
+    }
+
+    /// The application.
+    pub fn application(&self) -> &'a str {
+        self.entry.application.of(self.text)
+    }
+
+    /// The key.
+    pub fn key(&self) -> &'a str {
+        self.entry.key.of(self.text)
+    }
+
+    /// The path of the leaf.
+    pub fn queue(&self) -> &'a str {
+        self.entry.queue.of(self.text)
+    }
+
+    /// The node.
+    pub fn node(&self) -> &'a str {
+        self.entry.node.of(self.text)
+    }
+
+    /// The decision for people.
+    pub fn shown(&self) -> ShownDecision {
+        let entry = self.entry;
+        let passed = self.passed.iter().filter_map(|passed| {
+            let example = (!passed.example.is_empty()).then(|| passed.example.of(self.text).into());
+            Some(ShownPassed { reason: passed.why?.text(), nodes: passed.nodes, example })
+        });
+        ShownDecision {
+            number: self.number,
+            at_ns: entry.at_ns,
+            decided_ns: Some(entry.decided_ns).filter(|decided_ns| *decided_ns < entry.at_ns),
+            kind: self.kind(),
+            ruled: entry.ruled.to_string(),
+            application: self.application().into(),
+            key: self.key().into(),
+            queue: self.queue().into(),
+            node: self.node().into(),
+            levels: (0..self.levels.len()).map(|at| self.level(at)).collect(),
+            tried: entry.tried,
+            passed: passed.collect(),
+            preempted_for: entry.preempted_for.of(self.text).to_owned(),
+        }
+    }
+
+    fn level(&self, at: usize) -> ShownLevel {
+        let level = &self.levels[at];
+        let path = |level: &Level| self.entry.queue.start(level.queue).of(self.text);
+        let queue = path(level);
+        let (order, is_queue, rule) = match level.why {
+            Why::Sibling(order, verdict) => {
+                let is_queue = self.levels.get(at + 1).is_some();
+                (order.text(), is_queue, explained(level, &verdict))
+            }
+            Why::Victim(choice) => ("preemption", false, choice.to_string()),
+        };
+        let second = level.runner_up.of(self.text);
+        let second = (!second.is_empty()).then_some(second);
+        let chosen = match (level.why, self.levels.get(at + 1)) {
+            (_, Some(below)) => path(below),
+            (Why::Sibling(..), None) => self.application(),
+            (Why::Victim(_), None) => self.key(),
+        };
+        let runner_up = second.map(|name| {
+            // A sibling has the same parent, so its name is all that was noted.
+            if is_queue { format!("{queue}.{name}").into() } else { Arc::from(name) }
+        });
+        ShownLevel { queue: queue.into(), order, chosen: chosen.into(), runner_up, rule }
+    }
+}
+
+/// The verdict, with what its figures are of.
+fn explained(level: &Level, verdict: &Verdict) -> String {
+    match verdict {
+        Verdict::Priority { .. } if level.is_fenced => format!("{verdict} (that of its fence)"),
+        Verdict::Share { .. } | Verdict::Usage { .. } if level.is_of_guarantee => {
+            format!("{verdict} (of what is guaranteed)")
+        }
+        _ => verdict.to_string(),
+    }
+}

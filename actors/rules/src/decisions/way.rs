@@ -1,0 +1,176 @@
+//! How a decision is made, as it is noted while it is made.
+
+use super::Ruled;
+use crate::decide::preemption::Choice;
+use crate::nodes::{NodeSlot, PassedFor, PassedOver};
+use crate::order::keys::{SiblingOrder, Verdict};
+
+/// A name within the text of a decision.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub(super) struct Text {
+    at: u16,
+    len: u16,
+}
+
+impl Text {
+    pub(super) fn of(self, text: &[u8]) -> &str {
+        let from = usize::from(self.at);
+        let bytes = text.get(from..from + usize::from(self.len)).unwrap_or_default();
+        // What was put in was text, and is taken out where it was put in.
+        std::str::from_utf8(bytes).unwrap_or_default()
+    }
+
+    /// The first bytes of it.
+    pub(super) fn start(self, len: u16) -> Self {
+        Self { len: self.len.min(len), ..self }
+    }
+
+    pub(super) fn is_empty(self) -> bool {
+        self.len == 0
+    }
+}
+
+/// What put the first of a level before the others.
+#[derive(Clone, Copy, Debug, PartialEq)]
+pub enum Why {
+    /// The order of siblings.
+    Sibling(SiblingOrder, Verdict),
+    /// The order of those who may leave for others.
+    Victim(Choice),
+}
+
+impl Default for Why {
+    fn default() -> Self {
+        Self::Victim(Choice::Only)
+    }
+}
+
+/// The choice between the children of a queue.
+#[derive(Clone, Copy, Debug, Default)]
+pub(super) struct Level {
+    /// How long the path of the queue is, which is the beginning of the leaf's.
+    pub(super) queue: u16,
+    /// The priority that was compared is that of a fence.
+    pub(super) is_fenced: bool,
+    /// Its share is of its guarantee, not of its maximum.
+    pub(super) is_of_guarantee: bool,
+    pub(super) why: Why,
+    /// Empty where there was none.
+    pub(super) runner_up: Text,
+}
+
+/// Nodes that were passed over for one reason.
+#[derive(Clone, Copy, Debug, Default)]
+pub(super) struct Passed {
+    pub(super) why: Option<PassedFor>,
+    pub(super) nodes: u32,
+    /// Empty where none is known.
+    pub(super) example: Text,
+}
+
+/// How a decision is made.
+#[derive(Debug, Default)]
+pub struct Way {
+    pub(super) queue: Text,
+    pub(super) application: Text,
+    pub(super) levels: Vec<Level>,
+    pub(super) passed: Vec<Passed>,
+    pub(super) text: Vec<u8>,
+    pub(super) tried: u32,
+    /// The rule, where it is known before the decision is told.
+    pub ruled: Option<Ruled>,
+    /// When it was made, if that was before it was told.
+    pub(super) decided_ns: Option<i64>,
+    pub(super) preempted_for: String,
+}
+
+impl Clone for Way {
+    fn clone(&self) -> Self {
+        let mut way = Self::default();
+        way.clone_from(self);
+        way
+    }
+
+    /// Takes what the other has into the memory that there is.
+    fn clone_from(&mut self, other: &Self) {
+        self.levels.clone_from(&other.levels);
+        self.passed.clone_from(&other.passed);
+        self.text.clone_from(&other.text);
+        self.preempted_for.clone_from(&other.preempted_for);
+        (self.queue, self.application) = (other.queue, other.application);
+        (self.tried, self.ruled, self.decided_ns) = (other.tried, other.ruled, other.decided_ns);
+    }
+}
+
+impl Way {
+    pub(super) fn clear(&mut self) {
+        self.levels.clear();
+        self.passed.clear();
+        self.text.clear();
+        self.preempted_for.clear();
+        (self.tried, self.ruled, self.decided_ns) = (0, None, None);
+    }
+
+    /// In whose name it is made: the path of the leaf, and the application.
+    pub fn is_of(&mut self, leaf: &str, application: &str) {
+        self.queue = self.add(leaf);
+        self.application = self.add(application);
+    }
+
+    /// The queue whose path is the first so many bytes of the leaf's chose between its children.
+    pub fn level(
+        &mut self,
+        queue: usize,
+        order: SiblingOrder,
+        verdict: Verdict,
+        runner_up: Option<&str>,
+    ) {
+        self.push(queue, Why::Sibling(order, verdict), runner_up);
+    }
+
+    /// What the figures of the last level are of: the priority of a fence, a share of a guarantee.
+    pub fn figures_are(&mut self, of_fence: bool, of_guarantee: bool) {
+        if let Some(level) = self.levels.last_mut() {
+            (level.is_fenced, level.is_of_guarantee) = (of_fence, of_guarantee);
+        }
+    }
+
+    /// An allocation of the leaf was chosen to leave, and not another.
+    pub fn victim(&mut self, choice: Choice, runner_up: Option<&str>) {
+        self.push(usize::MAX, Why::Victim(choice), runner_up);
+    }
+
+    fn push(&mut self, queue: usize, why: Why, runner_up: Option<&str>) {
+        let runner_up = runner_up.map(|name| self.add(name)).unwrap_or_default();
+        let queue = u16::try_from(queue).unwrap_or(u16::MAX);
+        self.levels.push(Level { queue, why, runner_up, ..Level::default() });
+    }
+
+    /// The nodes that were asked, and those that were passed over.
+    pub(super) fn searched<'n>(
+        &mut self,
+        tried: u32,
+        passed: &PassedOver,
+        id: impl Fn(NodeSlot) -> &'n str,
+    ) {
+        self.tried = tried;
+        for (why, nodes, example) in passed.iter() {
+            let example = example.map(|node| self.add(id(node))).unwrap_or_default();
+            self.passed.push(Passed { why: Some(why), nodes, example });
+        }
+    }
+
+    /// Adds a name. One for which there is no room left is empty: names come from outside.
+    pub(super) fn add(&mut self, name: &str) -> Text {
+        let (Ok(at), Ok(len)) = (u16::try_from(self.text.len()), u16::try_from(name.len())) else {
+            return Text::default();
+        };
+        self.text.extend_from_slice(name.as_bytes());
+        Text { at, len }
+    }
+
+    /// Forgets what was added from this name on.
+    pub(super) fn forget_behind(&mut self, name: Text) {
+        self.text.truncate(usize::from(name.at));
+    }
+}

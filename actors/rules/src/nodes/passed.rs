@@ -1,0 +1,282 @@
+//! Which nodes a search passed over before the one that it found, and why.
+//!
+//! # What it costs, and what it leaves open
+//! A search steps over thousands of full nodes by one comparison, and saying why each of them was
+//! left out would cost more than the search. So only those nodes are looked at that stand beside the
+//! one that was found (some thirty at most); whole ranges before them are counted, and the reason
+//! that is given of those is [`PassedFor::Range`]: whatever the index can know of a range.
+//!
+//! A node counts once, for the first reason in the order of [`PassedFor`].
+
+use super::{NodeIndex, NodeRequest, NodeSlot};
+use crate::order::tree::Between;
+
+/// Why nodes were passed over.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
+#[repr(u8)]
+pub enum PassedFor {
+    /// It takes nothing now: it drains or is not ready.
+    Closed,
+    /// It is set aside for asks that reserved it.
+    Reserved,
+    /// It has too little free.
+    Room,
+    /// Its predicate refused the ask.
+    Refused,
+    /// Its RM said that the ask can never run there.
+    Excluded,
+    /// It lies outside of the domain of the task group.
+    Topology,
+    /// The placement constraint of the ask does not admit it.
+    Constraint,
+    /// A range of the index that the search stepped over: no node there can be used for one of the
+    /// reasons above, most often for want of room.
+    Range,
+}
+
+impl PassedFor {
+    /// All of them.
+    pub const ALL: [Self; 8] = [
+        Self::Closed,
+        Self::Reserved,
+        Self::Room,
+        Self::Refused,
+        Self::Excluded,
+        Self::Topology,
+        Self::Constraint,
+        Self::Range,
+    ];
+
+    /// The reason, for people.
+    pub fn text(self) -> &'static str {
+        match self {
+            Self::Closed => "takes nothing now",
+            Self::Reserved => "reserved for another",
+            Self::Room => "not enough room",
+            Self::Refused => "refused by the predicate",
+            Self::Excluded => "can never run it",
+            Self::Topology => "outside of its domain",
+            Self::Constraint => "excluded by its constraint",
+            Self::Range => "skipped by the index: not enough room",
+        }
+    }
+}
+
+/// How many nodes were passed over for each reason, each with the first that was seen.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub struct PassedOver {
+    counts: [u32; PassedFor::ALL.len()],
+    examples: [Option<NodeSlot>; PassedFor::ALL.len()],
+}
+
+impl PassedOver {
+    /// Notes one more.
+    pub fn note(&mut self, why: PassedFor, node: NodeSlot) {
+        self.count(why, 1, Some(node));
+    }
+
+    /// Notes so many more, of which no example is known.
+    pub fn note_many(&mut self, why: PassedFor, nodes: usize) {
+        self.count(why, nodes, None);
+    }
+
+    fn count(&mut self, why: PassedFor, nodes: usize, example: Option<NodeSlot>) {
+        let at = why as usize;
+        let nodes = u32::try_from(nodes).unwrap_or(u32::MAX);
+        self.counts[at] = self.counts[at].saturating_add(nodes);
+        self.examples[at] = self.examples[at].or(example);
+    }
+
+    /// How many there are for each reason, where there are any, and one of them, if one is known.
+    pub fn iter(&self) -> impl Iterator<Item = (PassedFor, u32, Option<NodeSlot>)> + '_ {
+        let all = PassedFor::ALL.into_iter().zip(self.counts).zip(self.examples);
+        all.filter(|((_, count), _)| *count > 0).map(|((why, count), node)| (why, count, node))
+    }
+
+    /// How many there are in all.
+    pub fn sum(&self) -> u32 {
+        self.counts.iter().copied().fold(0, u32::saturating_add)
+    }
+}
+
+impl NodeIndex {
+    /// Adds the nodes that a search for `request` passed over, from behind `after` (else from the
+    /// first on) to `found`, which it found. Nothing may have changed since. Of a request that names
+    /// its node there are none.
+    ///
+    /// ```
+    /// use std::sync::Arc;
+    /// use monoceros_rules::nodes::{NodeIndex, NodeOrder, NodeRequest, PassedFor, PassedOver};
+    /// use monoceros_rules::values::resources::Resources;
+    ///
+    /// let vcores = |n| Resources::of(&[("vcore", n)]);
+    /// let mut nodes = NodeIndex::new(NodeOrder::default());
+    /// let small = nodes.insert(Arc::from("n1"), vcores(1), vcores(1), true)?;
+    /// let large = nodes.insert(Arc::from("n2"), vcores(8), vcores(4), true)?;
+    ///
+    /// let wanted = vcores(3);
+    /// let request = NodeRequest::of(&wanted);
+    /// assert_eq!(nodes.first(&request), Some(large));
+    /// let mut passed = PassedOver::default();
+    /// nodes.passed_over(&request, None, large, &mut passed);
+    /// assert_eq!(passed.iter().collect::<Vec<_>>(), [(PassedFor::Room, 1, Some(small))]);
+    /// # Ok::<(), monoceros_rules::nodes::NodeExists>(())
+    /// ```
+    pub fn passed_over(
+        &self,
+        request: &NodeRequest<'_>,
+        after: Option<NodeSlot>,
+        found: NodeSlot,
+        passed: &mut PassedOver,
+    ) {
+        if request.required.is_some() {
+            return;
+        }
+        let after = after.map(|slot| &self.entry(slot).key);
+        let mut skipped = 0;
+        self.tree.between(after, &self.entry(found).key, |met| match met {
+            Between::Many(nodes) => skipped += nodes,
+            Between::One(slot, room) => {
+                let why = if room.is_open() && !room.holds(request.resources) {
+                    PassedFor::Room
+                } else {
+                    self.passed_for(*slot, request)
+                };
+                passed.note(why, *slot);
+            }
+        });
+        if skipped > 0 {
+            // Whatever is before a range lies in one, too.
+            let first = self.tree.first(|_| true).filter(|_| after.is_none());
+            passed.count(PassedFor::Range, skipped, first.map(|(_, slot, _)| *slot));
+        }
+    }
+
+    /// Why a node was passed over that has room, or that searches do not find.
+    fn passed_for(&self, slot: NodeSlot, request: &NodeRequest<'_>) -> PassedFor {
+        let node = self.entry(slot);
+        if !node.open {
+            PassedFor::Closed
+        } else if node.reserved {
+            PassedFor::Reserved
+        } else if request.is_refused_by(&node.id) {
+            PassedFor::Refused
+        } else if request.is_excluded_from(&node.id) {
+            PassedFor::Excluded
+        } else if !self.is_within(slot, request.domains) {
+            PassedFor::Topology
+        } else {
+            PassedFor::Constraint
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use std::sync::Arc;
+
+    use proptest::prelude::*;
+
+    use super::*;
+    use crate::nodes::{Exclusion, NodeOrder};
+    use crate::values::resources::Resources;
+
+    fn vcores(n: i64) -> Resources {
+        Resources::of(&[("vcore", n)])
+    }
+
+    /// Nodes of ten cores, of which each has so many free; open or not, reserved or not.
+    fn index(nodes: &[(i64, bool, bool)]) -> NodeIndex {
+        let mut index = NodeIndex::new(NodeOrder::default());
+        for (at, (free, open, reserved)) in nodes.iter().enumerate() {
+            let id = Arc::from(format!("n{at:05}"));
+            let slot = index.insert(id, vcores(10), vcores(*free), *open).unwrap();
+            index.set_reserved(slot, *reserved);
+        }
+        index
+    }
+
+    #[test]
+    fn each_node_beside_the_one_that_was_found_says_why_it_was_passed_over() {
+        let nodes = [(10, false, false), (9, true, true), (8, true, false), (7, true, false)];
+        let index = index(&nodes);
+        let wanted = vcores(5);
+        let excluded = [Exclusion { node: Arc::from("n00002"), until_ns: 0 }];
+        let request = NodeRequest { excluded: &excluded, ..NodeRequest::of(&wanted) };
+        let found = index.first(&request).unwrap();
+        let mut passed = PassedOver::default();
+        index.passed_over(&request, None, found, &mut passed);
+        let shown =
+            passed.iter().map(|(why, count, node)| (why, count, node.map(|it| &**index.id(it))));
+        assert_eq!(
+            shown.collect::<Vec<_>>(),
+            [
+                (PassedFor::Closed, 1, Some("n00000")),
+                (PassedFor::Reserved, 1, Some("n00001")),
+                (PassedFor::Excluded, 1, Some("n00002")),
+            ]
+        );
+        let named = NodeRequest { required: Some("n00003"), ..request };
+        let mut none = PassedOver::default();
+        index.passed_over(&named, None, found, &mut none);
+        assert_eq!(none, PassedOver::default());
+    }
+
+    #[test]
+    fn of_many_nodes_ranges_are_counted_and_neighbours_looked_at() {
+        // The fullest first: all but the last are too full.
+        let order = NodeOrder::new(crate::nodes::NodeSortPolicy::BinPacking, &[]);
+        let mut index = NodeIndex::new(order);
+        for at in 0..1_000 {
+            let free = if at == 999 { 9 } else { 1 };
+            index.insert(Arc::from(format!("n{at:05}")), vcores(10), vcores(free), true).unwrap();
+        }
+        let wanted = vcores(5);
+        let request = NodeRequest::of(&wanted);
+        let found = index.first(&request).unwrap();
+        let mut passed = PassedOver::default();
+        index.passed_over(&request, None, found, &mut passed);
+        assert_eq!(passed.sum(), 999);
+        let by_one = passed.iter().find(|(why, ..)| *why == PassedFor::Room).unwrap();
+        let skipped = passed.iter().find(|(why, ..)| *why == PassedFor::Range).unwrap();
+        assert!((1..=32).contains(&by_one.1), "{by_one:?}");
+        assert_eq!(skipped.2.map(|node| &**index.id(node)), Some("n00000"));
+    }
+
+    proptest! {
+        #[test]
+        fn every_node_before_the_one_that_was_found_is_counted_once(
+            nodes in prop::collection::vec((0..10_i64, prop::bool::weighted(0.9), prop::bool::weighted(0.1)), 1..300),
+            wanted in 0..10_i64,
+            from in any::<prop::sample::Index>(),
+        ) {
+            let index = index(&nodes);
+            let wanted = vcores(wanted);
+            let request = NodeRequest::of(&wanted);
+            let all: Vec<_> = index.iter().collect();
+            let from = from.index(all.len() + 1).checked_sub(1);
+            let after = from.map(|at| all[at]);
+            let found = match after {
+                None => index.first(&request),
+                Some(after) => index.next(after, &request),
+            };
+            let Some(found) = found else { return Ok(()) };
+            let mut passed = PassedOver::default();
+            index.passed_over(&request, after, found, &mut passed);
+            let place = all.iter().position(|slot| *slot == found).unwrap();
+            let begin = from.map_or(0, |from| from + 1);
+            prop_assert_eq!(passed.sum() as usize, place - begin);
+            for (why, count, node) in passed.iter() {
+                let of_kind = |slot: &NodeSlot| match why {
+                    PassedFor::Closed => !index.is_open(*slot),
+                    PassedFor::Reserved => index.is_open(*slot) && index.is_reserved(*slot),
+                    PassedFor::Room => index.is_open_to_all(*slot) && !index.has_room(*slot, &wanted),
+                    _ => true,
+                };
+                let such = all[begin..place].iter().filter(|slot| of_kind(slot)).count();
+                prop_assert!(count as usize <= such);
+                prop_assert!(node.is_none_or(|node| of_kind(&node)));
+            }
+        }
+    }
+}

@@ -1,0 +1,245 @@
+//! What put one of two siblings before the other: the first thing in which their keys differ, with
+//! the figures of both.
+//!
+//! # Why apart from the comparison
+//! A search compares keys thousands of times for each decision and wants one bit of each. Which part
+//! of the keys made the difference is asked once, of the first and the second, and only where
+//! decisions are kept ([`crate::decisions`]). It is a plain value of figures, so that noting it makes
+//! no text; [`Verdict`] becomes a sentence when somebody reads it.
+//!
+//! # Invariants
+//! * [`Verdict::order`] is what the comparison of the keys says.
+
+use std::cmp::Ordering;
+use std::fmt;
+
+use super::{ApplicationKey, ApplicationSortPolicy, LargerFirst, QueueKey, Usage};
+use crate::order::shares::Share;
+use crate::values::instant::rfc3339;
+use crate::values::readable;
+use crate::values::resources::Name;
+
+/// How the children of a queue are ordered.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub enum SiblingOrder {
+    /// Queues: the higher priority, then the smaller fair share.
+    #[default]
+    QueuesByPriority,
+    /// Queues: the smaller fair share, then the higher priority.
+    Queues,
+    /// Applications: the higher priority, then the earlier one.
+    FifoByPriority,
+    /// Applications: the earlier one, then the higher priority.
+    Fifo,
+    /// Applications: the higher priority, then the smaller usage, then the earlier one.
+    FairByPriority,
+    /// Applications: the smaller usage, then the higher priority, then the earlier one.
+    Fair,
+}
+
+/// What put the first before the second.
+#[derive(Clone, Copy, Debug, Default, PartialEq)]
+pub enum Verdict {
+    /// There was no second: no other could use the offer.
+    #[default]
+    Alone,
+    /// The higher priority.
+    Priority {
+        /// Of the first.
+        first: i32,
+        /// Of the second.
+        second: i32,
+    },
+    /// The smaller fair share: how much of its due a queue uses.
+    Share {
+        /// Of the first.
+        first: Share,
+        /// Of the second.
+        second: Share,
+    },
+    /// The smaller usage of an application, as a part of what its queue is guaranteed, or as a bare
+    /// quantity. Of several resource types, the largest in which both differ.
+    Usage {
+        /// Of the first.
+        first: Share,
+        /// Of the second.
+        second: Share,
+    },
+    /// The larger pending amount: the alphabetically first resource type in which both differ.
+    Pending {
+        /// The resource type.
+        name: Name,
+        /// Of the first.
+        first: i64,
+        /// Of the second.
+        second: i64,
+    },
+    /// The earlier submission, ns since the epoch.
+    Submitted {
+        /// Of the first.
+        first: i64,
+        /// Of the second.
+        second: i64,
+    },
+    /// Nothing else: the path or the id that comes first in the alphabet. Says whether that is the
+    /// first's.
+    Name {
+        /// Whether it is.
+        is_first: bool,
+    },
+}
+
+impl SiblingOrder {
+    /// Of queues below a parent with this `application.sort.priority`.
+    pub fn of_queues(priority_first: bool) -> Self {
+        if priority_first { Self::QueuesByPriority } else { Self::Queues }
+    }
+
+    /// Of applications in a leaf with this policy and this `application.sort.priority`.
+    pub fn of_applications(policy: ApplicationSortPolicy, priority_first: bool) -> Self {
+        match (policy, priority_first) {
+            (ApplicationSortPolicy::Fifo, true) => Self::FifoByPriority,
+            (ApplicationSortPolicy::Fifo, false) => Self::Fifo,
+            (ApplicationSortPolicy::Fair, true) => Self::FairByPriority,
+            (ApplicationSortPolicy::Fair, false) => Self::Fair,
+        }
+    }
+
+    /// Whether priority is compared before anything else.
+    pub fn puts_priority_first(self) -> bool {
+        matches!(self, Self::QueuesByPriority | Self::FifoByPriority | Self::FairByPriority)
+    }
+
+    /// What is compared first, and what then.
+    pub fn text(self) -> &'static str {
+        match self {
+            Self::QueuesByPriority | Self::FairByPriority => "priority, fair",
+            Self::Queues | Self::Fair => "fair, priority",
+            Self::FifoByPriority => "priority, fifo",
+            Self::Fifo => "fifo, priority",
+        }
+    }
+}
+
+impl QueueKey {
+    /// What puts this queue before or behind another. `order` is what both keys were built for.
+    pub fn verdict(&self, other: &Self, order: SiblingOrder) -> Verdict {
+        let share = |first, second| Verdict::Share {
+            first: Share::ranked(first),
+            second: Share::ranked(second),
+        };
+        let priority_first = order.puts_priority_first();
+        if self.first != other.first {
+            let of = if priority_first { priority } else { share };
+            return of(self.first, other.first);
+        }
+        if self.second != other.second {
+            let of = if priority_first { share } else { priority };
+            return of(self.second, other.second);
+        }
+        let (LargerFirst(mine), LargerFirst(theirs)) = (&self.pending, &other.pending);
+        match mine.first_difference(theirs) {
+            Some((name, first, second)) => Verdict::Pending { name, first, second },
+            None => Verdict::Name { is_first: self.path < other.path },
+        }
+    }
+}
+
+impl ApplicationKey {
+    /// What puts this application before or behind another. `order` is what both keys were built
+    /// for.
+    pub fn verdict(&self, other: &Self, order: SiblingOrder) -> Verdict {
+        let submitted = |first, second| Verdict::Submitted { first, second };
+        let priority_first = order.puts_priority_first();
+        if self.first != other.first {
+            let of = if priority_first { priority } else { submitted };
+            return of(self.first, other.first);
+        }
+        if let Some((first, second)) = self.usage.first_difference(&other.usage) {
+            return Verdict::Usage { first, second };
+        }
+        // With priority first the time comes next, else the priority.
+        if self.second != other.second {
+            let of = if priority_first { submitted } else { priority };
+            return of(self.second, other.second);
+        }
+        if self.third != other.third {
+            return submitted(self.third, other.third);
+        }
+        Verdict::Name { is_first: self.id < other.id }
+    }
+}
+
+/// Priorities of keys, where smaller is higher.
+fn priority(first: i64, second: i64) -> Verdict {
+    let raised = |descending: i64| i32::try_from(-descending).unwrap_or(i32::MAX);
+    Verdict::Priority { first: raised(first), second: raised(second) }
+}
+
+impl Usage {
+    /// The largest shares in which both differ.
+    fn first_difference(&self, other: &Self) -> Option<(Share, Share)> {
+        (0..self.0.len().max(other.0.len())).find_map(|at| {
+            let of = |usage: &Self| usage.0.get(at).copied().unwrap_or_default();
+            let (first, second) = (of(self), of(other));
+            (first != second).then_some((first, second))
+        })
+    }
+}
+
+impl Verdict {
+    /// `Less` where it puts the first before the second, as it is to.
+    pub fn order(&self) -> Ordering {
+        match self {
+            Self::Alone => Ordering::Less,
+            Self::Priority { first, second } => second.cmp(first),
+            Self::Share { first, second } | Self::Usage { first, second } => first.cmp(second),
+            Self::Pending { first, second, .. } => second.cmp(first),
+            Self::Submitted { first, second } => first.cmp(second),
+            Self::Name { is_first: true } => Ordering::Less,
+            Self::Name { is_first: false } => Ordering::Greater,
+        }
+    }
+}
+
+/// The sentence for people, of the first.
+impl fmt::Display for Verdict {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match self {
+            Self::Alone => f.write_str("no other could use the offer"),
+            Self::Priority { first, second } => {
+                write!(f, "its priority {first} is higher than {second}")
+            }
+            Self::Share { first, second } => {
+                write!(f, "its fair share {} is smaller than {}", figure(*first), figure(*second))
+            }
+            Self::Usage { first, second } => {
+                write!(f, "its usage {} is smaller than {}", figure(*first), figure(*second))
+            }
+            Self::Pending { name, first, second } => {
+                let name = name.text();
+                let amount = |quantity| readable::amount(&name, quantity);
+                let (first, second) = (amount(*first), amount(*second));
+                write!(f, "its share is the same, and more is pending: {first}, not {second}")
+            }
+            Self::Submitted { first, second } => {
+                write!(f, "it was submitted at {}, before {}", rfc3339(*first), rfc3339(*second))
+            }
+            Self::Name { .. } => f.write_str(
+                "nothing tells them apart but the name, which comes first in the alphabet",
+            ),
+        }
+    }
+}
+
+/// A share with as many digits as tell shares of a large cluster apart.
+fn figure(share: Share) -> String {
+    let value = share.value();
+    let text = format!("{value:.6}");
+    let text = text.trim_end_matches('0').trim_end_matches('.');
+    if text.is_empty() || (text == "0" && value > 0.0) {
+        format!("{value:e}")
+    } else {
+        text.to_owned()
+    }
+}
