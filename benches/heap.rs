@@ -18,7 +18,7 @@ mod shim;
 use std::time::Duration;
 
 use mimalloc::MiMalloc;
-use monoceros_actors::Threads;
+use monoceros_actors::{Scheduler, Threads};
 use stats_alloc::{Region, StatsAlloc};
 use tokio::time::Instant;
 
@@ -66,7 +66,8 @@ impl Measure {
 
 /// A shape, asked for at once.
 async fn at_once(shape: &Shape) -> Taken {
-    let shim = Shim::start(&shape.config, Threads::PerPartition).await;
+    let builder = Scheduler::builder().threads(Threads::PerPartition).decisions(shape.kept);
+    let shim = Shim::start_with(builder, &shape.config).await;
     shim.nodes(shape.nodes, &shape.capacity).await;
     shim.applications(shape.applications, shape.queue).await;
     shim.scheduler.settle().await;
@@ -134,6 +135,9 @@ fn main() {
     for shape in shapes.iter().filter(|shape| shape.name.contains(filter.as_str())) {
         let runs: Vec<_> = (0..=RUNS).map(|_| runtime.block_on(at_once(shape))).collect();
         print_row(&shape.name, shape.asks, &runs);
+        let without = Shape { kept: 0, ..shape.clone() };
+        let runs: Vec<_> = (0..=RUNS).map(|_| runtime.block_on(at_once(&without))).collect();
+        print_row(&format!("{}, no decisions kept", shape.name), shape.asks, &runs);
     }
     if "lone ask".contains(filter.as_str()) {
         let runs: Vec<_> = (0..=RUNS).map(|_| runtime.block_on(one_by_one())).collect();

@@ -13,18 +13,22 @@ mod shim;
 
 use std::time::Duration;
 
-use monoceros_actors::{Predicates, Threads};
+use monoceros_actors::{Predicates, Scheduler, Threads};
 use monoceros_proto::si::v1 as si;
 use tokio::time::Instant;
 
-use crate::shapes::{SMALL, Shape, queues, shape_a, shape_b, shape_u};
+use crate::shapes::{KEPT, SMALL, Shape, queues, shape_a, shape_b, shape_u};
 use crate::shim::{Shim, ask_requests, cpu_time, median, peak_kib, resident_kib, resource};
 
 const RUNS: usize = 5;
 
+/// Pairs of runs, for what costs little.
+const PAIRS: usize = 31;
+
 /// One run: seconds of wall and CPU.
 async fn run(shape: &Shape, threads: Threads) -> (f64, f64) {
-    let shim = Shim::start(&shape.config, threads).await;
+    let builder = Scheduler::builder().threads(threads).decisions(shape.kept);
+    let shim = Shim::start_with(builder, &shape.config).await;
     if let Some(in_flight) = shape.in_flight {
         let control = shim.scheduler.control("bench").await.unwrap();
         control.set_predicates(Predicates::Remote { in_flight });
@@ -121,6 +125,34 @@ async fn remote_predicates() {
             let shape = Shape { name: format!("{}, {how}", base.name), in_flight, ..base.clone() };
             for threads in [Threads::PerPartition, Threads::One] {
                 row(&shape, threads).await;
+            }
+        }
+    }
+}
+
+/// What it costs to keep decisions: pairs of runs, one without and one with, in turns, since the
+/// machine is never as quiet as what is measured is small.
+async fn decisions() {
+    println!("\n| decisions kept | threads | CPU µs without | with | median of the pairs |");
+    println!("|---|---|---|---|---|");
+    for base in [shape_u(1_000), shape_a(100, "fair"), shape_b()] {
+        for kept in [KEPT, 65_536] {
+            for threads in [Threads::One, Threads::PerPartition] {
+                let (mut without, mut with, mut ratios) = (Vec::new(), Vec::new(), Vec::new());
+                for _ in 0..PAIRS {
+                    let none = run(&Shape { kept: 0, ..base.clone() }, threads).await.1;
+                    let some = run(&Shape { kept, ..base.clone() }, threads).await.1;
+                    without.push(none * 1e6 / base.asks as f64);
+                    with.push(some * 1e6 / base.asks as f64);
+                    ratios.push(some / none);
+                }
+                println!(
+                    "| {}, {kept} | {threads:?} | {:.3} | {:.3} | {:+.1} % |",
+                    base.name,
+                    median(&mut without),
+                    median(&mut with),
+                    (median(&mut ratios) - 1.0) * 100.0,
+                );
             }
         }
     }
@@ -404,6 +436,9 @@ fn main() {
         }
         if wants("remote") {
             remote_predicates().await;
+        }
+        if wants("decisions") {
+            decisions().await;
         }
         if wants("growth") {
             growth().await;

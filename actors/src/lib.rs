@@ -76,7 +76,9 @@ use actix::Message;
 pub use api::callback::{ResourceManagerCallback, RmState, StateDump};
 pub use api::control::ResourceManagerControl;
 pub use api::journeys::{Journey, Journeys, TRACEPARENT};
-pub use api::listing::{ApplicationFilter, ApplicationList, Listed, Page, Steps};
+pub use api::listing::{
+    ApplicationFilter, ApplicationList, DecisionFilter, DecisionKind, Listed, Page, Steps,
+};
 pub use api::predicates::{
     AnswerSink, Elsewhere, Invalidation, PredicateAnswer, PredicateQuestion, Predicates,
     PreemptionQuestions, QuestionBundle, QuestionId, Scope, Verdict,
@@ -96,6 +98,7 @@ pub use front::fuzzing;
 pub use front::rm_proxy::check_rm_id;
 pub use monoceros_config as config;
 pub use monoceros_rules::audit::Facts;
+pub use monoceros_rules::decisions::KEPT_MAX as DECISIONS_MAX;
 pub use monoceros_rules::queues::object_state::{ObjectState, Refused};
 pub use monoceros_rules::values::instant::rfc3339;
 pub use monoceros_rules::values::resources::{Limits, Name, Resources};

@@ -22,6 +22,7 @@ use monoceros_rules::work::application_state::ApplicationState;
 use serde::Serialize;
 
 mod application;
+mod decision;
 mod explanation;
 mod health;
 mod usage;
@@ -31,6 +32,7 @@ pub use application::{
     AllocationLogEntry, AllocationSnapshot, ApplicationSnapshot, AskSnapshot,
     ForeignAllocationSnapshot, PlaceholderData, ResourceHistory, StateLogEntry,
 };
+pub use decision::{DecisionLevel, DecisionNodes, DecisionSnapshot, PassedOverNodes};
 pub use explanation::{
     ChangeSnapshot, ExplanationSnapshot, NodeCounts, ObstacleSnapshot, RankSnapshot,
 };
@@ -139,6 +141,11 @@ pub struct PartitionSnapshot {
     /// Creation or last change of [`Self::state`].
     #[serde(skip_serializing_if = "is_default")]
     pub last_state_transition_time: i64,
+    /// How many of its last decisions are kept at most. Sent when zero too, which says that none are.
+    pub decisions_kept: u64,
+    /// How many of them there are now.
+    #[serde(skip_serializing_if = "is_default")]
+    pub decisions: u64,
 }
 
 /// Totals of a partition.

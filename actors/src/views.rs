@@ -1,6 +1,7 @@
 //! What actors know, in the shapes of [`crate::snapshot`]. The actors do not know those shapes, so
 //! that a document can change without them.
 
+mod decision;
 pub(crate) mod explanation;
 pub(crate) mod health;
 pub(crate) mod rows;
@@ -38,6 +39,7 @@ use crate::snapshot::{
     TemplateSnapshot,
 };
 use crate::step::{Baton, QueueCounts};
+pub(crate) use decision::decision;
 use rows::{AllocationRow, ApplicationRow, AskRow, EndedRow, NodeRow, QueueRow};
 
 pub(crate) fn cluster(
@@ -105,6 +107,8 @@ pub(crate) fn partition(
         total_containers: count(baton.books.allocations.len() as u64),
         state: view.state.text().to_owned(),
         last_state_transition_time: view.state_since_ns,
+        decisions_kept: baton.decisions.most() as u64,
+        decisions: baton.decisions.len() as u64,
         ..PartitionSnapshot::default()
     }
 }

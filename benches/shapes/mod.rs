@@ -24,7 +24,12 @@ pub struct Shape {
     pub queue: fn(usize) -> String,
     /// Predicates are answered later, so many at once; `None`: in the middle of a placement.
     pub in_flight: Option<usize>,
+    /// How many of the last decisions are kept.
+    pub kept: usize,
 }
+
+/// How many of the last decisions are kept by default.
+pub const KEPT: usize = 4_096;
 
 /// One partition with this order of nodes and these queues below root.
 pub fn queues(policy: &str, names: &str) -> String {
@@ -47,6 +52,7 @@ pub fn shape_u(nodes: usize) -> Shape {
         parked: 0,
         queue: |number| ["root.a", "root.b"][number % 2].to_owned(),
         in_flight: None,
+        kept: KEPT,
     }
 }
 
@@ -62,6 +68,7 @@ pub fn shape_a(applications: usize, policy: &str) -> Shape {
         parked: 0,
         queue: |_| "root.a".to_owned(),
         in_flight: None,
+        kept: KEPT,
     }
 }
 
@@ -88,5 +95,6 @@ pub fn shape_b() -> Shape {
         parked: 0,
         queue: |number| format!("root.p{}.l{}", number % 10, number / 10 % 10),
         in_flight: None,
+        kept: KEPT,
     }
 }

@@ -32,7 +32,7 @@ use super::Kind;
 use super::raw::Raw;
 
 /// Calls that [`Kind::Admin`] chooses among. Ending the service is not one of them.
-const ADMIN_CALLS: [&str; 18] = [
+const ADMIN_CALLS: [&str; 19] = [
     "/monoceros.v1.AdminService/UpdateConfig",
     "/monoceros.v1.AdminService/ValidateConfig",
     "/monoceros.v1.AdminService/GetConfig",
@@ -44,6 +44,7 @@ const ADMIN_CALLS: [&str; 18] = [
     "/monoceros.v1.AdminService/GetQueues",
     "/monoceros.v1.AdminService/ListApplications",
     "/monoceros.v1.AdminService/ListNodes",
+    "/monoceros.v1.AdminService/ListDecisions",
     "/monoceros.v1.AdminService/ExplainApplication",
     "/monoceros.v1.MetricsService/GetAutoScalingMetrics",
     "/monoceros.v1.MetricsService/ListNodeRecommendations",

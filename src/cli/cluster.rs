@@ -9,6 +9,7 @@ use super::connect::{self, AdminChannel, ConnectArgs};
 use crate::grpc::REASON_TRAILER;
 use crate::grpc::stubs::v1::admin_service_client::AdminServiceClient;
 use crate::grpc::stubs::v1::metrics_service_client::MetricsServiceClient;
+use crate::logging::clean;
 
 /// Most rows of a list: they are in memory before they are printed.
 const MOST_ROWS: usize = 1_000_000;
@@ -32,6 +33,17 @@ pub(super) struct ApplicationsWanted {
     pub(super) ids: Vec<String>,
     /// Also what each has and waits for.
     pub(super) details: bool,
+}
+
+/// What was decided last.
+#[derive(Clone, Debug, Default)]
+pub(super) struct LastDecisions {
+    /// The newest last.
+    pub(super) decisions: Vec<v1::DecisionInfo>,
+    /// The number of the newest, whether it is among them or not.
+    pub(super) newest: Option<u64>,
+    /// How many the scheduler keeps; 0: none.
+    pub(super) kept: u64,
 }
 
 impl Cluster {
@@ -127,6 +139,59 @@ impl Cluster {
                 return Ok(nodes);
             }
         }
+    }
+
+    /// The last decisions that a request lets through and that have a higher number than this one, the
+    /// newest last; no more than so many.
+    pub(super) async fn decisions(
+        &mut self,
+        wanted: &v1::ListDecisionsRequest,
+        behind: u64,
+        most: usize,
+    ) -> anyhow::Result<LastDecisions> {
+        let mut last = LastDecisions::default();
+        let mut page_token = String::new();
+        loop {
+            let request = v1::ListDecisionsRequest {
+                rm_id: self.rm.clone(),
+                partition_name: self.partition.clone(),
+                page_size: u32::try_from(most.min(1_000)).unwrap_or(0),
+                page_token,
+                ..wanted.clone()
+            };
+            let page = self.admin.list_decisions(request).await?.into_inner();
+            last.kept = page.kept;
+            last.newest = last.newest.max(page.decisions.first().map(|newest| newest.id));
+            let is_over = page.decisions.last().is_none_or(|oldest| oldest.id <= behind);
+            last.decisions.extend(page.decisions.into_iter().filter(|it| it.id > behind));
+            page_token = page.next_page_token;
+            if is_over || page_token.is_empty() || last.decisions.len() >= most {
+                last.decisions.truncate(most);
+                last.decisions.reverse();
+                return Ok(last);
+            }
+        }
+    }
+
+    /// The decision with this number; says where it is not there.
+    pub(super) async fn decision(
+        &mut self,
+        name: &str,
+    ) -> anyhow::Result<Option<v1::DecisionInfo>> {
+        let id = name.parse().ok().filter(|id| *id > 0);
+        let Some(id) = id else { anyhow::bail!("`{}` is no number of a decision", clean(name)) };
+        let request = v1::ListDecisionsRequest {
+            rm_id: self.rm.clone(),
+            partition_name: self.partition.clone(),
+            id,
+            ..Default::default()
+        };
+        let answer = self.admin.list_decisions(request).await?.into_inner();
+        let found = answer.decisions.into_iter().next();
+        if found.is_none() {
+            writeln!(io::stderr(), "there is no decision `{id}`, or not any more")?;
+        }
+        Ok(found)
     }
 
     /// The sessions of resource managers: of the one that is meant, or of all.

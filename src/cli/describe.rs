@@ -23,13 +23,16 @@ use crate::logging::clean;
 /// Most rows of a table.
 const MOST_ROWS: usize = 200;
 
+/// How many of the last decisions about an application are shown.
+const DECISIONS: usize = 5;
+
 /// Arguments of `monoceros describe`.
 #[derive(Clone, Debug, Args)]
 pub(super) struct DescribeArgs {
     /// What it is
     #[arg(value_name = "KIND")]
     kind: Kind,
-    /// Which: paths of queues, ids of others
+    /// Which: paths of queues, numbers of decisions, ids of others
     #[arg(value_name = "NAME", required = true)]
     names: Vec<String>,
 }
@@ -44,6 +47,7 @@ pub(super) async fn run(cluster: &mut Cluster, args: &DescribeArgs) -> anyhow::R
             Kind::Nodes => node(cluster, name).await?,
             Kind::Queues => queue(cluster, name).await?,
             Kind::Rms => rm(cluster, name).await?,
+            Kind::Decisions => decision(cluster, name).await?,
             Kind::Events => {
                 anyhow::bail!("events are not described: `monoceros events` prints them")
             }
@@ -54,6 +58,8 @@ pub(super) async fn run(cluster: &mut Cluster, args: &DescribeArgs) -> anyhow::R
         }
         n_missing += 1;
         let kind = match args.kind {
+            // It was said already.
+            Kind::Decisions => continue,
             Kind::Apps => "application that is live",
             Kind::Nodes => "node",
             Kind::Queues | Kind::Events => "queue",
@@ -159,6 +165,48 @@ async fn application(cluster: &mut Cluster, id: &str) -> anyhow::Result<Option<S
         ]
     });
     sheet.table("Waiting", ["REQUEST", "COUNT", "AMOUNT EACH", "GROUP", "AGE", "WHY"], waiting);
+    let wanted = v1::ListDecisionsRequest { application_id: id.to_owned(), ..Default::default() };
+    let last = cluster.decisions(&wanted, 0, DECISIONS).await?;
+    let decisions = last.decisions.iter().rev().map(|it| {
+        vec![
+            it.id.to_string(),
+            age(it.time, now_ns()),
+            it.kind.clone(),
+            it.allocation_key.clone(),
+            it.node_id.clone(),
+            it.ruled.clone(),
+        ]
+    });
+    sheet.table("Decisions", ["DECISION", "AGE", "KIND", "KEY", "NODE", "RULE"], decisions);
+    Ok(Some(sheet))
+}
+
+async fn decision(cluster: &mut Cluster, number: &str) -> anyhow::Result<Option<Sheet>> {
+    let Some(found) = cluster.decision(number).await? else { return Ok(None) };
+    let mut sheet = Sheet::default();
+    sheet.say("Decision", found.id.to_string());
+    sheet.say("Kind", &found.kind);
+    sheet.say("Rule", &found.ruled);
+    sheet.say_since("Told", found.time);
+    sheet.say_since("Made", found.decided_time);
+    sheet.say("Application", &found.application_id);
+    sheet.say("Key", &found.allocation_key);
+    sheet.say("Queue", &found.queue_name);
+    sheet.say("Node", &found.node_id);
+    sheet.say("For", &found.preempted_for);
+    if found.tried > 0 {
+        sheet.say("Nodes asked", found.tried.to_string());
+    }
+    let levels = found.levels.iter().map(|it| {
+        let (chosen, runner_up) = (it.chosen.clone(), it.runner_up.clone());
+        vec![it.queue.clone(), it.order.clone(), chosen, runner_up, it.rule.clone()]
+    });
+    sheet.table("Order", ["QUEUE", "BY", "FIRST", "SECOND", "WHY"], levels);
+    let passed = found
+        .passed_over
+        .iter()
+        .map(|it| vec![it.count.to_string(), it.reason.clone(), it.example.clone()]);
+    sheet.table("Nodes passed over", ["NODES", "WHY", "SUCH AS"], passed);
     Ok(Some(sheet))
 }
 

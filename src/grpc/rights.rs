@@ -28,7 +28,7 @@ const REFLECTION: &str = "grpc.reflection.v1.ServerReflection";
 const REFLECTION_ALPHA: &str = "grpc.reflection.v1alpha.ServerReflection";
 
 /// Every method of every service, by its real path.
-const TABLE: [Row; 29] = [
+const TABLE: [Row; 30] = [
     (SCHEDULER, "RegisterResourceManager", Right::Speak),
     (SCHEDULER, "UpdateAllocation", Right::Speak),
     (SCHEDULER, "UpdateApplication", Right::Speak),
@@ -47,6 +47,7 @@ const TABLE: [Row; 29] = [
     (ADMIN, "GetQueues", Right::Read),
     (ADMIN, "ListApplications", Right::Read),
     (ADMIN, "ListNodes", Right::Read),
+    (ADMIN, "ListDecisions", Right::Read),
     (ADMIN, "ExplainApplication", Right::Read),
     (METRICS, "GetStateDump", Right::Read),
     (METRICS, "GetAutoScalingMetrics", Right::Read),

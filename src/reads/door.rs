@@ -42,6 +42,7 @@ pub(crate) enum Kind {
     Explanation,
     Nodes,
     Node,
+    Decisions,
     Users,
     User,
     Groups,

@@ -11,10 +11,10 @@ use axum::http::StatusCode;
 use axum::http::header::ACCEPT;
 use axum::http::request::Parts;
 use futures::StreamExt as _;
-use monoceros_actors::ConfigurationSnapshot;
 use monoceros_actors::names::{is_group, is_queue_path, is_user};
 use monoceros_actors::partition_name::rm_id;
 use monoceros_actors::snapshot::ClusterSnapshot;
+use monoceros_actors::{ConfigurationSnapshot, DecisionFilter, DecisionKind, names};
 use prometheus::TextEncoder;
 use serde::Serialize;
 use tokio::task::spawn_blocking;
@@ -94,6 +94,7 @@ pub(super) async fn reply<S: Reads>(
             lists::list(edge, request, &subject, read).await
         }
         Endpoint::Node { partition, node: id } => node(edge, request, partition, id).await,
+        Endpoint::Decisions { partition } => decisions(edge, request, partition).await,
         Endpoint::Users { partition } => {
             let (source, of) = (source.clone(), partition.clone());
             let read = move |page| async move { Ok(source.users(&of, page).await?) };
@@ -226,6 +227,32 @@ async fn node<S: Reads>(
         Ok((found.ok_or(Failure::NodeNotFound)?, steps))
     };
     lists::document(edge, request, &subject, read).await
+}
+
+/// The last decisions, newest first: those that the query lets through.
+async fn decisions<S: Reads>(
+    edge: &RestEdge<S>,
+    request: &Parts,
+    partition: String,
+) -> Result<EndpointReply, Failure> {
+    let query = request.uri.query();
+    let kind = value(query, "kind").map(|name| {
+        DecisionKind::named(&name).ok_or(Failure::DecisionKind { named: names::shown(&name) })
+    });
+    let queue = value(query, "queue").map(path_of);
+    let (application, key, node) =
+        (value(query, "application"), value(query, "key"), value(query, "node"));
+    let which = format!("{kind:?} {queue:?} {application:?} {key:?} {node:?}");
+    let subject = Subject::which(Kind::Decisions, &partition, &[&which]);
+    let (source, of) = (edge.source.clone(), partition);
+    let read = move |page| async move {
+        // Of two faults the partition comes first.
+        source.steps(&of).await?;
+        let (kind, queue) = (kind.transpose()?, queue.transpose()?);
+        let filter = DecisionFilter { kind, application, key, queue, node };
+        Ok(source.decisions(&of, filter, page).await?)
+    };
+    lists::list(edge, request, &subject, read).await
 }
 
 /// What a user uses.

@@ -2,7 +2,7 @@
 //! compare.
 
 use axum::http::StatusCode;
-use monoceros_actors::{ConfigurationError, ExplainError, ReadError, names};
+use monoceros_actors::{ConfigurationError, DecisionKind, ExplainError, ReadError, names};
 
 use super::applications::ACTIVE_STATUSES;
 use super::decoding::BadEscape;
@@ -37,6 +37,8 @@ pub(super) enum Failure {
     QueueApplicationState,
     #[error("Only following active statuses are allowed: {}", ACTIVE_STATUSES.map(|(name, _)| name).join(","))]
     ActiveStatus,
+    #[error("kind `{named}` is none of {}", DecisionKind::ALL.map(DecisionKind::name).join(", "))]
+    DecisionKind { named: String },
     #[error("Health check is not available")]
     NotLookedOver,
     #[error("Event tracking is disabled")]
@@ -101,6 +103,7 @@ impl Failure {
             | Self::Limit(_)
             | Self::After(_)
             | Self::ActiveStatus
+            | Self::DecisionKind { .. }
             | Self::UserName
             | Self::GroupName
             | Self::BodyBroken(_) => StatusCode::BAD_REQUEST,

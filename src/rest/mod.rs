@@ -26,12 +26,13 @@ use axum::response::Response;
 use monoceros_actors::config::ConfigErrors;
 use monoceros_actors::partition_name::{plain_name, rm_id};
 use monoceros_actors::snapshot::{
-    ApplicationSnapshot, ClusterSnapshot, ExplanationSnapshot, GroupSnapshot, NodeSnapshot,
-    NodeUtilizationSnapshot, PartitionSnapshot, QueueSnapshot, ShownRule, UserSnapshot,
+    ApplicationSnapshot, ClusterSnapshot, DecisionSnapshot, ExplanationSnapshot, GroupSnapshot,
+    NodeSnapshot, NodeUtilizationSnapshot, PartitionSnapshot, QueueSnapshot, ShownRule,
+    UserSnapshot,
 };
 use monoceros_actors::{
-    ApplicationList, ConfigurationError, ConfigurationSnapshot, EventReader, ExplainError, Listed,
-    Page, ReadError, SchedulerHandle, Steps, TooBusy,
+    ApplicationList, ConfigurationError, ConfigurationSnapshot, DecisionFilter, EventReader,
+    ExplainError, Listed, Page, ReadError, SchedulerHandle, Steps, TooBusy,
 };
 use tokio::time::Instant;
 use tokio_util::sync::CancellationToken;
@@ -140,6 +141,13 @@ pub trait Reads: Clone + Send + Sync + 'static {
         application: &str,
         key: &str,
     ) -> impl Future<Output = Result<Vec<ExplanationSnapshot>, ExplainError>> + Send;
+    /// The last decisions, newest first.
+    fn decisions(
+        &self,
+        partition: &str,
+        filter: DecisionFilter,
+        page: Page,
+    ) -> impl Future<Output = Result<Listed<DecisionSnapshot>, ReadError>> + Send;
     /// Users who are tracked, by name.
     fn users(
         &self,
@@ -264,6 +272,15 @@ impl Reads for SchedulerHandle {
         key: &str,
     ) -> Result<Vec<ExplanationSnapshot>, ExplainError> {
         self.explain_ask(partition, application, key).await
+    }
+
+    async fn decisions(
+        &self,
+        partition: &str,
+        filter: DecisionFilter,
+        page: Page,
+    ) -> Result<Listed<DecisionSnapshot>, ReadError> {
+        self.list_decisions(partition, filter, page).await
     }
 
     async fn users(&self, partition: &str, page: Page) -> Result<Listed<UserSnapshot>, ReadError> {

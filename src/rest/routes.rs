@@ -33,6 +33,7 @@ pub(super) enum Endpoint {
     Explain { partition: String, application: String },
     Nodes { partition: String },
     Node { partition: String, node: String },
+    Decisions { partition: String },
     Users { partition: String },
     User { partition: String, user: String },
     Groups { partition: String },
@@ -76,6 +77,7 @@ impl Endpoint {
             | Self::Explain { partition, .. }
             | Self::Nodes { partition }
             | Self::Node { partition, .. }
+            | Self::Decisions { partition }
             | Self::Users { partition }
             | Self::User { partition, .. }
             | Self::Groups { partition }
@@ -144,7 +146,7 @@ pub(super) enum Route {
 /// in order make of it.
 type RouteRow = (&'static str, Right, fn(&mut Parameters) -> Endpoint);
 
-const TABLE: [RouteRow; 35] = [
+const TABLE: [RouteRow; 36] = [
     ("/", Right::Nothing, |_| Endpoint::Page),
     ("/ui/{view}", Right::Nothing, |p| {
         // Which one it is, is up to the page.
@@ -201,6 +203,9 @@ const TABLE: [RouteRow; 35] = [
     ("/ws/v1/partition/{partition}/node/{node}", Right::Read, |p| Endpoint::Node {
         partition: p.take(),
         node: p.take(),
+    }),
+    ("/ws/v1/partition/{partition}/decisions", Right::Read, |p| Endpoint::Decisions {
+        partition: p.take(),
     }),
     ("/ws/v1/partition/{partition}/usage/users", Right::Read, |p| Endpoint::Users {
         partition: p.take(),

@@ -172,6 +172,19 @@ impl Reads for Scripted {
         Err(ExplainError::AskNotFound { application, ask })
     }
 
+    async fn decisions(
+        &self,
+        partition: &str,
+        filter: DecisionFilter,
+        page: Page,
+    ) -> Result<Listed<DecisionSnapshot>, ReadError> {
+        self.number(partition)?;
+        let text = format!("{filter:?} {page:?}");
+        let decision = DecisionSnapshot { id: 3, ruled: text, ..DecisionSnapshot::default() };
+        let steps = self.steps(partition).await?;
+        Ok(Listed { rows: vec![decision], next: None, steps })
+    }
+
     async fn users(&self, partition: &str, page: Page) -> Result<Listed<UserSnapshot>, ReadError> {
         let name = if self.number(partition)? == 0 { "svc$" } else { "ann" };
         let user = UserSnapshot { user_name: name.into(), ..UserSnapshot::default() };

@@ -6,8 +6,9 @@
 use std::num::{NonZeroU32, NonZeroUsize};
 use std::time::Duration;
 
-use monoceros_actors::{SchedulerBuilder, StreamLimits};
-use serde::Deserialize;
+use monoceros_actors::{DECISIONS_MAX, SchedulerBuilder, StreamLimits};
+use serde::de::Error as _;
+use serde::{Deserialize, Deserializer};
 
 use super::seconds;
 
@@ -24,6 +25,27 @@ pub struct ApplicationSettings {
     /// Whether an application that is no gang fails when it has run for its
     /// `executionTimeoutMilliSeconds`. Default false, since shims use it for gangs.
     pub enforce_execution_timeout: bool,
+}
+
+/// Section `decisions`.
+#[derive(Clone, Copy, Debug, Deserialize)]
+#[serde(
+    deny_unknown_fields,
+    expecting = "a section (with keys `decisions.KEY` or MONOCEROS__DECISIONS__KEY)"
+)]
+pub struct DecisionSettings {
+    /// How many of its last decisions a partition keeps, each with what it was decided by; 0: none.
+    /// Default 4,096, at most 100,000.
+    #[serde(deserialize_with = "kept")]
+    pub kept: usize,
+}
+
+fn kept<'de, D: Deserializer<'de>>(deserializer: D) -> Result<usize, D::Error> {
+    let kept = usize::deserialize(deserializer)?;
+    if kept > DECISIONS_MAX {
+        return Err(D::Error::custom(format!("{kept} decisions are more than {DECISIONS_MAX}")));
+    }
+    Ok(kept)
 }
 
 /// Section `asks`.
@@ -94,6 +116,13 @@ impl ApplicationSettings {
         builder
             .ended_applications(self.max_ended)
             .enforce_application_timeout(self.enforce_execution_timeout)
+    }
+}
+
+impl DecisionSettings {
+    /// Hands them to the scheduler.
+    pub fn apply(&self, builder: SchedulerBuilder) -> SchedulerBuilder {
+        builder.decisions(self.kept)
     }
 }
 

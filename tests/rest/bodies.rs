@@ -28,6 +28,7 @@ async fn each_body_is_as_it_was() {
         ("queue/root.a/applications", expect_file!["golden/applications-of-queue.json"]),
         ("applications/active", expect_file!["golden/applications-active.json"]),
         ("applications/rejected", expect_file!["golden/applications-rejected.json"]),
+        ("decisions", expect_file!["golden/decisions.json"]),
         ("usage/users", expect_file!["golden/users.json"]),
         ("usage/groups", expect_file!["golden/groups.json"]),
     ] {

@@ -8,6 +8,7 @@
 mod harness;
 
 mod bodies;
+mod decisions;
 mod events;
 mod metrics;
 mod paths;

@@ -6,6 +6,8 @@
 
 use std::collections::BTreeSet;
 
+pub use monoceros_rules::decisions::DecisionKind;
+use monoceros_rules::decisions::Kept;
 use monoceros_rules::work::application_state::ApplicationState;
 
 /// Which part of a list is wanted. The default is all of it.
@@ -104,6 +106,38 @@ impl ApplicationFilter {
 
     pub(crate) fn lets_user(&self, user: &str) -> bool {
         self.users.is_empty() || self.users.contains(user)
+    }
+}
+
+/// Which decisions are wanted. The default is all.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub struct DecisionFilter {
+    /// Those of this kind.
+    pub kind: Option<DecisionKind>,
+    /// Those of the application of this id.
+    pub application: Option<String>,
+    /// Those about the ask, or the allocation, of this key.
+    pub key: Option<String>,
+    /// Those in the queue of this path, in lower case, or below it.
+    pub queue: Option<String>,
+    /// Those about the node of this id.
+    pub node: Option<String>,
+}
+
+impl DecisionFilter {
+    pub(crate) fn lets(&self, decision: &Kept<'_>) -> bool {
+        let is = |wanted: &Option<String>, found: &str| {
+            wanted.as_ref().is_none_or(|wanted| wanted == found)
+        };
+        let is_in = |queue: &String| {
+            let below = decision.queue().strip_prefix(queue.as_str());
+            below.is_some_and(|rest| rest.is_empty() || rest.starts_with('.'))
+        };
+        self.kind.is_none_or(|kind| kind == decision.kind())
+            && is(&self.application, decision.application())
+            && is(&self.key, decision.key())
+            && is(&self.node, decision.node())
+            && self.queue.as_ref().is_none_or(is_in)
     }
 }
 

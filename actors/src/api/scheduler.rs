@@ -6,6 +6,7 @@
 
 mod builder;
 mod configuration;
+mod decisions;
 mod explaining;
 mod lists;
 mod outstanding;

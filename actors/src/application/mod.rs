@@ -22,6 +22,7 @@ mod asks;
 mod backoff;
 mod bundle;
 mod decided;
+mod decisions;
 mod events;
 mod explained;
 mod gang;
@@ -379,7 +380,10 @@ impl Handler<Placed> for Application {
             (PlaceAnswer::Held, Some(takes)) => self.take_place(baton, &placement, takes),
             (PlaceAnswer::Asked(question), None) => self.await_answer(baton, &placement, question),
             (PlaceAnswer::Asked(_), Some(takes)) => self.await_place(baton, &placement, takes),
-            (PlaceAnswer::NoRoom | PlaceAnswer::Refused, _) => self.refused(baton, placement),
+            (PlaceAnswer::NoRoom | PlaceAnswer::Refused, _) => {
+                Self::note_refused(answer, placement.node, &mut baton);
+                self.refused(baton, placement);
+            }
         }
     }
 }

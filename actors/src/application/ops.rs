@@ -150,7 +150,9 @@ impl Application {
             Op::RunOver { until_ns } => self.run_over(until_ns, baton, effects),
             Op::GiveUp(ids) => self.give_up(&ids, baton, effects),
             Op::MayPreempt { at_ns } => self.look_for_victims(at_ns, baton, effects),
-            Op::Preempted { ids, grounds } => self.preempted(&ids, &grounds, baton, effects),
+            Op::Preempted { ids, grounds, chosen } => {
+                self.preempted(&ids, (&grounds, &chosen), baton, effects);
+            }
             Op::NotPreempted { key, found } => {
                 self.not_preempted(key.as_deref(), found, baton);
             }

@@ -146,6 +146,8 @@ impl Application {
         } else {
             baton.tally.node_round_over();
         }
+        // What was noted of an earlier search is not about this ask.
+        let _ = baton.decisions.search();
         if tracing::enabled!(tracing::Level::DEBUG) {
             self.log_why(parking, baton);
         }
@@ -325,6 +327,7 @@ impl Application {
         candidate: Candidate,
         takes: Option<Takes>,
     ) {
+        self.note_found(&candidate, takes, &mut baton);
         let Candidate { ask: slot, node, alternatives, is_continued } = candidate;
         self.cancel_claim(slot, &mut baton);
         let ask = self.book.asks.ask_mut(slot);
@@ -378,6 +381,7 @@ impl Application {
         }
         let request = self.book.asks.ask(slot).request();
         if let Some(node) = baton.books.nodes.next(placement.node, &request) {
+            self.note_next(slot, placement.node, node, &mut baton);
             placement.node = node;
             placement.alternatives.clear();
             if let Some(entry) = baton.books.allocations.get_mut(placement.allocation) {
@@ -403,7 +407,7 @@ impl Application {
     }
 
     /// Goes on where nothing was decided.
-    pub(super) fn go_on_undecided(&mut self, baton: Box<Baton>) {
+    pub(super) fn go_on_undecided(&mut self, mut baton: Box<Baton>) {
         if baton.offer.level() >= baton.offer.frames.len() {
             self.consider(baton);
         } else {
@@ -416,6 +420,7 @@ impl Application {
     pub(super) fn book(&mut self, mut baton: Box<Baton>, placement: &Placement) {
         let (slot, resources) = (placement.ask, &placement.spec.resources);
         let uuid = self.book.next_uuid(slot);
+        self.note_placed(placement, &mut baton);
         let priority = self.book.asks.priority();
         let standing = self.standing();
         self.book.asks.take_one(slot);
@@ -447,6 +452,7 @@ impl Application {
             baton.books.unsettled.get(question).is_some(),
             "the node booked the question"
         );
+        self.note_on_its_way(placement, &mut baton);
         let priority = self.book.asks.priority();
         let standing = self.standing();
         let resources = &placement.spec.resources;
@@ -486,6 +492,7 @@ impl Application {
             }
         }
         self.book.allocations.insert(uuid, id);
+        self.keep_allocation(id, baton);
         baton.books.nodes.settled(id);
         baton.tally.placed();
         baton.directory.counts(self.leaf_facts.slot).allocated += 1;

@@ -7,7 +7,9 @@
 use std::collections::BTreeSet;
 use std::sync::Arc;
 
-use monoceros_rules::decide::preemption::{ApplicationFacts, Grounds, GroupFacts, goes_as_one};
+use monoceros_rules::decide::preemption::{
+    ApplicationFacts, Chosen, Grounds, GroupFacts, goes_as_one,
+};
 use monoceros_rules::work::allocations::{Allocation, AllocationId, ApplicationSlot, Leaving};
 use monoceros_rules::work::asks::TaskGroup;
 use monoceros_rules::work::native::NativeGroup;
@@ -74,7 +76,7 @@ impl Application {
     pub(super) fn preempted(
         &mut self,
         ids: &[AllocationId],
-        grounds: &Arc<Grounds>,
+        (grounds, chosen): (&Arc<Grounds>, &[Chosen]),
         baton: &mut Baton,
         effects: &mut VisitEffects,
     ) {
@@ -102,6 +104,8 @@ impl Application {
             tracing::debug!(placement = %id, application = %self.book.id, allocation = %entry.uuid,
                 %why, "preempted");
             baton.notices.push(Notice::Released(Box::new(released)));
+            let chosen = chosen.iter().find(|chosen| chosen.victim == *id);
+            self.keep_eviction(*id, chosen, grounds, baton);
             let event = |at| Event::of(EventKind::VictimChosen, &key, at);
             effects.happens(baton, |at| {
                 let event = event(at).referring(&self.book.id).amount(&amount);

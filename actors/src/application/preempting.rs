@@ -411,6 +411,7 @@ impl Application {
             self.book.asks.unreserve(slot);
         }
         if reserved != Some(node) {
+            self.keep_promise(slot, node, baton);
             self.reserve(slot, node, WaitSet::Due, baton);
         }
         baton.books.reservations.note_preempted(self.reserver(slot));

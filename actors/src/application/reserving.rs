@@ -97,7 +97,7 @@ impl Application {
 
     /// Whether the placement is at the node that its ask has reserved.
     pub(super) fn is_at_reserved(&self, placement: &Placement, baton: &Baton) -> bool {
-        self.reserved_node(placement.ask, baton) == Some(placement.node)
+        self.has_reserved_slot(placement.ask, placement.node, baton)
     }
 
     /// The reserved node of an ask has refused it: others are next, after the reserved nodes of
@@ -155,6 +155,7 @@ impl Application {
         }
         self.note_silent(slot, node, Silent::Reserves, baton);
         let standing = self.standing();
+        self.keep_reservation(slot, node, baton);
         self.reserve(slot, node, waits, baton);
         self.counts_as_running(baton);
         Claimed::Made { is_first_place: self.moved_on(standing, &baton.books.nodes) > 0 }
@@ -235,6 +236,11 @@ impl Application {
     /// The node that an ask has reserved.
     fn reserved_node(&self, slot: AskSlot, baton: &Baton) -> Option<NodeSlot> {
         Some(baton.books.reservations.of(self.reserver(slot))?.node)
+    }
+
+    /// Whether the ask has reserved this node.
+    pub(super) fn has_reserved_slot(&self, slot: AskSlot, node: NodeSlot, baton: &Baton) -> bool {
+        self.reserved_node(slot, baton) == Some(node)
     }
 
     /// Whether the ask has reserved the node with this id.
@@ -376,6 +382,7 @@ impl Application {
     fn ask_to_reserve(&mut self, slot: AskSlot, node: NodeSlot, waits: WaitSet, baton: &mut Baton) {
         let id = Arc::clone(baton.books.nodes.id(node));
         let number = baton.books.unsettled.ask_to_reserve(self.slot, slot, Arc::clone(&id));
+        self.note_claim(slot, node, number, baton);
         self.book.asks.set_apart(slot, waits);
         let ask = self.book.asks.ask_mut(slot);
         ask.refusals_mut().claim = Some(number);
@@ -443,7 +450,10 @@ impl Application {
         });
         match node {
             // The node may have changed since the RM was asked.
-            Some(node) => self.reserve(slot, node, WaitSet::Due, baton),
+            Some(node) => {
+                self.keep_claim(slot, node, number, baton);
+                self.reserve(slot, node, WaitSet::Due, baton);
+            }
             None => self.book.asks.set_waits(class, WaitSet::Due),
         }
     }

@@ -38,6 +38,8 @@ pub(crate) struct Settings {
     pub(crate) intake: Intake,
     /// How many applications that are over a partition keeps in each of its two lists.
     pub(crate) ended_applications: usize,
+    /// How many of its last decisions a partition keeps.
+    pub(crate) decisions: usize,
     pub(crate) watch: Watch,
     /// Where the events of all RMs go.
     pub(crate) events: Arc<EventLog>,

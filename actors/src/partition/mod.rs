@@ -53,6 +53,7 @@ use std::time::Duration;
 use actix::prelude::*;
 use monoceros_config::PartitionConfig;
 use monoceros_rules::books::Books;
+use monoceros_rules::decisions::Decisions;
 use monoceros_rules::limits::Tables;
 use monoceros_rules::queues::object_state::ObjectState;
 use monoceros_rules::values::epoch::Loosening;
@@ -198,6 +199,8 @@ pub(crate) struct PartitionParams {
     pub(crate) unknown_nodes: UnknownNodes,
     /// How many applications that are over are kept in each of the two lists.
     pub(crate) ended_applications: usize,
+    /// How many of the last decisions are kept.
+    pub(crate) decisions: usize,
     pub(crate) metrics: Arc<Metrics>,
     pub(crate) watch: Watch,
     pub(crate) tracking: Tracking,
@@ -251,6 +254,7 @@ impl Partition {
             tracking,
             tally: Tally::new(&metrics),
             clock,
+            decisions: Decisions::new(params.decisions),
             callback,
             question: monoceros_proto::si::v1::PredicatesArgs::default(),
             home: Arc::new(ctx.address()),

@@ -136,6 +136,7 @@ impl Partition {
             budget: self.budget(&baton),
             asks_later: self.controls.asks_later(),
             is_watched: self.watch.oracle,
+            explains: baton.decisions.is_on(),
             rise_to: usize::MAX,
             frames: std::mem::take(&mut baton.offer.frames),
             ..Offering::default()

@@ -22,7 +22,7 @@ use std::sync::Arc;
 use actix::prelude::*;
 use monoceros_rules::decide::quota_timer::QuotaTimer;
 use monoceros_rules::limits::Trackers;
-use monoceros_rules::order::keys::{QueueKey, QueueView, exposed_priority};
+use monoceros_rules::order::keys::{QueueKey, QueueView, SiblingOrder, exposed_priority};
 use monoceros_rules::order::ledger::{self, LedgerDelta, QueueLedger};
 use monoceros_rules::order::used_names::UsedNames;
 use monoceros_rules::order::waits::{Declined, View, WaitSet, Waits};
@@ -40,7 +40,7 @@ use crate::step::{
 pub(crate) use lanes::Narrowed;
 pub(crate) use quota::quota_delay_ns;
 pub(crate) use rows::Rank;
-use rows::{Child, Rows};
+use rows::{Child, First, Rows};
 pub(crate) use surveyed::{Gate, LeaveToRun, LimitedUsers, Room};
 
 /// What does not change while a queue is offered to: its configuration and its fair maximum.
@@ -73,6 +73,21 @@ impl QueueFacts {
         };
         let above = fair_max[parent.0 as usize].as_ref();
         ledger::fair_max(above, self.config.max.as_ref())
+    }
+
+    /// How it and its siblings are ordered.
+    pub(crate) fn sibling_order(&self) -> SiblingOrder {
+        SiblingOrder::of_queues(self.priority_first)
+    }
+
+    /// How its children are ordered.
+    pub(crate) fn child_order(&self) -> SiblingOrder {
+        let settings = &self.config.settings;
+        if self.config.is_leaf {
+            SiblingOrder::of_applications(settings.sort_policy, settings.priority_sort)
+        } else {
+            SiblingOrder::of_queues(settings.priority_sort)
+        }
     }
 
     /// The queue's key among its siblings.
@@ -209,7 +224,8 @@ impl Queue {
     /// Hands the offer, whose last frame is this queue's, to the best child that may use it, or
     /// declines it. At root an offer that is declined in one phase goes on in the next.
     fn offer_on(&mut self, mut baton: Box<Baton>) {
-        let (child, runner_up) = loop {
+        let explains = baton.offer.explains.then(|| self.facts.child_order());
+        let First { child, runner_up, verdict } = loop {
             let phase = baton.offer.phase;
             let frame = baton.offer.frames.last().expect("a queue offers from its own frame");
             let books = &mut baton.books;
@@ -217,7 +233,7 @@ impl Queue {
             let is_leaf = self.facts.config.is_leaf;
             let level = if is_leaf { Level::Applications } else { Level::Queues };
             baton.tally.choice_begins(level);
-            let first = self.rows.first(phase, &view, &mut books.trackers);
+            let first = self.rows.first(phase, &view, &mut books.trackers, explains);
             baton.tally.choice_over(level);
             if let Some(found) = first {
                 break found;
@@ -231,7 +247,7 @@ impl Queue {
             };
             baton.offer.phase = next;
         };
-        baton.offer.runner_up = runner_up;
+        (baton.offer.runner_up, baton.offer.verdict) = (runner_up, verdict);
         match child {
             Child::Queue(queue) => {
                 baton.tally.post(ActorKind::Queue);
@@ -348,6 +364,7 @@ impl Handler<Offer> for Queue {
             pending: self.ledger.pending().clone(),
             priority: self.priority(),
             runner_up: baton.offer.runner_up.take(),
+            verdict: baton.offer.verdict,
             loosened: Loosening::NONE,
             delta: LedgerDelta::default(),
         };

@@ -9,7 +9,7 @@ use std::sync::Arc;
 
 use actix::Addr;
 use monoceros_rules::limits::{LaneId, Trackers};
-use monoceros_rules::order::keys::MIN_PRIORITY;
+use monoceros_rules::order::keys::{MIN_PRIORITY, SiblingOrder, Verdict};
 use monoceros_rules::order::tree::{Bound, OrderedTree};
 use monoceros_rules::order::waits::{Phase, View, Waits};
 use monoceros_rules::values::slots::Slots;
@@ -35,6 +35,15 @@ pub(crate) struct Rank {
     pub(crate) of: usize,
     /// The path of the first queue, or the id of the first application.
     pub(crate) first: Arc<str>,
+}
+
+/// The child that an offer goes to.
+pub(super) struct First<C> {
+    pub(super) child: C,
+    /// A key that no other child which may use the offer comes before.
+    pub(super) runner_up: Option<RowKey>,
+    /// What put it before its runner-up, where that was wanted.
+    pub(super) verdict: Verdict,
 }
 
 struct Row<C> {
@@ -86,36 +95,41 @@ impl<C: Clone> Rows<C> {
         }
     }
 
-    /// The first child in order that may use an offer in this phase, and its runner-up: a key that no other child
-    /// which may use the offer comes before.
+    /// The first child in order that may use an offer in this phase. Where rows are `ordered` in this
+    /// way, it is said what put it first.
     pub(super) fn first(
         &mut self,
         phase: Phase,
         view: &View<'_>,
         trackers: &mut Trackers,
-    ) -> Option<(C, Option<RowKey>)> {
+        ordered: Option<SiblingOrder>,
+    ) -> Option<First<C>> {
         let may = |waits: &Waits| waits.may(phase, view);
+        let found = |row: &Row<C>, key: &RowKey, runner_up: Option<RowKey>| {
+            let verdict = ordered.map(|order| key.verdict(runner_up.as_ref(), order));
+            let verdict = verdict.unwrap_or_default();
+            First { child: row.child.clone(), runner_up, verdict }
+        };
         let first = self.order.first(may);
         if self.lanes.is_empty() {
             let (key, slot, _) = first?;
             let runner_up = self.order.first_after(key, may).map(|(key, ..)| key.clone());
-            return Some((self.row(*slot).child.clone(), runner_up));
+            return Some(found(self.row(*slot), key, runner_up));
         }
         let leaders = self.lanes.first(phase, view, first.map(|(key, ..)| key), trackers);
         let mut runner_up = leaders.next;
-        let slot = match (leaders.first, first) {
-            (Some((_, slot)), first) => {
+        match (&leaders.first, first) {
+            (Some((key, slot)), first) => {
                 lower(&mut runner_up, first.map(|(key, ..)| key.clone()));
-                slot
+                Some(found(self.row(*slot), key, runner_up))
             }
             (None, Some((key, slot, _))) => {
                 let second = self.order.first_after(key, may);
                 lower(&mut runner_up, second.map(|(key, ..)| key.clone()));
-                *slot
+                Some(found(self.row(*slot), key, runner_up))
             }
-            (None, None) => return None,
-        };
-        Some((self.row(slot).child.clone(), runner_up))
+            (None, None) => None,
+        }
     }
 
     /// Where a row stands among those with something pending; none where nothing is pending below

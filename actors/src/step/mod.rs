@@ -42,6 +42,7 @@ use monoceros_proto::si::v1::PredicatesArgs;
 use monoceros_rules::books::Books;
 use monoceros_rules::decide::preemption::Promisee;
 use monoceros_rules::decide::reservations::{End, Patience, Reserver};
+use monoceros_rules::decisions::Decisions;
 use monoceros_rules::nodes::NodeSlot;
 use monoceros_rules::work::allocations::ApplicationSlot;
 use monoceros_rules::work::ended::Ended;
@@ -116,6 +117,8 @@ pub(crate) struct Baton {
     pub(crate) tally: Tally,
     /// For what is followed alone: all else goes by the time of the step.
     pub(crate) clock: Clock,
+    /// The last decisions.
+    pub(crate) decisions: Decisions,
     /// The RM's predicates.
     pub(crate) callback: Arc<dyn ResourceManagerCallback>,
     pub(crate) home: Arc<Addr<Partition>>,

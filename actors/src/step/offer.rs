@@ -11,7 +11,7 @@ use std::sync::Arc;
 use monoceros_rules::audit::Decision;
 use monoceros_rules::limits::LaneId;
 use monoceros_rules::nodes::NodeIndex;
-use monoceros_rules::order::keys::{ApplicationKey, QueueKey};
+use monoceros_rules::order::keys::{ApplicationKey, QueueKey, SiblingOrder, Verdict};
 use monoceros_rules::order::ledger::LedgerDelta;
 use monoceros_rules::order::waits::{Phase, View, Waits};
 use monoceros_rules::values::epoch::Loosening;
@@ -34,6 +34,10 @@ pub(crate) struct Offering {
     /// The runner-up of the child or application that the offer goes to next: the key that it must
     /// stay ahead of.
     pub(crate) runner_up: Option<RowKey>,
+    /// What put it before its runner-up, where decisions are kept.
+    pub(crate) verdict: Verdict,
+    /// Decisions are kept, with what put each before its runner-up.
+    pub(crate) explains: bool,
     /// Decisions so far, and after how many the offer goes home.
     pub(crate) decided: u32,
     pub(crate) budget: u32,
@@ -73,6 +77,8 @@ pub(crate) struct Frame {
     /// The runner-up among this queue's siblings: while the queue's own key is smaller, the offer
     /// may stay below.
     pub(crate) runner_up: Option<RowKey>,
+    /// What put it before its runner-up, where decisions are kept.
+    pub(crate) verdict: Verdict,
     /// The number of the loosening, if a decision below gave this queue more room.
     pub(crate) loosened: Loosening,
     /// The sum of the decisions below that the queue has not yet taken into its totals.
@@ -100,12 +106,16 @@ impl Frame {
     }
 
     /// Whether this queue still comes before its runner-up.
-    fn leads(&self) -> bool {
+    fn leads(&mut self, explains: bool) -> bool {
         let Some(runner_up) = &self.runner_up else {
             return true;
         };
         let key = self.facts.key(self.priority, &self.allocated, &self.pending);
-        RowKey::Queue(key) < *runner_up
+        let key = RowKey::Queue(key);
+        if explains {
+            self.verdict = key.verdict(Some(runner_up), self.facts.sibling_order());
+        }
+        key < *runner_up
     }
 }
 
@@ -153,12 +163,13 @@ impl Offering {
 
     /// How many frames stay: the offer must leave everything below the first queue that has fallen
     /// behind its runner-up.
-    pub(crate) fn level(&self) -> usize {
+    pub(crate) fn level(&mut self) -> usize {
         if self.decided >= self.budget || self.refused >= REFUSALS_PER_TRIP {
             return 0;
         }
-        let leading = self.frames.iter().take_while(|frame| frame.leads()).count();
-        leading.min(self.rise_to)
+        let explains = self.explains;
+        let behind = self.frames.iter_mut().position(|frame| !frame.leads(explains));
+        behind.unwrap_or(self.frames.len()).min(self.rise_to)
     }
 }
 
@@ -175,6 +186,17 @@ impl RowKey {
         match self {
             Self::Queue(key) => key.path(),
             Self::Application(key) => key.id(),
+        }
+    }
+
+    /// What puts it before a second, if there is one. `order` is what both keys were built for.
+    pub(crate) fn verdict(&self, second: Option<&Self>, order: SiblingOrder) -> Verdict {
+        match (self, second) {
+            (Self::Queue(first), Some(Self::Queue(second))) => first.verdict(second, order),
+            (Self::Application(first), Some(Self::Application(second))) => {
+                first.verdict(second, order)
+            }
+            _ => Verdict::Alone,
         }
     }
 }

@@ -5,7 +5,7 @@
 
 use std::sync::Arc;
 
-use monoceros_rules::decide::preemption::{Grounds, NoPreemption};
+use monoceros_rules::decide::preemption::{Chosen, Grounds, NoPreemption};
 use monoceros_rules::nodes::Exclusion;
 use monoceros_rules::work::allocations::AllocationId;
 use monoceros_rules::work::asks::{AskSpec, TaskGroup};
@@ -88,7 +88,7 @@ pub(crate) enum Op {
     /// for a change.
     MayPreempt { at_ns: Option<i64> },
     /// These allocations are preempted.
-    Preempted { ids: Vec<AllocationId>, grounds: Arc<Grounds> },
+    Preempted { ids: Vec<AllocationId>, grounds: Arc<Grounds>, chosen: Arc<Vec<Chosen>> },
     /// No victims were found for the ask with this key; without a key, for the gang.
     NotPreempted { key: Option<Arc<str>>, found: NoVictims },
     /// Others leave this node for the ask with this key.

@@ -6,6 +6,7 @@
 #[path = "../common/mod.rs"]
 mod common;
 
+mod decided;
 mod ear;
 mod ending;
 mod given;
@@ -23,6 +24,7 @@ mod asks;
 mod backoff;
 mod constraint_histories;
 mod constraints;
+mod decisions;
 mod declared_gangs;
 mod ended;
 mod event_batches;

@@ -10,7 +10,8 @@ use std::time::Duration;
 use expect_test::Expect;
 use monoceros_actors::snapshot::{AllocationSnapshot, QueueSnapshot, UsageSnapshot};
 use monoceros_actors::{
-    ObjectState, ResourceManagerCallback, Scheduler, SchedulerBuilder, SchedulerHandle, UpdateError,
+    DecisionFilter, ObjectState, Page, ResourceManagerCallback, Scheduler, SchedulerBuilder,
+    SchedulerHandle, UpdateError,
 };
 use monoceros_config as config;
 use monoceros_config::reload::{self, StandingQueue};
@@ -21,6 +22,7 @@ use monoceros_rules::nodes::{NodeOrder, NodeSortPolicy};
 use monoceros_rules::values::resources::Resources;
 
 pub(crate) use crate::common::in_virtual_time;
+use crate::decided::Decided;
 use crate::ear::{Answer, Ear, Predicates, Word};
 use crate::ending::Endings;
 use crate::judge::Judge;
@@ -154,6 +156,7 @@ async fn send(scheduler: &SchedulerHandle, rm: &str, items: &[Item]) -> Result<(
 struct Side {
     ear: Arc<Ear>,
     judge: Judge,
+    decided: Decided,
     endings: Endings,
     /// Its applications, as it submitted them.
     known: Submitted,
@@ -298,6 +301,7 @@ impl World {
                 let side = Side {
                     ear,
                     judge: Judge::default(),
+                    decided: Decided::default(),
                     endings: Endings::default(),
                     known: Submitted::default(),
                     deaf: Vec::new(),
@@ -443,6 +447,7 @@ impl World {
     async fn send(&mut self, items: &[Item], waits: bool) {
         let side = self.side().await;
         side.judge.says(items, waits);
+        side.decided.says(items);
         for item in items {
             side.known.says(item);
         }
@@ -467,6 +472,7 @@ impl World {
             let words = side.ear.take();
             for word in &words {
                 side.judge.hears(word);
+                side.decided.hears(word);
                 side.endings.hears(word);
                 side.known.hears(word);
                 let prefix = if many { format!("{rm}: ") } else { String::new() };
@@ -488,9 +494,12 @@ impl World {
         let partition = format!("[{rm}]default");
         let Ok(facts) = self.scheduler.facts(&partition).await else { return };
         let nodes = self.scheduler.nodes(&partition).await.unwrap();
+        let all = (DecisionFilter::default(), Page::default());
+        let kept = self.scheduler.list_decisions(&partition, all.0, all.1).await.unwrap();
         let side = self.sides.get_mut(rm).unwrap();
         let mut wrong = facts.check();
         wrong.extend(side.judge.settles(&facts, &nodes));
+        wrong.extend(side.decided.settles(&kept.rows));
         self.played.wrong.extend(wrong);
     }
 

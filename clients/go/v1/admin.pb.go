@@ -2672,6 +2672,485 @@ func (x *NodeState) GetHeld() []*AllocationInfo {
 	return nil
 }
 
+type ListDecisionsRequest struct {
+	state protoimpl.MessageState `protogen:"open.v1"`
+	// May be empty while exactly one RM is registered.
+	RmId string `protobuf:"bytes,1,opt,name=rm_id,json=rmId,proto3" json:"rm_id,omitempty"`
+	// `default` when empty.
+	PartitionName string `protobuf:"bytes,2,opt,name=partition_name,json=partitionName,proto3" json:"partition_name,omitempty"`
+	// Only those of this application; empty is all.
+	ApplicationId string `protobuf:"bytes,3,opt,name=application_id,json=applicationId,proto3" json:"application_id,omitempty"`
+	// Only those in this queue or below it; empty is all.
+	Queue string `protobuf:"bytes,4,opt,name=queue,proto3" json:"queue,omitempty"`
+	// Only those about this node; empty is all.
+	NodeId string `protobuf:"bytes,5,opt,name=node_id,json=nodeId,proto3" json:"node_id,omitempty"`
+	// Only those about the request, or the allocation, of this key; empty is all.
+	AllocationKey string `protobuf:"bytes,6,opt,name=allocation_key,json=allocationKey,proto3" json:"allocation_key,omitempty"`
+	// `allocation`, `reservation` or `eviction`; empty is all.
+	Kind string `protobuf:"bytes,7,opt,name=kind,proto3" json:"kind,omitempty"`
+	// Only this one; zero is all.
+	Id uint64 `protobuf:"varint,8,opt,name=id,proto3" json:"id,omitempty"`
+	// Most decisions in the answer: 1 to 10,000; zero is 1,000.
+	PageSize uint32 `protobuf:"varint,9,opt,name=page_size,json=pageSize,proto3" json:"page_size,omitempty"`
+	// `next_page_token` of the answer before; empty for the first page.
+	PageToken     string `protobuf:"bytes,10,opt,name=page_token,json=pageToken,proto3" json:"page_token,omitempty"`
+	unknownFields protoimpl.UnknownFields
+	sizeCache     protoimpl.SizeCache
+}
+
+func (x *ListDecisionsRequest) Reset() {
+	*x = ListDecisionsRequest{}
+	mi := &file_monoceros_v1_admin_proto_msgTypes[31]
+	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+	ms.StoreMessageInfo(mi)
+}
+
+func (x *ListDecisionsRequest) String() string {
+	return protoimpl.X.MessageStringOf(x)
+}
+
+func (*ListDecisionsRequest) ProtoMessage() {}
+
+func (x *ListDecisionsRequest) ProtoReflect() protoreflect.Message {
+	mi := &file_monoceros_v1_admin_proto_msgTypes[31]
+	if x != nil {
+		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+		if ms.LoadMessageInfo() == nil {
+			ms.StoreMessageInfo(mi)
+		}
+		return ms
+	}
+	return mi.MessageOf(x)
+}
+
+// Deprecated: Use ListDecisionsRequest.ProtoReflect.Descriptor instead.
+func (*ListDecisionsRequest) Descriptor() ([]byte, []int) {
+	return file_monoceros_v1_admin_proto_rawDescGZIP(), []int{31}
+}
+
+func (x *ListDecisionsRequest) GetRmId() string {
+	if x != nil {
+		return x.RmId
+	}
+	return ""
+}
+
+func (x *ListDecisionsRequest) GetPartitionName() string {
+	if x != nil {
+		return x.PartitionName
+	}
+	return ""
+}
+
+func (x *ListDecisionsRequest) GetApplicationId() string {
+	if x != nil {
+		return x.ApplicationId
+	}
+	return ""
+}
+
+func (x *ListDecisionsRequest) GetQueue() string {
+	if x != nil {
+		return x.Queue
+	}
+	return ""
+}
+
+func (x *ListDecisionsRequest) GetNodeId() string {
+	if x != nil {
+		return x.NodeId
+	}
+	return ""
+}
+
+func (x *ListDecisionsRequest) GetAllocationKey() string {
+	if x != nil {
+		return x.AllocationKey
+	}
+	return ""
+}
+
+func (x *ListDecisionsRequest) GetKind() string {
+	if x != nil {
+		return x.Kind
+	}
+	return ""
+}
+
+func (x *ListDecisionsRequest) GetId() uint64 {
+	if x != nil {
+		return x.Id
+	}
+	return 0
+}
+
+func (x *ListDecisionsRequest) GetPageSize() uint32 {
+	if x != nil {
+		return x.PageSize
+	}
+	return 0
+}
+
+func (x *ListDecisionsRequest) GetPageToken() string {
+	if x != nil {
+		return x.PageToken
+	}
+	return ""
+}
+
+type ListDecisionsResponse struct {
+	state protoimpl.MessageState `protogen:"open.v1"`
+	// The newest first.
+	Decisions []*DecisionInfo `protobuf:"bytes,1,rep,name=decisions,proto3" json:"decisions,omitempty"`
+	// Empty on the last page.
+	NextPageToken string `protobuf:"bytes,2,opt,name=next_page_token,json=nextPageToken,proto3" json:"next_page_token,omitempty"`
+	// How many are kept at most; zero: none are.
+	Kept          uint64 `protobuf:"varint,3,opt,name=kept,proto3" json:"kept,omitempty"`
+	unknownFields protoimpl.UnknownFields
+	sizeCache     protoimpl.SizeCache
+}
+
+func (x *ListDecisionsResponse) Reset() {
+	*x = ListDecisionsResponse{}
+	mi := &file_monoceros_v1_admin_proto_msgTypes[32]
+	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+	ms.StoreMessageInfo(mi)
+}
+
+func (x *ListDecisionsResponse) String() string {
+	return protoimpl.X.MessageStringOf(x)
+}
+
+func (*ListDecisionsResponse) ProtoMessage() {}
+
+func (x *ListDecisionsResponse) ProtoReflect() protoreflect.Message {
+	mi := &file_monoceros_v1_admin_proto_msgTypes[32]
+	if x != nil {
+		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+		if ms.LoadMessageInfo() == nil {
+			ms.StoreMessageInfo(mi)
+		}
+		return ms
+	}
+	return mi.MessageOf(x)
+}
+
+// Deprecated: Use ListDecisionsResponse.ProtoReflect.Descriptor instead.
+func (*ListDecisionsResponse) Descriptor() ([]byte, []int) {
+	return file_monoceros_v1_admin_proto_rawDescGZIP(), []int{32}
+}
+
+func (x *ListDecisionsResponse) GetDecisions() []*DecisionInfo {
+	if x != nil {
+		return x.Decisions
+	}
+	return nil
+}
+
+func (x *ListDecisionsResponse) GetNextPageToken() string {
+	if x != nil {
+		return x.NextPageToken
+	}
+	return ""
+}
+
+func (x *ListDecisionsResponse) GetKept() uint64 {
+	if x != nil {
+		return x.Kept
+	}
+	return 0
+}
+
+type DecisionInfo struct {
+	state protoimpl.MessageState `protogen:"open.v1"`
+	// Rises by one with each decision of the partition, from 1 on.
+	Id uint64 `protobuf:"varint,1,opt,name=id,proto3" json:"id,omitempty"`
+	// When it was told, in nanoseconds since the epoch.
+	Time int64 `protobuf:"varint,2,opt,name=time,proto3" json:"time,omitempty"`
+	// When it was made, where something was waited for in between; else zero.
+	DecidedTime int64 `protobuf:"varint,3,opt,name=decided_time,json=decidedTime,proto3" json:"decided_time,omitempty"`
+	// `allocation`, `reservation` or `eviction`.
+	Kind string `protobuf:"bytes,4,opt,name=kind,proto3" json:"kind,omitempty"`
+	// The rule by which it was made, for people.
+	Ruled         string `protobuf:"bytes,5,opt,name=ruled,proto3" json:"ruled,omitempty"`
+	ApplicationId string `protobuf:"bytes,6,opt,name=application_id,json=applicationId,proto3" json:"application_id,omitempty"`
+	AllocationKey string `protobuf:"bytes,7,opt,name=allocation_key,json=allocationKey,proto3" json:"allocation_key,omitempty"`
+	QueueName     string `protobuf:"bytes,8,opt,name=queue_name,json=queueName,proto3" json:"queue_name,omitempty"`
+	NodeId        string `protobuf:"bytes,9,opt,name=node_id,json=nodeId,proto3" json:"node_id,omitempty"`
+	// Who came first in each queue, from root to the leaf; of an eviction, who was taken.
+	Levels []*DecisionLevel `protobuf:"bytes,10,rep,name=levels,proto3" json:"levels,omitempty"`
+	// How many nodes were asked.
+	Tried uint32 `protobuf:"varint,11,opt,name=tried,proto3" json:"tried,omitempty"`
+	// The nodes that come before that one in order and were not used, by reason.
+	PassedOver []*PassedOverNodes `protobuf:"bytes,12,rep,name=passed_over,json=passedOver,proto3" json:"passed_over,omitempty"`
+	// For whom an allocation leaves, for people.
+	PreemptedFor  string `protobuf:"bytes,13,opt,name=preempted_for,json=preemptedFor,proto3" json:"preempted_for,omitempty"`
+	unknownFields protoimpl.UnknownFields
+	sizeCache     protoimpl.SizeCache
+}
+
+func (x *DecisionInfo) Reset() {
+	*x = DecisionInfo{}
+	mi := &file_monoceros_v1_admin_proto_msgTypes[33]
+	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+	ms.StoreMessageInfo(mi)
+}
+
+func (x *DecisionInfo) String() string {
+	return protoimpl.X.MessageStringOf(x)
+}
+
+func (*DecisionInfo) ProtoMessage() {}
+
+func (x *DecisionInfo) ProtoReflect() protoreflect.Message {
+	mi := &file_monoceros_v1_admin_proto_msgTypes[33]
+	if x != nil {
+		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+		if ms.LoadMessageInfo() == nil {
+			ms.StoreMessageInfo(mi)
+		}
+		return ms
+	}
+	return mi.MessageOf(x)
+}
+
+// Deprecated: Use DecisionInfo.ProtoReflect.Descriptor instead.
+func (*DecisionInfo) Descriptor() ([]byte, []int) {
+	return file_monoceros_v1_admin_proto_rawDescGZIP(), []int{33}
+}
+
+func (x *DecisionInfo) GetId() uint64 {
+	if x != nil {
+		return x.Id
+	}
+	return 0
+}
+
+func (x *DecisionInfo) GetTime() int64 {
+	if x != nil {
+		return x.Time
+	}
+	return 0
+}
+
+func (x *DecisionInfo) GetDecidedTime() int64 {
+	if x != nil {
+		return x.DecidedTime
+	}
+	return 0
+}
+
+func (x *DecisionInfo) GetKind() string {
+	if x != nil {
+		return x.Kind
+	}
+	return ""
+}
+
+func (x *DecisionInfo) GetRuled() string {
+	if x != nil {
+		return x.Ruled
+	}
+	return ""
+}
+
+func (x *DecisionInfo) GetApplicationId() string {
+	if x != nil {
+		return x.ApplicationId
+	}
+	return ""
+}
+
+func (x *DecisionInfo) GetAllocationKey() string {
+	if x != nil {
+		return x.AllocationKey
+	}
+	return ""
+}
+
+func (x *DecisionInfo) GetQueueName() string {
+	if x != nil {
+		return x.QueueName
+	}
+	return ""
+}
+
+func (x *DecisionInfo) GetNodeId() string {
+	if x != nil {
+		return x.NodeId
+	}
+	return ""
+}
+
+func (x *DecisionInfo) GetLevels() []*DecisionLevel {
+	if x != nil {
+		return x.Levels
+	}
+	return nil
+}
+
+func (x *DecisionInfo) GetTried() uint32 {
+	if x != nil {
+		return x.Tried
+	}
+	return 0
+}
+
+func (x *DecisionInfo) GetPassedOver() []*PassedOverNodes {
+	if x != nil {
+		return x.PassedOver
+	}
+	return nil
+}
+
+func (x *DecisionInfo) GetPreemptedFor() string {
+	if x != nil {
+		return x.PreemptedFor
+	}
+	return ""
+}
+
+type DecisionLevel struct {
+	state protoimpl.MessageState `protogen:"open.v1"`
+	Queue string                 `protobuf:"bytes,1,opt,name=queue,proto3" json:"queue,omitempty"`
+	// By what its children are compared, one after the other.
+	Order string `protobuf:"bytes,2,opt,name=order,proto3" json:"order,omitempty"`
+	// A queue, in a leaf an application; of an eviction the key of what leaves.
+	Chosen string `protobuf:"bytes,3,opt,name=chosen,proto3" json:"chosen,omitempty"`
+	// The second; empty where there was none.
+	RunnerUp string `protobuf:"bytes,4,opt,name=runner_up,json=runnerUp,proto3" json:"runner_up,omitempty"`
+	// What put the first before the second, for people.
+	Rule          string `protobuf:"bytes,5,opt,name=rule,proto3" json:"rule,omitempty"`
+	unknownFields protoimpl.UnknownFields
+	sizeCache     protoimpl.SizeCache
+}
+
+func (x *DecisionLevel) Reset() {
+	*x = DecisionLevel{}
+	mi := &file_monoceros_v1_admin_proto_msgTypes[34]
+	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+	ms.StoreMessageInfo(mi)
+}
+
+func (x *DecisionLevel) String() string {
+	return protoimpl.X.MessageStringOf(x)
+}
+
+func (*DecisionLevel) ProtoMessage() {}
+
+func (x *DecisionLevel) ProtoReflect() protoreflect.Message {
+	mi := &file_monoceros_v1_admin_proto_msgTypes[34]
+	if x != nil {
+		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+		if ms.LoadMessageInfo() == nil {
+			ms.StoreMessageInfo(mi)
+		}
+		return ms
+	}
+	return mi.MessageOf(x)
+}
+
+// Deprecated: Use DecisionLevel.ProtoReflect.Descriptor instead.
+func (*DecisionLevel) Descriptor() ([]byte, []int) {
+	return file_monoceros_v1_admin_proto_rawDescGZIP(), []int{34}
+}
+
+func (x *DecisionLevel) GetQueue() string {
+	if x != nil {
+		return x.Queue
+	}
+	return ""
+}
+
+func (x *DecisionLevel) GetOrder() string {
+	if x != nil {
+		return x.Order
+	}
+	return ""
+}
+
+func (x *DecisionLevel) GetChosen() string {
+	if x != nil {
+		return x.Chosen
+	}
+	return ""
+}
+
+func (x *DecisionLevel) GetRunnerUp() string {
+	if x != nil {
+		return x.RunnerUp
+	}
+	return ""
+}
+
+func (x *DecisionLevel) GetRule() string {
+	if x != nil {
+		return x.Rule
+	}
+	return ""
+}
+
+type PassedOverNodes struct {
+	state  protoimpl.MessageState `protogen:"open.v1"`
+	Reason string                 `protobuf:"bytes,1,opt,name=reason,proto3" json:"reason,omitempty"`
+	Count  uint32                 `protobuf:"varint,2,opt,name=count,proto3" json:"count,omitempty"`
+	// One of them; empty where none is known.
+	Example       string `protobuf:"bytes,3,opt,name=example,proto3" json:"example,omitempty"`
+	unknownFields protoimpl.UnknownFields
+	sizeCache     protoimpl.SizeCache
+}
+
+func (x *PassedOverNodes) Reset() {
+	*x = PassedOverNodes{}
+	mi := &file_monoceros_v1_admin_proto_msgTypes[35]
+	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+	ms.StoreMessageInfo(mi)
+}
+
+func (x *PassedOverNodes) String() string {
+	return protoimpl.X.MessageStringOf(x)
+}
+
+func (*PassedOverNodes) ProtoMessage() {}
+
+func (x *PassedOverNodes) ProtoReflect() protoreflect.Message {
+	mi := &file_monoceros_v1_admin_proto_msgTypes[35]
+	if x != nil {
+		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+		if ms.LoadMessageInfo() == nil {
+			ms.StoreMessageInfo(mi)
+		}
+		return ms
+	}
+	return mi.MessageOf(x)
+}
+
+// Deprecated: Use PassedOverNodes.ProtoReflect.Descriptor instead.
+func (*PassedOverNodes) Descriptor() ([]byte, []int) {
+	return file_monoceros_v1_admin_proto_rawDescGZIP(), []int{35}
+}
+
+func (x *PassedOverNodes) GetReason() string {
+	if x != nil {
+		return x.Reason
+	}
+	return ""
+}
+
+func (x *PassedOverNodes) GetCount() uint32 {
+	if x != nil {
+		return x.Count
+	}
+	return 0
+}
+
+func (x *PassedOverNodes) GetExample() string {
+	if x != nil {
+		return x.Example
+	}
+	return ""
+}
+
 type StateDumpParameters struct {
 	state protoimpl.MessageState `protogen:"open.v1"`
 	// Empty is every RM.
@@ -2686,7 +3165,7 @@ type StateDumpParameters struct {
 
 func (x *StateDumpParameters) Reset() {
 	*x = StateDumpParameters{}
-	mi := &file_monoceros_v1_admin_proto_msgTypes[31]
+	mi := &file_monoceros_v1_admin_proto_msgTypes[36]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -2698,7 +3177,7 @@ func (x *StateDumpParameters) String() string {
 func (*StateDumpParameters) ProtoMessage() {}
 
 func (x *StateDumpParameters) ProtoReflect() protoreflect.Message {
-	mi := &file_monoceros_v1_admin_proto_msgTypes[31]
+	mi := &file_monoceros_v1_admin_proto_msgTypes[36]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -2711,7 +3190,7 @@ func (x *StateDumpParameters) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use StateDumpParameters.ProtoReflect.Descriptor instead.
 func (*StateDumpParameters) Descriptor() ([]byte, []int) {
-	return file_monoceros_v1_admin_proto_rawDescGZIP(), []int{31}
+	return file_monoceros_v1_admin_proto_rawDescGZIP(), []int{36}
 }
 
 func (x *StateDumpParameters) GetRmId() string {
@@ -2747,7 +3226,7 @@ type StateDumpPart struct {
 
 func (x *StateDumpPart) Reset() {
 	*x = StateDumpPart{}
-	mi := &file_monoceros_v1_admin_proto_msgTypes[32]
+	mi := &file_monoceros_v1_admin_proto_msgTypes[37]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -2759,7 +3238,7 @@ func (x *StateDumpPart) String() string {
 func (*StateDumpPart) ProtoMessage() {}
 
 func (x *StateDumpPart) ProtoReflect() protoreflect.Message {
-	mi := &file_monoceros_v1_admin_proto_msgTypes[32]
+	mi := &file_monoceros_v1_admin_proto_msgTypes[37]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -2772,7 +3251,7 @@ func (x *StateDumpPart) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use StateDumpPart.ProtoReflect.Descriptor instead.
 func (*StateDumpPart) Descriptor() ([]byte, []int) {
-	return file_monoceros_v1_admin_proto_rawDescGZIP(), []int{32}
+	return file_monoceros_v1_admin_proto_rawDescGZIP(), []int{37}
 }
 
 func (x *StateDumpPart) GetIndex() uint32 {
@@ -2818,7 +3297,7 @@ type AutoScalingParameters struct {
 
 func (x *AutoScalingParameters) Reset() {
 	*x = AutoScalingParameters{}
-	mi := &file_monoceros_v1_admin_proto_msgTypes[33]
+	mi := &file_monoceros_v1_admin_proto_msgTypes[38]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -2830,7 +3309,7 @@ func (x *AutoScalingParameters) String() string {
 func (*AutoScalingParameters) ProtoMessage() {}
 
 func (x *AutoScalingParameters) ProtoReflect() protoreflect.Message {
-	mi := &file_monoceros_v1_admin_proto_msgTypes[33]
+	mi := &file_monoceros_v1_admin_proto_msgTypes[38]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -2843,7 +3322,7 @@ func (x *AutoScalingParameters) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use AutoScalingParameters.ProtoReflect.Descriptor instead.
 func (*AutoScalingParameters) Descriptor() ([]byte, []int) {
-	return file_monoceros_v1_admin_proto_rawDescGZIP(), []int{33}
+	return file_monoceros_v1_admin_proto_rawDescGZIP(), []int{38}
 }
 
 func (x *AutoScalingParameters) GetRmId() string {
@@ -2886,7 +3365,7 @@ type UtilizationReports struct {
 
 func (x *UtilizationReports) Reset() {
 	*x = UtilizationReports{}
-	mi := &file_monoceros_v1_admin_proto_msgTypes[34]
+	mi := &file_monoceros_v1_admin_proto_msgTypes[39]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -2898,7 +3377,7 @@ func (x *UtilizationReports) String() string {
 func (*UtilizationReports) ProtoMessage() {}
 
 func (x *UtilizationReports) ProtoReflect() protoreflect.Message {
-	mi := &file_monoceros_v1_admin_proto_msgTypes[34]
+	mi := &file_monoceros_v1_admin_proto_msgTypes[39]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -2911,7 +3390,7 @@ func (x *UtilizationReports) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use UtilizationReports.ProtoReflect.Descriptor instead.
 func (*UtilizationReports) Descriptor() ([]byte, []int) {
-	return file_monoceros_v1_admin_proto_rawDescGZIP(), []int{34}
+	return file_monoceros_v1_admin_proto_rawDescGZIP(), []int{39}
 }
 
 func (x *UtilizationReports) GetRmId() string {
@@ -2946,7 +3425,7 @@ type UtilizationSummary struct {
 
 func (x *UtilizationSummary) Reset() {
 	*x = UtilizationSummary{}
-	mi := &file_monoceros_v1_admin_proto_msgTypes[35]
+	mi := &file_monoceros_v1_admin_proto_msgTypes[40]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -2958,7 +3437,7 @@ func (x *UtilizationSummary) String() string {
 func (*UtilizationSummary) ProtoMessage() {}
 
 func (x *UtilizationSummary) ProtoReflect() protoreflect.Message {
-	mi := &file_monoceros_v1_admin_proto_msgTypes[35]
+	mi := &file_monoceros_v1_admin_proto_msgTypes[40]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -2971,7 +3450,7 @@ func (x *UtilizationSummary) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use UtilizationSummary.ProtoReflect.Descriptor instead.
 func (*UtilizationSummary) Descriptor() ([]byte, []int) {
-	return file_monoceros_v1_admin_proto_rawDescGZIP(), []int{35}
+	return file_monoceros_v1_admin_proto_rawDescGZIP(), []int{40}
 }
 
 func (x *UtilizationSummary) GetAccepted() uint64 {
@@ -3001,7 +3480,7 @@ type NodeRecommendationParameters struct {
 
 func (x *NodeRecommendationParameters) Reset() {
 	*x = NodeRecommendationParameters{}
-	mi := &file_monoceros_v1_admin_proto_msgTypes[36]
+	mi := &file_monoceros_v1_admin_proto_msgTypes[41]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -3013,7 +3492,7 @@ func (x *NodeRecommendationParameters) String() string {
 func (*NodeRecommendationParameters) ProtoMessage() {}
 
 func (x *NodeRecommendationParameters) ProtoReflect() protoreflect.Message {
-	mi := &file_monoceros_v1_admin_proto_msgTypes[36]
+	mi := &file_monoceros_v1_admin_proto_msgTypes[41]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -3026,7 +3505,7 @@ func (x *NodeRecommendationParameters) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use NodeRecommendationParameters.ProtoReflect.Descriptor instead.
 func (*NodeRecommendationParameters) Descriptor() ([]byte, []int) {
-	return file_monoceros_v1_admin_proto_rawDescGZIP(), []int{36}
+	return file_monoceros_v1_admin_proto_rawDescGZIP(), []int{41}
 }
 
 func (x *NodeRecommendationParameters) GetRmId() string {
@@ -3059,7 +3538,7 @@ type NodeRecommendations struct {
 
 func (x *NodeRecommendations) Reset() {
 	*x = NodeRecommendations{}
-	mi := &file_monoceros_v1_admin_proto_msgTypes[37]
+	mi := &file_monoceros_v1_admin_proto_msgTypes[42]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -3071,7 +3550,7 @@ func (x *NodeRecommendations) String() string {
 func (*NodeRecommendations) ProtoMessage() {}
 
 func (x *NodeRecommendations) ProtoReflect() protoreflect.Message {
-	mi := &file_monoceros_v1_admin_proto_msgTypes[37]
+	mi := &file_monoceros_v1_admin_proto_msgTypes[42]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -3084,7 +3563,7 @@ func (x *NodeRecommendations) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use NodeRecommendations.ProtoReflect.Descriptor instead.
 func (*NodeRecommendations) Descriptor() ([]byte, []int) {
-	return file_monoceros_v1_admin_proto_rawDescGZIP(), []int{37}
+	return file_monoceros_v1_admin_proto_rawDescGZIP(), []int{42}
 }
 
 func (x *NodeRecommendations) GetItems() []*NodeRecommendationItem {
@@ -3108,7 +3587,7 @@ type NodeRecommendationItem struct {
 
 func (x *NodeRecommendationItem) Reset() {
 	*x = NodeRecommendationItem{}
-	mi := &file_monoceros_v1_admin_proto_msgTypes[38]
+	mi := &file_monoceros_v1_admin_proto_msgTypes[43]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -3120,7 +3599,7 @@ func (x *NodeRecommendationItem) String() string {
 func (*NodeRecommendationItem) ProtoMessage() {}
 
 func (x *NodeRecommendationItem) ProtoReflect() protoreflect.Message {
-	mi := &file_monoceros_v1_admin_proto_msgTypes[38]
+	mi := &file_monoceros_v1_admin_proto_msgTypes[43]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -3133,7 +3612,7 @@ func (x *NodeRecommendationItem) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use NodeRecommendationItem.ProtoReflect.Descriptor instead.
 func (*NodeRecommendationItem) Descriptor() ([]byte, []int) {
-	return file_monoceros_v1_admin_proto_rawDescGZIP(), []int{38}
+	return file_monoceros_v1_admin_proto_rawDescGZIP(), []int{43}
 }
 
 func (x *NodeRecommendationItem) GetNodeId() string {
@@ -3179,7 +3658,7 @@ type EventParameters struct {
 
 func (x *EventParameters) Reset() {
 	*x = EventParameters{}
-	mi := &file_monoceros_v1_admin_proto_msgTypes[39]
+	mi := &file_monoceros_v1_admin_proto_msgTypes[44]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -3191,7 +3670,7 @@ func (x *EventParameters) String() string {
 func (*EventParameters) ProtoMessage() {}
 
 func (x *EventParameters) ProtoReflect() protoreflect.Message {
-	mi := &file_monoceros_v1_admin_proto_msgTypes[39]
+	mi := &file_monoceros_v1_admin_proto_msgTypes[44]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -3204,7 +3683,7 @@ func (x *EventParameters) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use EventParameters.ProtoReflect.Descriptor instead.
 func (*EventParameters) Descriptor() ([]byte, []int) {
-	return file_monoceros_v1_admin_proto_rawDescGZIP(), []int{39}
+	return file_monoceros_v1_admin_proto_rawDescGZIP(), []int{44}
 }
 
 func (x *EventParameters) GetRmId() string {
@@ -3251,7 +3730,7 @@ type Explanation_Obstacle struct {
 
 func (x *Explanation_Obstacle) Reset() {
 	*x = Explanation_Obstacle{}
-	mi := &file_monoceros_v1_admin_proto_msgTypes[45]
+	mi := &file_monoceros_v1_admin_proto_msgTypes[50]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -3263,7 +3742,7 @@ func (x *Explanation_Obstacle) String() string {
 func (*Explanation_Obstacle) ProtoMessage() {}
 
 func (x *Explanation_Obstacle) ProtoReflect() protoreflect.Message {
-	mi := &file_monoceros_v1_admin_proto_msgTypes[45]
+	mi := &file_monoceros_v1_admin_proto_msgTypes[50]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -3345,7 +3824,7 @@ type Explanation_Order struct {
 
 func (x *Explanation_Order) Reset() {
 	*x = Explanation_Order{}
-	mi := &file_monoceros_v1_admin_proto_msgTypes[46]
+	mi := &file_monoceros_v1_admin_proto_msgTypes[51]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -3357,7 +3836,7 @@ func (x *Explanation_Order) String() string {
 func (*Explanation_Order) ProtoMessage() {}
 
 func (x *Explanation_Order) ProtoReflect() protoreflect.Message {
-	mi := &file_monoceros_v1_admin_proto_msgTypes[46]
+	mi := &file_monoceros_v1_admin_proto_msgTypes[51]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -3434,7 +3913,7 @@ type Explanation_Nodes struct {
 
 func (x *Explanation_Nodes) Reset() {
 	*x = Explanation_Nodes{}
-	mi := &file_monoceros_v1_admin_proto_msgTypes[47]
+	mi := &file_monoceros_v1_admin_proto_msgTypes[52]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -3446,7 +3925,7 @@ func (x *Explanation_Nodes) String() string {
 func (*Explanation_Nodes) ProtoMessage() {}
 
 func (x *Explanation_Nodes) ProtoReflect() protoreflect.Message {
-	mi := &file_monoceros_v1_admin_proto_msgTypes[47]
+	mi := &file_monoceros_v1_admin_proto_msgTypes[52]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -3537,7 +4016,7 @@ type Explanation_Change struct {
 
 func (x *Explanation_Change) Reset() {
 	*x = Explanation_Change{}
-	mi := &file_monoceros_v1_admin_proto_msgTypes[48]
+	mi := &file_monoceros_v1_admin_proto_msgTypes[53]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -3549,7 +4028,7 @@ func (x *Explanation_Change) String() string {
 func (*Explanation_Change) ProtoMessage() {}
 
 func (x *Explanation_Change) ProtoReflect() protoreflect.Message {
-	mi := &file_monoceros_v1_admin_proto_msgTypes[48]
+	mi := &file_monoceros_v1_admin_proto_msgTypes[53]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -3887,7 +4366,51 @@ const file_monoceros_v1_admin_proto_rawDesc = "" +
 	"\x04held\x18\r \x03(\v2\x1c.monoceros.v1.AllocationInfoR\x04held\x1a=\n" +
 	"\x0fAttributesEntry\x12\x10\n" +
 	"\x03key\x18\x01 \x01(\tR\x03key\x12\x14\n" +
-	"\x05value\x18\x02 \x01(\tR\x05value:\x028\x01\"e\n" +
+	"\x05value\x18\x02 \x01(\tR\x05value:\x028\x01\"\xaf\x02\n" +
+	"\x14ListDecisionsRequest\x12\x13\n" +
+	"\x05rm_id\x18\x01 \x01(\tR\x04rmId\x12%\n" +
+	"\x0epartition_name\x18\x02 \x01(\tR\rpartitionName\x12%\n" +
+	"\x0eapplication_id\x18\x03 \x01(\tR\rapplicationId\x12\x14\n" +
+	"\x05queue\x18\x04 \x01(\tR\x05queue\x12\x17\n" +
+	"\anode_id\x18\x05 \x01(\tR\x06nodeId\x12%\n" +
+	"\x0eallocation_key\x18\x06 \x01(\tR\rallocationKey\x12\x12\n" +
+	"\x04kind\x18\a \x01(\tR\x04kind\x12\x0e\n" +
+	"\x02id\x18\b \x01(\x04R\x02id\x12\x1b\n" +
+	"\tpage_size\x18\t \x01(\rR\bpageSize\x12\x1d\n" +
+	"\n" +
+	"page_token\x18\n" +
+	" \x01(\tR\tpageToken\"\x8d\x01\n" +
+	"\x15ListDecisionsResponse\x128\n" +
+	"\tdecisions\x18\x01 \x03(\v2\x1a.monoceros.v1.DecisionInfoR\tdecisions\x12&\n" +
+	"\x0fnext_page_token\x18\x02 \x01(\tR\rnextPageToken\x12\x12\n" +
+	"\x04kept\x18\x03 \x01(\x04R\x04kept\"\xb5\x03\n" +
+	"\fDecisionInfo\x12\x0e\n" +
+	"\x02id\x18\x01 \x01(\x04R\x02id\x12\x12\n" +
+	"\x04time\x18\x02 \x01(\x03R\x04time\x12!\n" +
+	"\fdecided_time\x18\x03 \x01(\x03R\vdecidedTime\x12\x12\n" +
+	"\x04kind\x18\x04 \x01(\tR\x04kind\x12\x14\n" +
+	"\x05ruled\x18\x05 \x01(\tR\x05ruled\x12%\n" +
+	"\x0eapplication_id\x18\x06 \x01(\tR\rapplicationId\x12%\n" +
+	"\x0eallocation_key\x18\a \x01(\tR\rallocationKey\x12\x1d\n" +
+	"\n" +
+	"queue_name\x18\b \x01(\tR\tqueueName\x12\x17\n" +
+	"\anode_id\x18\t \x01(\tR\x06nodeId\x123\n" +
+	"\x06levels\x18\n" +
+	" \x03(\v2\x1b.monoceros.v1.DecisionLevelR\x06levels\x12\x14\n" +
+	"\x05tried\x18\v \x01(\rR\x05tried\x12>\n" +
+	"\vpassed_over\x18\f \x03(\v2\x1d.monoceros.v1.PassedOverNodesR\n" +
+	"passedOver\x12#\n" +
+	"\rpreempted_for\x18\r \x01(\tR\fpreemptedFor\"\x84\x01\n" +
+	"\rDecisionLevel\x12\x14\n" +
+	"\x05queue\x18\x01 \x01(\tR\x05queue\x12\x14\n" +
+	"\x05order\x18\x02 \x01(\tR\x05order\x12\x16\n" +
+	"\x06chosen\x18\x03 \x01(\tR\x06chosen\x12\x1b\n" +
+	"\trunner_up\x18\x04 \x01(\tR\brunnerUp\x12\x12\n" +
+	"\x04rule\x18\x05 \x01(\tR\x04rule\"Y\n" +
+	"\x0fPassedOverNodes\x12\x16\n" +
+	"\x06reason\x18\x01 \x01(\tR\x06reason\x12\x14\n" +
+	"\x05count\x18\x02 \x01(\rR\x05count\x12\x18\n" +
+	"\aexample\x18\x03 \x01(\tR\aexample\"e\n" +
 	"\x13StateDumpParameters\x12\x13\n" +
 	"\x05rm_id\x18\x01 \x01(\tR\x04rmId\x12\x1a\n" +
 	"\bsections\x18\x02 \x03(\tR\bsections\x12\x1d\n" +
@@ -3931,7 +4454,8 @@ const file_monoceros_v1_admin_proto_rawDesc = "" +
 	"\x1bPARTITION_STATE_UNSPECIFIED\x10\x00\x12\x14\n" +
 	"\x10PARTITION_ACTIVE\x10\x01\x12\x16\n" +
 	"\x12PARTITION_DRAINING\x10\x02\x12\x15\n" +
-	"\x11PARTITION_STOPPED\x10\x032\xcd\t\n" +
+	"\x11PARTITION_STOPPED\x10\x032\xa7\n" +
+	"\n" +
 	"\fAdminService\x12i\n" +
 	"\fUpdateConfig\x12+.monoceros.si.v1.UpdateConfigurationRequest\x1a,.monoceros.si.v1.UpdateConfigurationResponse\x12k\n" +
 	"\x0eValidateConfig\x12+.monoceros.si.v1.UpdateConfigurationRequest\x1a,.monoceros.si.v1.UpdateConfigurationResponse\x12L\n" +
@@ -3946,7 +4470,8 @@ const file_monoceros_v1_admin_proto_rawDesc = "" +
 	"\tGetQueues\x12\x1e.monoceros.v1.GetQueuesRequest\x1a\x1f.monoceros.v1.GetQueuesResponse\x12a\n" +
 	"\x10ListApplications\x12%.monoceros.v1.ListApplicationsRequest\x1a&.monoceros.v1.ListApplicationsResponse\x12L\n" +
 	"\tListNodes\x12\x1e.monoceros.v1.ListNodesRequest\x1a\x1f.monoceros.v1.ListNodesResponse\x12g\n" +
-	"\x12ExplainApplication\x12'.monoceros.v1.ExplainApplicationRequest\x1a(.monoceros.v1.ExplainApplicationResponse2\xc0\x04\n" +
+	"\x12ExplainApplication\x12'.monoceros.v1.ExplainApplicationRequest\x1a(.monoceros.v1.ExplainApplicationResponse\x12X\n" +
+	"\rListDecisions\x12\".monoceros.v1.ListDecisionsRequest\x1a#.monoceros.v1.ListDecisionsResponse2\xc0\x04\n" +
 	"\x0eMetricsService\x12P\n" +
 	"\fGetStateDump\x12!.monoceros.v1.StateDumpParameters\x1a\x1b.monoceros.v1.StateDumpPart0\x01\x12a\n" +
 	"\x15GetAutoScalingMetrics\x12#.monoceros.v1.AutoScalingParameters\x1a#.monoceros.si.v1.AutoScalingMetrics\x12e\n" +
@@ -3970,7 +4495,7 @@ func file_monoceros_v1_admin_proto_rawDescGZIP() []byte {
 }
 
 var file_monoceros_v1_admin_proto_enumTypes = make([]protoimpl.EnumInfo, 1)
-var file_monoceros_v1_admin_proto_msgTypes = make([]protoimpl.MessageInfo, 52)
+var file_monoceros_v1_admin_proto_msgTypes = make([]protoimpl.MessageInfo, 57)
 var file_monoceros_v1_admin_proto_goTypes = []any{
 	(PartitionState)(0),                       // 0: monoceros.v1.PartitionState
 	(*GetConfigRequest)(nil),                  // 1: monoceros.v1.GetConfigRequest
@@ -4004,130 +4529,140 @@ var file_monoceros_v1_admin_proto_goTypes = []any{
 	(*ListNodesRequest)(nil),                  // 29: monoceros.v1.ListNodesRequest
 	(*ListNodesResponse)(nil),                 // 30: monoceros.v1.ListNodesResponse
 	(*NodeState)(nil),                         // 31: monoceros.v1.NodeState
-	(*StateDumpParameters)(nil),               // 32: monoceros.v1.StateDumpParameters
-	(*StateDumpPart)(nil),                     // 33: monoceros.v1.StateDumpPart
-	(*AutoScalingParameters)(nil),             // 34: monoceros.v1.AutoScalingParameters
-	(*UtilizationReports)(nil),                // 35: monoceros.v1.UtilizationReports
-	(*UtilizationSummary)(nil),                // 36: monoceros.v1.UtilizationSummary
-	(*NodeRecommendationParameters)(nil),      // 37: monoceros.v1.NodeRecommendationParameters
-	(*NodeRecommendations)(nil),               // 38: monoceros.v1.NodeRecommendations
-	(*NodeRecommendationItem)(nil),            // 39: monoceros.v1.NodeRecommendationItem
-	(*EventParameters)(nil),                   // 40: monoceros.v1.EventParameters
-	nil,                                       // 41: monoceros.v1.GetConfigResponse.ExtraConfigEntry
-	nil,                                       // 42: monoceros.v1.SessionInfo.BuildInfoEntry
-	nil,                                       // 43: monoceros.v1.QueueInfo.PropertiesEntry
-	nil,                                       // 44: monoceros.v1.AllocationInfo.TagsEntry
-	nil,                                       // 45: monoceros.v1.RequestInfo.TagsEntry
-	(*Explanation_Obstacle)(nil),              // 46: monoceros.v1.Explanation.Obstacle
-	(*Explanation_Order)(nil),                 // 47: monoceros.v1.Explanation.Order
-	(*Explanation_Nodes)(nil),                 // 48: monoceros.v1.Explanation.Nodes
-	(*Explanation_Change)(nil),                // 49: monoceros.v1.Explanation.Change
-	nil,                                       // 50: monoceros.v1.Explanation.Nodes.NoRoomEntry
-	nil,                                       // 51: monoceros.v1.Explanation.Nodes.PredicatesEntry
-	nil,                                       // 52: monoceros.v1.NodeState.AttributesEntry
-	(*v1.Resource)(nil),                       // 53: monoceros.si.v1.Resource
-	(*v1.UtilizationReport)(nil),              // 54: monoceros.si.v1.UtilizationReport
-	(*v1.NodeRecommendation)(nil),             // 55: monoceros.si.v1.NodeRecommendation
-	(v1.EventRecord_Type)(0),                  // 56: monoceros.si.v1.EventRecord.Type
-	(*v1.UpdateConfigurationRequest)(nil),     // 57: monoceros.si.v1.UpdateConfigurationRequest
-	(*v1.UpdateConfigurationResponse)(nil),    // 58: monoceros.si.v1.UpdateConfigurationResponse
-	(*v1.AutoScalingMetrics)(nil),             // 59: monoceros.si.v1.AutoScalingMetrics
-	(*v1.EventRecord)(nil),                    // 60: monoceros.si.v1.EventRecord
+	(*ListDecisionsRequest)(nil),              // 32: monoceros.v1.ListDecisionsRequest
+	(*ListDecisionsResponse)(nil),             // 33: monoceros.v1.ListDecisionsResponse
+	(*DecisionInfo)(nil),                      // 34: monoceros.v1.DecisionInfo
+	(*DecisionLevel)(nil),                     // 35: monoceros.v1.DecisionLevel
+	(*PassedOverNodes)(nil),                   // 36: monoceros.v1.PassedOverNodes
+	(*StateDumpParameters)(nil),               // 37: monoceros.v1.StateDumpParameters
+	(*StateDumpPart)(nil),                     // 38: monoceros.v1.StateDumpPart
+	(*AutoScalingParameters)(nil),             // 39: monoceros.v1.AutoScalingParameters
+	(*UtilizationReports)(nil),                // 40: monoceros.v1.UtilizationReports
+	(*UtilizationSummary)(nil),                // 41: monoceros.v1.UtilizationSummary
+	(*NodeRecommendationParameters)(nil),      // 42: monoceros.v1.NodeRecommendationParameters
+	(*NodeRecommendations)(nil),               // 43: monoceros.v1.NodeRecommendations
+	(*NodeRecommendationItem)(nil),            // 44: monoceros.v1.NodeRecommendationItem
+	(*EventParameters)(nil),                   // 45: monoceros.v1.EventParameters
+	nil,                                       // 46: monoceros.v1.GetConfigResponse.ExtraConfigEntry
+	nil,                                       // 47: monoceros.v1.SessionInfo.BuildInfoEntry
+	nil,                                       // 48: monoceros.v1.QueueInfo.PropertiesEntry
+	nil,                                       // 49: monoceros.v1.AllocationInfo.TagsEntry
+	nil,                                       // 50: monoceros.v1.RequestInfo.TagsEntry
+	(*Explanation_Obstacle)(nil),              // 51: monoceros.v1.Explanation.Obstacle
+	(*Explanation_Order)(nil),                 // 52: monoceros.v1.Explanation.Order
+	(*Explanation_Nodes)(nil),                 // 53: monoceros.v1.Explanation.Nodes
+	(*Explanation_Change)(nil),                // 54: monoceros.v1.Explanation.Change
+	nil,                                       // 55: monoceros.v1.Explanation.Nodes.NoRoomEntry
+	nil,                                       // 56: monoceros.v1.Explanation.Nodes.PredicatesEntry
+	nil,                                       // 57: monoceros.v1.NodeState.AttributesEntry
+	(*v1.Resource)(nil),                       // 58: monoceros.si.v1.Resource
+	(*v1.UtilizationReport)(nil),              // 59: monoceros.si.v1.UtilizationReport
+	(*v1.NodeRecommendation)(nil),             // 60: monoceros.si.v1.NodeRecommendation
+	(v1.EventRecord_Type)(0),                  // 61: monoceros.si.v1.EventRecord.Type
+	(*v1.UpdateConfigurationRequest)(nil),     // 62: monoceros.si.v1.UpdateConfigurationRequest
+	(*v1.UpdateConfigurationResponse)(nil),    // 63: monoceros.si.v1.UpdateConfigurationResponse
+	(*v1.AutoScalingMetrics)(nil),             // 64: monoceros.si.v1.AutoScalingMetrics
+	(*v1.EventRecord)(nil),                    // 65: monoceros.si.v1.EventRecord
 }
 var file_monoceros_v1_admin_proto_depIdxs = []int32{
-	41, // 0: monoceros.v1.GetConfigResponse.extra_config:type_name -> monoceros.v1.GetConfigResponse.ExtraConfigEntry
+	46, // 0: monoceros.v1.GetConfigResponse.extra_config:type_name -> monoceros.v1.GetConfigResponse.ExtraConfigEntry
 	7,  // 1: monoceros.v1.ListSessionsResponse.sessions:type_name -> monoceros.v1.SessionInfo
-	42, // 2: monoceros.v1.SessionInfo.build_info:type_name -> monoceros.v1.SessionInfo.BuildInfoEntry
+	47, // 2: monoceros.v1.SessionInfo.build_info:type_name -> monoceros.v1.SessionInfo.BuildInfoEntry
 	0,  // 3: monoceros.v1.SetPartitionStateRequest.state:type_name -> monoceros.v1.PartitionState
 	0,  // 4: monoceros.v1.SetPartitionStateResponse.old_state:type_name -> monoceros.v1.PartitionState
 	18, // 5: monoceros.v1.GetQueuesResponse.root:type_name -> monoceros.v1.QueueInfo
-	53, // 6: monoceros.v1.QueueInfo.guaranteed:type_name -> monoceros.si.v1.Resource
-	53, // 7: monoceros.v1.QueueInfo.max:type_name -> monoceros.si.v1.Resource
-	53, // 8: monoceros.v1.QueueInfo.allocated:type_name -> monoceros.si.v1.Resource
-	53, // 9: monoceros.v1.QueueInfo.pending:type_name -> monoceros.si.v1.Resource
-	53, // 10: monoceros.v1.QueueInfo.headroom:type_name -> monoceros.si.v1.Resource
+	58, // 6: monoceros.v1.QueueInfo.guaranteed:type_name -> monoceros.si.v1.Resource
+	58, // 7: monoceros.v1.QueueInfo.max:type_name -> monoceros.si.v1.Resource
+	58, // 8: monoceros.v1.QueueInfo.allocated:type_name -> monoceros.si.v1.Resource
+	58, // 9: monoceros.v1.QueueInfo.pending:type_name -> monoceros.si.v1.Resource
+	58, // 10: monoceros.v1.QueueInfo.headroom:type_name -> monoceros.si.v1.Resource
 	18, // 11: monoceros.v1.QueueInfo.children:type_name -> monoceros.v1.QueueInfo
-	53, // 12: monoceros.v1.QueueInfo.preempting:type_name -> monoceros.si.v1.Resource
-	43, // 13: monoceros.v1.QueueInfo.properties:type_name -> monoceros.v1.QueueInfo.PropertiesEntry
+	58, // 12: monoceros.v1.QueueInfo.preempting:type_name -> monoceros.si.v1.Resource
+	48, // 13: monoceros.v1.QueueInfo.properties:type_name -> monoceros.v1.QueueInfo.PropertiesEntry
 	21, // 14: monoceros.v1.ListApplicationsResponse.applications:type_name -> monoceros.v1.ApplicationInfo
-	53, // 15: monoceros.v1.ApplicationInfo.allocated:type_name -> monoceros.si.v1.Resource
-	53, // 16: monoceros.v1.ApplicationInfo.pending:type_name -> monoceros.si.v1.Resource
-	53, // 17: monoceros.v1.ApplicationInfo.placeholders:type_name -> monoceros.si.v1.Resource
+	58, // 15: monoceros.v1.ApplicationInfo.allocated:type_name -> monoceros.si.v1.Resource
+	58, // 16: monoceros.v1.ApplicationInfo.pending:type_name -> monoceros.si.v1.Resource
+	58, // 17: monoceros.v1.ApplicationInfo.placeholders:type_name -> monoceros.si.v1.Resource
 	22, // 18: monoceros.v1.ApplicationInfo.state_log:type_name -> monoceros.v1.StateChange
 	23, // 19: monoceros.v1.ApplicationInfo.held:type_name -> monoceros.v1.AllocationInfo
 	24, // 20: monoceros.v1.ApplicationInfo.waiting:type_name -> monoceros.v1.RequestInfo
-	53, // 21: monoceros.v1.AllocationInfo.resource:type_name -> monoceros.si.v1.Resource
-	44, // 22: monoceros.v1.AllocationInfo.tags:type_name -> monoceros.v1.AllocationInfo.TagsEntry
-	53, // 23: monoceros.v1.RequestInfo.resource:type_name -> monoceros.si.v1.Resource
+	58, // 21: monoceros.v1.AllocationInfo.resource:type_name -> monoceros.si.v1.Resource
+	49, // 22: monoceros.v1.AllocationInfo.tags:type_name -> monoceros.v1.AllocationInfo.TagsEntry
+	58, // 23: monoceros.v1.RequestInfo.resource:type_name -> monoceros.si.v1.Resource
 	25, // 24: monoceros.v1.RequestInfo.reasons:type_name -> monoceros.v1.WaitReason
-	45, // 25: monoceros.v1.RequestInfo.tags:type_name -> monoceros.v1.RequestInfo.TagsEntry
+	50, // 25: monoceros.v1.RequestInfo.tags:type_name -> monoceros.v1.RequestInfo.TagsEntry
 	28, // 26: monoceros.v1.ExplainApplicationResponse.explanations:type_name -> monoceros.v1.Explanation
-	53, // 27: monoceros.v1.Explanation.resource:type_name -> monoceros.si.v1.Resource
-	53, // 28: monoceros.v1.Explanation.short:type_name -> monoceros.si.v1.Resource
-	46, // 29: monoceros.v1.Explanation.obstacles:type_name -> monoceros.v1.Explanation.Obstacle
-	47, // 30: monoceros.v1.Explanation.order:type_name -> monoceros.v1.Explanation.Order
-	48, // 31: monoceros.v1.Explanation.nodes:type_name -> monoceros.v1.Explanation.Nodes
-	49, // 32: monoceros.v1.Explanation.changes:type_name -> monoceros.v1.Explanation.Change
+	58, // 27: monoceros.v1.Explanation.resource:type_name -> monoceros.si.v1.Resource
+	58, // 28: monoceros.v1.Explanation.short:type_name -> monoceros.si.v1.Resource
+	51, // 29: monoceros.v1.Explanation.obstacles:type_name -> monoceros.v1.Explanation.Obstacle
+	52, // 30: monoceros.v1.Explanation.order:type_name -> monoceros.v1.Explanation.Order
+	53, // 31: monoceros.v1.Explanation.nodes:type_name -> monoceros.v1.Explanation.Nodes
+	54, // 32: monoceros.v1.Explanation.changes:type_name -> monoceros.v1.Explanation.Change
 	31, // 33: monoceros.v1.ListNodesResponse.nodes:type_name -> monoceros.v1.NodeState
-	53, // 34: monoceros.v1.NodeState.capacity:type_name -> monoceros.si.v1.Resource
-	53, // 35: monoceros.v1.NodeState.allocated:type_name -> monoceros.si.v1.Resource
-	53, // 36: monoceros.v1.NodeState.occupied:type_name -> monoceros.si.v1.Resource
-	53, // 37: monoceros.v1.NodeState.available:type_name -> monoceros.si.v1.Resource
-	52, // 38: monoceros.v1.NodeState.attributes:type_name -> monoceros.v1.NodeState.AttributesEntry
+	58, // 34: monoceros.v1.NodeState.capacity:type_name -> monoceros.si.v1.Resource
+	58, // 35: monoceros.v1.NodeState.allocated:type_name -> monoceros.si.v1.Resource
+	58, // 36: monoceros.v1.NodeState.occupied:type_name -> monoceros.si.v1.Resource
+	58, // 37: monoceros.v1.NodeState.available:type_name -> monoceros.si.v1.Resource
+	57, // 38: monoceros.v1.NodeState.attributes:type_name -> monoceros.v1.NodeState.AttributesEntry
 	23, // 39: monoceros.v1.NodeState.held:type_name -> monoceros.v1.AllocationInfo
-	54, // 40: monoceros.v1.UtilizationReports.reports:type_name -> monoceros.si.v1.UtilizationReport
-	39, // 41: monoceros.v1.NodeRecommendations.items:type_name -> monoceros.v1.NodeRecommendationItem
-	55, // 42: monoceros.v1.NodeRecommendationItem.recommendation:type_name -> monoceros.si.v1.NodeRecommendation
-	56, // 43: monoceros.v1.EventParameters.types:type_name -> monoceros.si.v1.EventRecord.Type
-	53, // 44: monoceros.v1.Explanation.Obstacle.short:type_name -> monoceros.si.v1.Resource
-	53, // 45: monoceros.v1.Explanation.Obstacle.have:type_name -> monoceros.si.v1.Resource
-	53, // 46: monoceros.v1.Explanation.Obstacle.want:type_name -> monoceros.si.v1.Resource
-	50, // 47: monoceros.v1.Explanation.Nodes.no_room:type_name -> monoceros.v1.Explanation.Nodes.NoRoomEntry
-	51, // 48: monoceros.v1.Explanation.Nodes.predicates:type_name -> monoceros.v1.Explanation.Nodes.PredicatesEntry
-	53, // 49: monoceros.v1.Explanation.Change.resource:type_name -> monoceros.si.v1.Resource
-	57, // 50: monoceros.v1.AdminService.UpdateConfig:input_type -> monoceros.si.v1.UpdateConfigurationRequest
-	57, // 51: monoceros.v1.AdminService.ValidateConfig:input_type -> monoceros.si.v1.UpdateConfigurationRequest
-	1,  // 52: monoceros.v1.AdminService.GetConfig:input_type -> monoceros.v1.GetConfigRequest
-	3,  // 53: monoceros.v1.AdminService.DeregisterResourceManager:input_type -> monoceros.v1.DeregisterResourceManagerRequest
-	5,  // 54: monoceros.v1.AdminService.ListSessions:input_type -> monoceros.v1.ListSessionsRequest
-	8,  // 55: monoceros.v1.AdminService.TriggerResync:input_type -> monoceros.v1.TriggerResyncRequest
-	10, // 56: monoceros.v1.AdminService.SetPartitionState:input_type -> monoceros.v1.SetPartitionStateRequest
-	12, // 57: monoceros.v1.AdminService.DrainNodes:input_type -> monoceros.v1.DrainNodesRequest
-	14, // 58: monoceros.v1.AdminService.Shutdown:input_type -> monoceros.v1.ShutdownRequest
-	16, // 59: monoceros.v1.AdminService.GetQueues:input_type -> monoceros.v1.GetQueuesRequest
-	19, // 60: monoceros.v1.AdminService.ListApplications:input_type -> monoceros.v1.ListApplicationsRequest
-	29, // 61: monoceros.v1.AdminService.ListNodes:input_type -> monoceros.v1.ListNodesRequest
-	26, // 62: monoceros.v1.AdminService.ExplainApplication:input_type -> monoceros.v1.ExplainApplicationRequest
-	32, // 63: monoceros.v1.MetricsService.GetStateDump:input_type -> monoceros.v1.StateDumpParameters
-	34, // 64: monoceros.v1.MetricsService.GetAutoScalingMetrics:input_type -> monoceros.v1.AutoScalingParameters
-	34, // 65: monoceros.v1.MetricsService.WatchAutoScalingMetrics:input_type -> monoceros.v1.AutoScalingParameters
-	35, // 66: monoceros.v1.MetricsService.ReportUtilization:input_type -> monoceros.v1.UtilizationReports
-	37, // 67: monoceros.v1.MetricsService.ListNodeRecommendations:input_type -> monoceros.v1.NodeRecommendationParameters
-	40, // 68: monoceros.v1.MetricsService.StreamEvents:input_type -> monoceros.v1.EventParameters
-	58, // 69: monoceros.v1.AdminService.UpdateConfig:output_type -> monoceros.si.v1.UpdateConfigurationResponse
-	58, // 70: monoceros.v1.AdminService.ValidateConfig:output_type -> monoceros.si.v1.UpdateConfigurationResponse
-	2,  // 71: monoceros.v1.AdminService.GetConfig:output_type -> monoceros.v1.GetConfigResponse
-	4,  // 72: monoceros.v1.AdminService.DeregisterResourceManager:output_type -> monoceros.v1.DeregisterResourceManagerResponse
-	6,  // 73: monoceros.v1.AdminService.ListSessions:output_type -> monoceros.v1.ListSessionsResponse
-	9,  // 74: monoceros.v1.AdminService.TriggerResync:output_type -> monoceros.v1.TriggerResyncResponse
-	11, // 75: monoceros.v1.AdminService.SetPartitionState:output_type -> monoceros.v1.SetPartitionStateResponse
-	13, // 76: monoceros.v1.AdminService.DrainNodes:output_type -> monoceros.v1.DrainNodesResponse
-	15, // 77: monoceros.v1.AdminService.Shutdown:output_type -> monoceros.v1.ShutdownResponse
-	17, // 78: monoceros.v1.AdminService.GetQueues:output_type -> monoceros.v1.GetQueuesResponse
-	20, // 79: monoceros.v1.AdminService.ListApplications:output_type -> monoceros.v1.ListApplicationsResponse
-	30, // 80: monoceros.v1.AdminService.ListNodes:output_type -> monoceros.v1.ListNodesResponse
-	27, // 81: monoceros.v1.AdminService.ExplainApplication:output_type -> monoceros.v1.ExplainApplicationResponse
-	33, // 82: monoceros.v1.MetricsService.GetStateDump:output_type -> monoceros.v1.StateDumpPart
-	59, // 83: monoceros.v1.MetricsService.GetAutoScalingMetrics:output_type -> monoceros.si.v1.AutoScalingMetrics
-	59, // 84: monoceros.v1.MetricsService.WatchAutoScalingMetrics:output_type -> monoceros.si.v1.AutoScalingMetrics
-	36, // 85: monoceros.v1.MetricsService.ReportUtilization:output_type -> monoceros.v1.UtilizationSummary
-	38, // 86: monoceros.v1.MetricsService.ListNodeRecommendations:output_type -> monoceros.v1.NodeRecommendations
-	60, // 87: monoceros.v1.MetricsService.StreamEvents:output_type -> monoceros.si.v1.EventRecord
-	69, // [69:88] is the sub-list for method output_type
-	50, // [50:69] is the sub-list for method input_type
-	50, // [50:50] is the sub-list for extension type_name
-	50, // [50:50] is the sub-list for extension extendee
-	0,  // [0:50] is the sub-list for field type_name
+	34, // 40: monoceros.v1.ListDecisionsResponse.decisions:type_name -> monoceros.v1.DecisionInfo
+	35, // 41: monoceros.v1.DecisionInfo.levels:type_name -> monoceros.v1.DecisionLevel
+	36, // 42: monoceros.v1.DecisionInfo.passed_over:type_name -> monoceros.v1.PassedOverNodes
+	59, // 43: monoceros.v1.UtilizationReports.reports:type_name -> monoceros.si.v1.UtilizationReport
+	44, // 44: monoceros.v1.NodeRecommendations.items:type_name -> monoceros.v1.NodeRecommendationItem
+	60, // 45: monoceros.v1.NodeRecommendationItem.recommendation:type_name -> monoceros.si.v1.NodeRecommendation
+	61, // 46: monoceros.v1.EventParameters.types:type_name -> monoceros.si.v1.EventRecord.Type
+	58, // 47: monoceros.v1.Explanation.Obstacle.short:type_name -> monoceros.si.v1.Resource
+	58, // 48: monoceros.v1.Explanation.Obstacle.have:type_name -> monoceros.si.v1.Resource
+	58, // 49: monoceros.v1.Explanation.Obstacle.want:type_name -> monoceros.si.v1.Resource
+	55, // 50: monoceros.v1.Explanation.Nodes.no_room:type_name -> monoceros.v1.Explanation.Nodes.NoRoomEntry
+	56, // 51: monoceros.v1.Explanation.Nodes.predicates:type_name -> monoceros.v1.Explanation.Nodes.PredicatesEntry
+	58, // 52: monoceros.v1.Explanation.Change.resource:type_name -> monoceros.si.v1.Resource
+	62, // 53: monoceros.v1.AdminService.UpdateConfig:input_type -> monoceros.si.v1.UpdateConfigurationRequest
+	62, // 54: monoceros.v1.AdminService.ValidateConfig:input_type -> monoceros.si.v1.UpdateConfigurationRequest
+	1,  // 55: monoceros.v1.AdminService.GetConfig:input_type -> monoceros.v1.GetConfigRequest
+	3,  // 56: monoceros.v1.AdminService.DeregisterResourceManager:input_type -> monoceros.v1.DeregisterResourceManagerRequest
+	5,  // 57: monoceros.v1.AdminService.ListSessions:input_type -> monoceros.v1.ListSessionsRequest
+	8,  // 58: monoceros.v1.AdminService.TriggerResync:input_type -> monoceros.v1.TriggerResyncRequest
+	10, // 59: monoceros.v1.AdminService.SetPartitionState:input_type -> monoceros.v1.SetPartitionStateRequest
+	12, // 60: monoceros.v1.AdminService.DrainNodes:input_type -> monoceros.v1.DrainNodesRequest
+	14, // 61: monoceros.v1.AdminService.Shutdown:input_type -> monoceros.v1.ShutdownRequest
+	16, // 62: monoceros.v1.AdminService.GetQueues:input_type -> monoceros.v1.GetQueuesRequest
+	19, // 63: monoceros.v1.AdminService.ListApplications:input_type -> monoceros.v1.ListApplicationsRequest
+	29, // 64: monoceros.v1.AdminService.ListNodes:input_type -> monoceros.v1.ListNodesRequest
+	26, // 65: monoceros.v1.AdminService.ExplainApplication:input_type -> monoceros.v1.ExplainApplicationRequest
+	32, // 66: monoceros.v1.AdminService.ListDecisions:input_type -> monoceros.v1.ListDecisionsRequest
+	37, // 67: monoceros.v1.MetricsService.GetStateDump:input_type -> monoceros.v1.StateDumpParameters
+	39, // 68: monoceros.v1.MetricsService.GetAutoScalingMetrics:input_type -> monoceros.v1.AutoScalingParameters
+	39, // 69: monoceros.v1.MetricsService.WatchAutoScalingMetrics:input_type -> monoceros.v1.AutoScalingParameters
+	40, // 70: monoceros.v1.MetricsService.ReportUtilization:input_type -> monoceros.v1.UtilizationReports
+	42, // 71: monoceros.v1.MetricsService.ListNodeRecommendations:input_type -> monoceros.v1.NodeRecommendationParameters
+	45, // 72: monoceros.v1.MetricsService.StreamEvents:input_type -> monoceros.v1.EventParameters
+	63, // 73: monoceros.v1.AdminService.UpdateConfig:output_type -> monoceros.si.v1.UpdateConfigurationResponse
+	63, // 74: monoceros.v1.AdminService.ValidateConfig:output_type -> monoceros.si.v1.UpdateConfigurationResponse
+	2,  // 75: monoceros.v1.AdminService.GetConfig:output_type -> monoceros.v1.GetConfigResponse
+	4,  // 76: monoceros.v1.AdminService.DeregisterResourceManager:output_type -> monoceros.v1.DeregisterResourceManagerResponse
+	6,  // 77: monoceros.v1.AdminService.ListSessions:output_type -> monoceros.v1.ListSessionsResponse
+	9,  // 78: monoceros.v1.AdminService.TriggerResync:output_type -> monoceros.v1.TriggerResyncResponse
+	11, // 79: monoceros.v1.AdminService.SetPartitionState:output_type -> monoceros.v1.SetPartitionStateResponse
+	13, // 80: monoceros.v1.AdminService.DrainNodes:output_type -> monoceros.v1.DrainNodesResponse
+	15, // 81: monoceros.v1.AdminService.Shutdown:output_type -> monoceros.v1.ShutdownResponse
+	17, // 82: monoceros.v1.AdminService.GetQueues:output_type -> monoceros.v1.GetQueuesResponse
+	20, // 83: monoceros.v1.AdminService.ListApplications:output_type -> monoceros.v1.ListApplicationsResponse
+	30, // 84: monoceros.v1.AdminService.ListNodes:output_type -> monoceros.v1.ListNodesResponse
+	27, // 85: monoceros.v1.AdminService.ExplainApplication:output_type -> monoceros.v1.ExplainApplicationResponse
+	33, // 86: monoceros.v1.AdminService.ListDecisions:output_type -> monoceros.v1.ListDecisionsResponse
+	38, // 87: monoceros.v1.MetricsService.GetStateDump:output_type -> monoceros.v1.StateDumpPart
+	64, // 88: monoceros.v1.MetricsService.GetAutoScalingMetrics:output_type -> monoceros.si.v1.AutoScalingMetrics
+	64, // 89: monoceros.v1.MetricsService.WatchAutoScalingMetrics:output_type -> monoceros.si.v1.AutoScalingMetrics
+	41, // 90: monoceros.v1.MetricsService.ReportUtilization:output_type -> monoceros.v1.UtilizationSummary
+	43, // 91: monoceros.v1.MetricsService.ListNodeRecommendations:output_type -> monoceros.v1.NodeRecommendations
+	65, // 92: monoceros.v1.MetricsService.StreamEvents:output_type -> monoceros.si.v1.EventRecord
+	73, // [73:93] is the sub-list for method output_type
+	53, // [53:73] is the sub-list for method input_type
+	53, // [53:53] is the sub-list for extension type_name
+	53, // [53:53] is the sub-list for extension extendee
+	0,  // [0:53] is the sub-list for field type_name
 }
 
 func init() { file_monoceros_v1_admin_proto_init() }
@@ -4141,7 +4676,7 @@ func file_monoceros_v1_admin_proto_init() {
 			GoPackagePath: reflect.TypeOf(x{}).PkgPath(),
 			RawDescriptor: unsafe.Slice(unsafe.StringData(file_monoceros_v1_admin_proto_rawDesc), len(file_monoceros_v1_admin_proto_rawDesc)),
 			NumEnums:      1,
-			NumMessages:   52,
+			NumMessages:   57,
 			NumExtensions: 0,
 			NumServices:   2,
 		},

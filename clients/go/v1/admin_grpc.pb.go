@@ -36,6 +36,7 @@ const (
 	AdminService_ListApplications_FullMethodName          = "/monoceros.v1.AdminService/ListApplications"
 	AdminService_ListNodes_FullMethodName                 = "/monoceros.v1.AdminService/ListNodes"
 	AdminService_ExplainApplication_FullMethodName        = "/monoceros.v1.AdminService/ExplainApplication"
+	AdminService_ListDecisions_FullMethodName             = "/monoceros.v1.AdminService/ListDecisions"
 )
 
 // AdminServiceClient is the client API for AdminService service.
@@ -66,6 +67,8 @@ type AdminServiceClient interface {
 	ListNodes(ctx context.Context, in *ListNodesRequest, opts ...grpc.CallOption) (*ListNodesResponse, error)
 	// Why the requests of an application wait, and what would let them run. Nothing is tried.
 	ExplainApplication(ctx context.Context, in *ExplainApplicationRequest, opts ...grpc.CallOption) (*ExplainApplicationResponse, error)
+	// The last decisions: what was placed, reserved or told to leave, and by which rule.
+	ListDecisions(ctx context.Context, in *ListDecisionsRequest, opts ...grpc.CallOption) (*ListDecisionsResponse, error)
 }
 
 type adminServiceClient struct {
@@ -206,6 +209,16 @@ func (c *adminServiceClient) ExplainApplication(ctx context.Context, in *Explain
 	return out, nil
 }
 
+func (c *adminServiceClient) ListDecisions(ctx context.Context, in *ListDecisionsRequest, opts ...grpc.CallOption) (*ListDecisionsResponse, error) {
+	cOpts := append([]grpc.CallOption{grpc.StaticMethod()}, opts...)
+	out := new(ListDecisionsResponse)
+	err := c.cc.Invoke(ctx, AdminService_ListDecisions_FullMethodName, in, out, cOpts...)
+	if err != nil {
+		return nil, err
+	}
+	return out, nil
+}
+
 // AdminServiceServer is the server API for AdminService service.
 // All implementations must embed UnimplementedAdminServiceServer
 // for forward compatibility.
@@ -234,6 +247,8 @@ type AdminServiceServer interface {
 	ListNodes(context.Context, *ListNodesRequest) (*ListNodesResponse, error)
 	// Why the requests of an application wait, and what would let them run. Nothing is tried.
 	ExplainApplication(context.Context, *ExplainApplicationRequest) (*ExplainApplicationResponse, error)
+	// The last decisions: what was placed, reserved or told to leave, and by which rule.
+	ListDecisions(context.Context, *ListDecisionsRequest) (*ListDecisionsResponse, error)
 	mustEmbedUnimplementedAdminServiceServer()
 }
 
@@ -282,6 +297,9 @@ func (UnimplementedAdminServiceServer) ListNodes(context.Context, *ListNodesRequ
 }
 func (UnimplementedAdminServiceServer) ExplainApplication(context.Context, *ExplainApplicationRequest) (*ExplainApplicationResponse, error) {
 	return nil, status.Error(codes.Unimplemented, "method ExplainApplication not implemented")
+}
+func (UnimplementedAdminServiceServer) ListDecisions(context.Context, *ListDecisionsRequest) (*ListDecisionsResponse, error) {
+	return nil, status.Error(codes.Unimplemented, "method ListDecisions not implemented")
 }
 func (UnimplementedAdminServiceServer) mustEmbedUnimplementedAdminServiceServer() {}
 func (UnimplementedAdminServiceServer) testEmbeddedByValue()                      {}
@@ -538,6 +556,24 @@ func _AdminService_ExplainApplication_Handler(srv interface{}, ctx context.Conte
 	return interceptor(ctx, in, info, handler)
 }
 
+func _AdminService_ListDecisions_Handler(srv interface{}, ctx context.Context, dec func(interface{}) error, interceptor grpc.UnaryServerInterceptor) (interface{}, error) {
+	in := new(ListDecisionsRequest)
+	if err := dec(in); err != nil {
+		return nil, err
+	}
+	if interceptor == nil {
+		return srv.(AdminServiceServer).ListDecisions(ctx, in)
+	}
+	info := &grpc.UnaryServerInfo{
+		Server:     srv,
+		FullMethod: AdminService_ListDecisions_FullMethodName,
+	}
+	handler := func(ctx context.Context, req interface{}) (interface{}, error) {
+		return srv.(AdminServiceServer).ListDecisions(ctx, req.(*ListDecisionsRequest))
+	}
+	return interceptor(ctx, in, info, handler)
+}
+
 // AdminService_ServiceDesc is the grpc.ServiceDesc for AdminService service.
 // It's only intended for direct use with grpc.RegisterService,
 // and not to be introspected or modified (even as a copy)
@@ -596,6 +632,10 @@ var AdminService_ServiceDesc = grpc.ServiceDesc{
 		{
 			MethodName: "ExplainApplication",
 			Handler:    _AdminService_ExplainApplication_Handler,
+		},
+		{
+			MethodName: "ListDecisions",
+			Handler:    _AdminService_ListDecisions_Handler,
 		},
 	},
 	Streams:  []grpc.StreamDesc{},

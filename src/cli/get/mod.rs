@@ -10,6 +10,7 @@
 //!   when it goes.
 
 mod applications;
+mod decisions;
 mod nodes;
 mod queues;
 mod rms;
@@ -43,7 +44,7 @@ pub(super) struct GetArgs {
     /// What to list
     #[arg(value_name = "KIND")]
     pub(super) kind: Kind,
-    /// Only these: paths of queues, ids of others
+    /// Only these: paths of queues, numbers of decisions, ids of others
     #[arg(value_name = "NAME")]
     pub(super) names: Vec<String>,
     /// Only what is in this queue or below it
@@ -55,6 +56,18 @@ pub(super) struct GetArgs {
     /// Only what is of one of these users
     #[arg(long, value_name = "USER", value_delimiter = ',')]
     pub(super) user: Vec<String>,
+    /// Only decisions about this application
+    #[arg(long, value_name = "ID")]
+    pub(super) app: Option<String>,
+    /// Only decisions about this node
+    #[arg(long, value_name = "ID")]
+    pub(super) node: Option<String>,
+    /// Only decisions about the request, or the allocation, of this key
+    #[arg(long, value_name = "KEY")]
+    pub(super) key: Option<String>,
+    /// Only decisions of this kind
+    #[arg(long = "kind", value_name = "KIND")]
+    pub(super) decided: Option<Decided>,
     /// How to print it
     #[arg(short, long, value_name = "FORM", default_value = "table")]
     pub(super) output: Form,
@@ -79,12 +92,26 @@ pub(super) enum Kind {
     /// Nodes
     #[value(aliases = ["node", "no"])]
     Nodes,
+    /// The last decisions: what was placed, reserved or told to leave
+    #[value(alias = "decision")]
+    Decisions,
     /// What happened of late
     #[value(aliases = ["event", "ev"])]
     Events,
     /// Sessions of resource managers
     #[value(aliases = ["rm", "sessions", "session"])]
     Rms,
+}
+
+/// What was decided.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, ValueEnum)]
+pub(super) enum Decided {
+    /// A request has a node
+    Allocation,
+    /// A request has a node set aside
+    Reservation,
+    /// An allocation leaves for others
+    Eviction,
 }
 
 impl Kind {
@@ -94,6 +121,7 @@ impl Kind {
             Self::Queues => "queues",
             Self::Apps => "applications",
             Self::Nodes => "nodes",
+            Self::Decisions => "decisions",
             Self::Events => "events",
             Self::Rms => "resource managers",
         }
@@ -109,6 +137,10 @@ impl GetArgs {
             queue: None,
             state: Vec::new(),
             user: Vec::new(),
+            app: None,
+            node: None,
+            key: None,
+            decided: None,
             output: Form::Table,
             watch: false,
             interval: 2,
@@ -120,13 +152,19 @@ impl GetArgs {
         let (is_queued, has_state) = match self.kind {
             Kind::Apps | Kind::Queues => (true, true),
             Kind::Nodes | Kind::Rms => (false, true),
+            Kind::Decisions => (true, false),
             Kind::Events => (false, false),
         };
         let has_user = self.kind == Kind::Apps;
+        let is_decided = self.kind == Kind::Decisions;
         for (flag, is_given, is_known) in [
             ("--queue", self.queue.is_some(), is_queued),
             ("--state", !self.state.is_empty(), has_state),
             ("--user", !self.user.is_empty(), has_user),
+            ("--app", self.app.is_some(), is_decided),
+            ("--node", self.node.is_some(), is_decided),
+            ("--key", self.key.is_some(), is_decided),
+            ("--kind", self.decided.is_some(), is_decided),
         ] {
             if is_given && !is_known {
                 anyhow::bail!("{flag} does not choose among {}", self.kind.plural());
@@ -183,6 +221,7 @@ pub(super) async fn run(cluster: &mut Cluster, args: GetArgs) -> anyhow::Result<
         Kind::Rms => {
             list(cluster, &args, async |cluster, args| rms::read(cluster, args).await).await
         }
+        Kind::Decisions => decisions::run(cluster, &args).await,
         Kind::Events => {
             let args = EventsArgs::listed(args.names, args.watch, args.output);
             events::run(cluster, &args).await
@@ -456,6 +495,9 @@ mod tests {
         let users = GetArgs { user: vec!["u".to_owned()], ..GetArgs::all(Kind::Nodes) };
         let error = users.check().unwrap_err().to_string();
         assert_eq!(error, "--user does not choose among nodes");
+        let nodes = GetArgs { app: Some("a".to_owned()), ..GetArgs::all(Kind::Nodes) };
+        let error = nodes.check().unwrap_err().to_string();
+        assert_eq!(error, "--app does not choose among nodes");
         let queue = GetArgs { queue: Some("root".to_owned()), ..GetArgs::all(Kind::Events) };
         assert!(queue.check().is_err());
     }

@@ -20,6 +20,7 @@ use tonic::{Request, Response, Status};
 use tracing::info;
 
 mod configuration;
+mod decisions;
 mod explain;
 mod nodes;
 mod page;
@@ -233,6 +234,14 @@ impl AdminService for Admin {
     ) -> RpcResult<v1::ExplainApplicationResponse> {
         let (caller, request) = opened(request);
         explain::explain(&self.edge.handle, &self.reads, &caller, request).await
+    }
+
+    async fn list_decisions(
+        &self,
+        request: Request<v1::ListDecisionsRequest>,
+    ) -> RpcResult<v1::ListDecisionsResponse> {
+        let (caller, request) = opened(request);
+        decisions::list(&self.edge.handle, &self.reads, &caller, request).await
     }
 }
 

@@ -22,8 +22,8 @@
 //!
 //! # Invariants
 //! * Numbers rise by one with each decision that is kept, from 1 on.
-//! * Memory is bounded and taken when this is made: at most as many decisions are kept as were wanted,
-//!   fewer where names are long or queues lie deep. What is put aside is no more than what is on its
+//! * Memory is bounded, and claimed once: at most as many decisions are kept as were wanted, fewer
+//!   where names are long or queues lie deep. What is put aside is no more than what is on its
 //!   way, twice.
 //! * Without decisions to be kept nothing is noted and nothing is allocated.
 //!
@@ -196,7 +196,7 @@ impl Decisions {
         self.len() == 0
     }
 
-    /// How many bytes they take, be there many or few.
+    /// How many bytes they take at most.
     pub fn bytes(&self) -> usize {
         self.entries.bytes() + self.levels.bytes() + self.passed.bytes() + self.text.bytes()
     }

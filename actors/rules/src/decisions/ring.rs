@@ -1,14 +1,17 @@
 //! A ring of plain values: what comes last takes the place of what came first.
 //!
 //! # Invariants
-//! * A ring never allocates after it was made.
+//! * A ring never allocates after it was made. Memory that nothing was put in yet is not touched, so
+//!   that the ring of a partition in which little happens takes little.
 //! * What was put in by one call lies in one piece.
 //! * A place is never given twice: what was overwritten is known to be gone.
 
 /// The last so many values.
 #[derive(Clone, Debug)]
 pub(super) struct Ring<T> {
-    items: Box<[T]>,
+    /// As long as it was ever filled, with room for all.
+    items: Vec<T>,
+    room: usize,
     /// How many places were given so far.
     given: u64,
 }
@@ -17,7 +20,7 @@ pub(super) struct Ring<T> {
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub(super) struct Place {
     at: u64,
-    len: u32,
+    len: usize,
 }
 
 impl Place {
@@ -30,44 +33,52 @@ impl Place {
 impl<T: Copy + Default> Ring<T> {
     /// A ring with room for so many.
     pub(super) fn new(room: usize) -> Self {
-        Self { items: vec![T::default(); room].into_boxed_slice(), given: 0 }
+        Self { items: Vec::with_capacity(room), room, given: 0 }
     }
 
-    /// How many bytes it takes.
+    /// How many bytes it takes at most.
     pub(super) fn bytes(&self) -> usize {
-        size_of_val(&*self.items)
+        self.room * size_of::<T>()
     }
 
     /// Puts these in, one behind the other. Of more than there is room for, only the first.
     pub(super) fn put(&mut self, items: &[T]) -> Place {
-        let room = self.items.len();
+        let (room, mut at) = (self.room, self.index(self.given));
         let items = &items[..items.len().min(room)];
         if items.is_empty() {
             return Place::default();
         }
-        let mut at = (self.given % room as u64) as usize;
         if at + items.len() > room {
             // What does not fit at the end begins at the start.
             self.given += (room - at) as u64;
             at = 0;
         }
-        self.items[at..at + items.len()].copy_from_slice(items);
-        let place = Place { at: self.given, len: items.len() as u32 };
+        let end = at + items.len();
+        if end > self.items.len() {
+            self.items.resize(end, T::default());
+        }
+        self.items[at..end].copy_from_slice(items);
+        let place = Place { at: self.given, len: items.len() };
         self.given += items.len() as u64;
         place
     }
 
     /// What was put there; none once any of it was overwritten.
     pub(super) fn get(&self, Place { at, len }: Place) -> Option<&[T]> {
-        let room = self.items.len() as u64;
         if len == 0 {
             return Some(&[]);
         }
-        if self.given > at.saturating_add(room) {
+        if self.given > at.saturating_add(self.room as u64) {
             return None;
         }
-        let at = (at % room) as usize;
-        self.items.get(at..at + len as usize)
+        let at = self.index(at);
+        self.items.get(at..at + len)
+    }
+
+    /// Where this place is among the items; 0 where there is room for none.
+    fn index(&self, place: u64) -> usize {
+        let index = place.checked_rem(self.room as u64).unwrap_or(0);
+        usize::try_from(index).unwrap_or(0)
     }
 }
 
@@ -85,7 +96,7 @@ mod tests {
             let mut ring = Ring::new(room);
             let mut put = Vec::new();
             for (nth, length) in lengths.into_iter().enumerate() {
-                let items: Vec<u32> = (0..length as u32).map(|at| nth as u32 * 100 + at).collect();
+                let items: Vec<usize> = (0..length).map(|at| nth * 100 + at).collect();
                 let place = ring.put(&items);
                 put.push((items[..length.min(room)].to_vec(), place));
                 let last = put.last().unwrap();

@@ -162,14 +162,14 @@ proptest! {
     ) {
         let mut decisions = Decisions::new(most);
         let bytes = decisions.bytes();
-        for (nth, (length, levels)) in lengths.iter().enumerate() {
+        for ((length, levels), nth) in lengths.iter().zip(0_i64..) {
             let way = decisions.begin().unwrap();
             way.is_of("root.a", &format!("app-{nth}"));
             for _ in 0..*levels {
                 way.level(4, SiblingOrder::Queues, Verdict::Alone, Some("b"));
             }
-            decisions.keep(&told(&"k".repeat(*length), "n", nth as i64));
-            prop_assert_eq!(decisions.last(), nth as u64 + 1);
+            decisions.keep(&told(&"k".repeat(*length), "n", nth));
+            prop_assert_eq!(decisions.last(), nth.cast_unsigned() + 1);
             let there: Vec<u64> =
                 (0..=decisions.last() + 1).filter(|number| decisions.get(*number).is_some()).collect();
             prop_assert_eq!(there.last(), Some(&decisions.last()), "the last one is always there");
@@ -177,7 +177,7 @@ proptest! {
             prop_assert_eq!(there.len(), decisions.len());
             for number in there {
                 let kept = decisions.get(number).unwrap();
-                let (length, levels) = lengths[number as usize - 1];
+                let (length, levels) = lengths[usize::try_from(number).unwrap() - 1];
                 prop_assert_eq!(kept.application(), format!("app-{}", number - 1));
                 prop_assert_eq!((kept.key().len(), kept.shown().levels.len()), (length, levels));
             }

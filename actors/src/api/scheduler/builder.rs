@@ -26,6 +26,9 @@ use crate::partition::oracle::Watch;
 /// How many applications that are over are kept in a list, unless it is set.
 const ENDED_APPLICATIONS: usize = 10_000;
 
+/// How many of its last decisions a partition keeps, unless it is set.
+const DECISIONS: usize = 4_096;
+
 /// The most threads for partitions, unless it is set: with four file descriptors each, half of the
 /// 1,024 that a process commonly has.
 const PARTITION_THREADS: usize = 128;
@@ -76,6 +79,7 @@ pub struct SchedulerBuilder {
     reorder_window: Duration,
     intake: Intake,
     ended_applications: Option<usize>,
+    decisions: Option<usize>,
     watch: Watch,
     events: EventSettings,
     resolvers: Resolvers,
@@ -160,6 +164,14 @@ impl SchedulerBuilder {
     #[must_use]
     pub fn ended_applications(mut self, most: usize) -> Self {
         self.ended_applications = Some(most);
+        self
+    }
+
+    /// How many of its last decisions a partition keeps to be read, each with what it was decided by
+    /// (`docs/decisions.md`); 4,096 unless set, 100,000 at most, and none with 0.
+    #[must_use]
+    pub fn decisions(mut self, most: usize) -> Self {
+        self.decisions = Some(most);
         self
     }
 
@@ -380,6 +392,7 @@ impl SchedulerBuilder {
             reorder_window: self.reorder_window,
             intake: self.intake,
             ended_applications: self.ended_applications.unwrap_or(ENDED_APPLICATIONS),
+            decisions: self.decisions.unwrap_or(DECISIONS),
             watch: self.watch,
             events: EventLog::new(self.events),
             resolvers: self.resolvers,

@@ -252,7 +252,7 @@ async fn by_name<L: List<At: Named>, T>(
 type Read<T, A> = (Vec<T>, Option<A>, Steps);
 
 /// Reads a list behind a place, up to a number of rows. `None`: what the list is of is not there.
-async fn slices<L: List, T>(
+pub(super) async fn slices<L: List, T>(
     entry: &PartitionEntry,
     list: L,
     after: Option<L::At>,

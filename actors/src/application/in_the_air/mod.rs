@@ -160,6 +160,9 @@ impl Application {
             let id = baton.books.allocations.insert(entry);
             self.book.asks.hold_one(slot, id);
             self.book.held(id, &spec.resources);
+            if !spec.placeholder {
+                self.note_unsettled_member(id, &mut baton);
+            }
             let (ids, sum) = work.entry(place.node).or_default();
             ids.push(id);
             sum.add(&spec.resources);

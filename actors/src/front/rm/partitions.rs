@@ -115,6 +115,7 @@ impl Rm {
             reorder_window: self.settings.reorder_window,
             unknown_nodes,
             ended_applications: self.settings.ended_applications,
+            decisions: self.settings.decisions,
             metrics: Arc::clone(&self.metrics),
             watch: self.settings.watch.clone(),
             tracking: self.settings.events.tracking(),

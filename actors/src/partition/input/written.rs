@@ -3,7 +3,7 @@
 use std::fmt::Debug;
 use std::num::NonZeroU64;
 
-use monoceros_rules::decide::preemption::{Answer, Grounds, NoPreemption, Stale};
+use monoceros_rules::decide::preemption::{Answer, Chosen, Grounds, NoPreemption, Stale};
 use monoceros_rules::nodes::Exclusion;
 use monoceros_rules::values::resources::NameHolder;
 use monoceros_rules::work::allocations::{AllocationId, ApplicationSlot, Tags};
@@ -159,6 +159,11 @@ fn ops() -> Vec<Op> {
         Preempted {
             ids: vec![allocation(1)],
             grounds: Arc::new(Grounds::Quota { queue: text() }),
+            chosen: Arc::new(vec![Chosen {
+                victim: allocation(1),
+                next: Some(allocation(2)),
+                kinds: (2, 4),
+            }]),
         },
         NotPreempted {
             key: Some(text()),

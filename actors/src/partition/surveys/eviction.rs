@@ -4,7 +4,7 @@
 use std::collections::BTreeMap;
 use std::sync::Arc;
 
-use monoceros_rules::decide::preemption::{Grounds, Victim};
+use monoceros_rules::decide::preemption::{Chosen, Grounds, Victim};
 use monoceros_rules::work::allocations::{Allocation, AllocationId, ApplicationSlot};
 
 use super::super::tasks::Task;
@@ -53,10 +53,16 @@ impl Eviction {
         }
     }
 
-    /// An order to each of those who lose something.
-    pub(super) fn orders(self, grounds: &Arc<Grounds>) -> impl Iterator<Item = Task> {
+    /// An order to each of those who lose something, with why each was `chosen`.
+    pub(super) fn orders(
+        self,
+        grounds: &Arc<Grounds>,
+        chosen: &[Chosen],
+    ) -> impl Iterator<Item = Task> {
+        let (grounds, chosen) = (Arc::clone(grounds), Arc::new(chosen.to_vec()));
         self.by_loser.into_iter().map(move |(loser, ids)| {
-            Task::Visit(loser, vec![Op::Preempted { ids, grounds: Arc::clone(grounds) }])
+            let (grounds, chosen) = (Arc::clone(&grounds), Arc::clone(&chosen));
+            Task::Visit(loser, vec![Op::Preempted { ids, grounds, chosen }])
         })
     }
 }

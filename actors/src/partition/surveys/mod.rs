@@ -7,6 +7,7 @@
 //! survey that visits no actor: it keeps its place among the other entries of the inbox.
 
 mod applications;
+mod decisions;
 mod dismiss;
 mod eviction;
 mod explain;
@@ -41,6 +42,7 @@ use crate::mailbox::Receive;
 use crate::step::{Baton, QueueSlot, Survey, Surveyor};
 
 pub(crate) use applications::{Applications, EndedApplications, Over};
+pub(crate) use decisions::{DecisionsKept, LastDecisions};
 pub(super) use dismiss::Dismiss;
 pub(crate) use explain::{CLASSES_MAX, Explain, Found, KEYS_MAX, KEYS_WITH_ASKS_MAX};
 pub(crate) use facts::Everything;

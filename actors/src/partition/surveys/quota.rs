@@ -15,7 +15,7 @@ use std::collections::BTreeMap;
 use std::sync::Arc;
 
 use monoceros_rules::decide::preemption::quota::{self, QuotaPlan, Watched};
-use monoceros_rules::decide::preemption::{ApplicationFacts, Grounds, QueueFacts};
+use monoceros_rules::decide::preemption::{ApplicationFacts, Chosen, Grounds, QueueFacts};
 use monoceros_rules::decide::quota_timer::{Quota, QuotaTimer};
 use monoceros_rules::values::resources::{Limits, Resources};
 use monoceros_rules::work::allocations::{Allocation, AllocationId, ApplicationSlot};
@@ -209,7 +209,9 @@ impl Survey for GiveBack {
                 promises.strays_away(*id, victim, now_ns);
             }
             let queue = Arc::clone(&self.queues[*due].path);
-            partition.agenda.extend(eviction.orders(&Arc::new(Grounds::Quota { queue })));
+            let chosen: Vec<Chosen> =
+                plan.leaves.iter().flat_map(|leaf| leaf.chosen.iter().copied()).collect();
+            partition.agenda.extend(eviction.orders(&Arc::new(Grounds::Quota { queue }), &chosen));
         }
     }
 }

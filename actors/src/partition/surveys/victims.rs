@@ -381,7 +381,7 @@ impl Search {
             key: key.cloned(),
             queue: Arc::clone(&self.path),
         });
-        let mut orders: Vec<Task> = eviction.orders(&grounds).collect();
+        let mut orders: Vec<Task> = eviction.orders(&grounds, &plan.chosen).collect();
         let promised = match (key, plan.places.first()) {
             (Some(key), Some(place)) => {
                 let node = Arc::clone(baton.books.nodes.id(place.node));

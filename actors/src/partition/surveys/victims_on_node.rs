@@ -267,7 +267,7 @@ fn carry_out(
     // Where only held places end, there is room at once.
     partition.may_decide = true;
     baton.promise(Promisee::Ask(who), promise);
-    partition.agenda.extend(eviction.orders(&grounds));
+    partition.agenda.extend(eviction.orders(&grounds, &plan.chosen));
     let (key, node) = (Arc::clone(&spec.key), Arc::clone(baton.books.nodes.id(node)));
     partition.agenda.push_back(Task::Visit(who.application, vec![Op::Promised { key, node }]));
 }

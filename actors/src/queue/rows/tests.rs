@@ -218,7 +218,8 @@ impl World {
         let headroom = Limits::unlimited();
         let view =
             View { headroom: &headroom, loosening: self.reloaded, may_start: true, nodes: None };
-        while let Some((who, runner_up)) = self.rows.first(Phase::Normal, &view, &mut self.trackers)
+        while let Some(First { child: who, runner_up, .. }) =
+            self.rows.first(Phase::Normal, &view, &mut self.trackers, None)
         {
             let key = self.key(who);
             assert!(runner_up.is_none_or(|next| key < next), "a{who} is not before the next");

@@ -191,12 +191,11 @@ impl Verdict {
     /// `Less` where it puts the first before the second, as it is to.
     pub fn order(&self) -> Ordering {
         match self {
-            Self::Alone => Ordering::Less,
+            Self::Alone | Self::Name { is_first: true } => Ordering::Less,
             Self::Priority { first, second } => second.cmp(first),
             Self::Share { first, second } | Self::Usage { first, second } => first.cmp(second),
             Self::Pending { first, second, .. } => second.cmp(first),
             Self::Submitted { first, second } => first.cmp(second),
-            Self::Name { is_first: true } => Ordering::Less,
             Self::Name { is_first: false } => Ordering::Greater,
         }
     }

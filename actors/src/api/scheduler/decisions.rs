@@ -1,0 +1,61 @@
+//! Reads of the last decisions.
+
+use std::sync::Arc;
+
+use monoceros_rules::decisions::CopiedDecision;
+
+use super::lists::slices;
+use super::{SchedulerHandle, ask};
+use crate::api::listing::{DecisionFilter, Listed, Page};
+use crate::api::outcomes::ReadError;
+use crate::partition::surveys;
+use crate::snapshot::DecisionSnapshot;
+use crate::views;
+
+impl SchedulerHandle {
+    /// The last decisions of a partition that a filter lets through, newest first: allocations,
+    /// reservations and evictions, as many as are kept
+    /// ([`SchedulerBuilder::decisions`](super::SchedulerBuilder::decisions)). [`Page::after`] is the
+    /// number of a decision here.
+    ///
+    /// # Errors
+    /// [`ReadError::NotAPlace`] where it is asked for behind something that is no number.
+    pub async fn list_decisions(
+        &self,
+        partition: &str,
+        filter: DecisionFilter,
+        page: Page,
+    ) -> Result<Listed<DecisionSnapshot>, ReadError> {
+        let entry = self.find(partition)?;
+        let number = |text: String| text.parse().map_err(|_| ReadError::NotAPlace(text));
+        let after = page.after.map(number).transpose()?;
+        let list = surveys::LastDecisions(Arc::new(filter));
+        let shown = |row: CopiedDecision| views::decision(&row);
+        let read = slices(&entry, list, after, page.limit, shown).await?;
+        let (rows, next, steps) = read.unwrap_or_default();
+        Ok(Listed { rows, next: next.map(|number| number.to_string()), steps })
+    }
+
+    /// How many of its last decisions a partition keeps at most; 0: none.
+    ///
+    /// # Errors
+    /// Where there is no such partition.
+    pub async fn decisions_kept(&self, partition: &str) -> Result<usize, ReadError> {
+        let entry = self.find(partition)?;
+        ask(&entry, surveys::DecisionsKept::new).await
+    }
+
+    /// The decision with this number, if it is still there.
+    ///
+    /// # Errors
+    /// Where there is no such partition.
+    pub async fn decision(
+        &self,
+        partition: &str,
+        number: u64,
+    ) -> Result<Option<DecisionSnapshot>, ReadError> {
+        let page = Page { after: Some(number.saturating_add(1).to_string()), limit: Some(1) };
+        let listed = self.list_decisions(partition, DecisionFilter::default(), page).await?;
+        Ok(listed.rows.into_iter().find(|decision| decision.id == number))
+    }
+}
