@@ -201,7 +201,8 @@ async fn each_placement_of_a_request_is_a_trace_and_part_of_what_its_sender_foll
     let spans = collector.until(12).await;
     sleep(Duration::from_millis(200)).await;
     assert_eq!(collector.0.lock().unwrap().len(), 12, "nothing else was traced");
-    let hex = |bytes: &[u8]| bytes.iter().map(|byte| format!("{byte:02x}")).collect::<String>();
+    let hex =
+        |bytes: &[u8]| bytes.iter().fold(String::new(), |text, byte| format!("{text}{byte:02x}"));
     assert!(spans.iter().all(|it| hex(&it.trace_id) == trace));
     let roots: Vec<_> = spans.iter().filter(|it| it.name == "placement").collect();
     assert_eq!(roots.len(), 2);

@@ -40,7 +40,10 @@ pub(super) async fn run(cluster: &mut Cluster, args: &GetArgs) -> anyhow::Result
     }
     output::write(&printer.shown(&first.decisions)?)?;
     let mut last = first.newest.unwrap_or(0);
-    while args.watch {
+    if !args.watch {
+        return Ok(ExitCode::SUCCESS);
+    }
+    loop {
         sleep(Duration::from_secs(args.interval.into())).await;
         let mut next = cluster.decisions(&wanted, last, usize::MAX).await?;
         if next.newest.is_some_and(|newest| newest < last) {
@@ -56,7 +59,6 @@ pub(super) async fn run(cluster: &mut Cluster, args: &GetArgs) -> anyhow::Result
         output::write(&printer.shown(&next.decisions)?)?;
         last = next.newest.unwrap_or(last);
     }
-    Ok(ExitCode::SUCCESS)
 }
 
 /// The decisions with the numbers of the line, and how many of those are not there.
@@ -112,7 +114,7 @@ impl Printer {
                 let rows: Vec<_> = decisions.iter().map(|decision| self.row(decision)).collect();
                 self.table.part(rows)
             }
-            (Form::Name, _) => decisions.iter().map(|it| format!("{}\n", it.id)).collect(),
+            (Form::Name, _) => decisions.iter().map(|it| it.id.to_string() + "\n").collect(),
             (Form::Json, false) => json(&Value::Array(documents()?))?,
             (Form::Yaml, false) => yaml(&Value::Array(documents()?))?,
             (Form::Json, true) => {

@@ -58,7 +58,7 @@ fn kind(name: &str) -> Result<Option<DecisionKind>, CallRefusal> {
     }
     DecisionKind::named(name).map(Some).ok_or_else(|| {
         let reason =
-            format!("`{name}` is none of {}", DecisionKind::ALL.map(|it| it.name()).join(", "));
+            format!("`{name}` is none of {}", DecisionKind::ALL.map(DecisionKind::name).join(", "));
         CallRefusal::field("kind", reason)
     })
 }
