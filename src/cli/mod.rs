@@ -293,6 +293,22 @@ mod tests {
     }
 
     #[test]
+    fn flags_that_stand_anywhere_mean_the_same_everywhere() {
+        fn clashes(command: &clap::Command) -> Vec<String> {
+            let own = command.get_arguments().map(|arg| arg.get_id().as_str());
+            let own = own.filter(|id| connect::IDS.contains(id));
+            let own = own.map(|id| format!("{} --{id}", command.get_name()));
+            own.chain(command.get_subcommands().flat_map(clashes)).collect()
+        }
+        let found: Vec<_> = Cli::command().get_subcommands().flat_map(clashes).collect();
+        assert_eq!(
+            found,
+            ["serve --grpc"],
+            "where the service listens, which is where it is found"
+        );
+    }
+
+    #[test]
     fn nothing_to_do_shows_the_help() {
         let error = Cli::try_parse_from(["monoceros"]).unwrap_err();
         assert!(error.to_string().contains("Usage"), "{error}");

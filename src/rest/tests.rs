@@ -367,9 +367,9 @@ async fn json_documents_have_their_headers_and_the_cors_trio() {
         access-control-allow-origin: *
         access-control-allow-methods: GET, OPTIONS
         access-control-allow-headers: X-Requested-With,Content-Type,Accept,Origin,Authorization
-        content-length: 367
+        content-length: 403
 
-        [{"clusterId":"lab","name":"default","capacity":{},"nodeSortingPolicy":{"type":""},"preemptionEnabled":false,"quotaPreemptionEnabled":false,"totalNodes":0,"applications":{"total":0}},{"clusterId":"yard","name":"default","capacity":{},"nodeSortingPolicy":{"type":""},"preemptionEnabled":false,"quotaPreemptionEnabled":false,"totalNodes":0,"applications":{"total":0}}]
+        [{"clusterId":"lab","name":"default","capacity":{},"nodeSortingPolicy":{"type":""},"preemptionEnabled":false,"quotaPreemptionEnabled":false,"totalNodes":0,"applications":{"total":0},"decisionsKept":0},{"clusterId":"yard","name":"default","capacity":{},"nodeSortingPolicy":{"type":""},"preemptionEnabled":false,"quotaPreemptionEnabled":false,"totalNodes":0,"applications":{"total":0},"decisionsKept":0}]
     "#]]).await;
     check(
         "GET",

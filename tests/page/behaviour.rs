@@ -78,6 +78,7 @@ async fn colours(tab: &Tab) -> [u64; 2] {
 
 /// What can be pressed and says nothing.
 const NAMELESS: &str = "[...document.querySelectorAll('a[href], button, input, select')]
+  .filter(it => it.checkVisibility())
   .filter(it => !(it.innerText.trim() || it.getAttribute('aria-label') || it.labels?.length))
   .map(it => it.outerHTML)";
 

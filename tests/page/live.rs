@@ -1,9 +1,10 @@
 //! Events as they come, with what is told when the connection is lost; and decisions.
 
-use serde_json::json;
+use monoceros_proto::si::v1 as si;
+use serde_json::Value;
 
 use crate::browser::Chromium;
-use crate::harness::{Rm, Service, address, node};
+use crate::harness::{Rm, Service, address, ask, node};
 
 #[tokio::test]
 async fn events_come_as_they_happen_and_what_a_break_means_is_told() {
@@ -71,58 +72,80 @@ async fn events_come_as_they_happen_and_what_a_break_means_is_told() {
 #[tokio::test]
 async fn decisions_are_told_with_their_grounds_and_it_is_said_where_there_are_none() {
     let Some(chromium) = Chromium::start().await else { return };
-    let service = Service::start();
-    let _rm = Rm::register(&service, "rm").await.with_nodes(&["n1", "n2"]).await;
-    let decision = |id: u64, kind: &str| {
-        json!({
-            "id": id, "time": 1_795_276_697_471_473_265_u64, "kind": kind, "ruled": "root.a comes before root.b",
-            "applicationId": "app-1", "allocationKey": format!("k{id}"), "queueName": "root.a", "nodeId": "n1",
-            "levels": [
-                {"queue": "root", "order": "fair", "chosen": "root.a", "runnerUp": "root.b", "rule": "a share of 10 % before one of 40 %"},
-                {"queue": "root.a", "order": "fifo", "chosen": "app-1", "rule": "only one"},
-            ],
-            "nodes": {"tried": 2, "passedOver": [{"reason": "no room", "count": 1, "example": "n2"}]},
-        })
+    let service = Service::start_with(&[("decisions.kept", "60")]);
+    let rm = Rm::register(&service, "rm").await.with_application("app", "root.a").await;
+    // One node takes nothing, and the other one is full after a while.
+    let drains = si::NodeInfo {
+        action: si::node_info::ActionFromRm::CreateDrain.into(),
+        ..node("closed", 1_000_000, 1_000)
     };
-    let decisions =
-        json!([decision(9, "allocation"), decision(6, "reservation"), decision(5, "eviction")]);
+    rm.send_nodes(vec![drains, node("n1", 64_000, 1_000)]).await;
+    rm.until("the nodes", |seen| seen.accepted_nodes.len() == 2).await;
+    let asks: Vec<_> = (0..64).map(|n| ask("app", &format!("k{n}"))).collect();
+    rm.send_allocations(vec![], asks, vec![]).await;
+    rm.until("all placed", |seen| seen.new.len() == 64).await;
+    let path = "/ws/v1/partition/default/decisions";
+    let rest: Value = serde_json::from_str(&service.get(path).await).unwrap();
+    let newest = &rest[0];
     let tab = chromium.tab().await;
-    tab.before_all(&format!(
-        "const fetches = window.fetch;
-         window.fetch = async (path, options) => {{
-           const asked = new URL(path, location.href);
-           if (!asked.pathname.endsWith('/decisions')) return fetches(path, options);
-           const kind = asked.searchParams.get('kind');
-           const all = {decisions}.filter(it => !kind || it.kind === kind);
-           const behind = asked.searchParams.get('cursor');
-           const link = behind || kind ? {{}} : {{Link: `<${{asked.pathname}}?limit=50&cursor=5>; rel=\"next\"`}};
-           return new Response(JSON.stringify(behind ? [] : all), {{headers: link}});
-         }};"
-    ))
-    .await;
     let page = format!("http://{}", service.http);
     tab.open(&format!("{page}/ui/decisions")).await;
-    tab.until("document.querySelectorAll('.decision').length === 3").await;
-    tab.until_text(".gap", "2 decisions between are not kept").await;
+    tab.until("document.querySelectorAll('.decision').length === 50").await;
+    tab.until("document.querySelector('.gap') === null").await;
+    let ids = "[...document.querySelectorAll('.decision')].map(it => Number(it.dataset.id))";
+    let shown: Vec<u64> = tab.value(ids).await;
+    assert_eq!(shown, (15..=64).rev().collect::<Vec<_>>());
     tab.value::<bool>("(document.querySelector('.decision summary').click(), true)").await;
-    for told in [
-        "in root, by fair: root.a before root.b: a share of 10 % before one of 40 %",
-        "2 nodes tried",
-        "1 no room (such as n2)",
-    ] {
-        tab.until_text(".grounds", told).await;
+    let mut told = vec![newest["ruled"].as_str().unwrap().to_owned()];
+    for level in newest["levels"].as_array().unwrap() {
+        let text = |field: &str| level[field].as_str().unwrap();
+        told.push(format!("in {}, by {}: {}", text("queue"), text("order"), text("chosen")));
     }
-    tab.choose("[name=kind]", "eviction").await;
-    tab.until("document.querySelectorAll('.decision').length === 1").await;
-    tab.until("location.search.includes('kind=eviction')").await;
-    tab.open(&format!("{page}/ui/decisions")).await;
-    tab.until("document.querySelector('.further a') !== null").await;
+    let nodes = &newest["nodes"];
+    told.push(format!("{} node", nodes["tried"]));
+    for passed in nodes["passedOver"].as_array().unwrap() {
+        told.push(format!("{} {}", passed["count"], passed["reason"].as_str().unwrap()));
+    }
+    assert!(told.len() >= 4, "{newest}");
+    for told in told {
+        tab.until_text(".decision", &told).await;
+    }
+    // The last page, behind which there was more.
     tab.click(".further a").await;
-    tab.until("location.search.includes('after=5')").await;
-    tab.until_text("main", "Nothing was decided yet").await;
-    // Whom a node was no place for.
-    tab.open(&format!("{page}/ui/node?id=n2")).await;
-    tab.until("document.querySelectorAll('#refused tbody tr').length === 3").await;
+    tab.until("location.search.includes('after=15')").await;
+    tab.until("document.querySelectorAll('.decision').length === 10").await;
+    tab.until_text(".gap", "4 older decisions are not kept any more").await;
+    // One kind, one request.
+    tab.open(&format!("{page}/ui/decisions?key=k63")).await;
+    tab.until("document.querySelectorAll('.decision').length === 1").await;
+    tab.choose("[name=kind]", "eviction").await;
+    tab.until("location.search.includes('kind=eviction')").await;
+    tab.until_text("main", "No decision that is kept is of this kind").await;
+    assert_eq!(tab.wrong(), [""; 0]);
+    // Where none are kept.
+    let service = Service::start_with(&[("decisions.kept", "0")]);
+    let _rm = Rm::register(&service, "rm").await;
+    tab.open(&format!("http://{}/ui/decisions", service.http)).await;
+    tab.until_text("main", "the setting decisions.kept is 0").await;
+    chromium.end().await;
+}
+
+#[tokio::test]
+async fn a_node_has_the_decisions_that_passed_it_over() {
+    let Some(chromium) = Chromium::start().await else { return };
+    let service = Service::start();
+    let rm = Rm::register(&service, "rm").await.with_application("app", "root.a").await;
+    rm.send_nodes(vec![node("a-small", 1, 1), node("large", 64_000, 1_000)]).await;
+    rm.until("the nodes", |seen| seen.accepted_nodes.len() == 2).await;
+    rm.send_allocations(vec![], vec![ask("app", "k")], vec![]).await;
+    rm.until("placed", |seen| seen.new.len() == 1).await;
+    let path = "/ws/v1/partition/default/decisions";
+    let rest: Value = serde_json::from_str(&service.get(path).await).unwrap();
+    let passed = &rest[0]["nodes"]["passedOver"][0];
+    assert_eq!(passed["example"], "a-small", "{rest}");
+    let tab = chromium.tab().await;
+    tab.open(&format!("http://{}/ui/node?id=a-small", service.http)).await;
+    tab.until_text("#refused tbody", passed["reason"].as_str().unwrap()).await;
     assert_eq!(tab.wrong(), [""; 0]);
     chromium.end().await;
 }

@@ -13,7 +13,7 @@ async fn decisions_come_newest_first_in_pages_and_by_filters() {
     let scene = Scene::start().await;
     let all = scene.get(&format!("{P}/decisions")).await;
     let newest_first: Vec<u64> = (1..=ids(&all).len() as u64).rev().collect();
-    assert!(newest_first.len() > 2, "{all}");
+    assert!(newest_first.len() >= 2, "{all}");
     assert_eq!(ids(&all), newest_first);
     let partitions = scene.get("/ws/v1/partitions").await;
     assert_eq!(partitions[0]["decisionsKept"], 4_096);

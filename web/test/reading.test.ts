@@ -7,7 +7,7 @@ import { openRows } from "../src/views/tree";
 
 test("the next page is where the header says", () => {
   expect(nextPlace('</ws/v1/partition/default/nodes?limit=2&after=a%2Fb%20c>; rel="next"')).toBe("a/b c");
-  expect(nextPlace('</ws/v1/partition/default/decisions?limit=2&cursor=17>; rel="next"')).toBe("17");
+  expect(nextPlace('</ws/v1/partition/default/decisions?after=17&limit=2>; rel="next"')).toBe("17");
   expect(nextPlace(null)).toBeNull();
   expect(nextPlace('</x?after=a>; rel="prev"')).toBeNull();
 });

@@ -42,9 +42,13 @@ impl Application {
             // There was nothing to search for.
         } else if candidate.is_continued {
             // The search went on where others have refused the ask, and not in the order of nodes.
-            let refused = ask.trying().map_or(0, |trying| trying.refused().len());
-            search.tried = search.tried.saturating_add(u32::try_from(refused).unwrap_or(u32::MAX));
-            search.passed.note_many(PassedFor::Refused, refused);
+            if let Some(trying) = ask.trying() {
+                let refused = trying.refused();
+                let n = u32::try_from(refused.len()).unwrap_or(u32::MAX);
+                search.tried = search.tried.saturating_add(n);
+                let one = refused.iter().next().and_then(|id| books.nodes.slot_of(id));
+                search.passed.note_many(PassedFor::Refused, refused.len(), one);
+            }
         } else {
             books.nodes.passed_over(&ask.request(), None, candidate.node, &mut search.passed);
         }
@@ -80,7 +84,7 @@ impl Application {
             search.passed.note(PassedFor::Room, reserves);
         } else {
             let others = books.nodes.len().saturating_sub(search.passed.sum() as usize);
-            search.passed.note_many(PassedFor::Range, others);
+            search.passed.note_many(PassedFor::Range, others, None);
         }
     }
 }

@@ -20,7 +20,7 @@ fn empty_objects_keep_only_what_is_always_there() {
     check(
         PartitionSnapshot::default(),
         &expect![[
-            r#"{"clusterId":"","name":"","capacity":{},"nodeSortingPolicy":{"type":""},"preemptionEnabled":false,"quotaPreemptionEnabled":false,"totalNodes":0,"applications":{}}"#
+            r#"{"clusterId":"","name":"","capacity":{},"nodeSortingPolicy":{"type":""},"preemptionEnabled":false,"quotaPreemptionEnabled":false,"totalNodes":0,"applications":{},"decisionsKept":0}"#
         ]],
     );
     check(
@@ -91,7 +91,7 @@ fn a_partition_names_its_resources_in_order() {
             ..PartitionSnapshot::default()
         },
         &expect![[
-            r#"{"clusterId":"lab","name":"default","capacity":{"capacity":{"memory":18014398509481984,"pods":110,"vcore":4000},"usedCapacity":{"memory":0,"vcore":1000},"utilization":{"memory":0,"vcore":25}},"nodeSortingPolicy":{"type":"fair","resourceWeights":{"memory":0.5,"vcore":1.0}},"preemptionEnabled":true,"quotaPreemptionEnabled":false,"totalNodes":1,"applications":{"Failed":1,"Running":2,"total":3},"totalContainers":2,"state":"Active","lastStateTransitionTime":5}"#
+            r#"{"clusterId":"lab","name":"default","capacity":{"capacity":{"memory":18014398509481984,"pods":110,"vcore":4000},"usedCapacity":{"memory":0,"vcore":1000},"utilization":{"memory":0,"vcore":25}},"nodeSortingPolicy":{"type":"fair","resourceWeights":{"memory":0.5,"vcore":1.0}},"preemptionEnabled":true,"quotaPreemptionEnabled":false,"totalNodes":1,"applications":{"Failed":1,"Running":2,"total":3},"totalContainers":2,"state":"Active","lastStateTransitionTime":5,"decisionsKept":0}"#
         ]],
     );
 }

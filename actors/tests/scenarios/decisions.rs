@@ -167,7 +167,7 @@ fn priorities_decide_and_a_fence_shows_its_own() {
 }
 
 #[test]
-fn a_queue_at_its_maximum_is_not_the_second() {
+fn a_queue_that_was_asked_at_its_maximum_is_not_the_second() {
     check(
         "
         queue root.a max vcore=1000
@@ -180,13 +180,37 @@ fn a_queue_at_its_maximum_is_not_the_second() {
         ask b1 k vcore=1000
         ask c1 k vcore=1000
         node n1 vcore=20000
+        wait 1s
+        ask c1 j vcore=1000
+        ask b1 j vcore=1000
         ",
-        &expect![""],
+        &expect![[r#"
+            1 allocation a1/k of root.a on n1: placed on the first node in order that could be used
+              root by priority, fair: root.a before root.b: its share is the same, and more is pending: 2 cores, not 1 core
+              root.a by priority, fifo: a1: no other could use the offer
+              nodes: 1 tried
+            2 allocation b1/k of root.b on n1: placed on the first node in order that could be used
+              root by priority, fair: root.b before root.c: nothing tells them apart but the name, which comes first in the alphabet
+              root.b by priority, fifo: b1: no other could use the offer
+              nodes: 1 tried
+            3 allocation c1/k of root.c on n1: placed on the first node in order that could be used
+              root by priority, fair: root.c before root.a: its fair share 0 is smaller than 1
+              root.c by priority, fifo: c1: no other could use the offer
+              nodes: 1 tried
+            4 allocation c1/j of root.c on n1: placed on the first node in order that could be used
+              root by priority, fair: root.c: no other could use the offer
+              root.c by priority, fifo: c1: no other could use the offer
+              nodes: 1 tried
+            5 allocation b1/j of root.b on n1: placed on the first node in order that could be used
+              root by priority, fair: root.b: no other could use the offer
+              root.b by priority, fifo: b1: no other could use the offer
+              nodes: 1 tried
+        "#]],
     );
 }
 
 #[test]
-fn an_application_whose_user_is_at_the_limit_is_not_the_second() {
+fn an_application_that_was_asked_while_its_user_is_at_the_limit_is_not_the_second() {
     check(
         "
         queue root.a limit users=ann vcore=1000
@@ -197,8 +221,27 @@ fn an_application_whose_user_is_at_the_limit_is_not_the_second() {
         ask a2 k vcore=1000
         ask a3 k vcore=1000
         node n1 vcore=20000
+        wait 1s
+        ask a3 j vcore=1000
         ",
-        &expect![""],
+        &expect![[r#"
+            1 allocation a1/k of root.a on n1: placed on the first node in order that could be used
+              root by priority, fair: root.a: no other could use the offer
+              root.a by priority, fifo: a1 before a2: nothing tells them apart but the name, which comes first in the alphabet
+              nodes: 1 tried
+            2 allocation a2/k of root.a on n1: placed on the first node in order that could be used
+              root by priority, fair: root.a: no other could use the offer
+              root.a by priority, fifo: a2 before a3: nothing tells them apart but the name, which comes first in the alphabet
+              nodes: 1 tried
+            3 allocation a3/k of root.a on n1: placed on the first node in order that could be used
+              root by priority, fair: root.a: no other could use the offer
+              root.a by priority, fifo: a3: no other could use the offer
+              nodes: 1 tried
+            4 allocation a3/j of root.a on n1: placed on the first node in order that could be used
+              root by priority, fair: root.a: no other could use the offer
+              root.a by priority, fifo: a3: no other could use the offer
+              nodes: 1 tried
+        "#]],
     );
 }
 
@@ -272,7 +315,7 @@ fn an_answer_that_comes_later_is_told_with_what_was_decided_before() {
             1 allocation a1/k of root.a on n2: placed on the first node in order that could be used
               root by priority, fair: root.a: no other could use the offer
               root.a by priority, fifo: a1: no other could use the offer
-              nodes: 2 tried, 1 refused by the predicate ()
+              nodes: 2 tried, 1 refused by the predicate (n1)
             2 allocation b1/j of root.b on n1: placed on the first node in order that could be used
               root by priority, fair: root.b: no other could use the offer
               root.b by priority, fifo: b1: no other could use the offer
@@ -299,7 +342,20 @@ fn a_node_is_reserved_and_then_used() {
         wait 3s
         release a1 key=small
         ",
-        &expect![""],
+        &expect![[r#"
+            1 allocation a1/small of root.a on n1: placed on the only node that it may use
+              root by priority, fair: root.a: no other could use the offer
+              root.a by priority, fifo: a1: no other could use the offer
+              nodes: 1 tried
+            2 reservation a1/large of root.a on n1: no node could be used, and this one lacks least
+              root by priority, fair: root.a: no other could use the offer
+              root.a by priority, fifo: a1: no other could use the offer
+              nodes: 0 tried, 3 skipped by the index: not enough room ()
+            3 allocation a1/large of root.a on n1: placed on the node that it had reserved
+              root by priority, fair: root.a: no other could use the offer
+              root.a by priority, fifo: a1: no other could use the offer
+              nodes: 1 tried
+        "#]],
     );
 }
 

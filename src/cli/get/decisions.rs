@@ -83,7 +83,7 @@ fn request(args: &GetArgs) -> v1::ListDecisionsRequest {
         application_id: text(&args.app),
         queue: text(&args.queue),
         node_id: text(&args.node),
-        allocation_key: text(&args.key),
+        allocation_key: text(&args.request),
         kind: kind.map(|kind| kind.get_name().to_owned()).unwrap_or_default(),
         ..Default::default()
     }

@@ -64,7 +64,7 @@ pub(super) struct GetArgs {
     pub(super) node: Option<String>,
     /// Only decisions about the request, or the allocation, of this key
     #[arg(long, value_name = "KEY")]
-    pub(super) key: Option<String>,
+    pub(super) request: Option<String>,
     /// Only decisions of this kind
     #[arg(long = "kind", value_name = "KIND")]
     pub(super) decided: Option<Decided>,
@@ -139,7 +139,7 @@ impl GetArgs {
             user: Vec::new(),
             app: None,
             node: None,
-            key: None,
+            request: None,
             decided: None,
             output: Form::Table,
             watch: false,
@@ -163,7 +163,7 @@ impl GetArgs {
             ("--user", !self.user.is_empty(), has_user),
             ("--app", self.app.is_some(), is_decided),
             ("--node", self.node.is_some(), is_decided),
-            ("--key", self.key.is_some(), is_decided),
+            ("--request", self.request.is_some(), is_decided),
             ("--kind", self.decided.is_some(), is_decided),
         ] {
             if is_given && !is_known {

@@ -17,7 +17,6 @@ export interface Read<T> {
   data: T;
   /** The place behind the last row, for `after`; none where there is nothing more. */
   next: string | null;
-  headers: Headers;
 }
 
 export type Connection = "connecting" | "live" | "lost" | "token";
@@ -75,15 +74,14 @@ export async function request(path: string, signal?: AbortSignal): Promise<Respo
 export async function read<T>(path: string, signal?: AbortSignal): Promise<Read<T>> {
   const response = await request(path, signal);
   const data = (await response.json()) as T;
-  return { data, next: nextPlace(response.headers.get("Link")), headers: response.headers };
+  return { data, next: nextPlace(response.headers.get("Link")) };
 }
 
-/** The place where the next page begins, as the header `Link` tells it: decisions call it a cursor. */
+/** The place where the next page begins, as the header `Link` tells it. */
 export function nextPlace(link: string | null): string | null {
   const target = link?.match(/<([^>]*)>\s*;\s*rel="?next"?/)?.[1];
   if (target === undefined) return null;
-  const asked = new URL(target, "http://page").searchParams;
-  return asked.get("after") ?? asked.get("cursor");
+  return new URL(target, "http://page").searchParams.get("after");
 }
 
 /** A path with what is asked for; what is empty is left out. */

@@ -7,7 +7,6 @@ import { ReadError, type Read, read, tokenWanted } from "./client";
 export interface Polled<T> {
   data: T | undefined;
   next: string | null;
-  headers: Headers | undefined;
   error: ReadError | undefined;
 }
 
@@ -33,7 +32,7 @@ export function useAllPages<T>(path: string | null, seconds: number, pages: numb
   });
 }
 
-const NOTHING = { data: undefined, next: null, headers: undefined, error: undefined };
+const NOTHING = { data: undefined, next: null, error: undefined };
 
 function useReading<T>(
   path: string | null,

@@ -19,6 +19,8 @@ export interface Partition {
   totalContainers?: number;
   state?: string;
   lastStateTransitionTime?: Nanos;
+  /** How many decisions are kept at most; left out by a service that knows of none. */
+  decisionsKept?: number;
 }
 
 export interface Cluster {
@@ -228,7 +230,10 @@ export interface Health {
 
 export interface Decision {
   id: number;
+  /** When it was told. */
   time: Nanos;
+  /** When it was made, where something was waited for in between. */
+  decidedTime?: Nanos;
   kind: "allocation" | "reservation" | "eviction";
   ruled: string;
   applicationId: string;

@@ -45,7 +45,7 @@ function Over({ id }: { id: string }) {
   const found = [...(completed.data ?? []), ...(rejected.data ?? [])].filter((row) => row.applicationID === id);
   if (!completed.data || !rejected.data) return <Trouble of={completed} />;
   if (!found.length) {
-    const missing: Polled<unknown> = { data: undefined, next: null, headers: undefined, error: new ReadError(404, "") };
+    const missing: Polled<unknown> = { data: undefined, next: null, error: new ReadError(404, "") };
     return <Trouble of={missing} missing={`No application is called ${id}, among those that live and those that ended and are kept.`} />;
   }
   return (

@@ -5,7 +5,7 @@ import { Further } from "../parts/pager";
 import { Section, Tag, Trouble } from "../parts/states";
 import { clock, moment } from "../format/times";
 import { path } from "../rest/client";
-import { base } from "../rest/partitions";
+import { base, partition } from "../rest/partitions";
 import { usePolled } from "../rest/poll";
 import type { Decision } from "../rest/types";
 import { toApplication, toNode, toQueue, useQuery } from "../routes";
@@ -25,7 +25,7 @@ export function Decisions() {
   const [query, change] = useQuery();
   const { application, queue, node, key, kind, after } = query;
   const of = base.value;
-  const asked = { application, queue, node, key, kind, limit: LIMIT, cursor: after };
+  const asked = { application, queue, node, key, kind, limit: LIMIT, after };
   // A page that was turned to stays as it is; the first one has the latest.
   const read = usePolled<Decision[]>(of && path(`${of}/decisions`, asked), after ? 60 : 2);
   const narrow = (changed: Record<string, string | undefined>) => change({ after: undefined, ...changed });
@@ -41,34 +41,34 @@ export function Decisions() {
         <Field name="key" label="Request" value={key} onChange={(key) => narrow({ key })} />
       </Filters>
       <Trouble of={read} missing="This service keeps no decisions: it is older than that, or its partition is gone." />
-      {read.data && !decisions.length && <Nothing headers={read.headers} isNarrowed={isNarrowed} />}
+      {read.data && !decisions.length && <Nothing isNarrowed={isNarrowed} />}
       <ol class="decisions">
-        {decisions.map((decision, at) => (
+        {decisions.map((decision) => (
           <li key={decision.id}>
             <One of={decision} />
-            <Gap of={decision} next={isNarrowed ? undefined : decisions[at + 1]} />
           </li>
         ))}
       </ol>
+      {read.data && read.next === null && !isNarrowed && <Older last={decisions[decisions.length - 1]} />}
       <Further view="decisions" next={read.next} count={LIMIT} />
     </Section>
   );
 }
 
-function Nothing({ headers, isNarrowed }: { headers: Headers | undefined; isNarrowed: boolean }) {
-  const isOff = headers?.get("x-decisions") === "off";
-  const why = isOff
-    ? "The ledger of decisions is off: a setting of the service turns it on."
-    : isNarrowed
-      ? "No decision that is kept is of this kind."
-      : "Nothing was decided yet, or the ledger of decisions is off.";
+function Nothing({ isNarrowed }: { isNarrowed: boolean }) {
+  const why =
+    partition.value?.decisionsKept === 0
+      ? "No decisions are kept here: the setting decisions.kept is 0."
+      : isNarrowed
+        ? "No decision that is kept is of this kind."
+        : "Nothing was decided yet.";
   return <p class="none">{why}</p>;
 }
 
-/** More was decided than is kept. */
-function Gap({ of, next }: { of: Decision; next: Decision | undefined }) {
-  const missing = next ? of.id - next.id - 1 : 0;
-  return missing > 0 ? <p class="gap">{missing} decisions between are not kept</p> : null;
+/** More was decided than is kept: they are numbered from 1 on. */
+function Older({ last }: { last: Decision | undefined }) {
+  const gone = last ? last.id - 1 : 0;
+  return gone > 0 ? <p class="gap"><Count of={gone} /> older decisions are not kept any more</p> : null;
 }
 
 function One({ of: it }: { of: Decision }) {
@@ -89,7 +89,8 @@ function One({ of: it }: { of: Decision }) {
       <div class="grounds">
         {it.preemptedFor && <p>{it.preemptedFor}</p>}
         <p class="quiet">
-          In <a href={toQueue(it.queueName)}>{it.queueName}</a>, number <Count of={it.id} />, <Ago at={it.time} /> ago.
+          In <a href={toQueue(it.queueName)}>{it.queueName}</a>, number <Count of={it.id} />, <Ago at={it.time} /> ago
+          {it.decidedTime ? <>, decided at {clock(it.decidedTime)}</> : null}.
         </p>
         {it.levels?.length ? (
           <ol class="levels">

@@ -72,15 +72,11 @@ pub struct PassedOver {
 impl PassedOver {
     /// Notes one more.
     pub fn note(&mut self, why: PassedFor, node: NodeSlot) {
-        self.count(why, 1, Some(node));
+        self.note_many(why, 1, Some(node));
     }
 
-    /// Notes so many more, of which no example is known.
-    pub fn note_many(&mut self, why: PassedFor, nodes: usize) {
-        self.count(why, nodes, None);
-    }
-
-    fn count(&mut self, why: PassedFor, nodes: usize, example: Option<NodeSlot>) {
+    /// Notes so many more, and one of them, if one is known.
+    pub fn note_many(&mut self, why: PassedFor, nodes: usize, example: Option<NodeSlot>) {
         let at = why as usize;
         let nodes = u32::try_from(nodes).unwrap_or(u32::MAX);
         self.counts[at] = self.counts[at].saturating_add(nodes);
@@ -148,7 +144,7 @@ impl NodeIndex {
         if skipped > 0 {
             // Whatever is before a range lies in one, too.
             let first = self.tree.first(|_| true).filter(|_| after.is_none());
-            passed.count(PassedFor::Range, skipped, first.map(|(_, slot, _)| *slot));
+            passed.note_many(PassedFor::Range, skipped, first.map(|(_, slot, _)| *slot));
         }
     }
 
