@@ -3,8 +3,9 @@
 //! `cargo bench --bench readers`: the service in a process of its own, with 10,000 nodes, 100,000
 //! applications and 1,000,000 allocations (the first argument divides all three: `-- 10`). A resource
 //! manager keeps 2,000 requests outstanding and releases each allocation when it hears of it, while
-//! 32 readers get a page of 1,000 rows each second, half of them of nodes and half of applications.
-//! Told are the rate, the CPU of the front's and of the partition's thread per allocation, how long a
+//! 32 readers get a page of 1,000 rows each second, half of them of nodes and half of applications:
+//! brief rows, as our own page and command line read them, and then whole rows, in which a page of
+//! nodes has 100,000 allocations and one of applications 10,000. Told are the rate, the CPU of the front's and of the partition's thread per allocation, how long a
 //! placement took, and how long a page; then the same while whole dumps are made one after another.
 //! `BENCH_SERVICE` names another build. See docs/performance.md for the figures.
 
@@ -156,7 +157,7 @@ struct Readers {
 }
 
 impl Readers {
-    fn pages(address: &str, size: Size) -> Self {
+    fn pages(address: &str, size: Size, form: &'static str) -> Self {
         Self::start(address.to_owned(), READERS, move |reader, turn| {
             let (list, id) = if reader % 2 == 0 {
                 ("nodes", node((reader * 1_000 + turn * 1_000) % size.nodes))
@@ -166,7 +167,7 @@ impl Readers {
                     application((reader * 3_001 + turn * 1_000) % size.applications),
                 )
             };
-            format!("/ws/v1/partition/default/{list}?limit=1000&after={id}")
+            format!("/ws/v1/partition/default/{list}?limit=1000&after={id}{form}")
         })
     }
 
@@ -261,12 +262,14 @@ fn main() {
         );
         println!(
             "| readers | allocations/s | front µs each | partition µs each | p50 ms | p99 ms | \
-             answers | first 50 % ms | 99 % ms |"
+             answers | answer p50 ms | p99 ms |"
         );
         println!("|---|---|---|---|---|---|---|---|---|");
-        for name in ["nobody", "32 pages", "nobody", "32 pages", "nobody", "dumps", "nobody"] {
+        let turns = ["32 brief pages", "32 pages", "32 brief pages", "32 pages", "dumps"];
+        for name in turns.iter().flat_map(|name| ["nobody", name]).chain(["nobody"]) {
             let readers = match name {
-                "32 pages" => Some(Readers::pages(&service.rest, size)),
+                "32 brief pages" => Some(Readers::pages(&service.rest, size, "&brief")),
+                "32 pages" => Some(Readers::pages(&service.rest, size, "")),
                 "dumps" => Some(Readers::dumps(&service.rest)),
                 _ => None,
             };

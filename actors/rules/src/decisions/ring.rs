@@ -11,6 +11,7 @@
 pub(super) struct Ring<T> {
     /// As long as it was ever filled, with room for all.
     items: Vec<T>,
+    /// Zero, or a power of two, so that a place is found without a division.
     room: usize,
     /// How many places were given so far.
     given: u64,
@@ -31,8 +32,9 @@ impl Place {
 }
 
 impl<T: Copy + Default> Ring<T> {
-    /// A ring with room for so many.
+    /// A ring with room for so many, or for some more.
     pub(super) fn new(room: usize) -> Self {
+        let room = if room == 0 { 0 } else { room.next_power_of_two() };
         Self { items: Vec::with_capacity(room), room, given: 0 }
     }
 
@@ -77,8 +79,7 @@ impl<T: Copy + Default> Ring<T> {
 
     /// Where this place is among the items; 0 where there is room for none.
     fn index(&self, place: u64) -> usize {
-        let index = place.checked_rem(self.room as u64).unwrap_or(0);
-        usize::try_from(index).unwrap_or(0)
+        usize::try_from(place & (self.room as u64).saturating_sub(1)).unwrap_or(0)
     }
 }
 
@@ -94,6 +95,7 @@ mod tests {
             room in 1..40_usize, lengths in prop::collection::vec(0..50_usize, 1..100),
         ) {
             let mut ring = Ring::new(room);
+            let room = room.next_power_of_two();
             let mut put = Vec::new();
             for (nth, length) in lengths.into_iter().enumerate() {
                 let items: Vec<usize> = (0..length).map(|at| nth * 100 + at).collect();

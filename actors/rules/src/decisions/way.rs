@@ -112,12 +112,14 @@ impl Way {
     }
 
     /// In whose name it is made: the path of the leaf, and the application.
+    #[inline]
     pub fn is_of(&mut self, leaf: &str, application: &str) {
         self.queue = self.add(leaf);
         self.application = self.add(application);
     }
 
     /// The queue whose path is the first so many bytes of the leaf's chose between its children.
+    #[inline]
     pub fn level(
         &mut self,
         queue: usize,
@@ -129,6 +131,7 @@ impl Way {
     }
 
     /// What the figures of the last level are of: the priority of a fence, a share of a guarantee.
+    #[inline]
     pub fn figures_are(&mut self, of_fence: bool, of_guarantee: bool) {
         if let Some(level) = self.levels.last_mut() {
             (level.is_fenced, level.is_of_guarantee) = (of_fence, of_guarantee);

@@ -128,6 +128,11 @@ impl NodeIndex {
         if request.required.is_some() {
             return;
         }
+        let is_first = |(_, slot, _): (_, &NodeSlot, _)| *slot == found;
+        if after.is_none() && self.tree.first(|_| true).is_some_and(is_first) {
+            // As it is for most where the emptiest comes first: no key needs to be compared.
+            return;
+        }
         let after = after.map(|slot| &self.entry(slot).key);
         let mut skipped = 0;
         self.tree.between(after, &self.entry(found).key, |met| match met {
