@@ -277,7 +277,7 @@ fn start_scheduler(
         .default_queues(&*queues);
     let builder = settings.quotas.apply(settings.limits.apply(builder));
     let builder = settings.applications.apply(settings.asks.apply(builder));
-    let builder = settings.decisions.apply(builder);
+    let builder = settings.metrics.apply(settings.decisions.apply(builder));
     let builder = settings.event.apply(settings.scheduler.apply(builder));
     let mut builder = users::apply(&settings.users, &queues, builder).context("users")?;
     if let Some(traces) = traces {

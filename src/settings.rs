@@ -20,7 +20,8 @@ pub use self::edges::{ClientAuth, GrpcSettings, ReadSettings, RestSettings, TlsS
 pub use self::environment::ignored_variables;
 use self::environment::{DISABLE_RESERVATION, disables, environment};
 pub use self::items::{
-    ApplicationSettings, AskSettings, DecisionSettings, EventSettings, HealthSettings, NodeSettings,
+    ApplicationSettings, AskSettings, DecisionSettings, EventSettings, HealthSettings,
+    MetricSettings, NodeSettings,
 };
 pub use self::log::{LogFormat, LogSettings};
 pub use self::quotas::QuotaSettings;
@@ -91,6 +92,8 @@ pub struct Settings {
     pub applications: ApplicationSettings,
     /// What is kept of decisions.
     pub decisions: DecisionSettings,
+    /// Which metrics there are.
+    pub metrics: MetricSettings,
     /// What may be asked for.
     pub asks: AskSettings,
     /// What may be said of nodes.
@@ -335,6 +338,7 @@ mod tests {
         assert_eq!(settings.applications.max_ended, 10_000);
         assert!(!settings.applications.enforce_execution_timeout);
         assert_eq!(settings.decisions.kept, 4_096);
+        assert!(settings.metrics.legacy_queue_names);
         assert_eq!(settings.asks.max_repeat.get(), 10_000);
         assert_eq!(settings.limits.resource_names.get(), 1_024);
         assert_eq!((settings.quotas.partitions, settings.quotas.bytes), (64, 4 << 30));

@@ -86,9 +86,9 @@ pub struct Cli {
 enum Command {
     /// Run the scheduler: resource managers connect over gRPC, people over HTTP
     Serve(ServeArgs),
-    /// List queues, apps, nodes, events or rms (resource managers)
+    /// List queues, apps, nodes, decisions, events or rms (resource managers)
     Get(GetArgs),
-    /// Tell all about a queue, app, node or rm
+    /// Tell all about a queue, app, node, decision or rm
     Describe(DescribeArgs),
     /// Say why the requests of an application wait, and what would let them run
     Explain(ExplainArgs),

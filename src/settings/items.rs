@@ -48,6 +48,18 @@ fn kept<'de, D: Deserializer<'de>>(deserializer: D) -> Result<usize, D::Error> {
     Ok(kept)
 }
 
+/// Section `metrics`.
+#[derive(Clone, Copy, Debug, Deserialize)]
+#[serde(
+    deny_unknown_fields,
+    expecting = "a section (with keys `metrics.KEY` or MONOCEROS__METRICS__KEY)"
+)]
+pub struct MetricSettings {
+    /// Whether there are families with the path of a queue in their names, too, as older dashboards
+    /// read them. Default true.
+    pub legacy_queue_names: bool,
+}
+
 /// Section `asks`.
 #[derive(Clone, Copy, Debug, Deserialize)]
 #[serde(
@@ -123,6 +135,13 @@ impl DecisionSettings {
     /// Hands them to the scheduler.
     pub fn apply(&self, builder: SchedulerBuilder) -> SchedulerBuilder {
         builder.decisions(self.kept)
+    }
+}
+
+impl MetricSettings {
+    /// Hands them to the scheduler.
+    pub fn apply(&self, builder: SchedulerBuilder) -> SchedulerBuilder {
+        builder.legacy_queue_metrics(self.legacy_queue_names)
     }
 }
 

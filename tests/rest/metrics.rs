@@ -330,3 +330,14 @@ async fn the_process_is_described_and_nothing_of_a_runtime_that_there_is_not() {
         }
     }
 }
+
+#[tokio::test]
+async fn families_with_the_path_of_a_queue_in_their_names_can_be_left_out() {
+    for (setting, are_there) in [("true", true), ("false", false)] {
+        let service = Service::start_with(&[("metrics.legacy_queue_names", setting)]);
+        let _rm = Rm::register(&service, "rm").await.with_application("app", "root.a").await;
+        let page = service.get("/ws/v1/metrics").await;
+        assert!(page.contains("yunikorn_queue_app{queue=\"root.a\""), "{page}");
+        assert_eq!(page.contains("yunikorn_root_a_queue_app{"), are_there, "{page}");
+    }
+}

@@ -221,11 +221,11 @@ impl LocalCounts {
         self.sample().then(|| self.shared.actors.mailbox_wait_seconds[kind as usize].start_timer())
     }
 
-    /// A pass over the partition begins, and with it a cycle.
+    /// A pass over the partition begins, and with it a cycle. A pass makes up to 64 decisions, so that
+    /// each is timed.
     pub fn pass_begins(&mut self) {
-        let is_due = self.sample();
-        self.passes.begins(is_due);
-        self.cycles.begins(is_due);
+        self.passes.begins(true);
+        self.cycles.begins(true);
     }
 
     /// A pass over the partition is over; what follows from it is still to be done.

@@ -44,8 +44,8 @@ fn the_documentation_lists_every_family() {
          not there.\n\
          - Nothing is sorted, and there is no cycle over all partitions; what those two histograms \
          measure instead is said below.\n\
-         - Each pass, choice and attempt counts in the histograms, but only one in 61 things is timed: \
-         the others count with the time of the last that was.\n\
+         - Each pass is timed. Each choice and each attempt at a node counts, too, but only one in 61 of them is \
+         timed: the others count with the time of the last that was.\n\
          - The families with the path of a queue in their names that are gauges were dropped in \
          release 1.8; here they are shown beside the others, since boards still ask for them.\n\
          - `go_*`, `yunikorn_runtime_go_*` and `promhttp_*` tell of a runtime that there is not, and are \

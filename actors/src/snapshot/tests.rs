@@ -49,7 +49,7 @@ fn empty_objects_keep_only_what_is_always_there() {
 }
 
 #[test]
-fn a_cluster_reads_like_the_example_of_the_chapter() {
+fn a_cluster_has_its_names_in_order() {
     check(
         vec![ClusterSnapshot {
             start_time: 1_790_000_000_123_456_789,

@@ -27,6 +27,9 @@ const SHOWN: usize = 100;
 pub(super) async fn run(cluster: &mut Cluster, args: &GetArgs) -> anyhow::Result<ExitCode> {
     let mut printer = Printer::new(args);
     if !args.names.is_empty() {
+        if args.watch {
+            anyhow::bail!("--watch has nothing to wait for: a decision does not change");
+        }
         let (found, n_missing) = named(cluster, args).await?;
         output::write(&printer.shown(&found)?)?;
         return Ok(if n_missing == 0 { ExitCode::SUCCESS } else { ExitCode::FAILURE });

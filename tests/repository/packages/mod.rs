@@ -3,7 +3,8 @@
 //!
 //! No machine of these tests has a container runtime, so what such a tool would find is looked for here.
 //! Where there is the tool of a format (`helm`, `promtool`, `actionlint`, `systemd-analyze`), it is asked,
-//! too; where there is not, one line says so.
+//! too; where there is not, one line says so. `MONOCEROS_TOOLS=install` builds those that Go can build
+//! beside the build, where there is Go; one that cannot be built is a failure then.
 
 mod chart;
 mod debian;
@@ -55,15 +56,44 @@ fn served<'a>(line: impl IntoIterator<Item = &'a str>) -> ServeArgs {
     ServeArgs::from_arg_matches(matches).unwrap()
 }
 
-/// A program of this machine; where there is none, a line says what is not tried.
+/// Tools that Go builds, each with its module.
+const OF_GO: [(&str, &str); 2] = [
+    ("helm", "helm.sh/helm/v3/cmd/helm@v3.19.0"),
+    ("actionlint", "github.com/rhysd/actionlint/cmd/actionlint@v1.7.7"),
+];
+
+/// A program of this machine, or one that was asked to be built; where there is none, a line says what
+/// is not tried.
 fn tool(name: &str) -> Option<Command> {
-    let folders = std::env::var_os("PATH").unwrap_or_default();
-    let found =
-        std::env::split_paths(&folders).map(|folder| folder.join(name)).find(|it| it.is_file());
+    let found = on_path(name).or_else(|| built(name));
     if found.is_none() {
-        skipped(&format!("there is no {name}"));
+        let how = OF_GO.iter().any(|(tool, _)| *tool == name);
+        let how = if how { "; MONOCEROS_TOOLS=install and Go 1.26 build it" } else { "" };
+        skipped(&format!("there is no {name}{how}"));
     }
     found.map(Command::new)
+}
+
+fn on_path(name: &str) -> Option<PathBuf> {
+    let folders = std::env::var_os("PATH").unwrap_or_default();
+    std::env::split_paths(&folders).map(|folder| folder.join(name)).find(|it| it.is_file())
+}
+
+/// Builds a tool, if that is asked for.
+fn built(name: &str) -> Option<PathBuf> {
+    match std::env::var("MONOCEROS_TOOLS").as_deref() {
+        Err(_) => return None,
+        Ok("install") => {}
+        Ok(other) => panic!("MONOCEROS_TOOLS is `{other}`, and can be `install`"),
+    }
+    let (_, module) = OF_GO.iter().find(|(tool, _)| *tool == name)?;
+    let go = on_path("go")?;
+    let folder = Path::new(env!("CARGO_TARGET_TMPDIR")).join("tools");
+    let program = folder.join(name);
+    if !program.is_file() {
+        printed(Command::new(go).args(["install", module]).env("GOBIN", &folder));
+    }
+    Some(program)
 }
 
 /// Says so past the test harness, which shows the output of tests that fail only.

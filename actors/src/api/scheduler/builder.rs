@@ -80,6 +80,7 @@ pub struct SchedulerBuilder {
     intake: Intake,
     ended_applications: Option<usize>,
     decisions: Option<usize>,
+    is_without_legacy_names: bool,
     watch: Watch,
     events: EventSettings,
     resolvers: Resolvers,
@@ -172,6 +173,14 @@ impl SchedulerBuilder {
     #[must_use]
     pub fn decisions(mut self, most: usize) -> Self {
         self.decisions = Some(most);
+        self
+    }
+
+    /// Whether metrics have the families with the path of a queue in their names, too, which releases
+    /// of YuniKorn up to 1.7 had and its dashboards still read. They have unless set.
+    #[must_use]
+    pub fn legacy_queue_metrics(mut self, are_made: bool) -> Self {
+        self.is_without_legacy_names = !are_made;
         self
     }
 
@@ -363,10 +372,10 @@ impl SchedulerBuilder {
         self,
         begin: impl FnOnce(Settings, Rosters, &Arc<Metrics>) -> Result<Front, StartError>,
     ) -> Result<SchedulerHandle, StartError> {
+        let (metrics, rosters) = (self.metrics(), Rosters::default());
         let settings = self.settings()?;
         let (start_ns, quotas) = (settings.epoch_ns, settings.intake.quotas);
         let events = Arc::clone(&settings.events);
-        let (metrics, rosters) = (Metrics::new(), Rosters::default());
         let (proxy, system, ended) = begin(settings, rosters.clone(), &metrics)?;
         let clock = Clock::new(start_ns);
         Ok(SchedulerHandle {
@@ -380,6 +389,10 @@ impl SchedulerBuilder {
             quotas,
             ended,
         })
+    }
+
+    fn metrics(&self) -> Arc<Metrics> {
+        if self.is_without_legacy_names { Metrics::without_legacy_names() } else { Metrics::new() }
     }
 
     fn settings(self) -> Result<Settings, StartError> {
