@@ -39,7 +39,9 @@ impl Lookout {
         };
         // In one line: the log leaves out what comes too often.
         let new = found.health_checks.iter().filter(is_new);
-        let new: Vec<&str> = new.map(|check| &*check.diagnosis_message).collect();
+        let said =
+            |check: &HealthCheckSnapshot| format!("{}: {}", check.name, check.diagnosis_message);
+        let new: Vec<String> = new.map(said).collect();
         if !new.is_empty() {
             warn!(found = new.join("; "), "the scheduler does not look sound");
         }

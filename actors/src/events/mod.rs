@@ -12,7 +12,7 @@
 //! * While tracking is off no event is made.
 //! * What an RM says of events in its extra configuration touches what that RM is told, and nothing
 //!   else.
-//! * An RM's callback gets at most `event.requestCapacity` events per 2 s, oldest first; the others
+//! * An RM's callback gets at most `event.requestCapacity` events per second, oldest first; the others
 //!   are counted. The ring has all.
 
 mod catalogue;

@@ -35,6 +35,9 @@ use crate::reads::{Draft, Kind};
 /// Past events that are read at a time for a stream.
 const PIECE: u64 = 256;
 
+/// How often it is looked for the oldest event that is kept, which goes when others come.
+const LOOKS: usize = 16;
+
 /// The longest name of a host that is kept, in bytes.
 const HOST_BYTES: usize = 255;
 
@@ -143,9 +146,11 @@ enum Phase {
     Greeting {
         count: u64,
     },
-    /// Past events were sent up to this number.
+    /// Past events were sent up to this number; before the first of them was, it is where they are to
+    /// begin, unless fewer are kept.
     Past {
         next: u64,
+        is_begun: bool,
     },
     /// What comes is sent as it comes.
     Live(Listening),
@@ -160,9 +165,10 @@ impl Following {
                 let count = *count;
                 Some(self.greet(count))
             }
-            Phase::Past { next } => {
-                let next = *next;
-                match self.past(next) {
+            Phase::Past { next, is_begun } => {
+                let (next, is_begun) = (*next, *is_begun);
+                let lines = if is_begun { self.past(next) } else { self.oldest(next) };
+                match lines {
                     Some(lines) if lines.is_empty() => Box::pin(self.next_lines()).await,
                     Some(lines) => Some(lines),
                     None => Some(self.close()),
@@ -181,13 +187,17 @@ impl Following {
 
     fn greet(&mut self, count: u64) -> Bytes {
         let next = self.stay.position().unwrap_or(0);
-        let lowest = self.events.range(0, 0).lowest;
-        let kept = next.saturating_sub(lowest);
-        self.phase = Phase::Past { next: next - count.min(kept) };
+        self.phase = Phase::Past { next: next.saturating_sub(count), is_begun: false };
         let greeting = Greeting { instance_uuid: &self.run };
         let mut line = serde_json::to_vec(&greeting).expect("a text is JSON");
         line.push(b'\n');
         line.into()
+    }
+
+    /// The first of the past events, from a number on or from the oldest that is kept. Others may go
+    /// while it is looked which that is, so that it is looked again then.
+    fn oldest(&mut self, wanted: u64) -> Option<Bytes> {
+        (0..LOOKS).find_map(|_| self.past(wanted.max(self.events.range(0, 0).lowest)))
     }
 
     /// The next past events, from a number on. With the last of them the stream begins to listen:
@@ -201,7 +211,7 @@ impl Following {
             self.phase = Phase::Live(listening);
         } else {
             missing = PIECE;
-            self.phase = Phase::Past { next: from + missing };
+            self.phase = Phase::Past { next: from + missing, is_begun: true };
         }
         let records = self.events.range(from, missing).records;
         let is_whole = records.len() as u64 == missing;
@@ -235,7 +245,69 @@ fn number(query: Option<&str>, name: &'static str) -> Result<Option<u64>, Failur
 
 #[cfg(test)]
 mod tests {
+    use std::time::Duration;
+
+    use monoceros_actors::{ResourceManagerCallback, Scheduler, SchedulerHandle, StreamLimits};
+    use monoceros_proto::si::v1 as si;
+    use serde_json::Value;
+    use tokio::time::{sleep, timeout};
+
+    use super::pump::Pump;
     use super::*;
+    use crate::logbook::Followers;
+
+    struct Deaf;
+
+    impl ResourceManagerCallback for Deaf {
+        fn update_allocation(&self, _: si::AllocationResponse) {}
+
+        fn update_application(&self, _: si::ApplicationResponse) {}
+
+        fn update_node(&self, _: si::NodeResponse) {}
+    }
+
+    /// More nodes, and the number of the oldest event that is kept once their events are there.
+    async fn more(scheduler: &SchedulerHandle, names: std::ops::Range<u32>) -> u64 {
+        let node = |name| si::NodeInfo::new(format!("n{name}"), [("vcore", 1)]);
+        let before = scheduler.events().range(0, 0).highest;
+        let nodes = si::NodeRequest::report("rm", names.clone().map(node).collect::<Vec<_>>());
+        scheduler.update_node(nodes).await.unwrap();
+        let wanted = before + u64::from(names.end - names.start);
+        let there = async {
+            while scheduler.events().range(0, 0).highest < wanted {
+                sleep(Duration::from_millis(1)).await;
+            }
+        };
+        timeout(Duration::from_secs(60), there).await.unwrap();
+        scheduler.events().range(0, 0).lowest
+    }
+
+    #[tokio::test]
+    async fn past_events_begin_with_the_oldest_that_is_left_when_they_are_read() {
+        let scheduler = Scheduler::simple().event_ring_capacity(8).start().unwrap();
+        let registration = si::RegisterResourceManagerRequest::new("rm");
+        scheduler.register_resource_manager(registration, Arc::new(Deaf)).await.unwrap();
+        more(&scheduler, 0..20).await;
+        let events = scheduler.events();
+        let pump = Pump::default();
+        let limits = StreamLimits { in_all: 1, per_host: 1 };
+        let mut following = Following {
+            run: "run".into(),
+            stay: pump.join(&events),
+            stopping: CancellationToken::new(),
+            phase: Phase::Greeting { count: 1_000 },
+            _seat: Followers::default().take("host", limits).unwrap(),
+            events,
+        };
+        assert!(following.next_lines().await.unwrap().starts_with(b"{\"InstanceUUID\""));
+        // Between the greeting and what follows the ring goes on.
+        let lowest = more(&scheduler, 20..26).await;
+        let oldest = following.events.range(lowest, 1).records;
+        let lines = following.next_lines().await.unwrap();
+        let first: Value =
+            serde_json::Deserializer::from_slice(&lines).into_iter().next().unwrap().unwrap();
+        assert_eq!(first["objectID"], oldest[0].object_id.as_str(), "{first}");
+    }
 
     #[test]
     fn numbers_are_digits() {
