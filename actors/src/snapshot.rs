@@ -351,6 +351,9 @@ pub struct NodeSnapshot {
     /// The allocations on it, by allocation key.
     #[serde(skip_serializing_if = "Vec::is_empty")]
     pub allocations: Vec<AllocationSnapshot>,
+    /// How many there are: all that is said of them in a brief row.
+    #[serde(skip)]
+    pub allocation_count: usize,
     /// The foreign allocations on it, by allocation key.
     #[serde(skip_serializing_if = "Vec::is_empty")]
     pub foreign_allocations: Vec<ForeignAllocationSnapshot>,

@@ -244,6 +244,7 @@ pub(crate) fn node(row: NodeRow) -> NodeSnapshot {
         allocated: row.allocated,
         occupied: row.occupied.pruned(),
         available: row.available.pruned(),
+        allocation_count: row.n_allocations.unwrap_or(allocations.len()),
         allocations,
         foreign_allocations: row
             .foreign
@@ -287,6 +288,7 @@ pub(crate) fn application(row: &ApplicationRow) -> ApplicationSnapshot {
         submission_time: row.submitted_ns,
         finished_time: row.finished_ns.unwrap_or(0),
         requests,
+        allocation_count: row.n_allocations.unwrap_or(allocations.len()),
         allocations,
         application_state: row.state.text().to_owned(),
         user: row.user.to_string(),

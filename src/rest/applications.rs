@@ -1,7 +1,9 @@
 //! Applications: lists of them, one of them, and why its requests wait.
 
 use axum::http::request::Parts;
-use monoceros_actors::{ApplicationFilter, ApplicationList, ApplicationState, ExplainError, names};
+use monoceros_actors::{
+    ApplicationFilter, ApplicationList, ApplicationState, ExplainError, Page, names,
+};
 
 use super::brief;
 use super::decoding::decoded_again;
@@ -39,6 +41,7 @@ pub(super) async fn in_list<S: Reads>(
     let read = move |page| async move {
         // Of two faults the partition comes first.
         source.steps(&of).await?;
+        let page = Page { brief: is_brief, ..page };
         let listed = source.applications(&of, list?, page).await?;
         Ok(listed.map(|row| brief::application(row, is_brief)))
     };
@@ -59,6 +62,7 @@ pub(super) async fn of_queue<S: Reads>(
     let subject = Subject::which(Kind::Applications, &partition, &wanted);
     let read = move |page| async move {
         let list = ApplicationList::Live(ApplicationFilter::in_queue(&path));
+        let page = Page { brief: is_brief, ..page };
         let listed = source.applications(&of, list, page).await?;
         Ok(listed.map(|row| brief::application(row, is_brief)))
     };
@@ -75,8 +79,10 @@ pub(super) async fn of_queue_in<S: Reads>(
 ) -> Result<EndpointReply, Failure> {
     let (source, of) = (edge.source.clone(), partition.clone());
     let list = active_of_queue(&state, request.uri.query());
-    let wanted = format!("{list:?}");
-    let subject = Subject::which(Kind::Applications, &partition, &["queue", &queue, &wanted]);
+    let is_brief = brief::is_wanted(request.uri.query());
+    let list_text = format!("{list:?}");
+    let wanted = brief::values(&["queue", &queue, &list_text], is_brief);
+    let subject = Subject::which(Kind::Applications, &partition, &wanted);
     let read = move |page| async move {
         // Of several faults the partition comes first, then the queue.
         source.steps(&of).await?;
@@ -86,7 +92,9 @@ pub(super) async fn of_queue_in<S: Reads>(
             tree.and_then(|tree| tree.descendant(&path)).ok_or(Failure::QueueNotFound)?;
         }
         let filter = ApplicationFilter { queue: Some(path), ..list? };
-        Ok(source.applications(&of, ApplicationList::Live(filter), page).await?)
+        let page = Page { brief: is_brief, ..page };
+        let listed = source.applications(&of, ApplicationList::Live(filter), page).await?;
+        Ok(listed.map(|row| brief::application(row, is_brief)))
     };
     lists::list(edge, request, &subject, read).await
 }

@@ -54,10 +54,10 @@ pub(super) fn application(
     is_brief: bool,
 ) -> Row<ApplicationSnapshot, OfApplication> {
     let instead = is_brief.then(|| {
-        let (allocations, asks) =
-            (std::mem::take(&mut row.allocations), std::mem::take(&mut row.requests));
+        row.allocations.clear();
+        let asks = std::mem::take(&mut row.requests);
         OfApplication {
-            allocation_count: allocations.len(),
+            allocation_count: row.allocation_count,
             pending_count: asks.iter().map(|ask| i64::from(ask.pending_count.max(1))).sum(),
             waits_for: latest(&asks),
         }
@@ -68,9 +68,9 @@ pub(super) fn application(
 /// The row of a node.
 pub(super) fn node(mut row: NodeSnapshot, is_brief: bool) -> Row<NodeSnapshot, OfNode> {
     let instead = is_brief.then(|| {
-        let allocations = std::mem::take(&mut row.allocations);
+        row.allocations.clear();
         row.foreign_allocations.clear();
-        OfNode { allocation_count: allocations.len() }
+        OfNode { allocation_count: row.allocation_count }
     });
     Row { row, instead }
 }
@@ -111,6 +111,7 @@ mod tests {
                 ask(1, &[]),
             ],
             allocations: vec![AllocationSnapshot::default(); 2],
+            allocation_count: 2,
             ..ApplicationSnapshot::default()
         };
         let whole = serde_json::to_value(row()).unwrap();

@@ -14,7 +14,7 @@ use futures::StreamExt as _;
 use monoceros_actors::names::{is_group, is_queue_path, is_user};
 use monoceros_actors::partition_name::rm_id;
 use monoceros_actors::snapshot::ClusterSnapshot;
-use monoceros_actors::{ConfigurationSnapshot, DecisionFilter, DecisionKind, names};
+use monoceros_actors::{ConfigurationSnapshot, DecisionFilter, DecisionKind, Page, names};
 use prometheus::TextEncoder;
 use serde::Serialize;
 use tokio::task::spawn_blocking;
@@ -86,6 +86,7 @@ pub(super) async fn reply<S: Reads>(
             let (source, of) = (source.clone(), partition.clone());
             let is_brief = brief::is_wanted(query);
             let read = move |page| async move {
+                let page = Page { brief: is_brief, ..page };
                 Ok(source.nodes(&of, page).await?.map(|node| brief::node(node, is_brief)))
             };
             let all = Subject::all(Kind::Nodes, &partition);

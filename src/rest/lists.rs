@@ -173,7 +173,7 @@ fn page(query: Option<&str>) -> Result<Page, Failure> {
         Ok(0) | Err(_) => Err(Failure::Limit(names::shown(&text))),
         Ok(limit) => Ok(limit),
     });
-    Ok(Page { after: value(query, "after"), limit: limit.transpose()? })
+    Ok(Page { after: value(query, "after"), limit: limit.transpose()?, ..Page::default() })
 }
 
 /// The page of the same request behind this place.
@@ -193,7 +193,9 @@ mod tests {
     fn a_page_is_asked_for_by_its_beginning_and_its_length() {
         let page_of = |query| page(Some(query)).map_err(|failure| failure.to_string());
         assert_eq!(page(None).unwrap(), Page::default());
-        let after = |after: &str, limit| Ok(Page { after: Some(after.to_owned()), limit });
+        let after = |after: &str, limit| {
+            Ok(Page { after: Some(after.to_owned()), limit, ..Page::default() })
+        };
         assert_eq!(page_of("limit=7&after=a%2Fb+c"), after("a/b c", Some(7)));
         assert_eq!(page_of("after=n1"), after("n1", None));
         assert_eq!(page_of("after=&limit="), Ok(Page::default()));

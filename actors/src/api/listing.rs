@@ -18,6 +18,10 @@ pub struct Page {
     pub after: Option<String>,
     /// At most so many rows, at least one.
     pub limit: Option<usize>,
+    /// Rows of applications and nodes come without their allocations, and nodes without what is
+    /// foreign there: with how many there are. They are most of a row, and most of what reading one
+    /// costs.
+    pub brief: bool,
 }
 
 /// Rows of a list.

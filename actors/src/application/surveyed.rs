@@ -43,9 +43,14 @@ impl Application {
     }
 
     /// What a list takes of it.
-    pub(crate) fn row(&self, behind: Option<&TakenOfApplication>, baton: &Baton) -> ApplicationRow {
+    pub(crate) fn row(
+        &self,
+        behind: Option<&TakenOfApplication>,
+        is_brief: bool,
+        baton: &Baton,
+    ) -> ApplicationRow {
         let until = self.backs_off_until();
-        ApplicationRow::part(&self.book, behind, PARTS_MAX, until, baton)
+        ApplicationRow::part(&self.book, behind, (PARTS_MAX, is_brief), until, baton)
     }
 
     /// Who submitted it.

@@ -40,6 +40,9 @@ pub struct ApplicationSnapshot {
     /// Its allocations by allocation key, placeholders included.
     #[serde(skip_serializing_if = "Vec::is_empty")]
     pub allocations: Vec<AllocationSnapshot>,
+    /// How many there are: all that is said of them in a brief row.
+    #[serde(skip)]
+    pub allocation_count: usize,
     /// `New`, `Accepted`, `Running` and so on.
     #[serde(skip_serializing_if = "String::is_empty")]
     pub application_state: String,

@@ -109,6 +109,8 @@ pub(crate) struct NodeRow {
     pub(super) available: Resources,
     pub(super) is_open: bool,
     pub(super) allocations: Vec<AllocationRow>,
+    /// How many it has, where they are left out.
+    pub(super) n_allocations: Option<usize>,
     pub(super) foreign: Vec<(Arc<str>, Foreign)>,
     pub(super) reservations: Vec<Arc<str>>,
 }
@@ -154,21 +156,34 @@ impl NodeRow {
                 taken = None;
             }
         }
-        let reservations = baton.books.reservations.on_node(node.slot);
-        let is_first = behind.is_none();
-        let reservations = reservations.filter(|_| is_first);
-        Self {
-            id: Arc::clone(&node.id),
+        let row = Self {
             taken,
             parts,
+            allocations,
+            n_allocations: None,
+            foreign,
+            ..Self::brief(node, baton)
+        };
+        if behind.is_none() { row } else { Self { reservations: Vec::new(), ..row } }
+    }
+
+    /// A node without what is on it, but how much that is: also what waits for its predicate, which
+    /// has its room already.
+    pub(crate) fn brief(node: &Node, baton: &Baton) -> Self {
+        let reservations = baton.books.reservations.on_node(node.slot);
+        Self {
+            id: Arc::clone(&node.id),
+            taken: None,
+            parts: 1,
+            n_allocations: Some(node.holds.len()),
             attributes: Arc::clone(&node.attributes),
             total: node.total.clone(),
             allocated: node.allocated.clone(),
             occupied: node.others(),
             available: node.available().clone(),
             is_open: node.is_open(),
-            allocations,
-            foreign,
+            allocations: Vec::new(),
+            foreign: Vec::new(),
             reservations: reservations.map(|(_, it)| Arc::clone(&it.spec.key)).collect(),
         }
     }
@@ -236,16 +251,18 @@ pub(crate) struct ApplicationRow {
     pub(super) backs_off_until: Option<i64>,
     pub(super) requests: Vec<AskRow>,
     pub(super) allocations: Vec<AllocationRow>,
+    /// How many it has, where they are left out.
+    pub(super) n_allocations: Option<usize>,
     pub(super) reservations: Vec<Arc<str>>,
 }
 
 impl ApplicationRow {
-    /// The next part of an application, with which the row has about `most` parts, or the last.
-    /// `backs_off_until`: ns since the epoch.
+    /// The next part of an application, with which the row has about `most` parts, or the last; a
+    /// brief one has no allocations. `backs_off_until`: ns since the epoch.
     pub(crate) fn part(
         book: &Application,
         behind: Option<&TakenOfApplication>,
-        most: usize,
+        (most, is_brief): (usize, bool),
         backs_off_until: Option<i64>,
         baton: &Baton,
     ) -> Self {
@@ -291,13 +308,17 @@ impl ApplicationRow {
                 parts += 1;
             }
             parts += n_looked_at / LOOKS_PER_PART;
-            if *place >= end {
+            if *place >= end && !is_brief {
                 let held = book.allocations.values().copied().chain(book.holds());
                 at = TakenOfApplication::Allocations(TakenOfAllocations::begin(held));
             }
         }
         let mut allocations = Vec::new();
-        let mut taken = Some(at);
+        let is_over = |at: &TakenOfApplication| match at {
+            TakenOfApplication::Asks(place) => is_brief && *place >= book.asks.bound(),
+            TakenOfApplication::Allocations(_) => false,
+        };
+        let mut taken = Some(at).filter(|at| !is_over(at));
         if let Some(TakenOfApplication::Allocations(held)) = &mut taken {
             let before = held.taken;
             let is_its = |entry: &Allocation| Some(entry.application) == slot;
@@ -330,6 +351,7 @@ impl ApplicationRow {
             backs_off_until,
             requests,
             allocations,
+            n_allocations: is_brief.then(|| book.allocations.len() + book.holds().count()),
             reservations,
         }
     }

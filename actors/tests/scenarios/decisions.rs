@@ -559,8 +559,11 @@ fn filters_and_pages_choose_and_the_newest_comes_first() {
         assert_eq!(ids(DecisionFilter { node: some("n3"), ..all() }).await, [0_u64; 0]);
         let evictions = DecisionFilter { kind: Some(DecisionKind::Eviction), ..all() };
         assert_eq!(ids(evictions).await, [0_u64; 0]);
-        let page =
-            |after: Option<&str>| Page { after: after.map(ToOwned::to_owned), limit: Some(2) };
+        let page = |after: Option<&str>| Page {
+            after: after.map(ToOwned::to_owned),
+            limit: Some(2),
+            ..Page::default()
+        };
         let first = listed(all(), page(None)).await;
         let second = listed(all(), page(first.next.as_deref())).await;
         let third = listed(all(), page(second.next.as_deref())).await;
@@ -573,7 +576,7 @@ fn filters_and_pages_choose_and_the_newest_comes_first() {
         let one = world.scheduler.decision("default", 4).await.unwrap();
         assert_eq!(one.map(|it| it.id), Some(4));
         assert_eq!(world.scheduler.decision("default", 6).await.unwrap(), None);
-        let not_a_place = Page { after: some("x"), limit: None };
+        let not_a_place = Page { after: some("x"), ..Page::default() };
         let refused = world.scheduler.list_decisions("default", all(), not_a_place).await;
         assert_eq!(refused.unwrap_err().to_string(), "`x` is no place in this list");
     });

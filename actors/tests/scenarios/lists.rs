@@ -45,7 +45,7 @@ async fn with_nodes(callback: Arc<dyn ResourceManagerCallback>) -> SchedulerHand
 }
 
 fn page(after: Option<&str>, limit: usize) -> Page {
-    Page { after: after.map(str::to_owned), limit: Some(limit) }
+    Page { after: after.map(str::to_owned), limit: Some(limit), ..Page::default() }
 }
 
 /// Counts allocations.
@@ -314,5 +314,64 @@ fn reading_is_no_step_and_acknowledging_is_none() {
         register(&scheduler, "rm", QUEUES, Arc::new(Ear::default())).await;
         let other = scheduler.steps("default").await.unwrap();
         assert_ne!(other.partition, before.partition, "registered again, it is another partition");
+    });
+}
+
+#[test]
+fn brief_rows_say_how_many_allocations_there_are_and_are_else_as_whole_ones() {
+    in_virtual_time(async {
+        let scheduler = with_nodes(Arc::new(Ear::default())).await;
+        let applications = lines(NODES, |n| {
+            format!(
+                "app a{n:04} in root.a\nask a{n:04} k x{} vcore=1\nask a{n:04} l vcore=10",
+                n % 4
+            )
+        });
+        say(&scheduler, "rm", &applications).await;
+        say(&scheduler, "rm", "foreign f on n0007 vcore=1").await;
+        let brief = |after: Option<String>, limit| Page { after, limit, brief: true };
+        // In one go, and in pages that end within a slice and behind one.
+        for limit in [None, Some(100), Some(256)] {
+            let (mut nodes, mut live) = (Vec::new(), Vec::new());
+            let mut after = None;
+            loop {
+                let all = BTreeSet::new();
+                let listed = scheduler.list_nodes("default", &all, brief(after, limit)).await;
+                let listed = listed.unwrap();
+                nodes.extend(listed.rows);
+                after = listed.next;
+                if after.is_none() {
+                    break;
+                }
+            }
+            loop {
+                let list = ApplicationList::Live(ApplicationFilter::default());
+                let listed =
+                    scheduler.list_applications("default", list, brief(after, limit)).await;
+                let listed = listed.unwrap();
+                live.extend(listed.rows);
+                after = listed.next;
+                if after.is_none() {
+                    break;
+                }
+            }
+            let whole = scheduler.nodes("default").await.unwrap();
+            assert!(whole.iter().any(|row| row.allocation_count > 1));
+            let whole = whole.into_iter().map(|mut row| {
+                assert_eq!(row.allocation_count, row.allocations.len());
+                row.allocations.clear();
+                row.foreign_allocations.clear();
+                row
+            });
+            assert_eq!(nodes, whole.collect::<Vec<_>>());
+            let whole = scheduler.all_applications("default").await.unwrap();
+            assert!(whole.iter().any(|row| row.allocation_count > 1 && row.requests.len() == 1));
+            let whole = whole.into_iter().map(|mut row| {
+                assert_eq!(row.allocation_count, row.allocations.len());
+                row.allocations.clear();
+                row
+            });
+            assert_eq!(live, whole.collect::<Vec<_>>());
+        }
     });
 }

@@ -89,7 +89,7 @@ fn a_page_ends_behind_a_long_row_and_not_within_it() {
         ask(&scheduler, ASKS, 9_999).await;
         let page = async |after: Option<String>| {
             let list = ApplicationList::Live(ApplicationFilter::default());
-            let page = Page { after, limit: Some(1) };
+            let page = Page { after, limit: Some(1), ..Page::default() };
             scheduler.list_applications("default", list, page).await.unwrap()
         };
         let first = page(None).await;

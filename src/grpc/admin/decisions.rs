@@ -24,7 +24,11 @@ pub(super) async fn list(
     let wanted = request.clone();
     let page = match request.id {
         0 => page::asked(request.page_size, request.page_token)?,
-        id => Page { after: Some(id.saturating_add(1).to_string()), limit: Some(1) },
+        id => Page {
+            after: Some(id.saturating_add(1).to_string()),
+            limit: Some(1),
+            ..Page::default()
+        },
     };
     let filter = DecisionFilter {
         kind: kind(&request.kind)?,

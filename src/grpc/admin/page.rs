@@ -20,7 +20,11 @@ pub(super) fn asked(size: u32, token: String) -> Result<Page, CallRefusal> {
         return Err(CallRefusal::field("page_size", reason));
     }
     let size = if size == 0 { USUAL } else { size };
-    Ok(Page { after: (!token.is_empty()).then_some(token), limit: Some(size as usize) })
+    Ok(Page {
+        after: (!token.is_empty()).then_some(token),
+        limit: Some(size as usize),
+        ..Page::default()
+    })
 }
 
 #[cfg(test)]

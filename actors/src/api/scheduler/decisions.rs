@@ -54,7 +54,11 @@ impl SchedulerHandle {
         partition: &str,
         number: u64,
     ) -> Result<Option<DecisionSnapshot>, ReadError> {
-        let page = Page { after: Some(number.saturating_add(1).to_string()), limit: Some(1) };
+        let page = Page {
+            after: Some(number.saturating_add(1).to_string()),
+            limit: Some(1),
+            ..Page::default()
+        };
         let listed = self.list_decisions(partition, DecisionFilter::default(), page).await?;
         Ok(listed.rows.into_iter().find(|decision| decision.id == number))
     }

@@ -62,14 +62,14 @@ impl SchedulerHandle {
         page: Page,
     ) -> Result<Listed<NodeSnapshot>, ReadError> {
         let entry = self.find(partition)?;
-        let list = surveys::Nodes::new(named.clone());
+        let list = surveys::Nodes::new(named.clone(), page.brief);
         Ok(by_name(&entry, list, page, views::node).await?.unwrap_or_default())
     }
 
     /// The node of this id, and when it was read.
     pub async fn node(&self, partition: &str, id: &str) -> Result<Option<NodeSnapshot>, ReadError> {
         let entry = self.find(partition)?;
-        let list = surveys::Nodes::new([id.to_owned()].into());
+        let list = surveys::Nodes::new([id.to_owned()].into(), false);
         Ok(whole(&entry, list, views::node).await?.rows.pop())
     }
 
@@ -127,7 +127,7 @@ impl SchedulerHandle {
         let over = match list {
             ApplicationList::Live(filter) => {
                 let queue = filter.queue.clone().unwrap_or_default();
-                let list = surveys::Applications::new(filter);
+                let list = surveys::Applications::new(filter, page.brief);
                 let shown = |row: ApplicationRow| views::application(&row);
                 let read = by_name(&entry, list, page, shown).await?;
                 return read.ok_or(ReadError::QueueNotFound(queue));
@@ -152,7 +152,8 @@ impl SchedulerHandle {
     ) -> Result<Option<ApplicationSnapshot>, ReadError> {
         let entry = self.find(partition)?;
         let ids = [id.to_owned()].into();
-        let list = surveys::Applications::new(ApplicationFilter { ids, ..Default::default() });
+        let filter = ApplicationFilter { ids, ..Default::default() };
+        let list = surveys::Applications::new(filter, false);
         let shown = |row: ApplicationRow| views::application(&row);
         Ok(whole(&entry, list, shown).await?.rows.pop())
     }

@@ -6,7 +6,7 @@ use std::sync::Arc;
 use monoceros_rules::work::allocations::ApplicationSlot;
 
 use super::Partition;
-use super::listing::{ENTRIES_MAX, Found, List, Named as _, Rows, Within};
+use super::listing::{BRIEF_STOPS_MAX, ENTRIES_MAX, Found, List, Named as _, Rows, Within};
 use crate::api::listing::ApplicationFilter;
 use crate::application::Application;
 use crate::step::{ApplicationEntry, Baton, Route};
@@ -17,6 +17,7 @@ use crate::views::rows::{ApplicationRow, EndedRow, TakenOfApplication};
 #[derive(Clone)]
 pub(crate) struct Applications {
     filter: Arc<ApplicationFilter>,
+    is_brief: bool,
     /// The row that is gone on with.
     within: Option<(Arc<str>, TakenOfApplication)>,
 }
@@ -24,8 +25,9 @@ pub(crate) struct Applications {
 type Place = Within<TakenOfApplication>;
 
 impl Applications {
-    pub(crate) fn new(filter: ApplicationFilter) -> Self {
-        Self { filter: Arc::new(filter), within: None }
+    /// Brief rows have no allocations, but how many there are.
+    pub(crate) fn new(filter: ApplicationFilter, is_brief: bool) -> Self {
+        Self { filter: Arc::new(filter), is_brief, within: None }
     }
 
     fn is_wanted(&self, entry: &ApplicationEntry, baton: &Baton) -> bool {
@@ -95,12 +97,16 @@ impl List for Applications {
         Place::behind(Arc::clone(&row.id))
     }
 
+    fn stops_max(&self) -> usize {
+        if self.is_brief { BRIEF_STOPS_MAX } else { Self::STOPS_MAX }
+    }
+
     fn at_application(&self, application: &Application, baton: &Baton) -> Option<ApplicationRow> {
         if !self.filter.lets_user(application.user()) {
             return None;
         }
         let within = self.within.as_ref().filter(|(id, _)| *id == application.known().id);
-        Some(application.row(within.map(|(_, taken)| taken), baton))
+        Some(application.row(within.map(|(_, taken)| taken), self.is_brief, baton))
     }
 
     fn at(row: &ApplicationRow) -> Place {

@@ -38,6 +38,9 @@ pub(super) const ENTRIES_MAX: usize = 1_024;
 /// The last row may have as many of its own.
 pub(crate) const PARTS_MAX: usize = 512;
 
+/// Most actors that a slice visits whose rows are brief: some 0.1 ms, too.
+pub(super) const BRIEF_STOPS_MAX: usize = 256;
+
 /// A list of a partition.
 pub(crate) trait List: Clone + Send + 'static {
     /// A place in the order of the list.
@@ -56,6 +59,11 @@ pub(crate) trait List: Clone + Send + 'static {
         partition: &mut Partition,
         baton: &Baton,
     ) -> Option<Found<Self::At>>;
+
+    /// Most actors that a slice of this list visits.
+    fn stops_max(&self) -> usize {
+        Self::STOPS_MAX
+    }
 
     /// The list as a slice takes it that begins behind this place.
     fn going_on(self, _behind: &Self::At) -> Self {
@@ -203,7 +211,7 @@ impl<L: List> Slice<L> {
             Some(behind) => list.going_on(behind),
             None => list,
         };
-        let rows = Rows { taken: Vec::new(), parts: 0, most: most.clamp(1, L::STOPS_MAX) };
+        let rows = Rows { taken: Vec::new(), parts: 0, most: most.clamp(1, list.stops_max()) };
         Self { list, behind, rows, is_there: true, reply }
     }
 

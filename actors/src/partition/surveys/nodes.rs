@@ -9,7 +9,7 @@ use monoceros_rules::nodes::NodeSlot;
 use monoceros_rules::values::resources::Resources;
 
 use super::Partition;
-use super::listing::{Found, List, Named as _, PARTS_MAX, Rows, Within};
+use super::listing::{BRIEF_STOPS_MAX, Found, List, Named as _, PARTS_MAX, Rows, Within};
 use crate::node::Node;
 use crate::step::{Baton, Route};
 use crate::views::rows::{NodeRow, TakenOfNode};
@@ -47,6 +47,7 @@ pub(super) fn behind(
 #[derive(Clone, Default)]
 pub(crate) struct Nodes {
     named: Arc<BTreeSet<String>>,
+    is_brief: bool,
     /// The row that is gone on with.
     within: Option<(Arc<str>, TakenOfNode)>,
 }
@@ -54,8 +55,9 @@ pub(crate) struct Nodes {
 type Place = Within<TakenOfNode>;
 
 impl Nodes {
-    pub(crate) fn new(named: BTreeSet<String>) -> Self {
-        Self { named: Arc::new(named), within: None }
+    /// Brief rows have no allocations and nothing foreign, but how many there are.
+    pub(crate) fn new(named: BTreeSet<String>, is_brief: bool) -> Self {
+        Self { named: Arc::new(named), is_brief, within: None }
     }
 }
 
@@ -91,7 +93,14 @@ impl List for Nodes {
         Place::behind(Arc::clone(&row.id))
     }
 
+    fn stops_max(&self) -> usize {
+        if self.is_brief { BRIEF_STOPS_MAX } else { Self::STOPS_MAX }
+    }
+
     fn at_node(&self, node: &Node, baton: &Baton) -> Option<NodeRow> {
+        if self.is_brief {
+            return Some(NodeRow::brief(node, baton));
+        }
         let within = self.within.as_ref().filter(|(id, _)| *id == node.id);
         Some(NodeRow::part(node, within.map(|(_, taken)| taken), PARTS_MAX, baton))
     }
