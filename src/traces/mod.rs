@@ -10,7 +10,7 @@
 //! writes it says so here. Then the spans are made, all at once.
 //!
 //! # Invariants
-//! * Nothing waits for the collector, which may be away for ever: at most [`MOST_UNTOLD`] placements
+//! * Nothing waits for the collector, which may be away for ever: at most `MOST_UNTOLD` placements
 //!   and `traces.queue` spans are kept, and what is too much is left out.
 //! * That spans cannot be exported is told once, and once that they can be again.
 //! * Without an endpoint nothing of this is there, and nothing is connected.
