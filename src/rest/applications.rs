@@ -36,13 +36,16 @@ pub(super) async fn in_list<S: Reads>(
     let list = applications_wanted(state, request.uri.query());
     let is_brief = brief::is_wanted(request.uri.query());
     let list_text = format!("{list:?}");
-    let wanted = brief::values(&[&list_text], is_brief);
+    let newest_first = newest_first(request.uri.query());
+    let order = format!("{newest_first:?}");
+    let wanted = brief::values(&[&list_text, &order], is_brief);
     let subject = Subject::which(Kind::Applications, &partition, &wanted);
     let read = move |page| async move {
         // Of two faults the partition comes first.
         source.steps(&of).await?;
-        let page = Page { brief: is_brief, ..page };
-        let listed = source.applications(&of, list?, page).await?;
+        let list = list?;
+        let page = Page { brief: is_brief, newest_first: newest_first?, ..page };
+        let listed = source.applications(&of, list, page).await?;
         Ok(listed.map(|row| brief::application(row, is_brief)))
     };
     lists::list(edge, request, &subject, read).await
@@ -167,20 +170,21 @@ pub(super) async fn explanation<S: Reads>(
     lists::plain(edge, &subject, read).await
 }
 
-/// The list that a parameter names; that of live ones may be narrowed to a state, a queue with those below
-/// it, a user, and ids with a text in them.
+/// The list that a parameter names, which may be narrowed to a queue with those below it, a user, and ids
+/// with a text in them; that of live ones to a state, too.
 fn applications_wanted(state: &str, query: Option<&str>) -> Result<ApplicationList, Failure> {
-    match state.to_ascii_lowercase().as_str() {
-        "completed" => return Ok(ApplicationList::Completed),
-        "rejected" => return Ok(ApplicationList::Rejected),
-        "active" => {}
+    let list = match state.to_ascii_lowercase().as_str() {
+        "completed" => ApplicationList::Completed,
+        "rejected" => ApplicationList::Rejected,
+        "active" => ApplicationList::Live,
         _ => return Err(Failure::ApplicationState),
-    }
+    };
     let queue = value(query, "queue").map(path_of).transpose()?;
     let users = value(query, "user").into_iter().collect();
     let id_part = value(query, "search").map(|part| part.to_lowercase());
-    let narrowed = ApplicationFilter { queue, below: true, users, id_part, ..of_status(query)? };
-    Ok(ApplicationList::Live(narrowed))
+    let is_live = state.eq_ignore_ascii_case("active");
+    let of_status = if is_live { of_status(query)? } else { ApplicationFilter::default() };
+    Ok(list(ApplicationFilter { queue, below: true, users, id_part, ..of_status }))
 }
 
 /// The live applications that a queue is asked for: of a queue no others are listed.
@@ -200,6 +204,15 @@ fn of_status(query: Option<&str>) -> Result<ApplicationFilter, Failure> {
         filter.states.push(*state);
     }
     Ok(filter)
+}
+
+/// Whether what ended last is wanted first.
+fn newest_first(query: Option<&str>) -> Result<bool, Failure> {
+    match value(query, "order").as_deref() {
+        None | Some("oldest") => Ok(false),
+        Some("newest") => Ok(true),
+        Some(other) => Err(Failure::Order(names::shown(other))),
+    }
 }
 
 /// How many entries are left out at the beginning.

@@ -27,6 +27,8 @@ pub(super) enum Failure {
     NotExplained(ExplainError),
     #[error("offset `{0}` is no number")]
     Offset(String),
+    #[error("order `{0}` is neither oldest nor newest")]
+    Order(String),
     #[error("limit `{0}` is no number of rows (1 or more)")]
     Limit(String),
     #[error("after `{0}` is no place in this list: follow the `Link` of a page")]
@@ -100,6 +102,7 @@ impl Failure {
             | Self::NoEvents
             | Self::EventNumber { .. }
             | Self::Offset(_)
+            | Self::Order(_)
             | Self::Limit(_)
             | Self::After(_)
             | Self::ActiveStatus

@@ -109,7 +109,8 @@ where
             return Err(failure);
         }
     };
-    let wanted = format!("{} {page:?}", subject.text());
+    // What else tells pages apart is part of the subject.
+    let wanted = format!("{} {:?} {:?}", subject.text(), page.after, page.limit);
     if let Some(unchanged) = unchanged(edge, request, subject, &wanted).await? {
         return Ok(unchanged);
     }

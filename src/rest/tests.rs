@@ -268,13 +268,13 @@ impl Reads for Scripted {
                 let wanted = |state: &State| states.is_empty() || states.contains(state);
                 live.filter(|(_, state)| wanted(state)).map(|(id, state)| app(id, state)).collect()
             }
-            ApplicationList::Completed if page.after.is_some() => {
+            ApplicationList::Completed(_) if page.after.is_some() => {
                 return Err(ReadError::NotAPlace(page.after.unwrap()));
             }
-            ApplicationList::Completed => {
+            ApplicationList::Completed(_) => {
                 vec![app("app-0", State::Completed), app("app-0", State::Failed)]
             }
-            ApplicationList::Rejected => vec![app("app-9", State::Rejected)],
+            ApplicationList::Rejected(_) => vec![app("app-9", State::Rejected)],
         };
         self.page(partition, all, page, |app| &app.application_id).await
     }
@@ -431,7 +431,7 @@ async fn a_document_of_a_partition_says_when_it_was_read() {
             access-control-allow-origin: *
             access-control-allow-methods: GET, OPTIONS
             access-control-allow-headers: X-Requested-With,Content-Type,Accept,Origin,Authorization
-            etag: W/"a-7-86487ef1"
+            etag: W/"a-7-6682556b"
             x-step-first: 7
             x-step-last: 9
             link: </ws/v1/partition/default/nodes?limit=2&after=n2>; rel="next"

@@ -38,3 +38,31 @@ async fn a_long_list_is_read_page_by_page_and_searched_as_a_whole() {
     assert_eq!(tab.wrong(), [""; 0]);
     chromium.end().await;
 }
+
+#[tokio::test]
+async fn of_those_that_are_over_the_last_come_first_and_an_old_one_is_found() {
+    let Some(chromium) = Chromium::start().await else { return };
+    let service = Service::start();
+    let rm = Rm::register(&service, "rm").await;
+    for part in 0..2 {
+        let numbers = part * 575..(part + 1) * 575;
+        let all = numbers.map(|number| application(&format!("job-{number:04}"), "root.nowhere"));
+        rm.send_applications(all.collect(), vec![]).await;
+        rm.until("all", |seen| seen.rejected_applications.len() == (part + 1) * 575).await;
+    }
+    let tab = chromium.tab().await;
+    let page = format!("http://{}/ui", service.http);
+    tab.open(&format!("{page}/applications?list=rejected")).await;
+    let first = "document.querySelector('main tbody a')?.innerText";
+    tab.until(&format!("{first} === 'job-1149'")).await;
+    tab.until_text("#count", "1000 applications, a part of the list").await;
+    tab.open(&format!("{page}/applications?list=rejected&search=job-0007")).await;
+    tab.until(&format!("{first} === 'job-0007'")).await;
+    tab.until_text("#count", "1 application").await;
+    tab.open(&format!("{page}/application?id=job-0007")).await;
+    tab.until_text("#summary", "root.nowhere").await;
+    // What the service does not have is told, and nothing else went wrong.
+    let wrong = tab.wrong();
+    assert!(wrong.iter().all(|line| line.contains("404")), "{wrong:?}");
+    chromium.end().await;
+}

@@ -9,6 +9,7 @@ mod harness;
 
 mod bodies;
 mod decisions;
+mod ended;
 mod events;
 mod metrics;
 mod paths;

@@ -22,6 +22,9 @@ pub struct Page {
     /// foreign there: with how many there are. They are most of a row, and most of what reading one
     /// costs.
     pub brief: bool,
+    /// Applications that ended or were rejected come newest first, and [`Self::after`] is the number
+    /// before which they are wanted.
+    pub newest_first: bool,
 }
 
 /// Rows of a list.
@@ -63,15 +66,16 @@ impl<T> Listed<T> {
 pub enum ApplicationList {
     /// Those that live and that a filter lets through, by id.
     Live(ApplicationFilter),
-    /// Those that have ended and are kept, oldest end first
-    /// (`docs/applications.md#what-is-kept-of-an-application-that-is-over`). An id may be there
-    /// more than once, so [`Page::after`] is a number here.
-    Completed,
-    /// Those that were never admitted and are kept, oldest rejection first. Numbered, too.
-    Rejected,
+    /// Those that have ended, are kept, and a filter lets through, oldest end first unless
+    /// [`Page::newest_first`] (`docs/applications.md#what-is-kept-of-an-application-that-is-over`). An
+    /// id may be there more than once, so [`Page::after`] is a number here.
+    Completed(ApplicationFilter),
+    /// Those that were never admitted, are kept, and a filter lets through, oldest rejection first.
+    /// Numbered, too.
+    Rejected(ApplicationFilter),
 }
 
-/// Which live applications are wanted. The default is all.
+/// Which applications are wanted. The default is all.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct ApplicationFilter {
     /// Those in the queue of this path, in lower case.

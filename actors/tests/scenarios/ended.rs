@@ -6,7 +6,9 @@ use std::time::Duration;
 
 use expect_test::expect;
 use monoceros_actors::snapshot::ApplicationSnapshot;
-use monoceros_actors::{Scheduler, SchedulerBuilder, SchedulerHandle};
+use monoceros_actors::{
+    ApplicationFilter, ApplicationList, Page, Scheduler, SchedulerBuilder, SchedulerHandle,
+};
 
 use crate::ear::Ear;
 use crate::events::line;
@@ -636,6 +638,57 @@ fn an_application_that_never_ran_is_not_summed_up_when_it_is_removed() {
             let told = stage.events(past, app);
             assert!(told.contains(&format!("APP {app} REMOVE DETAILS_NONE")), "{told:?}");
             assert!(!told.iter().any(|line| line.contains("state=")), "{told:?}");
+        }
+    });
+}
+
+#[test]
+fn those_that_ended_are_read_in_either_order_in_pages_and_through_a_filter() {
+    in_virtual_time(async {
+        // More than a slice looks at, each of which completes half a minute after it came.
+        const COUNT: usize = 1_300;
+        let stage = Stage::begin(Scheduler::builder(), "node n1 vcore=4000").await;
+        let each =
+            |line: &dyn Fn(usize) -> String| (0..COUNT).map(line).collect::<Vec<_>>().join("\n");
+        let user = |n| if n % 2 == 0 { "ada" } else { "bob" };
+        let came =
+            each(&|n| format!("app a{n:04} in root.q user {}\nask a{n:04} k vcore=1", user(n)));
+        stage.say(&came).await;
+        stage.say(&each(&|n| format!("release a{n:04} *"))).await;
+        stage.wait(31).await;
+        let read = async |filter: ApplicationFilter, newest_first: bool, limit| {
+            let (mut ids, mut after) = (Vec::new(), None);
+            loop {
+                let page = Page { after, limit, newest_first, ..Page::default() };
+                let list = ApplicationList::Completed(filter.clone());
+                let listed = stage.scheduler.list_applications("default", list, page).await;
+                let listed = listed.unwrap();
+                ids.extend(listed.rows.into_iter().map(|row| row.application_id));
+                after = listed.next;
+                if after.is_none() {
+                    return ids;
+                }
+            }
+        };
+        let all = read(ApplicationFilter::default(), false, None).await;
+        assert_eq!(all.len(), COUNT);
+        let of_bob = ApplicationFilter { users: ["bob".to_owned()].into(), ..Default::default() };
+        let last = ApplicationFilter { id_part: Some("a1299".to_owned()), ..Default::default() };
+        for limit in [None, Some(7), Some(COUNT)] {
+            for newest_first in [false, true] {
+                let turned = |mut ids: Vec<String>| {
+                    if newest_first {
+                        ids.reverse();
+                    }
+                    ids
+                };
+                let found = read(ApplicationFilter::default(), newest_first, limit).await;
+                assert_eq!(found, turned(all.clone()));
+                let bobs = all.iter().filter(|id| id.ends_with(['1', '3', '5', '7', '9']));
+                let found = read(of_bob.clone(), newest_first, limit).await;
+                assert_eq!(found, turned(bobs.cloned().collect()));
+                assert_eq!(read(last.clone(), newest_first, limit).await, ["a1299"]);
+            }
         }
     });
 }

@@ -255,7 +255,7 @@ fn applications_that_are_over_are_read_by_number() {
         let (mut after, mut seen) = (None::<String>, Vec::new());
         loop {
             let asked = page(after.as_deref(), 30);
-            let list = ApplicationList::Rejected;
+            let list = ApplicationList::Rejected(ApplicationFilter::default());
             let listed = scheduler.list_applications("default", list, asked).await.unwrap();
             seen.extend(listed.rows.into_iter().map(|app| app.application_id));
             let Some(next) = listed.next else { break };
@@ -268,7 +268,7 @@ fn applications_that_are_over_are_read_by_number() {
         let mut expected: Vec<String> = (0..200).map(|n| format!("r{n:03}")).collect();
         expected.push("r000".to_owned());
         assert_eq!(seen, expected);
-        let list = ApplicationList::Completed;
+        let list = ApplicationList::Completed(ApplicationFilter::default());
         let read = scheduler.list_applications("default", list, page(Some("r001"), 1)).await;
         assert_eq!(read, Err(ReadError::NotAPlace("r001".to_owned())));
     });
@@ -329,7 +329,8 @@ fn brief_rows_say_how_many_allocations_there_are_and_are_else_as_whole_ones() {
         });
         say(&scheduler, "rm", &applications).await;
         say(&scheduler, "rm", "foreign f on n0007 vcore=1").await;
-        let brief = |after: Option<String>, limit| Page { after, limit, brief: true };
+        let brief =
+            |after: Option<String>, limit| Page { after, limit, brief: true, ..Page::default() };
         // In one go, and in pages that end within a slice and behind one.
         for limit in [None, Some(100), Some(256)] {
             let (mut nodes, mut live) = (Vec::new(), Vec::new());

@@ -1,16 +1,20 @@
 // One application: what it has, what it waits for, and how it came here.
+import { Fragment } from "preact";
 import { useState } from "preact/hooks";
 import { Ago, Amounts, Count } from "../parts/amount";
 import { Facts, Section, Tag, Trouble } from "../parts/states";
 import { type Column, Table, sorted } from "../parts/table";
 import { clock, millis, moment, span } from "../format/times";
-import { ReadError } from "../rest/client";
+import { ReadError, path } from "../rest/client";
 import { base } from "../rest/partitions";
-import { type Polled, usePolled } from "../rest/poll";
+import { type Polled, useAllPages, usePolled } from "../rest/poll";
 import type { Allocation, Application, Ask, Resources, TaskGroup } from "../rest/types";
 import { to, toNode, toQueue, useQuery } from "../routes";
 import { MOST } from "./overview";
 import { Why } from "./why";
+
+/** Pages of applications with an id like the wanted one, as many as are kept unless more were wanted. */
+const PAGES = 10;
 
 /** Rows of a long list that are shown. */
 const MOST_ROWS = 200;
@@ -40,8 +44,9 @@ export function ApplicationView() {
 /** An application that is not there any more is looked for among those that ended or were rejected. */
 function Over({ id }: { id: string }) {
   const of = base.value;
-  const completed = usePolled<Application[]>(of && `${of}/applications/completed?limit=${MOST}`, 5);
-  const rejected = usePolled<Application[]>(of && `${of}/applications/rejected?limit=${MOST}`, 5);
+  const wanted = { search: id, order: "newest", limit: MOST };
+  const completed = useAllPages<Application>(of && path(`${of}/applications/completed`, wanted), 5, PAGES);
+  const rejected = useAllPages<Application>(of && path(`${of}/applications/rejected`, wanted), 5, PAGES);
   const found = [...(completed.data ?? []), ...(rejected.data ?? [])].filter((row) => row.applicationID === id);
   if (!completed.data || !rejected.data) return <Trouble of={completed} />;
   if (!found.length) {
@@ -51,7 +56,10 @@ function Over({ id }: { id: string }) {
   return (
     <>
       {found.map((application) => (
-        <Summary key={application.finishedTime} of={application} />
+        <Fragment key={application.finishedTime}>
+          <Summary of={application} />
+          <Gang of={application} />
+        </Fragment>
       ))}
     </>
   );

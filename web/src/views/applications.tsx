@@ -101,17 +101,14 @@ export function Applications() {
   const list = LISTS.some(([name]) => name === query.list) ? (query.list ?? "active") : "active";
   const isLive = list === "active";
   const { search = "", status, queue: below, user: of, after } = query;
-  // Live ones may be very many, so the server narrows them; of others it keeps few.
-  const narrowed = isLive ? { search, status, queue: below, user: of } : {};
-  const address = base.value && path(`${base.value}/applications/${list}`, { brief: isLive ? "1" : "", limit: MOST, after, ...narrowed });
+  // There may be very many, so the server narrows them; of those that are over the last ones are wanted.
+  const asked = isLive ? { brief: "1", status } : { order: "newest" };
+  const address = base.value && path(`${base.value}/applications/${list}`, { ...asked, limit: MOST, after, search, queue: below, user: of });
   const read = usePolled<Application[]>(address, isLive ? 2 : 5);
   const tree = usePolled<Queue>(base.value && `${base.value}/queues`, 15);
   const columns = isLive ? live : list === "completed" ? ended : rejected;
   const sort = query.sort ?? (isLive ? "id" : "-finished");
-  const isIn = (path: string) => !below || path === below || path.startsWith(`${below}.`);
-  const rows = (read.data ?? []).filter(
-    (row) => isLive || (row.applicationID.toLowerCase().includes(search.toLowerCase()) && isIn(row.queueName) && (!of || row.user === of)),
-  );
+  const rows = read.data ?? [];
   const { shown, pager } = useRows(sorted(rows, columns, sort, (row) => row.applicationID));
   const narrow = (changed: Record<string, string | undefined>) => change({ page: undefined, after: undefined, ...changed });
   return (

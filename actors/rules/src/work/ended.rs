@@ -241,6 +241,16 @@ impl EndedApplications {
         self.rejected.behind(number)
     }
 
+    /// The terminated ones before the entry of this number, newest end first.
+    pub fn terminated_before(&self, number: u64) -> impl Iterator<Item = (u64, &Ended)> {
+        self.terminated.before(number)
+    }
+
+    /// The rejected ones before the entry of this number, newest rejection first.
+    pub fn rejected_before(&self, number: u64) -> impl Iterator<Item = (u64, &Ended)> {
+        self.rejected.before(number)
+    }
+
     /// How many of both lists are in which state.
     pub fn states(&self) -> BTreeMap<ApplicationState, u64> {
         let mut states = self.terminated.states.clone();
@@ -319,6 +329,11 @@ impl List {
     fn behind(&self, number: u64) -> impl Iterator<Item = (u64, &Ended)> {
         let behind = self.entries.range((Bound::Excluded(number), Bound::Unbounded));
         behind.map(|(number, ended)| (*number, ended))
+    }
+
+    fn before(&self, number: u64) -> impl Iterator<Item = (u64, &Ended)> {
+        let before = self.entries.range(..number).rev();
+        before.map(|(number, ended)| (*number, ended))
     }
 
     fn next_expiry_ns(&self) -> Option<i64> {

@@ -99,7 +99,7 @@ impl SchedulerHandle {
         &self,
         partition: &str,
     ) -> Result<Vec<ApplicationSnapshot>, ReadError> {
-        let list = ApplicationList::Completed;
+        let list = ApplicationList::Completed(ApplicationFilter::default());
         Ok(self.list_applications(partition, list, Page::default()).await?.rows)
     }
 
@@ -108,7 +108,7 @@ impl SchedulerHandle {
         &self,
         partition: &str,
     ) -> Result<Vec<ApplicationSnapshot>, ReadError> {
-        let list = ApplicationList::Rejected;
+        let list = ApplicationList::Rejected(ApplicationFilter::default());
         Ok(self.list_applications(partition, list, Page::default()).await?.rows)
     }
 
@@ -124,7 +124,7 @@ impl SchedulerHandle {
         page: Page,
     ) -> Result<Listed<ApplicationSnapshot>, ReadError> {
         let entry = self.find(partition)?;
-        let over = match list {
+        let (over, filter) = match list {
             ApplicationList::Live(filter) => {
                 let queue = filter.queue.clone().unwrap_or_default();
                 let list = surveys::Applications::new(filter, page.brief);
@@ -132,12 +132,12 @@ impl SchedulerHandle {
                 let read = by_name(&entry, list, page, shown).await?;
                 return read.ok_or(ReadError::QueueNotFound(queue));
             }
-            ApplicationList::Completed => surveys::Over::Terminated,
-            ApplicationList::Rejected => surveys::Over::Rejected,
+            ApplicationList::Completed(filter) => (surveys::Over::Terminated, filter),
+            ApplicationList::Rejected(filter) => (surveys::Over::Rejected, filter),
         };
         let number = |text: String| text.parse().map_err(|_| ReadError::NotAPlace(text));
         let after = page.after.map(number).transpose()?;
-        let list = surveys::EndedApplications(over);
+        let list = surveys::EndedApplications::new(over, filter, page.newest_first);
         let shown = |row: EndedRow| views::ended(&row);
         let read = slices(&entry, list, after, page.limit, shown).await?;
         let (rows, next, steps) = read.unwrap_or_default();

@@ -4,6 +4,7 @@ use std::ops::Bound;
 use std::sync::Arc;
 
 use monoceros_rules::work::allocations::ApplicationSlot;
+use monoceros_rules::work::ended::Ended;
 
 use super::Partition;
 use super::listing::{BRIEF_STOPS_MAX, ENTRIES_MAX, Found, List, Named as _, Rows, Within};
@@ -127,9 +128,31 @@ pub(crate) enum Over {
     Rejected,
 }
 
-/// Applications that are over, oldest end first. The partition has them itself, by number.
-#[derive(Clone, Copy)]
-pub(crate) struct EndedApplications(pub(crate) Over);
+/// Applications that are over and that a filter lets through, oldest end first or newest. The
+/// partition has them itself, by number.
+#[derive(Clone)]
+pub(crate) struct EndedApplications {
+    over: Over,
+    filter: Arc<ApplicationFilter>,
+    newest_first: bool,
+}
+
+impl EndedApplications {
+    pub(crate) fn new(over: Over, filter: ApplicationFilter, newest_first: bool) -> Self {
+        Self { over, filter: Arc::new(filter), newest_first }
+    }
+
+    fn is_wanted(&self, ended: &Ended) -> bool {
+        let Ended { id, queue, user, state, .. } = ended;
+        let filter = &self.filter;
+        let is_named = filter.ids.is_empty() || filter.ids.contains(&**id);
+        is_named
+            && filter.lets_queue(queue)
+            && filter.lets_state(*state)
+            && filter.lets_user(user)
+            && filter.lets_id(id)
+    }
+}
 
 impl List for EndedApplications {
     type At = u64;
@@ -142,17 +165,29 @@ impl List for EndedApplications {
         partition: &mut Partition,
         _: &Baton,
     ) -> Option<Found<u64>> {
-        let behind = behind.copied().unwrap_or(0);
         let kept = partition.ended.applications();
-        let mut take = |(number, ended)| {
-            slice.push::<Self>(EndedRow::of(number, ended, &partition.name));
-            slice.is_full()
+        let (behind, before) = (behind.copied().unwrap_or(0), behind.copied().unwrap_or(u64::MAX));
+        let entries: Box<dyn Iterator<Item = (u64, &Ended)>> = match (self.over, self.newest_first)
+        {
+            (Over::Terminated, false) => Box::new(kept.terminated_behind(behind)),
+            (Over::Terminated, true) => Box::new(kept.terminated_before(before)),
+            (Over::Rejected, false) => Box::new(kept.rejected_behind(behind)),
+            (Over::Rejected, true) => Box::new(kept.rejected_before(before)),
         };
-        // Where the slice is full, its last row says where it ended.
-        let _ = match self.0 {
-            Over::Terminated => kept.terminated_behind(behind).any(&mut take),
-            Over::Rejected => kept.rejected_behind(behind).any(&mut take),
-        };
+        let mut reached = None;
+        for (looked_at, (number, ended)) in entries.enumerate() {
+            if looked_at == ENTRIES_MAX {
+                return Some(Found { route: Route::default(), reached });
+            }
+            reached = Some(number);
+            if self.is_wanted(ended) {
+                slice.push::<Self>(EndedRow::of(number, ended, &partition.name));
+            }
+            if slice.is_full() {
+                // Its last row says where it ended.
+                break;
+            }
+        }
         Some(Found { route: Route::default(), reached: None })
     }
 

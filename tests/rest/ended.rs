@@ -1,0 +1,85 @@
+//! Applications that ended, and those that were rejected: in either order, in pages, and narrowed.
+
+use serde_json::Value;
+
+use crate::harness::{Rm, Service, application};
+
+const LISTS: &str = "/ws/v1/partition/default/applications";
+
+fn ids(list: &Value) -> Vec<String> {
+    let rows = list.as_array().unwrap().iter();
+    rows.map(|row| row["applicationID"].as_str().unwrap().to_owned()).collect()
+}
+
+async fn list(service: &Service, query: &str) -> Vec<String> {
+    let answer = service.http("GET", &format!("{LISTS}/{query}"), &[], "").await;
+    assert_eq!(answer.status, 200, "{query}: {}", answer.body);
+    ids(&answer.json())
+}
+
+/// All pages of a list, one row each.
+async fn row_by_row(service: &Service, query: &str) -> Vec<String> {
+    let (mut path, mut read) = (format!("{LISTS}/{query}&limit=1"), Vec::new());
+    loop {
+        let page = service.http("GET", &path, &[], "").await;
+        read.extend(ids(&page.json()));
+        let mut head = page.head.lines();
+        let Some(next) = head.find_map(|line| line.strip_prefix("link: <")) else { return read };
+        path = next.split_once('>').unwrap().0.to_owned();
+    }
+}
+
+/// Six applications of two users for two queues that are not there.
+async fn start() -> (Service, Rm) {
+    let service = Service::start();
+    let rm = Rm::register(&service, "rm").await;
+    for (at, id) in ["Job-1", "job-2", "other-1", "job-3", "other-2", "job-10"].iter().enumerate() {
+        let mut new = application(id, ["root.x.a", "root.x.b"][at % 2]);
+        new.ugi.as_mut().unwrap().user = ["ada", "bob"][at / 3].to_owned();
+        rm.send_applications(vec![new], vec![]).await;
+        rm.until(id, |seen| seen.rejected_applications.len() == at + 1).await;
+    }
+    (service, rm)
+}
+
+#[tokio::test]
+async fn those_that_are_over_are_narrowed_and_come_in_either_order() {
+    let (service, _rm) = start().await;
+    let all = ["Job-1", "job-2", "other-1", "job-3", "other-2", "job-10"];
+    let newest: Vec<_> = all.into_iter().rev().collect();
+    for (query, expected) in [
+        ("", &all[..]),
+        ("?order=oldest", &all),
+        ("?order=newest", &newest),
+        ("?search=JOB-1", &["Job-1", "job-10"]),
+        ("?search=job-1&order=newest", &["job-10", "Job-1"]),
+        ("?user=bob", &["job-3", "other-2", "job-10"]),
+        ("?queue=root.x.a", &["Job-1", "other-1", "other-2"]),
+        ("?queue=root", &all),
+        ("?queue=root.x.b&user=ada&search=job", &["job-2"]),
+        ("?user=nobody", &[]),
+    ] {
+        assert_eq!(list(&service, &format!("rejected{query}")).await, expected, "{query}");
+    }
+    assert_eq!(list(&service, "completed?order=newest").await, [""; 0]);
+    for (query, expected) in [
+        ("order=oldest", &all[..]),
+        ("order=newest", &newest),
+        ("order=newest&search=job", &["job-10", "job-3", "job-2", "Job-1"]),
+    ] {
+        assert_eq!(row_by_row(&service, &format!("rejected?{query}")).await, expected, "{query}");
+    }
+}
+
+#[tokio::test]
+async fn an_order_that_is_none_is_refused() {
+    let service = Service::start();
+    let _rm = Rm::register(&service, "rm").await;
+    let answer = service.http("GET", &format!("{LISTS}/completed?order=alphabet"), &[], "").await;
+    assert_eq!(answer.status, 400);
+    assert!(
+        answer.body.contains("order `alphabet` is neither oldest nor newest"),
+        "{}",
+        answer.body
+    );
+}
