@@ -25,7 +25,7 @@ async fn row_by_row(service: &Service, query: &str) -> Vec<String> {
         read.extend(ids(&page.json()));
         let mut head = page.head.lines();
         let Some(next) = head.find_map(|line| line.strip_prefix("link: <")) else { return read };
-        path = next.split_once('>').unwrap().0.to_owned();
+        next.split_once('>').unwrap().0.clone_into(&mut path);
     }
 }
 
@@ -35,7 +35,7 @@ async fn start() -> (Service, Rm) {
     let rm = Rm::register(&service, "rm").await;
     for (at, id) in ["Job-1", "job-2", "other-1", "job-3", "other-2", "job-10"].iter().enumerate() {
         let mut new = application(id, ["root.x.a", "root.x.b"][at % 2]);
-        new.ugi.as_mut().unwrap().user = ["ada", "bob"][at / 3].to_owned();
+        ["ada", "bob"][at / 3].clone_into(&mut new.ugi.as_mut().unwrap().user);
         rm.send_applications(vec![new], vec![]).await;
         rm.until(id, |seen| seen.rejected_applications.len() == at + 1).await;
     }
