@@ -188,18 +188,25 @@ impl Service {
         SchedulerClient::new(self.channel().await)
     }
 
-    /// The value of a counter, such as `name{label="x"}`; zero if it is not shown.
+    /// The value of a counter, such as `name{label="x"}`. It has to be shown: that nothing was counted
+    /// under a name that there is not would say nothing.
     pub async fn counted(&self, series: &str) -> u64 {
+        let counted = self.counted_if_shown(series).await;
+        counted.unwrap_or_else(|| panic!("there is no series `{series}`"))
+    }
+
+    async fn counted_if_shown(&self, series: &str) -> Option<u64> {
         let metrics = self.get("/ws/v1/metrics").await;
-        let mut values = metrics.lines().filter_map(|line| line.strip_prefix(series));
-        values.next().map_or(0, |value| value.trim().parse().unwrap())
+        let mut lines = metrics.lines();
+        let value = lines.find_map(|line| line.strip_prefix(series)?.strip_prefix(' '))?;
+        Some(value.parse().unwrap())
     }
 
     /// Waits until a counter has reached a value: what is counted may be counted after what was
-    /// answered.
+    /// answered, and some are not shown before.
     pub async fn until_counted(&self, series: &str, value: u64) {
         let counted = async {
-            while self.counted(series).await < value {
+            while self.counted_if_shown(series).await.is_none_or(|counted| counted < value) {
                 tokio::time::sleep(Duration::from_millis(5)).await;
             }
         };
