@@ -1,9 +1,11 @@
 //! Bodies, field by field. `UPDATE_EXPECT=1` writes them again.
 
+use std::time::Duration;
+
 use expect_test::{ExpectFile, expect_file};
 use monoceros_proto::si::v1 as si;
 use serde_json::{Value, json};
-use tokio::time::timeout;
+use tokio::time::{sleep, timeout};
 
 use crate::harness::{PATIENCE, Rm, Service, amount, ask, node, release};
 use crate::scene::{P, Scene};
@@ -20,6 +22,7 @@ async fn each_body_is_as_it_was() {
     check(utilizations, expect_file!["golden/node-utilizations.json"]).await;
     check("/ws/v1/scheduler/healthcheck", expect_file!["golden/healthcheck.json"]).await;
     check("/ws/v1/events/batch", expect_file!["golden/events.json"]).await;
+    check("/ws/v1/sessions", expect_file!["golden/sessions.json"]).await;
     for (path, expected) in [
         ("placementrules", expect_file!["golden/placementrules.json"]),
         ("queues", expect_file!["golden/queues.json"]),
@@ -28,6 +31,7 @@ async fn each_body_is_as_it_was() {
         ("queue/root.a/applications", expect_file!["golden/applications-of-queue.json"]),
         ("applications/active", expect_file!["golden/applications-active.json"]),
         ("applications/rejected", expect_file!["golden/applications-rejected.json"]),
+        ("application/runs/explain", expect_file!["golden/explain.json"]),
         ("decisions", expect_file!["golden/decisions.json"]),
         ("usage/users", expect_file!["golden/users.json"]),
         ("usage/groups", expect_file!["golden/groups.json"]),
@@ -52,6 +56,47 @@ async fn each_body_is_as_it_was() {
     assert_eq!(scene.service.http("GET", &elsewhere, &[], "").await.status, 404);
     let users = scene.get(&format!("{P}/usage/users")).await;
     assert_eq!(scene.get(&format!("{P}/usage/user/alice")).await, users[0]);
+}
+
+#[tokio::test]
+async fn an_application_that_ended_is_listed_and_dumped_as_it_was() {
+    let scene = Scene::start().await;
+    scene.end_one().await;
+    let check = async |path: &str, expected: ExpectFile| {
+        expected.assert_eq(&scene.shown(path).await);
+    };
+    let completed = format!("{P}/applications/completed");
+    check(&completed, expect_file!["golden/applications-completed.json"]).await;
+    check("/debug/fullstatedump", expect_file!["golden/state-dump.json"]).await;
+}
+
+#[tokio::test]
+async fn the_configuration_is_as_it_was_in_both_forms() {
+    let scene = Scene::start().await;
+    let path = "/ws/v1/config";
+    expect_file!["golden/config.yaml"].assert_eq(&scene.service.get(path).await);
+    let accept = [("Accept", "application/json")];
+    let json = scene.service.http("GET", path, &accept, "").await.json();
+    let shown = serde_json::to_string_pretty(&json).unwrap() + "\n";
+    expect_file!["golden/config.json"].assert_eq(&shown);
+}
+
+/// The service notes a minute when it has passed, so this takes one.
+#[tokio::test]
+async fn after_a_minute_the_histories_are_as_they_were() {
+    let scene = Scene::start().await;
+    let noted = async {
+        while scene.get("/ws/v1/history/apps").await == json!([]) {
+            sleep(Duration::from_millis(200)).await;
+        }
+    };
+    timeout(PATIENCE * 2, noted).await.expect("the first minute is noted");
+    for (path, expected) in [
+        ("apps", expect_file!["golden/history-apps.json"]),
+        ("containers", expect_file!["golden/history-containers.json"]),
+    ] {
+        expected.assert_eq(&scene.shown(&format!("/ws/v1/history/{path}")).await);
+    }
 }
 
 #[tokio::test]

@@ -7,7 +7,7 @@ use std::time::{SystemTime, UNIX_EPOCH};
 use monoceros_proto::si::v1 as si;
 use serde_json::Value;
 
-use crate::harness::{Rm, Service, amount, application, ask, node, registration};
+use crate::harness::{Rm, Seen, Service, amount, application, ask, node, registration, release};
 
 pub(crate) const P: &str = "/ws/v1/partition/default";
 
@@ -124,8 +124,27 @@ impl Scene {
         assert_eq!(service.counted("monoceros_front_stuck").await, 0);
     }
 
+    /// Has an application run and end well: its resource manager gives back what it had, and says that this
+    /// was all.
+    pub(crate) async fn end_one(&self) {
+        let rm = &self.rm;
+        rm.send_applications(vec![application("over", "root.b.c")], vec![]).await;
+        let accepted = |seen: &Seen| seen.accepted_applications.iter().any(|id| id == "over");
+        rm.until("over", accepted).await;
+        rm.send_allocations(vec![], vec![ask("over", "k1")], vec![]).await;
+        let is_of_it = |it: &si::Allocation| it.application_id == "over";
+        rm.until("its allocation", |seen| seen.new.iter().any(is_of_it)).await;
+        rm.send_allocations(vec![], vec![], vec![release("over", "k1")]).await;
+        let is_completing =
+            |it: &si::UpdatedApplication| it.application_id == "over" && it.state == "Completing";
+        rm.until("it has nothing", |seen| seen.updated_applications.iter().any(is_completing))
+            .await;
+        rm.send_allocations(vec![], vec![], vec![release("over", "")]).await;
+        self.until_some(&format!("{P}/applications/completed"), "/0").await;
+    }
+
     /// Waits until a document has something at this place.
-    async fn until_some(&self, path: &str, pointer: &str) {
+    pub(crate) async fn until_some(&self, path: &str, pointer: &str) {
         let reached = async { while self.get(path).await.pointer(pointer).is_none() {} };
         let in_time = tokio::time::timeout(crate::harness::PATIENCE, reached).await.is_ok();
         assert!(in_time, "{path} has no {pointer}");
@@ -154,6 +173,11 @@ impl Scene {
                 for (key, value) in fields {
                     match key.as_str() {
                         "InstanceUUID" => *value = "<uuid>".into(),
+                        "schedulerId" | "sessionId" => *value = "<id>".into(),
+                        // It counts whole seconds, and one may have passed or not.
+                        "resourceHistory" => {
+                            value.as_object_mut().unwrap().remove("resourceUsage");
+                        }
                         "count" if is_log => *value = "<times>".into(),
                         _ => self.settle(value),
                     }
