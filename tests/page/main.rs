@@ -11,6 +11,7 @@ mod harness;
 #[allow(dead_code, reason = "golden files are compared elsewhere")]
 mod scene;
 
+mod accounts;
 mod behaviour;
 mod browser;
 mod bundle;

@@ -6,7 +6,7 @@ use crate::browser::{Chromium, Tab};
 use crate::scene::{P, Scene};
 
 /// The scene, at rest, and a tab to look at it.
-async fn start() -> Option<(Scene, Chromium, Tab, String)> {
+pub(crate) async fn start() -> Option<(Scene, Chromium, Tab, String)> {
     let chromium = Chromium::start().await?;
     let scene = Scene::start().await;
     let tab = chromium.tab().await;
@@ -15,18 +15,18 @@ async fn start() -> Option<(Scene, Chromium, Tab, String)> {
 }
 
 /// A number that is left out where it is zero.
-fn number(of: &Value) -> i64 {
+pub(crate) fn number(of: &Value) -> i64 {
     of.as_i64().unwrap_or(0)
 }
 
 /// Some amounts as a cell has them: cores, then memory, without what is nothing.
-fn amounts(of: &Value) -> Value {
+pub(crate) fn amounts(of: &Value) -> Value {
     let amounts = ["vcore", "memory"].map(|name| number(&of[name]));
     amounts.into_iter().filter(|amount| *amount != 0).collect::<Vec<_>>().into()
 }
 
 /// A cell's values, as numbers alike whether they are whole.
-fn values(cell: &Value) -> Value {
+pub(crate) fn values(cell: &Value) -> Value {
     let values = cell["values"].as_array().unwrap().iter().map(number);
     values.collect::<Vec<_>>().into()
 }
