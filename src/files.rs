@@ -68,7 +68,7 @@ pub async fn keep_fresh(
                 _ = hangup.recv() => true,
             };
             let refresh = if hung_up {
-                info!("SIGHUP: reading certificates, tokens and queues again");
+                info!("SIGHUP: reading settings, certificates, tokens and queues again");
                 systemd.reloading();
                 |source: Arc<dyn Refresh>| source.hang_up()
             } else {

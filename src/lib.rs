@@ -5,7 +5,7 @@
 //!
 //! Reading order: [`cli`], [`input`], [`settings`], [`logging`], [`serve`], [`queues_file`], [`users`],
 //! [`security`], [`files`], [`tls`], [`connections`], [`identity`], [`extra_config`], [`grpc`],
-//! [`reads`], [`logbook`], [`rest`], [`dump`], [`chance`], [`demo`], `simulate`, [`watchdog`],
+//! [`reads`], [`logbook`], [`live_settings`], [`rest`], [`dump`], [`chance`], [`demo`], `simulate`, [`watchdog`],
 //! [`systemd`].
 //!
 //! Two features, both on by default, can be left out: `ldap` (groups from a directory) and `simulator`
@@ -23,6 +23,7 @@ pub mod grpc;
 pub mod identity;
 pub mod in_force;
 pub mod input;
+pub mod live_settings;
 pub mod logbook;
 pub mod logging;
 pub mod queues_file;

@@ -33,12 +33,13 @@ use crate::connections::descriptors::Descriptors;
 use crate::connections::{Connections, Limits};
 use crate::files::Refresh;
 use crate::identity::Access;
+use crate::live_settings::LiveSettings;
 use crate::logbook::Logbook;
 use crate::logging::{Account, LineCounts, clean};
 use crate::queues_file::{Changes, PolicyFiles, QueuesFile};
 use crate::reads::Source;
 use crate::security::Security;
-use crate::settings::{Flags, Settings};
+use crate::settings::{Flags, Settings, Values};
 use crate::systemd::Systemd;
 use crate::traces::Traces;
 use crate::watchdog::Watchdog;
@@ -48,17 +49,23 @@ use crate::{demo, files, grpc, rest, users};
 /// started again.
 const SCHEDULER_LOST: u8 = 70;
 
-/// The settings that `args` ask for.
-pub fn settings(args: &ServeArgs) -> anyhow::Result<Settings> {
-    let flags =
-        Flags { grpc: args.grpc.clone(), http: args.http.clone(), queues: args.queues.clone() };
-    Ok(Settings::load(args.config.as_deref(), &flags)?)
+/// The settings that `args` ask for, and what was said in so many words.
+pub fn settings(args: &ServeArgs) -> anyhow::Result<(Settings, Values)> {
+    Ok(Settings::load_with_values(args.config.as_deref(), &flags(args))?)
+}
+
+fn flags(args: &ServeArgs) -> Flags {
+    Flags { grpc: args.grpc.clone(), http: args.http.clone(), queues: args.queues.clone() }
 }
 
 /// Runs the service until SIGTERM, SIGINT or an administrator's call, then ends it within
 /// `shutdown.grace`.
 /// `log` is that of the process, which is told of on standard output and in metrics.
-pub async fn run(settings: Settings, args: &ServeArgs, log: Account) -> anyhow::Result<ExitCode> {
+pub async fn run(
+    (settings, values): (Settings, Values),
+    args: &ServeArgs,
+    log: Account,
+) -> anyhow::Result<ExitCode> {
     let with_demo = args.demo;
     let queues = match settings.scheduler.queues.as_deref().map(QueuesFile::load).transpose()? {
         // It has errors, which are printed.
@@ -104,6 +111,10 @@ pub async fn run(settings: Settings, args: &ServeArgs, log: Account) -> anyhow::
         traces.count_in(&handle);
     }
     let logbook = Logbook::begin(&handle, &settings, &shutdown).await;
+    let said = (args.config.clone(), flags(args), values);
+    let live = LiveSettings::new(said, handle.clone(), logbook.clone(), log.clone());
+    // First: what the others say of themselves is to be in the log.
+    sources.insert(0, Arc::new(live));
     let edges = JoinSet::new();
     let mut service = Running { settings, handle, traces, shutdown, watchdog, systemd, edges };
     service.spawn_edges(rpc, http, logbook, &security.access, policy_files);
@@ -278,7 +289,7 @@ fn start_scheduler(
     let builder = settings.quotas.apply(settings.limits.apply(builder));
     let builder = settings.applications.apply(settings.asks.apply(builder));
     let builder = settings.metrics.apply(settings.decisions.apply(builder));
-    let builder = settings.event.apply(settings.scheduler.apply(builder));
+    let builder = settings.scheduler.apply(builder).events(settings.event.of_scheduler());
     let mut builder = users::apply(&settings.users, &queues, builder).context("users")?;
     if let Some(traces) = traces {
         builder = builder.journeys(settings.traces.ratio, Arc::clone(traces) as Arc<dyn Journeys>);

@@ -6,12 +6,16 @@
 //! * A key that is not known is an error that names it and its source, wherever it comes from.
 //! * The text of an error says everything; an error has no source that would say it again.
 
+use std::collections::BTreeMap;
 use std::num::NonZeroUsize;
 use std::path::{Path, PathBuf};
 use std::time::Duration;
 
 use config::builder::DefaultState;
-use config::{Config, ConfigBuilder, ConfigError, Environment, File, FileFormat};
+use config::{
+    Config, ConfigBuilder, ConfigError, Environment, File, FileFormat, Source as _, Value,
+    ValueKind,
+};
 use monoceros_actors::SchedulerBuilder;
 use serde::Deserialize;
 
@@ -190,10 +194,19 @@ pub struct Flags {
 impl Settings {
     /// Reads the settings: defaults, then `file`, then the process environment, then `flags`.
     pub fn load(file: Option<&Path>, flags: &Flags) -> Result<Self, SettingsError> {
+        Self::load_with_values(file, flags).map(|(settings, _)| settings)
+    }
+
+    /// As [`Self::load`], with what was said in so many words.
+    pub fn load_with_values(
+        file: Option<&Path>,
+        flags: &Flags,
+    ) -> Result<(Self, Values), SettingsError> {
         let disable = std::env::var(DISABLE_RESERVATION).ok();
-        let mut settings = Self::load_with(file, environment(), disable.as_deref(), flags)?;
+        let (mut settings, values) =
+            Self::load_with(file, environment(), disable.as_deref(), flags)?;
         settings.log.follow(std::env::var(log::RUST_LOG).ok().as_deref(), &environment())?;
-        Ok(settings)
+        Ok((settings, values))
     }
 
     fn load_with(
@@ -201,7 +214,7 @@ impl Settings {
         environment: Environment,
         disable_reservation: Option<&str>,
         flags: &Flags,
-    ) -> Result<Self, SettingsError> {
+    ) -> Result<(Self, Values), SettingsError> {
         // Each layer is tried on those below it: an unknown key does not say where it comes from.
         let mut layers = Config::builder().add_source(File::from_str(DEFAULTS, FileFormat::Toml));
         if let Some(path) = file {
@@ -226,7 +239,7 @@ impl Settings {
         let settings = settings_of(&layers, "command line")?;
         // Only now: what does not fit in one layer may be mended by the next.
         settings.check().map_err(SettingsError::Contradictory)?;
-        Ok(settings)
+        Ok((settings, values_of(&layers)))
     }
 
     /// What no key can know of itself.
@@ -273,6 +286,31 @@ impl ShutdownSettings {
     }
 }
 
+/// What is set, as text, by the whole key.
+pub type Values = BTreeMap<String, String>;
+
+fn values_of(layers: &ConfigBuilder<DefaultState>) -> Values {
+    fn enter(value: Value, key: String, values: &mut Values) {
+        match value.kind {
+            ValueKind::Table(table) => {
+                for (name, value) in table {
+                    enter(value, format!("{key}.{name}"), values);
+                }
+            }
+            kind => {
+                values.insert(key, kind.to_string());
+            }
+        }
+    }
+    let mut values = Values::new();
+    // They were built before, or there would be no settings.
+    let built = layers.build_cloned().and_then(|config| config.collect()).unwrap_or_default();
+    for (key, value) in built {
+        enter(value, key, &mut values);
+    }
+    values
+}
+
 /// The settings that `layers` make; an error is blamed on `layer`, the last of them.
 fn settings_of(
     layers: &ConfigBuilder<DefaultState>,
@@ -303,7 +341,8 @@ mod tests {
             pairs.iter().map(|(key, value)| ((*key).to_owned(), (*value).to_owned())).collect();
         let disable = pairs.get(DISABLE_RESERVATION).cloned();
         let environment = environment().source(Some(pairs));
-        Settings::load_with(None, environment, disable.as_deref(), flags)
+        let loaded = Settings::load_with(None, environment, disable.as_deref(), flags);
+        loaded.map(|(settings, _)| settings)
     }
 
     fn with_file(text: &str) -> Result<Settings, SettingsError> {
@@ -317,7 +356,7 @@ mod tests {
             &Flags::default(),
         );
         fs::remove_file(&path).unwrap();
-        settings
+        settings.map(|(settings, _)| settings)
     }
 
     #[test]

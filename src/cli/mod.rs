@@ -259,7 +259,7 @@ fn refuse_useless(matches: &ArgMatches, connect: &ConnectArgs) {
 }
 
 fn run_service(args: &ServeArgs) -> anyhow::Result<ExitCode> {
-    let settings = serve::settings(args)?;
+    let (settings, values) = serve::settings(args)?;
     let runtime = tokio::runtime::Builder::new_multi_thread().enable_all().build()?;
     let outcome = runtime.block_on(async {
         let log = Log::start(&settings.log)?;
@@ -270,7 +270,7 @@ fn run_service(args: &ServeArgs) -> anyhow::Result<ExitCode> {
                 "not a setting, ignored; a setting has two underscores twice"
             );
         }
-        serve::run(settings, args, log.account()).await
+        serve::run((settings, values), args, log.account()).await
     });
     // Whatever has not ended within the grace is cut.
     runtime.shutdown_background();

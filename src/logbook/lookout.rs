@@ -11,6 +11,7 @@ use std::time::Duration;
 
 use monoceros_actors::SchedulerHandle;
 use monoceros_actors::snapshot::{HealthCheckSnapshot, HealthSnapshot};
+use tokio::sync::watch;
 use tokio::time::sleep;
 use tracing::{info, warn};
 
@@ -50,12 +51,27 @@ impl Lookout {
         }
     }
 
-    /// Looks again and again, with this much time in between; never if there is none.
-    pub(super) async fn keep_looking(self, handle: SchedulerHandle, pause: Option<Duration>) {
-        let Some(pause) = pause else { return };
+    /// Looks again and again, with this much time in between; not while there is none. Another pause
+    /// causes no look: it begins when it is set.
+    pub(super) async fn keep_looking(
+        self,
+        handle: SchedulerHandle,
+        mut pause: watch::Receiver<Option<Duration>>,
+    ) {
         loop {
-            sleep(pause).await;
-            self.look(&handle).await;
+            let now = *pause.borrow_and_update();
+            let over = async {
+                match now {
+                    Some(pause) => sleep(pause).await,
+                    None => std::future::pending().await,
+                }
+            };
+            tokio::select! {
+                () = over => self.look(&handle).await,
+                changed = pause.changed() => if changed.is_err() {
+                    return;
+                },
+            }
         }
     }
 }

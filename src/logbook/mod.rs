@@ -15,8 +15,11 @@ pub mod sessions;
 use std::collections::hash_map::RandomState;
 use std::hash::BuildHasher as _;
 use std::sync::Arc;
+use std::sync::atomic::{AtomicUsize, Ordering};
+use std::time::Duration;
 
 use monoceros_actors::SchedulerHandle;
+use tokio::sync::watch;
 use tokio_util::sync::CancellationToken;
 
 pub use self::followers::Followers;
@@ -41,8 +44,9 @@ pub struct Logbook {
     pub sessions: Sessions,
     /// Tells the numbers of events of this run of the process from those of any other.
     pub run: Arc<str>,
-    /// Most events of one answer.
-    pub events_per_answer: usize,
+    events_per_answer: Arc<AtomicUsize>,
+    /// How long after one look over the scheduler the next one is made; `None`: there is none.
+    pause: watch::Sender<Option<Duration>>,
 }
 
 impl Default for Logbook {
@@ -53,7 +57,8 @@ impl Default for Logbook {
             followers: Followers::default(),
             sessions: Sessions::default(),
             run: random_uuid().into(),
-            events_per_answer: EVENTS_PER_ANSWER,
+            events_per_answer: Arc::new(AtomicUsize::new(EVENTS_PER_ANSWER)),
+            pause: watch::Sender::new(None),
         }
     }
 }
@@ -66,14 +71,27 @@ impl Logbook {
         settings: &Settings,
         shutdown: &CancellationToken,
     ) -> Self {
-        let events_per_answer = settings.event.rest_response_size.get();
-        let book = Self { events_per_answer, ..Self::default() };
+        let book = Self::default();
+        book.set(settings);
         book.lookout.look(handle).await;
-        let look = book.lookout.clone().keep_looking(handle.clone(), settings.health.interval());
+        let look = book.lookout.clone().keep_looking(handle.clone(), book.pause.subscribe());
         tokio::spawn(shutdown.clone().run_until_cancelled_owned(look));
         let sample = book.minutes.clone().keep_sampling(handle.clone());
         tokio::spawn(shutdown.clone().run_until_cancelled_owned(sample));
         book
+    }
+
+    /// Goes by these settings from now on. Another pause between looks begins now.
+    pub fn set(&self, settings: &Settings) {
+        let Settings { event, health, .. } = settings;
+        self.events_per_answer.store(event.rest_response_size.get(), Ordering::Relaxed);
+        let pause = health.interval();
+        self.pause.send_if_modified(|old| std::mem::replace(old, pause) != pause);
+    }
+
+    /// Most events of one answer.
+    pub fn events_per_answer(&self) -> usize {
+        self.events_per_answer.load(Ordering::Relaxed)
     }
 }
 

@@ -40,7 +40,7 @@ use tracing::{Event, Level, Metadata, Subscriber, error, info, warn};
 use tracing_subscriber::layer::{Context, Layer, SubscriberExt as _};
 use tracing_subscriber::registry::{LookupSpan, SpanRef};
 use tracing_subscriber::util::SubscriberInitExt as _;
-use tracing_subscriber::{EnvFilter, Registry};
+use tracing_subscriber::{EnvFilter, Registry, reload};
 
 pub use self::clean::{clean, clean_json, clean_lines};
 use self::kinds::{Kinds, Verdict, is_record};
@@ -70,6 +70,8 @@ pub struct Log(Account);
 pub struct Account {
     lines: Lines,
     trouble: Trouble,
+    /// Absent where the filter is that of somebody else.
+    filter: Option<reload::Handle<EnvFilter, Registry>>,
 }
 
 impl Log {
@@ -87,7 +89,9 @@ impl Log {
             std::env::var_os("NO_COLOR").as_deref(),
         );
         let style = Style { format: settings.format, is_coloured };
-        let (layer, account) = start(io::stderr(), style)?;
+        let (layer, mut account) = start(io::stderr(), style)?;
+        let (filter, control) = reload::Layer::new(filter);
+        account.filter = Some(control);
         Registry::default().with(filter).with(layer).try_init()?;
         panic::set_hook(Box::new(log_panic));
         Ok(Self(account))
@@ -106,6 +110,16 @@ fn is_coloured(is_terminal: bool, format: LogFormat, no_color: Option<&OsStr>) -
 }
 
 impl Account {
+    /// Has another filter hold from the next event on. Nothing happens where the log was not
+    /// [started](Log::start) as that of the process.
+    pub fn set_filter(&self, filter: &str) -> anyhow::Result<()> {
+        let filter = EnvFilter::try_new(filter)?;
+        if let Some(control) = &self.filter {
+            control.reload(filter)?;
+        }
+        Ok(())
+    }
+
     /// What became of lines so far.
     pub fn counts(&self) -> LineCounts {
         self.lines.counts()
@@ -154,7 +168,7 @@ fn start(out: impl Write + Send + 'static, style: Style) -> io::Result<(LogLayer
     let chores = Housekeeping { kinds: Arc::clone(&kinds), began, style };
     let (lines, trouble) = Lines::start(out, chores)?;
     let layer = LogLayer { lines: lines.clone(), kinds, began, style };
-    Ok((layer, Account { lines, trouble }))
+    Ok((layer, Account { lines, trouble, filter: None }))
 }
 
 /// What makes lines of events.

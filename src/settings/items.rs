@@ -162,14 +162,15 @@ impl HealthSettings {
 }
 
 impl EventSettings {
-    /// Hands them to the scheduler.
-    pub fn apply(&self, builder: SchedulerBuilder) -> SchedulerBuilder {
+    /// As the scheduler has them.
+    pub fn of_scheduler(&self) -> monoceros_actors::EventSettings {
         let streams =
             StreamLimits { in_all: self.max_streams, per_host: self.max_streams_per_host };
-        builder
-            .event_tracking(self.tracking_enabled)
-            .event_request_capacity(self.request_capacity.get())
-            .event_ring_capacity(self.ring_buffer_capacity.get())
-            .event_streams(streams)
+        monoceros_actors::EventSettings {
+            tracking: self.tracking_enabled,
+            request_capacity: self.request_capacity,
+            ring_capacity: self.ring_buffer_capacity,
+            streams,
+        }
     }
 }

@@ -101,8 +101,8 @@ async fn no_sign_of_life_is_given_while_the_front_hangs() {
 fn run_service() -> anyhow::Result<ExitCode> {
     let free = Some("127.0.0.1:0".to_owned());
     let flags = Flags { grpc: free.clone(), http: free, queues: None };
-    let settings = Settings::load(None, &flags)?;
-    let (layer, log) = logging::layer(std::io::stderr(), &settings.log)?;
+    let settings = Settings::load_with_values(None, &flags)?;
+    let (layer, log) = logging::layer(std::io::stderr(), &settings.0.log)?;
     tracing_subscriber::registry().with(LevelFilter::INFO).with(Deadly).with(layer).try_init()?;
     let runtime = tokio::runtime::Builder::new_multi_thread().enable_all().build()?;
     let outcome = runtime.block_on(serve::run(settings, &ServeArgs::default(), log.account()));

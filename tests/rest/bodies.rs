@@ -1,11 +1,9 @@
 //! Bodies, field by field. `UPDATE_EXPECT=1` writes them again.
 
-use std::time::Duration;
-
 use expect_test::{ExpectFile, expect_file};
 use monoceros_proto::si::v1 as si;
 use serde_json::{Value, json};
-use tokio::time::{sleep, timeout};
+use tokio::time::timeout;
 
 use crate::harness::{PATIENCE, Rm, Service, amount, ask, node, release};
 use crate::scene::{P, Scene};
@@ -79,24 +77,6 @@ async fn the_configuration_is_as_it_was_in_both_forms() {
     let json = scene.service.http("GET", path, &accept, "").await.json();
     let shown = serde_json::to_string_pretty(&json).unwrap() + "\n";
     expect_file!["golden/config.json"].assert_eq(&shown);
-}
-
-/// The service notes a minute when it has passed, so this takes one.
-#[tokio::test]
-async fn after_a_minute_the_histories_are_as_they_were() {
-    let scene = Scene::start().await;
-    let noted = async {
-        while scene.get("/ws/v1/history/apps").await == json!([]) {
-            sleep(Duration::from_millis(200)).await;
-        }
-    };
-    timeout(PATIENCE * 2, noted).await.expect("the first minute is noted");
-    for (path, expected) in [
-        ("apps", expect_file!["golden/history-apps.json"]),
-        ("containers", expect_file!["golden/history-containers.json"]),
-    ] {
-        expected.assert_eq(&scene.shown(&format!("/ws/v1/history/{path}")).await);
-    }
 }
 
 #[tokio::test]

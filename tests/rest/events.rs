@@ -32,7 +32,7 @@ async fn service_with_ring(capacity: usize, settings: &[(&str, &str)]) -> (Servi
 }
 
 /// How many events there were, once there are this many at least and none comes any more.
-async fn made(service: &Service, at_least: u64) -> u64 {
+pub(crate) async fn made(service: &Service, at_least: u64) -> u64 {
     let name = "yunikorn_event_total_processed";
     service.until_counted(name, at_least).await;
     let mut before = 0;

@@ -12,16 +12,16 @@ use tokio::time::{sleep, timeout};
 use crate::harness::{PATIENCE, Rm, Service, node};
 
 /// A stream of lines in chunks, as HTTP has them.
-struct Lines {
+pub(crate) struct Lines {
     connection: BufReader<TcpStream>,
-    status: u16,
+    pub(crate) status: u16,
     head: String,
     /// What came and was not read.
     text: String,
 }
 
 impl Lines {
-    async fn open(service: &Service, query: &str, host: &str) -> Self {
+    pub(crate) async fn open(service: &Service, query: &str, host: &str) -> Self {
         let socket = TcpSocket::new_v4().unwrap();
         Self::open_with(socket, service, query, host).await
     }
@@ -42,7 +42,7 @@ impl Lines {
     }
 
     /// The next line; `None`: the stream has ended.
-    async fn next(&mut self) -> Option<Value> {
+    pub(crate) async fn next(&mut self) -> Option<Value> {
         timeout(PATIENCE, self.line()).await.expect("a line comes")
     }
 
@@ -64,7 +64,7 @@ impl Lines {
     }
 
     /// The next lines that tell that a node came, by its name.
-    async fn nodes(&mut self, count: usize) -> Vec<String> {
+    pub(crate) async fn nodes(&mut self, count: usize) -> Vec<String> {
         let mut nodes = Vec::new();
         while nodes.len() < count {
             let line = self.next().await.expect("the stream goes on");

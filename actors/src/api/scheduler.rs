@@ -40,7 +40,7 @@ pub use crate::api::outcomes::{
     UpdateError,
 };
 use crate::clock::Clock;
-use crate::events::{EventLog, EventReader};
+use crate::events::{EventLog, EventReader, EventSettings};
 use crate::front::rm::{Body, Rosters, Update};
 use crate::front::rm_proxy::{
     Deregister, FindSession, PartitionEntry, Register, RmProxy, Route, SettleAll, Shutdown,
@@ -245,6 +245,12 @@ impl SchedulerHandle {
     /// Reads what happened and follows what happens, in all partitions.
     pub fn events(&self) -> EventReader {
         EventReader(Arc::clone(&self.events))
+    }
+
+    /// Has other settings of events hold from now on. Numbers of events go on, and who follows goes on
+    /// following; a smaller ring loses its oldest events.
+    pub fn set_events(&self, settings: EventSettings) {
+        self.events.set(settings);
     }
 
     /// Counts an item of an RM that had no effect before it reached the scheduler.

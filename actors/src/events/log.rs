@@ -117,6 +117,13 @@ impl Log {
         self.0.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
+    /// From now on so many are kept; numbers stay.
+    pub(super) fn resize(&self, capacity: usize) {
+        let mut held = self.held();
+        held.ring.capacity = capacity;
+        held.ring.shrink();
+    }
+
     pub(super) fn append(&self, rm: &Arc<str>, events: Vec<Event>) -> Vec<Arc<Entry>> {
         let entry = |event| Arc::new(Entry { rm: Arc::clone(rm), event });
         let entries: Vec<_> = events.into_iter().map(entry).collect();

@@ -20,7 +20,9 @@ mod gather;
 mod log;
 
 use std::collections::BTreeMap;
-use std::sync::Arc;
+use std::num::NonZeroUsize;
+use std::sync::atomic::{AtomicBool, Ordering};
+use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use std::time::Duration;
 
 use monoceros_proto::si::v1::EventRecord;
@@ -36,42 +38,55 @@ pub use log::{EventFilter, EventRange, EventSubscription, History, Streamed};
 pub(crate) const COLLECTED_FOR: Duration = Duration::from_secs(1);
 
 /// Settings of events. They are the operator's, apart from one: how many events an RM is told of is
-/// its own affair.
+/// its own affair. They hold from the [start](crate::SchedulerBuilder::events) on and may be
+/// [changed](crate::SchedulerHandle::set_events) at any time.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(crate) struct EventSettings {
-    pub(crate) tracking: bool,
-    pub(crate) request_capacity: usize,
-    pub(crate) ring_capacity: usize,
-    pub(crate) streams: StreamLimits,
+pub struct EventSettings {
+    /// Whether events are made. Default true.
+    pub tracking: bool,
+    /// Most events that an RM is told of in a second, unless it says otherwise for itself
+    /// (`event.requestCapacity` in `extraConfig`). Default 1,000.
+    pub request_capacity: NonZeroUsize,
+    /// How many events are kept to be read. Default 100,000.
+    pub ring_capacity: NonZeroUsize,
+    /// How many may follow.
+    pub streams: StreamLimits,
 }
 
 /// How many readers may follow the events over the network. The edges of the service enforce it;
 /// the scheduler only keeps the setting.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct StreamLimits {
-    /// All readers together (`event.maxStreams`).
+    /// All readers together (`event.maxStreams`). Default 100.
     pub in_all: usize,
-    /// Readers from one host (`event.maxStreamsPerHost`).
+    /// Readers from one host (`event.maxStreamsPerHost`). Default 15.
     pub per_host: usize,
 }
 
 impl Default for EventSettings {
     fn default() -> Self {
-        let streams = StreamLimits { in_all: 100, per_host: 15 };
-        Self { tracking: true, request_capacity: 1000, ring_capacity: 100_000, streams }
+        const REQUEST_CAPACITY: NonZeroUsize = NonZeroUsize::new(1_000).unwrap();
+        const RING_CAPACITY: NonZeroUsize = NonZeroUsize::new(100_000).unwrap();
+        Self {
+            tracking: true,
+            request_capacity: REQUEST_CAPACITY,
+            ring_capacity: RING_CAPACITY,
+            streams: StreamLimits { in_all: 100, per_host: 15 },
+        }
     }
 }
 
 /// By which key of its extra configuration an RM says how many events it is told of.
 pub(crate) const REQUEST_CAPACITY: &str = "event.requestCapacity";
 
-/// Whether events are wanted at all.
-#[derive(Clone, Copy, Debug)]
-pub(crate) struct Tracking(bool);
+/// Whether events are wanted at all. Clones say the same at any time.
+#[derive(Clone, Debug)]
+pub(crate) struct Tracking(Arc<AtomicBool>);
 
 impl Tracking {
-    pub(crate) fn is_on(self) -> bool {
-        self.0
+    pub(crate) fn is_on(&self) -> bool {
+        // Nothing else is learnt from it, so no order is needed.
+        self.0.load(Ordering::Relaxed)
     }
 }
 
@@ -79,18 +94,21 @@ impl Tracking {
 #[derive(Debug)]
 pub(crate) struct EventLog {
     log: Log,
-    settings: EventSettings,
+    tracking: Tracking,
+    settings: Mutex<EventSettings>,
 }
 
 impl EventLog {
     pub(crate) fn new(settings: EventSettings) -> Arc<Self> {
-        Arc::new(Self { log: Log::new(settings.ring_capacity), settings })
+        let tracking = Tracking(Arc::new(AtomicBool::new(settings.tracking)));
+        let log = Log::new(settings.ring_capacity.get());
+        Arc::new(Self { log, tracking, settings: Mutex::new(settings) })
     }
 
     /// A step of a partition has not come home in time. From any thread, since that of the
     /// partition cannot say so.
     pub(crate) fn late_step(&self, rm_id: &Arc<str>, partition: &str, at_ns: i64) {
-        if self.tracking().is_on() {
+        if self.tracking.is_on() {
             let late = Message::Says("a step of the partition takes longer than a second");
             let event = Event::of(EventKind::StepLate, &Arc::from("root"), at_ns);
             let event = event.referring(&Arc::from(partition)).with_message(late);
@@ -99,15 +117,33 @@ impl EventLog {
     }
 
     pub(crate) fn tracking(&self) -> Tracking {
-        Tracking(self.settings.tracking)
+        self.tracking.clone()
     }
 
-    /// How many events an RM with this extra configuration is told of at a time. What cannot be
-    /// read, or is zero, says nothing.
-    fn request_capacity(&self, extra: &BTreeMap<String, String>) -> usize {
-        let said = extra.get(REQUEST_CAPACITY).and_then(|text| text.parse().ok());
-        said.filter(|capacity| *capacity > 0).unwrap_or(self.settings.request_capacity)
+    /// Other settings. Numbers of events go on, and who follows goes on following; a smaller ring
+    /// loses its oldest events.
+    pub(crate) fn set(&self, settings: EventSettings) {
+        // Held until all of it is done, so that of two at a time one is in force as a whole.
+        let mut held = self.held();
+        *held = settings;
+        self.tracking.0.store(settings.tracking, Ordering::Relaxed);
+        self.log.resize(settings.ring_capacity.get());
     }
+
+    fn settings(&self) -> EventSettings {
+        *self.held()
+    }
+
+    fn held(&self) -> MutexGuard<'_, EventSettings> {
+        // Settings are whole, whoever panics.
+        self.settings.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+}
+
+/// How many events an RM with this extra configuration wants to be told of at a time. What cannot be
+/// read, or is zero, says nothing.
+fn said_capacity(extra: &BTreeMap<String, String>) -> Option<NonZeroUsize> {
+    extra.get(REQUEST_CAPACITY)?.parse().ok()
 }
 
 /// What is to be done that an RM is told of its events in time.
@@ -128,8 +164,8 @@ pub(crate) struct EventStore {
     log: Arc<EventLog>,
     entries: Vec<Arc<Entry>>,
     capacity: usize,
-    /// The capacity from the next time on that the RM is told.
-    next_capacity: usize,
+    /// What the RM says of its capacity, from the next time on that it is told.
+    said_capacity: Option<NonZeroUsize>,
     /// When the time was set at which the RM will be told; `None`: there is no such time.
     armed: Option<Instant>,
     metrics: Arc<Metrics>,
@@ -143,15 +179,16 @@ impl EventStore {
         extra: &BTreeMap<String, String>,
         metrics: &Arc<Metrics>,
     ) -> Self {
-        let capacity = log.request_capacity(extra);
+        let said_capacity = said_capacity(extra);
+        let capacity = said_capacity.unwrap_or(log.settings().request_capacity).get();
         let (rm, log, metrics) = (Arc::clone(rm), Arc::clone(log), Arc::clone(metrics));
         let entries = Vec::new();
-        Self { rm, log, entries, capacity, next_capacity: capacity, armed: None, metrics }
+        Self { rm, log, entries, capacity, said_capacity, armed: None, metrics }
     }
 
     /// The RM has another extra configuration, from the next time on that it is told.
     pub(crate) fn apply_extra_config(&mut self, extra: &BTreeMap<String, String>) {
-        self.next_capacity = self.log.request_capacity(extra);
+        self.said_capacity = said_capacity(extra);
     }
 
     pub(crate) fn tracking(&self) -> Tracking {
@@ -189,7 +226,8 @@ impl EventStore {
     /// Empties the store.
     pub(crate) fn collect(&mut self) -> Vec<EventRecord> {
         self.armed = None;
-        self.capacity = self.next_capacity;
+        let capacity = self.said_capacity.unwrap_or(self.log.settings().request_capacity);
+        self.capacity = capacity.get();
         let entries = std::mem::take(&mut self.entries);
         self.metrics.events.collected(entries.len());
         entries.iter().map(|entry| entry.event.record()).collect()
@@ -208,7 +246,7 @@ impl EventReader {
 
     /// How many may follow.
     pub fn stream_limits(&self) -> StreamLimits {
-        self.0.settings.streams
+        self.0.settings().streams
     }
 
     /// At most `count` events from the id `start` on, as far as they are kept.
@@ -243,17 +281,49 @@ mod tests {
     }
 
     #[test]
-    fn what_cannot_be_parsed_or_is_zero_is_as_by_default() {
-        let log = EventLog::new(EventSettings::default());
+    fn what_cannot_be_parsed_or_is_zero_says_nothing() {
         for value in ["0", "-1", "x", ""] {
-            assert_eq!(
-                log.request_capacity(&extra(&[(REQUEST_CAPACITY, value)])),
-                1_000,
-                "{value}"
-            );
+            assert_eq!(said_capacity(&extra(&[(REQUEST_CAPACITY, value)])), None, "{value}");
         }
-        assert_eq!(log.request_capacity(&extra(&[(REQUEST_CAPACITY, "7")])), 7);
-        assert_eq!(log.request_capacity(&extra(&[])), 1_000);
+        let seven = said_capacity(&extra(&[(REQUEST_CAPACITY, "7")]));
+        assert_eq!(seven.map(NonZeroUsize::get), Some(7));
+        assert_eq!(said_capacity(&extra(&[])), None);
+    }
+
+    #[test]
+    fn settings_may_change_at_any_time() {
+        let (log, metrics) = (EventLog::new(EventSettings::default()), Metrics::new());
+        let rm: Arc<str> = Arc::from("rm");
+        let mut store = EventStore::new(&rm, &log, &extra(&[]), &metrics);
+        let events = |count: usize| vec![Event::of(EventKind::AppNew, &rm, 0); count];
+        let capacity = |events| NonZeroUsize::new(events).unwrap();
+        let with = |ring: usize| EventSettings {
+            ring_capacity: capacity(ring),
+            request_capacity: capacity(3),
+            streams: StreamLimits { in_all: 1, per_host: 1 },
+            ..EventSettings::default()
+        };
+        let kept = || {
+            let range = log.log.range(0, 0);
+            (range.lowest, range.highest)
+        };
+        log.set(with(10));
+        store.add(events(15));
+        assert_eq!(kept(), (5, 14));
+        log.set(with(6));
+        assert_eq!(kept(), (9, 14), "the oldest go at once");
+        log.set(with(20));
+        assert_eq!(kept(), (9, 14), "and do not come back");
+        assert_eq!(store.collect().len(), 15, "what was collected under the old capacity is told");
+        store.add(events(5));
+        assert_eq!(kept(), (9, 19));
+        assert_eq!(store.collect().len(), 3);
+        assert_eq!(EventReader(Arc::clone(&log)).stream_limits().in_all, 1);
+        let tracking = store.tracking();
+        log.set(EventSettings { tracking: false, ..with(20) });
+        assert!(!tracking.is_on());
+        log.set(with(20));
+        assert!(tracking.is_on());
     }
 
     #[test]

@@ -1,6 +1,7 @@
 //! What becomes of each item of a message before a partition sees it, for fuzz targets and property
 //! tests: `docs/fuzzing.md`. No part of what an embedder may rely on.
 
+use std::num::NonZeroUsize;
 use std::sync::{Arc, Mutex, PoisonError};
 
 use monoceros_proto::si::v1 as si;
@@ -57,7 +58,7 @@ impl Translation {
     pub fn new(rm: &str, partitions: &[&str]) -> Self {
         let intake = Intake::default();
         let names = Arc::new(NameHolder::new(intake.resource_names));
-        let events = EventSettings { ring_capacity: 1, ..EventSettings::default() };
+        let events = EventSettings { ring_capacity: NonZeroUsize::MIN, ..EventSettings::default() };
         let tracking = EventLog::new(events).tracking();
         let mut translator =
             Translator::new(&Arc::from(rm), intake, names, Clock::new(0), tracking);

@@ -1,10 +1,11 @@
 //! Events as a resource manager hears them: its own, in batches, and no more than it can hold. Who
 //! listens slowly must not hold up what is decided.
 
+use std::num::NonZeroUsize;
 use std::sync::{Arc, Mutex};
 use std::time::Duration;
 
-use monoceros_actors::{ResourceManagerCallback, Scheduler};
+use monoceros_actors::{EventSettings, ResourceManagerCallback, Scheduler};
 use monoceros_proto::si::v1 as si;
 
 use crate::events::line;
@@ -64,8 +65,12 @@ fn an_rm_hears_of_its_own_partitions_in_batches_of_one_second() {
 #[test]
 fn an_rm_hears_of_no_more_than_it_can_hold_and_the_ring_has_all() {
     in_virtual_time(async {
-        let builder = Scheduler::builder().event_request_capacity(5).event_ring_capacity(7);
-        let scheduler = builder.start_local().unwrap();
+        let settings = EventSettings {
+            request_capacity: NonZeroUsize::new(5).unwrap(),
+            ring_capacity: NonZeroUsize::new(7).unwrap(),
+            ..EventSettings::default()
+        };
+        let scheduler = Scheduler::builder().events(settings).start_local().unwrap();
         let rm = Arc::new(Listener::default());
         register(&scheduler, "rm", ONE_LEAF, rm.clone()).await;
         say(&scheduler, "rm", "node n1 vcore=1\nnode n2 vcore=1").await;
@@ -79,7 +84,8 @@ fn an_rm_hears_of_no_more_than_it_can_hold_and_the_ring_has_all() {
 #[test]
 fn switched_off_nothing_is_told_and_nothing_is_kept() {
     in_virtual_time(async {
-        let scheduler = Scheduler::builder().event_tracking(false).start_local().unwrap();
+        let off = EventSettings { tracking: false, ..EventSettings::default() };
+        let scheduler = Scheduler::builder().events(off).start_local().unwrap();
         let rm = Arc::new(Listener::default());
         register(&scheduler, "rm", ONE_LEAF, rm.clone()).await;
         say(&scheduler, "rm", "node n1 vcore=1").await;

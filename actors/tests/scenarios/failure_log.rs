@@ -3,7 +3,7 @@
 use std::sync::Arc;
 use std::time::Duration;
 
-use monoceros_actors::{Scheduler, SchedulerHandle};
+use monoceros_actors::{EventSettings, Scheduler, SchedulerHandle};
 
 use crate::ear::{Answer, Ear};
 use crate::world::{in_virtual_time, register, say};
@@ -15,7 +15,9 @@ const QUEUES: &str = r#"{partitions: [{queues: [{name: root, submitacl: "*", que
 
 /// A scheduler whose clock begins at 0, with one node.
 async fn begin(tracking: bool) -> (SchedulerHandle, Arc<Ear>) {
-    let builder = Scheduler::builder().epoch_ns(0).event_tracking(tracking);
+    let builder = Scheduler::builder()
+        .epoch_ns(0)
+        .events(EventSettings { tracking, ..EventSettings::default() });
     let scheduler = builder.start_local().unwrap();
     let ear = Arc::new(Ear::default());
     register(&scheduler, "rm", QUEUES, ear.clone()).await;

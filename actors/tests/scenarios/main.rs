@@ -29,6 +29,7 @@ mod declared_gangs;
 mod ended;
 mod event_batches;
 mod events;
+mod events_of_ends;
 mod explained;
 mod explained_cures;
 mod explained_gangs;

@@ -73,7 +73,7 @@ pub(super) async fn batch<S: Reads>(
     if !events.is_tracking() {
         return Err(Failure::EventsDisabled);
     }
-    let most = u64::try_from(edge.logbook.events_per_answer).unwrap_or(u64::MAX);
+    let most = u64::try_from(edge.logbook.events_per_answer()).unwrap_or(u64::MAX);
     let count = number(query, "count")?.unwrap_or(most).min(most);
     if count == 0 {
         return Err(Failure::NoEvents);
@@ -245,9 +245,12 @@ fn number(query: Option<&str>, name: &'static str) -> Result<Option<u64>, Failur
 
 #[cfg(test)]
 mod tests {
+    use std::num::NonZeroUsize;
     use std::time::Duration;
 
-    use monoceros_actors::{ResourceManagerCallback, Scheduler, SchedulerHandle, StreamLimits};
+    use monoceros_actors::{
+        EventSettings, ResourceManagerCallback, Scheduler, SchedulerHandle, StreamLimits,
+    };
     use monoceros_proto::si::v1 as si;
     use serde_json::Value;
     use tokio::time::{sleep, timeout};
@@ -284,7 +287,11 @@ mod tests {
 
     #[tokio::test]
     async fn past_events_begin_with_the_oldest_that_is_left_when_they_are_read() {
-        let scheduler = Scheduler::simple().event_ring_capacity(8).start().unwrap();
+        let settings = EventSettings {
+            ring_capacity: NonZeroUsize::new(8).unwrap(),
+            ..EventSettings::default()
+        };
+        let scheduler = Scheduler::simple().events(settings).start().unwrap();
         let registration = si::RegisterResourceManagerRequest::new("rm");
         scheduler.register_resource_manager(registration, Arc::new(Deaf)).await.unwrap();
         more(&scheduler, 0..20).await;

@@ -13,7 +13,7 @@ use super::{SchedulerHandle, StartError};
 use crate::api::journeys::{Following, Journeys, Sampling};
 use crate::api::users::{Resolvers, UserGroupResolver};
 use crate::clock::{Clock, wall_clock_ns};
-use crate::events::{EventLog, EventSettings, StreamLimits};
+use crate::events::{EventLog, EventSettings};
 use crate::front::rm::{DefaultQueues, Rosters};
 use crate::front::rm_proxy::RmProxy;
 use crate::front::settings::Settings;
@@ -227,38 +227,10 @@ impl SchedulerBuilder {
         self
     }
 
-    /// Whether events are made. They are unless set. No RM changes this, how many are kept, or how
-    /// many may follow.
+    /// What is kept and told of events. No RM changes it, apart from how many it is told of itself.
     #[must_use]
-    pub fn event_tracking(mut self, enabled: bool) -> Self {
-        self.events.tracking = enabled;
-        self
-    }
-
-    /// Most events that an RM is told of in a second, unless it says otherwise for itself
-    /// (`event.requestCapacity` in `extraConfig`); the default is 1,000, and 0 means that.
-    #[must_use]
-    pub fn event_request_capacity(mut self, events: usize) -> Self {
-        if events > 0 {
-            self.events.request_capacity = events;
-        }
-        self
-    }
-
-    /// How many events are kept to be read; the default is 100,000, and 0 means that.
-    #[must_use]
-    pub fn event_ring_capacity(mut self, events: usize) -> Self {
-        if events > 0 {
-            self.events.ring_capacity = events;
-        }
-        self
-    }
-
-    /// How many readers may follow the events over the network, in all and from one host; 100 and
-    /// 15 unless set. It is for the edges to keep to it.
-    #[must_use]
-    pub fn event_streams(mut self, limits: StreamLimits) -> Self {
-        self.events.streams = limits;
+    pub fn events(mut self, settings: EventSettings) -> Self {
+        self.events = settings;
         self
     }
 
