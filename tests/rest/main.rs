@@ -11,6 +11,7 @@ mod bodies;
 mod decisions;
 mod ended;
 mod events;
+mod lifecycles;
 mod live_settings;
 mod metrics;
 mod paths;

@@ -199,6 +199,9 @@ async fn who_does_not_read_is_told_that_the_stream_was_closed_and_others_go_on()
     };
     let closed = "Event stream was closed by the producer";
     assert_eq!(last, json!({"status_code": 200, "message": closed, "description": closed}));
+    let dump = service.http("GET", "/debug/fullstatedump", &[], "").await.json();
+    let open = dump["eventStreams"].as_array().cloned().unwrap_or_default();
+    assert!(open.iter().all(|stream| stream["Name"] != "slow"), "{open:?}");
 }
 
 #[tokio::test]
