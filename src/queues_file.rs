@@ -17,7 +17,7 @@ mod way;
 use std::path::{Path, PathBuf};
 use std::sync::{Arc, Mutex, PoisonError};
 
-use monoceros_actors::config;
+use monoceros_actors::config::{self, config_map};
 use monoceros_actors::{OutcomeOfDefaults, SchedulerHandle};
 use tokio::sync::{Notify, watch as value};
 use tokio_util::sync::CancellationToken;
@@ -47,6 +47,7 @@ impl QueuesFile {
         if validate::check(path, &text).is_none() {
             return Ok(None);
         }
+        let text = queues_in(text);
         let (path, seen) = (path.to_owned(), Mutex::new(Ok(text.clone())));
         let (text, hung_up) = (value::Sender::new(text.into()), Notify::new());
         Ok(Some(Arc::new(Self { path, text, seen, hung_up })))
@@ -105,7 +106,7 @@ impl QueuesFile {
         let found = if self.is_no_file() {
             Err("it is no file".to_owned())
         } else {
-            match input::read_text(&self.path) {
+            match input::read_text(&self.path).map(queues_in) {
                 Ok(text) if text.trim().is_empty() => Err("it is empty".to_owned()),
                 Ok(text) => Ok(text),
                 Err(reason) => Err(reason.to_string()),
@@ -136,7 +137,7 @@ impl QueuesFile {
         if self.is_no_file() {
             return warn!(%file, "a queue configuration that is no file cannot be read again");
         }
-        match input::read_text(&self.path) {
+        match input::read_text(&self.path).map(queues_in) {
             Ok(text) => {
                 // Once is enough to say what is wrong with it.
                 *self.seen.lock().unwrap_or_else(PoisonError::into_inner) = Ok(text.clone());
@@ -151,6 +152,15 @@ impl QueuesFile {
         if is_usable(&self.path, &text) {
             self.text.send_replace(text.into());
         }
+    }
+}
+
+/// The queues that a text has: its own, or those of the ConfigMap that it is. A ConfigMap without any is
+/// left as it is, for whoever reads queues to say so.
+fn queues_in(text: String) -> String {
+    match config_map::find(&text) {
+        Ok(Some(found)) => found.text,
+        Ok(None) | Err(_) => text,
     }
 }
 

@@ -82,15 +82,19 @@ impl Security {
                     .to_owned(),
             );
         }
-        let edges = [("grpc", "gRPC", grpc, &self.grpc), ("rest", "REST", rest, &self.rest)];
-        for (section, name, address, tls) in edges {
+        let edges = [
+            ("grpc", "gRPC", grpc, &self.grpc, "read and change everything"),
+            // Nothing is changed over it.
+            ("rest", "REST", rest, &self.rest, "read everything"),
+        ];
+        for (section, name, address, tls, may) in edges {
             if is_local(address) || tls.is_some() {
                 continue;
             }
             let tokens = if self.access.has_tokens() { ", tokens too" } else { "" };
             warnings.push(format!(
                 "{name} on {address} can be reached by other machines and is not encrypted: whoever \
-                 is on the way can read and change everything{tokens} (`{section}.tls`)"
+                 is on the way can {may}{tokens} (`{section}.tls`)"
             ));
         }
         if !self.access.is_restricted() && !is_local(grpc) {

@@ -333,7 +333,7 @@ fn announce(grpc: SocketAddr, http: SocketAddr, page: &str) -> io::Result<()> {
     let mut stdout = io::stdout().lock();
     writeln!(stdout, "monoceros listens: grpc={grpc} http={http}")?;
     writeln!(stdout, "open {page}")?;
-    writeln!(stdout, "try: curl {page}ws/v1/partition/default/queues")?;
+    writeln!(stdout, "try: curl {page}ws/v1/scheduler/healthcheck")?;
     stdout.flush()
 }
 

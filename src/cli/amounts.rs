@@ -53,6 +53,11 @@ impl Use {
         named.into_iter().filter(|name| ![CORES, MEMORY].contains(name))
     }
 
+    /// Every type that is used or limited.
+    pub(super) fn types(&self) -> impl Iterator<Item = &str> {
+        self.used.keys().chain(self.most.keys()).map(String::as_str)
+    }
+
     /// Whether it has any.
     pub(super) fn has_others(&self) -> bool {
         self.others().next().is_some()

@@ -6,6 +6,7 @@ use monoceros_proto::v1;
 use tonic::Status;
 
 use super::connect::{self, AdminChannel, ConnectArgs};
+use super::output::WrongLine;
 use crate::grpc::REASON_TRAILER;
 use crate::grpc::stubs::v1::admin_service_client::AdminServiceClient;
 use crate::grpc::stubs::v1::metrics_service_client::MetricsServiceClient;
@@ -31,6 +32,7 @@ pub(super) struct ApplicationsWanted {
     pub(super) states: Vec<String>,
     pub(super) users: Vec<String>,
     pub(super) ids: Vec<String>,
+    pub(super) list: v1::ApplicationList,
     /// Also what each has and waits for.
     pub(super) details: bool,
 }
@@ -105,6 +107,7 @@ impl Cluster {
                 details: wanted.details,
                 page_size: 0,
                 page_token,
+                list: wanted.list.into(),
             };
             let page = self.admin.list_applications(request).await?.into_inner();
             applications.extend(page.applications);
@@ -179,7 +182,10 @@ impl Cluster {
         name: &str,
     ) -> anyhow::Result<Option<v1::DecisionInfo>> {
         let id = name.parse().ok().filter(|id| *id > 0);
-        let Some(id) = id else { anyhow::bail!("`{}` is no number of a decision", clean(name)) };
+        let Some(id) = id else {
+            let text = format!("`{}` is no number of a decision", clean(name));
+            return Err(WrongLine(text).into());
+        };
         let request = v1::ListDecisionsRequest {
             rm_id: self.rm.clone(),
             partition_name: self.partition.clone(),

@@ -12,6 +12,7 @@ use tonic::service::interceptor::InterceptedService;
 use tonic::transport::{Certificate, Channel, ClientTlsConfig, Endpoint, Identity};
 use tonic::{Request, Status};
 
+use super::output::WrongLine;
 use crate::grpc::stubs::v1::admin_service_client::AdminServiceClient;
 use crate::grpc::stubs::v1::metrics_service_client::MetricsServiceClient;
 use crate::input;
@@ -96,7 +97,10 @@ impl ConnectArgs {
     fn address(&self) -> (String, &'static str) {
         let variable = || std::env::var(GRPC_VARIABLE).ok().filter(|it| !it.is_empty());
         match &self.grpc {
-            Some(address) => (address.clone(), "--grpc"),
+            // As a browser shows it.
+            Some(address) => {
+                (address.strip_prefix("http://").unwrap_or(address).to_owned(), "--grpc")
+            }
             None => match variable() {
                 Some(address) => (address, GRPC_VARIABLE),
                 None => (DEFAULT_GRPC.to_owned(), "the default"),
@@ -106,11 +110,12 @@ impl ConnectArgs {
 
     /// What clap cannot check.
     fn check(&self) -> anyhow::Result<()> {
+        let wrong = |text: &str| Err(WrongLine(text.to_owned()).into());
         match (&self.ca, &self.cert, &self.key) {
-            (_, Some(_), None) => anyhow::bail!("--cert needs --key, the private key of it"),
-            (_, None, Some(_)) => anyhow::bail!("--key needs --cert, the certificate it is of"),
+            (_, Some(_), None) => wrong("--cert needs --key, the private key of it"),
+            (_, None, Some(_)) => wrong("--key needs --cert, the certificate it is of"),
             (None, Some(_), Some(_)) => {
-                anyhow::bail!("--cert needs --ca: a certificate is shown inside TLS only")
+                wrong("--cert needs --ca: a certificate is shown inside TLS only")
             }
             _ => Ok(()),
         }
@@ -118,22 +123,30 @@ impl ConnectArgs {
 }
 
 /// Runs a command to its end; what the scheduler refused is an error with its reason.
-pub(super) fn run<T>(command: impl Future<Output = anyhow::Result<T>>) -> anyhow::Result<T> {
+pub(super) fn run<T>(
+    args: &ConnectArgs,
+    command: impl Future<Output = anyhow::Result<T>>,
+) -> anyhow::Result<T> {
     let runtime = tokio::runtime::Builder::new_current_thread().enable_all().build()?;
     runtime.block_on(command).map_err(|error| match error.downcast::<Status>() {
-        Ok(status) => refusal(&status),
+        Ok(status) => refusal(args, &status),
         Err(other) => other,
     })
 }
 
-fn refusal(status: &Status) -> anyhow::Error {
+fn refusal(args: &ConnectArgs, status: &Status) -> anyhow::Error {
     let reason = status.metadata().get(crate::grpc::REASON_TRAILER);
     let reason = reason.and_then(|reason| reason.to_str().ok());
     let reason = reason.map_or_else(|| format!("{:?}", status.code()), str::to_owned);
     let text = format!("{} [{}]", clean(status.message()), clean(&reason));
     // Only a status that was made on this side has an error behind it.
     match std::error::Error::source(status) {
-        Some(error) => anyhow::anyhow!("{text}: {error}\n{TLS_HINT}"),
+        Some(error) => {
+            let (address, said_by) = args.address();
+            anyhow::anyhow!(
+                "{address} ({said_by}) does not answer as a scheduler does: {text}: {error}\n{TLS_HINT}"
+            )
+        }
         None => anyhow::anyhow!(text),
     }
 }

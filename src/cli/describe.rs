@@ -16,7 +16,7 @@ use monoceros_proto::v1;
 use super::amounts::{Amounts, age, all, amounts, moment, now_ns};
 use super::cluster::{ApplicationsWanted, Cluster};
 use super::get::Kind;
-use super::output;
+use super::output::{self, WrongLine};
 use super::table::Table;
 use crate::logging::clean;
 
@@ -49,7 +49,8 @@ pub(super) async fn run(cluster: &mut Cluster, args: &DescribeArgs) -> anyhow::R
             Kind::Rms => rm(cluster, name).await?,
             Kind::Decisions => decision(cluster, name).await?,
             Kind::Events => {
-                anyhow::bail!("events are not described: `monoceros events` prints them")
+                let text = "events are not described: `monoceros events` prints them";
+                return Err(WrongLine(text.to_owned()).into());
             }
         };
         if let Some(sheet) = sheet {
@@ -60,7 +61,7 @@ pub(super) async fn run(cluster: &mut Cluster, args: &DescribeArgs) -> anyhow::R
         let kind = match args.kind {
             // It was said already.
             Kind::Decisions => continue,
-            Kind::Apps => "application that is live",
+            Kind::Apps => "application",
             Kind::Nodes => "node",
             Kind::Queues | Kind::Events => "queue",
             Kind::Rms => "resource manager",
@@ -127,10 +128,24 @@ impl Sheet {
     }
 }
 
+/// The application that lives, or else the last one of this id that is still kept.
+async fn application_called(
+    cluster: &mut Cluster,
+    id: &str,
+) -> anyhow::Result<Option<v1::ApplicationInfo>> {
+    use v1::ApplicationList as List;
+    for list in [List::Live, List::Ended, List::Rejected] {
+        let ids = vec![id.to_owned()];
+        let wanted = ApplicationsWanted { ids, list, details: true, ..Default::default() };
+        if let Some(found) = cluster.applications(&wanted).await?.into_iter().next() {
+            return Ok(Some(found));
+        }
+    }
+    Ok(None)
+}
+
 async fn application(cluster: &mut Cluster, id: &str) -> anyhow::Result<Option<Sheet>> {
-    let wanted =
-        ApplicationsWanted { ids: vec![id.to_owned()], details: true, ..Default::default() };
-    let Some(found) = cluster.applications(&wanted).await?.pop() else { return Ok(None) };
+    let Some(found) = application_called(cluster, id).await? else { return Ok(None) };
     let mut sheet = Sheet::default();
     sheet.say("Application", &found.application_id);
     sheet.say("Queue", &found.queue);

@@ -106,6 +106,10 @@ pub(super) async fn run(cluster: &mut Cluster, args: &EventsArgs) -> anyhow::Res
     let mut past = past(&mut stream, args).await?;
     let mut last = past.last;
     printer.print(past.events.make_contiguous())?;
+    if past.events.is_empty() {
+        let about = if args.objects.is_empty() { "" } else { " about what was named" };
+        writeln!(io::stderr(), "there are no events{about} among those that are kept")?;
+    }
     if !args.follow {
         return Ok(ExitCode::SUCCESS);
     }
@@ -229,11 +233,17 @@ impl Printer {
             },
             detail => detail.as_str_name(),
         };
+        // `ADD NODE_ALLOC` and `REMOVE NODE_ALLOC` are not the same.
+        let change = match event.event_change_type() {
+            ChangeType::None => change.to_owned(),
+            kind if change == kind.as_str_name() => change.to_owned(),
+            kind => format!("{} {change}", kind.as_str_name()),
+        };
         let mut row = vec![
             moment(event.timestamp_nano),
             event.r#type().as_str_name().to_lowercase(),
             event.object_id.clone(),
-            change.to_owned(),
+            change,
             event.message.clone(),
         ];
         if self.form == Form::Wide {

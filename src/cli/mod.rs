@@ -55,7 +55,7 @@ use self::events::EventsArgs;
 use self::explain::ExplainArgs;
 use self::get::GetArgs;
 use self::manual::{CompletionArgs, ManArgs};
-use self::output::ReaderGone;
+use self::output::{ReaderGone, WrongLine};
 use self::steer::{ConfirmArgs, DrainArgs, NodesArgs};
 use self::top::TopArgs;
 use self::validate::ValidateArgs;
@@ -158,6 +158,9 @@ const OFFLINE: &[&str] = &[
     "man",
 ];
 
+/// The exit code where the command line is wrong, as clap has it.
+const WRONG_LINE: u8 = 2;
+
 /// The command line as clap sees it.
 fn command() -> clap::Command {
     finished(Cli::command())
@@ -205,19 +208,19 @@ pub fn run() -> ExitCode {
         if error.is::<ReaderGone>() {
             return ExitCode::SUCCESS;
         }
-        let error = format!("monoceros: {error:#}");
-        let error = clean_lines(&error);
-        if writeln!(io::stderr(), "{error}").is_err() {
+        let text = format!("monoceros: {error:#}");
+        let text = clean_lines(&text);
+        if writeln!(io::stderr(), "{text}").is_err() {
             // Nobody is left to tell when even this cannot be written.
-            let _ = writeln!(io::stdout(), "{error}");
+            let _ = writeln!(io::stdout(), "{text}");
         }
-        ExitCode::FAILURE
+        if error.is::<WrongLine>() { ExitCode::from(WRONG_LINE) } else { ExitCode::FAILURE }
     })
 }
 
 /// Does what asks a running scheduler.
 fn ask(command: Command, connect: &ConnectArgs) -> anyhow::Result<ExitCode> {
-    connect::run(async {
+    connect::run(connect, async {
         let mut cluster = cluster::Cluster::connect(connect).await?;
         match command {
             Command::Get(args) => get::run(&mut cluster, args).await,

@@ -13,6 +13,11 @@ use clap::ValueEnum;
 #[error("nobody reads standard output any more")]
 pub(crate) struct ReaderGone;
 
+/// The command line is wrong, which only the work could tell.
+#[derive(Debug, thiserror::Error)]
+#[error("{0}")]
+pub(crate) struct WrongLine(pub(crate) String);
+
 /// Writes a text to standard output, at once. Names in it are clean already.
 pub(crate) fn write(text: &str) -> anyhow::Result<()> {
     let mut stdout = io::stdout().lock();

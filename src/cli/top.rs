@@ -1,5 +1,6 @@
 //! `monoceros top`: who uses most, largest share first.
 
+use std::collections::BTreeSet;
 use std::io::{self, IsTerminal as _};
 use std::process::ExitCode;
 use std::time::Duration;
@@ -10,8 +11,9 @@ use tokio::time::sleep;
 use super::amounts::{CORES, MEMORY, Use, amounts};
 use super::cluster::{ApplicationsWanted, Cluster};
 use super::get::{node_usage, queue_usage};
-use super::output;
+use super::output::{self, WrongLine};
 use super::table::Table;
+use crate::logging::clean;
 
 /// Clears a terminal and begins at its top.
 const CLEAR: &str = "\u{1b}[2J\u{1b}[H";
@@ -54,6 +56,7 @@ enum Compared {
 pub(super) async fn run(cluster: &mut Cluster, args: &TopArgs) -> anyhow::Result<ExitCode> {
     loop {
         let users = read(cluster, args.kind).await?;
+        args.check(&users)?;
         let text = shown(users, args);
         if !args.watch {
             output::write(&text)?;
@@ -62,6 +65,25 @@ pub(super) async fn run(cluster: &mut Cluster, args: &TopArgs) -> anyhow::Result
         let before = if io::stdout().is_terminal() { CLEAR } else { "" };
         output::write(&format!("{before}{text}\n"))?;
         sleep(Duration::from_secs(args.interval.into())).await;
+    }
+}
+
+impl TopArgs {
+    /// Refuses a type that nobody has, where there is somebody.
+    fn check(&self, users: &[User]) -> anyhow::Result<()> {
+        let Some(by) = self.by() else { return Ok(()) };
+        if users.is_empty() || users.iter().any(|user| user.usage.types().any(|it| it == by)) {
+            return Ok(());
+        }
+        let known: BTreeSet<_> = users.iter().flat_map(|user| user.usage.types()).collect();
+        let known: Vec<_> = known.into_iter().map(clean).collect();
+        let text = format!("`{}` is no type that is used here: {}", clean(by), known.join(", "));
+        Err(WrongLine(text).into())
+    }
+
+    /// The type that they are compared by, as it is called in the interface.
+    fn by(&self) -> Option<&str> {
+        self.by.as_deref().map(|by| if by == "cores" { CORES } else { by })
     }
 }
 
@@ -96,7 +118,7 @@ async fn read(cluster: &mut Cluster, kind: Compared) -> anyhow::Result<Vec<User>
 }
 
 fn shown(mut users: Vec<User>, args: &TopArgs) -> String {
-    let by = args.by.as_deref().map(|by| if by == "cores" { CORES } else { by });
+    let by = args.by();
     let share = |user: &User| match by {
         Some(by) => user.usage.share(by).unwrap_or_default(),
         None => user.usage.largest_share(),

@@ -6,7 +6,7 @@
 use monoceros_actors::snapshot::{ApplicationSnapshot, AskSnapshot, NodeSnapshot};
 use serde::Serialize;
 
-use super::endpoints::is_present;
+use super::endpoints::parameter;
 
 /// A row, and where it is a brief one, what is said instead of what was left out.
 #[derive(Serialize)]
@@ -40,7 +40,7 @@ pub(super) struct OfNode {
 
 /// Whether a request wants brief rows.
 pub(super) fn is_wanted(query: Option<&str>) -> bool {
-    is_present(query, "brief")
+    parameter(query, "brief").is_some_and(|said| said != "false" && said != "0")
 }
 
 /// What a request wants, with what tells a list of brief rows from one of whole ones.

@@ -445,11 +445,15 @@ fn name(parameter: &str, can_be: fn(&str) -> bool, cannot: Failure) -> Result<St
 
 /// The first value of a parameter of the query, unless it is empty.
 pub(super) fn value(query: Option<&str>, name: &str) -> Option<String> {
-    let mut parameters = form_urlencoded::parse(query.unwrap_or("").as_bytes());
-    let (_, value) = parameters.find(|(key, _)| key == name)?;
-    (!value.is_empty()).then(|| value.into_owned())
+    parameter(query, name).filter(|value| !value.is_empty())
 }
 
 pub(super) fn is_present(query: Option<&str>, name: &str) -> bool {
-    form_urlencoded::parse(query.unwrap_or("").as_bytes()).any(|(key, _)| key == name)
+    parameter(query, name).is_some()
+}
+
+/// What a parameter of a request says, which may be nothing; `None`: it is not there.
+pub(super) fn parameter(query: Option<&str>, name: &str) -> Option<String> {
+    let mut parameters = form_urlencoded::parse(query.unwrap_or("").as_bytes());
+    parameters.find(|(key, _)| key == name).map(|(_, value)| value.into_owned())
 }

@@ -216,6 +216,17 @@ async fn at_a_hangup_the_file_of_queues_is_read_again_for_those_who_bring_none()
     assert_eq!(config_of("with").await, QUEUES, "it brought its own");
     let without = without.with_application("app", "root.c").await;
 
+    // A ConfigMap is read as the tools read it.
+    let lines = with_queue_c().trim().replace('\n', "\n    ");
+    let map = format!("apiVersion: v1\nkind: ConfigMap\ndata:\n  queues.yaml: |\n    {lines}\n");
+    std::fs::write(file.path(), map).unwrap();
+    service.hang_up();
+    service.until_logged("queue configuration read again", 2).await;
+    assert_eq!(config_of("without").await.trim(), with_queue_c().trim());
+    std::fs::write(file.path(), with_queue_c()).unwrap();
+    service.hang_up();
+    service.until_logged("queue configuration read again", 3).await;
+
     // Each error with its file, and all as before.
     let bad = "partitions:\n  - name: default\n    bogus: true\n    queues:\n      - name: a b\n";
     std::fs::write(file.path(), bad).unwrap();

@@ -1,10 +1,13 @@
 //! Applications that live or were rejected, over HTTP. That they end takes half a minute, and is in
 //! the tests of the engine.
 
+use std::time::Duration;
+
 use monoceros_proto::si::v1 as si;
 use serde_json::Value;
+use tokio::time::timeout;
 
-use crate::harness::{Service, application, ask, node, registration};
+use crate::harness::{PATIENCE, Service, application, ask, node, registration, release, run};
 
 const QUEUES: &str =
     r#"{partitions: [{queues: [{name: root, submitacl: "*", queues: [{name: a}]}]}]}"#;
@@ -79,4 +82,39 @@ async fn an_application_that_its_resource_manager_removes_is_summed_up_in_the_lo
         let shown = service.http("GET", &path, &[], "").await.json();
         assert_eq!(shown, Value::Array(vec![]), "{list}");
     }
+}
+
+#[tokio::test]
+async fn one_that_is_over_is_listed_and_described_on_the_command_line() {
+    let service = Service::start();
+    let rm = crate::harness::Rm::register(&service, "rm").await.with_nodes(&["n1"]).await;
+    let rm = rm.with_application("over", "root.a").await;
+    rm.send_allocations(vec![], vec![ask("over", "k")], vec![]).await;
+    rm.until("placed", |seen| seen.new.len() == 1).await;
+    rm.send_allocations(vec![], vec![], vec![release("over", "k")]).await;
+    rm.send_allocations(vec![], vec![], vec![release("over", "")]).await;
+    rm.send_applications(vec![application("bad", "root.nowhere")], vec![]).await;
+    rm.until("bad", |seen| seen.rejected_applications.len() == 1).await;
+    let address = service.grpc.to_string();
+    let monoceros = |line: &str| {
+        let words: Vec<_> = line.split(' ').chain(["--grpc", &address]).collect();
+        run(&words)
+    };
+    let listed = async {
+        while monoceros("get apps --ended -o name").1 != "over\n" {
+            tokio::time::sleep(Duration::from_millis(20)).await;
+        }
+    };
+    timeout(PATIENCE, listed).await.expect("it is listed");
+    assert_eq!(monoceros("get apps --rejected -o name").1, "bad\n");
+    assert_eq!(monoceros("get apps -o name").1, "");
+    assert_eq!(monoceros("get apps --ended --state failed -o name").1, "");
+    let (code, _, said) = monoceros("get apps --ended --state running");
+    assert!(code == Some(1) && said.contains("none of Completed, Failed"), "{said}");
+    for (id, state) in [("over", "Completed"), ("bad", "Rejected")] {
+        let (code, sheet, said) = monoceros(&format!("describe app {id}"));
+        assert_eq!(code, Some(0), "{said}");
+        assert!(sheet.contains(state), "{sheet}");
+    }
+    assert_eq!(monoceros("describe app nobody").0, Some(1));
 }

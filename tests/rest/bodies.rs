@@ -105,6 +105,10 @@ async fn a_brief_row_has_counts_instead_of_lists_and_live_applications_are_narro
             assert_eq!(&*rest, expected.as_object().unwrap());
         }
     }
+    for query in ["brief=false", "brief=0"] {
+        let whole = scene.get(&format!("{P}/nodes?{query}")).await;
+        assert!(whole[0]["allocations"].is_array(), "{query}");
+    }
     let ids = async |query: &str| {
         let list = scene.get(&format!("{P}/applications/active?{query}")).await;
         let ids = list.as_array().unwrap().iter();

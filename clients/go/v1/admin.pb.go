@@ -82,6 +82,59 @@ func (PartitionState) EnumDescriptor() ([]byte, []int) {
 	return file_monoceros_v1_admin_proto_rawDescGZIP(), []int{0}
 }
 
+// The lists of applications that a partition has.
+type ApplicationList int32
+
+const (
+	// Those that live, by id.
+	ApplicationList_APPLICATION_LIST_LIVE ApplicationList = 0
+	// Those that have ended and are still kept, the last one first. An id may be there more than once.
+	ApplicationList_APPLICATION_LIST_ENDED ApplicationList = 1
+	// Those that were never admitted and are still kept, the last one first.
+	ApplicationList_APPLICATION_LIST_REJECTED ApplicationList = 2
+)
+
+// Enum value maps for ApplicationList.
+var (
+	ApplicationList_name = map[int32]string{
+		0: "APPLICATION_LIST_LIVE",
+		1: "APPLICATION_LIST_ENDED",
+		2: "APPLICATION_LIST_REJECTED",
+	}
+	ApplicationList_value = map[string]int32{
+		"APPLICATION_LIST_LIVE":     0,
+		"APPLICATION_LIST_ENDED":    1,
+		"APPLICATION_LIST_REJECTED": 2,
+	}
+)
+
+func (x ApplicationList) Enum() *ApplicationList {
+	p := new(ApplicationList)
+	*p = x
+	return p
+}
+
+func (x ApplicationList) String() string {
+	return protoimpl.X.EnumStringOf(x.Descriptor(), protoreflect.EnumNumber(x))
+}
+
+func (ApplicationList) Descriptor() protoreflect.EnumDescriptor {
+	return file_monoceros_v1_admin_proto_enumTypes[1].Descriptor()
+}
+
+func (ApplicationList) Type() protoreflect.EnumType {
+	return &file_monoceros_v1_admin_proto_enumTypes[1]
+}
+
+func (x ApplicationList) Number() protoreflect.EnumNumber {
+	return protoreflect.EnumNumber(x)
+}
+
+// Deprecated: Use ApplicationList.Descriptor instead.
+func (ApplicationList) EnumDescriptor() ([]byte, []int) {
+	return file_monoceros_v1_admin_proto_rawDescGZIP(), []int{1}
+}
+
 type GetConfigRequest struct {
 	state protoimpl.MessageState `protogen:"open.v1"`
 	// May be empty while exactly one RM is registered.
@@ -1369,7 +1422,8 @@ type ListApplicationsRequest struct {
 	// Most applications in the answer: 1 to 10,000; zero is 1,000.
 	PageSize uint32 `protobuf:"varint,8,opt,name=page_size,json=pageSize,proto3" json:"page_size,omitempty"`
 	// `next_page_token` of the answer before; empty for the first page.
-	PageToken     string `protobuf:"bytes,9,opt,name=page_token,json=pageToken,proto3" json:"page_token,omitempty"`
+	PageToken     string          `protobuf:"bytes,9,opt,name=page_token,json=pageToken,proto3" json:"page_token,omitempty"`
+	List          ApplicationList `protobuf:"varint,10,opt,name=list,proto3,enum=monoceros.v1.ApplicationList" json:"list,omitempty"`
 	unknownFields protoimpl.UnknownFields
 	sizeCache     protoimpl.SizeCache
 }
@@ -1467,9 +1521,16 @@ func (x *ListApplicationsRequest) GetPageToken() string {
 	return ""
 }
 
+func (x *ListApplicationsRequest) GetList() ApplicationList {
+	if x != nil {
+		return x.List
+	}
+	return ApplicationList_APPLICATION_LIST_LIVE
+}
+
 type ListApplicationsResponse struct {
 	state protoimpl.MessageState `protogen:"open.v1"`
-	// By id.
+	// In the order of the list.
 	Applications []*ApplicationInfo `protobuf:"bytes,1,rep,name=applications,proto3" json:"applications,omitempty"`
 	// Empty on the last page.
 	NextPageToken string `protobuf:"bytes,2,opt,name=next_page_token,json=nextPageToken,proto3" json:"next_page_token,omitempty"`
@@ -4195,7 +4256,7 @@ const file_monoceros_v1_admin_proto_rawDesc = "" +
 	"childPaths\x1a=\n" +
 	"\x0fPropertiesEntry\x12\x10\n" +
 	"\x03key\x18\x01 \x01(\tR\x03key\x12\x14\n" +
-	"\x05value\x18\x02 \x01(\tR\x05value:\x028\x01\"\x98\x02\n" +
+	"\x05value\x18\x02 \x01(\tR\x05value:\x028\x01\"\xcb\x02\n" +
 	"\x17ListApplicationsRequest\x12\x13\n" +
 	"\x05rm_id\x18\x01 \x01(\tR\x04rmId\x12%\n" +
 	"\x0epartition_name\x18\x02 \x01(\tR\rpartitionName\x12\x14\n" +
@@ -4206,7 +4267,9 @@ const file_monoceros_v1_admin_proto_rawDesc = "" +
 	"\adetails\x18\a \x01(\bR\adetails\x12\x1b\n" +
 	"\tpage_size\x18\b \x01(\rR\bpageSize\x12\x1d\n" +
 	"\n" +
-	"page_token\x18\t \x01(\tR\tpageToken\"\x85\x01\n" +
+	"page_token\x18\t \x01(\tR\tpageToken\x121\n" +
+	"\x04list\x18\n" +
+	" \x01(\x0e2\x1d.monoceros.v1.ApplicationListR\x04list\"\x85\x01\n" +
 	"\x18ListApplicationsResponse\x12A\n" +
 	"\fapplications\x18\x01 \x03(\v2\x1d.monoceros.v1.ApplicationInfoR\fapplications\x12&\n" +
 	"\x0fnext_page_token\x18\x02 \x01(\tR\rnextPageToken\"\x8a\x05\n" +
@@ -4454,7 +4517,11 @@ const file_monoceros_v1_admin_proto_rawDesc = "" +
 	"\x1bPARTITION_STATE_UNSPECIFIED\x10\x00\x12\x14\n" +
 	"\x10PARTITION_ACTIVE\x10\x01\x12\x16\n" +
 	"\x12PARTITION_DRAINING\x10\x02\x12\x15\n" +
-	"\x11PARTITION_STOPPED\x10\x032\xa7\n" +
+	"\x11PARTITION_STOPPED\x10\x03*g\n" +
+	"\x0fApplicationList\x12\x19\n" +
+	"\x15APPLICATION_LIST_LIVE\x10\x00\x12\x1a\n" +
+	"\x16APPLICATION_LIST_ENDED\x10\x01\x12\x1d\n" +
+	"\x19APPLICATION_LIST_REJECTED\x10\x022\xa7\n" +
 	"\n" +
 	"\fAdminService\x12i\n" +
 	"\fUpdateConfig\x12+.monoceros.si.v1.UpdateConfigurationRequest\x1a,.monoceros.si.v1.UpdateConfigurationResponse\x12k\n" +
@@ -4494,175 +4561,177 @@ func file_monoceros_v1_admin_proto_rawDescGZIP() []byte {
 	return file_monoceros_v1_admin_proto_rawDescData
 }
 
-var file_monoceros_v1_admin_proto_enumTypes = make([]protoimpl.EnumInfo, 1)
+var file_monoceros_v1_admin_proto_enumTypes = make([]protoimpl.EnumInfo, 2)
 var file_monoceros_v1_admin_proto_msgTypes = make([]protoimpl.MessageInfo, 57)
 var file_monoceros_v1_admin_proto_goTypes = []any{
 	(PartitionState)(0),                       // 0: monoceros.v1.PartitionState
-	(*GetConfigRequest)(nil),                  // 1: monoceros.v1.GetConfigRequest
-	(*GetConfigResponse)(nil),                 // 2: monoceros.v1.GetConfigResponse
-	(*DeregisterResourceManagerRequest)(nil),  // 3: monoceros.v1.DeregisterResourceManagerRequest
-	(*DeregisterResourceManagerResponse)(nil), // 4: monoceros.v1.DeregisterResourceManagerResponse
-	(*ListSessionsRequest)(nil),               // 5: monoceros.v1.ListSessionsRequest
-	(*ListSessionsResponse)(nil),              // 6: monoceros.v1.ListSessionsResponse
-	(*SessionInfo)(nil),                       // 7: monoceros.v1.SessionInfo
-	(*TriggerResyncRequest)(nil),              // 8: monoceros.v1.TriggerResyncRequest
-	(*TriggerResyncResponse)(nil),             // 9: monoceros.v1.TriggerResyncResponse
-	(*SetPartitionStateRequest)(nil),          // 10: monoceros.v1.SetPartitionStateRequest
-	(*SetPartitionStateResponse)(nil),         // 11: monoceros.v1.SetPartitionStateResponse
-	(*DrainNodesRequest)(nil),                 // 12: monoceros.v1.DrainNodesRequest
-	(*DrainNodesResponse)(nil),                // 13: monoceros.v1.DrainNodesResponse
-	(*ShutdownRequest)(nil),                   // 14: monoceros.v1.ShutdownRequest
-	(*ShutdownResponse)(nil),                  // 15: monoceros.v1.ShutdownResponse
-	(*GetQueuesRequest)(nil),                  // 16: monoceros.v1.GetQueuesRequest
-	(*GetQueuesResponse)(nil),                 // 17: monoceros.v1.GetQueuesResponse
-	(*QueueInfo)(nil),                         // 18: monoceros.v1.QueueInfo
-	(*ListApplicationsRequest)(nil),           // 19: monoceros.v1.ListApplicationsRequest
-	(*ListApplicationsResponse)(nil),          // 20: monoceros.v1.ListApplicationsResponse
-	(*ApplicationInfo)(nil),                   // 21: monoceros.v1.ApplicationInfo
-	(*StateChange)(nil),                       // 22: monoceros.v1.StateChange
-	(*AllocationInfo)(nil),                    // 23: monoceros.v1.AllocationInfo
-	(*RequestInfo)(nil),                       // 24: monoceros.v1.RequestInfo
-	(*WaitReason)(nil),                        // 25: monoceros.v1.WaitReason
-	(*ExplainApplicationRequest)(nil),         // 26: monoceros.v1.ExplainApplicationRequest
-	(*ExplainApplicationResponse)(nil),        // 27: monoceros.v1.ExplainApplicationResponse
-	(*Explanation)(nil),                       // 28: monoceros.v1.Explanation
-	(*ListNodesRequest)(nil),                  // 29: monoceros.v1.ListNodesRequest
-	(*ListNodesResponse)(nil),                 // 30: monoceros.v1.ListNodesResponse
-	(*NodeState)(nil),                         // 31: monoceros.v1.NodeState
-	(*ListDecisionsRequest)(nil),              // 32: monoceros.v1.ListDecisionsRequest
-	(*ListDecisionsResponse)(nil),             // 33: monoceros.v1.ListDecisionsResponse
-	(*DecisionInfo)(nil),                      // 34: monoceros.v1.DecisionInfo
-	(*DecisionLevel)(nil),                     // 35: monoceros.v1.DecisionLevel
-	(*PassedOverNodes)(nil),                   // 36: monoceros.v1.PassedOverNodes
-	(*StateDumpParameters)(nil),               // 37: monoceros.v1.StateDumpParameters
-	(*StateDumpPart)(nil),                     // 38: monoceros.v1.StateDumpPart
-	(*AutoScalingParameters)(nil),             // 39: monoceros.v1.AutoScalingParameters
-	(*UtilizationReports)(nil),                // 40: monoceros.v1.UtilizationReports
-	(*UtilizationSummary)(nil),                // 41: monoceros.v1.UtilizationSummary
-	(*NodeRecommendationParameters)(nil),      // 42: monoceros.v1.NodeRecommendationParameters
-	(*NodeRecommendations)(nil),               // 43: monoceros.v1.NodeRecommendations
-	(*NodeRecommendationItem)(nil),            // 44: monoceros.v1.NodeRecommendationItem
-	(*EventParameters)(nil),                   // 45: monoceros.v1.EventParameters
-	nil,                                       // 46: monoceros.v1.GetConfigResponse.ExtraConfigEntry
-	nil,                                       // 47: monoceros.v1.SessionInfo.BuildInfoEntry
-	nil,                                       // 48: monoceros.v1.QueueInfo.PropertiesEntry
-	nil,                                       // 49: monoceros.v1.AllocationInfo.TagsEntry
-	nil,                                       // 50: monoceros.v1.RequestInfo.TagsEntry
-	(*Explanation_Obstacle)(nil),              // 51: monoceros.v1.Explanation.Obstacle
-	(*Explanation_Order)(nil),                 // 52: monoceros.v1.Explanation.Order
-	(*Explanation_Nodes)(nil),                 // 53: monoceros.v1.Explanation.Nodes
-	(*Explanation_Change)(nil),                // 54: monoceros.v1.Explanation.Change
-	nil,                                       // 55: monoceros.v1.Explanation.Nodes.NoRoomEntry
-	nil,                                       // 56: monoceros.v1.Explanation.Nodes.PredicatesEntry
-	nil,                                       // 57: monoceros.v1.NodeState.AttributesEntry
-	(*v1.Resource)(nil),                       // 58: monoceros.si.v1.Resource
-	(*v1.UtilizationReport)(nil),              // 59: monoceros.si.v1.UtilizationReport
-	(*v1.NodeRecommendation)(nil),             // 60: monoceros.si.v1.NodeRecommendation
-	(v1.EventRecord_Type)(0),                  // 61: monoceros.si.v1.EventRecord.Type
-	(*v1.UpdateConfigurationRequest)(nil),     // 62: monoceros.si.v1.UpdateConfigurationRequest
-	(*v1.UpdateConfigurationResponse)(nil),    // 63: monoceros.si.v1.UpdateConfigurationResponse
-	(*v1.AutoScalingMetrics)(nil),             // 64: monoceros.si.v1.AutoScalingMetrics
-	(*v1.EventRecord)(nil),                    // 65: monoceros.si.v1.EventRecord
+	(ApplicationList)(0),                      // 1: monoceros.v1.ApplicationList
+	(*GetConfigRequest)(nil),                  // 2: monoceros.v1.GetConfigRequest
+	(*GetConfigResponse)(nil),                 // 3: monoceros.v1.GetConfigResponse
+	(*DeregisterResourceManagerRequest)(nil),  // 4: monoceros.v1.DeregisterResourceManagerRequest
+	(*DeregisterResourceManagerResponse)(nil), // 5: monoceros.v1.DeregisterResourceManagerResponse
+	(*ListSessionsRequest)(nil),               // 6: monoceros.v1.ListSessionsRequest
+	(*ListSessionsResponse)(nil),              // 7: monoceros.v1.ListSessionsResponse
+	(*SessionInfo)(nil),                       // 8: monoceros.v1.SessionInfo
+	(*TriggerResyncRequest)(nil),              // 9: monoceros.v1.TriggerResyncRequest
+	(*TriggerResyncResponse)(nil),             // 10: monoceros.v1.TriggerResyncResponse
+	(*SetPartitionStateRequest)(nil),          // 11: monoceros.v1.SetPartitionStateRequest
+	(*SetPartitionStateResponse)(nil),         // 12: monoceros.v1.SetPartitionStateResponse
+	(*DrainNodesRequest)(nil),                 // 13: monoceros.v1.DrainNodesRequest
+	(*DrainNodesResponse)(nil),                // 14: monoceros.v1.DrainNodesResponse
+	(*ShutdownRequest)(nil),                   // 15: monoceros.v1.ShutdownRequest
+	(*ShutdownResponse)(nil),                  // 16: monoceros.v1.ShutdownResponse
+	(*GetQueuesRequest)(nil),                  // 17: monoceros.v1.GetQueuesRequest
+	(*GetQueuesResponse)(nil),                 // 18: monoceros.v1.GetQueuesResponse
+	(*QueueInfo)(nil),                         // 19: monoceros.v1.QueueInfo
+	(*ListApplicationsRequest)(nil),           // 20: monoceros.v1.ListApplicationsRequest
+	(*ListApplicationsResponse)(nil),          // 21: monoceros.v1.ListApplicationsResponse
+	(*ApplicationInfo)(nil),                   // 22: monoceros.v1.ApplicationInfo
+	(*StateChange)(nil),                       // 23: monoceros.v1.StateChange
+	(*AllocationInfo)(nil),                    // 24: monoceros.v1.AllocationInfo
+	(*RequestInfo)(nil),                       // 25: monoceros.v1.RequestInfo
+	(*WaitReason)(nil),                        // 26: monoceros.v1.WaitReason
+	(*ExplainApplicationRequest)(nil),         // 27: monoceros.v1.ExplainApplicationRequest
+	(*ExplainApplicationResponse)(nil),        // 28: monoceros.v1.ExplainApplicationResponse
+	(*Explanation)(nil),                       // 29: monoceros.v1.Explanation
+	(*ListNodesRequest)(nil),                  // 30: monoceros.v1.ListNodesRequest
+	(*ListNodesResponse)(nil),                 // 31: monoceros.v1.ListNodesResponse
+	(*NodeState)(nil),                         // 32: monoceros.v1.NodeState
+	(*ListDecisionsRequest)(nil),              // 33: monoceros.v1.ListDecisionsRequest
+	(*ListDecisionsResponse)(nil),             // 34: monoceros.v1.ListDecisionsResponse
+	(*DecisionInfo)(nil),                      // 35: monoceros.v1.DecisionInfo
+	(*DecisionLevel)(nil),                     // 36: monoceros.v1.DecisionLevel
+	(*PassedOverNodes)(nil),                   // 37: monoceros.v1.PassedOverNodes
+	(*StateDumpParameters)(nil),               // 38: monoceros.v1.StateDumpParameters
+	(*StateDumpPart)(nil),                     // 39: monoceros.v1.StateDumpPart
+	(*AutoScalingParameters)(nil),             // 40: monoceros.v1.AutoScalingParameters
+	(*UtilizationReports)(nil),                // 41: monoceros.v1.UtilizationReports
+	(*UtilizationSummary)(nil),                // 42: monoceros.v1.UtilizationSummary
+	(*NodeRecommendationParameters)(nil),      // 43: monoceros.v1.NodeRecommendationParameters
+	(*NodeRecommendations)(nil),               // 44: monoceros.v1.NodeRecommendations
+	(*NodeRecommendationItem)(nil),            // 45: monoceros.v1.NodeRecommendationItem
+	(*EventParameters)(nil),                   // 46: monoceros.v1.EventParameters
+	nil,                                       // 47: monoceros.v1.GetConfigResponse.ExtraConfigEntry
+	nil,                                       // 48: monoceros.v1.SessionInfo.BuildInfoEntry
+	nil,                                       // 49: monoceros.v1.QueueInfo.PropertiesEntry
+	nil,                                       // 50: monoceros.v1.AllocationInfo.TagsEntry
+	nil,                                       // 51: monoceros.v1.RequestInfo.TagsEntry
+	(*Explanation_Obstacle)(nil),              // 52: monoceros.v1.Explanation.Obstacle
+	(*Explanation_Order)(nil),                 // 53: monoceros.v1.Explanation.Order
+	(*Explanation_Nodes)(nil),                 // 54: monoceros.v1.Explanation.Nodes
+	(*Explanation_Change)(nil),                // 55: monoceros.v1.Explanation.Change
+	nil,                                       // 56: monoceros.v1.Explanation.Nodes.NoRoomEntry
+	nil,                                       // 57: monoceros.v1.Explanation.Nodes.PredicatesEntry
+	nil,                                       // 58: monoceros.v1.NodeState.AttributesEntry
+	(*v1.Resource)(nil),                       // 59: monoceros.si.v1.Resource
+	(*v1.UtilizationReport)(nil),              // 60: monoceros.si.v1.UtilizationReport
+	(*v1.NodeRecommendation)(nil),             // 61: monoceros.si.v1.NodeRecommendation
+	(v1.EventRecord_Type)(0),                  // 62: monoceros.si.v1.EventRecord.Type
+	(*v1.UpdateConfigurationRequest)(nil),     // 63: monoceros.si.v1.UpdateConfigurationRequest
+	(*v1.UpdateConfigurationResponse)(nil),    // 64: monoceros.si.v1.UpdateConfigurationResponse
+	(*v1.AutoScalingMetrics)(nil),             // 65: monoceros.si.v1.AutoScalingMetrics
+	(*v1.EventRecord)(nil),                    // 66: monoceros.si.v1.EventRecord
 }
 var file_monoceros_v1_admin_proto_depIdxs = []int32{
-	46, // 0: monoceros.v1.GetConfigResponse.extra_config:type_name -> monoceros.v1.GetConfigResponse.ExtraConfigEntry
-	7,  // 1: monoceros.v1.ListSessionsResponse.sessions:type_name -> monoceros.v1.SessionInfo
-	47, // 2: monoceros.v1.SessionInfo.build_info:type_name -> monoceros.v1.SessionInfo.BuildInfoEntry
+	47, // 0: monoceros.v1.GetConfigResponse.extra_config:type_name -> monoceros.v1.GetConfigResponse.ExtraConfigEntry
+	8,  // 1: monoceros.v1.ListSessionsResponse.sessions:type_name -> monoceros.v1.SessionInfo
+	48, // 2: monoceros.v1.SessionInfo.build_info:type_name -> monoceros.v1.SessionInfo.BuildInfoEntry
 	0,  // 3: monoceros.v1.SetPartitionStateRequest.state:type_name -> monoceros.v1.PartitionState
 	0,  // 4: monoceros.v1.SetPartitionStateResponse.old_state:type_name -> monoceros.v1.PartitionState
-	18, // 5: monoceros.v1.GetQueuesResponse.root:type_name -> monoceros.v1.QueueInfo
-	58, // 6: monoceros.v1.QueueInfo.guaranteed:type_name -> monoceros.si.v1.Resource
-	58, // 7: monoceros.v1.QueueInfo.max:type_name -> monoceros.si.v1.Resource
-	58, // 8: monoceros.v1.QueueInfo.allocated:type_name -> monoceros.si.v1.Resource
-	58, // 9: monoceros.v1.QueueInfo.pending:type_name -> monoceros.si.v1.Resource
-	58, // 10: monoceros.v1.QueueInfo.headroom:type_name -> monoceros.si.v1.Resource
-	18, // 11: monoceros.v1.QueueInfo.children:type_name -> monoceros.v1.QueueInfo
-	58, // 12: monoceros.v1.QueueInfo.preempting:type_name -> monoceros.si.v1.Resource
-	48, // 13: monoceros.v1.QueueInfo.properties:type_name -> monoceros.v1.QueueInfo.PropertiesEntry
-	21, // 14: monoceros.v1.ListApplicationsResponse.applications:type_name -> monoceros.v1.ApplicationInfo
-	58, // 15: monoceros.v1.ApplicationInfo.allocated:type_name -> monoceros.si.v1.Resource
-	58, // 16: monoceros.v1.ApplicationInfo.pending:type_name -> monoceros.si.v1.Resource
-	58, // 17: monoceros.v1.ApplicationInfo.placeholders:type_name -> monoceros.si.v1.Resource
-	22, // 18: monoceros.v1.ApplicationInfo.state_log:type_name -> monoceros.v1.StateChange
-	23, // 19: monoceros.v1.ApplicationInfo.held:type_name -> monoceros.v1.AllocationInfo
-	24, // 20: monoceros.v1.ApplicationInfo.waiting:type_name -> monoceros.v1.RequestInfo
-	58, // 21: monoceros.v1.AllocationInfo.resource:type_name -> monoceros.si.v1.Resource
-	49, // 22: monoceros.v1.AllocationInfo.tags:type_name -> monoceros.v1.AllocationInfo.TagsEntry
-	58, // 23: monoceros.v1.RequestInfo.resource:type_name -> monoceros.si.v1.Resource
-	25, // 24: monoceros.v1.RequestInfo.reasons:type_name -> monoceros.v1.WaitReason
-	50, // 25: monoceros.v1.RequestInfo.tags:type_name -> monoceros.v1.RequestInfo.TagsEntry
-	28, // 26: monoceros.v1.ExplainApplicationResponse.explanations:type_name -> monoceros.v1.Explanation
-	58, // 27: monoceros.v1.Explanation.resource:type_name -> monoceros.si.v1.Resource
-	58, // 28: monoceros.v1.Explanation.short:type_name -> monoceros.si.v1.Resource
-	51, // 29: monoceros.v1.Explanation.obstacles:type_name -> monoceros.v1.Explanation.Obstacle
-	52, // 30: monoceros.v1.Explanation.order:type_name -> monoceros.v1.Explanation.Order
-	53, // 31: monoceros.v1.Explanation.nodes:type_name -> monoceros.v1.Explanation.Nodes
-	54, // 32: monoceros.v1.Explanation.changes:type_name -> monoceros.v1.Explanation.Change
-	31, // 33: monoceros.v1.ListNodesResponse.nodes:type_name -> monoceros.v1.NodeState
-	58, // 34: monoceros.v1.NodeState.capacity:type_name -> monoceros.si.v1.Resource
-	58, // 35: monoceros.v1.NodeState.allocated:type_name -> monoceros.si.v1.Resource
-	58, // 36: monoceros.v1.NodeState.occupied:type_name -> monoceros.si.v1.Resource
-	58, // 37: monoceros.v1.NodeState.available:type_name -> monoceros.si.v1.Resource
-	57, // 38: monoceros.v1.NodeState.attributes:type_name -> monoceros.v1.NodeState.AttributesEntry
-	23, // 39: monoceros.v1.NodeState.held:type_name -> monoceros.v1.AllocationInfo
-	34, // 40: monoceros.v1.ListDecisionsResponse.decisions:type_name -> monoceros.v1.DecisionInfo
-	35, // 41: monoceros.v1.DecisionInfo.levels:type_name -> monoceros.v1.DecisionLevel
-	36, // 42: monoceros.v1.DecisionInfo.passed_over:type_name -> monoceros.v1.PassedOverNodes
-	59, // 43: monoceros.v1.UtilizationReports.reports:type_name -> monoceros.si.v1.UtilizationReport
-	44, // 44: monoceros.v1.NodeRecommendations.items:type_name -> monoceros.v1.NodeRecommendationItem
-	60, // 45: monoceros.v1.NodeRecommendationItem.recommendation:type_name -> monoceros.si.v1.NodeRecommendation
-	61, // 46: monoceros.v1.EventParameters.types:type_name -> monoceros.si.v1.EventRecord.Type
-	58, // 47: monoceros.v1.Explanation.Obstacle.short:type_name -> monoceros.si.v1.Resource
-	58, // 48: monoceros.v1.Explanation.Obstacle.have:type_name -> monoceros.si.v1.Resource
-	58, // 49: monoceros.v1.Explanation.Obstacle.want:type_name -> monoceros.si.v1.Resource
-	55, // 50: monoceros.v1.Explanation.Nodes.no_room:type_name -> monoceros.v1.Explanation.Nodes.NoRoomEntry
-	56, // 51: monoceros.v1.Explanation.Nodes.predicates:type_name -> monoceros.v1.Explanation.Nodes.PredicatesEntry
-	58, // 52: monoceros.v1.Explanation.Change.resource:type_name -> monoceros.si.v1.Resource
-	62, // 53: monoceros.v1.AdminService.UpdateConfig:input_type -> monoceros.si.v1.UpdateConfigurationRequest
-	62, // 54: monoceros.v1.AdminService.ValidateConfig:input_type -> monoceros.si.v1.UpdateConfigurationRequest
-	1,  // 55: monoceros.v1.AdminService.GetConfig:input_type -> monoceros.v1.GetConfigRequest
-	3,  // 56: monoceros.v1.AdminService.DeregisterResourceManager:input_type -> monoceros.v1.DeregisterResourceManagerRequest
-	5,  // 57: monoceros.v1.AdminService.ListSessions:input_type -> monoceros.v1.ListSessionsRequest
-	8,  // 58: monoceros.v1.AdminService.TriggerResync:input_type -> monoceros.v1.TriggerResyncRequest
-	10, // 59: monoceros.v1.AdminService.SetPartitionState:input_type -> monoceros.v1.SetPartitionStateRequest
-	12, // 60: monoceros.v1.AdminService.DrainNodes:input_type -> monoceros.v1.DrainNodesRequest
-	14, // 61: monoceros.v1.AdminService.Shutdown:input_type -> monoceros.v1.ShutdownRequest
-	16, // 62: monoceros.v1.AdminService.GetQueues:input_type -> monoceros.v1.GetQueuesRequest
-	19, // 63: monoceros.v1.AdminService.ListApplications:input_type -> monoceros.v1.ListApplicationsRequest
-	29, // 64: monoceros.v1.AdminService.ListNodes:input_type -> monoceros.v1.ListNodesRequest
-	26, // 65: monoceros.v1.AdminService.ExplainApplication:input_type -> monoceros.v1.ExplainApplicationRequest
-	32, // 66: monoceros.v1.AdminService.ListDecisions:input_type -> monoceros.v1.ListDecisionsRequest
-	37, // 67: monoceros.v1.MetricsService.GetStateDump:input_type -> monoceros.v1.StateDumpParameters
-	39, // 68: monoceros.v1.MetricsService.GetAutoScalingMetrics:input_type -> monoceros.v1.AutoScalingParameters
-	39, // 69: monoceros.v1.MetricsService.WatchAutoScalingMetrics:input_type -> monoceros.v1.AutoScalingParameters
-	40, // 70: monoceros.v1.MetricsService.ReportUtilization:input_type -> monoceros.v1.UtilizationReports
-	42, // 71: monoceros.v1.MetricsService.ListNodeRecommendations:input_type -> monoceros.v1.NodeRecommendationParameters
-	45, // 72: monoceros.v1.MetricsService.StreamEvents:input_type -> monoceros.v1.EventParameters
-	63, // 73: monoceros.v1.AdminService.UpdateConfig:output_type -> monoceros.si.v1.UpdateConfigurationResponse
-	63, // 74: monoceros.v1.AdminService.ValidateConfig:output_type -> monoceros.si.v1.UpdateConfigurationResponse
-	2,  // 75: monoceros.v1.AdminService.GetConfig:output_type -> monoceros.v1.GetConfigResponse
-	4,  // 76: monoceros.v1.AdminService.DeregisterResourceManager:output_type -> monoceros.v1.DeregisterResourceManagerResponse
-	6,  // 77: monoceros.v1.AdminService.ListSessions:output_type -> monoceros.v1.ListSessionsResponse
-	9,  // 78: monoceros.v1.AdminService.TriggerResync:output_type -> monoceros.v1.TriggerResyncResponse
-	11, // 79: monoceros.v1.AdminService.SetPartitionState:output_type -> monoceros.v1.SetPartitionStateResponse
-	13, // 80: monoceros.v1.AdminService.DrainNodes:output_type -> monoceros.v1.DrainNodesResponse
-	15, // 81: monoceros.v1.AdminService.Shutdown:output_type -> monoceros.v1.ShutdownResponse
-	17, // 82: monoceros.v1.AdminService.GetQueues:output_type -> monoceros.v1.GetQueuesResponse
-	20, // 83: monoceros.v1.AdminService.ListApplications:output_type -> monoceros.v1.ListApplicationsResponse
-	30, // 84: monoceros.v1.AdminService.ListNodes:output_type -> monoceros.v1.ListNodesResponse
-	27, // 85: monoceros.v1.AdminService.ExplainApplication:output_type -> monoceros.v1.ExplainApplicationResponse
-	33, // 86: monoceros.v1.AdminService.ListDecisions:output_type -> monoceros.v1.ListDecisionsResponse
-	38, // 87: monoceros.v1.MetricsService.GetStateDump:output_type -> monoceros.v1.StateDumpPart
-	64, // 88: monoceros.v1.MetricsService.GetAutoScalingMetrics:output_type -> monoceros.si.v1.AutoScalingMetrics
-	64, // 89: monoceros.v1.MetricsService.WatchAutoScalingMetrics:output_type -> monoceros.si.v1.AutoScalingMetrics
-	41, // 90: monoceros.v1.MetricsService.ReportUtilization:output_type -> monoceros.v1.UtilizationSummary
-	43, // 91: monoceros.v1.MetricsService.ListNodeRecommendations:output_type -> monoceros.v1.NodeRecommendations
-	65, // 92: monoceros.v1.MetricsService.StreamEvents:output_type -> monoceros.si.v1.EventRecord
-	73, // [73:93] is the sub-list for method output_type
-	53, // [53:73] is the sub-list for method input_type
-	53, // [53:53] is the sub-list for extension type_name
-	53, // [53:53] is the sub-list for extension extendee
-	0,  // [0:53] is the sub-list for field type_name
+	19, // 5: monoceros.v1.GetQueuesResponse.root:type_name -> monoceros.v1.QueueInfo
+	59, // 6: monoceros.v1.QueueInfo.guaranteed:type_name -> monoceros.si.v1.Resource
+	59, // 7: monoceros.v1.QueueInfo.max:type_name -> monoceros.si.v1.Resource
+	59, // 8: monoceros.v1.QueueInfo.allocated:type_name -> monoceros.si.v1.Resource
+	59, // 9: monoceros.v1.QueueInfo.pending:type_name -> monoceros.si.v1.Resource
+	59, // 10: monoceros.v1.QueueInfo.headroom:type_name -> monoceros.si.v1.Resource
+	19, // 11: monoceros.v1.QueueInfo.children:type_name -> monoceros.v1.QueueInfo
+	59, // 12: monoceros.v1.QueueInfo.preempting:type_name -> monoceros.si.v1.Resource
+	49, // 13: monoceros.v1.QueueInfo.properties:type_name -> monoceros.v1.QueueInfo.PropertiesEntry
+	1,  // 14: monoceros.v1.ListApplicationsRequest.list:type_name -> monoceros.v1.ApplicationList
+	22, // 15: monoceros.v1.ListApplicationsResponse.applications:type_name -> monoceros.v1.ApplicationInfo
+	59, // 16: monoceros.v1.ApplicationInfo.allocated:type_name -> monoceros.si.v1.Resource
+	59, // 17: monoceros.v1.ApplicationInfo.pending:type_name -> monoceros.si.v1.Resource
+	59, // 18: monoceros.v1.ApplicationInfo.placeholders:type_name -> monoceros.si.v1.Resource
+	23, // 19: monoceros.v1.ApplicationInfo.state_log:type_name -> monoceros.v1.StateChange
+	24, // 20: monoceros.v1.ApplicationInfo.held:type_name -> monoceros.v1.AllocationInfo
+	25, // 21: monoceros.v1.ApplicationInfo.waiting:type_name -> monoceros.v1.RequestInfo
+	59, // 22: monoceros.v1.AllocationInfo.resource:type_name -> monoceros.si.v1.Resource
+	50, // 23: monoceros.v1.AllocationInfo.tags:type_name -> monoceros.v1.AllocationInfo.TagsEntry
+	59, // 24: monoceros.v1.RequestInfo.resource:type_name -> monoceros.si.v1.Resource
+	26, // 25: monoceros.v1.RequestInfo.reasons:type_name -> monoceros.v1.WaitReason
+	51, // 26: monoceros.v1.RequestInfo.tags:type_name -> monoceros.v1.RequestInfo.TagsEntry
+	29, // 27: monoceros.v1.ExplainApplicationResponse.explanations:type_name -> monoceros.v1.Explanation
+	59, // 28: monoceros.v1.Explanation.resource:type_name -> monoceros.si.v1.Resource
+	59, // 29: monoceros.v1.Explanation.short:type_name -> monoceros.si.v1.Resource
+	52, // 30: monoceros.v1.Explanation.obstacles:type_name -> monoceros.v1.Explanation.Obstacle
+	53, // 31: monoceros.v1.Explanation.order:type_name -> monoceros.v1.Explanation.Order
+	54, // 32: monoceros.v1.Explanation.nodes:type_name -> monoceros.v1.Explanation.Nodes
+	55, // 33: monoceros.v1.Explanation.changes:type_name -> monoceros.v1.Explanation.Change
+	32, // 34: monoceros.v1.ListNodesResponse.nodes:type_name -> monoceros.v1.NodeState
+	59, // 35: monoceros.v1.NodeState.capacity:type_name -> monoceros.si.v1.Resource
+	59, // 36: monoceros.v1.NodeState.allocated:type_name -> monoceros.si.v1.Resource
+	59, // 37: monoceros.v1.NodeState.occupied:type_name -> monoceros.si.v1.Resource
+	59, // 38: monoceros.v1.NodeState.available:type_name -> monoceros.si.v1.Resource
+	58, // 39: monoceros.v1.NodeState.attributes:type_name -> monoceros.v1.NodeState.AttributesEntry
+	24, // 40: monoceros.v1.NodeState.held:type_name -> monoceros.v1.AllocationInfo
+	35, // 41: monoceros.v1.ListDecisionsResponse.decisions:type_name -> monoceros.v1.DecisionInfo
+	36, // 42: monoceros.v1.DecisionInfo.levels:type_name -> monoceros.v1.DecisionLevel
+	37, // 43: monoceros.v1.DecisionInfo.passed_over:type_name -> monoceros.v1.PassedOverNodes
+	60, // 44: monoceros.v1.UtilizationReports.reports:type_name -> monoceros.si.v1.UtilizationReport
+	45, // 45: monoceros.v1.NodeRecommendations.items:type_name -> monoceros.v1.NodeRecommendationItem
+	61, // 46: monoceros.v1.NodeRecommendationItem.recommendation:type_name -> monoceros.si.v1.NodeRecommendation
+	62, // 47: monoceros.v1.EventParameters.types:type_name -> monoceros.si.v1.EventRecord.Type
+	59, // 48: monoceros.v1.Explanation.Obstacle.short:type_name -> monoceros.si.v1.Resource
+	59, // 49: monoceros.v1.Explanation.Obstacle.have:type_name -> monoceros.si.v1.Resource
+	59, // 50: monoceros.v1.Explanation.Obstacle.want:type_name -> monoceros.si.v1.Resource
+	56, // 51: monoceros.v1.Explanation.Nodes.no_room:type_name -> monoceros.v1.Explanation.Nodes.NoRoomEntry
+	57, // 52: monoceros.v1.Explanation.Nodes.predicates:type_name -> monoceros.v1.Explanation.Nodes.PredicatesEntry
+	59, // 53: monoceros.v1.Explanation.Change.resource:type_name -> monoceros.si.v1.Resource
+	63, // 54: monoceros.v1.AdminService.UpdateConfig:input_type -> monoceros.si.v1.UpdateConfigurationRequest
+	63, // 55: monoceros.v1.AdminService.ValidateConfig:input_type -> monoceros.si.v1.UpdateConfigurationRequest
+	2,  // 56: monoceros.v1.AdminService.GetConfig:input_type -> monoceros.v1.GetConfigRequest
+	4,  // 57: monoceros.v1.AdminService.DeregisterResourceManager:input_type -> monoceros.v1.DeregisterResourceManagerRequest
+	6,  // 58: monoceros.v1.AdminService.ListSessions:input_type -> monoceros.v1.ListSessionsRequest
+	9,  // 59: monoceros.v1.AdminService.TriggerResync:input_type -> monoceros.v1.TriggerResyncRequest
+	11, // 60: monoceros.v1.AdminService.SetPartitionState:input_type -> monoceros.v1.SetPartitionStateRequest
+	13, // 61: monoceros.v1.AdminService.DrainNodes:input_type -> monoceros.v1.DrainNodesRequest
+	15, // 62: monoceros.v1.AdminService.Shutdown:input_type -> monoceros.v1.ShutdownRequest
+	17, // 63: monoceros.v1.AdminService.GetQueues:input_type -> monoceros.v1.GetQueuesRequest
+	20, // 64: monoceros.v1.AdminService.ListApplications:input_type -> monoceros.v1.ListApplicationsRequest
+	30, // 65: monoceros.v1.AdminService.ListNodes:input_type -> monoceros.v1.ListNodesRequest
+	27, // 66: monoceros.v1.AdminService.ExplainApplication:input_type -> monoceros.v1.ExplainApplicationRequest
+	33, // 67: monoceros.v1.AdminService.ListDecisions:input_type -> monoceros.v1.ListDecisionsRequest
+	38, // 68: monoceros.v1.MetricsService.GetStateDump:input_type -> monoceros.v1.StateDumpParameters
+	40, // 69: monoceros.v1.MetricsService.GetAutoScalingMetrics:input_type -> monoceros.v1.AutoScalingParameters
+	40, // 70: monoceros.v1.MetricsService.WatchAutoScalingMetrics:input_type -> monoceros.v1.AutoScalingParameters
+	41, // 71: monoceros.v1.MetricsService.ReportUtilization:input_type -> monoceros.v1.UtilizationReports
+	43, // 72: monoceros.v1.MetricsService.ListNodeRecommendations:input_type -> monoceros.v1.NodeRecommendationParameters
+	46, // 73: monoceros.v1.MetricsService.StreamEvents:input_type -> monoceros.v1.EventParameters
+	64, // 74: monoceros.v1.AdminService.UpdateConfig:output_type -> monoceros.si.v1.UpdateConfigurationResponse
+	64, // 75: monoceros.v1.AdminService.ValidateConfig:output_type -> monoceros.si.v1.UpdateConfigurationResponse
+	3,  // 76: monoceros.v1.AdminService.GetConfig:output_type -> monoceros.v1.GetConfigResponse
+	5,  // 77: monoceros.v1.AdminService.DeregisterResourceManager:output_type -> monoceros.v1.DeregisterResourceManagerResponse
+	7,  // 78: monoceros.v1.AdminService.ListSessions:output_type -> monoceros.v1.ListSessionsResponse
+	10, // 79: monoceros.v1.AdminService.TriggerResync:output_type -> monoceros.v1.TriggerResyncResponse
+	12, // 80: monoceros.v1.AdminService.SetPartitionState:output_type -> monoceros.v1.SetPartitionStateResponse
+	14, // 81: monoceros.v1.AdminService.DrainNodes:output_type -> monoceros.v1.DrainNodesResponse
+	16, // 82: monoceros.v1.AdminService.Shutdown:output_type -> monoceros.v1.ShutdownResponse
+	18, // 83: monoceros.v1.AdminService.GetQueues:output_type -> monoceros.v1.GetQueuesResponse
+	21, // 84: monoceros.v1.AdminService.ListApplications:output_type -> monoceros.v1.ListApplicationsResponse
+	31, // 85: monoceros.v1.AdminService.ListNodes:output_type -> monoceros.v1.ListNodesResponse
+	28, // 86: monoceros.v1.AdminService.ExplainApplication:output_type -> monoceros.v1.ExplainApplicationResponse
+	34, // 87: monoceros.v1.AdminService.ListDecisions:output_type -> monoceros.v1.ListDecisionsResponse
+	39, // 88: monoceros.v1.MetricsService.GetStateDump:output_type -> monoceros.v1.StateDumpPart
+	65, // 89: monoceros.v1.MetricsService.GetAutoScalingMetrics:output_type -> monoceros.si.v1.AutoScalingMetrics
+	65, // 90: monoceros.v1.MetricsService.WatchAutoScalingMetrics:output_type -> monoceros.si.v1.AutoScalingMetrics
+	42, // 91: monoceros.v1.MetricsService.ReportUtilization:output_type -> monoceros.v1.UtilizationSummary
+	44, // 92: monoceros.v1.MetricsService.ListNodeRecommendations:output_type -> monoceros.v1.NodeRecommendations
+	66, // 93: monoceros.v1.MetricsService.StreamEvents:output_type -> monoceros.si.v1.EventRecord
+	74, // [74:94] is the sub-list for method output_type
+	54, // [54:74] is the sub-list for method input_type
+	54, // [54:54] is the sub-list for extension type_name
+	54, // [54:54] is the sub-list for extension extendee
+	0,  // [0:54] is the sub-list for field type_name
 }
 
 func init() { file_monoceros_v1_admin_proto_init() }
@@ -4675,7 +4744,7 @@ func file_monoceros_v1_admin_proto_init() {
 		File: protoimpl.DescBuilder{
 			GoPackagePath: reflect.TypeOf(x{}).PkgPath(),
 			RawDescriptor: unsafe.Slice(unsafe.StringData(file_monoceros_v1_admin_proto_rawDesc), len(file_monoceros_v1_admin_proto_rawDesc)),
-			NumEnums:      1,
+			NumEnums:      2,
 			NumMessages:   57,
 			NumExtensions: 0,
 			NumServices:   2,

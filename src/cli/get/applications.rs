@@ -22,6 +22,11 @@ pub(super) async fn read(
         states: args.state.clone(),
         users: args.user.clone(),
         ids: args.names.clone(),
+        list: match (args.ended, args.rejected) {
+            (true, _) => v1::ApplicationList::Ended,
+            (_, true) => v1::ApplicationList::Rejected,
+            (false, false) => v1::ApplicationList::Live,
+        },
         details: false,
     };
     cluster.applications(&wanted).await

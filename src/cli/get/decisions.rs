@@ -17,7 +17,7 @@ use super::GetArgs;
 use crate::cli::amounts::moment;
 use crate::cli::cluster::Cluster;
 use crate::cli::document::{document, json, json_line, yaml};
-use crate::cli::output::{self, Form};
+use crate::cli::output::{self, Form, WrongLine};
 use crate::cli::table::Table;
 
 /// How many decisions are printed, unless they are named; of the watched ones, to begin with.
@@ -28,7 +28,8 @@ pub(super) async fn run(cluster: &mut Cluster, args: &GetArgs) -> anyhow::Result
     let mut printer = Printer::new(args);
     if !args.names.is_empty() {
         if args.watch {
-            anyhow::bail!("--watch has nothing to wait for: a decision does not change");
+            let text = "--watch has nothing to wait for: a decision does not change";
+            return Err(WrongLine(text.to_owned()).into());
         }
         let (found, n_missing) = named(cluster, args).await?;
         output::write(&printer.shown(&found)?)?;

@@ -28,7 +28,7 @@ use super::amounts::{age, now_ns};
 use super::cluster::Cluster;
 use super::document::{json, json_line, yaml};
 use super::events::{self, EventsArgs};
-use super::output::{self, Form};
+use super::output::{self, Form, WrongLine};
 use super::table::Table;
 use crate::logging::clean;
 
@@ -56,6 +56,12 @@ pub(super) struct GetArgs {
     /// Only what is of one of these users
     #[arg(long, value_name = "USER", value_delimiter = ',')]
     pub(super) user: Vec<String>,
+    /// Applications that have ended and are still kept, the last one first
+    #[arg(long, conflicts_with = "watch")]
+    pub(super) ended: bool,
+    /// Applications that were rejected and are still kept, the last one first
+    #[arg(long, conflicts_with_all = ["ended", "watch"])]
+    pub(super) rejected: bool,
     /// Only decisions about this application
     #[arg(long, value_name = "ID")]
     pub(super) app: Option<String>,
@@ -86,7 +92,7 @@ pub(super) enum Kind {
     /// Queues, in the order of the tree
     #[value(aliases = ["queue", "q"])]
     Queues,
-    /// Applications that are live
+    /// Applications: those that are live, unless `--ended` or `--rejected` says otherwise
     #[value(aliases = ["app", "applications", "application"])]
     Apps,
     /// Nodes
@@ -135,6 +141,8 @@ impl GetArgs {
             kind,
             names: Vec::new(),
             queue: None,
+            ended: false,
+            rejected: false,
             state: Vec::new(),
             user: Vec::new(),
             app: None,
@@ -160,6 +168,8 @@ impl GetArgs {
         for (flag, is_given, is_known) in [
             ("--queue", self.queue.is_some(), is_queued),
             ("--state", !self.state.is_empty(), has_state),
+            ("--ended", self.ended, has_user),
+            ("--rejected", self.rejected, has_user),
             ("--user", !self.user.is_empty(), has_user),
             ("--app", self.app.is_some(), is_decided),
             ("--node", self.node.is_some(), is_decided),
@@ -167,7 +177,8 @@ impl GetArgs {
             ("--kind", self.decided.is_some(), is_decided),
         ] {
             if is_given && !is_known {
-                anyhow::bail!("{flag} does not choose among {}", self.kind.plural());
+                let text = format!("{flag} does not choose among {}", self.kind.plural());
+                return Err(WrongLine(text).into());
             }
         }
         Ok(())
@@ -258,7 +269,9 @@ fn check_states<T: Thing>(args: &GetArgs) -> anyhow::Result<()> {
         let is_known = T::STATES.iter().any(|known| known.eq_ignore_ascii_case(state));
         if !is_known && !T::STATES.is_empty() {
             let states = T::STATES.join(", ");
-            anyhow::bail!("`{state}` is no state of {}: {states}", args.kind.plural());
+            let text =
+                format!("`{}` is no state of {}: {states}", clean(state), args.kind.plural());
+            return Err(WrongLine(text).into());
         }
     }
     Ok(())

@@ -13,7 +13,7 @@ use std::mem::take;
 use std::sync::Arc;
 use std::time::Duration;
 
-use monoceros_actors::{ApplicationFilter, ApplicationList, ApplicationState, ReadError};
+use monoceros_actors::{ApplicationFilter, ApplicationList, ApplicationState, Page, ReadError};
 use monoceros_proto::si::v1 as si;
 use monoceros_proto::v1;
 use tonic::{Request, Response, Status};
@@ -182,13 +182,22 @@ impl AdminService for Admin {
         let names = (take(&mut request.rm_id), take(&mut request.partition_name));
         let wanted = request.clone();
         let page = page::asked(request.page_size, request.page_token)?;
-        let states = known_states(request.states)?;
+        let list = request.list;
+        let list = v1::ApplicationList::try_from(list).map_err(|_| {
+            CallRefusal::field("list", format!("{list} is no list of applications"))
+        })?;
+        let states = known_states(request.states, list)?;
         let ids: BTreeSet<_> = request.application_ids.into_iter().collect();
         let target = self.target(&caller, &names.0, &names.1).await?;
         let users = request.users.into_iter().collect();
         let queue = Some(queue_path(&request.queue));
         let filter = ApplicationFilter { queue, below: true, states, users, ids, id_part: None };
-        let list = ApplicationList::Live(filter);
+        let (list, newest_first) = match list {
+            v1::ApplicationList::Live => (ApplicationList::Live(filter), false),
+            v1::ApplicationList::Ended => (ApplicationList::Completed(filter), true),
+            v1::ApplicationList::Rejected => (ApplicationList::Rejected(filter), true),
+        };
+        let page = Page { newest_first, ..page };
         let (handle, of) = (self.edge.handle.clone(), target.partition.clone());
         let read = move || async move {
             let read = handle.list_applications(&target.partition, list, page).await;
@@ -288,20 +297,29 @@ fn queue_path(named: &str) -> String {
 }
 
 /// The states that are named, as applications show them.
-fn known_states(named: Vec<String>) -> Result<Vec<ApplicationState>, CallRefusal> {
+fn known_states(
+    named: Vec<String>,
+    list: v1::ApplicationList,
+) -> Result<Vec<ApplicationState>, CallRefusal> {
     use ApplicationState as State;
-    let all = [
-        State::New,
-        State::Accepted,
-        State::Running,
-        State::Resuming,
-        State::Completing,
-        State::Failing,
-    ];
-    let known = |name: &str| all.into_iter().find(|state| state.text().eq_ignore_ascii_case(name));
+    let all: &[State] = match list {
+        v1::ApplicationList::Live => &[
+            State::New,
+            State::Accepted,
+            State::Running,
+            State::Resuming,
+            State::Completing,
+            State::Failing,
+        ],
+        v1::ApplicationList::Ended => &[State::Completed, State::Failed],
+        v1::ApplicationList::Rejected => &[State::Rejected],
+    };
+    let known =
+        |name: &str| all.iter().copied().find(|state| state.text().eq_ignore_ascii_case(name));
     let states = named.into_iter().map(|name| {
         known(&name).ok_or_else(|| {
-            let reason = format!("`{name}` is none of {}", all.map(State::text).join(", "));
+            let all: Vec<_> = all.iter().map(|state| state.text()).collect();
+            let reason = format!("`{name}` is none of {}", all.join(", "));
             CallRefusal::field("states", reason)
         })
     });
@@ -311,12 +329,17 @@ fn known_states(named: Vec<String>) -> Result<Vec<ApplicationState>, CallRefusal
 #[cfg(test)]
 mod tests {
     use super::*;
+    use monoceros_proto::v1::ApplicationList as List;
 
     #[test]
     fn states_are_named_in_any_letter_case_and_checked() {
-        let states = known_states(vec!["RUNNING".to_owned(), "new".to_owned()]).unwrap();
+        let states =
+            known_states(vec!["RUNNING".to_owned(), "new".to_owned()], List::Live).unwrap();
         assert_eq!(states, [ApplicationState::Running, ApplicationState::New]);
-        let refusal = known_states(vec!["done".to_owned()]).unwrap_err();
+        let over = known_states(vec!["failed".to_owned()], List::Ended).unwrap();
+        assert_eq!(over, [ApplicationState::Failed]);
+        assert!(known_states(vec!["running".to_owned()], List::Rejected).is_err());
+        let refusal = known_states(vec!["done".to_owned()], List::Live).unwrap_err();
         assert!(refusal.to_string().starts_with("`states`: `done` is none of New, Accepted"));
     }
 }
