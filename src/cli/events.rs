@@ -285,12 +285,12 @@ mod tests {
     fn an_event_is_a_line() {
         let mut printer = Printer::new(&args(Form::Table, true));
         expect![[r#"
-            TIME                       TYPE   OBJECT   CHANGE             MESSAGE
-            1970-01-01T00:00:01.000Z   node   n1       NODE_SCHEDULABLE   schedulable: false
+            TIME                       TYPE   OBJECT   CHANGE                 MESSAGE
+            1970-01-01T00:00:01.000Z   node   n1       SET NODE_SCHEDULABLE   schedulable: false
         "#]]
         .assert_eq(&printer.shown(&[event(1)]).unwrap());
         expect![[r#"
-            1970-01-01T00:00:01.000Z   node   n1       NODE_SCHEDULABLE   schedulable: false
+            1970-01-01T00:00:01.000Z   node   n1       SET NODE_SCHEDULABLE   schedulable: false
         "#]]
         .assert_eq(&printer.shown(&[event(2)]).unwrap());
     }

@@ -24,10 +24,6 @@ pub(super) const ACTIVE_STATUSES: [(&str, ApplicationState); 6] = [
     ("resuming", ApplicationState::Resuming),
 ];
 
-/// The states of those in the list of ended ones.
-const COMPLETED_STATUSES: [(&str, ApplicationState); 2] =
-    [("completed", ApplicationState::Completed), ("failed", ApplicationState::Failed)];
-
 /// One of the lists of applications.
 pub(super) async fn in_list<S: Reads>(
     edge: &RestEdge<S>,
@@ -186,11 +182,8 @@ fn applications_wanted(state: &str, query: Option<&str>) -> Result<ApplicationLi
     let queue = value(query, "queue").map(path_of).transpose()?;
     let users = value(query, "user").into_iter().collect();
     let id_part = value(query, "search").map(|part| part.to_lowercase());
-    let of_status = match state.to_ascii_lowercase().as_str() {
-        "active" => of_status(query)?,
-        "completed" => of_status_over(query, "completed", &COMPLETED_STATUSES)?,
-        _ => of_status_over(query, "rejected", &[("rejected", ApplicationState::Rejected)])?,
-    };
+    let is_live = state.eq_ignore_ascii_case("active");
+    let of_status = if is_live { of_status(query)? } else { ApplicationFilter::default() };
     Ok(list(ApplicationFilter { queue, below: true, users, id_part, ..of_status }))
 }
 
@@ -208,24 +201,6 @@ fn of_status(query: Option<&str>) -> Result<ApplicationFilter, Failure> {
     if let Some(status) = value(query, "status") {
         let known = ACTIVE_STATUSES.iter().find(|(name, _)| name.eq_ignore_ascii_case(&status));
         let (_, state) = known.ok_or(Failure::ActiveStatus)?;
-        filter.states.push(*state);
-    }
-    Ok(filter)
-}
-
-/// Applications that are over, narrowed to a state of their list where that is asked for.
-fn of_status_over(
-    query: Option<&str>,
-    list: &'static str,
-    statuses: &[(&'static str, ApplicationState)],
-) -> Result<ApplicationFilter, Failure> {
-    let mut filter = ApplicationFilter::default();
-    if let Some(status) = value(query, "status") {
-        let known = statuses.iter().find(|(name, _)| name.eq_ignore_ascii_case(&status));
-        let (_, state) = known.ok_or_else(|| {
-            let known: Vec<_> = statuses.iter().map(|(name, _)| *name).collect();
-            Failure::StatusOver { list, known: known.join(",") }
-        })?;
         filter.states.push(*state);
     }
     Ok(filter)

@@ -39,8 +39,6 @@ pub(super) enum Failure {
     QueueApplicationState,
     #[error("Only following active statuses are allowed: {}", ACTIVE_STATUSES.map(|(name, _)| name).join(","))]
     ActiveStatus,
-    #[error("Only following statuses are allowed of applications that are {list}: {known}")]
-    StatusOver { list: &'static str, known: String },
     #[error("kind `{named}` is none of {}", DecisionKind::ALL.map(DecisionKind::name).join(", "))]
     DecisionKind { named: String },
     #[error("Health check is not available")]
@@ -108,7 +106,6 @@ impl Failure {
             | Self::Limit(_)
             | Self::After(_)
             | Self::ActiveStatus
-            | Self::StatusOver { .. }
             | Self::DecisionKind { .. }
             | Self::UserName
             | Self::GroupName
