@@ -31,7 +31,7 @@ use monoceros_rules::audit::NodeFact;
 use monoceros_rules::books::Books;
 use monoceros_rules::decide::reservations::End;
 use monoceros_rules::nodes::utilization::NodeFigures;
-use monoceros_rules::nodes::{NodeIndex, NodeSlot};
+use monoceros_rules::nodes::{NodeIndex, NodeSlot, attributes};
 use monoceros_rules::values::resources::Resources;
 use monoceros_rules::work::allocations::{AllocationId, Tags};
 use monoceros_rules::work::quotas::{self, Held};
@@ -131,10 +131,6 @@ pub(crate) struct Node {
     metrics: Arc<Metrics>,
     _counted: Counted,
 }
-
-/// Attributes that are fixed when the node is created: an update cannot change them.
-const FIXED: [&str; 5] =
-    ["si/node-partition", "si/hostname", "si.io/hostname", "si/rackname", "si.io/rackname"];
 
 impl Node {
     /// A node as the RM created it, without allocations.
@@ -408,10 +404,7 @@ impl Node {
                     let event = |at| Event::of(EventKind::NodeReady, &self.id, at);
                     baton.happens(|at| event(at).with_message(Message::Says(text)));
                 }
-                let known = Arc::make_mut(&mut self.attributes);
-                known.remove("ready");
-                let changeable = |(name, _): &(String, String)| !FIXED.contains(&name.as_str());
-                known.extend(attributes.into_iter().filter(changeable));
+                attributes::update(Arc::make_mut(&mut self.attributes), attributes);
                 baton.books.nodes.set_attributes(self.slot, &self.attributes);
                 baton.directory.note_instance_type(self.slot, &self.attributes);
                 baton.books.nodes.set_open(self.slot, self.is_open());
@@ -535,7 +528,7 @@ fn step(gauge: &IntGauge, up: bool) {
 
 /// The `ready` attribute as bool text; missing or unparsable means ready.
 pub(crate) fn is_ready(attributes: &BTreeMap<String, String>) -> bool {
-    let text = attributes.get("ready").map(String::as_str);
+    let text = attributes.get(attributes::READY).map(String::as_str);
     !matches!(text, Some("0" | "f" | "F" | "false" | "FALSE" | "False"))
 }
 

@@ -5,6 +5,7 @@
 
 use std::time::Duration;
 
+use monoceros_rules::nodes::attributes::REMOVED;
 use proptest::prelude::*;
 use proptest::test_runner::TestCaseError;
 use serde_json::{Value, json};
@@ -22,14 +23,19 @@ fn size() -> impl Strategy<Value = Amounts> {
 
 fn machine() -> impl Strategy<Value = NodeWords> {
     let value = || prop::option::weighted(0.8, prop::sample::select(&["a", "b", "c"][..]));
-    (node(), 2..=6_i64, value(), value()).prop_map(|(id, vcore, zone, rack)| {
-        let attributes = [("zone", zone), ("rack", rack)].into_iter();
+    let machine = (node(), 2..=6_i64, value(), value(), any::<bool>());
+    machine.prop_map(|(id, vcore, zone, rack, takes_off)| {
+        let said = [("zone", zone), ("rack", rack)];
+        let removed = said.iter().filter(|(_, value)| value.is_none()).map(|(name, _)| *name);
+        let removed = removed.collect::<Vec<_>>().join(",");
+        let removed = (takes_off && !removed.is_empty()).then_some((REMOVED, removed));
         let attributes =
-            attributes.filter_map(|(name, value)| Some((name.to_owned(), value?.to_owned())));
+            said.into_iter().filter_map(|(name, value)| Some((name, value?.to_owned())));
+        let attributes = attributes.chain(removed);
         NodeWords {
             id,
             total: Some(Amounts(vec![("vcore".to_owned(), vcore)])),
-            attributes: attributes.collect(),
+            attributes: attributes.map(|(name, value)| (name.to_owned(), value)).collect(),
             ..NodeWords::default()
         }
     })

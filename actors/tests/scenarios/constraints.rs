@@ -77,6 +77,28 @@ fn an_attribute_with_a_value_is_looked_for_and_the_one_node_that_has_it_is_waite
 }
 
 #[test]
+fn an_attribute_that_an_update_takes_off_is_not_there_any_more() {
+    check(
+        &node("NOT_EXIST", "zone", &[]),
+        "
+        queue root.a
+        node n1 vcore=4 attr zone=a attr pool=red
+        app a1 in root.a
+        ask a1 k1 vcore=1 where=IT
+        resize n1 attr monoceros.io/removed-attributes=pool
+        resize n1 attr pool=blue attr monoceros.io/removed-attributes=zone,pool
+        ",
+        &expect![[r#"
+            n1 accepted
+            a1 accepted
+            a1 is Accepted
+            a1 is Running
+            a1/k1 placed on n1
+        "#]],
+    );
+}
+
+#[test]
 fn an_attribute_that_must_not_be_there_is_not_there() {
     check(
         &node("NOT_EXIST", "gpu", &[]),

@@ -185,6 +185,28 @@ fn a_page_goes_on_behind_a_node_that_is_gone() {
 }
 
 #[test]
+fn attributes_that_an_update_takes_off_are_not_in_lists_and_the_order_never_is() {
+    in_virtual_time(async {
+        let scheduler = with_nodes(Arc::new(Ear::default())).await;
+        let of = async |line: &str| {
+            say(&scheduler, "rm", line).await;
+            let found = scheduler.node("default", "x").await.unwrap().unwrap();
+            let said = found.attributes.into_iter().filter(|(key, _)| key != "si/node-partition");
+            said.map(|(key, value)| format!("{key}={value}")).collect::<Vec<_>>().join(" ")
+        };
+        let removed = "attr monoceros.io/removed-attributes";
+        let host = "attr si/hostname=h";
+        let came = of(&format!("node x vcore=1 attr a=1 attr b=2 {host} {removed}=a,b")).await;
+        assert_eq!(came, "a=1 b=2 si/hostname=h", "a new node has what it says");
+        assert_eq!(
+            of(&format!("resize x attr c=3 {removed}=a,si/hostname")).await,
+            "b=2 c=3 si/hostname=h"
+        );
+        assert_eq!(of(&format!("resize x attr b=4 {removed}=b,c")).await, "b=4 si/hostname=h");
+    });
+}
+
+#[test]
 fn named_nodes_are_read_without_the_others() {
     in_virtual_time(async {
         let scheduler = with_nodes(Arc::new(Ear::default())).await;

@@ -3,6 +3,7 @@
 //! A full search tries every domain anew for every decision; and members of a group are never seen
 //! in two domains.
 
+use monoceros_rules::nodes::attributes::REMOVED;
 use proptest::prelude::*;
 
 use crate::gang_histories::{
@@ -29,10 +30,12 @@ const TOPOLOGIES: [(&str, &[&str]); 6] = [
 
 fn in_places(words: &mut NodeWords, zone: usize) {
     let place = PLACES.iter().find(|(id, _)| **id == words.id);
-    words.attributes.retain(|(name, _)| name != FIXED && name != "zone");
+    words.attributes.retain(|(name, _)| ![FIXED, "zone", REMOVED].contains(&name.as_str()));
     words.attributes.extend(place.map(|(_, place)| (FIXED.to_owned(), (*place).to_owned())));
     if zone < 3 {
         words.attributes.push(("zone".to_owned(), format!("z{zone}")));
+    } else {
+        words.attributes.push((REMOVED.to_owned(), "zone".to_owned()));
     }
 }
 

@@ -46,6 +46,7 @@
 //! ```
 
 pub mod affinity;
+pub mod attributes;
 mod best_fit;
 mod domains;
 mod grown;

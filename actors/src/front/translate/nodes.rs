@@ -4,6 +4,7 @@ use std::sync::Arc;
 
 use monoceros_proto::si::v1 as si;
 use monoceros_proto::si::v1::node_info::ActionFromRm as Action;
+use monoceros_rules::nodes::attributes as node_attributes;
 use monoceros_rules::values::names::shown;
 use monoceros_rules::values::resources::NameHolder;
 use monoceros_rules::work::allocations::Form;
@@ -141,6 +142,8 @@ fn new_node(
             .push((application, Existing { spec: Arc::new(spec), uuid, node: Arc::clone(&id) }));
     }
     let mut attributes = node.attributes;
+    // A new node has nothing that could be taken off.
+    attributes.remove(node_attributes::REMOVED);
     attributes.insert(NODE_PARTITION.to_owned(), partition.to_string());
     Ok(NewNode { id, attributes, total, occupied, existing, draining })
 }

@@ -3197,7 +3197,8 @@ type NodeInfo struct {
 	Action NodeInfo_ActionFromRM  `protobuf:"varint,2,opt,name=action,proto3,enum=monoceros.si.v1.NodeInfo_ActionFromRM" json:"action,omitempty"`
 	// Properties of the node; `si/node-partition` names its partition, `ready` says whether it takes
 	// anything (if absent, it does). An update replaces those that it names, but for partition, host
-	// and rack.
+	// and rack, and `monoceros.io/removed-attributes` has the keys, with commas between them, of
+	// those that it takes off; others stay.
 	Attributes map[string]string `protobuf:"bytes,3,rep,name=attributes,proto3" json:"attributes,omitempty" protobuf_key:"bytes,1,opt,name=key" protobuf_val:"bytes,2,opt,name=value"`
 	// Capacity. Absent: empty on creation, unchanged on update.
 	SchedulableResource *Resource `protobuf:"bytes,4,opt,name=schedulableResource,proto3" json:"schedulableResource,omitempty"`
