@@ -158,8 +158,21 @@ impl Application {
             self.ask(spec, baton, effects);
             return;
         };
-        if let Err(reason) = self.resize(slot, &spec.resources, baton, effects) {
-            self.reject_change(slot, &spec, reason, baton);
+        self.repeated(slot, &spec, baton, effects);
+    }
+
+    /// A request or report of today's form is said again: its size may be another, and how important
+    /// it is, whom it may preempt and whether it may be preempted, and its tags.
+    pub(super) fn repeated(
+        &mut self,
+        slot: AskSlot,
+        said: &AskSpec,
+        baton: &mut Baton,
+        effects: &mut VisitEffects,
+    ) {
+        match self.resize(slot, &said.resources, baton, effects) {
+            Ok(()) => self.restate(slot, said, baton, effects),
+            Err(reason) => self.reject_change(slot, said, reason, baton),
         }
     }
 
@@ -223,6 +236,59 @@ impl Application {
             self.resize_allocation(id, to, baton, effects);
         }
         Ok(())
+    }
+
+    /// Other priority, policy and tags for an ask that is known: for what is pending and for what it
+    /// has allocated.
+    fn restate(
+        &mut self,
+        slot: AskSlot,
+        said: &AskSpec,
+        baton: &mut Baton,
+        effects: &mut VisitEffects,
+    ) {
+        if self.book.asks.ask(slot).is_restated_by(said) {
+            self.give_up_asked(slot, baton, effects);
+            // Whoever of it waits is another one now, in the order and for whom others may leave.
+            self.book.asks.restate(slot, said);
+            effects.touched = true;
+            self.review_reservation(slot, baton);
+            if let Some(group) = said.member_of() {
+                self.look_for_pairs(group);
+            }
+            self.pairs_changed();
+        }
+        // What waits for a placeholder to go is on its way still.
+        let ask = self.book.asks.ask(slot);
+        let made_of_it: Vec<_> = ask.live.iter().chain(&ask.unsettled).copied().collect();
+        for id in made_of_it {
+            Self::restate_allocation(id, said, baton, effects);
+        }
+    }
+
+    /// Other priority, policy and tags for an allocation: they decide who may have it preempted, and
+    /// for which placement constraints it counts.
+    pub(super) fn restate_allocation(
+        id: AllocationId,
+        said: &AskSpec,
+        baton: &mut Baton,
+        effects: &mut VisitEffects,
+    ) {
+        let Books { nodes, allocations, .. } = &mut baton.books;
+        let Some(entry) = allocations.get_mut(id).filter(|it| it.spec.is_restated_by(said)) else {
+            return;
+        };
+        let is_tagged_so = entry.spec.tags == said.tags;
+        Arc::make_mut(&mut entry.spec).restate(said);
+        if !is_tagged_so && entry.held_on_node().is_some() {
+            nodes.count(id, entry);
+        }
+        let node = entry.node;
+        // Others may leave for somebody now who looked in vain before.
+        effects.touched = true;
+        baton.books.note_change();
+        let node_id = Arc::clone(baton.books.nodes.id(node));
+        baton.wake_named(node, &node_id);
     }
 
     /// Another size for what waits for a placeholder to go: it changes itself alone, and the node

@@ -32,7 +32,7 @@ impl Application {
         if let Some(id) = self.book.allocations.get(&uuid).copied() {
             let is_there = is_on(id, node_slot, baton);
             self.note_place(is_there, &uuid, &node, baton);
-            self.resize_known(id, &spec, baton, effects);
+            self.known_again(id, &spec, baton, effects);
             return;
         }
         // In today's form the key is the identity: it runs, though under another UUID.
@@ -40,9 +40,7 @@ impl Application {
             let live = &self.book.asks.ask(slot).live;
             let is_there = live.iter().any(|id| is_on(*id, node_slot, baton));
             self.note_place(is_there, &spec.key, &node, baton);
-            if let Err(reason) = self.resize(slot, &spec.resources, baton, effects) {
-                self.reject_change(slot, &spec, reason, baton);
-            }
+            self.repeated(slot, &spec, baton, effects);
             return;
         }
         // Only the RM knows whether it means the placement that waits for its predicate, or another
@@ -84,9 +82,9 @@ impl Application {
         (ask.still_to_come() == 0 && !ask.live.is_empty()).then_some(slot)
     }
 
-    /// The RM reports an allocation again, perhaps in another size: by UUID it is that one alone,
-    /// else all of the key.
-    fn resize_known(
+    /// The RM reports an allocation again, perhaps otherwise: by UUID it is that one alone, else all
+    /// of the key.
+    fn known_again(
         &mut self,
         id: AllocationId,
         spec: &AskSpec,
@@ -95,15 +93,13 @@ impl Application {
     ) {
         let known = self.book.asks.slot_of(&spec.key).filter(|_| spec.form == Form::Unified);
         if let Some(slot) = known {
-            if let Err(reason) = self.resize(slot, &spec.resources, baton, effects) {
-                self.reject_change(slot, spec, reason, baton);
-            }
-            return;
+            return self.repeated(slot, spec, baton, effects);
         }
         let Some(entry) = baton.books.allocations.get(id) else { return };
         let growth = spec.resources.minus(entry.resources());
         if baton.books.can_promise(&effects.promised, &growth, 1) {
             self.resize_allocation(id, &spec.resources, baton, effects);
+            Self::restate_allocation(id, spec, baton, effects);
         } else {
             tracing::warn!(application = %self.book.id, allocation = %entry.uuid,
                 "change of what is allocated ignored: it is more than can be counted");

@@ -101,13 +101,20 @@ fn wish() -> impl Strategy<Value = Wish> {
     )
 }
 
+/// A request or report that may be said again, with other tags.
+fn again() -> impl Strategy<Value = Wish> {
+    let policy = prop::sample::select(&["", "itself"][..]).prop_map(str::to_owned);
+    (wish(), policy).prop_map(|(wish, policy)| Wish { repeat: 1, policy, ..wish })
+}
+
 fn said() -> impl Strategy<Value = Item> {
     let stopped = monoceros_proto::si::v1::TerminationType::StoppedByRm as i32;
     let failed = monoceros_proto::si::v1::TerminationType::SchedulingFailedOnRm as i32;
     let kind = prop_oneof![5 => Just(stopped), 1 => Just(failed)];
     prop_oneof![
         20 => wish().prop_map(Item::Ask),
-        6 => wish().prop_map(|wish| Item::Request(Wish { repeat: 1, ..wish })),
+        6 => again().prop_map(Item::Request),
+        4 => (again(), node()).prop_map(|(wish, node)| Item::Exists(wish, node)),
         3 => machine().prop_map(Item::Node),
         8 => machine().prop_map(Item::Resize),
         1 => node().prop_map(Item::Drain),

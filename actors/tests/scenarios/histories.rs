@@ -301,17 +301,20 @@ pub(crate) fn wish(kind: Kind) -> impl Strategy<Value = Wish> {
         prop::option::weighted(0.12, node()),
         created,
         timeout,
+        // Nobody here preempts. What is said again with a policy has another priority, too.
+        prop::sample::select(&["", "itself", "none"][..]),
     )
-        .prop_map(|((app, key, amounts, repeat), priority, required, created, timeout_ms)| {
-            Wish {
+        .prop_map(
+            |((app, key, amounts, repeat), priority, required, created, timeout_ms, policy)| Wish {
                 repeat,
                 priority,
+                policy: policy.to_owned(),
                 required,
                 created,
                 timeout_ms,
                 ..Wish::of(&app, &key, amounts)
-            }
-        })
+            },
+        )
 }
 
 pub(crate) fn node_words(kind: Kind) -> impl Strategy<Value = NodeWords> {

@@ -78,6 +78,7 @@ mod refused_applications;
 mod refused_asks;
 mod refused_nodes;
 mod releases;
+mod repeated;
 mod reservations;
 mod reserved_histories;
 mod run_limit;

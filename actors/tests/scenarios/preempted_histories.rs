@@ -152,7 +152,10 @@ fn said() -> impl Strategy<Value = Item> {
     let stopped = monoceros_proto::si::v1::TerminationType::StoppedByRm as i32;
     prop_oneof![
         20 => wish().prop_map(Item::Ask),
-        3 => wish().prop_map(|wish| Item::Request(Wish { repeat: 1, ..wish })),
+        6 => wish().prop_map(|wish| Item::Request(Wish { repeat: 1, ..wish })),
+        3 => (wish(), node()).prop_map(|(wish, node)| {
+            Item::Exists(Wish { repeat: 1, ..wish }, node)
+        }),
         2 => machine(),
         1 => node().prop_map(Item::Drain),
         2 => node().prop_map(Item::Undrain),

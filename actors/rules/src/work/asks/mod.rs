@@ -376,6 +376,20 @@ impl Asks {
         self.pending.minus(&before).pruned()
     }
 
+    /// Changes only priority, policy and tags of an ask, as a repetition says them. It keeps its
+    /// place among those of its priority, and its search for a node begins anew.
+    pub fn restate(&mut self, slot: AskSlot, said: &AskSpec) {
+        self.leave_class(slot);
+        self.bytes -= self.ask(slot).spec.bytes();
+        let ask = self.ask_mut(slot);
+        Arc::make_mut(&mut ask.spec).restate(said);
+        ask.join_others();
+        ask.forget_refusals();
+        ask.tries = None;
+        self.bytes += self.ask(slot).spec.bytes();
+        self.join_class(slot);
+    }
+
     /// One outstanding instance of the ask was placed.
     pub fn take_one(&mut self, slot: AskSlot) {
         let ask = self.ask_mut(slot);

@@ -80,7 +80,7 @@ impl AskSpec {
         }
     }
 
-    /// How much memory it takes, bytes, about. It depends on nothing that changes later.
+    /// How much memory it takes, bytes, about. Of what changes later it depends on the tags alone.
     pub fn bytes(&self) -> u64 {
         let texts = self.key.len()
             + self.required_node.as_ref().map_or(0, |node| node.len())
@@ -88,6 +88,23 @@ impl AskSpec {
         let tags = self.tags.iter().map(|tags| quotas::bytes_of_texts(&**tags)).sum::<u64>();
         let constraint = self.constraint.iter().map(|it| it.constraint().bytes()).sum::<u64>();
         quotas::ASK_BYTES + texts as u64 + tags + constraint
+    }
+
+    /// Whether a repetition says priority, policy or tags otherwise. Only one with a policy says
+    /// anything of these; without, it is about the size alone.
+    pub fn is_restated_by(&self, said: &Self) -> bool {
+        let differs = || {
+            let (now, then) = ((self.priority, self.preemption), (said.priority, said.preemption));
+            now != then || self.tags != said.tags
+        };
+        said.preemption.is_said() && differs()
+    }
+
+    /// Priority, policy and tags are those of a repetition from now on. What was read from tags when
+    /// it came stays: node, creation time, constraint.
+    pub fn restate(&mut self, said: &Self) {
+        (self.priority, self.preemption) = (said.priority, said.preemption);
+        self.tags.clone_from(&said.tags);
     }
 
     /// The task group that it keeps a place in, of a placeholder.
