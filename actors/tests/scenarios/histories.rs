@@ -301,20 +301,17 @@ pub(crate) fn wish(kind: Kind) -> impl Strategy<Value = Wish> {
         prop::option::weighted(0.12, node()),
         created,
         timeout,
-        // Nobody here preempts. What is said again with a policy has another priority, too.
-        prop::sample::select(&["", "itself", "none"][..]),
     )
-        .prop_map(
-            |((app, key, amounts, repeat), priority, required, created, timeout_ms, policy)| Wish {
+        .prop_map(|((app, key, amounts, repeat), priority, required, created, timeout_ms)| {
+            Wish {
                 repeat,
                 priority,
-                policy: policy.to_owned(),
                 required,
                 created,
                 timeout_ms,
                 ..Wish::of(&app, &key, amounts)
-            },
-        )
+            }
+        })
 }
 
 pub(crate) fn node_words(kind: Kind) -> impl Strategy<Value = NodeWords> {
@@ -391,7 +388,17 @@ pub(crate) fn item(kind: Kind) -> impl Strategy<Value = Item> {
         1 => Just(77),
         1 => Just(TerminationType::PlaceholderReplaced as i32),
     ];
-    let unified = |wish: Wish| Wish { uuid: String::new(), ..as_allocation(wish) };
+    // What is said again with a policy may have another priority, too. Nobody here preempts.
+    let policy = |wish: &Wish| match (wish.priority + wish.repeat).rem_euclid(3) {
+        0 => "",
+        1 => "itself",
+        _ => "none",
+    };
+    let unified = move |wish: Wish| Wish {
+        policy: policy(&wish).to_owned(),
+        uuid: String::new(),
+        ..as_allocation(wish)
+    };
     let recovered = |(wish, uuid): (Wish, String)| Wish { uuid, ..as_allocation(wish) };
     let as_update = |node: NodeWords| NodeWords { drained: false, holds: Vec::new(), ..node };
     prop_oneof![
