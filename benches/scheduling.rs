@@ -34,7 +34,7 @@ async fn run(shape: &Shape, threads: Threads) -> (f64, f64) {
     let shim = Shim::start_with(builder, &shape.config).await;
     if let Some(in_flight) = shape.in_flight {
         let control = shim.scheduler.control("bench").await.unwrap();
-        control.set_predicates(Predicates::Remote { in_flight });
+        control.set_predicates(Predicates::Remote { in_flight, holds: false });
     }
     shim.nodes(shape.nodes, &shape.capacity).await;
     shim.applications(shape.applications, shape.queue).await;

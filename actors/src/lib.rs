@@ -80,8 +80,8 @@ pub use api::listing::{
     ApplicationFilter, ApplicationList, DecisionFilter, DecisionKind, Listed, Page, Steps,
 };
 pub use api::predicates::{
-    AnswerSink, Elsewhere, Invalidation, PredicateAnswer, PredicateQuestion, Predicates,
-    PreemptionQuestions, QuestionBundle, QuestionId, Scope, Verdict,
+    AnswerSink, BundlePlace, Elsewhere, Invalidation, PredicateAnswer, PredicateQuestion,
+    Predicates, PreemptionQuestions, QuestionBundle, QuestionId, Scope, Verdict,
 };
 pub use api::scheduler::{
     ConfigurationError, ConfigurationSnapshot, ConfigurationUpdate, ExplainError, Handover,

@@ -182,6 +182,7 @@ impl ResourceManagerCallback for Decisions {
             allocation_key: args.allocation_key.clone(),
             node_id: args.node_id.clone(),
             allocate: true,
+            ..Default::default()
         };
         let success = self.predicates(&question).is_ok();
         let index = if args.preempt_allocation_keys.is_empty() { -1 } else { args.start_index };
@@ -228,6 +229,7 @@ mod tests {
                 allocation_key: ask_key("a.1", 3),
                 node_id: node.to_owned(),
                 allocate: true,
+                ..Default::default()
             })
         };
         let fits = |node: &str| {

@@ -51,11 +51,22 @@ pub trait ResourceManagerCallback: Send + Sync + 'static {
         Ok(())
     }
 
+    /// As [`predicates`](Self::predicates), for a place that would be held for a member of a
+    /// declared gang whose ask is not there yet: the arguments name application and task group, and no
+    /// allocation key. It is asked when places for the whole gang are looked for; the member that takes
+    /// the place later is asked about as any other. Passes unless implemented, so that an RM which knows
+    /// its asks alone need not know of these.
+    fn hold_predicates(&self, args: &PredicatesArgs) -> Result<(), String> {
+        let _ = args;
+        Ok(())
+    }
+
     /// Questions to be answered later, each exactly once, through its
     /// [`AnswerSink`](crate::AnswerSink). Called only while predicates are
     /// [remote](crate::Predicates::Remote). What was told before a question was decided before it.
-    /// Unless implemented, [`predicates`](Self::predicates) answers. All questions of one call are
-    /// those of one partition.
+    /// Unless implemented, [`predicates`](Self::predicates) answers, and
+    /// [`hold_predicates`](Self::hold_predicates) for places that would be held. All questions of one
+    /// call are those of one partition.
     fn ask_predicates(&self, questions: Vec<PredicateQuestion>) {
         let Some(sink) = questions.first().map(|question| question.answers.clone()) else { return };
         let answer = |question: PredicateQuestion| {
@@ -63,11 +74,16 @@ pub trait ResourceManagerCallback: Send + Sync + 'static {
                 allocation_key: question.key.to_string(),
                 node_id: String::new(),
                 allocate: question.allocate,
+                application_id: question.application.to_string(),
+                task_group_name: question.group.as_deref().unwrap_or_default().to_owned(),
             };
+            let is_hold = question.group.is_some();
             let mut reasons = Vec::new();
             let position = question.nodes.iter().position(|node| {
                 node.as_ref().clone_into(&mut args.node_id);
-                self.predicates(&args).map_err(|reason| reasons.push((reason, 1))).is_ok()
+                let answer =
+                    if is_hold { self.hold_predicates(&args) } else { self.predicates(&args) };
+                answer.map_err(|reason| reasons.push((reason, 1))).is_ok()
             });
             let verdict = match position {
                 Some(position) => {

@@ -28,6 +28,11 @@ pub enum Predicates {
     Remote {
         /// At least one.
         in_flight: usize,
+        /// The RM is also asked about places that are to be held for members of declared gangs whose
+        /// requests are not there yet ([`PredicateQuestion::group`]). Where not, any node with room
+        /// will do for these.
+        #[serde(default)]
+        holds: bool,
     },
     /// The RM cannot be asked: placements that wait for an answer are taken back, and nothing is
     /// placed.
@@ -38,15 +43,18 @@ pub enum Predicates {
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash, Serialize, Deserialize)]
 pub struct QuestionId(pub u64);
 
-/// May this request run on the first of these nodes that passes?
+/// May this request run on the first of these nodes that passes? Or may a place be held there for a
+/// member of a declared gang whose request is not there yet?
 #[derive(Clone, Debug)]
 pub struct PredicateQuestion {
     /// The number that the answer has to name.
     pub id: QuestionId,
     /// The application of the request.
     pub application: Arc<str>,
-    /// Its allocation key.
+    /// Its allocation key; empty where a place would be held.
     pub key: Arc<str>,
+    /// The task group of the member for which a place would be held; none for a request.
+    pub group: Option<Arc<str>>,
     /// Candidates in the order of preference; never empty.
     pub nodes: Vec<Arc<str>>,
     /// Whether it would be allocated there now, beside all that is there. Otherwise it only has the
@@ -65,9 +73,20 @@ pub struct PredicateQuestion {
 pub struct QuestionBundle {
     /// Names it among those of all partitions of an RM. Never given twice in a session.
     pub id: u64,
-    /// The allocation key of each member that has been asked for, with the id of its node. The
-    /// member in question is among them, and each has the same position in all questions.
-    pub places: Vec<(Arc<str>, Arc<str>)>,
+    /// Where each member is to be that the RM is asked about. The member in question is among them,
+    /// and each has the same position in all questions.
+    pub places: Vec<BundlePlace>,
+}
+
+/// Where a member of a gang is to be.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct BundlePlace {
+    /// Its allocation key; empty where a place would be held.
+    pub key: Arc<str>,
+    /// The task group of the member for which a place would be held; none for a request.
+    pub group: Option<Arc<str>>,
+    /// The id of its node.
+    pub node: Arc<str>,
 }
 
 /// The answer to a [`PredicateQuestion`].

@@ -23,7 +23,6 @@ use monoceros_rules::decide::preemption::Promisee;
 use monoceros_rules::nodes::{Domain, NodeRequest};
 use monoceros_rules::order::waits::{Parked, Phase, WaitSet};
 use monoceros_rules::values::resources::Resources;
-use monoceros_rules::work::allocations::Form;
 use monoceros_rules::work::asks::{AskSlot, Asks};
 use monoceros_rules::work::native::{Bundled, NativeGroup, Stage};
 use rustc_hash::{FxHashMap, FxHashSet};
@@ -60,10 +59,8 @@ impl Application {
                 for (slot, _) in bundled.iter().flatten() {
                     self.displace(*slot, &mut baton);
                 }
-                let mut slots = bundled.iter().flatten().map(|(slot, _)| *slot);
-                let asks = &self.book.asks;
-                if baton.offer.asks_later && slots.any(|slot| !asks.ask(slot).spec.placeholder) {
-                    let total = total(asks, &bundled);
+                if self.needs_answers(&bundled, &baton) {
+                    let total = total(&self.book.asks, &bundled);
                     self.launch_bundle(baton, &bundled, &found, &total);
                 } else {
                     self.book_bundle(baton, &bundled, &found);
@@ -128,12 +125,7 @@ impl Application {
             self.park_bundle(Parked::bundle(&places, at), Some(places));
             return Err(None);
         }
-        let needs_answers = baton.offer.asks_later
-            && bundled
-                .iter()
-                .flatten()
-                .any(|(slot, _)| !self.book.asks.ask(*slot).spec.placeholder);
-        if needs_answers && baton.books.unsettled.bundle.is_some() {
+        if self.needs_answers(&bundled, baton) && baton.books.unsettled.bundle.is_some() {
             // One bundle is in the air at a time.
             baton.books.unsettled.bundles_waiting.insert(self.slot);
             let waits = self.attempt(baton, |attempt| Parked::named(attempt.view));
@@ -184,6 +176,15 @@ impl Application {
         }
     }
 
+    /// Whether the RM has to be asked about some of its members, and answers later.
+    fn needs_answers(&self, bundled: &Bundled, baton: &Baton) -> bool {
+        let mut members = bundled.iter().flatten();
+        let is_asked = |(slot, _): &(AskSlot, u32)| {
+            baton.offer.asks_about_holds || !self.book.asks.ask(*slot).spec.placeholder
+        };
+        baton.offer.asks_later && members.any(is_asked)
+    }
+
     /// Whether one of its asks came after something was taken from its application for another.
     fn bundle_gives_way(&self, bundled: &Bundled, baton: &Baton) -> bool {
         !baton.books.promises.is_empty()
@@ -216,10 +217,8 @@ impl Application {
         for at in 0..found.places().len() {
             let place = found.places()[at];
             let ask = self.book.asks.ask(bundled[place.of.group][place.of.members].0);
-            let (key, node) = (Arc::clone(&ask.key), Arc::clone(baton.books.nodes.id(place.node)));
-            if ask.form != Form::Internal
-                && crate::node::predicate(&key, &node, true, baton).is_err()
-            {
+            let node = Arc::clone(baton.books.nodes.id(place.node));
+            if crate::node::predicate((self.slot, &ask.spec), &node, true, baton).is_err() {
                 found.undo(&mut baton.books.nodes);
                 return Err(NotPlaced::Unfit);
             }
@@ -377,7 +376,7 @@ impl Application {
         }
     }
 
-    /// Asks the RM in this process whether each member with an ask may run at its place; one that
+    /// Asks the RM in this process whether each member may run at its place, or have it held; one that
     /// may not moves to another node, of the same domain where its group has one. `Err`: no node will
     /// have this one, of this group.
     fn ask_predicates(
@@ -390,16 +389,14 @@ impl Application {
         for at in 0..found.places().len() {
             let place = found.places()[at];
             let (slot, _) = bundled[place.of.group][place.of.members];
-            if self.book.asks.ask(slot).spec.placeholder {
-                continue;
-            }
+            let spec = Arc::clone(&self.book.asks.ask(slot).spec);
             let mut node = place.node;
             loop {
                 let id = Arc::clone(baton.books.nodes.id(node));
-                let key = Arc::clone(&self.book.asks.ask(slot).key);
                 let known = refusals.get(&slot).is_some_and(|refused| refused.contains(&id));
                 if !known {
-                    let Err(why) = crate::node::predicate(&key, &id, true, baton) else { break };
+                    let about = (self.slot, &*spec);
+                    let Err(why) = crate::node::predicate(about, &id, true, baton) else { break };
                     baton.tally.refused();
                     baton.offer.refused += 1;
                     if baton.tracking.is_on() {
@@ -420,7 +417,7 @@ impl Application {
     }
 
     pub(super) fn refused_member(&self, ask: AskSlot) -> BundleObstacle {
-        let group = self.book.asks.ask(ask).spec.member_of().cloned().unwrap_or_default();
+        let group = self.book.asks.ask(ask).spec.task_group.clone().unwrap_or_default();
         BundleObstacle::Refused { group, ask }
     }
 

@@ -6,7 +6,7 @@
 
 use std::sync::Arc;
 
-use monoceros_rules::work::allocations::AllocationId;
+use monoceros_rules::work::allocations::{AllocationId, Form};
 use monoceros_rules::work::asks::failures::{OVER_QUOTA, OVER_USER_QUOTA};
 use monoceros_rules::work::asks::{Ask, AskSlot, AskSpec};
 
@@ -152,6 +152,10 @@ impl Application {
         }
         refusals.told_ns = Some(baton.now_ns);
         let ask = self.book.asks.ask(slot);
+        if ask.form == Form::Internal {
+            // No key names it: it is told with why its gang waits.
+            return;
+        }
         let message = Message::Refused(reasons);
         let event = |at| self.request(EventKind::RefusedByPredicates, ask, at);
         baton.happens(|at| event(at).with_message(message));

@@ -172,9 +172,9 @@ impl Application {
 
     /// Whether an RM in this process lets the ask reserve the node.
     fn may_reserve(&self, slot: AskSlot, node: NodeSlot, baton: &mut Baton) -> bool {
-        let key = Arc::clone(&self.book.asks.ask(slot).key);
+        let about = (self.slot, &*self.book.asks.ask(slot).spec);
         let id = Arc::clone(baton.books.nodes.id(node));
-        crate::node::may_be_reserved(&key, &id, baton)
+        crate::node::may_be_reserved(about, &id, baton)
     }
 
     /// The node that an ask was to reserve refused that: it waits alone, and is tried again after a
@@ -393,6 +393,7 @@ impl Application {
             id: QuestionId(number),
             application: Arc::clone(&self.book.id),
             key: Arc::clone(&ask.key),
+            group: None,
             nodes: vec![id],
             allocate: false,
             bundle: None,

@@ -14,7 +14,8 @@ use std::panic::{AssertUnwindSafe, catch_unwind};
 use std::sync::Arc;
 
 use monoceros_rules::decide::predicates::{Confirmation, confirm};
-use monoceros_rules::work::allocations::Allocation;
+use monoceros_rules::work::allocations::{Allocation, ApplicationSlot, Form};
+use monoceros_rules::work::asks::AskSpec;
 
 use super::Node;
 use crate::api::predicates::{PredicateQuestion, QuestionBundle, QuestionId};
@@ -22,8 +23,8 @@ use crate::step::{Baton, Notice, Passed, Placement, Settlement};
 
 /// Whether a placement passes the predicate of an RM in this process.
 pub(super) fn passes(placement: &mut Placement, node: &str, baton: &mut Baton) -> bool {
-    let allocate = !is_in_place(placement);
-    let Err(why) = answer(&placement.spec.key, node, allocate, baton) else { return true };
+    let (about, allocate) = ((placement.application, &*placement.spec), !is_in_place(placement));
+    let Err(why) = answer(about, node, allocate, baton) else { return true };
     placement.note_refusal(why);
     false
 }
@@ -34,36 +35,73 @@ fn is_in_place(placement: &Placement) -> bool {
     placement.takes.is_some_and(|takes| takes.in_place)
 }
 
+/// Whom a predicate is asked about: an ask, or the internal one for which places are held; and whose
+/// it is.
+pub(crate) type About<'a> = (ApplicationSlot, &'a AskSpec);
+
 /// Whether an RM in this process lets an ask reserve a node.
-pub(crate) fn may_be_reserved(key: &str, node: &str, baton: &mut Baton) -> bool {
-    answer(key, node, false, baton).is_ok()
+pub(crate) fn may_be_reserved(about: About<'_>, node: &str, baton: &mut Baton) -> bool {
+    answer(about, node, false, baton).is_ok()
 }
 
 /// Whether an RM in this process lets an ask be placed on the node, as it is.
-pub(crate) fn may_be_placed(key: &str, node: &str, baton: &mut Baton) -> bool {
-    answer(key, node, true, baton).is_ok()
+pub(crate) fn may_be_placed(
+    (application, key): (ApplicationSlot, &str),
+    node: &str,
+    baton: &mut Baton,
+) -> bool {
+    ask_now((application, key, None), node, true, baton).is_ok()
 }
 
 /// What an RM in this process says to an ask on a node: nothing against it, or why not. The ask is
 /// to be placed there now (`allocate`), or when there is room.
+pub(crate) fn answer(
+    (application, spec): About<'_>,
+    node: &str,
+    allocate: bool,
+    baton: &mut Baton,
+) -> Result<(), String> {
+    let group = held_for(spec);
+    ask_now((application, &spec.key, group), node, allocate, baton)
+}
+
+/// The task group of the member for which a place is to be held by this ask, if it is an internal one.
+fn held_for(spec: &AskSpec) -> Option<&str> {
+    let group = spec.task_group.as_deref().filter(|_| spec.form == Form::Internal);
+    group.map(String::as_str)
+}
+
+/// Asks an RM in this process about the ask with this key, or about a place that would be held for a
+/// member of this task group.
 ///
 /// Whatever such an RM says reaches a decision here and nowhere else, as plain data: an input of
 /// the offer that is under way, as what enters by the inbox is one of its step. Whoever records a
 /// partition writes the answers down here, with the key and the node, and whoever replays one gives
 /// them here.
-pub(crate) fn answer(
-    key: &str,
+fn ask_now(
+    (application, key, group): (ApplicationSlot, &str, Option<&str>),
     node: &str,
     allocate: bool,
     baton: &mut Baton,
 ) -> Result<(), String> {
-    let args = &mut baton.question;
-    args.allocation_key.clear();
-    args.allocation_key.push_str(key);
-    args.node_id.clear();
-    args.node_id.push_str(node);
+    let Baton { question: args, directory, callback, .. } = baton;
+    let application = directory.application(application).map_or("", |entry| &*entry.id);
+    let texts = [
+        (&mut args.allocation_key, key),
+        (&mut args.node_id, node),
+        (&mut args.application_id, application),
+        (&mut args.task_group_name, group.unwrap_or_default()),
+    ];
+    for (place, text) in texts {
+        place.clear();
+        place.push_str(text);
+    }
     args.allocate = allocate;
-    match catch_unwind(AssertUnwindSafe(|| baton.callback.predicates(&baton.question))) {
+    let asked = || match group {
+        Some(_) => callback.hold_predicates(args),
+        None => callback.predicates(args),
+    };
+    match catch_unwind(AssertUnwindSafe(asked)) {
         Ok(Ok(())) => Ok(()),
         Ok(Err(why)) => {
             tracing::debug!(ask = %key, node, why, "refused by predicate");
@@ -108,6 +146,7 @@ pub(crate) fn ask_later(
         id: QuestionId(number),
         application,
         key: Arc::clone(&placement.spec.key),
+        group: held_for(&placement.spec).map(Arc::from),
         nodes,
         allocate: !is_in_place(placement),
         bundle,

@@ -47,6 +47,11 @@ impl Controls {
     pub(super) fn asks_later(&self) -> bool {
         self.predicates != Predicates::Local
     }
+
+    /// Whether it is asked by questions about places that are to be held, too.
+    pub(super) fn asks_about_holds(&self) -> bool {
+        matches!(self.predicates, Predicates::Remote { holds: true, .. })
+    }
 }
 
 impl Partition {
@@ -107,7 +112,7 @@ impl Partition {
     fn set_predicates(&mut self, predicates: Predicates, baton: &mut Baton) {
         let before = std::mem::replace(&mut self.controls.predicates, predicates);
         let unsettled = &mut baton.books.unsettled;
-        if let Predicates::Remote { in_flight } = predicates
+        if let Predicates::Remote { in_flight, .. } = predicates
             && unsettled.window.most() != in_flight.max(1)
         {
             unsettled.window = Window::new(in_flight);

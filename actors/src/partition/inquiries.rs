@@ -14,6 +14,7 @@ use std::sync::Arc;
 
 use monoceros_proto::si::v1::PreemptionPredicatesArgs;
 use monoceros_rules::decide::preemption::{Answer, Promisee, Question};
+use monoceros_rules::work::allocations::ApplicationSlot;
 
 use super::Partition;
 use super::surveys::{Asked, AskedForNode};
@@ -76,16 +77,18 @@ impl Inquiries {
 }
 
 impl Partition {
-    /// Asks an RM in this process about asks with these keys. From one that answers later the answers come as a step of their
-    /// own: then there are none yet, and `open` waits for them.
+    /// Asks an RM in this process about asks of an application with these keys. From one that answers
+    /// later the answers come as a step of their own: then there are none yet, and `open` waits for them.
     pub(super) fn ask_about_victims(
         &mut self,
+        application: ApplicationSlot,
         questions: &[(Arc<str>, Question)],
         baton: &mut Baton,
     ) -> Result<Vec<Answer>, u64> {
         let questions = questions.iter();
         if !self.controls.asks_later() {
-            return Ok(questions.map(|(key, question)| ask_now(key, question, baton)).collect());
+            let ask = |(key, question): &(_, _)| ask_now((application, key), question, baton);
+            return Ok(questions.map(ask).collect());
         }
         let number = baton.books.unsettled.next_number();
         let (id, answers) = (QuestionId(number), baton.answers.clone());
@@ -137,10 +140,14 @@ fn args(key: &Arc<str>, question: &Question, baton: &Baton) -> PreemptionPredica
 }
 
 /// What an RM in this process says to a question; an input of the step that is under way.
-fn ask_now(key: &Arc<str>, question: &Question, baton: &mut Baton) -> Answer {
+fn ask_now(
+    (application, key): (ApplicationSlot, &Arc<str>),
+    question: &Question,
+    baton: &mut Baton,
+) -> Answer {
     if question.victims.is_empty() {
         let node = Arc::clone(baton.books.nodes.id(question.node));
-        let fits = crate::node::may_be_placed(key, &node, baton);
+        let fits = crate::node::may_be_placed((application, key), &node, baton);
         return if fits { Answer::Fits(-1) } else { Answer::Refused };
     }
     let args = args(key, question, baton);
@@ -156,7 +163,6 @@ fn ask_now(key: &Arc<str>, question: &Question, baton: &mut Baton) -> Answer {
 #[cfg(test)]
 mod tests {
     use monoceros_rules::decide::reservations::Reserver;
-    use monoceros_rules::work::allocations::ApplicationSlot;
     use monoceros_rules::work::asks::AskSlot;
 
     use super::*;

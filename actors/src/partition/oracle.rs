@@ -8,7 +8,7 @@
 use std::sync::Arc;
 
 use monoceros_proto::si::v1::PredicatesArgs;
-use monoceros_rules::audit::{Decision, Facts, Foreseen};
+use monoceros_rules::audit::{About, Decision, Facts, Foreseen};
 use monoceros_rules::decide::predicates::WIDEST;
 use monoceros_rules::decide::reservations::Patience;
 use monoceros_rules::nodes::NodeOrder;
@@ -64,10 +64,20 @@ impl Oracle {
         callback: &dyn ResourceManagerCallback,
     ) {
         Self::check(facts);
-        let passes = |key: &str, node: &str, allocate: bool| {
-            let (allocation_key, node_id) = (key.to_owned(), node.to_owned());
-            let args = PredicatesArgs { allocation_key, node_id, allocate };
-            callback.predicates(&args).is_ok()
+        let passes = |about: About<'_>, node: &str, allocate: bool| {
+            let mut args =
+                PredicatesArgs { node_id: node.to_owned(), allocate, ..Default::default() };
+            match about {
+                About::Request(key) => {
+                    key.clone_into(&mut args.allocation_key);
+                    callback.predicates(&args).is_ok()
+                }
+                About::Hold { application, group } => {
+                    application.clone_into(&mut args.application_id);
+                    group.clone_into(&mut args.task_group_name);
+                    callback.hold_predicates(&args).is_ok()
+                }
+            }
         };
         self.foreseen = Some(facts.next_decision(&passes, order, patience, now_ns));
     }

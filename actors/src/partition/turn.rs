@@ -135,6 +135,7 @@ impl Partition {
         baton.offer = Offering {
             budget: self.budget(&baton),
             asks_later: self.controls.asks_later(),
+            asks_about_holds: self.controls.asks_about_holds(),
             is_watched: self.watch.oracle,
             explains: baton.decisions.is_on(),
             rise_to: usize::MAX,

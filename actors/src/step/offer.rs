@@ -49,6 +49,9 @@ pub(crate) struct Offering {
     pub(crate) is_watched: bool,
     /// Predicates are answered later: a node holds a placement until the RM has answered.
     pub(crate) asks_later: bool,
+    /// Those about places that are to be held for members of declared gangs, too; else these pass
+    /// where predicates are answered later.
+    pub(crate) asks_about_holds: bool,
     /// How many frames may stay after the last decision: queues below those have to be chosen anew.
     pub(crate) rise_to: usize,
     /// Whether root found no child that may use the offer.

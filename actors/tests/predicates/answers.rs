@@ -351,7 +351,7 @@ fn whoever_implements_only_the_predicate_answers_questions_by_it() {
         let callback = std::sync::Arc::clone(&plain);
         world.scheduler.register_resource_manager(register, callback).await.unwrap();
         let control = world.scheduler.control("rm").await.unwrap();
-        control.set_predicates(monoceros_actors::Predicates::Remote { in_flight: 4 });
+        control.set_predicates(monoceros_actors::Predicates::Remote { in_flight: 4, holds: false });
         world.nodes(4, 2).await;
         world.app("app", "root.a").await;
         world.ask_many("app", "k", 1, 3).await;

@@ -35,7 +35,7 @@ fn open(world: &World) -> Vec<String> {
 /// The places of a question's gang.
 fn places(question: &PredicateQuestion) -> Vec<String> {
     let places = &question.bundle.as_ref().unwrap().places;
-    places.iter().map(|(key, node)| format!("{key} on {node}")).collect()
+    places.iter().map(|place| format!("{} on {}", place.key, place.node)).collect()
 }
 
 /// How many allocations the gang has, and how many places are held for it.
@@ -397,7 +397,7 @@ fn when_nobody_can_be_asked_all_places_are_given_back_and_found_anew_later() {
             if stop {
                 world.control.hold(false);
             } else {
-                world.control.set_predicates(Predicates::Remote { in_flight: 64 });
+                world.control.set_predicates(Predicates::Remote { in_flight: 64, holds: false });
             }
             assert_eq!(world.heard().await, ["3 m1? n001", "4 m2? n002"]);
             world.control.set_predicates(Predicates::Local);

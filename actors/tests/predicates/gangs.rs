@@ -357,7 +357,7 @@ fn without_anybody_to_ask_questions_are_taken_back_and_swaps_go_on() {
         assert_eq!(world.heard().await, ["4 withdrawn"]);
         confirm(&world, "p1").await;
         assert_eq!(world.heard().await, ["r1 on n001"]);
-        world.control.set_predicates(Predicates::Remote { in_flight: 1 });
+        world.control.set_predicates(Predicates::Remote { in_flight: 1, holds: false });
         assert_eq!(world.heard().await, ["5 r2? n002 in place"], "whoever comes back is asked");
     });
 }

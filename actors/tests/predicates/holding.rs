@@ -46,7 +46,7 @@ fn without_anybody_to_ask_nothing_is_placed_and_releases_go_on() {
         world.scheduler.settle().await;
         assert!(world.heard().await.is_empty());
         assert_eq!(world.used_and_pending().await, (0, 4));
-        world.control.set_predicates(Predicates::Remote { in_flight: 1 });
+        world.control.set_predicates(Predicates::Remote { in_flight: 1, holds: false });
         assert_eq!(world.heard().await, ["3 k2? n1"], "whoever comes back is asked anew");
     });
 }
@@ -60,7 +60,7 @@ fn a_hold_and_nobody_to_ask_are_lifted_each_by_its_own() {
         world.control.hold(false);
         assert!(world.heard().await.is_empty());
         world.control.hold(true);
-        world.control.set_predicates(Predicates::Remote { in_flight: 64 });
+        world.control.set_predicates(Predicates::Remote { in_flight: 64, holds: false });
         assert!(world.heard().await.is_empty());
         world.control.hold(false);
         assert_eq!(world.heard().await, ["3 k1? n1", "4 k2? n1"]);
@@ -78,7 +78,7 @@ fn whoever_comes_back_is_asked_about_what_was_refused_before() {
         }
         world.control.set_predicates(Predicates::Hold);
         assert!(world.heard().await.is_empty());
-        world.control.set_predicates(Predicates::Remote { in_flight: 64 });
+        world.control.set_predicates(Predicates::Remote { in_flight: 64, holds: false });
         world.run().await;
         assert_eq!(world.shim.open().len(), 2, "as many as have room");
     });
@@ -107,7 +107,7 @@ fn an_rm_that_answers_at_once_is_asked_at_once() {
 #[test]
 fn a_smaller_window_lets_what_waits_wait() {
     with_two_open(|world| async move {
-        world.control.set_predicates(Predicates::Remote { in_flight: 1 });
+        world.control.set_predicates(Predicates::Remote { in_flight: 1, holds: false });
         assert!(world.heard().await.is_empty());
         world.withdraw("app", "k1").await;
         assert_eq!(world.heard().await, ["1 withdrawn"], "one waits already");

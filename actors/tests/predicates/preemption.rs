@@ -120,7 +120,7 @@ fn the_victims_are_those_up_to_the_place_that_was_answered() {
 fn an_answer_that_comes_later_decides_as_one_that_comes_at_once() {
     play(QUEUES, 8, |world| async move {
         taken(&world, |_| Some(2), FOUR).await;
-        world.control.set_predicates(Predicates::Remote { in_flight: 8 });
+        world.control.set_predicates(Predicates::Remote { in_flight: 8, holds: false });
         let question = "k on n1 without v4 v3 v2 v1 from 0?";
         assert_eq!(preempts(&world, 2).await, ["b Accepted", question]);
         world.shim.preemption.answer();
@@ -199,7 +199,7 @@ fn a_plan_is_made_anew_where_a_victim_ended_before_the_answer_came() {
     play(QUEUES, 8, |world| async move {
         let nodes: &[Machine<'_>] = &[("n1", 9, &[("v1", 3), ("v2", 3), ("v3", 3)])];
         taken(&world, |args| Some(args.start_index), nodes).await;
-        world.control.set_predicates(Predicates::Remote { in_flight: 8 });
+        world.control.set_predicates(Predicates::Remote { in_flight: 8, holds: false });
         let question = "k on n1 without v3 v2 v1 from 1?";
         assert_eq!(preempts(&world, 5).await, ["b Accepted", question]);
         world.end("a", "v3", TerminationType::StoppedByRm).await;
@@ -218,7 +218,7 @@ fn a_plan_that_is_out_of_date_again_and_again_is_a_try_in_vain() {
     play(QUEUES, 8, |world| async move {
         let nodes: &[Machine<'_>] = &[("n1", 9, &[("v1", 3), ("v2", 2), ("v3", 2), ("v4", 2)])];
         taken(&world, |args| Some(args.start_index), nodes).await;
-        world.control.set_predicates(Predicates::Remote { in_flight: 8 });
+        world.control.set_predicates(Predicates::Remote { in_flight: 8, holds: false });
         preempts(&world, 9).await;
         for victim in ["v4", "v3", "v2"] {
             world.end("a", victim, TerminationType::StoppedByRm).await;
@@ -237,7 +237,7 @@ fn a_plan_that_is_out_of_date_again_and_again_is_a_try_in_vain() {
 #[test]
 fn nobody_leaves_for_a_daemon_that_its_node_refuses() {
     let question = "d on n1 without v4 v3 v2 v1 from 0?";
-    for predicates in [Predicates::Local, Predicates::Remote { in_flight: 8 }] {
+    for predicates in [Predicates::Local, Predicates::Remote { in_flight: 8, holds: false }] {
         play(QUEUES, 8, |world| async move {
             taken(&world, |_| None, FOUR).await;
             world.control.set_predicates(predicates);
@@ -286,7 +286,7 @@ fn who_is_refused_after_others_left_has_no_more_victims_while_it_keeps_its_node(
 fn what_is_switched_off_while_the_rm_thinks_is_not_carried_out() {
     play(QUEUES, 8, |world| async move {
         taken(&world, |_| Some(2), FOUR).await;
-        world.control.set_predicates(Predicates::Remote { in_flight: 8 });
+        world.control.set_predicates(Predicates::Remote { in_flight: 8, holds: false });
         let question = "k on n1 without v4 v3 v2 v1 from 0?";
         assert_eq!(preempts(&world, 2).await, ["b Accepted", question]);
         world.switch_preemption_off(QUEUES).await;

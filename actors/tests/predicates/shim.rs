@@ -217,7 +217,7 @@ impl World {
         let callback = Arc::clone(&shim);
         scheduler.register_resource_manager(register, callback).await.unwrap();
         let control = scheduler.control("rm").await.unwrap();
-        control.set_predicates(Predicates::Remote { in_flight });
+        control.set_predicates(Predicates::Remote { in_flight, holds: false });
         Self { scheduler, shim, control, partition: "default".to_owned() }
     }
 

@@ -194,18 +194,32 @@ impl ResourceManagerCallback for Ear {
         }
     }
 
+    /// Refused of as many as other questions are, and where a script refuses everything on a node.
+    fn hold_predicates(&self, args: &si::PredicatesArgs) -> Result<(), String> {
+        assert_eq!((&*args.allocation_key, args.allocate), ("", true));
+        let key = format!("hold:{}/{}", args.application_id, args.task_group_name);
+        match self.predicates().answer(&key, &args.node_id, true) {
+            None => Ok(()),
+            Some(Answer::Panics) => panic!("the script panics"),
+            Some(_) => Err("the script refuses".to_owned()),
+        }
+    }
+
     fn ask_predicates(&self, questions: Vec<PredicateQuestion>) {
         let mut args = si::PredicatesArgs { allocate: true, ..Default::default() };
         let mut answers = Vec::new();
         let sink = questions[0].answers.clone();
-        for PredicateQuestion { id, key, nodes, allocate, .. } in questions {
+        for PredicateQuestion { id, application, key, group, nodes, allocate, .. } in questions {
             args.allocation_key = key.to_string();
+            args.application_id = application.to_string();
+            group.as_deref().unwrap_or_default().clone_into(&mut args.task_group_name);
             args.allocate = allocate;
             // A panic is a refusal here as it is in the middle of a placement.
             let position = nodes.iter().position(|node| {
                 args.node_id = node.to_string();
-                let asked = catch_unwind(AssertUnwindSafe(|| {
-                    ResourceManagerCallback::predicates(self, &args)
+                let asked = catch_unwind(AssertUnwindSafe(|| match group {
+                    Some(_) => self.hold_predicates(&args),
+                    None => ResourceManagerCallback::predicates(self, &args),
                 }));
                 matches!(asked, Ok(Ok(())))
             });

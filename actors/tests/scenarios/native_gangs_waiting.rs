@@ -70,7 +70,7 @@ fn a_gang_whose_member_predicates_refuse_wants_machines_unless_nobody_answers() 
         world.say("node n1 vcore=9").await;
         assert_eq!(world.heard(9).await, ["a1/bad"]);
         let control = world.scheduler.control("rm").await.unwrap();
-        control.set_predicates(Predicates::Remote { in_flight: 8 });
+        control.set_predicates(Predicates::Remote { in_flight: 8, holds: false });
         world.be_silent(true);
         world.say("app a2 in root.default needs w x2 vcore=9\nask a2 bad2 vcore=9 group=w").await;
         world.say("node n2 vcore=9").await;

@@ -286,7 +286,7 @@ fn a_question_that_nobody_answers_is_no_request_for_machines() {
     in_virtual_time(async {
         let world = World::new("").await;
         let control = world.scheduler.control("rm").await.unwrap();
-        control.set_predicates(Predicates::Remote { in_flight: 8 });
+        control.set_predicates(Predicates::Remote { in_flight: 8, holds: false });
         world.say("node n1 vcore=9\nnode n2 vcore=9\napp a1 in root.default").await;
         world.say("ask a1 bad vcore=1\nask a1 huge vcore=10").await;
         // Refusals come question by question: `bad` is known to fit nowhere after its first retry.
@@ -299,7 +299,7 @@ fn a_question_that_nobody_answers_is_no_request_for_machines() {
         assert_eq!(world.heard(9).await, NOTHING);
         control.set_predicates(Predicates::Hold);
         assert_eq!(world.heard(9).await, NOTHING);
-        control.set_predicates(Predicates::Remote { in_flight: 8 });
+        control.set_predicates(Predicates::Remote { in_flight: 8, holds: false });
         assert_eq!(world.heard(9).await, NOTHING);
         control.set_predicates(Predicates::Local);
         assert_eq!(world.heard(9).await, NOTHING, "and there is room for it");
@@ -315,7 +315,7 @@ fn a_refusal_for_want_of_an_answer_is_no_request_for_machines() {
         let world = World::new("queue root.a max vcore=5").await;
         world.say("node n1 vcore=9\nnode n2 vcore=9\napp a1 in root.a\nask a1 k1 vcore=4").await;
         let control = world.scheduler.control("rm").await.unwrap();
-        control.set_predicates(Predicates::Remote { in_flight: 8 });
+        control.set_predicates(Predicates::Remote { in_flight: 8, holds: false });
         // Tried, and over its quota; by the time it fits, nobody answers.
         world.say("ask a1 bad vcore=2").await;
         assert_eq!(world.heard(9).await, NOTHING);

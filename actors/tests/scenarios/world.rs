@@ -16,7 +16,7 @@ use monoceros_actors::{
 use monoceros_config as config;
 use monoceros_config::reload::{self, StandingQueue};
 use monoceros_proto::si::v1 as si;
-use monoceros_rules::audit::{Foreseen, QueueFact};
+use monoceros_rules::audit::{About, Foreseen, QueueFact};
 use monoceros_rules::decide::reservations::Patience;
 use monoceros_rules::nodes::{NodeOrder, NodeSortPolicy};
 use monoceros_rules::values::resources::Resources;
@@ -295,7 +295,9 @@ impl World {
                 self.in_force = (self.order.clone(), self.queues.clone(), self.config.clone());
                 if let How::Later(in_flight) | How::Dice(in_flight) = self.how {
                     let control = self.scheduler.control(&self.present).await.unwrap();
-                    control.set_predicates(monoceros_actors::Predicates::Remote { in_flight });
+                    let holds = true;
+                    let remote = monoceros_actors::Predicates::Remote { in_flight, holds };
+                    control.set_predicates(remote);
                     ear.predicates().dice = matches!(self.how, How::Dice(_));
                 }
                 let side = Side {
@@ -401,7 +403,7 @@ impl World {
         let Ok(facts) = self.scheduler.facts(&partition).await else { return };
         // Nothing but what can be placed is asked for: reservations are not made for their age here.
         let patience = Patience { delay: None, ..Patience::default() };
-        let next = facts.next_decision(&|_, _, _| true, &order, &patience, 0);
+        let next = facts.next_decision(&|_: About<'_>, _: &str, _| true, &order, &patience, 0);
         if let Foreseen::Next(decision) = next {
             self.played
                 .wrong

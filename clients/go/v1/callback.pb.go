@@ -40,19 +40,23 @@ const (
 	// It keeps a view of the cluster that follows the scheduler's decisions.
 	Capability_CACHE_SYNC   Capability = 6
 	Capability_CONFIG_STORE Capability = 7
+	// With PREDICATES: it also judges places that are to be held for members of declared gangs whose
+	// requests are not there yet. Without it, any node with room will do for these.
+	Capability_HOLD_PREDICATES Capability = 1000
 )
 
 // Enum value maps for Capability.
 var (
 	Capability_name = map[int32]string{
-		0: "CAPABILITY_UNSPECIFIED",
-		1: "PREDICATES",
-		2: "PREEMPTION_PREDICATES",
-		3: "EVENTS",
-		4: "CONTAINER_STATES",
-		5: "STATE_DUMP",
-		6: "CACHE_SYNC",
-		7: "CONFIG_STORE",
+		0:    "CAPABILITY_UNSPECIFIED",
+		1:    "PREDICATES",
+		2:    "PREEMPTION_PREDICATES",
+		3:    "EVENTS",
+		4:    "CONTAINER_STATES",
+		5:    "STATE_DUMP",
+		6:    "CACHE_SYNC",
+		7:    "CONFIG_STORE",
+		1000: "HOLD_PREDICATES",
 	}
 	Capability_value = map[string]int32{
 		"CAPABILITY_UNSPECIFIED": 0,
@@ -63,6 +67,7 @@ var (
 		"STATE_DUMP":             5,
 		"CACHE_SYNC":             6,
 		"CONFIG_STORE":           7,
+		"HOLD_PREDICATES":        1000,
 	}
 )
 
@@ -1312,10 +1317,11 @@ func (x *PredicateBatch) GetQueries() []*PredicateQuery {
 
 // May this request run on these nodes?
 type PredicateQuery struct {
-	state         protoimpl.MessageState `protogen:"open.v1"`
-	QueryId       uint32                 `protobuf:"varint,1,opt,name=query_id,json=queryId,proto3" json:"query_id,omitempty"`
-	AllocationKey string                 `protobuf:"bytes,2,opt,name=allocation_key,json=allocationKey,proto3" json:"allocation_key,omitempty"`
-	ApplicationId string                 `protobuf:"bytes,3,opt,name=application_id,json=applicationId,proto3" json:"application_id,omitempty"`
+	state   protoimpl.MessageState `protogen:"open.v1"`
+	QueryId uint32                 `protobuf:"varint,1,opt,name=query_id,json=queryId,proto3" json:"query_id,omitempty"`
+	// Empty where a place would be held for a member of a task group.
+	AllocationKey string `protobuf:"bytes,2,opt,name=allocation_key,json=allocationKey,proto3" json:"allocation_key,omitempty"`
+	ApplicationId string `protobuf:"bytes,3,opt,name=application_id,json=applicationId,proto3" json:"application_id,omitempty"`
 	// True: it would be allocated there now, beside all that is there. False: it only has the node
 	// reserved, or it takes the place of a placeholder there; what has to go first is not to be counted.
 	Allocate bool     `protobuf:"varint,4,opt,name=allocate,proto3" json:"allocate,omitempty"`
@@ -1329,7 +1335,10 @@ type PredicateQuery struct {
 	Assume bool `protobuf:"varint,9,opt,name=assume,proto3" json:"assume,omitempty"`
 	// The request is a member of a gang that is decided as a whole: it runs only if all members pass.
 	// Where the others are to be was said by BundlePlaces. Zero: it is no such member.
-	BundleId      uint64 `protobuf:"varint,1000,opt,name=bundle_id,json=bundleId,proto3" json:"bundle_id,omitempty"`
+	BundleId uint64 `protobuf:"varint,1000,opt,name=bundle_id,json=bundleId,proto3" json:"bundle_id,omitempty"`
+	// The task group of a member whose request is not there yet, where a place would be held for it:
+	// asked of those with HOLD_PREDICATES alone, and never to be assumed. Else empty.
+	TaskGroupName string `protobuf:"bytes,1001,opt,name=task_group_name,json=taskGroupName,proto3" json:"task_group_name,omitempty"`
 	unknownFields protoimpl.UnknownFields
 	sizeCache     protoimpl.SizeCache
 }
@@ -1434,6 +1443,13 @@ func (x *PredicateQuery) GetBundleId() uint64 {
 	return 0
 }
 
+func (x *PredicateQuery) GetTaskGroupName() string {
+	if x != nil {
+		return x.TaskGroupName
+	}
+	return ""
+}
+
 // Where the members of a gang are to be that is asked about as a whole: comes before the queries
 // that name it, and again when members have moved.
 type BundlePlaces struct {
@@ -1508,7 +1524,8 @@ func (x *BundlePlaces) GetPlaces() []*BundlePlace {
 	return nil
 }
 
-// The place of one member. Members whose request is not there yet are not asked about, and have none.
+// The place of one member. Members whose request is not there yet have one where they are asked about
+// (HOLD_PREDICATES).
 type BundlePlace struct {
 	state protoimpl.MessageState `protogen:"open.v1"`
 	// Numbers the members of the bundle, from 0.
@@ -1516,6 +1533,8 @@ type BundlePlace struct {
 	// Several members have the same key where the request is for several containers.
 	AllocationKey string `protobuf:"bytes,2,opt,name=allocation_key,json=allocationKey,proto3" json:"allocation_key,omitempty"`
 	NodeIndex     uint32 `protobuf:"varint,3,opt,name=node_index,json=nodeIndex,proto3" json:"node_index,omitempty"`
+	// Its task group, where its request is not there yet; allocation_key is empty then.
+	TaskGroupName string `protobuf:"bytes,4,opt,name=task_group_name,json=taskGroupName,proto3" json:"task_group_name,omitempty"`
 	unknownFields protoimpl.UnknownFields
 	sizeCache     protoimpl.SizeCache
 }
@@ -1569,6 +1588,13 @@ func (x *BundlePlace) GetNodeIndex() uint32 {
 		return x.NodeIndex
 	}
 	return 0
+}
+
+func (x *BundlePlace) GetTaskGroupName() string {
+	if x != nil {
+		return x.TaskGroupName
+	}
+	return ""
 }
 
 // Answers some or all queries of a batch.
@@ -3317,7 +3343,7 @@ const file_monoceros_v1_callback_proto_rawDesc = "" +
 	"\fdict_version\x18\x03 \x01(\x04R\vdictVersion\x12\x1f\n" +
 	"\vdeadline_ms\x18\x04 \x01(\rR\n" +
 	"deadlineMs\x126\n" +
-	"\aqueries\x18\x05 \x03(\v2\x1c.monoceros.v1.PredicateQueryR\aqueries\"\xc5\x02\n" +
+	"\aqueries\x18\x05 \x03(\v2\x1c.monoceros.v1.PredicateQueryR\aqueries\"\xee\x02\n" +
 	"\x0ePredicateQuery\x12\x19\n" +
 	"\bquery_id\x18\x01 \x01(\rR\aqueryId\x12%\n" +
 	"\x0eallocation_key\x18\x02 \x01(\tR\rallocationKey\x12%\n" +
@@ -3329,17 +3355,19 @@ const file_monoceros_v1_callback_proto_rawDesc = "" +
 	"node_index\x18\a \x03(\rR\tnodeIndex\x12\x19\n" +
 	"\bnode_ids\x18\b \x03(\tR\anodeIds\x12\x16\n" +
 	"\x06assume\x18\t \x01(\bR\x06assume\x12\x1c\n" +
-	"\tbundle_id\x18\xe8\a \x01(\x04R\bbundleId\"\x99\x01\n" +
+	"\tbundle_id\x18\xe8\a \x01(\x04R\bbundleId\x12'\n" +
+	"\x0ftask_group_name\x18\xe9\a \x01(\tR\rtaskGroupName\"\x99\x01\n" +
 	"\fBundlePlaces\x12\x1b\n" +
 	"\tbundle_id\x18\x01 \x01(\x04R\bbundleId\x12%\n" +
 	"\x0eapplication_id\x18\x02 \x01(\tR\rapplicationId\x12\x12\n" +
 	"\x04over\x18\x03 \x01(\x04R\x04over\x121\n" +
-	"\x06places\x18\x04 \x03(\v2\x19.monoceros.v1.BundlePlaceR\x06places\"k\n" +
+	"\x06places\x18\x04 \x03(\v2\x19.monoceros.v1.BundlePlaceR\x06places\"\x93\x01\n" +
 	"\vBundlePlace\x12\x16\n" +
 	"\x06member\x18\x01 \x01(\rR\x06member\x12%\n" +
 	"\x0eallocation_key\x18\x02 \x01(\tR\rallocationKey\x12\x1d\n" +
 	"\n" +
-	"node_index\x18\x03 \x01(\rR\tnodeIndex\"\x97\x01\n" +
+	"node_index\x18\x03 \x01(\rR\tnodeIndex\x12&\n" +
+	"\x0ftask_group_name\x18\x04 \x01(\tR\rtaskGroupName\"\x97\x01\n" +
 	"\x10PredicateResults\x12\x19\n" +
 	"\bbatch_id\x18\x01 \x01(\x04R\abatchId\x12\x1b\n" +
 	"\tcache_seq\x18\x02 \x01(\x04R\bcacheSeq\x12\x12\n" +
@@ -3469,7 +3497,7 @@ const file_monoceros_v1_callback_proto_rawDesc = "" +
 	"\aGoodbye\x12\x16\n" +
 	"\x06reason\x18\x01 \x01(\tR\x06reason\x12,\n" +
 	"\x12reconnect_after_ms\x18\x02 \x01(\rR\x10reconnectAfterMs\x12\x16\n" +
-	"\x06resync\x18\x03 \x01(\bR\x06resync*\xa7\x01\n" +
+	"\x06resync\x18\x03 \x01(\bR\x06resync*\xbd\x01\n" +
 	"\n" +
 	"Capability\x12\x1a\n" +
 	"\x16CAPABILITY_UNSPECIFIED\x10\x00\x12\x0e\n" +
@@ -3483,7 +3511,8 @@ const file_monoceros_v1_callback_proto_rawDesc = "" +
 	"STATE_DUMP\x10\x05\x12\x0e\n" +
 	"\n" +
 	"CACHE_SYNC\x10\x06\x12\x10\n" +
-	"\fCONFIG_STORE\x10\a*Y\n" +
+	"\fCONFIG_STORE\x10\a\x12\x14\n" +
+	"\x0fHOLD_PREDICATES\x10\xe8\a*Y\n" +
 	"\fAbsentPolicy\x12\x16\n" +
 	"\x12ABSENT_UNSPECIFIED\x10\x00\x12\x0f\n" +
 	"\vABSENT_PASS\x10\x01\x12\x0f\n" +

@@ -341,9 +341,12 @@ impl Attachment {
         let Some(control) = self.control.get() else { return };
         control.set_predicates(match mode {
             PredicateMode::Local => Predicates::Local,
+            PredicateMode::Remote { holds } => {
+                Predicates::Remote { in_flight: options.placements_in_flight, holds }
+            }
             // What fails for want of a shim is answered here.
-            PredicateMode::Remote | PredicateMode::Fail => {
-                Predicates::Remote { in_flight: options.placements_in_flight }
+            PredicateMode::Fail => {
+                Predicates::Remote { in_flight: options.placements_in_flight, holds: false }
             }
             PredicateMode::Hold => Predicates::Hold,
         });

@@ -42,12 +42,15 @@ pub(super) struct Ticket {
     pub(super) partition: u32,
 }
 
-/// May this request run on the first of these nodes that passes?
+/// May this request run on the first of these nodes that passes? Or may a place be held there?
 #[derive(Clone, Debug)]
 pub(super) struct Question {
     pub(super) ticket: Ticket,
     pub(super) application: Arc<str>,
     pub(super) key: Arc<str>,
+    /// The task group of the member for which a place would be held, whose request is not there yet;
+    /// the key is empty then.
+    pub(super) group: Option<Arc<str>>,
     /// As the scheduler gave them; what an answer names is a position here.
     pub(super) nodes: Vec<Arc<str>>,
     /// Positions of those that are worth asking about, in their order.
@@ -206,7 +209,9 @@ impl Question {
 
     /// What it takes in a batch when it names so many nodes, at most.
     fn bytes(&self, nodes: usize) -> usize {
-        self.key.len() + self.application.len() + nodes * INDEX_BYTES + QUERY_OVERHEAD_BYTES
+        let names = [&self.key, &self.application].into_iter().chain(&self.group);
+        let names: usize = names.map(|name| name.len()).sum();
+        names + nodes * INDEX_BYTES + QUERY_OVERHEAD_BYTES
     }
 }
 
@@ -236,6 +241,7 @@ impl Query {
             node_ids: Vec::new(),
             assume: self.assume,
             bundle_id: question.bundle.as_ref().map_or(0, |bundle| bundle.id),
+            task_group_name: question.group.as_deref().unwrap_or_default().to_owned(),
         }
     }
 }
@@ -341,7 +347,9 @@ impl Batcher {
             }
             n_nodes += nodes;
             n_bytes += bytes;
-            let assume = self.limits.assume && pending.question.allocate;
+            // Nobody would tell it of a place that is held, or of its end.
+            let is_hold = pending.question.group.is_some();
+            let assume = self.limits.assume && pending.question.allocate && !is_hold;
             queries.push(Query { pending, nodes, assume, cancelled: false, forgotten: false });
         }
         queries

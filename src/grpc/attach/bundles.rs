@@ -14,7 +14,7 @@
 use std::collections::BTreeMap;
 use std::sync::Arc;
 
-use monoceros_actors::{QuestionBundle, QuestionId};
+use monoceros_actors::{BundlePlace, QuestionBundle, QuestionId};
 use monoceros_proto::v1 as cb;
 
 use super::batching::Question;
@@ -84,10 +84,11 @@ impl Known {
         let places = self.newest.places.iter().enumerate();
         let changed = places.filter(|(member, place)| before.get(*member) != Some(*place));
         let changed: Vec<cb::BundlePlace> = changed
-            .map(|(member, (key, node))| cb::BundlePlace {
+            .map(|(member, BundlePlace { key, group, node })| cb::BundlePlace {
                 member: clamped(member),
                 allocation_key: key.to_string(),
                 node_index: dictionary.index(node),
+                task_group_name: group.as_deref().unwrap_or_default().to_owned(),
             })
             .collect();
         let mut over = self.over.take();
@@ -111,7 +112,11 @@ mod tests {
 
     fn bundle(id: u64, nodes: &[&str]) -> Arc<QuestionBundle> {
         let places = nodes.iter().enumerate();
-        let places = places.map(|(at, node)| (format!("k{at}").into(), Arc::from(*node)));
+        let places = places.map(|(at, node)| BundlePlace {
+            key: format!("k{at}").into(),
+            group: None,
+            node: Arc::from(*node),
+        });
         Arc::new(QuestionBundle { id, places: places.collect() })
     }
 
@@ -120,6 +125,7 @@ mod tests {
             ticket: Ticket { id: QuestionId(id), partition },
             application: "app".into(),
             key: "k0".into(),
+            group: None,
             nodes: vec!["n0".into()],
             candidates: vec![0],
             allocate: true,

@@ -136,11 +136,19 @@ struct Able(u32);
 
 impl Able {
     fn of(hello: &cb::Hello) -> Self {
-        Self(hello.capabilities().fold(0, |bits, capability| bits | 1 << capability as u32))
+        Self(hello.capabilities().fold(0, |bits, capability| bits | Self::bit(capability)))
     }
 
     fn to(self, capability: cb::Capability) -> bool {
-        self.0 & 1 << capability as u32 != 0
+        self.0 & Self::bit(capability) != 0
+    }
+
+    fn bit(capability: cb::Capability) -> u32 {
+        match capability {
+            // Its number is one of the project's own, far from the others.
+            cb::Capability::HoldPredicates => 1 << 31,
+            other => 1 << other as u32,
+        }
     }
 }
 
@@ -198,7 +206,8 @@ impl Conversation {
         let mut out = Outgoing::new(max_bytes);
         let predicates = able.to(cb::Capability::Predicates);
         if predicates {
-            self.presence.attach(hello.predicates_absent());
+            let holds = able.to(cb::Capability::HoldPredicates);
+            self.presence.attach(hello.predicates_absent(), holds);
         }
         let syncs = if able.to(cb::Capability::CacheSync) {
             let gate = if hello.confirm_assume { Gate::Confirmed } else { Gate::Written };
@@ -479,7 +488,7 @@ impl Conversation {
         if mode != self.mode {
             let before = std::mem::replace(&mut self.mode, mode);
             self.effects.push(Effect::Mode(mode));
-            if before == PredicateMode::Fail && mode == PredicateMode::Remote {
+            if before == PredicateMode::Fail && matches!(mode, PredicateMode::Remote { .. }) {
                 // To the scheduler both are the same, and what failed was never asked.
                 let invalidation = Invalidation { all: true, ..Invalidation::default() };
                 self.effects.push(Effect::Invalidate(invalidation));

@@ -6,7 +6,7 @@ use std::sync::{Arc, LazyLock};
 use std::time::Duration;
 
 use monoceros_actors::metrics::{CallbackMetrics, Metrics};
-use monoceros_actors::{QuestionBundle, QuestionId};
+use monoceros_actors::{BundlePlace, QuestionBundle, QuestionId};
 use monoceros_proto::si::v1 as si;
 use monoceros_proto::v1 as cb;
 use tokio::time::Instant;
@@ -99,12 +99,16 @@ impl Talk {
     /// bundle, as a member of that, the others of which go to the same nodes.
     pub fn ask(&mut self, id: u64, key: &str, nodes: &[&str], bundle: Option<u64>) {
         let nodes: Vec<Arc<str>> = nodes.iter().map(|node| Arc::from(*node)).collect();
-        let places = nodes.iter().map(|node| (Arc::from(key), Arc::clone(node)));
+        let places = nodes.iter().map(|node| {
+            let (key, node) = (Arc::from(key), Arc::clone(node));
+            BundlePlace { key, group: None, node }
+        });
         let bundle = bundle.map(|id| Arc::new(QuestionBundle { id, places: places.collect() }));
         let question = Question {
             ticket: Ticket { id: QuestionId(id), partition: 0 },
             application: "application".into(),
             key: key.into(),
+            group: None,
             candidates: (0..nodes.len()).collect(),
             nodes,
             allocate: true,

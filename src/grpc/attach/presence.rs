@@ -15,8 +15,8 @@ use crate::settings::callback::{AfterGrace, Asking};
 pub(super) enum PredicateMode {
     /// None is asked: every node passes.
     Local,
-    /// The shim answers.
-    Remote,
+    /// The shim answers, perhaps about places that are to be held, too.
+    Remote { holds: bool },
     /// Nothing is decided.
     Hold,
     /// No node passes.
@@ -27,6 +27,8 @@ pub(super) enum PredicateMode {
 #[derive(Debug)]
 pub(super) struct Presence {
     attached: bool,
+    /// It judges places that are to be held, too.
+    holds: bool,
     /// Somebody has answered predicates in this session, now or before.
     known: bool,
     /// What the last stream wanted to hold without it.
@@ -39,7 +41,7 @@ impl Presence {
     /// The presence before any stream. The grace begins with the session.
     pub(super) fn new() -> Self {
         let wish = AbsentPolicy::AbsentUnspecified;
-        Self { attached: false, known: false, wish, missing_since: None }
+        Self { attached: false, holds: false, known: false, wish, missing_since: None }
     }
 
     /// The session begins.
@@ -47,9 +49,9 @@ impl Presence {
         self.missing_since = Some(now);
     }
 
-    /// Somebody answers predicates from now on.
-    pub(super) fn attach(&mut self, wish: AbsentPolicy) {
-        (self.attached, self.known, self.wish) = (true, true, wish);
+    /// Somebody answers predicates from now on, perhaps those about places that are to be held, too.
+    pub(super) fn attach(&mut self, wish: AbsentPolicy, holds: bool) {
+        (self.attached, self.known, self.wish, self.holds) = (true, true, wish, holds);
         self.missing_since = None;
     }
 
@@ -66,7 +68,7 @@ impl Presence {
             return PredicateMode::Local;
         }
         if self.attached {
-            return PredicateMode::Remote;
+            return PredicateMode::Remote { holds: self.holds };
         }
         match self.absent(options) {
             AbsentPolicy::AbsentPass => PredicateMode::Local,
@@ -137,42 +139,42 @@ mod tests {
                 Asking::Optional,
                 AbsentHold,
                 PredicateMode::Local,
-                PredicateMode::Remote,
+                PredicateMode::Remote { holds: false },
                 PredicateMode::Local,
             ),
             (
                 Asking::Required,
                 AbsentPass,
                 PredicateMode::Hold,
-                PredicateMode::Remote,
+                PredicateMode::Remote { holds: false },
                 PredicateMode::Hold,
             ),
             (
                 Asking::Auto,
                 AbsentUnspecified,
                 PredicateMode::Local,
-                PredicateMode::Remote,
+                PredicateMode::Remote { holds: false },
                 PredicateMode::Hold,
             ),
             (
                 Asking::Auto,
                 AbsentHold,
                 PredicateMode::Local,
-                PredicateMode::Remote,
+                PredicateMode::Remote { holds: false },
                 PredicateMode::Hold,
             ),
             (
                 Asking::Auto,
                 AbsentPass,
                 PredicateMode::Local,
-                PredicateMode::Remote,
+                PredicateMode::Remote { holds: false },
                 PredicateMode::Local,
             ),
             (
                 Asking::Auto,
                 AbsentFail,
                 PredicateMode::Local,
-                PredicateMode::Remote,
+                PredicateMode::Remote { holds: false },
                 PredicateMode::Fail,
             ),
         ] {
@@ -181,7 +183,7 @@ mod tests {
             let now = Instant::now();
             presence.begin(now);
             assert_eq!(presence.mode(&options, now), before, "{asking:?} before");
-            presence.attach(wish);
+            presence.attach(wish, false);
             assert_eq!(presence.mode(&options, now), during, "{asking:?} during");
             presence.detach(now);
             assert_eq!(presence.mode(&options, now), after, "{asking:?} {wish:?} after");

@@ -6,7 +6,7 @@ use std::sync::Arc;
 
 use super::constraints::{Counted, Picture, alternatives};
 use super::search::{Looking, Search, is_within};
-use super::{ApplicationFact, AskFact, BundleFact, Decision, NodeFact};
+use super::{About, ApplicationFact, AskFact, BundleFact, Decision, NodeFact};
 use crate::decide::preemption::{Promise, Promisee};
 use crate::nodes::{Domain, NodeSortPolicy};
 use crate::order::keys::AskKey;
@@ -126,7 +126,7 @@ impl Search<'_> {
                     && left.holds(&ask.resources)
                     && fact.total.holds(&ask.resources);
                 let is_refused = ask.excluded.contains(&fact.id)
-                    || !(ask.internal || (self.passes)(&ask.key, &fact.id, true));
+                    || !(self.passes)(about(application, ask), &fact.id, true);
                 if !may_use || !fits || is_refused || !self.is_admitted(&places, ask, node) {
                     return None;
                 }
@@ -442,12 +442,13 @@ impl Search<'_> {
         mut places: Places<'a>,
         together: &[Together<'a>],
     ) -> Result<Places<'a>, Option<(TaskGroup, Domain)>> {
-        let mut refusals: Vec<(Arc<str>, usize)> = Vec::new();
+        let application = places.application;
+        let mut refusals: Vec<(u64, usize)> = Vec::new();
         for member in 0..places.chosen.len() {
             let (ask, mut node) = places.chosen[member];
-            while !ask.internal && !(self.passes)(&ask.key, &places.left[node].0.id, true) {
-                refusals.push((Arc::clone(&ask.key), node));
-                let of_ask = refusals.iter().filter(|(key, _)| *key == ask.key);
+            while !(self.passes)(about(application, ask), &places.left[node].0.id, true) {
+                refusals.push((ask.sequence, node));
+                let of_ask = refusals.iter().filter(|(of, _)| *of == ask.sequence);
                 let refused: BTreeSet<usize> = of_ask.map(|(_, node)| *node).collect();
                 places.left[node].1.add(&ask.resources);
                 let chosen = places.chosen.remove(member);
@@ -466,6 +467,14 @@ impl Search<'_> {
             }
         }
         Ok(places)
+    }
+}
+
+/// Whom the RM is asked about for this ask.
+fn about<'a>(application: &'a ApplicationFact, ask: &'a AskFact) -> About<'a> {
+    match ask.task_group.as_deref().filter(|_| ask.internal) {
+        Some(group) => About::Hold { application: &application.id, group },
+        None => About::Request(&ask.key),
     }
 }
 

@@ -19,6 +19,7 @@ mod bundle;
 mod check;
 pub(crate) mod constraints;
 mod search;
+
 pub mod sound;
 #[cfg(test)]
 mod tests;
@@ -26,6 +27,8 @@ mod usage;
 
 use std::collections::BTreeMap;
 use std::sync::Arc;
+
+pub use search::{About, Passes};
 
 use crate::books::Books;
 use crate::decide::preemption::Promises;

@@ -25,12 +25,28 @@ use crate::order::waits::Phase;
 use crate::values::resources::{Limits, Resources};
 use crate::work::allocations::{AllocationId, Pairing};
 
+/// Whom the RM's predicates are asked about.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum About<'a> {
+    /// The ask with this key.
+    Request(&'a str),
+    /// A place that would be held for a member of a declared gang.
+    Hold {
+        /// The application.
+        application: &'a str,
+        /// The task group of the member.
+        group: &'a str,
+    },
+}
+
+/// The RM's predicates: who, on the node of this id, and whether it would be allocated there now.
+pub type Passes<'a> = dyn Fn(About<'_>, &str, bool) -> bool + 'a;
+
 impl Facts {
-    /// What a search of everything decides next, at this time; `passes` are the RM's predicates by
-    /// ask key, node id, and whether the ask is to be allocated there.
+    /// What a search of everything decides next, at this time, where this is what predicates say.
     pub fn next_decision(
         &self,
-        passes: &dyn Fn(&str, &str, bool) -> bool,
+        passes: &Passes<'_>,
         order: &NodeOrder,
         patience: &Patience,
         now_ns: i64,
@@ -94,7 +110,7 @@ pub(super) struct Search<'a> {
     pub(super) order: &'a NodeOrder,
     /// Those that somebody has reserved.
     pub(super) reserved: &'a BTreeSet<NodeSlot>,
-    pub(super) passes: &'a dyn Fn(&str, &str, bool) -> bool,
+    pub(super) passes: &'a Passes<'a>,
     patience: &'a Patience,
     now_ns: i64,
 }
@@ -338,7 +354,7 @@ impl Search<'_> {
         node.is_some_and(|node| {
             ask.required_node.as_ref().is_none_or(|required| *required == node.id)
                 && !ask.excluded.contains(&node.id)
-                && (self.passes)(&ask.key, &node.id, allocate)
+                && (self.passes)(About::Request(&ask.key), &node.id, allocate)
         })
     }
 
@@ -442,7 +458,7 @@ impl Search<'_> {
             let gain = lack(&ask.resources, best) - lack(&ask.resources, next);
             if gain > 1e-9 { next } else { best }
         })?;
-        if !(self.passes)(&ask.key, &node.id, false) {
+        if !(self.passes)(About::Request(&ask.key), &node.id, false) {
             return None;
         }
         let may_be_overdue = looking.application.aging_ns.is_some_and(|at| at <= self.now_ns);

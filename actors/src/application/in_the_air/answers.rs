@@ -45,6 +45,13 @@ impl Application {
                 if let Some((at, question)) = self.close_question(number, baton)
                     && let Some(air) = self.air()
                 {
+                    // Nobody will ever tell that a place is held: it is not to be counted on.
+                    let is_void = assumed && air.members[at].is_held;
+                    if is_void {
+                        Self::tell_cancelled(number, baton);
+                    }
+                    let assumed = assumed && !is_void;
+                    let Some(air) = self.air() else { return };
                     air.members[at].passed = Some(Pass { number, question, scope, assumed });
                 }
             }
@@ -95,7 +102,7 @@ impl Application {
         effects: &mut VisitEffects,
     ) {
         let Some(air) = self.air() else { return };
-        if !air.members.iter().all(|member| member.is_held || member.passed.is_some()) {
+        if !air.members.iter().all(|member| !member.is_asked || member.passed.is_some()) {
             return self.ask_members(baton);
         }
         for at in 0..air.members.len() {

@@ -3,8 +3,8 @@
 //!
 //! # The way of a bundle
 //! All members are charged in the step in which their places are found, those for which places are
-//! only held, too. Questions are asked about the members with asks, as many at a time as the window
-//! lets. When the last has passed, all of them are settled in one step, and only then. A member that
+//! only held, too. Questions are asked about the members with asks, and about the others where the RM
+//! judges places that are held, as many at a time as the window lets. When the last has passed, all of them are settled in one step, and only then. A member that
 //! is refused, or whose node is lost or takes it no longer, moves to another node at once. If there
 //! is none for it the whole bundle is taken back, and it is when an ask of it changes or goes: that
 //! is another gang, for which places are looked for at once.
@@ -45,7 +45,7 @@ use rustc_hash::{FxHashMap, FxHashSet};
 
 use super::Application;
 use super::ops::VisitEffects;
-use crate::api::predicates::QuestionBundle;
+use crate::api::predicates::{BundlePlace, QuestionBundle};
 use crate::step::{Baton, Consequences, NodeWork, Op, Placement, Resume};
 
 /// A bundle that waits for its predicates.
@@ -57,7 +57,7 @@ pub(super) struct Air {
     open: FxHashMap<u64, usize>,
     /// Its number.
     id: u64,
-    /// What questions say of all of its members with asks, unless one has moved since.
+    /// What questions say of all of its members that are asked about, unless one has moved since.
     mates: Option<Arc<QuestionBundle>>,
     /// How many changes of the partition there had been when a member moved last.
     moved_at: u64,
@@ -70,8 +70,10 @@ struct Member {
     ask: AskSlot,
     /// The place of its group in the declaration.
     group: usize,
-    /// A place is held for it, and nobody is asked.
+    /// A place is held for it.
     is_held: bool,
+    /// The RM is asked whether it may run there.
+    is_asked: bool,
     /// The answer that it may run.
     passed: Option<Pass>,
     /// How often it was asked about anew because an answer did not count.
@@ -102,15 +104,20 @@ pub(super) enum Grounded {
 }
 
 impl Air {
-    /// What questions say of all members with asks.
+    /// What questions say of all members that are asked about.
     fn mates(&mut self, baton: &Baton) -> Arc<QuestionBundle> {
         let (table, nodes) = (&baton.books.allocations, &baton.books.nodes);
         let (members, id) = (&self.members, self.id);
         let mates = self.mates.get_or_insert_with(|| {
-            let real = members.iter().filter(|member| !member.is_held);
-            let places = real.filter_map(|member| {
+            let asked = members.iter().filter(|member| member.is_asked);
+            let places = asked.filter_map(|member| {
                 let entry = table.get(member.id)?;
-                Some((Arc::clone(entry.key()), Arc::clone(nodes.id(entry.node))))
+                let group = entry.spec.task_group.as_ref().filter(|_| member.is_held);
+                Some(BundlePlace {
+                    key: Arc::clone(entry.key()),
+                    group: group.map(|group| Arc::from(group.as_str())),
+                    node: Arc::clone(nodes.id(entry.node)),
+                })
             });
             Arc::new(QuestionBundle { id, places: places.collect() })
         });
@@ -143,6 +150,7 @@ impl Application {
         self.choose_domains(found);
         baton.offer.charge(total);
         self.uses(total, &mut baton);
+        let asks_about_holds = baton.offer.asks_about_holds;
         let mut work: BTreeMap<NodeSlot, (Vec<AllocationId>, Resources)> = BTreeMap::new();
         let mut members = Vec::with_capacity(found.places().len());
         for place in found.places() {
@@ -154,8 +162,9 @@ impl Application {
                 Allocation::new(whose, Arc::clone(&spec), place.node, created_ns, now_ns);
             entry.pairing = Pairing::InBundle;
             entry.course = Course::of(&spec, now_ns, || baton.clock.now_ns());
+            let is_asked = asks_about_holds || !spec.placeholder;
             if let Some(course) = &mut entry.course {
-                course.is_asked_rm = !spec.placeholder;
+                course.is_asked_rm = is_asked;
             }
             let id = baton.books.allocations.insert(entry);
             self.book.asks.hold_one(slot, id);
@@ -171,6 +180,7 @@ impl Application {
                 ask: slot,
                 group: place.of.group,
                 is_held: spec.placeholder,
+                is_asked,
                 passed: None,
                 anew: 0,
                 refused: FxHashSet::default(),
@@ -180,7 +190,7 @@ impl Application {
         if let Some(native) = self.book.native_mut() {
             native.stage = Stage::InTheAir;
         }
-        let to_ask = (0..members.len()).filter(|at| !members[*at].is_held).collect();
+        let to_ask = (0..members.len()).filter(|at| members[*at].is_asked).collect();
         let id = baton.books.unsettled.next_bundle();
         let open = FxHashMap::default();
         let air = Air { members, to_ask, open, id, mates: None, moved_at: 0, void_since_ns: None };
@@ -264,6 +274,9 @@ impl Application {
                 self.name_hold(member.group, member.id, baton);
                 let amount = (&spec.resources, true);
                 self.book.settled(member.id, amount, now_ns, &mut self.changes);
+                if member.is_asked {
+                    baton.books.unsettled.changed(node);
+                }
                 continue;
             }
             let uuid = self.book.next_uuid(member.ask);
@@ -322,7 +335,7 @@ impl Application {
             asks.insert(member.ask);
             self.book.refunded(member.id, entry.resources());
             effects.delta.allocated.subtract(entry.resources());
-            if !member.is_held {
+            if member.is_asked {
                 baton.books.unsettled.changed(entry.node);
             }
             if gone != Some(entry.node) {

@@ -78,7 +78,7 @@ impl Application {
         }
         self.unask_member(at, baton);
         let Some(air) = self.air() else { return };
-        let (id, is_held) = (air.members[at].id, air.members[at].is_held);
+        let (id, is_asked) = (air.members[at].id, air.members[at].is_asked);
         if let Some(entry) = baton.books.allocations.get_mut(id) {
             entry.node = node;
             baton.books.nodes.count(id, entry);
@@ -92,7 +92,7 @@ impl Application {
             effects.node_work.push((before, NodeWork::Return(id, resources.clone())));
         }
         effects.node_work.push((node, NodeWork::HoldAll(vec![id], resources)));
-        if is_held {
+        if !is_asked {
             // Nobody is asked about it, and no answer rests on it.
             return;
         }

@@ -92,7 +92,7 @@ fn history() -> Vec<Input> {
         Input::Request(node("n1")),
         Input::Request(node("n2")),
         add("app"),
-        Input::Control(Control::Predicates(Predicates::Remote { in_flight: 2 })),
+        Input::Control(Control::Predicates(Predicates::Remote { in_flight: 2, holds: false })),
         Input::Request(ops(vec![Op::Ask(Arc::new(ask("remote", 2)))])),
         Input::Answers(vec![(QuestionId(0), Some(passed)), (QuestionId(1), None)]),
         Input::Acknowledged(1),

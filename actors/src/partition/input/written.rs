@@ -333,7 +333,7 @@ fn inputs() -> Vec<Input> {
         Elsewhere(Held { asks: 1, bytes: 2, ..Held::default() }),
     });
     inputs.extend(controls.into_iter().map(Input::Control));
-    let ways = each!(Predicates { Local, Remote { in_flight: 4 }, Hold });
+    let ways = each!(Predicates { Local, Remote { in_flight: 4, holds: true }, Hold });
     inputs.extend(ways.into_iter().map(|way| Input::Control(Control::Predicates(way))));
     let over = Exclusion { node: Arc::clone(&node), until_ns: 8 };
     let alarms = each!(Alarm {

@@ -441,7 +441,7 @@ impl Asked {
             let key = |question: &Question| asking.key_of(*at, question.member).cloned();
             let questions: Vec<_> =
                 questions.into_iter().filter_map(|it| Some((key(&it)?, it))).collect();
-            match partition.ask_about_victims(&questions, baton) {
+            match partition.ask_about_victims(asking.application, &questions, baton) {
                 Ok(answers) => self.inquiry.answer(&mut self.planner, &answers),
                 Err(number) => {
                     partition.await_victims(number, Open::Guarantee(Box::new(self)));

@@ -192,7 +192,8 @@ impl Survey for OnItsNode {
         let (victims, start_index) = plan.question();
         let question = Question { member: 0, node, victims, start_index };
         let asked = AskedForNode { who, spec: Arc::clone(&spec), node, plan };
-        match partition.ask_about_victims(&[(Arc::clone(&spec.key), question)], baton) {
+        let questions = [(Arc::clone(&spec.key), question)];
+        match partition.ask_about_victims(who.application, &questions, baton) {
             Ok(answers) => match asked.plan.answered(first(&answers)) {
                 Some(plan) => carry_out(&plan, who, &spec, node, partition, baton),
                 None => in_vain(who, &spec, NoPreemption::Refused, partition),

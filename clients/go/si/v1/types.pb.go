@@ -3383,12 +3383,17 @@ func (x *RejectedNode) GetReason() string {
 
 // May this request run on this node? The RM sees more than the scheduler, for example volumes.
 type PredicatesArgs struct {
-	state         protoimpl.MessageState `protogen:"open.v1"`
-	AllocationKey string                 `protobuf:"bytes,1,opt,name=allocationKey,proto3" json:"allocationKey,omitempty"`
-	NodeID        string                 `protobuf:"bytes,2,opt,name=nodeID,proto3" json:"nodeID,omitempty"`
+	state protoimpl.MessageState `protogen:"open.v1"`
+	// Empty where a place would be held for a member of a task group that nobody has asked for yet.
+	AllocationKey string `protobuf:"bytes,1,opt,name=allocationKey,proto3" json:"allocationKey,omitempty"`
+	NodeID        string `protobuf:"bytes,2,opt,name=nodeID,proto3" json:"nodeID,omitempty"`
 	// True: it would be allocated there now, beside all that is there. False: it only has the node
 	// reserved, or it takes the place of a placeholder there; what has to go first is not to be counted.
-	Allocate      bool `protobuf:"varint,3,opt,name=allocate,proto3" json:"allocate,omitempty"`
+	Allocate bool `protobuf:"varint,3,opt,name=allocate,proto3" json:"allocate,omitempty"`
+	// Whose request or member it is.
+	ApplicationID string `protobuf:"bytes,1000,opt,name=applicationID,proto3" json:"applicationID,omitempty"`
+	// The task group of that member, where a place would be held for it; else empty.
+	TaskGroupName string `protobuf:"bytes,1001,opt,name=taskGroupName,proto3" json:"taskGroupName,omitempty"`
 	unknownFields protoimpl.UnknownFields
 	sizeCache     protoimpl.SizeCache
 }
@@ -3442,6 +3447,20 @@ func (x *PredicatesArgs) GetAllocate() bool {
 		return x.Allocate
 	}
 	return false
+}
+
+func (x *PredicatesArgs) GetApplicationID() string {
+	if x != nil {
+		return x.ApplicationID
+	}
+	return ""
+}
+
+func (x *PredicatesArgs) GetTaskGroupName() string {
+	if x != nil {
+		return x.TaskGroupName
+	}
+	return ""
 }
 
 // Could this request run on this node if some allocations left it, in the given order?
@@ -4540,11 +4559,13 @@ const file_monoceros_si_v1_types_proto_rawDesc = "" +
 	"\x06nodeID\x18\x01 \x01(\tR\x06nodeID\">\n" +
 	"\fRejectedNode\x12\x16\n" +
 	"\x06nodeID\x18\x01 \x01(\tR\x06nodeID\x12\x16\n" +
-	"\x06reason\x18\x02 \x01(\tR\x06reason\"j\n" +
+	"\x06reason\x18\x02 \x01(\tR\x06reason\"\xb8\x01\n" +
 	"\x0ePredicatesArgs\x12$\n" +
 	"\rallocationKey\x18\x01 \x01(\tR\rallocationKey\x12\x16\n" +
 	"\x06nodeID\x18\x02 \x01(\tR\x06nodeID\x12\x1a\n" +
-	"\ballocate\x18\x03 \x01(\bR\ballocate\"\xae\x01\n" +
+	"\ballocate\x18\x03 \x01(\bR\ballocate\x12%\n" +
+	"\rapplicationID\x18\xe8\a \x01(\tR\rapplicationID\x12%\n" +
+	"\rtaskGroupName\x18\xe9\a \x01(\tR\rtaskGroupName\"\xae\x01\n" +
 	"\x18PreemptionPredicatesArgs\x12$\n" +
 	"\rallocationKey\x18\x01 \x01(\tR\rallocationKey\x12\x16\n" +
 	"\x06nodeID\x18\x02 \x01(\tR\x06nodeID\x124\n" +

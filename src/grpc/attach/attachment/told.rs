@@ -91,10 +91,11 @@ impl Attachment {
 
 impl Guarded {
     fn question(&mut self, question: PredicateQuestion) -> Question {
-        let PredicateQuestion { id, application, key, nodes, allocate, bundle, answers } = question;
+        let PredicateQuestion { id, application, key, group, nodes, allocate, bundle, answers } =
+            question;
         let partition = self.sinks.number(answers);
         let candidates = (0..nodes.len()).collect();
         let ticket = Ticket { id, partition };
-        Question { ticket, application, key, nodes, candidates, allocate, bundle }
+        Question { ticket, application, key, group, nodes, candidates, allocate, bundle }
     }
 }

@@ -76,6 +76,7 @@ fn question(key: u64, nodes: &[&str]) -> Question {
         ticket: ticket(key),
         application: "app".into(),
         key: key.to_string().into(),
+        group: None,
         nodes: nodes.iter().map(|node| (*node).into()).collect(),
         candidates: (0..nodes.len()).collect(),
         allocate: true,

@@ -75,7 +75,7 @@ impl Conversation {
     ) -> Result<u64, Vec<Preempted>> {
         if !self.is_able_to(cb::Capability::PreemptionPredicates) {
             let answer = |args| match self.mode {
-                PredicateMode::Local | PredicateMode::Remote => preemption::presumed(args),
+                PredicateMode::Local | PredicateMode::Remote { .. } => preemption::presumed(args),
                 PredicateMode::Fail => Preempted::Failed,
                 PredicateMode::Hold => Preempted::Unanswered,
             };

@@ -4,7 +4,7 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use monoceros_actors::metrics::Metrics;
-use monoceros_actors::{QuestionBundle, QuestionId, Scope};
+use monoceros_actors::{BundlePlace, QuestionBundle, QuestionId, Scope};
 
 use super::super::batching::Question;
 use super::*;
@@ -42,6 +42,7 @@ impl Talk {
             ticket: Ticket { id: QuestionId(id), partition: 0 },
             application: "app".into(),
             key: id.to_string().into(),
+            group: None,
             nodes: nodes.iter().map(|node| Arc::from(*node)).collect(),
             candidates: (0..nodes.len()).collect(),
             allocate: true,
@@ -130,11 +131,14 @@ fn where_the_mates_of_a_member_are_is_told_before_the_question_about_it() {
         talk.attach(&predicates());
         talk.messages();
         let node: Arc<str> = format!("n{stream}").into();
-        let places = vec![("1".into(), Arc::clone(&node)), ("2".into(), Arc::clone(&node))];
+        let place =
+            |key: &str| BundlePlace { key: key.into(), group: None, node: Arc::clone(&node) };
+        let places = vec![place("1"), place("2")];
         let question = Question {
             ticket: Ticket { id: QuestionId(stream), partition: 0 },
             application: "app".into(),
             key: "1".into(),
+            group: None,
             nodes: vec![node],
             candidates: vec![0],
             allocate: true,
@@ -152,6 +156,71 @@ fn where_the_mates_of_a_member_are_is_told_before_the_question_about_it() {
         assert_eq!((told.bundle_id, batch.queries[0].bundle_id), (7, 7));
         assert_eq!(batch.dict_version, nodes.dict_version);
     }
+}
+
+/// A place that would be held for a member of a group, in a bundle with a request.
+fn hold(id: u64) -> Question {
+    let node: Arc<str> = "n1".into();
+    let place = |key: &str, group: Option<&str>| BundlePlace {
+        key: key.into(),
+        group: group.map(Arc::from),
+        node: Arc::clone(&node),
+    };
+    let places = vec![place("1", None), place("", Some("workers"))];
+    Question {
+        ticket: Ticket { id: QuestionId(id), partition: 0 },
+        application: "app".into(),
+        key: "".into(),
+        group: Some("workers".into()),
+        nodes: vec![Arc::clone(&node)],
+        candidates: vec![0],
+        allocate: true,
+        bundle: Some(Arc::new(QuestionBundle { id: 7, places })),
+    }
+}
+
+#[test]
+fn who_judges_held_places_is_asked_by_group_and_never_to_assume_them() {
+    let mut talk = Talk::required();
+    let able =
+        [cb::Capability::Predicates, cb::Capability::CacheSync, cb::Capability::HoldPredicates];
+    talk.effects();
+    talk.attach(&hello(&able));
+    assert_eq!(talk.effects(), [Effect::Mode(PredicateMode::Remote { holds: true })]);
+    talk.messages();
+    talk.conversation.ask(talk.now, vec![hold(1)]);
+    talk.ask(2, &["n1"]);
+    let messages = talk.messages();
+    let asked = messages.iter().filter_map(|body| match body {
+        Body::PredicateBatch(batch) => Some(&batch.queries),
+        _ => None,
+    });
+    let asked: Vec<_> = asked
+        .flatten()
+        .map(|it| (&*it.allocation_key, &*it.application_id, &*it.task_group_name, it.assume))
+        .collect();
+    assert_eq!(asked, [("", "app", "workers", false), ("2", "app", "", true)]);
+    let places = messages.iter().find_map(|body| match body {
+        Body::BundlePlaces(told) => Some(&told.places),
+        _ => None,
+    });
+    let names: Vec<_> =
+        places.unwrap().iter().map(|it| (&*it.allocation_key, &*it.task_group_name)).collect();
+    assert_eq!(names, [("1", ""), ("", "workers")]);
+}
+
+#[test]
+fn who_knows_requests_alone_is_not_asked_about_held_places() {
+    let mut talk = Talk::required();
+    talk.effects();
+    talk.attach(&hello(&[cb::Capability::Predicates]));
+    assert_eq!(talk.effects(), [Effect::Mode(PredicateMode::Remote { holds: false })]);
+    talk.messages();
+    // Asked of a stream before that could have answered.
+    talk.conversation.ask(talk.now, vec![hold(1)]);
+    let passed = Verdict::Passed { position: 0, scope: Scope::Static, assumed: false };
+    assert_eq!(talk.effects(), [answer(1, passed)]);
+    assert!(talk.messages().is_empty());
 }
 
 #[test]
@@ -187,7 +256,7 @@ fn the_scheduler_hears_of_a_lost_stream_before_it_hears_that_its_questions_are_o
     let mut talk = Talk::required();
     assert_eq!(talk.effects(), [Effect::Mode(PredicateMode::Hold)]);
     talk.attach(&predicates());
-    assert_eq!(talk.effects(), [Effect::Mode(PredicateMode::Remote)]);
+    assert_eq!(talk.effects(), [Effect::Mode(PredicateMode::Remote { holds: false })]);
     talk.ask(1, &["n1"]);
     talk.conversation.detach(talk.now);
     assert_eq!(talk.effects(), [Effect::Mode(PredicateMode::Hold), answer(1, Verdict::Unanswered)]);
@@ -199,7 +268,10 @@ fn the_scheduler_hears_of_a_lost_stream_before_it_hears_that_its_questions_are_o
     assert_eq!(batches[0].queries[0].allocation_key, "3");
     talk.pass(&batches[0]);
     let passed = Verdict::Passed { position: 0, scope: Scope::Topology, assumed: false };
-    assert_eq!(talk.effects(), [Effect::Mode(PredicateMode::Remote), answer(3, passed)]);
+    assert_eq!(
+        talk.effects(),
+        [Effect::Mode(PredicateMode::Remote { holds: false }), answer(3, passed)]
+    );
 }
 
 #[test]
@@ -230,7 +302,7 @@ fn after_the_grace_the_policy_for_that_holds() {
     talk.wait(Duration::from_secs(1));
     assert_eq!(talk.effects(), [Effect::Mode(PredicateMode::Local)]);
     talk.attach(&predicates());
-    assert_eq!(talk.effects(), [Effect::Mode(PredicateMode::Remote)]);
+    assert_eq!(talk.effects(), [Effect::Mode(PredicateMode::Remote { holds: false })]);
 }
 
 #[test]
@@ -244,7 +316,7 @@ fn other_options_hold_at_once() {
     assert_eq!(talk.effects(), []);
     options.placements_in_flight = 1;
     talk.conversation.configure(talk.now, options.clone());
-    assert_eq!(talk.effects(), [Effect::Mode(PredicateMode::Remote)]);
+    assert_eq!(talk.effects(), [Effect::Mode(PredicateMode::Remote { holds: false })]);
     options.callback.predicates = Asking::None;
     talk.conversation.configure(talk.now, options);
     assert_eq!(talk.effects(), [Effect::Mode(PredicateMode::Local)]);
@@ -528,7 +600,10 @@ fn a_shim_that_comes_back_is_asked_what_failed_without_it() {
     talk.effects();
     talk.attach(&predicates());
     let all = Invalidation { all: true, ..Invalidation::default() };
-    assert_eq!(talk.effects(), [Effect::Mode(PredicateMode::Remote), Effect::Invalidate(all)]);
+    assert_eq!(
+        talk.effects(),
+        [Effect::Mode(PredicateMode::Remote { holds: false }), Effect::Invalidate(all)]
+    );
 }
 
 #[test]

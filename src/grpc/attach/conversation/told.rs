@@ -27,14 +27,18 @@ impl Conversation {
                     let reasons = everywhere("no shim is attached", &question);
                     Some(Verdict::Presumed { reasons })
                 }
-                (PredicateMode::Remote, Some(_)) if question.candidates.is_empty() => {
+                (PredicateMode::Remote { holds: false }, _) if question.group.is_some() => {
+                    // It was asked of the stream before: this shim knows requests alone.
+                    Some(Verdict::Passed { position: 0, scope: Scope::Static, assumed: false })
+                }
+                (PredicateMode::Remote { .. }, Some(_)) if question.candidates.is_empty() => {
                     let reasons = everywhere("the shim could not have it there", &question);
                     Some(Verdict::Failed { reasons })
                 }
-                (PredicateMode::Remote, Some(batcher)) => {
+                (PredicateMode::Remote { .. }, Some(batcher)) => {
                     batcher.ask(question).map(|answer| answer.verdict)
                 }
-                (PredicateMode::Remote, None) | (PredicateMode::Hold, _) => {
+                (PredicateMode::Remote { .. }, None) | (PredicateMode::Hold, _) => {
                     Some(Verdict::Unanswered)
                 }
             };

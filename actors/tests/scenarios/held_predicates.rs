@@ -1,0 +1,103 @@
+//! The RM's predicates are asked about places that are to be held for members of a declared gang, by
+//! application and task group (`docs/gangs.md#until-it-is-decided`).
+
+use expect_test::{Expect, expect};
+
+use crate::script::Script;
+use crate::world::{How, play};
+
+/// However predicates are asked, it comes to the same.
+#[track_caller]
+fn check(text: &str, expect: &Expect) {
+    let script = Script::parse(text);
+    let played = play(&script, How::Plain);
+    expect.assert_eq(&played.text);
+    assert_eq!(played.wrong, Vec::<String>::new(), "\n{script}");
+    for how in [How::OneAtATime, How::Later(1), How::Later(8)] {
+        assert_eq!(play(&script, how), played, "{how:?} differs from the default\n{script}");
+    }
+}
+
+#[test]
+fn a_place_is_held_where_the_predicate_of_its_group_passes() {
+    check(
+        "
+        queue root.a
+        node n1 vcore=9 ; node n2 vcore=9
+        refuse hold:a1/x n1
+        app a1 in root.a needs x x2 vcore=1 needs y x1 vcore=3
+        show nodes
+        ask a1 k1 vcore=1 group=x
+        ask a1 k2 vcore=1 group=x
+        ask a1 k3 vcore=3 group=y
+        ",
+        &expect![[r#"
+            n1 accepted
+            n2 accepted
+            a1 accepted
+            a1 is Accepted
+            a1 is Running
+            n1: total vcore=9, used vcore=3, occupied nothing, left vcore=6
+            n2: total vcore=9, used vcore=2, occupied nothing, left vcore=7
+            a1/k1 placed on n2
+            a1/k2 placed on n2
+            a1/k3 placed on n1
+        "#]],
+    );
+}
+
+#[test]
+fn a_gang_of_which_a_place_is_refused_everywhere_waits_as_a_whole() {
+    check(
+        "
+        queue root.a
+        node n1 vcore=1 ; node n2 vcore=1
+        refuse hold:a1/x *
+        app a1 in root.a needs x x2 vcore=1
+        ask a1 k1 vcore=1 group=x
+        show nodes
+        allow hold:a1/x *
+        wait 60s
+        show nodes
+        ask a1 k2 vcore=1 group=x
+        ",
+        &expect![[r#"
+            n1 accepted
+            n2 accepted
+            a1 accepted
+            a1 is Accepted
+            n1: total vcore=1, used nothing, occupied nothing, left vcore=1
+            n2: total vcore=1, used nothing, occupied nothing, left vcore=1
+            a1 is Running
+            a1/k1 placed on n1
+            n1: total vcore=1, used vcore=1, occupied nothing, left nothing
+            n2: total vcore=1, used vcore=1, occupied nothing, left nothing
+            a1/k2 placed on n2
+        "#]],
+    );
+}
+
+#[test]
+fn the_other_gangs_of_the_same_groups_are_asked_about_by_their_own_name() {
+    check(
+        "
+        queue root.a
+        node n1 vcore=1
+        refuse hold:a1/x *
+        app a1 in root.a needs x x1 vcore=1
+        app a2 in root.a needs x x1 vcore=1
+        show nodes
+        ask a2 k1 vcore=1 group=x
+        ",
+        &expect![[r#"
+            n1 accepted
+            a1 accepted
+            a1 is Accepted
+            a2 accepted
+            a2 is Accepted
+            a2 is Running
+            n1: total vcore=1, used vcore=1, occupied nothing, left nothing
+            a2/k1 placed on n1
+        "#]],
+    );
+}
