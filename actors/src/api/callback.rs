@@ -15,11 +15,26 @@ use crate::api::predicates::{
     PredicateAnswer, PredicateQuestion, PreemptionQuestions, QuestionId, Scope, Verdict,
 };
 
+/// Something that counts as running on a node though nobody was told of it yet, or no longer does.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
+pub struct Assumed<'a> {
+    /// Whose it is.
+    pub application_id: &'a str,
+    /// The key of its ask; empty for a place that is held for a member of a declared gang.
+    pub allocation_key: &'a str,
+    /// The task group of the member for whom a place is held; empty for an ask.
+    pub task_group_name: &'a str,
+    /// The node.
+    pub node_id: &'a str,
+}
+
 /// The RM's side of the embedding API.
 ///
-/// Called from scheduler threads: everything but [`predicates`](Self::predicates) in the order in
-/// which it was decided, one batch per turn, from one thread; `predicates` from the partition's
-/// thread, in the middle of a placement. An implementation **must not block** and must not wait for
+/// Called from scheduler threads: most calls in the order in which things were decided, one batch per
+/// turn, from one thread. [`predicates`](Self::predicates),
+/// [`hold_predicates`](Self::hold_predicates), [`assumed`](Self::assumed) and
+/// [`forgotten`](Self::forgotten) come from the partition's thread, in the middle of a placement. An
+/// implementation **must not block** and must not wait for
 /// the scheduler: nothing is decided for its partition meanwhile. A panic changes nothing that was
 /// decided.
 pub trait ResourceManagerCallback: Send + Sync + 'static {
@@ -59,6 +74,42 @@ pub trait ResourceManagerCallback: Send + Sync + 'static {
     fn hold_predicates(&self, args: &PredicatesArgs) -> Result<(), String> {
         let _ = args;
         Ok(())
+    }
+
+    /// This counts as running on the node from now on: a placement is booked whose predicate has
+    /// passed, or a place is held. What was decided is [told](Self::update_allocation) at the end of
+    /// the turn, and predicates are asked many times before that; by this call the next question
+    /// already sees it, so that two requests of one turn can keep clear of each other.
+    ///
+    /// * Each call is followed by one of two things: the allocation is told in `new`, and is from
+    ///   then on the RM's to count like any other, until it is released; or it is
+    ///   [forgotten](Self::forgotten). Never by both, and what was told is never forgotten.
+    /// * Of a gang that is placed as a whole each member is assumed once its predicate has passed, and
+    ///   the next is asked about then. If one of them finds no node all are forgotten, the last one
+    ///   first.
+    /// * A held place is never told. It is forgotten when it ends, and also before a member is asked
+    ///   about that would take it: then the member is assumed, or the place is again.
+    /// * What takes the place of a placeholder is assumed while the placeholder runs still, and told once
+    ///   the RM has confirmed its end.
+    /// * Equal ones may be assumed several times: requests for more than one container, and places
+    ///   held for one group on one node. Count them; each call of `forgotten` is of one.
+    /// * Neither what the RM reports as running is assumed, nor the reservation of a node, nor
+    ///   anything that preemption is only to make room for.
+    /// * While predicates are [remote](crate::Predicates::Remote) it comes when the answer was taken.
+    ///   An RM that [counts on its own answers](Verdict::Passed) knows it already.
+    /// * When the partition is lost ([`resync_required`](Self::resync_required)), and when the RM
+    ///   registers again or leaves, nothing is said: all that was assumed and not told is void.
+    ///
+    /// Does nothing unless implemented, which costs a call of an empty function for each placement.
+    fn assumed(&self, what: &Assumed<'_>) {
+        let _ = what;
+    }
+
+    /// What was [assumed](Self::assumed), and not told as an allocation, does not count any more: its
+    /// gang does not fit, it goes no longer to where a placeholder makes way for it, or the place is
+    /// not held any longer.
+    fn forgotten(&self, what: &Assumed<'_>) {
+        let _ = what;
     }
 
     /// Questions to be answered later, each exactly once, through its

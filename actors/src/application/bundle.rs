@@ -20,10 +20,10 @@ use monoceros_rules::decide::bundle::{
 use monoceros_rules::decide::explain::ShortDomain;
 use monoceros_rules::decide::parking::{Obstacle, retry_after};
 use monoceros_rules::decide::preemption::Promisee;
-use monoceros_rules::nodes::{Domain, NodeRequest};
+use monoceros_rules::nodes::{Domain, NodeRequest, NodeSlot};
 use monoceros_rules::order::waits::{Parked, Phase, WaitSet};
 use monoceros_rules::values::resources::Resources;
-use monoceros_rules::work::asks::{AskSlot, Asks};
+use monoceros_rules::work::asks::{AskSlot, AskSpec, Asks};
 use monoceros_rules::work::native::{Bundled, NativeGroup, Stage};
 use rustc_hash::{FxHashMap, FxHashSet};
 
@@ -31,7 +31,7 @@ use super::Application;
 use super::ops::VisitEffects;
 use super::rooms::Rooms;
 use super::undecided::BundleObstacle;
-use crate::step::{Alarm, Baton};
+use crate::step::{Alarm, Baton, Counting};
 
 /// Which nodes refused which ask, while places are looked for.
 type Refusals = FxHashMap<AskSlot, FxHashSet<Arc<str>>>;
@@ -214,14 +214,17 @@ impl Application {
         if baton.offer.asks_later {
             return Ok(found);
         }
+        let mut assumed = Vec::new();
         for at in 0..found.places().len() {
             let place = found.places()[at];
             let ask = self.book.asks.ask(bundled[place.of.group][place.of.members].0);
             let node = Arc::clone(baton.books.nodes.id(place.node));
             if crate::node::predicate((self.slot, &ask.spec), &node, true, baton).is_err() {
                 found.undo(&mut baton.books.nodes);
+                self.forget_members(assumed, baton);
                 return Err(NotPlaced::Unfit);
             }
+            self.assume_member(ask.spec.clone(), place.node, &mut assumed, baton);
         }
         Ok(found)
     }
@@ -241,8 +244,11 @@ impl Application {
             if baton.offer.asks_later {
                 return Ok(found);
             }
-            let asked = self.ask_predicates(bundled, &mut found, &mut refusals, baton);
+            let mut assumed = Vec::new();
+            let asked =
+                self.ask_predicates(bundled, &mut found, &mut refusals, &mut assumed, baton);
             let Err((group, member)) = asked else { return Ok(found) };
+            self.forget_members(assumed, baton);
             let domain = found.domain_of(group).cloned();
             found.undo(&mut baton.books.nodes);
             refused = Some(member);
@@ -376,6 +382,26 @@ impl Application {
         }
     }
 
+    /// The predicate of a member has passed: the RM counts it, so that it is seen when its mates are
+    /// asked about.
+    fn assume_member(
+        &self,
+        spec: Arc<AskSpec>,
+        node: NodeSlot,
+        assumed: &mut Vec<(Arc<AskSpec>, NodeSlot)>,
+        baton: &Baton,
+    ) {
+        baton.count_on(Counting::Assumes, (self.slot, &spec), node);
+        assumed.push((spec, node));
+    }
+
+    /// The gang does not fit: none of its members counts.
+    fn forget_members(&self, assumed: Vec<(Arc<AskSpec>, NodeSlot)>, baton: &Baton) {
+        for (spec, node) in assumed.into_iter().rev() {
+            baton.count_on(Counting::Forgets, (self.slot, &spec), node);
+        }
+    }
+
     /// Asks the RM in this process whether each member may run at its place, or have it held; one that
     /// may not moves to another node, of the same domain where its group has one. `Err`: no node will
     /// have this one, of this group.
@@ -384,6 +410,7 @@ impl Application {
         bundled: &Bundled,
         found: &mut Found,
         refusals: &mut Refusals,
+        assumed: &mut Vec<(Arc<AskSpec>, NodeSlot)>,
         baton: &mut Baton,
     ) -> Result<(), (usize, AskSlot)> {
         for at in 0..found.places().len() {
@@ -412,6 +439,7 @@ impl Application {
                 let next = found.move_member(&mut baton.books.nodes, at, &request, tags);
                 node = next.ok_or((place.of.group, slot))?;
             }
+            self.assume_member(spec, node, assumed, baton);
         }
         Ok(())
     }

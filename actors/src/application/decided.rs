@@ -46,7 +46,12 @@ impl Application {
             let mut entry =
                 Allocation::new(self.slot, Arc::clone(&spec), place.node, created_ns, baton.now_ns);
             entry.course = Course::of(&spec, baton.now_ns, || baton.clock.now_ns());
+            // Where predicates were asked at once, that was when they passed.
+            entry.is_assumed = !baton.offer.asks_later;
             let id = baton.books.allocations.insert(entry);
+            if baton.offer.asks_later {
+                baton.assume(id);
+            }
             if spec.placeholder {
                 n_held[place.of.group] += 1;
                 self.book_hold(place.of.group, slot, id, &mut baton);

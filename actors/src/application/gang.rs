@@ -431,6 +431,7 @@ impl Application {
         }
         let entry = baton.books.allocations.remove(real)?;
         let Pairing::Takes { in_place, .. } = entry.pairing else { return None };
+        baton.forget_gone(&entry);
         self.part(&entry, baton);
         self.book.waits_no_longer(real);
         if !in_place && gone != Some(entry.node) {

@@ -111,6 +111,8 @@ impl Application {
         effects: &mut VisitEffects,
     ) {
         let Some(hold) = baton.books.allocations.remove(id) else { return };
+        baton.forget_gone(&hold);
+        baton.assume(real);
         let Some(entry) = baton.books.allocations.get(real) else { return };
         let (resources, key) = (entry.resources().clone(), Arc::clone(entry.key()));
         let slot =
@@ -221,6 +223,7 @@ impl Application {
         effects: &mut VisitEffects,
     ) {
         let Some(hold) = baton.books.allocations.remove(id) else { return };
+        baton.forget_gone(&hold);
         self.book.unbooked(hold.resources(), true);
         effects.left.placeholders = true;
         effects.delta.allocated.subtract(hold.resources());
@@ -298,6 +301,7 @@ impl Application {
         let taken = of_group.max_by(|one, other| order(one).cmp(&order(other)));
         let Some(id) = taken else { return };
         let Some(hold) = baton.books.allocations.remove(id) else { return };
+        baton.forget_gone(&hold);
         self.book.unbooked(hold.resources(), true);
         effects.left.placeholders = true;
         effects.delta.allocated.subtract(hold.resources());

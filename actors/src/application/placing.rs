@@ -480,6 +480,8 @@ impl Application {
         let entry = baton.books.allocations.get_mut(id)?;
         entry.uuid = Arc::clone(&uuid);
         entry.bound_ns = now_ns;
+        debug_assert!(entry.is_assumed, "what is placed is assumed before it is told");
+        entry.is_assumed = false;
         let course = entry.course.take().map(|mut course| {
             course.decided_ns = baton.clock.now_ns();
             Box::new((id, *course))

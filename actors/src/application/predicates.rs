@@ -128,8 +128,11 @@ impl Application {
             }
             // Nobody had the placeholder end meanwhile: that would have cancelled the question.
             let hold = false;
+            baton.assume(id);
             return self.give_way(id, Takes { placeholder, in_place, hold }, baton);
         }
+        baton.assume(id);
+        let Some(entry) = baton.books.allocations.get(id) else { return };
         let (resources, placeholder) = (entry.resources().clone(), entry.spec.placeholder);
         let member_of = entry.spec.member_of().cloned();
         let slot = self.book.asks.slot_of(entry.key());

@@ -24,7 +24,7 @@ mod predicates;
 use std::collections::BTreeMap;
 use std::sync::Arc;
 
-pub(crate) use self::predicates::{answer as predicate, ask_later};
+pub(crate) use self::predicates::{answer as predicate, ask_later, held_for};
 
 use actix::prelude::*;
 use monoceros_rules::audit::NodeFact;
@@ -207,6 +207,7 @@ impl Node {
                 return PlaceAnswer::Refused;
             }
             self.swap_hold(placement, baton);
+            baton.assume(placement.allocation);
             return PlaceAnswer::Held;
         }
         let is_required = placement.spec.required_node.is_some();
@@ -226,6 +227,7 @@ impl Node {
         }
         self.hold(placement.allocation, &placement.spec.resources, baton);
         Self::count(placement.allocation, baton);
+        baton.assume(placement.allocation);
         PlaceAnswer::Held
     }
 

@@ -21,11 +21,19 @@ use super::Node;
 use crate::api::predicates::{PredicateQuestion, QuestionBundle, QuestionId};
 use crate::step::{Baton, Notice, Passed, Placement, Settlement};
 
-/// Whether a placement passes the predicate of an RM in this process.
+/// Whether a placement passes the predicate of an RM in this process. A place that is held for it is
+/// not to be counted beside it.
 pub(super) fn passes(placement: &mut Placement, node: &str, baton: &mut Baton) -> bool {
+    let hold = placement.takes.filter(|takes| takes.hold).map(|takes| takes.placeholder);
+    if let Some(hold) = hold {
+        baton.forget(hold);
+    }
     let (about, allocate) = ((placement.application, &*placement.spec), !is_in_place(placement));
     let Err(why) = answer(about, node, allocate, baton) else { return true };
     placement.note_refusal(why);
+    if let Some(hold) = hold {
+        baton.assume(hold);
+    }
     false
 }
 
@@ -65,8 +73,8 @@ pub(crate) fn answer(
     ask_now((application, &spec.key, group), node, allocate, baton)
 }
 
-/// The task group of the member for which a place is to be held by this ask, if it is an internal one.
-fn held_for(spec: &AskSpec) -> Option<&str> {
+/// The task group of the member for which a place is held by this ask, if it is an internal one.
+pub(crate) fn held_for(spec: &AskSpec) -> Option<&str> {
     let group = spec.task_group.as_deref().filter(|_| spec.form == Form::Internal);
     group.map(String::as_str)
 }

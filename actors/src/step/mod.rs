@@ -22,6 +22,7 @@
 //! A partition that closes in order disarms the guard first.
 
 mod answering;
+mod assuming;
 mod directory;
 pub(crate) mod named;
 mod node_change;
@@ -57,6 +58,7 @@ use crate::partition::Partition;
 use crate::tally::Tally;
 
 pub(crate) use answering::{Answers, Passed, Settlement};
+pub(crate) use assuming::Counting;
 pub(crate) use directory::{ApplicationEntry, Directory, QueueCounts, QueueEntry, QueueSlot};
 pub(crate) use node_change::{ForeignReport, NodeChange};
 pub(crate) use notice::{

@@ -8,10 +8,11 @@ use std::panic::{AssertUnwindSafe, catch_unwind};
 use std::sync::{Arc, Mutex, MutexGuard};
 
 use monoceros_actors::{
-    Elsewhere, PredicateAnswer, PredicateQuestion, ResourceManagerCallback, Scope, Verdict,
+    Assumed, Elsewhere, PredicateAnswer, PredicateQuestion, ResourceManagerCallback, Scope, Verdict,
 };
 use monoceros_proto::si::v1 as si;
 
+use crate::assuming::Counted;
 use crate::script::kind_name;
 
 /// One thing that the scheduler said.
@@ -104,6 +105,8 @@ pub(crate) struct Predicates {
     /// Questions that are answered later are answered as dice say: what an answer rests on, whether
     /// the RM counts on it, and now and then none at all.
     pub(crate) dice: bool,
+    /// What is of one kind keeps clear of each other: of all that is counted.
+    pub(crate) apart: bool,
 }
 
 impl Predicates {
@@ -139,6 +142,7 @@ impl Predicates {
 pub(crate) struct Ear {
     heard: Mutex<Vec<Word>>,
     predicates: Mutex<Predicates>,
+    counted: Mutex<Counted>,
 }
 
 impl Ear {
@@ -152,6 +156,22 @@ impl Ear {
         self.predicates.lock().unwrap()
     }
 
+    /// What it counts as running.
+    pub(crate) fn counted(&self) -> MutexGuard<'_, Counted> {
+        self.counted.lock().unwrap()
+    }
+
+    /// Whether it may run there beside what is counted, where that matters. What goes there once
+    /// something else has gone may.
+    fn keeps_clear(&self, args: &si::PredicatesArgs) -> Result<(), String> {
+        let mut counted = self.counted();
+        if self.predicates().apart && args.allocate && !counted.is_clear(args) {
+            return Err("something of its kind is there".to_owned());
+        }
+        counted.passes(args);
+        Ok(())
+    }
+
     fn hear(&self, words: impl IntoIterator<Item = Word>) {
         self.heard.lock().unwrap().extend(words);
     }
@@ -159,6 +179,7 @@ impl Ear {
 
 impl ResourceManagerCallback for Ear {
     fn update_allocation(&self, response: si::AllocationResponse) {
+        response.new.iter().for_each(|new| self.counted().hears(new));
         // Clients go through the lists of a message in this order.
         self.hear(response.new.into_iter().map(Word::Allocated));
         self.hear(response.rejected.into_iter().map(Word::AskRejected));
@@ -188,7 +209,7 @@ impl ResourceManagerCallback for Ear {
         let answer = self.predicates().said.get(&of_kind).copied();
         let answer = answer.or_else(|| self.predicates().answer(key, node, args.allocate));
         match answer {
-            None => Ok(()),
+            None => self.keeps_clear(args),
             Some(Answer::Panics) => panic!("the script panics"),
             Some(_) => Err("the script refuses".to_owned()),
         }
@@ -198,11 +219,20 @@ impl ResourceManagerCallback for Ear {
     fn hold_predicates(&self, args: &si::PredicatesArgs) -> Result<(), String> {
         assert_eq!((&*args.allocation_key, args.allocate), ("", true));
         let key = format!("hold:{}/{}", args.application_id, args.task_group_name);
-        match self.predicates().answer(&key, &args.node_id, true) {
-            None => Ok(()),
+        let answer = self.predicates().answer(&key, &args.node_id, true);
+        match answer {
+            None => self.keeps_clear(args),
             Some(Answer::Panics) => panic!("the script panics"),
             Some(_) => Err("the script refuses".to_owned()),
         }
+    }
+
+    fn assumed(&self, what: &Assumed<'_>) {
+        self.counted().assumes(what);
+    }
+
+    fn forgotten(&self, what: &Assumed<'_>) {
+        self.counted().forgets(what);
     }
 
     fn ask_predicates(&self, questions: Vec<PredicateQuestion>) {

@@ -22,6 +22,7 @@ mod allocations;
 mod application_order;
 mod applications;
 mod asks;
+mod assuming;
 mod backoff;
 mod constraint_histories;
 mod constraints;

@@ -247,6 +247,7 @@ impl World {
             Step::Explode { key, node } => self.answer(key, node, Some(Answer::Panics)).await,
             Step::Waver { key, node } => self.answer(key, node, Some(Answer::Wavers)).await,
             Step::Allow { key, node } => self.answer(key, node, None).await,
+            Step::Apart => self.side().await.ear.predicates().apart = true,
             Step::RefuseSome { percent, seed } => {
                 self.side().await.ear.predicates().some = Some((*percent, *seed));
             }
@@ -293,6 +294,7 @@ impl World {
         match self.scheduler.register_resource_manager(request, ear.clone()).await {
             Ok(_) => {
                 self.in_force = (self.order.clone(), self.queues.clone(), self.config.clone());
+                ear.counted().at_once = !matches!(self.how, How::Later(_) | How::Dice(_));
                 if let How::Later(in_flight) | How::Dice(in_flight) = self.how {
                     let control = self.scheduler.control(&self.present).await.unwrap();
                     let holds = true;
@@ -383,7 +385,8 @@ impl World {
         match answer {
             Some(answer) => predicates.said.insert(pair, answer),
             None if key == "*" && node == "*" => {
-                *predicates = Predicates { dice: predicates.dice, ..Predicates::default() };
+                let Predicates { dice, apart, .. } = *predicates;
+                *predicates = Predicates { dice, apart, ..Predicates::default() };
                 None
             }
             None => predicates.said.remove(&pair),
@@ -502,6 +505,7 @@ impl World {
         let mut wrong = facts.check();
         wrong.extend(side.judge.settles(&facts, &nodes));
         wrong.extend(side.decided.settles(&kept.rows));
+        wrong.extend(side.ear.counted().settles(&facts));
         self.played.wrong.extend(wrong);
     }
 

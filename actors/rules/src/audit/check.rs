@@ -102,6 +102,10 @@ impl Facts {
             }
         }
         for fact in &self.allocations {
+            if fact.is_assumed != fact.is_to_be_assumed() {
+                let is = if fact.is_assumed { "is" } else { "is not" };
+                wrong.push(format!("{:?} {is} assumed by its RM", fact.id));
+            }
             if !claimed.contains(&fact.id) {
                 wrong.push(format!("{:?} is in the table and of no application", fact.id));
             }

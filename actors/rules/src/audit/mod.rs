@@ -279,12 +279,21 @@ pub struct AllocationFact {
     pub tags: Option<Tags>,
     /// It holds a place for a member, and its RM does not know of it.
     pub is_hold: bool,
+    /// Its RM counts it as running, and was not told of it.
+    pub is_assumed: bool,
 }
 
 impl AllocationFact {
     /// Whether it waits for a placeholder whose place it takes.
     fn takes_a_place(&self) -> bool {
         matches!(self.pairing, Pairing::Takes { .. })
+    }
+
+    /// Whether it counts as running and is not told: a held place, or what waits for a placeholder to
+    /// go, once predicates have passed.
+    fn is_to_be_assumed(&self) -> bool {
+        let is_asked = self.question.is_some() || self.pairing == Pairing::InBundle;
+        !is_asked && (self.is_hold || self.takes_a_place())
     }
 
     /// Whether it holds anything on its node.
@@ -443,6 +452,7 @@ impl Facts {
                 pairing: entry.pairing,
                 tags: entry.spec.tags.clone(),
                 is_hold: entry.is_hold(),
+                is_assumed: entry.is_assumed,
             })
             .collect();
         let questions = books.unsettled.iter();

@@ -151,6 +151,8 @@ pub struct Allocation {
     pub preempted_for: Option<Arc<Grounds>>,
     /// Its part in the replacement of a placeholder.
     pub pairing: Pairing,
+    /// Its RM counts it as running on its node, and was not told of it as an allocation (yet).
+    pub is_assumed: bool,
     /// The deadline that ends it, while one is set.
     pub deadline: Option<u64>,
     /// What it has to do with other nodes, as far as the RM said so; `None`: it may affect anything.
@@ -179,6 +181,7 @@ impl Allocation {
             leaving: None,
             preempted_for: None,
             pairing: Pairing::None,
+            is_assumed: false,
             deadline: None,
             elsewhere: None,
             course: None,

@@ -269,6 +269,7 @@ impl Application {
             let Some(entry) = baton.books.allocations.get_mut(member.id) else { continue };
             entry.pairing = Pairing::None;
             let (spec, node) = (Arc::clone(&entry.spec), entry.node);
+            baton.assume(member.id);
             if member.is_held {
                 n_held[member.group] += 1;
                 self.name_hold(member.group, member.id, baton);

@@ -295,6 +295,8 @@ pub(crate) enum Step {
         key: String,
         node: String,
     },
+    /// What is of one kind keeps clear of each other: predicates refuse it where another runs.
+    Apart,
     /// So many of a hundred pairs of ask and node are refused, the same in every run.
     RefuseSome {
         percent: u8,
@@ -321,6 +323,7 @@ fn a_script_reads_what_it_writes() {
         as rm2
         register
         refuse-some 20 17
+        apart
         node n1 vcore=4 memory=10 occupied vcore=1 attr ready=false drained holds a1/k9 vcore=1 uuid=u
         resize n1 occupied vcore=2 attr x=y
         drain n1 ; undrain n1 ; remove n1 ; act n1 99 &

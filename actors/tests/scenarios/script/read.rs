@@ -129,6 +129,7 @@ fn step(line: &str) -> Step {
         "explode" => Step::Explode { key: words.text(), node: words.text() },
         "waver" => Step::Waver { key: words.text(), node: words.text() },
         "allow" => Step::Allow { key: words.text(), node: words.text() },
+        "apart" => Step::Apart,
         "refuse-some" => {
             let (percent, seed) = (words.next(), words.next());
             Step::RefuseSome { percent: words.number(percent), seed: words.number(seed) }

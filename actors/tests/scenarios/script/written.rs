@@ -235,6 +235,7 @@ impl fmt::Display for Step {
             Self::Explode { key, node } => write!(f, "explode {key} {node}"),
             Self::Waver { key, node } => write!(f, "waver {key} {node}"),
             Self::Allow { key, node } => write!(f, "allow {key} {node}"),
+            Self::Apart => f.write_str("apart"),
             Self::RefuseSome { percent, seed } => write!(f, "refuse-some {percent} {seed}"),
             Self::Reservations { delay: None, timeout } => {
                 write!(f, "reservations never {}ms", timeout.as_millis())
