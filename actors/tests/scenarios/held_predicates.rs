@@ -3,19 +3,12 @@
 
 use expect_test::{Expect, expect};
 
-use crate::script::Script;
-use crate::world::{How, play};
+use crate::world::{How, check_also};
 
 /// However predicates are asked, it comes to the same.
 #[track_caller]
 fn check(text: &str, expect: &Expect) {
-    let script = Script::parse(text);
-    let played = play(&script, How::Plain);
-    expect.assert_eq(&played.text);
-    assert_eq!(played.wrong, Vec::<String>::new(), "\n{script}");
-    for how in [How::OneAtATime, How::Later(1), How::Later(8)] {
-        assert_eq!(play(&script, how), played, "{how:?} differs from the default\n{script}");
-    }
+    check_also(text, expect, &[How::OneAtATime, How::Later(1), How::Later(8)]);
 }
 
 #[test]

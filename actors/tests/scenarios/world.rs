@@ -64,12 +64,18 @@ pub(crate) struct Played {
 /// Plays the script in all three ways, which must agree, and compares what was heard.
 #[track_caller]
 pub(crate) fn check(text: &str, expect: &Expect) {
+    check_also(text, expect, &[How::OneAtATime, How::Watched, How::Later(1)]);
+}
+
+/// As [`check`], where it comes to the same in these ways.
+#[track_caller]
+pub(crate) fn check_also(text: &str, expect: &Expect, hows: &[How]) {
     let script = Script::parse(text);
     let played = play(&script, How::Plain);
     expect.assert_eq(&played.text);
     assert_eq!(played.wrong, Vec::<String>::new(), "\n{script}");
-    for how in [How::OneAtATime, How::Watched, How::Later(1)] {
-        let again = play(&script, how);
+    for how in hows {
+        let again = play(&script, *how);
         assert_eq!(again, played, "{how:?} differs from the default\n{script}");
     }
 }
@@ -78,10 +84,7 @@ pub(crate) fn check(text: &str, expect: &Expect) {
 /// the full search would ask too early or too late.
 #[track_caller]
 pub(crate) fn check_plain(text: &str, expect: &Expect) {
-    let script = Script::parse(text);
-    let played = play(&script, How::Plain);
-    expect.assert_eq(&played.text);
-    assert_eq!(played.wrong, Vec::<String>::new(), "\n{script}");
+    check_also(text, expect, &[]);
 }
 
 /// As [`check`] with a full search beside each decision, which here may find something wrong.
