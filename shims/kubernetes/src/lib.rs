@@ -1,0 +1,4 @@
+//! Monoceros on Kubernetes: pods become requests, and allocations become bindings.
+
+pub mod objects;
+pub mod predicates;

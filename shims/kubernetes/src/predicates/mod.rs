@@ -1,0 +1,34 @@
+//! May this pod run on that node, beyond what there is room for?
+//!
+//! # What it looks at
+//! A [`Scene`]: the nodes with their labels and taints, what runs or is assumed to run on each, volumes
+//! and claims. It follows the cluster and the decisions of the scheduler, so two pods of one turn see
+//! each other. A pod is [compiled](question::Question) once, when it is asked for; a check then looks at
+//! one node.
+//!
+//! # Two kinds of rules
+//! | depends on the node alone | depends on what runs elsewhere |
+//! |---|---|
+//! | cordon, taints, node selector and affinity, devices | host ports, affinity between pods, spread, volumes |
+//!
+//! What depends on others is counted, not searched: for each rule that somebody wants looked at there is
+//! a [tally](tally::Tally) of pods by domain, kept when pods come and go. A check costs the same on a
+//! full cluster as on an empty one.
+//!
+//! # Invariants
+//! * What is not supported refuses with a reason that names it.
+//! * A reason does not name the node: alike refusals are counted together.
+//! * A scene counts each pod once, whoever says it and how often.
+
+mod node;
+mod ports;
+mod question;
+mod scene;
+mod selectors;
+mod tally;
+#[cfg(test)]
+mod tests;
+mod volumes;
+
+pub use self::scene::{Scene, VolumeChoice};
+pub use self::selectors::labels_match;

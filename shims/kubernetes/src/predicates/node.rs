@@ -1,0 +1,87 @@
+//! What depends on the node alone.
+
+use k8s_openapi::api::core::v1::{NodeSelectorTerm, Taint, Toleration};
+
+use super::selectors::{Labels, terms_admit};
+use crate::objects::{Meta as _, Node, Pod};
+
+/// The taint of a node that is cordoned; controllers set it, but not at once.
+const UNSCHEDULABLE: &str = "node.kubernetes.io/unschedulable";
+
+/// Nodes that a pod admits by their labels.
+#[derive(Clone, Debug, Default, PartialEq)]
+pub(super) struct NodeFilter {
+    /// All of these labels.
+    pub(super) labels: Labels,
+    /// One of these terms, if there are any at all.
+    pub(super) terms: Option<Vec<NodeSelectorTerm>>,
+}
+
+impl NodeFilter {
+    pub(super) fn of(pod: &Pod) -> Self {
+        let affinity = pod.spec.affinity.as_ref().and_then(|all| all.node_affinity.as_ref());
+        let required = affinity.and_then(|affinity| {
+            affinity.required_during_scheduling_ignored_during_execution.as_ref()
+        });
+        let terms = required.map(|required| required.node_selector_terms.clone());
+        Self { labels: pod.spec.node_selector.clone(), terms }
+    }
+
+    pub(super) fn admits(&self, node: &Node) -> bool {
+        self.labels.iter().all(|(key, value)| node.label(key) == Some(value))
+            && self.terms.as_ref().is_none_or(|terms| terms_admit(terms, node))
+    }
+}
+
+/// Whether the toleration is of this taint. Comparisons that are not known tolerate nothing.
+fn tolerates(toleration: &Toleration, taint: &Taint) -> bool {
+    let key = toleration.key.as_deref().unwrap_or_default();
+    let effect = toleration.effect.as_deref().unwrap_or_default();
+    let value = toleration.value.as_deref().unwrap_or_default();
+    (effect.is_empty() || effect == taint.effect)
+        && (key.is_empty() || key == taint.key)
+        && match toleration.operator.as_deref().unwrap_or("Equal") {
+            "Exists" => true,
+            "Equal" | "" => !key.is_empty() && value == taint.value.as_deref().unwrap_or_default(),
+            _ => false,
+        }
+}
+
+/// The first taint that keeps pods with these tolerations from starting there.
+pub(super) fn untolerated<'n>(tolerations: &[Toleration], node: &'n Node) -> Option<&'n Taint> {
+    let keeps_away = |taint: &&Taint| {
+        matches!(taint.effect.as_str(), "NoSchedule" | "NoExecute")
+            && !tolerations.iter().any(|toleration| tolerates(toleration, taint))
+    };
+    node.spec.taints.iter().find(keeps_away)
+}
+
+/// Refuses a node for its cordon, its taints or its labels.
+pub(super) fn check(
+    filter: &NodeFilter,
+    tolerations: &[Toleration],
+    node: &Node,
+) -> Result<(), String> {
+    if node.spec.unschedulable {
+        let cordon = Taint {
+            key: UNSCHEDULABLE.to_owned(),
+            effect: "NoSchedule".to_owned(),
+            ..Taint::default()
+        };
+        if !tolerations.iter().any(|toleration| tolerates(toleration, &cordon)) {
+            return Err("the node is cordoned".to_owned());
+        }
+    }
+    if let Some(taint) = untolerated(tolerations, node) {
+        let Taint { key, value, effect, .. } = taint;
+        let value = value.as_deref().filter(|value| !value.is_empty());
+        let value = value.map(|value| format!("={value}")).unwrap_or_default();
+        return Err(format!(
+            "the node has the taint {key}{value}:{effect}, which is not tolerated"
+        ));
+    }
+    if !filter.admits(node) {
+        return Err("the node does not match the pod's node selector or affinity".to_owned());
+    }
+    Ok(())
+}

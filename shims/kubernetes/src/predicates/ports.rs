@@ -1,0 +1,42 @@
+//! Ports of nodes.
+
+use crate::objects::Pod;
+
+/// Any address.
+const ANY: &str = "0.0.0.0";
+
+/// A port of a node that a pod listens on.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub(super) struct HostPort {
+    ip: String,
+    protocol: String,
+    port: i32,
+}
+
+impl HostPort {
+    /// Those that a pod wants.
+    pub(super) fn of(pod: &Pod) -> Vec<Self> {
+        let sidecars = pod.spec.init_containers.iter();
+        let sidecars = sidecars.filter(|one| one.restart_policy.as_deref() == Some("Always"));
+        let ports = pod.spec.containers.iter().chain(sidecars).flat_map(|one| &one.ports);
+        let wanted = ports.filter_map(|port| {
+            let ip = port.host_ip.as_deref().filter(|ip| !ip.is_empty()).unwrap_or(ANY);
+            let protocol = port.protocol.as_deref().unwrap_or("TCP").to_owned();
+            let number = port.host_port.filter(|number| *number > 0)?;
+            Some(Self { ip: ip.to_owned(), protocol, port: number })
+        });
+        wanted.collect()
+    }
+
+    /// Both cannot be on one node.
+    pub(super) fn collides(&self, other: &Self) -> bool {
+        self.port == other.port
+            && self.protocol == other.protocol
+            && (self.ip == other.ip || self.ip == ANY || other.ip == ANY)
+    }
+
+    /// The port for people.
+    pub(super) fn shown(&self) -> String {
+        format!("{}/{}", self.port, self.protocol)
+    }
+}

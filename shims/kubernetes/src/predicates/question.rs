@@ -1,0 +1,143 @@
+//! A pod as predicates read it.
+
+use k8s_openapi::api::core::v1::{PodAffinityTerm, Toleration, TopologySpreadConstraint};
+
+use super::node::NodeFilter;
+use super::ports::HostPort;
+use super::selectors::{PodTerm, labels_match, with_own_labels};
+use super::tally::{Eligible, Wanted};
+use crate::objects::{Meta as _, Pod};
+
+/// What a pod wants of its node, and of those around it.
+#[derive(Clone, Debug)]
+pub(super) struct Question {
+    pub(super) filter: NodeFilter,
+    pub(super) tolerations: Vec<Toleration>,
+    pub(super) ports: Vec<HostPort>,
+    /// Near to pods that match all of its terms, by each of these keys.
+    pub(super) near: Vec<usize>,
+    /// The pod matches those terms itself, so the first of its kind may be anywhere.
+    pub(super) is_near_itself: bool,
+    /// Away from pods of each of these tallies.
+    pub(super) away: Vec<usize>,
+    pub(super) spread: Vec<Spread>,
+    /// Claims by name.
+    pub(super) claims: Vec<String>,
+    /// Why it can run nowhere.
+    pub(super) unsupported: Option<String>,
+}
+
+/// A rule of spread.
+#[derive(Clone, Debug)]
+pub(super) struct Spread {
+    pub(super) tally: usize,
+    pub(super) max_skew: u32,
+    pub(super) min_domains: u32,
+    /// The pod is one of those that are counted.
+    pub(super) counts_itself: bool,
+}
+
+/// A term that keeps others away, by the domain of the pod that has it.
+#[derive(Clone, Debug, PartialEq)]
+pub(super) struct Guard {
+    pub(super) term: PodTerm,
+    pub(super) key: String,
+}
+
+fn pod_term(pod: &Pod, term: &PodAffinityTerm) -> PodTerm {
+    let mut namespaces: std::collections::BTreeSet<_> =
+        term.namespaces.iter().flatten().cloned().collect();
+    if namespaces.is_empty() && term.namespace_selector.is_none() {
+        namespaces.insert(pod.namespace().to_owned());
+    }
+    let equal = term.match_label_keys.as_deref().unwrap_or_default();
+    let unequal = term.mismatch_label_keys.as_deref().unwrap_or_default();
+    let selector = with_own_labels(term.label_selector.as_ref(), pod.labels(), equal, unequal);
+    PodTerm { namespaces, namespace_selector: term.namespace_selector.clone(), selector }
+}
+
+/// The terms of a pod that keep others away.
+pub(super) fn guards(pod: &Pod) -> Vec<Guard> {
+    let affinity = pod.spec.affinity.as_ref().and_then(|all| all.pod_anti_affinity.as_ref());
+    let terms = affinity
+        .and_then(|away| away.required_during_scheduling_ignored_during_execution.as_deref());
+    let guard = |term: &PodAffinityTerm| Guard {
+        term: pod_term(pod, term),
+        key: term.topology_key.clone(),
+    };
+    terms.unwrap_or_default().iter().map(guard).collect()
+}
+
+/// Reads a pod; `tally` gives the number of a tally, and makes it where there is none.
+pub(super) fn compile(pod: &Pod, mut tally: impl FnMut(Wanted) -> usize) -> Question {
+    let filter = NodeFilter::of(pod);
+    let affinity = pod.spec.affinity.as_ref();
+    let near = affinity.and_then(|all| all.pod_affinity.as_ref());
+    let near = near
+        .and_then(|near| near.required_during_scheduling_ignored_during_execution.as_deref())
+        .unwrap_or_default();
+    let terms: Vec<_> = near.iter().map(|term| pod_term(pod, term)).collect();
+    let matches_itself = |term: &PodTerm| {
+        // A selector of namespaces is judged by the scene, where they are known; the pod's own name is enough
+        // for terms that say none.
+        term.namespaces.contains(pod.namespace()) || term.namespace_selector.is_some()
+    };
+    let is_near_itself = terms.iter().all(|term| {
+        let labels = term.selector.as_ref();
+        matches_itself(term) && labels.is_some_and(|labels| labels_match(labels, pod.labels()))
+    });
+    let mut by_key = Vec::new();
+    for term in near {
+        let wanted = Wanted { terms: terms.clone(), key: term.topology_key.clone(), spread: None };
+        by_key.push(tally(wanted));
+    }
+    let mut away = Vec::new();
+    for Guard { term, key } in guards(pod) {
+        away.push(tally(Wanted { terms: vec![term], key, spread: None }));
+    }
+    let spread = spread(pod, &filter, &mut tally);
+    let devices: Vec<_> = pod.spec.resource_claims.iter().map(|claim| &*claim.name).collect();
+    let unsupported = (!devices.is_empty())
+        .then(|| format!("dynamic resource claims are not supported (`{}`)", devices.join("`, `")));
+    Question {
+        filter,
+        tolerations: pod.spec.tolerations.clone(),
+        ports: HostPort::of(pod),
+        near: by_key,
+        is_near_itself,
+        away,
+        spread,
+        claims: pod.claims().collect(),
+        unsupported,
+    }
+}
+
+fn spread(pod: &Pod, filter: &NodeFilter, tally: &mut impl FnMut(Wanted) -> usize) -> Vec<Spread> {
+    let all = &pod.spec.topology_spread_constraints;
+    let is_hard = |one: &&TopologySpreadConstraint| one.when_unsatisfiable == "DoNotSchedule";
+    let keys: Vec<_> = all.iter().filter(is_hard).map(|one| one.topology_key.clone()).collect();
+    let rule = |one: &TopologySpreadConstraint| {
+        let equal = one.match_label_keys.as_deref().unwrap_or_default();
+        let selector = with_own_labels(one.label_selector.as_ref(), pod.labels(), equal, &[]);
+        let counts_itself =
+            selector.as_ref().is_some_and(|selector| labels_match(selector, pod.labels()));
+        let namespaces = [pod.namespace().to_owned()].into();
+        let term = PodTerm { namespaces, namespace_selector: None, selector };
+        let honours_filter = one.node_affinity_policy.as_deref() != Some("Ignore");
+        let honours_taints = one.node_taints_policy.as_deref() == Some("Honor");
+        let eligible = Eligible {
+            keys: keys.clone(),
+            filter: honours_filter.then(|| filter.clone()),
+            tolerations: honours_taints.then(|| pod.spec.tolerations.clone()),
+        };
+        let key = one.topology_key.clone();
+        let positive = |number: i32| u32::try_from(number).unwrap_or(0);
+        Spread {
+            tally: tally(Wanted { terms: vec![term], key, spread: Some(eligible) }),
+            max_skew: positive(one.max_skew),
+            min_domains: positive(one.min_domains.unwrap_or(1)),
+            counts_itself,
+        }
+    };
+    all.iter().filter(is_hard).map(rule).collect()
+}

@@ -1,0 +1,124 @@
+//! Selectors of labels and of nodes.
+
+use std::collections::{BTreeMap, BTreeSet};
+
+use k8s_openapi::api::core::v1::{NodeSelectorRequirement, NodeSelectorTerm};
+use k8s_openapi::apimachinery::pkg::apis::meta::v1::LabelSelector;
+
+use crate::objects::{Meta as _, Node};
+
+/// Labels of an object.
+pub(super) type Labels = BTreeMap<String, String>;
+
+/// Whether labels match a selector. One without requirements matches everything; an operator that is
+/// not known matches nothing.
+///
+/// ```
+/// # use k8s_openapi::apimachinery::pkg::apis::meta::v1::LabelSelector;
+/// # use monoceros_kubernetes::predicates::labels_match;
+/// let app = |name: &str| [("app".to_owned(), name.to_owned())].into();
+/// let selector = LabelSelector { match_labels: Some(app("web")), ..Default::default() };
+/// assert!(labels_match(&selector, &app("web")));
+/// assert!(!labels_match(&selector, &app("db")));
+/// assert!(labels_match(&LabelSelector::default(), &app("db")));
+/// ```
+pub fn labels_match(selector: &LabelSelector, labels: &Labels) -> bool {
+    let equal = selector.match_labels.iter().flatten();
+    let expressions = selector.match_expressions.iter().flatten();
+    equal.into_iter().all(|(key, value)| labels.get(key) == Some(value))
+        && expressions.into_iter().all(|wanted| {
+            let values = wanted.values.as_deref().unwrap_or_default();
+            let value = labels.get(&wanted.key);
+            match wanted.operator.as_str() {
+                "In" => value.is_some_and(|value| values.contains(value)),
+                "NotIn" => value.is_none_or(|value| !values.contains(value)),
+                "Exists" => value.is_some(),
+                "DoesNotExist" => value.is_none(),
+                _ => false,
+            }
+        })
+}
+
+/// Whether one of the terms admits the node: each requirement of a term, and none of an empty one.
+pub(super) fn terms_admit(terms: &[NodeSelectorTerm], node: &Node) -> bool {
+    terms.iter().any(|term| {
+        let expressions = term.match_expressions.as_deref().unwrap_or_default();
+        let fields = term.match_fields.as_deref().unwrap_or_default();
+        let is_empty = expressions.is_empty() && fields.is_empty();
+        let label = |key: &str| node.label(key);
+        let field = |key: &str| (key == "metadata.name").then(|| node.name());
+        !is_empty
+            && expressions.iter().all(|wanted| holds(wanted, label(&wanted.key)))
+            && fields.iter().all(|wanted| holds(wanted, field(&wanted.key)))
+    })
+}
+
+fn holds(wanted: &NodeSelectorRequirement, value: Option<&str>) -> bool {
+    let values = wanted.values.as_deref().unwrap_or_default();
+    let is_listed = |value: &str| values.iter().any(|one| one == value);
+    let number = |text: &str| text.parse::<i64>().ok();
+    let bound = || values.first().and_then(|text| number(text));
+    match wanted.operator.as_str() {
+        "In" => value.is_some_and(is_listed),
+        "NotIn" => value.is_none_or(|value| !is_listed(value)),
+        "Exists" => value.is_some(),
+        "DoesNotExist" => value.is_none(),
+        "Gt" => value.and_then(number).zip(bound()).is_some_and(|(value, bound)| value > bound),
+        "Lt" => value.and_then(number).zip(bound()).is_some_and(|(value, bound)| value < bound),
+        _ => false,
+    }
+}
+
+/// Pods that a rule is about.
+#[derive(Clone, Debug, PartialEq)]
+pub(super) struct PodTerm {
+    /// In these namespaces,
+    pub(super) namespaces: BTreeSet<String>,
+    /// or in those with such labels.
+    pub(super) namespace_selector: Option<LabelSelector>,
+    /// With such labels; none, unless given.
+    pub(super) selector: Option<LabelSelector>,
+}
+
+impl PodTerm {
+    /// Whether a pod is one of them.
+    pub(super) fn matches(
+        &self,
+        namespace: &str,
+        labels: &Labels,
+        namespaces: &BTreeMap<String, Labels>,
+    ) -> bool {
+        let is_there = || {
+            self.namespaces.contains(namespace)
+                || self.namespace_selector.as_ref().is_some_and(|selector| {
+                    static NONE: Labels = BTreeMap::new();
+                    labels_match(selector, namespaces.get(namespace).unwrap_or(&NONE))
+                })
+        };
+        is_there() && self.selector.as_ref().is_some_and(|selector| labels_match(selector, labels))
+    }
+}
+
+/// The selector, and that these keys have the values of the pod's own labels (or do not). API servers
+/// of today write that into the selector itself; saying it twice changes nothing.
+pub(super) fn with_own_labels(
+    selector: Option<&LabelSelector>,
+    own: &Labels,
+    equal: &[String],
+    unequal: &[String],
+) -> Option<LabelSelector> {
+    use k8s_openapi::apimachinery::pkg::apis::meta::v1::LabelSelectorRequirement;
+    let mut selector = selector?.clone();
+    let requirement = |operator: &str, key: &String| {
+        let values = Some(vec![own.get(key)?.clone()]);
+        let operator = operator.to_owned();
+        Some(LabelSelectorRequirement { key: key.clone(), operator, values })
+    };
+    let equal = equal.iter().filter_map(|key| requirement("In", key));
+    let unequal = unequal.iter().filter_map(|key| requirement("NotIn", key));
+    let more: Vec<_> = equal.chain(unequal).collect();
+    if !more.is_empty() {
+        selector.match_expressions.get_or_insert_default().extend(more);
+    }
+    Some(selector)
+}
