@@ -2,3 +2,4 @@
 
 pub mod objects;
 pub mod predicates;
+pub mod translate;

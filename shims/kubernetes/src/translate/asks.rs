@@ -1,0 +1,185 @@
+//! Pods as requests and as what runs.
+
+use std::hash::{Hash as _, Hasher as _};
+
+use k8s_openapi::api::core::v1::NodeSelectorTerm;
+use monoceros_proto::si::v1::{Allocation, PreemptionPolicy};
+use rustc_hash::FxHasher;
+
+use super::amounts::{Amounts, pod_amounts};
+use super::nodes::resource;
+use crate::objects::{Meta as _, Pod};
+
+/// The tag of an ask that has the namespace of its pod.
+pub const NAMESPACE_TAG: &str = "kubernetes.io/meta/namespace";
+/// The tag of an ask that has the name of its pod.
+pub const POD_TAG: &str = "kubernetes.io/meta/podName";
+const REQUIRED_NODE: &str = "yunikorn.apache.org/requiredNode";
+const CREATION_TIME: &str = "creationTime";
+const FOREIGN: &str = "foreign";
+
+/// What a pod wants of the scheduler that can change while it waits or runs.
+#[derive(Clone, Debug, PartialEq, Eq, Hash)]
+pub struct Wish {
+    amounts: Amounts,
+    priority: i32,
+    /// Others may run in its place.
+    may_be_preempted: bool,
+    may_preempt: bool,
+}
+
+impl Wish {
+    /// Reads a pod. `may_be_preempted` is what others say of it: its class, its budgets.
+    pub fn of(pod: &Pod, may_be_preempted: bool) -> Result<Self, String> {
+        Ok(Self {
+            amounts: pod_amounts(pod)?,
+            priority: pod.spec.priority.unwrap_or(0),
+            may_be_preempted,
+            may_preempt: pod.spec.preemption_policy.as_deref() != Some("Never"),
+        })
+    }
+
+    /// What its group says counts for all of its members.
+    pub fn in_group(&mut self, priority: Option<i32>, preemption_policy: Option<&str>) {
+        self.priority = priority.unwrap_or(self.priority);
+        if let Some(policy) = preemption_policy {
+            self.may_preempt = policy != "Never";
+        }
+    }
+
+    /// Equal for equal wishes: what was said is not kept.
+    pub fn fingerprint(&self) -> u64 {
+        let mut hasher = FxHasher::default();
+        self.hash(&mut hasher);
+        hasher.finish()
+    }
+
+    /// The message: what runs where a node is given, else a request.
+    pub fn message(
+        self,
+        pod: &Pod,
+        application: &str,
+        task_group: Option<&str>,
+        node: Option<&str>,
+    ) -> Allocation {
+        let mut allocation = Allocation::ask(application, pod.uid(), resource(self.amounts))
+            .with_priority(self.priority)
+            .with_tag(NAMESPACE_TAG, pod.namespace())
+            .with_tag(POD_TAG, pod.name())
+            .with_tag(CREATION_TIME, pod.created().to_string());
+        allocation.preemption_policy = Some(PreemptionPolicy {
+            allow_preempt_self: self.may_be_preempted,
+            allow_preempt_other: self.may_preempt,
+        });
+        if let Some(group) = task_group {
+            allocation = allocation.in_task_group(group);
+        }
+        if let Some(node) = required_node(pod) {
+            allocation = allocation.with_tag(REQUIRED_NODE, node);
+        }
+        match node {
+            Some(node) => allocation.running_on(node),
+            None => allocation,
+        }
+    }
+}
+
+/// What runs on a node without belonging to this scheduler. A pod whose amounts cannot be read takes a
+/// place among the pods of its node, and nothing else.
+pub fn foreign(pod: &Pod, node: &str) -> Allocation {
+    let amounts = pod_amounts(pod).unwrap_or_else(|_| [("pods".to_owned(), 1)].into());
+    let mut allocation = Allocation::ask("", pod.uid(), resource(amounts))
+        .with_tag(FOREIGN, "default")
+        .with_tag(NAMESPACE_TAG, pod.namespace())
+        .with_tag(POD_TAG, pod.name())
+        .running_on(node);
+    allocation.priority = pod.spec.priority.unwrap_or(0);
+    allocation
+}
+
+/// The only node that a pod of a DaemonSet may use, which its controller has written into the affinity.
+fn required_node(pod: &Pod) -> Option<&str> {
+    let is_of_daemon_set = pod.controller().is_some_and(|owner| owner.kind == "DaemonSet");
+    let affinity = pod.spec.affinity.as_ref()?.node_affinity.as_ref()?;
+    let required = affinity.required_during_scheduling_ignored_during_execution.as_ref()?;
+    let mut nodes = required.node_selector_terms.iter().map(only_name);
+    let first = nodes.next()??;
+    (is_of_daemon_set && nodes.all(|other| other == Some(first))).then_some(first)
+}
+
+/// The one node that a term names.
+fn only_name(term: &NodeSelectorTerm) -> Option<&str> {
+    let field = term.match_fields.as_deref()?.iter().find(|one| one.key == "metadata.name")?;
+    let values = field.values.as_deref().filter(|_| field.operator == "In")?;
+    if let [only] = values { Some(only.as_str()) } else { None }
+}
+
+#[cfg(test)]
+#[allow(clippy::needless_pass_by_value)] // JSON as it is written down.
+mod tests {
+    use serde_json::json;
+
+    use super::*;
+
+    fn pod(spec: serde_json::Value, owner: &str) -> Pod {
+        let owners = json!([{"apiVersion": "apps/v1", "kind": owner, "name": "o", "uid": "u",
+            "controller": true}]);
+        serde_json::from_value(json!({"spec": spec, "metadata": {
+            "name": "p", "namespace": "ns", "uid": "1-2", "ownerReferences": owners,
+            "creationTimestamp": "2026-01-01T00:00:00Z",
+        }}))
+        .unwrap()
+    }
+
+    #[test]
+    fn a_pod_is_a_request_with_its_names_priority_and_policy() {
+        let pod = pod(json!({"priority": 7, "preemptionPolicy": "Never"}), "Job");
+        let ask = Wish::of(&pod, false).unwrap().message(&pod, "app", Some("workers"), None);
+        assert_eq!((&*ask.allocation_key, &*ask.node_id), ("1-2", ""));
+        assert_eq!((ask.priority, &*ask.task_group_name), (7, "workers"));
+        let policy = ask.preemption_policy.unwrap();
+        assert!(!policy.allow_preempt_self && !policy.allow_preempt_other);
+        assert_eq!(ask.allocation_tags[NAMESPACE_TAG], "ns");
+        assert_eq!(ask.allocation_tags[POD_TAG], "p");
+        assert_eq!(ask.allocation_tags[CREATION_TIME], "1767225600");
+    }
+
+    #[test]
+    fn a_group_decides_for_its_members() {
+        let pod = pod(json!({"priority": 7}), "Job");
+        let mut wish = Wish::of(&pod, true).unwrap();
+        let alone = wish.fingerprint();
+        wish.in_group(Some(9), Some("Never"));
+        assert_ne!(wish.fingerprint(), alone);
+        let ask = wish.message(&pod, "app", None, Some("n1"));
+        assert_eq!((ask.priority, &*ask.node_id), (9, "n1"));
+        assert!(!ask.preemption_policy.unwrap().allow_preempt_other);
+    }
+
+    #[test]
+    fn a_pod_of_a_daemon_set_wants_its_node() {
+        let affinity = json!({"affinity": {"nodeAffinity": {
+            "requiredDuringSchedulingIgnoredDuringExecution": {"nodeSelectorTerms": [{
+                "matchFields": [{"key": "metadata.name", "operator": "In", "values": ["n7"]}]}]}}}});
+        let asked = |owner| {
+            let pod = pod(affinity.clone(), owner);
+            let ask = Wish::of(&pod, true).unwrap().message(&pod, "app", None, None);
+            ask.allocation_tags.get(REQUIRED_NODE).cloned()
+        };
+        assert_eq!(asked("DaemonSet").as_deref(), Some("n7"));
+        assert_eq!(asked("Job"), None);
+    }
+
+    #[test]
+    fn what_others_run_counts_even_if_its_size_cannot_be_read() {
+        let pod = pod(
+            json!({"containers": [{"name": "c",
+            "resources": {"requests": {"cpu": "lots"}}}]}),
+            "Job",
+        );
+        let foreign = foreign(&pod, "n1");
+        assert_eq!(foreign.allocation_tags[FOREIGN], "default");
+        let amounts = foreign.resource_per_alloc.unwrap().resources;
+        assert_eq!(amounts.into_keys().collect::<Vec<_>>(), ["pods"]);
+    }
+}

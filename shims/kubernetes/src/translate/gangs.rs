@@ -1,0 +1,249 @@
+//! Pods that start together: task groups in annotations, and PodGroups.
+
+use std::collections::BTreeMap;
+use std::sync::Arc;
+
+use k8s_openapi::api::core::v1::{Affinity, Toleration, TopologySpreadConstraint};
+use monoceros_proto::si::v1::{AddApplicationRequest, TaskGroup, Topology};
+use serde::Deserialize;
+
+use super::nodes::resource;
+use super::said;
+use crate::objects::{Meta as _, Pod, PodGroup, Quantities, rounded_up};
+
+/// A gang of an application: its groups, and a pod as the members of each will be.
+#[derive(Clone, Debug, Default)]
+pub struct DeclaredGang {
+    /// The groups.
+    pub groups: Vec<TaskGroup>,
+    /// By the name of the group: what predicates are asked about while no member is there.
+    pub templates: BTreeMap<String, Arc<Pod>>,
+    /// `Hard` or `Soft`; empty unless said.
+    pub style: String,
+    /// How long places are held, in milliseconds; 0 unless said.
+    pub timeout_ms: i64,
+}
+
+/// A group as an annotation has it.
+#[derive(Deserialize)]
+#[serde(rename_all = "camelCase")]
+struct Written {
+    name: String,
+    min_member: i32,
+    #[serde(default)]
+    min_resource: Quantities,
+    #[serde(default)]
+    labels: BTreeMap<String, String>,
+    #[serde(default)]
+    node_selector: BTreeMap<String, String>,
+    #[serde(default)]
+    tolerations: Vec<Toleration>,
+    #[serde(default)]
+    affinity: Option<Box<Affinity>>,
+    #[serde(default)]
+    topology_spread_constraints: Vec<TopologySpreadConstraint>,
+    #[serde(default)]
+    topology: Option<WrittenTopology>,
+}
+
+/// Where members are relative to each other, by labels of nodes.
+#[derive(Deserialize)]
+#[serde(rename_all = "camelCase", deny_unknown_fields)]
+struct WrittenTopology {
+    #[serde(default)]
+    required: String,
+    #[serde(default)]
+    preferred: Vec<String>,
+}
+
+/// The task group that a pod says it is a member of.
+pub fn task_group_of(pod: &Pod) -> Option<&str> {
+    said(pod, "task-group-name")
+}
+
+/// Whether the pod declares the gang of its application.
+pub fn has_declared_gang(pod: &Pod) -> bool {
+    said(pod, "task-groups").is_some()
+}
+
+/// The gang that a pod declares, if it does.
+pub fn declared_gang(pod: &Pod) -> Option<Result<DeclaredGang, String>> {
+    let text = said(pod, "task-groups")?;
+    Some(read(pod, text).map_err(|why| format!("the annotation task-groups cannot be used: {why}")))
+}
+
+fn read(pod: &Pod, text: &str) -> Result<DeclaredGang, String> {
+    let written: Vec<Written> = serde_json::from_str(text).map_err(|why| why.to_string())?;
+    let mut gang = DeclaredGang::default();
+    for group in written {
+        let mut declared = TaskGroup::new(&group.name, group.min_member);
+        let mut member = super::Amounts::new();
+        for (name, quantity) in &group.min_resource {
+            let (name, scale) = if name == "cpu" { ("vcore", 1_000) } else { (name.as_str(), 1) };
+            let amount = rounded_up(quantity, scale).ok_or_else(|| {
+                format!("group {}: `{}` is no quantity of {name}", group.name, quantity.0)
+            })?;
+            member.insert(name.to_owned(), amount);
+        }
+        if !member.is_empty() {
+            member.insert("pods".to_owned(), 1);
+            declared.member = Some(resource(member));
+        }
+        if let Some(WrittenTopology { required, preferred }) = group.topology {
+            declared.topology = Some(Topology { required, preferred });
+        }
+        declared.priority = pod.spec.priority.unwrap_or(0);
+        gang.groups.push(declared);
+        let mut template = Pod::default();
+        template.metadata.name = Some(format!("a member of {}", group.name));
+        template.metadata.namespace = Some(pod.namespace().to_owned());
+        template.metadata.labels = Some(group.labels);
+        template.spec.node_selector = group.node_selector;
+        template.spec.tolerations = group.tolerations;
+        template.spec.affinity = group.affinity;
+        template.spec.topology_spread_constraints = group.topology_spread_constraints;
+        gang.templates.insert(group.name, Arc::new(template));
+    }
+    if gang.groups.is_empty() {
+        return Err("it declares no group".to_owned());
+    }
+    for word in said(pod, "schedulingPolicyParameters").unwrap_or_default().split_whitespace() {
+        match word.split_once('=') {
+            Some(("gangSchedulingStyle", style)) => style.clone_into(&mut gang.style),
+            Some(("placeholderTimeoutInSeconds", seconds)) => {
+                let seconds: i64 =
+                    seconds.parse().map_err(|_| format!("`{word}` is no number of seconds"))?;
+                gang.timeout_ms = seconds.saturating_mul(1_000);
+            }
+            // There may be more than a scheduler reads.
+            _ => {}
+        }
+    }
+    Ok(gang)
+}
+
+/// The gang of a PodGroup, whose pods are their own sizes; none where each pod goes by itself. The error
+/// says why the group cannot be scheduled.
+pub fn pod_group_gang(group: &PodGroup) -> Result<Option<DeclaredGang>, String> {
+    if let Some(parent) = &group.spec.parent_composite_pod_group_name {
+        return Err(format!(
+            "the PodGroup is part of the CompositePodGroup {parent}, and composites are not supported"
+        ));
+    }
+    let Some(gang) = &group.spec.scheduling_policy.gang else { return Ok(None) };
+    let mut declared = TaskGroup::new(group.name(), gang.min_count);
+    let topology = &group.spec.scheduling_constraints.topology;
+    match topology.as_slice() {
+        [] => {}
+        [only] => {
+            let required = only.key.clone();
+            declared.topology = Some(Topology { required, preferred: Vec::new() });
+        }
+        [_, ..] => {
+            return Err(
+                "the PodGroup has several topology constraints, and one is supported".to_owned()
+            );
+        }
+    }
+    Ok(Some(DeclaredGang { groups: vec![declared], ..DeclaredGang::default() }))
+}
+
+impl DeclaredGang {
+    /// Says it with the application.
+    pub fn declare(&self, application: &mut AddApplicationRequest) {
+        application.task_groups.clone_from(&self.groups);
+        application.gang_scheduling_style.clone_from(&self.style);
+        application.execution_timeout_milli_seconds = self.timeout_ms;
+    }
+
+    /// Whether there is such a group.
+    pub fn has(&self, group: &str) -> bool {
+        self.groups.iter().any(|known| known.name == group)
+    }
+}
+
+/// The name under which predicates know the members of a group that are not there yet. No UID looks like
+/// it.
+pub fn hold_key(application: &str, group: &str) -> String {
+    format!("held {application} {group}")
+}
+
+#[cfg(test)]
+#[allow(clippy::needless_pass_by_value)] // JSON as it is written down.
+mod tests {
+    use serde_json::{Value, json};
+
+    use super::*;
+
+    fn pod(annotations: Value) -> Pod {
+        let pod = json!({"metadata": {"name": "p", "namespace": "ns", "annotations": annotations},
+            "spec": {"priority": 3}});
+        serde_json::from_value(pod).unwrap()
+    }
+
+    #[test]
+    fn task_groups_are_read_as_yunikorn_has_them() {
+        let groups = json!([
+            {"name": "driver", "minMember": 1, "minResource": {"cpu": "500m", "memory": "1Ki"}},
+            {"name": "workers", "minMember": 8, "minResource": {"cpu": 2, "nvidia.com/gpu": "1"},
+             "labels": {"role": "worker"}, "nodeSelector": {"disk": "ssd"},
+             "tolerations": [{"key": "gpu", "operator": "Exists"}],
+             "topology": {"required": "rack"}, "annotations": {"not": "read"}},
+        ]);
+        let declaring = pod(json!({
+            "yunikorn.apache.org/task-groups": groups.to_string(),
+            "yunikorn.apache.org/schedulingPolicyParameters":
+                "placeholderTimeoutInSeconds=60 gangSchedulingStyle=Hard other=1",
+        }));
+        let gang = declared_gang(&declaring).unwrap().unwrap();
+        let amounts = |group: &TaskGroup| -> Vec<_> {
+            let member = group.member.clone().unwrap().resources.into_iter();
+            member.map(|(name, amount)| format!("{name}={}", amount.value)).collect()
+        };
+        assert_eq!(amounts(&gang.groups[0]), ["memory=1024", "pods=1", "vcore=500"]);
+        assert_eq!(amounts(&gang.groups[1]), ["nvidia.com/gpu=1", "pods=1", "vcore=2000"]);
+        assert_eq!(gang.groups[1].topology.as_ref().unwrap().required, "rack");
+        assert_eq!(gang.groups[1].priority, 3);
+        assert_eq!((&*gang.style, gang.timeout_ms), ("Hard", 60_000));
+        let template = &gang.templates["workers"];
+        assert_eq!(template.label("role"), Some("worker"));
+        assert_eq!(template.spec.node_selector["disk"], "ssd");
+        assert_eq!(template.spec.tolerations.len(), 1);
+    }
+
+    #[test]
+    fn what_declares_nothing_useful_says_why() {
+        for (text, why) in [
+            ("[]", "it declares no group"),
+            ("{}", "invalid type"),
+            (r#"[{"name": "a"}]"#, "minMember"),
+            (
+                r#"[{"name": "a", "minMember": 1, "minResource": {"cpu": "x"}}]"#,
+                "`x` is no quantity",
+            ),
+        ] {
+            let declaring = pod(json!({"monoceros.io/task-groups": text}));
+            let error = declared_gang(&declaring).unwrap().unwrap_err();
+            assert!(error.contains(why), "{error}");
+        }
+        assert!(declared_gang(&pod(json!({}))).is_none());
+    }
+
+    #[test]
+    fn a_pod_group_is_a_gang_of_the_pods_that_are_there() {
+        let group = |spec: Value| -> PodGroup {
+            let group = json!({"metadata": {"name": "g", "namespace": "ns"}, "spec": spec});
+            serde_json::from_value(group).unwrap()
+        };
+        let spec = json!({"schedulingPolicy": {"gang": {"minCount": 4}},
+            "schedulingConstraints": {"topology": [{"key": "rack"}]}});
+        let gang = pod_group_gang(&group(spec)).unwrap().unwrap();
+        assert_eq!((&*gang.groups[0].name, gang.groups[0].min_members), ("g", 4));
+        assert!(gang.groups[0].member.is_none());
+        assert_eq!(gang.groups[0].topology.as_ref().unwrap().required, "rack");
+        let basic = group(json!({"schedulingPolicy": {"basic": {}}}));
+        assert!(pod_group_gang(&basic).unwrap().is_none());
+        let part = group(json!({"parentCompositePodGroupName": "c"}));
+        assert!(pod_group_gang(&part).unwrap_err().contains("CompositePodGroup c"));
+    }
+}

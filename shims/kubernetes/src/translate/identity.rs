@@ -1,0 +1,308 @@
+//! Whose a pod is: its application, its queue, its user, its namespace.
+
+use std::collections::BTreeMap;
+
+use k8s_openapi::apimachinery::pkg::api::resource::Quantity;
+use monoceros_proto::si::v1::AddApplicationRequest;
+use serde::Deserialize;
+use serde_json::json;
+
+use super::said;
+use crate::objects::{Meta as _, Namespace, Pod, rounded_up};
+
+/// How objects are read where users may choose.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub struct Mapping {
+    /// Pods of these schedulers are ours.
+    pub scheduler_names: Vec<String>,
+    /// A pod without an application belongs to that of the object that controls it, and not to that of
+    /// its namespace.
+    pub application_by_controller: bool,
+    /// What a pod says of its user counts. An API server does not record who made a pod: something has
+    /// to keep users from writing each other's names.
+    pub trust_user: bool,
+}
+
+impl Mapping {
+    /// Whether the pod is scheduled here.
+    pub fn is_ours(&self, pod: &Pod) -> bool {
+        let name = pod.spec.scheduler_name.as_deref().unwrap_or_default();
+        self.scheduler_names.iter().any(|ours| ours == name) && !is_ignored(pod)
+    }
+}
+
+/// The pod says that it belongs to no application: it is counted where it runs, and nothing else.
+pub fn is_ignored(pod: &Pod) -> bool {
+    said(pod, "ignore-application").is_some_and(|text| text.eq_ignore_ascii_case("true"))
+}
+
+/// The PodGroup that the pod is scheduled with.
+pub fn pod_group_of(pod: &Pod) -> Option<&str> {
+    let group = pod.spec.scheduling_group.as_ref()?;
+    group.pod_group_name.as_deref().filter(|name| !name.is_empty())
+}
+
+/// The application of a pod.
+pub fn application_id(pod: &Pod, mapping: &Mapping) -> String {
+    let namespace = pod.namespace();
+    if let Some(group) = pod_group_of(pod) {
+        return format!("{namespace}/podgroup/{group}");
+    }
+    let named = said(pod, "app-id")
+        .or_else(|| pod.label("applicationId"))
+        .or_else(|| pod.label("spark-app-selector"))
+        .filter(|name| !name.is_empty());
+    if let Some(named) = named {
+        return named.to_owned();
+    }
+    match pod.controller().filter(|_| mapping.application_by_controller) {
+        Some(owner) => {
+            format!("{namespace}/{}/{}", owner.kind.to_lowercase(), owner.name)
+        }
+        None => format!("{namespace}-autogen"),
+    }
+}
+
+/// Who submits, as a pod may say it.
+#[derive(Deserialize)]
+struct UserInfo {
+    user: String,
+    #[serde(default)]
+    groups: Vec<String>,
+}
+
+/// The application of a pod, as its first pod makes it: user, queue, and what is said of its namespace.
+/// The second are things that were said and cannot be read.
+pub fn application(
+    pod: &Pod,
+    namespace: Option<&Namespace>,
+    mapping: &Mapping,
+) -> (AddApplicationRequest, Vec<String>) {
+    let mut wrong = Vec::new();
+    let account = pod.spec.service_account_name.as_deref().filter(|name| !name.is_empty());
+    let account = account.unwrap_or("default");
+    let mut user = UserInfo {
+        user: format!("system:serviceaccount:{}:{account}", pod.namespace()),
+        groups: Vec::new(),
+    };
+    if mapping.trust_user {
+        if let Some(text) = said(pod, "user.info") {
+            match serde_json::from_str(text) {
+                Ok(said) => user = said,
+                Err(why) => wrong.push(format!("the annotation user.info is ignored: {why}")),
+            }
+        } else if let Some(name) = said(pod, "username") {
+            name.clone_into(&mut user.user);
+        }
+    }
+    let mut application = AddApplicationRequest::new(application_id(pod, mapping), user.user)
+        .with_tag("namespace", pod.namespace());
+    for group in user.groups {
+        application = application.with_group(group);
+    }
+    let queue = said(pod, "queue").or_else(|| pod.label("queue")).unwrap_or_default();
+    application = application.in_queue(queue);
+    if let Some(namespace) = namespace {
+        let (tags, more) = quota_tags(namespace);
+        application.tags.extend(tags);
+        wrong.extend(more);
+    }
+    (application, wrong)
+}
+
+/// What a namespace says of its queue, as tags of its applications. The second are annotations that
+/// cannot be read.
+pub fn quota_tags(namespace: &Namespace) -> (BTreeMap<String, String>, Vec<String>) {
+    let mut tags = BTreeMap::new();
+    let mut wrong = Vec::new();
+    let mut amounts = |name: &str, text: Option<BTreeMap<String, Quantity>>| {
+        let mut resources = serde_json::Map::new();
+        for (key, quantity) in text? {
+            let (key, scale) = if key == "cpu" { ("vcore".to_owned(), 1_000) } else { (key, 1) };
+            let Some(value) = rounded_up(&quantity, scale) else {
+                wrong.push(format!("{name}: `{}` is no quantity of {key}", quantity.0));
+                return None;
+            };
+            resources.insert(key, json!({"value": value}));
+        }
+        Some(json!({"resources": resources}).to_string())
+    };
+    let mut unreadable = Vec::new();
+    let mut map = |name: &str| {
+        let text = said(namespace, name)?;
+        let read = serde_json::from_str::<BTreeMap<String, Quantity>>(text);
+        read.map_err(|why| unreadable.push(format!("{name}: {why}"))).ok()
+    };
+    // The older form has one annotation for each of two resources.
+    let older = || {
+        let all = [("cpu", "namespace.max.cpu"), ("memory", "namespace.max.memory")];
+        let read = all.into_iter().filter_map(|(resource, name)| {
+            Some((resource.to_owned(), Quantity(said(namespace, name)?.to_owned())))
+        });
+        Some(read.collect::<BTreeMap<_, _>>()).filter(|all| !all.is_empty())
+    };
+    let (quota, guaranteed) = (map("namespace.quota").or_else(older), map("namespace.guaranteed"));
+    for (name, tag, text) in [
+        ("namespace.quota", "namespace.resourcequota", quota),
+        ("namespace.guaranteed", "namespace.resourceguaranteed", guaranteed),
+    ] {
+        if let Some(value) = amounts(name, text) {
+            tags.insert(tag.to_owned(), value);
+        }
+    }
+    for (name, tag) in [
+        ("namespace.maxApps", "namespace.resourcemaxapps"),
+        ("parentqueue", "namespace.parentqueue"),
+    ] {
+        if let Some(value) = said(namespace, name) {
+            tags.insert(tag.to_owned(), value.to_owned());
+        }
+    }
+    wrong.extend(unreadable);
+    (tags, wrong)
+}
+
+#[cfg(test)]
+#[allow(clippy::needless_pass_by_value)] // JSON as it is written down.
+mod tests {
+    use serde_json::{Value, json};
+
+    use super::*;
+
+    fn pod(metadata: Value, spec: Value) -> Pod {
+        let mut pod =
+            json!({"metadata": {"name": "p", "namespace": "ns", "uid": "u"}, "spec": spec});
+        for (key, value) in metadata.as_object().unwrap() {
+            pod["metadata"][key] = value.clone();
+        }
+        serde_json::from_value(pod).unwrap()
+    }
+
+    #[test]
+    fn the_application_is_the_first_that_is_named() {
+        let mapping = Mapping::default();
+        for (metadata, spec, id) in [
+            (json!({}), json!({}), "ns-autogen"),
+            (json!({"labels": {"spark-app-selector": "s"}}), json!({}), "s"),
+            (json!({"labels": {"spark-app-selector": "s", "applicationId": "a"}}), json!({}), "a"),
+            (
+                json!({"labels": {"applicationId": "a", "yunikorn.apache.org/app-id": "y"}}),
+                json!({}),
+                "y",
+            ),
+            (
+                json!({"labels": {"yunikorn.apache.org/app-id": "y"},
+                    "annotations": {"monoceros.io/app-id": "m"}}),
+                json!({}),
+                "m",
+            ),
+            (
+                json!({"annotations": {"monoceros.io/app-id": "m"}}),
+                json!({"schedulingGroup": {"podGroupName": "g"}}),
+                "ns/podgroup/g",
+            ),
+        ] {
+            assert_eq!(application_id(&pod(metadata.clone(), spec), &mapping), id, "{metadata}");
+        }
+        let owner = json!({"ownerReferences": [{"apiVersion": "batch/v1", "kind": "Job",
+            "name": "j", "uid": "x", "controller": true}]});
+        let by_controller = Mapping { application_by_controller: true, ..mapping.clone() };
+        let job = pod(owner, json!({}));
+        assert_eq!(application_id(&job, &mapping), "ns-autogen");
+        assert_eq!(application_id(&job, &by_controller), "ns/job/j");
+    }
+
+    #[test]
+    fn the_queue_is_the_first_that_is_named() {
+        for (metadata, queue) in [
+            (json!({}), ""),
+            (json!({"labels": {"queue": "root.a"}}), "root.a"),
+            (
+                json!({"labels": {"queue": "root.a", "yunikorn.apache.org/queue": "root.b"}}),
+                "root.b",
+            ),
+            (
+                json!({"labels": {"queue": "root.a"},
+                    "annotations": {"yunikorn.apache.org/queue": "root.b", "monoceros.io/queue": "root.c"}}),
+                "root.c",
+            ),
+        ] {
+            let (made, _) = application(&pod(metadata, json!({})), None, &Mapping::default());
+            assert_eq!(made.queue_name, queue);
+            assert_eq!(made.tags["namespace"], "ns");
+        }
+    }
+
+    #[test]
+    fn what_a_pod_says_of_its_user_counts_only_where_it_is_trusted() {
+        let info = json!({"annotations": {"yunikorn.apache.org/user.info":
+            "{\"user\": \"ada\", \"groups\": [\"dev\"]}"}});
+        let label = json!({"labels": {"yunikorn.apache.org/username": "bob"}});
+        let broken = json!({"annotations": {"monoceros.io/user.info": "ada"}});
+        let account = "system:serviceaccount:ns:default";
+        for (metadata, trust_user, user, groups, complaints) in [
+            (info.clone(), false, account, 0, 0),
+            (info, true, "ada", 1, 0),
+            (label, true, "bob", 0, 0),
+            (broken, true, account, 0, 1),
+        ] {
+            let mapping = Mapping { trust_user, ..Mapping::default() };
+            let (made, wrong) = application(&pod(metadata, json!({})), None, &mapping);
+            let ugi = made.ugi.unwrap();
+            assert_eq!((&*ugi.user, ugi.groups.len()), (user, groups));
+            assert_eq!(wrong.len(), complaints, "{wrong:?}");
+        }
+        let named = pod(json!({}), json!({"serviceAccountName": "bot"}));
+        let (made, _) = application(&named, None, &Mapping::default());
+        assert_eq!(made.ugi.unwrap().user, "system:serviceaccount:ns:bot");
+    }
+
+    #[test]
+    fn a_namespace_says_what_its_queue_may_have() {
+        let namespace = |annotations: Value| -> Namespace {
+            serde_json::from_value(json!({"metadata": {"name": "ns", "annotations": annotations}}))
+                .unwrap()
+        };
+        let (tags, wrong) = quota_tags(&namespace(json!({
+            "yunikorn.apache.org/namespace.quota": "{\"cpu\": \"64\", \"memory\": \"1Ki\"}",
+            "monoceros.io/namespace.guaranteed": "{\"cpu\": \"500m\"}",
+            "yunikorn.apache.org/namespace.maxApps": "5",
+            "yunikorn.apache.org/parentqueue": "root.teams",
+        })));
+        assert_eq!(wrong, <[&str; 0]>::default());
+        let tag = |name: &str| tags[name].as_str();
+        assert_eq!(
+            tag("namespace.resourcequota"),
+            r#"{"resources":{"memory":{"value":1024},"vcore":{"value":64000}}}"#
+        );
+        assert_eq!(tag("namespace.resourceguaranteed"), r#"{"resources":{"vcore":{"value":500}}}"#);
+        assert_eq!(
+            (tag("namespace.resourcemaxapps"), tag("namespace.parentqueue")),
+            ("5", "root.teams")
+        );
+
+        let (tags, _) = quota_tags(&namespace(json!({
+            "yunikorn.apache.org/namespace.max.cpu": "2",
+            "yunikorn.apache.org/namespace.max.memory": "2Gi",
+        })));
+        assert!(tags["namespace.resourcequota"].contains("\"vcore\":{\"value\":2000}"));
+
+        let (tags, wrong) = quota_tags(&namespace(json!({
+            "yunikorn.apache.org/namespace.quota": "{\"cpu\": \"many\"}",
+            "yunikorn.apache.org/namespace.guaranteed": "half",
+        })));
+        assert!(tags.is_empty());
+        assert_eq!(wrong.len(), 2, "{wrong:?}");
+    }
+
+    #[test]
+    fn some_pods_belong_to_nobody() {
+        let mapping =
+            Mapping { scheduler_names: vec!["monoceros".to_owned()], ..Mapping::default() };
+        let spec = json!({"schedulerName": "monoceros"});
+        let ignored = json!({"labels": {"yunikorn.apache.org/ignore-application": "true"}});
+        assert!(mapping.is_ours(&pod(json!({}), spec.clone())));
+        assert!(!mapping.is_ours(&pod(ignored, spec)));
+        assert!(!mapping.is_ours(&pod(json!({}), json!({"schedulerName": "default-scheduler"}))));
+    }
+}
