@@ -104,6 +104,11 @@ impl Scene {
         }
     }
 
+    /// Whether the node is there.
+    pub fn has_node(&self, name: &str) -> bool {
+        self.nodes.get(name).is_some_and(|seat| seat.node.is_some())
+    }
+
     /// The labels of a namespace; `None` when it is gone.
     pub fn set_namespace(&mut self, name: &str, namespace: Option<&Namespace>) {
         let labels = namespace.map(|namespace| namespace.labels().clone());
@@ -160,6 +165,11 @@ impl Scene {
             }
         }
         self.questions.insert(key.to_owned(), Asked { pod, question });
+    }
+
+    /// Whether a pod is asked about under this key.
+    pub fn expects(&self, key: &str) -> bool {
+        self.questions.contains_key(key)
     }
 
     /// A pod will not be asked about any more.

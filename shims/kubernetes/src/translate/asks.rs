@@ -39,6 +39,16 @@ impl Wish {
         })
     }
 
+    /// A place among the pods of its node, for what runs and cannot be read.
+    pub fn of_nothing(pod: &Pod) -> Self {
+        Self {
+            amounts: [("pods".to_owned(), 1)].into(),
+            priority: pod.spec.priority.unwrap_or(0),
+            may_be_preempted: false,
+            may_preempt: false,
+        }
+    }
+
     /// What its group says counts for all of its members.
     pub fn in_group(&mut self, priority: Option<i32>, preemption_policy: Option<&str>) {
         self.priority = priority.unwrap_or(self.priority);

@@ -1,0 +1,113 @@
+//! Conditions and events: what people read. All of it is worth a few attempts and no more.
+
+use std::sync::atomic::{AtomicU64, Ordering};
+use std::time::{Duration, SystemTime, UNIX_EPOCH};
+
+use k8s_openapi::jiff::Timestamp;
+use serde::de::IgnoredAny;
+use serde_json::json;
+
+use super::{Failure, Hand, pod_path};
+use crate::objects::Meta as _;
+use crate::shim::{Condition, Event, GroupCondition};
+
+/// What is patched is merged by keys that the API knows.
+const STRATEGIC: &str = "application/strategic-merge-patch+json";
+/// Attempts of a write.
+const ATTEMPTS: u32 = 4;
+/// Longest text of an event, bytes.
+const NOTE_BYTES: usize = 1_000;
+/// Longest text of a condition, bytes.
+const MESSAGE_BYTES: usize = 4_000;
+/// Longest name of an object that a name of an event begins with, bytes.
+const NAME_BYTES: usize = 200;
+
+/// The text, cut between characters.
+fn cut(text: &str, bytes: usize) -> &str {
+    let end = (0..=bytes.min(text.len())).rev().find(|end| text.is_char_boundary(*end));
+    &text[..end.unwrap_or(0)]
+}
+
+impl Hand {
+    pub(super) async fn tell(&self, condition: &Condition) {
+        let pod = &condition.pod;
+        let body = json!({
+            "metadata": {"uid": pod.uid()},
+            "status": {"conditions": [{
+                "type": "PodScheduled", "status": "False",
+                "reason": condition.reason,
+                "message": cut(&condition.message, MESSAGE_BYTES),
+                "lastTransitionTime": seconds_now(),
+            }]},
+        });
+        let path = format!("{}/status", pod_path(pod));
+        self.write("PATCH", &path, STRATEGIC, body).await;
+    }
+
+    pub(super) async fn tell_group(&self, condition: &GroupCondition) {
+        let GroupCondition { namespace, name, .. } = condition;
+        let body = json!({"status": {"conditions": [{
+            "type": condition.type_,
+            "status": if condition.status { "True" } else { "False" },
+            "reason": condition.reason,
+            "message": cut(&condition.message, MESSAGE_BYTES),
+            "lastTransitionTime": seconds_now(),
+        }]}});
+        let path = format!(
+            "/apis/scheduling.k8s.io/v1beta1/namespaces/{namespace}/podgroups/{name}/status"
+        );
+        self.write("PATCH", &path, STRATEGIC, body).await;
+    }
+
+    pub(super) async fn say(&self, event: &Event) {
+        static COUNT: AtomicU64 = AtomicU64::new(0);
+        let now = SystemTime::now().duration_since(UNIX_EPOCH).unwrap_or_default();
+        let number = COUNT.fetch_add(1, Ordering::Relaxed);
+        let about = &event.about;
+        let namespace = if about.namespace.is_empty() { "default" } else { &about.namespace };
+        let first = cut(&about.name, NAME_BYTES).trim_end_matches(['.', '-']);
+        let name = format!("{first}.{:x}{:x}", now.as_nanos(), number % 0x1000);
+        let body = json!({
+            "apiVersion": "events.k8s.io/v1", "kind": "Event",
+            "metadata": {"name": name, "namespace": namespace},
+            "eventTime": format!("{:.6}", Timestamp::now()),
+            "reportingController": "monoceros.io/scheduler",
+            "reportingInstance": "monoceros",
+            "action": event.action,
+            "reason": event.reason,
+            "type": if event.is_warning { "Warning" } else { "Normal" },
+            "note": cut(&event.message, NOTE_BYTES),
+            "regarding": {
+                "apiVersion": "v1", "kind": about.kind, "namespace": about.namespace,
+                "name": about.name, "uid": about.uid,
+            },
+        });
+        let path = format!("/apis/events.k8s.io/v1/namespaces/{namespace}/events");
+        self.write("POST", &path, "application/json", body).await;
+    }
+
+    async fn write(&self, method: &str, path: &str, content_type: &str, body: serde_json::Value) {
+        let body = body.to_string().into_bytes();
+        for attempt in 0..ATTEMPTS {
+            if !(self.right)() {
+                return;
+            }
+            let sent = self.send::<IgnoredAny>(method, path, content_type, body.clone()).await;
+            match sent {
+                Ok(_) | Err(Failure::Refused(404 | 409, _)) => return,
+                Err(failure) if failure.may_pass() => {
+                    tokio::time::sleep(Duration::from_millis(200 << attempt)).await;
+                }
+                Err(failure) => {
+                    tracing::warn!(path, %failure, "something cannot be written");
+                    return;
+                }
+            }
+        }
+    }
+}
+
+/// The present second, as the API writes it.
+fn seconds_now() -> String {
+    format!("{:.0}", Timestamp::now())
+}

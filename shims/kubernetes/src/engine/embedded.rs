@@ -1,0 +1,204 @@
+//! The scheduler in the same process.
+//!
+//! # Invariants
+//! * Predicates are answered at once from the scene, which counts what is assumed in the same turn.
+//! * What the engine says is handed on as it is, in the order in which it was said.
+
+use std::sync::Arc;
+
+use futures::future::BoxFuture;
+use monoceros_actors::{
+    Assumed, Invalidation, ResourceManagerCallback, SchedulerHandle, snapshot::ExplanationSnapshot,
+};
+use monoceros_proto::si::v1 as si;
+use tokio::sync::mpsc::UnboundedSender;
+
+use super::{Engine, EngineError};
+use crate::shim::{EngineOrder, Explanation, SharedScene, Word, open};
+use crate::translate::{Queues, hold_key};
+
+/// The partition that all nodes of a cluster are in.
+const PARTITION: &str = "default";
+
+/// An engine in the same process.
+#[derive(Debug)]
+pub struct Embedded {
+    scheduler: SchedulerHandle,
+    rm_id: String,
+    ear: Arc<Ear>,
+}
+
+/// Hears the engine.
+#[derive(Debug)]
+struct Ear {
+    scene: SharedScene,
+    words: UnboundedSender<Word>,
+}
+
+impl Embedded {
+    /// A session of the resource manager `rm_id` with this scheduler.
+    pub fn new(
+        scheduler: SchedulerHandle,
+        rm_id: impl Into<String>,
+        scene: SharedScene,
+        words: UnboundedSender<Word>,
+    ) -> Self {
+        Self { scheduler, rm_id: rm_id.into(), ear: Arc::new(Ear { scene, words }) }
+    }
+
+    async fn open(&self, queues: &Queues) -> Result<(), String> {
+        let mut request = si::RegisterResourceManagerRequest::new(&self.rm_id);
+        request.version = env!("CARGO_PKG_VERSION").to_owned();
+        request.config.clone_from(&queues.yaml);
+        request.extra_config.clone_from(&queues.extra);
+        let ear = Arc::clone(&self.ear) as Arc<dyn ResourceManagerCallback>;
+        let registered = self.scheduler.register_resource_manager(request, ear).await;
+        registered.map(drop).map_err(|why| why.to_string())
+    }
+
+    async fn order(&self, order: EngineOrder) -> Result<(), EngineError> {
+        let rm = || self.rm_id.clone();
+        let scheduler = &self.scheduler;
+        let taken = match order {
+            EngineOrder::Nodes(nodes) => {
+                scheduler.update_node(si::NodeRequest::report(rm(), nodes)).await
+            }
+            EngineOrder::Submit(new) => {
+                scheduler.update_application(si::ApplicationRequest::submit(rm(), new)).await
+            }
+            EngineOrder::Remove(gone) => {
+                scheduler.update_application(si::ApplicationRequest::remove(rm(), gone)).await
+            }
+            EngineOrder::Allocations(all) => {
+                scheduler.update_allocation(si::AllocationRequest::ask(rm(), all)).await
+            }
+            EngineOrder::Release(all) => {
+                scheduler.update_allocation(si::AllocationRequest::release(rm(), all)).await
+            }
+            EngineOrder::TryAgain => {
+                let all = Invalidation { all: true, ..Invalidation::default() };
+                scheduler.control(&self.rm_id).await.map(|control| control.invalidate(all))
+            }
+            EngineOrder::Configure { queues, extra } => {
+                let request = si::UpdateConfigurationRequest {
+                    rm_id: rm(),
+                    config: queues,
+                    extra_config: extra,
+                    ..Default::default()
+                };
+                let updated = scheduler.update_configuration(request).await;
+                let said = updated.map(drop).map_err(|why| why.to_string());
+                // Whoever does not listen any more does not need to know.
+                self.ear.words.send(Word::Configured(said)).ok();
+                Ok(())
+            }
+            EngineOrder::Explain(application) => {
+                self.explain(application);
+                Ok(())
+            }
+        };
+        taken.map_err(|why| EngineError(why.to_string()))
+    }
+
+    /// Asks beside everything else: an answer may take as long as it wants.
+    fn explain(&self, application: Arc<str>) {
+        let (scheduler, words) = (self.scheduler.clone(), self.ear.words.clone());
+        tokio::spawn(async move {
+            let explained = scheduler.explain_with_keys(PARTITION, &application).await;
+            let entries = explained.unwrap_or_default().into_iter().map(explanation).collect();
+            words.send(Word::Explained { application, entries }).ok();
+        });
+    }
+}
+
+fn explanation(entry: ExplanationSnapshot) -> Explanation {
+    let ExplanationSnapshot { allocation_keys, cause, object, message, .. } = entry;
+    Explanation { keys: allocation_keys, cause, object, message }
+}
+
+impl Engine for Embedded {
+    fn register<'e>(
+        &'e self,
+        queues: &'e Queues,
+    ) -> BoxFuture<'e, Result<Option<String>, EngineError>> {
+        Box::pin(async move {
+            let Err(why) = self.open(queues).await else { return Ok(None) };
+            let builtin = Queues { yaml: String::new(), ..queues.clone() };
+            self.open(&builtin).await.map_err(EngineError)?;
+            Ok(Some(why))
+        })
+    }
+
+    fn tell(&self, order: EngineOrder) -> BoxFuture<'_, Result<(), EngineError>> {
+        Box::pin(self.order(order))
+    }
+}
+
+/// Under which name the scene knows something that is assumed.
+fn known_as(what: &Assumed<'_>) -> String {
+    if what.allocation_key.is_empty() {
+        hold_key(what.application_id, what.task_group_name)
+    } else {
+        what.allocation_key.to_owned()
+    }
+}
+
+impl ResourceManagerCallback for Ear {
+    fn update_allocation(&self, response: si::AllocationResponse) {
+        self.words.send(Word::Allocations(response)).ok();
+    }
+
+    fn update_application(&self, response: si::ApplicationResponse) {
+        self.words.send(Word::Applications(response)).ok();
+    }
+
+    fn update_node(&self, response: si::NodeResponse) {
+        self.words.send(Word::Nodes(response)).ok();
+    }
+
+    fn predicates(&self, args: &si::PredicatesArgs) -> Result<(), String> {
+        open(&self.scene).check(&args.allocation_key, &args.node_id)
+    }
+
+    fn hold_predicates(&self, args: &si::PredicatesArgs) -> Result<(), String> {
+        let key = hold_key(&args.application_id, &args.task_group_name);
+        let scene = open(&self.scene);
+        // A group of which nothing but its size is known may be anywhere.
+        if scene.expects(&key) { scene.check(&key, &args.node_id) } else { Ok(()) }
+    }
+
+    fn assumed(&self, what: &Assumed<'_>) {
+        open(&self.scene).assume(&known_as(what), what.node_id);
+    }
+
+    fn forgotten(&self, what: &Assumed<'_>) {
+        open(&self.scene).forget(&known_as(what), what.node_id);
+    }
+
+    fn preemption_predicates(
+        &self,
+        args: &si::PreemptionPredicatesArgs,
+    ) -> si::PreemptionPredicatesResponse {
+        let first = usize::try_from(args.start_index + 1).unwrap_or(0);
+        let leaving = &args.preempt_allocation_keys;
+        let mut scene = open(&self.scene);
+        match scene.check_without(&args.allocation_key, &args.node_id, leaving, first) {
+            Some(count) => si::PreemptionPredicatesResponse {
+                success: true,
+                index: i32::try_from(count).map_or(i32::MAX, |count| count - 1),
+            },
+            None => si::PreemptionPredicatesResponse { success: false, index: -1 },
+        }
+    }
+
+    fn update_container_scheduling_state(
+        &self,
+        states: Vec<si::UpdateContainerSchedulingStateRequest>,
+    ) {
+        self.words.send(Word::MoreNodes(states)).ok();
+    }
+
+    fn resync_required(&self, cause: &str) {
+        self.words.send(Word::Lost(cause.to_owned())).ok();
+    }
+}

@@ -1,0 +1,254 @@
+//! Which of several replicas schedules: the one that holds a Lease.
+//!
+//! # Why code of our own
+//! It is short, and what it must not do is easily got wrong: two leaders at a time would place everything
+//! twice.
+//!
+//! # Invariants
+//! * A lease is taken and renewed only by replacing what was read, with its version: of two who try, one
+//!   does it.
+//! * Whether it has expired is judged by the time since it was last seen to change, on a clock that goes on
+//!   while the machine sleeps; clocks of others are never compared with.
+//! * Whoever holds it stops to act before any other may take it: its own time runs from before a renewal
+//!   was sent.
+
+use std::sync::atomic::{AtomicI64, Ordering};
+use std::sync::{Arc, Mutex, PoisonError};
+use std::time::Duration;
+
+use k8s_openapi::api::coordination::v1::{Lease, LeaseSpec};
+use k8s_openapi::apimachinery::pkg::apis::meta::v1::{MicroTime, ObjectMeta};
+use k8s_openapi::jiff::Timestamp;
+use kube::api::PostParams;
+use kube::{Api, Client};
+use nix::time::{ClockId, clock_gettime};
+use tokio::sync::watch;
+use tokio::time::{sleep, timeout};
+use tokio_util::sync::CancellationToken;
+use tracing::{info, warn};
+
+/// A replica that stands by looks this often.
+const LOOK: Duration = Duration::from_secs(1);
+/// A request that takes longer counts as lost.
+const REQUEST: Duration = Duration::from_secs(4);
+
+/// Time since the machine was started, also while it slept.
+pub fn boot_time() -> Duration {
+    match clock_gettime(ClockId::CLOCK_BOOTTIME) {
+        Ok(time) => time.into(),
+        // It cannot fail where the clock exists; and zero would let a lease never expire.
+        Err(_) => Duration::MAX,
+    }
+}
+
+/// Who leads, as this replica knows.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub enum Lead {
+    /// Somebody else, or nobody yet.
+    Other(Option<String>),
+    /// This one.
+    Own,
+    /// Not this one any more.
+    Lost,
+}
+
+/// The lease, and whether this replica may act.
+#[derive(Debug)]
+pub struct Leadership {
+    api: Api<Lease>,
+    name: String,
+    identity: String,
+    duration: Duration,
+    /// On the clock of [`boot_time`], in milliseconds: until when this replica may act.
+    until: AtomicI64,
+    lead: watch::Sender<Lead>,
+    observed: Mutex<Observed>,
+}
+
+/// What was read last.
+#[derive(Debug, Default)]
+struct Observed {
+    version: String,
+    changed: Duration,
+}
+
+fn millis(time: Duration) -> i64 {
+    i64::try_from(time.as_millis()).unwrap_or(i64::MAX)
+}
+
+impl Leadership {
+    /// The lease `name` in `namespace`, to be held as `identity` for `duration` at a time.
+    pub fn new(
+        client: Client,
+        namespace: &str,
+        name: &str,
+        identity: &str,
+        duration: Duration,
+    ) -> Arc<Self> {
+        Arc::new(Self {
+            api: Api::namespaced(client, namespace),
+            name: name.to_owned(),
+            identity: identity.to_owned(),
+            duration,
+            until: AtomicI64::new(i64::MIN),
+            lead: watch::Sender::new(Lead::Other(None)),
+            observed: Mutex::default(),
+        })
+    }
+
+    /// Whether this replica may act at this very moment.
+    pub fn may_act(&self) -> bool {
+        millis(boot_time()) < self.until.load(Ordering::SeqCst)
+    }
+
+    /// Who leads, and each change of that.
+    pub fn lead(&self) -> watch::Receiver<Lead> {
+        self.lead.subscribe()
+    }
+
+    /// Takes the lease when it is free, and keeps it; gives it back at `stop`. Ends when it is lost.
+    pub async fn hold(self: Arc<Self>, stop: CancellationToken) {
+        loop {
+            let next = tokio::select! {
+                () = stop.cancelled() => return self.give_back().await,
+                next = self.look() => next,
+            };
+            let Some(next) = next else { return };
+            tokio::select! {
+                () = stop.cancelled() => return self.give_back().await,
+                () = sleep(next) => {}
+            }
+        }
+    }
+
+    /// One attempt to take or keep it. Returns when to look again; nothing when it is lost.
+    async fn look(&self) -> Option<Duration> {
+        let leads = *self.lead.borrow() == Lead::Own;
+        let begun = boot_time();
+        let outcome = timeout(REQUEST.min(self.duration / 4), self.attempt(begun, leads)).await;
+        let outcome = outcome.unwrap_or_else(|_| Err("no answer in time".to_owned()));
+        match outcome {
+            Ok(Ok(())) => {
+                // A little earlier than anybody else may think so.
+                let until = begun + self.duration - self.duration / 20;
+                self.until.store(millis(until), Ordering::SeqCst);
+                if !leads {
+                    info!(lease = self.name, identity = self.identity, "this replica schedules");
+                    self.lead.send_replace(Lead::Own);
+                }
+                Some(self.duration / 4)
+            }
+            Ok(Err((holder, expires))) => {
+                if leads {
+                    warn!(lease = self.name, holder, "another replica schedules");
+                    return self.lose();
+                }
+                self.lead.send_if_modified(|lead| {
+                    let now = Lead::Other(Some(holder.clone()));
+                    let differs = *lead != now;
+                    *lead = now;
+                    differs
+                });
+                Some(LOOK.min(expires + Duration::from_millis(20)))
+            }
+            Err(why) => {
+                if leads && !self.may_act() {
+                    warn!(lease = self.name, why, "the lease could not be kept");
+                    return self.lose();
+                }
+                warn!(lease = self.name, why, "the lease cannot be read or written");
+                Some(LOOK)
+            }
+        }
+    }
+
+    fn lose(&self) -> Option<Duration> {
+        self.until.store(i64::MIN, Ordering::SeqCst);
+        self.lead.send_replace(Lead::Lost);
+        None
+    }
+
+    /// Takes or renews it; or says who has it, and for how long still.
+    async fn attempt(
+        &self,
+        now: Duration,
+        leads: bool,
+    ) -> Result<Result<(), (String, Duration)>, String> {
+        let found = self.api.get_opt(&self.name).await.map_err(|why| why.to_string())?;
+        let Some(mut lease) = found else {
+            let lease = Lease {
+                metadata: ObjectMeta { name: Some(self.name.clone()), ..ObjectMeta::default() },
+                spec: Some(self.spec(None)),
+            };
+            return match self.api.create(&PostParams::default(), &lease).await {
+                Ok(_) => Ok(Ok(())),
+                Err(why) => Err(why.to_string()),
+            };
+        };
+        let spec = lease.spec.take().unwrap_or_default();
+        let holder = spec.holder_identity.clone().unwrap_or_default();
+        let changed = {
+            let version = lease.metadata.resource_version.clone().unwrap_or_default();
+            let mut observed = self.observed.lock().unwrap_or_else(PoisonError::into_inner);
+            if observed.version != version {
+                *observed = Observed { version, changed: now };
+            }
+            observed.changed
+        };
+        let theirs = spec.lease_duration_seconds.and_then(|seconds| u64::try_from(seconds).ok());
+        let expires = changed + theirs.map_or(self.duration, Duration::from_secs);
+        let is_own = holder == self.identity;
+        let is_free = holder.is_empty() || expires <= now;
+        if !is_own && (leads || !is_free) {
+            return Ok(Err((holder, expires.saturating_sub(now))));
+        }
+        lease.spec = Some(self.spec(Some(&spec)));
+        match self.api.replace(&self.name, &PostParams::default(), &lease).await {
+            Ok(_) => Ok(Ok(())),
+            // Somebody was faster; who, the next look tells.
+            Err(kube::Error::Api(status)) if status.code == 409 && !leads => {
+                Ok(Err((holder, Duration::ZERO)))
+            }
+            Err(why) => Err(why.to_string()),
+        }
+    }
+
+    fn spec(&self, before: Option<&LeaseSpec>) -> LeaseSpec {
+        let now = MicroTime(Timestamp::now());
+        let before = before.cloned().unwrap_or_default();
+        let is_own = before.holder_identity.as_deref() == Some(&self.identity);
+        let seconds = i32::try_from(self.duration.as_secs().max(1)).unwrap_or(i32::MAX);
+        LeaseSpec {
+            holder_identity: Some(self.identity.clone()),
+            lease_duration_seconds: Some(seconds),
+            acquire_time: if is_own { before.acquire_time } else { Some(now.clone()) },
+            renew_time: Some(now),
+            lease_transitions: Some(before.lease_transitions.unwrap_or(0) + i32::from(!is_own)),
+            ..LeaseSpec::default()
+        }
+    }
+
+    /// Lets another replica take it at once.
+    async fn give_back(&self) {
+        let led = *self.lead.borrow() == Lead::Own;
+        // Nothing is begun from here on, whatever comes of it.
+        self.until.store(i64::MIN, Ordering::SeqCst);
+        if !led {
+            return;
+        }
+        let give = async {
+            let mut lease = self.api.get(&self.name).await?;
+            let spec = lease.spec.get_or_insert_default();
+            if spec.holder_identity.as_deref() == Some(&self.identity) {
+                spec.holder_identity = Some(String::new());
+                self.api.replace(&self.name, &PostParams::default(), &lease).await?;
+            }
+            Ok::<_, kube::Error>(())
+        };
+        match timeout(REQUEST, give).await {
+            Ok(Ok(())) => info!(lease = self.name, "the lease is given back"),
+            Ok(Err(error)) => warn!(lease = self.name, %error, "the lease cannot be given back"),
+            Err(_) => warn!(lease = self.name, "the lease cannot be given back in time"),
+        }
+    }
+}

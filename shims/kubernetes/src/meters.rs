@@ -1,0 +1,71 @@
+//! What is counted for dashboards.
+
+use prometheus::{Histogram, HistogramOpts, IntCounter, IntGauge, Registry};
+
+/// Numbers of the shim.
+#[derive(Clone, Debug)]
+pub struct Meters {
+    /// Pods that were bound.
+    pub bound: IntCounter,
+    /// Bindings that came to nothing.
+    pub failed_bindings: IntCounter,
+    /// Pods that were sent away.
+    pub evicted: IntCounter,
+    /// Conditions that were written.
+    pub conditions: IntCounter,
+    /// Events that were not written, because there were too many.
+    pub dropped_events: IntCounter,
+    /// Pods that have been asked for and have no node.
+    pub pods_waiting: IntGauge,
+    /// Pods on nodes that are not there.
+    pub pods_on_unknown_nodes: IntGauge,
+    /// Whether this replica schedules.
+    pub leads: IntGauge,
+    /// Seconds from a pod being seen to its binding being sent.
+    pub seen_to_sent: Histogram,
+}
+
+/// Bounds of the times until a binding is sent, in seconds.
+const SECONDS: [f64; 13] =
+    [0.001, 0.002, 0.005, 0.01, 0.02, 0.05, 0.1, 0.25, 0.5, 1.0, 5.0, 30.0, 300.0];
+
+impl Meters {
+    /// Registers them.
+    pub fn new(registry: &Registry) -> prometheus::Result<Self> {
+        let counter = |name: &str, help: &str| {
+            let counter = IntCounter::new(format!("monoceros_kubernetes_{name}"), help)?;
+            registry.register(Box::new(counter.clone()))?;
+            Ok::<_, prometheus::Error>(counter)
+        };
+        let gauge = |name: &str, help: &str| {
+            let gauge = IntGauge::new(format!("monoceros_kubernetes_{name}"), help)?;
+            registry.register(Box::new(gauge.clone()))?;
+            Ok::<_, prometheus::Error>(gauge)
+        };
+        let seen_to_sent = Histogram::with_opts(
+            HistogramOpts::new(
+                "monoceros_kubernetes_pod_to_binding_seconds",
+                "Time from a pod being seen to its binding being sent.",
+            )
+            .buckets(SECONDS.to_vec()),
+        )?;
+        registry.register(Box::new(seen_to_sent.clone()))?;
+        Ok(Self {
+            bound: counter("bound_pods_total", "Pods that were bound.")?,
+            failed_bindings: counter("failed_bindings_total", "Bindings that came to nothing.")?,
+            evicted: counter("evicted_pods_total", "Pods that were sent away.")?,
+            conditions: counter("conditions_total", "Conditions of pods that were written.")?,
+            dropped_events: counter(
+                "dropped_events_total",
+                "Events that were not written, because there were too many.",
+            )?,
+            pods_waiting: gauge("pods_waiting", "Pods that have been asked for and have no node.")?,
+            pods_on_unknown_nodes: gauge(
+                "pods_on_unknown_nodes",
+                "Pods bound to nodes that are not there.",
+            )?,
+            leads: gauge("leads", "1 where this replica schedules, 0 where it stands by.")?,
+            seen_to_sent,
+        })
+    }
+}

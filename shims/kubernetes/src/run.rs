@@ -1,0 +1,293 @@
+//! The shim at work: everything that comes is handed to it, and what comes out is handed on.
+//!
+//! # Invariants
+//! * Nothing is told to the engine before the cluster has been read in full, nor while another replica
+//!   schedules.
+//! * What the lease is lost to ends this process's work: what it knew may be wrong from then on.
+
+use std::sync::atomic::{AtomicBool, Ordering};
+use std::sync::{Arc, Mutex, PoisonError};
+use std::time::Duration;
+
+use kube::Client;
+use tokio::sync::mpsc::{self, UnboundedReceiver, UnboundedSender};
+use tokio::time::{Instant, sleep_until};
+use tokio_util::sync::CancellationToken;
+use tracing::{info, warn};
+
+use crate::act::{HandSettings, Hands};
+use crate::engine::{Engine, EngineError};
+use crate::leader::{Lead, Leadership};
+use crate::meters::Meters;
+use crate::mirror::{self, CHANGES_AHEAD, Seen};
+use crate::shim::{SharedScene, Shim, Word};
+use crate::translate::Mapping;
+
+/// Things of one kind that are dealt with before others have their turn.
+const AT_ONCE: usize = 1_000;
+/// Pods are looked at at most this often.
+const TICK: Duration = Duration::from_millis(100);
+/// Numbers are counted this often.
+const COUNT: Duration = Duration::from_secs(5);
+
+/// How the shim works.
+#[derive(Clone, Debug)]
+pub struct Options {
+    /// Where its lease and its ConfigMaps are.
+    pub namespace: String,
+    /// The lease by which one of several replicas schedules; none where there is only one.
+    pub lease: Option<String>,
+    /// Who this replica is among them.
+    pub identity: String,
+    /// How long a lease lasts.
+    pub lease_duration: Duration,
+    /// How objects are read.
+    pub mapping: Mapping,
+    /// How work is done at the API server.
+    pub hands: HandSettings,
+    /// Conditions in a second, at most.
+    pub conditions_per_second: u32,
+}
+
+/// How this replica stands, for whoever asks.
+#[derive(Debug, Default)]
+pub struct Standing {
+    is_synced: AtomicBool,
+    leads: AtomicBool,
+    leader: Mutex<Option<String>>,
+}
+
+impl Standing {
+    /// The cluster has been read in full.
+    pub fn is_synced(&self) -> bool {
+        self.is_synced.load(Ordering::Relaxed)
+    }
+
+    /// This replica schedules.
+    pub fn leads(&self) -> bool {
+        self.leads.load(Ordering::Relaxed)
+    }
+
+    /// Who schedules, if that is another replica and known.
+    pub fn leader(&self) -> Option<String> {
+        self.leader.lock().unwrap_or_else(PoisonError::into_inner).clone()
+    }
+
+    fn follow(&self, lead: &Lead, meters: &Meters) {
+        let leads = *lead == Lead::Own;
+        self.leads.store(leads, Ordering::Relaxed);
+        meters.leads.set(i64::from(leads));
+        let leader = if let Lead::Other(leader) = lead { leader.clone() } else { None };
+        *self.leader.lock().unwrap_or_else(PoisonError::into_inner) = leader;
+    }
+}
+
+/// Why the shim has ended.
+#[derive(Debug, thiserror::Error)]
+pub enum Failed {
+    /// Another replica schedules.
+    #[error("the lease is lost to another replica")]
+    LeaseLost,
+    /// Nothing can be decided any more.
+    #[error(transparent)]
+    Engine(#[from] EngineError),
+    /// A task has panicked.
+    #[error("a part of the shim has ended by itself")]
+    Broken,
+}
+
+/// Schedules the pods of a cluster until `stop`. The engine is made with the scene that its predicates look
+/// at, and the channel by which it speaks.
+pub async fn run<E: Engine>(
+    client: Client,
+    options: Options,
+    meters: Arc<Meters>,
+    standing: Arc<Standing>,
+    stop: CancellationToken,
+    engine: impl FnOnce(SharedScene, UnboundedSender<Word>) -> E,
+) -> Result<(), Failed> {
+    let scene = SharedScene::default();
+    let (say, words) = mpsc::unbounded_channel();
+    let engine = engine(Arc::clone(&scene), say);
+    let lease = options.lease.as_deref().map(|name| {
+        let Options { namespace, identity, lease_duration, .. } = &options;
+        Leadership::new(client.clone(), namespace, name, identity, *lease_duration)
+    });
+    let lease_right = lease.clone();
+    let right = Arc::new(move || lease_right.as_ref().is_none_or(|lease| lease.may_act()));
+    let begun = Instant::now();
+    // Ends everything that was begun here, also when this ends by itself.
+    let own_stop = stop.child_token();
+    let _guard = own_stop.clone().drop_guard();
+    let (tell, outcomes) = mpsc::unbounded_channel();
+    let hands = Hands::start(
+        client.clone(),
+        options.hands,
+        Arc::clone(&scene),
+        Arc::clone(&meters),
+        right,
+        tell,
+        begun,
+        &own_stop,
+    );
+    let (see, seen) = mpsc::channel(CHANGES_AHEAD);
+    let kinds = mirror::follow(&client, &options.namespace, &see, &own_stop).await;
+    let shim =
+        Shim::new(options.mapping, scene, Arc::clone(&meters), options.conditions_per_second);
+    let mut work =
+        Work { shim, engine, hands, begun, words, counted: begun, ticked: begun, leads: false };
+    let ended = work.until_end(seen, outcomes, kinds, lease, &meters, &standing, &stop).await;
+    standing.leads.store(false, Ordering::Relaxed);
+    ended
+}
+
+struct Work<E> {
+    shim: Shim,
+    engine: E,
+    hands: Hands,
+    begun: Instant,
+    words: UnboundedReceiver<Word>,
+    counted: Instant,
+    ticked: Instant,
+    leads: bool,
+}
+
+impl<E: Engine> Work<E> {
+    #[allow(clippy::too_many_arguments)] // Channels, each read here and nowhere else.
+    async fn until_end(
+        &mut self,
+        mut seen: mpsc::Receiver<Seen>,
+        mut outcomes: UnboundedReceiver<crate::shim::Outcome>,
+        kinds: usize,
+        lease: Option<Arc<Leadership>>,
+        meters: &Meters,
+        standing: &Standing,
+        stop: &CancellationToken,
+    ) -> Result<(), Failed> {
+        let mut missing = kinds;
+        let (mut changes, mut words, mut ends) = (Vec::new(), Vec::new(), Vec::new());
+        let mut lead = lease.as_ref().map(|lease| lease.lead());
+        let mut holding = None;
+        loop {
+            let next = self.next_tick();
+            tokio::select! {
+                () = stop.cancelled() => break,
+                n = seen.recv_many(&mut changes, AT_ONCE) => {
+                    if n == 0 {
+                        return Err(Failed::Broken);
+                    }
+                }
+                n = outcomes.recv_many(&mut ends, AT_ONCE) => {
+                    if n == 0 {
+                        return Err(Failed::Broken);
+                    }
+                }
+                n = self.words.recv_many(&mut words, AT_ONCE) => {
+                    if n == 0 {
+                        return Err(Failed::Broken);
+                    }
+                }
+                now = next_lead(lead.as_mut()) => {
+                    standing.follow(&now, meters);
+                    match now {
+                        Lead::Own => self.begin().await?,
+                        Lead::Lost => return Err(Failed::LeaseLost),
+                        Lead::Other(_) => {}
+                    }
+                }
+                () = sleep_until(next.unwrap_or(self.begun)), if next.is_some() => {
+                    self.ticked = Instant::now();
+                    let now = self.now();
+                    self.shim.tick(now);
+                }
+            }
+            let now = self.now();
+            for seen in changes.drain(..) {
+                match seen {
+                    Seen::Change(change) => self.shim.change(change, now),
+                    Seen::Synced(_) => missing = missing.saturating_sub(1),
+                }
+            }
+            if missing == 0 && !standing.is_synced() {
+                standing.is_synced.store(true, Ordering::Relaxed);
+                info!("the cluster has been read");
+                match &lease {
+                    Some(lease) => {
+                        holding = Some(tokio::spawn(Arc::clone(lease).hold(stop.clone())));
+                    }
+                    None => {
+                        standing.follow(&Lead::Own, meters);
+                        self.begin().await?;
+                    }
+                }
+            }
+            for word in words.drain(..) {
+                if let Word::Lost(cause) = &word {
+                    warn!(
+                        cause,
+                        "the scheduler has lost what it knew, and is told everything again"
+                    );
+                    self.begin().await?;
+                }
+                self.shim.hear(word, now);
+            }
+            for outcome in ends.drain(..) {
+                self.shim.done(outcome, now);
+            }
+            self.hand_on().await?;
+        }
+        if let Some(holding) = holding {
+            // It gives the lease back.
+            holding.await.map_err(|_| Failed::Broken)?;
+        }
+        Ok(())
+    }
+
+    fn now(&self) -> Duration {
+        self.begun.elapsed()
+    }
+
+    fn next_tick(&self) -> Option<Instant> {
+        let due = self.shim.next_tick().filter(|_| self.leads)?;
+        Some((self.begun + due).max(self.ticked + TICK))
+    }
+
+    /// This replica schedules from now on.
+    async fn begin(&mut self) -> Result<(), Failed> {
+        self.leads = true;
+        let queues = self.shim.queues();
+        let refused = self.engine.register(&queues).await?;
+        // What was said in an earlier session does not hold any more.
+        while self.words.try_recv().is_ok() {}
+        let now = self.now();
+        self.shim.begin(now);
+        if let Some(why) = refused {
+            self.shim.hear(Word::Configured(Err(why)), now);
+        }
+        self.hand_on().await
+    }
+
+    async fn hand_on(&mut self) -> Result<(), Failed> {
+        for order in self.shim.engine_orders() {
+            self.engine.tell(order).await?;
+        }
+        for order in self.shim.hand_orders() {
+            self.hands.take(order);
+        }
+        if self.counted.elapsed() >= COUNT {
+            self.counted = Instant::now();
+            self.shim.count();
+        }
+        Ok(())
+    }
+}
+
+/// The next change of who leads; never without a lease.
+async fn next_lead(lead: Option<&mut tokio::sync::watch::Receiver<Lead>>) -> Lead {
+    let Some(lead) = lead else { return std::future::pending().await };
+    match lead.changed().await {
+        Ok(()) => lead.borrow_and_update().clone(),
+        // Its task has ended, and has said what there was to say.
+        Err(_) => std::future::pending().await,
+    }
+}

@@ -1,0 +1,129 @@
+//! Nodes that come, change and go.
+
+use std::sync::Arc;
+use std::time::Duration;
+
+use monoceros_proto::si::v1::NodeInfo;
+use monoceros_proto::si::v1::node_info::ActionFromRm;
+
+use super::record::{NodeRecord, Told};
+use super::said::{About, Event, HandOrder};
+use super::{Shim, open};
+use crate::objects::Node;
+use crate::translate::{created, updated};
+
+impl Shim {
+    pub(super) fn node_changed(&mut self, name: &str, node: Option<Arc<Node>>, now: Duration) {
+        let Some(node) = node else { return self.node_gone(name, now) };
+        open(&self.scene).set_node(Arc::clone(&node));
+        let Some(known) = self.nodes.get_mut(name) else {
+            self.nodes.insert(name.to_owned(), NodeRecord::new(node));
+            return self.node_came(name, now);
+        };
+        let differs = known.differs(&node);
+        let is_told = known.is_told;
+        let before = std::mem::replace(known, NodeRecord::new(Arc::clone(&node)));
+        known.is_told = is_told;
+        if !self.is_active {
+            return;
+        }
+        if !is_told {
+            return self.node_came(name, now);
+        }
+        if known.attributes != before.attributes || known.amounts != before.amounts {
+            match updated(&node, &before.attributes) {
+                Ok(info) => self.orders.node(info),
+                Err(why) => self.complain(&node, &why),
+            }
+        }
+        if differs {
+            self.orders.try_again();
+        }
+    }
+
+    /// The node is told closed, then what runs there, and then it is opened.
+    fn node_came(&mut self, name: &str, now: Duration) {
+        if !self.is_active || !self.tell_node(name) {
+            return;
+        }
+        let there = self.on_node.get(name).into_iter().flatten().cloned().collect::<Vec<_>>();
+        for key in there {
+            self.reconcile(&key, now);
+        }
+        self.orders.cut();
+        self.open_node(name);
+        self.orders.cut();
+    }
+
+    /// Tells a node as it comes. Returns whether it could be said.
+    pub(super) fn tell_node(&mut self, name: &str) -> bool {
+        let Some(record) = self.nodes.get_mut(name) else { return false };
+        match created(&record.node) {
+            Ok(info) => {
+                record.is_told = true;
+                self.orders.node(info);
+                true
+            }
+            Err(why) => {
+                record.is_told = false;
+                let node = Arc::clone(&record.node);
+                self.complain(&node, &why);
+                false
+            }
+        }
+    }
+
+    pub(super) fn open_node(&mut self, name: &str) {
+        if self.nodes.get(name).is_some_and(|record| record.is_told) {
+            self.orders.node(NodeInfo::change(name, ActionFromRm::DrainToSchedulable));
+        }
+    }
+
+    fn node_gone(&mut self, name: &str, now: Duration) {
+        open(&self.scene).remove_node(name);
+        let Some(record) = self.nodes.remove(name) else { return };
+        if !self.is_active || !record.is_told {
+            return;
+        }
+        self.orders.node(NodeInfo::change(name, ActionFromRm::Decomission));
+        self.orders.cut();
+        // With it goes everything that was there, so there is nothing to release.
+        let mut there = Vec::new();
+        for (key, record) in &mut self.pods {
+            let is_there = match &record.told {
+                Told::Placed(node) | Told::Foreign(node) => **node == *name,
+                _ => false,
+            };
+            if is_there {
+                record.told = Told::Nothing;
+                record.ending = None;
+                there.push(Arc::clone(key));
+            }
+        }
+        for key in there {
+            self.reconcile(&key, now);
+        }
+    }
+
+    /// The engine does not take the node.
+    pub(super) fn node_refused(&mut self, name: &str, reason: &str) {
+        if reason.contains("[R_NODE_EXISTS]") {
+            return;
+        }
+        let Some(record) = self.nodes.get_mut(name) else { return };
+        record.is_told = false;
+        let node = Arc::clone(&record.node);
+        self.complain(&node, reason);
+    }
+
+    fn complain(&mut self, node: &Node, why: &str) {
+        tracing::warn!(node = node.metadata.name, why, "the node cannot be used");
+        self.hands.push(HandOrder::Event(Event {
+            about: About::object("Node", node),
+            is_warning: true,
+            reason: "NotUsable",
+            action: "Report",
+            message: format!("the node cannot be used for scheduling: {why}"),
+        }));
+    }
+}

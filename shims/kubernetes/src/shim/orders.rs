@@ -1,0 +1,111 @@
+//! What is to be told to the engine, gathered in messages.
+//!
+//! # Invariants
+//! * Within a batch nodes go before applications, those before what runs and is asked for, and all that
+//!   before what ends: whatever refers to something comes behind it.
+//! * What has to follow an end is in a later batch.
+
+use std::collections::{BTreeMap, BTreeSet, VecDeque};
+use std::sync::Arc;
+
+use monoceros_proto::si::v1 as si;
+
+use super::said::EngineOrder;
+
+/// Items of one message: as many as are dealt with before others have their turn.
+const MESSAGE_ITEMS: usize = 1_000;
+
+#[derive(Debug, Default)]
+struct Batch {
+    nodes: Vec<si::NodeInfo>,
+    submitted: Vec<si::AddApplicationRequest>,
+    allocations: Vec<si::Allocation>,
+    released: Vec<si::AllocationRelease>,
+    removed: BTreeSet<String>,
+}
+
+/// Gathers orders.
+#[derive(Debug, Default)]
+pub(super) struct Orders {
+    batch: Batch,
+    done: VecDeque<EngineOrder>,
+    tries_again: bool,
+    explain: BTreeSet<Arc<str>>,
+}
+
+impl Orders {
+    pub(super) fn node(&mut self, node: si::NodeInfo) {
+        self.batch.nodes.push(node);
+    }
+
+    pub(super) fn submit(&mut self, application: si::AddApplicationRequest) {
+        if self.batch.removed.contains(&application.application_id) {
+            self.cut();
+        }
+        self.batch.submitted.push(application);
+    }
+
+    pub(super) fn remove(&mut self, application: &str) {
+        self.batch.removed.insert(application.to_owned());
+    }
+
+    pub(super) fn allocation(&mut self, allocation: si::Allocation) {
+        self.batch.allocations.push(allocation);
+    }
+
+    pub(super) fn release(&mut self, release: si::AllocationRelease) {
+        self.batch.released.push(release);
+    }
+
+    pub(super) fn try_again(&mut self) {
+        self.tries_again = true;
+    }
+
+    pub(super) fn explain(&mut self, application: &Arc<str>) {
+        self.explain.insert(Arc::clone(application));
+    }
+
+    pub(super) fn configure(&mut self, queues: String, extra: BTreeMap<String, String>) {
+        self.cut();
+        self.done.push_back(EngineOrder::Configure { queues, extra });
+    }
+
+    /// What comes from now on comes behind all that is there.
+    pub(super) fn cut(&mut self) {
+        let Batch { nodes, submitted, allocations, released, removed } =
+            std::mem::take(&mut self.batch);
+        let removed: Vec<_> = removed.into_iter().map(si::RemoveApplicationRequest::new).collect();
+        in_messages(nodes, &mut self.done, EngineOrder::Nodes);
+        in_messages(submitted, &mut self.done, EngineOrder::Submit);
+        in_messages(allocations, &mut self.done, EngineOrder::Allocations);
+        in_messages(released, &mut self.done, EngineOrder::Release);
+        in_messages(removed, &mut self.done, EngineOrder::Remove);
+    }
+
+    pub(super) fn take(&mut self) -> VecDeque<EngineOrder> {
+        self.cut();
+        if std::mem::take(&mut self.tries_again) {
+            self.done.push_back(EngineOrder::TryAgain);
+        }
+        self.done.extend(std::mem::take(&mut self.explain).into_iter().map(EngineOrder::Explain));
+        std::mem::take(&mut self.done)
+    }
+
+    pub(super) fn clear(&mut self) {
+        *self = Self::default();
+    }
+}
+
+fn in_messages<T>(
+    mut items: Vec<T>,
+    done: &mut VecDeque<EngineOrder>,
+    message: impl Fn(Vec<T>) -> EngineOrder,
+) {
+    while items.len() > MESSAGE_ITEMS {
+        let rest = items.split_off(MESSAGE_ITEMS);
+        done.push_back(message(std::mem::replace(&mut items, rest)));
+    }
+    if !items.is_empty() {
+        done.push_back(message(items));
+    }
+}

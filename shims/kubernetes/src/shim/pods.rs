@@ -1,0 +1,495 @@
+//! What a pod needs next.
+
+use std::sync::Arc;
+use std::time::Duration;
+
+use monoceros_proto::si::v1::{AllocationRelease, TerminationType};
+
+use super::record::{AppTold, Hand, Record, Told};
+use super::said::{Bind, Evict, HandOrder, Key};
+use super::waiting::Why;
+use super::{Shim, open};
+use crate::objects::{Meta as _, Pod, PodDisruptionBudget, PriorityClass};
+use crate::predicates::labels_match;
+use crate::translate::{Wish, application_id, foreign, pod_group_of, task_group_of};
+
+/// Says on a class that its pods are not to be preempted.
+const ALLOW_PREEMPTION: [&str; 2] =
+    ["monoceros.io/allow-preemption", "yunikorn.apache.org/allow-preemption"];
+
+/// What the engine should have of a pod.
+enum Want {
+    /// Nothing, and why the pod waits if it does.
+    Nothing(Option<Why>),
+    /// A request.
+    Ask,
+    /// What it has: something is under way.
+    Keep,
+    /// An allocation.
+    On(Arc<str>),
+    /// Something that takes room.
+    Foreign(Arc<str>),
+}
+
+impl Shim {
+    pub(super) fn pod_changed(&mut self, key: &Key, pod: Option<Arc<Pod>>, now: Duration) {
+        let Some(pod) = pod.filter(|pod| !pod.is_over()) else { return self.pod_gone(key, now) };
+        let is_ours = self.mapping.is_ours(&pod);
+        if !is_ours && pod.node().is_none() {
+            return self.pod_gone(key, now);
+        }
+        let mut is_new = false;
+        let known = self.pods.entry(Arc::clone(key)).or_insert_with(|| {
+            is_new = true;
+            let application = is_ours.then(|| Arc::from(application_id(&pod, &self.mapping)));
+            Record::new(Arc::clone(&pod), application, now)
+        });
+        let before = std::mem::replace(&mut known.pod, Arc::clone(&pod));
+        let application = known.application.clone();
+        let is_asked = known.told == Told::Asked;
+        if is_new && let Some(id) = &application {
+            let entry = self.applications.entry(Arc::clone(id)).or_default();
+            entry.pods.insert((pod.created(), Arc::clone(key)));
+            let namespace = self.of_namespace.entry(pod.namespace().to_owned()).or_default();
+            namespace.insert(Arc::clone(key));
+        }
+        let looks_alike = !is_new
+            && before.labels() == pod.labels()
+            && before.is_going() == pod.is_going()
+            && before.spec.scheduling_gates == pod.spec.scheduling_gates;
+        if let Some(node) = pod.node() {
+            if is_new || before.node().is_none() {
+                let there = self.on_node.entry(node.to_owned()).or_default();
+                there.insert(Arc::clone(key));
+                if known.hand == Hand::Binding || known.hand == Hand::Bound {
+                    known.hand = Hand::Idle;
+                }
+                known.failures = 0;
+            }
+            let mut scene = open(&self.scene);
+            scene.dismiss(key);
+            scene.settle(key, node, &pod);
+            if !is_new && !looks_alike {
+                self.orders.try_again();
+            }
+        } else if is_asked && !looks_alike {
+            open(&self.scene).expect(key, Arc::clone(&pod));
+            self.orders.try_again();
+        }
+        match application {
+            // Whether the others of a group may be asked for depends on how many there are.
+            Some(id) if is_new && self.is_gathering(&id, &pod) => self.reconcile_all(&id, now),
+            _ => self.reconcile(key, now),
+        }
+    }
+
+    fn pod_gone(&mut self, key: &Key, now: Duration) {
+        let Some(record) = self.pods.get_mut(key) else { return };
+        record.is_gone = true;
+        if let Some(node) = record.pod.node()
+            && let Some(there) = self.on_node.get_mut(node)
+        {
+            there.remove(key);
+            if there.is_empty() {
+                self.on_node.remove(node);
+            }
+        }
+        {
+            let mut scene = open(&self.scene);
+            scene.dismiss(key);
+            scene.clear(key);
+        }
+        self.orders.try_again();
+        if self.is_active {
+            self.reconcile(key, now);
+        } else {
+            self.drop_record(key);
+        }
+    }
+
+    /// Nothing is known of the pod any more.
+    pub(super) fn drop_record(&mut self, key: &Key) {
+        let Some(record) = self.pods.remove(key) else { return };
+        if let Some(due) = record.due {
+            self.due.remove(&(due, Arc::clone(key)));
+        }
+        let namespace = record.pod.namespace();
+        if let Some(all) = self.of_namespace.get_mut(namespace) {
+            all.remove(key);
+            if all.is_empty() {
+                self.of_namespace.remove(namespace);
+            }
+        }
+        if let Some(id) = record.application {
+            self.left_application(&id, key, &record.pod);
+        }
+    }
+
+    /// Compares what is wanted for a pod with what is there, and takes the next steps.
+    pub(super) fn reconcile(&mut self, key: &Key, now: Duration) {
+        if !self.is_active {
+            return;
+        }
+        while self.step(key, now) {}
+        let is_done = |record: &Record| record.is_gone && record.told == Told::Nothing;
+        if self.pods.get(key).is_some_and(is_done) {
+            self.drop_record(key);
+        }
+    }
+
+    /// One step; whether there may be another.
+    fn step(&mut self, key: &Key, now: Duration) -> bool {
+        let Some(record) = self.pods.get(key) else { return false };
+        let told = record.told.clone();
+        if told == Told::Leaving {
+            return false;
+        }
+        let want = self.want(key, now);
+        if let Want::Nothing(why) = &want
+            && let Some(record) = self.pods.get_mut(key)
+        {
+            record.waits_for.clone_from(why);
+        }
+        match (told, want) {
+            (Told::Nothing, Want::Nothing(why)) => {
+                if why.is_some() {
+                    self.look_at(key, now);
+                }
+                false
+            }
+            (Told::Leaving, _) | (Told::Nothing | Told::Asked | Told::Placed(_), Want::Keep) => {
+                false
+            }
+            (Told::Nothing, Want::Ask) => {
+                self.ask(key, now);
+                false
+            }
+            (Told::Asked, Want::Ask) => {
+                self.say(key, None, true);
+                false
+            }
+            (Told::Nothing, Want::On(node)) => {
+                self.say(key, Some(&node), false);
+                self.set_told(key, Told::Placed(node));
+                false
+            }
+            (Told::Placed(there), Want::On(node)) if there == node => {
+                self.say(key, Some(&node), true);
+                false
+            }
+            (Told::Nothing, Want::Foreign(node)) => {
+                self.say_foreign(key, &node, false);
+                self.set_told(key, Told::Foreign(node));
+                false
+            }
+            (Told::Foreign(there), Want::Foreign(node)) if there == node => {
+                self.say_foreign(key, &node, true);
+                false
+            }
+            (Told::Foreign(_), _) => {
+                self.orders.release(AllocationRelease::new("", &**key));
+                self.orders.cut();
+                self.set_told(key, Told::Nothing);
+                true
+            }
+            (Told::Asked | Told::Placed(_), _) => self.give_back(key),
+        }
+    }
+
+    fn set_told(&mut self, key: &Key, told: Told) {
+        if let Some(record) = self.pods.get_mut(key) {
+            record.told = told;
+        }
+    }
+
+    fn want(&mut self, key: &Key, now: Duration) -> Want {
+        let Some(record) = self.pods.get(key).filter(|record| !record.is_gone) else {
+            return Want::Nothing(None);
+        };
+        let pod = Arc::clone(&record.pod);
+        if let Some(name) = pod.node() {
+            if !self.nodes.get(name).is_some_and(|node| node.is_told) {
+                return Want::Nothing(None);
+            }
+            let node = Arc::from(name);
+            let Some(application) = record.application.clone() else { return Want::Foreign(node) };
+            let is_refused = record.refused.is_some();
+            if is_refused && record.not_before > now {
+                // Not even as somebody else's.
+                let at = record.not_before;
+                self.schedule(key, at);
+                return Want::Nothing(None);
+            }
+            // It takes its room, whatever is thought of it.
+            let is_taken = !is_refused && self.submit(&application, now, true).is_ok();
+            return if is_taken { Want::On(node) } else { Want::Foreign(node) };
+        }
+        if record.hand != Hand::Idle {
+            return Want::Keep;
+        }
+        if pod.is_going() || !pod.spec.scheduling_gates.is_empty() {
+            return Want::Nothing(None);
+        }
+        if record.not_before > now {
+            let at = record.not_before;
+            let why = record.refused.as_ref().map(|why| Why::new("Refused", "", why.clone()));
+            self.schedule(key, at);
+            return Want::Nothing(why);
+        }
+        if let Err(why) = Wish::of(&pod, true) {
+            return Want::Nothing(Some(Why::new("Unreadable", "", why)));
+        }
+        let Some(application) = record.application.clone() else { return Want::Nothing(None) };
+        // What has been asked for stays, even if others of its group go.
+        let is_asked = record.told == Told::Asked;
+        let taken = self.submit(&application, now, is_asked);
+        match taken {
+            Ok(()) => Want::Ask,
+            Err(why) => Want::Nothing(Some(why)),
+        }
+    }
+
+    fn ask(&mut self, key: &Key, now: Duration) {
+        let Some(record) = self.pods.get_mut(key) else { return };
+        record.told = Told::Asked;
+        record.refused = None;
+        record.waits_for = None;
+        record.wants_nodes = false;
+        open(&self.scene).expect(key, Arc::clone(&record.pod));
+        self.say(key, None, false);
+        self.look_at(key, now);
+    }
+
+    /// Says what the pod wants, or has. Again only where that is something else than what was said.
+    fn say(&mut self, key: &Key, node: Option<&str>, is_again: bool) {
+        let Some(record) = self.pods.get(key) else { return };
+        let (pod, Some(id)) = (Arc::clone(&record.pod), record.application.clone()) else { return };
+        let application = self.applications.get(&id);
+        let gang = application.and_then(|application| application.gang.as_ref());
+        let group = pod_group_of(&pod).or_else(|| task_group_of(&pod));
+        let group = group.filter(|group| gang.is_some_and(|gang| gang.has(group)));
+        let wish = Wish::of(&pod, self.may_be_preempted(&pod));
+        // Unreadable amounts of what runs already: it takes a place among the pods of its node.
+        let mut wish = wish.unwrap_or_else(|_| Wish::of_nothing(&pod));
+        if let Some(group) = pod_group_of(&pod) {
+            let group = self.groups.get(&format!("{}/{group}", pod.namespace()));
+            if let Some(spec) = group.map(|group| &group.spec) {
+                wish.in_group(spec.priority, spec.preemption_policy.as_deref());
+            }
+        }
+        let said = wish.fingerprint();
+        if is_again && said == record.said {
+            return;
+        }
+        self.orders.allocation(wish.message(&pod, &id, group, node));
+        if let Some(record) = self.pods.get_mut(key) {
+            record.said = said;
+        }
+        if let Some(application) = self.applications.get_mut(&id) {
+            application.is_new = false;
+        }
+    }
+
+    fn say_foreign(&mut self, key: &Key, node: &str, is_again: bool) {
+        let Some(record) = self.pods.get_mut(key) else { return };
+        let said = Wish::of(&record.pod, true).map_or(0, |wish| wish.fingerprint());
+        if !is_again || said != record.said {
+            self.orders.allocation(foreign(&record.pod, node));
+            record.said = said;
+        }
+    }
+
+    /// Ends what the engine has of a pod. Whether that is done at once.
+    fn give_back(&mut self, key: &Key) -> bool {
+        let Some(record) = self.pods.get_mut(key) else { return false };
+        let id = record.application.clone().unwrap_or_default();
+        let mut release = AllocationRelease::new(&*id, &**key);
+        let ending = record.ending.take();
+        let is_confirmation = ending.is_some() && matches!(record.told, Told::Placed(_));
+        if let Some((type_, _)) = ending.filter(|_| is_confirmation) {
+            release.termination_type = type_.into();
+        }
+        record.told = if is_confirmation { Told::Nothing } else { Told::Leaving };
+        if record.pod.node().is_none() || record.is_gone {
+            let mut scene = open(&self.scene);
+            scene.dismiss(key);
+            scene.clear(key);
+        }
+        self.orders.release(release);
+        if is_confirmation {
+            // What comes next of the same pod is another request.
+            self.orders.cut();
+        }
+        is_confirmation
+    }
+
+    /// The engine has placed a request.
+    pub(super) fn placed_on(&mut self, key: &Key, node: &str) {
+        let Some(record) = self.pods.get_mut(key) else {
+            open(&self.scene).clear(key);
+            return;
+        };
+        if record.told != Told::Asked {
+            // What runs is repeated, and what was withdrawn meanwhile is released.
+            return;
+        }
+        let node: Arc<str> = Arc::from(node);
+        record.told = Told::Placed(Arc::clone(&node));
+        record.hand = Hand::Binding;
+        record.why = None;
+        record.wants_nodes = false;
+        let volumes = {
+            let mut scene = open(&self.scene);
+            let volumes = scene.volume_choices(key);
+            scene.dismiss(key);
+            volumes
+        };
+        let (pod, seen) = (Arc::clone(&record.pod), record.seen);
+        let bind = Bind { key: Arc::clone(key), pod, node, volumes, seen };
+        let application = record.application.clone();
+        self.hands.push(HandOrder::Bind(bind));
+        if let Some(id) = application {
+            self.group_is_placed(&id);
+        }
+    }
+
+    /// The engine wants an allocation to end.
+    pub(super) fn end(&mut self, key: &Key, type_: TerminationType, message: &str) {
+        let Some(record) = self.pods.get_mut(key) else { return };
+        if !matches!(record.told, Told::Placed(_)) {
+            return;
+        }
+        record.ending = Some((type_, message.to_owned()));
+        self.evict(key);
+    }
+
+    /// Sends the pod away, once it is where it was to be.
+    pub(super) fn evict(&mut self, key: &Key) {
+        let Some(record) = self.pods.get_mut(key) else { return };
+        let Some((_, message)) = &record.ending else { return };
+        if matches!(record.hand, Hand::Binding | Hand::Evicting) {
+            return;
+        }
+        record.hand = Hand::Evicting;
+        if record.pod.is_going() {
+            return;
+        }
+        let (pod, message) = (Arc::clone(&record.pod), message.clone());
+        self.hands.push(HandOrder::Evict(Evict { key: Arc::clone(key), pod, message }));
+    }
+
+    /// Whether others may run in place of the pod: its class does not say no, and neither does a budget.
+    fn may_be_preempted(&self, pod: &Pod) -> bool {
+        let class = pod.spec.priority_class_name.as_deref().unwrap_or_default();
+        let budgets = self.budgets.get(pod.namespace());
+        let mut budgets = budgets.into_iter().flat_map(|all| all.values());
+        !self.spared_classes.contains(class) && !budgets.any(|budget| keeps(budget, pod))
+    }
+
+    pub(super) fn class_changed(
+        &mut self,
+        name: &str,
+        class: Option<&PriorityClass>,
+        now: Duration,
+    ) {
+        let says_no = |class: &PriorityClass| {
+            let said = ALLOW_PREEMPTION.iter().find_map(|key| class.annotation(key));
+            said.is_some_and(|text| text.trim().eq_ignore_ascii_case("false"))
+        };
+        let changed = if class.is_some_and(says_no) {
+            self.spared_classes.insert(name.to_owned())
+        } else {
+            self.spared_classes.remove(name)
+        };
+        if changed {
+            let is_its =
+                |record: &Record| record.pod.spec.priority_class_name.as_deref() == Some(name);
+            let its = self.pods.iter().filter(|(_, record)| is_its(record));
+            let its: Vec<_> = its.map(|(key, _)| Arc::clone(key)).collect();
+            for key in its {
+                self.reconcile(&key, now);
+            }
+        }
+    }
+
+    pub(super) fn budget_changed(
+        &mut self,
+        key: &str,
+        budget: Option<&Arc<PodDisruptionBudget>>,
+        now: Duration,
+    ) {
+        let Some((namespace, name)) = key.split_once('/') else { return };
+        let all = self.budgets.entry(namespace.to_owned()).or_default();
+        let before = match budget {
+            Some(budget) => all.insert(name.to_owned(), Arc::clone(budget)),
+            None => all.remove(name),
+        };
+        if all.is_empty() {
+            self.budgets.remove(namespace);
+        }
+        let kept = |budget: Option<&Arc<PodDisruptionBudget>>| {
+            let spent = budget.filter(|budget| budget.status.disruptions_allowed <= 0);
+            spent.map(|budget| budget.spec.selector.clone())
+        };
+        if kept(before.as_ref()) == kept(budget) {
+            return;
+        }
+        let concerned: Vec<_> =
+            self.of_namespace.get(namespace).into_iter().flatten().cloned().collect();
+        for key in concerned {
+            self.reconcile(&key, now);
+        }
+    }
+
+    /// All pods of an application.
+    pub(super) fn reconcile_all(&mut self, id: &Arc<str>, now: Duration) {
+        let Some(application) = self.applications.get(id) else { return };
+        let pods: Vec<_> = application.pods.iter().map(|(_, key)| Arc::clone(key)).collect();
+        for key in pods {
+            self.reconcile(&key, now);
+        }
+    }
+
+    /// The engine refuses what was said of a pod.
+    pub(super) fn pod_refused(&mut self, key: &Key, reason: &str, now: Duration) {
+        /// A refused pod is said again after this.
+        const AGAIN: Duration = Duration::from_secs(30);
+        let Some(record) = self.pods.get_mut(key) else { return };
+        match record.told {
+            Told::Asked | Told::Placed(_) | Told::Foreign(_) | Told::Leaving => {}
+            Told::Nothing => return,
+        }
+        // What runs all the same takes its room as somebody else's.
+        let was_placed = matches!(record.told, Told::Placed(_));
+        record.told = Told::Nothing;
+        open(&self.scene).dismiss(key);
+        let id = record.application.clone();
+        if reason.contains("[R_APP_UNKNOWN]") || reason.contains("[R_APP_STATE]") {
+            // It ended a moment ago: it comes again with the pod, which is a new one to the engine.
+            if let Some(application) = id.and_then(|id| self.applications.get_mut(&id))
+                && application.told == AppTold::Told
+            {
+                application.told = AppTold::Nothing;
+            }
+        } else {
+            tracing::warn!(
+                pod = record.pod.name(),
+                namespace = record.pod.namespace(),
+                reason,
+                "the engine refuses a pod"
+            );
+            record.refused = Some(reason.to_owned());
+            if !was_placed {
+                record.not_before = now + AGAIN;
+            }
+        }
+        self.reconcile(key, now);
+    }
+}
+
+/// Whether the budget lets none of its pods go, and this is one of them.
+fn keeps(budget: &PodDisruptionBudget, pod: &Pod) -> bool {
+    let selector = budget.spec.selector.as_ref();
+    budget.status.disruptions_allowed <= 0
+        && selector.is_some_and(|selector| labels_match(selector, pod.labels()))
+}

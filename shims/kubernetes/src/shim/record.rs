@@ -1,0 +1,146 @@
+//! What is remembered of a pod, of an application, and of a node.
+
+use std::collections::{BTreeMap, BTreeSet};
+use std::sync::Arc;
+use std::time::Duration;
+
+use monoceros_proto::si::v1::TerminationType;
+
+use super::said::Key;
+use super::waiting::Why;
+use crate::objects::{Meta as _, Node, Pod};
+use crate::translate::{Amounts, DeclaredGang, node_amounts};
+
+/// A pod that somebody schedules, and that has not run to its end.
+#[derive(Debug)]
+pub(super) struct Record {
+    pub(super) pod: Arc<Pod>,
+    /// Its application; none for what others schedule.
+    pub(super) application: Option<Arc<str>>,
+    pub(super) told: Told,
+    /// What was told of it, in short.
+    pub(super) said: u64,
+    pub(super) hand: Hand,
+    /// The engine wants it to go.
+    pub(super) ending: Option<(TerminationType, String)>,
+    /// The pod is over: what the engine has of it ends.
+    pub(super) is_gone: bool,
+    /// It is not asked for before.
+    pub(super) not_before: Duration,
+    /// How often in a row its binding has failed.
+    pub(super) failures: u32,
+    /// When it was there first.
+    pub(super) seen: Duration,
+    /// The engine refuses it.
+    pub(super) refused: Option<String>,
+    /// Why it is not asked for.
+    pub(super) waits_for: Option<Why>,
+    /// More machines would help.
+    pub(super) wants_nodes: bool,
+    /// Why it waits, as it was told last, in two words, and when.
+    pub(super) why: Option<(String, String, Duration)>,
+    /// When its waiting is looked at next.
+    pub(super) due: Option<Duration>,
+}
+
+/// What the engine has of a pod, as far as it was told.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub(super) enum Told {
+    Nothing,
+    /// A request.
+    Asked,
+    /// An allocation.
+    Placed(Arc<str>),
+    /// Something that takes room.
+    Foreign(Arc<str>),
+    /// It was told to drop it, and has not said that it has.
+    Leaving,
+}
+
+/// What is done for a pod at the API server.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(super) enum Hand {
+    Idle,
+    Binding,
+    /// The binding has succeeded; the watch has not told yet.
+    Bound,
+    Evicting,
+}
+
+impl Record {
+    pub(super) fn new(pod: Arc<Pod>, application: Option<Arc<str>>, now: Duration) -> Self {
+        Self {
+            pod,
+            application,
+            told: Told::Nothing,
+            said: 0,
+            hand: Hand::Idle,
+            ending: None,
+            is_gone: false,
+            not_before: Duration::ZERO,
+            failures: 0,
+            seen: now,
+            refused: None,
+            waits_for: None,
+            wants_nodes: false,
+            why: None,
+            due: None,
+        }
+    }
+}
+
+/// An application.
+#[derive(Debug, Default)]
+pub(super) struct Application {
+    /// Its pods, oldest first.
+    pub(super) pods: BTreeSet<(i64, Key)>,
+    pub(super) told: AppTold,
+    /// The gang, as it was told.
+    pub(super) gang: Option<DeclaredGang>,
+    /// Nobody has asked for anything of it yet.
+    pub(super) is_new: bool,
+    /// Since when pods name a task group that no pod declares.
+    pub(super) undeclared: Option<Duration>,
+    /// How often in a row it was refused.
+    pub(super) refusals: u32,
+    /// How its PodGroup was told to stand.
+    pub(super) group_told: Option<(bool, String)>,
+}
+
+/// What the engine has of an application.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub(super) enum AppTold {
+    #[default]
+    Nothing,
+    Told,
+    /// It was refused, and is tried again then.
+    Refused(String, Duration),
+    /// It has failed, and is not tried again while its pods are there.
+    Failed(String),
+}
+
+/// A node.
+#[derive(Debug)]
+pub(super) struct NodeRecord {
+    pub(super) node: Arc<Node>,
+    /// The engine has it.
+    pub(super) is_told: bool,
+    pub(super) attributes: BTreeMap<String, String>,
+    pub(super) amounts: Amounts,
+}
+
+impl NodeRecord {
+    pub(super) fn new(node: Arc<Node>) -> Self {
+        let attributes = crate::translate::attributes(&node);
+        let amounts = node_amounts(&node).unwrap_or_default();
+        Self { node, is_told: false, attributes, amounts }
+    }
+
+    /// Predicates may say otherwise of it than they did before.
+    pub(super) fn differs(&self, other: &Node) -> bool {
+        let Node { spec, .. } = &*self.node;
+        self.node.labels() != other.labels()
+            || spec.taints != other.spec.taints
+            || spec.unschedulable != other.spec.unschedulable
+    }
+}

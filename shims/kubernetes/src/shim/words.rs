@@ -1,0 +1,172 @@
+//! What the engine says, and how the work of the hands ends.
+
+use std::sync::Arc;
+use std::time::Duration;
+
+use monoceros_proto::si::v1::TerminationType;
+
+use super::applications::warning;
+use super::record::{Hand, Told};
+use super::said::{About, Event, HandOrder, Key, Outcome, Word};
+use super::{Shim, open};
+use crate::objects::Meta as _;
+
+/// A pod whose binding failed is asked for again after this, and then after twice as long each time.
+const FIRST_RETRY: Duration = Duration::from_secs(1);
+/// The longest that such a pod waits.
+const LAST_RETRY: Duration = Duration::from_secs(60);
+
+impl Shim {
+    /// The engine has said something.
+    pub fn hear(&mut self, word: Word, now: Duration) {
+        match word {
+            Word::Allocations(response) => {
+                for new in response.new {
+                    self.placed_on(&Key::from(new.allocation_key), &new.node_id);
+                }
+                for released in response.released {
+                    let type_ = released.termination_type();
+                    let key = Key::from(released.allocation_key);
+                    self.released(&key, type_, &released.message, now);
+                }
+                for refused in response.rejected_allocations {
+                    self.pod_refused(&Key::from(refused.allocation_key), &refused.reason, now);
+                }
+            }
+            Word::Applications(response) => {
+                for refused in response.rejected {
+                    self.application_refused(&refused.application_id.into(), &refused.reason, now);
+                }
+                for accepted in response.accepted {
+                    self.application_accepted(&accepted.application_id.into());
+                }
+                for updated in response.updated {
+                    let id = updated.application_id.into();
+                    match updated.state.as_str() {
+                        "Completed" => self.application_ended(&id, None, now),
+                        "Failed" => self.application_ended(&id, Some(&updated.message), now),
+                        _ => {}
+                    }
+                }
+            }
+            Word::Nodes(response) => {
+                for refused in response.rejected {
+                    self.node_refused(&refused.node_id, &refused.reason);
+                }
+            }
+            Word::MoreNodes(states) => {
+                for state in states {
+                    let key = Key::from(state.allocation_key);
+                    if let Some(record) = self.pods.get_mut(&key) {
+                        record.wants_nodes = true;
+                        self.look_at(&key, now);
+                    }
+                }
+            }
+            Word::Explained { application, entries } => self.explained(&application, &entries, now),
+            // Whoever registers anew begins anew.
+            Word::Lost(_) => {}
+            Word::Configured(Ok(())) => self.try_refused(now),
+            Word::Configured(Err(why)) => self.queues_refused(&why),
+        }
+    }
+
+    fn released(&mut self, key: &Key, type_: TerminationType, message: &str, now: Duration) {
+        let Some(record) = self.pods.get_mut(key) else { return };
+        let is_wish = matches!(
+            type_,
+            TerminationType::PreemptedByScheduler
+                | TerminationType::Timeout
+                | TerminationType::PlaceholderReplaced
+        );
+        match record.told {
+            Told::Placed(_) if is_wish => {
+                if type_ == TerminationType::PreemptedByScheduler {
+                    self.group_is_disrupted(key, message);
+                }
+                return self.end(key, type_, message);
+            }
+            // It will end by what it was told, and says that then.
+            Told::Leaving if is_wish => return,
+            Told::Asked | Told::Placed(_) | Told::Leaving => record.told = Told::Nothing,
+            Told::Nothing | Told::Foreign(_) => return,
+        }
+        if record.pod.node().is_none() {
+            let mut scene = open(&self.scene);
+            scene.dismiss(key);
+            scene.clear(key);
+        }
+        self.reconcile(key, now);
+    }
+
+    /// A work of the hands has ended.
+    pub fn done(&mut self, outcome: Outcome, now: Duration) {
+        match outcome {
+            Outcome::Bound(key) => {
+                self.meters.bound.inc();
+                let Some(record) = self.pods.get_mut(&key) else { return };
+                if record.hand == Hand::Binding {
+                    record.hand = Hand::Bound;
+                }
+                let Told::Placed(node) = &record.told else { return self.reconcile(&key, now) };
+                self.hands.push(HandOrder::Event(Event {
+                    about: About::pod(&record.pod),
+                    is_warning: false,
+                    reason: "Scheduled",
+                    action: "Binding",
+                    message: format!(
+                        "assigned {}/{} to {node}",
+                        record.pod.namespace(),
+                        record.pod.name()
+                    ),
+                }));
+                self.evict(&key);
+            }
+            Outcome::NotBound(key, why) => {
+                self.meters.failed_bindings.inc();
+                let Some(record) = self.pods.get_mut(&key) else { return };
+                if record.hand == Hand::Binding {
+                    record.hand = Hand::Idle;
+                }
+                let delay = FIRST_RETRY * 2_u32.saturating_pow(record.failures.min(10));
+                record.failures += 1;
+                record.not_before = now + delay.min(LAST_RETRY);
+                if record.pod.node().is_none() && !record.is_gone {
+                    let message = format!("the pod could not be bound: {why}");
+                    self.hands.push(warning(&record.pod, "FailedBinding", "Binding", message));
+                }
+                self.reconcile(&key, now);
+            }
+            Outcome::Going(key) => {
+                self.meters.evicted.inc();
+                let Some(record) = self.pods.get(&key) else { return };
+                let Some((_, message)) = &record.ending else { return };
+                let (pod, message) = (Arc::clone(&record.pod), message.clone());
+                self.hands.push(warning(&pod, "Preempted", "Evicting", message));
+            }
+            Outcome::Held(key, why) => {
+                let Some(record) = self.pods.get(&key) else { return };
+                self.hands.push(warning(&record.pod, "NotEvicted", "Evicting", why));
+            }
+        }
+    }
+
+    /// What was configured is not taken; what was in force stays.
+    fn queues_refused(&mut self, why: &str) {
+        let name = self.configured.from.clone();
+        tracing::warn!(
+            config_map = name,
+            why,
+            "the queues are refused, the old ones stay in force"
+        );
+        let map = self.maps.iter().flatten().find(|map| map.name() == name);
+        let Some(map) = map else { return };
+        self.hands.push(HandOrder::Event(Event {
+            about: About::object("ConfigMap", &**map),
+            is_warning: true,
+            reason: "QueuesRefused",
+            action: "Configure",
+            message: why.to_owned(),
+        }));
+    }
+}
