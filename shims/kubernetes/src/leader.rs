@@ -130,7 +130,7 @@ impl Leadership {
         match outcome {
             Ok(Ok(())) => {
                 // A little earlier than anybody else may think so.
-                let until = begun + self.duration - self.duration / 20;
+                let until = begun + self.duration.mul_f64(0.95);
                 self.until.store(millis(until), Ordering::SeqCst);
                 if !leads {
                     info!(lease = self.name, identity = self.identity, "this replica schedules");

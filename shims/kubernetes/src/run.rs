@@ -211,14 +211,11 @@ impl<E: Engine> Work<E> {
             if missing == 0 && !standing.is_synced() {
                 standing.is_synced.store(true, Ordering::Relaxed);
                 info!("the cluster has been read");
-                match &lease {
-                    Some(lease) => {
-                        holding = Some(tokio::spawn(Arc::clone(lease).hold(stop.clone())));
-                    }
-                    None => {
-                        standing.follow(&Lead::Own, meters);
-                        self.begin().await?;
-                    }
+                if let Some(lease) = &lease {
+                    holding = Some(tokio::spawn(Arc::clone(lease).hold(stop.clone())));
+                } else {
+                    standing.follow(&Lead::Own, meters);
+                    self.begin().await?;
                 }
             }
             for word in words.drain(..) {

@@ -1,7 +1,7 @@
 //! Conditions and events: what people read. All of it is worth a few attempts and no more.
 
 use std::sync::atomic::{AtomicU64, Ordering};
-use std::time::{Duration, SystemTime, UNIX_EPOCH};
+use std::time::Duration;
 
 use k8s_openapi::jiff::Timestamp;
 use serde::de::IgnoredAny;
@@ -61,16 +61,16 @@ impl Hand {
 
     pub(super) async fn say(&self, event: &Event) {
         static COUNT: AtomicU64 = AtomicU64::new(0);
-        let now = SystemTime::now().duration_since(UNIX_EPOCH).unwrap_or_default();
+        let now = Timestamp::now();
         let number = COUNT.fetch_add(1, Ordering::Relaxed);
         let about = &event.about;
         let namespace = if about.namespace.is_empty() { "default" } else { &about.namespace };
         let first = cut(&about.name, NAME_BYTES).trim_end_matches(['.', '-']);
-        let name = format!("{first}.{:x}{:x}", now.as_nanos(), number % 0x1000);
+        let name = format!("{first}.{:x}{:x}", now.as_nanosecond(), number % 0x1000);
         let body = json!({
             "apiVersion": "events.k8s.io/v1", "kind": "Event",
             "metadata": {"name": name, "namespace": namespace},
-            "eventTime": format!("{:.6}", Timestamp::now()),
+            "eventTime": format!("{now:.6}"),
             "reportingController": "monoceros.io/scheduler",
             "reportingInstance": "monoceros",
             "action": event.action,

@@ -48,7 +48,7 @@ impl Embedded {
 
     async fn open(&self, queues: &Queues) -> Result<(), String> {
         let mut request = si::RegisterResourceManagerRequest::new(&self.rm_id);
-        request.version = env!("CARGO_PKG_VERSION").to_owned();
+        env!("CARGO_PKG_VERSION").clone_into(&mut request.version);
         request.config.clone_from(&queues.yaml);
         request.extra_config.clone_from(&queues.extra);
         let ear = Arc::clone(&self.ear) as Arc<dyn ResourceManagerCallback>;

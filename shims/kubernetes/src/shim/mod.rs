@@ -257,6 +257,11 @@ impl Shim {
         self.meters.pods_waiting.set(i64::try_from(waiting).unwrap_or(i64::MAX));
     }
 
+    /// What is remembered of a pod, for people who look for a fault.
+    pub fn described(&self, key: &str) -> String {
+        self.pods.get(key).map(|record| format!("{record:?}")).unwrap_or_default()
+    }
+
     /// Where the engine should have which pods, when nothing is under way: by UID. For tests and dumps.
     pub fn placed(&self) -> BTreeMap<String, String> {
         let placed = self.pods.iter().filter_map(|(key, record)| match &record.told {

@@ -252,6 +252,7 @@ impl Shim {
     fn ask(&mut self, key: &Key, now: Duration) {
         let Some(record) = self.pods.get_mut(key) else { return };
         record.told = Told::Asked;
+        record.asked = now;
         record.refused = None;
         record.waits_for = None;
         record.wants_nodes = false;
@@ -309,29 +310,42 @@ impl Shim {
         if let Some((type_, _)) = ending.filter(|_| is_confirmation) {
             release.termination_type = type_.into();
         }
-        record.told = if is_confirmation { Told::Nothing } else { Told::Leaving };
+        // The end of an allocation is answered. That of a request is not; where it was placed meanwhile,
+        // that is told and ends by the same release.
+        let is_answered = matches!(record.told, Told::Placed(_)) && !is_confirmation;
+        record.told = if is_answered { Told::Leaving } else { Told::Nothing };
         if record.pod.node().is_none() || record.is_gone {
             let mut scene = open(&self.scene);
             scene.dismiss(key);
             scene.clear(key);
         }
         self.orders.release(release);
-        if is_confirmation {
+        if !is_answered {
             // What comes next of the same pod is another request.
             self.orders.cut();
         }
-        is_confirmation
+        !is_answered
     }
 
     /// The engine has placed a request.
     pub(super) fn placed_on(&mut self, key: &Key, node: &str) {
         let Some(record) = self.pods.get_mut(key) else {
+            // It was withdrawn meanwhile, and that ends it.
             open(&self.scene).clear(key);
             return;
         };
-        if record.told != Told::Asked {
-            // What runs is repeated, and what was withdrawn meanwhile is released.
-            return;
+        match record.told {
+            Told::Asked => {}
+            // What runs is repeated.
+            Told::Placed(_) | Told::Foreign(_) | Told::Leaving => return,
+            Told::Nothing => {
+                let id = record.application.clone().unwrap_or_default();
+                self.orders.release(AllocationRelease::new(&*id, &**key));
+                if record.pod.node().is_none() {
+                    open(&self.scene).clear(key);
+                }
+                return;
+            }
         }
         let node: Arc<str> = Arc::from(node);
         record.told = Told::Placed(Arc::clone(&node));

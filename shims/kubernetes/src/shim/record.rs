@@ -35,6 +35,8 @@ pub(super) struct Record {
     pub(super) refused: Option<String>,
     /// Why it is not asked for.
     pub(super) waits_for: Option<Why>,
+    /// When it was asked for.
+    pub(super) asked: Duration,
     /// More machines would help.
     pub(super) wants_nodes: bool,
     /// Why it waits, as it was told last, in two words, and when.
@@ -82,6 +84,7 @@ impl Record {
             seen: now,
             refused: None,
             waits_for: None,
+            asked: now,
             wants_nodes: false,
             why: None,
             due: None,

@@ -17,6 +17,8 @@ use super::said::{Condition, Explanation, HandOrder, Key};
 const APART: Duration = Duration::from_secs(30);
 /// What is placed before is not asked about.
 const PATIENCE: Duration = Duration::from_secs(1);
+/// The engine says this long after a request, at the latest, whether more machines would help.
+const SIGNAL: Duration = Duration::from_secs(4);
 /// Applications that are asked about at a time.
 const QUESTIONS: usize = 20;
 
@@ -28,6 +30,11 @@ pub(super) struct Why {
     pub(super) message: String,
 }
 
+/// Whether a cause is that no node will do.
+fn is_about_nodes(cause: &str) -> bool {
+    matches!(cause, "noNode" | "predicates" | "constraints" | "topology" | "requiredNode" | "gang")
+}
+
 impl Why {
     pub(super) fn new(reason: &str, object: &str, message: impl Into<String>) -> Self {
         Self { reason: reason.to_owned(), object: object.to_owned(), message: message.into() }
@@ -35,10 +42,7 @@ impl Why {
 
     /// The reason of a condition for a cause of the engine.
     fn explained(entry: &Explanation, wants_nodes: bool) -> Self {
-        let is_about_nodes = matches!(
-            entry.cause.as_str(),
-            "noNode" | "predicates" | "constraints" | "topology" | "requiredNode" | "gang"
-        );
+        let is_about_nodes = is_about_nodes(&entry.cause);
         let reason = match entry.cause.as_str() {
             _ if wants_nodes && is_about_nodes => "Unschedulable".to_owned(),
             "gang" => "WaitingForGang".to_owned(),
@@ -138,6 +142,11 @@ impl Shim {
             let entry = if entry.cause == "gang" { whole.unwrap_or(entry) } else { entry };
             if entry.cause == "next" {
                 self.schedule(&key, now + 2 * PATIENCE);
+                continue;
+            }
+            let is_early = record.why.is_none() && record.asked + SIGNAL > now;
+            if is_early && !record.wants_nodes && is_about_nodes(&entry.cause) {
+                self.schedule(&key, now + PATIENCE);
                 continue;
             }
             let why = Why::explained(entry, record.wants_nodes);

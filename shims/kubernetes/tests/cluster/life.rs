@@ -1,0 +1,309 @@
+//! Pods from their creation to their end.
+
+use std::time::Duration;
+
+use monoceros_kubernetes::shim::Change;
+use serde_json::json;
+
+use crate::world::{Binding, World, in_virtual_time};
+
+const SECOND: Duration = Duration::from_secs(1);
+
+#[test]
+fn pods_are_bound_once_and_released_when_they_are_gone() {
+    in_virtual_time(async {
+        let mut world = World::begun(4).await;
+        let pods: Vec<_> = (0..20).map(|i| world.add(&format!("p{i}"), json!({}))).collect();
+        world.settle().await;
+        assert_eq!(world.count(&pods), 16, "there is room for no more");
+        assert!(world.bound.values().all(|times| times.len() == 1));
+        world.check().await;
+        for uid in &pods[..8] {
+            if world.node_of(uid).is_some() {
+                world.change(uid, json!({"status": {"phase": "Succeeded"}}));
+                world.pods.remove(uid);
+            }
+        }
+        world.settle().await;
+        assert_eq!(world.count(&pods[8..]), 12);
+        world.check().await;
+    });
+}
+
+#[test]
+fn what_was_there_is_on_the_books_before_anything_is_asked_for() {
+    in_virtual_time(async {
+        let mut world = World::new(2);
+        world.add("new", json!({}));
+        world.add("ours", json!({"spec": {"nodeName": "n0"}}));
+        world.add("theirs", json!({"spec": {"nodeName": "n1", "schedulerName": "other"}}));
+        world.add("stray", json!({"spec": {"nodeName": "n9"}}));
+        world.begin().await;
+        assert_eq!(
+            world.told[..5],
+            [
+                "nodes n0 CreateDrain, n1 CreateDrain",
+                "submit ns-autogen",
+                "uid-ours on n0, uid-theirs on n1",
+                "nodes n0 DrainToSchedulable, n1 DrainToSchedulable",
+                "ask uid-new",
+            ]
+        );
+        world.check().await;
+        // The node of the stray one comes.
+        world.set_node("n9", json!({}));
+        world.settle().await;
+        world.check().await;
+    });
+}
+
+#[test]
+fn a_restart_is_the_same_again() {
+    in_virtual_time(async {
+        let mut world = World::begun(3).await;
+        let pods: Vec<_> = (0..15).map(|i| world.add(&format!("p{i}"), json!({}))).collect();
+        world.settle().await;
+        world.check().await;
+        world.begin().await;
+        world.check().await;
+        assert_eq!(world.count(&pods), 12);
+        assert!(world.bound.values().all(|times| times.len() == 1));
+    });
+}
+
+#[test]
+fn a_failed_binding_is_given_back_and_tried_again_later() {
+    in_virtual_time(async {
+        let mut world = World::begun(1).await;
+        world.binding = Binding::Fails;
+        let pod = world.add("p", json!({}));
+        world.settle().await;
+        assert_eq!(world.bound[&pod].len(), 1, "not at once");
+        world.check().await;
+        world.pass(2 * SECOND).await;
+        assert_eq!(world.bound[&pod].len(), 2);
+        world.binding = Binding::Works;
+        world.pass(10 * SECOND).await;
+        assert_eq!(world.node_of(&pod), Some("n0"));
+        assert!(world.events.iter().any(|event| event.reason == "FailedBinding"));
+        world.check().await;
+    });
+}
+
+#[test]
+fn a_pod_that_goes_elsewhere_is_taken_where_it_is() {
+    in_virtual_time(async {
+        let mut world = World::begun(2).await;
+        world.binding = Binding::Hangs;
+        let pod = world.add("p", json!({}));
+        world.settle().await;
+        let ours = world.bound[&pod][0].clone();
+        let other = if ours == "n0" { "n1" } else { "n0" };
+        world.change(&pod, json!({"spec": {"nodeName": other}}));
+        world.finish_bindings(Binding::Works).await;
+        world.settle().await;
+        world.check().await;
+        assert_eq!(world.shim.placed()[&pod], other);
+    });
+}
+
+#[test]
+fn a_pod_deleted_while_it_is_bound_leaves_nothing() {
+    in_virtual_time(async {
+        for finish in [Binding::Works, Binding::Fails] {
+            let mut world = World::begun(1).await;
+            world.binding = Binding::Hangs;
+            let pod = world.add("p", json!({}));
+            world.settle().await;
+            world.remove(&pod);
+            world.settle().await;
+            world.finish_bindings(finish).await;
+            world.pass(5 * SECOND).await;
+            world.check().await;
+            assert!(world.shim.placed().is_empty());
+        }
+    });
+}
+
+#[test]
+fn a_node_that_goes_takes_its_pods_off_the_books_until_it_is_back() {
+    in_virtual_time(async {
+        let mut world = World::begun(2).await;
+        let pods: Vec<_> = (0..8).map(|i| world.add(&format!("p{i}"), json!({}))).collect();
+        world.settle().await;
+        assert_eq!(world.count(&pods), 8);
+        world.remove_node("n0");
+        world.settle().await;
+        world.check().await;
+        world.set_node("n0", json!({}));
+        world.settle().await;
+        world.check().await;
+        assert_eq!(world.shim.placed().len(), 8);
+    });
+}
+
+#[test]
+fn gates_cordons_and_taints_keep_pods_waiting() {
+    in_virtual_time(async {
+        let mut world = World::begun(1).await;
+        let gated = world.add("gated", json!({"spec": {"schedulingGates": [{"name": "g"}]}}));
+        world.settle().await;
+        assert_eq!(world.node_of(&gated), None);
+        let mut node = world.nodes["n0"].clone();
+        node["spec"]["unschedulable"] = json!(true);
+        world.change_node("n0", node.clone());
+        world.change(&gated, json!({"spec": {"schedulingGates": []}}));
+        world.pass(3 * SECOND).await;
+        assert_eq!(world.node_of(&gated), None);
+        let (reason, message) = &world.conditions[&gated];
+        assert_eq!(reason, "Unschedulable");
+        assert!(message.contains("cordoned"), "{message}");
+        node["spec"]["unschedulable"] = json!(false);
+        world.change_node("n0", node);
+        world.settle().await;
+        assert_eq!(world.node_of(&gated), Some("n0"));
+        world.check().await;
+    });
+}
+
+#[test]
+fn what_waits_for_a_quota_says_so_and_no_autoscaler_hears_of_it() {
+    in_virtual_time(async {
+        let mut world = World::new(2);
+        let queues = "
+partitions:
+  - name: default
+    placementrules: [{name: tag, value: namespace, create: true}]
+    queues: [{name: root, submitacl: '*', queues: [{name: ns, resources: {max: {vcore: 2}}}]}]";
+        world.set(
+            "monoceros-configs",
+            json!({"metadata": {"name": "monoceros-configs"},
+            "data": {"queues.yaml": queues}}),
+            Change::ConfigMap,
+        );
+        world.begin().await;
+        let pods: Vec<_> = (0..3).map(|i| world.add(&format!("p{i}"), json!({}))).collect();
+        world.pass(3 * SECOND).await;
+        assert_eq!(world.count(&pods), 2);
+        let waiting = pods.iter().find(|uid| world.node_of(uid).is_none()).unwrap();
+        let (reason, message) = world.conditions[waiting].clone();
+        assert_eq!(reason, "QueueQuota");
+        let explained = world.scheduler.explain("default", "ns-autogen", 0).await.unwrap();
+        assert_eq!(message, explained[0].message);
+
+        // Other queues take effect, and bad ones do not.
+        world.set(
+            "monoceros-configs",
+            json!({"metadata": {"name": "monoceros-configs"},
+            "data": {"queues.yaml": "partitions: [{name: default, queues: [{name: root, nonsense: 7}]}]"}}),
+            Change::ConfigMap,
+        );
+        world.settle().await;
+        let event = world.events.iter().find(|event| event.reason == "QueuesRefused").unwrap();
+        assert_eq!(event.about.kind, "ConfigMap");
+        assert_eq!(world.count(&pods), 2);
+        world.set(
+            "monoceros-configs",
+            json!({"metadata": {"name": "monoceros-configs"},
+            "data": {"queues.yaml": queues.replace("vcore: 2", "vcore: 3")}}),
+            Change::ConfigMap,
+        );
+        world.settle().await;
+        assert_eq!(world.count(&pods), 3);
+        world.check().await;
+    });
+}
+
+#[test]
+fn a_refused_application_waits_and_what_runs_of_it_takes_its_room() {
+    in_virtual_time(async {
+        let mut world = World::new(1);
+        let queues = "
+partitions:
+  - name: default
+    placementrules: [{name: provided, create: false}]
+    queues: [{name: root, submitacl: '*', queues: [{name: a}]}]";
+        world.set(
+            "yunikorn-configs",
+            json!({"metadata": {"name": "yunikorn-configs"},
+            "data": {"queues.yaml": queues}}),
+            Change::ConfigMap,
+        );
+        let runs = world.add("runs", json!({"spec": {"nodeName": "n0"}}));
+        let waits = world.add("waits", json!({}));
+        world.begin().await;
+        world.pass(3 * SECOND).await;
+        world.check().await;
+        assert_eq!(world.conditions[&waits].0, "ApplicationRefused");
+        world.set(
+            "yunikorn-configs",
+            json!({"metadata": {"name": "yunikorn-configs"},
+            "data": {"queues.yaml": queues.replace("provided, create: false",
+                "fixed, value: root.a")}}),
+            Change::ConfigMap,
+        );
+        world.pass(SECOND).await;
+        assert_eq!(world.node_of(&waits), Some("n0"));
+        assert_eq!(world.shim.placed().len(), 2);
+        assert!(world.shim.placed().contains_key(&runs));
+        world.check().await;
+    });
+}
+
+#[test]
+fn a_victim_makes_room_only_when_it_is_gone() {
+    in_virtual_time(async {
+        let mut world = World::new(1);
+        let queues = "
+partitions:
+  - name: default
+    queues:
+      - name: root
+        submitacl: '*'
+        queues: [{name: low}, {name: high, resources: {guaranteed: {vcore: 2}}}]";
+        world.set(
+            "monoceros-configs",
+            json!({"metadata": {"name": "monoceros-configs"},
+            "data": {"queues.yaml": queues}}),
+            Change::ConfigMap,
+        );
+        world.begin().await;
+        let of = |queue: &str| json!({"labels": {"applicationId": queue, "queue": format!("root.{queue}")}});
+        let low: Vec<_> =
+            (0..4).map(|i| world.add(&format!("low{i}"), json!({"metadata": of("low")}))).collect();
+        world.settle().await;
+        assert_eq!(world.count(&low), 4);
+        let high = world.add("high", json!({"metadata": of("high")}));
+        world.pass(60 * SECOND).await;
+        assert_eq!(world.evicted.len(), 1, "{:?}", world.conditions);
+        assert_eq!(world.node_of(&high), None);
+        world.check().await;
+        let victim = world.evicted[0].clone();
+        world.remove(&victim);
+        world.pass(SECOND).await;
+        assert_eq!(world.node_of(&high), Some("n0"));
+        world.check().await;
+    });
+}
+
+#[test]
+fn a_budget_that_is_spent_keeps_its_pods_from_being_victims() {
+    in_virtual_time(async {
+        let mut world = World::begun(1).await;
+        let pod = world.add("p", json!({"metadata": {"labels": {"app": "db"}}}));
+        world.settle().await;
+        let asked = world.told.len();
+        let budget = |allowed: i32| {
+            json!({"metadata": {"name": "b", "namespace": "ns"},
+                "spec": {"selector": {"matchLabels": {"app": "db"}}},
+                "status": {"disruptionsAllowed": allowed}})
+        };
+        world.set("ns/b", budget(1), Change::Budget);
+        world.settle().await;
+        assert_eq!(world.told.len(), asked, "nothing has changed for anybody");
+        world.set("ns/b", budget(0), Change::Budget);
+        world.settle().await;
+        assert_eq!(world.told[asked..], [format!("{pod} on n0")]);
+        world.check().await;
+    });
+}

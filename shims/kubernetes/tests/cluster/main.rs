@@ -1,0 +1,8 @@
+//! The shim with the real scheduler, in virtual time, over a cluster that is only a table.
+#![allow(clippy::unwrap_used, unreachable_pub)]
+#![allow(clippy::needless_pass_by_value)] // JSON as it is written down.
+
+mod chaos;
+mod gangs;
+mod life;
+mod world;

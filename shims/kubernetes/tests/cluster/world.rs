@@ -1,0 +1,375 @@
+//! A cluster that is only a table, with the real scheduler: what the shim orders is done at once, or fails
+//! as a test wants it.
+
+use std::collections::BTreeMap;
+use std::sync::Arc;
+use std::time::Duration;
+
+use monoceros_actors::{Scheduler, SchedulerHandle};
+use monoceros_kubernetes::engine::{Embedded, Engine as _};
+use monoceros_kubernetes::meters::Meters;
+use monoceros_kubernetes::shim::{
+    Change, EngineOrder, Event, GroupCondition, HandOrder, Key, Outcome, SharedScene, Shim, Word,
+    open,
+};
+use monoceros_kubernetes::translate::Mapping;
+use serde::de::DeserializeOwned;
+use serde_json::{Value, json};
+use tokio::sync::mpsc::{UnboundedReceiver, unbounded_channel};
+
+pub const RM: &str = "cluster";
+
+/// How a binding goes.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Binding {
+    Works,
+    /// Nothing is bound.
+    Fails,
+    /// The pod is bound, and nobody hears of it but the watch.
+    Lost,
+    /// It takes until [`World::finish_bindings`].
+    Hangs,
+}
+
+/// The cluster.
+pub struct World {
+    pub shim: Shim,
+    pub scheduler: SchedulerHandle,
+    pub scene: SharedScene,
+    engine: Embedded,
+    words: UnboundedReceiver<Word>,
+    pub now: Duration,
+    /// Pods by UID, as JSON.
+    pub pods: BTreeMap<String, Value>,
+    pub nodes: BTreeMap<String, Value>,
+    pub binding: Binding,
+    hanging: Vec<(Key, String)>,
+    /// Bindings that were ordered, by UID.
+    pub bound: BTreeMap<String, Vec<String>>,
+    pub evicted: Vec<String>,
+    /// The last condition of each pod: reason and message.
+    pub conditions: BTreeMap<String, (String, String)>,
+    pub group_conditions: Vec<GroupCondition>,
+    pub events: Vec<Event>,
+    /// Everything that the engine was told, in short.
+    pub told: Vec<String>,
+}
+
+fn read<T: DeserializeOwned>(value: &Value) -> Arc<T> {
+    Arc::new(serde_json::from_value(value.clone()).unwrap())
+}
+
+/// Runs a test in virtual time.
+pub fn in_virtual_time(test: impl Future<Output = ()>) {
+    let runtime =
+        tokio::runtime::Builder::new_current_thread().enable_all().start_paused(true).build();
+    tokio::task::LocalSet::new().block_on(&runtime.unwrap(), test);
+}
+
+impl World {
+    /// A cluster of so many nodes of 4 cores, which the shim has not begun to schedule.
+    pub fn new(nodes: usize) -> Self {
+        // A node that is reserved for a large pod is room that a small one does not get.
+        let scheduler = Scheduler::builder().reservation_delay(None).start_local().unwrap();
+        let scene = SharedScene::default();
+        let (say, words) = unbounded_channel();
+        let engine = Embedded::new(scheduler.clone(), RM, Arc::clone(&scene), say);
+        let mapping = Mapping {
+            scheduler_names: vec!["monoceros".to_owned()],
+            trust_user: true,
+            ..Mapping::default()
+        };
+        let meters = Arc::new(Meters::new(&prometheus::Registry::new()).unwrap());
+        let shim = Shim::new(mapping, Arc::clone(&scene), meters, 50);
+        let mut world = Self {
+            shim,
+            scheduler,
+            scene,
+            engine,
+            words,
+            now: Duration::ZERO,
+            pods: BTreeMap::new(),
+            nodes: BTreeMap::new(),
+            binding: Binding::Works,
+            hanging: Vec::new(),
+            bound: BTreeMap::new(),
+            evicted: Vec::new(),
+            conditions: BTreeMap::new(),
+            group_conditions: Vec::new(),
+            events: Vec::new(),
+            told: Vec::new(),
+        };
+        for number in 0..nodes {
+            world.set_node(&format!("n{number}"), json!({}));
+        }
+        world
+    }
+
+    /// A cluster that is scheduled.
+    pub async fn begun(nodes: usize) -> Self {
+        let mut world = Self::new(nodes);
+        world.begin().await;
+        world
+    }
+
+    pub async fn begin(&mut self) {
+        let refused = self.engine.register(&self.shim.queues()).await.unwrap();
+        while self.words.try_recv().is_ok() {}
+        self.shim.begin(self.now);
+        if let Some(why) = refused {
+            self.shim.hear(Word::Configured(Err(why)), self.now);
+        }
+        self.settle().await;
+    }
+
+    /// A node of 4 cores with these labels.
+    pub fn set_node(&mut self, name: &str, labels: Value) {
+        let node = json!({"metadata": {"name": name, "labels": labels},
+            "status": {"allocatable": {"cpu": "4", "memory": "16Gi", "pods": "110"}}});
+        self.change_node(name, node);
+    }
+
+    pub fn change_node(&mut self, name: &str, node: Value) {
+        self.shim.change(Change::Node(name.to_owned(), Some(read(&node))), self.now);
+        self.nodes.insert(name.to_owned(), node);
+    }
+
+    pub fn remove_node(&mut self, name: &str) {
+        self.nodes.remove(name);
+        self.shim.change(Change::Node(name.to_owned(), None), self.now);
+    }
+
+    /// Any other object.
+    pub fn set<T: DeserializeOwned>(
+        &mut self,
+        name: &str,
+        object: Value,
+        change: impl Fn(String, Option<Arc<T>>) -> Change,
+    ) {
+        self.shim.change(change(name.to_owned(), Some(read(&object))), self.now);
+    }
+
+    /// A pod of one core; `more` is merged into it.
+    pub fn add(&mut self, name: &str, more: Value) -> String {
+        let uid = format!("uid-{name}");
+        let mut pod = json!({
+            "metadata": {"name": name, "namespace": "ns", "uid": uid,
+                "creationTimestamp": "2026-01-01T00:00:00Z"},
+            "spec": {"schedulerName": "monoceros",
+                "containers": [{"name": "c", "resources": {"requests": {"cpu": "1"}}}]},
+        });
+        merge(&mut pod, more);
+        self.pods.insert(uid.clone(), pod);
+        self.tell(&uid);
+        uid
+    }
+
+    /// Changes a pod.
+    pub fn change(&mut self, uid: &str, more: Value) {
+        merge(self.pods.get_mut(uid).unwrap(), more);
+        self.tell(uid);
+    }
+
+    pub fn remove(&mut self, uid: &str) {
+        self.pods.remove(uid);
+        self.tell(uid);
+    }
+
+    /// What the watch tells of a pod.
+    pub fn tell(&mut self, uid: &str) {
+        let pod = self.pods.get(uid).map(read);
+        self.shim.change(Change::Pod(Key::from(uid), pod), self.now);
+    }
+
+    pub fn node_of(&self, uid: &str) -> Option<&str> {
+        self.pods.get(uid)?["spec"]["nodeName"].as_str()
+    }
+
+    /// How many of these pods are bound.
+    pub fn count(&self, uids: &[String]) -> usize {
+        uids.iter().filter(|uid| self.node_of(uid).is_some()).count()
+    }
+
+    /// Does what is ordered until nothing is.
+    pub async fn settle(&mut self) {
+        loop {
+            let orders = self.shim.engine_orders();
+            let hands = self.shim.hand_orders();
+            let is_idle = orders.is_empty() && hands.is_empty();
+            for order in orders {
+                self.told.push(short(&order));
+                self.engine.tell(order).await.unwrap();
+            }
+            for order in hands {
+                self.obey(order);
+            }
+            self.scheduler.settle().await;
+            tokio::task::yield_now().await;
+            let mut heard = false;
+            while let Ok(word) = self.words.try_recv() {
+                heard = true;
+                self.shim.hear(word, self.now);
+            }
+            if is_idle && !heard {
+                return;
+            }
+        }
+    }
+
+    /// Lets time pass.
+    pub async fn pass(&mut self, time: Duration) {
+        let until = self.now + time;
+        while self.now < until {
+            let step = Duration::from_millis(500).min(until.saturating_sub(self.now));
+            tokio::time::advance(step).await;
+            self.now += step;
+            self.shim.tick(self.now);
+            self.settle().await;
+        }
+    }
+
+    fn obey(&mut self, order: HandOrder) {
+        match order {
+            HandOrder::Bind(bind) => {
+                let uid = bind.key.to_string();
+                let node = bind.node.to_string();
+                self.bound.entry(uid).or_default().push(node.clone());
+                match self.binding {
+                    Binding::Hangs => self.hanging.push((bind.key, node)),
+                    Binding::Fails => {
+                        let why = "the server says no".to_owned();
+                        self.shim.done(Outcome::NotBound(bind.key, why), self.now);
+                    }
+                    Binding::Works | Binding::Lost => self.finish(bind.key, &node),
+                }
+            }
+            HandOrder::Evict(evict) => {
+                self.evicted.push(evict.key.to_string());
+                self.shim.done(Outcome::Going(evict.key), self.now);
+            }
+            HandOrder::Condition(it) => {
+                let uid = it.pod.metadata.uid.clone().unwrap();
+                self.conditions.insert(uid, (it.reason, it.message));
+            }
+            HandOrder::GroupCondition(it) => self.group_conditions.push(it),
+            HandOrder::Event(event) => self.events.push(event),
+        }
+    }
+
+    fn finish(&mut self, key: Key, node: &str) {
+        let uid = key.to_string();
+        let Some(pod) = self.pods.get_mut(&uid) else {
+            let why = "the pod is gone".to_owned();
+            return self.shim.done(Outcome::NotBound(key, why), self.now);
+        };
+        let there = pod["spec"]["nodeName"].as_str().map(str::to_owned);
+        match there {
+            None if self.nodes.contains_key(node) => {
+                pod["spec"]["nodeName"] = json!(node);
+                if self.binding != Binding::Lost {
+                    self.shim.done(Outcome::Bound(key), self.now);
+                }
+                self.tell(&uid);
+            }
+            Some(there) if there == node => self.shim.done(Outcome::Bound(key), self.now),
+            _ => self.shim.done(Outcome::NotBound(key, "it cannot be".to_owned()), self.now),
+        }
+    }
+
+    /// What hung goes on.
+    pub async fn finish_bindings(&mut self, binding: Binding) {
+        self.binding = binding;
+        for (key, node) in std::mem::take(&mut self.hanging) {
+            if binding == Binding::Fails {
+                let why = "the server says no".to_owned();
+                self.shim.done(Outcome::NotBound(key, why), self.now);
+            } else {
+                self.finish(key, &node);
+            }
+        }
+        self.settle().await;
+    }
+
+    /// Why a pod waits, as the engine and the shim have it.
+    pub async fn explain(&self, uid: &str) -> String {
+        let application = self.pods[uid]["metadata"]["labels"]["applicationId"].as_str();
+        let application = application.unwrap_or("ns-autogen");
+        let explained = self.scheduler.explain_ask("default", application, uid).await;
+        let told: Vec<_> = self.told.iter().filter(|line| line.contains(uid)).collect();
+        format!("{explained:#?} {told:#?} {}", self.shim.described(uid))
+    }
+
+    /// The books of the engine, of the shim, of the scene and of the API are the same.
+    pub async fn check(&self) {
+        let wrong = self.scheduler.check_books("default").await.unwrap();
+        assert_eq!(wrong, <[String; 0]>::default());
+        assert_eq!(open(&self.scene).check_books(), <[String; 0]>::default());
+        let mut api: BTreeMap<String, i64> = BTreeMap::new();
+        for pod in self.pods.values() {
+            if let Some(node) = pod["spec"]["nodeName"].as_str()
+                && self.nodes.contains_key(node)
+            {
+                *api.entry(node.to_owned()).or_default() += 1;
+            }
+        }
+        let mut engine: BTreeMap<String, i64> = BTreeMap::new();
+        for node in self.scheduler.nodes("default").await.unwrap() {
+            let node = serde_json::to_value(node).unwrap();
+            let used = |key: &str| node[key]["pods"].as_i64().unwrap_or(0);
+            let sum = used("allocated") + used("occupied");
+            if sum > 0 {
+                engine.insert(node["nodeID"].as_str().unwrap().to_owned(), sum);
+            }
+        }
+        assert_eq!(engine, api, "{:#?}", self.told);
+    }
+}
+
+fn merge(into: &mut Value, more: Value) {
+    match (into, more) {
+        (Value::Object(into), Value::Object(more)) => {
+            for (key, value) in more {
+                merge(into.entry(key).or_insert(Value::Null), value);
+            }
+        }
+        (into, more) => *into = more,
+    }
+}
+
+fn short(order: &EngineOrder) -> String {
+    match order {
+        EngineOrder::Nodes(nodes) => {
+            let shown: Vec<_> =
+                nodes.iter().map(|node| format!("{} {:?}", node.node_id, node.action())).collect();
+            format!("nodes {}", shown.join(", "))
+        }
+        EngineOrder::Submit(all) => {
+            let ids: Vec<_> = all.iter().map(|one| one.application_id.as_str()).collect();
+            format!("submit {}", ids.join(", "))
+        }
+        EngineOrder::Remove(all) => {
+            let ids: Vec<_> = all.iter().map(|one| one.application_id.as_str()).collect();
+            format!("remove {}", ids.join(", "))
+        }
+        EngineOrder::Allocations(all) => {
+            let shown: Vec<_> = all
+                .iter()
+                .map(|one| match one.node_id.as_str() {
+                    "" => format!("ask {}", one.allocation_key),
+                    node => format!("{} on {node}", one.allocation_key),
+                })
+                .collect();
+            shown.join(", ")
+        }
+        EngineOrder::Release(all) => {
+            let shown: Vec<_> = all
+                .iter()
+                .map(|one| format!("{} {:?}", one.allocation_key, one.termination_type()))
+                .collect();
+            format!("release {}", shown.join(", "))
+        }
+        EngineOrder::TryAgain => "try again".to_owned(),
+        EngineOrder::Configure { .. } => "configure".to_owned(),
+        EngineOrder::Explain(application) => format!("explain {application}"),
+    }
+}
