@@ -14,6 +14,7 @@
 use std::io::{self, Write as _};
 use std::net::{IpAddr, Ipv4Addr, Ipv6Addr, SocketAddr};
 use std::path::PathBuf;
+use std::pin::Pin;
 use std::process::ExitCode;
 use std::sync::Arc;
 use std::time::Duration;
@@ -23,6 +24,7 @@ use monoceros_actors::metrics::LogMetrics;
 use monoceros_actors::{Journeys, Scheduler, SchedulerHandle};
 use tokio::net::TcpListener;
 use tokio::signal::unix::{Signal, SignalKind, signal};
+use tokio::sync::watch;
 use tokio::task::{JoinError, JoinSet, spawn_blocking};
 use tokio::time::{Instant, interval, timeout};
 use tokio_util::sync::CancellationToken;
@@ -42,7 +44,7 @@ use crate::security::Security;
 use crate::settings::{Flags, Settings, Values};
 use crate::systemd::Systemd;
 use crate::traces::Traces;
-use crate::watchdog::Watchdog;
+use crate::watchdog::{Healthy, Readiness, Watchdog};
 use crate::{demo, files, grpc, rest, users};
 
 /// The exit code where the scheduler is lost: an internal error, after which the process is to be
@@ -58,12 +60,24 @@ fn flags(args: &ServeArgs) -> Flags {
     Flags { grpc: args.grpc.clone(), http: args.http.clone(), queues: args.queues.clone() }
 }
 
+/// A resource manager in this process.
+pub struct Resident {
+    /// Whether it has something to be asked about.
+    pub readiness: watch::Receiver<Readiness>,
+    /// What it does until the shutdown begins. Its end is that of the service.
+    pub run: Box<dyn FnOnce(SchedulerHandle, CancellationToken) -> Work + Send>,
+}
+
+/// Work of a [`Resident`].
+pub type Work = Pin<Box<dyn Future<Output = anyhow::Result<()>> + Send>>;
+
 /// Runs the service until SIGTERM, SIGINT or an administrator's call, then ends it within
 /// `shutdown.grace`.
 /// `log` is that of the process, which is told of on standard output and in metrics.
 pub async fn run(
     (settings, values): (Settings, Values),
     args: &ServeArgs,
+    resident: Option<Resident>,
     log: Account,
 ) -> anyhow::Result<ExitCode> {
     let with_demo = args.demo;
@@ -117,7 +131,15 @@ pub async fn run(
     sources.insert(0, Arc::new(live));
     let edges = JoinSet::new();
     let mut service = Running { settings, handle, traces, shutdown, watchdog, systemd, edges };
-    service.spawn_edges(rpc, http, logbook, &security.access, policy_files);
+    let mut healthy = service.watchdog.health();
+    if let Some(Resident { readiness, run }) = resident {
+        healthy = healthy.ready_by(readiness);
+        let work = run(service.handle.clone(), service.shutdown.clone());
+        service
+            .edges
+            .spawn(async move { work.await.context("the resource manager in this process") });
+    }
+    service.spawn_edges(rpc, http, logbook, healthy, &security.access, policy_files);
     // Before anyone can know that we run: a signal from then on must not kill us.
     let signals = Signals::new()?;
     service.systemd.ready(rpc_address, http_address);
@@ -191,6 +213,7 @@ impl Running {
         rpc: Connections,
         http: Connections,
         logbook: Logbook,
+        of_probes: Healthy,
         access: &Arc<Access>,
         policy_files: Option<Arc<PolicyFiles>>,
     ) {
@@ -205,10 +228,10 @@ impl Running {
             served.await.context("gRPC edge")
         });
         let (handle, shutdown, settings) = self.shared();
-        let (access, healthy) = (Arc::clone(access), self.watchdog.health());
+        let access = Arc::clone(access);
         self.edges.spawn(async move {
             let rest = &settings.rest;
-            let served = rest::serve(http, handle, beside, access, rest, healthy, shutdown);
+            let served = rest::serve(http, handle, beside, access, rest, of_probes, shutdown);
             served.await.context("REST edge")
         });
     }

@@ -27,6 +27,7 @@ pub use self::items::{
     ApplicationSettings, AskSettings, DecisionSettings, EventSettings, HealthSettings,
     MetricSettings, NodeSettings,
 };
+pub use self::kubernetes::{KubernetesSettings, Victims};
 pub use self::log::{LogFormat, LogSettings};
 pub use self::quotas::QuotaSettings;
 pub use self::session::{
@@ -41,6 +42,7 @@ pub mod callback;
 mod edges;
 mod environment;
 mod items;
+mod kubernetes;
 mod log;
 mod quotas;
 pub mod seconds;
@@ -116,6 +118,8 @@ pub struct Settings {
     pub log: LogSettings,
     /// Placements as traces of OpenTelemetry.
     pub traces: TraceSettings,
+    /// `monoceros kubernetes`.
+    pub kubernetes: KubernetesSettings,
 }
 
 /// Section `scheduler`.
@@ -244,8 +248,9 @@ impl Settings {
 
     /// What no key can know of itself.
     fn check(&self) -> Result<(), String> {
-        let Self { grpc, rest, session, users, traces, .. } = self;
+        let Self { grpc, rest, session, users, traces, kubernetes, .. } = self;
         traces.check()?;
+        kubernetes.check()?;
         for (key, timeout) in
             [("grpc.body_timeout", grpc.body_timeout), ("rest.body_timeout", rest.body_timeout)]
         {

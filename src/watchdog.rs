@@ -50,37 +50,67 @@ pub enum Health {
     Gone,
 }
 
+/// Whether there is something to be asked here.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub enum Readiness {
+    /// There is.
+    #[default]
+    Ready,
+    /// Not yet, and what is waited for.
+    NotYet(&'static str),
+    /// Another replica has it; which, if that is known.
+    StandsBy(Option<String>),
+}
+
 /// What probes read. Clones see the same.
 #[derive(Clone, Debug)]
-pub struct Healthy(watch::Receiver<Health>);
+pub struct Healthy {
+    health: watch::Receiver<Health>,
+    readiness: watch::Receiver<Readiness>,
+}
 
 impl Healthy {
+    fn new(health: watch::Receiver<Health>) -> Self {
+        Self { health, readiness: watch::Sender::default().subscribe() }
+    }
+
+    /// The same, which is ready when this says so.
+    #[must_use]
+    pub fn ready_by(self, readiness: watch::Receiver<Readiness>) -> Self {
+        Self { readiness, ..self }
+    }
+
+    /// Whether there is something to be asked at present.
+    pub fn readiness(&self) -> Readiness {
+        self.readiness.borrow().clone()
+    }
+
     /// The health of something that nobody watches: it stays as it is.
     pub fn fixed(health: Health) -> Self {
-        Self(watch::Sender::new(health).subscribe())
+        Self::new(watch::Sender::new(health).subscribe())
     }
 
     /// The health at present.
     pub fn now(&self) -> Health {
-        *self.0.borrow()
+        *self.health.borrow()
     }
 
     /// Whether the scheduler serves, and somebody still looks.
     pub fn is_watched_and_serving(&self) -> bool {
-        self.0.has_changed().is_ok() && self.now() == Health::Serving
+        self.health.has_changed().is_ok() && self.now() == Health::Serving
     }
 
     /// Waits until it is another one than at the last call; never returns once nobody watches.
     pub async fn changed(&mut self) -> Health {
-        if self.0.changed().await.is_err() {
+        if self.health.changed().await.is_err() {
             std::future::pending::<()>().await;
         }
-        *self.0.borrow_and_update()
+        *self.health.borrow_and_update()
     }
 
     /// Waits until the front is gone.
     pub async fn gone(&mut self) {
-        if self.0.wait_for(|health| *health == Health::Gone).await.is_err() {
+        if self.health.wait_for(|health| *health == Health::Gone).await.is_err() {
             std::future::pending::<()>().await;
         }
     }
@@ -102,7 +132,7 @@ impl Watchdog {
         let watch = Watch { pulses: handle.pulses(), rule: Rule::default(), health, metrics };
         let work = move || watch.until(&stopped);
         thread::Builder::new().name("watchdog".to_owned()).spawn(work)?;
-        Ok(Self { health: Healthy(told), stop })
+        Ok(Self { health: Healthy::new(told), stop })
     }
 
     /// What it finds.
@@ -319,7 +349,7 @@ mod tests {
     #[test]
     fn health_counts_while_somebody_looks() {
         let (health, told) = watch::channel(Health::Serving);
-        let healthy = Healthy(told);
+        let healthy = Healthy::new(told);
         assert!(healthy.is_watched_and_serving());
         health.send_replace(Health::Stuck);
         assert!(!healthy.is_watched_and_serving());

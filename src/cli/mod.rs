@@ -24,6 +24,8 @@ use clap::error::ErrorKind;
 use clap::{ArgMatches, Args, CommandFactory as _, FromArgMatches as _, Parser, Subcommand};
 
 use crate::logging::{Log, clean_lines};
+use crate::serve::Resident;
+use crate::settings::Settings;
 #[cfg(feature = "simulator")]
 use crate::simulate::{self, SimulateArgs};
 use crate::{serve, settings};
@@ -39,6 +41,8 @@ mod dump;
 mod events;
 mod explain;
 mod get;
+#[cfg(feature = "kubernetes")]
+mod kubernetes;
 mod manual;
 pub(crate) mod output;
 mod steer;
@@ -54,6 +58,8 @@ use self::dump::DumpArgs;
 use self::events::EventsArgs;
 use self::explain::ExplainArgs;
 use self::get::GetArgs;
+#[cfg(feature = "kubernetes")]
+use self::kubernetes::KubernetesArgs;
 use self::manual::{CompletionArgs, ManArgs};
 use self::output::{ReaderGone, WrongLine};
 use self::steer::{ConfirmArgs, DrainArgs, NodesArgs};
@@ -86,6 +92,9 @@ pub struct Cli {
 enum Command {
     /// Run the scheduler: resource managers connect over gRPC, people over HTTP
     Serve(ServeArgs),
+    /// Run the scheduler for a Kubernetes cluster: pods that name it are scheduled
+    #[cfg(feature = "kubernetes")]
+    Kubernetes(KubernetesArgs),
     /// List queues, apps, nodes, decisions, events or rms (resource managers)
     Get(GetArgs),
     /// Tell all about a queue, app, node, decision or rm
@@ -148,9 +157,14 @@ pub struct ServeArgs {
     pub demo: bool,
 }
 
-/// Commands that ask no scheduler. `serve` has a `--grpc` of its own.
+/// Commands that are a scheduler, and have a `--grpc` of their own.
+const SERVICES: &[&str] = &["serve", "kubernetes"];
+
+/// Commands that ask no scheduler.
 const OFFLINE: &[&str] = &[
     "serve",
+    #[cfg(feature = "kubernetes")]
+    "kubernetes",
     "validate",
     #[cfg(feature = "simulator")]
     "simulate",
@@ -177,7 +191,7 @@ fn finished(mut command: clap::Command) -> clap::Command {
     command.build();
     for &name in OFFLINE {
         command = command.mut_subcommand(name, |command| {
-            let own = if name == "serve" { "grpc" } else { "" };
+            let own = if SERVICES.contains(&name) { "grpc" } else { "" };
             command.mut_args(|arg| {
                 let is_foreign =
                     connect::IDS.contains(&arg.get_id().as_str()) && arg.get_id() != own;
@@ -195,7 +209,9 @@ pub fn run() -> ExitCode {
     let cli = Cli::from_arg_matches(&matches).unwrap_or_else(|error| error.exit());
     refuse_useless(&matches, &cli.connect);
     let outcome = match cli.command {
-        Command::Serve(args) => run_service(&args),
+        Command::Serve(args) => run_service(&args, async |_| Ok(None)),
+        #[cfg(feature = "kubernetes")]
+        Command::Kubernetes(args) => kubernetes::run(&args),
         #[cfg(feature = "simulator")]
         Command::Simulate(args) => simulate::run(args),
         Command::Validate(args) => validate::run(&args),
@@ -238,6 +254,8 @@ fn ask(command: Command, connect: &ConnectArgs) -> anyhow::Result<ExitCode> {
             Command::Shutdown(args) => steer::shutdown(&mut cluster, args).await,
             #[cfg(feature = "simulator")]
             Command::Simulate(_) => unreachable!("it asks no scheduler"),
+            #[cfg(feature = "kubernetes")]
+            Command::Kubernetes(_) => unreachable!("it is a scheduler"),
             Command::Serve(_)
             | Command::Validate(_)
             | Command::Completions(_)
@@ -253,15 +271,20 @@ fn refuse_useless(matches: &ArgMatches, connect: &ConnectArgs) {
     if !OFFLINE.contains(&name) {
         return;
     }
-    // `serve` has taken `--grpc` for its own.
-    let useless = connect.given().into_iter().find(|id| !(name == "serve" && *id == "grpc"));
+    // A service has taken `--grpc` for its own.
+    let is_own = |id: &str| SERVICES.contains(&name) && id == "grpc";
+    let useless = connect.given().into_iter().find(|id| !is_own(id));
     if let Some(flag) = useless {
         let text = format!("`--{flag}` says which scheduler is meant, and `{name}` asks none");
         command().error(ErrorKind::ArgumentConflict, text).exit();
     }
 }
 
-fn run_service(args: &ServeArgs) -> anyhow::Result<ExitCode> {
+/// Runs the service, with a resource manager in the same process if there is to be one.
+fn run_service(
+    args: &ServeArgs,
+    resident: impl AsyncFnOnce(&Settings) -> anyhow::Result<Option<Resident>>,
+) -> anyhow::Result<ExitCode> {
     let (settings, values) = serve::settings(args)?;
     let runtime = tokio::runtime::Builder::new_multi_thread().enable_all().build()?;
     let outcome = runtime.block_on(async {
@@ -273,7 +296,8 @@ fn run_service(args: &ServeArgs) -> anyhow::Result<ExitCode> {
                 "not a setting, ignored; a setting has two underscores twice"
             );
         }
-        serve::run((settings, values), args, log.account()).await
+        let resident = resident(&settings).await?;
+        serve::run((settings, values), args, resident, log.account()).await
     });
     // Whatever has not ended within the grace is cut.
     runtime.shutdown_background();
@@ -304,11 +328,9 @@ mod tests {
             own.chain(command.get_subcommands().flat_map(clashes)).collect()
         }
         let found: Vec<_> = Cli::command().get_subcommands().flat_map(clashes).collect();
-        assert_eq!(
-            found,
-            ["serve --grpc"],
-            "where the service listens, which is where it is found"
-        );
+        let services = SERVICES.iter().filter(|name| OFFLINE.contains(name));
+        let expected: Vec<_> = services.map(|name| format!("{name} --grpc")).collect();
+        assert_eq!(found, expected, "where the service listens, which is where it is found");
     }
 
     #[test]

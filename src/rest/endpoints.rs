@@ -28,7 +28,7 @@ use super::{Reads, RestEdge, applications, brief, debug, events, page, sessions,
 use crate::identity::Identity;
 use crate::in_force::InForce;
 use crate::reads::{Document, Draft, Kind, Made};
-use crate::watchdog::Health;
+use crate::watchdog::{Health, Readiness};
 
 /// Answers a request with the method of the endpoint, of a partition that the caller may read.
 pub(super) async fn reply<S: Reads>(
@@ -44,6 +44,7 @@ pub(super) async fn reply<S: Reads>(
         Endpoint::Page | Endpoint::View => Ok(page::index()),
         Endpoint::Asset { name } => page::asset(&name),
         Endpoint::Health => Ok(health(edge)),
+        Endpoint::Ready => Ok(ready(edge)),
         Endpoint::Metrics => {
             let source = source.clone();
             let read = |_| metrics(source);
@@ -303,6 +304,20 @@ fn health<S: Reads>(edge: &RestEdge<S>) -> EndpointReply {
         Health::Gone => "not serving: the scheduler is lost\n",
     };
     EndpointReply::new(StatusCode::SERVICE_UNAVAILABLE, Class::Text, why)
+}
+
+/// As [`health`], and whether there is something to be asked: a replica that stands by is ready to take
+/// over.
+fn ready<S: Reads>(edge: &RestEdge<S>) -> EndpointReply {
+    let is_healthy = edge.healthy.now() == Health::Serving && !edge.stopping.is_cancelled();
+    match edge.healthy.readiness() {
+        Readiness::NotYet(why) if is_healthy => {
+            let why = format!("not ready: {why}\n");
+            EndpointReply::new(StatusCode::SERVICE_UNAVAILABLE, Class::Text, why)
+        }
+        Readiness::StandsBy(_) if is_healthy => EndpointReply::ok(Class::Text, "standing by\n"),
+        _ => health(edge),
+    }
 }
 
 async fn metrics<S: Reads>(source: S) -> Result<Made, Failure> {

@@ -78,6 +78,11 @@ pub(super) enum Failure {
     Busy(#[from] Busy),
     #[error("the scheduler is stopped")]
     Stopped,
+    #[error("this replica stands by; {}", match .0 {
+        Some(leader) => format!("{leader} schedules"),
+        None => "which one schedules is not known yet".to_owned(),
+    })]
+    StandsBy(Option<String>),
     #[error("{0}")]
     Document(String),
 }
@@ -113,7 +118,9 @@ impl Failure {
             Self::BodyTooLarge(_) => StatusCode::PAYLOAD_TOO_LARGE,
             Self::Denied(Denied::Unknown) => StatusCode::UNAUTHORIZED,
             Self::Denied(_) => StatusCode::FORBIDDEN,
-            Self::Busy(_) | Self::Stopped | Self::TooManyStreams => StatusCode::SERVICE_UNAVAILABLE,
+            Self::Busy(_) | Self::Stopped | Self::StandsBy(_) | Self::TooManyStreams => {
+                StatusCode::SERVICE_UNAVAILABLE
+            }
             Self::Document(_) | Self::EventsDisabled => StatusCode::INTERNAL_SERVER_ERROR,
         }
     }

@@ -67,7 +67,7 @@ use crate::identity::layer::Peer;
 use crate::identity::{Identity, Right};
 use crate::logbook::Logbook;
 use crate::reads::{Door, Joined, qualified};
-use crate::watchdog::{Health, Healthy};
+use crate::watchdog::{Health, Healthy, Readiness};
 
 /// What this edge reads. Each answer is of one moment, but lists and long trees of queues: of these
 /// each row is. A partition is named plainly, which means the first of that name, or with its RM as
@@ -419,6 +419,16 @@ fn narrow<S: Reads>(source: &S, endpoint: &mut Endpoint, caller: &Identity) -> R
     Ok(())
 }
 
+/// Refuses what only the replica that schedules can tell.
+fn led_here<S>(edge: &RestEdge<S>, endpoint: &Endpoint) -> Result<(), Failure> {
+    match edge.healthy.readiness() {
+        Readiness::StandsBy(leader) if !endpoint.is_about_this_process() => {
+            Err(Failure::StandsBy(leader))
+        }
+        _ => Ok(()),
+    }
+}
+
 /// Whether it came by a connection beyond those that are served.
 fn is_spare(parts: &Parts) -> bool {
     parts.extensions.get::<Peer>().is_some_and(|peer| peer.is_spare)
@@ -430,7 +440,9 @@ async fn answer<S: Reads>(State(edge): State<RestEdge<S>>, request: Request) -> 
     let route = routes::find(parts.uri.path());
     let caller = edge.guard.caller(&parts);
     let response = match route {
-        _ if is_spare(&parts) && !matches!(route, Route::Here(Endpoint::Health, _)) => {
+        _ if is_spare(&parts)
+            && !matches!(route, Route::Here(Endpoint::Health | Endpoint::Ready, _)) =>
+        {
             replies::too_many()
         }
         Route::Unknown => replies::unknown_path(),
@@ -445,7 +457,9 @@ async fn answer<S: Reads>(State(edge): State<RestEdge<S>>, request: Request) -> 
             } else if !answers.is(&parts.method) {
                 replies::method_not_allowed(answers)
             } else {
-                let reply = match narrow(&edge.source, &mut endpoint, &caller) {
+                let reply = match led_here(&edge, &endpoint)
+                    .and_then(|()| narrow(&edge.source, &mut endpoint, &caller))
+                {
                     Ok(()) if endpoint == Endpoint::EventStream => {
                         return match events::follow(&edge, &parts) {
                             Ok(lines) => replies::streamed(lines, answers),

@@ -17,6 +17,7 @@ pub(super) enum Endpoint {
     View,
     Asset { name: String },
     Health,
+    Ready,
     Metrics,
     Config,
     ValidateConf,
@@ -86,6 +87,7 @@ impl Endpoint {
             | Self::View
             | Self::Asset { .. }
             | Self::Health
+            | Self::Ready
             | Self::Metrics
             | Self::Config
             | Self::ValidateConf
@@ -103,6 +105,24 @@ impl Endpoint {
             | Self::Profile { .. }
             | Self::StateDump => None,
         }
+    }
+}
+
+impl Endpoint {
+    /// Whether it is about this process, and answered also where another replica schedules.
+    pub(super) fn is_about_this_process(&self) -> bool {
+        matches!(
+            self,
+            Self::Page
+                | Self::View
+                | Self::Asset { .. }
+                | Self::Health
+                | Self::Ready
+                | Self::Metrics
+                | Self::Stack
+                | Self::Profiles
+                | Self::Profile { .. }
+        )
     }
 }
 
@@ -146,7 +166,7 @@ pub(super) enum Route {
 /// in order make of it.
 type RouteRow = (&'static str, Right, fn(&mut Parameters) -> Endpoint);
 
-const TABLE: [RouteRow; 36] = [
+const TABLE: [RouteRow; 37] = [
     ("/", Right::Nothing, |_| Endpoint::Page),
     ("/ui/{view}", Right::Nothing, |p| {
         // Which one it is, is up to the page.
@@ -155,6 +175,7 @@ const TABLE: [RouteRow; 36] = [
     }),
     ("/assets/{name}", Right::Nothing, |p| Endpoint::Asset { name: p.take() }),
     ("/healthz", Right::Nothing, |_| Endpoint::Health),
+    ("/readyz", Right::Nothing, |_| Endpoint::Ready),
     ("/ws/v1/metrics", Right::ReadAll, |_| Endpoint::Metrics),
     ("/ws/v1/config", Right::Read, |_| Endpoint::Config),
     ("/ws/v1/validate-conf", Right::Known, |_| Endpoint::ValidateConf),

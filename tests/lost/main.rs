@@ -105,7 +105,8 @@ fn run_service() -> anyhow::Result<ExitCode> {
     let (layer, log) = logging::layer(std::io::stderr(), &settings.0.log)?;
     tracing_subscriber::registry().with(LevelFilter::INFO).with(Deadly).with(layer).try_init()?;
     let runtime = tokio::runtime::Builder::new_multi_thread().enable_all().build()?;
-    let outcome = runtime.block_on(serve::run(settings, &ServeArgs::default(), log.account()));
+    let outcome =
+        runtime.block_on(serve::run(settings, &ServeArgs::default(), None, log.account()));
     runtime.shutdown_background();
     outcome
 }

@@ -1,6 +1,7 @@
 //! Monoceros on Kubernetes: pods become requests, and allocations become bindings.
 
 pub mod act;
+pub mod connect;
 pub mod engine;
 pub mod leader;
 pub mod meters;

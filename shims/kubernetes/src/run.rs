@@ -5,17 +5,18 @@
 //!   schedules.
 //! * What the lease is lost to ends this process's work: what it knew may be wrong from then on.
 
-use std::sync::atomic::{AtomicBool, Ordering};
-use std::sync::{Arc, Mutex, PoisonError};
+use std::sync::Arc;
 use std::time::Duration;
 
 use kube::Client;
 use tokio::sync::mpsc::{self, UnboundedReceiver, UnboundedSender};
+use tokio::sync::watch;
 use tokio::time::{Instant, sleep_until};
 use tokio_util::sync::CancellationToken;
 use tracing::{info, warn};
 
 use crate::act::{HandSettings, Hands};
+use crate::connect::mark_leader;
 use crate::engine::{Engine, EngineError};
 use crate::leader::{Lead, Leadership};
 use crate::meters::Meters;
@@ -39,6 +40,8 @@ pub struct Options {
     pub lease: Option<String>,
     /// Who this replica is among them.
     pub identity: String,
+    /// The pod that it runs in, which is labelled while it leads; none outside of the cluster.
+    pub pod: Option<String>,
     /// How long a lease lasts.
     pub lease_duration: Duration,
     /// How objects are read.
@@ -49,37 +52,16 @@ pub struct Options {
     pub conditions_per_second: u32,
 }
 
-/// How this replica stands, for whoever asks.
-#[derive(Debug, Default)]
-pub struct Standing {
-    is_synced: AtomicBool,
-    leads: AtomicBool,
-    leader: Mutex<Option<String>>,
-}
-
-impl Standing {
-    /// The cluster has been read in full.
-    pub fn is_synced(&self) -> bool {
-        self.is_synced.load(Ordering::Relaxed)
-    }
-
+/// How this replica stands.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub enum Standing {
+    /// The cluster has not been read in full.
+    #[default]
+    Reading,
+    /// Another replica schedules; which, if that is known.
+    StandsBy(Option<String>),
     /// This replica schedules.
-    pub fn leads(&self) -> bool {
-        self.leads.load(Ordering::Relaxed)
-    }
-
-    /// Who schedules, if that is another replica and known.
-    pub fn leader(&self) -> Option<String> {
-        self.leader.lock().unwrap_or_else(PoisonError::into_inner).clone()
-    }
-
-    fn follow(&self, lead: &Lead, meters: &Meters) {
-        let leads = *lead == Lead::Own;
-        self.leads.store(leads, Ordering::Relaxed);
-        meters.leads.set(i64::from(leads));
-        let leader = if let Lead::Other(leader) = lead { leader.clone() } else { None };
-        *self.leader.lock().unwrap_or_else(PoisonError::into_inner) = leader;
-    }
+    Leads,
 }
 
 /// Why the shim has ended.
@@ -102,7 +84,7 @@ pub async fn run<E: Engine>(
     client: Client,
     options: Options,
     meters: Arc<Meters>,
-    standing: Arc<Standing>,
+    standing: watch::Sender<Standing>,
     stop: CancellationToken,
     engine: impl FnOnce(SharedScene, UnboundedSender<Word>) -> E,
 ) -> Result<(), Failed> {
@@ -130,14 +112,20 @@ pub async fn run<E: Engine>(
         begun,
         &own_stop,
     );
+    if let Some(pod) = options.pod {
+        let (client, namespace) = (client.clone(), options.namespace.clone());
+        tokio::spawn(mark_leader(client, namespace, pod, standing.subscribe()));
+    }
     let (see, seen) = mpsc::channel(CHANGES_AHEAD);
     let kinds = mirror::follow(&client, &options.namespace, &see, &own_stop).await;
     let shim =
         Shim::new(options.mapping, scene, Arc::clone(&meters), options.conditions_per_second);
+    let own_meters = Arc::clone(&meters);
+    let (counted, ticked, leads) = (begun, begun, false);
     let mut work =
-        Work { shim, engine, hands, begun, words, counted: begun, ticked: begun, leads: false };
-    let ended = work.until_end(seen, outcomes, kinds, lease, &meters, &standing, &stop).await;
-    standing.leads.store(false, Ordering::Relaxed);
+        Work { shim, engine, hands, meters: own_meters, begun, words, counted, ticked, leads };
+    let ended = work.until_end(seen, outcomes, kinds, lease, &standing, &stop).await;
+    meters.leads.set(0);
     ended
 }
 
@@ -145,6 +133,7 @@ struct Work<E> {
     shim: Shim,
     engine: E,
     hands: Hands,
+    meters: Arc<Meters>,
     begun: Instant,
     words: UnboundedReceiver<Word>,
     counted: Instant,
@@ -160,8 +149,7 @@ impl<E: Engine> Work<E> {
         mut outcomes: UnboundedReceiver<crate::shim::Outcome>,
         kinds: usize,
         lease: Option<Arc<Leadership>>,
-        meters: &Meters,
-        standing: &Standing,
+        standing: &watch::Sender<Standing>,
         stop: &CancellationToken,
     ) -> Result<(), Failed> {
         let mut missing = kinds;
@@ -188,11 +176,12 @@ impl<E: Engine> Work<E> {
                     }
                 }
                 now = next_lead(lead.as_mut()) => {
-                    standing.follow(&now, meters);
                     match now {
-                        Lead::Own => self.begin().await?,
+                        Lead::Own => self.lead(standing).await?,
                         Lead::Lost => return Err(Failed::LeaseLost),
-                        Lead::Other(_) => {}
+                        Lead::Other(leader) => {
+                            standing.send_replace(Standing::StandsBy(leader));
+                        }
                     }
                 }
                 () = sleep_until(next.unwrap_or(self.begun)), if next.is_some() => {
@@ -208,14 +197,13 @@ impl<E: Engine> Work<E> {
                     Seen::Synced(_) => missing = missing.saturating_sub(1),
                 }
             }
-            if missing == 0 && !standing.is_synced() {
-                standing.is_synced.store(true, Ordering::Relaxed);
+            if missing == 0 && *standing.borrow() == Standing::Reading {
                 info!("the cluster has been read");
                 if let Some(lease) = &lease {
+                    standing.send_replace(Standing::StandsBy(None));
                     holding = Some(tokio::spawn(Arc::clone(lease).hold(stop.clone())));
                 } else {
-                    standing.follow(&Lead::Own, meters);
-                    self.begin().await?;
+                    self.lead(standing).await?;
                 }
             }
             for word in words.drain(..) {
@@ -250,6 +238,14 @@ impl<E: Engine> Work<E> {
     }
 
     /// This replica schedules from now on.
+    async fn lead(&mut self, standing: &watch::Sender<Standing>) -> Result<(), Failed> {
+        self.begin().await?;
+        self.meters.leads.set(1);
+        standing.send_replace(Standing::Leads);
+        Ok(())
+    }
+
+    /// The engine is told everything.
     async fn begin(&mut self) -> Result<(), Failed> {
         self.leads = true;
         let queues = self.shim.queues();
@@ -280,7 +276,7 @@ impl<E: Engine> Work<E> {
 }
 
 /// The next change of who leads; never without a lease.
-async fn next_lead(lead: Option<&mut tokio::sync::watch::Receiver<Lead>>) -> Lead {
+async fn next_lead(lead: Option<&mut watch::Receiver<Lead>>) -> Lead {
     let Some(lead) = lead else { return std::future::pending().await };
     match lead.changed().await {
         Ok(()) => lead.borrow_and_update().clone(),

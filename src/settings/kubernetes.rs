@@ -1,0 +1,77 @@
+//! Section `kubernetes`: how `monoceros kubernetes` reads a cluster and acts on it.
+
+use std::num::{NonZeroU32, NonZeroUsize};
+use std::time::Duration;
+
+use serde::Deserialize;
+
+use super::seconds;
+
+/// Section `kubernetes`.
+#[derive(Clone, Debug, Deserialize)]
+#[serde(
+    deny_unknown_fields,
+    expecting = "a section (with keys `kubernetes.KEY` or MONOCEROS__KUBERNETES__KEY)"
+)]
+pub struct KubernetesSettings {
+    /// Pods with one of these as `schedulerName` are scheduled. Default `monoceros`.
+    pub scheduler_names: Vec<String>,
+    /// Where the lease and the ConfigMaps are. Default: the namespace of the own pod, or of the context.
+    pub namespace: Option<String>,
+    /// The lease by which one of several replicas schedules. Default: none, and there is one replica.
+    pub lease: Option<String>,
+    /// How long a lease lasts, in seconds. Default 20.
+    #[serde(deserialize_with = "seconds::deserialize")]
+    pub lease_duration: Duration,
+    /// Whether a pod without an application belongs to that of its controller, and not to that of its
+    /// namespace. Default false.
+    pub application_by_controller: bool,
+    /// Whether what a pod says of its user counts. Default false.
+    pub trust_user: bool,
+    /// Most bindings under way at once. Default 64.
+    pub bindings: NonZeroUsize,
+    /// Most conditions that are written in a second. Default 50.
+    pub conditions_per_second: NonZeroU32,
+    /// Most events that are written in a second; others are dropped. Default 50.
+    pub events_per_second: NonZeroU32,
+    /// How victims are made to go. Default `evict_then_delete`.
+    pub victims: Victims,
+    /// How long an eviction that a budget forbids is tried, in seconds. Default 60.
+    #[serde(deserialize_with = "seconds::deserialize")]
+    pub eviction_timeout: Duration,
+    /// How long the volumes of a pod are waited for, in seconds. Default 600.
+    #[serde(deserialize_with = "seconds::deserialize")]
+    pub volume_timeout: Duration,
+}
+
+/// How victims of preemption are made to go.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Deserialize)]
+#[serde(rename_all = "snake_case")]
+pub enum Victims {
+    /// By eviction, and by deletion when budgets have forbidden that for `eviction_timeout`.
+    EvictThenDelete,
+    /// By eviction, however long budgets forbid it.
+    Evict,
+    /// By deletion: budgets are not asked.
+    Delete,
+}
+
+impl KubernetesSettings {
+    /// What no key can know of itself.
+    pub(super) fn check(&self) -> Result<(), String> {
+        /// The shortest lease: a renewal takes a moment, and three of them have to fit in.
+        const SHORTEST: Duration = Duration::from_secs(2);
+        if self.scheduler_names.is_empty() {
+            return Err(
+                "`kubernetes.scheduler_names` is empty: no pod would be scheduled".to_owned()
+            );
+        }
+        if self.lease_duration < SHORTEST {
+            return Err(format!(
+                "`kubernetes.lease_duration` ({:?}) is less than {SHORTEST:?}",
+                self.lease_duration
+            ));
+        }
+        Ok(())
+    }
+}

@@ -1,0 +1,300 @@
+//! A control plane: an API server and its store, without kubelets and controllers.
+
+use std::env;
+use std::fs;
+use std::net::TcpListener;
+use std::path::{Path, PathBuf};
+use std::process::{Child, Command, Stdio};
+use std::time::Duration;
+
+use anyhow::{Context as _, bail, ensure};
+use kube::Client;
+use kube::config::{KubeConfigOptions, Kubeconfig};
+use rcgen::{
+    BasicConstraints, CertificateParams, DnType, IsCa, Issuer, KeyPair, KeyUsagePurpose, SanType,
+};
+use serde_json::json;
+use sha2::{Digest as _, Sha256};
+use tokio::time::Instant;
+
+/// The version of the module that is built.
+const VERSION: &str = "v1.37.2";
+/// Who may do everything.
+pub const ADMIN: &str = "admin-token";
+/// Who has the rights of the manifests.
+pub const SHIM: &str = "shim-token";
+/// Who has no right at all.
+pub const NOBODY: &str = "nobody-token";
+/// The service account of the manifests.
+pub const ACCOUNT: &str = "system:serviceaccount:monoceros:monoceros";
+
+const FEATURES: &str = "GenericWorkload=true,CompositePodGroup=true,TopologyAwareWorkloadScheduling=true,PodGroupPreemptionPolicy=true";
+
+/// The two programs: one file that is either, or two.
+#[derive(Clone, Debug)]
+struct Programs {
+    server: (PathBuf, Vec<String>),
+    store: (PathBuf, Vec<String>),
+}
+
+/// A control plane that runs.
+pub struct Bed {
+    programs: Programs,
+    folder: PathBuf,
+    port: u16,
+    store_port: u16,
+    server: Option<Child>,
+    store: Option<Child>,
+}
+
+/// Finds the programs, or builds them where that is wanted. The error says in one line why there are none.
+fn programs() -> anyhow::Result<Result<Programs, String>> {
+    let both = |path: PathBuf| Programs {
+        server: (path.clone(), vec!["kube-apiserver".to_owned()]),
+        store: (path, vec!["etcd".to_owned()]),
+    };
+    if let Some(path) = env::var_os("MONOCEROS_K8S_BED") {
+        return Ok(Ok(both(path.into())));
+    }
+    if let Some(folder) = env::var_os("KUBEBUILDER_ASSETS") {
+        let folder = PathBuf::from(folder);
+        return Ok(Ok(Programs {
+            server: (folder.join("kube-apiserver"), Vec::new()),
+            store: (folder.join("etcd"), Vec::new()),
+        }));
+    }
+    if env::var("MONOCEROS_KUBERNETES").as_deref() != Ok("build") {
+        return Ok(Err(
+            "set MONOCEROS_KUBERNETES=build to build an API server with Go 1.26".to_owned()
+        ));
+    }
+    match go_version() {
+        Some((major, minor)) if (major, minor) >= (1, 26) => Ok(Ok(both(build()?))),
+        Some((major, minor)) => Ok(Err(format!("Go {major}.{minor} is here, and 1.26 is needed"))),
+        None => Ok(Err("Go is not here".to_owned())),
+    }
+}
+
+fn go_version() -> Option<(u32, u32)> {
+    let output = Command::new("go").args(["env", "GOVERSION"]).output().ok()?;
+    let text = String::from_utf8(output.stdout).ok()?;
+    let mut parts = text.trim().strip_prefix("go")?.split('.');
+    Some((parts.next()?.parse().ok()?, parts.next()?.parse().ok()?))
+}
+
+/// Builds the programs, unless they were built of the same before.
+fn build() -> anyhow::Result<PathBuf> {
+    let source = Path::new(env!("CARGO_MANIFEST_DIR")).join("bed");
+    let mut hash = Sha256::new();
+    for file in ["go.mod", "go.sum", "main.go"] {
+        hash.update(fs::read(source.join(file)).context(file)?);
+    }
+    hash.update(format!("{:?}", go_version()));
+    let stamp = format!("{:?}", hash.finalize());
+    let target = env::var_os("CARGO_TARGET_DIR").map(PathBuf::from);
+    let target =
+        target.unwrap_or_else(|| Path::new(env!("CARGO_MANIFEST_DIR")).join("../../target"));
+    let folder = target.join("kubernetes");
+    fs::create_dir_all(&folder)?;
+    let folder = folder.canonicalize()?;
+    let (program, stamped) = (folder.join("bed"), folder.join("bed.stamp"));
+    if program.exists() && fs::read_to_string(&stamped).is_ok_and(|text| text == stamp) {
+        return Ok(program);
+    }
+    say("building an API server, which takes some minutes the first time");
+    let version = "k8s.io/component-base/version";
+    let flags = format!(
+        "-s -w -X {version}.gitVersion={VERSION} -X {version}.gitMajor=1 -X {version}.gitMinor=37"
+    );
+    let status = Command::new("go")
+        .args(["build", "-ldflags", &flags, "-o"])
+        .arg(&program)
+        .arg(".")
+        .current_dir(&source)
+        .status()?;
+    ensure!(status.success(), "the API server could not be built");
+    fs::write(stamped, stamp)?;
+    Ok(program)
+}
+
+#[allow(clippy::print_stdout)] // It is the output of a test.
+pub fn say(line: &str) {
+    println!("{line}");
+}
+
+fn free_port() -> anyhow::Result<u16> {
+    Ok(TcpListener::bind("127.0.0.1:0")?.local_addr()?.port())
+}
+
+impl Bed {
+    /// Starts a control plane; nothing where there is none, after a line that says why.
+    pub async fn start() -> anyhow::Result<Option<Self>> {
+        let programs = match programs()? {
+            Ok(programs) => programs,
+            Err(why) => {
+                say(&format!("skipped, there is no API server of Kubernetes: {why}"));
+                return Ok(None);
+            }
+        };
+        let folder = env::temp_dir().join(format!("monoceros-bed-{}", std::process::id()));
+        fs::create_dir_all(&folder)?;
+        certificates(&folder)?;
+        let tokens = format!(
+            "{ADMIN},admin,1,\"system:masters\"\n\
+             {SHIM},{ACCOUNT},2,\"system:serviceaccounts,system:serviceaccounts:monoceros\"\n\
+             {NOBODY},nobody,3,\"\"\n"
+        );
+        fs::write(folder.join("tokens.csv"), tokens)?;
+        let (port, store_port) = (free_port()?, free_port()?);
+        let mut bed = Self { programs, folder, port, store_port, server: None, store: None };
+        bed.start_store()?;
+        bed.start_server().await?;
+        Ok(Some(bed))
+    }
+
+    fn start_store(&mut self) -> anyhow::Result<()> {
+        let (program, first) = &self.programs.store;
+        let client = format!("http://127.0.0.1:{}", self.store_port);
+        let peer = format!("http://127.0.0.1:{}", free_port()?);
+        let log = fs::File::create(self.folder.join("etcd.log"))?;
+        let store = Command::new(program)
+            .args(first)
+            .arg(format!("--data-dir={}", self.folder.join("etcd").display()))
+            .arg(format!("--listen-client-urls={client}"))
+            .arg(format!("--advertise-client-urls={client}"))
+            .arg(format!("--listen-peer-urls={peer}"))
+            .arg(format!("--initial-advertise-peer-urls={peer}"))
+            .arg(format!("--initial-cluster=default={peer}"))
+            .arg("--unsafe-no-fsync")
+            .stdout(Stdio::null())
+            .stderr(log)
+            .spawn()
+            .context("etcd")?;
+        self.store = Some(store);
+        Ok(())
+    }
+
+    /// Starts the API server, and waits until it answers.
+    pub async fn start_server(&mut self) -> anyhow::Result<()> {
+        let (program, first) = &self.programs.server;
+        let file = |name: &str| self.folder.join(name).display().to_string();
+        let log = fs::File::create(self.folder.join("apiserver.log"))?;
+        let server = Command::new(program)
+            .args(first)
+            .arg(format!("--etcd-servers=http://127.0.0.1:{}", self.store_port))
+            .args(["--bind-address=127.0.0.1", "--advertise-address=127.0.0.1"])
+            .arg(format!("--secure-port={}", self.port))
+            .arg(format!("--tls-cert-file={}", file("server.crt")))
+            .arg(format!("--tls-private-key-file={}", file("server.key")))
+            .arg(format!("--client-ca-file={}", file("ca.crt")))
+            .arg(format!("--service-account-key-file={}", file("account.pub")))
+            .arg(format!("--service-account-signing-key-file={}", file("account.key")))
+            .arg("--service-account-issuer=https://kubernetes.default.svc")
+            .arg("--service-cluster-ip-range=10.0.0.0/24")
+            .arg("--authorization-mode=RBAC")
+            .arg(format!("--token-auth-file={}", file("tokens.csv")))
+            .arg("--endpoint-reconciler-type=none")
+            .arg("--disable-admission-plugins=ServiceAccount,TaintNodesByCondition")
+            .arg(format!("--feature-gates={FEATURES}"))
+            .arg("--runtime-config=scheduling.k8s.io/v1beta1=true,scheduling.k8s.io/v1alpha3=true")
+            .stdout(Stdio::null())
+            .stderr(log)
+            .spawn()
+            .context("kube-apiserver")?;
+        self.server = Some(server);
+        let client = self.client(ADMIN).await?;
+        let until = Instant::now() + Duration::from_secs(60);
+        while Instant::now() < until {
+            let request = http::Request::get("/readyz").body(Vec::new())?;
+            if client.request_text(request).await.is_ok() {
+                return Ok(());
+            }
+            if let Some(server) = &mut self.server
+                && let Some(status) = server.try_wait()?
+            {
+                let log = fs::read_to_string(self.folder.join("apiserver.log")).unwrap_or_default();
+                bail!("the API server has ended: {status}\n{log}");
+            }
+            tokio::time::sleep(Duration::from_millis(100)).await;
+        }
+        bail!("the API server does not answer")
+    }
+
+    /// Kills the API server.
+    pub fn kill_server(&mut self) -> anyhow::Result<()> {
+        if let Some(mut server) = self.server.take() {
+            server.kill()?;
+            server.wait()?;
+        }
+        Ok(())
+    }
+
+    fn kubeconfig_text(&self, token: &str) -> String {
+        json!({
+            "apiVersion": "v1", "kind": "Config", "current-context": "bed",
+            "clusters": [{"name": "bed", "cluster": {
+                "server": format!("https://127.0.0.1:{}", self.port),
+                "certificate-authority": self.folder.join("ca.crt")}}],
+            "users": [{"name": "user", "user": {"token": token}}],
+            "contexts": [{"name": "bed", "context": {
+                "cluster": "bed", "user": "user", "namespace": "monoceros"}}],
+        })
+        .to_string()
+    }
+
+    /// A file by which whoever holds the token reaches the server.
+    pub fn kubeconfig(&self, token: &str) -> anyhow::Result<PathBuf> {
+        let path = self.folder.join(format!("{token}.kubeconfig"));
+        fs::write(&path, self.kubeconfig_text(token))?;
+        Ok(path)
+    }
+
+    /// A client for whoever holds the token.
+    pub async fn client(&self, token: &str) -> anyhow::Result<Client> {
+        let config = Kubeconfig::from_yaml(&self.kubeconfig_text(token))?;
+        let config =
+            kube::Config::from_custom_kubeconfig(config, &KubeConfigOptions::default()).await?;
+        Ok(Client::try_from(config)?)
+    }
+
+    /// Where files of this run are.
+    pub fn folder(&self) -> &Path {
+        &self.folder
+    }
+}
+
+impl Drop for Bed {
+    fn drop(&mut self) {
+        for child in [self.server.take(), self.store.take()].into_iter().flatten() {
+            let mut child = child;
+            // Gone already is as good.
+            child.kill().ok();
+            child.wait().ok();
+        }
+        if env::var_os("MONOCEROS_KEEP").is_none() {
+            fs::remove_dir_all(&self.folder).ok();
+        }
+    }
+}
+
+/// Makes an authority, a certificate of the server, and a key of service accounts.
+fn certificates(folder: &Path) -> anyhow::Result<()> {
+    let authority_key = KeyPair::generate()?;
+    let mut authority = CertificateParams::new(Vec::new())?;
+    authority.is_ca = IsCa::Ca(BasicConstraints::Unconstrained);
+    authority.key_usages = vec![KeyUsagePurpose::KeyCertSign, KeyUsagePurpose::DigitalSignature];
+    authority.distinguished_name.push(DnType::CommonName, "bed");
+    let certificate = authority.self_signed(&authority_key)?;
+    let issuer = Issuer::new(authority, authority_key);
+    let server_key = KeyPair::generate()?;
+    let mut server = CertificateParams::new(vec!["localhost".to_owned()])?;
+    server.subject_alt_names.push(SanType::IpAddress([127, 0, 0, 1].into()));
+    let server = server.signed_by(&server_key, &issuer)?;
+    let account = KeyPair::generate()?;
+    fs::write(folder.join("ca.crt"), certificate.pem())?;
+    fs::write(folder.join("server.crt"), server.pem())?;
+    fs::write(folder.join("server.key"), server_key.serialize_pem())?;
+    fs::write(folder.join("account.key"), account.serialize_pem())?;
+    fs::write(folder.join("account.pub"), account.public_key_pem())?;
+    Ok(())
+}

@@ -1,0 +1,315 @@
+//! Each predicate: a pod that may go to one node goes there, and one that may go nowhere says why.
+
+use std::time::Duration;
+
+use anyhow::ensure;
+use serde_json::{Value, json};
+use tokio::time::sleep;
+
+use crate::bed::SHIM;
+use crate::cluster::{Cluster, eventually, merge};
+
+struct Row {
+    name: &'static str,
+    /// What is put over the node that will not do, and over the one that will.
+    wrong: Value,
+    right: Value,
+    /// Pods of others that run there.
+    on_wrong: Value,
+    on_right: Value,
+    /// The pod.
+    pod: Value,
+    /// Why the wrong node will not do.
+    why: &'static str,
+}
+
+fn row(name: &'static str, why: &'static str, pod: Value) -> Row {
+    let nothing = json!({});
+    let (wrong, right) = (nothing.clone(), nothing.clone());
+    Row { name, wrong, right, on_wrong: Value::Null, on_right: Value::Null, pod, why }
+}
+
+fn labels(labels: Value) -> Value {
+    json!({"metadata": {"labels": labels}})
+}
+
+fn taint(effect: &str) -> Value {
+    json!({"spec": {"taints": [{"key": "k", "effect": effect}]}})
+}
+
+fn node_affinity(term: Value) -> Value {
+    json!({"spec": {"affinity": {"nodeAffinity": {"requiredDuringSchedulingIgnoredDuringExecution": {
+        "nodeSelectorTerms": [term]}}}}})
+}
+
+fn pod_terms(kind: &str, app: &str) -> Value {
+    json!({"spec": {"affinity": {kind: {"requiredDuringSchedulingIgnoredDuringExecution": [
+        {"topologyKey": "kubernetes.io/hostname", "labelSelector": {"matchLabels": {"app": app}}}]}}}})
+}
+
+fn rows() -> Vec<Row> {
+    let expression = |key: &str, operator: &str, values: Value| {
+        let mut wanted = json!({"key": key, "operator": operator});
+        if !values.is_null() {
+            wanted["values"] = values;
+        }
+        node_affinity(json!({"matchExpressions": [wanted]}))
+    };
+    let refuses = "node selector or affinity";
+    vec![
+        Row { wrong: taint("NoSchedule"), ..row("taint", "the taint k:NoSchedule", json!({})) },
+        Row { wrong: taint("NoExecute"), ..row("execute", "the taint k:NoExecute", json!({})) },
+        Row {
+            wrong: json!({"spec": {"unschedulable": true}}),
+            ..row("cordon", "cordoned", json!({}))
+        },
+        Row {
+            right: labels(json!({"disk": "ssd"})),
+            ..row("selector", refuses, json!({"spec": {"nodeSelector": {"disk": "ssd"}}}))
+        },
+        Row {
+            right: labels(json!({"disk": "ssd"})),
+            ..row("in", refuses, expression("disk", "In", json!(["ssd", "nvme"])))
+        },
+        Row {
+            wrong: labels(json!({"disk": "hdd"})),
+            ..row("notin", refuses, expression("disk", "NotIn", json!(["hdd"])))
+        },
+        Row {
+            right: labels(json!({"disk": ""})),
+            ..row("exists", refuses, expression("disk", "Exists", Value::Null))
+        },
+        Row {
+            wrong: labels(json!({"disk": ""})),
+            ..row("absent", refuses, expression("disk", "DoesNotExist", Value::Null))
+        },
+        Row {
+            wrong: labels(json!({"generation": "3"})),
+            right: labels(json!({"generation": "5"})),
+            ..row("gt", refuses, expression("generation", "Gt", json!(["4"])))
+        },
+        Row {
+            wrong: labels(json!({"generation": "5"})),
+            right: labels(json!({"generation": "3"})),
+            ..row("lt", refuses, expression("generation", "Lt", json!(["4"])))
+        },
+        row(
+            "field",
+            refuses,
+            node_affinity(json!({"matchFields": [
+                {"key": "metadata.name", "operator": "In", "values": ["field-right"]}]})),
+        ),
+        Row {
+            on_wrong: json!({"spec": {"containers": [{"name": "c", "image": "c",
+                "ports": [{"containerPort": 1, "hostPort": 8080}]}]}}),
+            ..row(
+                "port",
+                "port 8080/TCP",
+                json!({"spec": {"containers": [{"name": "c", "image": "c",
+                    "ports": [{"containerPort": 1, "hostPort": 8080}]}]}}),
+            )
+        },
+        Row {
+            on_right: labels(json!({"app": "near"})),
+            ..row("near", "together with", pod_terms("podAffinity", "near"))
+        },
+        Row {
+            on_wrong: labels(json!({"app": "far"})),
+            ..row("far", "keeps away from", pod_terms("podAntiAffinity", "far"))
+        },
+        Row {
+            on_wrong: pod_terms("podAntiAffinity", "guest"),
+            ..row("guard", "keeps this one away", labels(json!({"app": "guest"})))
+        },
+        Row {
+            on_wrong: labels(json!({"app": "spread"})),
+            ..row(
+                "spread",
+                "spread over kubernetes.io/hostname",
+                json!({"metadata": {"labels": {"app": "spread"}}, "spec": {"topologySpreadConstraints": [{
+                    "maxSkew": 1, "topologyKey": "kubernetes.io/hostname",
+                    "whenUnsatisfiable": "DoNotSchedule",
+                    "labelSelector": {"matchLabels": {"app": "spread"}}}]}}),
+            )
+        },
+    ]
+}
+
+async fn set_up(cluster: &Cluster, row: &Row) -> anyhow::Result<()> {
+    let Row { name, .. } = row;
+    for (side, change, guest) in
+        [("wrong", &row.wrong, &row.on_wrong), ("right", &row.right, &row.on_right)]
+    {
+        let node = format!("{name}-{side}");
+        cluster.node(&node, 8, json!({"case": name, "side": side})).await?;
+        if change.as_object().is_some_and(|all| !all.is_empty()) {
+            cluster.patch(&format!("/api/v1/nodes/{node}"), change.clone()).await?;
+        }
+        if !guest.is_null() {
+            let mut guest = guest.clone();
+            merge(&mut guest, json!({"spec": {"schedulerName": "theirs", "nodeName": node}}));
+            cluster.pod("predicates", &format!("{name}-guest"), guest).await?;
+        }
+    }
+    Ok(())
+}
+
+pub async fn each_pod_goes_where_it_may(cluster: &mut Cluster) -> anyhow::Result<()> {
+    cluster.create_namespace("predicates", json!({})).await?;
+    for row in rows() {
+        set_up(cluster, &row).await?;
+    }
+    let scheduler = cluster.start(SHIM, &[]).await?;
+    scheduler.ready().await?;
+    // First those that find nothing: what is bound later is near or far of them as well.
+    for Row { name, pod, .. } in rows() {
+        let mut lost = pod.clone();
+        merge(&mut lost, json!({"spec": {"nodeSelector": {"case": name, "side": "wrong"}}}));
+        cluster.pod("predicates", &format!("{name}-lost"), lost).await?;
+    }
+    for Row { name, why, .. } in rows() {
+        let lost = format!("{name}-lost");
+        cluster.wait_reason("predicates", &lost, "Unschedulable", why).await?;
+        cluster.delete_pod("predicates", &lost).await?;
+    }
+    for Row { name, pod, .. } in rows() {
+        let mut found = pod.clone();
+        merge(&mut found, json!({"spec": {"nodeSelector": {"case": name}}}));
+        cluster.pod("predicates", &format!("{name}-found"), found).await?;
+    }
+    for Row { name, .. } in rows() {
+        let node = cluster.wait_node("predicates", &format!("{name}-found")).await?;
+        ensure!(node == format!("{name}-right"), "{name} is bound to {node}");
+    }
+    volumes(cluster).await?;
+    let devices =
+        json!({"spec": {"resourceClaims": [{"name": "gpu", "resourceClaimName": "gpu"}]}});
+    cluster.pod("predicates", "devices", devices).await?;
+    cluster
+        .wait_reason("predicates", "devices", "Unschedulable", "dynamic resource claims")
+        .await?;
+    cluster.agrees(&scheduler).await
+}
+
+fn on_node(name: &str) -> Value {
+    json!({"required": {"nodeSelectorTerms": [{"matchExpressions": [
+        {"key": "kubernetes.io/hostname", "operator": "In", "values": [name]}]}]}})
+}
+
+async fn volume(cluster: &Cluster, name: &str, node: &str, more: Value) -> anyhow::Result<()> {
+    let mut volume = json!({"metadata": {"name": name}, "spec": {
+        "capacity": {"storage": "1Gi"}, "accessModes": ["ReadWriteOnce", "ReadWriteOncePod"],
+        "nodeAffinity": on_node(node), "hostPath": {"path": "/x"}, "storageClassName": "local"}});
+    merge(&mut volume, more);
+    cluster.create("/api/v1/persistentvolumes", volume).await.map(drop)
+}
+
+async fn claim(cluster: &Cluster, name: &str, class: &str, mode: &str) -> anyhow::Result<()> {
+    let claim = json!({"metadata": {"name": name}, "spec": {"accessModes": [mode],
+        "storageClassName": class, "resources": {"requests": {"storage": "1Gi"}}}});
+    let path = "/api/v1/namespaces/predicates/persistentvolumeclaims";
+    cluster.create(path, claim).await.map(drop)
+}
+
+/// What a controller of volumes does.
+async fn bind_claim(cluster: &Cluster, name: &str, volume: &str) -> anyhow::Result<()> {
+    let path = format!("/api/v1/namespaces/predicates/persistentvolumeclaims/{name}");
+    let bound = json!({"metadata": {"annotations": {"pv.kubernetes.io/bind-completed": "yes"}},
+        "spec": {"volumeName": volume}});
+    cluster.patch(&path, bound).await?;
+    let status = json!({"status": {"phase": "Bound"}});
+    cluster.patch(&format!("{path}/status"), status).await.map(drop)
+}
+
+fn mounting(claim: &str, nodes: Value) -> Value {
+    json!({"spec": {"nodeSelector": nodes,
+        "volumes": [{"name": "v", "persistentVolumeClaim": {"claimName": claim}}]}})
+}
+
+async fn volumes(cluster: &Cluster) -> anyhow::Result<()> {
+    for side in ["left", "right"] {
+        cluster.node(&format!("v-{side}"), 32, json!({"case": "v", "side": side})).await?;
+    }
+    let any = json!({"case": "v"});
+    for (class, provisioner) in
+        [("local", "kubernetes.io/no-provisioner"), ("made", "example.com/disks")]
+    {
+        let mut class = json!({"metadata": {"name": class}, "provisioner": provisioner,
+            "volumeBindingMode": "WaitForFirstConsumer"});
+        if provisioner == "example.com/disks" {
+            class["allowedTopologies"] = json!([{"matchLabelExpressions": [
+                {"key": "kubernetes.io/hostname", "values": ["v-right"]}]}]);
+        }
+        cluster.create("/apis/storage.k8s.io/v1/storageclasses", class).await?;
+    }
+
+    // A volume that is bound is reached from one node.
+    volume(cluster, "bound", "v-right", json!({})).await?;
+    claim(cluster, "bound", "local", "ReadWriteOncePod").await?;
+    bind_claim(cluster, "bound", "bound").await?;
+    cluster.pod("predicates", "v-bound", mounting("bound", any.clone())).await?;
+    ensure!(cluster.wait_node("predicates", "v-bound").await? == "v-right");
+    // And by one pod at a time.
+    cluster.pod("predicates", "v-second", mounting("bound", any.clone())).await?;
+    let why = "by one at a time";
+    cluster.wait_reason("predicates", "v-second", "Unschedulable", why).await?;
+    cluster.delete_pod("predicates", "v-second").await?;
+    let wrong = json!({"case": "v", "side": "left"});
+    cluster.delete_pod("predicates", "v-bound").await?;
+    cluster.pod("predicates", "v-left", mounting("bound", wrong)).await?;
+    let why = "cannot be reached";
+    cluster.wait_reason("predicates", "v-left", "Unschedulable", why).await?;
+
+    // One that is there is set aside, and the pod bound when the controller has bound the claim.
+    volume(cluster, "static", "v-left", json!({})).await?;
+    claim(cluster, "static", "local", "ReadWriteOnce").await?;
+    cluster.pod("predicates", "v-static", mounting("static", any.clone())).await?;
+    eventually("the volume to be set aside", async || {
+        let volume = cluster.get("/api/v1/persistentvolumes/static").await?;
+        let name = &volume["spec"]["claimRef"]["name"];
+        Ok(if name == "static" { Ok(()) } else { Err(name.to_string()) })
+    })
+    .await?;
+    ensure!(cluster.read_pod("predicates", "v-static").await?["spec"]["nodeName"].is_null());
+    bind_claim(cluster, "static", "static").await?;
+    ensure!(cluster.wait_node("predicates", "v-static").await? == "v-left");
+
+    // One is made where its class can make it.
+    claim(cluster, "made", "made", "ReadWriteOnce").await?;
+    cluster.pod("predicates", "v-made", mounting("made", any.clone())).await?;
+    let path = "/api/v1/namespaces/predicates/persistentvolumeclaims/made";
+    eventually("a volume to be wanted", async || {
+        let claim = cluster.get(path).await?;
+        let node = &claim["metadata"]["annotations"]["volume.kubernetes.io/selected-node"];
+        Ok(if node == "v-right" { Ok(()) } else { Err(node.to_string()) })
+    })
+    .await?;
+    let driver = json!({"spec": {"storageClassName": "made", "hostPath": null,
+        "csi": {"driver": "example.com/disks", "volumeHandle": "h"}}});
+    volume(cluster, "made", "v-right", driver.clone()).await?;
+    bind_claim(cluster, "made", "made").await?;
+    ensure!(cluster.wait_node("predicates", "v-made").await? == "v-right");
+
+    // The node takes one disk, and has it.
+    let limits = json!({"metadata": {"name": "v-right"}, "spec": {"drivers": [
+        {"name": "example.com/disks", "nodeID": "x", "topologyKeys": [], "allocatable": {"count": 1}}]}});
+    cluster.create("/apis/storage.k8s.io/v1/csinodes", limits).await?;
+    sleep(Duration::from_millis(300)).await;
+    let mut other = driver;
+    other["spec"]["csi"]["volumeHandle"] = json!("i");
+    volume(cluster, "more", "v-right", other).await?;
+    claim(cluster, "more", "made", "ReadWriteOnce").await?;
+    bind_claim(cluster, "more", "more").await?;
+    cluster.pod("predicates", "v-more", mounting("more", any.clone())).await?;
+    let why = "no more volumes of example.com/disks";
+    cluster.wait_reason("predicates", "v-more", "Unschedulable", why).await?;
+
+    // A claim of a class that makes volumes at once is waited for.
+    let immediate = json!({"metadata": {"name": "at-once"}, "provisioner": "example.com/disks"});
+    cluster.create("/apis/storage.k8s.io/v1/storageclasses", immediate).await?;
+    claim(cluster, "at-once", "at-once", "ReadWriteOnce").await?;
+    cluster.pod("predicates", "v-at-once", mounting("at-once", any)).await?;
+    let why = "`at-once` has no volume yet";
+    cluster.wait_reason("predicates", "v-at-once", "Unschedulable", why).await?;
+    Ok(())
+}

@@ -1,0 +1,65 @@
+//! The scheduler against the API server of Kubernetes itself. What a kubelet and controllers do, a case
+//! does.
+//!
+//! Cases run one after the other, each with its own nodes. `cargo test -p monoceros-on-kubernetes -- WORD`
+//! runs those with the word in their name.
+#![allow(clippy::unwrap_used, unreachable_pub)]
+#![allow(clippy::needless_pass_by_value)] // JSON as it is written down.
+
+mod bed;
+mod cases;
+mod cluster;
+
+use std::process::ExitCode;
+use std::time::Duration;
+
+use bed::{Bed, say};
+use cluster::Cluster;
+use tokio::time::Instant;
+
+fn main() -> ExitCode {
+    let words: Vec<String> =
+        std::env::args().skip(1).filter(|word| !word.starts_with("--")).collect();
+    let lists = std::env::args().any(|word| word == "--list");
+    if lists {
+        return ExitCode::SUCCESS;
+    }
+    let runtime = tokio::runtime::Runtime::new().unwrap();
+    let outcome = runtime.block_on(run(&words));
+    runtime.shutdown_timeout(Duration::from_secs(1));
+    match outcome {
+        Ok(0) => ExitCode::SUCCESS,
+        Ok(failed) => {
+            say(&format!("{failed} failed"));
+            ExitCode::FAILURE
+        }
+        Err(why) => {
+            say(&format!("failed: {why:#}"));
+            ExitCode::FAILURE
+        }
+    }
+}
+
+/// Runs the cases; how many have failed.
+async fn run(words: &[String]) -> anyhow::Result<usize> {
+    let Some(bed) = Bed::start().await? else { return Ok(0) };
+    let mut cluster = Cluster::new(bed).await?;
+    let mut failed = 0;
+    for (name, case) in cases::all() {
+        if !words.is_empty() && !words.iter().any(|word| name.contains(word)) {
+            continue;
+        }
+        let begun = Instant::now();
+        let outcome = case(&mut cluster).await;
+        let took = begun.elapsed().as_secs_f64();
+        match outcome {
+            Ok(()) => say(&format!("case {name} ... ok ({took:.1} s)")),
+            Err(why) => {
+                failed += 1;
+                say(&format!("case {name} ... FAILED ({took:.1} s): {why:#}"));
+            }
+        }
+        cluster.clear().await?;
+    }
+    Ok(failed)
+}
