@@ -16,6 +16,7 @@ use monoceros_proto::v1;
 use super::amounts::{Amounts, age, all, amounts, moment, now_ns};
 use super::cluster::{ApplicationsWanted, Cluster};
 use super::get::Kind;
+use super::names::{self, Names};
 use super::output::{self, WrongLine};
 use super::table::Table;
 use crate::logging::clean;
@@ -129,7 +130,7 @@ impl Sheet {
 }
 
 /// The application that lives, or else the last one of this id that is still kept.
-async fn application_called(
+pub(super) async fn application_called(
     cluster: &mut Cluster,
     id: &str,
 ) -> anyhow::Result<Option<v1::ApplicationInfo>> {
@@ -169,9 +170,13 @@ async fn application(cluster: &mut Cluster, id: &str) -> anyhow::Result<Option<S
     sheet.table("Allocations", HELD, found.held.iter().map(|it| held(it, &it.node_id)));
     let waiting = found.waiting.iter().map(|request| {
         let why: Vec<_> = request.reasons.iter().map(|reason| reason.message.as_str()).collect();
-        let key = if request.internal { "(the scheduler's own)" } else { &request.allocation_key };
+        let name = if request.internal {
+            "(the scheduler's own)".to_owned()
+        } else {
+            names::shown(&request.allocation_key, &request.tags)
+        };
         vec![
-            key.to_owned(),
+            name,
             request.count.to_string(),
             all(request.resource.as_ref()),
             request.task_group_name.clone(),
@@ -182,12 +187,13 @@ async fn application(cluster: &mut Cluster, id: &str) -> anyhow::Result<Option<S
     sheet.table("Waiting", ["REQUEST", "COUNT", "AMOUNT EACH", "GROUP", "AGE", "WHY"], waiting);
     let wanted = v1::ListDecisionsRequest { application_id: id.to_owned(), ..Default::default() };
     let last = cluster.decisions(&wanted, 0, DECISIONS).await?;
+    let known = Names::of(&found);
     let decisions = last.decisions.iter().rev().map(|it| {
         vec![
             it.id.to_string(),
             age(it.time, now_ns()),
             it.kind.clone(),
-            it.allocation_key.clone(),
+            known.name(&it.allocation_key).to_owned(),
             it.node_id.clone(),
             it.ruled.clone(),
         ]
@@ -236,7 +242,7 @@ fn held(allocation: &v1::AllocationInfo, of: &str) -> Vec<String> {
         (false, false) => "",
     };
     vec![
-        allocation.allocation_key.clone(),
+        names::shown(&allocation.allocation_key, &allocation.tags),
         of.to_owned(),
         all(allocation.resource.as_ref()),
         kind.to_owned(),

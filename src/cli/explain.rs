@@ -14,6 +14,8 @@ use monoceros_proto::si::v1 as si;
 use monoceros_proto::v1;
 
 use super::cluster::Cluster;
+use super::describe::application_called;
+use super::names::Names;
 use super::output;
 use crate::logging::{clean, clean_json, clean_lines};
 
@@ -29,7 +31,7 @@ pub(super) struct ExplainArgs {
     /// The id of the application
     #[arg(value_name = "APP")]
     application: String,
-    /// Only the requests that are treated as the one with this key
+    /// Only the requests that are treated as the one with this key, or with this NAMESPACE/POD
     #[arg(long, value_name = "KEY", default_value = "")]
     ask: String,
     /// How to print it
@@ -50,9 +52,11 @@ enum Shape {
 
 /// Prints the explanation.
 pub(super) async fn run(cluster: &mut Cluster, args: &ExplainArgs) -> anyhow::Result<ExitCode> {
-    let explanations = ask(cluster, &args.application, &args.ask).await?;
+    let called = application_called(cluster, &args.application).await?;
+    let names = called.as_ref().map(Names::of).unwrap_or_default();
+    let explanations = ask(cluster, &args.application, names.key(&args.ask)).await?;
     let text = match args.output {
-        Shape::Text => text(args, &explanations),
+        Shape::Text => text(args, &explanations, &names),
         Shape::Json => {
             let document = serde_json::to_string_pretty(&explanations)?;
             clean_json(&document).into_owned() + "\n"
@@ -94,7 +98,7 @@ async fn ask(
     }
 }
 
-fn text(args: &ExplainArgs, explanations: &[ExplanationSnapshot]) -> String {
+fn text(args: &ExplainArgs, explanations: &[ExplanationSnapshot], names: &Names) -> String {
     if explanations.is_empty() {
         let application = clean(&args.application);
         return match &*clean(&args.ask) {
@@ -102,14 +106,14 @@ fn text(args: &ExplainArgs, explanations: &[ExplanationSnapshot]) -> String {
             ask => format!("nothing of request {ask} of application {application} waits\n"),
         };
     }
-    let all: Vec<_> = explanations.iter().map(of_class).collect();
+    let all: Vec<_> = explanations.iter().map(|class| of_class(class, names)).collect();
     all.join("\n")
 }
 
 /// One kind of requests, in lines.
-fn of_class(class: &ExplanationSnapshot) -> String {
+fn of_class(class: &ExplanationSnapshot, names: &Names) -> String {
     // Names of applications, requests and nodes come from outside.
-    let mut lines = vec![clean(&heading(class)).into_owned()];
+    let mut lines = vec![clean(&heading(class, names)).into_owned()];
     let mut say = |title: &str, text: String| lines.push(format!("  {title:<7} {}", clean(&text)));
     say("Cause:", [&class.cause, &class.object].map(String::as_str).join(" ").trim().to_owned());
     if class.since > 0 {
@@ -125,14 +129,15 @@ fn of_class(class: &ExplanationSnapshot) -> String {
     }
     for rank in &class.order {
         let RankSnapshot { level, within, rank, of, first } = rank;
-        let first = if *rank == 1 { String::new() } else { format!(", behind {first}") };
+        let first =
+            if *rank == 1 { String::new() } else { format!(", behind {}", names.name(first)) };
         say("Order:", format!("{level} {rank} of {of} in {within}{first}"));
     }
     say("Nodes:", nodes(&class.nodes));
     lines.join("\n") + "\n"
 }
 
-fn heading(class: &ExplanationSnapshot) -> String {
+fn heading(class: &ExplanationSnapshot, names: &Names) -> String {
     let (count, amounts) = (class.count, readable::amounts(&class.resource));
     if class.allocation_keys.is_empty() {
         // A declared gang, or a group of it that is short.
@@ -142,7 +147,7 @@ fn heading(class: &ExplanationSnapshot) -> String {
         };
     }
     let keys = class.allocation_keys.iter().take(KEYS_SHOWN);
-    let mut heading = keys.map(String::as_str).collect::<Vec<_>>().join(", ");
+    let mut heading = keys.map(|key| names.name(key)).collect::<Vec<_>>().join(", ");
     let shown = class.allocation_keys.len().min(KEYS_SHOWN);
     let more = usize::try_from(count).unwrap_or_default().saturating_sub(shown);
     if more > 0 {
@@ -299,6 +304,6 @@ mod tests {
               Order:  queue 2 of 3 in root, behind root.dev
               Nodes:  4 in all: 1 closed, 2 without enough cores, 1 refused: taint
         "#]]
-        .assert_eq(&of_class(&class()));
+        .assert_eq(&of_class(&class(), &Names::default()));
     }
 }

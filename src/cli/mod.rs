@@ -44,6 +44,7 @@ mod get;
 #[cfg(feature = "kubernetes")]
 mod kubernetes;
 mod manual;
+mod names;
 pub(crate) mod output;
 mod steer;
 mod table;

@@ -12,6 +12,7 @@ use std::time::Duration;
 use futures::StreamExt as _;
 use kube::core::DynamicResourceScope;
 use kube::runtime::WatchStreamExt as _;
+use kube::runtime::utils::Backoff;
 use kube::runtime::watcher::{self, Event, watcher};
 use kube::{Api, Client};
 use rustc_hash::FxHashMap;
@@ -30,6 +31,10 @@ use crate::translate::CONFIG_MAPS;
 
 /// Changes that wait to be dealt with: watches are read on when they are.
 pub const CHANGES_AHEAD: usize = 10_000;
+/// The first pause after a failure.
+const SHORTEST_PAUSE: Duration = Duration::from_millis(200);
+/// The longest pause after a failure.
+const LONGEST_PAUSE: Duration = Duration::from_secs(5);
 /// Between two complaints about one kind.
 const COMPLAINTS: Duration = Duration::from_secs(60);
 
@@ -155,7 +160,7 @@ impl Mirror<'_> {
     ) {
         self.kinds += 1;
         let seen = self.seen.clone();
-        let mut stream = watcher(api, config).default_backoff().boxed();
+        let mut stream = watcher(api, config).backoff(Pause::default()).boxed();
         let follow = async move {
             // Names, and in which reading they were there last.
             let mut known: FxHashMap<String, u64> = FxHashMap::default();
@@ -187,7 +192,7 @@ impl Mirror<'_> {
                     Err(why) => {
                         if complained.is_none_or(|last| last.elapsed() >= COMPLAINTS) {
                             complained = Some(Instant::now());
-                            let why = with_causes(&why);
+                            let why = in_short(&why);
                             warn!(kind = K::KIND, why, "a watch is interrupted, and tried again");
                         }
                         continue;
@@ -204,6 +209,44 @@ impl Mirror<'_> {
             }
         };
         tokio::spawn(self.stop.clone().run_until_cancelled_owned(follow));
+    }
+}
+
+/// How long a watch waits that has failed: longer each time, and never long.
+#[derive(Debug, Default)]
+struct Pause {
+    failures: u32,
+}
+
+impl Iterator for Pause {
+    type Item = Duration;
+
+    fn next(&mut self) -> Option<Duration> {
+        let pause = SHORTEST_PAUSE * 2_u32.saturating_pow(self.failures.min(10));
+        self.failures += 1;
+        Some(pause.min(LONGEST_PAUSE))
+    }
+}
+
+impl Backoff for Pause {
+    fn reset(&mut self) {
+        self.failures = 0;
+    }
+}
+
+/// What the server says, or what happened on the way to it.
+fn in_short(error: &watcher::Error) -> String {
+    use watcher::Error::{
+        InitialListFailed, NoResourceVersion, WatchError, WatchFailed, WatchStartFailed,
+    };
+    match error {
+        InitialListFailed(kube::Error::Api(status))
+        | WatchStartFailed(kube::Error::Api(status))
+        | WatchFailed(kube::Error::Api(status))
+        | WatchError(status) => status.message.clone(),
+        InitialListFailed(_) | WatchStartFailed(_) | WatchFailed(_) | NoResourceVersion => {
+            with_causes(error)
+        }
     }
 }
 

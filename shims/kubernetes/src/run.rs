@@ -11,6 +11,7 @@ use std::time::Duration;
 use kube::Client;
 use tokio::sync::mpsc::{self, UnboundedReceiver, UnboundedSender};
 use tokio::sync::watch;
+use tokio::task::JoinHandle;
 use tokio::time::{Instant, sleep_until};
 use tokio_util::sync::CancellationToken;
 use tracing::{info, warn};
@@ -155,24 +156,24 @@ impl<E: Engine> Work<E> {
         let mut missing = kinds;
         let (mut changes, mut words, mut ends) = (Vec::new(), Vec::new(), Vec::new());
         let mut lead = lease.as_ref().map(|lease| lease.lead());
-        let mut holding = None;
+        let mut holding: Option<JoinHandle<()>> = None;
         loop {
             let next = self.next_tick();
             tokio::select! {
                 () = stop.cancelled() => break,
                 n = seen.recv_many(&mut changes, AT_ONCE) => {
                     if n == 0 {
-                        return Err(Failed::Broken);
+                        return ended(stop, holding).await;
                     }
                 }
                 n = outcomes.recv_many(&mut ends, AT_ONCE) => {
                     if n == 0 {
-                        return Err(Failed::Broken);
+                        return ended(stop, holding).await;
                     }
                 }
                 n = self.words.recv_many(&mut words, AT_ONCE) => {
                     if n == 0 {
-                        return Err(Failed::Broken);
+                        return ended(stop, holding).await;
                     }
                 }
                 now = next_lead(lead.as_mut()) => {
@@ -221,11 +222,7 @@ impl<E: Engine> Work<E> {
             }
             self.hand_on().await?;
         }
-        if let Some(holding) = holding {
-            // It gives the lease back.
-            holding.await.map_err(|_| Failed::Broken)?;
-        }
-        Ok(())
+        ended(stop, holding).await
     }
 
     fn now(&self) -> Duration {
@@ -272,6 +269,17 @@ impl<E: Engine> Work<E> {
             self.shim.count();
         }
         Ok(())
+    }
+}
+
+/// Waits until the lease is given back; fails where nobody has said that it should end.
+async fn ended(stop: &CancellationToken, holding: Option<JoinHandle<()>>) -> Result<(), Failed> {
+    if !stop.is_cancelled() {
+        return Err(Failed::Broken);
+    }
+    match holding {
+        Some(holding) => holding.await.map_err(|_| Failed::Broken),
+        None => Ok(()),
     }
 }
 

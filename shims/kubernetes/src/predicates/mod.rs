@@ -3,7 +3,7 @@
 //! # What it looks at
 //! A [`Scene`]: the nodes with their labels and taints, what runs or is assumed to run on each, volumes
 //! and claims. It follows the cluster and the decisions of the scheduler, so two pods of one turn see
-//! each other. A pod is [compiled](question::Question) once, when it is asked for; a check then looks at
+//! each other. A pod is compiled once, when it is asked for; a check then looks at
 //! one node.
 //!
 //! # Two kinds of rules
@@ -12,7 +12,7 @@
 //! | cordon, taints, node selector and affinity, devices | host ports, affinity between pods, spread, volumes |
 //!
 //! What depends on others is counted, not searched: for each rule that somebody wants looked at there is
-//! a [tally](tally::Tally) of pods by domain, kept when pods come and go. A check costs the same on a
+//! a tally of pods by domain, kept when pods come and go. A check costs the same on a
 //! full cluster as on an empty one.
 //!
 //! # Invariants

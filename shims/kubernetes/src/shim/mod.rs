@@ -1,9 +1,9 @@
 //! What to do next, for each pod: ask for it, bind it, give it back, tell why it waits.
 //!
 //! # How
-//! For each pod there is what its object says, what the engine was [told](record::Told) of it, and what the
-//! [hands](record::Hand) do for it at the API server. Whenever one of the three changes, one function
-//! ([`pods`]) compares what is wanted with what is there, and takes the next step. So it does not matter
+//! For each pod there is what its object says, what the engine was told (`record::Told`) of it, and what the
+//! hands (`record::Hand`) do for it at the API server. Whenever one of the three changes, one function
+//! (in `pods`) compares what is wanted with what is there, and takes the next step. So it does not matter
 //! what came first, what came twice, and what was missed: a restart is the same as a change of everything.
 //!
 //! # Invariants
@@ -19,8 +19,6 @@ mod orders;
 mod pods;
 mod record;
 mod said;
-#[cfg(test)]
-mod tests;
 mod waiting;
 mod words;
 

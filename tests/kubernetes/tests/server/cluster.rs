@@ -21,6 +21,8 @@ use crate::bed::{ACCOUNT, ADMIN, Bed};
 pub struct Cluster {
     pub bed: Bed,
     pub client: Client,
+    /// What schedulers find in their environment.
+    pub environment: Vec<(&'static str, &'static str)>,
 }
 
 /// The scheduler as a process.
@@ -37,7 +39,7 @@ pub const SOON: Duration = Duration::from_secs(60);
 impl Cluster {
     pub async fn new(bed: Bed) -> anyhow::Result<Self> {
         let client = bed.client(ADMIN).await?;
-        let cluster = Self { bed, client };
+        let cluster = Self { bed, client, environment: Vec::new() };
         cluster.create_namespace("monoceros", json!({})).await?;
         cluster.grant().await?;
         Ok(cluster)
@@ -236,7 +238,8 @@ impl Cluster {
     }
 
     /// Removes everything that a case has made.
-    pub async fn clear(&self) -> anyhow::Result<()> {
+    pub async fn clear(&mut self) -> anyhow::Result<()> {
+        self.environment.clear();
         for pod in self.list("/api/v1/pods?limit=10000").await? {
             let (namespace, name) = (&pod["metadata"]["namespace"], &pod["metadata"]["name"]);
             self.delete_pod(namespace.as_str().unwrap_or(""), name.as_str().unwrap_or("")).await?;
@@ -282,6 +285,10 @@ impl Cluster {
             .arg(format!("--kubeconfig={}", kubeconfig.display()))
             .args(["--grpc=127.0.0.1:0", "--http=127.0.0.1:0"])
             .args(flags)
+            .env_remove("MONOCEROS_K8S_BED")
+            .env_remove("MONOCEROS_KUBERNETES")
+            .env_remove("MONOCEROS_KEEP")
+            .envs(self.environment.clone())
             .stdout(Stdio::piped())
             .stderr(out)
             .kill_on_drop(true)

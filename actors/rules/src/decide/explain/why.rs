@@ -19,7 +19,7 @@ use crate::values::resources::{Limits, Resources};
 use crate::work::asks::TaskGroup;
 
 /// How many different texts of predicates a sentence has.
-const TEXTS_SHOWN: usize = 3;
+const TEXTS_SHOWN: usize = 8;
 
 /// What an ask waits for, without figures. The texts are part of the interface.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]

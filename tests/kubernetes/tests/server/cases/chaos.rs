@@ -96,6 +96,8 @@ pub async fn a_minute_of_everything(cluster: &mut Cluster) -> anyhow::Result<()>
     let dice = Dice(Arc::new(AtomicU64::new(7)));
     cluster.create_namespace("chaos", json!({})).await?;
     cluster.nodes(usize::try_from(NODES)?, u32::try_from(CORES)?).await?;
+    // A node that is reserved for a large pod is room that a small one does not get.
+    cluster.environment.push(("MONOCEROS__SCHEDULER__RESERVATIONS", "false"));
     let rolled = dice.clone();
     let proxy = Proxy::start(cluster, move |method, path| {
         let is_binding = method == "POST" && path.ends_with("/binding");
