@@ -73,7 +73,7 @@ mod views;
 
 use actix::Message;
 
-pub use api::callback::{Assumed, ResourceManagerCallback, RmState, StateDump};
+pub use api::callback::{Assumed, Preferences, ResourceManagerCallback, RmState, StateDump};
 pub use api::control::ResourceManagerControl;
 pub use api::journeys::{Journey, Journeys, TRACEPARENT};
 pub use api::listing::{

@@ -28,6 +28,18 @@ pub struct Assumed<'a> {
     pub node_id: &'a str,
 }
 
+/// Between which nodes an ask has preferences.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub enum Preferences {
+    /// It goes to the first node in the partition's order.
+    #[default]
+    None,
+    /// Between the first node in order and those that score the same.
+    AmongEqualNodes,
+    /// Between all nodes: the partition's order decides between those that are preferred alike.
+    AmongAllNodes,
+}
+
 /// The RM's side of the embedding API.
 ///
 /// Called from scheduler threads: most calls in the order in which things were decided, one batch per
@@ -74,6 +86,24 @@ pub trait ResourceManagerCallback: Send + Sync + 'static {
     fn hold_predicates(&self, args: &PredicatesArgs) -> Result<(), String> {
         let _ = args;
         Ok(())
+    }
+
+    /// Between which nodes this ask has preferences; asked once for each placement, and followed by
+    /// calls of [`preference`](Self::preference). It has none unless implemented. Not called while
+    /// predicates are [remote](crate::Predicates::Remote), for places that are held, for members of a gang
+    /// that is placed as a whole, for what takes the place of a placeholder or goes to a node that was
+    /// reserved for it, nor for asks with a placement constraint, which says what it prefers itself.
+    fn preferences(&self, allocation_key: &str) -> Preferences {
+        let _ = allocation_key;
+        Preferences::None
+    }
+
+    /// How much the ask prefers the node: of the nodes that pass the predicate the highest decides, and of
+    /// equal ones the first in order. At most the first 1,000 nodes with room are compared. A panic counts
+    /// as the lowest.
+    fn preference(&self, args: &PredicatesArgs) -> i64 {
+        let _ = args;
+        0
     }
 
     /// This counts as running on the node from now on: a placement is booked whose predicate has

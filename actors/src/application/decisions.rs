@@ -50,7 +50,11 @@ impl Application {
                 search.passed.note_many(PassedFor::Refused, refused.len(), one);
             }
         } else {
-            books.nodes.passed_over(&ask.request(), None, candidate.node, &mut search.passed);
+            let (first, n_others) = candidate.preferred_to.unwrap_or((candidate.node, 0));
+            books.nodes.passed_over(&ask.request(), None, first, &mut search.passed);
+            if n_others > 0 {
+                search.passed.note_many(PassedFor::Preference, n_others, Some(first));
+            }
         }
     }
 

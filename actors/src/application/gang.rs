@@ -74,7 +74,7 @@ impl Application {
                     let Some(entry) = baton.books.allocations.get(placeholder) else { break };
                     let (node, hold) = (entry.node, entry.is_hold());
                     let alternatives = Vec::new();
-                    let candidate = Candidate { ask, node, alternatives, is_continued: true };
+                    let candidate = Candidate::next(ask, node, alternatives);
                     return self.place(
                         baton,
                         candidate,

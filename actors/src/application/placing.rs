@@ -25,8 +25,13 @@ use monoceros_rules::work::journey::Course;
 use super::ops::VisitEffects;
 use super::reserving::Claimed;
 use super::{Application, Blocked};
+use crate::api::callback::Preferences;
 use crate::metrics::ActorKind;
+use crate::node::{preferences, preferred};
 use crate::step::{Alarm, Allocated, Baton, Notice, Placement, Takes};
+
+/// Nodes that are compared where an RM prefers some for an ask.
+const NODES_COMPARED: usize = 1_000;
 
 impl Application {
     /// An offer came here: what it looks for is tried.
@@ -49,7 +54,10 @@ impl Application {
         loop {
             baton.tally.node_round_begins();
             match self.attempt(&baton, next) {
-                Next::Place(candidate) => return self.send(baton, candidate),
+                Next::Place(candidate) => {
+                    let candidate = self.preferred(candidate, &mut baton);
+                    return self.send(baton, candidate);
+                }
                 Next::Park(parking) => {
                     has_tried = true;
                     let claimed = self.park(&parking, &mut baton);
@@ -81,6 +89,30 @@ impl Application {
             }
         }
         self.rise(baton);
+    }
+
+    /// The same with the node that the RM prefers for the ask, where it prefers any.
+    fn preferred(&self, candidate: Candidate, baton: &mut Baton) -> Candidate {
+        let ask = self.book.asks.ask(candidate.ask);
+        let has_choice = ask.required_node.is_none() && ask.constraint.is_none();
+        if baton.offer.asks_later || !has_choice {
+            return candidate;
+        }
+        let only_equal = match preferences(&ask.key, baton) {
+            Preferences::None => return candidate,
+            Preferences::AmongEqualNodes => true,
+            Preferences::AmongAllNodes => false,
+        };
+        let nodes = &baton.books.nodes;
+        let nodes = nodes.from(candidate.node, &ask.request(), only_equal, NODES_COMPARED);
+        match preferred((self.slot, &ask.key), &nodes, baton) {
+            Some(at) if at > 0 => {
+                let preferred_to = Some((candidate.node, at));
+                Candidate { node: nodes[at], preferred_to, ..candidate }
+            }
+            // It is the first, or all of them refuse it, as the search will find.
+            _ => candidate,
+        }
     }
 
     /// Whether any of its asks may use the offer.
@@ -328,7 +360,7 @@ impl Application {
         takes: Option<Takes>,
     ) {
         self.note_found(&candidate, takes, &mut baton);
-        let Candidate { ask: slot, node, alternatives, is_continued } = candidate;
+        let Candidate { ask: slot, node, alternatives, is_continued, .. } = candidate;
         self.cancel_claim(slot, &mut baton);
         let ask = self.book.asks.ask_mut(slot);
         if !is_continued {

@@ -37,7 +37,7 @@ use monoceros_rules::work::allocations::{AllocationId, Tags};
 use monoceros_rules::work::quotas::{self, Held};
 use prometheus::IntGauge;
 
-pub(crate) use self::predicates::{may_be_placed, may_be_reserved};
+pub(crate) use self::predicates::{may_be_placed, may_be_reserved, preferences, preferred};
 use crate::events::{Event, EventKind, Message};
 use crate::metrics::{ActorKind, Counted, Metrics};
 use crate::partition::NodeReported;

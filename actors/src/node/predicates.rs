@@ -14,10 +14,12 @@ use std::panic::{AssertUnwindSafe, catch_unwind};
 use std::sync::Arc;
 
 use monoceros_rules::decide::predicates::{Confirmation, confirm};
+use monoceros_rules::nodes::NodeSlot;
 use monoceros_rules::work::allocations::{Allocation, ApplicationSlot, Form};
 use monoceros_rules::work::asks::AskSpec;
 
 use super::Node;
+use crate::api::callback::Preferences;
 use crate::api::predicates::{PredicateQuestion, QuestionBundle, QuestionId};
 use crate::step::{Baton, Notice, Passed, Placement, Settlement};
 
@@ -92,19 +94,8 @@ fn ask_now(
     allocate: bool,
     baton: &mut Baton,
 ) -> Result<(), String> {
-    let Baton { question: args, directory, callback, .. } = baton;
-    let application = directory.application(application).map_or("", |entry| &*entry.id);
-    let texts = [
-        (&mut args.allocation_key, key),
-        (&mut args.node_id, node),
-        (&mut args.application_id, application),
-        (&mut args.task_group_name, group.unwrap_or_default()),
-    ];
-    for (place, text) in texts {
-        place.clear();
-        place.push_str(text);
-    }
-    args.allocate = allocate;
+    word((application, key, group), node, allocate, baton);
+    let Baton { question: args, callback, .. } = baton;
     let asked = || match group {
         Some(_) => callback.hold_predicates(args),
         None => callback.predicates(args),
@@ -120,6 +111,55 @@ fn ask_now(
             Err("the predicate failed".to_owned())
         }
     }
+}
+
+/// Words a question in the place that is kept for one.
+fn word(
+    (application, key, group): (ApplicationSlot, &str, Option<&str>),
+    node: &str,
+    allocate: bool,
+    baton: &mut Baton,
+) {
+    let Baton { question: args, directory, .. } = baton;
+    let application = directory.application(application).map_or("", |entry| &*entry.id);
+    let texts = [
+        (&mut args.allocation_key, key),
+        (&mut args.node_id, node),
+        (&mut args.application_id, application),
+        (&mut args.task_group_name, group.unwrap_or_default()),
+    ];
+    for (place, text) in texts {
+        place.clear();
+        place.push_str(text);
+    }
+    args.allocate = allocate;
+}
+
+/// Between which nodes an RM in this process says that an ask has preferences.
+pub(crate) fn preferences(key: &str, baton: &Baton) -> Preferences {
+    let asked = || baton.callback.preferences(key);
+    catch_unwind(AssertUnwindSafe(asked)).unwrap_or_default()
+}
+
+/// Which of these nodes an RM in this process prefers for an ask, of those that pass its predicate.
+pub(crate) fn preferred(
+    (application, key): (ApplicationSlot, &str),
+    nodes: &[NodeSlot],
+    baton: &mut Baton,
+) -> Option<usize> {
+    let mut best: Option<(i64, usize)> = None;
+    for (at, &slot) in nodes.iter().enumerate() {
+        let node = Arc::clone(baton.books.nodes.id(slot));
+        word((application, key, None), &node, true, baton);
+        let asked = || baton.callback.preference(&baton.question);
+        let preference = catch_unwind(AssertUnwindSafe(asked)).unwrap_or(i64::MIN);
+        if best.is_none_or(|(most, _)| preference > most)
+            && ask_now((application, key, None), &node, true, baton).is_ok()
+        {
+            best = Some((preference, at));
+        }
+    }
+    best.map(|(_, at)| at)
 }
 
 /// Books the question whether a placement passes, which the RM answers later, and says it.

@@ -8,12 +8,12 @@
 use std::sync::Arc;
 
 use monoceros_proto::si::v1::PredicatesArgs;
-use monoceros_rules::audit::{About, Decision, Facts, Foreseen};
+use monoceros_rules::audit::{About, Answers, Decision, Facts, Foreseen};
 use monoceros_rules::decide::predicates::WIDEST;
 use monoceros_rules::decide::reservations::Patience;
 use monoceros_rules::nodes::NodeOrder;
 
-use crate::api::callback::ResourceManagerCallback;
+use crate::api::callback::{Preferences, ResourceManagerCallback};
 use crate::partition::DECISIONS_PER_TRIP;
 use crate::step::{Notice, Offering};
 
@@ -79,7 +79,22 @@ impl Oracle {
                 }
             }
         };
-        self.foreseen = Some(facts.next_decision(&passes, order, patience, now_ns));
+        let prefers = |key: &str, node: &str| {
+            let only_equal = match callback.preferences(key) {
+                Preferences::None => return None,
+                Preferences::AmongEqualNodes => true,
+                Preferences::AmongAllNodes => false,
+            };
+            let args = PredicatesArgs {
+                allocation_key: key.to_owned(),
+                node_id: node.to_owned(),
+                allocate: true,
+                ..Default::default()
+            };
+            Some((callback.preference(&args), only_equal))
+        };
+        let answers = Answers { passes: &passes, prefers: &prefers };
+        self.foreseen = Some(facts.next_decision(answers, order, patience, now_ns));
     }
 
     /// Verifies the books, and expects no certain decision: the answers of the RM's predicates are

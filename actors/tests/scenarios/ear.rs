@@ -8,7 +8,8 @@ use std::panic::{AssertUnwindSafe, catch_unwind};
 use std::sync::{Arc, Mutex, MutexGuard};
 
 use monoceros_actors::{
-    Assumed, Elsewhere, PredicateAnswer, PredicateQuestion, ResourceManagerCallback, Scope, Verdict,
+    Assumed, Elsewhere, PredicateAnswer, PredicateQuestion, Preferences, ResourceManagerCallback,
+    Scope, Verdict,
 };
 use monoceros_proto::si::v1 as si;
 
@@ -100,6 +101,8 @@ pub(crate) struct Predicates {
     /// By key and node; `*` is any. A key `reserve:KEY` is for reservations alone, `allocate:KEY` for
     /// all else.
     pub(crate) said: BTreeMap<(String, String), Answer>,
+    /// What asks prefer, by key and node: by how much, and whether among all nodes.
+    pub(crate) preferred: BTreeMap<(String, String), (i64, bool)>,
     /// Of a hundred pairs, and which.
     pub(crate) some: Option<(u8, u64)>,
     /// Questions that are answered later are answered as dice say: what an answer rests on, whether
@@ -225,6 +228,21 @@ impl ResourceManagerCallback for Ear {
             Some(Answer::Panics) => panic!("the script panics"),
             Some(_) => Err("the script refuses".to_owned()),
         }
+    }
+
+    fn preferences(&self, allocation_key: &str) -> Preferences {
+        let predicates = self.predicates();
+        let its = predicates.preferred.iter().filter(|((key, _), _)| key == allocation_key);
+        match its.map(|(_, (_, among_all))| *among_all).max() {
+            None => Preferences::None,
+            Some(false) => Preferences::AmongEqualNodes,
+            Some(true) => Preferences::AmongAllNodes,
+        }
+    }
+
+    fn preference(&self, args: &si::PredicatesArgs) -> i64 {
+        let (key, node) = (args.allocation_key.clone(), args.node_id.clone());
+        self.predicates().preferred.get(&(key, node)).map_or(0, |(by, _)| *by)
     }
 
     fn assumed(&self, what: &Assumed<'_>) {

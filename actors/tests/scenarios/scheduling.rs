@@ -589,3 +589,69 @@ fn an_application_whose_priority_falls_waits_for_its_turn() {
         "#]],
     );
 }
+
+#[test]
+fn of_nodes_that_are_equal_in_order_the_preferred_one_is_taken() {
+    check_plain(
+        "
+        queue root.a
+        node n1 vcore=4 ; node n2 vcore=4 ; node n3 vcore=4 ; node n4 vcore=8
+        app a1 in root.a
+        prefer k1 n2 1
+        prefer k1 n3 2
+        ask a1 k1 vcore=4
+        prefer k2 n3 1
+        prefer k2 n2 -1
+        ask a1 k2 vcore=2
+        prefer k3 n1 1
+        ask a1 k3 vcore=2
+        ",
+        &expect![[r#"
+            n1 accepted
+            n2 accepted
+            n3 accepted
+            n4 accepted
+            a1 accepted
+            a1 is Accepted
+            a1 is Running
+            a1/k1 placed on n3
+            a1/k2 placed on n1
+            a1/k3 placed on n2
+        "#]],
+    );
+}
+
+#[test]
+fn among_all_nodes_the_preferred_one_is_taken_where_it_has_room_and_its_predicate_passes() {
+    check_plain(
+        "
+        queue root.a
+        node n1 vcore=4 ; node n2 vcore=4 ; node n3 vcore=4
+        app a1 in root.a
+        ask a1 k0 vcore=1
+        prefer k1 n1 1 among-all
+        ask a1 k1 vcore=2
+        prefer k2 n1 1 among-all
+        ask a1 k2 vcore=2
+        prefer k3 n2 2 among-all
+        prefer k3 n1 1 among-all
+        refuse k3 n2
+        ask a1 k3 vcore=1
+        refuse k4 *
+        prefer k4 n2 1 among-all
+        ask a1 k4 vcore=1
+        ",
+        &expect![[r#"
+            n1 accepted
+            n2 accepted
+            n3 accepted
+            a1 accepted
+            a1 is Accepted
+            a1 is Running
+            a1/k0 placed on n1
+            a1/k1 placed on n1
+            a1/k2 placed on n2
+            a1/k3 placed on n1
+        "#]],
+    );
+}

@@ -16,7 +16,7 @@ use monoceros_actors::{
 use monoceros_config as config;
 use monoceros_config::reload::{self, StandingQueue};
 use monoceros_proto::si::v1 as si;
-use monoceros_rules::audit::{About, Foreseen, QueueFact};
+use monoceros_rules::audit::{About, Answers, Foreseen, QueueFact};
 use monoceros_rules::decide::reservations::Patience;
 use monoceros_rules::nodes::{NodeOrder, NodeSortPolicy};
 use monoceros_rules::values::resources::Resources;
@@ -246,6 +246,11 @@ impl World {
                 let items = self.side().await.endings.confirm_again(*number);
                 self.say(&items, true).await;
             }
+            Step::Prefer { key, node, by, among_all } => {
+                let said = (*by, *among_all);
+                let side = self.side().await;
+                side.ear.predicates().preferred.insert((key.clone(), node.clone()), said);
+            }
             Step::Refuse { key, node } => self.answer(key, node, Some(Answer::Refuses)).await,
             Step::Explode { key, node } => self.answer(key, node, Some(Answer::Panics)).await,
             Step::Waver { key, node } => self.answer(key, node, Some(Answer::Wavers)).await,
@@ -409,7 +414,9 @@ impl World {
         let Ok(facts) = self.scheduler.facts(&partition).await else { return };
         // Nothing but what can be placed is asked for: reservations are not made for their age here.
         let patience = Patience { delay: None, ..Patience::default() };
-        let next = facts.next_decision(&|_: About<'_>, _: &str, _| true, &order, &patience, 0);
+        let passes = |_: About<'_>, _: &str, _| true;
+        let answers = Answers { passes: &passes, prefers: &|_: &str, _: &str| None };
+        let next = facts.next_decision(answers, &order, &patience, 0);
         if let Foreseen::Next(decision) = next {
             self.played
                 .wrong

@@ -126,7 +126,7 @@ impl Search<'_> {
                     && left.holds(&ask.resources)
                     && fact.total.holds(&ask.resources);
                 let is_refused = ask.excluded.contains(&fact.id)
-                    || !(self.passes)(about(application, ask), &fact.id, true);
+                    || !(self.answers.passes)(about(application, ask), &fact.id, true);
                 if !may_use || !fits || is_refused || !self.is_admitted(&places, ask, node) {
                     return None;
                 }
@@ -446,7 +446,7 @@ impl Search<'_> {
         let mut refusals: Vec<(u64, usize)> = Vec::new();
         for member in 0..places.chosen.len() {
             let (ask, mut node) = places.chosen[member];
-            while !(self.passes)(about(application, ask), &places.left[node].0.id, true) {
+            while !(self.answers.passes)(about(application, ask), &places.left[node].0.id, true) {
                 refusals.push((ask.sequence, node));
                 let of_ask = refusals.iter().filter(|(of, _)| *of == ask.sequence);
                 let refused: BTreeSet<usize> = of_ask.map(|(_, node)| *node).collect();

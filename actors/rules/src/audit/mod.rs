@@ -28,7 +28,7 @@ mod usage;
 use std::collections::BTreeMap;
 use std::sync::Arc;
 
-pub use search::{About, Passes};
+pub use search::{About, Answers, Passes, Prefers};
 
 use crate::books::Books;
 use crate::decide::preemption::Promises;

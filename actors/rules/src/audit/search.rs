@@ -9,6 +9,7 @@
 //! says so ([`Foreseen::Unknown`]).
 
 use std::collections::{BTreeMap, BTreeSet};
+use std::fmt;
 use std::sync::Arc;
 
 use super::constraints::{Counted, Picture, alternatives};
@@ -42,11 +43,30 @@ pub enum About<'a> {
 /// The RM's predicates: who, on the node of this id, and whether it would be allocated there now.
 pub type Passes<'a> = dyn Fn(About<'_>, &str, bool) -> bool + 'a;
 
+/// How much the ask with this key prefers a node, and whether only to nodes that score the same; none
+/// where it prefers nothing.
+pub type Prefers<'a> = dyn Fn(&str, &str) -> Option<(i64, bool)> + 'a;
+
+/// What an RM answers.
+#[derive(Clone, Copy)]
+pub struct Answers<'a> {
+    /// Its predicates.
+    pub passes: &'a Passes<'a>,
+    /// What it prefers.
+    pub prefers: &'a Prefers<'a>,
+}
+
+impl fmt::Debug for Answers<'_> {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.debug_struct("Answers").finish_non_exhaustive()
+    }
+}
+
 impl Facts {
-    /// What a search of everything decides next, at this time, where this is what predicates say.
+    /// What a search of everything decides next, at this time, where this is what the RM answers.
     pub fn next_decision(
         &self,
-        passes: &Passes<'_>,
+        answers: Answers<'_>,
         order: &NodeOrder,
         patience: &Patience,
         now_ns: i64,
@@ -66,7 +86,7 @@ impl Facts {
         let mut phases = [Phase::Reserved, Phase::Pairs, Phase::Normal].into_iter();
         let found = phases.find_map(|phase| {
             let facts = self;
-            let search = Search { facts, phase, nodes, order, reserved, passes, patience, now_ns };
+            let search = Search { facts, phase, nodes, order, reserved, answers, patience, now_ns };
             search.queue(root?, [&none, &none], true)
         });
         found.unwrap_or(Foreseen::Nothing)
@@ -110,7 +130,7 @@ pub(super) struct Search<'a> {
     pub(super) order: &'a NodeOrder,
     /// Those that somebody has reserved.
     pub(super) reserved: &'a BTreeSet<NodeSlot>,
-    pub(super) passes: &'a Passes<'a>,
+    pub(super) answers: Answers<'a>,
     patience: &'a Patience,
     now_ns: i64,
 }
@@ -354,7 +374,7 @@ impl Search<'_> {
         node.is_some_and(|node| {
             ask.required_node.as_ref().is_none_or(|required| *required == node.id)
                 && !ask.excluded.contains(&node.id)
-                && (self.passes)(About::Request(&ask.key), &node.id, allocate)
+                && (self.answers.passes)(About::Request(&ask.key), &node.id, allocate)
         })
     }
 
@@ -369,6 +389,21 @@ impl Search<'_> {
             let mut nodes = nodes.iter().copied();
             nodes.find(|node| alternative.admits(constraint, node.slot, &picture))
         })
+    }
+
+    /// The node that is preferred to the first one for the ask.
+    fn preferred<'n>(&'n self, ask: &AskFact, first: &'n NodeFact) -> &'n NodeFact {
+        let preference = |node: &NodeFact| (self.answers.prefers)(&ask.key, &node.id);
+        let has_choice = ask.required_node.is_none() && ask.constraint.is_none();
+        let Some((_, only_equal)) = preference(first).filter(|_| has_choice) else { return first };
+        let score = |node: &NodeFact| self.order.score(&node.total, &node.available).to_bits();
+        let is_meant = |node: &&NodeFact| !only_equal || score(node) == score(first);
+        let nodes = self.nodes.iter().copied().filter(|node| self.has_room(ask, node));
+        // Of equal ones the first.
+        let best = nodes
+            .filter(is_meant)
+            .reduce(|best, next| if preference(next) > preference(best) { next } else { best });
+        best.unwrap_or(first)
     }
 
     /// Whether the constraint of the ask admits the node, without what goes where it comes.
@@ -420,7 +455,7 @@ impl Search<'_> {
             }
             if !ask.is_reserved {
                 if let Some(node) = self.first_node(looking.application, ask) {
-                    return Some(looking.places(ask, node));
+                    return Some(looking.places(ask, self.preferred(ask, node)));
                 }
                 if let Some((constraint, open)) = &ask.constraint
                     && *open < alternatives(constraint.constraint()).len()
@@ -458,7 +493,7 @@ impl Search<'_> {
             let gain = lack(&ask.resources, best) - lack(&ask.resources, next);
             if gain > 1e-9 { next } else { best }
         })?;
-        if !(self.passes)(About::Request(&ask.key), &node.id, false) {
+        if !(self.answers.passes)(About::Request(&ask.key), &node.id, false) {
             return None;
         }
         let may_be_overdue = looking.application.aging_ns.is_some_and(|at| at <= self.now_ns);

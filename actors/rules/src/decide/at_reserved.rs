@@ -83,7 +83,7 @@ impl Attempt<'_> {
 
     fn at_reserved(self, ask: AskSlot, node: NodeSlot) -> Candidate {
         let is_continued = self.trying(ask).is_some();
-        Candidate { ask, node, alternatives: Vec::new(), is_continued }
+        Candidate { is_continued, ..Candidate::first(ask, node) }
     }
 
     /// What keeps an ask waiting whose reserved node cannot have it, and no other can.

@@ -120,6 +120,21 @@ pub struct Candidate {
     pub alternatives: Vec<NodeSlot>,
     /// Its search goes on where others have refused it.
     pub is_continued: bool,
+    /// The node that comes first in order, and how many before this one have room, where the RM prefers
+    /// this one.
+    pub preferred_to: Option<(NodeSlot, usize)>,
+}
+
+impl Candidate {
+    /// An ask on its way to the first node that was found for it.
+    pub fn first(ask: AskSlot, node: NodeSlot) -> Self {
+        Self { ask, node, alternatives: Vec::new(), is_continued: false, preferred_to: None }
+    }
+
+    /// An ask whose search goes on, at the first of these nodes.
+    pub fn next(ask: AskSlot, node: NodeSlot, alternatives: Vec<NodeSlot>) -> Self {
+        Self { alternatives, is_continued: true, ..Self::first(ask, node) }
+    }
 }
 
 /// An ask that was not placed.
@@ -214,9 +229,7 @@ impl Attempt<'_> {
         let (books, request) = (self.books, ask.request());
         let Some(trying) = self.trying(slot) else {
             return match books.nodes.first(&request) {
-                Some(node) => {
-                    Ok(Candidate { ask: slot, node, alternatives: Vec::new(), is_continued: false })
-                }
+                Some(node) => Ok(Candidate::first(slot, node)),
                 None if request.required.is_some() => Err(Obstacle::RequiredNode),
                 None if request.is_kept_off(&books.nodes) => Err(Obstacle::Constraints),
                 None => Err(Obstacle::NoNode),
@@ -231,7 +244,7 @@ impl Attempt<'_> {
             });
         }
         let node = candidates.remove(0);
-        Ok(Candidate { ask: slot, node, alternatives: candidates, is_continued: true })
+        Ok(Candidate::next(slot, node, candidates))
     }
 
     /// The search of the ask that goes on, where predicates are asked by questions.

@@ -329,6 +329,21 @@ impl NodeIndex {
         if behind.is_empty() { from(self.first(request)) } else { behind }
     }
 
+    /// Up to `most` nodes that the request may use, in order, from this one on: of `only_equal` those
+    /// that score the same.
+    pub fn from(
+        &self,
+        first: NodeSlot,
+        request: &NodeRequest<'_>,
+        only_equal: bool,
+        most: usize,
+    ) -> Vec<NodeSlot> {
+        let score = self.entry(first).key.score;
+        let all = std::iter::successors(Some(first), |slot| self.next(*slot, request));
+        let is_meant = |slot: &NodeSlot| !only_equal || self.entry(*slot).key.score == score;
+        all.take_while(is_meant).take(most).collect()
+    }
+
     fn required(&self, node: &str, request: &NodeRequest<'_>) -> Option<NodeSlot> {
         let slot = self.slot_of(node)?;
         let has_room = self.entry(slot).has_room(request.resources);

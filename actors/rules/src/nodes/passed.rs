@@ -29,6 +29,8 @@ pub enum PassedFor {
     Topology,
     /// The placement constraint of the ask does not admit it.
     Constraint,
+    /// The RM prefers the node that was taken, and this one may come before it.
+    Preference,
     /// A range of the index that the search stepped over: no node there can be used for one of the
     /// reasons above, most often for want of room.
     Range,
@@ -36,7 +38,7 @@ pub enum PassedFor {
 
 impl PassedFor {
     /// All of them.
-    pub const ALL: [Self; 8] = [
+    pub const ALL: [Self; 9] = [
         Self::Closed,
         Self::Reserved,
         Self::Room,
@@ -44,6 +46,7 @@ impl PassedFor {
         Self::Excluded,
         Self::Topology,
         Self::Constraint,
+        Self::Preference,
         Self::Range,
     ];
 
@@ -57,6 +60,7 @@ impl PassedFor {
             Self::Excluded => "can never run it",
             Self::Topology => "outside of its domain",
             Self::Constraint => "excluded by its constraint",
+            Self::Preference => "another is preferred",
             Self::Range => "skipped by the index: not enough room",
         }
     }

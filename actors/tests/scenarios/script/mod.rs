@@ -275,6 +275,13 @@ pub(crate) enum Step {
         delay: Option<Duration>,
         timeout: Duration,
     },
+    /// The ask prefers the node by so much, among equal ones or among all.
+    Prefer {
+        key: String,
+        node: String,
+        by: i64,
+        among_all: bool,
+    },
     /// The predicate says no; `*` is any ask or node.
     Refuse {
         key: String,

@@ -125,6 +125,11 @@ fn step(line: &str) -> Step {
             let word = words.next();
             Step::ConfirmAgain(words.number(word))
         }
+        "prefer" => {
+            let (key, node, by) = (words.text(), words.text(), words.next());
+            let (by, among_all) = (words.number(by), words.takes("among-all"));
+            Step::Prefer { key, node, by, among_all }
+        }
         "refuse" => Step::Refuse { key: words.text(), node: words.text() },
         "explode" => Step::Explode { key: words.text(), node: words.text() },
         "waver" => Step::Waver { key: words.text(), node: words.text() },

@@ -231,6 +231,9 @@ impl fmt::Display for Step {
                 f.write_str(if *waits { "" } else { " &" })
             }
             Self::ConfirmAgain(number) => write!(f, "confirm-again {number}"),
+            Self::Prefer { key, node, by, among_all } => {
+                write!(f, "prefer {key} {node} {by}{}", if *among_all { " among-all" } else { "" })
+            }
             Self::Refuse { key, node } => write!(f, "refuse {key} {node}"),
             Self::Explode { key, node } => write!(f, "explode {key} {node}"),
             Self::Waver { key, node } => write!(f, "waver {key} {node}"),

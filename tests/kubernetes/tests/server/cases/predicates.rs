@@ -129,6 +129,8 @@ fn rows() -> Vec<Row> {
                 json!({"metadata": {"labels": {"app": "spread"}}, "spec": {"topologySpreadConstraints": [{
                     "maxSkew": 1, "topologyKey": "kubernetes.io/hostname",
                     "whenUnsatisfiable": "DoNotSchedule",
+                    // Else a pod that may use one node only is spread over that node alone.
+                    "nodeAffinityPolicy": "Ignore",
                     "labelSelector": {"matchLabels": {"app": "spread"}}}]}}),
             )
         },
