@@ -796,6 +796,28 @@ fn haste_changes_the_order_and_breaks_nothing() {
 }
 
 #[test]
+fn what_is_preferred_is_decided_as_a_full_search_decides_it() {
+    let prefer = (key(), node(), -2..3_i64, any::<bool>())
+        .prop_map(|(key, node, by, among_all)| Step::Prefer { key, node, by, among_all });
+    let preferences = prop::collection::vec(prefer, 4..16);
+    let scripts = (preferences, history(USUAL)).prop_map(|(preferences, Script(mut steps))| {
+        let first = steps.iter().position(|step| matches!(step, Step::Send { .. })).unwrap_or(0);
+        steps.splice(first..first, preferences);
+        Script(steps)
+    });
+    run(15, scripts, |script| {
+        let plain = play(script, How::Plain);
+        prop_assert_eq!(&plain.wrong, &Vec::<String>::new());
+        prop_assert!(!plain.text.contains("resync"), "a partition was lost");
+        for how in [How::OneAtATime, How::Watched] {
+            prop_assert_eq!(&play(script, how), &plain, "{:?} differs from the default", how);
+        }
+        // Another RM, which asks later, prefers nothing.
+        survives(script, &[How::Later(1)])
+    });
+}
+
+#[test]
 fn predicates_that_change_their_mind_break_nothing() {
     run(25, rush(true, false), survives_unwatched);
 }
