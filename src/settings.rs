@@ -27,7 +27,7 @@ pub use self::items::{
     ApplicationSettings, AskSettings, DecisionSettings, EventSettings, HealthSettings,
     MetricSettings, NodeSettings,
 };
-pub use self::kubernetes::{KubernetesSettings, Victims};
+pub use self::kubernetes::{KubernetesSettings, ScoreSettings, Victims};
 pub use self::log::{LogFormat, LogSettings};
 pub use self::quotas::QuotaSettings;
 pub use self::session::{

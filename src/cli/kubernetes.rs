@@ -103,6 +103,7 @@ fn options(args: &KubernetesArgs, settings: KubernetesSettings, home: String) ->
 
 async fn resident(args: &KubernetesArgs, settings: KubernetesSettings) -> anyhow::Result<Resident> {
     let (client, home) = connect(args.kubeconfig.as_deref()).await.context("the cluster")?;
+    let prefers_among_all = settings.score.preferred;
     let options = options(args, settings, home);
     let (ready, readiness) = watch::channel(Readiness::NotYet("the cluster is being read"));
     let run: Box<dyn FnOnce(SchedulerHandle, _) -> serve::Work + Send> =
@@ -116,7 +117,8 @@ async fn resident(args: &KubernetesArgs, settings: KubernetesSettings) -> anyhow
                     }
                     std::future::pending::<()>().await;
                 };
-                let engine = |scene, words| Embedded::new(handle, RM_ID, scene, words);
+                let engine =
+                    |scene, words| Embedded::new(handle, RM_ID, scene, words, prefers_among_all);
                 let work = run::run(client, options, meters, stand, shutdown, engine);
                 tokio::select! {
                     ended = work => Ok(ended?),

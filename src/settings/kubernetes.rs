@@ -28,6 +28,8 @@ pub struct KubernetesSettings {
     pub application_by_controller: bool,
     /// Whether what a pod says of its user counts. Default false.
     pub trust_user: bool,
+    /// How nodes are chosen among those that may run a pod.
+    pub score: ScoreSettings,
     /// Most bindings under way at once. Default 64.
     pub bindings: NonZeroUsize,
     /// Most conditions that are written in a second. Default 50.
@@ -42,6 +44,15 @@ pub struct KubernetesSettings {
     /// How long the volumes of a pod are waited for, in seconds. Default 600.
     #[serde(deserialize_with = "seconds::deserialize")]
     pub volume_timeout: Duration,
+}
+
+/// Section `kubernetes.score`.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Deserialize)]
+#[serde(deny_unknown_fields, expecting = "a section")]
+pub struct ScoreSettings {
+    /// Whether the preferred affinity of a pod decides between all nodes that may run it, and not only
+    /// between those that are equal in the order of the partition. Default false.
+    pub preferred: bool,
 }
 
 /// How victims of preemption are made to go.

@@ -8,7 +8,8 @@ use std::sync::Arc;
 
 use futures::future::BoxFuture;
 use monoceros_actors::{
-    Assumed, Invalidation, ResourceManagerCallback, SchedulerHandle, snapshot::ExplanationSnapshot,
+    Assumed, Invalidation, Preferences, ResourceManagerCallback, SchedulerHandle,
+    snapshot::ExplanationSnapshot,
 };
 use monoceros_proto::si::v1 as si;
 use tokio::sync::mpsc::UnboundedSender;
@@ -33,17 +34,21 @@ pub struct Embedded {
 struct Ear {
     scene: SharedScene,
     words: UnboundedSender<Word>,
+    prefers_among_all: bool,
 }
 
 impl Embedded {
-    /// A session of the resource manager `rm_id` with this scheduler.
+    /// A session of the resource manager `rm_id` with this scheduler. What pods prefer decides between
+    /// all nodes (`prefers_among_all`), or between those that are equal in the partition's order.
     pub fn new(
         scheduler: SchedulerHandle,
         rm_id: impl Into<String>,
         scene: SharedScene,
         words: UnboundedSender<Word>,
+        prefers_among_all: bool,
     ) -> Self {
-        Self { scheduler, rm_id: rm_id.into(), ear: Arc::new(Ear { scene, words }) }
+        let ear = Arc::new(Ear { scene, words, prefers_among_all });
+        Self { scheduler, rm_id: rm_id.into(), ear }
     }
 
     async fn open(&self, queues: &Queues) -> Result<(), String> {
@@ -165,6 +170,18 @@ impl ResourceManagerCallback for Ear {
         let scene = open(&self.scene);
         // A group of which nothing but its size is known may be anywhere.
         if scene.expects(&key) { scene.check(&key, &args.node_id) } else { Ok(()) }
+    }
+
+    fn preferences(&self, allocation_key: &str) -> Preferences {
+        match open(&self.scene).has_preferences(allocation_key) {
+            false => Preferences::None,
+            true if self.prefers_among_all => Preferences::AmongAllNodes,
+            true => Preferences::AmongEqualNodes,
+        }
+    }
+
+    fn preference(&self, args: &si::PredicatesArgs) -> i64 {
+        open(&self.scene).preference(&args.allocation_key, &args.node_id)
     }
 
     fn assumed(&self, what: &Assumed<'_>) {

@@ -22,6 +22,7 @@
 
 mod node;
 mod ports;
+mod preferences;
 mod question;
 mod scene;
 mod selectors;

@@ -4,6 +4,7 @@ use k8s_openapi::api::core::v1::{PodAffinityTerm, Toleration, TopologySpreadCons
 
 use super::node::NodeFilter;
 use super::ports::HostPort;
+use super::preferences::Preferences;
 use super::selectors::{PodTerm, labels_match, with_own_labels};
 use super::tally::{Eligible, Wanted};
 use crate::objects::{Meta as _, Pod};
@@ -21,10 +22,20 @@ pub(super) struct Question {
     /// Away from pods of each of these tallies.
     pub(super) away: Vec<usize>,
     pub(super) spread: Vec<Spread>,
+    pub(super) preferences: Preferences,
     /// Claims by name.
     pub(super) claims: Vec<String>,
     /// Why it can run nowhere.
     pub(super) unsupported: Option<String>,
+}
+
+impl Question {
+    /// The numbers of the tallies that are looked at for it.
+    pub(super) fn tallies(&self) -> impl Iterator<Item = usize> {
+        let spread = self.spread.iter().map(|rule| rule.tally);
+        let of_pods = self.near.iter().chain(&self.away).copied();
+        of_pods.chain(spread).chain(self.preferences.tallies())
+    }
 }
 
 /// A rule of spread.
@@ -44,7 +55,7 @@ pub(super) struct Guard {
     pub(super) key: String,
 }
 
-fn pod_term(pod: &Pod, term: &PodAffinityTerm) -> PodTerm {
+pub(super) fn pod_term(pod: &Pod, term: &PodAffinityTerm) -> PodTerm {
     let mut namespaces: std::collections::BTreeSet<_> =
         term.namespaces.iter().flatten().cloned().collect();
     if namespaces.is_empty() && term.namespace_selector.is_none() {
@@ -96,6 +107,7 @@ pub(super) fn compile(pod: &Pod, mut tally: impl FnMut(Wanted) -> usize) -> Ques
         away.push(tally(Wanted { terms: vec![term], key, spread: None }));
     }
     let spread = spread(pod, &filter, &mut tally);
+    let preferences = Preferences::of(pod, &mut tally);
     let devices: Vec<_> = pod.spec.resource_claims.iter().map(|claim| &*claim.name).collect();
     let unsupported = (!devices.is_empty())
         .then(|| format!("dynamic resource claims are not supported (`{}`)", devices.join("`, `")));
@@ -107,6 +119,7 @@ pub(super) fn compile(pod: &Pod, mut tally: impl FnMut(Wanted) -> usize) -> Ques
         is_near_itself,
         away,
         spread,
+        preferences,
         claims: pod.claims().collect(),
         unsupported,
     }

@@ -175,8 +175,7 @@ impl Scene {
     /// A pod will not be asked about any more.
     pub fn dismiss(&mut self, key: &str) {
         let Some(asked) = self.questions.remove(key) else { return };
-        let Question { near, away, spread, .. } = &asked.question;
-        for id in near.iter().chain(away).copied().chain(spread.iter().map(|one| one.tally)) {
+        for id in asked.question.tallies() {
             if let Some(tally) = &mut self.tallies[id] {
                 tally.users = tally.users.saturating_sub(1);
             }
@@ -266,6 +265,18 @@ impl Scene {
         self.check_guards(pod, node)?;
         self.check_spread(question, node)?;
         self.volumes.check(pod, &question.claims, node)
+    }
+
+    /// Whether the pod expected under this key prefers some nodes.
+    pub fn has_preferences(&self, key: &str) -> bool {
+        self.questions.get(key).is_some_and(|asked| !asked.question.preferences.is_empty())
+    }
+
+    /// How much it prefers this node; 0 where nothing is known of either.
+    pub fn preference(&self, key: &str, node: &str) -> i64 {
+        let node = self.nodes.get(node).and_then(|seat| seat.node.as_ref());
+        let asked = self.questions.get(key).zip(node);
+        asked.map_or(0, |(asked, node)| asked.question.preferences.weigh(node, &self.tallies))
     }
 
     /// As [`Self::check`], when these pods have left the node one after the other: how many of them have to,

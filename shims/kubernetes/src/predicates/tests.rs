@@ -489,3 +489,31 @@ proptest! {
         }
     }
 }
+
+#[test]
+fn what_a_pod_prefers_is_weighed_and_keeps_it_off_no_node() {
+    let web = json!({"labelSelector": {"matchLabels": {"app": "web"}}, "topologyKey": "zone"});
+    let weighted = |weight: i32| json!([{"weight": weight, "podAffinityTerm": web}]);
+    let by_node = json!({"nodeAffinity": {"preferredDuringSchedulingIgnoredDuringExecution": [
+        {"weight": 10, "preference": {"matchExpressions": [
+            {"key": "zone", "operator": "In", "values": ["b"]}]}},
+        {"weight": 3, "preference": {"matchExpressions": [
+            {"key": "cores", "operator": "Gt", "values": ["8"]}]}},
+    ]}});
+    let near = json!({"podAffinity":
+        {"preferredDuringSchedulingIgnoredDuringExecution": weighted(5)}});
+    let away = json!({"podAntiAffinity":
+        {"preferredDuringSchedulingIgnoredDuringExecution": weighted(5)}});
+    for (affinity, weights) in [(by_node, [0, 3, 10]), (near, [10, 10, 0]), (away, [-10, -10, 0])] {
+        let web = json!({"app": "web"});
+        let play = Play::new().running("w1", "a1", &web, &json!({}));
+        let mut play = play.running("w2", "a2", &web, &json!({}));
+        let nodes = play.passing(&json!({}), &json!({"affinity": affinity}));
+        assert_eq!(nodes, ["a1", "a2", "b1"]);
+        assert!(play.0.has_preferences("asked"));
+        assert_eq!(["a1", "a2", "b1"].map(|node| play.0.preference("asked", node)), weights);
+    }
+    let mut plain = Play::new();
+    plain.passing(&json!({}), &json!({}));
+    assert!(!plain.0.has_preferences("asked"));
+}

@@ -73,7 +73,7 @@ impl World {
         let scheduler = Scheduler::builder().reservation_delay(None).start_local().unwrap();
         let scene = SharedScene::default();
         let (say, words) = unbounded_channel();
-        let engine = Embedded::new(scheduler.clone(), RM, Arc::clone(&scene), say);
+        let engine = Embedded::new(scheduler.clone(), RM, Arc::clone(&scene), say, false);
         let mapping = Mapping {
             scheduler_names: vec!["monoceros".to_owned()],
             trust_user: true,

@@ -1,0 +1,70 @@
+//! What a pod prefers: it decides between nodes that may run it, and keeps it off none.
+//!
+//! A term about nodes counts its weight where it admits the node; one about pods its weight for each pod
+//! of the node's domain that it is about, and less where the pod prefers to keep away. What others that
+//! run already prefer of this pod is not weighed.
+
+use k8s_openapi::api::core::v1::{NodeSelectorTerm, WeightedPodAffinityTerm};
+
+use super::question::pod_term;
+use super::selectors::terms_admit;
+use super::tally::{Tally, Wanted};
+use crate::objects::{Node, Pod};
+
+/// The preferred terms of a pod.
+#[derive(Clone, Debug, Default)]
+pub(super) struct Preferences {
+    nodes: Vec<(i64, NodeSelectorTerm)>,
+    /// Weights, and the numbers of tallies; below zero where it prefers to keep away.
+    pods: Vec<(i64, usize)>,
+}
+
+impl Preferences {
+    /// Reads a pod; `tally` gives the number of a tally, and makes it where there is none.
+    pub(super) fn of(pod: &Pod, tally: &mut impl FnMut(Wanted) -> usize) -> Self {
+        let Some(affinity) = &pod.spec.affinity else { return Self::default() };
+        let about_nodes = affinity.node_affinity.iter();
+        let about_nodes = about_nodes.flat_map(|all| {
+            all.preferred_during_scheduling_ignored_during_execution.iter().flatten()
+        });
+        let nodes = about_nodes.map(|term| (i64::from(term.weight), term.preference.clone()));
+        let near = affinity.pod_affinity.iter();
+        let near = near.flat_map(|all| {
+            all.preferred_during_scheduling_ignored_during_execution.iter().flatten()
+        });
+        let away = affinity.pod_anti_affinity.iter();
+        let away = away.flat_map(|all| {
+            all.preferred_during_scheduling_ignored_during_execution.iter().flatten()
+        });
+        let mut counted = |weighted: &WeightedPodAffinityTerm, sign: i64| {
+            let WeightedPodAffinityTerm { weight, pod_affinity_term: term } = weighted;
+            let (terms, key) = (vec![pod_term(pod, term)], term.topology_key.clone());
+            (sign * i64::from(*weight), tally(Wanted { terms, key, spread: None }))
+        };
+        let mut pods: Vec<_> = near.map(|term| counted(term, 1)).collect();
+        pods.extend(away.map(|term| counted(term, -1)));
+        Self { nodes: nodes.collect(), pods }
+    }
+
+    pub(super) fn is_empty(&self) -> bool {
+        self.nodes.is_empty() && self.pods.is_empty()
+    }
+
+    /// The numbers of the tallies that are looked at.
+    pub(super) fn tallies(&self) -> impl Iterator<Item = usize> {
+        self.pods.iter().map(|(_, tally)| *tally)
+    }
+
+    /// How much this node is preferred.
+    pub(super) fn weigh(&self, node: &Node, tallies: &[Option<Tally>]) -> i64 {
+        let admits = |term: &NodeSelectorTerm| terms_admit(std::slice::from_ref(term), node);
+        let of_nodes =
+            self.nodes.iter().filter(|(_, term)| admits(term)).map(|(weight, _)| *weight);
+        let of_pods = self.pods.iter().map(|(weight, tally)| {
+            let tally = tallies.get(*tally).and_then(Option::as_ref);
+            let there = tally.and_then(|tally| Some(tally.pods(tally.domain(node)?)));
+            weight.saturating_mul(i64::from(there.unwrap_or(0)))
+        });
+        of_nodes.chain(of_pods).fold(0, i64::saturating_add)
+    }
+}
