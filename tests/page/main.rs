@@ -19,4 +19,5 @@ mod live;
 mod long;
 mod numbers;
 mod picture;
+mod pods;
 mod tokens;

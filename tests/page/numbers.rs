@@ -134,7 +134,7 @@ async fn applications_and_one_of_them_have_the_numbers_of_their_documents() {
     let it = scene.get(&format!("{P}/application/runs")).await;
     let allocation = &tab.rows("#allocations table").await[0];
     assert_eq!(allocation["node"]["text"], "n1");
-    assert_eq!(allocation["name"]["text"], "pod-1");
+    assert!(allocation["key"]["text"].as_str().unwrap().starts_with("lab/pod-1"), "{allocation}");
     assert_eq!(allocation["priority"]["text"], "3");
     assert_eq!(values(&allocation["resource"]), amounts(&it["allocations"][0]["resource"]));
     let request = &tab.rows("#requests table").await[0];

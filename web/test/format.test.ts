@@ -1,6 +1,7 @@
 import { expect, test } from "vitest";
 import { amount, amounts, byWeight, narrowed, share, short } from "../src/format/amounts";
 import { whatHappened } from "../src/format/events";
+import { keyOf, nameOf, namesOf } from "../src/format/names";
 import { span } from "../src/format/times";
 
 test("amounts are said in units of people", () => {
@@ -49,4 +50,14 @@ test("events are words, and a number that is not known is told", () => {
   expect(whatHappened(2, 0)).toBe("added");
   expect(whatHappened(0, 0)).toBe("told");
   expect(whatHappened(2, 999)).toBe("detail 999 added");
+});
+
+test("pods have names, and other requests keys", () => {
+  const allocationTags = { "kubernetes.io/meta/namespace": "lab", "kubernetes.io/meta/podName": "job-0" };
+  const pod = { allocationKey: "uid-1", allocationTags };
+  const nameless = { allocationKey: "uid-2", allocationTags: { "kubernetes.io/meta/namespace": "lab" } };
+  expect([pod, nameless, { allocationKey: "task" }].map(nameOf)).toEqual(["lab/job-0", "uid-2", "task"]);
+  const names = namesOf([pod], undefined, [nameless]);
+  expect([...names]).toEqual([["uid-1", "lab/job-0"]]);
+  expect(["lab/job-0", "uid-1", "task"].map((name) => keyOf(names, name))).toEqual(["uid-1", "uid-1", "task"]);
 });

@@ -72,6 +72,7 @@ export interface Ask {
   allocationLog?: { message: string; lastOccurrence: Nanos; count: number }[];
   triggeredPreemption?: boolean;
   originator?: boolean;
+  schedulingAttempted?: boolean;
   triggeredScaleUp?: boolean;
   internal?: boolean;
   pendingCount?: number;

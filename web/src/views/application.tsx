@@ -1,7 +1,9 @@
 // One application: what it has, what it waits for, and how it came here.
 import { Fragment } from "preact";
 import { useState } from "preact/hooks";
+import { nameOf, namesOf } from "../format/names";
 import { Ago, Amounts, Count } from "../parts/amount";
+import { Name } from "../parts/name";
 import { Facts, Section, Tag, Trouble } from "../parts/states";
 import { type Column, Table, sorted } from "../parts/table";
 import { clock, millis, moment, span } from "../format/times";
@@ -31,7 +33,7 @@ export function ApplicationView() {
       {read.data && (
         <>
           <Summary of={read.data} />
-          <Why application={id} />
+          <Why application={id} names={namesOf(read.data.requests, read.data.allocations)} />
           <Requests of={read.data} />
           <Gang of={read.data} />
           <Allocations of={read.data} />
@@ -110,7 +112,7 @@ function Hours({ of }: { of: Resources }) {
   return <><Amounts of={hours} /> for an hour</>;
 }
 
-/** Requests that nothing tells apart but their keys. */
+/** Requests that nothing tells apart but their keys. Of such only one is tried. */
 interface Alike {
   asks: Ask[];
   first: Ask;
@@ -121,7 +123,7 @@ interface Alike {
 function alike(asks: Ask[]): Alike[] {
   const kinds = new Map<string, Alike>();
   for (const ask of asks) {
-    const { allocationKey: _, allocationTags: __, requestTime: ___, pendingCount = 1, allocationLog, ...what } = ask;
+    const { allocationKey: _, allocationTags: __, requestTime: ___, schedulingAttempted: ____, pendingCount = 1, allocationLog, ...what } = ask;
     const kind = JSON.stringify([what, (allocationLog ?? []).map((entry) => entry.message)]);
     const known = kinds.get(kind);
     if (known) {
@@ -157,10 +159,11 @@ function Requests({ of: it }: { of: Application }) {
 }
 
 function Keys({ of: asks }: { of: Ask[] }) {
-  const keys = asks.map((ask) => ask.allocationKey).filter(Boolean);
-  if (!keys.length) return <span class="quiet">members without a request</span>;
-  const more = keys.length - 1;
-  return <span title={keys.slice(0, 50).join(", ")}>{keys[0]}{more > 0 && <span class="quiet"> and {more} more</span>}</span>;
+  const [first, ...others] = asks.filter((ask) => ask.allocationKey);
+  if (!first) return <span class="quiet">members without a request</span>;
+  if (!others.length) return <Name of={first} />;
+  const names = [first, ...others].slice(0, 50).map(nameOf);
+  return <span title={names.join(", ")}><Name of={first} /><span class="quiet"> and {others.length} more</span></span>;
 }
 
 function Marks({ of: ask }: { of: Ask }) {
@@ -235,18 +238,14 @@ function Gang({ of: it }: { of: Application }) {
 /** The columns of allocations; the one of where they are is up to who shows them. */
 export function allocationColumns(where: Column<Allocation>): Column<Allocation>[] {
   return [
-    { id: "key", head: "Key", by: (row) => row.allocationKey, cell: (row) => <>{row.allocationKey} <AllocationMarks of={row} /></> },
+    { id: "key", head: "Key", by: nameOf, cell: (row) => <><Name of={row} /> <AllocationMarks of={row} /></> },
     where,
-    { id: "name", head: "Name", by: (row) => nameOf(row), cell: (row) => nameOf(row) },
     { id: "resource", head: "Takes", number: true, by: (row) => row.resource?.vcore ?? 0, cell: (row) => <Amounts of={row.resource} /> },
     { id: "priority", head: "Priority", number: true, by: (row) => Number(row.priority), cell: (row) => row.priority },
     { id: "since", head: "Runs for", number: true, by: (row) => -(row.allocationTime ?? 0), cell: (row) => <Ago at={row.allocationTime} /> },
     { id: "delay", head: "Waited", number: true, by: (row) => row.allocationDelay ?? 0, cell: (row) => span(millis(row.allocationDelay ?? 0)) },
   ];
 }
-
-/** What an allocation is called where it runs. */
-const nameOf = (row: Allocation) => row.allocationTags?.["kubernetes.io/meta/podName"] ?? "";
 
 function AllocationMarks({ of: row }: { of: Allocation }) {
   return (

@@ -1,9 +1,12 @@
 // Who was placed, kept a place for, or had to leave, and which rule decided.
+import { useMemo } from "preact/hooks";
+import { type Keyed, type Names, keyOf, namesOf } from "../format/names";
+import { clock, moment } from "../format/times";
 import { Ago, Count } from "../parts/amount";
 import { Choice, Field, Filters } from "../parts/filters";
+import { NameOfKey } from "../parts/name";
 import { Further } from "../parts/pager";
 import { Section, Tag, Trouble } from "../parts/states";
-import { clock, moment } from "../format/times";
 import { path } from "../rest/client";
 import { base, partition } from "../rest/partitions";
 import { usePolled } from "../rest/poll";
@@ -25,9 +28,12 @@ export function Decisions() {
   const [query, change] = useQuery();
   const { application, queue, node, key, kind, after } = query;
   const of = base.value;
-  const asked = { application, queue, node, key, kind, limit: LIMIT, after };
+  const { names, areRead } = useNames(application, node);
+  const asked = { application, queue, node, key: key && keyOf(names, key), kind, limit: LIMIT, after };
+  // Which key a name stands for is known when the names are.
+  const address = of && (!key || areRead) ? path(`${of}/decisions`, asked) : null;
   // A page that was turned to stays as it is; the first one has the latest.
-  const read = usePolled<Decision[]>(of && path(`${of}/decisions`, asked), after ? 60 : 2);
+  const read = usePolled<Decision[]>(address, after ? 60 : 2);
   const narrow = (changed: Record<string, string | undefined>) => change({ after: undefined, ...changed });
   const decisions = read.data ?? [];
   const isNarrowed = [application, queue, node, key, kind].some(Boolean);
@@ -45,7 +51,7 @@ export function Decisions() {
       <ol class="decisions">
         {decisions.map((decision) => (
           <li key={decision.id}>
-            <One of={decision} />
+            <One of={decision} names={names} />
           </li>
         ))}
       </ol>
@@ -53,6 +59,20 @@ export function Decisions() {
       <Further view="decisions" next={read.next} count={LIMIT} />
     </Section>
   );
+}
+
+/** What has keys and tags in the document of an application or of a node. */
+interface Rows {
+  requests?: Keyed[];
+  allocations?: Keyed[];
+}
+
+/** Names of what the application has that decisions are narrowed to, or else of what is on that node: a decision has keys alone. */
+function useNames(application: string | undefined, node: string | undefined): { names: Names; areRead: boolean } {
+  const rows = application ? `application/${encodeURIComponent(application)}` : node ? `node/${encodeURIComponent(node)}` : null;
+  const { data, error } = usePolled<Rows>(base.value && rows && `${base.value}/${rows}`, 3);
+  const names = useMemo(() => namesOf(data?.requests, data?.allocations), [data]);
+  return { names, areRead: !rows || data !== undefined || error !== undefined };
 }
 
 function Nothing({ isNarrowed }: { isNarrowed: boolean }) {
@@ -71,15 +91,17 @@ function Older({ last }: { last: Decision | undefined }) {
   return gone > 0 ? <p class="gap"><Count of={gone} /> older decisions are not kept any more</p> : null;
 }
 
-function One({ of: it }: { of: Decision }) {
+function One({ of: it, names }: { of: Decision; names: Names }) {
   const { nodes } = it;
+  // Of an eviction those who could leave are compared, else queues and applications.
+  const compared = (name: string) => (it.kind === "eviction" ? <NameOfKey of={name} among={names} /> : name);
   return (
     <details class="decision" data-id={it.id}>
       <summary>
         <time title={moment(it.time)}>{clock(it.time)}</time>
         <Tag of={VERBS[it.kind]} />
         <span>
-          <a href={toApplication(it.applicationId)}>{it.applicationId}</a> <span class="key">{it.allocationKey}</span>
+          <a href={toApplication(it.applicationId)}>{it.applicationId}</a> <span class="key"><NameOfKey of={it.allocationKey} among={names} /></span>
         </span>
         <span>
           {it.kind === "eviction" ? "from" : "on"} <a href={toNode(it.nodeId)}>{it.nodeId}</a>
@@ -96,8 +118,8 @@ function One({ of: it }: { of: Decision }) {
           <ol class="levels">
             {it.levels.map((level) => (
               <li key={level.queue}>
-                <span class="quiet">in {level.queue}, by {level.order}:</span> <b>{level.chosen}</b>
-                {level.runnerUp ? <> before {level.runnerUp}: {level.rule}</> : <> had no rival</>}
+                <span class="quiet">in {level.queue}, by {level.order}:</span> <b>{compared(level.chosen)}</b>
+                {level.runnerUp ? <> before {compared(level.runnerUp)}: {level.rule}</> : <> had no rival</>}
               </li>
             ))}
           </ol>

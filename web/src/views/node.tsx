@@ -1,6 +1,7 @@
 // One node: what runs on it, for whom it is kept, and whom it was no place for.
 import { names, title } from "../format/amounts";
 import { Ago, Amounts, Count, Level } from "../parts/amount";
+import { Name } from "../parts/name";
 import { Facts, Section, Tag, Trouble } from "../parts/states";
 import { type Column, Table, sorted } from "../parts/table";
 import { base } from "../rest/partitions";
@@ -91,7 +92,7 @@ function Foreign({ of: node }: { of: Node }) {
   const rows = node.foreignAllocations ?? [];
   if (!rows.length) return null;
   const columns: Column<Allocation>[] = [
-    { id: "key", head: "Key", cell: (row) => row.allocationKey },
+    { id: "key", head: "Key", cell: (row) => <Name of={row} /> },
     { id: "resource", head: "Takes", number: true, cell: (row) => <Amounts of={row.resource} /> },
     { id: "priority", head: "Priority", number: true, cell: (row) => row.priority },
     { id: "since", head: "Runs for", number: true, cell: (row) => <Ago at={row.allocationTime} /> },

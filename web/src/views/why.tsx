@@ -1,7 +1,10 @@
 // Why the requests of an application wait, and what would let them run.
-import { Ago, Amounts, Count } from "../parts/amount";
-import { Section, Tag, Trouble } from "../parts/states";
+import { Fragment } from "preact";
 import { title } from "../format/amounts";
+import type { Names } from "../format/names";
+import { Ago, Amounts, Count } from "../parts/amount";
+import { NameOfKey } from "../parts/name";
+import { Section, Tag, Trouble } from "../parts/states";
 import { base } from "../rest/partitions";
 import { usePolled } from "../rest/poll";
 import type { Explanation } from "../rest/types";
@@ -12,7 +15,8 @@ const ENTRIES = 20;
 /** Keys that are named. */
 const KEYS = 3;
 
-export function Why({ application }: { application: string }) {
+/** Answers have keys alone; `names` are those of the application's requests. */
+export function Why({ application, names }: { application: string; names: Names }) {
   const [query, change] = useQuery();
   const offset = Math.max(0, Number(query.offset) || 0);
   const of = base.value;
@@ -26,7 +30,7 @@ export function Why({ application }: { application: string }) {
       <Trouble of={read} />
       {read.data && !entries.length && <p class="none">{offset ? "No more." : "It waits for nothing."}</p>}
       {entries.map((entry) => (
-        <Entry key={`${entry.allocationKeys[0] ?? ""} ${entry.taskGroup ?? ""} ${entry.cause}`} of={entry} />
+        <Entry key={`${entry.allocationKeys[0] ?? ""} ${entry.taskGroup ?? ""} ${entry.cause}`} of={entry} names={names} />
       ))}
       {(offset > 0 || entries.length === ENTRIES) && (
         <nav class="pager" aria-label="Further requests">
@@ -38,13 +42,13 @@ export function Why({ application }: { application: string }) {
   );
 }
 
-function Entry({ of: entry }: { of: Explanation }) {
+function Entry({ of: entry, names }: { of: Explanation; names: Names }) {
   const [first] = entry.obstacles;
   const others = entry.obstacles.slice(1);
   return (
     <article class="why" data-cause={entry.cause}>
       <h3>
-        <Keys of={entry} /> <Tag of={entry.cause} /> {entry.object && <span class="quiet">{entry.object}</span>}
+        <Keys of={entry} names={names} /> <Tag of={entry.cause} /> {entry.object && <span class="quiet">{entry.object}</span>}
         {entry.since ? <span class="since">for <Ago at={entry.since} /></span> : null}
       </h3>
       <p class="message">{first?.message ?? entry.message}</p>
@@ -59,32 +63,33 @@ function Entry({ of: entry }: { of: Explanation }) {
         </p>
       )}
       {entry.preemption && <p class="quiet">Preemption: {entry.preemption}</p>}
-      <Order of={entry} />
+      <Order of={entry} names={names} />
       <Nodes of={entry} />
     </article>
   );
 }
 
-function Keys({ of: entry }: { of: Explanation }) {
-  const named = entry.allocationKeys.slice(0, KEYS).join(", ");
-  const more = entry.count - Math.min(entry.allocationKeys.length, KEYS);
+function Keys({ of: entry, names }: { of: Explanation; names: Names }) {
+  const named = entry.allocationKeys.slice(0, KEYS);
+  const more = entry.count - named.length;
   return (
     <span class="keys">
-      {named || (entry.taskGroup ? `group ${entry.taskGroup}` : "the gang")}
-      {more > 0 && (named ? ` and ${more} more` : `: ${entry.count}`)}
+      {named.map((key, at) => <Fragment key={key}>{at > 0 && ", "}<NameOfKey of={key} among={names} /></Fragment>)}
+      {!named.length && (entry.taskGroup ? `group ${entry.taskGroup}` : "the gang")}
+      {more > 0 && (named.length ? ` and ${more} more` : `: ${entry.count}`)}
       {entry.resource && <span class="quiet"> · <Amounts of={entry.resource} />{entry.count > 1 ? " each" : ""}</span>}
     </span>
   );
 }
 
 /** Its turn, from root down. */
-function Order({ of: { order } }: { of: Explanation }) {
+function Order({ of: { order }, names }: { of: Explanation; names: Names }) {
   if (!order.length) return null;
   return (
     <ol class="order" aria-label="Its turn">
       {order.map((rank) => (
-        <li key={rank.level + rank.in} class={rank.rank === 1 ? "first" : ""} title={rank.rank > 1 ? `first: ${rank.first}` : ""}>
-          {rank.level} <b>{rank.rank}</b> of {rank.of} <span class="quiet">in {rank.in}{rank.rank > 1 ? `, behind ${rank.first}` : ""}</span>
+        <li key={rank.level + rank.in} class={rank.rank === 1 ? "first" : ""} title={rank.rank > 1 ? `first: ${names.get(rank.first) ?? rank.first}` : ""}>
+          {rank.level} <b>{rank.rank}</b> of {rank.of} <span class="quiet">in {rank.in}{rank.rank > 1 && <>, behind <NameOfKey of={rank.first} among={names} /></>}</span>
         </li>
       ))}
     </ol>

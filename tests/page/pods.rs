@@ -1,0 +1,138 @@
+//! Pods have the names that people know, with the UID as a title; what is no pod has its key.
+
+use monoceros_proto::si::v1 as si;
+use serde_json::{Value, json};
+
+use crate::browser::{Chromium, Tab};
+use crate::harness::{Rm, Service, amount, ask, node};
+
+/// The first part of all UIDs here, to see where one is shown.
+const UID: &str = "7d1c0f2e";
+
+/// The UID of a pod. The order of UIDs is the other way round than that of one-letter names.
+fn uid(name: &str) -> String {
+    format!("{UID}-0000-4000-8000-{:012}", 255 - name.as_bytes()[0])
+}
+
+/// A request for one core, by a pod in the namespace `lab`.
+fn pod(application: &str, name: &str) -> si::Allocation {
+    let tags = [("namespace", "lab"), ("podName", name)];
+    let tags = tags.map(|(tag, value)| (format!("kubernetes.io/meta/{tag}"), value.to_owned()));
+    si::Allocation { allocation_tags: tags.into(), ..ask(application, &uid(name)) }
+}
+
+/// Two pods that run on the only node, two that are too large for it, as is one that is no pod, and one of others.
+async fn start() -> Option<(Service, Rm, Chromium, Tab, String)> {
+    let chromium = Chromium::start().await?;
+    let service = Service::start();
+    let rm = Rm::register(&service, "rm").await.with_application("job", "root.a").await;
+    rm.send_nodes(vec![node("n1", 2_000, 16)]).await;
+    rm.until("the node", |seen| seen.accepted_nodes.len() == 1).await;
+    let mut other = si::Allocation {
+        resource_per_alloc: Some(amount(&[("pods", 1)])),
+        node_id: "n1".to_owned(),
+        ..pod("", "proxy")
+    };
+    other.allocation_tags.insert("foreign".to_owned(), "default".to_owned());
+    rm.send_allocations(vec![], vec![other, pod("job", "a"), pod("job", "b")], vec![]).await;
+    rm.until("those that fit", |seen| seen.new.len() == 2).await;
+    let large = |of: si::Allocation, vcore| si::Allocation {
+        resource_per_alloc: Some(amount(&[("vcore", vcore)])),
+        ..of
+    };
+    let [c, d] = ["c", "d"].map(|name| large(pod("job", name), 9_000));
+    rm.send_allocations(vec![], vec![c, d, large(ask("job", "plain"), 8_000)], vec![]).await;
+    let tab = chromium.tab().await;
+    let page = format!("http://{}/ui", service.http);
+    Some((service, rm, chromium, tab, page))
+}
+
+/// Names in a part of the page, each with its title.
+async fn names(tab: &Tab, within: &str) -> Value {
+    let names = format!("[...document.querySelectorAll('{within} span[title^=\"{UID}\"]')]");
+    tab.value(&format!("{names}.map(it => [it.textContent, it.title])")).await
+}
+
+/// The names of pods with their titles, as [`names`] has them.
+fn titled(pods: &[&str]) -> Value {
+    pods.iter().map(|pod| json!([format!("lab/{pod}"), uid(pod)])).collect::<Vec<_>>().into()
+}
+
+#[tokio::test]
+async fn an_application_and_a_node_show_pods_by_namespace_and_name() {
+    let Some((_service, _rm, chromium, tab, page)) = start().await else { return };
+    tab.open(&format!("{page}/application?id=job&sort=key")).await;
+    tab.until("document.querySelectorAll('#requests tbody tr').length === 2").await;
+    tab.until("document.querySelectorAll('article.why').length === 2").await;
+    assert_eq!(names(&tab, "#allocations").await, titled(&["a", "b"]), "in order of names");
+    assert_eq!(names(&tab, "#requests").await, titled(&["d"]));
+    let requests = tab.rows("#requests table").await;
+    for (row, begins) in requests.iter().zip(["lab/d and 1 more", "plain"]) {
+        assert!(row["key"]["text"].as_str().unwrap().starts_with(begins), "{row}");
+    }
+    let alike: String =
+        tab.value("document.querySelector('#requests [title*=\", \"]').title").await;
+    assert_eq!(alike, "lab/d, lab/c");
+    // Which of those waits, and behind whom.
+    assert_eq!(names(&tab, ".keys").await, titled(&["c", "d"]));
+    assert_eq!(names(&tab, ".order").await, titled(&["c"]));
+    let why: Vec<String> =
+        tab.value("[...document.querySelectorAll('.keys')].map(it => it.innerText)").await;
+    assert!(why[0].starts_with("lab/c, lab/d ·") && why[1].starts_with("plain ·"), "{why:?}");
+    tab.until_text("#why", "in job, behind lab/c").await;
+    let text = tab.text("main").await;
+    assert!(!text.contains(UID), "{text}");
+    // The other way round.
+    tab.open(&format!("{page}/application?id=job&sort=-key")).await;
+    tab.until("document.querySelectorAll('#allocations tbody tr').length === 2").await;
+    assert_eq!(names(&tab, "#allocations").await, titled(&["b", "a"]));
+    // The same on their node, with the pods of others.
+    tab.open(&format!("{page}/node?id=n1&sort=key")).await;
+    tab.until("document.querySelectorAll('#foreign tbody tr').length === 1").await;
+    assert_eq!(names(&tab, "#allocations").await, titled(&["a", "b"]));
+    assert_eq!(names(&tab, "#foreign").await, titled(&["proxy"]));
+    let text = tab.text("main").await;
+    assert!(!text.contains(UID), "{text}");
+    assert_eq!(tab.wrong(), [""; 0]);
+    chromium.end().await;
+}
+
+#[tokio::test]
+async fn decisions_about_an_application_or_a_node_are_shown_and_found_by_the_names_of_pods() {
+    let Some((_service, rm, chromium, tab, page)) = start().await else { return };
+    // A pod that has to run on the node takes the room of one of those there.
+    let rm = rm.with_application("daemons", "root.b").await;
+    let mut daemon = si::Allocation { priority: 5, ..pod("daemons", "x") };
+    let required = ("yunikorn.apache.org/requiredNode".to_owned(), "n1".to_owned());
+    daemon.allocation_tags.extend([required]);
+    rm.send_allocations(vec![], vec![daemon], vec![]).await;
+    rm.until("one has to leave", |seen| seen.released.len() == 1).await;
+    let gone = rm.read(|seen| seen.released[0].allocation_key.clone());
+    let (leaves, stays) = if gone == uid("a") { ("a", "b") } else { ("b", "a") };
+    tab.open(&format!("{page}/decisions?application=job")).await;
+    tab.until_text(".decision .key", &format!("lab/{leaves}")).await;
+    assert_eq!(names(&tab, ".decision .key").await, titled(&[leaves, "b", "a"]));
+    assert_eq!(names(&tab, ".decision .levels").await, titled(&[leaves, stays]));
+    // Of a placement queues and applications are compared.
+    let levels: String = tab.value("document.querySelectorAll('.levels')[1].textContent").await;
+    assert!(levels.contains("root.a") && levels.contains("job"), "{levels}");
+    // By name or by UID one finds the same.
+    for key in [format!("lab/{stays}"), uid(stays)] {
+        tab.open(&format!("{page}/decisions?application=job&key={key}")).await;
+        tab.until("document.querySelectorAll('.decision').length === 1").await;
+        tab.until_text(".decision .key", &format!("lab/{stays}")).await;
+    }
+    tab.open(&format!("{page}/decisions?application=job&key=lab/nobody")).await;
+    tab.until_text("main", "No decision that is kept is of this kind").await;
+    tab.open(&format!("{page}/decisions?node=n1&key=lab/{leaves}&kind=allocation")).await;
+    tab.until("document.querySelectorAll('.decision').length === 1").await;
+    assert_eq!(names(&tab, ".decision .key").await, titled(&[leaves]));
+    // Of an application that is not there any more nothing has a name.
+    tab.open(&format!("{page}/decisions?application=gone&key={}", uid("a"))).await;
+    tab.until_text("main", "No decision that is kept is of this kind").await;
+    // Where neither is chosen, nothing has its rows.
+    tab.open(&format!("{page}/decisions?key={}", uid(stays))).await;
+    tab.until_text(".decision .key", &uid(stays)).await;
+    assert_eq!(tab.wrong(), [""; 0]);
+    chromium.end().await;
+}
