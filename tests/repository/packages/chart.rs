@@ -1,5 +1,5 @@
-//! The Helm chart: its templates and its values fit each other, and what it starts is a command of the
-//! program. Where there is Helm, what it makes of the chart is looked at, too.
+//! The Helm chart: its templates and its values fit each other, and the service that it starts for shims that
+//! connect to it. Where there is Helm, what it makes of the chart is looked at, too.
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::fs;
@@ -8,12 +8,12 @@ use std::process::Command;
 
 use monoceros::settings::{Flags, Settings};
 use regex::Regex;
-use serde_json::Value;
+use serde_json::{Value, json};
 
 use super::{at, printed, root, served, text, tool, yaml};
 use crate::harness::{TempFile, run};
 
-const CHART: &str = "deploy/helm/monoceros";
+pub(super) const CHART: &str = "deploy/helm/monoceros";
 
 /// The templates by name.
 fn templates() -> BTreeMap<String, String> {
@@ -47,18 +47,23 @@ fn each_value_is_used_by_a_template_and_each_template_uses_values_that_are_there
     for pointer in &used {
         assert!(values.pointer(pointer).is_some(), "`{pointer}` is not in values.yaml");
     }
-    let mut unused = Vec::new();
-    for (name, value) in values.as_object().unwrap() {
-        // What is handed on whole is not looked into.
-        let whole = format!("/{name}");
-        let parts = value.as_object().into_iter().flatten();
-        let mut parts: Vec<_> = parts.map(|(part, _)| format!("{whole}/{part}")).collect();
-        if parts.is_empty() || used.contains(&whole) {
-            parts = vec![whole];
-        }
-        unused.extend(parts.into_iter().filter(|pointer| !used.contains(pointer)));
+    assert_eq!(unused("", &values, &used), [""; 0]);
+}
+
+/// The values of which nothing is used; what is handed on whole is not looked into.
+fn unused(pointer: &str, value: &Value, used: &BTreeSet<String>) -> Vec<String> {
+    if used.contains(pointer) {
+        return Vec::new();
     }
-    assert_eq!(unused, [""; 0]);
+    match value.as_object().filter(|parts| !parts.is_empty()) {
+        Some(parts) => {
+            let parts = parts.iter();
+            parts
+                .flat_map(|(name, part)| unused(&format!("{pointer}/{name}"), part, used))
+                .collect()
+        }
+        None => vec![pointer.to_owned()],
+    }
 }
 
 #[test]
@@ -115,7 +120,9 @@ fn the_pod_runs_the_service_where_its_ports_and_files_are() {
     let address = at(&values(), "/bindAddress").to_owned();
     let deployment = templates()["deployment.yaml"].replace("{{ .Values.bindAddress }}", &address);
     let lines = deployment.lines().map(|line| line.trim().trim_start_matches("- "));
-    let arguments = lines.filter(|line| *line == "serve" || line.starts_with("--"));
+    let lines: Vec<_> = lines.filter(|line| *line == "serve" || line.starts_with("--")).collect();
+    let begin = lines.iter().position(|line| *line == "serve").unwrap();
+    let arguments = lines[begin..].iter().copied();
     check_arguments(&arguments.collect::<Vec<_>>(), "0.0.0.0");
     let said = |line: &str| deployment.lines().any(|found| found.trim() == line);
     for line in [
@@ -157,32 +164,103 @@ fn the_settings_of_the_chart_are_those_of_the_service() {
     assert!(grace > settings.shutdown.grace, "a pod is killed after {grace} s");
 }
 
-/// What Helm makes of the chart with these settings, by kind.
-fn rendered(helm: &str, settings: &[&str]) -> BTreeMap<String, Value> {
-    let mut command = Command::new(helm);
-    // As it is where nobody says: Helm built from source believes that clusters are old.
-    command.args(["template", "r", "--kube-version=1.30.0"]).arg(root().join(CHART));
-    for setting in settings {
-        command.args(["--set", setting]);
+/// What Helm makes of the chart.
+pub(super) struct Rendered(Vec<Value>);
+
+impl Rendered {
+    /// With these values.
+    pub(super) fn of(helm: &Command, values: &[&str]) -> Self {
+        let mut command = template(helm);
+        for value in values {
+            command.args(["--set", value]);
+        }
+        Self::from(&*printed(&mut command))
     }
-    let text = printed(&mut command);
-    let documents = text.split("\n---\n").map(yaml);
-    documents.map(|document| (at(&document, "/kind").to_owned(), document)).collect()
+
+    /// All documents.
+    pub(super) fn all(&self) -> impl Iterator<Item = &Value> {
+        self.0.iter()
+    }
+
+    /// The document of a kind of which there is one.
+    pub(super) fn one(&self, kind: &str) -> &Value {
+        let mut all = self.0.iter().filter(|document| document["kind"] == kind);
+        let first = all.next().unwrap_or_else(|| panic!("no {kind}"));
+        assert!(all.next().is_none(), "one {kind}");
+        first
+    }
+
+    /// The document of a kind with this name.
+    pub(super) fn named(&self, kind: &str, name: &str) -> &Value {
+        let is_it = |it: &&Value| it["kind"] == kind && it["metadata"]["name"] == name;
+        self.0.iter().find(is_it).unwrap_or_else(|| panic!("no {kind} {name}"))
+    }
+
+    /// All kinds.
+    pub(super) fn kinds(&self) -> BTreeSet<&str> {
+        self.0.iter().map(|document| at(document, "/kind")).collect()
+    }
+}
+
+impl From<&str> for Rendered {
+    fn from(documents: &str) -> Self {
+        Self(documents.split("\n---\n").map(yaml).collect())
+    }
+}
+
+/// `helm template` for a release `r` in the namespace `n`, and a cluster that says nothing of its kinds.
+pub(super) fn template(helm: &Command) -> Command {
+    let mut command = Command::new(helm.get_program());
+    // As it is where nobody says: Helm built from source believes that clusters are old.
+    command.args(["template", "r", "--namespace=n", "--kube-version=1.33.0"]);
+    command.arg(root().join(CHART));
+    command
+}
+
+/// Whether a selector finds what has these labels.
+pub(super) fn finds(selector: &Value, labels: &Value) -> bool {
+    let selector = selector.as_object().unwrap();
+    !selector.is_empty() && selector.iter().all(|(key, value)| labels.get(key) == Some(value))
+}
+
+/// What the one container of the pod is started with.
+pub(super) fn arguments(pod: &Value) -> Vec<&str> {
+    let arguments = pod["spec"]["containers"][0]["args"].as_array().unwrap().iter();
+    arguments.map(|argument| argument.as_str().unwrap()).collect()
 }
 
 #[test]
-fn helm_makes_of_the_chart_what_a_cluster_takes() {
+fn helm_finds_no_fault_with_the_chart_and_knows_its_values() {
     let Some(mut helm) = tool("helm") else { return };
-    let program = helm.get_program().to_str().unwrap().to_owned();
     printed(helm.args(["lint", "--strict"]).arg(root().join(CHART)));
+    for wrong in [
+        "replicas=2",
+        "kubernetes.replica=2",
+        "kubernetes.replicas=0",
+        "kubernetes.schedulerNames=null",
+        "kubernetes.schedulerNames[0]=A'b",
+        "kubernetes.trustUser=maybe",
+        "kubernetes.priorityClass.value=2000000000",
+        "kubernetes.namespacePolicy.apiVersion=v2",
+    ] {
+        let refused = template(&helm).args(["--set", wrong]).output().unwrap();
+        assert!(!refused.status.success(), "`{wrong}` is an error");
+    }
+}
 
-    let plain: Vec<_> = rendered(&program, &[]).into_keys().collect();
-    assert_eq!(plain, ["ConfigMap", "Deployment", "Service", "ServiceAccount"]);
+#[test]
+fn without_the_cluster_the_chart_is_a_service_that_shims_connect_to() {
+    let Some(helm) = tool("helm") else { return };
+    let service = "kubernetes.enabled=false";
+    let plain = Rendered::of(&helm, &[service]);
+    let kinds = ["ConfigMap", "Deployment", "Service", "ServiceAccount"];
+    assert_eq!(plain.kinds(), BTreeSet::from(kinds));
 
     let queues = "partitions: [{name: default\\, queues: [{name: root}]}]";
-    let all = rendered(
-        &program,
+    let all = Rendered::of(
+        &helm,
         &[
+            service,
             &format!("queues={queues}"),
             "serviceMonitor.enabled=true",
             "serviceMonitor.bearerTokenSecret.name=scrape",
@@ -190,55 +268,69 @@ fn helm_makes_of_the_chart_what_a_cluster_takes() {
             "podLabels.team=a",
             "bindAddress=[::]",
             "env[0].name=RUST_BACKTRACE",
-            "env[0].value=1",
+            "env[0].value=full",
             "tolerations[0].key=dedicated",
+            // Of these nothing is left.
+            "kubernetes.trustUser=true",
+            "kubernetes.namespacePolicy.create=true",
         ],
     );
-    let pod = &all["Deployment"]["spec"]["template"];
+    assert!(!all.kinds().iter().any(|kind| kind.contains("Policy") || kind.contains("Role")));
+    let deployment = all.one("Deployment");
+    assert_eq!(deployment["spec"]["replicas"], 1);
+    assert_eq!(deployment["spec"]["strategy"], json!({"type": "Recreate"}));
+    let pod = &deployment["spec"]["template"];
     let container = &pod["spec"]["containers"][0];
-    let arguments = container["args"].as_array().unwrap().iter();
-    let arguments: Vec<&str> = arguments.map(|argument| argument.as_str().unwrap()).collect();
-    check_arguments(&arguments, "[::]");
-    assert_eq!(container["env"][0]["name"], "RUST_BACKTRACE");
+    check_arguments(&arguments(pod), "[::]");
+    assert_eq!(container["env"], json!([{"name": "RUST_BACKTRACE", "value": "full"}]));
     assert_eq!(pod["spec"]["tolerations"][0]["key"], "dedicated");
-    assert_eq!(pod["metadata"]["labels"]["team"], "a");
-    let named: Vec<_> =
-        container["ports"].as_array().unwrap().iter().map(|port| &port["name"]).collect();
-    for port in all["Service"]["spec"]["ports"].as_array().unwrap() {
-        assert!(named.contains(&&port["targetPort"]), "{port}");
+    assert_eq!(pod["spec"]["automountServiceAccountToken"], false);
+    assert_eq!(all.one("ServiceAccount")["automountServiceAccountToken"], false);
+    for nothing in ["affinity", "priorityClassName", "schedulerName"] {
+        assert!(pod["spec"][nothing].is_null(), "{nothing}");
     }
+    assert_eq!(pod["metadata"]["labels"]["team"], "a");
+    assert!(pod["metadata"]["labels"]["monoceros.io/ignore-application"].is_null());
+    check_ports(container, all.one("Service"));
     for probe in ["startupProbe", "readinessProbe", "livenessProbe"] {
         assert_eq!(container[probe]["httpGet"]["path"], "/healthz");
-        assert!(named.contains(&&container[probe]["httpGet"]["port"]));
     }
 
     // Whoever is to be found by labels has them.
-    let labels = |of: &Value| of.as_object().unwrap().clone();
-    let of_pod = labels(&pod["metadata"]["labels"]);
-    for selector in [
-        &all["Deployment"]["spec"]["selector"]["matchLabels"],
-        &all["Service"]["spec"]["selector"],
-        &all["PodDisruptionBudget"]["spec"]["selector"]["matchLabels"],
-    ] {
-        assert!(labels(selector).iter().all(|(key, value)| of_pod.get(key) == Some(value)));
-    }
-    let of_service = labels(&all["Service"]["metadata"]["labels"]);
-    let monitored = labels(&all["ServiceMonitor"]["spec"]["selector"]["matchLabels"]);
-    assert!(monitored.iter().all(|(key, value)| of_service.get(key) == Some(value)));
-    let endpoint = &all["ServiceMonitor"]["spec"]["endpoints"][0];
+    let (of_pod, budget) = (&pod["metadata"]["labels"], all.one("PodDisruptionBudget"));
+    assert!(finds(&deployment["spec"]["selector"]["matchLabels"], of_pod));
+    assert!(finds(&all.one("Service")["spec"]["selector"], of_pod));
+    assert!(finds(&budget["spec"]["selector"]["matchLabels"], of_pod));
+    assert_eq!(budget["spec"]["maxUnavailable"], 0);
+    let monitor = &all.one("ServiceMonitor")["spec"];
+    let of_service = &all.one("Service")["metadata"]["labels"];
+    assert!(finds(&monitor["selector"]["matchLabels"], of_service));
+    let endpoint = &monitor["endpoints"][0];
     assert_eq!(endpoint["path"], "/ws/v1/metrics");
     assert_eq!(endpoint["authorization"]["credentials"]["name"], "scrape");
 
     // What the pod reads, the program can read.
-    let data = &all["ConfigMap"]["data"];
+    let data = &all.one("ConfigMap")["data"];
     let settings = TempFile::new("rendered.toml", at(data, "/monoceros.toml"));
     Settings::load(Some(&settings.0), &Flags::default()).unwrap();
-    let queues = TempFile::new("rendered.yaml", at(data, "/queues.yaml"));
+    check_queues(at(data, "/queues.yaml"));
+}
+
+/// Each port of the Service and of a probe is one of the container.
+pub(super) fn check_ports(container: &Value, service: &Value) {
+    let ports = container["ports"].as_array().unwrap().iter();
+    let named: Vec<_> = ports.map(|port| &port["name"]).collect();
+    for port in service["spec"]["ports"].as_array().unwrap() {
+        assert!(named.contains(&&port["targetPort"]), "{port}");
+    }
+    for probe in ["startupProbe", "readinessProbe", "livenessProbe"] {
+        assert!(named.contains(&&container[probe]["httpGet"]["port"]), "{probe}");
+    }
+}
+
+/// The program understands the queues.
+pub(super) fn check_queues(queues: &str) {
+    let queues = TempFile::new("rendered.yaml", queues);
     let (code, _, errors) = run(&["validate", queues.path()]);
     assert_eq!(code, Some(0), "{errors}");
-
-    let mut command = Command::new(&program);
-    command.args(["template", "r", "--kube-version=1.30.0", "--set", "replicas=2"]);
-    let refused = command.arg(root().join(CHART)).output().unwrap();
-    assert!(!refused.status.success(), "a value that is not known is an error");
 }

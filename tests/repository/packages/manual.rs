@@ -26,15 +26,16 @@ fn the_page_names_commands_files_and_values_that_are_there() {
             n_files += 1;
         }
     }
-    assert_eq!((n_commands, n_files), (2, 2));
+    assert_eq!((n_commands, n_files), (2, 4));
 
     let values = yaml(&text("deploy/helm/monoceros/values.yaml"));
-    let (_, table) = page.split_once("| value | what it is |").unwrap();
-    let (table, _) = table.split_once("\n\n").unwrap();
-    let cells = table.lines().filter_map(|row| row.strip_prefix("| `")?.split(" | ").next());
+    let tables = page.split("| value | what it is |").skip(1);
+    let tables = tables.map(|table| table.split_once("\n\n").unwrap().0);
+    let rows = tables.flat_map(str::lines);
+    let cells = rows.filter_map(|row| row.strip_prefix("| `")?.split(" | ").next());
     let named: Vec<&str> =
         cells.flat_map(|cell| cell.split(", ").map(|name| name.trim_matches('`'))).collect();
-    assert!(named.len() >= 8, "{named:?}");
+    assert!(named.len() >= 15, "{named:?}");
     for name in named {
         let pointer = format!("/{}", name.replace('.', "/"));
         assert!(values.pointer(&pointer).is_some(), "`{name}` is not in values.yaml");

@@ -1,5 +1,5 @@
-//! What the service is installed with: the image, the chart, the unit of systemd, the Debian package, the
-//! workflow of releases, and what watches it: boards and alerts.
+//! What the service is installed with: the image, the chart, plain manifests, the unit of systemd, the
+//! Debian package, the workflow of releases, and what watches it: boards and alerts.
 //!
 //! No machine of these tests has a container runtime, so what such a tool would find is looked for here.
 //! Where there is the tool of a format (`helm`, `promtool`, `actionlint`, `systemd-analyze`), it is asked,
@@ -10,6 +10,7 @@ mod chart;
 mod debian;
 mod image;
 mod manual;
+mod native;
 mod queries;
 mod unit;
 mod watching;

@@ -35,6 +35,28 @@ helm.sh/chart: {{ printf "%s-%s" .Chart.Name .Chart.Version | replace "+" "_" }}
 {{- end }}
 {{- end }}
 
+{{- define "monoceros.priorityClassName" -}}
+{{- if .Values.priorityClassName }}
+{{- .Values.priorityClassName }}
+{{- else if and .Values.kubernetes.enabled .Values.kubernetes.priorityClass.create }}
+{{- include "monoceros.fullname" . }}
+{{- end }}
+{{- end }}
+
+{{/* In which version the cluster has policies that change what is created. */}}
+{{- define "monoceros.mutatingPolicyVersion" -}}
+{{- $group := "admissionregistration.k8s.io" }}
+{{- if .Values.kubernetes.namespacePolicy.apiVersion }}
+{{- printf "%s/%s" $group .Values.kubernetes.namespacePolicy.apiVersion }}
+{{- else if .Capabilities.APIVersions.Has (printf "%s/v1/MutatingAdmissionPolicy" $group) }}
+{{- printf "%s/v1" $group }}
+{{- else if .Capabilities.APIVersions.Has (printf "%s/v1beta1/MutatingAdmissionPolicy" $group) }}
+{{- printf "%s/v1beta1" $group }}
+{{- else }}
+{{- fail "kubernetes.namespacePolicy: this cluster has no MutatingAdmissionPolicy; see the comment in values.yaml" }}
+{{- end }}
+{{- end }}
+
 {{/* A question of all three probes: it is answered without asking the scheduler. */}}
 {{- define "monoceros.probe" -}}
 httpGet:
