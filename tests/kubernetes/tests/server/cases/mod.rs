@@ -1,5 +1,6 @@
 //! What has to hold on a real API server.
 
+mod admission;
 mod chaos;
 mod failing;
 mod faults;
@@ -42,6 +43,9 @@ pub fn all() -> Vec<(&'static str, Case)> {
         failing::bindings_that_fail_in_every_way,
         failing::a_scheduler_killed_in_the_middle,
         failing::an_api_server_killed_for_ten_seconds,
+        admission::nobody_states_another_user,
+        admission::namespaces_with_a_label,
+        admission::what_the_manifests_start,
         replicas::a_leader_that_is_killed,
         replicas::a_leader_that_is_paused,
         replicas::a_leader_that_leaves,
