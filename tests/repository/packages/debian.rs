@@ -44,4 +44,5 @@ fn the_package_has_the_program_its_unit_its_settings_and_its_manual() {
     assert!(text(&format!("{units}/monoceros.service")).contains("[Service]"));
     assert_eq!(metadata["systemd-units"]["start"], false, "nobody has looked at its settings yet");
     assert!(root().join(at(&metadata, "/license-file/0")).is_file());
+    assert_eq!(metadata["features"], serde_json::json!(["kubernetes"]));
 }

@@ -61,7 +61,7 @@ fn the_image_is_built_from_source_and_nobody_in_it_is_root() {
     assert_eq!(
         all(build, "RUN"),
         [
-            "cargo build --release --locked --bin monoceros",
+            "cargo build --release --locked --package monoceros --features kubernetes",
             "sh deploy/container/image.sh target/release/monoceros /image",
         ]
     );
@@ -114,11 +114,13 @@ fn what_is_copied_into_the_image_of_the_build_is_a_workspace() {
             }
         }
     }
-    // It also looks for the file of each test and benchmark that the manifests name.
+    // Every member of the workspace has to be there, with the file of each test and benchmark that its
+    // manifest names.
     let metadata = ["metadata", "--offline", "--locked", "--no-deps", "--format-version=1"];
     printed(Command::new(env!("CARGO")).args(metadata).current_dir(&folder.0));
-    included(&folder.0.join("src"));
-    included(&folder.0.join("actors"));
+    for folder_of_sources in ["src", "actors", "clients/rust", "proto", "shims"] {
+        included(&folder.0.join(folder_of_sources));
+    }
 }
 
 fn copy(from: &Path, to: &Path) {
@@ -170,4 +172,7 @@ fn the_image_has_what_the_program_needs() {
     };
     assert!(inside(&["--version"]).contains(env!("CARGO_PKG_VERSION")));
     assert!(inside(&["serve", "--help"]).contains("--config"));
+    if cfg!(feature = "kubernetes") {
+        assert!(inside(&["kubernetes", "--help"]).contains("--kubeconfig"));
+    }
 }

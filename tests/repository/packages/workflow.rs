@@ -55,6 +55,37 @@ fn what_the_workflow_runs_is_there() {
 }
 
 #[test]
+fn what_is_released_can_schedule_a_cluster_and_was_tried_on_an_api_server() {
+    let workflow = yaml(&text(WORKFLOW));
+    let runs = |job: &str| {
+        let steps = workflow["jobs"][job]["steps"].as_array().unwrap().iter();
+        steps.filter_map(|step| step["run"].as_str()).collect::<Vec<_>>().join("\n")
+    };
+    let build = "cargo build --release --locked --package monoceros --features kubernetes";
+    assert!(runs("build").lines().any(|line| line == build));
+    assert!(text("deploy/container/Containerfile").contains(&format!("RUN {build}\n")));
+    for job in ["build", "image"] {
+        assert!(runs(job).contains("kubernetes --help"), "{job} looks that it can");
+    }
+    assert!(runs("chart").contains("cp deploy/kubernetes/monoceros.yaml"));
+
+    // What builds the server: at least the version that its module wants.
+    let steps = workflow["jobs"]["check"]["steps"].as_array().unwrap();
+    let go = steps.iter().find(|step| step["uses"] == "actions/setup-go@v5").unwrap();
+    let module = text("tests/kubernetes/bed/go.mod");
+    let wanted = module.lines().find_map(|line| line.strip_prefix("go ")).unwrap();
+    assert!(wanted.starts_with(go["with"]["go-version"].as_str().unwrap()), "{wanted}");
+    assert!(runs("check").contains(".ci/run"));
+    let checks = text(".ci/run");
+    let tests = checks.lines().last().unwrap();
+    for variable in
+        ["MONOCEROS_PYTHON=install", "MONOCEROS_TOOLS=install", "MONOCEROS_KUBERNETES=build"]
+    {
+        assert!(tests.contains(variable), "{variable}");
+    }
+}
+
+#[test]
 fn actionlint_finds_no_fault_with_the_workflow() {
     let Some(mut actionlint) = tool("actionlint") else { return };
     // Whatever else of its tools this machine has makes no difference.
