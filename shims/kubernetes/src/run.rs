@@ -258,7 +258,7 @@ impl<E: Engine> Work<E> {
     }
 
     async fn hand_on(&mut self) -> Result<(), Failed> {
-        for order in self.shim.engine_orders() {
+        for order in self.shim.engine_orders(self.now()) {
             self.engine.tell(order).await?;
         }
         for order in self.shim.hand_orders() {

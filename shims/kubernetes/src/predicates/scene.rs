@@ -30,6 +30,8 @@ pub struct Scene {
     /// Terms of pods that run, with the number of such pods by domain.
     guards: Vec<(Guard, FxHashMap<String, u32>)>,
     volumes: Volumes,
+    /// Somebody who was refused may pass now.
+    helps: bool,
 }
 
 /// A node, and what is on it. Pods may be known before their node is.
@@ -73,6 +75,12 @@ pub enum VolumeChoice {
 }
 
 impl Scene {
+    /// Whether something has happened, since this was asked last, by which somebody who is expected and was
+    /// refused may pass: elsewhere than on a node that has more room, which is looked at anyway.
+    pub fn take_help(&mut self) -> bool {
+        std::mem::take(&mut self.helps)
+    }
+
     /// A node as it is now.
     pub fn set_node(&mut self, node: Arc<Node>) {
         let name = node.name().to_owned();
@@ -86,6 +94,7 @@ impl Scene {
             seat.node = Some(node);
             return;
         }
+        self.helps = true;
         self.tally_node(&name, false);
         if let Some(seat) = self.nodes.get_mut(&name) {
             seat.node = Some(node);
@@ -95,6 +104,7 @@ impl Scene {
 
     /// A node is gone; what is counted on it stays known until it is said to be gone.
     pub fn remove_node(&mut self, name: &str) {
+        self.helps = true;
         self.tally_node(name, false);
         if let Some(seat) = self.nodes.get_mut(name) {
             seat.node = None;
@@ -115,6 +125,7 @@ impl Scene {
         if self.namespaces.get(name) == labels.as_ref() {
             return;
         }
+        self.helps = true;
         match labels {
             Some(labels) => drop(self.namespaces.insert(name.to_owned(), labels)),
             None => drop(self.namespaces.remove(name)),
@@ -132,26 +143,31 @@ impl Scene {
 
     /// What is known of volumes.
     pub fn set_claim(&mut self, key: &str, claim: Option<Arc<PersistentVolumeClaim>>) {
+        self.helps = true;
         self.volumes.set_claim(key, claim);
     }
 
     /// What is known of volumes.
     pub fn set_volume(&mut self, name: &str, volume: Option<Arc<PersistentVolume>>) {
+        self.helps = true;
         self.volumes.set_volume(name, volume);
     }
 
     /// What is known of volumes.
     pub fn set_class(&mut self, name: &str, class: Option<Arc<StorageClass>>) {
+        self.helps = true;
         self.volumes.set_class(name, class);
     }
 
     /// What is known of volumes.
     pub fn set_csi_node(&mut self, name: &str, node: Option<Arc<CsiNode>>) {
+        self.helps = true;
         self.volumes.set_csi_node(name, node);
     }
 
     /// A pod will be asked about under this key.
     pub fn expect(&mut self, key: &str, pod: Arc<Pod>) {
+        self.helps |= self.expects(key);
         self.dismiss(key);
         let mut used = Vec::new();
         let question = compile(&pod, |wanted| {
@@ -207,6 +223,7 @@ impl Scene {
         if is_settled.is_some_and(|counted| counted.times == 1 && is_alike(counted)) {
             return;
         }
+        self.helps = true;
         self.clear(key);
         self.put(key, node, pod, false);
     }
@@ -225,6 +242,7 @@ impl Scene {
     /// The pod is counted nowhere any more.
     pub fn clear(&mut self, key: &str) {
         if let Some(node) = self.places.get(key).cloned() {
+            self.helps = true;
             self.take(key, &node);
         }
     }
@@ -237,6 +255,7 @@ impl Scene {
         for key in self.questions.keys().cloned().collect::<Vec<_>>() {
             self.dismiss(&key);
         }
+        self.helps = false;
     }
 
     /// Which volumes the pod is to have, where it was assumed.

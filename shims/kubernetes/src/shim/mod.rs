@@ -194,28 +194,15 @@ impl Shim {
                     Some(namespace) => drop(self.namespaces.insert(name, namespace)),
                     None => drop(self.namespaces.remove(&name)),
                 }
-                self.orders.try_again();
             }
             Change::PriorityClass(name, class) => self.class_changed(&name, class.as_deref(), now),
             Change::Budget(name, budget) => self.budget_changed(&name, budget.as_ref(), now),
             Change::Group(name, group) => self.group_changed(name, group, now),
             Change::ConfigMap(name, map) => self.map_changed(&name, map),
-            Change::Claim(key, claim) => {
-                open(&self.scene).set_claim(&key, claim);
-                self.orders.try_again();
-            }
-            Change::Volume(name, volume) => {
-                open(&self.scene).set_volume(&name, volume);
-                self.orders.try_again();
-            }
-            Change::StorageClass(name, class) => {
-                open(&self.scene).set_class(&name, class);
-                self.orders.try_again();
-            }
-            Change::CsiNode(name, node) => {
-                open(&self.scene).set_csi_node(&name, node);
-                self.orders.try_again();
-            }
+            Change::Claim(key, claim) => open(&self.scene).set_claim(&key, claim),
+            Change::Volume(name, volume) => open(&self.scene).set_volume(&name, volume),
+            Change::StorageClass(name, class) => open(&self.scene).set_class(&name, class),
+            Change::CsiNode(name, node) => open(&self.scene).set_csi_node(&name, node),
         }
     }
 
@@ -231,8 +218,14 @@ impl Shim {
     }
 
     /// What the engine is to be told now, in this order.
-    pub fn engine_orders(&mut self) -> VecDeque<EngineOrder> {
-        if self.is_active { self.orders.take() } else { VecDeque::new() }
+    pub fn engine_orders(&mut self, now: Duration) -> VecDeque<EngineOrder> {
+        if !self.is_active {
+            return VecDeque::new();
+        }
+        if open(&self.scene).take_help() {
+            self.orders.try_again();
+        }
+        self.orders.take(now)
     }
 
     /// What is to be done at the API server now.
@@ -240,9 +233,10 @@ impl Shim {
         std::mem::take(&mut self.hands)
     }
 
-    /// When [`Self::tick`] is to be called at the latest.
+    /// When [`Self::tick`] is to be called at the latest, and then [`Self::engine_orders`].
     pub fn next_tick(&self) -> Option<Duration> {
-        self.due.first().map(|(at, _)| *at)
+        let due = self.due.first().map(|(at, _)| *at);
+        due.into_iter().chain(self.orders.due()).min()
     }
 
     /// How many pods there are of each kind: on nodes that are not there, and asked for.

@@ -20,7 +20,6 @@ impl Shim {
             self.nodes.insert(name.to_owned(), NodeRecord::new(node));
             return self.node_came(name, now);
         };
-        let differs = known.differs(&node);
         let is_told = known.is_told;
         let before = std::mem::replace(known, NodeRecord::new(Arc::clone(&node)));
         known.is_told = is_told;
@@ -35,9 +34,6 @@ impl Shim {
                 Ok(info) => self.orders.node(info),
                 Err(why) => self.complain(&node, &why),
             }
-        }
-        if differs {
-            self.orders.try_again();
         }
     }
 

@@ -7,6 +7,7 @@
 
 use std::collections::{BTreeMap, BTreeSet, VecDeque};
 use std::sync::Arc;
+use std::time::Duration;
 
 use monoceros_proto::si::v1 as si;
 
@@ -14,6 +15,8 @@ use super::said::EngineOrder;
 
 /// Items of one message: as many as are dealt with before others have their turn.
 const MESSAGE_ITEMS: usize = 1_000;
+/// Between two times that everything is tried again: each time it is all that predicates have refused.
+const TRIES_APART: Duration = Duration::from_millis(500);
 
 #[derive(Debug, Default)]
 struct Batch {
@@ -29,7 +32,10 @@ struct Batch {
 pub(super) struct Orders {
     batch: Batch,
     done: VecDeque<EngineOrder>,
+    /// Everything is to be tried again, as soon as that may be told.
     tries_again: bool,
+    /// Before this it may not.
+    next_try: Duration,
     explain: BTreeSet<Arc<str>>,
 }
 
@@ -82,9 +88,17 @@ impl Orders {
         in_messages(removed, &mut self.done, EngineOrder::Remove);
     }
 
-    pub(super) fn take(&mut self) -> VecDeque<EngineOrder> {
+    /// When [`Self::take`] has more than it has before; none where nothing waits for that.
+    pub(super) fn due(&self) -> Option<Duration> {
+        self.tries_again.then_some(self.next_try)
+    }
+
+    /// What may be told now.
+    pub(super) fn take(&mut self, now: Duration) -> VecDeque<EngineOrder> {
         self.cut();
-        if std::mem::take(&mut self.tries_again) {
+        if self.tries_again && self.next_try <= now {
+            self.tries_again = false;
+            self.next_try = now + TRIES_APART;
             self.done.push_back(EngineOrder::TryAgain);
         }
         self.done.extend(std::mem::take(&mut self.explain).into_iter().map(EngineOrder::Explain));

@@ -69,12 +69,8 @@ impl Shim {
             let mut scene = open(&self.scene);
             scene.dismiss(key);
             scene.settle(key, node, &pod);
-            if !is_new && !looks_alike {
-                self.orders.try_again();
-            }
         } else if is_asked && !looks_alike {
             open(&self.scene).expect(key, Arc::clone(&pod));
-            self.orders.try_again();
         }
         match application {
             // Whether the others of a group may be asked for depends on how many there are.
@@ -99,7 +95,6 @@ impl Shim {
             scene.dismiss(key);
             scene.clear(key);
         }
-        self.orders.try_again();
         if self.is_active {
             self.reconcile(key, now);
         } else {

@@ -8,7 +8,7 @@ use monoceros_proto::si::v1::TerminationType;
 
 use super::said::Key;
 use super::waiting::Why;
-use crate::objects::{Meta as _, Node, Pod};
+use crate::objects::{Node, Pod};
 use crate::translate::{Amounts, DeclaredGang, node_amounts};
 
 /// A pod that somebody schedules, and that has not run to its end.
@@ -137,13 +137,5 @@ impl NodeRecord {
         let attributes = crate::translate::attributes(&node);
         let amounts = node_amounts(&node).unwrap_or_default();
         Self { node, is_told: false, attributes, amounts }
-    }
-
-    /// Predicates may say otherwise of it than they did before.
-    pub(super) fn differs(&self, other: &Node) -> bool {
-        let Node { spec, .. } = &*self.node;
-        self.node.labels() != other.labels()
-            || spec.taints != other.spec.taints
-            || spec.unschedulable != other.spec.unschedulable
     }
 }

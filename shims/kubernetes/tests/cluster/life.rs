@@ -325,3 +325,41 @@ fn of_equal_nodes_a_pod_goes_to_the_one_that_it_prefers() {
         world.check().await;
     });
 }
+
+#[test]
+fn all_is_tried_again_twice_a_second_at_most_and_no_wish_for_it_is_lost() {
+    in_virtual_time(async {
+        let mut world = World::new(2);
+        for name in ["n0", "n1"] {
+            world.set_node(name, json!({"zone": "a"}));
+        }
+        let db = |node: &str| {
+            json!({"metadata": {"labels": {"app": "db"}},
+                "spec": {"schedulerName": "other", "nodeName": node}})
+        };
+        let first = world.add("first", db("n0"));
+        let second = world.add("second", db("n1"));
+        world.begin().await;
+        let alone = world.add(
+            "alone",
+            json!({"spec": {"affinity": {"podAntiAffinity": {
+                "requiredDuringSchedulingIgnoredDuringExecution": [{"topologyKey": "zone",
+                    "labelSelector": {"matchLabels": {"app": "db"}}}]}}}}),
+        );
+        world.pass(SECOND).await;
+        let before = world.told.len();
+        let tries =
+            |world: &World| world.told[before..].iter().filter(|told| *told == "try again").count();
+        world.change(&first, json!({"metadata": {"labels": {"app": "web"}}}));
+        world.settle().await;
+        assert_eq!(tries(&world), 1);
+        world.change(&second, json!({"metadata": {"labels": {"app": "web"}}}));
+        world.settle().await;
+        assert_eq!((tries(&world), world.node_of(&alone)), (1, None), "not at once");
+        assert!(world.shim.next_tick().is_some_and(|at| at <= world.now + SECOND / 2));
+        world.pass(SECOND / 2).await;
+        assert_eq!(tries(&world), 2);
+        assert!(world.node_of(&alone).is_some());
+        world.check().await;
+    });
+}

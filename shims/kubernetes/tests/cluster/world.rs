@@ -193,7 +193,7 @@ impl World {
     /// Does what is ordered until nothing is.
     pub async fn settle(&mut self) {
         loop {
-            let orders = self.shim.engine_orders();
+            let orders = self.shim.engine_orders(self.now);
             let hands = self.shim.hand_orders();
             let is_idle = orders.is_empty() && hands.is_empty();
             for order in orders {
