@@ -76,7 +76,8 @@ impl Shim {
     }
 
     fn node_gone(&mut self, name: &str, now: Duration) {
-        open(&self.scene).remove_node(name);
+        let mut scene = open(&self.scene);
+        scene.remove_node(name);
         let Some(record) = self.nodes.remove(name) else { return };
         if !self.is_active || !record.is_told {
             return;
@@ -93,9 +94,14 @@ impl Shim {
             if is_there {
                 record.told = Told::Nothing;
                 record.ending = None;
+                if record.pod.node().is_none() {
+                    // It was only to be there.
+                    scene.clear(key);
+                }
                 there.push(Arc::clone(key));
             }
         }
+        drop(scene);
         for key in there {
             self.reconcile(&key, now);
         }

@@ -363,3 +363,25 @@ fn all_is_tried_again_twice_a_second_at_most_and_no_wish_for_it_is_lost() {
         world.check().await;
     });
 }
+
+#[test]
+fn what_was_to_run_on_a_node_that_goes_is_not_there_when_it_is_back() {
+    in_virtual_time(async {
+        let mut world = World::begun(1).await;
+        world.binding = Binding::Hangs;
+        let listens = json!({"spec": {"containers": [{"name": "c",
+            "resources": {"requests": {"cpu": "1"}}, "ports": [{"hostPort": 80}]}]}});
+        let first = world.add("first", listens.clone());
+        world.settle().await;
+        assert_eq!(world.bound[&first], ["n0"]);
+        world.remove_node("n0");
+        world.settle().await;
+        world.finish_bindings(Binding::Fails).await;
+        world.binding = Binding::Works;
+        world.set_node("n0", json!({}));
+        let second = world.add("second", listens);
+        world.settle().await;
+        assert_eq!(world.node_of(&second), Some("n0"));
+        world.check().await;
+    });
+}
