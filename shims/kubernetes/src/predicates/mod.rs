@@ -31,5 +31,6 @@ mod tally;
 mod tests;
 mod volumes;
 
+pub use self::question::unsupported;
 pub use self::scene::{Scene, VolumeChoice};
 pub use self::selectors::labels_match;

@@ -108,9 +108,6 @@ pub(super) fn compile(pod: &Pod, mut tally: impl FnMut(Wanted) -> usize) -> Ques
     }
     let spread = spread(pod, &filter, &mut tally);
     let preferences = Preferences::of(pod, &mut tally);
-    let devices: Vec<_> = pod.spec.resource_claims.iter().map(|claim| &*claim.name).collect();
-    let unsupported = (!devices.is_empty())
-        .then(|| format!("dynamic resource claims are not supported (`{}`)", devices.join("`, `")));
     Question {
         filter,
         tolerations: pod.spec.tolerations.clone(),
@@ -121,8 +118,23 @@ pub(super) fn compile(pod: &Pod, mut tally: impl FnMut(Wanted) -> usize) -> Ques
         spread,
         preferences,
         claims: pod.claims().collect(),
-        unsupported,
+        unsupported: unsupported(pod),
     }
+}
+
+/// What a pod wants that no node can give it here, in words that name it. There is no need to ask for it.
+///
+/// ```
+/// # use monoceros_kubernetes::{objects::Pod, predicates::unsupported};
+/// let pod: Pod = serde_json::from_str(r#"{"spec": {"resourceClaims": [{"name": "gpu"}]}}"#).unwrap();
+/// assert_eq!(unsupported(&pod).unwrap(), "dynamic resource claims are not supported (`gpu`)");
+/// assert_eq!(unsupported(&Pod::default()), None);
+/// ```
+pub fn unsupported(pod: &Pod) -> Option<String> {
+    let claims: Vec<_> = pod.spec.resource_claims.iter().map(|claim| &*claim.name).collect();
+    let is_supported = claims.is_empty();
+    (!is_supported)
+        .then(|| format!("dynamic resource claims are not supported (`{}`)", claims.join("`, `")))
 }
 
 fn spread(pod: &Pod, filter: &NodeFilter, tally: &mut impl FnMut(Wanted) -> usize) -> Vec<Spread> {
