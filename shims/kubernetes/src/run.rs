@@ -207,14 +207,17 @@ impl<E: Engine> Work<E> {
                     self.lead(standing).await?;
                 }
             }
+            let lost = words.iter().find_map(|word| match word {
+                Word::Lost(cause) => Some(cause),
+                _ => None,
+            });
+            if let Some(cause) = lost {
+                warn!(cause, "the scheduler has lost what it knew, and is told everything again");
+                // What else it said it does not know any more.
+                words.clear();
+                self.begin().await?;
+            }
             for word in words.drain(..) {
-                if let Word::Lost(cause) = &word {
-                    warn!(
-                        cause,
-                        "the scheduler has lost what it knew, and is told everything again"
-                    );
-                    self.begin().await?;
-                }
                 self.shim.hear(word, now);
             }
             for outcome in ends.drain(..) {
@@ -245,13 +248,13 @@ impl<E: Engine> Work<E> {
     /// The engine is told everything.
     async fn begin(&mut self) -> Result<(), Failed> {
         self.leads = true;
-        let queues = self.shim.queues();
+        let (queues, unreadable) = self.shim.queues();
         let refused = self.engine.register(&queues).await?;
         // What was said in an earlier session does not hold any more.
         while self.words.try_recv().is_ok() {}
         let now = self.now();
         self.shim.begin(now);
-        if let Some(why) = refused {
+        if let Some(why) = unreadable.or(refused) {
             self.shim.hear(Word::Configured(Err(why)), now);
         }
         self.hand_on().await

@@ -15,7 +15,7 @@ use monoceros_proto::si::v1 as si;
 use tokio::sync::mpsc::UnboundedSender;
 
 use super::{Engine, EngineError};
-use crate::shim::{EngineOrder, Explanation, SharedScene, Word, open};
+use crate::shim::{EngineOrder, Explanation, Key, SharedScene, Word, open};
 use crate::translate::{Queues, hold_key};
 
 /// The partition that all nodes of a cluster are in.
@@ -97,8 +97,8 @@ impl Embedded {
                 self.ear.words.send(Word::Configured(said)).ok();
                 Ok(())
             }
-            EngineOrder::Explain(application) => {
-                self.explain(application);
+            EngineOrder::Explain(application, about) => {
+                self.explain(application, about);
                 Ok(())
             }
         };
@@ -106,12 +106,15 @@ impl Embedded {
     }
 
     /// Asks beside everything else: an answer may take as long as it wants.
-    fn explain(&self, application: Arc<str>) {
+    fn explain(&self, application: Arc<str>, about: Option<Key>) {
         let (scheduler, words) = (self.scheduler.clone(), self.ear.words.clone());
         tokio::spawn(async move {
-            let explained = scheduler.explain_with_keys(PARTITION, &application).await;
+            let explained = match &about {
+                Some(key) => scheduler.explain_ask(PARTITION, &application, key).await,
+                None => scheduler.explain_with_keys(PARTITION, &application).await,
+            };
             let entries = explained.unwrap_or_default().into_iter().map(explanation).collect();
-            words.send(Word::Explained { application, entries }).ok();
+            words.send(Word::Explained { application, about, entries }).ok();
         });
     }
 }

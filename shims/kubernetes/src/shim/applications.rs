@@ -3,18 +3,13 @@
 use std::sync::Arc;
 use std::time::Duration;
 
-use super::record::{AppTold, Application};
-use super::said::{About, Event, GroupCondition, HandOrder, Key};
-use super::waiting::Why;
+use super::record::{AppTold, Application, Told};
+use super::said::{About, Event, HandOrder, Key};
+use super::waiting::{Alarm, Why};
 use super::{Shim, open};
-use crate::objects::{Meta as _, Pod, PodGroup};
-use crate::translate::{
-    DeclaredGang, application, declared_gang, has_declared_gang, hold_key, pod_group_gang,
-    pod_group_of, task_group_of,
-};
+use crate::objects::{Meta as _, Pod};
+use crate::translate::{DeclaredGang, application, hold_key};
 
-/// So long a pod that names a task group waits for one that declares it.
-const DECLARATION: Duration = Duration::from_secs(30);
 /// A refused application is tried again after this, and then after twice as long each time.
 const FIRST_RETRY: Duration = Duration::from_secs(10);
 /// The longest that a refused application waits.
@@ -23,10 +18,15 @@ const LAST_RETRY: Duration = Duration::from_secs(300);
 const DISRUPTION: &str = "monoceros.io/disruption";
 
 impl Shim {
-    /// Whether others of the application may be asked for now that this pod is there.
-    pub(super) fn is_gathering(&self, id: &str, pod: &Pod) -> bool {
-        let is_told = self.applications.get(id).is_some_and(|one| one.told == AppTold::Told);
-        !is_told && (pod_group_of(pod).is_some() || has_declared_gang(pod))
+    /// The application of this id, as pods of the namespace may use it: one that pods of another namespace
+    /// have has a name of its own here.
+    pub(super) fn id_in(&self, namespace: &str, id: String) -> Arc<str> {
+        match self.applications.get(&*id) {
+            Some(of_others) if of_others.namespace != namespace => {
+                Arc::from(format!("{namespace}/{id}"))
+            }
+            _ => Arc::from(id),
+        }
     }
 
     /// Has the application be submitted, or says why not. What runs already is not kept waiting.
@@ -59,6 +59,11 @@ impl Shim {
             return Err(Why::new("Unknown", "", "its application has no pod"));
         };
         let namespace = self.namespaces.get(first.namespace());
+        if namespace.is_none() && !is_running {
+            // What it says of quotas is to be known first.
+            let message = format!("the namespace {} is not known yet", first.namespace());
+            return Err(Why::new("WaitingForNamespace", "", message));
+        }
         let (mut request, wrong) = application(&first, namespace.map(|it| &**it), &self.mapping);
         (**id).clone_into(&mut request.application_id);
         if let Some(gang) = &gang {
@@ -86,69 +91,31 @@ impl Shim {
         Ok(())
     }
 
-    fn living<'a>(&'a self, id: &str) -> impl Iterator<Item = &'a Arc<Pod>> + use<'a> {
-        let pods = self.applications.get(id).into_iter().flat_map(|application| &application.pods);
-        pods.filter_map(|(_, key)| self.pods.get(key).filter(|record| !record.is_gone))
-            .map(|record| &record.pod)
+    /// The oldest pod that is there.
+    pub(super) fn first_pod(&self, id: &str) -> Option<Arc<Pod>> {
+        let mut pods = self.applications.get(id)?.pods.iter();
+        pods.find_map(|(_, key)| {
+            let record = self.pods.get(key).filter(|record| !record.is_gone)?;
+            Some(Arc::clone(&record.pod))
+        })
     }
 
-    fn first_pod(&self, id: &str) -> Option<Arc<Pod>> {
-        self.living(id).next().cloned()
-    }
-
-    fn group_of(&self, pod: &Pod) -> Option<&Arc<PodGroup>> {
-        self.groups.get(&format!("{}/{}", pod.namespace(), pod_group_of(pod)?))
-    }
-
-    /// The gang that an application is, if it is one; or what is waited for until that is known.
-    fn gang(&mut self, id: &Arc<str>, now: Duration) -> Result<Option<DeclaredGang>, Why> {
-        let waits = |message: String| Err(Why::new("WaitingForGang", "", message));
-        let Some(first) = self.first_pod(id) else { return Ok(None) };
-        if let Some(name) = pod_group_of(&first) {
-            let Some(group) = self.group_of(&first) else {
-                return waits(format!("the PodGroup {name} is not there"));
-            };
-            let gang = match pod_group_gang(group) {
-                Ok(gang) => gang,
-                Err(why) => return Err(Why::new("GroupNotSupported", name, why)),
-            };
-            let Some(gang) = gang else { return Ok(None) };
-            let needed = usize::try_from(gang.groups[0].min_members).unwrap_or(usize::MAX);
-            let is_ready =
-                |pod: &&Arc<Pod>| !pod.is_going() && pod.spec.scheduling_gates.is_empty();
-            let there = self.living(id).filter(is_ready).count();
-            if there < needed {
-                return waits(format!(
-                    "{there} pods of the PodGroup {name} are there, and it starts with {needed}"
-                ));
+    /// Takes everything back that was told of an application, of which nothing runs.
+    pub(super) fn withdraw(&mut self, id: &Arc<str>) {
+        let Some(application) = self.applications.get_mut(id) else { return };
+        let gang = application.gang.take();
+        let pods: Vec<_> = application.pods.iter().map(|(_, key)| Arc::clone(key)).collect();
+        application.begin_anew();
+        self.orders.remove(id);
+        self.dismiss_holds(id, gang.as_ref());
+        for key in pods {
+            let Some(record) = self.pods.get_mut(&key) else { continue };
+            // With the application its requests end, without an answer.
+            if record.told == Told::Asked {
+                record.told = Told::Nothing;
+                open(&self.scene).dismiss(&key);
             }
-            return Ok(Some(gang));
         }
-        let declaring = self.living(id).find(|pod| has_declared_gang(pod)).cloned();
-        if let Some(pod) = declaring {
-            return match declared_gang(&pod) {
-                Some(Err(why)) => {
-                    // It is said once, and the pods are scheduled one by one.
-                    self.hands.push(warning(&pod, "GangIgnored", "Submit", why));
-                    Ok(None)
-                }
-                Some(Ok(gang)) => Ok(Some(gang)),
-                None => Ok(None),
-            };
-        }
-        if !self.living(id).any(|pod| task_group_of(pod).is_some()) {
-            return Ok(None);
-        }
-        let Some(known) = self.applications.get_mut(id) else { return Ok(None) };
-        let until = *known.undeclared.get_or_insert(now) + DECLARATION;
-        if until <= now {
-            return Ok(None);
-        }
-        let members: Vec<_> = known.pods.iter().map(|(_, key)| Arc::clone(key)).collect();
-        for key in members {
-            self.schedule(&key, until);
-        }
-        waits("no pod of the application declares the task groups yet".to_owned())
     }
 
     /// A pod has left its application; with the last one it may end.
@@ -216,10 +183,7 @@ impl Shim {
         let until = now + delay.min(LAST_RETRY);
         application.refusals += 1;
         application.told = AppTold::Refused(reason.to_owned(), until);
-        let members: Vec<_> = application.pods.iter().map(|(_, key)| Arc::clone(key)).collect();
-        for key in members {
-            self.schedule(&key, until);
-        }
+        self.alarm(until, Alarm::Application(Arc::clone(id)));
     }
 
     pub(super) fn application_accepted(&mut self, id: &Arc<str>) {
@@ -253,72 +217,6 @@ impl Shim {
         for key in pods {
             self.reconcile(&key, now);
         }
-    }
-
-    pub(super) fn group_changed(
-        &mut self,
-        key: String,
-        group: Option<Arc<PodGroup>>,
-        now: Duration,
-    ) {
-        let Some((namespace, name)) = key.split_once('/') else { return };
-        let id: Arc<str> = Arc::from(format!("{namespace}/podgroup/{name}"));
-        match group {
-            Some(group) => drop(self.groups.insert(key, group)),
-            None => drop(self.groups.remove(&key)),
-        }
-        self.reconcile_all(&id, now);
-    }
-
-    /// Places of a gang are there: its group is told so, once.
-    pub(super) fn group_is_placed(&mut self, id: &Arc<str>) {
-        self.tell_group(
-            id,
-            true,
-            "Scheduled",
-            "the pods that the group starts with have their nodes",
-        );
-    }
-
-    /// Tells how the PodGroup of an application stands, if it has one and it was not told before.
-    pub(super) fn tell_group(&mut self, id: &Arc<str>, status: bool, reason: &str, message: &str) {
-        let Some(first) = self.first_pod(id) else { return };
-        let Some(group) = self.group_of(&first) else { return };
-        let (namespace, name) = (group.namespace().to_owned(), group.name().to_owned());
-        if group.spec.scheduling_policy.gang.is_none() {
-            return;
-        }
-        let Some(application) = self.applications.get_mut(id) else { return };
-        let is_known = application.group_told.as_ref().is_some_and(|(known, why)| {
-            // Once it is scheduled it stays so: the condition is about the first time.
-            *known || (!status && why == message)
-        });
-        if is_known {
-            return;
-        }
-        application.group_told = Some((status, message.to_owned()));
-        self.hands.push(HandOrder::GroupCondition(GroupCondition {
-            namespace,
-            name,
-            type_: "PodGroupInitiallyScheduled",
-            status,
-            reason: reason.to_owned(),
-            message: message.to_owned(),
-        }));
-    }
-
-    /// A member of a group is preempted.
-    pub(super) fn group_is_disrupted(&mut self, key: &Key, message: &str) {
-        let Some(record) = self.pods.get(key) else { return };
-        let Some(group) = self.group_of(&record.pod) else { return };
-        self.hands.push(HandOrder::GroupCondition(GroupCondition {
-            namespace: group.namespace().to_owned(),
-            name: group.name().to_owned(),
-            type_: "DisruptionTarget",
-            status: true,
-            reason: "PreemptionByScheduler".to_owned(),
-            message: message.to_owned(),
-        }));
     }
 }
 

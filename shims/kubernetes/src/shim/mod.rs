@@ -14,6 +14,7 @@
 //!   engine thinks of its application.
 
 mod applications;
+mod gathering;
 mod nodes;
 mod orders;
 mod pods;
@@ -34,10 +35,11 @@ pub use self::said::{
     About, Bind, Change, Condition, EngineOrder, Event, Evict, Explanation, GroupCondition,
     HandOrder, Key, Outcome, Word,
 };
+use self::waiting::Alarm;
 use crate::meters::Meters;
 use crate::objects::{ConfigMap, Meta as _, Namespace, PodDisruptionBudget, PodGroup};
 use crate::predicates::Scene;
-use crate::translate::{CONFIG_MAPS, Mapping, Queues, queues};
+use crate::translate::{CONFIG_MAPS, Mapping, QUEUES, Queues, queues};
 
 /// The scene, as it is shared with whoever answers predicates.
 pub type SharedScene = Arc<Mutex<Scene>>;
@@ -75,12 +77,17 @@ pub struct Shim {
     groups: FxHashMap<String, Arc<PodGroup>>,
     maps: [Option<Arc<ConfigMap>>; CONFIG_MAPS.len()],
     configured: Queues,
+    /// The last ones that could be read.
+    readable: Queues,
     orders: Orders,
     hands: Vec<HandOrder>,
-    /// When pods are looked at again.
+    /// When it is looked at again why pods wait.
     due: BTreeSet<(Duration, Key)>,
-    /// Pods whose application is being asked about.
-    asking: FxHashMap<Arc<str>, Vec<Key>>,
+    /// When something else is tried.
+    alarms: BTreeSet<(Duration, Alarm)>,
+    /// Pods that are being asked about, by their application, or alone.
+    asking: FxHashMap<(Arc<str>, Option<Key>), Vec<Key>>,
+    n_asking: usize,
 }
 
 impl Shim {
@@ -105,28 +112,53 @@ impl Shim {
             groups: FxHashMap::default(),
             maps: [const { None }; CONFIG_MAPS.len()],
             configured: Queues::default(),
+            readable: Queues::default(),
             orders: Orders::default(),
             hands: Vec::new(),
             due: BTreeSet::new(),
+            alarms: BTreeSet::new(),
             asking: FxHashMap::default(),
+            n_asking: 0,
         }
     }
 
-    /// The queues as ConfigMaps have them now: what a registration is to bring.
-    pub fn queues(&self) -> Queues {
+    /// The queues that a registration is to bring: as ConfigMaps have them now; or, where these cannot be
+    /// read, as they were before, or as a map has them that goes behind. The second is why.
+    pub fn queues(&self) -> (Queues, Option<String>) {
+        let now = self.configured_now();
+        let Err(why) = now.check() else { return (now, None) };
+        let before = Some(&self.readable).filter(|before| !before.yaml.is_empty());
+        let maps = self.maps.iter().map(Option::as_deref);
+        let usable = before.cloned().unwrap_or_else(|| {
+            let readable = |map: Option<&ConfigMap>| {
+                let map = map?;
+                let alone = queues([("", Some(map))]);
+                let mut map = map.clone();
+                if alone.check().is_err() {
+                    map.data.retain(|key, _| key != QUEUES);
+                }
+                Some(map)
+            };
+            let maps: Vec<_> = maps.map(readable).collect();
+            queues(CONFIG_MAPS.into_iter().zip(maps.iter().map(Option::as_ref)))
+        });
+        (Queues { extra: now.extra, ..usable }, Some(why))
+    }
+
+    fn configured_now(&self) -> Queues {
         queues(CONFIG_MAPS.into_iter().zip(self.maps.iter().map(Option::as_deref)))
     }
 
     /// The engine has been registered with, with [`Self::queues`], and knows nothing: it is told everything.
     pub fn begin(&mut self, now: Duration) {
         self.is_active = true;
-        self.configured = self.queues();
+        self.configured = self.configured_now();
         self.orders.clear();
         self.asking.clear();
+        self.n_asking = 0;
         self.applications.retain(|_, application| !application.pods.is_empty());
         for application in self.applications.values_mut() {
-            let pods = std::mem::take(&mut application.pods);
-            *application = Application { pods, ..Application::default() };
+            application.begin_anew();
         }
         {
             let mut scene = open(&self.scene);
@@ -191,7 +223,11 @@ impl Shim {
             Change::Namespace(name, namespace) => {
                 open(&self.scene).set_namespace(&name, namespace.as_deref());
                 match namespace {
-                    Some(namespace) => drop(self.namespaces.insert(name, namespace)),
+                    Some(namespace) => {
+                        if self.namespaces.insert(name.clone(), namespace).is_none() {
+                            self.namespace_came(&name, now);
+                        }
+                    }
                     None => drop(self.namespaces.remove(&name)),
                 }
             }
@@ -210,7 +246,10 @@ impl Shim {
         let name = name.rsplit_once('/').map_or(name, |(_, name)| name);
         let Some(position) = CONFIG_MAPS.iter().position(|known| *known == name) else { return };
         self.maps[position] = map;
-        let queues = self.queues();
+        let queues = self.configured_now();
+        if queues.check().is_ok() {
+            self.readable = queues.clone();
+        }
         if self.is_active && queues != self.configured {
             self.orders.configure(queues.yaml.clone(), queues.extra.clone());
             self.configured = queues;
@@ -231,12 +270,6 @@ impl Shim {
     /// What is to be done at the API server now.
     pub fn hand_orders(&mut self) -> Vec<HandOrder> {
         std::mem::take(&mut self.hands)
-    }
-
-    /// When [`Self::tick`] is to be called at the latest, and then [`Self::engine_orders`].
-    pub fn next_tick(&self) -> Option<Duration> {
-        let due = self.due.first().map(|(at, _)| *at);
-        due.into_iter().chain(self.orders.due()).min()
     }
 
     /// How many pods there are of each kind: on nodes that are not there, and asked for.

@@ -44,6 +44,10 @@ impl Shim {
         }
         let there = self.on_node.get(name).into_iter().flatten().cloned().collect::<Vec<_>>();
         for key in there {
+            if let Some(record) = self.pods.get_mut(&key) {
+                // What was refused of it was refused without this node.
+                record.refused = None;
+            }
             self.reconcile(&key, now);
         }
         self.orders.cut();

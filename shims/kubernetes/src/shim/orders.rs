@@ -11,7 +11,7 @@ use std::time::Duration;
 
 use monoceros_proto::si::v1 as si;
 
-use super::said::EngineOrder;
+use super::said::{EngineOrder, Key};
 
 /// Items of one message: as many as are dealt with before others have their turn.
 const MESSAGE_ITEMS: usize = 1_000;
@@ -36,7 +36,7 @@ pub(super) struct Orders {
     tries_again: bool,
     /// Before this it may not.
     next_try: Duration,
-    explain: BTreeSet<Arc<str>>,
+    explain: BTreeSet<(Arc<str>, Option<Key>)>,
 }
 
 impl Orders {
@@ -67,8 +67,8 @@ impl Orders {
         self.tries_again = true;
     }
 
-    pub(super) fn explain(&mut self, application: &Arc<str>) {
-        self.explain.insert(Arc::clone(application));
+    pub(super) fn explain(&mut self, application: Arc<str>, about: Option<Key>) {
+        self.explain.insert((application, about));
     }
 
     pub(super) fn configure(&mut self, queues: String, extra: BTreeMap<String, String>) {
@@ -101,7 +101,8 @@ impl Orders {
             self.next_try = now + TRIES_APART;
             self.done.push_back(EngineOrder::TryAgain);
         }
-        self.done.extend(std::mem::take(&mut self.explain).into_iter().map(EngineOrder::Explain));
+        let explain = std::mem::take(&mut self.explain).into_iter();
+        self.done.extend(explain.map(|(id, about)| EngineOrder::Explain(id, about)));
         std::mem::take(&mut self.done)
     }
 

@@ -3,14 +3,15 @@
 use std::sync::Arc;
 use std::time::Duration;
 
+use k8s_openapi::apimachinery::pkg::apis::meta::v1::LabelSelector;
 use monoceros_proto::si::v1::{AllocationRelease, TerminationType};
 
 use super::record::{AppTold, Hand, Record, Told};
 use super::said::{Bind, Evict, HandOrder, Key};
-use super::waiting::Why;
+use super::waiting::{Alarm, Why};
 use super::{Shim, open};
 use crate::objects::{Meta as _, Pod, PodDisruptionBudget, PriorityClass};
-use crate::predicates::labels_match;
+use crate::predicates::{labels_match, unsupported};
 use crate::translate::{Wish, application_id, foreign, pod_group_of, task_group_of};
 
 /// Says on a class that its pods are not to be preempted.
@@ -38,24 +39,31 @@ impl Shim {
         if !is_ours && pod.node().is_none() {
             return self.pod_gone(key, now);
         }
+        let id = is_ours.then(|| self.id_in(pod.namespace(), application_id(&pod, &self.mapping)));
         let mut is_new = false;
         let known = self.pods.entry(Arc::clone(key)).or_insert_with(|| {
             is_new = true;
-            let application = is_ours.then(|| Arc::from(application_id(&pod, &self.mapping)));
-            Record::new(Arc::clone(&pod), application, now)
+            Record::new(Arc::clone(&pod), id, now)
         });
         let before = std::mem::replace(&mut known.pod, Arc::clone(&pod));
+        // What was thought to be over is there again.
+        let is_back = std::mem::take(&mut known.is_gone);
         let application = known.application.clone();
         let is_asked = known.told == Told::Asked;
         if is_new && let Some(id) = &application {
             let entry = self.applications.entry(Arc::clone(id)).or_default();
+            if entry.pods.is_empty() {
+                pod.namespace().clone_into(&mut entry.namespace);
+            }
             entry.pods.insert((pod.created(), Arc::clone(key)));
             let namespace = self.of_namespace.entry(pod.namespace().to_owned()).or_default();
             namespace.insert(Arc::clone(key));
         }
+        let is_new = is_new || is_back;
         let looks_alike = !is_new
             && before.labels() == pod.labels()
             && before.is_going() == pod.is_going()
+            && before.spec.tolerations == pod.spec.tolerations
             && before.spec.scheduling_gates == pod.spec.scheduling_gates;
         if let Some(node) = pod.node() {
             if is_new || before.node().is_none() {
@@ -72,9 +80,9 @@ impl Shim {
         } else if is_asked && !looks_alike {
             open(&self.scene).expect(key, Arc::clone(&pod));
         }
+        let makes_a_difference = self.count_share(key);
         match application {
-            // Whether the others of a group may be asked for depends on how many there are.
-            Some(id) if is_new && self.is_gathering(&id, &pod) => self.reconcile_all(&id, now),
+            Some(id) if makes_a_difference => self.reconcile_all(&id, now),
             _ => self.reconcile(key, now),
         }
     }
@@ -82,6 +90,8 @@ impl Shim {
     fn pod_gone(&mut self, key: &Key, now: Duration) {
         let Some(record) = self.pods.get_mut(key) else { return };
         record.is_gone = true;
+        self.count_share(key);
+        let Some(record) = self.pods.get_mut(key) else { return };
         if let Some(node) = record.pod.node()
             && let Some(there) = self.on_node.get_mut(node)
         {
@@ -212,7 +222,7 @@ impl Shim {
             if is_refused && record.not_before > now {
                 // Not even as somebody else's.
                 let at = record.not_before;
-                self.schedule(key, at);
+                self.alarm(at, Alarm::Pod(Arc::clone(key)));
                 return Want::Nothing(None);
             }
             // It takes its room, whatever is thought of it.
@@ -228,8 +238,11 @@ impl Shim {
         if record.not_before > now {
             let at = record.not_before;
             let why = record.refused.as_ref().map(|why| Why::new("Refused", "", why.clone()));
-            self.schedule(key, at);
+            self.alarm(at, Alarm::Pod(Arc::clone(key)));
             return Want::Nothing(why);
+        }
+        if let Some(why) = unsupported(&pod) {
+            return Want::Nothing(Some(Why::new("NotSupported", "", why)));
         }
         if let Err(why) = Wish::of(&pod, true) {
             return Want::Nothing(Some(Why::new("Unreadable", "", why)));
@@ -309,13 +322,14 @@ impl Shim {
         // that is told and ends by the same release.
         let is_answered = matches!(record.told, Told::Placed(_)) && !is_confirmation;
         record.told = if is_answered { Told::Leaving } else { Told::Nothing };
+        let is_gone = record.is_gone;
         if record.pod.node().is_none() || record.is_gone {
             let mut scene = open(&self.scene);
             scene.dismiss(key);
             scene.clear(key);
         }
         self.orders.release(release);
-        if !is_answered {
+        if !is_answered && !is_gone {
             // What comes next of the same pod is another request.
             self.orders.cut();
         }
@@ -323,7 +337,7 @@ impl Shim {
     }
 
     /// The engine has placed a request.
-    pub(super) fn placed_on(&mut self, key: &Key, node: &str) {
+    pub(super) fn placed_on(&mut self, key: &Key, node: &str, now: Duration) {
         let Some(record) = self.pods.get_mut(key) else {
             // It was withdrawn meanwhile, and that ends it.
             open(&self.scene).clear(key);
@@ -347,6 +361,7 @@ impl Shim {
         record.hand = Hand::Binding;
         record.why = None;
         record.wants_nodes = false;
+        record.refusals = 0;
         let volumes = {
             let mut scene = open(&self.scene);
             let volumes = scene.volume_choices(key);
@@ -358,7 +373,7 @@ impl Shim {
         let application = record.application.clone();
         self.hands.push(HandOrder::Bind(bind));
         if let Some(id) = application {
-            self.group_is_placed(&id);
+            self.group_is_placed(&id, now);
         }
     }
 
@@ -438,14 +453,30 @@ impl Shim {
         }
         let kept = |budget: Option<&Arc<PodDisruptionBudget>>| {
             let spent = budget.filter(|budget| budget.status.disruptions_allowed <= 0);
-            spent.map(|budget| budget.spec.selector.clone())
+            spent.and_then(|budget| budget.spec.selector.clone())
         };
-        if kept(before.as_ref()) == kept(budget) {
+        let (before, now_kept) = (kept(before.as_ref()), kept(budget));
+        if before == now_kept {
             return;
         }
-        let concerned: Vec<_> =
-            self.of_namespace.get(namespace).into_iter().flatten().cloned().collect();
+        let is_concerned = |key: &&Key| {
+            let labels = self.pods.get(*key).map(|record| record.pod.labels());
+            let selects = |selector: &LabelSelector| {
+                labels.is_some_and(|labels| labels_match(selector, labels))
+            };
+            before.as_ref().is_some_and(selects) || now_kept.as_ref().is_some_and(selects)
+        };
+        let pods = self.of_namespace.get(namespace).into_iter().flatten();
+        let concerned: Vec<_> = pods.filter(is_concerned).cloned().collect();
         for key in concerned {
+            self.reconcile(&key, now);
+        }
+    }
+
+    /// A namespace is known from now on.
+    pub(super) fn namespace_came(&mut self, name: &str, now: Duration) {
+        let waiting: Vec<_> = self.of_namespace.get(name).into_iter().flatten().cloned().collect();
+        for key in waiting {
             self.reconcile(&key, now);
         }
     }
@@ -461,8 +492,10 @@ impl Shim {
 
     /// The engine refuses what was said of a pod.
     pub(super) fn pod_refused(&mut self, key: &Key, reason: &str, now: Duration) {
-        /// A refused pod is said again after this.
+        /// A refused pod is said again after this, and then after twice as long each time.
         const AGAIN: Duration = Duration::from_secs(30);
+        /// The longest that a refused pod waits.
+        const AT_MOST: Duration = Duration::from_secs(300);
         let Some(record) = self.pods.get_mut(key) else { return };
         match record.told {
             Told::Asked | Told::Placed(_) | Told::Foreign(_) | Told::Leaving => {}
@@ -489,7 +522,9 @@ impl Shim {
             );
             record.refused = Some(reason.to_owned());
             if !was_placed {
-                record.not_before = now + AGAIN;
+                let delay = AGAIN * 2_u32.saturating_pow(record.refusals.min(10));
+                record.refusals += 1;
+                record.not_before = now + delay.min(AT_MOST);
             }
         }
         self.reconcile(key, now);

@@ -6,6 +6,7 @@ use std::time::Duration;
 
 use monoceros_proto::si::v1::TerminationType;
 
+use super::gathering::{Gathered, GroupTold, Share};
 use super::said::Key;
 use super::waiting::Why;
 use crate::objects::{Node, Pod};
@@ -21,6 +22,8 @@ pub(super) struct Record {
     /// What was told of it, in short.
     pub(super) said: u64,
     pub(super) hand: Hand,
+    /// What it counts for in its application.
+    pub(super) share: Share,
     /// The engine wants it to go.
     pub(super) ending: Option<(TerminationType, String)>,
     /// The pod is over: what the engine has of it ends.
@@ -33,6 +36,8 @@ pub(super) struct Record {
     pub(super) seen: Duration,
     /// The engine refuses it.
     pub(super) refused: Option<String>,
+    /// How often in a row it did.
+    pub(super) refusals: u32,
     /// Why it is not asked for.
     pub(super) waits_for: Option<Why>,
     /// When it was asked for.
@@ -77,12 +82,14 @@ impl Record {
             told: Told::Nothing,
             said: 0,
             hand: Hand::Idle,
+            share: Share::default(),
             ending: None,
             is_gone: false,
             not_before: Duration::ZERO,
             failures: 0,
             seen: now,
             refused: None,
+            refusals: 0,
             waits_for: None,
             asked: now,
             wants_nodes: false,
@@ -95,8 +102,12 @@ impl Record {
 /// An application.
 #[derive(Debug, Default)]
 pub(super) struct Application {
+    /// That of its pods.
+    pub(super) namespace: String,
     /// Its pods, oldest first.
     pub(super) pods: BTreeSet<(i64, Key)>,
+    /// What they count for together.
+    pub(super) gathered: Gathered,
     pub(super) told: AppTold,
     /// The gang, as it was told.
     pub(super) gang: Option<DeclaredGang>,
@@ -107,7 +118,9 @@ pub(super) struct Application {
     /// How often in a row it was refused.
     pub(super) refusals: u32,
     /// How its PodGroup was told to stand.
-    pub(super) group_told: Option<(bool, String)>,
+    pub(super) group_told: Option<GroupTold>,
+    /// Its PodGroup was told that it is preempted.
+    pub(super) is_disrupted: bool,
 }
 
 /// What the engine has of an application.

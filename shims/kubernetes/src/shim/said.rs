@@ -48,6 +48,8 @@ pub enum Word {
     Explained {
         /// The application.
         application: Arc<str>,
+        /// The one request that was asked about; none: all of them.
+        about: Option<Key>,
         /// One for each kind of requests.
         entries: Vec<Explanation>,
     },
@@ -105,8 +107,8 @@ pub enum EngineOrder {
         /// Everything else.
         extra: BTreeMap<String, String>,
     },
-    /// Why the requests of this application wait.
-    Explain(Arc<str>),
+    /// Why the requests of this application wait, or one of them.
+    Explain(Arc<str>, Option<Key>),
 }
 
 /// What is to be done at the API server; in any order.

@@ -14,13 +14,24 @@ use super::record::Told;
 use super::said::{Condition, Explanation, HandOrder, Key};
 
 /// Between two conditions of a pod.
-const APART: Duration = Duration::from_secs(30);
+pub(super) const APART: Duration = Duration::from_secs(30);
 /// What is placed before is not asked about.
 const PATIENCE: Duration = Duration::from_secs(1);
 /// The engine says this long after a request, at the latest, whether more machines would help.
 const SIGNAL: Duration = Duration::from_secs(4);
-/// Applications that are asked about at a time.
-const QUESTIONS: usize = 20;
+/// Keys of each class that an explanation names at the most.
+const KEYS_NAMED: usize = 1_000;
+/// Classes that an explanation has at the most.
+const CLASSES_NAMED: usize = 20;
+
+/// What something else is to be tried for at some time.
+#[derive(Clone, Debug, PartialEq, Eq, PartialOrd, Ord)]
+pub(super) enum Alarm {
+    /// A pod.
+    Pod(Key),
+    /// All pods of an application.
+    Application(Arc<str>),
+}
 
 /// Why a pod waits.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -59,16 +70,26 @@ impl Why {
 }
 
 impl Shim {
-    /// Has a pod be looked at then, unless it is before.
-    pub(super) fn schedule(&mut self, key: &Key, at: Duration) {
+    /// Has something be tried at that time.
+    pub(super) fn alarm(&mut self, at: Duration, alarm: Alarm) {
+        self.alarms.insert((at, alarm));
+    }
+
+    /// Has a pod be looked at then, and not before.
+    fn set_due(&mut self, key: &Key, at: Duration) {
         let Some(record) = self.pods.get_mut(key) else { return };
-        if record.due.is_some_and(|due| due <= at) {
-            return;
-        }
         if let Some(due) = record.due.replace(at) {
             self.due.remove(&(due, Arc::clone(key)));
         }
         self.due.insert((at, Arc::clone(key)));
+    }
+
+    /// Has a pod be looked at then, unless it is before.
+    pub(super) fn schedule(&mut self, key: &Key, at: Duration) {
+        let due = self.pods.get(key).and_then(|record| record.due);
+        if due.is_none_or(|due| due > at) {
+            self.set_due(key, at);
+        }
     }
 
     /// Has a pod that waits be looked at soon.
@@ -76,66 +97,115 @@ impl Shim {
         self.schedule(key, now + PATIENCE);
     }
 
+    /// Whether one more condition may be written, besides those that are being asked about.
+    #[allow(clippy::cast_precision_loss)] // A few.
+    fn may_say(&self) -> bool {
+        self.budget >= 1.0 + self.n_asking as f64
+    }
+
+    /// When [`Self::tick`] is to be called at the latest, and then [`Self::engine_orders`].
+    pub fn next_tick(&self) -> Option<Duration> {
+        let alarm = self.alarms.first().map(|(at, _)| *at);
+        let due = self.due.first().map(|(at, _)| {
+            let refilled = self.refilled + Duration::from_secs_f64(1.0 / self.rate);
+            if self.may_say() { *at } else { refilled.max(*at) }
+        });
+        alarm.into_iter().chain(due).chain(self.orders.due()).min()
+    }
+
     /// Time passes.
     pub fn tick(&mut self, now: Duration) {
         let passed = now.saturating_sub(self.refilled).as_secs_f64();
         self.budget = (self.budget + passed * self.rate).min(self.rate);
         self.refilled = now;
-        let mut questions = 0;
-        while let Some((at, key)) = self.due.first().cloned() {
-            if at > now {
-                break;
+        while let Some((at, _)) = self.alarms.first()
+            && *at <= now
+        {
+            match self.alarms.pop_first() {
+                Some((_, Alarm::Pod(key))) => self.reconcile(&key, now),
+                Some((_, Alarm::Application(id))) => self.reconcile_all(&id, now),
+                None => break,
             }
-            self.due.remove(&(at, Arc::clone(&key)));
+        }
+        // Who cannot be told yet stays in the row, which is one of time.
+        while self.may_say()
+            && let Some((at, _)) = self.due.first()
+            && *at <= now
+            && let Some((_, key)) = self.due.pop_first()
+        {
             if let Some(record) = self.pods.get_mut(&key) {
                 record.due = None;
             }
-            if !self.is_active {
-                continue;
-            }
-            self.reconcile(&key, now);
-            let Some(record) = self.pods.get(&key) else { continue };
-            if record.pod.node().is_some() || record.is_gone {
-                continue;
-            }
-            match (&record.told, &record.waits_for, &record.application) {
-                (Told::Nothing, Some(why), _) => {
-                    let why = why.clone();
-                    self.tell(&key, &why, now);
-                }
-                (Told::Asked, _, Some(application)) => {
-                    let application = Arc::clone(application);
-                    let asking = self.asking.entry(Arc::clone(&application)).or_default();
-                    if asking.is_empty() {
-                        questions += 1;
-                        self.orders.explain(&application);
-                    }
-                    asking.push(key);
-                    if questions == QUESTIONS {
-                        break;
-                    }
-                }
-                _ => {}
+            if self.is_active {
+                self.look(&key, now);
             }
         }
     }
 
-    pub(super) fn explained(&mut self, id: &Arc<str>, entries: &[Explanation], now: Duration) {
-        let asking = self.asking.remove(id).unwrap_or_default();
+    /// Finds out why a pod waits.
+    fn look(&mut self, key: &Key, now: Duration) {
+        self.reconcile(key, now);
+        let Some(record) = self.pods.get(key) else { return };
+        if record.pod.node().is_some() || record.is_gone {
+            return;
+        }
+        match (&record.told, &record.waits_for, &record.application) {
+            (Told::Nothing, Some(why), application) => {
+                let (why, application) = (why.clone(), application.clone());
+                self.tell(key, &why, now);
+                if let Some(id) = application {
+                    self.tell_group(&id, false, &why, now);
+                }
+            }
+            (Told::Asked, _, Some(application)) => {
+                let application = Arc::clone(application);
+                self.ask_why(application, None, Arc::clone(key));
+            }
+            _ => {}
+        }
+    }
+
+    /// Asks the engine why a pod waits: about its application, or about it alone.
+    fn ask_why(&mut self, application: Arc<str>, about: Option<Key>, key: Key) {
+        let asking = self.asking.entry((Arc::clone(&application), about.clone())).or_default();
+        if asking.is_empty() {
+            self.orders.explain(application, about);
+        }
+        asking.push(key);
+        self.n_asking += 1;
+    }
+
+    pub(super) fn explained(
+        &mut self,
+        id: &Arc<str>,
+        about: Option<&Key>,
+        entries: &[Explanation],
+        now: Duration,
+    ) {
+        let asked = (Arc::clone(id), about.cloned());
+        let asking = self.asking.remove(&asked).unwrap_or_default();
+        self.n_asking = self.n_asking.saturating_sub(asking.len());
         let whole = entries.iter().find(|entry| entry.keys.is_empty());
-        let mut by_key: rustc_hash::FxHashMap<&str, &Explanation> = entries
+        let by_key: rustc_hash::FxHashMap<&str, &Explanation> = entries
             .iter()
             .flat_map(|entry| entry.keys.iter().map(move |key| (&**key, entry)))
             .collect();
-        let others = entries.iter().rev().find(|entry| !entry.keys.is_empty());
+        // Of a class that is too large to be named in full, where there is one and all are there.
+        let mut large = entries.iter().filter(|entry| entry.keys.len() >= KEYS_NAMED);
+        let large = large.next().filter(|_| large.next().is_none());
+        let large = large.filter(|_| entries.len() < CLASSES_NAMED);
         let mut of_group = None;
         for key in asking {
             let Some(record) = self.pods.get(&key) else { continue };
             if record.told != Told::Asked {
                 continue;
             }
-            let Some(entry) = by_key.remove(&*key).or(others) else {
-                self.schedule(&key, now + APART);
+            let Some(entry) = by_key.get(&*key).copied().or(large) else {
+                if about.is_none() && !entries.is_empty() {
+                    self.ask_why(Arc::clone(id), Some(Arc::clone(&key)), key);
+                } else {
+                    self.schedule(&key, now + APART);
+                }
                 continue;
             };
             // What a member waits for is the gang, and that says who lacks what.
@@ -154,11 +224,11 @@ impl Shim {
             of_group = Some(why);
         }
         if let Some(why) = of_group {
-            self.tell_group(id, false, &why.reason, &why.message);
+            self.tell_group(id, false, &why, now);
         }
     }
 
-    /// Writes why a pod waits, if that is something else than what stands there, and may be said now.
+    /// Writes why a pod waits, if that is something else than what stands there; not soon again.
     fn tell(&mut self, key: &Key, why: &Why, now: Duration) {
         let Some(record) = self.pods.get_mut(key) else { return };
         let said = record.why.as_ref();
@@ -168,8 +238,6 @@ impl Shim {
             now + 2 * APART
         } else if let Some((_, _, last)) = said.filter(|(.., last)| *last + APART > now) {
             *last + APART
-        } else if self.budget < 1.0 {
-            now + PATIENCE
         } else {
             let stands_there = record.pod.condition("PodScheduled").is_some_and(|condition| {
                 condition.reason.as_deref() == Some(&why.reason)
@@ -187,6 +255,6 @@ impl Shim {
             }
             now + 2 * APART
         };
-        self.schedule(key, at);
+        self.set_due(key, at);
     }
 }

@@ -22,7 +22,7 @@ impl Shim {
         match word {
             Word::Allocations(response) => {
                 for new in response.new {
-                    self.placed_on(&Key::from(new.allocation_key), &new.node_id);
+                    self.placed_on(&Key::from(new.allocation_key), &new.node_id, now);
                 }
                 for released in response.released {
                     let type_ = released.termination_type();
@@ -63,7 +63,9 @@ impl Shim {
                     }
                 }
             }
-            Word::Explained { application, entries } => self.explained(&application, &entries, now),
+            Word::Explained { application, about, entries } => {
+                self.explained(&application, about.as_ref(), &entries, now);
+            }
             // Whoever registers anew begins anew.
             Word::Lost(_) => {}
             Word::Configured(Ok(())) => self.try_refused(now),
@@ -140,9 +142,13 @@ impl Shim {
             Outcome::Going(key) => {
                 self.meters.evicted.inc();
                 let Some(record) = self.pods.get(&key) else { return };
-                let Some((_, message)) = &record.ending else { return };
+                let Some((type_, message)) = &record.ending else { return };
+                let reason = match type_ {
+                    TerminationType::PreemptedByScheduler => "Preempted",
+                    _ => "Evicted",
+                };
                 let (pod, message) = (Arc::clone(&record.pod), message.clone());
-                self.hands.push(warning(&pod, "Preempted", "Evicting", message));
+                self.hands.push(warning(&pod, reason, "Evicting", message));
             }
             Outcome::Held(key, why) => {
                 let Some(record) = self.pods.get(&key) else { return };

@@ -130,9 +130,18 @@ pub fn pod_group_gang(group: &PodGroup) -> Result<Option<DeclaredGang>, String> 
             "the PodGroup is part of the CompositePodGroup {parent}, and composites are not supported"
         ));
     }
-    let Some(gang) = &group.spec.scheduling_policy.gang else { return Ok(None) };
-    let mut declared = TaskGroup::new(group.name(), gang.min_count);
     let topology = &group.spec.scheduling_constraints.topology;
+    let Some(gang) = &group.spec.scheduling_policy.gang else {
+        return match topology.first() {
+            Some(_) => {
+                Err("the PodGroup has a topology constraint without the gang policy, which \
+                            is not supported"
+                    .to_owned())
+            }
+            None => Ok(None),
+        };
+    };
+    let mut declared = TaskGroup::new(group.name(), gang.min_count);
     match topology.as_slice() {
         [] => {}
         [only] => {

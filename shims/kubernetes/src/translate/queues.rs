@@ -7,7 +7,7 @@ use crate::objects::ConfigMap;
 /// The ConfigMaps that are read, each above those before it.
 pub const CONFIG_MAPS: [&str; 3] = ["yunikorn-defaults", "yunikorn-configs", "monoceros-configs"];
 /// The key of the queues.
-const QUEUES: &str = "queues.yaml";
+pub const QUEUES: &str = "queues.yaml";
 
 /// What ConfigMaps say together.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
@@ -18,6 +18,17 @@ pub struct Queues {
     pub from: String,
     /// Everything else.
     pub extra: BTreeMap<String, String>,
+}
+
+impl Queues {
+    /// Whether the queues can be read at all; else why not, with the line.
+    pub fn check(&self) -> Result<(), String> {
+        if self.yaml.is_empty() {
+            return Ok(());
+        }
+        let read = monoceros_actors::config::parse(&self.yaml);
+        read.map(drop).map_err(|why| why.to_string())
+    }
 }
 
 /// What is in force by these ConfigMaps, in the order of [`CONFIG_MAPS`].

@@ -4,5 +4,7 @@
 
 mod chaos;
 mod gangs;
+mod groups;
 mod life;
+mod telling;
 mod world;

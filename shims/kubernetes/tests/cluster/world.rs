@@ -49,6 +49,8 @@ pub struct World {
     pub evicted: Vec<String>,
     /// The last condition of each pod: reason and message.
     pub conditions: BTreeMap<String, (String, String)>,
+    /// When each was written, and of which pod.
+    pub writes: Vec<(Duration, String)>,
     pub group_conditions: Vec<GroupCondition>,
     pub events: Vec<Event>,
     /// Everything that the engine was told, in short.
@@ -95,10 +97,12 @@ impl World {
             bound: BTreeMap::new(),
             evicted: Vec::new(),
             conditions: BTreeMap::new(),
+            writes: Vec::new(),
             group_conditions: Vec::new(),
             events: Vec::new(),
             told: Vec::new(),
         };
+        world.set("ns", json!({"metadata": {"name": "ns"}}), Change::Namespace);
         for number in 0..nodes {
             world.set_node(&format!("n{number}"), json!({}));
         }
@@ -113,10 +117,11 @@ impl World {
     }
 
     pub async fn begin(&mut self) {
-        let refused = self.engine.register(&self.shim.queues()).await.unwrap();
+        let (queues, unreadable) = self.shim.queues();
+        let refused = self.engine.register(&queues).await.unwrap();
         while self.words.try_recv().is_ok() {}
         self.shim.begin(self.now);
-        if let Some(why) = refused {
+        if let Some(why) = unreadable.or(refused) {
             self.shim.hear(Word::Configured(Err(why)), self.now);
         }
         self.settle().await;
@@ -249,6 +254,7 @@ impl World {
             }
             HandOrder::Condition(it) => {
                 let uid = it.pod.metadata.uid.clone().unwrap();
+                self.writes.push((self.now, uid.clone()));
                 self.conditions.insert(uid, (it.reason, it.message));
             }
             HandOrder::GroupCondition(it) => self.group_conditions.push(it),
@@ -370,6 +376,6 @@ fn short(order: &EngineOrder) -> String {
         }
         EngineOrder::TryAgain => "try again".to_owned(),
         EngineOrder::Configure { .. } => "configure".to_owned(),
-        EngineOrder::Explain(application) => format!("explain {application}"),
+        EngineOrder::Explain(application, _) => format!("explain {application}"),
     }
 }

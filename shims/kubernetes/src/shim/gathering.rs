@@ -1,0 +1,292 @@
+//! Gangs, until they are complete: who declares them, how many of their pods are there.
+//!
+//! # Why counted
+//! A group of ten thousand pods comes one pod at a time. Each is looked at when it comes, and the others
+//! only when that makes a difference to them: the group is complete, or somebody has declared it.
+
+use std::sync::Arc;
+use std::time::Duration;
+
+use super::Shim;
+use super::applications::warning;
+use super::record::{AppTold, Application, Told};
+use super::said::{GroupCondition, HandOrder, Key};
+use super::waiting::{APART, Alarm, Why};
+use crate::objects::{Meta as _, Pod, PodGroup};
+use crate::translate::{
+    DeclaredGang, declared_gang, has_declared_gang, pod_group_gang, pod_group_of, task_group_of,
+};
+
+/// So long a pod that names a task group waits for one that declares it.
+const DECLARATION: Duration = Duration::from_secs(30);
+
+/// What a pod counts for in its application.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub(super) struct Share {
+    /// It could be asked for.
+    is_ready: bool,
+    /// It declares the gang.
+    declares: bool,
+    /// It names a task group.
+    names_group: bool,
+}
+
+impl Share {
+    /// That of a pod which is there.
+    fn of(pod: &Pod) -> Self {
+        Self {
+            is_ready: !pod.is_going() && pod.spec.scheduling_gates.is_empty(),
+            declares: has_declared_gang(pod),
+            names_group: task_group_of(pod).is_some(),
+        }
+    }
+}
+
+/// What the pods of an application count for together.
+#[derive(Clone, Debug, Default)]
+pub(super) struct Gathered {
+    ready: usize,
+    declaring: std::collections::BTreeSet<(i64, Key)>,
+    naming: usize,
+}
+
+impl Gathered {
+    fn change(&mut self, key: &Key, created: i64, before: Share, after: Share) {
+        self.ready = self.ready + usize::from(after.is_ready) - usize::from(before.is_ready);
+        self.naming =
+            self.naming + usize::from(after.names_group) - usize::from(before.names_group);
+        if after.declares != before.declares {
+            let it = (created, Arc::clone(key));
+            let changed =
+                if after.declares { self.declaring.insert(it) } else { self.declaring.remove(&it) };
+            debug_assert!(changed, "a pod declares once");
+        }
+    }
+}
+
+impl Shim {
+    /// Counts a pod for what it is now. Returns whether others of its application may be asked for
+    /// because of it.
+    pub(super) fn count_share(&mut self, key: &Key) -> bool {
+        let Some(record) = self.pods.get_mut(key) else { return false };
+        let Some(id) = record.application.clone() else { return false };
+        let share = if record.is_gone { Share::default() } else { Share::of(&record.pod) };
+        let before = std::mem::replace(&mut record.share, share);
+        if share == before {
+            return false;
+        }
+        let pod = Arc::clone(&record.pod);
+        let needed = self.group_of(&pod).map(|group| needed(group));
+        let Some(application) = self.applications.get_mut(&id) else { return false };
+        let is_complete = |all: &Gathered| needed.is_some_and(|needed| all.ready >= needed);
+        let was_complete = is_complete(&application.gathered);
+        let was_declared = !application.gathered.declaring.is_empty();
+        application.gathered.change(key, pod.created(), before, share);
+        let is_declared = !application.gathered.declaring.is_empty();
+        if application.told == AppTold::Told {
+            if share.declares && !before.declares && application.gang.is_none() {
+                let why = "the task groups are declared too late: pods of the application are \
+                           scheduled one by one already";
+                self.hands.push(warning(&pod, "GangIgnored", "Submit", why.to_owned()));
+            }
+            return false;
+        }
+        (is_complete(&application.gathered) && !was_complete) || (is_declared && !was_declared)
+    }
+
+    pub(super) fn group_of(&self, pod: &Pod) -> Option<&Arc<PodGroup>> {
+        self.groups.get(&format!("{}/{}", pod.namespace(), pod_group_of(pod)?))
+    }
+
+    /// The gang that an application is, if it is one; or what is waited for until that is known.
+    pub(super) fn gang(
+        &mut self,
+        id: &Arc<str>,
+        now: Duration,
+    ) -> Result<Option<DeclaredGang>, Why> {
+        let waits = |message: String| Err(Why::new("WaitingForGang", "", message));
+        let Some(first) = self.first_pod(id) else { return Ok(None) };
+        let Some(known) = self.applications.get_mut(id) else { return Ok(None) };
+        let Gathered { ready, naming, .. } = known.gathered;
+        if let Some(name) = pod_group_of(&first) {
+            let Some(group) = self.group_of(&first) else {
+                return waits(format!("the PodGroup {name} is not there"));
+            };
+            let gang = match pod_group_gang(group) {
+                Ok(gang) => gang,
+                Err(why) => return Err(Why::new("GroupNotSupported", name, why)),
+            };
+            let needed = needed(group);
+            if gang.is_some() && ready < needed {
+                return waits(format!(
+                    "{ready} pods of the PodGroup {name} are there, and it starts with {needed}"
+                ));
+            }
+            return Ok(gang);
+        }
+        if let Some((_, declaring)) = known.gathered.declaring.first().cloned() {
+            let Some(pod) = self.pods.get(&declaring).map(|record| Arc::clone(&record.pod)) else {
+                return Ok(None);
+            };
+            return match declared_gang(&pod) {
+                Some(Err(why)) => {
+                    // It is said once, and the pods are scheduled one by one.
+                    self.hands.push(warning(&pod, "GangIgnored", "Submit", why));
+                    Ok(None)
+                }
+                Some(Ok(gang)) => Ok(Some(gang)),
+                None => Ok(None),
+            };
+        }
+        if naming == 0 {
+            return Ok(None);
+        }
+        let until = *known.undeclared.get_or_insert(now) + DECLARATION;
+        if until <= now {
+            return Ok(None);
+        }
+        self.alarm(until, Alarm::Application(Arc::clone(id)));
+        waits("no pod of the application declares the task groups yet".to_owned())
+    }
+
+    pub(super) fn group_changed(
+        &mut self,
+        key: String,
+        group: Option<Arc<PodGroup>>,
+        now: Duration,
+    ) {
+        let Some((namespace, name)) = key.split_once('/') else { return };
+        let id = self.id_in(namespace, format!("{namespace}/podgroup/{name}"));
+        match group {
+            Some(group) => drop(self.groups.insert(key, group)),
+            None => drop(self.groups.remove(&key)),
+        }
+        if self.is_outdated(&id) {
+            self.withdraw(&id);
+        }
+        self.reconcile_all(&id, now);
+    }
+
+    /// Whether the application was told as a gang that its PodGroup is not any more, and none of it is
+    /// decided.
+    fn is_outdated(&self, id: &str) -> bool {
+        let Some(application) = self.applications.get(id) else { return false };
+        if application.told != AppTold::Told || self.has_started(id) {
+            return false;
+        }
+        let first = self.first_pod(id);
+        let group = first.as_ref().and_then(|first| self.group_of(first));
+        let gang = group.and_then(|group| pod_group_gang(group).ok());
+        let groups = |gang: Option<&DeclaredGang>| gang.map(|gang| gang.groups.clone());
+        gang.is_none_or(|gang| groups(gang.as_ref()) != groups(application.gang.as_ref()))
+    }
+
+    /// Whether any pod of the application has its node, as far as that was told.
+    fn has_started(&self, id: &str) -> bool {
+        let pods = self.applications.get(id).into_iter().flat_map(|application| &application.pods);
+        let mut records = pods.filter_map(|(_, key)| self.pods.get(key));
+        records.any(|record| {
+            !record.is_gone
+                && (record.pod.node().is_some() || matches!(record.told, Told::Placed(_)))
+        })
+    }
+
+    /// The first pods of the group have their nodes: that is told, once.
+    pub(super) fn group_is_placed(&mut self, id: &Arc<str>, now: Duration) {
+        let why = Why::new("Scheduled", "", "the pods that the group starts with have their nodes");
+        self.tell_group(id, true, &why, now);
+        let Some(application) = self.applications.get_mut(id) else { return };
+        if std::mem::take(&mut application.is_disrupted) {
+            let why = Why::new("Scheduled", "", "its pods are scheduled again");
+            self.say_of_group(id, "DisruptionTarget", false, &why);
+        }
+    }
+
+    /// Tells how the PodGroup of an application stands, if it has one and that is something else than what
+    /// was told before. Once it is scheduled it stays so: the condition is about the first time.
+    pub(super) fn tell_group(&mut self, id: &Arc<str>, status: bool, why: &Why, now: Duration) {
+        let Some(first) = self.first_pod(id) else { return };
+        let Some(group) = self.group_of(&first) else { return };
+        if group.spec.scheduling_policy.gang.is_none() || (!status && self.has_started(id)) {
+            return;
+        }
+        let told = GroupTold {
+            uid: group.uid().to_owned(),
+            status,
+            reason: why.reason.clone(),
+            object: why.object.clone(),
+            at: now,
+        };
+        let Some(application) = self.applications.get_mut(id) else { return };
+        let before = application.group_told.as_ref().filter(|before| before.uid == told.uid);
+        if before.is_some_and(|before| before.stands_against(&told)) {
+            return;
+        }
+        application.group_told = Some(told);
+        let reason = if status { &why.reason } else { "Unschedulable" };
+        let said = Why::new(reason, "", why.message.clone());
+        self.say_of_group(id, "PodGroupInitiallyScheduled", status, &said);
+    }
+
+    /// A member of a group is preempted, and all others with it.
+    pub(super) fn group_is_disrupted(&mut self, key: &Key, message: &str) {
+        let Some(record) = self.pods.get(key) else { return };
+        let Some(id) = record.application.clone() else { return };
+        let group = self.group_of(&record.pod);
+        if group.is_none_or(|group| group.spec.disruption_mode.all.is_none()) {
+            return;
+        }
+        let Some(application) = self.applications.get_mut(&id) else { return };
+        if !std::mem::replace(&mut application.is_disrupted, true) {
+            let why = Why::new("PreemptionByScheduler", "", message);
+            self.say_of_group(&id, "DisruptionTarget", true, &why);
+        }
+    }
+
+    fn say_of_group(&mut self, id: &Arc<str>, type_: &'static str, status: bool, why: &Why) {
+        let Some(first) = self.first_pod(id) else { return };
+        let Some(group) = self.group_of(&first) else { return };
+        let condition = GroupCondition {
+            namespace: group.namespace().to_owned(),
+            name: group.name().to_owned(),
+            type_,
+            status,
+            reason: why.reason.clone(),
+            message: why.message.clone(),
+        };
+        self.budget -= 1.0;
+        self.hands.push(HandOrder::GroupCondition(condition));
+    }
+}
+
+/// How many pods the group starts with.
+fn needed(group: &PodGroup) -> usize {
+    let gang = group.spec.scheduling_policy.gang.as_ref();
+    gang.map_or(0, |gang| usize::try_from(gang.min_count).unwrap_or(0))
+}
+
+/// How a PodGroup was told to stand.
+#[derive(Debug)]
+pub(super) struct GroupTold {
+    uid: String,
+    status: bool,
+    reason: String,
+    object: String,
+    at: Duration,
+}
+
+impl GroupTold {
+    /// Whether this stays what is told.
+    fn stands_against(&self, now: &Self) -> bool {
+        let is_same = (&self.reason, &self.object) == (&now.reason, &now.object);
+        self.status || (!now.status && (is_same || self.at + APART > now.at))
+    }
+}
+
+impl Application {
+    /// What is known of its pods stays, and nothing was told of it.
+    pub(super) fn begin_anew(&mut self) {
+        let Self { namespace, pods, gathered, .. } = std::mem::take(self);
+        *self = Self { namespace, pods, gathered, ..Self::default() };
+    }
+}

@@ -1,0 +1,180 @@
+//! PodGroups that change, go, and come again.
+
+use std::time::Duration;
+
+use monoceros_kubernetes::shim::Change;
+use serde_json::{Value, json};
+
+use crate::world::{World, in_virtual_time};
+
+const SECOND: Duration = Duration::from_secs(1);
+
+fn in_group(world: &mut World, name: &str) -> String {
+    world.add(name, json!({"spec": {"schedulingGroup": {"podGroupName": "g"}}}))
+}
+
+fn of(min_count: usize) -> Value {
+    json!({"schedulingPolicy": {"gang": {"minCount": min_count}}})
+}
+
+fn set_group(world: &mut World, uid: &str, spec: Value) {
+    let group = json!({"metadata": {"name": "g", "namespace": "ns", "uid": uid}, "spec": spec});
+    world.set("ns/g", group, Change::Group);
+}
+
+/// What the condition of the group was told to be, each time.
+fn told(world: &World) -> Vec<(bool, &str)> {
+    let all = world.group_conditions.iter();
+    let all = all.filter(|condition| condition.type_ == "PodGroupInitiallyScheduled");
+    all.map(|condition| (condition.status, condition.reason.as_str())).collect()
+}
+
+#[test]
+fn a_group_that_is_to_start_with_fewer_does() {
+    in_virtual_time(async {
+        let mut world = World::begun(1).await;
+        set_group(&mut world, "u1", of(6));
+        let pods: Vec<_> = (0..6).map(|i| in_group(&mut world, &format!("g{i}"))).collect();
+        world.pass(3 * SECOND).await;
+        assert_eq!(world.count(&pods), 0, "there are four places");
+        set_group(&mut world, "u1", of(4));
+        world.pass(SECOND).await;
+        assert_eq!(world.count(&pods), 4);
+        // Once it has started, it has.
+        set_group(&mut world, "u1", of(6));
+        world.pass(SECOND).await;
+        assert_eq!(world.count(&pods), 4);
+        world.check().await;
+    });
+}
+
+#[test]
+fn a_group_that_is_to_start_with_more_waits_for_them() {
+    in_virtual_time(async {
+        let mut world = World::begun(1).await;
+        let blocker = world.add("b", json!({}));
+        set_group(&mut world, "u1", of(4));
+        let mut pods: Vec<_> = (0..4).map(|i| in_group(&mut world, &format!("g{i}"))).collect();
+        world.pass(SECOND).await;
+        set_group(&mut world, "u1", of(5));
+        world.remove(&blocker);
+        world.pass(SECOND).await;
+        assert_eq!(world.count(&pods), 0, "four of five are there");
+        world.set_node("n1", json!({}));
+        pods.push(in_group(&mut world, "g4"));
+        world.pass(SECOND).await;
+        assert_eq!(world.count(&pods), 5);
+        world.check().await;
+    });
+}
+
+#[test]
+fn pods_of_a_group_that_goes_wait_until_it_is_there_again() {
+    in_virtual_time(async {
+        let mut world = World::begun(1).await;
+        let blocker = world.add("b", json!({}));
+        set_group(&mut world, "u1", of(4));
+        let pods: Vec<_> = (0..4).map(|i| in_group(&mut world, &format!("g{i}"))).collect();
+        world.pass(5 * SECOND).await;
+        assert_eq!(told(&world), [(false, "Unschedulable")]);
+        world.shim.change(Change::Group("ns/g".to_owned(), None), world.now);
+        world.remove(&blocker);
+        world.pass(SECOND).await;
+        assert_eq!(world.count(&pods), 0);
+        set_group(&mut world, "u2", of(4));
+        world.pass(SECOND).await;
+        assert_eq!(world.count(&pods), 4);
+        assert_eq!(told(&world), [(false, "Unschedulable"), (true, "Scheduled")]);
+        world.check().await;
+    });
+}
+
+#[test]
+fn a_gate_that_is_taken_off_may_complete_a_group() {
+    in_virtual_time(async {
+        let mut world = World::begun(1).await;
+        set_group(&mut world, "u1", of(3));
+        let mut pods: Vec<_> = (0..2).map(|i| in_group(&mut world, &format!("g{i}"))).collect();
+        let gated = json!({"spec": {"schedulingGates": [{"name": "later"}],
+            "schedulingGroup": {"podGroupName": "g"}}});
+        pods.push(world.add("g2", gated));
+        world.pass(3 * SECOND).await;
+        assert_eq!(world.count(&pods), 0);
+        let (reason, message) = &world.conditions[&pods[0]];
+        assert_eq!(reason, "WaitingForGang");
+        assert!(message.starts_with("2 pods of the PodGroup g are there"), "{message}");
+        assert_eq!(told(&world), [(false, "Unschedulable")]);
+        world.change(&pods[2], json!({"spec": {"schedulingGates": []}}));
+        world.settle().await;
+        assert_eq!(world.count(&pods), 3);
+    });
+}
+
+#[test]
+fn a_group_that_was_scheduled_once_is_never_said_not_to_be() {
+    in_virtual_time(async {
+        let mut world = World::begun(1).await;
+        set_group(&mut world, "u1", of(4));
+        let pods: Vec<_> = (0..6).map(|i| in_group(&mut world, &format!("g{i}"))).collect();
+        world.pass(SECOND).await;
+        assert_eq!(world.count(&pods), 4);
+        assert_eq!(told(&world), [(true, "Scheduled")]);
+        // Another process does not remember what was told.
+        world.begin().await;
+        world.pass(100 * SECOND).await;
+        assert!(told(&world).iter().all(|(status, _)| *status), "{:?}", told(&world));
+        world.check().await;
+    });
+}
+
+#[test]
+fn a_group_without_gang_is_not_kept_in_a_rack_and_says_so() {
+    in_virtual_time(async {
+        let mut world = World::begun(1).await;
+        let spec = json!({"schedulingPolicy": {"basic": {}},
+            "schedulingConstraints": {"topology": [{"key": "rack"}]}});
+        set_group(&mut world, "u1", spec);
+        let pod = in_group(&mut world, "g0");
+        world.pass(2 * SECOND).await;
+        assert_eq!(world.node_of(&pod), None);
+        let (reason, message) = &world.conditions[&pod];
+        assert_eq!(reason, "GroupNotSupported");
+        assert!(message.contains("topology"), "{message}");
+    });
+}
+
+#[test]
+fn task_groups_that_are_declared_too_late_are_told_to_be() {
+    in_virtual_time(async {
+        let mut world = World::begun(1).await;
+        let label = json!({"labels": {"applicationId": "late"}});
+        let first = world.add("first", json!({"metadata": label}));
+        world.settle().await;
+        assert!(world.node_of(&first).is_some());
+        let groups = json!([{"name": "w", "minMember": 2, "minResource": {"cpu": "1"}}]);
+        let annotations = json!({"monoceros.io/task-groups": groups.to_string()});
+        let second = world.add(
+            "second",
+            json!({"metadata": {"labels": {"applicationId": "late"}, "annotations": annotations}}),
+        );
+        world.settle().await;
+        assert!(world.node_of(&second).is_some());
+        let event = world.events.iter().find(|event| event.reason == "GangIgnored").unwrap();
+        assert_eq!(event.about.name, "second");
+    });
+}
+
+#[test]
+fn a_thousand_pods_of_a_group_come_one_by_one() {
+    in_virtual_time(async {
+        let mut world = World::begun(0).await;
+        for node in 0..250 {
+            world.set_node(&format!("n{node}"), json!({}));
+        }
+        set_group(&mut world, "u1", of(1_000));
+        let pods: Vec<_> = (0..1_000).map(|i| in_group(&mut world, &format!("g{i}"))).collect();
+        world.pass(SECOND).await;
+        assert_eq!(world.count(&pods), 1_000);
+        world.check().await;
+    });
+}

@@ -1,0 +1,203 @@
+//! What pods are told while they wait, and whose they are.
+
+use std::collections::BTreeSet;
+use std::time::Duration;
+
+use monoceros_kubernetes::shim::Change;
+use serde_json::{Value, json};
+
+use crate::world::{World, in_virtual_time};
+
+const SECOND: Duration = Duration::from_secs(1);
+
+fn namespace(world: &mut World, name: &str, annotations: Value) {
+    let namespace = json!({"metadata": {"name": name, "annotations": annotations}});
+    world.set(name, namespace, Change::Namespace);
+}
+
+#[test]
+fn each_of_many_kinds_of_pods_is_told_its_own_reason() {
+    in_virtual_time(async {
+        let mut world = World::begun(1).await;
+        let pods: Vec<_> = (0..30)
+            .map(|i| {
+                let port = json!([{"name": "c", "resources": {"requests": {"cpu": "1"}},
+                    "ports": [{"containerPort": 80, "hostPort": 8_000 + i}]}]);
+                let guest = json!({"spec": {"nodeName": "n0", "schedulerName": "other",
+                    "containers": [{"name": "c", "ports": [{"containerPort": 80, "hostPort": 8_000 + i}]}]}});
+                world.add(&format!("guest{i}"), guest);
+                world.add(&format!("p{i}"), json!({"spec": {"containers": port}}))
+            })
+            .collect();
+        world.pass(20 * SECOND).await;
+        let mut seen = BTreeSet::new();
+        for (i, uid) in pods.iter().enumerate() {
+            let (_, message) = &world.conditions[uid];
+            assert!(message.contains(&(8_000 + i).to_string()), "{uid}: {message}");
+            seen.insert(message.clone());
+        }
+        assert_eq!(seen.len(), 30);
+    });
+}
+
+#[test]
+fn no_more_conditions_are_written_than_the_rate_allows_and_each_pod_has_its_turn() {
+    in_virtual_time(async {
+        let mut world = World::begun(1).await;
+        let pods: Vec<_> = (0..400)
+            .map(|i| {
+                world.add(&format!("p{i}"), json!({"spec": {"nodeSelector": {"no": "where"}}}))
+            })
+            .collect();
+        world.pass(2 * SECOND).await;
+        // The rate of a second may be saved up.
+        assert!(world.writes.len() <= 150, "{}", world.writes.len());
+        world.pass(18 * SECOND).await;
+        let told: BTreeSet<_> = world.writes.iter().map(|(_, uid)| uid.clone()).collect();
+        assert_eq!(told.len(), pods.len());
+        assert_eq!(world.writes.len(), pods.len(), "each once");
+        for (at, _) in &world.writes {
+            let in_a_second =
+                world.writes.iter().filter(|(other, _)| *other >= *at && *other < *at + SECOND);
+            assert!(in_a_second.count() <= 100);
+        }
+        // The same reason is not written again.
+        world.pass(120 * SECOND).await;
+        assert_eq!(world.writes.len(), pods.len());
+    });
+}
+
+#[test]
+fn a_reason_that_changes_is_written_thirty_seconds_later_at_the_soonest() {
+    in_virtual_time(async {
+        let mut world = World::begun(1).await;
+        let pod = world.add("p", json!({"spec": {"nodeSelector": {"no": "where"}}}));
+        world.pass(10 * SECOND).await;
+        assert_eq!(world.writes.len(), 1);
+        let claim = json!({"spec": {"schedulingGates": [{"name": "g"}]}});
+        world.change(&pod, claim);
+        world.change(
+            &pod,
+            json!({"spec": {"schedulingGates": []}, "metadata": {"labels": {"a": "b"}}}),
+        );
+        world.pass(10 * SECOND).await;
+        assert_eq!(world.writes.len(), 1);
+        let (first, _) = world.writes[0];
+        world.pass(60 * SECOND).await;
+        assert!(world.writes[1..].iter().all(|(at, _)| *at >= first + 30 * SECOND));
+    });
+}
+
+#[test]
+fn a_toleration_that_is_added_counts_at_once() {
+    in_virtual_time(async {
+        let mut world = World::new(0);
+        let taints = json!([{"key": "k", "effect": "NoSchedule"}]);
+        let node = json!({"metadata": {"name": "n0"}, "spec": {"taints": taints},
+            "status": {"allocatable": {"cpu": "4", "pods": "9"}}});
+        world.change_node("n0", node);
+        world.begin().await;
+        let pod = world.add("p", json!({}));
+        world.pass(5 * SECOND).await;
+        assert_eq!(world.node_of(&pod), None);
+        let tolerates = json!([{"key": "k", "operator": "Exists"}]);
+        world.change(&pod, json!({"spec": {"tolerations": tolerates}}));
+        world.pass(SECOND).await;
+        assert_eq!(world.node_of(&pod), Some("n0"));
+        world.check().await;
+    });
+}
+
+#[test]
+fn applications_of_one_name_in_two_namespaces_are_two() {
+    in_virtual_time(async {
+        let mut world = World::begun(2).await;
+        namespace(&mut world, "other", json!({}));
+        let label = json!({"labels": {"applicationId": "x"}});
+        let ours = world.add("ours", json!({"metadata": label}));
+        let theirs = world.add(
+            "theirs",
+            json!({"metadata": {"labels": {"applicationId": "x"}, "namespace": "other"}}),
+        );
+        world.settle().await;
+        assert_eq!(world.count(&[ours, theirs]), 2);
+        let submitted: Vec<_> =
+            world.told.iter().filter(|line| line.starts_with("submit")).collect();
+        assert_eq!(submitted, ["submit x, other/x"]);
+        // Nobody takes another's PodGroup or default application by its name.
+        let annotations = json!({"monoceros.io/app-id": "other-autogen"});
+        world.add("thief", json!({"metadata": {"annotations": annotations}}));
+        let honest = world.add("honest", json!({"metadata": {"namespace": "other"}}));
+        world.settle().await;
+        assert!(world.node_of(&honest).is_some());
+        let user = world.scheduler.application("default", "other/other-autogen").await.unwrap();
+        assert_eq!(user.unwrap().user, "system:serviceaccount:other:default");
+        world.check().await;
+    });
+}
+
+#[test]
+fn a_pod_waits_until_its_namespace_is_known_and_then_has_its_quota() {
+    in_virtual_time(async {
+        let mut world = World::begun(2).await;
+        let in_late = json!({"metadata": {"namespace": "late"}});
+        let pods: Vec<_> = (0..3).map(|i| world.add(&format!("p{i}"), in_late.clone())).collect();
+        world.pass(2 * SECOND).await;
+        assert_eq!(world.count(&pods), 0);
+        assert_eq!(world.conditions[&pods[0]].0, "WaitingForNamespace");
+        namespace(&mut world, "late", json!({"monoceros.io/namespace.quota": "{\"cpu\": \"2\"}"}));
+        world.settle().await;
+        assert_eq!(world.count(&pods), 2);
+        world.check().await;
+    });
+}
+
+fn queues(world: &mut World, map: &str, yaml: &str) {
+    let object = json!({"metadata": {"name": map}, "data": {"queues.yaml": yaml}});
+    world.set(map, object, Change::ConfigMap);
+}
+
+#[test]
+fn queues_that_cannot_be_read_are_not_what_a_new_leader_begins_with() {
+    let good = "partitions: [{name: default, placementrules: [{name: fixed, value: root.good}],
+        queues: [{name: root, submitacl: '*', queues: [{name: good}]}]}]";
+    let low = good.replace("good", "low");
+    in_virtual_time(async {
+        // It has seen the good ones.
+        let mut world = World::new(2);
+        queues(&mut world, "monoceros-configs", good);
+        queues(&mut world, "monoceros-configs", "partitions: 7");
+        world.begin().await;
+        assert!(world.events.iter().any(|event| event.reason == "QueuesRefused"));
+        let pod = world.add("p", json!({}));
+        world.settle().await;
+        assert!(world.node_of(&pod).is_some());
+        let found = world.scheduler.application("default", "ns-autogen").await.unwrap().unwrap();
+        assert_eq!(found.queue_name, "root.good");
+        world.check().await;
+    });
+    in_virtual_time(async {
+        // It has not, and there is a map behind.
+        let mut world = World::new(2);
+        queues(&mut world, "yunikorn-configs", &low);
+        queues(&mut world, "monoceros-configs", "partitions: 7");
+        let mut fresh = World::new(2);
+        queues(&mut fresh, "monoceros-configs", "partitions: 7");
+        queues(&mut fresh, "yunikorn-configs", &low);
+        fresh.begin().await;
+        let pod = fresh.add("p", json!({}));
+        fresh.settle().await;
+        assert!(fresh.node_of(&pod).is_some());
+        let found = fresh.scheduler.application("default", "ns-autogen").await.unwrap().unwrap();
+        assert_eq!(found.queue_name, "root.low");
+        // Mended, it is in force.
+        queues(&mut fresh, "monoceros-configs", good);
+        fresh.settle().await;
+        fresh.remove(&pod);
+        fresh.pass(120 * SECOND).await;
+        fresh.add("q", json!({"metadata": {"labels": {"applicationId": "next"}}}));
+        fresh.settle().await;
+        let found = fresh.scheduler.application("default", "next").await.unwrap().unwrap();
+        assert_eq!(found.queue_name, "root.good");
+    });
+}
