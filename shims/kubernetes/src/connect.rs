@@ -8,7 +8,7 @@ use kube::{Client, Config};
 use serde::de::IgnoredAny;
 use serde_json::json;
 use tokio::sync::watch;
-use tokio::time::sleep;
+use tokio::time::{Instant, sleep, timeout};
 use tracing::warn;
 
 use crate::mirror::with_causes;
@@ -20,8 +20,27 @@ pub const LEADER: &str = "monoceros.io/leader";
 const CONNECT: Duration = Duration::from_secs(5);
 /// A watch that is silent for longer is begun anew: the server says something every few minutes.
 const SILENCE: Duration = Duration::from_secs(295);
+/// A request that takes longer counts as lost.
+const REQUEST: Duration = Duration::from_secs(10);
 /// An attempt to label the own pod that has failed is repeated after this.
 const AGAIN: Duration = Duration::from_secs(2);
+/// Between two complaints about one thing.
+const COMPLAINTS: Duration = Duration::from_secs(60);
+
+/// Sees to it that what goes wrong again and again is told in the log at most once a minute.
+#[derive(Debug, Default)]
+pub(crate) struct OnceAMinute(Option<Instant>);
+
+impl OnceAMinute {
+    /// Whether to complain now.
+    pub(crate) fn is_due(&mut self) -> bool {
+        let is_due = self.0.is_none_or(|last| last.elapsed() >= COMPLAINTS);
+        if is_due {
+            self.0 = Some(Instant::now());
+        }
+        is_due
+    }
+}
 
 /// Why there is no way to the API server.
 #[derive(Debug, thiserror::Error)]
@@ -59,24 +78,28 @@ pub fn client_of(mut config: Config) -> Result<(Client, String), NoCluster> {
 }
 
 /// Labels the pod while this replica leads, and takes the label off when it does not.
-pub(crate) async fn mark_leader(
+pub async fn mark_leader(
     client: Client,
     namespace: String,
     pod: String,
     mut standing: watch::Receiver<Standing>,
 ) {
     let mut said = None;
-    loop {
+    let mut complaints = OnceAMinute::default();
+    // Whoever tells how it stands ends before the process does.
+    while standing.has_changed().is_ok() {
         let leads = *standing.borrow_and_update() == Standing::Leads;
         if said != Some(leads) {
-            match label(&client, &namespace, &pod, leads).await {
-                Ok(()) => said = Some(leads),
-                Err(why) => {
+            let labelled = timeout(REQUEST, label(&client, &namespace, &pod, leads)).await;
+            let labelled = labelled.unwrap_or_else(|_| Err("no answer in time".to_owned()));
+            if let Err(why) = labelled {
+                if complaints.is_due() {
                     warn!(pod, why, "the own pod cannot be labelled");
-                    sleep(AGAIN).await;
-                    continue;
                 }
+                sleep(AGAIN).await;
+                continue;
             }
+            said = Some(leads);
         }
         if standing.changed().await.is_err() {
             return;

@@ -8,9 +8,10 @@
 //! * A lease is taken and renewed only by replacing what was read, with its version: of two who try, one
 //!   does it.
 //! * Whether it has expired is judged by the time since it was last seen to change, on a clock that goes on
-//!   while the machine sleeps; clocks of others are never compared with.
+//!   while the machine sleeps; clocks of others are never compared with. To vanish is a change like others.
 //! * Whoever holds it stops to act before any other may take it: its own time runs from before a renewal
-//!   was sent.
+//!   was sent, that of others from after they have read it, and both last as long as the lease says.
+//! * What was sent is waited for before the lease is given back: else it could take it afterwards.
 
 use std::sync::atomic::{AtomicI64, Ordering};
 use std::sync::{Arc, Mutex, PoisonError};
@@ -26,6 +27,8 @@ use tokio::sync::watch;
 use tokio::time::{sleep, timeout};
 use tokio_util::sync::CancellationToken;
 use tracing::{info, warn};
+
+use crate::connect::OnceAMinute;
 
 /// A replica that stands by looks this often.
 const LOOK: Duration = Duration::from_secs(1);
@@ -58,26 +61,35 @@ pub struct Leadership {
     api: Api<Lease>,
     name: String,
     identity: String,
+    /// In whole seconds, as it is written down.
     duration: Duration,
-    /// On the clock of [`boot_time`], in milliseconds: until when this replica may act.
+    clock: Clock,
+    /// On that clock, in milliseconds: until when this replica may act.
     until: AtomicI64,
     lead: watch::Sender<Lead>,
     observed: Mutex<Observed>,
 }
 
 /// What was read last.
-#[derive(Debug, Default)]
+#[derive(Clone, Debug, Default)]
 struct Observed {
+    /// Empty where there was no lease.
     version: String,
-    changed: Duration,
+    holder: String,
+    lasts: Duration,
+    expires: Duration,
 }
+
+/// A clock that goes on while the machine sleeps.
+pub type Clock = fn() -> Duration;
 
 fn millis(time: Duration) -> i64 {
     i64::try_from(time.as_millis()).unwrap_or(i64::MAX)
 }
 
 impl Leadership {
-    /// The lease `name` in `namespace`, to be held as `identity` for `duration` at a time.
+    /// The lease `name` in `namespace`, to be held as `identity` for `duration` at a time; of that the
+    /// whole seconds count.
     pub fn new(
         client: Client,
         namespace: &str,
@@ -85,11 +97,24 @@ impl Leadership {
         identity: &str,
         duration: Duration,
     ) -> Arc<Self> {
+        Self::with_clock(client, namespace, name, identity, duration, boot_time)
+    }
+
+    /// The same by another clock than [`boot_time`].
+    pub fn with_clock(
+        client: Client,
+        namespace: &str,
+        name: &str,
+        identity: &str,
+        duration: Duration,
+        clock: Clock,
+    ) -> Arc<Self> {
         Arc::new(Self {
             api: Api::namespaced(client, namespace),
             name: name.to_owned(),
             identity: identity.to_owned(),
-            duration,
+            duration: Duration::from_secs(duration.as_secs().max(1)),
+            clock,
             until: AtomicI64::new(i64::MIN),
             lead: watch::Sender::new(Lead::Other(None)),
             observed: Mutex::default(),
@@ -98,7 +123,7 @@ impl Leadership {
 
     /// Whether this replica may act at this very moment.
     pub fn may_act(&self) -> bool {
-        millis(boot_time()) < self.until.load(Ordering::SeqCst)
+        millis((self.clock)()) < self.until.load(Ordering::SeqCst)
     }
 
     /// Who leads, and each change of that.
@@ -108,12 +133,8 @@ impl Leadership {
 
     /// Takes the lease when it is free, and keeps it; gives it back at `stop`. Ends when it is lost.
     pub async fn hold(self: Arc<Self>, stop: CancellationToken) {
-        loop {
-            let next = tokio::select! {
-                () = stop.cancelled() => return self.give_back().await,
-                next = self.look() => next,
-            };
-            let Some(next) = next else { return };
+        let mut complaints = OnceAMinute::default();
+        while let Some(next) = self.look(&mut complaints).await {
             tokio::select! {
                 () = stop.cancelled() => return self.give_back().await,
                 () = sleep(next) => {}
@@ -122,15 +143,15 @@ impl Leadership {
     }
 
     /// One attempt to take or keep it. Returns when to look again; nothing when it is lost.
-    async fn look(&self) -> Option<Duration> {
+    async fn look(&self, complaints: &mut OnceAMinute) -> Option<Duration> {
         let leads = *self.lead.borrow() == Lead::Own;
-        let begun = boot_time();
-        let outcome = timeout(REQUEST.min(self.duration / 4), self.attempt(begun, leads)).await;
+        let begun = (self.clock)();
+        let outcome = timeout(REQUEST.min(self.duration / 4), self.attempt(leads)).await;
         let outcome = outcome.unwrap_or_else(|_| Err("no answer in time".to_owned()));
         match outcome {
             Ok(Ok(())) => {
                 // A little earlier than anybody else may think so.
-                let until = begun + self.duration.mul_f64(0.95);
+                let until = begun.saturating_add(self.duration.mul_f64(0.95));
                 self.until.store(millis(until), Ordering::SeqCst);
                 if !leads {
                     info!(lease = self.name, identity = self.identity, "this replica schedules");
@@ -156,7 +177,9 @@ impl Leadership {
                     warn!(lease = self.name, why, "the lease could not be kept");
                     return self.lose();
                 }
-                warn!(lease = self.name, why, "the lease cannot be read or written");
+                if complaints.is_due() {
+                    warn!(lease = self.name, why, "the lease cannot be read or written");
+                }
                 Some(LOOK)
             }
         }
@@ -169,42 +192,30 @@ impl Leadership {
     }
 
     /// Takes or renews it; or says who has it, and for how long still.
-    async fn attempt(
-        &self,
-        now: Duration,
-        leads: bool,
-    ) -> Result<Result<(), (String, Duration)>, String> {
+    async fn attempt(&self, leads: bool) -> Result<Result<(), (String, Duration)>, String> {
         let found = self.api.get_opt(&self.name).await.map_err(|why| why.to_string())?;
-        let Some(mut lease) = found else {
-            let lease = Lease {
-                metadata: ObjectMeta { name: Some(self.name.clone()), ..ObjectMeta::default() },
-                spec: Some(self.spec(None)),
-            };
-            return match self.api.create(&PostParams::default(), &lease).await {
-                Ok(_) => Ok(Ok(())),
-                Err(why) => Err(why.to_string()),
-            };
-        };
-        let spec = lease.spec.take().unwrap_or_default();
-        let holder = spec.holder_identity.clone().unwrap_or_default();
-        let changed = {
-            let version = lease.metadata.resource_version.clone().unwrap_or_default();
-            let mut observed = self.observed.lock().unwrap_or_else(PoisonError::into_inner);
-            if observed.version != version {
-                *observed = Observed { version, changed: now };
-            }
-            observed.changed
-        };
-        let theirs = spec.lease_duration_seconds.and_then(|seconds| u64::try_from(seconds).ok());
-        let expires = changed + theirs.map_or(self.duration, Duration::from_secs);
+        // What was read had not changed again when it was answered.
+        let now = (self.clock)();
+        let Observed { holder, expires, .. } = self.observe(found.as_ref(), now);
         let is_own = holder == self.identity;
         let is_free = holder.is_empty() || expires <= now;
         if !is_own && (leads || !is_free) {
             return Ok(Err((holder, expires.saturating_sub(now))));
         }
-        lease.spec = Some(self.spec(Some(&spec)));
-        match self.api.replace(&self.name, &PostParams::default(), &lease).await {
-            Ok(_) => Ok(Ok(())),
+        let options = PostParams::default();
+        let written = if let Some(mut lease) = found {
+            lease.spec = Some(self.spec(lease.spec.as_ref()));
+            self.api.replace(&self.name, &options, &lease).await
+        } else {
+            let metadata = ObjectMeta { name: Some(self.name.clone()), ..ObjectMeta::default() };
+            let lease = Lease { metadata, spec: Some(self.spec(None)) };
+            self.api.create(&options, &lease).await
+        };
+        match written {
+            Ok(lease) => {
+                self.observe(Some(&lease), (self.clock)());
+                Ok(Ok(()))
+            }
             // Somebody was faster; who, the next look tells.
             Err(kube::Error::Api(status)) if status.code == 409 && !leads => {
                 Ok(Err((holder, Duration::ZERO)))
@@ -213,11 +224,31 @@ impl Leadership {
         }
     }
 
+    /// Who has it, and until when, now that this was found. One that is not there any more has changed,
+    /// and is still of whoever had it.
+    fn observe(&self, found: Option<&Lease>, now: Duration) -> Observed {
+        let mut observed = self.observed.lock().unwrap_or_else(PoisonError::into_inner);
+        let version = found.and_then(|lease| lease.metadata.resource_version.clone());
+        let version = version.unwrap_or_default();
+        if observed.version != version {
+            observed.version = version;
+            if let Some(lease) = found {
+                let LeaseSpec { holder_identity, lease_duration_seconds, .. } =
+                    lease.spec.clone().unwrap_or_default();
+                let seconds = lease_duration_seconds.and_then(|seconds| seconds.try_into().ok());
+                observed.holder = holder_identity.unwrap_or_default();
+                observed.lasts = seconds.map_or(self.duration, Duration::from_secs);
+            }
+            observed.expires = now.saturating_add(observed.lasts);
+        }
+        observed.clone()
+    }
+
     fn spec(&self, before: Option<&LeaseSpec>) -> LeaseSpec {
         let now = MicroTime(Timestamp::now());
         let before = before.cloned().unwrap_or_default();
         let is_own = before.holder_identity.as_deref() == Some(&self.identity);
-        let seconds = i32::try_from(self.duration.as_secs().max(1)).unwrap_or(i32::MAX);
+        let seconds = i32::try_from(self.duration.as_secs()).unwrap_or(i32::MAX);
         LeaseSpec {
             holder_identity: Some(self.identity.clone()),
             lease_duration_seconds: Some(seconds),
@@ -228,25 +259,23 @@ impl Leadership {
         }
     }
 
-    /// Lets another replica take it at once.
+    /// Lets another replica take it at once, if this one has it, whether it knows that or not.
     async fn give_back(&self) {
-        let led = *self.lead.borrow() == Lead::Own;
         // Nothing is begun from here on, whatever comes of it.
         self.until.store(i64::MIN, Ordering::SeqCst);
-        if !led {
-            return;
-        }
         let give = async {
-            let mut lease = self.api.get(&self.name).await?;
+            let Some(mut lease) = self.api.get_opt(&self.name).await? else { return Ok(false) };
             let spec = lease.spec.get_or_insert_default();
-            if spec.holder_identity.as_deref() == Some(&self.identity) {
-                spec.holder_identity = Some(String::new());
-                self.api.replace(&self.name, &PostParams::default(), &lease).await?;
+            if spec.holder_identity.as_deref() != Some(&self.identity) {
+                return Ok(false);
             }
-            Ok::<_, kube::Error>(())
+            spec.holder_identity = Some(String::new());
+            self.api.replace(&self.name, &PostParams::default(), &lease).await?;
+            Ok::<_, kube::Error>(true)
         };
         match timeout(REQUEST, give).await {
-            Ok(Ok(())) => info!(lease = self.name, "the lease is given back"),
+            Ok(Ok(true)) => info!(lease = self.name, "the lease is given back"),
+            Ok(Ok(false)) => {}
             Ok(Err(error)) => warn!(lease = self.name, %error, "the lease cannot be given back"),
             Err(_) => warn!(lease = self.name, "the lease cannot be given back in time"),
         }

@@ -2,7 +2,8 @@
 //!
 //! # Invariants
 //! * A watch that breaks begins anew by itself; what vanished meanwhile is told as gone.
-//! * Each kind says once that it has been read in full.
+//! * Each kind says once that it has been read in full. One that the server does not have says so as well,
+//!   and is followed from when on the server has it.
 //! * What goes wrong is told in the log at most once a minute for a kind.
 
 use std::fmt::Debug;
@@ -18,10 +19,11 @@ use kube::{Api, Client};
 use rustc_hash::FxHashMap;
 use serde::de::DeserializeOwned;
 use tokio::sync::mpsc::Sender;
-use tokio::time::Instant;
+use tokio::time::{sleep, timeout};
 use tokio_util::sync::CancellationToken;
-use tracing::warn;
+use tracing::{info, warn};
 
+use crate::connect::OnceAMinute;
 use crate::objects::{
     ConfigMap, CsiNode, Meta, Namespace, Node, PersistentVolume, PersistentVolumeClaim, Pod,
     PodDisruptionBudget, PodGroup, PriorityClass, Read, StorageClass,
@@ -35,8 +37,10 @@ pub const CHANGES_AHEAD: usize = 10_000;
 const SHORTEST_PAUSE: Duration = Duration::from_millis(200);
 /// The longest pause after a failure.
 const LONGEST_PAUSE: Duration = Duration::from_secs(5);
-/// Between two complaints about one kind.
-const COMPLAINTS: Duration = Duration::from_secs(60);
+/// A question after what the server has counts as lost after this.
+const REQUEST: Duration = Duration::from_secs(10);
+/// A kind that the server does not have is looked for again after this.
+const LOOK: Duration = Duration::from_secs(60);
 
 /// What a watch tells.
 #[derive(Clone, Debug)]
@@ -49,7 +53,7 @@ pub enum Seen {
 
 /// Begins to follow the cluster; ConfigMaps are those of `namespace`. Returns how many kinds will say that
 /// they are read.
-pub async fn follow(
+pub fn follow(
     client: &Client,
     namespace: &str,
     seen: &Sender<Seen>,
@@ -69,35 +73,66 @@ pub async fn follow(
         let config = watcher::Config::default().fields(&format!("metadata.name={map}"));
         mirror.watch(api, config, |name, it: Option<Arc<ConfigMap>>| Change::ConfigMap(name, it));
     }
-    if has_pod_groups(client).await {
-        mirror.all(|name, it: Option<Arc<PodGroup>>| Change::Group(name, it));
-    }
+    mirror.pod_groups();
     mirror.pods();
     mirror.kinds
 }
 
-/// Whether the server has groups of pods in the version that is read.
-async fn has_pod_groups(client: &Client) -> bool {
+/// Waits until the server has groups of pods in the version that is read. That it has none is said as it is
+/// of a kind that has been read; returns whether it was.
+async fn until_served(client: &Client, seen: &Sender<Seen>) -> bool {
+    let (mut pause, mut complaints) = (Pause::default(), OnceAMinute::default());
+    let (mut is_said, mut are_alphas_told) = (false, false);
+    loop {
+        let served = timeout(REQUEST, served_groups(client)).await;
+        let served = served.unwrap_or_else(|_| Err("no answer in time".to_owned()));
+        match served {
+            Ok(Served::AsRead) => return is_said,
+            Ok(Served::Otherwise(alphas)) => {
+                if !alphas.is_empty() && !std::mem::replace(&mut are_alphas_told, true) {
+                    info!(
+                        versions = alphas.join(", "),
+                        "PodGroups are read from scheduling.k8s.io/v1beta1 on; the server has only older versions"
+                    );
+                }
+                if !std::mem::replace(&mut is_said, true) {
+                    seen.send(Seen::Synced(PodGroup::KIND)).await.ok();
+                }
+                pause.reset();
+                sleep(LOOK).await;
+            }
+            Err(why) => {
+                if complaints.is_due() {
+                    warn!(why, "whether there are PodGroups cannot be asked, and is tried again");
+                }
+                sleep(pause.next().unwrap_or(LONGEST_PAUSE)).await;
+            }
+        }
+    }
+}
+
+/// How the server has groups of pods.
+enum Served {
+    /// In the version that is read.
+    AsRead,
+    /// Not in that one; perhaps in older ones.
+    Otherwise(Vec<String>),
+}
+
+async fn served_groups(client: &Client) -> Result<Served, String> {
     let version = format!("{}/{}", PodGroup::GROUP, PodGroup::VERSION);
-    let served = client.list_api_group_resources(&version).await;
-    let has = |list: &k8s_openapi::apimachinery::pkg::apis::meta::v1::APIResourceList| {
-        list.resources.iter().any(|resource| resource.name == PodGroup::PLURAL)
-    };
-    if served.as_ref().is_ok_and(has) {
-        return true;
+    match client.list_api_group_resources(&version).await {
+        Ok(list) if list.resources.iter().any(|resource| resource.name == PodGroup::PLURAL) => {
+            return Ok(Served::AsRead);
+        }
+        Ok(_) => {}
+        Err(kube::Error::Api(status)) if status.code == 404 => {}
+        Err(why) => return Err(with_causes(&why)),
     }
-    let groups = client.list_api_groups().await;
-    let older = groups.iter().flat_map(|all| &all.groups);
-    let older = older.filter(|group| group.name == PodGroup::GROUP);
-    let versions = older.flat_map(|group| &group.versions).map(|version| version.version.as_str());
-    let alpha: Vec<_> = versions.filter(|version| version.contains("alpha")).collect();
-    if !alpha.is_empty() {
-        tracing::info!(
-            versions = alpha.join(", "),
-            "PodGroups are read from scheduling.k8s.io/v1beta1 on; the server has only older versions"
-        );
-    }
-    false
+    let groups = client.list_api_groups().await.map_err(|why| with_causes(&why))?;
+    let groups = groups.groups.into_iter().filter(|group| group.name == PodGroup::GROUP);
+    let versions = groups.flat_map(|group| group.versions).map(|version| version.version);
+    Ok(Served::Otherwise(versions.filter(|version| version.contains("alpha")).collect()))
 }
 
 struct Mirror<'m> {
@@ -152,63 +187,85 @@ impl Mirror<'_> {
         });
     }
 
+    /// Groups of pods, which not every server has.
+    fn pod_groups(&mut self) {
+        self.kinds += 1;
+        let (client, seen) = (self.client.clone(), self.seen.clone());
+        let follow = async move {
+            let is_synced = until_served(&client, &seen).await;
+            let api = Api::<PodGroup>::all_with(client, &());
+            let change = |name: &str, group: Option<&Arc<PodGroup>>| {
+                [Some(Change::Group(name.to_owned(), group.cloned())), None]
+            };
+            follow_kind(api, watcher::Config::default(), change, seen, is_synced).await;
+        };
+        tokio::spawn(self.stop.clone().run_until_cancelled_owned(follow));
+    }
+
     fn follow<K: Kind>(
         &mut self,
         api: Api<K>,
         config: watcher::Config,
-        mut changes: impl FnMut(&str, Option<&Arc<K>>) -> [Option<Change>; 2] + Send + 'static,
+        changes: impl FnMut(&str, Option<&Arc<K>>) -> [Option<Change>; 2] + Send + 'static,
     ) {
         self.kinds += 1;
-        let seen = self.seen.clone();
-        let mut stream = watcher(api, config).backoff(Pause::default()).boxed();
-        let follow = async move {
-            // Names, and in which reading they were there last.
-            let mut known: FxHashMap<String, u64> = FxHashMap::default();
-            let (mut reading, mut is_synced) = (0, false);
-            let mut complained: Option<Instant> = None;
-            while let Some(event) = stream.next().await {
-                let (mut told, mut is_read) = (Vec::new(), false);
-                match event {
-                    Ok(Event::Init) => reading += 1,
-                    Ok(Event::InitApply(object) | Event::Apply(object)) => {
-                        let name = full_name(&object);
-                        told.extend(changes(&name, Some(&Arc::new(object))).into_iter().flatten());
-                        known.insert(name, reading);
-                    }
-                    Ok(Event::Delete(object)) => {
-                        let name = full_name(&object);
-                        known.remove(&name);
-                        told.extend(changes(&name, None).into_iter().flatten());
-                    }
-                    Ok(Event::InitDone) => {
-                        is_read = true;
-                        let vanished = known.iter().filter(|(_, last)| **last < reading);
-                        let vanished: Vec<_> = vanished.map(|(name, _)| name.clone()).collect();
-                        for name in vanished {
-                            known.remove(&name);
-                            told.extend(changes(&name, None).into_iter().flatten());
-                        }
-                    }
-                    Err(why) => {
-                        if complained.is_none_or(|last| last.elapsed() >= COMPLAINTS) {
-                            complained = Some(Instant::now());
-                            let why = in_short(&why);
-                            warn!(kind = K::KIND, why, "a watch is interrupted, and tried again");
-                        }
-                        continue;
-                    }
-                }
-                for change in told {
-                    if seen.send(Seen::Change(change)).await.is_err() {
-                        return;
-                    }
-                }
-                if is_read && !std::mem::replace(&mut is_synced, true) {
-                    seen.send(Seen::Synced(K::KIND)).await.ok();
+        let follow = follow_kind(api, config, changes, self.seen.clone(), false);
+        tokio::spawn(self.stop.clone().run_until_cancelled_owned(follow));
+    }
+}
+
+/// Tells what becomes of the objects of a kind, and that it has been read, unless that `is_synced` already.
+async fn follow_kind<K: Kind>(
+    api: Api<K>,
+    config: watcher::Config,
+    mut changes: impl FnMut(&str, Option<&Arc<K>>) -> [Option<Change>; 2] + Send,
+    seen: Sender<Seen>,
+    mut is_synced: bool,
+) {
+    let mut stream = watcher(api, config).backoff(Pause::default()).boxed();
+    // Names, and in which reading they were there last.
+    let mut known: FxHashMap<String, u64> = FxHashMap::default();
+    let mut reading = 0;
+    let mut complaints = OnceAMinute::default();
+    while let Some(event) = stream.next().await {
+        let (mut told, mut is_read) = (Vec::new(), false);
+        match event {
+            Ok(Event::Init) => reading += 1,
+            Ok(Event::InitApply(object) | Event::Apply(object)) => {
+                let name = full_name(&object);
+                told.extend(changes(&name, Some(&Arc::new(object))).into_iter().flatten());
+                known.insert(name, reading);
+            }
+            Ok(Event::Delete(object)) => {
+                let name = full_name(&object);
+                known.remove(&name);
+                told.extend(changes(&name, None).into_iter().flatten());
+            }
+            Ok(Event::InitDone) => {
+                is_read = true;
+                let vanished = known.iter().filter(|(_, last)| **last < reading);
+                let vanished: Vec<_> = vanished.map(|(name, _)| name.clone()).collect();
+                for name in vanished {
+                    known.remove(&name);
+                    told.extend(changes(&name, None).into_iter().flatten());
                 }
             }
-        };
-        tokio::spawn(self.stop.clone().run_until_cancelled_owned(follow));
+            Err(why) => {
+                if complaints.is_due() {
+                    let why = in_short(&why);
+                    warn!(kind = K::KIND, why, "a watch is interrupted, and tried again");
+                }
+                continue;
+            }
+        }
+        for change in told {
+            if seen.send(Seen::Change(change)).await.is_err() {
+                return;
+            }
+        }
+        if is_read && !std::mem::replace(&mut is_synced, true) {
+            seen.send(Seen::Synced(K::KIND)).await.ok();
+        }
     }
 }
 

@@ -118,7 +118,7 @@ pub async fn run<E: Engine>(
         tokio::spawn(mark_leader(client, namespace, pod, standing.subscribe()));
     }
     let (see, seen) = mpsc::channel(CHANGES_AHEAD);
-    let kinds = mirror::follow(&client, &options.namespace, &see, &own_stop).await;
+    let kinds = mirror::follow(&client, &options.namespace, &see, &own_stop);
     let shim =
         Shim::new(options.mapping, scene, Arc::clone(&meters), options.conditions_per_second);
     let own_meters = Arc::clone(&meters);

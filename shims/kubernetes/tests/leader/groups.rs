@@ -1,0 +1,174 @@
+//! Groups of pods: a kind that not every server has, nor has from the start.
+
+use std::sync::{Arc, Mutex};
+use std::time::Duration;
+
+use monoceros_kubernetes::mirror::{Seen, follow};
+use monoceros_kubernetes::shim::Change;
+use serde_json::{Value, json};
+use tokio::sync::mpsc::{Receiver, channel};
+use tokio::time::{Instant, sleep_until};
+use tokio_util::sync::CancellationToken;
+
+use crate::log::Log;
+use crate::replicas::in_virtual_time;
+use crate::stub::{Answer, client, refusal};
+
+const SECOND: Duration = Duration::from_secs(1);
+const GROUPS: &str = "/apis/scheduling.k8s.io/v1beta1";
+
+/// How the server answers whether it has groups.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+enum Has {
+    Them,
+    Alphas,
+    Nothing,
+    Fails,
+    Hangs,
+}
+
+struct Mirror {
+    has: Arc<Mutex<Has>>,
+    seen: Receiver<Seen>,
+    stop: CancellationToken,
+    kinds: usize,
+    /// Kinds that have been read, and groups that are there.
+    synced: Vec<&'static str>,
+    groups: Vec<String>,
+}
+
+async fn answer(has: Has, path: &str) -> Answer {
+    if path.contains("watch=true") {
+        return std::future::pending().await;
+    }
+    match path {
+        GROUPS => match has {
+            Has::Them => (
+                200,
+                json!({"groupVersion": "scheduling.k8s.io/v1beta1", "resources": [
+                {"name": "podgroups", "singularName": "", "namespaced": true, "kind": "PodGroup", "verbs": []}]}),
+            ),
+            Has::Alphas | Has::Nothing => refusal(404),
+            Has::Fails => refusal(503),
+            Has::Hangs => std::future::pending().await,
+        },
+        "/apis" => {
+            let versions = match has {
+                Has::Alphas => json!([
+                    {"groupVersion": "scheduling.k8s.io/v1", "version": "v1"},
+                    {"groupVersion": "scheduling.k8s.io/v1alpha3", "version": "v1alpha3"}]),
+                _ => json!([{"groupVersion": "scheduling.k8s.io/v1", "version": "v1"}]),
+            };
+            (200, json!({"groups": [{"name": "scheduling.k8s.io", "versions": versions}]}))
+        }
+        path => {
+            let group =
+                json!({"metadata": {"namespace": "ns", "name": "g", "resourceVersion": "1"}});
+            let items = if path.contains("podgroups") { json!([group]) } else { json!([]) };
+            (200, json!({"metadata": {"resourceVersion": "1"}, "items": items}))
+        }
+    }
+}
+
+impl Mirror {
+    fn begin(has: Has) -> Self {
+        let has = Arc::new(Mutex::new(has));
+        let answers = Arc::clone(&has);
+        let client = client(move |_, path, _: Value| {
+            let has = *answers.lock().unwrap();
+            async move { answer(has, &path).await }
+        });
+        let (see, seen) = channel(100);
+        let stop = CancellationToken::new();
+        let kinds = follow(&client, "ns", &see, &stop);
+        Self { has, seen, stop, kinds, synced: Vec::new(), groups: Vec::new() }
+    }
+
+    fn becomes(&self, has: Has) {
+        *self.has.lock().unwrap() = has;
+    }
+
+    async fn pass(&mut self, time: Duration) {
+        let until = Instant::now() + time;
+        loop {
+            tokio::select! {
+                () = sleep_until(until) => return,
+                seen = self.seen.recv() => match seen {
+                    Some(Seen::Synced(kind)) => self.synced.push(kind),
+                    Some(Seen::Change(Change::Group(name, _))) => self.groups.push(name),
+                    Some(Seen::Change(change)) => panic!("{change:?}"),
+                    None => return,
+                },
+            }
+        }
+    }
+
+    fn are_groups_synced(&self) -> bool {
+        self.synced.contains(&"PodGroup")
+    }
+}
+
+#[test]
+fn a_server_that_has_them_is_read_before_all_is() {
+    in_virtual_time(async {
+        let mut mirror = Mirror::begin(Has::Them);
+        mirror.pass(SECOND).await;
+        assert_eq!(mirror.synced.len(), mirror.kinds);
+        assert!(mirror.are_groups_synced());
+        assert_eq!(mirror.groups, ["ns/g"]);
+    });
+}
+
+#[test]
+fn a_server_that_has_none_is_asked_again_and_its_groups_are_read_when_it_has() {
+    in_virtual_time(async {
+        let (log, _guard) = Log::listen();
+        let mut mirror = Mirror::begin(Has::Nothing);
+        mirror.pass(SECOND).await;
+        assert_eq!(mirror.synced.len(), mirror.kinds, "nobody waits for what is not there");
+        mirror.becomes(Has::Alphas);
+        mirror.pass(600 * SECOND).await;
+        assert_eq!(log.count("only older versions"), 1);
+        assert_eq!(log.count("versions=\"v1alpha3\""), 1);
+        assert_eq!(mirror.groups, [""; 0]);
+        mirror.becomes(Has::Them);
+        mirror.pass(61 * SECOND).await;
+        assert_eq!(mirror.groups, ["ns/g"]);
+        assert_eq!(mirror.synced.len(), mirror.kinds, "each kind says it once");
+    });
+}
+
+#[test]
+fn an_error_is_none_that_has_no_groups() {
+    in_virtual_time(async {
+        let (log, _guard) = Log::listen();
+        for has in [Has::Fails, Has::Hangs] {
+            let mut mirror = Mirror::begin(has);
+            mirror.pass(170 * SECOND).await;
+            assert_eq!(mirror.synced.len(), mirror.kinds - 1);
+            assert!(!mirror.are_groups_synced(), "{has:?}: nobody knows yet");
+            mirror.becomes(Has::Them);
+            mirror.pass(20 * SECOND).await;
+            assert_eq!(
+                (mirror.synced.len(), &*mirror.groups),
+                (mirror.kinds, &["ns/g".to_owned()][..])
+            );
+        }
+        assert_eq!(log.count("whether there are PodGroups cannot be asked"), 6);
+        assert_eq!(log.count("a refusal with 503"), 3);
+        assert_eq!(log.count("no answer in time"), 3);
+    });
+}
+
+#[test]
+fn an_end_is_an_end_whatever_the_server_does() {
+    for has in [Has::Them, Has::Alphas, Has::Fails, Has::Hangs] {
+        in_virtual_time(async {
+            let mut mirror = Mirror::begin(has);
+            mirror.pass(5 * SECOND).await;
+            mirror.stop.cancel();
+            mirror.pass(SECOND).await;
+            assert!(mirror.seen.is_closed(), "{has:?}: nobody follows anything any more");
+        });
+    }
+}
