@@ -23,10 +23,10 @@ pub use self::cluster::{
 };
 pub use self::meta::{Meta, Quantities, Read, rounded_up};
 pub use self::pod::{
-    ClaimSource, Container, ContainerPort, ContainerStatus, CsiSource, EphemeralVolume, Named, Pod,
+    ClaimSource, Container, ContainerPort, ContainerStatus, CsiSource, Given, Mount, Named, Pod,
     PodCondition, PodSpec, PodStatus, Requirements, SchedulingGroup, Volume,
 };
 pub use self::volumes::{
     ClaimRef, ClaimSpec, Count, CsiNode, Driver, Drivers, PersistentVolume, PersistentVolumeClaim,
-    Phase, StorageClass, VolumeSpec,
+    Phase, StorageClass, VolumeSpec, driver_of_plugin,
 };

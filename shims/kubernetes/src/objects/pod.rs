@@ -137,9 +137,38 @@ pub struct Volume {
     /// By a claim.
     pub persistent_volume_claim: Option<ClaimSource>,
     /// By a claim that is made for this pod, `<pod>-<volume>`.
-    pub ephemeral: Option<EphemeralVolume>,
+    pub ephemeral: Option<Given>,
     /// By a driver, without a claim.
     pub csi: Option<CsiSource>,
+    /// A disk that is named in place; such kinds are older than drivers.
+    pub aws_elastic_block_store: Option<Given>,
+    /// Another.
+    pub azure_disk: Option<Given>,
+    /// Another.
+    pub cinder: Option<Given>,
+    /// Another.
+    pub gce_persistent_disk: Option<Given>,
+    /// Another.
+    pub iscsi: Option<Given>,
+    /// Another.
+    pub portworx_volume: Option<Given>,
+    /// Another.
+    pub rbd: Option<Given>,
+    /// Another.
+    pub vsphere_volume: Option<Given>,
+}
+
+/// Something is given; what it says is not read.
+#[derive(Clone, Copy, Debug, Default, Deserialize)]
+pub struct Given {}
+
+/// A claim that a pod mounts.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Mount {
+    /// Its name.
+    pub claim: String,
+    /// It is made for this pod; another one of that name will not do.
+    pub is_own: bool,
 }
 
 /// By which claim.
@@ -149,10 +178,6 @@ pub struct ClaimSource {
     /// Its name.
     pub claim_name: String,
 }
-
-/// A claim that comes and goes with its pod.
-#[derive(Clone, Debug, Default, Deserialize)]
-pub struct EphemeralVolume {}
 
 /// A volume that a driver makes in place.
 #[derive(Clone, Debug, Default, Deserialize)]
@@ -225,15 +250,37 @@ impl Pod {
         self.status.conditions.iter().find(|condition| condition.type_ == type_)
     }
 
-    /// The claims that it mounts, by name, those that are made for it included.
-    pub fn claims(&self) -> impl Iterator<Item = String> + '_ {
+    /// The claims that it mounts, those that are made for it included. One that is mounted twice comes
+    /// twice.
+    pub fn claims(&self) -> impl Iterator<Item = Mount> + '_ {
         let own = self.metadata.name.as_deref().unwrap_or_default();
         self.spec.volumes.iter().filter_map(move |volume| {
             match (&volume.persistent_volume_claim, &volume.ephemeral) {
-                (Some(source), _) => Some(source.claim_name.clone()),
-                (None, Some(_)) => Some(format!("{own}-{}", volume.name)),
+                (Some(source), _) => {
+                    Some(Mount { claim: source.claim_name.clone(), is_own: false })
+                }
+                (None, Some(_)) => {
+                    Some(Mount { claim: format!("{own}-{}", volume.name), is_own: true })
+                }
                 (None, None) => None,
             }
         })
+    }
+}
+
+impl Volume {
+    /// The kind of a disk that is named in place.
+    pub fn disk(&self) -> Option<&'static str> {
+        let kinds = [
+            (self.aws_elastic_block_store, "awsElasticBlockStore"),
+            (self.azure_disk, "azureDisk"),
+            (self.cinder, "cinder"),
+            (self.gce_persistent_disk, "gcePersistentDisk"),
+            (self.iscsi, "iscsi"),
+            (self.portworx_volume, "portworxVolume"),
+            (self.rbd, "rbd"),
+            (self.vsphere_volume, "vsphereVolume"),
+        ];
+        kinds.into_iter().find_map(|(given, kind)| given.map(|_| kind))
     }
 }

@@ -1,13 +1,33 @@
 //! Volumes, claims, and what nodes and classes say of them.
 
-use std::collections::BTreeMap;
-
 use k8s_openapi::api::core::v1::{TopologySelectorTerm, VolumeNodeAffinity};
 use k8s_openapi::apimachinery::pkg::apis::meta::v1::{LabelSelector, ObjectMeta};
 use serde::Deserialize;
 
-use super::meta::{Quantities, known, or_default};
-use super::pod::Requirements;
+use super::meta::{Meta as _, Quantities, known, or_default};
+use super::pod::{CsiSource, Given, Requirements};
+
+/// The class of a claim or volume, as it was said before there was a field for it.
+const CLASS: &str = "volume.beta.kubernetes.io/storage-class";
+/// Both sides of a binding are written.
+const BIND_COMPLETED: &str = "pv.kubernetes.io/bind-completed";
+/// On a CSINode: the plugins of old whose volumes are attached by drivers there.
+const MIGRATED: &str = "storage.alpha.kubernetes.io/migrated-plugins";
+/// Plugins of old, and the drivers that have taken over their volumes.
+const PLUGINS: [(&str, &str); 7] = [
+    ("kubernetes.io/aws-ebs", "ebs.csi.aws.com"),
+    ("kubernetes.io/azure-disk", "disk.csi.azure.com"),
+    ("kubernetes.io/azure-file", "file.csi.azure.com"),
+    ("kubernetes.io/cinder", "cinder.csi.openstack.org"),
+    ("kubernetes.io/gce-pd", "pd.csi.storage.gke.io"),
+    ("kubernetes.io/portworx-volume", "pxd.portworx.com"),
+    ("kubernetes.io/vsphere-volume", "csi.vsphere.vmware.com"),
+];
+
+/// The driver that has taken over the volumes of a plugin of old.
+pub fn driver_of_plugin(plugin: &str) -> Option<&'static str> {
+    PLUGINS.iter().find_map(|(name, driver)| (*name == plugin).then_some(*driver))
+}
 
 /// A volume of the cluster.
 #[derive(Clone, Debug, Default, Deserialize)]
@@ -40,8 +60,24 @@ pub struct VolumeSpec {
     pub claim_ref: Option<ClaimRef>,
     /// From which nodes it can be reached; from all unless given.
     pub node_affinity: Option<VolumeNodeAffinity>,
+    /// How fast it is and the like, by class; none unless given.
+    pub volume_attributes_class_name: Option<String>,
     /// The driver, for volumes of one.
-    pub csi: Option<super::pod::CsiSource>,
+    pub csi: Option<CsiSource>,
+    /// A volume of a plugin of old.
+    pub aws_elastic_block_store: Option<Given>,
+    /// Another.
+    pub azure_disk: Option<Given>,
+    /// Another.
+    pub azure_file: Option<Given>,
+    /// Another.
+    pub cinder: Option<Given>,
+    /// Another.
+    pub gce_persistent_disk: Option<Given>,
+    /// Another.
+    pub portworx_volume: Option<Given>,
+    /// Another.
+    pub vsphere_volume: Option<Given>,
 }
 
 /// The claim that a volume is kept for.
@@ -95,6 +131,8 @@ pub struct ClaimSpec {
     pub selector: Option<LabelSelector>,
     /// `Filesystem` unless given.
     pub volume_mode: Option<String>,
+    /// How fast it is to be and the like, by class; none unless given.
+    pub volume_attributes_class_name: Option<String>,
 }
 
 /// A kind of volumes.
@@ -151,17 +189,81 @@ pub struct Count {
     pub count: Option<i32>,
 }
 
+impl PersistentVolume {
+    /// Its class; empty for none.
+    pub fn class(&self) -> &str {
+        let said = self.annotation(CLASS).or(self.spec.storage_class_name.as_deref());
+        said.unwrap_or_default()
+    }
+
+    /// The plugin of old that it is of.
+    pub fn plugin(&self) -> Option<&'static str> {
+        let VolumeSpec {
+            aws_elastic_block_store,
+            azure_disk,
+            azure_file,
+            cinder,
+            gce_persistent_disk,
+            portworx_volume,
+            vsphere_volume,
+            ..
+        } = &self.spec;
+        // In the order of the table.
+        let given = [
+            aws_elastic_block_store,
+            azure_disk,
+            azure_file,
+            cinder,
+            gce_persistent_disk,
+            portworx_volume,
+            vsphere_volume,
+        ];
+        let named = given.into_iter().zip(PLUGINS);
+        named.into_iter().find_map(|(given, (plugin, _))| given.map(|_| plugin))
+    }
+}
+
 impl PersistentVolumeClaim {
+    /// Its class; empty for none.
+    pub fn class(&self) -> &str {
+        let said = self.annotation(CLASS).or(self.spec.storage_class_name.as_deref());
+        said.unwrap_or_default()
+    }
+
     /// Both sides agree on its volume.
     pub fn is_bound(&self) -> bool {
-        let annotations = self.metadata.annotations.as_ref();
-        let completed = |all: &BTreeMap<_, _>| all.contains_key("pv.kubernetes.io/bind-completed");
-        self.volume().is_some()
-            && (self.status.phase.as_deref() == Some("Bound") || annotations.is_some_and(completed))
+        self.volume().is_some() && self.annotation(BIND_COMPLETED).is_some()
+    }
+
+    /// It had a volume, which is gone.
+    pub fn is_lost(&self) -> bool {
+        self.status.phase.as_deref() == Some("Lost")
     }
 
     /// The volume that it has or is to have.
     pub fn volume(&self) -> Option<&str> {
         self.spec.volume_name.as_deref().filter(|name| !name.is_empty())
+    }
+}
+
+impl ClaimRef {
+    /// Whether it is for a claim of this name, and for no other one that had it.
+    pub fn may_be(&self, claim: &PersistentVolumeClaim) -> bool {
+        self.namespace == claim.namespace()
+            && self.name == claim.name()
+            && self.uid().is_none_or(|uid| uid == claim.uid())
+    }
+
+    /// The identity of the claim; none for a volume that somebody has set aside beforehand.
+    pub fn uid(&self) -> Option<&str> {
+        self.uid.as_deref().filter(|uid| !uid.is_empty())
+    }
+}
+
+impl CsiNode {
+    /// Whether the volumes of this plugin of old are attached by its driver there.
+    pub fn has_migrated(&self, plugin: &str) -> bool {
+        let plugins = self.annotation(MIGRATED).unwrap_or_default();
+        plugins.split(',').any(|one| one.trim() == plugin)
     }
 }

@@ -26,11 +26,14 @@ mod preferences;
 mod question;
 mod scene;
 mod selectors;
+mod stock;
 mod tally;
 #[cfg(test)]
 mod tests;
 mod volumes;
 
 pub use self::question::unsupported;
-pub use self::scene::{Scene, VolumeChoice};
+pub use self::scene::Scene;
 pub use self::selectors::labels_match;
+pub(crate) use self::volumes::SELECTED_NODE;
+pub use self::volumes::VolumeChoice;

@@ -7,6 +7,7 @@ use super::ports::HostPort;
 use super::preferences::Preferences;
 use super::selectors::{PodTerm, labels_match, with_own_labels};
 use super::tally::{Eligible, Wanted};
+use super::volumes::{Mounted, mounts};
 use crate::objects::{Meta as _, Pod};
 
 /// What a pod wants of its node, and of those around it.
@@ -23,8 +24,7 @@ pub(super) struct Question {
     pub(super) away: Vec<usize>,
     pub(super) spread: Vec<Spread>,
     pub(super) preferences: Preferences,
-    /// Claims by name.
-    pub(super) claims: Vec<String>,
+    pub(super) mounts: Vec<Mounted>,
     /// Why it can run nowhere.
     pub(super) unsupported: Option<String>,
 }
@@ -117,7 +117,7 @@ pub(super) fn compile(pod: &Pod, mut tally: impl FnMut(Wanted) -> usize) -> Ques
         away,
         spread,
         preferences,
-        claims: pod.claims().collect(),
+        mounts: mounts(pod),
         unsupported: unsupported(pod),
     }
 }
@@ -132,9 +132,14 @@ pub(super) fn compile(pod: &Pod, mut tally: impl FnMut(Wanted) -> usize) -> Ques
 /// ```
 pub fn unsupported(pod: &Pod) -> Option<String> {
     let claims: Vec<_> = pod.spec.resource_claims.iter().map(|claim| &*claim.name).collect();
-    let is_supported = claims.is_empty();
-    (!is_supported)
-        .then(|| format!("dynamic resource claims are not supported (`{}`)", claims.join("`, `")))
+    if !claims.is_empty() {
+        let claims = claims.join("`, `");
+        return Some(format!("dynamic resource claims are not supported (`{claims}`)"));
+    }
+    let disk = pod.spec.volumes.iter().find_map(|volume| Some((volume.disk()?, &volume.name)));
+    disk.map(|(kind, name)| {
+        format!("volumes of the kind {kind} are supported by claims only (`{name}`)")
+    })
 }
 
 fn spread(pod: &Pod, filter: &NodeFilter, tally: &mut impl FnMut(Wanted) -> usize) -> Vec<Spread> {

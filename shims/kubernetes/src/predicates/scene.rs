@@ -8,7 +8,7 @@ use rustc_hash::{FxHashMap, FxHashSet};
 use super::question::{Guard, Question, compile, guards};
 use super::selectors::Labels;
 use super::tally::{Tally, Wanted};
-use super::volumes::Volumes;
+use super::volumes::{VolumeChoice, Volumes};
 use super::{node, ports::HostPort};
 use crate::objects::{
     CsiNode, Meta as _, Namespace, Node, PersistentVolume, PersistentVolumeClaim, Pod, StorageClass,
@@ -55,23 +55,6 @@ struct Counted {
 struct Asked {
     pod: Arc<Pod>,
     question: Question,
-}
-
-/// The volume that a claim without one is to have on a node.
-#[derive(Clone, Debug, PartialEq, Eq)]
-pub enum VolumeChoice {
-    /// This one, which is there already.
-    Existing {
-        /// The claim.
-        claim: String,
-        /// The volume.
-        volume: String,
-    },
-    /// One that its class makes for this node.
-    Made {
-        /// The claim.
-        claim: String,
-    },
 }
 
 impl Scene {
@@ -224,7 +207,12 @@ impl Scene {
             return;
         }
         self.helps = true;
+        // What was promised to its claims lasts.
+        let held = self.volumes.take(key, node);
         self.clear(key);
+        if let Some(held) = held {
+            self.volumes.put_back(key, node, held);
+        }
         self.put(key, node, pod, false);
     }
 
@@ -260,7 +248,31 @@ impl Scene {
 
     /// Which volumes the pod is to have, where it was assumed.
     pub fn volume_choices(&self, key: &str) -> Vec<VolumeChoice> {
-        self.volumes.choices(key)
+        let node = self.places.get(key);
+        node.map(|node| self.volumes.choices(key, node)).unwrap_or_default()
+    }
+
+    /// The claims of a pod that is placed on the node which have no volume yet; an error where the pod
+    /// cannot have one there, or is not placed there any more.
+    pub fn missing_volumes(&self, key: &str, node: &str) -> Result<Vec<String>, String> {
+        let seat = self.nodes.get(node);
+        let Some(known) = seat.and_then(|seat| seat.node.as_ref()) else {
+            return Err(format!("the node {node} is gone"));
+        };
+        let Some(counted) = seat.and_then(|seat| seat.pods.get(key)) else {
+            return Err(format!("the pod is not to run on {node} any more"));
+        };
+        self.volumes.missing(&counted.pod, known)
+    }
+
+    /// A claim, by `namespace/name`.
+    pub fn claim(&self, key: &str) -> Option<Arc<PersistentVolumeClaim>> {
+        self.volumes.claim(key).cloned()
+    }
+
+    /// A volume.
+    pub fn volume(&self, name: &str) -> Option<Arc<PersistentVolume>> {
+        self.volumes.volume(name).cloned()
     }
 
     /// Whether the pod expected under this key may run on the node; else why not, in words that do not
@@ -283,7 +295,7 @@ impl Scene {
         self.check_near(question, pod, node)?;
         self.check_guards(pod, node)?;
         self.check_spread(question, node)?;
-        self.volumes.check(pod, &question.claims, node)
+        self.volumes.check(pod, &question.mounts, node)
     }
 
     /// Whether the pod expected under this key prefers some nodes.
@@ -317,11 +329,15 @@ impl Scene {
             let Some(victim) = leaving.get(count) else { break };
             let counted = self.nodes.get(node).and_then(|seat| seat.pods.get(victim));
             if let Some(counted) = counted {
-                taken.push((victim.clone(), Arc::clone(&counted.pod), counted.times));
+                let (pod, times) = (Arc::clone(&counted.pod), counted.times);
+                taken.push((victim.clone(), pod, times, self.volumes.take(victim, node)));
                 self.take(victim, node);
             }
         }
-        for (victim, pod, times) in taken {
+        for (victim, pod, times, held) in taken {
+            if let Some(held) = held {
+                self.volumes.put_back(&victim, node, held);
+            }
             for _ in 0..times {
                 self.put(&victim, node, &pod, false);
             }
@@ -557,6 +573,7 @@ impl Scene {
                 .filter(|key| !known.contains(key.as_str()))
                 .map(|key| format!("{key} is said to be somewhere, and is nowhere")),
         );
+        wrong.extend(self.volumes.check_books());
         wrong
     }
 }

@@ -1,5 +1,7 @@
 //! Tables of the documented semantics, and random histories against a naive reading of them.
 
+mod volumes;
+
 use std::sync::Arc;
 
 use proptest::prelude::*;
@@ -269,127 +271,6 @@ fn devices_are_refused_by_name() {
     let spec = json!({"resourceClaims": [{"name": "gpu"}, {"name": "nic"}]});
     let reason = Play::new().reason(&spec, "a1");
     assert_eq!(reason, "dynamic resource claims are not supported (`gpu`, `nic`)");
-}
-
-fn claim(scene: &mut Scene, name: &str, spec: &Value, status: &str) {
-    let claim = json!({"metadata": {"name": name, "namespace": "ns", "uid": name}, "spec": spec,
-        "status": {"phase": status}});
-    scene.set_claim(&format!("ns/{name}"), Some(from(claim)));
-}
-
-fn volume(scene: &mut Scene, name: &str, zone: &str, spec: &Value) {
-    let mut all = json!({"capacity": {"storage": "10Gi"}, "accessModes": ["ReadWriteOnce"],
-        "storageClassName": "local", "nodeAffinity": {"required": {"nodeSelectorTerms": [
-            {"matchExpressions": [{"key": "zone", "operator": "In", "values": [zone]}]}]}}});
-    for (key, value) in spec.as_object().into_iter().flatten() {
-        all[key] = value.clone();
-    }
-    scene.set_volume(name, Some(from(json!({"metadata": {"name": name}, "spec": all}))));
-}
-
-fn mounting(claim: &str) -> Value {
-    json!({"volumes": [{"name": "data", "persistentVolumeClaim": {"claimName": claim}}]})
-}
-
-#[test]
-fn volumes_decide_where_their_pods_run() {
-    let none = json!({});
-    let mut play = Play::new();
-    let class = |mode: &str, extra: &Value| {
-        let mut class =
-            json!({"metadata": {"name": "x"}, "provisioner": "csi", "volumeBindingMode": mode});
-        for (key, value) in extra.as_object().into_iter().flatten() {
-            class[key] = value.clone();
-        }
-        Some(from(class))
-    };
-    let scene = &mut play.0;
-    scene.set_class("late", class("WaitForFirstConsumer", &none));
-    scene.set_class(
-        "zoned",
-        class(
-            "WaitForFirstConsumer",
-            &json!({"allowedTopologies": [
-        {"matchLabelExpressions": [{"key": "zone", "values": ["b"]}]}]}),
-        ),
-    );
-    scene.set_class(
-        "local",
-        class("WaitForFirstConsumer", &json!({"provisioner": "kubernetes.io/no-provisioner"})),
-    );
-    scene.set_class("soon", class("Immediate", &none));
-    volume(scene, "pv-a", "a", &none);
-    volume(scene, "pv-b", "b", &json!({"storageClassName": "soon"}));
-    let wants = |class: &str, size: &str| {
-        json!({"storageClassName": class, "accessModes": ["ReadWriteOnce"],
-        "resources": {"requests": {"storage": size}}})
-    };
-    claim(scene, "bound", &json!({"volumeName": "pv-b"}), "Bound");
-    claim(scene, "lost", &json!({"volumeName": "pv-z"}), "Bound");
-    claim(scene, "late", &wants("late", "1Gi"), "Pending");
-    claim(scene, "zoned", &wants("zoned", "1Gi"), "Pending");
-    claim(scene, "local", &wants("local", "5Gi"), "Pending");
-    claim(scene, "large", &wants("local", "50Gi"), "Pending");
-    claim(scene, "soon", &wants("soon", "1Gi"), "Pending");
-    claim(scene, "odd", &wants("nowhere", "1Gi"), "Pending");
-    for (name, nodes, reason) in [
-        ("bound", vec!["b1"], "the volume of the claim `bound` cannot be reached from the node"),
-        ("lost", vec![], "the volume of the claim `lost` is not there"),
-        ("late", vec!["a1", "a2", "b1"], ""),
-        ("zoned", vec!["b1"], "the storage class `zoned` makes no volumes for the node"),
-        ("local", vec!["a1", "a2"], ""),
-        ("large", vec![], "no volume that the claim `large` could have is left for the node"),
-        ("soon", vec![], "the claim `soon` has no volume yet"),
-        ("odd", vec![], "the storage class `nowhere` of the claim `odd` is not there"),
-        ("none", vec![], "the claim `none` is not there"),
-    ] {
-        assert_eq!(play.passing(&none, &mounting(name)), nodes, "{name}");
-        if !nodes.contains(&"a1") {
-            assert_eq!(play.reason(&mounting(name), "a1"), reason);
-        }
-    }
-}
-
-#[test]
-fn a_volume_is_promised_to_one_claim() {
-    let mut play = Play::new();
-    play.0.set_class("local", Some(from(json!({"metadata": {"name": "local"},
-        "provisioner": "kubernetes.io/no-provisioner", "volumeBindingMode": "WaitForFirstConsumer"}))));
-    volume(&mut play.0, "pv-a", "a", &json!({}));
-    let wants = json!({"storageClassName": "local", "accessModes": ["ReadWriteOnce"]});
-    claim(&mut play.0, "one", &wants, "Pending");
-    claim(&mut play.0, "two", &wants, "Pending");
-    play.0.expect("p1", pod("p1", &json!({}), &mounting("one")));
-    assert_eq!(play.0.check("p1", "a1"), Ok(()));
-    play.0.assume("p1", "a1");
-    let chosen =
-        super::VolumeChoice::Existing { claim: "one".to_owned(), volume: "pv-a".to_owned() };
-    assert_eq!(play.0.volume_choices("p1"), [chosen]);
-    assert_eq!(play.passing(&json!({}), &mounting("two")), [""; 0]);
-    play.0.forget("p1", "a1");
-    assert_eq!(play.passing(&json!({}), &mounting("two")), ["a1", "a2"]);
-}
-
-#[test]
-fn a_node_takes_so_many_volumes_and_some_claims_one_pod() {
-    let mut play = Play::new();
-    play.0.set_csi_node(
-        "a1",
-        Some(from(json!({"metadata": {"name": "a1"},
-        "spec": {"drivers": [{"name": "csi", "allocatable": {"count": 1}}]}}))),
-    );
-    for name in ["v1", "v2"] {
-        let spec = json!({"csi": {"driver": "csi"}});
-        play.0.set_volume(name, Some(from(json!({"metadata": {"name": name}, "spec": spec}))));
-        claim(&mut play.0, name, &json!({"volumeName": name}), "Bound");
-    }
-    let once = json!({"volumeName": "v2", "accessModes": ["ReadWriteOncePod"]});
-    let mut play = play.running("r", "a1", &json!({}), &mounting("v1"));
-    assert_eq!(play.passing(&json!({}), &mounting("v1")).len(), 3, "it is attached already");
-    assert_eq!(play.passing(&json!({}), &mounting("v2")), ["a2", "b1"]);
-    claim(&mut play.0, "v2", &once, "Bound");
-    let mut play = play.running("s", "b1", &json!({}), &mounting("v2"));
-    assert_eq!(play.passing(&json!({}), &mounting("v2")), [""; 0]);
 }
 
 #[test]

@@ -1,47 +1,132 @@
-//! Volumes: from where they can be reached, whether there is one, and how many a node takes.
+//! Claims of pods: whether they have volumes that the node reaches, which they would have there, and how many
+//! a node takes.
+//!
+//! # How a claim without a volume gets one
+//! Where its class waits for a consumer it is decided with the pod, for all claims of the pod at once, the
+//! smallest first: the volume that is kept for the claim, else the smallest free one that will do, else one
+//! that the class makes for the node. What is decided is promised to the claim: as long as a pod is placed
+//! that mounts it, others that mount it, too, go where that volume is reached, and nobody else is given it.
+//!
+//! # What is not looked at
+//! `CSIStorageCapacity`: a volume may be wanted for a node whose driver has no room for it. Whoever makes it
+//! says so by taking the mark off the claim, and the pod is tried anew. `VolumeAttachment`: what is still
+//! attached to a node of pods that have left it does not count for its limit.
+//!
+//! # Invariants
+//! * A volume is promised to one claim.
+//! * A pod counts for its claims and for its node from when it is placed until it is taken off; what was
+//!   promised to a claim lasts as long as one pod counts for it.
 
-use std::collections::BTreeMap;
 use std::sync::Arc;
 
-use k8s_openapi::api::core::v1::TopologySelectorTerm;
 use rustc_hash::{FxHashMap, FxHashSet};
 
-use super::scene::VolumeChoice;
-use super::selectors::{labels_match, terms_admit};
+use super::stock::{Stock, makes_for, reaches, wanted};
 use crate::objects::{
     CsiNode, Meta as _, Node, PersistentVolume, PersistentVolumeClaim, Pod, StorageClass,
-    rounded_up,
+    driver_of_plugin,
 };
 
 /// Where a claim's volume is to be made, as schedulers tell those who make it.
 pub(crate) const SELECTED_NODE: &str = "volume.kubernetes.io/selected-node";
 const NO_PROVISIONER: &str = "kubernetes.io/no-provisioner";
-/// Labels of volumes that name the zones or regions from which they can be reached.
-const ZONES: [&str; 4] = [
-    "topology.kubernetes.io/zone",
-    "topology.kubernetes.io/region",
-    "failure-domain.beta.kubernetes.io/zone",
-    "failure-domain.beta.kubernetes.io/region",
-];
+
+/// The volume that a claim without one is to have on a node.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub enum VolumeChoice {
+    /// This one, which is there already.
+    Existing {
+        /// The claim.
+        claim: String,
+        /// The volume.
+        volume: String,
+    },
+    /// One that its class makes for this node.
+    Made {
+        /// The claim.
+        claim: String,
+    },
+}
+
+impl VolumeChoice {
+    /// The claim.
+    pub fn claim(&self) -> &str {
+        let (Self::Existing { claim, .. } | Self::Made { claim }) = self;
+        claim
+    }
+
+    /// The volume, where it is there already.
+    pub fn volume(&self) -> Option<&str> {
+        match self {
+            Self::Existing { volume, .. } => Some(volume),
+            Self::Made { .. } => None,
+        }
+    }
+}
+
+/// A claim of a pod, as it is looked up.
+#[derive(Clone, Debug)]
+pub(super) struct Mounted {
+    name: String,
+    /// `namespace/name`.
+    key: String,
+    /// It has to be made for the pod.
+    is_own: bool,
+}
+
+/// The claims that a pod mounts, each once.
+pub(super) fn mounts(pod: &Pod) -> Vec<Mounted> {
+    let mut all: Vec<Mounted> = Vec::new();
+    for mount in pod.claims() {
+        if let Some(known) = all.iter_mut().find(|known| known.name == mount.claim) {
+            known.is_own |= mount.is_own;
+            continue;
+        }
+        let key = format!("{}/{}", pod.namespace(), mount.claim);
+        all.push(Mounted { name: mount.claim, key, is_own: mount.is_own });
+    }
+    all
+}
+
+/// A pod on a node, by its key and the node's name.
+type Place = (String, String);
 
 /// Volumes, claims, and who uses them.
 #[derive(Debug, Default)]
 pub(super) struct Volumes {
     /// By `namespace/name`.
     claims: FxHashMap<String, Arc<PersistentVolumeClaim>>,
-    known: BTreeMap<String, Arc<PersistentVolume>>,
+    stock: Stock,
     classes: FxHashMap<String, Arc<StorageClass>>,
     csi_nodes: FxHashMap<String, Arc<CsiNode>>,
     /// Pods that use a claim, and where.
-    users: FxHashMap<String, FxHashSet<(String, String)>>,
+    users: FxHashMap<String, FxHashSet<Place>>,
     /// Claims in use on each node, with the number of pods.
     attached: FxHashMap<String, FxHashMap<String, u32>>,
-    /// Volumes that are promised to a claim.
+    /// What is promised, by claim.
+    promises: FxHashMap<String, Promise>,
+    /// Volumes that are promised, with their claims.
     promised: FxHashMap<String, String>,
-    /// What was chosen for a pod, by its key.
-    chosen: FxHashMap<String, Vec<VolumeChoice>>,
-    /// The claims of a pod, by its key and node.
-    held: FxHashMap<(String, String), Vec<String>>,
+    held: FxHashMap<Place, Held>,
+}
+
+/// Which volume a claim is to have.
+#[derive(Clone, Debug)]
+enum Promise {
+    /// This one.
+    Volume(String),
+    /// One that is made for this node.
+    MadeFor(String),
+}
+
+/// What a pod has on a node.
+#[derive(Debug, Default)]
+pub(super) struct Held {
+    /// Its claims, by `namespace/name`.
+    claims: Vec<String>,
+    chosen: Vec<VolumeChoice>,
+    /// What was promised to claims that nobody else uses; only while the pod is taken off.
+    promises: Vec<(String, Promise)>,
 }
 
 fn set<T>(map: &mut FxHashMap<String, T>, key: &str, value: Option<T>) {
@@ -53,14 +138,19 @@ fn set<T>(map: &mut FxHashMap<String, T>, key: &str, value: Option<T>) {
 
 impl Volumes {
     pub(super) fn set_claim(&mut self, key: &str, claim: Option<Arc<PersistentVolumeClaim>>) {
+        let has = claim.as_ref().and_then(|claim| claim.volume());
+        if let (Some(has), Some(Promise::Volume(volume))) = (has, self.promises.get(key))
+            && has != volume
+        {
+            // Somebody has given it another one.
+            self.promised.remove(volume);
+            self.promises.remove(key);
+        }
         set(&mut self.claims, key, claim);
     }
 
     pub(super) fn set_volume(&mut self, name: &str, volume: Option<Arc<PersistentVolume>>) {
-        match volume {
-            Some(volume) => drop(self.known.insert(name.to_owned(), volume)),
-            None => drop(self.known.remove(name)),
-        }
+        self.stock.set(name, volume);
     }
 
     pub(super) fn set_class(&mut self, name: &str, class: Option<Arc<StorageClass>>) {
@@ -71,102 +161,174 @@ impl Volumes {
         set(&mut self.csi_nodes, name, node);
     }
 
-    pub(super) fn choices(&self, key: &str) -> Vec<VolumeChoice> {
-        self.chosen.get(key).cloned().unwrap_or_default()
+    pub(super) fn claim(&self, key: &str) -> Option<&Arc<PersistentVolumeClaim>> {
+        self.claims.get(key)
     }
 
-    /// Whether the pod has all of its volumes on the node.
-    pub(super) fn check(&self, pod: &Pod, claims: &[String], node: &Node) -> Result<(), String> {
-        for name in claims {
-            let key = format!("{}/{name}", pod.namespace());
-            let Some(claim) = self.claims.get(&key) else {
-                return Err(format!("the claim `{name}` is not there"));
-            };
-            if claim.is_going() {
-                return Err(format!("the claim `{name}` is being deleted"));
-            }
+    pub(super) fn volume(&self, name: &str) -> Option<&Arc<PersistentVolume>> {
+        self.stock.get(name)
+    }
+
+    /// What was chosen for the pod when it was placed there.
+    pub(super) fn choices(&self, key: &str, node: &str) -> Vec<VolumeChoice> {
+        let held = self.held.get(&(key.to_owned(), node.to_owned()));
+        held.map(|held| held.chosen.clone()).unwrap_or_default()
+    }
+
+    /// Whether the pod has all of its volumes on the node, or can have them.
+    pub(super) fn check(&self, pod: &Pod, mounts: &[Mounted], node: &Node) -> Result<(), String> {
+        if mounts.is_empty() {
+            return Ok(());
+        }
+        let choices = self.choose(pod, mounts, node)?;
+        self.check_attachments(mounts, &choices, node)
+    }
+
+    /// What each claim without a volume is to have on the node: all of them, or none.
+    fn choose(
+        &self,
+        pod: &Pod,
+        mounts: &[Mounted],
+        node: &Node,
+    ) -> Result<Vec<VolumeChoice>, String> {
+        let mut open = Vec::new();
+        for mounted in mounts {
+            let claim = self.usable(pod, mounted)?;
+            let Mounted { name, key, .. } = mounted;
             let is_alone = claim.spec.access_modes.iter().any(|mode| mode == "ReadWriteOncePod");
-            if is_alone && self.users.get(&key).is_some_and(|users| !users.is_empty()) {
+            if is_alone && self.users.contains_key(key) {
                 return Err(format!(
                     "the claim `{name}` is used by another pod, and by one at a time"
                 ));
             }
-            if let Some(volume) = claim.volume() {
-                self.check_volume(name, volume, node)?;
-            } else {
-                self.choice(&key, claim, node)?;
+            match claim.volume() {
+                Some(volume) if claim.is_bound() => {
+                    let Some(volume) = self.stock.get(volume) else {
+                        return Err(format!("the volume of the claim `{name}` is not there"));
+                    };
+                    if !reaches(volume, node) {
+                        return Err(out_of_reach(name));
+                    }
+                }
+                Some(volume) => {
+                    return Err(format!(
+                        "the claim `{name}` is not bound to its volume `{volume}` yet"
+                    ));
+                }
+                None => open.push((key, claim)),
             }
         }
-        self.check_attachments(pod, claims, node)
-    }
-
-    fn check_volume(&self, claim: &str, volume: &str, node: &Node) -> Result<(), String> {
-        let Some(volume) = self.known.get(volume) else {
-            return Err(format!("the volume of the claim `{claim}` is not there"));
-        };
-        if reaches(volume, node) {
-            Ok(())
-        } else {
-            Err(format!("the volume of the claim `{claim}` cannot be reached from the node"))
+        // The smallest first: what is left is the more likely to be enough for the others.
+        open.sort_by_key(|(key, claim)| (wanted(claim), *key));
+        let mut choices = Vec::with_capacity(open.len());
+        for (key, claim) in open {
+            choices.push(self.choice(key, claim, node, &choices)?);
         }
+        Ok(choices)
     }
 
-    /// Which volume a claim without one would have on the node.
+    /// The claim, if a pod can mount it at all.
+    fn usable(&self, pod: &Pod, mounted: &Mounted) -> Result<&Arc<PersistentVolumeClaim>, String> {
+        let Mounted { name, key, is_own } = mounted;
+        let Some(claim) = self.claims.get(key) else {
+            return Err(format!("the claim `{name}` is not there"));
+        };
+        if *is_own && claim.controller().is_none_or(|owner| owner.uid != pod.uid()) {
+            return Err(format!("the claim `{name}` was not made for the pod"));
+        }
+        if claim.is_going() {
+            return Err(format!("the claim `{name}` is being deleted"));
+        }
+        if claim.is_lost() {
+            return Err(format!("the claim `{name}` has lost its volume"));
+        }
+        Ok(claim)
+    }
+
+    /// Which volume a claim without one would have on the node, beside what others of its pod have.
     fn choice(
         &self,
         key: &str,
         claim: &PersistentVolumeClaim,
         node: &Node,
+        others: &[VolumeChoice],
     ) -> Result<VolumeChoice, String> {
-        let name = claim.name();
-        let class = claim.spec.storage_class_name.as_deref().unwrap_or_default();
+        let (name, class) = (claim.name(), claim.class());
         let known = self.classes.get(class);
         if !class.is_empty() && known.is_none() {
             return Err(format!("the storage class `{class}` of the claim `{name}` is not there"));
         }
-        let waits = known.and_then(|class| class.volume_binding_mode.as_deref())
-            == Some("WaitForFirstConsumer");
-        if !waits {
-            return Err(format!("the claim `{name}` has no volume yet"));
-        }
-        if let Some(selected) = claim.annotation(SELECTED_NODE)
-            && selected != node.name()
-        {
-            return Err(format!("the volume of the claim `{name}` is being made for another node"));
-        }
-        let fits = |volume: &&Arc<PersistentVolume>| {
-            let promised = self.promised.get(volume.name());
-            promised.is_none_or(|to| to == key) && will_do(volume, claim) && reaches(volume, node)
+        let waits = |class: &&Arc<StorageClass>| {
+            class.volume_binding_mode.as_deref() == Some("WaitForFirstConsumer")
         };
-        let size = |volume: &&Arc<PersistentVolume>| amount(volume.spec.capacity.get("storage"));
-        if let Some(volume) = self.known.values().filter(fits).min_by_key(size) {
-            let (claim, volume) = (name.to_owned(), volume.name().to_owned());
-            return Ok(VolumeChoice::Existing { claim, volume });
+        let Some(known) = known.filter(waits) else {
+            return Err(format!("the claim `{name}` has no volume yet"));
+        };
+        let existing = |volume: &str| VolumeChoice::Existing {
+            claim: name.to_owned(),
+            volume: volume.to_owned(),
+        };
+        let elsewhere =
+            || Err(format!("the volume of the claim `{name}` is being made for another node"));
+        let is_promised = match self.promises.get(key) {
+            Some(Promise::Volume(volume)) => {
+                let found = self.stock.get(volume);
+                let is_reached = found.is_some_and(|volume| reaches(volume, node));
+                return is_reached.then(|| existing(volume)).ok_or_else(|| out_of_reach(name));
+            }
+            Some(Promise::MadeFor(other)) if other != node.name() => return elsewhere(),
+            Some(Promise::MadeFor(_)) => true,
+            None => match claim.annotation(SELECTED_NODE) {
+                Some(other) if other != node.name() => return elsewhere(),
+                selected => selected.is_some(),
+            },
+        };
+        if !is_promised {
+            if let Some(volume) = self.stock.kept(key, claim, node)? {
+                return Ok(existing(volume.name()));
+            }
+            let is_taken = |volume: &str| {
+                self.promised.contains_key(volume)
+                    || others.iter().any(|other| other.volume() == Some(volume))
+            };
+            if let Some(volume) = self.stock.smallest(claim, node, is_taken) {
+                return Ok(existing(volume.name()));
+            }
         }
-        let Some(known) = known.filter(|class| class.provisioner != NO_PROVISIONER) else {
+        if known.provisioner == NO_PROVISIONER {
             return Err(format!(
                 "no volume that the claim `{name}` could have is left for the node"
             ));
-        };
-        if !admits(&known.allowed_topologies, node) {
+        }
+        if !makes_for(&known.allowed_topologies, node) {
             return Err(format!("the storage class `{class}` makes no volumes for the node"));
         }
         Ok(VolumeChoice::Made { claim: name.to_owned() })
     }
 
-    fn check_attachments(&self, pod: &Pod, claims: &[String], node: &Node) -> Result<(), String> {
+    /// Whether the node takes as many more volumes of each driver.
+    fn check_attachments(
+        &self,
+        mounts: &[Mounted],
+        choices: &[VolumeChoice],
+        node: &Node,
+    ) -> Result<(), String> {
         let Some(limits) = self.csi_nodes.get(node.name()) else { return Ok(()) };
         let empty = FxHashMap::default();
         let attached = self.attached.get(node.name()).unwrap_or(&empty);
         for driver in &limits.spec.drivers {
             let Some(most) = driver.allocatable.and_then(|most| most.count) else { continue };
-            let is_its = |key: &str| self.driver(key) == Some(driver.name.as_str());
-            let own = claims.iter().map(|name| format!("{}/{name}", pod.namespace()));
-            let new = own.filter(|key| is_its(key) && !attached.contains_key(key)).count();
+            let is_its =
+                |key: &str, choice| self.driver(key, choice, limits) == Some(driver.name.as_str());
+            let is_new = |mounted: &&Mounted| {
+                let choice = choices.iter().find(|choice| choice.claim() == mounted.name);
+                !attached.contains_key(&mounted.key) && is_its(&mounted.key, choice)
+            };
+            let new = mounts.iter().filter(is_new).count();
             if new == 0 {
                 continue;
             }
-            let there = attached.keys().filter(|key| is_its(key)).count();
+            let there = attached.keys().filter(|key| is_its(key, None)).count();
             if there + new > usize::try_from(most).unwrap_or(0) {
                 let name = &driver.name;
                 return Err(format!("the node takes no more volumes of {name}"));
@@ -175,17 +337,53 @@ impl Volumes {
         Ok(())
     }
 
-    /// Who makes or made the volume of a claim.
-    fn driver(&self, key: &str) -> Option<&str> {
+    /// The driver that attaches the volume of a claim on a node, or would attach the one that was chosen.
+    fn driver<'a>(
+        &'a self,
+        key: &str,
+        choice: Option<&'a VolumeChoice>,
+        node: &CsiNode,
+    ) -> Option<&'a str> {
         let claim = self.claims.get(key)?;
-        if let Some(volume) = claim.volume() {
-            return Some(&self.known.get(volume)?.spec.csi.as_ref()?.driver);
+        let promised = || match self.promises.get(key) {
+            Some(Promise::Volume(volume)) => Some(volume.as_str()),
+            Some(Promise::MadeFor(_)) | None => None,
+        };
+        let chosen = || choice.map_or_else(promised, VolumeChoice::volume);
+        let volume = claim.volume().or_else(chosen);
+        let of_plugin =
+            |plugin: &str| driver_of_plugin(plugin).filter(|_| node.has_migrated(plugin));
+        let Some(volume) = volume else {
+            let maker = self.classes.get(claim.class())?.provisioner.as_str();
+            let is_plugin = driver_of_plugin(maker).is_some();
+            return if is_plugin { of_plugin(maker) } else { Some(maker) };
+        };
+        let volume = self.stock.get(volume)?;
+        match &volume.spec.csi {
+            Some(source) => Some(&source.driver),
+            None => volume.plugin().and_then(of_plugin),
         }
-        let class = claim.spec.storage_class_name.as_deref()?;
-        Some(&self.classes.get(class)?.provisioner)
     }
 
-    /// The pod is on the node, or is to be: then its volumes are chosen.
+    /// The claims of a placed pod that have no volume yet; an error where one cannot have one that the node
+    /// reaches.
+    pub(super) fn missing(&self, pod: &Pod, node: &Node) -> Result<Vec<String>, String> {
+        let mut missing = Vec::new();
+        for mounted in &mounts(pod) {
+            let claim = self.usable(pod, mounted)?;
+            let bound = claim.volume().filter(|_| claim.is_bound());
+            // The claim may be heard of before its volume is.
+            match bound.and_then(|volume| self.stock.get(volume)) {
+                None => missing.push(mounted.name.clone()),
+                Some(volume) if reaches(volume, node) => {}
+                Some(_) => return Err(out_of_reach(&mounted.name)),
+            }
+        }
+        Ok(missing)
+    }
+
+    /// The pod is on the node, or is to be: then its volumes are chosen, if all of them can be. What it
+    /// has there already stays as it is.
     pub(super) fn put(
         &mut self,
         key: &str,
@@ -194,49 +392,49 @@ impl Volumes {
         node: &str,
         is_choice: bool,
     ) {
-        let mut held = Vec::new();
-        let mut chosen = Vec::new();
-        for name in pod.claims() {
-            let claim = format!("{}/{name}", pod.namespace());
-            let found = self.claims.get(&claim).filter(|found| found.volume().is_none());
-            if is_choice
-                && let (Some(found), Some(known)) = (found, known)
-                && let Ok(choice) = self.choice(&claim, found, known)
-            {
-                if let VolumeChoice::Existing { volume, .. } = &choice {
-                    self.promised.insert(volume.clone(), claim.clone());
-                }
-                chosen.push(choice);
-            }
-            let user = (key.to_owned(), node.to_owned());
-            self.users.entry(claim.clone()).or_default().insert(user);
-            let attached = self.attached.entry(node.to_owned()).or_default();
-            *attached.entry(claim.clone()).or_default() += 1;
-            held.push(claim);
+        let mounts = mounts(pod);
+        if mounts.is_empty() {
+            return;
         }
-        if !chosen.is_empty() {
-            self.chosen.insert(key.to_owned(), chosen);
+        let place = (key.to_owned(), node.to_owned());
+        if self.held.contains_key(&place) {
+            return;
         }
-        if !held.is_empty() {
-            self.held.insert((key.to_owned(), node.to_owned()), held);
+        let known = known.filter(|_| is_choice);
+        let chosen = known.and_then(|known| self.choose(pod, &mounts, known).ok());
+        let mut held = Held { chosen: chosen.unwrap_or_default(), ..Held::default() };
+        for Mounted { name, key, .. } in mounts {
+            let chosen = held.chosen.iter().find(|choice| *choice.claim() == name);
+            let promise = chosen.filter(|_| !self.promises.contains_key(&key)).map(|choice| {
+                let promise = match choice {
+                    VolumeChoice::Existing { volume, .. } => Promise::Volume(volume.clone()),
+                    VolumeChoice::Made { .. } => Promise::MadeFor(node.to_owned()),
+                };
+                (key.clone(), promise)
+            });
+            held.promises.extend(promise);
+            held.claims.push(key);
         }
+        self.put_back(key, node, held);
     }
 
-    pub(super) fn take(&mut self, key: &str, node: &str) {
+    /// The pod is not on the node any more.
+    pub(super) fn take(&mut self, key: &str, node: &str) -> Option<Held> {
         let place = (key.to_owned(), node.to_owned());
-        for claim in self.held.remove(&place).unwrap_or_default() {
-            if let Some(users) = self.users.get_mut(&claim) {
+        let mut held = self.held.remove(&place)?;
+        for claim in &held.claims {
+            if let Some(users) = self.users.get_mut(claim) {
                 users.remove(&place);
                 if users.is_empty() {
-                    self.users.remove(&claim);
-                    self.promised.retain(|_, to| *to != claim);
+                    self.users.remove(claim);
+                    held.promises.extend(self.promises.remove_entry(claim));
                 }
             }
             if let Some(attached) = self.attached.get_mut(node) {
-                if let Some(count) = attached.get_mut(&claim) {
+                if let Some(count) = attached.get_mut(claim) {
                     *count -= 1;
                     if *count == 0 {
-                        attached.remove(&claim);
+                        attached.remove(claim);
                     }
                 }
                 if attached.is_empty() {
@@ -244,59 +442,54 @@ impl Volumes {
                 }
             }
         }
-        self.chosen.remove(key);
-    }
-}
-
-fn amount(quantity: Option<&k8s_openapi::apimachinery::pkg::api::resource::Quantity>) -> i64 {
-    quantity.and_then(|quantity| rounded_up(quantity, 1)).unwrap_or(0)
-}
-
-/// Whether the claim could have this volume.
-fn will_do(volume: &PersistentVolume, claim: &PersistentVolumeClaim) -> bool {
-    let mode = |mode: &Option<String>| mode.clone().unwrap_or_else(|| "Filesystem".to_owned());
-    let is_free = match &volume.spec.claim_ref {
-        None => !matches!(volume.status.phase.as_deref(), Some("Released" | "Failed" | "Bound")),
-        // Set aside for a claim of this name, or for this very one.
-        Some(kept) => {
-            kept.namespace == claim.namespace()
-                && kept.name == claim.name()
-                && kept.uid.as_deref().is_none_or(|uid| uid.is_empty() || uid == claim.uid())
+        for (_, promise) in &held.promises {
+            if let Promise::Volume(volume) = promise {
+                self.promised.remove(volume);
+            }
         }
-    };
-    is_free
-        && !volume.is_going()
-        && volume.spec.storage_class_name.as_deref().unwrap_or_default()
-            == claim.spec.storage_class_name.as_deref().unwrap_or_default()
-        && mode(&volume.spec.volume_mode) == mode(&claim.spec.volume_mode)
-        && claim.spec.access_modes.iter().all(|mode| volume.spec.access_modes.contains(mode))
-        && amount(volume.spec.capacity.get("storage"))
-            >= amount(claim.spec.resources.requests.get("storage"))
-        && claim.spec.selector.as_ref().is_none_or(|labels| labels_match(labels, volume.labels()))
-}
-
-/// Whether the volume can be mounted on the node.
-fn reaches(volume: &PersistentVolume, node: &Node) -> bool {
-    let required = volume.spec.node_affinity.as_ref().and_then(|all| all.required.as_ref());
-    if required.is_some_and(|required| !terms_admit(&required.node_selector_terms, node)) {
-        return false;
+        Some(held)
     }
-    ZONES.iter().all(|key| match (volume.label(key), node.label(key)) {
-        // Several are written with two underscores between them.
-        (Some(zones), Some(own)) => zones.split("__").any(|zone| zone == own),
-        (Some(_), None) => ZONES.iter().all(|key| node.label(key).is_none()),
-        (None, _) => true,
-    })
+
+    /// The pod is there again, with what it had.
+    pub(super) fn put_back(&mut self, key: &str, node: &str, mut held: Held) {
+        let place = (key.to_owned(), node.to_owned());
+        for claim in &held.claims {
+            self.users.entry(claim.clone()).or_default().insert(place.clone());
+            let attached = self.attached.entry(node.to_owned()).or_default();
+            *attached.entry(claim.clone()).or_default() += 1;
+        }
+        for (claim, promise) in held.promises.drain(..) {
+            if let Promise::Volume(volume) = &promise {
+                self.promised.insert(volume.clone(), claim.clone());
+            }
+            self.promises.insert(claim, promise);
+        }
+        self.held.insert(place, held);
+    }
+
+    /// What is counted wrong, by counting all of it anew.
+    pub(super) fn check_books(&self) -> Vec<String> {
+        let mut wrong = Vec::new();
+        for (claim, promise) in &self.promises {
+            if !self.users.contains_key(claim) {
+                wrong.push(format!("{claim} has no user, and {promise:?}"));
+            }
+            if let Promise::Volume(volume) = promise
+                && self.promised.get(volume) != Some(claim)
+            {
+                wrong.push(format!("{volume} is promised to {claim}, and not known to be"));
+            }
+        }
+        let users: usize = self.users.values().map(FxHashSet::len).sum();
+        let attached: u32 = self.attached.values().flat_map(|of_node| of_node.values()).sum();
+        let held: usize = self.held.values().map(|held| held.claims.len()).sum();
+        if users != held || u32::try_from(held) != Ok(attached) {
+            wrong.push(format!("{held} claims are held, {users} used, {attached} attached"));
+        }
+        wrong
+    }
 }
 
-/// Whether a class makes volumes for the node: one of its terms says so, or it has none.
-fn admits(terms: &[TopologySelectorTerm], node: &Node) -> bool {
-    let holds = |term: &TopologySelectorTerm| {
-        let expressions = term.match_label_expressions.as_deref().unwrap_or_default();
-        expressions.iter().all(|wanted| {
-            node.label(&wanted.key)
-                .is_some_and(|value| wanted.values.iter().any(|one| one == value))
-        })
-    };
-    terms.is_empty() || terms.iter().any(holds)
+fn out_of_reach(claim: &str) -> String {
+    format!("the volume of the claim `{claim}` cannot be reached from the node")
 }

@@ -1,0 +1,226 @@
+//! The volumes of the cluster: which are free, which are kept for a claim, and from where each is reached.
+//!
+//! A claim is given the smallest free volume that will do. There may be tens of thousands of them, most of
+//! them disks of one node, so they are kept by class, then by the host that alone reaches them, then by
+//! size: looking for one of a node does not look at those of others.
+//!
+//! # Invariants
+//! * A volume is free that is there and available, and that names no claim.
+//! * Where a volume is kept for a claim, it has that one or none.
+
+use std::collections::BTreeSet;
+use std::sync::Arc;
+
+use k8s_openapi::api::core::v1::{NodeSelectorTerm, TopologySelectorTerm};
+use rustc_hash::FxHashMap;
+
+use super::selectors::{labels_match, terms_admit};
+use crate::objects::{
+    Meta as _, Node, PersistentVolume, PersistentVolumeClaim, Quantities, rounded_up,
+};
+
+const HOST: &str = "kubernetes.io/hostname";
+/// Labels that name zones and regions, as of today and as of old.
+const DOMAINS: [[&str; 2]; 2] = [
+    ["topology.kubernetes.io/zone", "failure-domain.beta.kubernetes.io/zone"],
+    ["topology.kubernetes.io/region", "failure-domain.beta.kubernetes.io/region"],
+];
+
+/// All volumes.
+#[derive(Debug, Default)]
+pub(super) struct Stock {
+    known: FxHashMap<String, Arc<PersistentVolume>>,
+    /// The free ones, by class.
+    free: FxHashMap<String, Class>,
+    /// Names of those that name a claim, by `namespace/name` of it.
+    kept: FxHashMap<String, BTreeSet<String>>,
+}
+
+/// Free volumes of a class, each set by size and name.
+#[derive(Debug, Default)]
+struct Class {
+    /// Those that are reached from some hosts alone.
+    of_host: FxHashMap<String, BTreeSet<(i64, String)>>,
+    others: BTreeSet<(i64, String)>,
+}
+
+impl Stock {
+    pub(super) fn get(&self, name: &str) -> Option<&Arc<PersistentVolume>> {
+        self.known.get(name)
+    }
+
+    /// The volume as it is now; `None` when it is gone.
+    pub(super) fn set(&mut self, name: &str, volume: Option<Arc<PersistentVolume>>) {
+        if let Some(old) = self.known.remove(name) {
+            self.shelve(&old, false);
+        }
+        if let Some(volume) = volume {
+            self.shelve(&volume, true);
+            self.known.insert(name.to_owned(), volume);
+        }
+    }
+
+    fn shelve(&mut self, volume: &PersistentVolume, comes: bool) {
+        if let Some(claim) = &volume.spec.claim_ref {
+            let claim = format!("{}/{}", claim.namespace, claim.name);
+            let name = volume.name().to_owned();
+            change(self.kept.entry(claim.clone()).or_default(), name, comes);
+            if self.kept[&claim].is_empty() {
+                self.kept.remove(&claim);
+            }
+            return;
+        }
+        if volume.is_going() || volume.status.phase.as_deref() != Some("Available") {
+            return;
+        }
+        let slot = (size(&volume.spec.capacity), volume.name().to_owned());
+        let class = self.free.entry(volume.class().to_owned()).or_default();
+        match hosts(volume) {
+            None => change(&mut class.others, slot, comes),
+            Some(hosts) => {
+                for host in hosts {
+                    change(class.of_host.entry(host.to_owned()).or_default(), slot.clone(), comes);
+                    if class.of_host[host].is_empty() {
+                        class.of_host.remove(host);
+                    }
+                }
+            }
+        }
+        if class.of_host.is_empty() && class.others.is_empty() {
+            self.free.remove(volume.class());
+        }
+    }
+
+    /// The volume that is kept for this claim, where one is; an error where the claim cannot have it on the
+    /// node.
+    pub(super) fn kept(
+        &self,
+        key: &str,
+        claim: &PersistentVolumeClaim,
+        node: &Node,
+    ) -> Result<Option<&Arc<PersistentVolume>>, String> {
+        let mut refused = None;
+        for name in self.kept.get(key).into_iter().flatten() {
+            let Some(volume) = self.known.get(name) else { continue };
+            if !volume.spec.claim_ref.as_ref().is_some_and(|kept| kept.may_be(claim)) {
+                continue;
+            }
+            let why = if volume.is_going() {
+                "is being deleted"
+            } else if mode(volume.spec.volume_mode.as_ref())
+                != mode(claim.spec.volume_mode.as_ref())
+            {
+                "is of another mode"
+            } else if size(&volume.spec.capacity) < wanted(claim) {
+                "is too small"
+            } else if !reaches(volume, node) {
+                "cannot be reached from the node"
+            } else {
+                return Ok(Some(volume));
+            };
+            let claim = claim.name();
+            let why = || format!("the volume `{name}` that is kept for the claim `{claim}` {why}");
+            refused.get_or_insert_with(why);
+        }
+        refused.map_or(Ok(None), Err)
+    }
+
+    /// The smallest free volume that the claim can have on the node.
+    pub(super) fn smallest(
+        &self,
+        claim: &PersistentVolumeClaim,
+        node: &Node,
+        is_taken: impl Fn(&str) -> bool,
+    ) -> Option<&Arc<PersistentVolume>> {
+        let class = self.free.get(claim.class())?;
+        let first = |set: &BTreeSet<(i64, String)>| {
+            let large_enough = set.range((wanted(claim), String::new())..);
+            let mut all = large_enough.map(|slot| (slot.clone(), &self.known[&slot.1]));
+            all.find(|(slot, volume)| {
+                !is_taken(&slot.1) && will_do(volume, claim) && reaches(volume, node)
+            })
+        };
+        let of_host = node.label(HOST).and_then(|host| class.of_host.get(host)).and_then(first);
+        let found = of_host.into_iter().chain(first(&class.others));
+        found.min_by(|(one, _), (other, _)| one.cmp(other)).map(|(_, volume)| volume)
+    }
+}
+
+fn change<T: Ord>(set: &mut BTreeSet<T>, one: T, comes: bool) {
+    if comes {
+        set.insert(one);
+    } else {
+        set.remove(&one);
+    }
+}
+
+/// How much a claim wants.
+pub(super) fn wanted(claim: &PersistentVolumeClaim) -> i64 {
+    size(&claim.spec.resources.requests)
+}
+
+fn size(amounts: &Quantities) -> i64 {
+    amounts.get("storage").and_then(|quantity| rounded_up(quantity, 1)).unwrap_or(0)
+}
+
+fn mode(said: Option<&String>) -> &str {
+    said.map_or("Filesystem", String::as_str)
+}
+
+/// Whether the claim could have this free volume of its class, which is large enough.
+fn will_do(volume: &PersistentVolume, claim: &PersistentVolumeClaim) -> bool {
+    let of_claim = claim.spec.volume_attributes_class_name.as_deref().unwrap_or_default();
+    mode(volume.spec.volume_mode.as_ref()) == mode(claim.spec.volume_mode.as_ref())
+        && volume.spec.volume_attributes_class_name.as_deref().unwrap_or_default() == of_claim
+        && claim.spec.access_modes.iter().all(|mode| volume.spec.access_modes.contains(mode))
+        && claim.spec.selector.as_ref().is_none_or(|labels| labels_match(labels, volume.labels()))
+}
+
+fn terms(volume: &PersistentVolume) -> Option<&[NodeSelectorTerm]> {
+    let required = volume.spec.node_affinity.as_ref()?.required.as_ref()?;
+    Some(&required.node_selector_terms)
+}
+
+/// The hosts from which alone a volume can be reached; `None` where others may.
+fn hosts(volume: &PersistentVolume) -> Option<BTreeSet<&str>> {
+    let mut hosts = BTreeSet::new();
+    for term in terms(volume)? {
+        let expressions = term.match_expressions.as_deref().unwrap_or_default();
+        let is_host = |wanted: &&_| {
+            let k8s_openapi::api::core::v1::NodeSelectorRequirement { key, operator, .. } = wanted;
+            key == HOST && operator == "In"
+        };
+        let named = expressions.iter().find(is_host)?;
+        hosts.extend(named.values.iter().flatten().map(String::as_str));
+    }
+    Some(hosts)
+}
+
+/// Whether the volume can be mounted on the node.
+pub(super) fn reaches(volume: &PersistentVolume, node: &Node) -> bool {
+    if terms(volume).is_some_and(|terms| !terms_admit(terms, node)) {
+        return false;
+    }
+    // A node that says nothing of where it is may be anywhere.
+    let is_anywhere = DOMAINS.iter().flatten().all(|key| node.label(key).is_none());
+    is_anywhere
+        || DOMAINS.iter().all(|keys| {
+            let own = keys.iter().find_map(|key| node.label(key));
+            keys.iter().filter_map(|key| volume.label(key)).all(|domains| {
+                // Several are written with two underscores between them.
+                domains.split("__").any(|domain| Some(domain.trim()) == own)
+            })
+        })
+}
+
+/// Whether a class makes volumes for the node: one of its terms says so, or it has none.
+pub(super) fn makes_for(terms: &[TopologySelectorTerm], node: &Node) -> bool {
+    let holds = |term: &TopologySelectorTerm| {
+        let expressions = term.match_label_expressions.as_deref().unwrap_or_default();
+        expressions.iter().all(|wanted| {
+            let value = node.label(&wanted.key);
+            value.is_some_and(|value| wanted.values.iter().any(|one| one == value))
+        })
+    };
+    terms.is_empty() || terms.iter().any(holds)
+}
