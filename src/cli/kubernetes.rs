@@ -7,7 +7,7 @@ use std::sync::Arc;
 use anyhow::Context as _;
 use clap::Args;
 use monoceros_actors::SchedulerHandle;
-use monoceros_kubernetes::act::HandSettings;
+use monoceros_kubernetes::act::{HandSettings, Victims};
 use monoceros_kubernetes::connect::connect;
 use monoceros_kubernetes::engine::Embedded;
 use monoceros_kubernetes::leader::boot_time;
@@ -19,7 +19,7 @@ use tokio::sync::watch;
 
 use super::ServeArgs;
 use crate::serve::{self, Resident};
-use crate::settings::{KubernetesSettings, Victims};
+use crate::settings::{self, KubernetesSettings};
 use crate::watchdog::Readiness;
 
 /// The pod that the process runs in, as its manifest tells it.
@@ -92,8 +92,12 @@ fn options(args: &KubernetesArgs, settings: KubernetesSettings, home: String) ->
         hands: HandSettings {
             bindings: settings.bindings.get(),
             eviction_timeout: settings.eviction_timeout,
-            delete_after_timeout: settings.victims == Victims::EvictThenDelete,
-            delete_at_once: settings.victims == Victims::Delete,
+            victims: match settings.victims {
+                settings::Victims::EvictThenDelete => Victims::EvictThenDelete,
+                settings::Victims::EvictThenGiveBack => Victims::EvictThenGiveBack,
+                settings::Victims::Evict => Victims::Evict,
+                settings::Victims::Delete => Victims::Delete,
+            },
             volume_timeout: settings.volume_timeout,
             events_per_second: settings.events_per_second.get(),
         },

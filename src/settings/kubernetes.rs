@@ -61,6 +61,9 @@ pub struct ScoreSettings {
 pub enum Victims {
     /// By eviction, and by deletion when budgets have forbidden that for `eviction_timeout`.
     EvictThenDelete,
+    /// By eviction, and not at all when budgets have forbidden that for `eviction_timeout`: the victim
+    /// stays, and the scheduler looks for others.
+    EvictThenGiveBack,
     /// By eviction, however long budgets forbid it.
     Evict,
     /// By deletion: budgets are not asked.

@@ -4,7 +4,7 @@ use serde::de::IgnoredAny;
 use serde_json::json;
 use tokio::time::Instant;
 
-use super::{Failure, Hand, Patience, pod_path};
+use super::{Call, Failure, Hand, Patience, Victims, pod_path};
 use crate::objects::{Meta as _, Pod};
 use crate::shim::{Evict, Outcome};
 
@@ -13,33 +13,59 @@ impl Hand {
     /// while; the pod being gone is told by the watch.
     pub(super) async fn evict(&self, evict: Evict) {
         let Evict { key, pod, message } = evict;
+        let victims = self.settings.victims;
         let until = Instant::now() + self.settings.eviction_timeout;
-        let mut by_delete = self.settings.delete_at_once;
+        let mut by_delete = victims == Victims::Delete;
         let mut is_told = false;
         let mut patience = Patience::new();
         tracing::info!(pod = pod.name(), namespace = pod.namespace(), message, "a pod is evicted");
-        loop {
-            if !(self.right)() {
-                return;
+        while (self.right)() {
+            let failure = match self.have_go(&pod, by_delete).await {
+                Ok(()) => return self.done(Outcome::Going(key)),
+                Err(failure) => failure,
+            };
+            let is_over = Instant::now() >= until;
+            if is_over && victims == Victims::EvictThenGiveBack && failure.is_certain() {
+                let why = format!("the pod was to make room, and stays: {failure}");
+                return self.done(Outcome::Held(key, why));
             }
-            let sent = if by_delete { self.delete(&pod).await } else { self.ask_to_go(&pod).await };
-            match sent {
-                Ok(()) | Err(Failure::Refused(404 | 409, _)) => {
-                    return self.done(Outcome::Going(key));
-                }
-                Err(failure) => {
-                    if !is_told {
-                        is_told = true;
-                        let why = format!("the pod is to make room, and may not go yet: {failure}");
-                        self.done(Outcome::Held(key.clone(), why));
-                    }
-                    if !failure.may_pass() {
-                        tracing::warn!(pod = pod.name(), %failure, "a pod cannot be evicted");
-                    }
-                }
+            if !std::mem::replace(&mut is_told, true) {
+                let why = format!("the pod is to make room, and may not go yet: {failure}");
+                self.done(Outcome::Held(key.clone(), why));
             }
-            by_delete |= self.settings.delete_after_timeout && Instant::now() >= until;
-            patience.wait().await;
+            if is_over && victims == Victims::EvictThenDelete && !by_delete {
+                by_delete = true;
+            } else {
+                patience.wait_until(until).await;
+            }
+        }
+    }
+
+    /// Sends a pod away. Where it is not certain what came of that, the pod itself says it.
+    async fn have_go(&self, pod: &Pod, by_delete: bool) -> Result<(), Failure> {
+        let _permit = self.lanes.evictions.acquire().await;
+        let (call, sent) = if by_delete {
+            (Call::DeletePod, self.delete(pod).await)
+        } else {
+            (Call::Evict, self.ask_to_go(pod).await)
+        };
+        let failure = match sent {
+            Ok(()) | Err(Failure::Refused(404, _)) => return Ok(()),
+            Err(failure) => failure,
+        };
+        // That is what budgets are for.
+        if !matches!(failure, Failure::Refused(429, _)) {
+            self.complain(call, &pod_path(pod), &failure);
+        }
+        if failure.is_certain() {
+            return Err(failure);
+        }
+        match self.get::<Pod>(&pod_path(pod)).await {
+            Ok(found) if found.uid() == pod.uid() && !found.is_going() => {
+                Err(Failure::Refused(0, failure.to_string()))
+            }
+            Ok(_) | Err(Failure::Refused(404, _)) => Ok(()),
+            Err(_) => Err(failure),
         }
     }
 

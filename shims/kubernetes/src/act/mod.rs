@@ -5,10 +5,13 @@
 //! * A binding names the UID of its pod, and goes to a node that is there. What came of it, where that is
 //!   not certain, the pod itself says: it is read until it can be.
 //! * So many requests are under way at once as are set; of events, what is too much is dropped and counted.
+//! * Who waits for something else than an answer (for volumes, for a budget) keeps nobody from working.
 
 mod bind;
+mod complaints;
 mod evict;
 mod tell;
+mod volumes;
 
 use std::fmt;
 use std::sync::{Arc, Mutex, PoisonError};
@@ -17,18 +20,23 @@ use std::time::Duration;
 use backon::{BackoffBuilder as _, ExponentialBuilder};
 use futures::StreamExt as _;
 use kube::Client;
+use kube::core::Status;
 use serde::de::DeserializeOwned;
+use tokio::sync::Semaphore;
 use tokio::sync::mpsc::{self, UnboundedSender};
 use tokio::time::{Instant, sleep, timeout};
 use tokio_util::sync::CancellationToken;
 
+use self::complaints::{Call, Complaints};
 use crate::meters::Meters;
 use crate::shim::{HandOrder, Outcome, SharedScene};
 
 /// After this long a request counts as lost.
 const REQUEST: Duration = Duration::from_secs(10);
-/// Evictions under way at once.
+/// Requests of evictions under way at once.
 const EVICTIONS: usize = 16;
+/// Writes of claims and volumes under way at once.
+const VOLUMES: usize = 16;
 /// Conditions and events under way at once.
 const WRITES: usize = 8;
 /// Events that wait to be written.
@@ -39,16 +47,27 @@ const EVENTS_AHEAD: usize = 1_000;
 pub struct HandSettings {
     /// Bindings under way at once.
     pub bindings: usize,
+    /// How pods are made to go.
+    pub victims: Victims,
     /// How long an eviction that a budget forbids is tried.
     pub eviction_timeout: Duration,
-    /// Then the pod is deleted; else it is tried on.
-    pub delete_after_timeout: bool,
-    /// Pods are deleted at once, without asking budgets.
-    pub delete_at_once: bool,
     /// How long volumes are waited for.
     pub volume_timeout: Duration,
     /// Events in a second, at most.
     pub events_per_second: u32,
+}
+
+/// How pods are made to go that have to.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Victims {
+    /// By eviction, and by deletion when that has not worked in time.
+    EvictThenDelete,
+    /// By eviction; whom that has not worked for in time stays.
+    EvictThenGiveBack,
+    /// By eviction, however long that takes.
+    Evict,
+    /// By deletion at once: budgets are not asked.
+    Delete,
 }
 
 /// Whether this process may act now.
@@ -64,11 +83,21 @@ struct Hand {
     right: Right,
     outcomes: UnboundedSender<Outcome>,
     begun: Instant,
+    lanes: Arc<Lanes>,
+    complaints: Arc<Complaints>,
+}
+
+/// How many requests of work that waits in between are under way.
+struct Lanes {
+    evictions: Semaphore,
+    volumes: Semaphore,
 }
 
 /// Takes orders and sees to it that they are done.
 pub struct Hands {
     bindings: UnboundedSender<HandOrder>,
+    /// Bindings of pods that need volumes first.
+    volumes: UnboundedSender<HandOrder>,
     evictions: UnboundedSender<HandOrder>,
     conditions: UnboundedSender<HandOrder>,
     events: mpsc::Sender<HandOrder>,
@@ -115,28 +144,42 @@ impl Hands {
         begun: Instant,
         stop: &CancellationToken,
     ) -> Self {
-        let (bindings, evictions) = (settings.bindings, EVICTIONS);
-        let rate = settings.events_per_second;
-        let settings = Arc::new(settings);
-        let hand =
-            Hand { client, settings, scene, meters: Arc::clone(&meters), right, outcomes, begun };
-        let work = |at_once: usize| {
+        let (bindings, rate) = (settings.bindings, settings.events_per_second);
+        let hand = Hand {
+            client,
+            settings: Arc::new(settings),
+            scene,
+            meters: Arc::clone(&meters),
+            right,
+            outcomes,
+            begun,
+            lanes: Arc::new(Lanes {
+                evictions: Semaphore::new(EVICTIONS),
+                volumes: Semaphore::new(VOLUMES),
+            }),
+            complaints: Arc::default(),
+        };
+        let work = |at_once: Option<usize>, to_bind: Option<UnboundedSender<HandOrder>>| {
             let (give, mut take) = mpsc::unbounded_channel();
             let hand = hand.clone();
             let orders = futures::stream::poll_fn(move |context| take.poll_recv(context));
-            let all = orders.for_each_concurrent(at_once, move |order| hand.clone().obey(order));
+            let all = orders.for_each_concurrent(at_once, move |order| {
+                hand.clone().obey(order, to_bind.clone())
+            });
             tokio::spawn(stop.clone().run_until_cancelled_owned(all));
             give
         };
         let (give, mut take) = mpsc::channel::<HandOrder>(EVENTS_AHEAD);
         let told = hand.clone();
         let events = futures::stream::poll_fn(move |context| take.poll_recv(context));
-        let all = events.for_each_concurrent(WRITES, move |order| told.clone().obey(order));
+        let all = events.for_each_concurrent(WRITES, move |order| told.clone().obey(order, None));
         tokio::spawn(stop.clone().run_until_cancelled_owned(all));
+        let bindings = work(Some(bindings), None);
         Self {
-            bindings: work(bindings),
-            evictions: work(evictions),
-            conditions: work(WRITES),
+            volumes: work(None, Some(bindings.clone())),
+            bindings,
+            evictions: work(None, None),
+            conditions: work(Some(WRITES), None),
             events: give,
             allowance: Mutex::new(Allowance { rate, left: f64::from(rate), at: begun }),
             meters,
@@ -147,6 +190,9 @@ impl Hands {
     pub fn take(&self, order: HandOrder) {
         // The other side ends only with the process.
         match &order {
+            HandOrder::Bind(bind) if bind.pod.claims().next().is_some() => {
+                drop(self.volumes.send(order));
+            }
             HandOrder::Bind(_) => drop(self.bindings.send(order)),
             HandOrder::Evict(_) => drop(self.evictions.send(order)),
             HandOrder::Condition(_) | HandOrder::GroupCondition(_) => {
@@ -163,9 +209,18 @@ impl Hands {
 }
 
 impl Hand {
-    async fn obey(self, order: HandOrder) {
+    /// Does what is ordered. Where a binding waits for volumes it is handed on afterwards, to be one of those
+    /// that are under way.
+    async fn obey(self, order: HandOrder, to_bind: Option<UnboundedSender<HandOrder>>) {
         match order {
-            HandOrder::Bind(bind) => self.bind(bind).await,
+            HandOrder::Bind(bind) => match to_bind {
+                None => self.bind(&bind).await,
+                Some(to_bind) => match self.provide(&bind).await {
+                    // The other side ends only with the process.
+                    Ok(()) => drop(to_bind.send(HandOrder::Bind(bind))),
+                    Err(why) => self.done(Outcome::NotBound(bind.key, why)),
+                },
+            },
             HandOrder::Evict(evict) => self.evict(evict).await,
             HandOrder::Condition(condition) => self.tell(&condition).await,
             HandOrder::GroupCondition(condition) => self.tell_group(&condition).await,
@@ -176,6 +231,15 @@ impl Hand {
     fn done(&self, outcome: Outcome) {
         // Nobody listens only when the process ends.
         self.outcomes.send(outcome).ok();
+    }
+
+    /// Tells the log what the API server refuses, unless that is nothing to be told, or was told lately.
+    fn complain(&self, call: Call, path: &str, failure: &Failure) {
+        let is_usual =
+            matches!(failure, Failure::Refused(404 | 409, _) | Failure::NamespaceGoing(_));
+        if !is_usual && let Some(left_out) = self.complaints.take(call, Instant::now()) {
+            tracing::warn!(%call, path, %failure, left_out, "the API server does not do something");
+        }
     }
 
     /// Sends a request, which is answered in time or counts as lost.
@@ -194,7 +258,7 @@ impl Hand {
             .map_err(|why| Failure::Refused(0, why.to_string()))?;
         match timeout(REQUEST, self.client.request::<T>(request)).await {
             Ok(Ok(answer)) => Ok(answer),
-            Ok(Err(kube::Error::Api(status))) => Err(Failure::Refused(status.code, status.message)),
+            Ok(Err(kube::Error::Api(status))) => Err(Failure::of(*status)),
             Ok(Err(why)) => Err(Failure::Unknown(why.to_string())),
             Err(_) => Err(Failure::Unknown(format!("no answer within {REQUEST:?}"))),
         }
@@ -208,18 +272,40 @@ impl Hand {
 /// Why a request did not do what it was for.
 #[derive(Clone, Debug, PartialEq, Eq)]
 enum Failure {
-    /// The server says no, with this status code.
+    /// The server says no, with this status code; 0 for what is no answer of it and as certain.
     Refused(u16, String),
+    /// The server says no, because the namespace is being deleted.
+    NamespaceGoing(String),
     /// Nobody knows what came of it.
     Unknown(String),
 }
 
 impl Failure {
+    fn of(status: Status) -> Self {
+        let causes = status.details.iter().flat_map(|details| &details.causes);
+        let is_going = causes.into_iter().any(|cause| cause.reason == "NamespaceTerminating");
+        if is_going {
+            Self::NamespaceGoing(status.message)
+        } else {
+            Self::Refused(status.code, status.message)
+        }
+    }
+
     /// Another attempt may do it.
     fn may_pass(&self) -> bool {
         match self {
             Self::Refused(code, _) => *code == 429 || *code >= 500,
+            Self::NamespaceGoing(_) => false,
             Self::Unknown(_) => true,
+        }
+    }
+
+    /// Nothing came of it, and trying at once would be the same.
+    fn is_certain(&self) -> bool {
+        match self {
+            Self::Refused(code, _) => *code != 409 && *code < 500,
+            Self::NamespaceGoing(_) => true,
+            Self::Unknown(_) => false,
         }
     }
 }
@@ -227,8 +313,10 @@ impl Failure {
 impl fmt::Display for Failure {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         match self {
-            Self::Refused(code, why) => write!(f, "{why} ({code})"),
-            Self::Unknown(why) => f.write_str(why),
+            Self::Refused(code, why) if *code > 0 => write!(f, "{why} ({code})"),
+            Self::Refused(_, why) | Self::NamespaceGoing(why) | Self::Unknown(why) => {
+                f.write_str(why)
+            }
         }
     }
 }
@@ -247,7 +335,17 @@ impl Patience {
     }
 
     async fn wait(&mut self) {
-        sleep(self.0.next().unwrap_or(Duration::from_secs(5))).await;
+        sleep(self.next()).await;
+    }
+
+    /// Waits, and not beyond `until` unless that is over.
+    async fn wait_until(&mut self, until: Instant) {
+        let (pause, left) = (self.next(), until.saturating_duration_since(Instant::now()));
+        sleep(if left.is_zero() { pause } else { pause.min(left) }).await;
+    }
+
+    fn next(&mut self) -> Duration {
+        self.0.next().unwrap_or(Duration::from_secs(5))
     }
 }
 

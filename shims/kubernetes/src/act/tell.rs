@@ -7,8 +7,8 @@ use k8s_openapi::jiff::Timestamp;
 use serde::de::IgnoredAny;
 use serde_json::json;
 
-use super::{Failure, Hand, pod_path};
-use crate::objects::Meta as _;
+use super::{Call, Failure, Hand, pod_path};
+use crate::objects::{Meta as _, Pod};
 use crate::shim::{Condition, Event, GroupCondition};
 
 /// What is patched is merged by keys that the API knows.
@@ -29,19 +29,34 @@ fn cut(text: &str, bytes: usize) -> &str {
 }
 
 impl Hand {
+    /// Writes why a pod waits. That holds for the pod as it was: once it is bound it is not written any
+    /// more, whichever came first at the server.
     pub(super) async fn tell(&self, condition: &Condition) {
         let pod = &condition.pod;
-        let body = json!({
-            "metadata": {"uid": pod.uid()},
-            "status": {"conditions": [{
-                "type": "PodScheduled", "status": "False",
-                "reason": condition.reason,
-                "message": cut(&condition.message, MESSAGE_BYTES),
-                "lastTransitionTime": seconds_now(),
-            }]},
-        });
-        let path = format!("{}/status", pod_path(pod));
-        self.write("PATCH", &path, STRATEGIC, body).await;
+        let path = pod_path(pod);
+        let status = format!("{path}/status");
+        let mut version = pod.metadata.resource_version.clone();
+        for _ in 0..ATTEMPTS {
+            let body = json!({
+                "metadata": {"uid": pod.uid(), "resourceVersion": version},
+                "status": {"conditions": [{
+                    "type": "PodScheduled", "status": "False",
+                    "reason": condition.reason,
+                    "message": cut(&condition.message, MESSAGE_BYTES),
+                    "lastTransitionTime": seconds_now(),
+                }]},
+            });
+            if !self.write(Call::PatchPodStatus, "PATCH", &status, STRATEGIC, body).await {
+                return;
+            }
+            // It is another one, or otherwise than it was.
+            match self.get::<Pod>(&path).await {
+                Ok(found) if found.uid() == pod.uid() && found.node().is_none() => {
+                    version.clone_from(&found.metadata.resource_version);
+                }
+                Ok(_) | Err(_) => return,
+            }
+        }
     }
 
     pub(super) async fn tell_group(&self, condition: &GroupCondition) {
@@ -56,7 +71,7 @@ impl Hand {
         let path = format!(
             "/apis/scheduling.k8s.io/v1beta1/namespaces/{namespace}/podgroups/{name}/status"
         );
-        self.write("PATCH", &path, STRATEGIC, body).await;
+        self.write(Call::PatchGroupStatus, "PATCH", &path, STRATEGIC, body).await;
     }
 
     pub(super) async fn say(&self, event: &Event) {
@@ -83,27 +98,38 @@ impl Hand {
             },
         });
         let path = format!("/apis/events.k8s.io/v1/namespaces/{namespace}/events");
-        self.write("POST", &path, "application/json", body).await;
+        self.write(Call::CreateEvent, "POST", &path, "application/json", body).await;
     }
 
-    async fn write(&self, method: &str, path: &str, content_type: &str, body: serde_json::Value) {
+    /// Writes something, in a few attempts. Returns whether it was refused because the object is otherwise
+    /// than it was said to be.
+    async fn write(
+        &self,
+        call: Call,
+        method: &str,
+        path: &str,
+        content_type: &str,
+        body: serde_json::Value,
+    ) -> bool {
         let body = body.to_string().into_bytes();
         for attempt in 0..ATTEMPTS {
             if !(self.right)() {
-                return;
+                return false;
             }
             let sent = self.send::<IgnoredAny>(method, path, content_type, body.clone()).await;
             match sent {
-                Ok(_) | Err(Failure::Refused(404 | 409, _)) => return,
-                Err(failure) if failure.may_pass() => {
-                    tokio::time::sleep(Duration::from_millis(200 << attempt)).await;
-                }
+                Ok(_) => return false,
+                Err(Failure::Refused(409, _)) => return true,
                 Err(failure) => {
-                    tracing::warn!(path, %failure, "something cannot be written");
-                    return;
+                    self.complain(call, path, &failure);
+                    if !failure.may_pass() {
+                        return false;
+                    }
+                    tokio::time::sleep(Duration::from_millis(200 << attempt)).await;
                 }
             }
         }
+        false
     }
 }
 

@@ -1,0 +1,223 @@
+//! The volumes that a pod has to have before it is bound.
+//!
+//! What was chosen is written once for each claim: the claim of a volume that is there, or the node for which
+//! one is to be made. Whoever binds claims and makes volumes does the rest, which may take minutes; the
+//! watches tell how far it is.
+//!
+//! # Invariants
+//! * What is written holds only for the version of the object that it was decided by.
+//! * While volumes are waited for no request is under way.
+//! * The wait ends when the pod is not wanted on its node any more, and when nobody is at it any more.
+
+use std::sync::Arc;
+use std::time::Duration;
+
+use k8s_openapi::apimachinery::pkg::apis::meta::v1::ObjectMeta;
+use serde::de::IgnoredAny;
+use serde_json::{Value, json};
+use tokio::time::{Instant, sleep};
+
+use super::{Call, Failure, Hand, Patience};
+use crate::objects::{Meta as _, PersistentVolume, PersistentVolumeClaim};
+use crate::predicates::{SELECTED_NODE, VolumeChoice};
+use crate::shim::{Bind, open};
+
+const MERGE: &str = "application/merge-patch+json";
+/// Says of a volume that its claim was chosen for it, and not by whoever made it: with the claim goes the
+/// mark of it.
+const BOUND_BY_CONTROLLER: &str = "pv.kubernetes.io/bound-by-controller";
+/// Attempts to write what others are writing, too: pods that share a claim do that.
+const ATTEMPTS: u32 = 5;
+/// Between two looks at how far the volumes are.
+const LOOK: Duration = Duration::from_millis(500);
+
+/// A claim, and the volume that was chosen for it.
+type Objects = (Arc<PersistentVolumeClaim>, Option<Arc<PersistentVolume>>);
+
+/// What is written for a choice.
+#[derive(Debug, PartialEq)]
+struct Write {
+    call: Call,
+    path: String,
+    /// The version of the object that it is for.
+    version: String,
+    change: Value,
+}
+
+impl Hand {
+    /// Sees to the volumes that the pod has to have before it is bound.
+    pub(super) async fn provide(&self, bind: &Bind) -> Result<(), String> {
+        let Some(first) = self.unchosen(bind)?.into_iter().next() else {
+            return self.wait_for_chosen(bind).await;
+        };
+        Err(format!("the claim `{first}` has no volume, and none was chosen for it"))
+    }
+
+    /// Claims without a volume for which none was chosen either.
+    fn unchosen(&self, bind: &Bind) -> Result<Vec<String>, String> {
+        let mut missing = open(&self.scene).missing_volumes(&bind.key, &bind.node)?;
+        missing.retain(|claim| !bind.volumes.iter().any(|choice| choice.claim() == claim));
+        Ok(missing)
+    }
+
+    async fn wait_for_chosen(&self, bind: &Bind) -> Result<(), String> {
+        let mut written = Vec::new();
+        for choice in &bind.volumes {
+            written.push((choice, self.write_choice(bind, choice).await?));
+        }
+        let until = Instant::now() + self.settings.volume_timeout;
+        loop {
+            let missing = open(&self.scene).missing_volumes(&bind.key, &bind.node)?;
+            let Some(first) = missing.first() else { return Ok(()) };
+            if !(self.right)() {
+                return Err("this replica does not lead any more".to_owned());
+            }
+            for (choice, version) in &written {
+                let (claim, volume) = self.objects(bind, choice)?;
+                goes_on(choice, &bind.node, version.as_deref(), &claim, volume.as_deref())?;
+            }
+            if Instant::now() >= until {
+                let waited = self.settings.volume_timeout;
+                return Err(format!("the claim `{first}` was not bound within {waited:?}"));
+            }
+            sleep(LOOK).await;
+        }
+    }
+
+    /// Writes what was chosen, unless it stands there. Returns the version that was written to.
+    async fn write_choice(
+        &self,
+        bind: &Bind,
+        choice: &VolumeChoice,
+    ) -> Result<Option<String>, String> {
+        let mut patience = Patience::new();
+        let mut attempt = 1;
+        loop {
+            let (claim, volume) = self.objects(bind, choice)?;
+            let write = write_of(choice, &bind.node, &claim, volume.as_deref())?;
+            let Some(Write { call, path, version, change }) = write else { return Ok(None) };
+            let sent = {
+                let _permit = self.lanes.volumes.acquire().await;
+                if !(self.right)() {
+                    return Err("this replica does not lead any more".to_owned());
+                }
+                self.send::<IgnoredAny>("PATCH", &path, MERGE, change.to_string().into()).await
+            };
+            match sent {
+                Ok(_) => return Ok(Some(version)),
+                // What has changed meanwhile is seen in a moment.
+                Err(Failure::Refused(409 | 429, _)) if attempt < ATTEMPTS => {
+                    attempt += 1;
+                    patience.wait().await;
+                }
+                Err(failure) => {
+                    self.complain(call, &path, &failure);
+                    return Err(format!("{path} cannot be changed: {failure}"));
+                }
+            }
+        }
+    }
+
+    /// The claim and the volume of a choice, as the watches tell them.
+    fn objects(&self, bind: &Bind, choice: &VolumeChoice) -> Result<Objects, String> {
+        let scene = open(&self.scene);
+        let claim = choice.claim();
+        let found = scene.claim(&format!("{}/{claim}", bind.pod.namespace()));
+        let found = found.ok_or_else(|| format!("the claim `{claim}` is gone"))?;
+        Ok((found, choice.volume().and_then(|volume| scene.volume(volume))))
+    }
+}
+
+/// What is to be written for a choice; nothing where it stands there already.
+fn write_of(
+    choice: &VolumeChoice,
+    node: &str,
+    claim: &PersistentVolumeClaim,
+    volume: Option<&PersistentVolume>,
+) -> Result<Option<Write>, String> {
+    let name = claim.name();
+    if claim.volume().is_some() {
+        // Somebody was faster; whether the node reaches it is looked at afterwards.
+        return Ok(None);
+    }
+    let version = |object: &ObjectMeta| object.resource_version.clone().unwrap_or_default();
+    let VolumeChoice::Existing { volume: chosen, .. } = choice else {
+        return match claim.annotation(SELECTED_NODE) {
+            Some(selected) if selected == node => Ok(None),
+            Some(_) => Err(elsewhere(name)),
+            None => {
+                let version = version(claim.metadata());
+                let namespace = claim.namespace();
+                Ok(Some(Write {
+                    call: Call::PatchClaim,
+                    path: format!("/api/v1/namespaces/{namespace}/persistentvolumeclaims/{name}"),
+                    change: json!({"metadata": {"resourceVersion": version,
+                        "annotations": {SELECTED_NODE: node}}}),
+                    version,
+                }))
+            }
+        };
+    };
+    let Some(volume) = volume else { return Err(format!("the volume `{chosen}` is gone")) };
+    let kept = volume.spec.claim_ref.as_ref();
+    if kept.is_some_and(|kept| kept.may_be(claim) && kept.uid().is_some()) {
+        return Ok(None);
+    }
+    if kept.is_some_and(|kept| !kept.may_be(claim)) {
+        return Err(format!("the volume `{chosen}` is kept for another claim meanwhile"));
+    }
+    let version = version(volume.metadata());
+    let mut change = json!({"metadata": {"resourceVersion": version}, "spec": {"claimRef": {
+        "kind": "PersistentVolumeClaim", "apiVersion": "v1",
+        "namespace": claim.namespace(), "name": name, "uid": claim.uid()}}});
+    // What somebody has set aside beforehand stays set aside when the claim goes.
+    if kept.is_none() {
+        change["metadata"]["annotations"] = json!({BOUND_BY_CONTROLLER: "yes"});
+    }
+    Ok(Some(Write {
+        call: Call::PatchVolume,
+        path: format!("/api/v1/persistentvolumes/{chosen}"),
+        change,
+        version,
+    }))
+}
+
+/// Whether a claim may still get what was written for it. `before` is the version that it was written to:
+/// while that is what the watch has told, what was written has not been heard of.
+fn goes_on(
+    choice: &VolumeChoice,
+    node: &str,
+    before: Option<&str>,
+    claim: &PersistentVolumeClaim,
+    volume: Option<&PersistentVolume>,
+) -> Result<(), String> {
+    let name = claim.name();
+    let is_before =
+        |version: Option<&String>| before.is_some() && version.map(String::as_str) == before;
+    if claim.volume().is_some() {
+        return Ok(());
+    }
+    match choice {
+        VolumeChoice::Made { .. } if is_before(claim.metadata.resource_version.as_ref()) => Ok(()),
+        VolumeChoice::Made { .. } => match claim.annotation(SELECTED_NODE) {
+            Some(selected) if selected == node => Ok(()),
+            Some(_) => Err(elsewhere(name)),
+            // Whoever makes volumes takes the mark off where he cannot make one.
+            None => Err(format!("no volume can be made for the claim `{name}` on the node")),
+        },
+        VolumeChoice::Existing { volume: chosen, .. } => {
+            let Some(volume) = volume else { return Err(format!("the volume `{chosen}` is gone")) };
+            let kept = volume.spec.claim_ref.as_ref();
+            if is_before(volume.metadata.resource_version.as_ref())
+                || kept.is_some_and(|kept| kept.may_be(claim) && kept.uid().is_some())
+            {
+                return Ok(());
+            }
+            Err(format!("the volume `{chosen}` is not kept for the claim `{name}` any more"))
+        }
+    }
+}
+
+fn elsewhere(claim: &str) -> String {
+    format!("the volume of the claim `{claim}` is made for another node")
+}

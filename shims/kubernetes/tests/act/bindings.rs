@@ -1,0 +1,110 @@
+//! Bindings that fail in every way.
+
+use std::sync::atomic::{AtomicU32, Ordering};
+use std::time::Duration;
+
+use monoceros_kubernetes::shim::{Key, Outcome, open};
+use serde_json::json;
+
+use super::server::{Answer, Bench, in_virtual_time, ok, pod, settings};
+
+fn bound(name: &str) -> Outcome {
+    Outcome::Bound(Key::from(name))
+}
+
+fn not_bound(outcome: &Outcome) -> &str {
+    let Outcome::NotBound(_, why) = outcome else { panic!("{outcome:?}") };
+    why
+}
+
+#[test]
+fn a_binding_names_the_uid_of_its_pod() {
+    in_virtual_time(async {
+        let mut bench = Bench::new(settings(), |_| ok());
+        bench.bind(pod("p"));
+        assert_eq!(bench.outcome().await, bound("p"));
+        let calls = bench.calls();
+        let [call] = calls.as_slice() else { panic!("{calls:?}") };
+        assert_eq!(call.path, "/api/v1/namespaces/ns/pods/p/binding");
+        assert_eq!(call.body["metadata"]["uid"], "p");
+        assert_eq!(call.body["target"]["name"], "n1");
+    });
+}
+
+#[test]
+fn a_binding_without_an_answer_is_what_the_pod_says() {
+    for (node, is_bound, why) in [
+        (json!("n1"), true, ""),
+        (json!(null), false, "no answer within 10s"),
+        (json!("n2"), false, "it was bound to n2 by somebody else"),
+    ] {
+        in_virtual_time(async {
+            let mut bench = Bench::new(settings(), move |call| {
+                if call.method == "POST" {
+                    return Answer::Hangs;
+                }
+                let mut pod = pod("p");
+                pod["spec"] = json!({"nodeName": node});
+                Answer::Is(pod)
+            });
+            bench.bind(pod("p"));
+            let outcome = bench.outcome().await;
+            if is_bound {
+                assert_eq!(outcome, bound("p"));
+            } else {
+                assert_eq!(not_bound(&outcome), why);
+            }
+            let calls = bench.calls();
+            assert_eq!(calls.len(), 2, "{calls:?}");
+            assert_eq!(calls[1].at, Duration::from_secs(10));
+        });
+    }
+}
+
+#[test]
+fn an_unknown_outcome_is_asked_about_until_it_is_known() {
+    in_virtual_time(async {
+        let reads = AtomicU32::new(0);
+        let mut bench = Bench::new(settings(), move |call| match call.method.as_str() {
+            "POST" => Answer::Refuses(500, "broken"),
+            _ if reads.fetch_add(1, Ordering::Relaxed) < 3 => Answer::Refuses(503, "not yet"),
+            _ => Answer::Is(pod("p")),
+        });
+        bench.bind(pod("p"));
+        assert_eq!(not_bound(&bench.outcome().await), "broken (500)");
+        assert_eq!((bench.sent("POST", "").len(), bench.sent("GET", "/p").len()), (1, 4));
+    });
+}
+
+#[test]
+fn a_busy_server_is_asked_again_a_few_times() {
+    for (busy, outcome) in [(4, Ok(())), (100, Err("busy (429)"))] {
+        in_virtual_time(async {
+            let asked = AtomicU32::new(0);
+            let mut bench =
+                Bench::new(settings(), move |_| match asked.fetch_add(1, Ordering::Relaxed) {
+                    times if times < busy => Answer::Refuses(429, "busy"),
+                    _ => ok(),
+                });
+            bench.bind(pod("p"));
+            match outcome {
+                Ok(()) => assert_eq!(bench.outcome().await, bound("p")),
+                Err(why) => assert_eq!(not_bound(&bench.outcome().await), why),
+            }
+            let calls = bench.calls();
+            assert_eq!(calls.len(), 5, "no pod is read: it is certain");
+            assert!(calls[4].at > Duration::from_secs(1), "{calls:?}");
+        });
+    }
+}
+
+#[test]
+fn nothing_is_bound_to_a_node_that_is_gone() {
+    in_virtual_time(async {
+        let mut bench = Bench::new(settings(), |_| ok());
+        open(&bench.scene).remove_node("n1");
+        bench.bind(pod("p"));
+        assert_eq!(not_bound(&bench.outcome().await), "the node n1 is gone");
+        assert_eq!(bench.calls().len(), 0);
+    });
+}

@@ -1,0 +1,198 @@
+//! An API server behind the client: it notes each request and answers by a function.
+
+use std::convert::Infallible;
+use std::sync::{Arc, Mutex};
+use std::time::Duration;
+
+use http::{Request, Response};
+use kube::Client;
+use kube::client::Body;
+use monoceros_kubernetes::act::{HandSettings, Hands, Victims};
+use monoceros_kubernetes::meters::Meters;
+use monoceros_kubernetes::objects::Pod;
+use monoceros_kubernetes::shim::{
+    Bind, Condition, Evict, HandOrder, Key, Outcome, SharedScene, open,
+};
+use serde::de::DeserializeOwned;
+use serde_json::{Value, json};
+use tokio::sync::mpsc::{UnboundedReceiver, unbounded_channel};
+use tokio::time::{Instant, sleep};
+use tokio_util::sync::CancellationToken;
+use tower::service_fn;
+
+/// A request, and when it came.
+#[derive(Clone, Debug)]
+pub struct Call {
+    pub method: String,
+    pub path: String,
+    pub body: Value,
+    pub at: Duration,
+}
+
+/// What the server does.
+#[derive(Clone, Debug)]
+pub enum Answer {
+    Is(Value),
+    Refuses(u16, &'static str),
+    /// Refused, as creations are in a namespace that is being deleted.
+    NamespaceGoing,
+    /// Nothing, ever.
+    Hangs,
+}
+
+pub fn ok() -> Answer {
+    Answer::Is(json!({}))
+}
+
+fn response(answer: Answer) -> Response<Body> {
+    let (code, body) = match answer {
+        Answer::Is(body) => (200, body),
+        Answer::Refuses(code, why) => (
+            code,
+            json!({"kind": "Status", "status": "Failure", "code": code, "message": why,
+                "reason": "Odd"}),
+        ),
+        Answer::NamespaceGoing => (
+            403,
+            json!({"kind": "Status", "status": "Failure", "code": 403, "reason": "Forbidden",
+                "message": "it is being terminated",
+                "details": {"causes": [{"reason": "NamespaceTerminating"}]}}),
+        ),
+        Answer::Hangs => unreachable!("it is not answered"),
+    };
+    Response::builder().status(code).body(Body::from(body.to_string().into_bytes())).unwrap()
+}
+
+/// The hands, the server that they speak to, and what has come of their work.
+pub struct Bench {
+    pub hands: Hands,
+    pub scene: SharedScene,
+    outcomes: UnboundedReceiver<Outcome>,
+    calls: Arc<Mutex<Vec<Call>>>,
+    _stop: tokio_util::sync::DropGuard,
+}
+
+pub fn read<T: DeserializeOwned>(value: Value) -> Arc<T> {
+    Arc::new(serde_json::from_value(value).unwrap())
+}
+
+/// Runs a test in virtual time.
+pub fn in_virtual_time(test: impl Future<Output = ()>) {
+    let runtime =
+        tokio::runtime::Builder::new_current_thread().enable_all().start_paused(true).build();
+    runtime.unwrap().block_on(test);
+}
+
+/// 64 bindings at once, a minute for evictions, ten for volumes.
+pub fn settings() -> HandSettings {
+    HandSettings {
+        bindings: 64,
+        victims: Victims::EvictThenDelete,
+        eviction_timeout: Duration::from_secs(60),
+        volume_timeout: Duration::from_secs(600),
+        events_per_second: 50,
+    }
+}
+
+impl Bench {
+    /// With the nodes `n1` and `n2`.
+    pub fn new(
+        settings: HandSettings,
+        answers: impl Fn(&Call) -> Answer + Send + Sync + 'static,
+    ) -> Self {
+        let calls: Arc<Mutex<Vec<Call>>> = Arc::default();
+        let (noted, answers, begun) = (Arc::clone(&calls), Arc::new(answers), Instant::now());
+        let service = service_fn(move |request: Request<Body>| {
+            let (noted, answers) = (Arc::clone(&noted), Arc::clone(&answers));
+            async move {
+                let (parts, body) = request.into_parts();
+                let body = body.collect_bytes().await.unwrap();
+                let call = Call {
+                    method: parts.method.to_string(),
+                    path: parts.uri.path().to_owned(),
+                    body: serde_json::from_slice(&body).unwrap_or_default(),
+                    at: begun.elapsed(),
+                };
+                noted.lock().unwrap().push(call.clone());
+                let answer = answers(&call);
+                if matches!(answer, Answer::Hangs) {
+                    std::future::pending::<()>().await;
+                }
+                Ok::<_, Infallible>(response(answer))
+            }
+        });
+        let scene = SharedScene::default();
+        for name in ["n1", "n2"] {
+            let node = json!({"metadata": {"name": name, "labels": {"host": name}}});
+            open(&scene).set_node(read(node));
+        }
+        let (tell, outcomes) = unbounded_channel();
+        let stop = CancellationToken::new();
+        let hands = Hands::start(
+            Client::new(service, "default"),
+            settings,
+            Arc::clone(&scene),
+            Arc::new(Meters::new(&prometheus::Registry::new()).unwrap()),
+            Arc::new(|| true),
+            tell,
+            begun,
+            &stop,
+        );
+        Self { hands, scene, outcomes, calls, _stop: stop.drop_guard() }
+    }
+
+    /// Places a pod on `n1`, as the scheduler would, and has it bound.
+    pub fn bind(&self, pod: Value) {
+        let pod: Arc<Pod> = read(pod);
+        let key = Key::from(pod.metadata.uid.clone().unwrap());
+        let volumes = {
+            let mut scene = open(&self.scene);
+            scene.expect(&key, Arc::clone(&pod));
+            scene.assume(&key, "n1");
+            scene.volume_choices(&key)
+        };
+        let (node, seen) = (Key::from("n1"), Duration::ZERO);
+        self.hands.take(HandOrder::Bind(Bind { key, pod, node, volumes, seen }));
+    }
+
+    pub fn evict(&self, pod: Value) {
+        let pod: Arc<Pod> = read(pod);
+        let key = Key::from(pod.metadata.uid.clone().unwrap());
+        let message = "it makes room".to_owned();
+        self.hands.take(HandOrder::Evict(Evict { key, pod, message }));
+    }
+
+    pub fn condition(&self, pod: Value) {
+        let (reason, message) = ("NoNode".to_owned(), "no node has room".to_owned());
+        self.hands.take(HandOrder::Condition(Condition { pod: read(pod), reason, message }));
+    }
+
+    /// What comes of some work; none where nothing does within so long.
+    pub async fn outcome_within(&mut self, time: Duration) -> Option<Outcome> {
+        tokio::time::timeout(time, self.outcomes.recv()).await.ok().flatten()
+    }
+
+    pub async fn outcome(&mut self) -> Outcome {
+        self.outcome_within(Duration::from_secs(3_600)).await.expect("an outcome")
+    }
+
+    /// Requests so far.
+    pub fn calls(&self) -> Vec<Call> {
+        self.calls.lock().unwrap().clone()
+    }
+
+    /// Requests so far of this method, whose path ends so.
+    pub fn sent(&self, method: &str, end: &str) -> Vec<Call> {
+        let mut calls = self.calls();
+        calls.retain(|call| call.method == method && call.path.ends_with(end));
+        calls
+    }
+}
+
+pub async fn pass(time: Duration) {
+    sleep(time).await;
+}
+
+pub fn pod(name: &str) -> Value {
+    json!({"metadata": {"name": name, "namespace": "ns", "uid": name, "resourceVersion": "7"}})
+}

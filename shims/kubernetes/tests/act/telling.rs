@@ -1,0 +1,94 @@
+//! Conditions, and what the log has of what goes wrong.
+
+use std::sync::atomic::{AtomicU32, Ordering};
+use std::time::Duration;
+
+use monoceros_kubernetes::shim::{About, Event, HandOrder};
+use serde_json::json;
+
+use super::log::Log;
+use super::server::{Answer, Bench, in_virtual_time, ok, pass, pod, settings};
+
+#[test]
+fn a_condition_is_not_written_over_that_of_a_bound_pod() {
+    for (found, is_written_again) in [
+        (json!({"metadata": {"uid": "p", "resourceVersion": "9"}}), true),
+        (
+            json!({"metadata": {"uid": "p", "resourceVersion": "9"}, "spec": {"nodeName": "n1"}}),
+            false,
+        ),
+        (json!({"metadata": {"uid": "another", "resourceVersion": "9"}}), false),
+    ] {
+        in_virtual_time(async {
+            let written = AtomicU32::new(0);
+            let bench = Bench::new(settings(), move |call| match call.method.as_str() {
+                "GET" => Answer::Is(found.clone()),
+                _ if written.fetch_add(1, Ordering::Relaxed) == 0 => {
+                    Answer::Refuses(409, "the object has been modified")
+                }
+                _ => ok(),
+            });
+            bench.condition(pod("p"));
+            pass(Duration::from_secs(10)).await;
+            let patches = bench.sent("PATCH", "/p/status");
+            let versions: Vec<_> =
+                patches.iter().map(|patch| &patch.body["metadata"]["resourceVersion"]).collect();
+            if is_written_again {
+                assert_eq!(versions, ["7", "9"]);
+            } else {
+                assert_eq!(versions, ["7"]);
+            }
+        });
+    }
+}
+
+#[test]
+fn a_missing_right_is_a_line_a_minute_for_each_kind_of_call() {
+    in_virtual_time(async {
+        let (log, _guard) = Log::begin();
+        let mut bench = Bench::new(settings(), |_| Answer::Refuses(403, "may not"));
+        for number in 0..100 {
+            let name = format!("p{number}");
+            bench.bind(pod(&name));
+            bench.condition(pod(&name));
+            bench.evict(pod(&format!("v{number}")));
+        }
+        for _ in 0..200 {
+            bench.outcome().await;
+        }
+        pass(Duration::from_secs(30)).await;
+        for call in ["create pods/binding", "patch pods/status", "create pods/eviction"] {
+            let lines = log.lines(call);
+            assert_eq!(lines.len(), 1, "{lines:?}");
+            assert!(lines[0].contains("may not (403)"), "{lines:?}");
+        }
+        bench.bind(pod("again"));
+        pass(Duration::from_secs(60)).await;
+        bench.bind(pod("and again"));
+        pass(Duration::from_secs(1)).await;
+        let lines = log.lines("create pods/binding");
+        assert_eq!(lines.len(), 2, "{lines:?}");
+        assert!(lines[1].contains("left_out=100"), "{lines:?}");
+    });
+}
+
+#[test]
+fn nothing_is_told_of_a_namespace_that_goes() {
+    in_virtual_time(async {
+        let (log, _guard) = Log::begin();
+        let mut bench = Bench::new(settings(), |_| Answer::NamespaceGoing);
+        bench.bind(pod("p"));
+        bench.condition(pod("p"));
+        bench.hands.take(HandOrder::Event(Event {
+            about: About { kind: "Pod", namespace: "ns".into(), name: "p".into(), uid: "p".into() },
+            is_warning: true,
+            reason: "Odd",
+            action: "Test",
+            message: "something".to_owned(),
+        }));
+        bench.outcome().await;
+        pass(Duration::from_secs(10)).await;
+        assert_eq!(bench.calls().len(), 3, "nothing is tried again");
+        assert_eq!(log.lines(""), [""; 0]);
+    });
+}
