@@ -187,9 +187,7 @@ pub async fn each_pod_goes_where_it_may(cluster: &mut Cluster) -> anyhow::Result
     let devices =
         json!({"spec": {"resourceClaims": [{"name": "gpu", "resourceClaimName": "gpu"}]}});
     cluster.pod("predicates", "devices", devices).await?;
-    cluster
-        .wait_reason("predicates", "devices", "Unschedulable", "dynamic resource claims")
-        .await?;
+    cluster.wait_reason("predicates", "devices", "NotSupported", "dynamic resource claims").await?;
     cluster.agrees(&scheduler).await
 }
 
@@ -200,10 +198,13 @@ fn on_node(name: &str) -> Value {
 
 async fn volume(cluster: &Cluster, name: &str, node: &str, more: Value) -> anyhow::Result<()> {
     let mut volume = json!({"metadata": {"name": name}, "spec": {
-        "capacity": {"storage": "1Gi"}, "accessModes": ["ReadWriteOnce", "ReadWriteOncePod"],
+        "capacity": {"storage": "1Gi"}, "accessModes": ["ReadWriteOnce"],
         "nodeAffinity": on_node(node), "hostPath": {"path": "/x"}, "storageClassName": "local"}});
     merge(&mut volume, more);
-    cluster.create("/api/v1/persistentvolumes", volume).await.map(drop)
+    cluster.create("/api/v1/persistentvolumes", volume).await?;
+    // What a controller of volumes says of one that nobody has.
+    let status = json!({"status": {"phase": "Available"}});
+    cluster.patch(&format!("/api/v1/persistentvolumes/{name}/status"), status).await.map(drop)
 }
 
 async fn claim(cluster: &Cluster, name: &str, class: &str, mode: &str) -> anyhow::Result<()> {
@@ -234,11 +235,11 @@ async fn volumes(cluster: &Cluster) -> anyhow::Result<()> {
     }
     let any = json!({"case": "v"});
     for (class, provisioner) in
-        [("local", "kubernetes.io/no-provisioner"), ("made", "example.com/disks")]
+        [("local", "kubernetes.io/no-provisioner"), ("made", "disks.example.com")]
     {
         let mut class = json!({"metadata": {"name": class}, "provisioner": provisioner,
             "volumeBindingMode": "WaitForFirstConsumer"});
-        if provisioner == "example.com/disks" {
+        if provisioner == "disks.example.com" {
             class["allowedTopologies"] = json!([{"matchLabelExpressions": [
                 {"key": "kubernetes.io/hostname", "values": ["v-right"]}]}]);
         }
@@ -246,7 +247,8 @@ async fn volumes(cluster: &Cluster) -> anyhow::Result<()> {
     }
 
     // A volume that is bound is reached from one node.
-    volume(cluster, "bound", "v-right", json!({})).await?;
+    let once = json!({"spec": {"accessModes": ["ReadWriteOncePod"]}});
+    volume(cluster, "bound", "v-right", once).await?;
     claim(cluster, "bound", "local", "ReadWriteOncePod").await?;
     bind_claim(cluster, "bound", "bound").await?;
     cluster.pod("predicates", "v-bound", mounting("bound", any.clone())).await?;
@@ -272,6 +274,12 @@ async fn volumes(cluster: &Cluster) -> anyhow::Result<()> {
         Ok(if name == "static" { Ok(()) } else { Err(name.to_string()) })
     })
     .await?;
+    let set_aside = cluster.get("/api/v1/persistentvolumes/static").await?;
+    let kept_for = &set_aside["spec"]["claimRef"]["uid"];
+    let path = "/api/v1/namespaces/predicates/persistentvolumeclaims/static";
+    ensure!(*kept_for == cluster.get(path).await?["metadata"]["uid"], "{set_aside}");
+    let by = &set_aside["metadata"]["annotations"]["pv.kubernetes.io/bound-by-controller"];
+    ensure!(by == "yes", "{set_aside}");
     ensure!(cluster.read_pod("predicates", "v-static").await?["spec"]["nodeName"].is_null());
     bind_claim(cluster, "static", "static").await?;
     ensure!(cluster.wait_node("predicates", "v-static").await? == "v-left");
@@ -286,15 +294,25 @@ async fn volumes(cluster: &Cluster) -> anyhow::Result<()> {
         Ok(if node == "v-right" { Ok(()) } else { Err(node.to_string()) })
     })
     .await?;
+    // Whoever makes volumes gives up: it is wanted anew.
+    let none = json!({"metadata": {"annotations": {"volume.kubernetes.io/selected-node": null}}});
+    let given_up = cluster.patch(path, none).await?["metadata"]["resourceVersion"].clone();
+    eventually("a volume to be wanted again", async || {
+        let claim = cluster.get(path).await?;
+        let node = &claim["metadata"]["annotations"]["volume.kubernetes.io/selected-node"];
+        let is_again = node == "v-right" && claim["metadata"]["resourceVersion"] != given_up;
+        Ok(if is_again { Ok(()) } else { Err(node.to_string()) })
+    })
+    .await?;
     let driver = json!({"spec": {"storageClassName": "made", "hostPath": null,
-        "csi": {"driver": "example.com/disks", "volumeHandle": "h"}}});
+        "csi": {"driver": "disks.example.com", "volumeHandle": "h"}}});
     volume(cluster, "made", "v-right", driver.clone()).await?;
     bind_claim(cluster, "made", "made").await?;
     ensure!(cluster.wait_node("predicates", "v-made").await? == "v-right");
 
     // The node takes one disk, and has it.
     let limits = json!({"metadata": {"name": "v-right"}, "spec": {"drivers": [
-        {"name": "example.com/disks", "nodeID": "x", "topologyKeys": [], "allocatable": {"count": 1}}]}});
+        {"name": "disks.example.com", "nodeID": "x", "topologyKeys": [], "allocatable": {"count": 1}}]}});
     cluster.create("/apis/storage.k8s.io/v1/csinodes", limits).await?;
     sleep(Duration::from_millis(300)).await;
     let mut other = driver;
@@ -303,11 +321,11 @@ async fn volumes(cluster: &Cluster) -> anyhow::Result<()> {
     claim(cluster, "more", "made", "ReadWriteOnce").await?;
     bind_claim(cluster, "more", "more").await?;
     cluster.pod("predicates", "v-more", mounting("more", any.clone())).await?;
-    let why = "no more volumes of example.com/disks";
+    let why = "no more volumes of disks.example.com";
     cluster.wait_reason("predicates", "v-more", "Unschedulable", why).await?;
 
     // A claim of a class that makes volumes at once is waited for.
-    let immediate = json!({"metadata": {"name": "at-once"}, "provisioner": "example.com/disks"});
+    let immediate = json!({"metadata": {"name": "at-once"}, "provisioner": "disks.example.com"});
     cluster.create("/apis/storage.k8s.io/v1/storageclasses", immediate).await?;
     claim(cluster, "at-once", "at-once", "ReadWriteOnce").await?;
     cluster.pod("predicates", "v-at-once", mounting("at-once", any)).await?;
