@@ -1,0 +1,232 @@
+//! An API server that is a table: it lists, streams changes, and takes bindings.
+
+use std::collections::BTreeMap;
+use std::convert::Infallible;
+use std::sync::atomic::{AtomicUsize, Ordering};
+use std::sync::{Arc, Mutex};
+use std::time::Duration;
+
+use bytes::Bytes;
+use futures::StreamExt as _;
+use http::{Request, Response, StatusCode};
+use http_body::Frame;
+use http_body_util::combinators::UnsyncBoxBody;
+use http_body_util::{BodyExt as _, Full, StreamBody};
+use kube::Client;
+use kube::client::Body;
+use serde_json::{Value, json};
+use tokio::sync::Notify;
+use tokio::sync::mpsc::{UnboundedSender, unbounded_channel};
+use tokio::time::{Instant, timeout};
+
+/// A body, which may be a stream without end.
+type Answer = UnsyncBoxBody<Bytes, Infallible>;
+
+#[derive(Default)]
+struct Table {
+    /// As JSON, in the order in which they came.
+    pods: Vec<Value>,
+    added: Vec<Instant>,
+    waited: Vec<f64>,
+    watch: Option<UnboundedSender<Bytes>>,
+}
+
+/// The server.
+pub struct Stub {
+    nodes: Vec<String>,
+    table: Mutex<Table>,
+    bound: AtomicUsize,
+    made: AtomicUsize,
+    changed: Notify,
+}
+
+fn event(kind: &str, object: &Value) -> Bytes {
+    Bytes::from(format!("{}\n", json!({"type": kind, "object": object})))
+}
+
+fn list(kind: &str, items: &[String], next: Option<usize>) -> String {
+    let next = next.map(|next| next.to_string()).unwrap_or_default();
+    format!(
+        r#"{{"kind":"{kind}List","apiVersion":"v1","metadata":{{"resourceVersion":"1","continue":"{next}"}},"items":[{}]}}"#,
+        items.join(",")
+    )
+}
+
+impl Stub {
+    /// A server with so many nodes of 32 cores.
+    pub fn new(nodes: usize) -> Arc<Self> {
+        let node = |number| {
+            json!({
+                "metadata": {"name": format!("n{number}"), "uid": format!("node-{number}"),
+                    "labels": {"kubernetes.io/hostname": format!("n{number}"),
+                        "topology.kubernetes.io/zone": format!("z{}", number % 3)}},
+                "spec": {},
+                "status": {"allocatable": {"cpu": "32", "memory": "128Gi", "pods": "110"}},
+            })
+            .to_string()
+        };
+        Arc::new(Self {
+            nodes: (0..nodes).map(node).collect(),
+            table: Mutex::default(),
+            bound: AtomicUsize::new(0),
+            made: AtomicUsize::new(0),
+            changed: Notify::new(),
+        })
+    }
+
+    /// A pod comes; it runs already where a node is given.
+    pub fn add(&self, number: usize, application: &str, metadata: Value, node: Option<&str>) {
+        let mut pod = json!({
+            "metadata": {"name": format!("p{number}"), "namespace": "bench",
+                "uid": format!("00000000-0000-0000-0000-{number:012}"), "resourceVersion": "1",
+                "creationTimestamp": "2026-01-01T00:00:00Z",
+                "labels": {"applicationId": application, "app": application}},
+            "spec": {"schedulerName": "monoceros", "serviceAccountName": "default",
+                "containers": [{"name": "main", "image": "registry.example/app:1", "resources":
+                    {"requests": {"cpu": "100m", "memory": "64Mi"}}}]},
+            "status": {"phase": "Pending"},
+        });
+        for (key, value) in metadata.as_object().into_iter().flatten() {
+            pod["metadata"][key] = value.clone();
+        }
+        if let Some(node) = node {
+            pod["spec"]["nodeName"] = json!(node);
+        }
+        let mut table = self.table.lock().unwrap();
+        assert_eq!(table.pods.len(), number, "pods come in the order of their numbers");
+        table.added.push(Instant::now());
+        if let Some(watch) = &table.watch {
+            watch.send(event("ADDED", &pod)).ok();
+        }
+        table.pods.push(pod);
+    }
+
+    /// A client whose connection is a call.
+    pub fn client(self: &Arc<Self>) -> Client {
+        let stub = Arc::clone(self);
+        let service = tower::service_fn(move |request: Request<Body>| {
+            let stub = Arc::clone(&stub);
+            async move { Ok::<_, Infallible>(stub.answer(request).await) }
+        });
+        Client::new(service, "default")
+    }
+
+    /// Waits until so many bindings have come.
+    pub async fn wait_bound(&self, wanted: usize, patience: Duration) {
+        let wait = async {
+            loop {
+                let changed = self.changed.notified();
+                if self.bound.load(Ordering::Acquire) >= wanted {
+                    return;
+                }
+                changed.await;
+            }
+        };
+        let bound = || self.bound.load(Ordering::Acquire);
+        assert!(timeout(patience, wait).await.is_ok(), "{} of {wanted} are bound", bound());
+    }
+
+    /// Seconds from each pod's coming to its binding.
+    pub fn waited(&self) -> Vec<f64> {
+        self.table.lock().unwrap().waited.clone()
+    }
+
+    /// Objects that were made which are neither bindings nor events.
+    pub fn made(&self) -> usize {
+        self.made.load(Ordering::Relaxed)
+    }
+
+    async fn answer(&self, request: Request<Body>) -> Response<Answer> {
+        let (parts, body) = request.into_parts();
+        let path = parts.uri.path().to_owned();
+        let query: BTreeMap<String, String> =
+            form_urlencoded::parse(parts.uri.query().unwrap_or_default().as_bytes())
+                .into_owned()
+                .collect();
+        let is_watch = query.get("watch").is_some_and(|value| value == "true" || value == "1");
+        match parts.method.as_str() {
+            "GET" if is_watch => self.follow(&path),
+            "GET" if path.starts_with("/apis/scheduling.k8s.io/v1beta1") => missing(),
+            "GET" => found(self.list(&path, &query)),
+            "POST" if path.ends_with("/binding") => {
+                let body = body.collect().await.unwrap().to_bytes();
+                self.bind(&path, &serde_json::from_slice(&body).unwrap());
+                found(r#"{"kind":"Status","status":"Success"}"#.to_owned())
+            }
+            method => {
+                if method == "POST" && !path.ends_with("/events") {
+                    self.made.fetch_add(1, Ordering::Relaxed);
+                }
+                found("{}".to_owned())
+            }
+        }
+    }
+
+    fn list(&self, path: &str, query: &BTreeMap<String, String>) -> String {
+        let number =
+            |key: &str, or: usize| query.get(key).and_then(|text| text.parse().ok()).unwrap_or(or);
+        let (from, most) = (number("continue", 0), number("limit", usize::MAX));
+        let page = |len: usize| from.min(len)..from.saturating_add(most).min(len);
+        let next = |len: usize| (page(len).end < len).then(|| page(len).end);
+        match path {
+            "/api/v1/nodes" => {
+                let all = &self.nodes;
+                list("Node", &all[page(all.len())], next(all.len()))
+            }
+            "/api/v1/pods" => {
+                let table = self.table.lock().unwrap();
+                let len = table.pods.len();
+                let items: Vec<_> = table.pods[page(len)].iter().map(Value::to_string).collect();
+                list("Pod", &items, next(len))
+            }
+            "/api/v1/namespaces" => {
+                let namespace = json!({"metadata": {"name": "bench", "uid": "bench"}});
+                list("Namespace", &[namespace.to_string()], None)
+            }
+            _ => list("Any", &[], None),
+        }
+    }
+
+    fn follow(&self, path: &str) -> Response<Answer> {
+        let (send, mut receive) = unbounded_channel();
+        if path == "/api/v1/pods" {
+            self.table.lock().unwrap().watch = Some(send);
+        } else {
+            // It is silent, and stays open.
+            Box::leak(Box::new(send));
+        }
+        let stream = futures::stream::poll_fn(move |context| receive.poll_recv(context));
+        let frames = stream.map(|bytes| Ok::<_, Infallible>(Frame::data(bytes)));
+        Response::new(StreamBody::new(frames).boxed_unsync())
+    }
+
+    fn bind(&self, path: &str, binding: &Value) {
+        let name = path.rsplit('/').nth(1).unwrap();
+        let number: usize = name[1..].parse().unwrap();
+        let mut table = self.table.lock().unwrap();
+        let waited = table.added[number].elapsed().as_secs_f64();
+        table.waited.push(waited);
+        let pod = &mut table.pods[number];
+        assert!(pod["spec"]["nodeName"].is_null(), "{name} is bound twice");
+        pod["spec"]["nodeName"] = binding["target"]["name"].clone();
+        let told = event("MODIFIED", pod);
+        if let Some(watch) = &table.watch {
+            watch.send(told).ok();
+        }
+        drop(table);
+        self.bound.fetch_add(1, Ordering::Release);
+        self.changed.notify_one();
+    }
+}
+
+fn found(body: String) -> Response<Answer> {
+    Response::new(Full::new(Bytes::from(body)).boxed_unsync())
+}
+
+fn missing() -> Response<Answer> {
+    let status = json!({"kind": "Status", "apiVersion": "v1", "metadata": {}, "status": "Failure",
+        "message": "not found", "reason": "NotFound", "code": 404});
+    let mut response = found(status.to_string());
+    *response.status_mut() = StatusCode::NOT_FOUND;
+    response
+}
