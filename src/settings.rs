@@ -393,7 +393,7 @@ mod tests {
         assert_eq!(settings.health.interval(), Some(Duration::from_secs(30)));
         assert_eq!(settings.session.ingress_items.get(), 65_536);
         assert_eq!(settings.shutdown.grace(), Duration::from_secs(4));
-        assert_eq!(settings.log.filter, "info");
+        assert_eq!(settings.log.filter, "info,kube_client=off,kube_runtime=off");
     }
 
     #[test]

@@ -158,6 +158,7 @@ impl Shim {
         if application.told != AppTold::Told {
             return;
         }
+        application.is_accepted = false;
         application.told = match failed {
             Some(why) => AppTold::Failed(why.to_owned()),
             None => AppTold::Nothing,
@@ -175,21 +176,35 @@ impl Shim {
     /// The engine refuses an application.
     pub(super) fn application_refused(&mut self, id: &Arc<str>, reason: &str, now: Duration) {
         let Some(application) = self.applications.get_mut(id) else { return };
-        if reason.contains("[R_APP_EXISTS]") || application.told != AppTold::Told {
+        if application.told != AppTold::Told {
             return;
         }
+        if reason.contains("[R_APP_EXISTS]") {
+            return self.application_accepted(id, now);
+        }
+        application.is_accepted = false;
         tracing::warn!(application = &**id, reason, "the engine refuses an application");
         let delay = FIRST_RETRY * 2_u32.saturating_pow(application.refusals.min(10));
         let until = now + delay.min(LAST_RETRY);
         application.refusals += 1;
         application.told = AppTold::Refused(reason.to_owned(), until);
         self.alarm(until, Alarm::Application(Arc::clone(id)));
+        self.reconcile_all(id, now);
     }
 
-    pub(super) fn application_accepted(&mut self, id: &Arc<str>) {
-        if let Some(application) = self.applications.get_mut(id) {
-            application.refusals = 0;
+    pub(super) fn application_accepted(&mut self, id: &Arc<str>, now: Duration) {
+        let Some(application) = self.applications.get_mut(id) else { return };
+        application.refusals = 0;
+        if application.told == AppTold::Told && !std::mem::replace(&mut application.is_accepted, true)
+        {
+            self.reconcile_all(id, now);
         }
+    }
+
+    /// Whether pods of the application may be asked for. What is asked for of one that is refused counts as
+    /// a mistake there; members of a gang are decided with it, and are said with it.
+    pub(super) fn takes_requests(&self, id: &str) -> bool {
+        self.applications.get(id).is_some_and(|known| known.is_accepted || known.gang.is_some())
     }
 
     /// What was refused may be taken with these queues.

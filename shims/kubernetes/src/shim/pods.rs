@@ -252,7 +252,9 @@ impl Shim {
         let is_asked = record.told == Told::Asked;
         let taken = self.submit(&application, now, is_asked);
         match taken {
-            Ok(()) => Want::Ask,
+            Ok(()) if is_asked || self.takes_requests(&application) => Want::Ask,
+            // Until it is told whether it is taken.
+            Ok(()) => Want::Nothing(None),
             Err(why) => Want::Nothing(Some(why)),
         }
     }

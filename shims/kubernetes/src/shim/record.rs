@@ -111,6 +111,8 @@ pub(super) struct Application {
     pub(super) told: AppTold,
     /// The gang, as it was told.
     pub(super) gang: Option<DeclaredGang>,
+    /// The engine has taken it.
+    pub(super) is_accepted: bool,
     /// Nobody has asked for anything of it yet.
     pub(super) is_new: bool,
     /// Since when pods name a task group that no pod declares.

@@ -10,6 +10,7 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use super::Shim;
+use super::applications::warning;
 use super::record::Told;
 use super::said::{Condition, Explanation, HandOrder, Key};
 
@@ -41,9 +42,12 @@ pub(super) struct Why {
     pub(super) message: String,
 }
 
-/// Whether a cause is that no node will do.
-fn is_about_nodes(cause: &str) -> bool {
+/// Whether the cause is that no node will do, or that all together have too little: the maximum of root is
+/// what nodes have.
+fn is_about_nodes(entry: &Explanation) -> bool {
+    let cause = entry.cause.as_str();
     matches!(cause, "noNode" | "predicates" | "constraints" | "topology" | "requiredNode" | "gang")
+        || (cause == "queueQuota" && entry.object == "root")
 }
 
 impl Why {
@@ -53,7 +57,7 @@ impl Why {
 
     /// The reason of a condition for a cause of the engine.
     fn explained(entry: &Explanation, wants_nodes: bool) -> Self {
-        let is_about_nodes = is_about_nodes(&entry.cause);
+        let is_about_nodes = is_about_nodes(entry);
         let reason = match entry.cause.as_str() {
             _ if wants_nodes && is_about_nodes => "Unschedulable".to_owned(),
             "gang" => "WaitingForGang".to_owned(),
@@ -215,7 +219,7 @@ impl Shim {
                 continue;
             }
             let is_early = record.why.is_none() && record.asked + SIGNAL > now;
-            if is_early && !record.wants_nodes && is_about_nodes(&entry.cause) {
+            if is_early && !record.wants_nodes && is_about_nodes(entry) {
                 self.schedule(&key, now + PATIENCE);
                 continue;
             }
@@ -252,6 +256,9 @@ impl Shim {
                     reason: why.reason.clone(),
                     message: why.message.clone(),
                 }));
+                // Conditions are not what `kubectl describe` prints.
+                let message = format!("{}: {}", why.reason, why.message);
+                self.hands.push(warning(&record.pod, "FailedScheduling", "Scheduling", message));
             }
             now + 2 * APART
         };

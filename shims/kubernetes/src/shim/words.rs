@@ -38,7 +38,7 @@ impl Shim {
                     self.application_refused(&refused.application_id.into(), &refused.reason, now);
                 }
                 for accepted in response.accepted {
-                    self.application_accepted(&accepted.application_id.into());
+                    self.application_accepted(&accepted.application_id.into(), now);
                 }
                 for updated in response.updated {
                     let id = updated.application_id.into();

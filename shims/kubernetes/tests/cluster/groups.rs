@@ -53,6 +53,7 @@ fn a_group_that_is_to_start_with_more_waits_for_them() {
     in_virtual_time(async {
         let mut world = World::begun(1).await;
         let blocker = world.add("b", json!({}));
+        world.settle().await;
         set_group(&mut world, "u1", of(4));
         let mut pods: Vec<_> = (0..4).map(|i| in_group(&mut world, &format!("g{i}"))).collect();
         world.pass(SECOND).await;
@@ -73,6 +74,7 @@ fn pods_of_a_group_that_goes_wait_until_it_is_there_again() {
     in_virtual_time(async {
         let mut world = World::begun(1).await;
         let blocker = world.add("b", json!({}));
+        world.settle().await;
         set_group(&mut world, "u1", of(4));
         let pods: Vec<_> = (0..4).map(|i| in_group(&mut world, &format!("g{i}"))).collect();
         world.pass(5 * SECOND).await;

@@ -40,15 +40,15 @@ fn what_was_there_is_on_the_books_before_anything_is_asked_for() {
         world.add("stray", json!({"spec": {"nodeName": "n9"}}));
         world.begin().await;
         assert_eq!(
-            world.told[..5],
+            world.told[..4],
             [
                 "nodes n0 CreateDrain, n1 CreateDrain",
                 "submit ns-autogen",
                 "uid-ours on n0, uid-theirs on n1",
                 "nodes n0 DrainToSchedulable, n1 DrainToSchedulable",
-                "ask uid-new",
             ]
         );
+        assert!(world.told[4..].iter().any(|line| line == "ask uid-new"), "{:?}", world.told);
         world.check().await;
         // The node of the stray one comes.
         world.set_node("n9", json!({}));

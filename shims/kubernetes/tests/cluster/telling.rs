@@ -201,3 +201,33 @@ fn queues_that_cannot_be_read_are_not_what_a_new_leader_begins_with() {
         assert_eq!(found.queue_name, "root.good");
     });
 }
+
+#[test]
+fn a_full_cluster_is_a_case_for_more_machines() {
+    in_virtual_time(async {
+        let mut world = World::begun(1).await;
+        let pods: Vec<_> = (0..5).map(|i| world.add(&format!("p{i}"), json!({}))).collect();
+        world.pass(10 * SECOND).await;
+        assert_eq!(world.count(&pods), 4);
+        let waiting = pods.iter().find(|uid| world.node_of(uid).is_none()).unwrap();
+        assert_eq!(world.conditions[waiting].0, "Unschedulable");
+        let event = world.events.iter().find(|event| event.reason == "FailedScheduling").unwrap();
+        assert!(event.message.starts_with("Unschedulable: "), "{}", event.message);
+    });
+}
+
+#[test]
+fn nothing_is_asked_for_of_an_application_that_is_refused() {
+    in_virtual_time(async {
+        let mut world = World::new(1);
+        let queues_yaml = "partitions: [{name: default, placementrules: [{name: provided, create: false}],
+            queues: [{name: root, submitacl: '*', queues: [{name: a}]}]}]";
+        queues(&mut world, "monoceros-configs", queues_yaml);
+        world.begin().await;
+        let pod = world.add("p", json!({}));
+        world.pass(30 * SECOND).await;
+        assert_eq!(world.conditions[&pod].0, "ApplicationRefused");
+        let told: Vec<_> = world.told.iter().filter(|line| line.starts_with("ask")).collect();
+        assert_eq!(told, <[&String; 0]>::default());
+    });
+}
