@@ -1,7 +1,10 @@
 //! What depends on the node alone.
 
-use k8s_openapi::api::core::v1::{NodeSelectorTerm, Taint, Toleration};
+use std::hash::{Hash, Hasher};
 
+use k8s_openapi::api::core::v1::{NodeSelectorRequirement, NodeSelectorTerm, Taint, Toleration};
+
+use super::question::Question;
 use super::selectors::{Labels, terms_admit};
 use crate::objects::{Meta as _, Node, Pod};
 
@@ -15,6 +18,21 @@ pub(super) struct NodeFilter {
     pub(super) labels: Labels,
     /// One of these terms, if there are any at all.
     pub(super) terms: Option<Vec<NodeSelectorTerm>>,
+}
+
+impl Eq for NodeFilter {}
+
+impl Hash for NodeFilter {
+    fn hash<H: Hasher>(&self, state: &mut H) {
+        self.labels.hash(state);
+        for NodeSelectorTerm { match_expressions, match_fields } in self.terms.iter().flatten() {
+            for NodeSelectorRequirement { key, operator, values } in
+                match_expressions.iter().chain(match_fields).flatten()
+            {
+                (key, operator, values).hash(state);
+            }
+        }
+    }
 }
 
 impl NodeFilter {
@@ -38,11 +56,12 @@ fn tolerates(toleration: &Toleration, taint: &Taint) -> bool {
     let key = toleration.key.as_deref().unwrap_or_default();
     let effect = toleration.effect.as_deref().unwrap_or_default();
     let value = toleration.value.as_deref().unwrap_or_default();
+    let of_taint = taint.value.as_deref().unwrap_or_default();
     (effect.is_empty() || effect == taint.effect)
         && (key.is_empty() || key == taint.key)
         && match toleration.operator.as_deref().unwrap_or("Equal") {
             "Exists" => true,
-            "Equal" | "" => !key.is_empty() && value == taint.value.as_deref().unwrap_or_default(),
+            "Equal" | "" => !key.is_empty() && value == of_taint,
             _ => false,
         }
 }
@@ -57,11 +76,8 @@ pub(super) fn untolerated<'n>(tolerations: &[Toleration], node: &'n Node) -> Opt
 }
 
 /// Refuses a node for its cordon, its taints or its labels.
-pub(super) fn check(
-    filter: &NodeFilter,
-    tolerations: &[Toleration],
-    node: &Node,
-) -> Result<(), String> {
+pub(super) fn check(question: &Question, node: &Node) -> Result<(), String> {
+    let Question { filter, tolerations, .. } = question;
     if node.spec.unschedulable {
         let cordon = Taint {
             key: UNSCHEDULABLE.to_owned(),

@@ -28,6 +28,11 @@ impl HostPort {
         wanted.collect()
     }
 
+    /// Its number.
+    pub(super) fn number(&self) -> i32 {
+        self.port
+    }
+
     /// Both cannot be on one node.
     pub(super) fn collides(&self, other: &Self) -> bool {
         self.port == other.port

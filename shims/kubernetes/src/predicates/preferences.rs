@@ -8,11 +8,12 @@ use k8s_openapi::api::core::v1::{NodeSelectorTerm, WeightedPodAffinityTerm};
 
 use super::question::pod_term;
 use super::selectors::terms_admit;
+use super::slots::Slots;
 use super::tally::{Tally, Wanted};
 use crate::objects::{Node, Pod};
 
 /// The preferred terms of a pod.
-#[derive(Clone, Debug, Default)]
+#[derive(Clone, Debug, Default, PartialEq)]
 pub(super) struct Preferences {
     nodes: Vec<(i64, NodeSelectorTerm)>,
     /// Weights, and the numbers of tallies; below zero where it prefers to keep away.
@@ -56,14 +57,14 @@ impl Preferences {
     }
 
     /// How much this node is preferred.
-    pub(super) fn weigh(&self, node: &Node, tallies: &[Option<Tally>]) -> i64 {
+    pub(super) fn weigh(&self, node: &Node, tallies: &Slots<Tally>) -> i64 {
         let admits = |term: &NodeSelectorTerm| terms_admit(std::slice::from_ref(term), node);
         let of_nodes =
             self.nodes.iter().filter(|(_, term)| admits(term)).map(|(weight, _)| *weight);
         let of_pods = self.pods.iter().map(|(weight, tally)| {
-            let tally = tallies.get(*tally).and_then(Option::as_ref);
-            let there = tally.and_then(|tally| Some(tally.pods(tally.domain(node)?)));
-            weight.saturating_mul(i64::from(there.unwrap_or(0)))
+            let tally = &tallies[*tally];
+            let there = tally.wanted.domain(node).map_or(0, |domain| tally.pods(domain));
+            weight.saturating_mul(i64::from(there))
         });
         of_nodes.chain(of_pods).fold(0, i64::saturating_add)
     }

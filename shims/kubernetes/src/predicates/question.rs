@@ -6,20 +6,18 @@ use super::node::NodeFilter;
 use super::ports::HostPort;
 use super::preferences::Preferences;
 use super::selectors::{PodTerm, labels_match, with_own_labels};
-use super::tally::{Eligible, Wanted};
+use super::tally::{Eligible, Use, Wanted};
 use super::volumes::{Mounted, mounts};
 use crate::objects::{Meta as _, Pod};
 
 /// What a pod wants of its node, and of those around it.
-#[derive(Clone, Debug)]
+#[derive(Clone, Debug, PartialEq)]
 pub(super) struct Question {
     pub(super) filter: NodeFilter,
     pub(super) tolerations: Vec<Toleration>,
     pub(super) ports: Vec<HostPort>,
     /// Near to pods that match all of its terms, by each of these keys.
     pub(super) near: Vec<usize>,
-    /// The pod matches those terms itself, so the first of its kind may be anywhere.
-    pub(super) is_near_itself: bool,
     /// Away from pods of each of these tallies.
     pub(super) away: Vec<usize>,
     pub(super) spread: Vec<Spread>,
@@ -30,26 +28,27 @@ pub(super) struct Question {
 }
 
 impl Question {
-    /// The numbers of the tallies that are looked at for it.
-    pub(super) fn tallies(&self) -> impl Iterator<Item = usize> {
-        let spread = self.spread.iter().map(|rule| rule.tally);
-        let of_pods = self.near.iter().chain(&self.away).copied();
-        of_pods.chain(spread).chain(self.preferences.tallies())
+    /// The numbers of the tallies that are looked at for it, and what for.
+    pub(super) fn uses(&self) -> impl Iterator<Item = (usize, Use)> {
+        let near = self.near.iter().map(|tally| (*tally, Use::Near));
+        let away = self.away.iter().map(|tally| (*tally, Use::Away));
+        let spread = self.spread.iter().map(|rule| (rule.tally, Use::Spread));
+        let weighed = self.preferences.tallies().map(|tally| (tally, Use::Weighed));
+        near.chain(away).chain(spread).chain(weighed)
     }
 }
 
 /// A rule of spread.
-#[derive(Clone, Debug)]
+#[derive(Clone, Debug, PartialEq)]
 pub(super) struct Spread {
     pub(super) tally: usize,
     pub(super) max_skew: u32,
-    pub(super) min_domains: u32,
     /// The pod is one of those that are counted.
     pub(super) counts_itself: bool,
 }
 
 /// A term that keeps others away, by the domain of the pod that has it.
-#[derive(Clone, Debug, PartialEq)]
+#[derive(Clone, Debug, PartialEq, Eq, Hash)]
 pub(super) struct Guard {
     pub(super) term: PodTerm,
     pub(super) key: String,
@@ -88,19 +87,13 @@ pub(super) fn compile(pod: &Pod, mut tally: impl FnMut(Wanted) -> usize) -> Ques
         .and_then(|near| near.required_during_scheduling_ignored_during_execution.as_deref())
         .unwrap_or_default();
     let terms: Vec<_> = near.iter().map(|term| pod_term(pod, term)).collect();
-    let matches_itself = |term: &PodTerm| {
-        // A selector of namespaces is judged by the scene, where they are known; the pod's own name is enough
-        // for terms that say none.
-        term.namespaces.contains(pod.namespace()) || term.namespace_selector.is_some()
-    };
-    let is_near_itself = terms.iter().all(|term| {
-        let labels = term.selector.as_ref();
-        matches_itself(term) && labels.is_some_and(|labels| labels_match(labels, pod.labels()))
-    });
     let mut by_key = Vec::new();
     for term in near {
         let wanted = Wanted { terms: terms.clone(), key: term.topology_key.clone(), spread: None };
-        by_key.push(tally(wanted));
+        let id = tally(wanted);
+        if !by_key.contains(&id) {
+            by_key.push(id);
+        }
     }
     let mut away = Vec::new();
     for Guard { term, key } in guards(pod) {
@@ -113,7 +106,6 @@ pub(super) fn compile(pod: &Pod, mut tally: impl FnMut(Wanted) -> usize) -> Ques
         tolerations: pod.spec.tolerations.clone(),
         ports: HostPort::of(pod),
         near: by_key,
-        is_near_itself,
         away,
         spread,
         preferences,
@@ -146,6 +138,7 @@ fn spread(pod: &Pod, filter: &NodeFilter, tally: &mut impl FnMut(Wanted) -> usiz
     let all = &pod.spec.topology_spread_constraints;
     let is_hard = |one: &&TopologySpreadConstraint| one.when_unsatisfiable == "DoNotSchedule";
     let keys: Vec<_> = all.iter().filter(is_hard).map(|one| one.topology_key.clone()).collect();
+    let positive = |number: i32| u32::try_from(number).unwrap_or(0);
     let rule = |one: &TopologySpreadConstraint| {
         let equal = one.match_label_keys.as_deref().unwrap_or_default();
         let selector = with_own_labels(one.label_selector.as_ref(), pod.labels(), equal, &[]);
@@ -159,13 +152,12 @@ fn spread(pod: &Pod, filter: &NodeFilter, tally: &mut impl FnMut(Wanted) -> usiz
             keys: keys.clone(),
             filter: honours_filter.then(|| filter.clone()),
             tolerations: honours_taints.then(|| pod.spec.tolerations.clone()),
+            min_domains: positive(one.min_domains.unwrap_or(1)),
         };
         let key = one.topology_key.clone();
-        let positive = |number: i32| u32::try_from(number).unwrap_or(0);
         Spread {
             tally: tally(Wanted { terms: vec![term], key, spread: Some(eligible) }),
             max_skew: positive(one.max_skew),
-            min_domains: positive(one.min_domains.unwrap_or(1)),
             counts_itself,
         }
     };

@@ -1,9 +1,10 @@
 //! Selectors of labels and of nodes.
 
 use std::collections::{BTreeMap, BTreeSet};
+use std::hash::{Hash, Hasher};
 
 use k8s_openapi::api::core::v1::{NodeSelectorRequirement, NodeSelectorTerm};
-use k8s_openapi::apimachinery::pkg::apis::meta::v1::LabelSelector;
+use k8s_openapi::apimachinery::pkg::apis::meta::v1::{LabelSelector, LabelSelectorRequirement};
 
 use crate::objects::{Meta as _, Node};
 
@@ -97,6 +98,41 @@ impl PodTerm {
         };
         is_there() && self.selector.as_ref().is_some_and(|selector| labels_match(selector, labels))
     }
+
+    /// Labels by which those pods are found: each of them has one of these values of this key.
+    pub(super) fn named(&self) -> impl Iterator<Item = (&str, &[String])> {
+        let equal =
+            self.selector.iter().flat_map(|selector| selector.match_labels.iter().flatten());
+        let equal = equal.map(|(key, value)| (key.as_str(), std::slice::from_ref(value)));
+        let listed =
+            self.selector.iter().flat_map(|selector| selector.match_expressions.iter().flatten());
+        let listed = listed.filter(|wanted| wanted.operator == "In");
+        equal.chain(
+            listed
+                .map(|wanted| (wanted.key.as_str(), wanted.values.as_deref().unwrap_or_default())),
+        )
+    }
+}
+
+impl Eq for PodTerm {}
+
+impl Hash for PodTerm {
+    fn hash<H: Hasher>(&self, state: &mut H) {
+        self.namespaces.hash(state);
+        for selector in [&self.namespace_selector, &self.selector] {
+            let Some(selector) = selector else {
+                state.write_u8(0);
+                continue;
+            };
+            state.write_u8(1);
+            selector.match_labels.hash(state);
+            for LabelSelectorRequirement { key, operator, values } in
+                selector.match_expressions.iter().flatten()
+            {
+                (key, operator, values).hash(state);
+            }
+        }
+    }
 }
 
 /// The selector, and that these keys have the values of the pod's own labels (or do not). API servers
@@ -107,7 +143,6 @@ pub(super) fn with_own_labels(
     equal: &[String],
     unequal: &[String],
 ) -> Option<LabelSelector> {
-    use k8s_openapi::apimachinery::pkg::apis::meta::v1::LabelSelectorRequirement;
     let mut selector = selector?.clone();
     let requirement = |operator: &str, key: &String| {
         let values = Some(vec![own.get(key)?.clone()]);

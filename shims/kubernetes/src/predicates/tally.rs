@@ -1,20 +1,23 @@
 //! Pods that some rule is about, counted by domain.
 //!
 //! A domain is the nodes with one value of a label. A tally knows how many pods each domain has that
-//! match all of its terms, and for rules of spread how many of the nodes count, and how many domains have
-//! how many pods: so the least is found without a look at all of them.
+//! match all of its terms, and for rules of spread how many domains have how many pods: so the least is
+//! found without a look at all of them. Which domains have nodes at all is the same for many tallies, and
+//! is known of a [`Ground`].
 
 use std::collections::BTreeMap;
+use std::hash::{Hash, Hasher};
+use std::sync::Arc;
 
 use k8s_openapi::api::core::v1::Toleration;
 use rustc_hash::FxHashMap;
 
 use super::node::{NodeFilter, untolerated};
 use super::selectors::{Labels, PodTerm};
-use crate::objects::{Meta as _, Node};
+use crate::objects::{Meta as _, Node, Pod};
 
 /// What is counted. Equal ones are one tally.
-#[derive(Clone, Debug, PartialEq)]
+#[derive(Clone, Debug, PartialEq, Eq, Hash)]
 pub(super) struct Wanted {
     /// Pods that match each of them.
     pub(super) terms: Vec<PodTerm>,
@@ -33,107 +36,155 @@ pub(super) struct Eligible {
     pub(super) filter: Option<NodeFilter>,
     /// Nodes without a taint that these do not tolerate, where its rule honours that.
     pub(super) tolerations: Option<Vec<Toleration>>,
+    /// With fewer domains than these one without pods is as good as there.
+    pub(super) min_domains: u32,
 }
 
-/// A domain.
-#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
-struct Domain {
-    pods: u32,
-    nodes: u32,
+impl Eq for Eligible {}
+
+impl Hash for Eligible {
+    fn hash<H: Hasher>(&self, state: &mut H) {
+        (&self.keys, &self.filter, self.min_domains).hash(state);
+        self.tolerations.as_ref().map(Vec::len).hash(state);
+    }
 }
 
-/// Pods by domain.
-#[derive(Clone, Debug)]
-pub(super) struct Tally {
-    pub(super) wanted: Wanted,
-    /// How many questions look at it.
-    pub(super) users: u32,
-    domains: FxHashMap<String, Domain>,
-    /// How many domains with nodes have so many pods.
-    by_pods: BTreeMap<u32, u32>,
-    total: u32,
-}
-
-impl Tally {
-    pub(super) fn new(wanted: Wanted) -> Self {
-        let (domains, by_pods) = (FxHashMap::default(), BTreeMap::new());
-        Self { wanted, users: 0, domains, by_pods, total: 0 }
+impl Wanted {
+    /// Whether it counts this pod. Rules of spread do not count one that is going.
+    pub(super) fn counts(&self, pod: &Pod, namespaces: &BTreeMap<String, Labels>) -> bool {
+        let matches = |term: &PodTerm| term.matches(pod.namespace(), pod.labels(), namespaces);
+        !(pod.is_going() && self.spread.is_some()) && self.terms.iter().all(matches)
     }
 
     /// The domain of a node; none where it does not count.
     pub(super) fn domain<'n>(&self, node: &'n Node) -> Option<&'n str> {
-        if let Some(eligible) = &self.wanted.spread {
-            let Eligible { keys, filter, tolerations } = eligible;
-            let counts = keys.iter().all(|key| node.label(key).is_some())
-                && filter.as_ref().is_none_or(|filter| filter.admits(node))
-                && tolerations.as_ref().is_none_or(|all| untolerated(all, node).is_none());
-            if !counts {
-                return None;
-            }
-        }
-        node.label(&self.wanted.key)
+        let counts = self.spread.as_ref().is_none_or(|eligible| eligible.admits(node));
+        node.label(&self.key).filter(|_| counts)
+    }
+}
+
+impl Eligible {
+    fn admits(&self, node: &Node) -> bool {
+        self.keys.iter().all(|key| node.label(key).is_some())
+            && self.filter.as_ref().is_none_or(|filter| filter.admits(node))
+            && self.tolerations.as_ref().is_none_or(|all| untolerated(all, node).is_none())
+    }
+}
+
+/// The nodes that count for some tallies of spread, by domain.
+#[derive(Debug)]
+pub(super) struct Ground {
+    /// What one of the tallies counts.
+    pub(super) wanted: Arc<Wanted>,
+    /// How many of them each domain has; none has none.
+    pub(super) nodes: FxHashMap<String, u32>,
+    /// Its tallies, by number.
+    pub(super) tallies: Vec<usize>,
+}
+
+/// A ground by what makes it.
+#[derive(Debug)]
+pub(super) struct SameGround(pub(super) Arc<Wanted>);
+
+impl PartialEq for SameGround {
+    fn eq(&self, other: &Self) -> bool {
+        (&self.0.key, &self.0.spread) == (&other.0.key, &other.0.spread)
+    }
+}
+
+impl Eq for SameGround {}
+
+impl Hash for SameGround {
+    fn hash<H: Hasher>(&self, state: &mut H) {
+        (&self.0.key, &self.0.spread).hash(state);
+    }
+}
+
+/// What questions look at a tally for.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
+pub(super) enum Use {
+    /// Pods that are to be near.
+    Near,
+    /// Pods that are to be away.
+    Away,
+    /// How even they are.
+    Spread,
+    /// How much a node is preferred: nobody is refused for that.
+    Weighed,
+}
+
+/// How many questions look at a tally for each of these.
+pub(super) type Users = [u32; 4];
+
+/// Pods by domain.
+#[derive(Debug)]
+pub(super) struct Tally {
+    pub(super) wanted: Arc<Wanted>,
+    /// The number of its ground, for rules of spread.
+    pub(super) ground: Option<usize>,
+    pub(super) users: Users,
+    /// How many pods each domain has; none has none.
+    domains: FxHashMap<String, u32>,
+    /// How many domains have so many pods, and at least one; for rules of spread.
+    by_pods: BTreeMap<u32, u32>,
+    total: u32,
+    before: Option<Before>,
+}
+
+/// What was there when it was asked last whether somebody is helped, of what has changed since.
+#[derive(Debug)]
+struct Before {
+    total: u32,
+    least: u32,
+    pods: FxHashMap<String, u32>,
+}
+
+impl Tally {
+    pub(super) fn new(wanted: Arc<Wanted>, ground: Option<usize>) -> Self {
+        let (domains, by_pods) = (FxHashMap::default(), BTreeMap::new());
+        let users = Users::default();
+        Self { wanted, ground, users, domains, by_pods, total: 0, before: None }
     }
 
-    /// Whether it counts this pod. Rules of spread do not count one that is going.
-    pub(super) fn counts(
-        &self,
-        namespace: &str,
-        labels: &Labels,
-        is_going: bool,
-        namespaces: &BTreeMap<String, Labels>,
-    ) -> bool {
-        !(is_going && self.wanted.spread.is_some())
-            && self.wanted.terms.iter().all(|term| term.matches(namespace, labels, namespaces))
+    fn users(&self, of: Use) -> bool {
+        self.users[of as usize] > 0
     }
 
-    /// A pod comes to, or goes from, this domain.
-    pub(super) fn count(&mut self, domain: &str, comes: bool) {
-        self.total = if comes { self.total + 1 } else { self.total.saturating_sub(1) };
-        self.change(domain, |domain| {
-            domain.pods = if comes { domain.pods + 1 } else { domain.pods.saturating_sub(1) };
-        });
+    /// Whether any question looks at it.
+    pub(super) fn is_used(&self) -> bool {
+        self.users != Users::default()
     }
 
-    /// A node comes to, or goes from, this domain.
-    pub(super) fn count_node(&mut self, domain: &str, comes: bool) {
-        self.change(domain, |domain| {
-            domain.nodes = if comes { domain.nodes + 1 } else { domain.nodes.saturating_sub(1) };
-        });
-    }
-
-    fn change(&mut self, name: &str, change: impl FnOnce(&mut Domain)) {
-        let before = self.domains.get(name).copied().unwrap_or_default();
-        let mut after = before;
-        change(&mut after);
-        if after == Domain::default() {
+    /// Pods come to, or go from, this domain.
+    pub(super) fn count(&mut self, name: &str, pods: u32, comes: bool) {
+        let before = self.pods(name);
+        let change = |count: u32| if comes { count + pods } else { count.saturating_sub(pods) };
+        let after = change(before);
+        self.total = change(self.total);
+        if after == 0 {
             self.domains.remove(name);
-        } else if let Some(domain) = self.domains.get_mut(name) {
-            *domain = after;
+        } else if let Some(count) = self.domains.get_mut(name) {
+            *count = after;
         } else {
             self.domains.insert(name.to_owned(), after);
         }
-        if self.wanted.spread.is_some() {
-            self.moved(before, after);
+        if self.wanted.spread.is_none() {
+            return;
         }
-    }
-
-    fn moved(&mut self, before: Domain, after: Domain) {
-        if before.nodes > 0
-            && let Some(many) = self.by_pods.get_mut(&before.pods)
-        {
+        if let Some(many) = self.by_pods.get_mut(&before) {
             *many -= 1;
             if *many == 0 {
-                self.by_pods.remove(&before.pods);
+                self.by_pods.remove(&before);
             }
         }
-        if after.nodes > 0 {
-            *self.by_pods.entry(after.pods).or_default() += 1;
+        if after > 0 {
+            *self.by_pods.entry(after).or_default() += 1;
         }
     }
 
     /// How many pods a domain has.
     pub(super) fn pods(&self, domain: &str) -> u32 {
-        self.domains.get(domain).map_or(0, |domain| domain.pods)
+        self.domains.get(domain).copied().unwrap_or(0)
     }
 
     /// How many pods there are.
@@ -141,10 +192,61 @@ impl Tally {
         self.total
     }
 
-    /// The least that a domain with nodes has; 0 where there are fewer of them than so many.
-    pub(super) fn least(&self, min_domains: u32) -> u32 {
-        let domains: u32 = self.by_pods.values().sum();
-        let least = self.by_pods.first_key_value().map_or(0, |(pods, _)| *pods);
-        if domains < min_domains { 0 } else { least }
+    /// The least that one of so many domains with nodes has; 0 where there are too few.
+    pub(super) fn least(&self, grounds: usize) -> u32 {
+        let min_domains = self.wanted.spread.as_ref().map_or(0, |eligible| eligible.min_domains);
+        let has_empty = self.domains.len() < grounds
+            || u32::try_from(grounds).is_ok_and(|many| many < min_domains);
+        let least = self.by_pods.first_key_value().filter(|_| !has_empty);
+        least.map_or(0, |(pods, _)| *pods)
+    }
+
+    /// Something is about to change: the pods of this domain, or which domains have nodes. Returns whether it is
+    /// the first since [`Self::helps`] was asked.
+    pub(super) fn note(&mut self, domain: Option<&str>, grounds: usize) -> bool {
+        if ![Use::Near, Use::Away, Use::Spread].iter().any(|of| self.users(*of)) {
+            return false;
+        }
+        let is_first = self.before.is_none();
+        let (total, least) = (self.total, self.least(grounds));
+        let pods = domain.map_or(0, |domain| self.pods(domain));
+        let before = self.before.get_or_insert_with(|| {
+            let pods = FxHashMap::default();
+            Before { total, least, pods }
+        });
+        if let Some(domain) = domain
+            && !before.pods.contains_key(domain)
+        {
+            before.pods.insert(domain.to_owned(), pods);
+        }
+        is_first
+    }
+
+    /// Whether somebody who looks at it, and was refused, may pass since it was asked last.
+    pub(super) fn helps(&mut self, grounds: usize) -> bool {
+        let Some(before) = self.before.take() else { return false };
+        let any = |helps: &dyn Fn(u32, u32) -> bool| {
+            before.pods.iter().any(|(domain, before)| helps(*before, self.pods(domain)))
+        };
+        let near = || {
+            // Where there is none of its kind the first may be anywhere.
+            let is_first = before.total > 0 && self.total == 0;
+            is_first || any(&|before, now| before == 0 && now > 0)
+        };
+        let away = || any(&|before, now| before > 0 && now == 0);
+        let spread = || {
+            let least = self.least(grounds);
+            let over = |pods: u32, least: u32| i64::from(pods) - i64::from(least);
+            least > before.least || any(&|was, now| over(now, least) < over(was, before.least))
+        };
+        self.users(Use::Near) && near()
+            || self.users(Use::Away) && away()
+            || self.users(Use::Spread) && spread()
+    }
+
+    /// What it has, to compare it: pods by domain, domains by pods, and all pods.
+    pub(super) fn books(&self) -> (BTreeMap<&str, u32>, &BTreeMap<u32, u32>, u32) {
+        let domains = self.domains.iter().map(|(name, pods)| (name.as_str(), *pods));
+        (domains.collect(), &self.by_pods, self.total)
     }
 }

@@ -65,11 +65,11 @@ impl VolumeChoice {
 }
 
 /// A claim of a pod, as it is looked up.
-#[derive(Clone, Debug)]
+#[derive(Clone, Debug, PartialEq)]
 pub(super) struct Mounted {
     name: String,
     /// `namespace/name`.
-    key: String,
+    pub(super) key: String,
     /// It has to be made for the pod.
     is_own: bool,
 }

@@ -317,11 +317,11 @@ fn of_equal_nodes_a_pod_goes_to_the_one_that_it_prefers() {
                 "matchFields": [{"key": "metadata.name", "operator": "In", "values": ["n2"]}]}}]}}}});
         let first = world.add("first", prefers.clone());
         world.settle().await;
-        assert_eq!(world.node_of(&first).as_deref(), Some("n2"));
+        assert_eq!(world.node_of(&first), Some("n2"));
         // It is fuller than the others now.
         let second = world.add("second", prefers);
         world.settle().await;
-        assert_eq!(world.node_of(&second).as_deref(), Some("n0"));
+        assert_eq!(world.node_of(&second), Some("n0"));
         world.check().await;
     });
 }
@@ -333,33 +333,35 @@ fn all_is_tried_again_twice_a_second_at_most_and_no_wish_for_it_is_lost() {
         for name in ["n0", "n1"] {
             world.set_node(name, json!({"zone": "a"}));
         }
-        let db = |node: &str| {
-            json!({"metadata": {"labels": {"app": "db"}},
-                "spec": {"schedulerName": "other", "nodeName": node}})
+        let others = |app: &str| {
+            json!({"metadata": {"labels": {"app": app}},
+                "spec": {"schedulerName": "other", "nodeName": "n0"}})
         };
-        let first = world.add("first", db("n0"));
-        let second = world.add("second", db("n1"));
-        world.begin().await;
-        let alone = world.add(
-            "alone",
+        let away_from = |app: &str| {
             json!({"spec": {"affinity": {"podAntiAffinity": {
                 "requiredDuringSchedulingIgnoredDuringExecution": [{"topologyKey": "zone",
-                    "labelSelector": {"matchLabels": {"app": "db"}}}]}}}}),
-        );
+                    "labelSelector": {"matchLabels": {"app": app}}}]}}}})
+        };
+        let [db, web] = ["db", "web"].map(|app| world.add(app, others(app)));
+        world.begin().await;
+        let [first, second] =
+            ["db", "web"].map(|app| world.add(&format!("no-{app}"), away_from(app)));
         world.pass(SECOND).await;
         let before = world.told.len();
         let tries =
             |world: &World| world.told[before..].iter().filter(|told| *told == "try again").count();
-        world.change(&first, json!({"metadata": {"labels": {"app": "web"}}}));
+        let other = json!({"metadata": {"labels": {"app": "other"}}});
+        world.change(&db, other.clone());
         world.settle().await;
         assert_eq!(tries(&world), 1);
-        world.change(&second, json!({"metadata": {"labels": {"app": "web"}}}));
+        assert!(world.node_of(&first).is_some());
+        world.change(&web, other);
         world.settle().await;
-        assert_eq!((tries(&world), world.node_of(&alone)), (1, None), "not at once");
+        assert_eq!((tries(&world), world.node_of(&second)), (1, None), "not at once");
         assert!(world.shim.next_tick().is_some_and(|at| at <= world.now + SECOND / 2));
         world.pass(SECOND / 2).await;
         assert_eq!(tries(&world), 2);
-        assert!(world.node_of(&alone).is_some());
+        assert!(world.node_of(&second).is_some());
         world.check().await;
     });
 }

@@ -1,0 +1,108 @@
+//! Whether a pod may run on a node, as the scene is now.
+
+use super::node;
+use super::question::Question;
+use super::scene::{Asked, Counted, Scene, Seat};
+use crate::objects::{Meta as _, Node};
+
+impl Scene {
+    /// Whether the pod expected under this key may run on the node; else why not, in words that do not
+    /// name the node. What nobody knows may not.
+    pub fn check(&self, key: &str, node: &str) -> Result<(), String> {
+        let Some(Asked { pod, kind, question, .. }) = self.questions.get(key) else {
+            return Err("the pod is not known any more".to_owned());
+        };
+        let seat = self.seats.get(node);
+        let Some((seat, node)) = seat.and_then(|seat| Some((seat, seat.node.as_ref()?))) else {
+            return Err("the node is not known any more".to_owned());
+        };
+        if let Some(reason) = &question.unsupported {
+            return Err(reason.clone());
+        }
+        node::check(question, node)?;
+        check_ports(question, seat)?;
+        self.check_near(question, *kind, node)?;
+        self.check_guards(*kind, node)?;
+        self.check_spread(question, node)?;
+        self.volumes.check(pod, &question.mounts, node)
+    }
+
+    /// Whether the pod expected under this key prefers some nodes.
+    pub fn has_preferences(&self, key: &str) -> bool {
+        self.questions.get(key).is_some_and(|asked| !asked.question.preferences.is_empty())
+    }
+
+    /// How much it prefers this node; 0 where nothing is known of either.
+    pub fn preference(&self, key: &str, node: &str) -> i64 {
+        let node = self.seats.get(node).and_then(|seat| seat.node.as_ref());
+        let asked = self.questions.get(key).zip(node);
+        asked
+            .map_or(0, |(asked, node)| asked.question.preferences.weigh(node, &self.counts.tallies))
+    }
+
+    fn check_near(&self, question: &Question, kind: usize, node: &Node) -> Result<(), String> {
+        let tallies = || question.near.iter().map(|id| &self.counts.tallies[*id]);
+        let mut all_near = true;
+        for tally in tallies() {
+            let Some(domain) = tally.wanted.domain(node) else {
+                let key = &tally.wanted.key;
+                return Err(format!(
+                    "the node lacks the label {key}, by which pods are to be together"
+                ));
+            };
+            all_near &= tally.pods(domain) > 0;
+        }
+        if !all_near {
+            // The first of a kind that wants to be with its own kind may be anywhere.
+            let counts_itself = |id| self.counts.kinds[kind].tallies.contains(id);
+            let is_first = tallies().all(|tally| tally.total() == 0)
+                && question.near.iter().all(counts_itself);
+            if !is_first {
+                return Err("no pod is there that the pod has to be together with".to_owned());
+            }
+        }
+        for tally in question.away.iter().map(|id| &self.counts.tallies[*id]) {
+            if tally.wanted.domain(node).is_some_and(|domain| tally.pods(domain) > 0) {
+                let key = &tally.wanted.key;
+                return Err(format!("a pod is there that the pod keeps away from (by {key})"));
+            }
+        }
+        Ok(())
+    }
+
+    fn check_guards(&self, kind: usize, node: &Node) -> Result<(), String> {
+        for kept in self.counts.kinds[kind].guards.iter().map(|id| &self.counts.guards[*id]) {
+            let key = &kept.guard.key;
+            if node.label(key).is_some_and(|domain| kept.domains.contains_key(domain)) {
+                return Err(format!("a pod is there that keeps this one away (by {key})"));
+            }
+        }
+        Ok(())
+    }
+
+    fn check_spread(&self, question: &Question, node: &Node) -> Result<(), String> {
+        for rule in &question.spread {
+            let tally = &self.counts.tallies[rule.tally];
+            let key = &tally.wanted.key;
+            let Some(domain) = node.label(key) else {
+                return Err(format!("the node lacks the label {key}, by which pods are spread"));
+            };
+            let there = tally.pods(domain) + u32::from(rule.counts_itself);
+            let domains = self.counts.domains(tally);
+            if there.saturating_sub(tally.least(domains)) > rule.max_skew {
+                return Err(format!("the spread over {key} would be more uneven than is allowed"));
+            }
+        }
+        Ok(())
+    }
+}
+
+fn check_ports(question: &Question, seat: &Seat) -> Result<(), String> {
+    for port in &question.ports {
+        let is_taken = |counted: &Counted| counted.ports.iter().any(|one| one.collides(port));
+        if seat.pods.values().any(is_taken) {
+            return Err(format!("port {} of the node is taken", port.shown()));
+        }
+    }
+    Ok(())
+}

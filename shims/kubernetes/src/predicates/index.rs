@@ -1,0 +1,204 @@
+//! Which rules may be about a pod, and about which pods a rule may be, without a look at all of them.
+//!
+//! Both are found by namespace and by one label. A rule that wants labels to be equal to something is
+//! kept under one of them, the one that fewest others are kept under; a pod finds those that are kept under any
+//! label of its own. The other way round pods are kept under each of their labels, and a rule looks at the
+//! one that fewest pods have.
+//!
+//! What is found may match; whether it does is for the caller to see.
+
+use std::collections::BTreeSet;
+
+use rustc_hash::FxHashMap;
+
+use super::selectors::{Labels, PodTerm};
+
+/// Numbers by label.
+#[derive(Debug, Default)]
+struct Drawer {
+    by_label: FxHashMap<String, FxHashMap<String, BTreeSet<usize>>>,
+    /// Those that are kept under no label.
+    others: BTreeSet<usize>,
+}
+
+impl Drawer {
+    fn under(&self, key: &str, value: &str) -> Option<&BTreeSet<usize>> {
+        self.by_label.get(key)?.get(value)
+    }
+
+    fn count(&self, key: &str, values: &[String]) -> usize {
+        values.iter().filter_map(|value| self.under(key, value)).map(BTreeSet::len).sum()
+    }
+
+    fn insert(&mut self, (key, value): (&str, &str), id: usize) {
+        let of_key = match self.by_label.get_mut(key) {
+            Some(of_key) => of_key,
+            None => self.by_label.entry(key.to_owned()).or_default(),
+        };
+        match of_key.get_mut(value) {
+            Some(ids) => drop(ids.insert(id)),
+            None => drop(of_key.insert(value.to_owned(), BTreeSet::from([id]))),
+        }
+    }
+
+    fn remove(&mut self, (key, value): (&str, &str), id: usize) {
+        let Some(of_key) = self.by_label.get_mut(key) else { return };
+        let Some(ids) = of_key.get_mut(value) else { return };
+        ids.remove(&id);
+        if ids.is_empty() {
+            of_key.remove(value);
+            if of_key.is_empty() {
+                self.by_label.remove(key);
+            }
+        }
+    }
+
+    fn is_empty(&self) -> bool {
+        self.by_label.is_empty() && self.others.is_empty()
+    }
+}
+
+/// Rules by what they are about.
+#[derive(Debug, Default)]
+pub(super) struct Rules {
+    of_namespace: FxHashMap<String, Drawer>,
+    /// Those that are about namespaces with some labels.
+    anywhere: Drawer,
+    /// The label under which a rule is kept, with its values.
+    kept: FxHashMap<usize, (String, Vec<String>)>,
+}
+
+impl Rules {
+    /// A rule about pods that match this term, and maybe more.
+    pub(super) fn insert(&mut self, id: usize, term: &PodTerm) {
+        if term.selector.is_none() {
+            return;
+        }
+        let first = term.namespaces.first().filter(|_| term.namespace_selector.is_none());
+        let drawer = match first {
+            Some(first) => self.of_namespace.get(first),
+            None => Some(&self.anywhere),
+        };
+        let crowd = |key: &str, values: &[String]| drawer.map_or(0, |it| it.count(key, values));
+        let label = term.named().min_by_key(|(key, values)| crowd(key, values));
+        if let Some((key, values)) = label {
+            self.kept.insert(id, (key.to_owned(), values.to_vec()));
+        }
+        self.set(id, term, true);
+    }
+
+    /// The rule is gone.
+    pub(super) fn remove(&mut self, id: usize, term: &PodTerm) {
+        self.set(id, term, false);
+        self.kept.remove(&id);
+    }
+
+    fn set(&mut self, id: usize, term: &PodTerm, comes: bool) {
+        let Self { of_namespace, anywhere, kept } = self;
+        let kept = kept.get(&id);
+        let keep = |drawer: &mut Drawer| match kept {
+            Some((key, values)) => {
+                for value in values {
+                    if comes {
+                        drawer.insert((key, value), id);
+                    } else {
+                        drawer.remove((key, value), id);
+                    }
+                }
+            }
+            None if comes => drop(drawer.others.insert(id)),
+            None => drop(drawer.others.remove(&id)),
+        };
+        if term.namespace_selector.is_some() {
+            return keep(anywhere);
+        }
+        for namespace in &term.namespaces {
+            let drawer = of_namespace.entry(namespace.clone()).or_default();
+            keep(drawer);
+            if drawer.is_empty() {
+                of_namespace.remove(namespace);
+            }
+        }
+    }
+
+    /// Rules that may be about such a pod, each once and in order.
+    pub(super) fn about(&self, namespace: &str, labels: &Labels) -> Vec<usize> {
+        let drawers = self.of_namespace.get(namespace).into_iter().chain([&self.anywhere]);
+        let found = drawers.flat_map(|drawer| {
+            let under = labels.iter().filter_map(|(key, value)| drawer.under(key, value)).flatten();
+            under.chain(&drawer.others).copied()
+        });
+        let mut found: Vec<_> = found.collect();
+        found.sort_unstable();
+        found.dedup();
+        found
+    }
+
+    /// Those that ask for labels of namespaces.
+    pub(super) fn by_namespace_labels(&self) -> Vec<usize> {
+        let Drawer { by_label, others } = &self.anywhere;
+        let under = by_label.values().flat_map(FxHashMap::values).flatten();
+        let mut found: Vec<_> = under.chain(others).copied().collect();
+        found.sort_unstable();
+        found.dedup();
+        found
+    }
+}
+
+/// Pods, or kinds of them, by namespace and labels.
+#[derive(Debug, Default)]
+pub(super) struct Pods {
+    of_namespace: FxHashMap<String, Drawer>,
+}
+
+impl Pods {
+    pub(super) fn insert(&mut self, id: usize, namespace: &str, labels: &Labels) {
+        let drawer = self.of_namespace.entry(namespace.to_owned()).or_default();
+        for (key, value) in labels {
+            drawer.insert((key, value), id);
+        }
+        drawer.others.insert(id);
+    }
+
+    pub(super) fn remove(&mut self, id: usize, namespace: &str, labels: &Labels) {
+        let Some(drawer) = self.of_namespace.get_mut(namespace) else { return };
+        for (key, value) in labels {
+            drawer.remove((key, value), id);
+        }
+        drawer.others.remove(&id);
+        if drawer.others.is_empty() {
+            self.of_namespace.remove(namespace);
+        }
+    }
+
+    /// All of a namespace.
+    pub(super) fn of_namespace(&self, namespace: &str) -> Vec<usize> {
+        let drawer = self.of_namespace.get(namespace);
+        drawer.into_iter().flat_map(|drawer| drawer.others.iter().copied()).collect()
+    }
+
+    /// Those that may match the term, each once.
+    pub(super) fn matching(&self, term: &PodTerm) -> Vec<usize> {
+        let mut found = Vec::new();
+        if term.selector.is_none() {
+            return found;
+        }
+        let is_anywhere = term.namespace_selector.is_some();
+        let drawers = self.of_namespace.iter();
+        let everywhere = drawers.filter(|_| is_anywhere).map(|(_, drawer)| drawer);
+        let named = term.namespaces.iter().filter(|_| !is_anywhere);
+        for drawer in everywhere.chain(named.filter_map(|name| self.of_namespace.get(name))) {
+            match term.named().min_by_key(|(key, values)| drawer.count(key, values)) {
+                Some((key, values)) => {
+                    found.extend(
+                        values.iter().filter_map(|value| drawer.under(key, value)).flatten(),
+                    );
+                }
+                None => found.extend(&drawer.others),
+            }
+        }
+        found.sort_unstable();
+        found.dedup();
+        found
+    }
+}

@@ -1,0 +1,199 @@
+//! What depends on the node alone, and ports.
+
+use super::*;
+
+#[test]
+fn node_selectors_and_affinity_admit_nodes_by_labels_and_name() {
+    let required = |terms: &Value| {
+        json!({"affinity": {"nodeAffinity": {
+            "requiredDuringSchedulingIgnoredDuringExecution": {"nodeSelectorTerms": terms}}}})
+    };
+    let expressions = |key: &str, operator: &str, values: &Value| {
+        required(
+            &json!([{"matchExpressions": [{"key": key, "operator": operator, "values": values}]}]),
+        )
+    };
+    for (spec, nodes) in [
+        (json!({}), vec!["a1", "a2", "b1"]),
+        (json!({"nodeSelector": {"zone": "a"}}), vec!["a1", "a2"]),
+        (json!({"nodeSelector": {"zone": "a", "disk": "ssd"}}), vec![]),
+        (expressions("zone", "In", &json!(["b", "c"])), vec!["b1"]),
+        (expressions("disk", "NotIn", &json!(["ssd"])), vec!["a1", "a2"]),
+        (expressions("disk", "Exists", &json!([])), vec!["b1"]),
+        (expressions("disk", "DoesNotExist", &json!([])), vec!["a1", "a2"]),
+        (expressions("cores", "Gt", &json!(["8"])), vec!["a2"]),
+        (expressions("cores", "Lt", &json!(["16"])), vec!["a1"]),
+        (expressions("cores", "Gt", &json!(["many"])), vec![]),
+        (expressions("cores", "Lt", &json!([])), vec![]),
+        (expressions("zone", "Gt", &json!(["1"])), vec![]),
+        (expressions("zone", "Near", &json!(["a"])), vec![]),
+        (required(&json!([])), vec![]),
+        (required(&json!([{}])), vec![]),
+        (
+            required(&json!([{"matchFields": [
+                {"key": "metadata.name", "operator": "In", "values": ["a2"]}]}])),
+            vec!["a2"],
+        ),
+        (
+            required(&json!([{"matchFields": [
+                {"key": "metadata.namespace", "operator": "In", "values": ["a2"]}]}])),
+            vec![],
+        ),
+        // Both of a term, one of two terms.
+        (
+            required(&json!([{"matchExpressions": [
+                {"key": "zone", "operator": "In", "values": ["a"]},
+                {"key": "cores", "operator": "In", "values": ["16"]}]}])),
+            vec!["a2"],
+        ),
+        (
+            required(&json!([
+                {"matchExpressions": [{"key": "zone", "operator": "In", "values": ["b"]}]},
+                {"matchExpressions": [{"key": "cores", "operator": "In", "values": ["16"]}]}])),
+            vec!["a2", "b1"],
+        ),
+        // The selector and the affinity.
+        (
+            with(
+                &expressions("zone", "In", &json!(["a"])),
+                &json!({"nodeSelector": {"cores": "8"}}),
+            ),
+            vec!["a1"],
+        ),
+        (
+            with(
+                &expressions("zone", "In", &json!(["b"])),
+                &json!({"nodeSelector": {"cores": "8"}}),
+            ),
+            vec![],
+        ),
+        (
+            required(&json!([{"matchFields": [
+                {"key": "metadata.name", "operator": "NotIn", "values": ["a2"]}],
+                "matchExpressions": [{"key": "zone", "operator": "In", "values": ["a"]}]},
+                {"matchExpressions": [{"key": "disk", "operator": "Exists"}]}])),
+            vec!["a1", "b1"],
+        ),
+    ] {
+        assert_eq!(Play::new().passing(&json!({}), &spec), nodes, "{spec}");
+    }
+}
+
+#[test]
+fn taints_keep_away_whoever_does_not_tolerate_them() {
+    let tainted = |effect: &str| {
+        let mut play = Play::new();
+        play.0.set_node(from(json!({"metadata": {"name": "a1"},
+            "spec": {"taints": [{"key": "gpu", "value": "yes", "effect": effect}]}})));
+        play
+    };
+    for (effect, tolerations, passes) in [
+        ("NoSchedule", json!([]), false),
+        ("NoExecute", json!([]), false),
+        ("PreferNoSchedule", json!([]), true),
+        ("NoSchedule", json!([{"key": "gpu", "value": "yes"}]), true),
+        ("NoSchedule", json!([{"key": "gpu", "operator": "Equal", "value": "no"}]), false),
+        ("NoSchedule", json!([{"key": "gpu", "operator": "Exists"}]), true),
+        ("NoSchedule", json!([{"operator": "Exists"}]), true),
+        ("NoSchedule", json!([{"operator": "Exists", "effect": "NoExecute"}]), false),
+        ("NoSchedule", json!([{"key": "cpu", "operator": "Exists"}]), false),
+        ("NoExecute", json!([{"key": "gpu", "operator": "Exists"}]), true),
+        ("NoExecute", json!([{"key": "gpu", "value": "yes", "effect": "NoExecute"}]), true),
+        // For how long it may stay does not matter to where it may start.
+        (
+            "NoExecute",
+            json!([{"key": "gpu", "operator": "Exists", "effect": "NoExecute",
+                "tolerationSeconds": 5}]),
+            true,
+        ),
+        ("NoExecute", json!([{"key": "gpu", "operator": "Exists", "effect": "NoSchedule"}]), false),
+        // Without a value only what has none is equal.
+        ("NoSchedule", json!([{"key": "gpu", "operator": "Equal"}]), false),
+        ("NoSchedule", json!([{"value": "yes"}]), false),
+        ("NoSchedule", json!([{"key": "gpu", "operator": "Near", "value": "yes"}]), false),
+        ("NoSchedule", json!([{"key": "gpu", "operator": "Gt", "value": "1"}]), false),
+    ] {
+        let nodes = tainted(effect).passing(&json!({}), &json!({"tolerations": tolerations}));
+        assert_eq!(nodes.contains(&"a1"), passes, "{effect} {tolerations}");
+    }
+    let reason = tainted("NoSchedule").reason(&json!({}), "a1");
+    assert_eq!(reason, "the node has the taint gpu=yes:NoSchedule, which is not tolerated");
+}
+
+#[test]
+fn each_of_several_taints_has_to_be_tolerated() {
+    let play = |taints: &Value| {
+        let mut play = Play::new();
+        play.0.set_node(from(json!({"metadata": {"name": "a1"}, "spec": {"taints": taints}})));
+        play
+    };
+    let two =
+        json!([{"key": "gpu", "effect": "NoSchedule"}, {"key": "spot", "effect": "NoExecute"}]);
+    let gpu = json!({"key": "gpu", "operator": "Exists"});
+    let spot = json!({"key": "spot", "operator": "Exists"});
+    for (tolerations, passes) in [
+        (json!([gpu]), false),
+        (json!([spot]), false),
+        (json!([spot, gpu]), true),
+        (json!([{"operator": "Exists"}]), true),
+        (json!([{"operator": "Exists", "effect": "NoSchedule"}]), false),
+        // Nothing is the value of both.
+        (json!([{"key": "gpu"}, {"key": "spot", "operator": "Equal"}]), true),
+    ] {
+        let spec = json!({"tolerations": tolerations});
+        assert_eq!(play(&two).passing(&json!({}), &spec).contains(&"a1"), passes, "{spec}");
+    }
+    let reason = play(&two).reason(&json!({"tolerations": [gpu]}), "a1");
+    assert_eq!(reason, "the node has the taint spot:NoExecute, which is not tolerated");
+}
+
+#[test]
+fn a_cordoned_node_takes_only_who_tolerates_that() {
+    let mut play = Play::new();
+    play.0.set_node(from(json!({"metadata": {"name": "a1"}, "spec": {"unschedulable": true}})));
+    assert_eq!(play.passing(&json!({}), &json!({})), ["a2", "b1"]);
+    let daemon = json!({"tolerations": [
+        {"key": "node.kubernetes.io/unschedulable", "operator": "Exists", "effect": "NoSchedule"}]});
+    assert_eq!(play.passing(&json!({}), &daemon), ["a1", "a2", "b1"]);
+}
+
+#[test]
+fn a_port_of_a_node_is_had_by_one() {
+    let ports = |port: &Value| json!({"containers": [{"ports": [port]}]});
+    let wanted = ports(&json!({"hostPort": 80, "hostIP": "10.0.0.1"}));
+    for (other, collides) in [
+        (json!({"hostPort": 80}), true),
+        (json!({"hostPort": 80, "hostIP": "0.0.0.0"}), true),
+        (json!({"hostPort": 80, "hostIP": "10.0.0.1"}), true),
+        (json!({"hostPort": 80, "hostIP": "10.0.0.2"}), false),
+        (json!({"hostPort": 80, "protocol": "UDP"}), false),
+        (json!({"hostPort": 81}), false),
+        (json!({"containerPort": 80}), false),
+    ] {
+        let mut play = Play::new().running("r", "a1", &json!({}), &ports(&other));
+        assert_eq!(!play.passing(&json!({}), &wanted).contains(&"a1"), collides, "{other}");
+    }
+}
+
+#[test]
+fn whatever_runs_beside_the_containers_listens_too() {
+    let port = json!([{"hostPort": 80}]);
+    let plain = json!({"containers": [{"ports": port}]});
+    for (spec, collides) in [
+        (plain.clone(), true),
+        (json!({"containers": [{}, {"ports": port}]}), true),
+        (json!({"containers": [{"ports": [{"hostPort": 8080}, {"hostPort": 80}]}]}), true),
+        (json!({"initContainers": [{"ports": port, "restartPolicy": "Always"}]}), true),
+        // It is over when the pod listens.
+        (json!({"initContainers": [{"ports": port}]}), false),
+        (json!({"containers": [{"ports": [{"hostPort": 0, "containerPort": 80}]}]}), false),
+    ] {
+        let mut play = Play::new().running("r", "a1", &json!({}), &spec);
+        assert_eq!(!play.passing(&json!({}), &plain).contains(&"a1"), collides, "{spec}");
+        let mut play = Play::new().running("r", "a1", &json!({}), &plain);
+        assert_eq!(!play.passing(&json!({}), &spec).contains(&"a1"), collides, "{spec}");
+    }
+    let zero = json!({"containers": [{"ports": [{"hostPort": 0}]}]});
+    let mut play = Play::new().running("r", "a1", &json!({}), &zero);
+    assert_eq!(play.passing(&json!({}), &zero).len(), 3, "0 is none");
+}
