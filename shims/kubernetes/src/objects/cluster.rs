@@ -34,11 +34,14 @@ pub struct NodeSpec {
 
 /// What a node says.
 #[derive(Clone, Debug, Default, Deserialize)]
-#[serde(default)]
+#[serde(rename_all = "camelCase", default)]
 pub struct NodeStatus {
     /// What pods may have of it.
     #[serde(deserialize_with = "or_default")]
     pub allocatable: Quantities,
+    /// What it can do that nodes of other versions or settings cannot.
+    #[serde(deserialize_with = "or_default")]
+    pub declared_features: Vec<String>,
 }
 
 /// A namespace.

@@ -4,7 +4,8 @@ use std::collections::BTreeMap;
 
 use k8s_openapi::api::core::v1::{Affinity, Toleration, TopologySpreadConstraint};
 use k8s_openapi::apimachinery::pkg::apis::meta::v1::ObjectMeta;
-use serde::Deserialize;
+use serde::de::IgnoredAny;
+use serde::{Deserialize, Deserializer};
 
 use super::meta::{Quantities, known, or_default};
 
@@ -66,6 +67,10 @@ pub struct PodSpec {
     /// Devices that are allocated dynamically.
     #[serde(deserialize_with = "or_default")]
     pub resource_claims: Vec<Named>,
+    /// It is in the network of its node.
+    pub host_network: bool,
+    /// It has the users of its node; it does unless given.
+    pub host_users: Option<bool>,
     /// The group that it is scheduled with.
     pub scheduling_group: Option<SchedulingGroup>,
     /// As whom it runs.
@@ -104,6 +109,36 @@ pub struct Container {
     pub ports: Vec<ContainerPort>,
     /// `Always` makes a sidecar of an init container.
     pub restart_policy: Option<String>,
+    /// With it all others of its pod may be restarted.
+    #[serde(rename = "restartPolicyRules", deserialize_with = "restarts_all")]
+    pub restarts_all: bool,
+    /// Something is mounted with options of its own.
+    #[serde(rename = "volumeMounts", deserialize_with = "has_mount_options")]
+    pub has_mount_options: bool,
+}
+
+/// Reads of its rules whether one is to restart all.
+fn restarts_all<'de, D: Deserializer<'de>>(from: D) -> Result<bool, D::Error> {
+    #[derive(Default, Deserialize)]
+    #[serde(default)]
+    struct Rule {
+        action: Option<String>,
+    }
+    let rules: Option<Vec<Rule>> = Option::deserialize(from)?;
+    let mut rules = rules.into_iter().flatten();
+    Ok(rules.any(|rule| rule.action.as_deref() == Some("RestartAllContainers")))
+}
+
+/// Reads of what it mounts whether there are options.
+fn has_mount_options<'de, D: Deserializer<'de>>(from: D) -> Result<bool, D::Error> {
+    #[derive(Default, Deserialize)]
+    #[serde(rename_all = "camelCase", default)]
+    struct Mount {
+        bind_mount_options: Option<Vec<IgnoredAny>>,
+    }
+    let mounts: Option<Vec<Mount>> = Option::deserialize(from)?;
+    let options = mounts.into_iter().flatten().filter_map(|mount| mount.bind_mount_options);
+    Ok(options.into_iter().any(|options| !options.is_empty()))
 }
 
 /// What something needs.

@@ -51,6 +51,25 @@ impl NodeFilter {
     }
 }
 
+/// What some nodes can do and others cannot, of what the pod needs: by the names that nodes declare.
+pub(super) fn needed_features(pod: &Pod) -> Vec<&'static str> {
+    let containers = || pod.spec.containers.iter().chain(&pod.spec.init_containers);
+    let needed = [
+        (containers().any(|one| one.restarts_all), "RestartAllContainersOnContainerExits"),
+        (
+            pod.spec.host_network && pod.spec.host_users == Some(false),
+            "UserNamespacesHostNetworkSupport",
+        ),
+        (containers().any(|one| one.has_mount_options), "VolumeBindMountOptions"),
+    ];
+    needed.into_iter().filter_map(|(is_needed, name)| is_needed.then_some(name)).collect()
+}
+
+/// A number as numeric comparisons take it: written in one way only.
+fn integer(text: &str) -> Option<i64> {
+    text.parse().ok().filter(|number: &i64| number.to_string() == text)
+}
+
 /// Whether the toleration is of this taint. Comparisons that are not known tolerate nothing.
 fn tolerates(toleration: &Toleration, taint: &Taint) -> bool {
     let key = toleration.key.as_deref().unwrap_or_default();
@@ -62,6 +81,9 @@ fn tolerates(toleration: &Toleration, taint: &Taint) -> bool {
         && match toleration.operator.as_deref().unwrap_or("Equal") {
             "Exists" => true,
             "Equal" | "" => !key.is_empty() && value == of_taint,
+            // Taints above what the toleration says, and below it.
+            "Gt" => integer(of_taint).zip(integer(value)).is_some_and(|(it, bound)| it > bound),
+            "Lt" => integer(of_taint).zip(integer(value)).is_some_and(|(it, bound)| it < bound),
             _ => false,
         }
 }
@@ -75,9 +97,9 @@ pub(super) fn untolerated<'n>(tolerations: &[Toleration], node: &'n Node) -> Opt
     node.spec.taints.iter().find(keeps_away)
 }
 
-/// Refuses a node for its cordon, its taints or its labels.
+/// Refuses a node for its cordon, its taints, its labels or what it cannot do.
 pub(super) fn check(question: &Question, node: &Node) -> Result<(), String> {
-    let Question { filter, tolerations, .. } = question;
+    let Question { filter, tolerations, features, .. } = question;
     if node.spec.unschedulable {
         let cordon = Taint {
             key: UNSCHEDULABLE.to_owned(),
@@ -98,6 +120,10 @@ pub(super) fn check(question: &Question, node: &Node) -> Result<(), String> {
     }
     if !filter.admits(node) {
         return Err("the node does not match the pod's node selector or affinity".to_owned());
+    }
+    let declared = &node.status.declared_features;
+    if let Some(lacking) = features.iter().find(|needed| !declared.iter().any(|it| it == *needed)) {
+        return Err(format!("the node lacks the feature {lacking}, which the pod needs"));
     }
     Ok(())
 }

@@ -2,7 +2,7 @@
 
 use k8s_openapi::api::core::v1::{PodAffinityTerm, Toleration, TopologySpreadConstraint};
 
-use super::node::NodeFilter;
+use super::node::{NodeFilter, needed_features};
 use super::ports::HostPort;
 use super::preferences::Preferences;
 use super::selectors::{PodTerm, labels_match, with_own_labels};
@@ -15,6 +15,8 @@ use crate::objects::{Meta as _, Pod};
 pub(super) struct Question {
     pub(super) filter: NodeFilter,
     pub(super) tolerations: Vec<Toleration>,
+    /// What nodes have to be able to do.
+    pub(super) features: Vec<&'static str>,
     pub(super) ports: Vec<HostPort>,
     /// Near to pods that match all of its terms, by each of these keys.
     pub(super) near: Vec<usize>,
@@ -104,6 +106,7 @@ pub(super) fn compile(pod: &Pod, mut tally: impl FnMut(Wanted) -> usize) -> Ques
     Question {
         filter,
         tolerations: pod.spec.tolerations.clone(),
+        features: needed_features(pod),
         ports: HostPort::of(pod),
         near: by_key,
         away,

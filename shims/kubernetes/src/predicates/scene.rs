@@ -454,11 +454,13 @@ fn is_alike(one: &Node, other: &Node) -> bool {
     one.labels() == other.labels()
         && one.spec.taints == other.spec.taints
         && one.spec.unschedulable == other.spec.unschedulable
+        && one.status.declared_features == other.status.declared_features
 }
 
 /// Whether the node takes no pod that it did not take before.
 fn is_only_closed(before: &Node, after: &Node) -> bool {
     before.labels() == after.labels()
+        && before.status.declared_features == after.status.declared_features
         && before.spec.taints.iter().all(|taint| after.spec.taints.contains(taint))
         && before.spec.unschedulable <= after.spec.unschedulable
 }

@@ -269,6 +269,7 @@ fn a_node_that_opens_helps_and_one_that_closes_does_not() {
             (&change(json!({})), true),
             (&change(json!({"spec": {"unschedulable": true}})), false),
             (&change(json!({})), true),
+            (&change(json!({"status": {"declaredFeatures": ["X"]}})), true),
             (&change(json!({"metadata": {"labels": {"zone": "c"}}})), true),
             // One that is new is looked at anyway.
             (&|scene| scene.set_node(node("d1", &json!({"zone": "d"}))), false),

@@ -148,6 +148,78 @@ fn each_of_several_taints_has_to_be_tolerated() {
 }
 
 #[test]
+fn a_number_of_a_taint_is_compared_with_the_one_that_is_tolerated() {
+    for (taint, operator, value, passes) in [
+        ("950", "Gt", "900", true),
+        ("900", "Gt", "900", false),
+        ("850", "Gt", "900", false),
+        ("850", "Lt", "900", true),
+        ("900", "Lt", "900", false),
+        ("-3", "Lt", "0", true),
+        ("9223372036854775807", "Gt", "0", true),
+        // What is no number, or is written in another way, is not compared.
+        ("9223372036854775808", "Gt", "0", false),
+        ("0950", "Gt", "900", false),
+        ("950", "Gt", "0900", false),
+        ("+950", "Gt", "900", false),
+        ("95.5", "Gt", "9", false),
+        ("high", "Gt", "900", false),
+        ("950", "Gt", "low", false),
+        ("", "Lt", "900", false),
+    ] {
+        let mut play = Play::new();
+        play.0.set_node(from(json!({"metadata": {"name": "a1"}, "spec": {"taints": [
+            {"key": "sla", "value": taint, "effect": "NoSchedule"}]}})));
+        let spec = json!({"tolerations": [{"key": "sla", "operator": operator, "value": value}]});
+        assert_eq!(
+            play.passing(&json!({}), &spec).contains(&"a1"),
+            passes,
+            "{taint} {operator} {value}"
+        );
+    }
+}
+
+#[test]
+fn what_only_some_nodes_can_do_is_done_where_it_is_declared() {
+    let restarts = json!([{"action": "Restart"}, {"action": "RestartAllContainers"}]);
+    for (feature, spec) in [
+        (
+            "",
+            json!({"containers": [{"restartPolicyRules": [{"action": "Restart"}],
+            "volumeMounts": [{"name": "x", "bindMountOptions": []}, {"name": "y"}]}]}),
+        ),
+        ("", json!({"hostNetwork": true, "hostUsers": true})),
+        ("", json!({"hostUsers": false})),
+        (
+            "RestartAllContainersOnContainerExits",
+            json!({"containers": [{"restartPolicyRules": restarts}]}),
+        ),
+        (
+            "RestartAllContainersOnContainerExits",
+            json!({"initContainers": [{"restartPolicyRules": restarts}]}),
+        ),
+        ("UserNamespacesHostNetworkSupport", json!({"hostNetwork": true, "hostUsers": false})),
+        (
+            "VolumeBindMountOptions",
+            json!({"containers": [
+            {"volumeMounts": [{"name": "x", "bindMountOptions": ["noexec"]}]}]}),
+        ),
+    ] {
+        let mut play = Play::new();
+        let nodes = if feature.is_empty() { vec!["a1", "a2", "b1"] } else { vec![] };
+        assert_eq!(play.passing(&json!({}), &spec), nodes, "{spec}");
+        if feature.is_empty() {
+            continue;
+        }
+        let reason = format!("the node lacks the feature {feature}, which the pod needs");
+        assert_eq!(play.reason(&spec, "a1"), reason);
+        play.0.set_node(from(json!({"metadata": {"name": "a1"},
+            "status": {"declaredFeatures": ["Other", feature]}})));
+        assert_eq!(play.passing(&json!({}), &spec), ["a1"], "{spec}");
+    }
+}
+
+#[test]
 fn a_cordoned_node_takes_only_who_tolerates_that() {
     let mut play = Play::new();
     play.0.set_node(from(json!({"metadata": {"name": "a1"}, "spec": {"unschedulable": true}})));
