@@ -93,6 +93,10 @@ fn members_that_keep_apart_need_a_host_each() {
             .collect();
         world.pass(3 * SECOND).await;
         assert_eq!(world.count(&pods), 0);
+        let told = world.told.len();
+        world.pass(60 * SECOND).await;
+        let tries = world.told[told..].iter().filter(|told| *told == "try again").count();
+        assert_eq!(tries, 0, "what it tries and takes back is no reason to try it");
         world.check().await;
         world.set_node("h7", json!({"kubernetes.io/hostname": "h7"}));
         world.pass(SECOND).await;

@@ -387,3 +387,33 @@ fn what_was_to_run_on_a_node_that_goes_is_not_there_when_it_is_back() {
         world.check().await;
     });
 }
+
+#[test]
+fn who_is_to_be_near_a_pod_goes_where_one_comes() {
+    in_virtual_time(async {
+        for is_ours in [false, true] {
+            let mut world = World::new(0);
+            for (name, zone) in [("n0", "a"), ("n1", "a"), ("n2", "b")] {
+                world.set_node(name, json!({"zone": zone}));
+            }
+            world.begin().await;
+            let near = world.add(
+                "near",
+                json!({"spec": {"nodeSelector": {"zone": "a"}, "affinity": {"podAffinity": {
+                    "requiredDuringSchedulingIgnoredDuringExecution": [{"topologyKey": "zone",
+                        "labelSelector": {"matchLabels": {"app": "db"}}}]}}}}),
+            );
+            world.pass(3 * SECOND).await;
+            assert_eq!(world.node_of(&near), None);
+            let mut db = json!({"metadata": {"labels": {"app": "db"}},
+                "spec": {"nodeSelector": {"zone": "a"}}});
+            if !is_ours {
+                db["spec"] = json!({"schedulerName": "other", "nodeName": "n0"});
+            }
+            world.add("db", db);
+            world.settle().await;
+            assert!(world.node_of(&near).is_some(), "{is_ours}");
+            world.check().await;
+        }
+    });
+}
