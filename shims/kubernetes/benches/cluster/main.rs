@@ -15,7 +15,7 @@ use std::time::Duration;
 
 use mimalloc::MiMalloc;
 use monoceros_actors::Scheduler;
-use monoceros_kubernetes::act::HandSettings;
+use monoceros_kubernetes::act::{HandSettings, Victims};
 use monoceros_kubernetes::engine::Embedded;
 use monoceros_kubernetes::meters::Meters;
 use monoceros_kubernetes::run::{self, Options, Standing};
@@ -123,9 +123,8 @@ fn start(stub: &Arc<Stub>) -> CancellationToken {
         mapping: Mapping { scheduler_names: vec!["monoceros".to_owned()], ..Mapping::default() },
         hands: HandSettings {
             bindings: 64,
+            victims: Victims::EvictThenDelete,
             eviction_timeout: Duration::from_secs(60),
-            delete_after_timeout: true,
-            delete_at_once: false,
             volume_timeout: Duration::from_secs(600),
             events_per_second: 50,
         },

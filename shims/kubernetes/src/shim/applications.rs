@@ -195,7 +195,8 @@ impl Shim {
     pub(super) fn application_accepted(&mut self, id: &Arc<str>, now: Duration) {
         let Some(application) = self.applications.get_mut(id) else { return };
         application.refusals = 0;
-        if application.told == AppTold::Told && !std::mem::replace(&mut application.is_accepted, true)
+        if application.told == AppTold::Told
+            && !std::mem::replace(&mut application.is_accepted, true)
         {
             self.reconcile_all(id, now);
         }

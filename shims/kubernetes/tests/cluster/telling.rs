@@ -220,7 +220,8 @@ fn a_full_cluster_is_a_case_for_more_machines() {
 fn nothing_is_asked_for_of_an_application_that_is_refused() {
     in_virtual_time(async {
         let mut world = World::new(1);
-        let queues_yaml = "partitions: [{name: default, placementrules: [{name: provided, create: false}],
+        let queues_yaml =
+            "partitions: [{name: default, placementrules: [{name: provided, create: false}],
             queues: [{name: root, submitacl: '*', queues: [{name: a}]}]}]";
         queues(&mut world, "monoceros-configs", queues_yaml);
         world.begin().await;
