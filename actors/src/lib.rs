@@ -97,6 +97,11 @@ pub use events::{
 #[doc(hidden)]
 pub use front::fuzzing;
 pub use front::rm_proxy::check_rm_id;
+/// Tags that say what people know something by.
+pub mod tags {
+    pub use monoceros_rules::work::allocations::{NAMESPACE, POD, pod_of};
+}
+
 pub use monoceros_config as config;
 pub use monoceros_rules::audit::Facts;
 pub use monoceros_rules::decisions::KEPT_MAX as DECISIONS_MAX;

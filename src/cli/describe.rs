@@ -16,7 +16,7 @@ use monoceros_proto::v1;
 use super::amounts::{Amounts, age, all, amounts, moment, now_ns};
 use super::cluster::{ApplicationsWanted, Cluster};
 use super::get::Kind;
-use super::names::{self, Names};
+use super::names;
 use super::output::{self, WrongLine};
 use super::table::Table;
 use crate::logging::clean;
@@ -187,13 +187,12 @@ async fn application(cluster: &mut Cluster, id: &str) -> anyhow::Result<Option<S
     sheet.table("Waiting", ["REQUEST", "COUNT", "AMOUNT EACH", "GROUP", "AGE", "WHY"], waiting);
     let wanted = v1::ListDecisionsRequest { application_id: id.to_owned(), ..Default::default() };
     let last = cluster.decisions(&wanted, 0, DECISIONS).await?;
-    let known = Names::of(&found);
     let decisions = last.decisions.iter().rev().map(|it| {
         vec![
             it.id.to_string(),
             age(it.time, now_ns()),
             it.kind.clone(),
-            known.name(&it.allocation_key).to_owned(),
+            names::of_decision(it).to_owned(),
             it.node_id.clone(),
             it.ruled.clone(),
         ]
@@ -211,6 +210,7 @@ async fn decision(cluster: &mut Cluster, number: &str) -> anyhow::Result<Option<
     sheet.say_since("Told", found.time);
     sheet.say_since("Made", found.decided_time);
     sheet.say("Application", &found.application_id);
+    sheet.say("Pod", &found.pod);
     sheet.say("Key", &found.allocation_key);
     sheet.say("Queue", &found.queue_name);
     sheet.say("Node", &found.node_id);

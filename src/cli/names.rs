@@ -2,19 +2,20 @@
 
 use std::collections::BTreeMap;
 
+use monoceros_actors::tags::pod_of;
 use monoceros_proto::v1;
-
-/// The tag with the namespace of a pod.
-const NAMESPACE: &str = "kubernetes.io/meta/namespace";
-/// The tag with the name of a pod.
-const POD: &str = "kubernetes.io/meta/podName";
 
 /// The name of a request: that of its pod, or else its key.
 pub(super) fn shown(key: &str, tags: &BTreeMap<String, String>) -> String {
-    match (tags.get(NAMESPACE), tags.get(POD)) {
-        (Some(namespace), Some(pod)) => format!("{namespace}/{pod}"),
-        _ => key.to_owned(),
+    match pod_of(tags) {
+        Some((namespace, pod)) => format!("{namespace}/{pod}"),
+        None => key.to_owned(),
     }
+}
+
+/// The name of what a decision is about.
+pub(super) fn of_decision(decision: &v1::DecisionInfo) -> &str {
+    if decision.pod.is_empty() { &decision.allocation_key } else { &decision.pod }
 }
 
 /// Names of the requests and allocations of an application, by key.
@@ -44,6 +45,8 @@ impl Names {
 
 #[cfg(test)]
 mod tests {
+    use monoceros_actors::tags::{NAMESPACE, POD};
+
     use super::*;
 
     #[test]

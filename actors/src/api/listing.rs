@@ -124,7 +124,7 @@ pub struct DecisionFilter {
     pub kind: Option<DecisionKind>,
     /// Those of the application of this id.
     pub application: Option<String>,
-    /// Those about the ask, or the allocation, of this key.
+    /// Those about the ask, or the allocation, of this key, or of the pod `NAMESPACE/NAME`.
     pub key: Option<String>,
     /// Those in the queue of this path, in lower case, or below it.
     pub queue: Option<String>,
@@ -143,7 +143,7 @@ impl DecisionFilter {
         };
         self.kind.is_none_or(|kind| kind == decision.kind())
             && is(&self.application, decision.application())
-            && is(&self.key, decision.key())
+            && (is(&self.key, decision.key()) || is(&self.key, decision.pod()))
             && is(&self.node, decision.node())
             && self.queue.as_ref().is_none_or(is_in)
     }

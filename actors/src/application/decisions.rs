@@ -14,7 +14,7 @@ use monoceros_rules::decide::preemption::{Chosen, Grounds};
 use monoceros_rules::decisions::{Decisions, Later, Ruled, Told, Way};
 use monoceros_rules::nodes::{NodeSlot, PassedFor};
 use monoceros_rules::order::keys::PriorityPolicy;
-use monoceros_rules::work::allocations::AllocationId;
+use monoceros_rules::work::allocations::{AllocationId, pod_of};
 use monoceros_rules::work::asks::{AskSlot, AskSpec};
 
 use super::Application;
@@ -198,8 +198,7 @@ impl Application {
             return;
         }
         let Some(entry) = books.allocations.get(id) else { return };
-        let (key, node) = (entry.key(), books.nodes.id(entry.node));
-        let told = Told { at_ns: *now_ns, ruled: Ruled::FirstNode, key, node };
+        let told = told(&entry.spec, books.nodes.id(entry.node), Ruled::FirstNode, *now_ns);
         decisions.keep_allocation(id, self.is_who(), &told);
     }
 
@@ -224,8 +223,7 @@ impl Application {
     ) {
         let spec = &self.book.asks.ask(slot).spec;
         let Baton { decisions, books, now_ns, .. } = baton;
-        let (key, node) = (&*spec.key, &**books.nodes.id(node));
-        let told = Told { at_ns: *now_ns, ruled: Ruled::NearestNode, key, node };
+        let told = told(spec, books.nodes.id(node), Ruled::NearestNode, *now_ns);
         decisions.keep_aside(Later::Claim(question), &told);
     }
 
@@ -258,13 +256,13 @@ impl Application {
             Grounds::RequiredNode { .. } => Ruled::ForNode,
             Grounds::Quota { .. } => Ruled::Quota,
         };
-        let (key, node) = (&**entry.key(), &**books.nodes.id(entry.node));
-        decisions.keep_eviction(grounds, &Told { at_ns: *now_ns, ruled, key, node });
+        let told = told(&entry.spec, books.nodes.id(entry.node), ruled, *now_ns);
+        decisions.keep_eviction(grounds, &told);
     }
 
     fn keep(spec: &AskSpec, node: NodeSlot, ruled: Ruled, baton: &mut Baton) {
         let Baton { decisions, books, now_ns, .. } = baton;
-        let told = Told { at_ns: *now_ns, ruled, key: &spec.key, node: books.nodes.id(node) };
+        let told = told(spec, books.nodes.id(node), ruled, *now_ns);
         Decisions::keep(decisions, &told);
     }
 
@@ -292,4 +290,10 @@ fn levels(way: &mut Way, offer: &Offering) {
         way.level(queue, facts.child_order(), offer.verdict, runner_up);
         way.figures_are(false, facts.config.guaranteed.is_some());
     }
+}
+
+/// What is told of an ask, or of its allocation.
+fn told<'a>(spec: &'a AskSpec, node: &'a str, ruled: Ruled, at_ns: i64) -> Told<'a> {
+    let pod = spec.tags.as_deref().and_then(pod_of);
+    Told { at_ns, ruled, key: &spec.key, pod, node }
 }

@@ -24,6 +24,9 @@ pub struct DecisionSnapshot {
     pub application_id: String,
     /// Its key.
     pub allocation_key: String,
+    /// Namespace and name of its pod, as `NAMESPACE/NAME`; left out where it is none.
+    #[serde(skip_serializing_if = "String::is_empty")]
+    pub pod: String,
     /// The leaf.
     pub queue_name: String,
     /// The node.

@@ -17,6 +17,7 @@ use super::GetArgs;
 use crate::cli::amounts::moment;
 use crate::cli::cluster::Cluster;
 use crate::cli::document::{document, json, json_line, yaml};
+use crate::cli::names;
 use crate::cli::output::{self, Form, WrongLine};
 use crate::cli::table::Table;
 
@@ -137,7 +138,7 @@ impl Printer {
             moment(decision.time),
             decision.kind.clone(),
             decision.application_id.clone(),
-            decision.allocation_key.clone(),
+            names::of_decision(decision).to_owned(),
             decision.node_id.clone(),
             decision.ruled.clone(),
         ];

@@ -87,6 +87,7 @@ fn decision(read: DecisionSnapshot) -> v1::DecisionInfo {
         tried: nodes.tried,
         passed_over: nodes.passed_over.into_iter().map(passed_over).collect(),
         preempted_for: read.preempted_for,
+        pod: read.pod,
     }
 }
 

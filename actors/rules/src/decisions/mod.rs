@@ -36,10 +36,11 @@
 //! way.is_of("root.a", "app-1");
 //! way.level(4, SiblingOrder::Queues, Verdict::Alone, None);
 //! way.level(6, SiblingOrder::Fifo, Verdict::Submitted { first: 1, second: 2 }, Some("app-2"));
-//! decisions.keep(&Told { at_ns: 5, ruled: Ruled::FirstNode, key: "ask-1", node: "n1" });
+//! let (key, pod, node) = ("ask-1", Some(("team", "p")), "n1");
+//! decisions.keep(&Told { at_ns: 5, ruled: Ruled::FirstNode, key, pod, node });
 //!
 //! let kept = decisions.get(1).expect("it was the first").shown();
-//! assert_eq!((&*kept.queue, &*kept.application, &*kept.key), ("root.a", "app-1", "ask-1"));
+//! assert_eq!((&*kept.queue, &*kept.key, &*kept.pod), ("root.a", "ask-1", "team/p"));
 //! assert_eq!(kept.levels[1].runner_up.as_deref(), Some("app-2"));
 //! ```
 
@@ -109,6 +110,7 @@ struct Entry {
     queue: Text,
     application: Text,
     key: Text,
+    pod: Text,
     node: Text,
     preempted_for: Text,
 }
@@ -122,6 +124,8 @@ pub struct Told<'a> {
     pub ruled: Ruled,
     /// The key of the ask, or of the allocation that leaves.
     pub key: &'a str,
+    /// Namespace and name of its pod, where it is one.
+    pub pod: Option<(&'a str, &'a str)>,
     /// The node.
     pub node: &'a str,
 }
@@ -304,6 +308,7 @@ impl Decisions {
 
     fn put(&mut self, way: &mut Way, told: &Told<'_>) {
         let (key, node) = (way.add(told.key), way.add(told.node));
+        let pod = told.pod.map(|(namespace, name)| way.add_path(namespace, name));
         let grounds = std::mem::take(&mut way.preempted_for);
         let preempted_for = way.add(&grounds);
         way.preempted_for = grounds;
@@ -318,6 +323,7 @@ impl Decisions {
             queue: way.queue,
             application: way.application,
             key,
+            pod: pod.unwrap_or_default(),
             node,
             preempted_for,
         };

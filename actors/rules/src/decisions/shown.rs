@@ -51,6 +51,8 @@ pub struct ShownDecision {
     pub application: Arc<str>,
     /// Its key.
     pub key: Arc<str>,
+    /// Namespace and name of its pod; empty where it is none.
+    pub pod: Arc<str>,
     /// The path of its leaf.
     pub queue: Arc<str>,
     /// The node.
@@ -124,6 +126,11 @@ impl<'a> Kept<'a> {
         self.entry.key.of(self.text)
     }
 
+    /// Namespace and name of the pod; empty where it is none.
+    pub fn pod(&self) -> &'a str {
+        self.entry.pod.of(self.text)
+    }
+
     /// The path of the leaf.
     pub fn queue(&self) -> &'a str {
         self.entry.queue.of(self.text)
@@ -149,6 +156,7 @@ impl<'a> Kept<'a> {
             ruled: entry.ruled.to_string(),
             application: self.application().into(),
             key: self.key().into(),
+            pod: self.pod().into(),
             queue: self.queue().into(),
             node: self.node().into(),
             levels: (0..self.levels.len()).map(|at| self.level(at)).collect(),

@@ -7,7 +7,7 @@ use crate::order::keys::{SiblingOrder, Verdict};
 use crate::values::resources::Resources;
 
 fn told<'a>(key: &'a str, node: &'a str, at_ns: i64) -> Told<'a> {
-    Told { at_ns, ruled: Ruled::FirstNode, key, node }
+    Told { at_ns, ruled: Ruled::FirstNode, key, pod: None, node }
 }
 
 /// The way to an application of a leaf two levels deep.

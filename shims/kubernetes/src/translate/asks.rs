@@ -3,6 +3,7 @@
 use std::hash::{Hash as _, Hasher as _};
 
 use k8s_openapi::api::core::v1::NodeSelectorTerm;
+use monoceros_actors::tags::{NAMESPACE, POD};
 use monoceros_proto::si::v1::{Allocation, PreemptionPolicy};
 use rustc_hash::FxHasher;
 
@@ -10,10 +11,6 @@ use super::amounts::{Amounts, pod_amounts};
 use super::nodes::resource;
 use crate::objects::{Meta as _, Pod};
 
-/// The tag of an ask that has the namespace of its pod.
-pub const NAMESPACE_TAG: &str = "kubernetes.io/meta/namespace";
-/// The tag of an ask that has the name of its pod.
-pub const POD_TAG: &str = "kubernetes.io/meta/podName";
 const REQUIRED_NODE: &str = "yunikorn.apache.org/requiredNode";
 const CREATION_TIME: &str = "creationTime";
 const FOREIGN: &str = "foreign";
@@ -74,8 +71,8 @@ impl Wish {
     ) -> Allocation {
         let mut allocation = Allocation::ask(application, pod.uid(), resource(self.amounts))
             .with_priority(self.priority)
-            .with_tag(NAMESPACE_TAG, pod.namespace())
-            .with_tag(POD_TAG, pod.name())
+            .with_tag(NAMESPACE, pod.namespace())
+            .with_tag(POD, pod.name())
             .with_tag(CREATION_TIME, pod.created().to_string());
         allocation.preemption_policy = Some(PreemptionPolicy {
             allow_preempt_self: self.may_be_preempted,
@@ -100,8 +97,8 @@ pub fn foreign(pod: &Pod, node: &str) -> Allocation {
     let amounts = pod_amounts(pod).unwrap_or_else(|_| [("pods".to_owned(), 1)].into());
     let mut allocation = Allocation::ask("", pod.uid(), resource(amounts))
         .with_tag(FOREIGN, "default")
-        .with_tag(NAMESPACE_TAG, pod.namespace())
-        .with_tag(POD_TAG, pod.name())
+        .with_tag(NAMESPACE, pod.namespace())
+        .with_tag(POD, pod.name())
         .running_on(node);
     allocation.priority = pod.spec.priority.unwrap_or(0);
     allocation
@@ -149,8 +146,8 @@ mod tests {
         assert_eq!((ask.priority, &*ask.task_group_name), (7, "workers"));
         let policy = ask.preemption_policy.unwrap();
         assert!(!policy.allow_preempt_self && !policy.allow_preempt_other);
-        assert_eq!(ask.allocation_tags[NAMESPACE_TAG], "ns");
-        assert_eq!(ask.allocation_tags[POD_TAG], "p");
+        assert_eq!(ask.allocation_tags[NAMESPACE], "ns");
+        assert_eq!(ask.allocation_tags[POD], "p");
         assert_eq!(ask.allocation_tags[CREATION_TIME], "1767225600");
     }
 

@@ -17,7 +17,7 @@ mod nodes;
 mod queues;
 
 pub use self::amounts::{Amounts, node_amounts, pod_amounts};
-pub use self::asks::{NAMESPACE_TAG, POD_TAG, Wish, foreign};
+pub use self::asks::{Wish, foreign};
 pub use self::gangs::{
     DeclaredGang, declared_gang, has_declared_gang, hold_key, pod_group_gang, task_group_of,
 };
