@@ -239,6 +239,8 @@ export interface Decision {
   ruled: string;
   applicationId: string;
   allocationKey: string;
+  /** Namespace and name of its pod. */
+  pod?: string;
   queueName: string;
   nodeId: string;
   levels?: { queue: string; order: string; chosen: string; runnerUp?: string; rule: string }[];

@@ -67,7 +67,7 @@ interface Rows {
   allocations?: Keyed[];
 }
 
-/** Names of what the application has that decisions are narrowed to, or else of what is on that node: a decision has keys alone. */
+/** Names of what the application has that decisions are narrowed to, or else of what is on that node: a decision names its own pod alone. */
 function useNames(application: string | undefined, node: string | undefined): { names: Names; areRead: boolean } {
   const rows = application ? `application/${encodeURIComponent(application)}` : node ? `node/${encodeURIComponent(node)}` : null;
   const { data, error } = usePolled<Rows>(base.value && rows && `${base.value}/${rows}`, 3);
@@ -91,8 +91,10 @@ function Older({ last }: { last: Decision | undefined }) {
   return gone > 0 ? <p class="gap"><Count of={gone} /> older decisions are not kept any more</p> : null;
 }
 
-function One({ of: it, names }: { of: Decision; names: Names }) {
+function One({ of: it, names: known }: { of: Decision; names: Names }) {
   const { nodes } = it;
+  // A decision knows its pod, also when that is gone.
+  const names = it.pod ? new Map([...known, [it.allocationKey, it.pod]]) : known;
   // Of an eviction those who could leave are compared, else queues and applications.
   const compared = (name: string) => (it.kind === "eviction" ? <NameOfKey of={name} among={names} /> : name);
   return (
