@@ -57,6 +57,7 @@ fn a_decision_reads_as_it_was_made() {
             ruled: "placed on the first node in order that could be used".into(),
             application: "app-1".into(),
             key: "k".into(),
+            pod: "".into(),
             queue: "root.p.leaf".into(),
             node: "n".into(),
             levels: vec![
