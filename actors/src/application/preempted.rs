@@ -1,14 +1,14 @@
 //! Allocations of this application that are preempted: `docs/preemption.md`.
 //!
 //! # Invariant
-//! What is preempted holds what it held until its RM confirms that it is gone; it counts as
-//! *preempting* in every queue of its path exactly as long.
+//! What is preempted holds what it held until its RM confirms that it is gone, or says that it stays;
+//! it counts as *preempting* in every queue of its path exactly as long.
 
 use std::collections::BTreeSet;
 use std::sync::Arc;
 
 use monoceros_rules::decide::preemption::{
-    ApplicationFacts, Chosen, Grounds, GroupFacts, goes_as_one,
+    ApplicationFacts, Chosen, Grounds, GroupFacts, STAYS_FOR, after, goes_as_one,
 };
 use monoceros_rules::work::allocations::{Allocation, AllocationId, ApplicationSlot, Leaving};
 use monoceros_rules::work::asks::TaskGroup;
@@ -149,6 +149,24 @@ impl Application {
                 .get(*id)
                 .is_some_and(|it| it.leaving.is_none() && it.spec.member_of() == Some(&group.name))
         })
+    }
+
+    /// Its RM says that an allocation which is preempted stays: it is not any more, nor again for a
+    /// while, and nobody gets its room.
+    pub(super) fn stay(&mut self, id: AllocationId, baton: &mut Baton, effects: &mut VisitEffects) {
+        let stays_until_ns = after(baton.now_ns, STAYS_FOR);
+        let entry = baton.books.allocations.get_mut(id);
+        let Some(entry) = entry.filter(|it| it.leaving == Some(Leaving::Preempted)) else { return };
+        (entry.leaving, entry.preempted_for) = (None, None);
+        entry.stays_until_ns = stays_until_ns;
+        effects.delta.preempting.subtract(entry.resources());
+        effects.touched = true;
+        tracing::debug!(placement = %id, application = %self.book.id, allocation = %entry.uuid,
+            "preempted, and stays");
+        if entry.spec.placeholder {
+            self.placeholder_settled(id, baton);
+        }
+        baton.victim_stays(id);
     }
 
     /// A preempted allocation is gone.

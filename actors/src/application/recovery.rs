@@ -6,6 +6,7 @@
 
 use std::sync::Arc;
 
+use monoceros_rules::decide::preemption::stays;
 use monoceros_rules::decide::reservations::End;
 use monoceros_rules::nodes::NodeSlot;
 use monoceros_rules::work::allocations::{Allocation, AllocationId, Form};
@@ -33,6 +34,9 @@ impl Application {
             let is_there = is_on(id, node_slot, baton);
             self.note_place(is_there, &uuid, &node, baton);
             self.known_again(id, &spec, baton, effects);
+            if stays(spec.tags.as_ref()) {
+                self.stay(id, baton, effects);
+            }
             return;
         }
         // In today's form the key is the identity: it runs, though under another UUID.
@@ -41,6 +45,11 @@ impl Application {
             let is_there = live.iter().any(|id| is_on(*id, node_slot, baton));
             self.note_place(is_there, &spec.key, &node, baton);
             self.repeated(slot, &spec, baton, effects);
+            if stays(spec.tags.as_ref()) {
+                for id in self.book.asks.ask(slot).live.clone() {
+                    self.stay(id, baton, effects);
+                }
+            }
             return;
         }
         // Only the RM knows whether it means the placement that waits for its predicate, or another

@@ -21,6 +21,7 @@ use std::time::Duration;
 use monoceros_rules::audit::Decision;
 use monoceros_rules::decide::bundle::{Found, rooms};
 use monoceros_rules::decide::preemption::{NoPreemption, Promise, Promisee, Promises, Room, Wish};
+use monoceros_rules::decide::reservations::End;
 use monoceros_rules::nodes::NodeSlot;
 use monoceros_rules::values::resources::Resources;
 use monoceros_rules::work::allocations::AllocationId;
@@ -172,6 +173,18 @@ impl Baton {
         if confirmed.is_some_and(|confirmed| confirmed.is_last) {
             self.revisits.push((application, Op::RoomsAreFree));
         }
+    }
+
+    /// A victim stays: whoever it was to leave for is promised nothing any more, and looks again.
+    pub(crate) fn victim_stays(&mut self, id: AllocationId) {
+        if let Some(promisee) = self.books.promises.of_victim(id) {
+            if let Promisee::Ask(who) = promisee {
+                self.unreserve(who, End::VictimStays);
+            }
+            self.end_promise(promisee, false);
+        }
+        // Nor does it leave for nobody.
+        self.books.promises.confirmed(id);
     }
 
     /// A victim that has still to leave holds another amount now.

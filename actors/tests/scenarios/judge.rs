@@ -18,6 +18,7 @@ use std::sync::Arc;
 use monoceros_actors::snapshot::NodeSnapshot;
 use monoceros_proto::si::v1::{self as si, TerminationType};
 use monoceros_rules::audit::{ApplicationFact, Facts};
+use monoceros_rules::decide::preemption::STAYS;
 use monoceros_rules::limits::PlaceUsage;
 use monoceros_rules::values::resources::Name;
 use monoceros_rules::work::allocations::Pairing;
@@ -116,6 +117,14 @@ impl Judge {
                 let id = (wish.app.clone(), wish.uuid.clone());
                 if self.live.get(&id).is_some_and(|live| live.key != wish.key) {
                     self.ending.remove(&id);
+                }
+                if wish.tags.iter().any(|(name, value)| name == STAYS && value == "true") {
+                    let live = &self.live;
+                    let stays = |(app, uuid): &Id| {
+                        let id = (app.clone(), uuid.clone());
+                        *app == wish.app && live.get(&id).is_some_and(|it| it.key == wish.key)
+                    };
+                    self.ending.retain(|id| !stays(id));
                 }
             }
             if strict {

@@ -67,6 +67,7 @@ mod preemption_bounds;
 mod preemption_nodes;
 mod preemption_priorities;
 mod preemption_rules;
+mod preemption_stays;
 mod preemption_tries;
 mod priorities;
 mod queue_order;

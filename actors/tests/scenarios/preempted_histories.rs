@@ -12,6 +12,7 @@ use std::time::Duration;
 use monoceros_actors::Resources;
 use monoceros_actors::snapshot::QueueSnapshot;
 use monoceros_proto::si::v1::event_record::ChangeDetail as Detail;
+use monoceros_rules::decide::preemption::STAYS;
 use proptest::prelude::*;
 use proptest::test_runner::{TestCaseError, TestError};
 use serde_json::json;
@@ -155,6 +156,10 @@ fn said() -> impl Strategy<Value = Item> {
         6 => wish().prop_map(|wish| Item::Request(Wish { repeat: 1, ..wish })),
         3 => (wish(), node()).prop_map(|(wish, node)| {
             Item::Exists(Wish { repeat: 1, ..wish }, node)
+        }),
+        3 => (wish(), node()).prop_map(|(wish, node)| {
+            let tags = vec![(STAYS.to_owned(), "true".to_owned())];
+            Item::Exists(Wish { repeat: 1, tags, ..wish }, node)
         }),
         2 => machine(),
         1 => node().prop_map(Item::Drain),

@@ -100,7 +100,7 @@ fn an_application_that_goes_as_one_loses_all_or_nothing() {
         steps,
         &expect![[r#"
         b is Accepted
-        why b/k: no allocation may be taken: others are within their guarantees, more important, or protected
+        why b/k: no allocation may be taken: others are within their guarantees, more important, protected, or stayed a moment ago
     "#]],
     );
     check(

@@ -49,7 +49,7 @@ fn what_is_more_important_is_spared() {
         0,
         &expect![[r#"
         b is Accepted
-        why b/k: no allocation may be taken: others are within their guarantees, more important, or protected
+        why b/k: no allocation may be taken: others are within their guarantees, more important, protected, or stayed a moment ago
     "#]],
     );
     check_ask(
@@ -83,7 +83,7 @@ fn offsets_of_queues_above_both_play_no_part() {
         0,
         &expect![[r#"
         b is Accepted
-        why b/k: no allocation may be taken: others are within their guarantees, more important, or protected
+        why b/k: no allocation may be taken: others are within their guarantees, more important, protected, or stayed a moment ago
     "#]],
     );
     check_ask(
@@ -104,7 +104,7 @@ fn offsets_of_queues_above_both_play_no_part() {
         0,
         &expect![[r#"
         b is Accepted
-        why b/k: no allocation may be taken: others are within their guarantees, more important, or protected
+        why b/k: no allocation may be taken: others are within their guarantees, more important, protected, or stayed a moment ago
     "#]],
     );
 }
@@ -145,7 +145,7 @@ fn behind_a_priority_fence_only_its_offset_is_seen() {
         5,
         &expect![[r#"
         b is Accepted
-        why b/k: no allocation may be taken: others are within their guarantees, more important, or protected
+        why b/k: no allocation may be taken: others are within their guarantees, more important, protected, or stayed a moment ago
     "#]],
     );
 }
@@ -191,7 +191,7 @@ fn a_queue_of_a_higher_rank_takes_until_its_guarantee_and_a_lower_one_nothing() 
             root.low: used nothing, pending vcore=2, headroom vcore=0, running 0, priority -100
             root.norm: used vcore=12, pending nothing, headroom vcore=0, running 1, priority none
             why b/h4: it does not fit what its queue has left of the guarantee
-            why c/l: no allocation may be taken: others are within their guarantees, more important, or protected
+            why c/l: no allocation may be taken: others are within their guarantees, more important, protected, or stayed a moment ago
         "#]],
     );
 }

@@ -294,7 +294,7 @@ fn a_disabled_leaf_loses_nothing_and_may_take() {
         5,
         &expect![[r#"
         b is Accepted
-        why b/k: no allocation may be taken: others are within their guarantees, more important, or protected
+        why b/k: no allocation may be taken: others are within their guarantees, more important, protected, or stayed a moment ago
     "#]],
     );
     check_ask(

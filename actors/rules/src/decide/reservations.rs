@@ -171,6 +171,8 @@ pub enum End {
     Preempted,
     /// Others leave another node for the ask.
     Moved,
+    /// One of those who were to leave the node for the ask stays.
+    VictimStays,
 }
 
 impl Reservation {
@@ -354,6 +356,7 @@ impl fmt::Display for End {
             Self::Placeholders => "the ask takes the place of a placeholder",
             Self::Preempted => "others leave the node for another ask",
             Self::Moved => "others leave another node for the ask",
+            Self::VictimStays => "one that was to leave the node for the ask stays",
         })
     }
 }

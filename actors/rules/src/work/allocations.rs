@@ -159,6 +159,8 @@ pub struct Allocation {
     pub leaving: Option<Leaving>,
     /// For whom it is preempted, and by which rule.
     pub preempted_for: Option<Arc<Grounds>>,
+    /// It was preempted, and stayed: it is not again before that time, ns since the epoch.
+    pub stays_until_ns: i64,
     /// Its part in the replacement of a placeholder.
     pub pairing: Pairing,
     /// Its RM counts it as running on its node, and was not told of it as an allocation (yet).
@@ -190,6 +192,7 @@ impl Allocation {
             bound_ns: now_ns,
             leaving: None,
             preempted_for: None,
+            stays_until_ns: i64::MIN,
             pairing: Pairing::None,
             is_assumed: false,
             deadline: None,

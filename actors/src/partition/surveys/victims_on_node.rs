@@ -176,7 +176,8 @@ impl Survey for OnItsNode {
         let plan = {
             let suits = |gone: &[AllocationId]| kind.may_use(node, gone, &books.nodes);
             let available = books.nodes.available(node);
-            let there = RequiredNode { available, holds: &on_node, suits: &suits };
+            let now_ns = baton.now_ns;
+            let there = RequiredNode { available, holds: &on_node, suits: &suits, now_ns };
             match &tested {
                 None => required_node::plan(&spec, &there),
                 Some(plan) => plan.recheck(&spec, &there),

@@ -136,6 +136,6 @@ pub use promises::{Coming, Confirmed, Promise, Promisee, Promises, Room, Victim}
 pub use reasons::{Grounds, NoPreemption, PLANNED_ANEW, Stale};
 pub use score::GOOD;
 pub use survey::{
-    ApplicationFacts, Claimed, DISRUPTION, GroupFacts, NodeFacts, Survey, gives_way, goes_as_one,
-    may_be_taken,
+    ApplicationFacts, Claimed, DISRUPTION, GroupFacts, NodeFacts, STAYS, STAYS_FOR, Survey,
+    gives_way, goes_as_one, may_be_taken, stays,
 };

@@ -20,7 +20,7 @@ use std::collections::BTreeMap;
 
 use super::chosen::Chosen;
 use super::hierarchy::QueueFacts;
-use super::survey::{ApplicationFacts, class_of, has_run_for, is_running, may_be_taken};
+use super::survey::{ApplicationFacts, class_of, is_running, may_be_taken, may_be_taken_by_now};
 use crate::decide::quota_timer::{Quota, QuotaTimer};
 use crate::values::resources::{Limits, Name, Resources};
 use crate::work::allocations::{Allocation, AllocationId, ApplicationSlot};
@@ -259,7 +259,7 @@ impl Choice<'_> {
         alive: &[(AllocationId, &'a Allocation)],
     ) -> Vec<Unit<'a>> {
         let least = self.queues[queue].settings.eviction.min_runtime;
-        let may = |it: &Allocation| may_be_taken(it) && has_run_for(it, least, self.now_ns);
+        let may = |it: &Allocation| may_be_taken(it) && may_be_taken_by_now(it, least, self.now_ns);
         let is_of_use = |it: &Allocation| {
             it.resources().entries().any(|(name, quantity)| quantity > 0 && target.get(name) > 0)
         };

@@ -123,8 +123,8 @@ impl fmt::Display for NoPreemption {
                 f.write_str("it does not fit what its queue has left of the guarantee")
             }
             Self::NoCandidates => f.write_str(
-                "no allocation may be taken: others are within their guarantees, more important, or \
-                 protected",
+                "no allocation may be taken: others are within their guarantees, more important, \
+                 protected, or stayed a moment ago",
             ),
             Self::NoNode => f.write_str("no node would have room for it, whatever may be taken there"),
             Self::NodesArePromised => f.write_str(

@@ -68,12 +68,15 @@ pub struct RequiredNode<'a> {
     /// Whether the ask may use the node once these are gone, as far as its placement constraint is
     /// concerned.
     pub suits: &'a dyn Fn(&[AllocationId]) -> bool,
+    /// Now, ns since the epoch.
+    pub now_ns: i64,
 }
 
 /// Who has to go so that the ask may run on the node that it requires. `None` where nobody has to, or
 /// everybody would not be enough.
 pub fn plan(ask: &AskSpec, node: &RequiredNode<'_>) -> Option<RequiredPlan> {
-    let mut candidates: Vec<&OnNode<'_>> = node.holds.iter().filter(|it| may_go(ask, it)).collect();
+    let mut candidates: Vec<&OnNode<'_>> =
+        node.holds.iter().filter(|it| may_go(ask, it, node.now_ns)).collect();
     candidates
         .sort_by(|left, right| order(left).cmp(&order(right)).then_with(|| finer(left, right)));
 
@@ -157,8 +160,9 @@ impl RequiredPlan {
     /// it knows more. `None` where the rest is not enough, or nobody has to go any more.
     pub fn recheck(&self, ask: &AskSpec, node: &RequiredNode<'_>) -> Option<Self> {
         let on_node = node.holds;
-        let may_still =
-            |id: &&AllocationId| on_node.iter().any(|it| it.id == **id && may_go(ask, it));
+        let may_still = |id: &&AllocationId| {
+            on_node.iter().any(|it| it.id == **id && may_go(ask, it, node.now_ns))
+        };
         let still = |of: &[AllocationId]| of.iter().filter(may_still).copied().collect::<Vec<_>>();
         let (mut holds, mut victims) = (still(&self.holds), still(&self.victims));
         let is_enough = |holds: &[AllocationId], victims: &[AllocationId]| {
@@ -203,9 +207,11 @@ impl RequiredPlan {
     }
 }
 
-fn may_go(ask: &AskSpec, it: &OnNode<'_>) -> bool {
+fn may_go(ask: &AskSpec, it: &OnNode<'_>, now_ns: i64) -> bool {
     let may = |allocation: &Allocation| {
-        may_be_taken(allocation) && allocation.spec.priority <= ask.priority
+        may_be_taken(allocation)
+            && allocation.stays_until_ns <= now_ns
+            && allocation.spec.priority <= ask.priority
     };
     let shares = |allocation: &Allocation| {
         let mut names = allocation.resources().entries();

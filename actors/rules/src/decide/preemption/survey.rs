@@ -31,6 +31,10 @@ use crate::work::asks::TaskGroup;
 
 /// The tag of an application that says which of its allocations are preempted together.
 pub const DISRUPTION: &str = "monoceros.io/disruption";
+/// The tag of an allocation by which its RM says that it was told to end and stays.
+pub const STAYS: &str = "monoceros.io/stays";
+/// For so long what has stayed is not told to end again.
+pub const STAYS_FOR: std::time::Duration = std::time::Duration::from_secs(300);
 
 /// Marks what has no place in a table.
 pub(super) const NONE: u32 = u32::MAX;
@@ -390,8 +394,8 @@ impl Survey {
             return;
         }
         let least = self.tree.settings(leaf).eviction.min_runtime;
-        if !has_run_for(allocation, least, self.now_ns) {
-            self.note_bound(Some(has_run_at_ns(allocation, least)));
+        if !may_be_taken_by_now(allocation, least, self.now_ns) {
+            self.note_bound(Some(may_be_taken_at_ns(allocation, least)));
             return;
         }
         let order = Order {
@@ -476,22 +480,29 @@ pub fn goes_as_one(tags: Option<&Tags>) -> bool {
     tags.and_then(|tags| tags.get(DISRUPTION)).is_some_and(|value| value == "all")
 }
 
-/// Whether it has run for as long as it may. What keeps a place need not have run.
-pub(super) fn has_run_for(
+/// Whether the RM says by the tags of an allocation that was told to end that it stays.
+pub fn stays(tags: Option<&Tags>) -> bool {
+    tags.and_then(|tags| tags.get(STAYS)).is_some_and(|value| value == "true")
+}
+
+/// Whether it has run for as long as it may, and is none that stayed a moment ago.
+pub(super) fn may_be_taken_by_now(
     allocation: &Allocation,
     least: std::time::Duration,
     now_ns: i64,
 ) -> bool {
-    if least.is_zero() || allocation.is_hold() || allocation.spec.placeholder {
-        return true;
-    }
-    now_ns >= has_run_at_ns(allocation, least)
+    now_ns >= may_be_taken_at_ns(allocation, least)
 }
 
-/// When it will have run for so long, ns since the epoch.
-fn has_run_at_ns(allocation: &Allocation, least: std::time::Duration) -> i64 {
+/// When it will have run for so long, ns since the epoch. What keeps a place need not have run.
+fn may_be_taken_at_ns(allocation: &Allocation, least: std::time::Duration) -> i64 {
+    let stays_until_ns = allocation.stays_until_ns;
+    if least.is_zero() || allocation.is_hold() || allocation.spec.placeholder {
+        return stays_until_ns;
+    }
     let recovered = allocation.spec.form == crate::work::allocations::Form::Recovered;
-    after(if recovered { allocation.created_ns } else { allocation.bound_ns }, least)
+    let since_ns = if recovered { allocation.created_ns } else { allocation.bound_ns };
+    after(since_ns, least).max(stays_until_ns)
 }
 
 /// Where an allocation stands among those that may be taken for a guarantee.

@@ -40,7 +40,7 @@ fn on_first<T>(
     look: impl FnOnce(&RequiredNode<'_>) -> T,
 ) -> T {
     let (available, holds) = (cluster.available(NodeSlot::at(0)), on_node(cluster));
-    look(&RequiredNode { available: &available, holds: &holds, suits })
+    look(&RequiredNode { available: &available, holds: &holds, suits, now_ns: 0 })
 }
 
 fn shown(cluster: &Cluster, ask: &AskSpec) -> String {
