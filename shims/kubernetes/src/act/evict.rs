@@ -27,7 +27,7 @@ impl Hand {
             let is_over = Instant::now() >= until;
             if is_over && victims == Victims::EvictThenGiveBack && failure.is_certain() {
                 let why = format!("the pod was to make room, and stays: {failure}");
-                return self.done(Outcome::Held(key, why));
+                return self.done(Outcome::Stays(key, why));
             }
             if !std::mem::replace(&mut is_told, true) {
                 let why = format!("the pod is to make room, and may not go yet: {failure}");

@@ -47,20 +47,11 @@ struct Write {
 impl Hand {
     /// Sees to the volumes that the pod has to have before it is bound.
     pub(super) async fn provide(&self, bind: &Bind) -> Result<(), String> {
-        let Some(first) = self.unchosen(bind)?.into_iter().next() else {
-            return self.wait_for_chosen(bind).await;
-        };
-        Err(format!("the claim `{first}` has no volume, and none was chosen for it"))
-    }
-
-    /// Claims without a volume for which none was chosen either.
-    fn unchosen(&self, bind: &Bind) -> Result<Vec<String>, String> {
-        let mut missing = open(&self.scene).missing_volumes(&bind.key, &bind.node)?;
-        missing.retain(|claim| !bind.volumes.iter().any(|choice| choice.claim() == claim));
-        Ok(missing)
-    }
-
-    async fn wait_for_chosen(&self, bind: &Bind) -> Result<(), String> {
+        let missing = open(&self.scene).missing_volumes(&bind.key, &bind.node)?;
+        let is_chosen = |claim: &String| bind.volumes.iter().any(|one| one.claim() == claim);
+        if let Some(claim) = missing.iter().find(|claim| !is_chosen(claim)) {
+            return Err(format!("the claim `{claim}` has no volume, and none was chosen for it"));
+        }
         let mut written = Vec::new();
         for choice in &bind.volumes {
             written.push((choice, self.write_choice(bind, choice).await?));

@@ -4,8 +4,9 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use k8s_openapi::apimachinery::pkg::apis::meta::v1::LabelSelector;
-use monoceros_proto::si::v1::{AllocationRelease, TerminationType};
+use monoceros_proto::si::v1::{Allocation, AllocationRelease, TerminationType};
 
+use super::applications::warning;
 use super::record::{AppTold, Hand, Record, Told};
 use super::said::{Bind, Evict, HandOrder, Key};
 use super::waiting::{Alarm, Why};
@@ -17,6 +18,9 @@ use crate::translate::{Wish, application_id, foreign, pod_group_of, task_group_o
 /// Says on a class that its pods are not to be preempted.
 const ALLOW_PREEMPTION: [&str; 2] =
     ["monoceros.io/allow-preemption", "yunikorn.apache.org/allow-preemption"];
+
+/// Says of an allocation that it was told to end and stays.
+const STAYS: &str = "monoceros.io/stays";
 
 /// What the engine should have of a pod.
 enum Want {
@@ -273,8 +277,25 @@ impl Shim {
 
     /// Says what the pod wants, or has. Again only where that is something else than what was said.
     fn say(&mut self, key: &Key, node: Option<&str>, is_again: bool) {
-        let Some(record) = self.pods.get(key) else { return };
-        let (pod, Some(id)) = (Arc::clone(&record.pod), record.application.clone()) else { return };
+        let Some((allocation, said)) = self.allocation_of(key, node, is_again) else { return };
+        let Some(record) = self.pods.get_mut(key) else { return };
+        record.said = said;
+        let id = record.application.clone().unwrap_or_default();
+        self.orders.allocation(allocation);
+        if let Some(application) = self.applications.get_mut(&id) {
+            application.is_new = false;
+        }
+    }
+
+    /// What is to be said of the pod, and the same in short; nothing where it is said again and the same.
+    fn allocation_of(
+        &self,
+        key: &Key,
+        node: Option<&str>,
+        is_again: bool,
+    ) -> Option<(Allocation, u64)> {
+        let record = self.pods.get(key)?;
+        let (pod, id) = (Arc::clone(&record.pod), record.application.clone()?);
         let application = self.applications.get(&id);
         let gang = application.and_then(|application| application.gang.as_ref());
         let group = pod_group_of(&pod).or_else(|| task_group_of(&pod));
@@ -289,16 +310,8 @@ impl Shim {
             }
         }
         let said = wish.fingerprint();
-        if is_again && said == record.said {
-            return;
-        }
-        self.orders.allocation(wish.message(&pod, &id, group, node));
-        if let Some(record) = self.pods.get_mut(key) {
-            record.said = said;
-        }
-        if let Some(application) = self.applications.get_mut(&id) {
-            application.is_new = false;
-        }
+        let is_new = !is_again || said != record.said;
+        is_new.then(|| (wish.message(&pod, &id, group, node), said))
     }
 
     fn say_foreign(&mut self, key: &Key, node: &str, is_again: bool) {
@@ -402,6 +415,25 @@ impl Shim {
         }
         let (pod, message) = (Arc::clone(&record.pod), message.clone());
         self.hands.push(HandOrder::Evict(Evict { key: Arc::clone(key), pod, message }));
+    }
+
+    /// The pod may not go, and runs on: the engine is told so where it wanted its room for others.
+    pub(super) fn stays(&mut self, key: &Key, why: String) {
+        let Some(record) = self.pods.get_mut(key) else { return };
+        if record.hand == Hand::Evicting {
+            record.hand = Hand::Idle;
+        }
+        let Told::Placed(node) = record.told.clone() else { return };
+        match record.ending {
+            Some((TerminationType::PreemptedByScheduler, _)) => record.ending = None,
+            // Nothing else is called back.
+            Some(_) => return self.evict(key),
+            None => return,
+        }
+        self.hands.push(warning(&record.pod, "NotEvicted", "Evicting", why));
+        if let Some((allocation, _)) = self.allocation_of(key, Some(&node), false) {
+            self.orders.allocation(allocation.with_tag(STAYS, "true"));
+        }
     }
 
     /// Whether others may run in place of the pod: its class does not say no, and neither does a budget.

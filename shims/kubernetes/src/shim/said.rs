@@ -83,6 +83,8 @@ pub enum Outcome {
     Going(Key),
     /// The pod may not go yet, and why; it is tried on.
     Held(Key, String),
+    /// The pod may not go, and why; it is not tried any more.
+    Stays(Key, String),
 }
 
 /// What the engine is to be told; one after the other.

@@ -154,6 +154,7 @@ impl Shim {
                 let Some(record) = self.pods.get(&key) else { return };
                 self.hands.push(warning(&record.pod, "NotEvicted", "Evicting", why));
             }
+            Outcome::Stays(key, why) => self.stays(&key, why),
         }
     }
 

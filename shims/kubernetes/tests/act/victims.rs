@@ -68,6 +68,28 @@ fn whom_budgets_keep_for_too_long_is_deleted() {
 }
 
 #[test]
+fn whom_budgets_keep_for_too_long_stays_where_that_is_set() {
+    in_virtual_time(async {
+        let mut bench = bench(Victims::EvictThenGiveBack, budgets);
+        bench.evict(pod("p"));
+        assert!(matches!(bench.outcome().await, Outcome::Held(..)));
+        let why = "the pod was to make room, and stays: the budget is spent (429)";
+        assert_eq!(bench.outcome().await, Outcome::Stays(Key::from("p"), why.to_owned()));
+        let asked = bench.sent("POST", "/eviction");
+        assert_eq!(asked.last().unwrap().at, Duration::from_secs(60));
+        assert_eq!(bench.outcome_within(Duration::from_secs(600)).await, None);
+        assert_eq!(bench.calls().len(), asked.len(), "it is not tried any more");
+    });
+    // Where it may be gone after all it is tried on.
+    in_virtual_time(async {
+        let mut bench = bench(Victims::EvictThenGiveBack, |_| Answer::Hangs);
+        bench.evict(pod("p"));
+        assert!(matches!(bench.outcome().await, Outcome::Held(..)));
+        assert_eq!(bench.outcome_within(Duration::from_secs(600)).await, None);
+    });
+}
+
+#[test]
 fn pods_are_deleted_at_once_where_that_is_set() {
     in_virtual_time(async {
         let mut bench = bench(Victims::Delete, budgets);

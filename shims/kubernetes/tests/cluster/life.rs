@@ -2,7 +2,7 @@
 
 use std::time::Duration;
 
-use monoceros_kubernetes::shim::Change;
+use monoceros_kubernetes::shim::{Change, Key, Outcome};
 use serde_json::json;
 
 use crate::world::{Binding, World, in_virtual_time};
@@ -250,38 +250,70 @@ partitions:
     });
 }
 
-#[test]
-fn a_victim_makes_room_only_when_it_is_gone() {
-    in_virtual_time(async {
-        let mut world = World::new(1);
-        let queues = "
+/// A node that queue `low` has, and a pod of `high`, which is guaranteed half of it, for which one has
+/// to go.
+async fn with_a_victim() -> (World, String, String) {
+    let mut world = World::new(1);
+    let queues = "
 partitions:
   - name: default
     queues:
       - name: root
         submitacl: '*'
         queues: [{name: low}, {name: high, resources: {guaranteed: {vcore: 2}}}]";
-        world.set(
-            "monoceros-configs",
-            json!({"metadata": {"name": "monoceros-configs"},
-            "data": {"queues.yaml": queues}}),
-            Change::ConfigMap,
-        );
-        world.begin().await;
-        let of = |queue: &str| json!({"labels": {"applicationId": queue, "queue": format!("root.{queue}")}});
-        let low: Vec<_> =
-            (0..4).map(|i| world.add(&format!("low{i}"), json!({"metadata": of("low")}))).collect();
-        world.settle().await;
-        assert_eq!(world.count(&low), 4);
-        let high = world.add("high", json!({"metadata": of("high")}));
-        world.pass(60 * SECOND).await;
-        assert_eq!(world.evicted.len(), 1, "{:?}", world.conditions);
-        assert_eq!(world.node_of(&high), None);
-        world.check().await;
-        let victim = world.evicted[0].clone();
+    world.set(
+        "monoceros-configs",
+        json!({"metadata": {"name": "monoceros-configs"},
+        "data": {"queues.yaml": queues}}),
+        Change::ConfigMap,
+    );
+    world.begin().await;
+    let of =
+        |queue: &str| json!({"labels": {"applicationId": queue, "queue": format!("root.{queue}")}});
+    let low: Vec<_> =
+        (0..4).map(|i| world.add(&format!("low{i}"), json!({"metadata": of("low")}))).collect();
+    world.settle().await;
+    assert_eq!(world.count(&low), 4);
+    let high = world.add("high", json!({"metadata": of("high")}));
+    world.pass(60 * SECOND).await;
+    assert_eq!(world.evicted.len(), 1, "{:?}", world.conditions);
+    assert_eq!(world.node_of(&high), None);
+    world.check().await;
+    let victim = world.evicted[0].clone();
+    (world, high, victim)
+}
+
+#[test]
+fn a_victim_makes_room_only_when_it_is_gone() {
+    in_virtual_time(async {
+        let (mut world, high, victim) = with_a_victim().await;
         world.remove(&victim);
         world.pass(SECOND).await;
         assert_eq!(world.node_of(&high), Some("n0"));
+        world.check().await;
+    });
+}
+
+#[test]
+fn another_goes_for_a_victim_that_stays() {
+    in_virtual_time(async {
+        let (mut world, high, victim) = with_a_victim().await;
+        let why = "the budget is spent".to_owned();
+        world.shim.done(Outcome::Stays(Key::from(victim.as_str()), why), world.now);
+        world.pass(20 * SECOND).await;
+        assert_eq!(world.evicted.len(), 2);
+        assert_ne!(world.evicted[1], victim);
+        assert!(world.events.iter().any(|event| {
+            event.reason == "NotEvicted" && event.message == "the budget is spent"
+        }));
+        let other = world.evicted[1].clone();
+        world.remove(&other);
+        world.pass(SECOND).await;
+        assert_eq!(world.node_of(&high), Some("n0"));
+        assert_eq!(world.node_of(&victim), Some("n0"));
+        // What it says later is not that it stays.
+        world.change(&victim, json!({"metadata": {"labels": {"new": "label"}}}));
+        world.pass(SECOND).await;
         world.check().await;
     });
 }
