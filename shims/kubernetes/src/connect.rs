@@ -11,7 +11,7 @@ use tokio::sync::watch;
 use tokio::time::{Instant, sleep, timeout};
 use tracing::warn;
 
-use crate::mirror::with_causes;
+use crate::mirror::{in_words, with_causes};
 use crate::run::Standing;
 
 /// The label that a Service selects the leader by.
@@ -114,5 +114,5 @@ async fn label(client: &Client, namespace: &str, pod: &str, leads: bool) -> Resu
         .header(http::header::CONTENT_TYPE, "application/merge-patch+json")
         .body(body.to_string().into_bytes());
     let request = request.map_err(|why| why.to_string())?;
-    client.request::<IgnoredAny>(request).await.map(drop).map_err(|why| with_causes(&why))
+    client.request::<IgnoredAny>(request).await.map(drop).map_err(|why| in_words(&why))
 }

@@ -29,6 +29,7 @@ use tokio_util::sync::CancellationToken;
 use tracing::{info, warn};
 
 use crate::connect::OnceAMinute;
+use crate::mirror::in_words;
 
 /// A replica that stands by looks this often.
 const LOOK: Duration = Duration::from_secs(1);
@@ -193,7 +194,7 @@ impl Leadership {
 
     /// Takes or renews it; or says who has it, and for how long still.
     async fn attempt(&self, leads: bool) -> Result<Result<(), (String, Duration)>, String> {
-        let found = self.api.get_opt(&self.name).await.map_err(|why| why.to_string())?;
+        let found = self.api.get_opt(&self.name).await.map_err(|why| in_words(&why))?;
         // What was read had not changed again when it was answered.
         let now = (self.clock)();
         let Observed { holder, expires, .. } = self.observe(found.as_ref(), now);
@@ -220,7 +221,7 @@ impl Leadership {
             Err(kube::Error::Api(status)) if status.code == 409 && !leads => {
                 Ok(Err((holder, Duration::ZERO)))
             }
-            Err(why) => Err(why.to_string()),
+            Err(why) => Err(in_words(&why)),
         }
     }
 
@@ -276,7 +277,10 @@ impl Leadership {
         match timeout(REQUEST, give).await {
             Ok(Ok(true)) => info!(lease = self.name, "the lease is given back"),
             Ok(Ok(false)) => {}
-            Ok(Err(error)) => warn!(lease = self.name, %error, "the lease cannot be given back"),
+            Ok(Err(error)) => {
+                let why = in_words(&error);
+                warn!(lease = self.name, why, "the lease cannot be given back");
+            }
             Err(_) => warn!(lease = self.name, "the lease cannot be given back in time"),
         }
     }

@@ -127,9 +127,9 @@ async fn served_groups(client: &Client) -> Result<Served, String> {
         }
         Ok(_) => {}
         Err(kube::Error::Api(status)) if status.code == 404 => {}
-        Err(why) => return Err(with_causes(&why)),
+        Err(why) => return Err(in_words(&why)),
     }
-    let groups = client.list_api_groups().await.map_err(|why| with_causes(&why))?;
+    let groups = client.list_api_groups().await.map_err(|why| in_words(&why))?;
     let groups = groups.groups.into_iter().filter(|group| group.name == PodGroup::GROUP);
     let versions = groups.flat_map(|group| group.versions).map(|version| version.version);
     Ok(Served::Otherwise(versions.filter(|version| version.contains("alpha")).collect()))
@@ -292,18 +292,22 @@ impl Backoff for Pause {
 }
 
 /// What the server says, or what happened on the way to it.
+pub(crate) fn in_words(error: &kube::Error) -> String {
+    match error {
+        kube::Error::Api(status) => status.message.clone(),
+        _ => with_causes(error),
+    }
+}
+
+/// The same of a watch.
 fn in_short(error: &watcher::Error) -> String {
     use watcher::Error::{
         InitialListFailed, NoResourceVersion, WatchError, WatchFailed, WatchStartFailed,
     };
     match error {
-        InitialListFailed(kube::Error::Api(status))
-        | WatchStartFailed(kube::Error::Api(status))
-        | WatchFailed(kube::Error::Api(status))
-        | WatchError(status) => status.message.clone(),
-        InitialListFailed(_) | WatchStartFailed(_) | WatchFailed(_) | NoResourceVersion => {
-            with_causes(error)
-        }
+        InitialListFailed(error) | WatchStartFailed(error) | WatchFailed(error) => in_words(error),
+        WatchError(status) => status.message.clone(),
+        NoResourceVersion => with_causes(error),
     }
 }
 

@@ -310,6 +310,6 @@ fn what_goes_wrong_again_and_again_is_told_once_a_minute() {
         replicas.add(|_| Trip::Refused(403));
         replicas.pass(290 * SECOND).await;
         assert_eq!(log.count("the lease cannot be read or written"), 5);
-        assert_eq!(log.count("a refusal with 403"), 5);
+        assert_eq!(log.count("why=\"a refusal with 403\""), 5, "as the server said it");
     });
 }
