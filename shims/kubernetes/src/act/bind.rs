@@ -1,7 +1,10 @@
 //! Bindings.
 
+use std::time::Duration;
+
 use serde::de::IgnoredAny;
 use serde_json::json;
+use tokio::time::Instant;
 
 use super::{Call, Failure, Hand, Patience, pod_path};
 use crate::objects::{Meta as _, Pod};
@@ -9,6 +12,8 @@ use crate::shim::{Bind, Outcome, open};
 
 /// Attempts of a binding that a busy server does not take.
 const ATTEMPTS: u32 = 5;
+/// A server that has just been started knows no roles yet: what it forbids is tried for so long.
+const WITHOUT_RIGHT: Duration = Duration::from_secs(10);
 
 impl Hand {
     pub(super) async fn bind(&self, bind: &Bind) {
@@ -80,17 +85,20 @@ impl Hand {
         sent.await.map(drop)
     }
 
-    /// The pod as it is now; read until it can be.
+    /// The pod as it is now; read until it can be. Without the right to, that is given up after a while.
     pub(super) async fn read_pod(&self, pod: &Pod) -> Result<Pod, String> {
         let mut patience = Patience::new();
         let path = pod_path(pod);
+        let until = Instant::now() + WITHOUT_RIGHT;
         loop {
             match self.get::<Pod>(&path).await {
                 Ok(found) if found.uid() == pod.uid() => return Ok(found),
                 Ok(_) | Err(Failure::Refused(404, _)) => return Err("the pod is gone".to_owned()),
                 Err(failure) => {
                     self.complain(Call::ReadPod, &path, &failure);
-                    if !failure.may_pass() {
+                    let has_no_right = matches!(failure, Failure::Refused(401 | 403, _));
+                    let may_have_soon = has_no_right && Instant::now() < until;
+                    if !failure.may_pass() && !may_have_soon {
                         return Err(failure.to_string());
                     }
                     patience.wait().await;

@@ -77,6 +77,38 @@ fn an_unknown_outcome_is_asked_about_until_it_is_known() {
 }
 
 #[test]
+fn a_server_that_knows_no_roles_yet_is_asked_again() {
+    in_virtual_time(async {
+        let reads = AtomicU32::new(0);
+        let mut bench = Bench::new(settings(), move |call| match call.method.as_str() {
+            "POST" => Answer::Refuses(500, "stopped"),
+            _ if reads.fetch_add(1, Ordering::Relaxed) < 5 => Answer::Refuses(403, "forbidden"),
+            _ => {
+                let mut pod = pod("p");
+                pod["spec"] = json!({"nodeName": "n1"});
+                Answer::Is(pod)
+            }
+        });
+        bench.bind(pod("p"));
+        assert_eq!(bench.outcome().await, bound("p"), "what it forbade says nothing of the pod");
+    });
+}
+
+#[test]
+fn without_the_right_to_read_pods_an_outcome_stays_unknown() {
+    in_virtual_time(async {
+        let mut bench = Bench::new(settings(), move |call| match call.method.as_str() {
+            "POST" => Answer::Refuses(500, "broken"),
+            _ => Answer::Refuses(403, "forbidden"),
+        });
+        bench.bind(pod("p"));
+        assert_eq!(not_bound(&bench.outcome().await), "forbidden (403)");
+        let last = bench.calls().last().unwrap().at;
+        assert!(last >= Duration::from_secs(10) && last <= Duration::from_secs(20), "{last:?}");
+    });
+}
+
+#[test]
 fn a_busy_server_is_asked_again_a_few_times() {
     for (busy, outcome) in [(4, Ok(())), (100, Err("busy (429)"))] {
         in_virtual_time(async {

@@ -1,28 +1,37 @@
 //! What is told in the log.
 
+use std::cell::RefCell;
 use std::fmt::{Debug, Write as _};
-use std::sync::{Arc, Mutex};
+use std::sync::Once;
 
 use tracing::field::{Field, Visit};
 use tracing::span::{Attributes, Id, Record};
-use tracing::subscriber::DefaultGuard;
 use tracing::{Event, Level, Metadata, Subscriber};
 
-/// Warnings of this thread from now on, with their fields.
-#[derive(Clone, Default)]
-pub struct Log(Arc<Mutex<Vec<String>>>);
+thread_local! {
+    static LINES: RefCell<Vec<String>> = const { RefCell::new(Vec::new()) };
+}
+
+/// Has what is logged be kept, for each thread by itself. Every test calls it before it does anything: a
+/// place in the code that logs before somebody listens may be taken for one that nobody listens to.
+pub fn keep() {
+    static ONCE: Once = Once::new();
+    ONCE.call_once(|| tracing::subscriber::set_global_default(Keeper).unwrap());
+}
+
+/// What is logged on this thread from now on, with its fields.
+pub struct Log;
 
 impl Log {
-    pub fn begin() -> (Self, DefaultGuard) {
-        let log = Self::default();
-        (log.clone(), tracing::subscriber::set_default(log))
+    pub fn begin() -> Self {
+        LINES.take();
+        Self
     }
 
-    /// Those with this in them.
+    /// Lines with this in them.
+    #[allow(clippy::unused_self)] // There are none before it has begun.
     pub fn lines(&self, part: &str) -> Vec<String> {
-        let mut lines = self.0.lock().unwrap().clone();
-        lines.retain(|line| line.contains(part));
-        lines
+        LINES.with_borrow(|all| all.iter().filter(|line| line.contains(part)).cloned().collect())
     }
 }
 
@@ -34,15 +43,11 @@ impl Visit for Fields {
     }
 }
 
-impl Subscriber for Log {
-    fn enabled(&self, metadata: &Metadata<'_>) -> bool {
-        *metadata.level() <= Level::WARN && metadata.target().starts_with("monoceros")
-    }
+struct Keeper;
 
-    fn event(&self, event: &Event<'_>) {
-        let mut fields = Fields(String::new());
-        event.record(&mut fields);
-        self.0.lock().unwrap().push(fields.0);
+impl Subscriber for Keeper {
+    fn enabled(&self, metadata: &Metadata<'_>) -> bool {
+        *metadata.level() <= Level::INFO && metadata.target().starts_with("monoceros")
     }
 
     fn new_span(&self, _: &Attributes<'_>) -> Id {
@@ -50,7 +55,16 @@ impl Subscriber for Log {
     }
 
     fn record(&self, _: &Id, _: &Record<'_>) {}
+
     fn record_follows_from(&self, _: &Id, _: &Id) {}
+
+    fn event(&self, event: &Event<'_>) {
+        let mut fields = Fields(String::new());
+        event.record(&mut fields);
+        LINES.with_borrow_mut(|all| all.push(fields.0));
+    }
+
     fn enter(&self, _: &Id) {}
+
     fn exit(&self, _: &Id) {}
 }

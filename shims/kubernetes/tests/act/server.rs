@@ -78,6 +78,7 @@ pub fn read<T: DeserializeOwned>(value: Value) -> Arc<T> {
 
 /// Runs a test in virtual time.
 pub fn in_virtual_time(test: impl Future<Output = ()>) {
+    crate::log::keep();
     let runtime =
         tokio::runtime::Builder::new_current_thread().enable_all().start_paused(true).build();
     runtime.unwrap().block_on(test);

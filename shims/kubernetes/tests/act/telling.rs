@@ -45,7 +45,7 @@ fn a_condition_is_not_written_over_that_of_a_bound_pod() {
 #[test]
 fn a_missing_right_is_a_line_a_minute_for_each_kind_of_call() {
     in_virtual_time(async {
-        let (log, _guard) = Log::begin();
+        let log = Log::begin();
         let mut bench = Bench::new(settings(), |_| Answer::Refuses(403, "may not"));
         for number in 0..100 {
             let name = format!("p{number}");
@@ -75,7 +75,7 @@ fn a_missing_right_is_a_line_a_minute_for_each_kind_of_call() {
 #[test]
 fn nothing_is_told_of_a_namespace_that_goes() {
     in_virtual_time(async {
-        let (log, _guard) = Log::begin();
+        let log = Log::begin();
         let mut bench = Bench::new(settings(), |_| Answer::NamespaceGoing);
         bench.bind(pod("p"));
         bench.condition(pod("p"));

@@ -65,11 +65,11 @@ fn it_is_there_while_the_replica_leads() {
 #[test]
 fn it_is_tried_again_and_that_is_told_once_a_minute() {
     in_virtual_time(async {
-        let (log, _guard) = Log::listen();
+        let log = Log::begin();
         let (labels, stand) = begin(|number| (number <= 145).then(|| refusal(403)));
         stand.send_replace(Standing::Leads);
         sleep(280 * SECOND).await;
-        assert_eq!(log.count("the own pod cannot be labelled"), 5);
+        assert_eq!(log.lines("the own pod cannot be labelled").len(), 5);
         assert_eq!(*labels.lock().unwrap(), [Value::Null; 0]);
         sleep(20 * SECOND).await;
         assert_eq!(*labels.lock().unwrap(), [json!("true")]);

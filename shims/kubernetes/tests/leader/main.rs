@@ -6,6 +6,7 @@ mod groups;
 mod histories;
 mod label;
 mod lease;
+#[path = "../act/log.rs"]
 mod log;
 mod replicas;
 mod stub;

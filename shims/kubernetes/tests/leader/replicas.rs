@@ -19,6 +19,7 @@ pub const LEASE: Duration = Duration::from_secs(20);
 
 /// Runs a test in virtual time.
 pub fn in_virtual_time(test: impl Future<Output = ()>) {
+    crate::log::keep();
     let runtime =
         tokio::runtime::Builder::new_current_thread().enable_all().start_paused(true).build();
     runtime.unwrap().block_on(test);
