@@ -7,6 +7,7 @@ use k8s_openapi::apimachinery::pkg::apis::meta::v1::{LabelSelector, ObjectMeta};
 use serde::Deserialize;
 
 use super::meta::{Quantities, known, or_default};
+use super::pod::PodCondition;
 
 /// A machine.
 #[derive(Clone, Debug, Default, Deserialize)]
@@ -112,6 +113,25 @@ pub struct PodGroup {
     pub metadata: ObjectMeta,
     /// What is wanted.
     pub spec: PodGroupSpec,
+    /// What has come of it.
+    pub status: PodGroupStatus,
+}
+
+/// What has come of a group of pods.
+#[derive(Clone, Debug, Default, Deserialize)]
+#[serde(default)]
+pub struct PodGroupStatus {
+    /// What is known of it.
+    #[serde(deserialize_with = "or_default")]
+    pub conditions: Vec<PodCondition>,
+}
+
+impl PodGroup {
+    /// Whether a condition of this type is true.
+    pub fn is(&self, type_: &str) -> bool {
+        let mut all = self.status.conditions.iter();
+        all.any(|condition| condition.type_ == type_ && condition.status == "True")
+    }
 }
 
 /// What a group of pods wants.

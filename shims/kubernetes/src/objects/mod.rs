@@ -19,7 +19,7 @@ mod volumes;
 
 pub use self::cluster::{
     BudgetSpec, ConfigMap, Gang, Namespace, Node, NodeSpec, NodeStatus, PodDisruptionBudget,
-    PodGroup, PodGroupPolicy, PriorityClass, Topologies,
+    PodGroup, PodGroupPolicy, PodGroupStatus, PriorityClass, Topologies,
 };
 pub use self::meta::{Meta, Quantities, Read, rounded_up};
 pub use self::pod::{

@@ -20,6 +20,9 @@ use crate::translate::{
 /// So long a pod that names a task group waits for one that declares it.
 const DECLARATION: Duration = Duration::from_secs(30);
 
+/// The condition that tells whether a group has begun.
+const INITIALLY_SCHEDULED: &str = "PodGroupInitiallyScheduled";
+
 /// What a pod counts for in its application.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub(super) struct Share {
@@ -203,11 +206,15 @@ impl Shim {
     }
 
     /// Tells how the PodGroup of an application stands, if it has one and that is something else than what
-    /// was told before. Once it is scheduled it stays so: the condition is about the first time.
+    /// was told before. Once it is scheduled it stays so, whatever becomes of its pods and whoever has told
+    /// it: the condition is about the first time.
     pub(super) fn tell_group(&mut self, id: &Arc<str>, status: bool, why: &Why, now: Duration) {
         let Some(first) = self.first_pod(id) else { return };
         let Some(group) = self.group_of(&first) else { return };
-        if group.spec.scheduling_policy.gang.is_none() || (!status && self.has_started(id)) {
+        if group.spec.scheduling_policy.gang.is_none()
+            || group.is(INITIALLY_SCHEDULED)
+            || (!status && self.has_started(id))
+        {
             return;
         }
         let told = GroupTold {
@@ -225,7 +232,7 @@ impl Shim {
         application.group_told = Some(told);
         let reason = if status { &why.reason } else { "Unschedulable" };
         let said = Why::new(reason, "", why.message.clone());
-        self.say_of_group(id, "PodGroupInitiallyScheduled", status, &said);
+        self.say_of_group(id, INITIALLY_SCHEDULED, status, &said);
     }
 
     /// A member of a group is preempted, and all others with it.

@@ -130,6 +130,22 @@ fn a_group_that_was_scheduled_once_is_never_said_not_to_be() {
 }
 
 #[test]
+fn a_group_that_was_scheduled_stays_so_when_other_pods_wait_and_others_have_told_it() {
+    in_virtual_time(async {
+        let mut world = World::begun(1).await;
+        let group = json!({"metadata": {"name": "g", "namespace": "ns", "uid": "u1"}, "spec": of(8),
+            "status": {"conditions": [{"type": "PodGroupInitiallyScheduled", "status": "True"}]}});
+        world.set("ns/g", group, Change::Group);
+        let pods: Vec<_> = (0..8).map(|i| in_group(&mut world, &format!("g{i}"))).collect();
+        world.pass(100 * SECOND).await;
+        assert_eq!(world.count(&pods), 0, "four places are not eight");
+        assert!(world.conditions.contains_key(&pods[0]), "the pods say that they wait");
+        assert_eq!(told(&world), []);
+        world.check().await;
+    });
+}
+
+#[test]
 fn a_group_without_gang_is_not_kept_in_a_rack_and_says_so() {
     in_virtual_time(async {
         let mut world = World::begun(1).await;
