@@ -45,6 +45,8 @@ pub struct Bed {
     store_port: u16,
     server: Option<Child>,
     store: Option<Child>,
+    /// How often the server was started.
+    pub starts: usize,
 }
 
 /// Finds the programs, or builds them where that is wanted. The error says in one line why there are none.
@@ -146,7 +148,8 @@ impl Bed {
         );
         fs::write(folder.join("tokens.csv"), tokens)?;
         let (port, store_port) = (free_port()?, free_port()?);
-        let mut bed = Self { programs, folder, port, store_port, server: None, store: None };
+        let mut bed =
+            Self { programs, folder, port, store_port, server: None, store: None, starts: 0 };
         bed.start_store()?;
         bed.start_server().await?;
         Ok(Some(bed))
@@ -202,6 +205,7 @@ impl Bed {
             .spawn()
             .context("kube-apiserver")?;
         self.server = Some(server);
+        self.starts += 1;
         let client = self.client(ADMIN).await?;
         let until = Instant::now() + Duration::from_secs(60);
         while Instant::now() < until {
@@ -252,8 +256,10 @@ impl Bed {
     /// A client for whoever holds the token.
     pub async fn client(&self, token: &str) -> anyhow::Result<Client> {
         let config = Kubeconfig::from_yaml(&self.kubeconfig_text(token))?;
-        let config =
+        let mut config =
             kube::Config::from_custom_kubeconfig(config, &KubeConfigOptions::default()).await?;
+        // What the server refuses is what a case wants to see.
+        config.default_retry = false;
         Ok(Client::try_from(config)?)
     }
 

@@ -15,7 +15,7 @@ use tokio::io::AsyncBufReadExt as _;
 use tokio::process::{Child, Command};
 use tokio::time::{Instant, sleep};
 
-use crate::bed::{ACCOUNT, ADMIN, Bed};
+use crate::bed::{ADMIN, Bed};
 
 /// A cluster on a bed.
 pub struct Cluster {
@@ -23,6 +23,8 @@ pub struct Cluster {
     pub client: Client,
     /// What schedulers find in their environment.
     pub environment: Vec<(&'static str, &'static str)>,
+    /// Where schedulers log to: one file for each case.
+    pub log: PathBuf,
 }
 
 /// The scheduler as a process.
@@ -39,35 +41,11 @@ pub const SOON: Duration = Duration::from_secs(60);
 impl Cluster {
     pub async fn new(bed: Bed) -> anyhow::Result<Self> {
         let client = bed.client(ADMIN).await?;
-        let cluster = Self { bed, client, environment: Vec::new() };
+        let log = bed.folder().join("scheduler.log");
+        let cluster = Self { bed, client, environment: Vec::new(), log };
         cluster.create_namespace("monoceros", json!({})).await?;
-        cluster.grant().await?;
+        cluster.grant(&[]).await?;
         Ok(cluster)
-    }
-
-    /// Gives the service account the rights of the manifests, and no others.
-    async fn grant(&self) -> anyhow::Result<()> {
-        let text = include_str!("../../../../deploy/helm/monoceros/files/rules.yaml");
-        let rules: Value = serde_saphyr::from_str(&text.replace("LEASE", "monoceros"))?;
-        let path = "/apis/rbac.authorization.k8s.io/v1";
-        let (name, subject) = (
-            json!({"name": "monoceros"}),
-            json!([{"kind": "User",
-            "apiGroup": "rbac.authorization.k8s.io", "name": ACCOUNT}]),
-        );
-        for (kind, plural, path, rules) in [
-            ("ClusterRole", "clusterroles", path.to_owned(), &rules["cluster"]),
-            ("Role", "roles", format!("{path}/namespaces/monoceros"), &rules["own"]),
-        ] {
-            let role = json!({"metadata": name, "rules": rules});
-            self.create(&format!("{path}/{plural}"), role).await?;
-            let of =
-                json!({"apiGroup": "rbac.authorization.k8s.io", "kind": kind, "name": "monoceros"});
-            let binding = json!({"metadata": name, "roleRef": of, "subjects": subject});
-            let plural = plural.replace("roles", "rolebindings");
-            self.create(&format!("{path}/{plural}"), binding).await?;
-        }
-        Ok(())
     }
 
     /// Sends a request, and reads the answer.
@@ -150,7 +128,18 @@ impl Cluster {
     }
 
     pub async fn pods(&self, namespace: &str, count: usize, more: Value) -> anyhow::Result<()> {
-        let all = (0..count).map(|number| {
+        self.pods_from(namespace, 0, count, more).await
+    }
+
+    /// Creates pods that are numbered from the first.
+    pub async fn pods_from(
+        &self,
+        namespace: &str,
+        first: usize,
+        count: usize,
+        more: Value,
+    ) -> anyhow::Result<()> {
+        let all = (first..first + count).map(|number| {
             let more = more.clone();
             async move { self.pod(namespace, &format!("p{number}"), more).await.map(drop) }
         });
@@ -237,12 +226,40 @@ impl Cluster {
         Ok(found)
     }
 
+    /// Waits until the pod says why it waits, whatever that is.
+    pub async fn wait_said(&self, namespace: &str, name: &str) -> anyhow::Result<()> {
+        eventually(&format!("{namespace}/{name} to say why it waits"), async || {
+            let pod = self.read_pod(namespace, name).await?;
+            let conditions = pod["status"]["conditions"].as_array().cloned().unwrap_or_default();
+            let is_it = |one: &Value| one["type"] == "PodScheduled" && one["status"] == "False";
+            Ok(if conditions.iter().any(is_it) { Ok(()) } else { Err(pod["status"].to_string()) })
+        })
+        .await
+    }
+
     /// Removes everything that a case has made.
     pub async fn clear(&mut self) -> anyhow::Result<()> {
         self.environment.clear();
-        for pod in self.list("/api/v1/pods?limit=10000").await? {
-            let (namespace, name) = (&pod["metadata"]["namespace"], &pod["metadata"]["name"]);
-            self.delete_pod(namespace.as_str().unwrap_or(""), name.as_str().unwrap_or("")).await?;
+        self.remove_all().await
+    }
+
+    async fn remove_all(&self) -> anyhow::Result<()> {
+        for kind in [
+            "/api/v1/namespaces/NAMESPACE/pods",
+            "/apis/policy/v1/namespaces/NAMESPACE/poddisruptionbudgets",
+            "/apis/scheduling.k8s.io/v1beta1/namespaces/NAMESPACE/podgroups",
+            "/apis/scheduling.k8s.io/v1/priorityclasses",
+        ] {
+            let all = self.list(&kind.replace("/namespaces/NAMESPACE", "")).await?;
+            let paths = all.iter().filter_map(|it| {
+                let text = |key: &str| it["metadata"][key].as_str();
+                let name = text("name").filter(|name| !name.starts_with("system-"))?;
+                let kind = kind.replace("NAMESPACE", text("namespace").unwrap_or_default());
+                Some(format!("{kind}/{name}"))
+            });
+            let gone = paths.map(|path| async move { self.delete(&path).await });
+            let gone: Vec<_> = futures::stream::iter(gone).buffer_unordered(16).collect().await;
+            gone.into_iter().collect::<anyhow::Result<()>>()?;
         }
         for path in [
             "/api/v1/nodes",
@@ -256,6 +273,34 @@ impl Cluster {
             self.delete(&format!("/api/v1/namespaces/monoceros/configmaps/{map}")).await?;
         }
         self.delete("/apis/coordination.k8s.io/v1/namespaces/monoceros/leases/monoceros").await
+    }
+
+    /// A class of priority.
+    pub async fn priority_class(&self, name: &str, value: i32) -> anyhow::Result<()> {
+        let class = json!({"metadata": {"name": name}, "value": value});
+        self.create("/apis/scheduling.k8s.io/v1/priorityclasses", class).await.map(drop)
+    }
+
+    /// Pods of the namespace that have to go, by name.
+    pub async fn going(&self, namespace: &str) -> anyhow::Result<BTreeSet<String>> {
+        let pods = self.list(&format!("/api/v1/namespaces/{namespace}/pods")).await?;
+        let going = pods.iter().filter(|pod| !pod["metadata"]["deletionTimestamp"].is_null());
+        Ok(going.filter_map(|pod| pod["metadata"]["name"].as_str().map(str::to_owned)).collect())
+    }
+
+    /// Waits until so many have to go, and says which.
+    pub async fn wait_going(
+        &self,
+        namespace: &str,
+        count: usize,
+    ) -> anyhow::Result<BTreeSet<String>> {
+        let mut found = BTreeSet::new();
+        eventually(&format!("{count} pods of {namespace} to go"), async || {
+            found = self.going(namespace).await?;
+            Ok(if found.len() == count { Ok(()) } else { Err(format!("{found:?} do")) })
+        })
+        .await?;
+        Ok(found)
     }
 
     pub async fn queues(&self, name: &str, yaml: &str) -> anyhow::Result<()> {
@@ -278,7 +323,7 @@ impl Cluster {
     }
 
     pub async fn start_with(&self, kubeconfig: &Path, flags: &[&str]) -> anyhow::Result<Scheduler> {
-        let log = self.bed.folder().join("scheduler.log");
+        let log = self.log.clone();
         let out = std::fs::OpenOptions::new().create(true).append(true).open(&log)?;
         let mut child = Command::new(env!("CARGO_BIN_EXE_monoceros-on-kubernetes"))
             .arg("kubernetes")

@@ -1,5 +1,6 @@
 //! Everything at once, for a minute; then all books agree.
 
+use std::collections::BTreeSet;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, Ordering};
 use std::time::Duration;
@@ -29,10 +30,9 @@ impl Dice {
     }
 }
 
-async fn one_thing(cluster: &Cluster, dice: &Dice, number: u64) -> anyhow::Result<()> {
-    let node = format!("n{}", dice.below(NODES));
-    let path = format!("/api/v1/nodes/{node}");
-    match dice.below(20) {
+/// One more pod of an application, or three that start together, in one of three ways.
+async fn create(cluster: &Cluster, dice: &Dice, number: u64) -> anyhow::Result<()> {
+    match dice.below(16) {
         0..9 => {
             let labels = json!({"applicationId": format!("app-{}", dice.below(5))});
             let cpu = (1 + dice.below(3)).to_string();
@@ -41,37 +41,35 @@ async fn one_thing(cluster: &Cluster, dice: &Dice, number: u64) -> anyhow::Resul
             let more = json!({"metadata": {"labels": labels}, "spec": {"containers": containers}});
             cluster.pod("chaos", &format!("p{number}"), more).await?;
         }
-        9..14 => {
-            let places = cluster.places("chaos").await?;
-            let at = usize::try_from(dice.below(places.len().max(1) as u64))?;
-            if let Some(name) = places.keys().nth(at) {
-                cluster.delete_pod("chaos", name).await?;
+        // No two of these on one node.
+        9 | 10 => {
+            let kind = format!("kind-{}", dice.below(3));
+            let term = json!({"topologyKey": "kubernetes.io/hostname",
+                "labelSelector": {"matchLabels": {APART: kind}}});
+            let affinity = json!({"podAntiAffinity": {
+                "requiredDuringSchedulingIgnoredDuringExecution": [term]}});
+            let more =
+                json!({"metadata": {"labels": {APART: kind}}, "spec": {"affinity": affinity}});
+            cluster.pod("chaos", &format!("a{number}"), more).await?;
+        }
+        // Nor of these.
+        11 | 12 => {
+            let port = json!([{"containerPort": 1, "hostPort": 9_000 + dice.below(3)}]);
+            let containers = json!([{"name": "c", "image": "c", "ports": port,
+                "resources": {"requests": {"cpu": "1"}}}]);
+            let more = json!({"spec": {"containers": containers}});
+            cluster.pod("chaos", &format!("h{number}"), more).await?;
+        }
+        13 => {
+            let path = "/apis/scheduling.k8s.io/v1beta1/namespaces/chaos/podgroups";
+            let name = format!("g{number}");
+            let group = json!({"metadata": {"name": name},
+                "spec": {"schedulingPolicy": {"gang": {"minCount": 3}}}});
+            cluster.create(path, group).await?;
+            for member in 0..4 {
+                let more = json!({"spec": {"schedulingGroup": {"podGroupName": name}}});
+                cluster.pod("chaos", &format!("m{number}-{member}"), more).await?;
             }
-        }
-        14 => {
-            let is_closed = dice.below(2) == 0;
-            drop(cluster.patch(&path, json!({"spec": {"unschedulable": is_closed}})).await);
-        }
-        15 => {
-            let label = dice.below(3).to_string();
-            drop(cluster.patch(&path, json!({"metadata": {"labels": {"l": label}}})).await);
-        }
-        16 => {
-            let taints = match dice.below(2) {
-                0 => json!([{"key": "k", "effect": "NoSchedule"}]),
-                _ => json!([]),
-            };
-            drop(cluster.patch(&path, json!({"spec": {"taints": taints}})).await);
-        }
-        17 => {
-            cluster.delete(&path).await?;
-            if let Ok(cores) = u32::try_from(CORES) {
-                cluster.node(&node, cores, json!({})).await?;
-            }
-        }
-        18 => {
-            let theirs = json!({"spec": {"schedulerName": "theirs", "nodeName": node}});
-            cluster.pod("chaos", &format!("t{number}"), theirs).await?;
         }
         _ => {
             let groups = json!([{"name": "g", "minMember": 3, "minResource": {"cpu": "1"}}]);
@@ -87,9 +85,82 @@ async fn one_thing(cluster: &Cluster, dice: &Dice, number: u64) -> anyhow::Resul
     Ok(())
 }
 
+async fn one_thing(cluster: &Cluster, dice: &Dice, number: u64) -> anyhow::Result<()> {
+    let node = format!("n{}", dice.below(NODES));
+    let path = format!("/api/v1/nodes/{node}");
+    match dice.below(21) {
+        0..10 => create(cluster, dice, number).await?,
+        10..16 => {
+            let places = cluster.places("chaos").await?;
+            let at = usize::try_from(dice.below(places.len().max(1) as u64))?;
+            if let Some(name) = places.keys().nth(at) {
+                cluster.delete_pod("chaos", name).await?;
+            }
+        }
+        16 => {
+            let is_closed = dice.below(2) == 0;
+            drop(cluster.patch(&path, json!({"spec": {"unschedulable": is_closed}})).await);
+        }
+        17 => {
+            let label = dice.below(3).to_string();
+            drop(cluster.patch(&path, json!({"metadata": {"labels": {"l": label}}})).await);
+        }
+        18 => {
+            let taints = match dice.below(2) {
+                0 => json!([{"key": "k", "effect": "NoSchedule"}]),
+                _ => json!([]),
+            };
+            drop(cluster.patch(&path, json!({"spec": {"taints": taints}})).await);
+        }
+        19 => {
+            cluster.delete(&path).await?;
+            if let Ok(cores) = u32::try_from(CORES) {
+                cluster.node(&node, cores, json!({})).await?;
+            }
+        }
+        _ => {
+            let theirs = json!({"spec": {"schedulerName": "theirs", "nodeName": node}});
+            cluster.pod("chaos", &format!("t{number}"), theirs).await?;
+        }
+    }
+    Ok(())
+}
+
+/// Pods with the same value of this label keep apart.
+const APART: &str = "apart";
+
 fn cores(pod: &Value) -> u64 {
     let cpu = pod["spec"]["containers"][0]["resources"]["requests"]["cpu"].as_str();
     cpu.and_then(|cpu| cpu.parse().ok()).unwrap_or(0)
+}
+
+/// What a pod has on its node that no other may have there.
+fn alone(pod: &Value) -> Option<String> {
+    let kind = pod["metadata"]["labels"][APART].as_str().map(str::to_owned);
+    let port = pod["spec"]["containers"][0]["ports"][0]["hostPort"].as_u64();
+    kind.or_else(|| Some(format!("port {}", port?)))
+}
+
+/// What is in use on a node.
+#[derive(Debug, Default)]
+struct Used {
+    cores: u64,
+    alone: BTreeSet<String>,
+    /// Two have the same.
+    is_shared: bool,
+}
+
+fn used(pods: &[Value], node: &str) -> Used {
+    let mut used = Used::default();
+    for pod in pods.iter().filter(|pod| pod["spec"]["nodeName"] == *node) {
+        used.cores += cores(pod);
+        used.is_shared |= alone(pod).is_some_and(|it| !used.alone.insert(it));
+    }
+    used
+}
+
+fn nodes() -> impl Iterator<Item = String> {
+    (0..NODES).map(|node| format!("n{node}"))
 }
 
 pub async fn a_minute_of_everything(cluster: &mut Cluster) -> anyhow::Result<()> {
@@ -113,7 +184,7 @@ pub async fn a_minute_of_everything(cluster: &mut Cluster) -> anyhow::Result<()>
     // Two bindings at once would have the server refuse the second; what counts is what it has taken.
     let mut scheduler: Scheduler = cluster.start_with(&proxy.kubeconfig, &[]).await?;
     let begun = Instant::now();
-    let (mut number, mut next_kill, mut server_was_killed) = (0, 12, false);
+    let (mut number, mut next_kill, mut server_kills) = (0, 12, vec![42, 21]);
     while begun.elapsed() < MINUTE {
         number += 1;
         one_thing(cluster, &dice, number).await?;
@@ -123,17 +194,17 @@ pub async fn a_minute_of_everything(cluster: &mut Cluster) -> anyhow::Result<()>
             scheduler.end(Signal::SIGKILL).await?;
             scheduler = cluster.start_with(&proxy.kubeconfig, &[]).await?;
         }
-        if seconds >= 30 && !server_was_killed {
-            server_was_killed = true;
+        if server_kills.last().is_some_and(|at| seconds >= *at) {
+            server_kills.pop();
             cluster.bed.kill_server()?;
             sleep(Duration::from_secs(2)).await;
             cluster.bed.start_server().await?;
         }
         sleep(Duration::from_millis(10)).await;
     }
-    for node in 0..NODES {
+    for node in nodes() {
         let open = json!({"spec": {"unschedulable": false, "taints": []}});
-        drop(cluster.patch(&format!("/api/v1/nodes/n{node}"), open).await);
+        drop(cluster.patch(&format!("/api/v1/nodes/{node}"), open).await);
     }
     // A node that others have filled above what it has is room that the whole cluster lacks.
     for pod in cluster.list("/api/v1/namespaces/chaos/pods?limit=10000").await? {
@@ -145,26 +216,32 @@ pub async fn a_minute_of_everything(cluster: &mut Cluster) -> anyhow::Result<()>
     cluster.agrees(&scheduler).await?;
     eventually("nothing to wait that fits", async || {
         let pods = cluster.list("/api/v1/namespaces/chaos/pods?limit=10000").await?;
-        let on = |node: &str| -> u64 {
-            pods.iter().filter(|pod| pod["spec"]["nodeName"] == *node).map(cores).sum()
-        };
-        let most = (0..NODES).map(|node| CORES.saturating_sub(on(&format!("n{node}")))).max();
-        let most = most.unwrap_or(0);
-        let waits = |pod: &&Value| {
+        let all: Vec<_> = nodes().map(|node| used(&pods, &node)).collect();
+        // Members of gangs wait for each other, and may do so.
+        let is_plain = |pod: &Value| {
             let name = pod["metadata"]["name"].as_str().unwrap_or_default();
-            pod["spec"]["nodeName"].is_null() && name.starts_with('p') && cores(pod) <= most
+            name.starts_with(['p', 'a', 'h'])
         };
-        Ok(match pods.iter().find(waits) {
+        let fits = |pod: &Value, used: &Used| {
+            used.cores + cores(pod) <= CORES
+                && alone(pod).is_none_or(|it| !used.alone.contains(&it))
+        };
+        let is_wrong = |pod: &&Value| {
+            pod["spec"]["nodeName"].is_null()
+                && is_plain(pod)
+                && all.iter().any(|used| fits(pod, used))
+        };
+        Ok(match pods.iter().find(is_wrong) {
             None => Ok(()),
-            Some(pod) => Err(format!("{pod} would fit into {most} cores")),
+            Some(pod) => Err(format!("{pod} would fit: {all:?}")),
         })
     })
     .await?;
     let pods = cluster.list("/api/v1/namespaces/chaos/pods?limit=10000").await?;
-    for node in 0..NODES {
-        let name = format!("n{node}");
-        let used: u64 = pods.iter().filter(|pod| pod["spec"]["nodeName"] == *name).map(cores).sum();
-        ensure!(used <= CORES, "{name} has {used} cores in use");
+    for node in nodes() {
+        let used = used(&pods, &node);
+        ensure!(used.cores <= CORES, "{node} has {} cores in use", used.cores);
+        ensure!(!used.is_shared, "two on {node} have what one may have there: {pods:?}");
     }
     cluster.agrees(&scheduler).await
 }

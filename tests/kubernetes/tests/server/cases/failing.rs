@@ -8,11 +8,11 @@ use std::time::Duration;
 use anyhow::ensure;
 use nix::sys::signal::Signal;
 use serde_json::json;
-use tokio::time::sleep;
+use tokio::time::{Instant, sleep};
 
 use super::faults::{Fault, Proxy};
 use crate::bed::SHIM;
-use crate::cluster::Cluster;
+use crate::cluster::{Cluster, eventually};
 
 pub async fn bindings_that_fail_in_every_way(cluster: &mut Cluster) -> anyhow::Result<()> {
     const WAYS: [Fault; 5] = [
@@ -52,13 +52,68 @@ pub async fn bindings_that_fail_in_every_way(cluster: &mut Cluster) -> anyhow::R
     Ok(())
 }
 
+/// Those that hang are given up after ten seconds; what comes of them later is what the server says.
+pub async fn bindings_that_are_not_answered(cluster: &mut Cluster) -> anyhow::Result<()> {
+    // Never done; done at once; done when it has been given up, before it is tried again; and after that.
+    const WAYS: [Fault; 4] = [
+        Fault::Hangs,
+        Fault::DoneAndHangs(Duration::ZERO),
+        Fault::DoneAndHangs(Duration::from_millis(10_500)),
+        Fault::DoneAndHangs(Duration::from_secs(14)),
+    ];
+    cluster.create_namespace("hanging", json!({})).await?;
+    cluster.nodes(4, 32).await?;
+    let ways: Arc<Mutex<BTreeMap<String, Fault>>> = Arc::default();
+    let chosen = Arc::clone(&ways);
+    let proxy = Proxy::start(cluster, move |method, path| {
+        let mut chosen = chosen.lock().unwrap();
+        if method != "POST" || !path.ends_with("/binding") || chosen.contains_key(path) {
+            return Fault::None;
+        }
+        let way = WAYS[chosen.len() % WAYS.len()];
+        chosen.insert(path.to_owned(), way);
+        way
+    })
+    .await?;
+    let scheduler = cluster.start_with(&proxy.kubeconfig, &[]).await?;
+    cluster.pods("hanging", 20, json!({})).await?;
+    cluster.wait_bound("hanging", 20).await?;
+    let until = Instant::now() + Duration::from_secs(14);
+    // All that was sent has come to the server, except what never does.
+    eventually("bindings to be done", async || {
+        let is_under_way = proxy.bindings().iter().filter(|one| one.status.is_none()).count() > 5;
+        Ok(if Instant::now() < until && is_under_way { Err(String::new()) } else { Ok(()) })
+    })
+    .await?;
+    let ways = ways.lock().unwrap().clone();
+    ensure!(ways.len() == 20, "{ways:?}");
+    for (path, way) in ways {
+        let sent: Vec<_> = proxy.bindings().into_iter().filter(|one| one.path == path).collect();
+        let done = sent.iter().filter(|one| one.is_done()).count();
+        ensure!(done == 1, "{path} was bound {done} times: {sent:?}");
+        let expected = match way {
+            // It is bound, which is seen before it is tried again.
+            Fault::DoneAndHangs(time) if time < Duration::from_secs(11) => 1,
+            _ => 2,
+        };
+        ensure!(sent.len() == expected, "{path} ({way:?}) was sent {} times: {sent:?}", sent.len());
+    }
+    cluster.agrees(&scheduler).await
+}
+
 pub async fn a_scheduler_killed_in_the_middle(cluster: &mut Cluster) -> anyhow::Result<()> {
     cluster.create_namespace("killed", json!({})).await?;
     cluster.nodes(50, 32).await?;
     cluster.pods("killed", 1_000, json!({})).await?;
-    let mut scheduler = cluster.start(SHIM, &[]).await?;
-    while cluster.bound("killed").await? < 200 {
-        sleep(Duration::from_millis(20)).await;
+    // Slow enough that it is in the middle when it is looked.
+    let proxy = Proxy::start(cluster, |method, path| {
+        let is_binding = method == "POST" && path.ends_with("/binding");
+        if is_binding { Fault::Late(Duration::from_millis(300)) } else { Fault::None }
+    })
+    .await?;
+    let mut scheduler = cluster.start_with(&proxy.kubeconfig, &[]).await?;
+    while proxy.bindings().iter().filter(|one| one.is_done()).count() < 300 {
+        sleep(Duration::from_millis(5)).await;
     }
     scheduler.end(Signal::SIGKILL).await?;
     let bound = cluster.places("killed").await?;

@@ -1,7 +1,8 @@
-//! A proxy before the API server that answers otherwise where a case wants it.
+//! A proxy before the API server that answers otherwise where a case wants it, and knows what was done.
 
 use std::path::PathBuf;
-use std::sync::Arc;
+use std::sync::{Arc, Mutex};
+use std::time::Duration;
 
 use http_body_util::BodyExt as _;
 use hyper::body::Incoming;
@@ -14,6 +15,7 @@ use kube::client::Body;
 use serde_json::json;
 use tokio::net::TcpListener;
 use tokio::task::JoinHandle;
+use tokio::time::sleep;
 
 use crate::bed::SHIM;
 use crate::cluster::Cluster;
@@ -31,12 +33,40 @@ pub enum Fault {
     DoneAndCut,
     /// The connection is cut.
     Cut,
+    /// The server does it after this time, and answers.
+    Late(Duration),
+    /// The server hears nothing, and nothing is answered.
+    Hangs,
+    /// The server does it after this time, and nothing is answered, however long somebody waits.
+    DoneAndHangs(Duration),
 }
+
+/// What came of a request that would change something.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Sent {
+    pub method: String,
+    pub path: String,
+    /// What the server has answered, if it has heard of it.
+    pub status: Option<u16>,
+}
+
+impl Sent {
+    pub fn is_binding(&self) -> bool {
+        self.method == "POST" && self.path.ends_with("/binding")
+    }
+
+    pub fn is_done(&self) -> bool {
+        self.status.is_some_and(|status| status < 300)
+    }
+}
+
+type AllSent = Arc<Mutex<Vec<Sent>>>;
 
 /// A proxy that runs until it is dropped.
 pub struct Proxy {
     task: JoinHandle<()>,
     pub kubeconfig: PathBuf,
+    sent: AllSent,
 }
 
 impl Drop for Proxy {
@@ -64,17 +94,32 @@ impl Proxy {
         });
         std::fs::write(&kubeconfig, config.to_string())?;
         let fault = Arc::new(fault);
+        let sent = AllSent::default();
+        let all_sent = Arc::clone(&sent);
         let task = tokio::spawn(async move {
             while let Ok((connection, _)) = listener.accept().await {
                 let (client, fault) = (client.clone(), Arc::clone(&fault));
-                let serve =
-                    service_fn(move |request| forward(client.clone(), Arc::clone(&fault), request));
+                let sent = Arc::clone(&all_sent);
+                let serve = service_fn(move |request: Request<Incoming>| {
+                    let wanted = fault(request.method().as_str(), request.uri().path());
+                    forward(client.clone(), wanted, Arc::clone(&sent), request)
+                });
                 let connection =
                     http1::Builder::new().serve_connection(TokioIo::new(connection), serve);
                 tokio::spawn(async move { drop(connection.await) });
             }
         });
-        Ok(Self { task, kubeconfig })
+        Ok(Self { task, kubeconfig, sent })
+    }
+
+    /// What was sent so far to change something.
+    pub fn sent(&self) -> Vec<Sent> {
+        self.sent.lock().unwrap().clone()
+    }
+
+    /// Bindings that were sent so far.
+    pub fn bindings(&self) -> Vec<Sent> {
+        self.sent().into_iter().filter(Sent::is_binding).collect()
     }
 }
 
@@ -101,22 +146,50 @@ fn refused(code: u16) -> Response<Body> {
 
 async fn forward(
     client: Client,
-    fault: Arc<impl Fn(&str, &str) -> Fault>,
+    wanted: Fault,
+    sent: AllSent,
     request: Request<Incoming>,
 ) -> Result<Response<Body>, Cut> {
-    let wanted = fault(request.method().as_str(), request.uri().path());
-    match wanted {
-        Fault::Cut => return Err(Cut),
-        Fault::Refused(code) => return Ok(refused(code)),
-        Fault::None | Fault::DoneAndCut | Fault::DoneAndRefused(_) => {}
-    }
     let (mut parts, body) = request.into_parts();
     let body = body.collect().await.map_err(|_| Cut)?.to_bytes();
     parts.headers.remove("host");
-    let answered = client.send(Request::from_parts(parts, Body::from(body.to_vec()))).await;
-    match (wanted, answered) {
-        (Fault::DoneAndRefused(code), _) => Ok(refused(code)),
-        (Fault::DoneAndCut, _) | (_, Err(_)) => Err(Cut),
-        (_, Ok(response)) => Ok(response),
+    let number = (parts.method != "GET").then(|| {
+        let mut sent = sent.lock().unwrap();
+        let (method, path) = (parts.method.to_string(), parts.uri.path().to_owned());
+        sent.push(Sent { method, path, status: None });
+        sent.len() - 1
+    });
+    let answer = async move {
+        let answered = client.send(Request::from_parts(parts, Body::from(body.to_vec()))).await;
+        if let (Some(number), Ok(response)) = (number, &answered) {
+            sent.lock().unwrap()[number].status = Some(response.status().as_u16());
+        }
+        answered
+    };
+    match wanted {
+        Fault::None => answer.await.map_err(|_| Cut),
+        Fault::Refused(code) => Ok(refused(code)),
+        Fault::DoneAndRefused(code) => {
+            drop(answer.await);
+            Ok(refused(code))
+        }
+        Fault::DoneAndCut => {
+            drop(answer.await);
+            Err(Cut)
+        }
+        Fault::Cut => Err(Cut),
+        Fault::Late(time) => {
+            sleep(time).await;
+            answer.await.map_err(|_| Cut)
+        }
+        Fault::Hangs => std::future::pending().await,
+        Fault::DoneAndHangs(time) => {
+            // Whoever has sent it may have hung up by then.
+            tokio::spawn(async move {
+                sleep(time).await;
+                drop(answer.await);
+            });
+            std::future::pending().await
+        }
     }
 }

@@ -4,7 +4,7 @@ use anyhow::ensure;
 use serde_json::{Value, json};
 
 use crate::bed::SHIM;
-use crate::cluster::{Cluster, eventually};
+use crate::cluster::Cluster;
 
 fn member(gang: &str, groups: Option<&Value>) -> Value {
     let mut annotations = json!({
@@ -60,47 +60,5 @@ pub async fn a_gang_of_eight_that_keeps_apart_on_seven_hosts(
         cluster.pod("apart", &format!("s{number}"), pod).await?;
     }
     cluster.wait_bound("apart", 7).await?;
-    cluster.agrees(&scheduler).await
-}
-
-pub async fn a_pod_group_of_four_out_of_six(cluster: &mut Cluster) -> anyhow::Result<()> {
-    cluster.create_namespace("group", json!({})).await?;
-    cluster.node("a", 3, json!({})).await?;
-    let scheduler = cluster.start(SHIM, &[]).await?;
-    let groups = "/apis/scheduling.k8s.io/v1beta1/namespaces/group/podgroups";
-    let group = json!({"metadata": {"name": "g"},
-        "spec": {"schedulingPolicy": {"gang": {"minCount": 4}}}});
-    cluster.create(groups, group).await?;
-    let in_group = json!({"spec": {"schedulingGroup": {"podGroupName": "g"}}});
-    for number in 0..3 {
-        cluster.pod("group", &format!("m{number}"), in_group.clone()).await?;
-    }
-    cluster.wait_reason("group", "m0", "WaitingForGang", "starts with 4").await?;
-    for number in 3..6 {
-        cluster.pod("group", &format!("m{number}"), in_group.clone()).await?;
-    }
-    let condition = async |status: &str| {
-        eventually(&format!("PodGroupInitiallyScheduled to be {status}"), async || {
-            let group = cluster.get(&format!("{groups}/g")).await?;
-            let all = group["status"]["conditions"].as_array().cloned().unwrap_or_default();
-            let it = all.into_iter().find(|one| one["type"] == "PodGroupInitiallyScheduled");
-            let it = it.unwrap_or_default();
-            Ok(if it["status"] == status { Ok(()) } else { Err(it.to_string()) })
-        })
-        .await
-    };
-    condition("False").await?;
-    ensure!(cluster.bound("group").await? == 0, "three places are not four");
-    cluster
-        .patch(
-            "/api/v1/nodes/a/status",
-            json!({"status": {"allocatable": {"cpu": "4"}, "capacity": {"cpu": "4"}}}),
-        )
-        .await?;
-    cluster.wait_bound("group", 4).await?;
-    condition("True").await?;
-    cluster.agrees(&scheduler).await?;
-    cluster.node("b", 2, json!({})).await?;
-    cluster.wait_bound("group", 6).await?;
     cluster.agrees(&scheduler).await
 }

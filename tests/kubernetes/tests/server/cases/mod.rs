@@ -5,9 +5,13 @@ mod chaos;
 mod failing;
 mod faults;
 mod gangs;
+mod neighbours;
 mod placing;
+mod podgroups;
 mod predicates;
+mod preemption;
 mod replicas;
+mod rights;
 mod ruling;
 
 use futures::future::LocalBoxFuture;
@@ -31,16 +35,37 @@ pub fn all() -> Vec<(&'static str, Case)> {
         placing::nodes_that_change_and_go,
         placing::another_scheduler_on_the_same_node,
         placing::a_namespace_with_a_quota,
+        placing::a_node_that_an_operator_drains,
+        placing::a_node_that_is_deleted_gives_back_what_its_pods_used,
+        placing::a_pod_that_is_resized_in_place,
         predicates::each_pod_goes_where_it_may,
+        neighbours::taints_and_ports,
+        neighbours::pods_near_and_far,
         gangs::a_gang_of_eight_with_six_places_and_with_eight,
         gangs::a_gang_of_eight_that_keeps_apart_on_seven_hosts,
-        gangs::a_pod_group_of_four_out_of_six,
-        ruling::a_victim_goes_in_peace_and_its_room_is_used_when_it_is_gone,
+        podgroups::four_out_of_six,
+        podgroups::one_that_comes_after_its_pods,
+        podgroups::one_that_wants_fewer_than_before,
+        podgroups::one_in_one_rack,
+        podgroups::one_that_is_more_important,
+        podgroups::one_whose_members_go_together,
+        podgroups::one_that_was_scheduled_stays_so,
+        preemption::a_victim_goes_in_peace_and_its_room_is_used_when_it_is_gone,
+        preemption::priority_says_who_goes,
+        preemption::a_budget_that_allows_nothing_spares_its_pods,
+        preemption::an_eviction_that_is_refused_is_tried_again_and_then_the_pod_is_deleted,
         ruling::a_queue_at_its_maximum_and_a_user_at_a_limit,
         ruling::queues_that_cannot_be_used,
-        ruling::rights_that_are_missing,
         ruling::pods_are_shown_by_their_names,
+        rights::none_at_all,
+        rights::to_read_what_scheduling_depends_on,
+        rights::to_hold_the_lease,
+        rights::to_bind,
+        rights::to_read_what_came_of_a_binding,
+        rights::to_tell_people,
+        rights::to_have_victims_go,
         failing::bindings_that_fail_in_every_way,
+        failing::bindings_that_are_not_answered,
         failing::a_scheduler_killed_in_the_middle,
         failing::an_api_server_killed_for_ten_seconds,
         admission::nobody_states_another_user,

@@ -7,29 +7,33 @@ use serde_json::{Value, json};
 use tokio::time::sleep;
 
 use crate::bed::SHIM;
-use crate::cluster::{Cluster, eventually, merge};
+use crate::cluster::{Cluster, Scheduler, eventually, merge};
 
-struct Row {
-    name: &'static str,
+pub struct Row {
+    pub name: &'static str,
     /// What is put over the node that will not do, and over the one that will.
-    wrong: Value,
-    right: Value,
-    /// Pods of others that run there.
-    on_wrong: Value,
-    on_right: Value,
+    pub wrong: Value,
+    pub right: Value,
+    /// Pods of others that run there: none, one, or several.
+    pub on_wrong: Value,
+    pub on_right: Value,
+    /// What is put over a third node, where there is one.
+    pub third: Value,
     /// The pod.
-    pod: Value,
+    pub pod: Value,
     /// Why the wrong node will not do.
-    why: &'static str,
+    pub why: &'static str,
 }
 
-fn row(name: &'static str, why: &'static str, pod: Value) -> Row {
+/// A pod that finds nodes that are alike so far.
+pub fn row(name: &'static str, why: &'static str, pod: Value) -> Row {
     let nothing = json!({});
     let (wrong, right) = (nothing.clone(), nothing.clone());
-    Row { name, wrong, right, on_wrong: Value::Null, on_right: Value::Null, pod, why }
+    let (on_wrong, on_right, third) = (Value::Null, Value::Null, Value::Null);
+    Row { name, wrong, right, on_wrong, on_right, third, pod, why }
 }
 
-fn labels(labels: Value) -> Value {
+pub fn labels(labels: Value) -> Value {
     json!({"metadata": {"labels": labels}})
 }
 
@@ -37,14 +41,21 @@ fn taint(effect: &str) -> Value {
     json!({"spec": {"taints": [{"key": "k", "effect": effect}]}})
 }
 
+/// A term about pods with this label, on the same host; `more` is merged into it.
+pub fn pod_term(kind: &str, app: &str, more: Value) -> Value {
+    let mut term = json!({"topologyKey": "kubernetes.io/hostname",
+        "labelSelector": {"matchLabels": {"app": app}}});
+    merge(&mut term, more);
+    json!({"spec": {"affinity": {kind: {"requiredDuringSchedulingIgnoredDuringExecution": [term]}}}})
+}
+
 fn node_affinity(term: Value) -> Value {
     json!({"spec": {"affinity": {"nodeAffinity": {"requiredDuringSchedulingIgnoredDuringExecution": {
         "nodeSelectorTerms": [term]}}}}})
 }
 
-fn pod_terms(kind: &str, app: &str) -> Value {
-    json!({"spec": {"affinity": {kind: {"requiredDuringSchedulingIgnoredDuringExecution": [
-        {"topologyKey": "kubernetes.io/hostname", "labelSelector": {"matchLabels": {"app": app}}}]}}}})
+pub fn pod_terms(kind: &str, app: &str) -> Value {
+    pod_term(kind, app, json!({}))
 }
 
 fn rows() -> Vec<Row> {
@@ -137,52 +148,73 @@ fn rows() -> Vec<Row> {
     ]
 }
 
-async fn set_up(cluster: &Cluster, row: &Row) -> anyhow::Result<()> {
+async fn set_up(cluster: &Cluster, own: &str, row: &Row) -> anyhow::Result<()> {
     let Row { name, .. } = row;
-    for (side, change, guest) in
-        [("wrong", &row.wrong, &row.on_wrong), ("right", &row.right, &row.on_right)]
-    {
+    for (side, change, guests) in [
+        ("wrong", &row.wrong, &row.on_wrong),
+        ("right", &row.right, &row.on_right),
+        ("third", &row.third, &Value::Null),
+    ] {
+        if side == "third" && change.is_null() {
+            continue;
+        }
         let node = format!("{name}-{side}");
         cluster.node(&node, 8, json!({"case": name, "side": side})).await?;
         if change.as_object().is_some_and(|all| !all.is_empty()) {
             cluster.patch(&format!("/api/v1/nodes/{node}"), change.clone()).await?;
         }
-        if !guest.is_null() {
-            let mut guest = guest.clone();
+        let guests = match guests {
+            Value::Array(all) => all.clone(),
+            Value::Null => Vec::new(),
+            one => vec![one.clone()],
+        };
+        for (number, mut guest) in guests.into_iter().enumerate() {
             merge(&mut guest, json!({"spec": {"schedulerName": "theirs", "nodeName": node}}));
-            cluster.pod("predicates", &format!("{name}-guest"), guest).await?;
+            let namespace = guest["metadata"]["namespace"].as_str().unwrap_or(own);
+            let namespace = namespace.to_owned();
+            cluster.pod(&namespace, &format!("{node}-{number}"), guest).await?;
         }
     }
     Ok(())
 }
 
-pub async fn each_pod_goes_where_it_may(cluster: &mut Cluster) -> anyhow::Result<()> {
-    cluster.create_namespace("predicates", json!({})).await?;
-    for row in rows() {
-        set_up(cluster, &row).await?;
+/// Each pod goes to the node that will do, and where that may not be, it says why.
+pub async fn go_where_they_may(
+    cluster: &Cluster,
+    namespace: &str,
+    rows: Vec<Row>,
+) -> anyhow::Result<Scheduler> {
+    cluster.create_namespace(namespace, json!({})).await?;
+    for row in &rows {
+        set_up(cluster, namespace, row).await?;
     }
     let scheduler = cluster.start(SHIM, &[]).await?;
     scheduler.ready().await?;
     // First those that find nothing: what is bound later is near or far of them as well.
-    for Row { name, pod, .. } in rows() {
+    for Row { name, pod, .. } in &rows {
         let mut lost = pod.clone();
         merge(&mut lost, json!({"spec": {"nodeSelector": {"case": name, "side": "wrong"}}}));
-        cluster.pod("predicates", &format!("{name}-lost"), lost).await?;
+        cluster.pod(namespace, &format!("{name}-lost"), lost).await?;
     }
-    for Row { name, why, .. } in rows() {
+    for Row { name, why, .. } in &rows {
         let lost = format!("{name}-lost");
-        cluster.wait_reason("predicates", &lost, "Unschedulable", why).await?;
-        cluster.delete_pod("predicates", &lost).await?;
+        cluster.wait_reason(namespace, &lost, "Unschedulable", why).await?;
+        cluster.delete_pod(namespace, &lost).await?;
     }
-    for Row { name, pod, .. } in rows() {
+    for Row { name, pod, .. } in &rows {
         let mut found = pod.clone();
         merge(&mut found, json!({"spec": {"nodeSelector": {"case": name}}}));
-        cluster.pod("predicates", &format!("{name}-found"), found).await?;
+        cluster.pod(namespace, &format!("{name}-found"), found).await?;
     }
-    for Row { name, .. } in rows() {
-        let node = cluster.wait_node("predicates", &format!("{name}-found")).await?;
+    for Row { name, .. } in &rows {
+        let node = cluster.wait_node(namespace, &format!("{name}-found")).await?;
         ensure!(node == format!("{name}-right"), "{name} is bound to {node}");
     }
+    Ok(scheduler)
+}
+
+pub async fn each_pod_goes_where_it_may(cluster: &mut Cluster) -> anyhow::Result<()> {
+    let scheduler = go_where_they_may(cluster, "predicates", rows()).await?;
     volumes(cluster).await?;
     let devices =
         json!({"spec": {"resourceClaims": [{"name": "gpu", "resourceClaimName": "gpu"}]}});
@@ -295,8 +327,9 @@ async fn volumes(cluster: &Cluster) -> anyhow::Result<()> {
     })
     .await?;
     // Whoever makes volumes gives up: it is wanted anew.
-    let none = json!({"metadata": {"annotations": {"volume.kubernetes.io/selected-node": null}}});
-    let given_up = cluster.patch(path, none).await?["metadata"]["resourceVersion"].clone();
+    let taken_off =
+        json!({"metadata": {"annotations": {"volume.kubernetes.io/selected-node": null}}});
+    let given_up = cluster.patch(path, taken_off).await?["metadata"]["resourceVersion"].clone();
     eventually("a volume to be wanted again", async || {
         let claim = cluster.get(path).await?;
         let node = &claim["metadata"]["annotations"]["volume.kubernetes.io/selected-node"];

@@ -1,5 +1,8 @@
 //! Two replicas, one of which schedules.
 
+use std::path::Path;
+use std::sync::Arc;
+use std::sync::atomic::{AtomicBool, Ordering};
 use std::time::Duration;
 
 use anyhow::{Context as _, ensure};
@@ -7,6 +10,7 @@ use nix::sys::signal::Signal;
 use serde_json::json;
 use tokio::time::{Instant, sleep};
 
+use super::faults::{Fault, Proxy};
 use crate::bed::SHIM;
 use crate::cluster::{Cluster, Scheduler, eventually};
 
@@ -19,12 +23,22 @@ async fn leads(scheduler: &Scheduler) -> anyhow::Result<bool> {
 
 /// The one that schedules, and the one that stands by.
 async fn two(cluster: &Cluster) -> anyhow::Result<(Scheduler, Scheduler)> {
-    let first = cluster.start(SHIM, &FLAGS).await?;
+    let kubeconfig = cluster.bed.kubeconfig(SHIM)?;
+    two_with(cluster, &kubeconfig, &kubeconfig).await
+}
+
+/// The same, each by its own way.
+async fn two_with(
+    cluster: &Cluster,
+    leader: &Path,
+    other: &Path,
+) -> anyhow::Result<(Scheduler, Scheduler)> {
+    let first = cluster.start_with(leader, &FLAGS).await?;
     eventually("one to lead", async || {
         Ok(if leads(&first).await? { Ok(()) } else { Err(first.log()) })
     })
     .await?;
-    let second = cluster.start(SHIM, &FLAGS).await?;
+    let second = cluster.start_with(other, &FLAGS).await?;
     second.ready().await?;
     eventually("the other to stand by and say who leads", async || {
         let (status, text) = second.ask("/ws/v1/partitions").await?;
@@ -55,37 +69,56 @@ pub async fn a_leader_that_is_killed(cluster: &mut Cluster) -> anyhow::Result<()
     cluster.agrees(&second).await
 }
 
+/// Whoever wakes after its lease has bindings queued and pods to bind, and sends none.
 pub async fn a_leader_that_is_paused(cluster: &mut Cluster) -> anyhow::Result<()> {
+    /// Bindings of a leader that are under way at once, unless it is set otherwise.
+    const AT_ONCE: usize = 64;
     cluster.create_namespace("paused", json!({})).await?;
     cluster.nodes(10, 32).await?;
-    let (mut first, second) = two(cluster).await?;
-    // It has work when it is stopped, and would go on with it.
-    let many = cluster.pods("paused", 200, json!({}));
-    let pause = async {
-        sleep(Duration::from_millis(200)).await;
-        first.signal(Signal::SIGSTOP)
-    };
-    let (made, paused) = tokio::join!(many, pause);
-    made?;
-    paused?;
+    // When it wakes it does not hear for a while that another one leads: it has to see that it may not act.
+    let has_slept = Arc::new(AtomicBool::new(false));
+    let is_deaf = Arc::clone(&has_slept);
+    let slow = Proxy::start(cluster, move |method, path| {
+        if method == "POST" && path.ends_with("/binding") {
+            Fault::Late(Duration::from_secs(4))
+        } else if path.contains("/leases/") && is_deaf.load(Ordering::Relaxed) {
+            Fault::Late(Duration::from_secs(3))
+        } else {
+            Fault::None
+        }
+    })
+    .await?;
+    let quick = Proxy::start(cluster, |_, _| Fault::None).await?;
+    let (mut first, second) = two_with(cluster, &slow.kubeconfig, &quick.kubeconfig).await?;
+    cluster.pods("paused", 200, json!({})).await?;
+    eventually("bindings to be under way", async || {
+        let sent = slow.bindings().len();
+        Ok(if sent == AT_ONCE { Ok(()) } else { Err(format!("{sent} are")) })
+    })
+    .await?;
+    first.signal(Signal::SIGSTOP)?;
+    let sent = slow.bindings().len();
+    ensure!(sent == AT_ONCE, "{sent} were under way: it was stopped too late");
     takes_over(&second).await?;
     cluster.wait_bound("paused", 200).await?;
+    ensure!(slow.bindings().len() == AT_ONCE, "it has sent something in its sleep");
     let before = cluster.places("paused").await?;
-    // No room that the other could not give away by itself: what wakes would see these as its own.
-    for number in 200..220 {
-        cluster
-            .pod(
-                "paused",
-                &format!("p{number}"),
-                json!({"spec": {"schedulingGates": [{"name": "g"}]}}),
-            )
-            .await?;
-    }
-    first.signal(Signal::SIGCONT)?;
+    let more = cluster.pods_from("paused", 200, 40, json!({}));
+    let wake = async {
+        sleep(Duration::from_millis(20)).await;
+        has_slept.store(true, Ordering::Relaxed);
+        first.signal(Signal::SIGCONT)
+    };
+    let (made, woken) = tokio::join!(more, wake);
+    made?;
+    woken?;
     eventually("the one that slept to end", async || {
         Ok(if first.has_ended()? { Ok(()) } else { Err(String::new()) })
     })
     .await?;
+    cluster.wait_bound("paused", 240).await?;
+    let sent = slow.bindings().len();
+    ensure!(sent == AT_ONCE, "it has sent {} bindings when it woke", sent - AT_ONCE);
     let after = cluster.places("paused").await?;
     ensure!(before.iter().all(|(name, node)| after.get(name) == Some(node)), "something moved");
     cluster.agrees(&second).await

@@ -1,13 +1,13 @@
-//! Queues, limits, preemption, rights.
+//! Queues and limits.
 
 use anyhow::ensure;
-use nix::sys::signal::Signal;
 use serde_json::{Value, json};
 
-use crate::bed::{NOBODY, SHIM};
+use crate::bed::SHIM;
 use crate::cluster::{Cluster, eventually};
 
-const HALVES: &str = "
+/// A queue that may be preempted, and one that is guaranteed two cores.
+pub const HALVES: &str = "
 partitions:
   - name: default
     queues:
@@ -17,41 +17,9 @@ partitions:
           - name: low
           - {name: high, resources: {guaranteed: {vcore: 2}}, properties: {preemption.delay: 1s}}";
 
-fn of(queue: &str) -> Value {
+/// A pod of the queue, in an application of that name.
+pub fn of(queue: &str) -> Value {
     json!({"metadata": {"labels": {"applicationId": queue, "queue": format!("root.{queue}")}}})
-}
-
-pub async fn a_victim_goes_in_peace_and_its_room_is_used_when_it_is_gone(
-    cluster: &mut Cluster,
-) -> anyhow::Result<()> {
-    cluster.create_namespace("victims", json!({})).await?;
-    cluster.queues("monoceros-configs", HALVES).await?;
-    cluster.node("a", 4, json!({})).await?;
-    let scheduler = cluster.start(SHIM, &[]).await?;
-    cluster.pods("victims", 4, of("low")).await?;
-    cluster.wait_bound("victims", 4).await?;
-    cluster.pod("victims", "urgent", of("high")).await?;
-    let mut victim = String::new();
-    eventually("a victim to go", async || {
-        let pods = cluster.list("/api/v1/namespaces/victims/pods").await?;
-        let going = pods.iter().find(|pod| !pod["metadata"]["deletionTimestamp"].is_null());
-        Ok(match going.and_then(|pod| pod["metadata"]["name"].as_str()) {
-            Some(name) => {
-                name.clone_into(&mut victim);
-                Ok(())
-            }
-            None => Err("nobody goes".to_owned()),
-        })
-    })
-    .await?;
-    let pod = cluster.read_pod("victims", &victim).await?;
-    ensure!(pod["metadata"]["deletionGracePeriodSeconds"] == 1, "it has its grace: {pod}");
-    let urgent = cluster.read_pod("victims", "urgent").await?;
-    ensure!(urgent["spec"]["nodeName"].is_null(), "its room was used before it was gone");
-    cluster.agrees(&scheduler).await?;
-    cluster.delete_pod("victims", &victim).await?;
-    cluster.wait_node("victims", "urgent").await?;
-    cluster.agrees(&scheduler).await
 }
 
 pub async fn a_queue_at_its_maximum_and_a_user_at_a_limit(
@@ -110,25 +78,6 @@ pub async fn queues_that_cannot_be_used(cluster: &mut Cluster) -> anyhow::Result
     cluster.pod("queues", "lower", of("lower")).await?;
     cluster.wait_node("queues", "lower").await?;
     cluster.agrees(&scheduler).await
-}
-
-pub async fn rights_that_are_missing(cluster: &mut Cluster) -> anyhow::Result<()> {
-    // As the log writes a text with quotation marks.
-    let lines = |log: &str| log.matches(r#"cannot list resource \"pods\""#).count();
-    let mut scheduler = cluster.start(NOBODY, &["--lease=monoceros"]).await?;
-    eventually("it to say what is missing", async || {
-        let log = scheduler.log();
-        Ok(if lines(&log) > 0 { Ok(()) } else { Err(log) })
-    })
-    .await?;
-    let (status, text) = scheduler.ask("/readyz").await?;
-    ensure!(status == 503, "{text}");
-    let before = lines(&scheduler.log());
-    tokio::time::sleep(std::time::Duration::from_secs(5)).await;
-    let after = lines(&scheduler.log());
-    ensure!(after == before, "the log says it again and again: {before}, then {after} times");
-    ensure!(!scheduler.has_ended()?);
-    scheduler.end(Signal::SIGTERM).await
 }
 
 pub async fn pods_are_shown_by_their_names(cluster: &mut Cluster) -> anyhow::Result<()> {

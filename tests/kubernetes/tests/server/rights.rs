@@ -1,0 +1,137 @@
+//! What the scheduler may do: the rights of the manifests, or all of them but some.
+
+use anyhow::Context as _;
+use serde_json::{Value, json};
+
+use crate::bed::ACCOUNT;
+use crate::cluster::{Cluster, eventually};
+
+/// A right.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Right {
+    pub group: &'static str,
+    pub resource: &'static str,
+    pub verb: &'static str,
+}
+
+/// The rules without a right.
+fn without(rules: &Value, right: Right) -> Value {
+    let has = |list: &Value, what: &str| {
+        list.as_array().is_some_and(|all| all.iter().any(|one| one == what))
+    };
+    let leave_out = |list: &Value, what: &str| -> Value {
+        list.as_array().into_iter().flatten().filter(|one| **one != *what).cloned().collect()
+    };
+    let mut left = Vec::new();
+    for rule in rules.as_array().into_iter().flatten() {
+        let is_it = has(&rule["apiGroups"], right.group)
+            && has(&rule["resources"], right.resource)
+            && has(&rule["verbs"], right.verb);
+        if !is_it {
+            left.push(rule.clone());
+            continue;
+        }
+        let mut others = rule.clone();
+        others["resources"] = leave_out(&rule["resources"], right.resource);
+        let mut rest = rule.clone();
+        rest["resources"] = json!([right.resource]);
+        rest["verbs"] = leave_out(&rule["verbs"], right.verb);
+        let is_some =
+            |rule: &Value| ["resources", "verbs"].iter().all(|key| rule[*key] != json!([]));
+        left.extend([others, rest].into_iter().filter(is_some));
+    }
+    Value::Array(left)
+}
+
+impl Right {
+    /// How many lines of a log say that it is missing.
+    pub fn missed(self, log: &str) -> usize {
+        let Self { resource, verb, .. } = self;
+        let said = format!("cannot {verb} resource \"{resource}\"");
+        // A text with quotation marks is written with marks before them.
+        log.lines().filter(|line| line.replace('\\', "").contains(&said)).count()
+    }
+}
+
+impl Cluster {
+    /// Gives the service account the rights of the manifests and no others, but for some that are left out.
+    pub async fn grant(&self, left_out: &[Right]) -> anyhow::Result<()> {
+        let text = include_str!("../../../../deploy/helm/monoceros/files/rules.yaml");
+        let rules: Value = serde_saphyr::from_str(&text.replace("LEASE", "monoceros"))?;
+        let base = "/apis/rbac.authorization.k8s.io/v1";
+        let name = json!({"name": "monoceros"});
+        let group = "rbac.authorization.k8s.io";
+        let subject = json!([{"kind": "User", "apiGroup": group, "name": ACCOUNT}]);
+        for (kind, plural, path, rules) in [
+            ("ClusterRole", "clusterroles", base.to_owned(), &rules["cluster"]),
+            ("Role", "roles", format!("{base}/namespaces/monoceros"), &rules["own"]),
+        ] {
+            let rules = left_out.iter().fold(rules.clone(), |rules, right| without(&rules, *right));
+            let role = json!({"metadata": name, "rules": rules});
+            self.put(&format!("{path}/{plural}"), role).await?;
+            let of = json!({"apiGroup": group, "kind": kind, "name": "monoceros"});
+            let binding = json!({"metadata": name, "roleRef": of, "subjects": subject});
+            let plural = plural.replace("roles", "rolebindings");
+            self.put(&format!("{path}/{plural}"), binding).await?;
+        }
+        Ok(())
+    }
+
+    /// Takes rights away, and waits until that has been noticed.
+    pub async fn take(&self, rights: &[Right]) -> anyhow::Result<()> {
+        for right in rights {
+            anyhow::ensure!(self.may(*right).await?, "{right:?} was never granted");
+        }
+        self.grant(rights).await?;
+        for right in rights {
+            self.wait_may(*right, false).await?;
+        }
+        Ok(())
+    }
+
+    /// Gives them back.
+    pub async fn give(&self, rights: &[Right]) -> anyhow::Result<()> {
+        self.grant(&[]).await?;
+        for right in rights {
+            self.wait_may(*right, true).await?;
+        }
+        Ok(())
+    }
+
+    async fn wait_may(&self, right: Right, may: bool) -> anyhow::Result<()> {
+        eventually(&format!("{right:?} to be {may}"), async || {
+            Ok(if self.may(right).await? == may { Ok(()) } else { Err(String::new()) })
+        })
+        .await
+    }
+
+    /// Whether the service account has a right, on what has the name that the rules know.
+    async fn may(&self, right: Right) -> anyhow::Result<bool> {
+        let Right { group, resource, verb } = right;
+        let (resource, subresource) = resource.split_once('/').unwrap_or((resource, ""));
+        let name = match (resource, verb) {
+            ("leases", "get" | "update") => "monoceros",
+            ("configmaps", _) => "monoceros-configs",
+            _ => "",
+        };
+        let review = json!({"spec": {"user": ACCOUNT, "resourceAttributes": {
+            "namespace": "monoceros", "group": group, "resource": resource,
+            "subresource": subresource, "verb": verb, "name": name}}});
+        let path = "/apis/authorization.k8s.io/v1/subjectaccessreviews";
+        let answer = self.create(path, review).await?;
+        answer["status"]["allowed"].as_bool().context("an answer")
+    }
+
+    /// Creates it, or replaces it.
+    async fn put(&self, path: &str, body: Value) -> anyhow::Result<()> {
+        match self.send("POST", path, &body).await {
+            Err(kube::Error::Api(status)) if status.code == 409 => {
+                let name = body["metadata"]["name"].as_str().context("a name")?;
+                let path = format!("{path}/{name}");
+                self.send("PUT", &path, &body).await.with_context(|| format!("PUT {path}"))?;
+                Ok(())
+            }
+            other => other.map(drop).with_context(|| format!("POST {path} {body}")),
+        }
+    }
+}
