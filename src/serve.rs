@@ -47,6 +47,9 @@ use crate::traces::Traces;
 use crate::watchdog::{Healthy, Readiness, Watchdog};
 use crate::{demo, files, grpc, rest, users};
 
+#[cfg(feature = "kubernetes")]
+pub mod elsewhere;
+
 /// The exit code where the scheduler is lost: an internal error, after which the process is to be
 /// started again.
 const SCHEDULER_LOST: u8 = 70;
@@ -142,7 +145,7 @@ pub async fn run(
     service.spawn_edges(rpc, http, logbook, healthy, &security.access, policy_files);
     // Before anyone can know that we run: a signal from then on must not kill us.
     let signals = Signals::new()?;
-    service.systemd.ready(rpc_address, http_address);
+    service.systemd.ready(&format!("grpc={rpc_address} http={http_address}"));
     // Not before: a reload of what is not ready yet would count as its start.
     let (systemd, stop) = (service.systemd.clone(), service.shutdown.clone());
     tokio::spawn(files::keep_fresh(sources, hangup, systemd, stop));

@@ -15,7 +15,6 @@
 //! What cannot be said is a line of the log, and the service goes on.
 
 use std::io;
-use std::net::SocketAddr;
 use std::sync::mpsc::{Receiver, RecvTimeoutError, SyncSender, sync_channel};
 use std::thread;
 use std::time::Duration;
@@ -68,9 +67,9 @@ impl Systemd {
         Self(None)
     }
 
-    /// The service listens there: what waits for it may start.
-    pub fn ready(&self, grpc: SocketAddr, http: SocketAddr) {
-        self.tell(Fact::Ready(format!("listens: grpc={grpc} http={http}")));
+    /// The service listens, and where: what waits for it may start.
+    pub fn ready(&self, listens: &str) {
+        self.tell(Fact::Ready(format!("listens: {listens}")));
     }
 
     /// The service reads its files again.

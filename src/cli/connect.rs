@@ -169,26 +169,39 @@ pub(super) type AdminChannel = InterceptedService<Channel, Bearer>;
 
 /// Connects to the scheduler.
 pub(super) async fn connect(args: &ConnectArgs) -> anyhow::Result<AdminChannel> {
-    args.check()?;
     let (address, said_by) = args.address();
-    let scheme = if args.ca.is_some() { "https" } else { "http" };
-    let mut endpoint = Endpoint::from_shared(format!("{scheme}://{address}"))
-        .with_context(|| format!("`{address}` ({said_by}) is not a HOST:PORT"))?
-        .connect_timeout(PATIENCE);
-    if let Some(ca) = &args.ca {
-        let mut tls = ClientTlsConfig::new().ca_certificate(Certificate::from_pem(pem(ca)?));
-        if let (Some(cert), Some(key)) = (&args.cert, &args.key) {
-            tls = tls.identity(Identity::from_pem(pem(cert)?, pem(key)?));
-        }
-        endpoint = endpoint.tls_config(tls).context("TLS")?;
-    }
-    let token = args.token.as_deref().map(bearer).transpose()?;
+    let endpoint = endpoint(args, &address, said_by)?;
+    let token = authorization(args)?;
     let channel = endpoint.connect().await;
     let channel = channel.map_err(|error| {
         let error = anyhow::Error::new(error);
         anyhow::anyhow!("cannot connect to {address} ({said_by}): {error:#}\n{TLS_HINT}")
     })?;
     Ok(InterceptedService::new(channel, Bearer(token)))
+}
+
+/// The way to the scheduler at this address, which `said_by` has said.
+pub(super) fn endpoint(
+    args: &ConnectArgs,
+    address: &str,
+    said_by: &str,
+) -> anyhow::Result<Endpoint> {
+    args.check()?;
+    let scheme = if args.ca.is_some() { "https" } else { "http" };
+    let endpoint = Endpoint::from_shared(format!("{scheme}://{address}"))
+        .with_context(|| format!("`{address}` ({said_by}) is not a HOST:PORT"))?
+        .connect_timeout(PATIENCE);
+    let Some(ca) = &args.ca else { return Ok(endpoint) };
+    let mut tls = ClientTlsConfig::new().ca_certificate(Certificate::from_pem(pem(ca)?));
+    if let (Some(cert), Some(key)) = (&args.cert, &args.key) {
+        tls = tls.identity(Identity::from_pem(pem(cert)?, pem(key)?));
+    }
+    endpoint.tls_config(tls).context("TLS")
+}
+
+/// What is shown with each call.
+pub(super) fn authorization(args: &ConnectArgs) -> anyhow::Result<Option<AsciiMetadataValue>> {
+    args.token.as_deref().map(bearer).transpose()
 }
 
 /// The client of the admin service.

@@ -1,4 +1,5 @@
-//! `monoceros kubernetes`: the service with a resource manager of its own, which is a Kubernetes cluster.
+//! `monoceros kubernetes`: the service with a resource manager of its own, which is a Kubernetes cluster; or
+//! that alone, for a scheduler elsewhere.
 
 use std::path::PathBuf;
 use std::process::ExitCode;
@@ -8,16 +9,24 @@ use anyhow::Context as _;
 use clap::Args;
 use monoceros_actors::SchedulerHandle;
 use monoceros_kubernetes::act::{HandSettings, Victims};
-use monoceros_kubernetes::connect::connect;
-use monoceros_kubernetes::engine::Embedded;
+use monoceros_kubernetes::connect as cluster;
+use monoceros_kubernetes::engine::{Embedded, Engine, Remote, Service};
 use monoceros_kubernetes::leader::boot_time;
 use monoceros_kubernetes::meters::Meters;
 use monoceros_kubernetes::run::{self, Options, Standing};
+use monoceros_kubernetes::shim::{SharedScene, Word};
 use monoceros_kubernetes::translate::Mapping;
 use nix::unistd::gethostname;
+use prometheus::Registry;
+use tokio::sync::mpsc::UnboundedSender;
 use tokio::sync::watch;
+use tokio_util::sync::CancellationToken;
+use tracing::warn;
 
-use super::ServeArgs;
+use super::connect::{self, ConnectArgs};
+use super::output::WrongLine;
+use super::{ServeArgs, in_runtime};
+use crate::serve::elsewhere::{self, Outpost};
 use crate::serve::{self, Resident};
 use crate::settings::{self, KubernetesSettings};
 use crate::watchdog::Readiness;
@@ -44,6 +53,9 @@ pub(crate) struct KubernetesArgs {
     /// Settings file (TOML); the defaults apply to what it does not mention
     #[arg(long, value_name = "FILE")]
     config: Option<PathBuf>,
+    /// Speak to the scheduler at this address, and run none: `--ca` and the others say how
+    #[arg(long, value_name = "http://HOST:PORT")]
+    scheduler: Option<String>,
     /// Queue configuration (YAML) where no ConfigMap has one
     #[arg(long, value_name = "FILE")]
     queues: Option<PathBuf>,
@@ -62,11 +74,58 @@ impl KubernetesArgs {
     }
 }
 
-/// Runs the service for a cluster.
-pub(super) fn run(args: &KubernetesArgs) -> anyhow::Result<ExitCode> {
+/// Runs the service for a cluster, or speaks for the cluster to one elsewhere.
+pub(super) fn run(args: &KubernetesArgs, connect: &ConnectArgs) -> anyhow::Result<ExitCode> {
     let service = args.of_service();
+    if let Some(scheduler) = &args.scheduler {
+        let whom = whom(args, connect, scheduler)?;
+        let (settings, _) = serve::settings(&service)?;
+        let log = settings.log.clone();
+        return in_runtime(&log, async |_| {
+            let outpost = outpost(args, settings.kubernetes.clone(), whom).await?;
+            elsewhere::run(settings, outpost).await
+        });
+    }
+    if let Some(flag) = connect.given().into_iter().find(|id| *id != "grpc") {
+        let text =
+            format!("--{flag} says how a scheduler elsewhere is spoken to: it needs --scheduler");
+        return Err(WrongLine(text).into());
+    }
     super::run_service(&service, async |settings| {
         resident(args, settings.kubernetes.clone()).await.map(Some)
+    })
+}
+
+/// The scheduler elsewhere; a line that wants one here, too, is refused.
+fn whom(args: &KubernetesArgs, connect: &ConnectArgs, scheduler: &str) -> anyhow::Result<Service> {
+    let wrong = |text: &str| anyhow::Error::from(WrongLine(text.to_owned()));
+    if args.grpc.is_some() {
+        return Err(wrong(
+            "--grpc is where a scheduler listens, and with --scheduler none runs here",
+        ));
+    }
+    if args.queues.is_some() {
+        return Err(wrong(
+            "--queues is read by a scheduler, and with --scheduler none runs here: give it to that one, or \
+             have a ConfigMap",
+        ));
+    }
+    let address = match (scheduler.split_once("://"), &connect.ca) {
+        (Some(("http", address)), None) | (Some(("https", address)), Some(_)) => address,
+        (None, _) => scheduler,
+        (Some(("http", _)), Some(_)) => {
+            return Err(wrong("--ca is for TLS, and --scheduler says http"));
+        }
+        (Some(("https", _)), None) => {
+            return Err(wrong("--scheduler says https, and needs --ca: the certificates to trust"));
+        }
+        (Some(_), _) => return Err(wrong("--scheduler is http://HOST:PORT or https://HOST:PORT")),
+    };
+    Ok(Service {
+        endpoint: connect::endpoint(connect, address.trim_end_matches('/'), "--scheduler")?,
+        authorization: connect::authorization(connect)?,
+        rm_id: connect.rm.clone().unwrap_or_else(|| RM_ID.to_owned()),
+        instance: String::new(),
     })
 }
 
@@ -105,32 +164,83 @@ fn options(args: &KubernetesArgs, settings: KubernetesSettings, home: String) ->
     }
 }
 
+/// A cluster that can be reached, and whether its pods are scheduled from here.
+struct Cluster {
+    client: cluster::Client,
+    options: Options,
+    ready: watch::Sender<Readiness>,
+}
+
+impl Cluster {
+    async fn connect(args: &KubernetesArgs, settings: KubernetesSettings) -> anyhow::Result<Self> {
+        let reached = cluster::connect(args.kubeconfig.as_deref()).await;
+        let (client, home) = reached.context("the cluster")?;
+        let options = options(args, settings, home);
+        let ready = watch::Sender::new(Readiness::NotYet("the cluster is being read"));
+        Ok(Self { client, options, ready })
+    }
+
+    /// Schedules its pods until the shutdown begins.
+    async fn schedule<E: Engine>(
+        self,
+        numbers: &Registry,
+        shutdown: CancellationToken,
+        engine: impl FnOnce(SharedScene, UnboundedSender<Word>) -> E,
+    ) -> anyhow::Result<()> {
+        let Self { client, options, ready } = self;
+        let meters = Arc::new(Meters::new(numbers).context("metrics")?);
+        let (stand, mut standing) = watch::channel(Standing::default());
+        let tell = async move {
+            while standing.changed().await.is_ok() {
+                ready.send_replace(readiness_of(&standing.borrow_and_update()));
+            }
+            std::future::pending::<()>().await;
+        };
+        tokio::select! {
+            ended = run::run(client, options, meters, stand, shutdown, engine) => Ok(ended?),
+            () = tell => unreachable!("it never ends"),
+        }
+    }
+}
+
+/// The cluster with the scheduler in the same process.
 async fn resident(args: &KubernetesArgs, settings: KubernetesSettings) -> anyhow::Result<Resident> {
-    let (client, home) = connect(args.kubeconfig.as_deref()).await.context("the cluster")?;
     let prefers_among_all = settings.score.preferred;
-    let options = options(args, settings, home);
-    let (ready, readiness) = watch::channel(Readiness::NotYet("the cluster is being read"));
-    let run: Box<dyn FnOnce(SchedulerHandle, _) -> serve::Work + Send> =
-        Box::new(move |handle: SchedulerHandle, shutdown| {
-            Box::pin(async move {
-                let meters = Arc::new(Meters::new(&handle.metrics()).context("metrics")?);
-                let (stand, mut standing) = watch::channel(Standing::default());
-                let tell = async move {
-                    while standing.changed().await.is_ok() {
-                        ready.send_replace(readiness_of(&standing.borrow_and_update()));
-                    }
-                    std::future::pending::<()>().await;
-                };
-                let engine =
-                    |scene, words| Embedded::new(handle, RM_ID, scene, words, prefers_among_all);
-                let work = run::run(client, options, meters, stand, shutdown, engine);
-                tokio::select! {
-                    ended = work => Ok(ended?),
-                    () = tell => unreachable!("it never ends"),
-                }
-            })
-        });
+    let cluster = Cluster::connect(args, settings).await?;
+    let readiness = cluster.ready.subscribe();
+    let run = Box::new(move |handle: SchedulerHandle, shutdown| -> serve::Work {
+        Box::pin(async move {
+            let numbers = handle.metrics();
+            let engine =
+                |scene, words| Embedded::new(handle, RM_ID, scene, words, prefers_among_all);
+            cluster.schedule(&numbers, shutdown, engine).await
+        })
+    });
     Ok(Resident { readiness, run })
+}
+
+/// The cluster with the scheduler elsewhere.
+async fn outpost(
+    args: &KubernetesArgs,
+    settings: KubernetesSettings,
+    whom: Service,
+) -> anyhow::Result<Outpost> {
+    if settings.score.preferred {
+        warn!(
+            "`kubernetes.score.preferred` has no effect with --scheduler: nobody asks what pods prefer"
+        );
+    }
+    let cluster = Cluster::connect(args, settings).await?;
+    let readiness = cluster.ready.subscribe();
+    let scheduler = whom.endpoint.uri().to_string();
+    let whom = Service { instance: cluster.options.identity.clone(), ..whom };
+    let run = Box::new(move |numbers: Registry, shutdown| -> serve::Work {
+        Box::pin(async move {
+            let engine = |scene, words| Remote::new(whom, scene, words);
+            cluster.schedule(&numbers, shutdown, engine).await
+        })
+    });
+    Ok(Outpost { scheduler, readiness, run })
 }
 
 fn readiness_of(standing: &Standing) -> Readiness {
@@ -138,5 +248,45 @@ fn readiness_of(standing: &Standing) -> Readiness {
         Standing::Reading => Readiness::NotYet("the cluster is being read"),
         Standing::StandsBy(leader) => Readiness::StandsBy(leader.clone()),
         Standing::Leads => Readiness::Ready,
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn refused(scheduler: &str, args: KubernetesArgs, connect: &ConnectArgs) -> String {
+        let args = KubernetesArgs { scheduler: Some(scheduler.to_owned()), ..args };
+        let error = run(&args, connect).unwrap_err();
+        assert!(error.is::<WrongLine>(), "{error}");
+        error.to_string()
+    }
+
+    #[test]
+    fn what_a_scheduler_here_would_want_is_refused_with_one_elsewhere() {
+        let open = ConnectArgs::default();
+        let grpc = KubernetesArgs { grpc: Some("127.0.0.1:0".to_owned()), ..Default::default() };
+        assert!(refused("http://h:1", grpc, &open).contains("--grpc"));
+        let queues = KubernetesArgs { queues: Some("q.yaml".into()), ..Default::default() };
+        assert!(refused("http://h:1", queues, &open).contains("--queues"));
+        let none = KubernetesArgs::default();
+        assert!(refused("https://h:1", none.clone(), &open).contains("needs --ca"));
+        assert!(refused("ftp://h:1", none.clone(), &open).contains("http://HOST:PORT"));
+        let ca = ConnectArgs { ca: Some("ca.pem".into()), ..ConnectArgs::default() };
+        assert!(refused("http://h:1", none.clone(), &ca).contains("says http"));
+        let error = run(&none, &ca).unwrap_err();
+        assert!(error.is::<WrongLine>() && error.to_string().contains("needs --scheduler"));
+    }
+
+    #[test]
+    fn a_scheduler_elsewhere_has_an_address_with_or_without_its_scheme() {
+        for scheduler in ["http://host:50051", "http://host:50051/", "host:50051"] {
+            let whom =
+                whom(&KubernetesArgs::default(), &ConnectArgs::default(), scheduler).unwrap();
+            assert_eq!(
+                (whom.endpoint.uri().to_string(), &*whom.rm_id),
+                ("http://host:50051/".to_owned(), RM_ID)
+            );
+        }
     }
 }

@@ -25,7 +25,7 @@ use clap::{ArgMatches, Args, CommandFactory as _, FromArgMatches as _, Parser, S
 
 use crate::logging::{Log, clean_lines};
 use crate::serve::Resident;
-use crate::settings::Settings;
+use crate::settings::{LogSettings, Settings};
 #[cfg(feature = "simulator")]
 use crate::simulate::{self, SimulateArgs};
 use crate::{serve, settings};
@@ -158,8 +158,15 @@ pub struct ServeArgs {
     pub demo: bool,
 }
 
-/// Commands that are a scheduler, and have a `--grpc` of their own.
-const SERVICES: &[&str] = &["serve", "kubernetes"];
+/// What of the flags that say which scheduler is meant has a meaning for a command that asks none by
+/// itself: where it listens, and, of one whose scheduler may be elsewhere, how that is spoken to.
+fn own_flags(name: &str) -> &'static [&'static str] {
+    match name {
+        "serve" => &["grpc"],
+        "kubernetes" => &["grpc", "rm", "token", "ca", "cert", "key"],
+        _ => &[],
+    }
+}
 
 /// Commands that ask no scheduler.
 const OFFLINE: &[&str] = &[
@@ -192,10 +199,10 @@ fn finished(mut command: clap::Command) -> clap::Command {
     command.build();
     for &name in OFFLINE {
         command = command.mut_subcommand(name, |command| {
-            let own = if SERVICES.contains(&name) { "grpc" } else { "" };
+            let own = own_flags(name);
             command.mut_args(|arg| {
-                let is_foreign =
-                    connect::IDS.contains(&arg.get_id().as_str()) && arg.get_id() != own;
+                let id = arg.get_id().as_str();
+                let is_foreign = connect::IDS.contains(&id) && !own.contains(&id);
                 if is_foreign { arg.hide(true) } else { arg }
             })
         });
@@ -212,7 +219,7 @@ pub fn run() -> ExitCode {
     let outcome = match cli.command {
         Command::Serve(args) => run_service(&args, async |_| Ok(None)),
         #[cfg(feature = "kubernetes")]
-        Command::Kubernetes(args) => kubernetes::run(&args),
+        Command::Kubernetes(args) => kubernetes::run(&args, &cli.connect),
         #[cfg(feature = "simulator")]
         Command::Simulate(args) => simulate::run(args),
         Command::Validate(args) => validate::run(&args),
@@ -273,8 +280,7 @@ fn refuse_useless(matches: &ArgMatches, connect: &ConnectArgs) {
         return;
     }
     // A service has taken `--grpc` for its own.
-    let is_own = |id: &str| SERVICES.contains(&name) && id == "grpc";
-    let useless = connect.given().into_iter().find(|id| !is_own(id));
+    let useless = connect.given().into_iter().find(|id| !own_flags(name).contains(id));
     if let Some(flag) = useless {
         let text = format!("`--{flag}` says which scheduler is meant, and `{name}` asks none");
         command().error(ErrorKind::ArgumentConflict, text).exit();
@@ -287,9 +293,21 @@ fn run_service(
     resident: impl AsyncFnOnce(&Settings) -> anyhow::Result<Option<Resident>>,
 ) -> anyhow::Result<ExitCode> {
     let (settings, values) = serve::settings(args)?;
+    let log = settings.log.clone();
+    in_runtime(&log, async |log| {
+        let resident = resident(&settings).await?;
+        serve::run((settings, values), args, resident, log.account()).await
+    })
+}
+
+/// Runs a service with its log.
+fn in_runtime(
+    settings: &LogSettings,
+    service: impl AsyncFnOnce(&Log) -> anyhow::Result<ExitCode>,
+) -> anyhow::Result<ExitCode> {
     let runtime = tokio::runtime::Builder::new_multi_thread().enable_all().build()?;
     let outcome = runtime.block_on(async {
-        let log = Log::start(&settings.log)?;
+        let log = Log::start(settings)?;
         for (key, meant) in settings::ignored_variables() {
             tracing::warn!(
                 key,
@@ -297,8 +315,7 @@ fn run_service(
                 "not a setting, ignored; a setting has two underscores twice"
             );
         }
-        let resident = resident(&settings).await?;
-        serve::run((settings, values), args, resident, log.account()).await
+        service(&log).await
     });
     // Whatever has not ended within the grace is cut.
     runtime.shutdown_background();
@@ -329,7 +346,7 @@ mod tests {
             own.chain(command.get_subcommands().flat_map(clashes)).collect()
         }
         let found: Vec<_> = Cli::command().get_subcommands().flat_map(clashes).collect();
-        let services = SERVICES.iter().filter(|name| OFFLINE.contains(name));
+        let services = OFFLINE.iter().filter(|name| own_flags(name).contains(&"grpc"));
         let expected: Vec<_> = services.map(|name| format!("{name} --grpc")).collect();
         assert_eq!(found, expected, "where the service listens, which is where it is found");
     }
@@ -363,7 +380,7 @@ mod tests {
 
     #[test]
     fn the_help_of_what_asks_no_scheduler_has_no_flag_for_one() {
-        for name in OFFLINE.iter().copied() {
+        for name in OFFLINE.iter().copied().filter(|name| own_flags(name).len() < 2) {
             let help = command().find_subcommand_mut(name).unwrap().render_help().to_string();
             assert!(!help.contains("--token"), "{help}");
         }

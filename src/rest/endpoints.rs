@@ -15,9 +15,10 @@ use monoceros_actors::names::{is_group, is_queue_path, is_user};
 use monoceros_actors::partition_name::rm_id;
 use monoceros_actors::snapshot::ClusterSnapshot;
 use monoceros_actors::{ConfigurationSnapshot, DecisionFilter, DecisionKind, Page, names};
-use prometheus::TextEncoder;
+use prometheus::{Registry, TextEncoder};
 use serde::Serialize;
 use tokio::task::spawn_blocking;
+use tokio_util::sync::CancellationToken;
 
 use super::decoding::decoded_again;
 use super::failures::Failure;
@@ -28,7 +29,7 @@ use super::{Reads, RestEdge, applications, brief, debug, events, page, sessions,
 use crate::identity::Identity;
 use crate::in_force::InForce;
 use crate::reads::{Document, Draft, Kind, Made};
-use crate::watchdog::{Health, Readiness};
+use crate::watchdog::{Health, Healthy, Readiness};
 
 /// Answers a request with the method of the endpoint, of a partition that the caller may read.
 pub(super) async fn reply<S: Reads>(
@@ -43,8 +44,8 @@ pub(super) async fn reply<S: Reads>(
     match endpoint {
         Endpoint::Page | Endpoint::View => Ok(page::index()),
         Endpoint::Asset { name } => page::asset(&name),
-        Endpoint::Health => Ok(health(edge)),
-        Endpoint::Ready => Ok(ready(edge)),
+        Endpoint::Health => Ok(health(&edge.healthy, &edge.stopping)),
+        Endpoint::Ready => Ok(ready(&edge.healthy, &edge.stopping)),
         Endpoint::Metrics => {
             let source = source.clone();
             let read = |_| metrics(source);
@@ -296,9 +297,9 @@ async fn group<S: Reads>(
 }
 
 /// Waits for nobody: a probe is answered although the scheduler is not.
-fn health<S: Reads>(edge: &RestEdge<S>) -> EndpointReply {
-    let why = match edge.healthy.now() {
-        _ if edge.stopping.is_cancelled() => "stopping\n",
+pub(super) fn health(healthy: &Healthy, stopping: &CancellationToken) -> EndpointReply {
+    let why = match healthy.now() {
+        _ if stopping.is_cancelled() => "stopping\n",
         Health::Serving => return EndpointReply::ok(Class::Text, "serving\n"),
         Health::Stuck => "not serving: the scheduler does not answer\n",
         Health::Gone => "not serving: the scheduler is lost\n",
@@ -308,26 +309,30 @@ fn health<S: Reads>(edge: &RestEdge<S>) -> EndpointReply {
 
 /// As [`health`], and whether there is something to be asked: a replica that stands by is ready to take
 /// over.
-fn ready<S: Reads>(edge: &RestEdge<S>) -> EndpointReply {
-    let is_healthy = edge.healthy.now() == Health::Serving && !edge.stopping.is_cancelled();
-    match edge.healthy.readiness() {
+pub(super) fn ready(healthy: &Healthy, stopping: &CancellationToken) -> EndpointReply {
+    let is_healthy = healthy.now() == Health::Serving && !stopping.is_cancelled();
+    match healthy.readiness() {
         Readiness::NotYet(why) if is_healthy => {
             let why = format!("not ready: {why}\n");
             EndpointReply::new(StatusCode::SERVICE_UNAVAILABLE, Class::Text, why)
         }
         Readiness::StandsBy(_) if is_healthy => EndpointReply::ok(Class::Text, "standing by\n"),
-        _ => health(edge),
+        _ => health(healthy, stopping),
     }
 }
 
 async fn metrics<S: Reads>(source: S) -> Result<Made, Failure> {
     source.refresh_metrics().await;
-    let registry = source.metrics();
+    Ok(Draft::of(metrics_page(source.metrics()).await?).into())
+}
+
+/// The numbers of a registry as Prometheus reads them.
+pub(super) async fn metrics_page(registry: Registry) -> Result<Vec<u8>, Failure> {
     let page = spawn_blocking(move || TextEncoder::new().encode_to_string(&registry.gather()))
         .await
         .map_err(|panic| Failure::Document(panic.to_string()))?
         .map_err(|error| Failure::Document(error.to_string()))?;
-    Ok(Draft::of(page.into_bytes()).into())
+    Ok(page.into_bytes())
 }
 
 /// The resource managers of which a caller may read.

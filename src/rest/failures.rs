@@ -83,6 +83,8 @@ pub(super) enum Failure {
         None => "which one schedules is not known yet".to_owned(),
     })]
     StandsBy(Option<String>),
+    #[error("the scheduler is elsewhere: {0}")]
+    Elsewhere(String),
     #[error("{0}")]
     Document(String),
 }
@@ -99,6 +101,7 @@ impl Failure {
             | Self::UserNotFound
             | Self::GroupNotFound
             | Self::NotLookedOver
+            | Self::Elsewhere(_)
             | Self::RmNotFound(_) => StatusCode::NOT_FOUND,
             Self::BadEscape(_)
             | Self::QueueName(_)

@@ -19,6 +19,7 @@ use std::collections::BTreeSet;
 use std::future::Future;
 
 use axum::Router;
+use axum::body::Body;
 use axum::extract::{Request, State};
 use axum::http::Method;
 use axum::http::request::Parts;
@@ -48,6 +49,7 @@ mod events;
 mod failures;
 mod lists;
 mod page;
+mod probes;
 mod replies;
 mod routes;
 mod server;
@@ -56,6 +58,7 @@ mod sessions;
 mod tests;
 mod validation;
 
+pub use probes::serve_probes;
 pub use server::serve;
 
 use events::Pump;
@@ -437,44 +440,65 @@ fn is_spare(parts: &Parts) -> bool {
 async fn answer<S: Reads>(State(edge): State<RestEdge<S>>, request: Request) -> Response {
     let began = Instant::now();
     let (parts, body) = request.into_parts();
+    let response = match admitted(edge.guard, &parts).await {
+        Ok((endpoint, caller)) => found(&edge, endpoint, &parts, &caller, body).await,
+        Err(response) => response,
+    };
+    log_answer(&parts, &response, began);
+    response
+}
+
+/// Which endpoint is asked for, and by whom; or the answer where that is not needed for it.
+async fn admitted(guard: Guard, parts: &Parts) -> Result<(Endpoint, Identity), Response> {
     let route = routes::find(parts.uri.path());
-    let caller = edge.guard.caller(&parts);
-    let response = match route {
-        _ if is_spare(&parts)
+    let caller = guard.caller(parts);
+    match route {
+        _ if is_spare(parts)
             && !matches!(route, Route::Here(Endpoint::Health | Endpoint::Ready, _)) =>
         {
-            replies::too_many()
+            Err(replies::too_many())
         }
-        Route::Unknown => replies::unknown_path(),
-        Route::Elsewhere(path) => replies::redirect(&parts.method, &path, parts.uri.query()),
-        Route::Here(mut endpoint, right) => {
+        Route::Unknown => Err(replies::unknown_path()),
+        Route::Elsewhere(path) => Err(replies::redirect(&parts.method, &path, parts.uri.query())),
+        Route::Here(endpoint, right) => {
             let answers = endpoint.answers();
-            let needs = edge.guard.needs(&parts, &endpoint, right);
+            let needs = guard.needs(parts, &endpoint, right);
             if let Err(denied) = caller.check_at_the_door(needs) {
-                replies::denied(denied, answers, &parts.headers).await
+                Err(replies::denied(denied, answers, &parts.headers).await)
             } else if parts.method == Method::OPTIONS {
-                replies::options(answers)
+                Err(replies::options(answers))
             } else if !answers.is(&parts.method) {
-                replies::method_not_allowed(answers)
+                Err(replies::method_not_allowed(answers))
             } else {
-                let reply = match led_here(&edge, &endpoint)
-                    .and_then(|()| narrow(&edge.source, &mut endpoint, &caller))
-                {
-                    Ok(()) if endpoint == Endpoint::EventStream => {
-                        return match events::follow(&edge, &parts) {
-                            Ok(lines) => replies::streamed(lines, answers),
-                            Err(failure) => {
-                                replies::respond(Err(failure), answers, &parts.headers).await
-                            }
-                        };
-                    }
-                    Ok(()) => endpoints::reply(&edge, endpoint, &parts, &caller, body).await,
-                    Err(failure) => Err(failure),
-                };
-                replies::respond(reply, answers, &parts.headers).await
+                Ok((endpoint, caller))
             }
         }
+    }
+}
+
+/// What an endpoint answers.
+async fn found<S: Reads>(
+    edge: &RestEdge<S>,
+    mut endpoint: Endpoint,
+    parts: &Parts,
+    caller: &Identity,
+    body: Body,
+) -> Response {
+    let answers = endpoint.answers();
+    let may_answer =
+        led_here(edge, &endpoint).and_then(|()| narrow(&edge.source, &mut endpoint, caller));
+    let reply = match may_answer {
+        Ok(()) if endpoint == Endpoint::EventStream => match events::follow(edge, parts) {
+            Ok(lines) => return replies::streamed(lines, answers),
+            Err(failure) => Err(failure),
+        },
+        Ok(()) => endpoints::reply(edge, endpoint, parts, caller, body).await,
+        Err(failure) => Err(failure),
     };
+    replies::respond(reply, answers, &parts.headers).await
+}
+
+fn log_answer(parts: &Parts, response: &Response, began: Instant) {
     log!(
         target: "core.rest",
         method = %parts.method,
@@ -483,5 +507,4 @@ async fn answer<S: Reads>(State(edge): State<RestEdge<S>>, request: Request) -> 
         duration = ?began.elapsed(),
         "answered"
     );
-    response
 }

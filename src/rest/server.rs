@@ -11,6 +11,7 @@ use std::sync::Arc;
 use std::task::{Context, Poll};
 use std::time::Duration;
 
+use axum::Router;
 use axum::http::Request;
 use hyper::body::{Body, Bytes, Frame, Incoming, SizeHint};
 use hyper::server::conn::http1;
@@ -42,7 +43,7 @@ const GRACE: Duration = Duration::from_secs(5);
 /// Answers on `connections` until they end, which is when `shutdown` is cancelled; then lets
 /// requests that are under way end for up to five seconds, and cuts what is left.
 pub async fn serve<S: Reads>(
-    mut connections: Connections,
+    connections: Connections,
     source: S,
     (door, logbook): (Door, Logbook),
     access: Arc<Access>,
@@ -51,10 +52,19 @@ pub async fn serve<S: Reads>(
     shutdown: CancellationToken,
 ) -> io::Result<()> {
     info!(address = %connections.address()?, "serving REST");
-    let patience = settings.body_timeout;
     let guard = Guard::Rules { open_metrics: settings.open_metrics };
     let max_body = settings.max_body_bytes.get();
     let router = router_until(source, door, logbook, max_body, healthy, shutdown, guard);
+    serve_router(connections, router, access, settings.body_timeout).await
+}
+
+/// The same for any router. The body of a request has to come without pauses of more than `patience`.
+pub(super) async fn serve_router(
+    mut connections: Connections,
+    router: Router,
+    access: Arc<Access>,
+    patience: Duration,
+) -> io::Result<()> {
     let service = IdentityLayer::new(access).layer(router);
     let mut http = http1::Builder::new();
     http.timer(TokioTimer::new()).header_read_timeout(HEAD_TIMEOUT);

@@ -127,12 +127,14 @@ async fn decisions_about_an_application_or_a_node_are_shown_and_found_by_the_nam
     tab.open(&format!("{page}/decisions?node=n1&key=lab/{leaves}&kind=allocation")).await;
     tab.until("document.querySelectorAll('.decision').length === 1").await;
     assert_eq!(names(&tab, ".decision .key").await, titled(&[leaves]));
-    // Of an application that is not there any more nothing has a name.
+    // There is no such application.
     tab.open(&format!("{page}/decisions?application=gone&key={}", uid("a"))).await;
     tab.until_text("main", "No decision that is kept is of this kind").await;
-    // Where neither is chosen, nothing has its rows.
-    tab.open(&format!("{page}/decisions?key={}", uid(stays))).await;
-    tab.until_text(".decision .key", &uid(stays)).await;
+    // Where neither is chosen, each decision knows its own pod.
+    for key in [format!("lab/{stays}"), uid(stays)] {
+        tab.open(&format!("{page}/decisions?key={key}")).await;
+        tab.until_text(".decision .key", &format!("lab/{stays}")).await;
+    }
     assert_eq!(tab.wrong(), [""; 0]);
     chromium.end().await;
 }

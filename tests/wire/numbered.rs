@@ -3,10 +3,13 @@
 
 use std::collections::BTreeMap;
 use std::net::SocketAddr;
+use std::sync::Arc;
+use std::sync::atomic::{AtomicBool, Ordering};
 use std::time::Duration;
 
 use backon::ExponentialBuilder;
-use monoceros_client::{Client, Event, Events, Options, Report, State, si};
+use monoceros_client::callback::PredicateQuery;
+use monoceros_client::{Callbacks, Client, Event, Events, Fit, Options, Report, State, si};
 use tokio::io::{AsyncReadExt as _, AsyncWriteExt as _};
 use tokio::net::tcp::{OwnedReadHalf, OwnedWriteHalf};
 use tokio::net::{TcpListener, TcpStream};
@@ -333,6 +336,52 @@ async fn a_scheduler_that_was_restarted_hears_everything_again() {
     assert_eq!(manager.heard.sessions.len(), 2);
     manager.client.ask(vec![ask("a", "k2")]).await.unwrap();
     manager.until("and more", |heard| heard.new.contains_key("k2")).await;
+}
+
+/// Nothing that was said before is said in another session, since there is none.
+#[tokio::test]
+async fn a_client_that_is_to_have_one_session_ends_when_that_is_lost() {
+    let (grpc, http) = (address(), address());
+    let service = Service::start_at(&grpc, &http);
+    let mut manager = Manager::registered(options(service.grpc, "rm").once(), nothing).await;
+    manager.client.report(vec![node("n1", 4_000, 16)]).await.unwrap();
+    manager.until("accepted", |heard| heard.accepted.contains_key("n1")).await;
+    drop(service);
+    manager.until("gone", |heard| heard.disconnected > 0).await;
+    manager.client.report(vec![node("n2", 4_000, 16)]).await.unwrap();
+    let service = Service::start_at(&grpc, &http);
+    manager.until("ended", |heard| heard.ended.is_some()).await;
+    assert!(monoceros_client::is_lost(manager.heard.ended.as_ref().unwrap()));
+    assert_eq!(manager.heard.sessions.len(), 1);
+    assert_eq!(service.get("/ws/v1/partitions").await.trim(), "[]");
+}
+
+/// Refuses until it is told otherwise.
+struct Late(Arc<AtomicBool>);
+
+impl Callbacks for Late {
+    fn fits(&self, _: &PredicateQuery, _: &str) -> Fit {
+        let passes = self.0.load(Ordering::SeqCst);
+        if passes { Fit::Yes } else { Fit::No("not yet".to_owned()) }
+    }
+}
+
+#[tokio::test]
+async fn what_callbacks_have_refused_is_tried_again_when_the_client_says_so() {
+    let service = Service::start();
+    let passes = Arc::default();
+    let callbacks = Late(Arc::clone(&passes));
+    let options = options(service.grpc, "rm").callbacks(callbacks);
+    let mut manager = Manager::registered(options, nothing).await;
+    manager.client.report(vec![node("n1", 4_000, 16)]).await.unwrap();
+    manager.client.submit(vec![application("a", "root.a")]).await.unwrap();
+    manager.client.ask(vec![ask("a", "k1")]).await.unwrap();
+    let refused = "monoceros_callback_queries_total{outcome=\"failed\"}";
+    service.until_counted(refused, 1).await;
+    passes.store(true, Ordering::SeqCst);
+    // Nothing else happens to the node or to the request.
+    manager.client.invalidate();
+    manager.until("placed", |heard| heard.new.contains_key("k1")).await;
 }
 
 #[tokio::test]

@@ -1,10 +1,12 @@
 //! The stream on which the scheduler asks for predicates and tells what it has decided.
 
 use std::collections::{BTreeMap, HashMap};
+use std::sync::atomic::{AtomicBool, Ordering};
 
 use monoceros_proto::v1 as cb;
 use monoceros_proto::v1::core_message::Body as Asked;
 use monoceros_proto::v1::shim_message::Body as Said;
+use tokio::sync::Notify;
 
 /// What a shim does when it is asked or told something. Called one at a time, in order, on a task of
 /// its own.
@@ -75,6 +77,36 @@ pub enum Fit {
     Yes,
     /// It may not, and why.
     No(String),
+}
+
+/// That earlier answers may be wrong by now, on its way to the scheduler. Said once more on each new
+/// stream: an old one may have taken it along.
+#[derive(Debug, Default)]
+pub(crate) struct Invalid {
+    is_said: AtomicBool,
+    news: Notify,
+}
+
+impl Invalid {
+    /// They may be.
+    pub(crate) fn say(&self) {
+        self.is_said.store(true, Ordering::Relaxed);
+        self.news.notify_one();
+    }
+
+    /// A stream begins.
+    pub(crate) fn begin_stream(&self) {
+        if self.is_said.load(Ordering::Relaxed) {
+            self.news.notify_one();
+        }
+    }
+
+    /// Waits until it is to be said, however often it was meanwhile.
+    pub(crate) async fn news(&self) -> cb::ShimMessage {
+        self.news.notified().await;
+        let invalidate = cb::Invalidate { all: true, ..Default::default() };
+        cb::ShimMessage { body: Some(Said::Invalidate(invalidate)) }
+    }
 }
 
 /// What a shim knows of one stream of callbacks.

@@ -1,6 +1,7 @@
 //! One connection: a registration where one is due, the streams, and everything that comes by them.
 
 use std::hash::{BuildHasher as _, Hasher as _, RandomState};
+use std::sync::Arc;
 
 use futures::future::try_join3;
 use monoceros_proto::si::v1 as si;
@@ -13,7 +14,7 @@ use tonic::metadata::{Ascii, MetadataMap, MetadataValue};
 use tonic::transport::Channel;
 use tonic::{Code, Request, Response, Status, Streaming};
 
-use crate::callbacks::Listener;
+use crate::callbacks::{Invalid, Listener};
 use crate::options::Options;
 use crate::request::{AnyRequest, Kind};
 use crate::stubs::si::scheduler_client::SchedulerClient;
@@ -118,6 +119,7 @@ impl<'o> Connection<'o> {
         session: u64,
         known: u64,
         seen: [u64; 3],
+        invalid: &Arc<Invalid>,
     ) -> Result<(Streams, Incoming), Status> {
         let (hear, heard) = mpsc::unbounded_channel();
         let mut readers = JoinSet::new();
@@ -135,10 +137,19 @@ impl<'o> Connection<'o> {
             if !matches!(welcome, Some(CoreMessage { body: Some(Body::Welcome(_)) })) {
                 return Err(ended(&mut messages).await);
             }
-            let hear = hear.clone();
+            let (hear, invalid) = (hear.clone(), Arc::clone(invalid));
+            invalid.begin_stream();
             readers.spawn(async move {
                 let end = loop {
-                    match messages.message().await {
+                    // In turn with the answers: what is wrong by now was given before.
+                    let message = tokio::select! {
+                        message = messages.message() => message,
+                        invalidate = invalid.news() => {
+                            let _ = say.send(invalidate).await;
+                            continue;
+                        }
+                    };
+                    match message {
                         Ok(Some(message)) => {
                             let Some(answer) = listener.hear(&*callbacks, message) else {
                                 continue;

@@ -12,6 +12,7 @@ use tokio::sync::{mpsc, oneshot};
 use tokio::time::{Instant, MissedTickBehavior, interval, sleep, sleep_until};
 use tonic::Status;
 
+use crate::callbacks::Invalid;
 use crate::connection::{Attempt, Connection, Heard, Incoming, Registered, Streams};
 use crate::ending::{self, Next};
 use crate::events::{Dealt, Told};
@@ -48,6 +49,10 @@ pub(crate) struct Driver {
     outgoing: Outgoing,
     session: Option<u64>,
     attempt: Attempt,
+    /// It has had a session.
+    has_registered: bool,
+    /// Earlier answers of the callbacks may be wrong by now.
+    invalid: Arc<Invalid>,
     /// The number of the last message that was seen, by kind.
     seen: [u64; 3],
     /// It is to leave, and could not say so yet.
@@ -67,6 +72,7 @@ impl Driver {
         commands: mpsc::Receiver<Command>,
         events: mpsc::UnboundedSender<Told>,
         dealt: Arc<Dealt>,
+        invalid: Arc<Invalid>,
     ) -> Self {
         Self {
             outgoing: Outgoing::new(options.batch_items),
@@ -77,6 +83,8 @@ impl Driver {
             dealt,
             session: None,
             attempt: Attempt::none(),
+            has_registered: false,
+            invalid,
             seen: [0; 3],
             leaves: None,
         }
@@ -93,6 +101,9 @@ impl Driver {
                 Next::GiveUp => return self.tell(Event::Ended(status)),
                 Next::Register => self.session = None,
                 Next::Resume => {}
+            }
+            if options.once && self.has_registered && self.session.is_none() {
+                return self.tell(Event::Ended(status));
             }
             self.tell(Event::Disconnected(status.clone()));
             if begun.elapsed() >= HEALTHY {
@@ -173,7 +184,7 @@ impl Driver {
             return self.leave(&connection, leave).await;
         }
         let known = self.outgoing.known();
-        let streams = connection.streams(session, known, self.seen).await;
+        let streams = connection.streams(session, known, self.seen, &self.invalid).await;
         if streams.as_ref().is_err_and(|status| ending::reason(status) == Some("SEQUENCE_GAP")) {
             // It knows nothing of what it has taken: the numbers are of no use.
             self.session = None;
@@ -201,6 +212,7 @@ impl Driver {
     async fn register(&mut self, connection: &Connection<'_>) -> Result<u64, Status> {
         let Registered { session, taken } = connection.register().await?;
         self.session = Some(session);
+        self.has_registered = true;
         self.seen = [0; 3];
         self.dealt.begin();
         self.tell(Event::Registered { session, goes_on: taken.is_some() });

@@ -19,6 +19,12 @@ pub fn reason(status: &Status) -> Option<&str> {
     status.metadata().get("x-si-reason").and_then(|reason| reason.to_str().ok())
 }
 
+/// Whether the session is lost, and another one would help: such a status ends a client that was to have
+/// [one only](crate::Options::once).
+pub fn is_lost(status: &Status) -> bool {
+    next(status) == Next::Register || reason(status) == Some("SEQUENCE_GAP")
+}
+
 /// What follows from `status`.
 pub(crate) fn next(status: &Status) -> Next {
     match reason(status) {
@@ -53,8 +59,10 @@ mod tests {
         assert_eq!(next(&status), Next::GiveUp);
         status.metadata_mut().insert("x-si-reason", "SESSION_STALE".parse().unwrap());
         assert_eq!(next(&status), Next::Register);
+        assert!(is_lost(&status));
         assert_eq!(next(&Status::unavailable("no route")), Next::Resume);
         assert_eq!(next(&Status::unknown("connection reset")), Next::Resume);
+        assert!(!is_lost(&Status::unknown("connection reset")));
         let mut status = Status::aborted("a request is missing");
         status.metadata_mut().insert("x-si-reason", "SEQUENCE_GAP".parse().unwrap());
         assert_eq!(next(&status), Next::Resume);

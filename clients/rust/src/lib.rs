@@ -62,10 +62,12 @@ pub use monoceros_proto::si::v1 as si;
 pub use monoceros_proto::v1 as callback;
 
 pub use crate::callbacks::{Callbacks, Fit};
-pub use crate::ending::reason;
+pub use crate::ending::{is_lost, reason};
 pub use crate::events::Events;
 pub use crate::options::Options;
+pub use crate::stubs::v1::admin_service_client::AdminServiceClient;
 
+use crate::callbacks::Invalid;
 use crate::driver::{Command, Driver, Leave};
 use crate::request::AnyRequest;
 
@@ -77,6 +79,7 @@ const COMMANDS_AHEAD: usize = 1_024;
 #[derive(Clone, Debug)]
 pub struct Client {
     commands: mpsc::Sender<Command>,
+    invalid: Arc<Invalid>,
 }
 
 /// Something that came back, or happened to the connection.
@@ -98,7 +101,8 @@ pub enum Event {
     },
     /// The connection or a stream has ended; the client comes back by itself.
     Disconnected(Status),
-    /// The client gives up: see [`reason`]. Nothing comes after that.
+    /// The client gives up, or was to have [one session only](Options::once) and [`is_lost`]: see
+    /// [`reason`]. Nothing comes after that.
     Ended(Status),
 }
 
@@ -139,10 +143,12 @@ impl Client {
     pub fn start(options: Options, state: impl State) -> (Self, Events) {
         let (commands, received) = mpsc::channel(COMMANDS_AHEAD);
         let (tell, events) = mpsc::unbounded_channel();
-        let dealt = Arc::default();
+        let (dealt, invalid) = (Arc::default(), Arc::default());
         let events = Events::new(events, Arc::clone(&dealt));
-        tokio::spawn(Driver::new(options, Arc::new(state), received, tell, dealt).run());
-        (Self { commands }, events)
+        let driver =
+            Driver::new(options, Arc::new(state), received, tell, dealt, Arc::clone(&invalid));
+        tokio::spawn(driver.run());
+        (Self { commands, invalid }, events)
     }
 
     /// Nodes that come, change or go.
@@ -179,6 +185,12 @@ impl Client {
     pub async fn send(&self, request: impl Into<Request>) -> Result<(), Ended> {
         let Request(request) = request.into();
         self.commands.send(Command::Send(request)).await.map_err(|_| Ended)
+    }
+
+    /// Has everything tried again that [`Callbacks`] have refused: answers may be others by now. Said
+    /// behind the answers that were given before, and once for all calls that come meanwhile.
+    pub fn invalidate(&self) {
+        self.invalid.say();
     }
 
     /// Ends the session: the scheduler forgets everything of the resource manager. Waits until that

@@ -26,6 +26,7 @@ pub struct Options {
     pub(crate) instance: Option<MetadataValue<Ascii>>,
     pub(crate) authorization: Option<MetadataValue<Ascii>>,
     pub(crate) goes_on: bool,
+    pub(crate) once: bool,
     pub(crate) callbacks: Option<Arc<dyn Callbacks>>,
     pub(crate) pauses: ExponentialBuilder,
     pub(crate) batch_delay: Duration,
@@ -55,6 +56,7 @@ impl Options {
             instance: None,
             authorization: None,
             goes_on: false,
+            once: false,
             callbacks: None,
             pauses,
             batch_delay: BATCH_DELAY,
@@ -100,13 +102,27 @@ impl Options {
         self
     }
 
+    /// Ends when the session [is lost](crate::is_lost), instead of opening another: for a program that begins
+    /// anew by itself. The [`State`](crate::State) is then asked for once.
+    #[must_use]
+    pub fn once(mut self) -> Self {
+        self.once = true;
+        self
+    }
+
     /// Shows this bearer token. Fails if the token has characters that no header can have.
     pub fn bearer_token(
-        mut self,
+        self,
         token: &str,
     ) -> Result<Self, tonic::metadata::errors::InvalidMetadataValue> {
-        self.authorization = Some(format!("Bearer {token}").parse()?);
-        Ok(self)
+        Ok(self.authorization(format!("Bearer {token}").parse()?))
+    }
+
+    /// Shows this as `authorization`.
+    #[must_use]
+    pub fn authorization(mut self, value: MetadataValue<Ascii>) -> Self {
+        self.authorization = Some(value);
+        self
     }
 
     /// Opens a stream for what the scheduler asks and tells beside its decisions.

@@ -3,8 +3,9 @@
 use std::path::Path;
 use std::time::Duration;
 
+pub use kube::Client;
+use kube::Config;
 use kube::config::{KubeConfigOptions, Kubeconfig};
-use kube::{Client, Config};
 use serde::de::IgnoredAny;
 use serde_json::json;
 use tokio::sync::watch;

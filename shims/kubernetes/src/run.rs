@@ -12,7 +12,7 @@ use kube::Client;
 use tokio::sync::mpsc::{self, UnboundedReceiver, UnboundedSender};
 use tokio::sync::watch;
 use tokio::task::JoinHandle;
-use tokio::time::{Instant, sleep_until};
+use tokio::time::{Instant, sleep, sleep_until};
 use tokio_util::sync::CancellationToken;
 use tracing::{info, warn};
 
@@ -23,7 +23,7 @@ use crate::leader::{Lead, Leadership};
 use crate::meters::Meters;
 use crate::mirror::{self, CHANGES_AHEAD, Seen};
 use crate::shim::{SharedScene, Shim, Word};
-use crate::translate::Mapping;
+use crate::translate::{Mapping, Queues};
 
 /// Things of one kind that are dealt with before others have their turn.
 const AT_ONCE: usize = 1_000;
@@ -123,11 +123,33 @@ pub async fn run<E: Engine>(
         Shim::new(options.mapping, scene, Arc::clone(&meters), options.conditions_per_second);
     let own_meters = Arc::clone(&meters);
     let (counted, ticked, leads) = (begun, begun, false);
-    let mut work =
-        Work { shim, engine, hands, meters: own_meters, begun, words, counted, ticked, leads };
-    let ended = work.until_end(seen, outcomes, kinds, lease, &standing, &stop).await;
+    let (lead, holding) = (lease.as_ref().map(|lease| lease.lead()), None);
+    let lost = lost(lead.clone());
+    let mut work = Work {
+        shim,
+        engine,
+        hands,
+        meters: own_meters,
+        begun,
+        words,
+        counted,
+        ticked,
+        leads,
+        lease,
+        holding,
+    };
+    let ended = tokio::select! {
+        // A scheduler that cannot be reached keeps nobody from ending.
+        () = stop.cancelled() => Ok(()),
+        () = lost => Err(Failed::LeaseLost),
+        ended = work.until_end(seen, outcomes, kinds, lead, &standing, &stop) => ended,
+    };
     meters.leads.set(0);
-    ended
+    match work.holding.take() {
+        // Until the lease is given back.
+        Some(holding) if ended.is_ok() => holding.await.map_err(|_| Failed::Broken),
+        _ => ended,
+    }
 }
 
 struct Work<E> {
@@ -140,6 +162,9 @@ struct Work<E> {
     counted: Instant,
     ticked: Instant,
     leads: bool,
+    lease: Option<Arc<Leadership>>,
+    /// Keeps the lease.
+    holding: Option<JoinHandle<()>>,
 }
 
 impl<E: Engine> Work<E> {
@@ -149,37 +174,23 @@ impl<E: Engine> Work<E> {
         mut seen: mpsc::Receiver<Seen>,
         mut outcomes: UnboundedReceiver<crate::shim::Outcome>,
         kinds: usize,
-        lease: Option<Arc<Leadership>>,
+        mut lead: Option<watch::Receiver<Lead>>,
         standing: &watch::Sender<Standing>,
         stop: &CancellationToken,
     ) -> Result<(), Failed> {
         let mut missing = kinds;
         let (mut changes, mut words, mut ends) = (Vec::new(), Vec::new(), Vec::new());
-        let mut lead = lease.as_ref().map(|lease| lease.lead());
-        let mut holding: Option<JoinHandle<()>> = None;
         loop {
             let next = self.next_tick();
             tokio::select! {
-                () = stop.cancelled() => break,
-                n = seen.recv_many(&mut changes, AT_ONCE) => {
-                    if n == 0 {
-                        return ended(stop, holding).await;
-                    }
-                }
-                n = outcomes.recv_many(&mut ends, AT_ONCE) => {
-                    if n == 0 {
-                        return ended(stop, holding).await;
-                    }
-                }
-                n = self.words.recv_many(&mut words, AT_ONCE) => {
-                    if n == 0 {
-                        return ended(stop, holding).await;
-                    }
-                }
+                n = seen.recv_many(&mut changes, AT_ONCE) => if n == 0 { return ended(stop) },
+                n = outcomes.recv_many(&mut ends, AT_ONCE) => if n == 0 { return ended(stop) },
+                n = self.words.recv_many(&mut words, AT_ONCE) => if n == 0 { return ended(stop) },
                 now = next_lead(lead.as_mut()) => {
                     match now {
                         Lead::Own => self.lead(standing).await?,
-                        Lead::Lost => return Err(Failed::LeaseLost),
+                        // Whoever runs this ends it.
+                        Lead::Lost => {}
                         Lead::Other(leader) => {
                             standing.send_replace(Standing::StandsBy(leader));
                         }
@@ -200,24 +211,23 @@ impl<E: Engine> Work<E> {
             }
             if missing == 0 && *standing.borrow() == Standing::Reading {
                 info!("the cluster has been read");
-                if let Some(lease) = &lease {
+                if let Some(lease) = &self.lease {
                     standing.send_replace(Standing::StandsBy(None));
-                    holding = Some(tokio::spawn(Arc::clone(lease).hold(stop.clone())));
+                    self.holding = Some(tokio::spawn(Arc::clone(lease).hold(stop.clone())));
                 } else {
                     self.lead(standing).await?;
                 }
             }
-            let lost = words.iter().find_map(|word| match word {
-                Word::Lost(cause) => Some(cause),
-                _ => None,
-            });
-            if let Some(cause) = lost {
+            if let Some(cause) = words.iter().find_map(lost_by) {
                 warn!(cause, "the scheduler has lost what it knew, and is told everything again");
-                // What else it said it does not know any more.
+                // Whatever else it has said does not hold any more.
                 words.clear();
                 self.begin().await?;
             }
             for word in words.drain(..) {
+                if let Word::Ended(why) = word {
+                    return Err(Failed::Engine(EngineError(why)));
+                }
                 self.shim.hear(word, now);
             }
             for outcome in ends.drain(..) {
@@ -225,7 +235,6 @@ impl<E: Engine> Work<E> {
             }
             self.hand_on().await?;
         }
-        ended(stop, holding).await
     }
 
     fn now(&self) -> Duration {
@@ -249,15 +258,39 @@ impl<E: Engine> Work<E> {
     async fn begin(&mut self) -> Result<(), Failed> {
         self.leads = true;
         let (queues, unreadable) = self.shim.queues();
-        let refused = self.engine.register(&queues).await?;
-        // What was said in an earlier session does not hold any more.
-        while self.words.try_recv().is_ok() {}
+        let refused = loop {
+            let refused = self.register(&queues).await?;
+            // What was said in an earlier session does not hold any more. Only that all is lost again may
+            // have been said in this one.
+            let said = std::iter::from_fn(|| self.words.try_recv().ok());
+            if !said.fold(false, |is_lost, word| is_lost | lost_by(&word).is_some()) {
+                break refused;
+            }
+        };
         let now = self.now();
         self.shim.begin(now);
         if let Some(why) = unreadable.or(refused) {
             self.shim.hear(Word::Configured(Err(why)), now);
         }
         self.hand_on().await
+    }
+
+    /// Opens a session while this replica may act: it takes the place of that of any other.
+    async fn register(&self, queues: &Queues) -> Result<Option<String>, EngineError> {
+        loop {
+            self.until_it_may_act(true).await;
+            tokio::select! {
+                refused = self.engine.register(queues) => return refused,
+                () = self.until_it_may_act(false) => {}
+            }
+        }
+    }
+
+    /// Waits until this replica may act, or may not.
+    async fn until_it_may_act(&self, whether: bool) {
+        while self.lease.as_ref().is_none_or(|lease| lease.may_act()) != whether {
+            sleep(TICK).await;
+        }
     }
 
     async fn hand_on(&mut self) -> Result<(), Failed> {
@@ -275,15 +308,22 @@ impl<E: Engine> Work<E> {
     }
 }
 
-/// Waits until the lease is given back; fails where nobody has said that it should end.
-async fn ended(stop: &CancellationToken, holding: Option<JoinHandle<()>>) -> Result<(), Failed> {
-    if !stop.is_cancelled() {
-        return Err(Failed::Broken);
+/// A part has ended; that fails where nobody has said that it should.
+fn ended(stop: &CancellationToken) -> Result<(), Failed> {
+    if stop.is_cancelled() { Ok(()) } else { Err(Failed::Broken) }
+}
+
+/// Why the scheduler has lost what it knew, if that is what it says.
+fn lost_by(word: &Word) -> Option<String> {
+    match word {
+        Word::Lost(cause) => Some(cause.clone()),
+        _ => None,
     }
-    match holding {
-        Some(holding) => holding.await.map_err(|_| Failed::Broken),
-        None => Ok(()),
-    }
+}
+
+/// Waits until the lease is lost; for ever where there is none.
+async fn lost(mut lead: Option<watch::Receiver<Lead>>) {
+    while next_lead(lead.as_mut()).await != Lead::Lost {}
 }
 
 /// The next change of who leads; never without a lease.

@@ -14,12 +14,9 @@ use monoceros_actors::{
 use monoceros_proto::si::v1 as si;
 use tokio::sync::mpsc::UnboundedSender;
 
-use super::{Engine, EngineError};
+use super::{Engine, EngineError, PARTITION, victims};
 use crate::shim::{EngineOrder, Explanation, Key, SharedScene, Word, open};
 use crate::translate::{Queues, hold_key};
-
-/// The partition that all nodes of a cluster are in.
-const PARTITION: &str = "default";
 
 /// An engine in the same process.
 #[derive(Debug)]
@@ -199,16 +196,7 @@ impl ResourceManagerCallback for Ear {
         &self,
         args: &si::PreemptionPredicatesArgs,
     ) -> si::PreemptionPredicatesResponse {
-        let first = usize::try_from(args.start_index + 1).unwrap_or(0);
-        let leaving = &args.preempt_allocation_keys;
-        let mut scene = open(&self.scene);
-        match scene.check_without(&args.allocation_key, &args.node_id, leaving, first) {
-            Some(count) => si::PreemptionPredicatesResponse {
-                success: true,
-                index: i32::try_from(count).map_or(i32::MAX, |count| count - 1),
-            },
-            None => si::PreemptionPredicatesResponse { success: false, index: -1 },
-        }
+        victims(&mut open(&self.scene), args)
     }
 
     fn update_container_scheduling_state(

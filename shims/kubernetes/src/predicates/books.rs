@@ -7,11 +7,19 @@ use rustc_hash::FxHashMap;
 
 use super::counts::Counts;
 use super::kind::{Alike, Kind};
-use super::scene::{Asking, Counted, Scene};
+use super::scene::{Asking, Counted, Scene, Seat};
 use super::tally::Users;
 use crate::objects::{Meta as _, Node, Pod};
 
 impl Scene {
+    /// What counts where: by name, and by node. For tests and dumps.
+    pub fn placed(&self) -> BTreeSet<(String, String)> {
+        let of_seat = |(node, seat): (&Arc<str>, &Seat)| -> Vec<_> {
+            seat.pods.keys().map(|key| (key.to_string(), node.to_string())).collect()
+        };
+        self.seats.iter().flat_map(of_seat).collect()
+    }
+
     /// What is counted wrong, by counting all of it anew.
     pub fn check_books(&self) -> Vec<String> {
         let mut wrong = self.check_places();

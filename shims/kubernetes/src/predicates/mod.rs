@@ -47,7 +47,7 @@ mod tests;
 mod volumes;
 
 pub use self::question::unsupported;
-pub use self::scene::Scene;
+pub use self::scene::{Scene, Ties};
 pub use self::selectors::labels_match;
 pub(crate) use self::volumes::SELECTED_NODE;
 pub use self::volumes::VolumeChoice;

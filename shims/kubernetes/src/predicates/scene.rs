@@ -55,6 +55,19 @@ pub(super) struct Counted {
     pub(super) guards: Vec<usize>,
     /// How often it was assumed.
     pub(super) times: u32,
+    /// It is known to run there.
+    pub(super) is_settled: bool,
+}
+
+/// What the answer about a pod, and the pod, have to do with other nodes than its own.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub struct Ties {
+    /// What runs elsewhere decides, too: affinity to other pods or against them, or spread.
+    pub looks_around: bool,
+    /// The pod keeps others away from its domain.
+    pub keeps_away: bool,
+    /// It has claims, which others may use, and volumes, which others may get.
+    pub has_claims: bool,
 }
 
 /// A pod that is asked about.
@@ -234,23 +247,45 @@ impl Scene {
         self.counts.leave(kind, &guards);
     }
 
+    /// What the pod expected under this key has to do with other nodes; nothing where none is.
+    pub fn ties(&self, key: &str) -> Ties {
+        let Some(asked) = self.questions.get(key) else { return Ties::default() };
+        let Question { near, away, spread, mounts, .. } = &asked.question;
+        Ties {
+            looks_around: !(near.is_empty() && away.is_empty() && spread.is_empty()),
+            keeps_away: !away.is_empty(),
+            has_claims: !mounts.is_empty(),
+        }
+    }
+
     /// The pod counts as running on the node: it does, or it is decided. Once more for the same place is
     /// counted, and wants to be taken back as often.
     pub fn assume(&mut self, key: &str, node: &str) {
+        self.assume_as(key, key, node);
+    }
+
+    /// Whether something of this name counts on the node.
+    pub fn counts(&self, name: &str, node: &str) -> bool {
+        self.seats.get(node).is_some_and(|seat| seat.pods.contains_key(name))
+    }
+
+    /// The pod expected under this key counts there, and is known by this name until it is forgotten.
+    pub fn assume_as(&mut self, called: &str, key: &str, node: &str) {
         let Some(asked) = self.questions.get(key) else { return };
         let Asked { pod, kind, guards, question } = asked;
         let name = seat(&mut self.seats, node);
         let Some(seat) = self.seats.get_mut(&name) else { return };
         let known = seat.node.as_deref();
-        if let Some(counted) = seat.pods.get_mut(key) {
+        if let Some(counted) = seat.pods.get_mut(called) {
             counted.times += 1;
             return self.counts.count_pod(counted, 1, &name, known, true);
         }
         let (ports, guards) = (question.ports.clone(), guards.clone());
-        let counted = Counted { pod: Arc::clone(pod), kind: *kind, ports, guards, times: 1 };
+        let (pod, kind, times, is_settled) = (Arc::clone(pod), *kind, 1, false);
+        let counted = Counted { pod, kind, ports, guards, times, is_settled };
         self.counts.hold(counted.kind, &counted.guards);
-        self.volumes.put(key, pod, known, node, true);
-        self.lay(Arc::from(key), name, counted);
+        self.volumes.put(called, &counted.pod, known, node, true);
+        self.lay(Arc::from(called), name, counted);
     }
 
     /// The pod runs on this node, and nowhere else: what was assumed of it is over.
@@ -263,6 +298,7 @@ impl Scene {
             && counted.pod.is_going() == pod.is_going()
         {
             counted.pod = Arc::clone(pod);
+            counted.is_settled = true;
             return;
         }
         self.look_back();
@@ -277,23 +313,28 @@ impl Scene {
         self.volumes.put(key, pod, known, node, false);
         let (kind, ports) = (self.counts.kind(pod), HostPort::of(pod));
         let guards = guards(pod).into_iter().map(|guard| self.counts.guard(guard)).collect();
-        let counted = Counted { pod: Arc::clone(pod), kind, ports, guards, times: 1 };
+        let (pod, times, is_settled) = (Arc::clone(pod), 1, true);
+        let counted = Counted { pod, kind, ports, guards, times, is_settled };
         self.lay(Arc::from(key), name, counted);
         self.look_back();
     }
 
-    /// One assumption less.
-    pub fn forget(&mut self, key: &str, node: &str) {
-        let Some((name, _)) = self.seats.get_key_value(node) else { return };
+    /// One assumption less, if there is one: what is settled is none. Whether there was.
+    pub fn forget(&mut self, key: &str, node: &str) -> bool {
+        let Some((name, _)) = self.seats.get_key_value(node) else { return false };
         let name = Arc::clone(name);
-        let Some(seat) = self.seats.get_mut(node) else { return };
-        let Some(counted) = seat.pods.get_mut(key) else { return };
+        let Some(seat) = self.seats.get_mut(node) else { return false };
+        let Some(counted) = seat.pods.get_mut(key) else { return false };
+        if counted.is_settled && counted.times == 1 {
+            return false;
+        }
         if counted.times > 1 {
             counted.times -= 1;
             self.counts.count_pod(counted, 1, &name, seat.node.as_deref(), false);
         } else {
             self.take(key, node);
         }
+        true
     }
 
     /// The pod is counted nowhere any more.

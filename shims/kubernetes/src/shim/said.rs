@@ -55,6 +55,8 @@ pub enum Word {
     },
     /// It has lost what it knew, and why: everything is to be told again.
     Lost(String),
+    /// It does not serve this cluster any more, and why.
+    Ended(String),
     /// The queues of [`EngineOrder::Configure`] are in force, or why they are not.
     Configured(Result<(), String>),
 }

@@ -66,8 +66,8 @@ impl Shim {
             Word::Explained { application, about, entries } => {
                 self.explained(&application, about.as_ref(), &entries, now);
             }
-            // Whoever registers anew begins anew.
-            Word::Lost(_) => {}
+            // Whoever registers anew begins anew; and the end is for whoever runs the shim.
+            Word::Lost(_) | Word::Ended(_) => {}
             Word::Configured(Ok(())) => self.try_refused(now),
             Word::Configured(Err(why)) => self.queues_refused(&why),
         }

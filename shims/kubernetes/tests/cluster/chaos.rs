@@ -5,6 +5,7 @@ use std::time::Duration;
 use proptest::prelude::*;
 use serde_json::json;
 
+use crate::side::CASES;
 use crate::world::{Binding, World, in_virtual_time};
 
 #[derive(Clone, Debug)]
@@ -122,7 +123,7 @@ async fn act(world: &mut World, doing: &Doing, number: usize) {
 }
 
 proptest! {
-    #![proptest_config(ProptestConfig { cases: 60, ..ProptestConfig::default() })]
+    #![proptest_config(ProptestConfig { cases: CASES, ..ProptestConfig::default() })]
 
     #[test]
     fn whatever_happens_the_books_agree_and_what_fits_is_bound(doings in doings()) {

@@ -341,24 +341,6 @@ fn a_budget_that_is_spent_keeps_its_pods_from_being_victims() {
 }
 
 #[test]
-fn of_equal_nodes_a_pod_goes_to_the_one_that_it_prefers() {
-    in_virtual_time(async {
-        let mut world = World::begun(4).await;
-        let prefers = json!({"spec": {"affinity": {"nodeAffinity": {
-            "preferredDuringSchedulingIgnoredDuringExecution": [{"weight": 1, "preference": {
-                "matchFields": [{"key": "metadata.name", "operator": "In", "values": ["n2"]}]}}]}}}});
-        let first = world.add("first", prefers.clone());
-        world.settle().await;
-        assert_eq!(world.node_of(&first), Some("n2"));
-        // It is fuller than the others now.
-        let second = world.add("second", prefers);
-        world.settle().await;
-        assert_eq!(world.node_of(&second), Some("n0"));
-        world.check().await;
-    });
-}
-
-#[test]
 fn all_is_tried_again_twice_a_second_at_most_and_no_wish_for_it_is_lost() {
     in_virtual_time(async {
         let mut world = World::new(2);

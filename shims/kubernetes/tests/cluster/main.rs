@@ -6,5 +6,8 @@ mod chaos;
 mod gangs;
 mod groups;
 mod life;
+mod preferring;
+mod rules;
+mod side;
 mod telling;
 mod world;

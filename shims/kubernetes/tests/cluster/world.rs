@@ -1,12 +1,12 @@
 //! A cluster that is only a table, with the real scheduler: what the shim orders is done at once, or fails
-//! as a test wants it.
+//! as a test wants it. Where the scheduler is, is another file (`side`).
 
 use std::collections::BTreeMap;
 use std::sync::Arc;
 use std::time::Duration;
 
-use monoceros_actors::{Scheduler, SchedulerHandle};
-use monoceros_kubernetes::engine::{Embedded, Engine as _};
+use monoceros_actors::SchedulerHandle;
+use monoceros_kubernetes::engine::Engine as _;
 use monoceros_kubernetes::meters::Meters;
 use monoceros_kubernetes::shim::{
     Change, EngineOrder, Event, GroupCondition, HandOrder, Key, Outcome, SharedScene, Shim, Word,
@@ -16,6 +16,8 @@ use monoceros_kubernetes::translate::Mapping;
 use serde::de::DeserializeOwned;
 use serde_json::{Value, json};
 use tokio::sync::mpsc::{UnboundedReceiver, unbounded_channel};
+
+use crate::side::Side;
 
 pub const RM: &str = "cluster";
 
@@ -36,7 +38,7 @@ pub struct World {
     pub shim: Shim,
     pub scheduler: SchedulerHandle,
     pub scene: SharedScene,
-    engine: Embedded,
+    pub side: Side,
     words: UnboundedReceiver<Word>,
     pub now: Duration,
     /// Pods by UID, as JSON.
@@ -71,11 +73,10 @@ pub fn in_virtual_time(test: impl Future<Output = ()>) {
 impl World {
     /// A cluster of so many nodes of 4 cores, which the shim has not begun to schedule.
     pub fn new(nodes: usize) -> Self {
-        // A node that is reserved for a large pod is room that a small one does not get.
-        let scheduler = Scheduler::builder().reservation_delay(None).start_local().unwrap();
         let scene = SharedScene::default();
         let (say, words) = unbounded_channel();
-        let engine = Embedded::new(scheduler.clone(), RM, Arc::clone(&scene), say, false);
+        let side = Side::new(Arc::clone(&scene), say);
+        let scheduler = side.scheduler.clone();
         let mapping = Mapping {
             scheduler_names: vec!["monoceros".to_owned()],
             trust_user: true,
@@ -87,7 +88,7 @@ impl World {
             shim,
             scheduler,
             scene,
-            engine,
+            side,
             words,
             now: Duration::ZERO,
             pods: BTreeMap::new(),
@@ -117,14 +118,18 @@ impl World {
     }
 
     pub async fn begin(&mut self) {
+        self.register().await;
+        self.settle().await;
+    }
+
+    async fn register(&mut self) {
         let (queues, unreadable) = self.shim.queues();
-        let refused = self.engine.register(&queues).await.unwrap();
+        let refused = self.side.engine.register(&queues).await.unwrap();
         while self.words.try_recv().is_ok() {}
         self.shim.begin(self.now);
         if let Some(why) = unreadable.or(refused) {
             self.shim.hear(Word::Configured(Err(why)), self.now);
         }
-        self.settle().await;
     }
 
     /// A node of 4 cores with these labels.
@@ -203,17 +208,20 @@ impl World {
             let is_idle = orders.is_empty() && hands.is_empty();
             for order in orders {
                 self.told.push(short(&order));
-                self.engine.tell(order).await.unwrap();
+                self.side.engine.tell(order).await.unwrap();
             }
             for order in hands {
                 self.obey(order);
             }
-            self.scheduler.settle().await;
-            tokio::task::yield_now().await;
+            self.side.settle().await;
             let mut heard = false;
             while let Ok(word) = self.words.try_recv() {
                 heard = true;
-                self.shim.hear(word, self.now);
+                match word {
+                    Word::Lost(_) => self.register().await,
+                    Word::Ended(why) => panic!("{why}"),
+                    word => self.shim.hear(word, self.now),
+                }
             }
             if is_idle && !heard {
                 return;
@@ -310,6 +318,7 @@ impl World {
         let wrong = self.scheduler.check_books("default").await.unwrap();
         assert_eq!(wrong, <[String; 0]>::default());
         assert_eq!(open(&self.scene).check_books(), <[String; 0]>::default());
+        self.check_scene();
         let mut api: BTreeMap<String, i64> = BTreeMap::new();
         for pod in self.pods.values() {
             if let Some(node) = pod["spec"]["nodeName"].as_str()
@@ -328,6 +337,27 @@ impl World {
             }
         }
         assert_eq!(engine, api, "{:#?}", self.told);
+    }
+}
+
+impl World {
+    /// What runs counts in the scene, and nothing else but what is decided.
+    fn check_scene(&self) {
+        let mut counted = open(&self.scene).placed();
+        for (uid, pod) in &self.pods {
+            let is_over = matches!(pod["status"]["phase"].as_str(), Some("Succeeded" | "Failed"));
+            if let Some(node) = pod["spec"]["nodeName"].as_str().filter(|_| !is_over) {
+                let place = (uid.clone(), node.to_owned());
+                assert!(counted.remove(&place), "{place:?} does not count");
+            }
+        }
+        let decided = self.shim.placed();
+        counted.retain(|(name, node)| {
+            let is_decided = decided.get(name) == Some(node);
+            // Of gangs, places are held, or are being asked about.
+            !is_decided && name.starts_with("uid-")
+        });
+        assert!(counted.is_empty(), "{counted:?} count");
     }
 }
 

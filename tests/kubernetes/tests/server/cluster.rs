@@ -15,7 +15,7 @@ use tokio::io::AsyncBufReadExt as _;
 use tokio::process::{Child, Command};
 use tokio::time::{Instant, sleep};
 
-use crate::bed::{ADMIN, Bed};
+use crate::bed::{ADMIN, Bed, SHIM};
 
 /// A cluster on a bed.
 pub struct Cluster {
@@ -31,6 +31,7 @@ pub struct Cluster {
 pub struct Scheduler {
     child: Child,
     pub http: String,
+    /// Empty where nobody listens.
     pub grpc: String,
     log: PathBuf,
 }
@@ -323,13 +324,34 @@ impl Cluster {
     }
 
     pub async fn start_with(&self, kubeconfig: &Path, flags: &[&str]) -> anyhow::Result<Scheduler> {
+        let kubeconfig = format!("--kubeconfig={}", kubeconfig.display());
+        self.run(&[&["kubernetes", &kubeconfig, "--grpc=127.0.0.1:0"], flags].concat()).await
+    }
+
+    /// Starts the service without a cluster.
+    pub async fn serve(&self, flags: &[&str]) -> anyhow::Result<Scheduler> {
+        let is_anywhere = !flags.iter().any(|flag| flag.starts_with("--grpc"));
+        let grpc: &[&str] = if is_anywhere { &["--grpc=127.0.0.1:0"] } else { &[] };
+        self.run(&[&["serve"], grpc, flags].concat()).await
+    }
+
+    /// Starts what speaks for the cluster to a scheduler elsewhere.
+    pub async fn start_elsewhere(
+        &self,
+        scheduler: &str,
+        flags: &[&str],
+    ) -> anyhow::Result<Scheduler> {
+        let kubeconfig = format!("--kubeconfig={}", self.bed.kubeconfig(SHIM)?.display());
+        let scheduler = format!("--scheduler={scheduler}");
+        self.run(&[&["kubernetes", &kubeconfig, &scheduler], flags].concat()).await
+    }
+
+    async fn run(&self, line: &[&str]) -> anyhow::Result<Scheduler> {
         let log = self.log.clone();
         let out = std::fs::OpenOptions::new().create(true).append(true).open(&log)?;
         let mut child = Command::new(env!("CARGO_BIN_EXE_monoceros-on-kubernetes"))
-            .arg("kubernetes")
-            .arg(format!("--kubeconfig={}", kubeconfig.display()))
-            .args(["--grpc=127.0.0.1:0", "--http=127.0.0.1:0"])
-            .args(flags)
+            .args(line)
+            .arg("--http=127.0.0.1:0")
             .env_remove("MONOCEROS_K8S_BED")
             .env_remove("MONOCEROS_KUBERNETES")
             .env_remove("MONOCEROS_KEEP")
@@ -344,9 +366,10 @@ impl Cluster {
         let line = line.with_context(|| format!("it ended: {}", tail(&log)))?;
         let address = |name: &str| {
             let found = line.split_whitespace().find_map(|word| word.strip_prefix(name));
-            found.map(str::to_owned).with_context(|| format!("no {name} in `{line}`"))
+            found.map(str::to_owned)
         };
-        let (http, grpc) = (address("http=")?, address("grpc=")?);
+        let http = address("http=").with_context(|| format!("no address in `{line}`"))?;
+        let grpc = address("grpc=").unwrap_or_default();
         tokio::spawn(async move { while let Ok(Some(_)) = lines.next_line().await {} });
         Ok(Scheduler { child, http, grpc, log })
     }

@@ -214,7 +214,7 @@ fn what_was_tried_and_taken_back_helps_nobody() {
                 false,
             ),
             (&|scene| scene.assume("asked-0", "b1"), true),
-            (&|scene| scene.forget("asked-0", "b1"), true),
+            (&|scene| assert!(scene.forget("asked-0", "b1")), true),
             // In between somebody was told that it stays, or something else has happened.
             (
                 &|scene| {

@@ -113,6 +113,8 @@ struct Model {
     nodes: BTreeMap<String, Arc<Node>>,
     /// Pods by key and node, and how often.
     there: BTreeMap<(String, String), (Arc<Pod>, u32)>,
+    /// Where pods are known to run.
+    settled: BTreeMap<String, String>,
     asked: BTreeMap<String, Arc<Pod>>,
     namespaces: BTreeMap<String, Labels>,
 }
@@ -206,12 +208,14 @@ impl Model {
                 let key = pod.name().to_owned();
                 scene.settle(&key, &on, &pod);
                 self.there.retain(|(other, _), _| *other != key);
-                self.there.insert((key, on), (pod, 1));
+                self.there.insert((key.clone(), on.clone()), (pod, 1));
+                self.settled.insert(key, on);
             }
             Step::Clear(at) => {
                 let Some((key, _)) = nth(&self.there, *at) else { return };
                 scene.clear(&key);
                 self.there.retain(|(other, _), _| *other != key);
+                self.settled.remove(&key);
             }
             Step::Node { node: number, zone, is_tainted } => {
                 let name = name(number);
@@ -247,7 +251,12 @@ impl Model {
             }
             Step::Forget(at) => {
                 let Some(place) = nth(&self.there, *at) else { return };
-                scene.forget(&place.0, &place.1);
+                let is_settled = self.settled.get(&place.0) == Some(&place.1);
+                let is_assumed = !is_settled || self.there[&place].1 > 1;
+                assert_eq!(scene.forget(&place.0, &place.1), is_assumed);
+                if !is_assumed {
+                    return;
+                }
                 if let Some((_, times)) = self.there.get_mut(&place) {
                     *times -= 1;
                     if *times == 0 {
@@ -272,6 +281,7 @@ impl Model {
             Step::Restart => {
                 scene.restart();
                 self.there.clear();
+                self.settled.clear();
                 self.asked.clear();
             }
             Step::Look => {}

@@ -4,7 +4,7 @@ use anyhow::ensure;
 use serde_json::{Value, json};
 
 use crate::bed::SHIM;
-use crate::cluster::Cluster;
+use crate::cluster::{Cluster, Scheduler};
 
 fn member(gang: &str, groups: Option<&Value>) -> Value {
     let mut annotations = json!({
@@ -39,9 +39,18 @@ pub async fn a_gang_of_eight_with_six_places_and_with_eight(
 pub async fn a_gang_of_eight_that_keeps_apart_on_seven_hosts(
     cluster: &mut Cluster,
 ) -> anyhow::Result<()> {
-    cluster.create_namespace("apart", json!({})).await?;
-    cluster.nodes(7, 4).await?;
     let scheduler = cluster.start(SHIM, &[]).await?;
+    gang_that_keeps_apart(cluster, &scheduler, "apart").await
+}
+
+/// The same with the scheduler wherever it is.
+pub async fn gang_that_keeps_apart(
+    cluster: &Cluster,
+    scheduler: &Scheduler,
+    namespace: &str,
+) -> anyhow::Result<()> {
+    cluster.create_namespace(namespace, json!({})).await?;
+    cluster.nodes(7, 4).await?;
     let apart = json!({"podAntiAffinity": {"requiredDuringSchedulingIgnoredDuringExecution": [
         {"topologyKey": "kubernetes.io/hostname", "labelSelector": {"matchLabels": {"a": "b"}}}]}});
     let groups = json!([{"name": "workers", "minMember": 8, "minResource": {"cpu": "1"},
@@ -50,15 +59,15 @@ pub async fn a_gang_of_eight_that_keeps_apart_on_seven_hosts(
         let mut pod = member("job", (number == 0).then_some(&groups));
         pod["metadata"]["labels"] = json!({"a": "b"});
         pod["spec"] = json!({"affinity": apart});
-        cluster.pod("apart", &format!("m{number}"), pod).await?;
+        cluster.pod(namespace, &format!("m{number}"), pod).await?;
     }
-    cluster.wait_reason("apart", "m5", "Unschedulable", "").await?;
-    ensure!(cluster.bound("apart").await? == 0);
+    cluster.wait_reason(namespace, "m5", "Unschedulable", "").await?;
+    ensure!(cluster.bound(namespace).await? == 0);
     // Nothing stays assumed: others with the same wish have all seven.
     for number in 0..7 {
         let pod = json!({"metadata": {"labels": {"a": "b"}}, "spec": {"affinity": apart}});
-        cluster.pod("apart", &format!("s{number}"), pod).await?;
+        cluster.pod(namespace, &format!("s{number}"), pod).await?;
     }
-    cluster.wait_bound("apart", 7).await?;
-    cluster.agrees(&scheduler).await
+    cluster.wait_bound(namespace, 7).await?;
+    cluster.agrees(scheduler).await
 }

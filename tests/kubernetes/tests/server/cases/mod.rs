@@ -10,6 +10,7 @@ mod placing;
 mod podgroups;
 mod predicates;
 mod preemption;
+mod remote;
 mod replicas;
 mod rights;
 mod ruling;
@@ -74,6 +75,15 @@ pub fn all() -> Vec<(&'static str, Case)> {
         replicas::a_leader_that_is_killed,
         replicas::a_leader_that_is_paused,
         replicas::a_leader_that_leaves,
+        remote::two_hundred_pods_and_nothing_but_probes_beside,
+        remote::a_gang_that_keeps_apart_on_too_few_hosts,
+        remote::a_service_killed_in_the_middle,
+        remote::a_shim_killed_in_the_middle,
+        remote::a_service_that_is_not_there_yet,
+        remote::queues_of_config_maps,
+        remote::a_service_with_tls_and_tokens,
+        remote::a_leader_that_is_killed,
+        remote::a_leader_that_is_paused,
         chaos::a_minute_of_everything,
     ]
 }

@@ -1,0 +1,109 @@
+//! What is asked of the service beside the session: why requests wait, and other queues.
+
+use std::collections::BTreeMap;
+use std::time::Duration;
+
+use backon::{BackoffBuilder as _, ExponentialBuilder};
+use monoceros_client::{AdminServiceClient, callback as v1, reason, si};
+use tokio::time::sleep;
+use tonic::metadata::{Ascii, MetadataValue};
+use tonic::transport::Channel;
+use tonic::{Code, Request, Status};
+
+use super::super::PARTITION;
+use super::{Service, shown};
+use crate::shim::Explanation;
+
+/// An answer is waited for so long.
+const PATIENCE: Duration = Duration::from_secs(10);
+/// The largest answer.
+const MESSAGE_BYTES: usize = 64 << 20;
+/// A connection that is silent for this long, and for as long after a question, is dead.
+const KEEPALIVE: Duration = Duration::from_secs(20);
+
+/// The way to the admin service, which is there when the service is.
+#[derive(Clone, Debug)]
+pub(super) struct Admin {
+    client: AdminServiceClient<Channel>,
+    authorization: Option<MetadataValue<Ascii>>,
+    rm_id: String,
+}
+
+impl Admin {
+    pub(super) fn new(service: &Service) -> Self {
+        let Service { endpoint, authorization, rm_id, .. } = service.clone();
+        let endpoint = endpoint.http2_keep_alive_interval(KEEPALIVE).keep_alive_timeout(KEEPALIVE);
+        let client = AdminServiceClient::new(endpoint.connect_lazy());
+        let client = client.max_decoding_message_size(MESSAGE_BYTES);
+        Self { client, authorization, rm_id }
+    }
+
+    fn request<T>(&self, message: T) -> Request<T> {
+        let mut request = Request::new(message);
+        request.set_timeout(PATIENCE);
+        if let Some(authorization) = &self.authorization {
+            request.metadata_mut().insert("authorization", authorization.clone());
+        }
+        request
+    }
+
+    /// Why the requests of an application wait, or one of them; nothing where that cannot be told.
+    pub(super) async fn explain(&self, application: &str, key: Option<&str>) -> Vec<Explanation> {
+        let request = v1::ExplainApplicationRequest {
+            partition_name: format!("[{}]{PARTITION}", self.rm_id),
+            application_id: application.to_owned(),
+            allocation_key: key.unwrap_or_default().to_owned(),
+            ..Default::default()
+        };
+        let explained = self.client.clone().explain_application(self.request(request)).await;
+        let explained = explained.map(|answer| answer.into_inner().explanations);
+        let entry = |entry: v1::Explanation| {
+            let v1::Explanation { allocation_keys, cause, object, message, .. } = entry;
+            Explanation { keys: allocation_keys, cause, object, message }
+        };
+        explained.unwrap_or_default().into_iter().map(entry).collect()
+    }
+
+    /// Puts a configuration in force, as soon as the service can be reached; or why it is not.
+    pub(super) async fn configure(
+        &self,
+        config: String,
+        extra_config: BTreeMap<String, String>,
+    ) -> Result<(), String> {
+        let request = si::UpdateConfigurationRequest {
+            rm_id: self.rm_id.clone(),
+            config,
+            extra_config,
+            ..Default::default()
+        };
+        let pauses = ExponentialBuilder::default()
+            .with_min_delay(Duration::from_millis(200))
+            .with_max_delay(PATIENCE)
+            .with_jitter()
+            .without_max_times();
+        for pause in pauses.build() {
+            let updated = self.client.clone().update_config(self.request(request.clone())).await;
+            match updated.map(tonic::Response::into_inner) {
+                Ok(answer) if answer.success => return Ok(()),
+                Ok(answer) => return Err(answer.reason),
+                Err(why) if !may_pass(&why) => return Err(shown(&why)),
+                Err(_) => sleep(pause).await,
+            }
+        }
+        unreachable!("it is tried for ever")
+    }
+}
+
+/// Whether it may be otherwise next time.
+fn may_pass(why: &Status) -> bool {
+    matches!(
+        why.code(),
+        Code::Unavailable
+            | Code::DeadlineExceeded
+            | Code::Unknown
+            | Code::Cancelled
+            | Code::Internal
+            | Code::Aborted
+            | Code::ResourceExhausted
+    ) || reason(why) == Some("RM_NOT_REGISTERED")
+}

@@ -1,0 +1,272 @@
+//! A scheduler elsewhere, by way of the client library.
+//!
+//! # How
+//! Each registration is a client of its own, which has one session and no state: whoever is told that it is
+//! lost registers anew and tells everything again. So what was told to one session is never said in
+//! another. Predicates come by the callback stream and are answered from the scene.
+//!
+//! # Invariants
+//! * Of a session that another has followed nothing is heard any more, and nothing changes the scene.
+//! * A connection that breaks costs nothing but time: the client comes back, and goes on where it was.
+//! * What is told while the session is lost is dropped: it is told again.
+
+mod admin;
+mod callbacks;
+mod outage;
+mod view;
+
+use std::collections::BTreeMap;
+use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
+use std::time::Duration;
+
+use backon::ExponentialBuilder;
+use futures::future::BoxFuture;
+use monoceros_client::{Client, Ended, Event, Events, Options, Report, is_lost, reason, si};
+use tokio::sync::mpsc::UnboundedSender;
+use tokio::task::{AbortHandle, JoinHandle};
+use tokio::time::timeout;
+use tonic::metadata::{Ascii, MetadataValue};
+use tonic::transport::Endpoint;
+use tonic::{Code, Status};
+
+use self::admin::Admin;
+use self::callbacks::Answers;
+use self::outage::Outage;
+use super::{Engine, EngineError};
+use crate::mirror::with_causes;
+use crate::shim::{EngineOrder, SharedScene, Word};
+use crate::translate::Queues;
+
+/// What comes of a configuration is waited for so long before what was told after it is said; it is tried on.
+const CONFIGURES_WITHIN: Duration = Duration::from_secs(5);
+/// Between two attempts to connect, at least and at most.
+const PAUSES: (Duration, Duration) = (Duration::from_millis(500), Duration::from_secs(15));
+/// Says how predicates are asked where that is not said otherwise: nothing is placed that was not asked
+/// about.
+const PREDICATES: (&str, &str) = ("callback.predicates", "required");
+
+/// A scheduler elsewhere.
+#[derive(Clone, Debug)]
+pub struct Service {
+    /// Where it is.
+    pub endpoint: Endpoint,
+    /// What it is shown as `authorization`, if it wants that.
+    pub authorization: Option<MetadataValue<Ascii>>,
+    /// Under which name the cluster is known there.
+    pub rm_id: String,
+    /// Which of several replicas this is.
+    pub instance: String,
+}
+
+/// An engine elsewhere.
+#[derive(Debug)]
+pub struct Remote {
+    service: Service,
+    scene: SharedScene,
+    words: UnboundedSender<Word>,
+    admin: Admin,
+    outage: Arc<Outage>,
+    session: Mutex<Option<Session>>,
+}
+
+/// A session, and who hears it.
+#[derive(Debug)]
+struct Session {
+    client: Client,
+    answers: Answers,
+    hears: JoinHandle<()>,
+    /// Puts other queues in force.
+    configures: Option<AbortHandle>,
+}
+
+impl Drop for Session {
+    fn drop(&mut self) {
+        self.answers.end();
+        self.hears.abort();
+        if let Some(configures) = &self.configures {
+            configures.abort();
+        }
+    }
+}
+
+impl Remote {
+    /// Speaks to the service from now on. Must be called within a tokio runtime.
+    pub fn new(service: Service, scene: SharedScene, words: UnboundedSender<Word>) -> Self {
+        let admin = Admin::new(&service);
+        let (outage, session) = (Arc::default(), Mutex::new(None));
+        Self { service, scene, words, admin, outage, session }
+    }
+
+    /// Opens a session with these queues, as soon as the service can be reached.
+    async fn open(&self, queues: &Queues) -> Result<(), Status> {
+        // Before anything of the next one can happen.
+        drop(self.session().take());
+        let Service { endpoint, authorization, rm_id, instance } = &self.service;
+        let outage = &self.outage;
+        let answers = Answers::new(Arc::clone(&self.scene), self.words.clone(), Arc::clone(outage));
+        let mut registration = si::RegisterResourceManagerRequest {
+            // Nobody else's queues are changed with its own.
+            policy_group: rm_id.clone(),
+            config: queues.yaml.clone(),
+            extra_config: extra(queues.extra.clone()),
+            ..Default::default()
+        };
+        env!("CARGO_PKG_VERSION").clone_into(&mut registration.version);
+        let (least, most) = PAUSES;
+        let pauses = ExponentialBuilder::default()
+            .with_min_delay(least)
+            .with_max_delay(most)
+            .with_factor(1.6)
+            .with_jitter()
+            .without_max_times();
+        let mut options = Options::new(endpoint.clone(), rm_id)
+            .registration(registration)
+            .callbacks(answers.clone())
+            .pauses(pauses)
+            .once();
+        if let Ok(instance) = instance.parse() {
+            options = options.instance(instance);
+        }
+        if let Some(authorization) = authorization {
+            options = options.authorization(authorization.clone());
+        }
+        let (client, mut events) = Client::start(options, Report::default);
+        loop {
+            match events.next().await {
+                Some(Event::Registered { .. }) => break,
+                Some(Event::Disconnected(why)) => outage.note(&why),
+                Some(Event::Ended(why)) => return Err(why),
+                Some(_) => {}
+                None => return Err(Status::unavailable(Ended.to_string())),
+            }
+        }
+        outage.is_over();
+        let hears = hear(events, answers.clone(), self.words.clone(), Arc::clone(outage));
+        let session = Session { client, answers, hears: tokio::spawn(hears), configures: None };
+        *self.session() = Some(session);
+        Ok(())
+    }
+
+    fn session(&self) -> MutexGuard<'_, Option<Session>> {
+        self.session.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+
+    async fn order(&self, order: EngineOrder) -> Result<(), EngineError> {
+        let client = self.session().as_ref().map(|session| session.client.clone());
+        let Some(client) = client else {
+            return Err(EngineError("it was not registered with".to_owned()));
+        };
+        let said = match order {
+            EngineOrder::Nodes(nodes) => client.report(nodes).await,
+            EngineOrder::Submit(new) => client.submit(new).await,
+            EngineOrder::Remove(gone) => client.remove(gone).await,
+            EngineOrder::Allocations(all) => client.ask(all).await,
+            EngineOrder::Release(all) => client.release(all).await,
+            EngineOrder::TryAgain => {
+                client.invalidate();
+                Ok(())
+            }
+            EngineOrder::Configure { queues, extra } => {
+                self.configure(queues, extra).await;
+                Ok(())
+            }
+            EngineOrder::Explain(application, about) => {
+                let (admin, words) = (self.admin.clone(), self.words.clone());
+                tokio::spawn(async move {
+                    let entries = admin.explain(&application, about.as_deref()).await;
+                    words.send(Word::Explained { application, about, entries }).ok();
+                });
+                Ok(())
+            }
+        };
+        // Why it has ended, and what follows from that, is said as a word.
+        said.or(Ok(()))
+    }
+
+    /// Has other queues put in force, and not those that were under way before.
+    async fn configure(&self, queues: String, all: BTreeMap<String, String>) {
+        let (admin, words) = (self.admin.clone(), self.words.clone());
+        let configures = tokio::spawn(async move {
+            let outcome = admin.configure(queues, extra(all)).await;
+            words.send(Word::Configured(outcome)).ok();
+        });
+        if let Some(session) = &mut *self.session() {
+            let before = session.configures.replace(configures.abort_handle());
+            if let Some(before) = before {
+                before.abort();
+            }
+        }
+        timeout(CONFIGURES_WITHIN, configures).await.ok();
+    }
+}
+
+/// What is said of a configuration beside its queues.
+fn extra(mut extra: BTreeMap<String, String>) -> BTreeMap<String, String> {
+    let (key, value) = PREDICATES;
+    extra.entry(key.to_owned()).or_insert_with(|| value.to_owned());
+    extra
+}
+
+/// Hands on what a session says until it ends.
+async fn hear(
+    mut events: Events,
+    answers: Answers,
+    words: UnboundedSender<Word>,
+    outage: Arc<Outage>,
+) {
+    while let Some(event) = events.next().await {
+        let word = match event {
+            Event::Disconnected(why) => {
+                outage.note(&why);
+                continue;
+            }
+            // The client has one session.
+            Event::Registered { .. } => continue,
+            Event::Nodes(response) => Word::Nodes(response),
+            Event::Applications(response) => Word::Applications(response),
+            Event::Allocations(response) => {
+                answers.told(&response.new);
+                Word::Allocations(response)
+            }
+            Event::Ended(why) if is_lost(&why) => Word::Lost(shown(&why)),
+            Event::Ended(why) => Word::Ended(shown(&why)),
+        };
+        words.send(word).ok();
+    }
+}
+
+/// A status in words.
+fn shown(status: &Status) -> String {
+    let message = status.message();
+    let text = match std::error::Error::source(status).map(with_causes) {
+        // It is what the message was made of.
+        Some(causes) if causes.contains(message) => causes,
+        Some(causes) => format!("{message}: {causes}"),
+        None => message.to_owned(),
+    };
+    let reason = reason(status).map_or_else(|| format!("{:?}", status.code()), str::to_owned);
+    format!("{text} [{reason}]")
+}
+
+impl Engine for Remote {
+    fn register<'e>(
+        &'e self,
+        queues: &'e Queues,
+    ) -> BoxFuture<'e, Result<Option<String>, EngineError>> {
+        Box::pin(async move {
+            let failed = |why: Status| EngineError(shown(&why));
+            let Err(why) = self.open(queues).await else { return Ok(None) };
+            let is_refused = why.code() == Code::InvalidArgument && !queues.yaml.is_empty();
+            if !is_refused {
+                return Err(failed(why));
+            }
+            let builtin = Queues { yaml: String::new(), ..queues.clone() };
+            self.open(&builtin).await.map_err(failed)?;
+            Ok(Some(why.message().to_owned()))
+        })
+    }
+
+    fn tell(&self, order: EngineOrder) -> BoxFuture<'_, Result<(), EngineError>> {
+        Box::pin(self.order(order))
+    }
+}

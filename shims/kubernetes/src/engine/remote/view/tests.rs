@@ -1,0 +1,311 @@
+//! Questions, syncs and allocations in the orders in which two streams may bring them.
+
+use std::sync::Arc;
+
+use serde_json::{Value, json};
+
+use super::*;
+
+fn from<T: serde::de::DeserializeOwned>(value: Value) -> Arc<T> {
+    Arc::new(serde_json::from_value(value).expect("an object"))
+}
+
+/// Pods with this keep a host each.
+fn apart() -> Value {
+    json!({"affinity": {"podAntiAffinity": {"requiredDuringSchedulingIgnoredDuringExecution": [
+        {"topologyKey": "host", "labelSelector": {"matchLabels": {"app": "db"}}}]}}})
+}
+
+/// Pods with this are spread evenly over hosts.
+fn even() -> Value {
+    json!({"topologySpreadConstraints": [{"topologyKey": "host", "maxSkew": 1,
+        "whenUnsatisfiable": "DoNotSchedule", "labelSelector": {"matchLabels": {"app": "db"}}}]})
+}
+
+struct Play(View);
+
+impl Play {
+    /// Three hosts, and these pods to be asked about.
+    fn new(pods: &[(&str, Value)]) -> Self {
+        let scene = SharedScene::default();
+        {
+            let mut scene = open(&scene);
+            for name in ["h0", "h1", "h2"] {
+                scene.set_node(from(json!({"metadata": {"name": name, "labels": {"host": name}}})));
+            }
+            for (key, spec) in pods {
+                scene.expect(key, pod(key, spec));
+            }
+        }
+        Self(View::new(scene))
+    }
+
+    /// Asks whether the pod may run there; if so the answer counts. With a number of its gang.
+    fn asks(&mut self, key: &str, bundle_id: u64, node: &str) -> bool {
+        let query = query(key, bundle_id);
+        let fits = self.0.fits(&query, node).is_ok();
+        if fits {
+            self.0.assumed(&query, node);
+        }
+        fits
+    }
+
+    /// Where pods may run; nothing counts.
+    fn passing(&mut self, key: &str, bundle_id: u64) -> Vec<&'static str> {
+        let query = query(key, bundle_id);
+        ["h0", "h1", "h2"].into_iter().filter(|node| self.0.fits(&query, node).is_ok()).collect()
+    }
+
+    fn syncs(&mut self, placed: &[(&str, &str)], gone: &[&str]) {
+        self.0.sync(&sync(placed, gone));
+    }
+
+    fn tells(&mut self, key: &str, node: &str) {
+        let new = si::Allocation {
+            allocation_key: key.to_owned(),
+            node_id: node.to_owned(),
+            ..Default::default()
+        };
+        self.0.told(&[new]);
+    }
+
+    fn places(&mut self, bundle_id: u64, over: u64, places: &[(u32, &str, &str)]) {
+        let nodes: Vec<_> = places.iter().map(|(_, _, node)| Some(*node)).collect();
+        let place = |(member, key, _): &(u32, &str, &str)| {
+            let group = key.strip_prefix("group ").unwrap_or_default();
+            cb::BundlePlace {
+                member: *member,
+                allocation_key: if group.is_empty() { (*key).to_owned() } else { String::new() },
+                task_group_name: group.to_owned(),
+                ..Default::default()
+            }
+        };
+        let places = places.iter().map(place).collect();
+        let application_id = "a".to_owned();
+        let told = cb::BundlePlaces { bundle_id, application_id, over, places };
+        self.0.places(&told, &nodes);
+    }
+
+    /// How often the pod counts there.
+    fn times(&self, key: &str, node: &str) -> usize {
+        let mut scene = open(&self.0.scene);
+        let times = (0..9).take_while(|_| scene.forget(key, node)).count();
+        for _ in 0..times {
+            scene.assume(key, node);
+        }
+        times
+    }
+}
+
+fn pod(key: &str, spec: &Value) -> Arc<crate::objects::Pod> {
+    from(json!({"metadata": {"name": key, "namespace": "ns", "uid": key, "labels": {"app": "db"}},
+        "spec": spec}))
+}
+
+fn query(key: &str, bundle_id: u64) -> cb::PredicateQuery {
+    let group = key.strip_prefix("group ").unwrap_or_default();
+    cb::PredicateQuery {
+        allocation_key: if group.is_empty() { key.to_owned() } else { String::new() },
+        task_group_name: group.to_owned(),
+        application_id: "a".to_owned(),
+        bundle_id,
+        ..Default::default()
+    }
+}
+
+fn sync(placed: &[(&str, &str)], gone: &[&str]) -> cb::CacheSync {
+    let placed = placed.iter().map(|(key, node)| cb::AssumedAllocation {
+        allocation_key: (*key).to_owned(),
+        node_id: (*node).to_owned(),
+        ..Default::default()
+    });
+    let gone = gone.iter().map(|key| cb::ForgotAllocation {
+        allocation_key: (*key).to_owned(),
+        ..Default::default()
+    });
+    let args = cb::CacheSyncArgs {
+        assumed_allocations: placed.collect(),
+        forget_allocations: gone.collect(),
+    };
+    cb::CacheSync { args: Some(args), ..Default::default() }
+}
+
+#[test]
+fn an_answer_counts_for_the_next_question_until_it_is_forgotten() {
+    let mut play = Play::new(&[("x", apart()), ("y", apart())]);
+    assert!(play.asks("x", 0, "h0"));
+    assert_eq!(play.passing("y", 0), ["h1", "h2"]);
+    assert_eq!(play.passing("x", 0), ["h0", "h1", "h2"], "it does not stand in its own way");
+    assert!(play.asks("x", 0, "h1"), "elsewhere, after all");
+    assert_eq!(play.passing("y", 0), ["h0", "h2"]);
+    play.syncs(&[], &["x"]);
+    assert_eq!(play.passing("y", 0), ["h0", "h1", "h2"]);
+    play.syncs(&[("x", "h2")], &[]);
+    assert_eq!(play.passing("y", 0), ["h0", "h1"]);
+}
+
+#[test]
+fn what_was_told_counts_once_and_is_the_shims_to_end() {
+    // The sync before the allocation, after it, and none because of the answer.
+    for (before, after, assumed) in
+        [(true, false, false), (false, true, false), (false, false, true), (true, true, false)]
+    {
+        let mut play = Play::new(&[("x", apart())]);
+        if assumed {
+            assert!(play.asks("x", 0, "h0"));
+        }
+        if before {
+            play.syncs(&[("x", "h0")], &[]);
+        }
+        play.tells("x", "h0");
+        if after {
+            play.syncs(&[("x", "h0")], &[]);
+        }
+        assert_eq!(play.times("x", "h0"), 1, "{before} {after} {assumed}");
+        play.syncs(&[], &["x"]);
+        assert_eq!(play.times("x", "h0"), 1, "a victim runs until it is gone");
+    }
+}
+
+#[test]
+fn what_was_told_elsewhere_than_it_was_assumed_counts_there() {
+    let mut play = Play::new(&[("x", apart())]);
+    assert!(play.asks("x", 0, "h0"));
+    play.tells("x", "h1");
+    assert_eq!((play.times("x", "h0"), play.times("x", "h1")), (0, 1));
+}
+
+#[test]
+fn a_list_of_everything_ends_what_it_does_not_have() {
+    let mut play = Play::new(&[("told", apart()), ("kept", apart()), ("lost", apart())]);
+    for (key, node) in [("told", "h0"), ("kept", "h1"), ("lost", "h2")] {
+        assert!(play.asks(key, 0, node));
+    }
+    play.tells("told", "h0");
+    play.0.begin_stream();
+    let first = cb::CacheSync { snapshot: true, ..sync(&[("told", "h0")], &[]) };
+    let last = cb::CacheSync { snapshot: true, snapshot_end: true, ..sync(&[("kept", "h1")], &[]) };
+    play.0.sync(&first);
+    play.0.sync(&last);
+    let times = [("told", "h0"), ("kept", "h1"), ("lost", "h2")];
+    assert_eq!(times.map(|(key, node)| play.times(key, node)), [1, 1, 0]);
+    play.syncs(&[], &["told", "kept"]);
+    assert_eq!(times.map(|(key, node)| play.times(key, node)), [1, 0, 0]);
+}
+
+#[test]
+fn what_runs_is_not_forgotten_because_it_was_assumed_before() {
+    let mut play = Play::new(&[("x", apart())]);
+    assert!(play.asks("x", 0, "h0"));
+    open(&play.0.scene).settle("x", "h0", &pod("x", &apart()));
+    play.syncs(&[], &["x"]);
+    assert!(open(&play.0.scene).counts("x", "h0"));
+}
+
+#[test]
+fn members_of_a_gang_see_the_places_of_the_others_and_nobody_else_does() {
+    let mut play = Play::new(&[("x", apart()), ("y", apart()), ("z", apart())]);
+    play.places(7, 0, &[(0, "x", "h0"), (1, "y", "h1")]);
+    assert_eq!(play.passing("x", 7), ["h0", "h2"]);
+    assert_eq!(play.passing("y", 7), ["h1", "h2"]);
+    assert_eq!(play.passing("z", 0), ["h0", "h1", "h2"]);
+    // One moves.
+    play.places(7, 0, &[(1, "y", "h2")]);
+    assert_eq!(play.passing("x", 7), ["h0", "h1"]);
+    // Another gang is asked about now.
+    play.places(8, 7, &[(0, "z", "h0")]);
+    assert_eq!(play.passing("x", 7), ["h0", "h1", "h2"], "its places are over");
+    play.0.begin_stream();
+    assert_eq!(play.passing("x", 8), ["h0", "h1", "h2"]);
+    assert_eq!(open(&play.0.scene).check_books(), <[String; 0]>::default());
+}
+
+#[test]
+fn a_member_that_has_passed_counts_once_beside_the_places_of_the_others() {
+    let pods = ["x", "y", "z", "w"].map(|key| (key, even()));
+    let mut play = Play::new(&pods);
+    play.places(7, 0, &[(0, "x", "h0"), (1, "y", "h1"), (2, "z", "h2"), (3, "w", "h0")]);
+    assert!(play.asks("x", 7, "h0"));
+    // Counted twice, the first would make the spread too uneven.
+    assert!(play.asks("w", 7, "h0"));
+    assert!(play.asks("y", 7, "h1"));
+    assert!(play.asks("z", 7, "h2"));
+    play.syncs(&[], &["x"]);
+    // Not counted at all, the first would leave too few there.
+    assert!(!play.asks("y", 7, "h2"));
+    assert!(play.asks("x", 7, "h0"), "it has its place, and is asked about again");
+    for (key, node) in [("x", "h0"), ("y", "h1"), ("z", "h2"), ("w", "h0")] {
+        play.tells(key, node);
+        assert_eq!(play.times(key, node), 1);
+    }
+    play.0.end();
+    assert_eq!(
+        ["h0", "h1", "h2"].map(|node| open(&play.0.scene).counts(&name(7, 0), node)),
+        [false; 3]
+    );
+}
+
+#[test]
+fn places_that_are_held_count_for_the_gang_and_not_against_themselves() {
+    let hold = hold_key("a", "workers");
+    let mut play = Play::new(&[("x", apart()), (&hold, apart())]);
+    play.places(7, 0, &[(0, "x", "h0"), (1, "group workers", "h1"), (2, "group workers", "h2")]);
+    assert_eq!(play.passing("x", 7), ["h0"]);
+    assert_eq!(play.passing("group workers", 7), ["h1", "h2"]);
+    // Two on one host.
+    play.places(7, 0, &[(2, "group workers", "h1")]);
+    assert_eq!(play.passing("group workers", 7), ["h2"]);
+    assert_eq!(play.passing("group others", 7), ["h0", "h1", "h2"], "nothing is known of it");
+}
+
+#[test]
+fn a_session_that_is_over_changes_nothing() {
+    let mut play = Play::new(&[("x", apart()), ("y", apart())]);
+    play.0.end();
+    assert!(!play.asks("x", 0, "h0"));
+    play.0.assumed(&query("x", 0), "h0");
+    play.syncs(&[("x", "h0")], &[]);
+    play.tells("x", "h0");
+    play.places(7, 0, &[(0, "x", "h0")]);
+    assert_eq!(play.times("x", "h0"), 0);
+}
+
+#[test]
+fn a_victim_that_leaves_makes_room_for_who_keeps_apart() {
+    let mut play = Play::new(&[("x", apart()), ("y", apart())]);
+    open(&play.0.scene).settle("victim", "h0", &pod("victim", &json!({})));
+    play.places(7, 0, &[(0, "y", "h0")]);
+    assert_eq!(play.passing("y", 7), ["h1", "h2"]);
+    let args = si::PreemptionPredicatesArgs {
+        allocation_key: "x".to_owned(),
+        node_id: "h0".to_owned(),
+        preempt_allocation_keys: vec!["victim".to_owned()],
+        start_index: -1,
+    };
+    let answer = play.0.victims(&args);
+    assert_eq!((answer.success, answer.index), (true, 0));
+    let held = si::PreemptionPredicatesArgs { preempt_allocation_keys: Vec::new(), ..args };
+    assert!(!play.0.victims(&held).success);
+    assert!(open(&play.0.scene).counts("victim", "h0"));
+}
+
+#[test]
+fn an_answer_says_whose_coming_and_going_elsewhere_matters() {
+    let claims = json!({"volumes": [{"name": "v", "persistentVolumeClaim": {"claimName": "c"}}]});
+    let near = json!({"affinity": {"podAffinity": {
+        "requiredDuringSchedulingIgnoredDuringExecution": [
+            {"topologyKey": "host", "labelSelector": {"matchLabels": {"app": "db"}}}]}}});
+    let ports = json!({"containers": [{"name": "c", "ports": [{"hostPort": 80}]}]});
+    for (spec, depends_on, affects) in [
+        (json!({}), vec![KEEPERS], vec![PODS]),
+        (ports, vec![KEEPERS], vec![PODS]),
+        (near, vec![PODS, KEEPERS], vec![PODS]),
+        (even(), vec![PODS, KEEPERS], vec![PODS]),
+        (apart(), vec![PODS, KEEPERS], vec![PODS, KEEPERS]),
+        (claims, vec![KEEPERS, CLAIMS], vec![PODS, CLAIMS]),
+    ] {
+        let play = Play::new(&[("x", spec.clone())]);
+        let said = play.0.elsewhere(&query("x", 0));
+        assert_eq!(said, cb::Elsewhere { depends_on, affects }, "{spec}");
+    }
+}

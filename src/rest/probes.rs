@@ -1,0 +1,73 @@
+//! What a process answers whose scheduler is elsewhere: probes, and numbers of its own.
+
+use std::io;
+use std::sync::Arc;
+
+use axum::Router;
+use axum::extract::{Request, State};
+use axum::response::Response;
+use prometheus::Registry;
+use tokio::time::Instant;
+use tokio_util::sync::CancellationToken;
+use tracing::info;
+
+use super::endpoints::{health, metrics_page, ready};
+use super::failures::Failure;
+use super::replies::{self, Class, EndpointReply};
+use super::routes::Endpoint;
+use super::server::serve_router;
+use super::{Guard, admitted, log_answer};
+use crate::connections::Connections;
+use crate::identity::Access;
+use crate::settings::RestSettings;
+use crate::watchdog::Healthy;
+
+/// Whom an endpoint is about.
+#[derive(Clone)]
+struct Probed {
+    numbers: Registry,
+    /// Where everything else is to be asked.
+    scheduler: String,
+    healthy: Healthy,
+    stopping: CancellationToken,
+    guard: Guard,
+}
+
+/// As [`serve`](super::serve) for a process whose scheduler is elsewhere, at the address `scheduler`.
+pub async fn serve_probes(
+    connections: Connections,
+    numbers: Registry,
+    scheduler: String,
+    access: Arc<Access>,
+    settings: &RestSettings,
+    healthy: Healthy,
+    shutdown: CancellationToken,
+) -> io::Result<()> {
+    info!(address = %connections.address()?, "serving probes");
+    let guard = Guard::Rules { open_metrics: settings.open_metrics };
+    let probed = Probed { numbers, scheduler, healthy, stopping: shutdown, guard };
+    let router = Router::new().fallback(answer).with_state(probed);
+    serve_router(connections, router, access, settings.body_timeout).await
+}
+
+async fn answer(State(probed): State<Probed>, request: Request) -> Response {
+    let began = Instant::now();
+    let (parts, _) = request.into_parts();
+    let response = match admitted(probed.guard, &parts).await {
+        Ok((endpoint, _)) => {
+            let answers = endpoint.answers();
+            let reply = match endpoint {
+                Endpoint::Health => Ok(health(&probed.healthy, &probed.stopping)),
+                Endpoint::Ready => Ok(ready(&probed.healthy, &probed.stopping)),
+                Endpoint::Metrics => metrics_page(probed.numbers)
+                    .await
+                    .map(|page| EndpointReply::ok(Class::Metrics, page)),
+                _ => Err(Failure::Elsewhere(probed.scheduler)),
+            };
+            replies::respond(reply, answers, &parts.headers).await
+        }
+        Err(response) => response,
+    };
+    log_answer(&parts, &response, began);
+    response
+}

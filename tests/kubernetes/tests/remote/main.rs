@@ -1,0 +1,20 @@
+//! The scenarios of the shim with the scheduler elsewhere: over gRPC, in the same process and in virtual time.
+#![allow(clippy::unwrap_used, unreachable_pub)]
+#![allow(clippy::needless_pass_by_value)] // JSON as it is written down.
+
+#[path = "../../../../shims/kubernetes/tests/cluster/chaos.rs"]
+mod chaos;
+#[path = "../../../../shims/kubernetes/tests/cluster/gangs.rs"]
+mod gangs;
+#[path = "../../../../shims/kubernetes/tests/cluster/groups.rs"]
+mod groups;
+#[path = "../../../../shims/kubernetes/tests/cluster/life.rs"]
+mod life;
+mod lost;
+#[path = "../../../../shims/kubernetes/tests/cluster/rules.rs"]
+mod rules;
+mod side;
+#[path = "../../../../shims/kubernetes/tests/cluster/telling.rs"]
+mod telling;
+#[path = "../../../../shims/kubernetes/tests/cluster/world.rs"]
+mod world;
