@@ -25,13 +25,14 @@ const LICENCES: [&str; 10] = [
 
 /// What is built in two versions, as two dependencies want different ones. Six of them are for the
 /// connection to the browser of the tests alone.
-const TWICE: [&str; 15] = [
+const TWICE: [&str; 17] = [
     "base64",
     "bit-vec",
     "block-buffer",
     "cpufeatures",
     "crypto-common",
     "digest",
+    "foldhash",
     "getrandom",
     "hashbrown",
     "linux-raw-sys",
@@ -40,6 +41,7 @@ const TWICE: [&str; 15] = [
     "rustix",
     "syn",
     "synstructure",
+    "tower-http",
     "unicode-width",
 ];
 

@@ -2945,7 +2945,9 @@ type DecisionInfo struct {
 	// The nodes that come before that one in order and were not used, by reason.
 	PassedOver []*PassedOverNodes `protobuf:"bytes,12,rep,name=passed_over,json=passedOver,proto3" json:"passed_over,omitempty"`
 	// For whom an allocation leaves, for people.
-	PreemptedFor  string `protobuf:"bytes,13,opt,name=preempted_for,json=preemptedFor,proto3" json:"preempted_for,omitempty"`
+	PreemptedFor string `protobuf:"bytes,13,opt,name=preempted_for,json=preemptedFor,proto3" json:"preempted_for,omitempty"`
+	// Namespace and name of the pod of the request or allocation, as `NAMESPACE/NAME`; empty where it is none.
+	Pod           string `protobuf:"bytes,14,opt,name=pod,proto3" json:"pod,omitempty"`
 	unknownFields protoimpl.UnknownFields
 	sizeCache     protoimpl.SizeCache
 }
@@ -3067,6 +3069,13 @@ func (x *DecisionInfo) GetPassedOver() []*PassedOverNodes {
 func (x *DecisionInfo) GetPreemptedFor() string {
 	if x != nil {
 		return x.PreemptedFor
+	}
+	return ""
+}
+
+func (x *DecisionInfo) GetPod() string {
+	if x != nil {
+		return x.Pod
 	}
 	return ""
 }
@@ -4446,7 +4455,7 @@ const file_monoceros_v1_admin_proto_rawDesc = "" +
 	"\x15ListDecisionsResponse\x128\n" +
 	"\tdecisions\x18\x01 \x03(\v2\x1a.monoceros.v1.DecisionInfoR\tdecisions\x12&\n" +
 	"\x0fnext_page_token\x18\x02 \x01(\tR\rnextPageToken\x12\x12\n" +
-	"\x04kept\x18\x03 \x01(\x04R\x04kept\"\xb5\x03\n" +
+	"\x04kept\x18\x03 \x01(\x04R\x04kept\"\xc7\x03\n" +
 	"\fDecisionInfo\x12\x0e\n" +
 	"\x02id\x18\x01 \x01(\x04R\x02id\x12\x12\n" +
 	"\x04time\x18\x02 \x01(\x03R\x04time\x12!\n" +
@@ -4463,7 +4472,8 @@ const file_monoceros_v1_admin_proto_rawDesc = "" +
 	"\x05tried\x18\v \x01(\rR\x05tried\x12>\n" +
 	"\vpassed_over\x18\f \x03(\v2\x1d.monoceros.v1.PassedOverNodesR\n" +
 	"passedOver\x12#\n" +
-	"\rpreempted_for\x18\r \x01(\tR\fpreemptedFor\"\x84\x01\n" +
+	"\rpreempted_for\x18\r \x01(\tR\fpreemptedFor\x12\x10\n" +
+	"\x03pod\x18\x0e \x01(\tR\x03pod\"\x84\x01\n" +
 	"\rDecisionLevel\x12\x14\n" +
 	"\x05queue\x18\x01 \x01(\tR\x05queue\x12\x14\n" +
 	"\x05order\x18\x02 \x01(\tR\x05order\x12\x16\n" +

@@ -87,7 +87,7 @@ pub async fn pods_are_shown_by_their_names(cluster: &mut Cluster) -> anyhow::Res
     cluster.pod("named", "runs", json!({})).await?;
     cluster.wait_node("named", "runs").await?;
     cluster.pod("named", "waits", json!({})).await?;
-    cluster.wait_reason("named", "waits", "QueueQuota", "").await?;
+    cluster.wait_reason("named", "waits", "Unschedulable", "").await?;
     let described = scheduler.command(&["describe", "app", "named-autogen"]).await?;
     ensure!(described.contains("named/runs"), "{described}");
     let explained = scheduler.command(&["explain", "named-autogen"]).await?;
