@@ -67,8 +67,8 @@ impl Why {
                 first.into_iter().chain(letters).collect()
             }
         };
-        // The node that comes nearest is a number like any other.
-        let object = if is_about_nodes { "" } else { &entry.object };
+        // The node that comes nearest is a number like any other; what keeps it off nodes is none.
+        let object = if is_about_nodes { &entry.cause } else { &entry.object };
         Self::new(&reason, object, entry.message.clone())
     }
 }
@@ -208,7 +208,8 @@ impl Shim {
                 if about.is_none() && !entries.is_empty() {
                     self.ask_why(Arc::clone(id), Some(Arc::clone(&key)), key);
                 } else {
-                    self.schedule(&key, now + APART);
+                    // It could not be asked, or has just been placed.
+                    self.schedule(&key, now + 2 * PATIENCE);
                 }
                 continue;
             };

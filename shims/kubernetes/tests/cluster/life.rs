@@ -153,7 +153,7 @@ fn gates_cordons_and_taints_keep_pods_waiting() {
         node["spec"]["unschedulable"] = json!(true);
         world.change_node("n0", node.clone());
         world.change(&gated, json!({"spec": {"schedulingGates": []}}));
-        world.pass(3 * SECOND).await;
+        world.pass(8 * SECOND).await;
         assert_eq!(world.node_of(&gated), None);
         let (reason, message) = &world.conditions[&gated];
         assert_eq!(reason, "Unschedulable");

@@ -52,7 +52,7 @@ fn of_pods_that_keep_apart_each_node_has_one() {
             let pod = json!({"metadata": {"labels": {"app": "apart"}}, "spec": apart});
             world.add(&format!("apart{i:02}"), pod)
         }));
-        world.pass(3 * SECOND).await;
+        world.pass(8 * SECOND).await;
         assert_eq!(world.count(&others), 20);
         let nodes = on_nodes(&world, &pods);
         assert_eq!((nodes.len(), world.count(&pods)), (10, 10), "{nodes:?}");
