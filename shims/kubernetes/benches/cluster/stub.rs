@@ -147,6 +147,9 @@ impl Stub {
         match parts.method.as_str() {
             "GET" if is_watch => self.follow(&path),
             "GET" if path.starts_with("/apis/scheduling.k8s.io/v1beta1") => missing(),
+            "GET" if path == "/apis" => {
+                found(r#"{"kind":"APIGroupList","apiVersion":"v1","groups":[]}"#.to_owned())
+            }
             "GET" => found(self.list(&path, &query)),
             "POST" if path.ends_with("/binding") => {
                 let body = body.collect().await.unwrap().to_bytes();

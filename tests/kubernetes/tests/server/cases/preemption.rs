@@ -136,8 +136,9 @@ pub async fn a_budget_that_allows_nothing_spares_its_pods(
         for number in 0..2 {
             cluster.pod("spared", &format!("{name}{number}"), more.clone()).await?;
             cluster.wait_node("spared", &format!("{name}{number}")).await?;
+            // Times of creation are whole seconds.
+            sleep(A_SECOND_LATER).await;
         }
-        sleep(A_SECOND_LATER).await;
     }
     cluster.pod("spared", "first", of("high")).await?;
     let victim = goes_for(cluster, "spared", "first").await?;
