@@ -63,6 +63,10 @@ impl Hand {
             if !scene.has_node(&bind.node) {
                 return Err(format!("the node {} is gone", bind.node));
             }
+            // One of the same name that has come since is another one.
+            if !scene.counts(&bind.key, &bind.node) {
+                return Err(format!("the pod is not to run on {} any more", bind.node));
+            }
             // And one of a pod whose claims have no volumes.
             if bind.pod.claims().next().is_some()
                 && let Some(claim) = scene.missing_volumes(&bind.key, &bind.node)?.first()

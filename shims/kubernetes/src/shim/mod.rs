@@ -9,7 +9,8 @@
 //! # Invariants
 //! * No clock and no connection: the time comes with each call, and what is to be done comes out as orders.
 //! * A pod is bound only where the engine has placed it, and is asked for only while nobody binds it.
-//! * A node is open for new pods only when the engine knows all that runs there.
+//! * A node is open for new pods only when the engine knows all that runs there: also what came of bindings
+//!   to a node of that name that were under way when it was told.
 //! * What takes room on a node that exists is told to the engine, whoever it belongs to and whatever the
 //!   engine thinks of its application.
 
@@ -67,6 +68,8 @@ pub struct Shim {
     nodes: BTreeMap<String, NodeRecord>,
     /// Pods by the node that their object names.
     on_node: FxHashMap<String, FxHashSet<Key>>,
+    /// Pods by the node that they are being bound to.
+    under_way: FxHashMap<Arc<str>, FxHashSet<Key>>,
     /// Pods that are ours, by namespace.
     of_namespace: FxHashMap<String, FxHashSet<Key>>,
     namespaces: FxHashMap<String, Arc<Namespace>>,
@@ -105,6 +108,7 @@ impl Shim {
             applications: FxHashMap::default(),
             nodes: BTreeMap::new(),
             on_node: FxHashMap::default(),
+            under_way: FxHashMap::default(),
             of_namespace: FxHashMap::default(),
             namespaces: FxHashMap::default(),
             spared_classes: FxHashSet::default(),

@@ -7,7 +7,7 @@ use monoceros_proto::si::v1::NodeInfo;
 use monoceros_proto::si::v1::node_info::ActionFromRm;
 
 use super::record::{NodeRecord, Told};
-use super::said::{About, Event, HandOrder};
+use super::said::{About, Event, HandOrder, Key};
 use super::{Shim, open};
 use crate::objects::Node;
 use crate::translate::{created, updated};
@@ -20,9 +20,9 @@ impl Shim {
             self.nodes.insert(name.to_owned(), NodeRecord::new(node));
             return self.node_came(name, now);
         };
-        let is_told = known.is_told;
+        let (is_told, is_open) = (known.is_told, known.is_open);
         let before = std::mem::replace(known, NodeRecord::new(Arc::clone(&node)));
-        known.is_told = is_told;
+        (known.is_told, known.is_open) = (is_told, is_open);
         if !self.is_active {
             return;
         }
@@ -58,6 +58,7 @@ impl Shim {
     /// Tells a node as it comes. Returns whether it could be said.
     pub(super) fn tell_node(&mut self, name: &str) -> bool {
         let Some(record) = self.nodes.get_mut(name) else { return false };
+        record.is_open = false;
         match created(&record.node) {
             Ok(info) => {
                 record.is_told = true;
@@ -73,9 +74,42 @@ impl Shim {
         }
     }
 
+    /// Opens a node, unless it has to be seen first what comes of bindings to it: what they were decided by
+    /// is not on the engine's books any more.
     pub(super) fn open_node(&mut self, name: &str) {
-        if self.nodes.get(name).is_some_and(|record| record.is_told) {
+        let Some(record) = self.nodes.get_mut(name) else { return };
+        if record.is_told && !record.is_open && !self.under_way.contains_key(name) {
+            record.is_open = true;
             self.orders.node(NodeInfo::change(name, ActionFromRm::DrainToSchedulable));
+        }
+    }
+
+    /// A pod is being bound to the node.
+    pub(super) fn binding_begins(&mut self, key: &Key, node: &Arc<str>) {
+        let Some(record) = self.pods.get_mut(key) else { return };
+        record.target = Some(Arc::clone(node));
+        self.under_way.entry(Arc::clone(node)).or_default().insert(Arc::clone(key));
+    }
+
+    /// What came of the binding of a pod is known, and told.
+    pub(super) fn binding_ended(&mut self, key: &Key) {
+        let target = self.pods.get_mut(key).and_then(|record| record.target.take());
+        if let Some(node) = target {
+            self.binding_is_over(key, &node);
+        }
+    }
+
+    pub(super) fn binding_is_over(&mut self, key: &Key, node: &str) {
+        let Some(others) = self.under_way.get_mut(node) else { return };
+        others.remove(key);
+        if !others.is_empty() {
+            return;
+        }
+        self.under_way.remove(node);
+        if self.is_active && self.nodes.get(node).is_some_and(|it| it.is_told && !it.is_open) {
+            self.orders.cut();
+            self.open_node(node);
+            self.orders.cut();
         }
     }
 

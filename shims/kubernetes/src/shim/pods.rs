@@ -89,6 +89,9 @@ impl Shim {
             Some(id) if makes_a_difference => self.reconcile_all(&id, now),
             _ => self.reconcile(key, now),
         }
+        if pod.node().is_some() {
+            self.binding_ended(key);
+        }
     }
 
     fn pod_gone(&mut self, key: &Key, now: Duration) {
@@ -111,6 +114,7 @@ impl Shim {
         }
         if self.is_active {
             self.reconcile(key, now);
+            self.binding_ended(key);
         } else {
             self.drop_record(key);
         }
@@ -121,6 +125,9 @@ impl Shim {
         let Some(record) = self.pods.remove(key) else { return };
         if let Some(due) = record.due {
             self.due.remove(&(due, Arc::clone(key)));
+        }
+        if let Some(node) = &record.target {
+            self.binding_is_over(key, node);
         }
         let namespace = record.pod.namespace();
         if let Some(all) = self.of_namespace.get_mut(namespace) {
@@ -384,8 +391,9 @@ impl Shim {
             volumes
         };
         let (pod, seen) = (Arc::clone(&record.pod), record.seen);
-        let bind = Bind { key: Arc::clone(key), pod, node, volumes, seen };
         let application = record.application.clone();
+        self.binding_begins(key, &node);
+        let bind = Bind { key: Arc::clone(key), pod, node, volumes, seen };
         self.hands.push(HandOrder::Bind(bind));
         if let Some(id) = application {
             self.group_is_placed(&id, now);

@@ -22,6 +22,8 @@ pub(super) struct Record {
     /// What was told of it, in short.
     pub(super) said: u64,
     pub(super) hand: Hand,
+    /// Where it is being bound to, until what came of that is known and told.
+    pub(super) target: Option<Arc<str>>,
     /// What it counts for in its application.
     pub(super) share: Share,
     /// The engine wants it to go.
@@ -82,6 +84,7 @@ impl Record {
             told: Told::Nothing,
             said: 0,
             hand: Hand::Idle,
+            target: None,
             share: Share::default(),
             ending: None,
             is_gone: false,
@@ -143,6 +146,8 @@ pub(super) struct NodeRecord {
     pub(super) node: Arc<Node>,
     /// The engine has it.
     pub(super) is_told: bool,
+    /// The engine may place something there.
+    pub(super) is_open: bool,
     pub(super) attributes: BTreeMap<String, String>,
     pub(super) amounts: Amounts,
 }
@@ -151,6 +156,6 @@ impl NodeRecord {
     pub(super) fn new(node: Arc<Node>) -> Self {
         let attributes = crate::translate::attributes(&node);
         let amounts = node_amounts(&node).unwrap_or_default();
-        Self { node, is_told: false, attributes, amounts }
+        Self { node, is_told: false, is_open: false, attributes, amounts }
     }
 }

@@ -138,6 +138,7 @@ impl Shim {
                     self.hands.push(warning(&record.pod, "FailedBinding", "Binding", message));
                 }
                 self.reconcile(&key, now);
+                self.binding_ended(&key);
             }
             Outcome::Going(key) => {
                 self.meters.evicted.inc();

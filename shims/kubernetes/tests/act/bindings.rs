@@ -140,3 +140,15 @@ fn nothing_is_bound_to_a_node_that_is_gone() {
         assert_eq!(bench.calls().len(), 0);
     });
 }
+
+#[test]
+fn nothing_is_bound_to_another_node_of_the_same_name() {
+    in_virtual_time(async {
+        let mut bench = Bench::new(settings(), |_| ok());
+        bench.bind(pod("p"));
+        // With the node went what was to run there.
+        open(&bench.scene).clear("p");
+        assert_eq!(not_bound(&bench.outcome().await), "the pod is not to run on n1 any more");
+        assert_eq!(bench.calls().len(), 0);
+    });
+}

@@ -402,6 +402,71 @@ fn what_was_to_run_on_a_node_that_goes_is_not_there_when_it_is_back() {
     });
 }
 
+/// Bindings are under way when their node goes and comes back, or when the engine is told everything anew:
+/// nobody knows yet what comes of them.
+async fn with_bindings_under_way(forgets: bool) -> (World, Vec<String>, Vec<String>) {
+    let mut world = World::begun(1).await;
+    world.binding = Binding::Hangs;
+    let first: Vec<_> = (0..3).map(|i| world.add(&format!("first{i}"), json!({}))).collect();
+    world.settle().await;
+    assert!(first.iter().all(|uid| world.bound[uid] == ["n0"]));
+    if forgets {
+        world.begin().await;
+    } else {
+        world.remove_node("n0");
+        world.settle().await;
+        world.set_node("n0", json!({}));
+    }
+    let second: Vec<_> = (0..3).map(|i| world.add(&format!("second{i}"), json!({}))).collect();
+    world.pass(5 * SECOND).await;
+    assert!(second.iter().all(|uid| !world.bound.contains_key(uid)), "the node is not open yet");
+    (world, first, second)
+}
+
+#[test]
+fn bindings_under_way_to_a_node_that_is_back_have_their_room_if_they_succeed() {
+    in_virtual_time(async {
+        for forgets in [false, true] {
+            let (mut world, first, second) = with_bindings_under_way(forgets).await;
+            world.finish_bindings(Binding::Works).await;
+            world.pass(SECOND).await;
+            assert_eq!((world.count(&first), world.count(&second)), (3, 1), "{forgets}");
+            world.check().await;
+        }
+    });
+}
+
+#[test]
+fn bindings_under_way_to_a_node_that_is_back_leave_their_room_if_they_fail() {
+    in_virtual_time(async {
+        for forgets in [false, true] {
+            let (mut world, first, second) = with_bindings_under_way(forgets).await;
+            world.finish_bindings(Binding::Fails).await;
+            world.binding = Binding::Works;
+            world.pass(5 * SECOND).await;
+            assert_eq!(world.count(&first) + world.count(&second), 4, "{forgets}");
+            world.check().await;
+        }
+    });
+}
+
+#[test]
+fn bindings_of_pods_that_go_do_not_keep_a_node_closed() {
+    in_virtual_time(async {
+        for forgets in [false, true] {
+            let (mut world, first, second) = with_bindings_under_way(forgets).await;
+            world.binding = Binding::Works;
+            for uid in &first {
+                world.remove(uid);
+            }
+            world.pass(SECOND).await;
+            assert_eq!(world.count(&second), 3, "{forgets}");
+            world.finish_bindings(Binding::Works).await;
+            world.check().await;
+        }
+    });
+}
+
 #[test]
 fn who_is_to_be_near_a_pod_goes_where_one_comes() {
     in_virtual_time(async {
