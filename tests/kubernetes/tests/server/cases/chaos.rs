@@ -74,7 +74,9 @@ async fn create(cluster: &Cluster, dice: &Dice, number: u64) -> anyhow::Result<(
         _ => {
             let groups = json!([{"name": "g", "minMember": 3, "minResource": {"cpu": "1"}}]);
             for member in 0..3 {
+                // Places of members that were deleted are not kept for long: nobody will come for them.
                 let annotations = json!({"yunikorn.apache.org/app-id": format!("gang-{number}"),
+                    "yunikorn.apache.org/schedulingPolicyParameters": "placeholderTimeoutInSeconds=3",
                     "yunikorn.apache.org/task-group-name": "g",
                     "yunikorn.apache.org/task-groups": groups.to_string()});
                 let more = json!({"metadata": {"annotations": annotations}});
