@@ -22,13 +22,14 @@ use monoceros_rules::queues::{PreemptionPolicy, Template};
 use monoceros_rules::values::duration;
 use monoceros_rules::values::instant;
 use monoceros_rules::values::resources::{Limits, Resources};
-use monoceros_rules::work::allocations::{Form, Leaving, Pairing, Tags};
+use monoceros_rules::work::allocations::{Form, Leaving, Pairing};
 use monoceros_rules::work::application::Application;
 use monoceros_rules::work::application_state::ApplicationState;
 use monoceros_rules::work::asks::failures::{Failure, FailureLog};
 use monoceros_rules::work::ended::EndedApplications;
 use monoceros_rules::work::gang::Group;
 use monoceros_rules::work::resource_seconds::{History, ResourceSeconds};
+use monoceros_rules::work::tags::Tags;
 
 use crate::node::Foreign;
 use crate::queue::QueueFacts;
@@ -431,7 +432,7 @@ fn allocation(row: &AllocationRow) -> AllocationSnapshot {
 }
 
 fn tags(tags: Option<&Tags>) -> BTreeMap<String, String> {
-    tags.map(|tags| (**tags).clone()).unwrap_or_default()
+    tags.map(|tags| BTreeMap::clone(tags)).unwrap_or_default()
 }
 
 #[cfg(test)]

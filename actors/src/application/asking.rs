@@ -11,8 +11,9 @@ use monoceros_rules::nodes::{
     Domain, Exclusion, NodeIndex, NodeRequest, NodeSlot, Taken, Terms, Wish,
 };
 use monoceros_rules::values::resources::Resources;
-use monoceros_rules::work::allocations::{AllocationId, ApplicationSlot, Form, Tags};
+use monoceros_rules::work::allocations::{AllocationId, ApplicationSlot, Form};
 use monoceros_rules::work::asks::{Ask, AskSlot, ClassId};
+use monoceros_rules::work::tags::Tags;
 
 use super::Application;
 use crate::step::{Baton, QueueSlot};

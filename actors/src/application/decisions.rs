@@ -14,7 +14,7 @@ use monoceros_rules::decide::preemption::{Chosen, Grounds};
 use monoceros_rules::decisions::{Decisions, Later, Ruled, Told, Way};
 use monoceros_rules::nodes::{NodeSlot, PassedFor};
 use monoceros_rules::order::keys::PriorityPolicy;
-use monoceros_rules::work::allocations::{AllocationId, pod_of};
+use monoceros_rules::work::allocations::AllocationId;
 use monoceros_rules::work::asks::{AskSlot, AskSpec};
 
 use super::Application;
@@ -294,6 +294,5 @@ fn levels(way: &mut Way, offer: &Offering) {
 
 /// What is told of an ask, or of its allocation.
 fn told<'a>(spec: &'a AskSpec, node: &'a str, ruled: Ruled, at_ns: i64) -> Told<'a> {
-    let pod = spec.tags.as_deref().and_then(pod_of);
-    Told { at_ns, ruled, key: &spec.key, pod, node }
+    Told { at_ns, ruled, key: &spec.key, pod: spec.pod().map(|pod| &**pod), node }
 }

@@ -15,6 +15,7 @@ use monoceros_rules::values::resources::Resources;
 use monoceros_rules::work::allocations::Form;
 use monoceros_rules::work::application_state::ApplicationState;
 use monoceros_rules::work::rejection::Rejection;
+use std::collections::BTreeMap;
 use std::panic::{AssertUnwindSafe, catch_unwind};
 use std::sync::Arc;
 
@@ -305,7 +306,7 @@ fn allocation(allocated: Allocated, partition: PartitionNames<'_>) -> si::Alloca
     si::Allocation {
         uuid: uuid.to_string(),
         allocation_id: uuid.to_string(),
-        allocation_tags: tags.map(|tags| (**tags).clone()).unwrap_or_default(),
+        allocation_tags: tags.map(|tags| BTreeMap::clone(tags)).unwrap_or_default(),
         priority: spec.priority,
         partition_name: partition.plain.to_owned(),
         preemption_policy: Some(policy()),

@@ -33,8 +33,9 @@ use monoceros_rules::decide::reservations::End;
 use monoceros_rules::nodes::utilization::NodeFigures;
 use monoceros_rules::nodes::{NodeIndex, NodeSlot, attributes};
 use monoceros_rules::values::resources::Resources;
-use monoceros_rules::work::allocations::{AllocationId, Tags};
+use monoceros_rules::work::allocations::AllocationId;
 use monoceros_rules::work::quotas::{self, Held};
+use monoceros_rules::work::tags::Tags;
 use prometheus::IntGauge;
 
 pub(crate) use self::predicates::{may_be_placed, may_be_reserved, preferences, preferred};
@@ -106,7 +107,7 @@ pub(crate) struct Foreign {
 impl Foreign {
     /// What quotas count of it.
     fn bytes(&self, key: &str) -> u64 {
-        let tags = self.tags.iter().map(|tags| quotas::bytes_of_texts(&**tags)).sum::<u64>();
+        let tags = self.tags.iter().map(|tags| quotas::bytes_of_texts(&***tags)).sum::<u64>();
         quotas::ALLOCATION_BYTES + key.len() as u64 + tags
     }
 }

@@ -127,7 +127,9 @@ pub(super) fn weight_of_node(node: &NewNode) -> usize {
 pub(super) fn weight_of_change(change: &NodeChange) -> usize {
     weight(match change {
         NodeChange::Update { attributes, .. } => bytes_of_texts(attributes),
-        NodeChange::Foreign(report) => report.tags.iter().map(|tags| bytes_of_texts(&**tags)).sum(),
+        NodeChange::Foreign(report) => {
+            report.tags.iter().map(|tags| bytes_of_texts(&***tags)).sum()
+        }
         _ => 0,
     })
 }

@@ -54,7 +54,7 @@ pub use self::shown::{ShownFilter, ShownRule};
 use crate::RuleConfig;
 use monoceros_rules::values::names::MOST_LEVELS;
 use monoceros_rules::values::names::RECOVERY;
-use monoceros_rules::work::allocations::Tags;
+use monoceros_rules::work::tags::Tags;
 
 /// The leaf for applications that no rule has a queue for, where there is such a leaf.
 pub const LAST_RESORT: &str = "root.default";

@@ -24,7 +24,7 @@ use super::tag;
 use monoceros_rules::queues::QueueConfig;
 use monoceros_rules::values::names::shown;
 use monoceros_rules::values::resources::{Limits, NameHolder, Resources};
-use monoceros_rules::work::allocations::Tags;
+use monoceros_rules::work::tags::Tags;
 
 const QUOTA: &str = "namespace.resourcequota";
 const GUARANTEED: &str = "namespace.resourceguaranteed";

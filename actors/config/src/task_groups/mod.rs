@@ -94,7 +94,10 @@ fn group(value: Value, names: &NameHolder) -> Result<DeclaredGroup, String> {
     let group = DeclaredGroup {
         topology: keys.read("topology", topology)?.flatten(),
         constraint: keys.read("constraint", constraint::read)?.flatten(),
-        tags: keys.read("tags", tags)?.filter(|tags| !tags.is_empty()).map(Arc::new),
+        tags: keys
+            .read("tags", tags)?
+            .filter(|tags| !tags.is_empty())
+            .map(|tags| Arc::new(tags.into())),
         priority: keys.read("priority", priority)?.unwrap_or_default(),
         preemption: keys.read("preemptionPolicy", preemption)?.unwrap_or_default(),
         ..DeclaredGroup::new(&name, members, member)

@@ -422,7 +422,7 @@ impl Search<'_> {
         let mut picture = self.facts.picture(places.application, None);
         picture.counted.extend(places.chosen.iter().map(|(ask, at)| Counted {
             node: places.left[*at].0.slot,
-            tags: ask.tags.as_deref(),
+            tags: ask.tags.as_deref().map(|tags| &**tags),
             is_booked: true,
         }));
         picture

@@ -87,7 +87,7 @@ pub(crate) fn admits_by_books(books: &Books, wish: &Wish<'_>, node: NodeSlot) ->
         let is_mate = is_together && wish.mates == Some(entry.application);
         picture.counted.push(Counted {
             node: entry.node,
-            tags: entry.spec.tags.as_deref(),
+            tags: entry.spec.tags.as_deref().map(|tags| &**tags),
             is_booked: is_mate || (entry.is_booked() && !entry.is_hold()),
         });
     }

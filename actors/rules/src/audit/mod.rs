@@ -38,13 +38,14 @@ use crate::order::ledger::QueueLedger;
 use crate::queues::QueueConfig;
 use crate::queues::object_state::ObjectState;
 use crate::values::resources::{Limits, Resources};
-use crate::work::allocations::{AllocationId, ApplicationSlot, Form, Pairing, Tags};
+use crate::work::allocations::{AllocationId, ApplicationSlot, Form, Pairing};
 use crate::work::application_state::ApplicationState;
 use crate::work::asks::{AskSlot, Asks, TaskGroup};
 use crate::work::constraint::AskConstraint;
 use crate::work::declaration::Topology;
 use crate::work::gang::Group;
 use crate::work::quotas::Held;
+use crate::work::tags::Tags;
 
 /// What a queue says of itself.
 #[derive(Clone, Debug)]

@@ -115,7 +115,7 @@ impl Facts {
             let is_together = fact.is_hold || fact.pairing == Pairing::InBundle;
             let waits = fact.question.is_some() || fact.takes_a_place() || is_together;
             let is_booked = !waits || (is_mate && is_together);
-            Counted { node: fact.node, tags: fact.tags.as_deref(), is_booked }
+            Counted { node: fact.node, tags: fact.tags.as_deref().map(|tags| &**tags), is_booked }
         });
         Picture { nodes, counted: counted.collect() }
     }

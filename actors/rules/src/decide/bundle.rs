@@ -69,8 +69,8 @@ use crate::nodes::{Domain, NodeIndex, NodeRequest, NodeSlot, Taken};
 use crate::order::shares::{compare_shares, shares};
 use crate::values::epoch::Growth;
 use crate::values::resources::Resources;
-use crate::work::allocations::Tags;
 use crate::work::declaration::Topology;
+use crate::work::tags::Tags;
 
 /// The members of one task group, in the order of their asks.
 #[derive(Clone, Debug, Default)]

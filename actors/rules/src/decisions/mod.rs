@@ -36,7 +36,7 @@
 //! way.is_of("root.a", "app-1");
 //! way.level(4, SiblingOrder::Queues, Verdict::Alone, None);
 //! way.level(6, SiblingOrder::Fifo, Verdict::Submitted { first: 1, second: 2 }, Some("app-2"));
-//! let (key, pod, node) = ("ask-1", Some(("team", "p")), "n1");
+//! let (key, pod, node) = ("ask-1", Some("team/p"), "n1");
 //! decisions.keep(&Told { at_ns: 5, ruled: Ruled::FirstNode, key, pod, node });
 //!
 //! let kept = decisions.get(1).expect("it was the first").shown();
@@ -124,8 +124,8 @@ pub struct Told<'a> {
     pub ruled: Ruled,
     /// The key of the ask, or of the allocation that leaves.
     pub key: &'a str,
-    /// Namespace and name of its pod, where it is one.
-    pub pod: Option<(&'a str, &'a str)>,
+    /// Namespace and name of its pod, as `NAMESPACE/NAME`, where it is one.
+    pub pod: Option<&'a str>,
     /// The node.
     pub node: &'a str,
 }
@@ -308,7 +308,7 @@ impl Decisions {
 
     fn put(&mut self, way: &mut Way, told: &Told<'_>) {
         let (key, node) = (way.add(told.key), way.add(told.node));
-        let pod = told.pod.map(|(namespace, name)| way.add_path(namespace, name));
+        let pod = told.pod.map(|pod| way.add(pod));
         let grounds = std::mem::take(&mut way.preempted_for);
         let preempted_for = way.add(&grounds);
         way.preempted_for = grounds;

@@ -172,14 +172,6 @@ impl Way {
         Text { at, len }
     }
 
-    /// A namespace and a name in it.
-    pub(super) fn add_path(&mut self, namespace: &str, name: &str) -> Text {
-        let first = self.add(namespace);
-        let (slash, second) = (self.add("/"), self.add(name));
-        let len = first.len.checked_add(slash.len).and_then(|len| len.checked_add(second.len));
-        Text { at: first.at, len: len.unwrap_or(0) }
-    }
-
     /// Forgets what was added from this name on.
     pub(super) fn forget_behind(&mut self, name: Text) {
         self.text.truncate(usize::from(name.at));

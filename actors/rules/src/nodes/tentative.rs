@@ -16,7 +16,7 @@ use super::affinity::{Families, Start};
 use super::{LOOKED_AT, NodeIndex, NodeRequest, NodeSlot, NodeSortPolicy};
 use crate::values::epoch::Growth;
 use crate::values::resources::Resources;
-use crate::work::allocations::Tags;
+use crate::work::tags::Tags;
 
 /// What was taken off nodes and can be given back to all of them at once.
 ///

@@ -9,7 +9,6 @@
 //!   allocation that is gone finds nothing.
 //! * The identity towards an RM is (application, UUID); two applications may use equal keys.
 
-use std::collections::BTreeMap;
 use std::fmt;
 use std::sync::Arc;
 
@@ -21,19 +20,6 @@ use crate::values::resources::Resources;
 use crate::values::slots::Slots;
 use crate::work::asks::AskSpec;
 use crate::work::journey::Course;
-
-/// Tags of an application, ask or allocation, shared between the holders.
-pub type Tags = Arc<BTreeMap<String, String>>;
-
-/// The tag with the namespace of a pod.
-pub const NAMESPACE: &str = "kubernetes.io/meta/namespace";
-/// The tag with the name of a pod.
-pub const POD: &str = "kubernetes.io/meta/podName";
-
-/// Namespace and name of the pod that has these tags: what people know it by.
-pub fn pod_of(tags: &BTreeMap<String, String>) -> Option<(&str, &str)> {
-    Some((tags.get(NAMESPACE)?, tags.get(POD)?))
-}
 
 crate::slot! {
     /// An application of this partition: a place in its directory, given anew once the application

@@ -18,7 +18,7 @@ use rustc_hash::FxHashMap;
 use serde::{Deserialize, Serialize};
 
 use crate::values::resources::Resources;
-use crate::work::allocations::{AllocationId, Tags};
+use crate::work::allocations::AllocationId;
 use crate::work::application_state::{ApplicationEvent, ApplicationState, Transition};
 use crate::work::asks::{Asks, TaskGroup};
 use crate::work::declaration::{Declaration, Fault};
@@ -26,6 +26,7 @@ use crate::work::gang::Gang;
 use crate::work::native::Native;
 use crate::work::quotas::{self, Held};
 use crate::work::resource_seconds::History;
+use crate::work::tags::Tags;
 
 /// Most entries of a state log. Only an application that comes back from Completing a few hundred
 /// times has more; the oldest are forgotten then.
@@ -173,7 +174,7 @@ impl NewApplication {
     pub fn bytes(&self) -> u64 {
         let texts = self.id.len() + self.user.len() + self.queue.len();
         let groups: usize = self.groups.iter().map(String::len).sum();
-        let tags = self.tags.iter().map(|tags| quotas::bytes_of_texts(&**tags)).sum::<u64>();
+        let tags = self.tags.iter().map(|tags| quotas::bytes_of_texts(&***tags)).sum::<u64>();
         let declared =
             self.task_groups.as_ref().and_then(|declared| declared.as_ref().as_ref().ok());
         let members = declared.map_or(0, |declared| declared.groups().len());

@@ -31,9 +31,9 @@ use serde::{Deserialize, Serialize};
 
 use crate::values::names::shown;
 use crate::values::resources::{QUANTITY_MAX, Resources};
-use crate::work::allocations::Tags;
 use crate::work::asks::{Preemption, TaskGroup};
 use crate::work::constraint::{AskConstraint, Constraint, ConstraintFault};
+use crate::work::tags::Tags;
 
 /// How many members all groups of an application may need together.
 pub const MAX_MEMBERS: i64 = 100_000;
@@ -101,7 +101,7 @@ impl DeclaredGroup {
     /// The constraint of a held member.
     pub fn ask_constraint(&self) -> Option<Arc<AskConstraint>> {
         let constraint = self.constraint.clone()?;
-        let checked = AskConstraint::new(constraint, self.tags.as_deref());
+        let checked = AskConstraint::new(constraint, self.tags.as_deref().map(|tags| &**tags));
         checked.ok().flatten().map(Arc::new)
     }
 

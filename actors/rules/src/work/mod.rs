@@ -17,3 +17,4 @@ pub mod native;
 pub mod quotas;
 pub mod rejection;
 pub mod resource_seconds;
+pub mod tags;

@@ -9,10 +9,10 @@ use monoceros_proto::si::v1 as si;
 use monoceros_rules::values::resources::{
     NAME_BYTES, NAMES_MAX, Name, NameHolder, QUANTITY_MAX, Resources, TooManyNames,
 };
-use monoceros_rules::work::allocations::Tags;
 use monoceros_rules::work::asks::{Preemption, TaskGroup};
 use monoceros_rules::work::quotas::Quotas;
 use monoceros_rules::work::rejection::Rejection;
+use monoceros_rules::work::tags::{TagMap, Tags};
 
 use crate::api::journeys::Sampling;
 
@@ -291,7 +291,7 @@ fn amounts_by(
 }
 
 pub(super) fn shared(tags: BTreeMap<String, String>) -> Option<Tags> {
-    (!tags.is_empty()).then(|| Arc::new(tags))
+    (!tags.is_empty()).then(|| Arc::new(TagMap::from(tags)))
 }
 
 pub(super) fn is_false(text: &str) -> bool {

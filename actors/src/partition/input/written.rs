@@ -6,12 +6,13 @@ use std::num::NonZeroU64;
 use monoceros_rules::decide::preemption::{Answer, Chosen, Grounds, NoPreemption, Stale};
 use monoceros_rules::nodes::Exclusion;
 use monoceros_rules::values::resources::NameHolder;
-use monoceros_rules::work::allocations::{AllocationId, ApplicationSlot, Tags};
+use monoceros_rules::work::allocations::{AllocationId, ApplicationSlot};
 use monoceros_rules::work::application::GangStyle;
 use monoceros_rules::work::asks::{AskSpec, Preemption, TaskGroup};
 use monoceros_rules::work::declaration::{Declaration, Fault};
 use monoceros_rules::work::identity::UserError;
 use monoceros_rules::work::quotas::{OverQuota, Quota};
+use monoceros_rules::work::tags::Tags;
 use serde::de::DeserializeOwned;
 
 use super::*;

@@ -114,7 +114,7 @@ fn of_user(user: &str, groups: &[&str]) -> Application {
 fn with_tag(name: &str, value: &str, other: Application) -> Application {
     let mut tags = BTreeMap::clone(&other.tags);
     tags.insert(name.to_owned(), value.to_owned());
-    Application { tags: Arc::new(tags), ..other }
+    Application { tags: Arc::new(tags.into()), ..other }
 }
 
 fn forced(other: Application) -> Application {

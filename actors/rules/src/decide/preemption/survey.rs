@@ -26,8 +26,9 @@ use crate::books::Books;
 use crate::nodes::NodeSlot;
 use crate::queues::PreemptionPolicy;
 use crate::values::resources::Resources;
-use crate::work::allocations::{Allocation, AllocationId, ApplicationSlot, Tags};
+use crate::work::allocations::{Allocation, AllocationId, ApplicationSlot};
 use crate::work::asks::TaskGroup;
+use crate::work::tags::Tags;
 
 /// The tag of an application that says which of its allocations are preempted together.
 pub const DISRUPTION: &str = "monoceros.io/disruption";

@@ -268,7 +268,7 @@ impl Counters {
     /// A node holds an allocation. One that was on another node is counted here alone.
     pub(super) fn count(&mut self, id: AllocationId, entry: &Allocation, effects: &mut Effects) {
         self.uncount(id, None, effects);
-        let families = self.families_of(entry.spec.tags.as_deref());
+        let families = self.families_of(entry.spec.tags.as_deref().map(|tags| &**tags));
         if families.is_empty() {
             return;
         }

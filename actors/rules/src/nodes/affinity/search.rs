@@ -13,7 +13,8 @@ use super::terms::{Choice, Condition, Near, Terms, Wish};
 use super::{Affinity, SelectorId};
 use crate::nodes::room::Room;
 use crate::nodes::{Key, NodeIndex, NodeRequest, NodeSlot};
-use crate::work::allocations::{Allocation, AllocationId, Tags};
+use crate::work::allocations::{Allocation, AllocationId};
+use crate::work::tags::Tags;
 
 /// How many nodes may be looked at one by one instead of searching the tree.
 const FEW: usize = 64;
@@ -337,14 +338,14 @@ impl NodeIndex {
         if !self.affinity.is_used() {
             return None;
         }
-        let families = self.affinity.counters.families_of(tags.map(|tags| &**tags));
+        let families = self.affinity.counters.families_of(tags.map(|tags| &***tags));
         self.shift(slot, &families, Count::ONE_BOOKED);
         (!families.is_empty()).then_some(families)
     }
 
     /// By what something with these tags is counted.
     pub(in crate::nodes) fn families_of(&self, tags: Option<&Tags>) -> Families {
-        self.affinity.counters.families_of(tags.map(|tags| &**tags))
+        self.affinity.counters.families_of(tags.map(|tags| &***tags))
     }
 
     /// Takes back what was only supposed.

@@ -9,9 +9,10 @@ use super::*;
 use crate::audit::constraints::{Counted, Picture, alternatives};
 use crate::nodes::{NodeOrder, NodeRequest};
 use crate::values::resources::Resources;
-use crate::work::allocations::{Allocation, AllocationId, ApplicationSlot, Tags};
+use crate::work::allocations::{Allocation, AllocationId, ApplicationSlot};
 use crate::work::asks::AskSpec;
 use crate::work::constraint::{Constraint, Near, Operator, Simple};
+use crate::work::tags::{TagMap, Tags};
 
 fn vcores(n: i64) -> Resources {
     Resources::of(&[("vcore", n)])
@@ -19,6 +20,10 @@ fn vcores(n: i64) -> Resources {
 
 fn texts(pairs: &[(&str, &str)]) -> Arc<BTreeMap<String, String>> {
     Arc::new(pairs.iter().map(|(key, value)| ((*key).to_owned(), (*value).to_owned())).collect())
+}
+
+fn tags(pairs: &[(&str, &str)]) -> Tags {
+    Arc::new(TagMap::from(BTreeMap::clone(&texts(pairs))))
 }
 
 fn is(key: &str, value: &str) -> Expression {
@@ -119,7 +124,7 @@ impl World {
         let nodes = self.attributes.iter().map(|(slot, it)| (*slot, Some(&**it))).collect();
         let counted = self.allocations.iter().map(|(_, entry)| Counted {
             node: entry.node,
-            tags: entry.spec.tags.as_deref(),
+            tags: entry.spec.tags.as_deref().map(|tags| &**tags),
             is_booked: entry.is_booked(),
         });
         Picture { nodes, counted: counted.collect() }
@@ -150,7 +155,11 @@ impl World {
         for (family, counter) in self.nodes.affinity.counters.all().map(|it| (it, it.2)) {
             let mut counted: BTreeMap<Group, Count> = BTreeMap::new();
             for (_, entry) in self.allocations.iter() {
-                if family.1.iter().all(|it| it.holds(entry.spec.tags.as_deref())) {
+                if family
+                    .1
+                    .iter()
+                    .all(|it| it.holds(entry.spec.tags.as_deref().map(|tags| &**tags)))
+                {
                     let group = self.nodes.affinity.counters.group(counter.scope, entry.node);
                     let count = counted.entry(group).or_default();
                     *count = count.plus(Count::of(entry.is_booked()));
@@ -165,7 +174,7 @@ impl World {
 }
 
 fn web() -> Tags {
-    texts(&[("app", "web")])
+    tags(&[("app", "web")])
 }
 
 #[test]
@@ -216,7 +225,7 @@ fn the_first_of_its_kind_goes_anywhere_and_the_others_to_it_once_it_is_booked() 
     let (a, b) = ([("rack", "a")], [("rack", "b")]);
     let mut world = World::new(&[&a, &b, &b]);
     let terms = world.learn(only(near("rack", "web", 2, 0)), &web());
-    let stranger = world.learn(only(near("rack", "web", 2, 0)), &texts(&[("app", "db")]));
+    let stranger = world.learn(only(near("rack", "web", 2, 0)), &tags(&[("app", "db")]));
     assert_eq!(world.first(&stranger), None, "it is not of that kind");
     assert_eq!(world.first(&terms), Some(world.slots[0]));
     let first = world.put(world.slots[1], &web(), false);
@@ -387,7 +396,7 @@ proptest! {
         for at in 0..if many { 90 } else { 6 } {
             world.add(&described(at, at / 4));
         }
-        let apps = ["a", "b", "c"].map(|app| texts(&[("app", app)]));
+        let apps = ["a", "b", "c"].map(|app| tags(&[("app", app)]));
         let mut known = Vec::new();
         for (at, constraint) in constraints.into_iter().enumerate() {
             let tags = &apps[at % 3];

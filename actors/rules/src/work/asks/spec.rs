@@ -13,10 +13,11 @@ use std::sync::Arc;
 use serde::{Deserialize, Serialize};
 
 use crate::values::resources::Resources;
-use crate::work::allocations::{Form, Tags};
+use crate::work::allocations::Form;
 use crate::work::constraint::AskConstraint;
 use crate::work::journey::Arrival;
 use crate::work::quotas;
+use crate::work::tags::Tags;
 
 /// What is asked for, as the RM sent it.
 #[derive(Clone, Debug, Serialize, Deserialize)]
@@ -85,7 +86,7 @@ impl AskSpec {
         let texts = self.key.len()
             + self.required_node.as_ref().map_or(0, |node| node.len())
             + self.task_group.as_ref().map_or(0, |group| group.len());
-        let tags = self.tags.iter().map(|tags| quotas::bytes_of_texts(&**tags)).sum::<u64>();
+        let tags = self.tags.iter().map(|tags| quotas::bytes_of_texts(&***tags)).sum::<u64>();
         let constraint = self.constraint.iter().map(|it| it.constraint().bytes()).sum::<u64>();
         quotas::ASK_BYTES + texts as u64 + tags + constraint
     }
@@ -105,6 +106,11 @@ impl AskSpec {
     pub fn restate(&mut self, said: &Self) {
         (self.priority, self.preemption) = (said.priority, said.preemption);
         self.tags.clone_from(&said.tags);
+    }
+
+    /// Namespace and name of the pod that asks, as `NAMESPACE/NAME`, where it is one.
+    pub fn pod(&self) -> Option<&Arc<str>> {
+        self.tags.as_ref().and_then(|tags| tags.pod())
     }
 
     /// The task group that it keeps a place in, of a placeholder.

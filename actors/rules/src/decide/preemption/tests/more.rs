@@ -8,6 +8,7 @@ use crate::nodes::NodeSlot;
 use crate::values::resources::Limits;
 use crate::work::allocations::{AllocationId, Form};
 use crate::work::asks::TaskGroup;
+use crate::work::tags::TagMap;
 
 /// One node of 5 for each name, on which one allocation of 5 runs; the asking queue is guaranteed
 /// everything.
@@ -549,8 +550,7 @@ fn every_reason_is_a_sentence_without_a_full_stop() {
 
 #[test]
 fn an_application_says_by_a_tag_that_it_goes_as_one() {
-    use std::collections::BTreeMap;
-    let tags = |value: &str| Arc::new(BTreeMap::from([(DISRUPTION.to_owned(), value.to_owned())]));
+    let tags = |value: &str| Arc::new(TagMap::from([(DISRUPTION.to_owned(), value.to_owned())]));
     assert!(goes_as_one(Some(&tags("all"))));
     assert!(!goes_as_one(Some(&tags("any"))));
     assert!(!goes_as_one(None));

@@ -92,7 +92,7 @@ impl Counters {
         let id = self.families.insert(Family { expressions: Arc::clone(&expressions), counters });
         self.files.file(&expressions, id);
         for (allocation, entry) in allocations.iter() {
-            let holds = |it: &Expression| it.holds(entry.spec.tags.as_deref());
+            let holds = |it: &Expression| it.holds(entry.spec.tags.as_deref().map(|tags| &**tags));
             let is_there = entry.held_on_node().is_some() && nodes.find(entry.node).is_some();
             if is_there && expressions.iter().all(holds) {
                 let counted = Counted {
