@@ -15,6 +15,7 @@
 //!   engine thinks of its application.
 
 mod applications;
+mod disruption;
 mod gathering;
 mod nodes;
 mod orders;

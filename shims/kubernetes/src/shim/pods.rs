@@ -3,24 +3,15 @@
 use std::sync::Arc;
 use std::time::Duration;
 
-use k8s_openapi::apimachinery::pkg::apis::meta::v1::LabelSelector;
-use monoceros_proto::si::v1::{Allocation, AllocationRelease, TerminationType};
+use monoceros_proto::si::v1::{Allocation, AllocationRelease};
 
-use super::applications::warning;
 use super::record::{AppTold, Hand, Record, Told};
-use super::said::{Bind, Evict, HandOrder, Key};
+use super::said::{Bind, HandOrder, Key};
 use super::waiting::{Alarm, Why};
 use super::{Shim, open};
-use crate::objects::{Meta as _, Pod, PodDisruptionBudget, PriorityClass};
-use crate::predicates::{labels_match, unsupported};
+use crate::objects::{Meta as _, Pod};
+use crate::predicates::unsupported;
 use crate::translate::{Wish, application_id, foreign, pod_group_of, task_group_of};
-
-/// Says on a class that its pods are not to be preempted.
-const ALLOW_PREEMPTION: [&str; 2] =
-    ["monoceros.io/allow-preemption", "yunikorn.apache.org/allow-preemption"];
-
-/// Says of an allocation that it was told to end and stays.
-const STAYS: &str = "monoceros.io/stays";
 
 /// What the engine should have of a pod.
 enum Want {
@@ -295,7 +286,7 @@ impl Shim {
     }
 
     /// What is to be said of the pod, and the same in short; nothing where it is said again and the same.
-    fn allocation_of(
+    pub(super) fn allocation_of(
         &self,
         key: &Key,
         node: Option<&str>,
@@ -400,121 +391,6 @@ impl Shim {
         }
     }
 
-    /// The engine wants an allocation to end.
-    pub(super) fn end(&mut self, key: &Key, type_: TerminationType, message: &str) {
-        let Some(record) = self.pods.get_mut(key) else { return };
-        if !matches!(record.told, Told::Placed(_)) {
-            return;
-        }
-        record.ending = Some((type_, message.to_owned()));
-        self.evict(key);
-    }
-
-    /// Sends the pod away, once it is where it was to be.
-    pub(super) fn evict(&mut self, key: &Key) {
-        let Some(record) = self.pods.get_mut(key) else { return };
-        let Some((_, message)) = &record.ending else { return };
-        if matches!(record.hand, Hand::Binding | Hand::Evicting) {
-            return;
-        }
-        record.hand = Hand::Evicting;
-        if record.pod.is_going() {
-            return;
-        }
-        let (pod, message) = (Arc::clone(&record.pod), message.clone());
-        self.hands.push(HandOrder::Evict(Evict { key: Arc::clone(key), pod, message }));
-    }
-
-    /// The pod may not go, and runs on: the engine is told so where it wanted its room for others.
-    pub(super) fn stays(&mut self, key: &Key, why: String) {
-        let Some(record) = self.pods.get_mut(key) else { return };
-        if record.hand == Hand::Evicting {
-            record.hand = Hand::Idle;
-        }
-        let Told::Placed(node) = record.told.clone() else { return };
-        match record.ending {
-            Some((TerminationType::PreemptedByScheduler, _)) => record.ending = None,
-            // Nothing else is called back.
-            Some(_) => return self.evict(key),
-            None => return,
-        }
-        self.hands.push(warning(&record.pod, "NotEvicted", "Evicting", why));
-        if let Some((allocation, _)) = self.allocation_of(key, Some(&node), false) {
-            self.orders.allocation(allocation.with_tag(STAYS, "true"));
-        }
-    }
-
-    /// Whether others may run in place of the pod: its class does not say no, and neither does a budget.
-    fn may_be_preempted(&self, pod: &Pod) -> bool {
-        let class = pod.spec.priority_class_name.as_deref().unwrap_or_default();
-        let budgets = self.budgets.get(pod.namespace());
-        let mut budgets = budgets.into_iter().flat_map(|all| all.values());
-        !self.spared_classes.contains(class) && !budgets.any(|budget| keeps(budget, pod))
-    }
-
-    pub(super) fn class_changed(
-        &mut self,
-        name: &str,
-        class: Option<&PriorityClass>,
-        now: Duration,
-    ) {
-        let says_no = |class: &PriorityClass| {
-            let said = ALLOW_PREEMPTION.iter().find_map(|key| class.annotation(key));
-            said.is_some_and(|text| text.trim().eq_ignore_ascii_case("false"))
-        };
-        let changed = if class.is_some_and(says_no) {
-            self.spared_classes.insert(name.to_owned())
-        } else {
-            self.spared_classes.remove(name)
-        };
-        if changed {
-            let is_its =
-                |record: &Record| record.pod.spec.priority_class_name.as_deref() == Some(name);
-            let its = self.pods.iter().filter(|(_, record)| is_its(record));
-            let its: Vec<_> = its.map(|(key, _)| Arc::clone(key)).collect();
-            for key in its {
-                self.reconcile(&key, now);
-            }
-        }
-    }
-
-    pub(super) fn budget_changed(
-        &mut self,
-        key: &str,
-        budget: Option<&Arc<PodDisruptionBudget>>,
-        now: Duration,
-    ) {
-        let Some((namespace, name)) = key.split_once('/') else { return };
-        let all = self.budgets.entry(namespace.to_owned()).or_default();
-        let before = match budget {
-            Some(budget) => all.insert(name.to_owned(), Arc::clone(budget)),
-            None => all.remove(name),
-        };
-        if all.is_empty() {
-            self.budgets.remove(namespace);
-        }
-        let kept = |budget: Option<&Arc<PodDisruptionBudget>>| {
-            let spent = budget.filter(|budget| budget.status.disruptions_allowed <= 0);
-            spent.and_then(|budget| budget.spec.selector.clone())
-        };
-        let (before, now_kept) = (kept(before.as_ref()), kept(budget));
-        if before == now_kept {
-            return;
-        }
-        let is_concerned = |key: &&Key| {
-            let labels = self.pods.get(*key).map(|record| record.pod.labels());
-            let selects = |selector: &LabelSelector| {
-                labels.is_some_and(|labels| labels_match(selector, labels))
-            };
-            before.as_ref().is_some_and(selects) || now_kept.as_ref().is_some_and(selects)
-        };
-        let pods = self.of_namespace.get(namespace).into_iter().flatten();
-        let concerned: Vec<_> = pods.filter(is_concerned).cloned().collect();
-        for key in concerned {
-            self.reconcile(&key, now);
-        }
-    }
-
     /// A namespace is known from now on.
     pub(super) fn namespace_came(&mut self, name: &str, now: Duration) {
         let waiting: Vec<_> = self.of_namespace.get(name).into_iter().flatten().cloned().collect();
@@ -571,11 +447,4 @@ impl Shim {
         }
         self.reconcile(key, now);
     }
-}
-
-/// Whether the budget lets none of its pods go, and this is one of them.
-fn keeps(budget: &PodDisruptionBudget, pod: &Pod) -> bool {
-    let selector = budget.spec.selector.as_ref();
-    budget.status.disruptions_allowed <= 0
-        && selector.is_some_and(|selector| labels_match(selector, pod.labels()))
 }

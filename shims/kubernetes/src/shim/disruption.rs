@@ -1,0 +1,149 @@
+//! Pods that have to go for others, and those that are spared.
+//!
+//! A pod of a class of priority that says so, or of a budget that lets none of its pods go, may not be
+//! preempted as long as there is any other choice. That is part of what is said of it, so when a class
+//! or a budget changes, the engine is told anew of each pod that this concerns.
+
+use std::sync::Arc;
+use std::time::Duration;
+
+use k8s_openapi::apimachinery::pkg::apis::meta::v1::LabelSelector;
+use monoceros_proto::si::v1::TerminationType;
+
+use super::Shim;
+use super::applications::warning;
+use super::record::{Hand, Record, Told};
+use super::said::{Evict, HandOrder, Key};
+use crate::objects::{Meta as _, Pod, PodDisruptionBudget, PriorityClass};
+use crate::predicates::labels_match;
+
+/// Says on a class that its pods are not to be preempted.
+const ALLOW_PREEMPTION: [&str; 2] =
+    ["monoceros.io/allow-preemption", "yunikorn.apache.org/allow-preemption"];
+
+/// Says of an allocation that it was told to end and stays.
+const STAYS: &str = "monoceros.io/stays";
+
+impl Shim {
+    /// The engine wants an allocation to end.
+    pub(super) fn end(&mut self, key: &Key, type_: TerminationType, message: &str) {
+        let Some(record) = self.pods.get_mut(key) else { return };
+        if !matches!(record.told, Told::Placed(_)) {
+            return;
+        }
+        record.ending = Some((type_, message.to_owned()));
+        self.evict(key);
+    }
+
+    /// Sends the pod away, once it is where it was to be.
+    pub(super) fn evict(&mut self, key: &Key) {
+        let Some(record) = self.pods.get_mut(key) else { return };
+        let Some((_, message)) = &record.ending else { return };
+        if matches!(record.hand, Hand::Binding | Hand::Evicting) {
+            return;
+        }
+        record.hand = Hand::Evicting;
+        if record.pod.is_going() {
+            return;
+        }
+        let (pod, message) = (Arc::clone(&record.pod), message.clone());
+        self.hands.push(HandOrder::Evict(Evict { key: Arc::clone(key), pod, message }));
+    }
+
+    /// The pod may not go, and runs on: the engine is told so where it wanted its room for others.
+    pub(super) fn stays(&mut self, key: &Key, why: String) {
+        let Some(record) = self.pods.get_mut(key) else { return };
+        if record.hand == Hand::Evicting {
+            record.hand = Hand::Idle;
+        }
+        let Told::Placed(node) = record.told.clone() else { return };
+        match record.ending {
+            Some((TerminationType::PreemptedByScheduler, _)) => record.ending = None,
+            // Nothing else is called back.
+            Some(_) => return self.evict(key),
+            None => return,
+        }
+        self.hands.push(warning(&record.pod, "NotEvicted", "Evicting", why));
+        if let Some((allocation, _)) = self.allocation_of(key, Some(&node), false) {
+            self.orders.allocation(allocation.with_tag(STAYS, "true"));
+        }
+    }
+
+    /// Whether others may run in place of the pod: its class does not say no, and neither does a budget.
+    pub(super) fn may_be_preempted(&self, pod: &Pod) -> bool {
+        let class = pod.spec.priority_class_name.as_deref().unwrap_or_default();
+        let budgets = self.budgets.get(pod.namespace());
+        let mut budgets = budgets.into_iter().flat_map(|all| all.values());
+        !self.spared_classes.contains(class) && !budgets.any(|budget| keeps(budget, pod))
+    }
+
+    pub(super) fn class_changed(
+        &mut self,
+        name: &str,
+        class: Option<&PriorityClass>,
+        now: Duration,
+    ) {
+        let says_no = |class: &PriorityClass| {
+            let said = ALLOW_PREEMPTION.iter().find_map(|key| class.annotation(key));
+            said.is_some_and(|text| text.trim().eq_ignore_ascii_case("false"))
+        };
+        let changed = if class.is_some_and(says_no) {
+            self.spared_classes.insert(name.to_owned())
+        } else {
+            self.spared_classes.remove(name)
+        };
+        if changed {
+            let is_its =
+                |record: &Record| record.pod.spec.priority_class_name.as_deref() == Some(name);
+            let its = self.pods.iter().filter(|(_, record)| is_its(record));
+            let its: Vec<_> = its.map(|(key, _)| Arc::clone(key)).collect();
+            for key in its {
+                self.reconcile(&key, now);
+            }
+        }
+    }
+
+    pub(super) fn budget_changed(
+        &mut self,
+        key: &str,
+        budget: Option<&Arc<PodDisruptionBudget>>,
+        now: Duration,
+    ) {
+        let Some((namespace, name)) = key.split_once('/') else { return };
+        let all = self.budgets.entry(namespace.to_owned()).or_default();
+        let before = match budget {
+            Some(budget) => all.insert(name.to_owned(), Arc::clone(budget)),
+            None => all.remove(name),
+        };
+        if all.is_empty() {
+            self.budgets.remove(namespace);
+        }
+        let kept = |budget: Option<&Arc<PodDisruptionBudget>>| {
+            let spent = budget.filter(|budget| budget.status.disruptions_allowed <= 0);
+            spent.and_then(|budget| budget.spec.selector.clone())
+        };
+        let (before, now_kept) = (kept(before.as_ref()), kept(budget));
+        if before == now_kept {
+            return;
+        }
+        let is_concerned = |key: &&Key| {
+            let labels = self.pods.get(*key).map(|record| record.pod.labels());
+            let selects = |selector: &LabelSelector| {
+                labels.is_some_and(|labels| labels_match(selector, labels))
+            };
+            before.as_ref().is_some_and(selects) || now_kept.as_ref().is_some_and(selects)
+        };
+        let pods = self.of_namespace.get(namespace).into_iter().flatten();
+        let concerned: Vec<_> = pods.filter(is_concerned).cloned().collect();
+        for key in concerned {
+            self.reconcile(&key, now);
+        }
+    }
+}
+
+/// Whether the budget lets none of its pods go, and this is one of them.
+fn keeps(budget: &PodDisruptionBudget, pod: &Pod) -> bool {
+    let selector = budget.spec.selector.as_ref();
+    budget.status.disruptions_allowed <= 0
+        && selector.is_some_and(|selector| labels_match(selector, pod.labels()))
+}
