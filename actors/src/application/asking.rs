@@ -12,7 +12,7 @@ use monoceros_rules::nodes::{
 };
 use monoceros_rules::values::resources::Resources;
 use monoceros_rules::work::allocations::{AllocationId, ApplicationSlot, Form};
-use monoceros_rules::work::asks::{Ask, AskSlot, ClassId};
+use monoceros_rules::work::asks::{Ask, AskSlot, AskSpec, ClassId};
 use monoceros_rules::work::tags::Tags;
 
 use super::Application;
@@ -30,8 +30,8 @@ pub(crate) struct Asking {
     pub(crate) lane: Option<LaneId>,
     /// The application has no place yet among those that run.
     pub(crate) is_starting: bool,
-    /// Each gets a plan of its own, in order: asks with their keys; or the gang, which has none.
-    pub(crate) askers: Vec<(Promisee, Option<Arc<str>>)>,
+    /// Each gets a plan of its own, in order: asks, with what they ask for; or the gang, which is none.
+    pub(crate) askers: Vec<(Promisee, Option<Arc<AskSpec>>)>,
     /// What one asker consists of: one kind with one member for asks.
     kinds: Vec<Kind>,
     /// Of each member of an asker, its kind.
@@ -140,7 +140,7 @@ impl Asking {
 
     /// By which key it does, where this is the asker.
     pub(crate) fn key_of(&self, asker: usize, member: usize) -> Option<&Arc<str>> {
-        let own = self.askers.get(asker).and_then(|(_, key)| key.as_ref());
+        let own = self.askers.get(asker).and_then(|(_, spec)| Some(&spec.as_ref()?.key));
         own.or(self.kinds[self.members[member]].key.as_ref())
     }
 
@@ -265,8 +265,8 @@ impl Application {
         let together = if ask.constraint.is_some() { 1 } else { TOGETHER };
         let asks = std::iter::once(slot).chain(others.take(together - 1));
         let named = |slot| {
-            let key = Arc::clone(&self.book.asks.ask(slot).key);
-            (Promisee::Ask(self.reserver(slot)), Some(key))
+            let spec = Arc::clone(&self.book.asks.ask(slot).spec);
+            (Promisee::Ask(self.reserver(slot)), Some(spec))
         };
         Asking {
             application: self.slot,

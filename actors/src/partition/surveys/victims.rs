@@ -22,6 +22,7 @@ use monoceros_rules::decide::reservations::End;
 use monoceros_rules::nodes::{Domain, NodeSlot};
 use monoceros_rules::values::resources::Resources;
 use monoceros_rules::work::allocations::ApplicationSlot;
+use monoceros_rules::work::asks::AskSpec;
 use prometheus::HistogramTimer;
 
 use super::super::inquiries::Open;
@@ -254,10 +255,10 @@ struct Search {
 }
 
 impl Search {
-    /// Who is next, an ask with its key.
-    fn present(&self) -> Option<(Promisee, Option<&Arc<str>>)> {
-        let (who, key) = self.asking.askers.get(self.at)?;
-        Some((*who, key.as_ref()))
+    /// Who is next, an ask with what it asks for.
+    fn present(&self) -> Option<(Promisee, Option<&Arc<AskSpec>>)> {
+        let (who, spec) = self.asking.askers.get(self.at)?;
+        Some((*who, spec.as_ref()))
     }
 
     /// Looks for victims for those who are left, as long as some are found.
@@ -348,8 +349,9 @@ impl Search {
 
     /// There are no victims for the one that is next.
     fn in_vain(&self, why: NoPreemption, partition: &mut Partition) {
-        let Some((who, key)) = self.present() else { return };
-        let (key, nodes_were_tried) = (key.cloned(), self.nodes_were_tried);
+        let Some((who, spec)) = self.present() else { return };
+        let key = spec.map(|spec| Arc::clone(&spec.key));
+        let nodes_were_tried = self.nodes_were_tried;
         let (changes, bound_ends_ns) = (self.changes, self.bound_ends_ns);
         let found = NoVictims { why, nodes_were_tried, changes, bound_ends_ns };
         not_preempted(who, key, found, partition);
@@ -357,7 +359,7 @@ impl Search {
 
     /// The orders by which a plan is carried out for the one that is next.
     fn carry_out(&self, plan: &Plan, baton: &mut Baton) -> Vec<Task> {
-        let Some((who, key)) = self.present() else { return Vec::new() };
+        let Some((who, spec)) = self.present() else { return Vec::new() };
         for place in plan.places.iter().filter(|place| place.cancels) {
             let others = baton.books.reservations.on_node(place.node).map(|(other, _)| other);
             for other in others.filter(|other| Promisee::Ask(*other) != who).collect::<Vec<_>>() {
@@ -378,14 +380,15 @@ impl Search {
         baton.promise(who, promise);
         let grounds = Arc::new(Grounds::Guarantee {
             application: baton.directory.application_id(who.application()),
-            key: key.cloned(),
+            key: spec.map(|spec| Arc::clone(&spec.key)),
+            pod: spec.and_then(|spec| spec.pod().cloned()),
             queue: Arc::clone(&self.path),
         });
         let mut orders: Vec<Task> = eviction.orders(&grounds, &plan.chosen).collect();
-        let promised = match (key, plan.places.first()) {
-            (Some(key), Some(place)) => {
+        let promised = match (spec, plan.places.first()) {
+            (Some(spec), Some(place)) => {
                 let node = Arc::clone(baton.books.nodes.id(place.node));
-                Some(Op::Promised { key: Arc::clone(key), node })
+                Some(Op::Promised { key: Arc::clone(&spec.key), node })
             }
             _ if !plan.has_victims() => Some(Op::RoomsAreFree),
             _ => None,

@@ -254,6 +254,7 @@ fn carry_out(
     let grounds = Arc::new(Grounds::RequiredNode {
         application: baton.directory.application_id(who.application),
         key: Arc::clone(&spec.key),
+        pod: spec.pod().cloned(),
         node: Arc::clone(baton.books.nodes.id(node)),
     });
     let leaf = baton.directory.applications[who.application].leaf;

@@ -164,6 +164,9 @@ pub enum Grounds {
         application: Arc<str>,
         /// The key of its ask; of a gang, none.
         key: Option<Arc<str>>,
+        /// Namespace and name of its pod, where it is one.
+        #[serde(default)]
+        pod: Option<Arc<str>>,
         /// The queue.
         queue: Arc<str>,
     },
@@ -173,6 +176,9 @@ pub enum Grounds {
         application: Arc<str>,
         /// The key of its ask.
         key: Arc<str>,
+        /// Namespace and name of its pod, where it is one.
+        #[serde(default)]
+        pod: Option<Arc<str>>,
         /// The node.
         node: Arc<str>,
     },
@@ -186,24 +192,40 @@ pub enum Grounds {
 impl fmt::Display for Grounds {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         match self {
-            Self::Guarantee { application, key: Some(key), queue } => write!(
+            Self::Guarantee { application, key: Some(key), pod, queue } => write!(
                 f,
-                "preempted for ask `{key}` of application `{application}`: queue `{queue}` takes \
-                 back what it is guaranteed"
+                "preempted for {} of application `{application}`: queue `{queue}` takes \
+                 back what it is guaranteed",
+                Who { key, pod: pod.as_deref() }
             ),
-            Self::Guarantee { application, key: None, queue } => write!(
+            Self::Guarantee { application, key: None, queue, .. } => write!(
                 f,
                 "preempted for the gang of application `{application}`: queue `{queue}` takes back \
                  what it is guaranteed"
             ),
-            Self::RequiredNode { application, key, node } => write!(
+            Self::RequiredNode { application, key, pod, node } => write!(
                 f,
-                "preempted for ask `{key}` of application `{application}`, which runs on node \
-                 `{node}` only"
+                "preempted for {} of application `{application}`, which runs on node `{node}` only",
+                Who { key, pod: pod.as_deref() }
             ),
             Self::Quota { queue } => {
                 write!(f, "preempted because queue `{queue}` is above its maximum")
             }
+        }
+    }
+}
+
+/// An ask as people know it.
+struct Who<'a> {
+    key: &'a str,
+    pod: Option<&'a str>,
+}
+
+impl fmt::Display for Who<'_> {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match self.pod {
+            Some(pod) => write!(f, "pod `{pod}`"),
+            None => write!(f, "ask `{}`", self.key),
         }
     }
 }

@@ -529,13 +529,19 @@ fn every_reason_is_a_sentence_without_a_full_stop() {
     let application: Arc<str> = Arc::from("app");
     let key: Arc<str> = Arc::from("key");
     for grounds in [
-        Grounds::Guarantee { application: application.clone(), key: None, queue: queue() },
+        Grounds::Guarantee {
+            application: application.clone(),
+            key: None,
+            pod: None,
+            queue: queue(),
+        },
         Grounds::Guarantee {
             application: application.clone(),
             key: Some(key.clone()),
+            pod: None,
             queue: queue(),
         },
-        Grounds::RequiredNode { application, key, node: Arc::from("n1") },
+        Grounds::RequiredNode { application, key, pod: None, node: Arc::from("n1") },
         Grounds::Quota { queue: queue() },
     ] {
         texts.push(grounds.to_string());
@@ -546,6 +552,28 @@ fn every_reason_is_a_sentence_without_a_full_stop() {
     texts.sort();
     texts.dedup();
     assert_eq!(texts.len(), all.len() + 4);
+}
+
+#[test]
+fn a_pod_for_which_others_leave_is_named_and_not_its_key() {
+    let (application, key) = (Arc::from("app"), Arc::from("uid"));
+    let pod = Some(Arc::from("lab/p"));
+    let guarantee = Grounds::Guarantee {
+        application: Arc::clone(&application),
+        key: Some(Arc::clone(&key)),
+        pod: pod.clone(),
+        queue: Arc::from("root.a"),
+    };
+    assert_eq!(
+        guarantee.to_string(),
+        "preempted for pod `lab/p` of application `app`: queue `root.a` takes back what it is \
+         guaranteed"
+    );
+    let node = Grounds::RequiredNode { application, key, pod, node: Arc::from("n1") };
+    assert_eq!(
+        node.to_string(),
+        "preempted for pod `lab/p` of application `app`, which runs on node `n1` only"
+    );
 }
 
 #[test]
