@@ -249,7 +249,8 @@ impl Application {
         way.is_of(&self.leaf_facts.config.path, &self.book.id);
         if let Some(chosen) = chosen {
             let next = chosen.next.and_then(|id| books.allocations.get(id));
-            way.victim(chosen.choice(grounds, entry, next), next.map(|next| &**next.key()));
+            let second = next.map(|next| (&**next.key(), next.spec.pod().map(|pod| &**pod)));
+            way.victim(chosen.choice(grounds, entry, next), second);
         }
         let ruled = match **grounds {
             Grounds::Guarantee { .. } => Ruled::Guarantee,

@@ -55,6 +55,9 @@ pub struct DecisionLevel {
     /// The second; left out where there was none.
     #[serde(skip_serializing_if = "String::is_empty")]
     pub runner_up: String,
+    /// Namespace and name of the pod that the second is, of an eviction; left out where it is none.
+    #[serde(skip_serializing_if = "String::is_empty")]
+    pub runner_up_pod: String,
     /// What put the first before the second, with the figures of both.
     pub rule: String,
 }

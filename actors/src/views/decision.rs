@@ -47,12 +47,13 @@ pub(crate) fn decision(copied: &CopiedDecision) -> DecisionSnapshot {
 }
 
 fn level(level: ShownLevel) -> DecisionLevel {
-    let ShownLevel { queue, order, chosen, runner_up, rule } = level;
+    let ShownLevel { queue, order, chosen, runner_up, runner_up_pod, rule } = level;
     DecisionLevel {
         queue: queue.to_string(),
         order: order.to_owned(),
         chosen: chosen.to_string(),
         runner_up: or_nothing(runner_up),
+        runner_up_pod: runner_up_pod.to_string(),
         rule,
     }
 }

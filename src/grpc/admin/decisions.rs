@@ -92,9 +92,9 @@ fn decision(read: DecisionSnapshot) -> v1::DecisionInfo {
 }
 
 fn level(
-    DecisionLevel { queue, order, chosen, runner_up, rule }: DecisionLevel,
+    DecisionLevel { queue, order, chosen, runner_up, runner_up_pod, rule }: DecisionLevel,
 ) -> v1::DecisionLevel {
-    v1::DecisionLevel { queue, order, chosen, runner_up, rule }
+    v1::DecisionLevel { queue, order, chosen, runner_up, rule, runner_up_pod }
 }
 
 fn passed_over(PassedOverNodes { reason, count, example }: PassedOverNodes) -> v1::PassedOverNodes {

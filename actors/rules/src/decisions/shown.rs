@@ -79,6 +79,8 @@ pub struct ShownLevel {
     pub chosen: Arc<str>,
     /// The second, if there was one.
     pub runner_up: Option<Arc<str>>,
+    /// Namespace and name of the pod that the second is, of those who leave; empty where it is none.
+    pub runner_up_pod: Arc<str>,
     /// What put the first before the second.
     pub rule: String,
 }
@@ -188,7 +190,9 @@ impl<'a> Kept<'a> {
             // A sibling has the same parent, so its name is all that was noted.
             if is_queue { format!("{queue}.{name}").into() } else { Arc::from(name) }
         });
-        ShownLevel { queue: queue.into(), order, chosen: chosen.into(), runner_up, rule }
+        let runner_up_pod = level.runner_up_pod.of(self.text).into();
+        let (queue, chosen) = (queue.into(), chosen.into());
+        ShownLevel { queue, order, chosen, runner_up, runner_up_pod, rule }
     }
 }
 

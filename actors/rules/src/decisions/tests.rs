@@ -44,6 +44,7 @@ fn a_decision_reads_as_it_was_made() {
         order,
         chosen: chosen.into(),
         runner_up: runner_up.map(Into::into),
+        runner_up_pod: "".into(),
         rule: rule.into(),
     };
     let passed = |reason, nodes| ShownPassed { reason, nodes, example: Some("full".into()) };
@@ -89,7 +90,7 @@ fn an_eviction_says_for_whom_and_who_would_have_been_next() {
     let mut decisions = Decisions::new(10);
     let way = decisions.begin().unwrap();
     way.is_of("root.a", "loser");
-    way.victim(Choice::Priority { first: 1, second: 5 }, Some("other"));
+    way.victim(Choice::Priority { first: 1, second: 5 }, Some(("other", Some("lab/other"))));
     let grounds = Grounds::Quota { queue: "root.a".into() };
     decisions.keep_eviction(&grounds, &Told { ruled: Ruled::Quota, ..told("gone", "n", 7) });
     let shown = decisions.get(1).unwrap().shown();
@@ -100,6 +101,7 @@ fn an_eviction_says_for_whom_and_who_would_have_been_next() {
     let [level] = &shown.levels[..] else { panic!("{shown:?}") };
     assert_eq!((&*level.queue, &*level.chosen, level.order), ("root.a", "gone", "preemption"));
     assert_eq!(level.runner_up.as_deref(), Some("other"));
+    assert_eq!(&*level.runner_up_pod, "lab/other");
     assert_eq!(level.rule, "its priority 1 is lower than 5");
     // What it was for is not taken for another's.
     decisions.keep(&told("k", "n", 8));

@@ -57,6 +57,8 @@ pub(super) struct Level {
     pub(super) why: Why,
     /// Empty where there was none.
     pub(super) runner_up: Text,
+    /// The pod that the runner-up is; empty where it is none.
+    pub(super) runner_up_pod: Text,
 }
 
 /// Nodes that were passed over for one reason.
@@ -138,9 +140,13 @@ impl Way {
         }
     }
 
-    /// An allocation of the leaf was chosen to leave, and not another.
-    pub fn victim(&mut self, choice: Choice, runner_up: Option<&str>) {
-        self.push(usize::MAX, Why::Victim(choice), runner_up);
+    /// An allocation of the leaf was chosen to leave, and not another, of this key and pod.
+    pub fn victim(&mut self, choice: Choice, runner_up: Option<(&str, Option<&str>)>) {
+        self.push(usize::MAX, Why::Victim(choice), runner_up.map(|(key, _)| key));
+        let pod = runner_up.and_then(|(_, pod)| pod).map(|pod| self.add(pod));
+        if let Some(level) = self.levels.last_mut() {
+            level.runner_up_pod = pod.unwrap_or_default();
+        }
     }
 
     fn push(&mut self, queue: usize, why: Why, runner_up: Option<&str>) {
