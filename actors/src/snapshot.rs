@@ -361,6 +361,10 @@ pub struct NodeSnapshot {
     pub schedulable: bool,
     /// Whether [`Self::reservations`] has an entry.
     pub is_reserved: bool,
+    /// Namespace and name of those of [`Self::reservations`] that are pods, as `NAMESPACE/NAME`, by
+    /// their keys.
+    #[serde(skip_serializing_if = "BTreeMap::is_empty")]
+    pub reserving_pods: BTreeMap<String, String>,
     /// Allocation keys of the asks that reserve the node, sorted.
     #[serde(skip_serializing_if = "Vec::is_empty")]
     pub reservations: Vec<String>,

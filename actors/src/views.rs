@@ -233,8 +233,11 @@ pub(crate) fn node(row: NodeRow) -> NodeSnapshot {
     allocations.sort_by(|a, b| {
         (&a.allocation_key, &a.application_id).cmp(&(&b.allocation_key, &b.application_id))
     });
-    let mut reservations: Vec<String> = row.reservations.iter().map(ToString::to_string).collect();
+    let mut reservations: Vec<String> =
+        row.reservations.iter().map(|spec| spec.key.to_string()).collect();
     reservations.sort_unstable();
+    let pods = row.reservations.iter();
+    let pods = pods.filter_map(|spec| Some((spec.key.to_string(), spec.pod()?.to_string())));
     NodeSnapshot {
         node_id: row.id.to_string(),
         host_name,
@@ -255,6 +258,7 @@ pub(crate) fn node(row: NodeRow) -> NodeSnapshot {
         schedulable: row.is_open,
         is_reserved: !reservations.is_empty(),
         reservations,
+        reserving_pods: pods.collect(),
     }
 }
 

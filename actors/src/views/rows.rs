@@ -112,7 +112,8 @@ pub(crate) struct NodeRow {
     /// How many it has, where they are left out.
     pub(super) n_allocations: Option<usize>,
     pub(super) foreign: Vec<(Arc<str>, Foreign)>,
-    pub(super) reservations: Vec<Arc<str>>,
+    /// What those asked for that have it reserved.
+    pub(super) reservations: Vec<Arc<AskSpec>>,
 }
 
 impl NodeRow {
@@ -184,7 +185,7 @@ impl NodeRow {
             is_open: node.is_open(),
             allocations: Vec::new(),
             foreign: Vec::new(),
-            reservations: reservations.map(|(_, it)| Arc::clone(&it.spec.key)).collect(),
+            reservations: reservations.map(|(_, it)| Arc::clone(&it.spec)).collect(),
         }
     }
 

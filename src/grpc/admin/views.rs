@@ -103,6 +103,7 @@ pub(super) fn node(snapshot: NodeSnapshot, details: bool) -> v1::NodeState {
         reserved_by: snapshot.reservations,
         foreign_allocations: count(snapshot.foreign_allocations.len()),
         held: held.into_iter().map(allocation).collect(),
+        reserving_pods: snapshot.reserving_pods,
     }
 }
 
