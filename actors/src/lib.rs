@@ -91,8 +91,8 @@ pub use api::scheduler::{
 pub use api::users::{Lookup, UserGroupResolver};
 pub use api::{callback, control, journeys, listing, predicates, scheduler, users};
 pub use events::{
-    EventFilter, EventRange, EventReader, EventSettings, EventSubscription, History, StreamLimits,
-    Streamed,
+    EventFilter, EventRange, EventReader, EventSettings, EventSubscription, History, NamedEvent,
+    StreamLimits, Streamed,
 };
 #[doc(hidden)]
 pub use front::fuzzing;

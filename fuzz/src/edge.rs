@@ -32,7 +32,7 @@ use super::Kind;
 use super::raw::Raw;
 
 /// Calls that [`Kind::Admin`] chooses among. Ending the service is not one of them.
-const ADMIN_CALLS: [&str; 19] = [
+const ADMIN_CALLS: [&str; 20] = [
     "/monoceros.v1.AdminService/UpdateConfig",
     "/monoceros.v1.AdminService/ValidateConfig",
     "/monoceros.v1.AdminService/GetConfig",
@@ -52,12 +52,14 @@ const ADMIN_CALLS: [&str; 19] = [
     "/monoceros.v1.MetricsService/ReportUtilization",
     "/monoceros.v1.MetricsService/WatchAutoScalingMetrics",
     "/monoceros.v1.MetricsService/StreamEvents",
+    "/monoceros.v1.MetricsService/WatchEvents",
 ];
 
 /// Those that go on until the client leaves.
-const ENDLESS: [&str; 2] = [
+const ENDLESS: [&str; 3] = [
     "/monoceros.v1.MetricsService/WatchAutoScalingMetrics",
     "/monoceros.v1.MetricsService/StreamEvents",
+    "/monoceros.v1.MetricsService/WatchEvents",
 ];
 
 /// The one that is fed, and the one that must not notice.

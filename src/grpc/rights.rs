@@ -28,7 +28,7 @@ const REFLECTION: &str = "grpc.reflection.v1.ServerReflection";
 const REFLECTION_ALPHA: &str = "grpc.reflection.v1alpha.ServerReflection";
 
 /// Every method of every service, by its real path.
-const TABLE: [Row; 30] = [
+const TABLE: [Row; 31] = [
     (SCHEDULER, "RegisterResourceManager", Right::Speak),
     (SCHEDULER, "UpdateAllocation", Right::Speak),
     (SCHEDULER, "UpdateApplication", Right::Speak),
@@ -55,6 +55,7 @@ const TABLE: [Row; 30] = [
     (METRICS, "ReportUtilization", Right::Act),
     (METRICS, "ListNodeRecommendations", Right::Read),
     (METRICS, "StreamEvents", Right::Read),
+    (METRICS, "WatchEvents", Right::Read),
     (HEALTH, "Check", Right::Nothing),
     (HEALTH, "Watch", Right::Nothing),
     (REFLECTION, "ServerReflectionInfo", Right::Nothing),

@@ -308,6 +308,34 @@ async fn events_are_read_as_they_happen_and_from_where_one_was() {
     }
 }
 
+#[tokio::test]
+async fn events_are_watched_with_the_names_of_pods_beside_their_keys() {
+    let service = Service::start();
+    let rm = Rm::register(&service, "rm").await.with_nodes(&["n1"]).await;
+    let rm = rm.with_application("app", "root.a").await;
+    let tags = [("namespace", "lab"), ("podName", "p")];
+    let tags = tags.map(|(tag, value)| (format!("kubernetes.io/meta/{tag}"), value.to_owned()));
+    let pod = si::Allocation { allocation_tags: tags.into(), ..ask("app", "uid") };
+    rm.send_allocations(vec![], vec![pod], vec![]).await;
+    rm.until("the pod", |seen| seen.new.len() == 1).await;
+    let mut client = metrics(&service).await;
+    let all = v1::EventParameters { history: 1_000, ..Default::default() };
+    let mut watched = client.watch_events(all.clone()).await.unwrap().into_inner();
+    let mut streamed = client.stream_events(all).await.unwrap().into_inner();
+    let mut n_named = 0;
+    while n_named < 3 {
+        let v1::EventInfo { record, pod } =
+            timeout(PATIENCE, watched.message()).await.unwrap().unwrap().unwrap();
+        let record = record.unwrap();
+        let is_of_pod = record.reference_id == "uid";
+        assert_eq!(pod, if is_of_pod { "lab/p" } else { "" }, "{record:?}");
+        assert_eq!(next(&mut streamed).await, record);
+        n_named += usize::from(is_of_pod);
+    }
+    let unknown = v1::EventParameters { types: vec![77], ..Default::default() };
+    assert_eq!(client.watch_events(unknown).await.unwrap_err().code(), Code::InvalidArgument);
+}
+
 /// A registration says nothing of the events of others: neither whether there are any, nor how many
 /// are kept, nor how many may follow.
 #[tokio::test]

@@ -71,9 +71,7 @@ impl Application {
         }
         self.join_lane(baton);
         let (created_ns, now_ns) = (spec.created_ns, baton.now_ns);
-        effects.happens(baton, |at| {
-            self.event(EventKind::AskAdded, at).referring(&spec.key).amount(&spec.resources)
-        });
+        effects.happens(baton, |at| self.event(EventKind::AskAdded, at).asked_for(&spec));
         let sequence = baton.books.arrival();
         self.count_placeholders(&spec, effects);
         let member_of = spec.member_of().cloned();
@@ -405,9 +403,7 @@ impl Application {
         } else if spec.member_of().is_some() {
             self.pairs_changed();
         }
-        effects.happens(baton, |at| {
-            self.event(event, at).referring(&spec.key).amount(&spec.resources)
-        });
+        effects.happens(baton, |at| self.event(event, at).asked_for(&spec));
         effects.delta.pending.subtract(&pending);
         effects.touched = true;
         effects.left.asks = true;

@@ -26,7 +26,8 @@ impl Application {
 
     /// An event about one of its asks.
     pub(super) fn request(&self, kind: EventKind, ask: &Ask, at_ns: i64) -> Event {
-        Event::of(kind, &ask.key, at_ns).referring(&self.book.id).amount(&ask.resources)
+        let event = Event::of(kind, &ask.key, at_ns).referring(&self.book.id);
+        event.of_pod(ask.pod()).amount(&ask.resources)
     }
 
     /// An event about places that are held for members of a task group, or were.
@@ -127,13 +128,14 @@ impl Application {
         let message = Message::TooSmall(Box::new(TooSmall {
             application: Arc::clone(&self.book.id),
             group: entry.spec.place_in().cloned().unwrap_or_default(),
-            member: Arc::clone(&member.key),
+            member: Arc::clone(member.pod().unwrap_or(&member.key)),
             placeholder: entry.resources().clone(),
         }));
-        let (key, wanted) = (Arc::clone(entry.key()), member.resources.clone());
+        let (spec, wanted) = (Arc::clone(&entry.spec), member.resources.clone());
         baton.happens(|at| {
-            let event = Event::of(EventKind::PlaceholderTooSmall, &key, at);
-            event.referring(&self.book.id).amount(&wanted).with_message(message)
+            let event = Event::of(EventKind::PlaceholderTooSmall, &spec.key, at);
+            let event = event.referring(&self.book.id).of_pod(spec.pod());
+            event.amount(&wanted).with_message(message)
         });
     }
 

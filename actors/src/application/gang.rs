@@ -388,15 +388,13 @@ impl Application {
         self.forget_placeholder(&old, PlaceholderEnd::Replaced, effects);
         self.drop_instance(&old, placeholder);
         self.tell_discharge(old.resources(), baton, effects);
-        effects.happens(baton, |at| {
-            self.event(event, at).referring(&old.uuid).amount(old.resources())
-        });
+        effects.happens(baton, |at| self.event(event, at).allocated(&old.uuid, &old.spec));
         // A node on which one takes the place of the other does not change.
         if !is_node_gone && !in_place {
             effects.happens(baton, |at| {
                 let id = baton.books.nodes.id(old.node);
                 let gone = Event::of(EventKind::NodeAllocationRemoved, id, at);
-                gone.referring(&old.uuid).amount(old.resources())
+                gone.allocated(&old.uuid, &old.spec)
             });
         }
         baton.tally.released();

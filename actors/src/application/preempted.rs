@@ -96,7 +96,7 @@ impl Application {
             entry.preempted_for = Some(Arc::clone(grounds));
             effects.delta.preempting.add(entry.resources());
             effects.touched = true;
-            let (key, amount) = (Arc::clone(entry.key()), entry.resources().clone());
+            let spec = Arc::clone(&entry.spec);
             let is_placeholder = entry.spec.placeholder;
             let leaves_short = entry.spec.member_of().is_some_and(|group| short.contains(group));
             let why = Preempted { grounds: Arc::clone(grounds), leaves_short };
@@ -106,10 +106,10 @@ impl Application {
             baton.notices.push(Notice::Released(Box::new(released)));
             let chosen = chosen.iter().find(|chosen| chosen.victim == *id);
             self.keep_eviction(*id, chosen, grounds, baton);
-            let event = |at| Event::of(EventKind::VictimChosen, &key, at);
             effects.happens(baton, |at| {
-                let event = event(at).referring(&self.book.id).amount(&amount);
-                event.with_message(Message::Preempted(why))
+                let event = Event::of(EventKind::VictimChosen, &spec.key, at);
+                let event = event.referring(&self.book.id).of_pod(spec.pod());
+                event.amount(&spec.resources).with_message(Message::Preempted(why))
             });
             if is_placeholder {
                 self.take_free(*id, baton);

@@ -159,11 +159,11 @@ impl Application {
         }
         baton.happens(|at| {
             let added = Event::of(EventKind::NodeAllocationAdded, &allocated.node, at);
-            added.referring(uuid).amount(&resources)
+            added.allocated(uuid, &allocated.spec)
         });
         self.tell_charge(&resources, baton, effects);
         baton.happens(|at| {
-            self.event(EventKind::AllocationAdded, at).referring(uuid).amount(&resources)
+            self.event(EventKind::AllocationAdded, at).allocated(uuid, &allocated.spec)
         });
     }
 

@@ -207,23 +207,19 @@ impl Application {
         baton.tally.released();
         baton.directory.counts(self.leaf_facts.slot).released += 1;
         let ends_with_node = event == EventKind::AllocationLostNode;
-        effects.happens(baton, |at| {
-            self.event(event, at).referring(&entry.uuid).amount(entry.resources())
-        });
+        effects.happens(baton, |at| self.event(event, at).allocated(&entry.uuid, &entry.spec));
         if !ends_with_node {
             effects.happens(baton, |at| {
                 let node = baton.books.nodes.id(entry.node);
                 let gone = Event::of(EventKind::NodeAllocationRemoved, node, at);
-                gone.referring(&entry.uuid).amount(entry.resources())
+                gone.allocated(&entry.uuid, &entry.spec)
             });
         }
         if let Some(ask) = self.drop_instance(&entry, id)
             && !ends_with_node
             && event != EventKind::AllocationTimedOut
         {
-            effects.happens(baton, |at| {
-                self.event(EventKind::AskRemoved, at).referring(&ask.key).amount(&ask.resources)
-            });
+            effects.happens(baton, |at| self.event(EventKind::AskRemoved, at).asked_for(&ask));
         }
         if let Some(message) = answer {
             let released = Released::of(&self.book.id, &entry, Ending::StoppedByRm, message);

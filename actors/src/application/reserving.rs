@@ -201,7 +201,7 @@ impl Application {
         let id = Arc::clone(baton.books.nodes.id(node));
         tracing::debug!(application = %self.book.id, ask = %spec.key, node = %id, "node reserved");
         let event = |at| Event::of(EventKind::NodeReserved, &id, at);
-        baton.happens(|at| event(at).referring(&spec.key).amount(&spec.resources));
+        baton.happens(|at| event(at).asked_for(&spec));
         let reservation = Reservation::new(node, spec, baton.now_ns);
         let who = self.reserver(slot);
         let books = &mut baton.books;

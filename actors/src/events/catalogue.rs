@@ -8,6 +8,7 @@
 
 use std::collections::BTreeMap;
 use std::fmt::{self, Write as _};
+use std::ops::Deref;
 use std::sync::Arc;
 
 use monoceros_proto::si::v1 as si;
@@ -17,7 +18,7 @@ use monoceros_rules::values::instant;
 use monoceros_rules::values::resources::{Limits, Resources};
 use monoceros_rules::values::text::beginning;
 use monoceros_rules::work::application_state::ApplicationState;
-use monoceros_rules::work::asks::TaskGroup;
+use monoceros_rules::work::asks::{AskSpec, TaskGroup};
 use monoceros_rules::work::rejection::Rejection;
 use monoceros_rules::work::resource_seconds::Account;
 
@@ -314,7 +315,7 @@ impl fmt::Display for GivenBack {
 pub(crate) struct TooSmall {
     pub(crate) application: Arc<str>,
     pub(crate) group: TaskGroup,
-    /// The member's key.
+    /// The member's pod, or else its key.
     pub(crate) member: Arc<str>,
     /// What the placeholder has.
     pub(crate) placeholder: Resources,
@@ -354,6 +355,9 @@ pub(crate) struct Event {
     pub(crate) at_ns: i64,
     pub(crate) object: Arc<str>,
     pub(crate) reference: Option<Arc<str>>,
+    /// Namespace and name of the pod that the event is about: its key or UUID is the object of an event
+    /// about a request, and the reference of others.
+    pub(crate) pod: Option<Arc<str>>,
     /// The queue of an application, for readers of older revisions of the interface.
     pub(crate) queue: Option<Arc<str>>,
     pub(crate) resources: Resources,
@@ -367,6 +371,7 @@ impl Event {
             at_ns,
             object: Arc::clone(object),
             reference: None,
+            pod: None,
             queue: None,
             resources: Resources::new(),
             message: Message::Nothing,
@@ -384,6 +389,25 @@ impl Event {
     pub(crate) fn referring(mut self, to: &Arc<str>) -> Self {
         self.reference = Some(Arc::clone(to));
         self
+    }
+
+    /// Names the pod that has the key or UUID, if it is one.
+    #[must_use]
+    pub(crate) fn of_pod(mut self, pod: Option<&Arc<str>>) -> Self {
+        self.pod = pod.cloned();
+        self
+    }
+
+    /// It refers to this request, and is about its amount.
+    #[must_use]
+    pub(crate) fn asked_for(self, spec: &AskSpec) -> Self {
+        self.referring(&spec.key).of_pod(spec.pod()).amount(&spec.resources)
+    }
+
+    /// It refers to this allocation, and is about its amount.
+    #[must_use]
+    pub(crate) fn allocated(self, uuid: &Arc<str>, spec: &AskSpec) -> Self {
+        self.referring(uuid).of_pod(spec.pod()).amount(&spec.resources)
     }
 
     #[must_use]
@@ -431,7 +455,19 @@ impl Event {
         }
     }
 
+    /// The event as it is read.
+    pub(crate) fn read(&self) -> NamedEvent {
+        NamedEvent { record: self.record(), pod: self.pod.clone() }
+    }
+
+    /// What people know the object by.
+    fn name(&self) -> &str {
+        let is_of_request = self.kind.on_wire().0 == Type::Request;
+        self.pod.as_ref().filter(|_| is_of_request).unwrap_or(&self.object)
+    }
+
     fn text(&self) -> String {
+        let name = self.name();
         match &self.message {
             Message::Nothing => String::new(),
             Message::Says(text) => (*text).to_owned(),
@@ -441,39 +477,57 @@ impl Event {
                 format!("{count} places held for members of the task group, each of this size")
             }
             Message::OverQuota { queue, available } => format!(
-                "request `{}` does not fit in queue `{queue}` (requested {}, available {available})",
-                self.object, self.resources
+                "request `{name}` does not fit in queue `{queue}` (requested {}, available {available})",
+                self.resources
             ),
             Message::WithinQuota { queue } => {
-                format!("request `{}` has become schedulable in queue `{queue}`", self.object)
+                format!("request `{name}` has become schedulable in queue `{queue}`")
             }
             Message::OverUserQuota { available } => format!(
-                "Not enough user quota: request `{}` does not fit what user and group have left \
+                "Not enough user quota: request `{name}` does not fit what user and group have left \
                  (requested {}, available {available})",
-                self.object, self.resources
+                self.resources
             ),
             Message::NodeNotCleared(node) => format!(
-                "request `{}` runs on node `{node}` only, and nothing there may leave for it",
-                self.object
+                "request `{name}` runs on node `{node}` only, and nothing there may leave for it"
             ),
             Message::Preempted(why) => why.to_string(),
             Message::GivesBack(given) => given.to_string(),
             Message::WithinUserQuota => {
-                format!("request `{}` fits what user and group have left", self.object)
+                format!("request `{name}` fits what user and group have left")
             }
             Message::Refused(reasons) => {
-                let mut text = format!("request `{}` was refused by predicates:", self.object);
+                let mut text = format!("request `{name}` was refused by predicates:");
                 for (reason, nodes) in reasons {
                     write!(text, " {reason} ({nodes}x);").expect("a string takes everything");
                 }
                 text
             }
             Message::TooSmall(it) => format!(
-                "placeholder `{}` of task group `{}` of application `{}` has {} and is too small for \
+                "placeholder `{name}` of task group `{}` of application `{}` has {} and is too small for \
                  request `{}` of {}",
-                self.object, it.group, it.application, it.placeholder, it.member, self.resources
+                it.group, it.application, it.placeholder, it.member, self.resources
             ),
         }
+    }
+}
+
+/// An event as it is read. Dereferences to what happened.
+#[derive(Clone, Debug, PartialEq)]
+pub struct NamedEvent {
+    /// What happened, as the interface says it.
+    pub record: si::EventRecord,
+    /// Namespace and name of the pod that it is about, as `NAMESPACE/NAME`, where it is about one. What
+    /// the record has of that pod is the key or UUID: as the object of an event of the type `REQUEST`,
+    /// and as the reference of others.
+    pub pod: Option<Arc<str>>,
+}
+
+impl Deref for NamedEvent {
+    type Target = si::EventRecord;
+
+    fn deref(&self) -> &si::EventRecord {
+        &self.record
     }
 }
 

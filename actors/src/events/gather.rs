@@ -35,9 +35,7 @@ fn derive(notice: &Notice, events: &mut Vec<Event>) {
     match notice {
         Notice::Allocated(allocated) => {
             let event = |row, object| {
-                Event::of(row, object, allocated.at_ns)
-                    .referring(&allocated.uuid)
-                    .amount(&allocated.spec.resources)
+                Event::of(row, object, allocated.at_ns).allocated(&allocated.uuid, &allocated.spec)
             };
             events.push(event(EventKind::NodeAllocationAdded, &allocated.node));
             let charged = |row, whose| {

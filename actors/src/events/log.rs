@@ -15,11 +15,10 @@ use std::collections::VecDeque;
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 
-use monoceros_proto::si::v1::EventRecord;
 use monoceros_proto::si::v1::event_record::Type;
 use tokio::sync::mpsc;
 
-use super::catalogue::Event;
+use super::catalogue::{Event, NamedEvent};
 
 /// Events that may wait for a reader who follows, unless it has more room.
 pub(super) const WAITING_MAX: usize = 1000;
@@ -141,7 +140,7 @@ impl Log {
         let entries: Vec<_> =
             held.ring.range(start, count).map(|(_, entry)| Arc::clone(entry)).collect();
         drop(held);
-        let records = entries.iter().map(|entry| entry.event.record()).collect();
+        let records = entries.iter().map(|entry| entry.event.read()).collect();
         EventRange { lowest, highest, records }
     }
 
@@ -186,7 +185,7 @@ pub struct EventRange {
     pub highest: u64,
     /// The events asked for, without a gap: the first has the id asked for. Empty if that one is
     /// not kept.
-    pub records: Vec<EventRecord>,
+    pub records: Vec<NamedEvent>,
 }
 
 /// Which past events a reader gets before those that come.
@@ -216,13 +215,14 @@ impl EventFilter {
 
 /// What a reader who follows is given.
 #[derive(Clone, Debug, PartialEq)]
+#[expect(clippy::large_enum_variant, reason = "all but the last are events, one at a time")]
 pub enum Streamed {
     /// The next event.
     Event {
         /// Its id in the ring.
         id: u64,
         /// What happened.
-        record: EventRecord,
+        record: NamedEvent,
     },
     /// The reader was too slow: what it has not been given is lost to it, and nothing follows.
     Lagged,
@@ -246,12 +246,12 @@ impl EventSubscription {
     /// The next events with their ids, at most so many, as soon as there is one. `None`: nothing
     /// follows, because the scheduler is gone or the reader was too slow. A future that is dropped
     /// loses nothing.
-    pub async fn next_many(&mut self, most: usize) -> Option<Vec<(u64, EventRecord)>> {
+    pub async fn next_many(&mut self, most: usize) -> Option<Vec<(u64, NamedEvent)>> {
         let mut entries: Vec<_> = self.past.drain(..most.min(self.past.len())).collect();
         if entries.is_empty() && self.live.recv_many(&mut entries, most).await == 0 {
             return None;
         }
-        Some(entries.iter().map(|(id, entry)| (*id, entry.event.record())).collect())
+        Some(entries.iter().map(|(id, entry)| (*id, entry.event.read())).collect())
     }
 
     /// The next event, as soon as there is one. `None`: the scheduler is gone, or the reader has
@@ -262,7 +262,7 @@ impl EventSubscription {
             None => self.live.recv().await,
         };
         match next {
-            Some((id, entry)) => Some(Streamed::Event { id, record: entry.event.record() }),
+            Some((id, entry)) => Some(Streamed::Event { id, record: entry.event.read() }),
             None => self.lagged.swap(false, Ordering::Relaxed).then_some(Streamed::Lagged),
         }
     }

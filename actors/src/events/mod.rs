@@ -29,6 +29,7 @@ use monoceros_proto::si::v1::EventRecord;
 use tokio::time::Instant;
 
 use crate::metrics::Metrics;
+pub use catalogue::NamedEvent;
 pub(crate) use catalogue::{Event, EventKind, GivenBack, Message, Preempted, Summary, TooSmall};
 pub(crate) use gather::gather;
 use log::{Entry, Log};

@@ -454,7 +454,8 @@ impl Node {
                 let before = self.foreign.get(&key).map(|before| before.since_ns);
                 if before.is_none() {
                     let event = |at| Event::of(EventKind::NodeAllocationAdded, &self.id, at);
-                    baton.happens(|at| event(at).referring(&key).amount(&resources));
+                    let pod = tags.as_ref().and_then(|tags| tags.pod());
+                    baton.happens(|at| event(at).referring(&key).of_pod(pod).amount(&resources));
                 }
                 let since_ns = created_ns.or(before).unwrap_or(baton.now_ns);
                 let foreign = Foreign { resources, tags, priority, preemptable, since_ns };
@@ -468,7 +469,9 @@ impl Node {
                 if let Some(gone) = self.foreign.remove(&key) {
                     self.foreign_bytes -= gone.bytes(&key);
                     let event = |at| Event::of(EventKind::NodeAllocationRemoved, &self.id, at);
-                    baton.happens(|at| event(at).referring(&key).amount(&gone.resources));
+                    let pod = gone.tags.as_ref().and_then(|tags| tags.pod());
+                    let event = |at| event(at).referring(&key).of_pod(pod);
+                    baton.happens(|at| event(at).amount(&gone.resources));
                     self.recount(baton);
                 }
             }

@@ -263,7 +263,7 @@ impl Baton {
         let (node, spec) = (Arc::clone(nodes.id(ended.node)), ended.spec);
         tracing::debug!(ask = %spec.key, %node, %why, "reservation ended");
         let event = |at| Event::of(EventKind::NodeUnreserved, &node, at);
-        self.happens(|at| event(at).referring(&spec.key).amount(&spec.resources));
+        self.happens(|at| event(at).asked_for(&spec));
         Some(Arc::clone(&spec.key))
     }
 

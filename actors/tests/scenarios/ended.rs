@@ -11,7 +11,7 @@ use monoceros_actors::{
 };
 
 use crate::ear::Ear;
-use crate::events::line;
+use crate::events::named;
 use crate::world::{in_virtual_time, register, say};
 
 /// No queue that takes whoever names none that there is.
@@ -68,7 +68,7 @@ impl Stage {
     pub(crate) fn events(&self, past: u64, application: &str) -> Vec<String> {
         let range = self.scheduler.events().range(past, u64::MAX);
         let of_it = range.records.iter().filter(|record| record.object_id == application);
-        of_it.map(line).collect()
+        of_it.map(named).collect()
     }
 
     pub(crate) fn next_event(&self) -> u64 {

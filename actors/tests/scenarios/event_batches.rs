@@ -8,7 +8,7 @@ use std::time::Duration;
 use monoceros_actors::{EventSettings, ResourceManagerCallback, Scheduler};
 use monoceros_proto::si::v1 as si;
 
-use crate::events::line;
+use crate::events::{line, named};
 use crate::script::Script;
 use crate::wire;
 use crate::world::{ONE_LEAF, in_virtual_time, register, say};
@@ -147,7 +147,7 @@ fn a_node_of_a_partition_that_does_not_exist_is_told_as_schedulable_only() {
         };
         let wire::Message::Node(request) = wire::message("rm", &items) else { panic!("of nodes") };
         scheduler.update_node(request).await.unwrap();
-        let told: Vec<_> = scheduler.events().range(2, 9).records.iter().map(line).collect();
+        let told: Vec<_> = scheduler.events().range(2, 9).records.iter().map(named).collect();
         assert_eq!(told, ["NODE n1 SET NODE_SCHEDULABLE: schedulable: true"]);
     });
 }

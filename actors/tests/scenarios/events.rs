@@ -5,7 +5,7 @@ use std::fmt::Write as _;
 use std::sync::Arc;
 
 use expect_test::{Expect, expect};
-use monoceros_actors::Scheduler;
+use monoceros_actors::{NamedEvent, Scheduler};
 use monoceros_proto::si::v1 as si;
 
 use crate::ear::Ear;
@@ -31,6 +31,11 @@ pub(crate) fn line(record: &si::EventRecord) -> String {
     line
 }
 
+/// The same, behind the pod that it is about, if it is about one.
+pub(crate) fn named(event: &NamedEvent) -> String {
+    event.pod.iter().fold(line(event), |line, pod| format!("{pod}: {line}"))
+}
+
 async fn play(world: &mut World, text: &str) {
     for step in Script::parse(text).0 {
         world.step(&step).await;
@@ -49,7 +54,7 @@ pub(crate) fn check(before: &str, text: &str, expect: &Expect) {
             let past = events.range(0, 0).highest + 1;
             play(&mut world, text).await;
             let range = events.range(past, u64::MAX);
-            range.records.iter().fold(String::new(), |told, record| told + &line(record) + "\n")
+            range.records.iter().fold(String::new(), |told, record| told + &named(record) + "\n")
         });
         expect.assert_eq(&told);
     }
@@ -126,7 +131,7 @@ fn queues_of_the_configuration_are_told_parents_first() {
         let mut world = World::new(How::Plain);
         play(&mut world, "queue root.a.b\nqueue root.c\nregister").await;
         let records = world.scheduler.events().range(0, 9).records;
-        records.iter().map(line).collect::<Vec<_>>()
+        records.iter().map(named).collect::<Vec<_>>()
     });
     let queue = |path: &str| format!("QUEUE {path} ADD DETAILS_NONE");
     assert_eq!(told, ["root", "root.a", "root.a.b", "root.c"].map(queue));
@@ -489,7 +494,7 @@ fn what_a_configuration_changes_is_told_and_nothing_else() {
         scheduler.update_configuration(update(&config)).await.unwrap();
         scheduler.settle().await;
         let mut told: Vec<_> =
-            scheduler.events().range(past, 99).records.iter().map(line).collect();
+            scheduler.events().range(past, 99).records.iter().map(named).collect();
         // Of several queues in one step the order is not that of the configuration.
         told.sort();
         told

@@ -8,7 +8,7 @@ use monoceros_actors::{EventSettings, Scheduler, SchedulerHandle};
 use monoceros_proto::si::v1 as si;
 
 use crate::ear::Ear;
-use crate::events::{check, line};
+use crate::events::{check, line, named};
 use crate::world::{in_virtual_time, register, say};
 
 #[test]
@@ -137,7 +137,7 @@ fn limits_that_stay_are_told_again_with_each_new_configuration() {
             scheduler.update_configuration(update(&config)).await.unwrap();
             scheduler.settle().await;
             let mut lines: Vec<_> =
-                scheduler.events().range(past, 99).records.iter().map(line).collect();
+                scheduler.events().range(past, 99).records.iter().map(named).collect();
             // Of several queues in one step the order is not that of the configuration.
             lines.sort();
             told.push(lines);

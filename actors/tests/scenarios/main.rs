@@ -59,6 +59,7 @@ mod partition_states;
 mod partitions;
 mod placed_histories;
 mod placement;
+mod pods;
 mod preempted_histories;
 mod preempting_gangs;
 mod preemption;

@@ -425,7 +425,7 @@ impl Arena {
             news.push(Loss {
                 at_ns: event.timestamp_nano,
                 loser: event.reference_id.clone(),
-                size: event.resource.unwrap().resources["vcore"].value,
+                size: event.resource.as_ref().unwrap().resources["vcore"].value,
                 winner: names[3].to_owned(),
                 ask: names[1].to_owned(),
             });

@@ -2607,7 +2607,9 @@ type NodeState struct {
 	// Allocations of others that were reported one by one.
 	ForeignAllocations uint32 `protobuf:"varint,12,opt,name=foreign_allocations,json=foreignAllocations,proto3" json:"foreign_allocations,omitempty"`
 	// With `details` only, by allocation key.
-	Held          []*AllocationInfo `protobuf:"bytes,13,rep,name=held,proto3" json:"held,omitempty"`
+	Held []*AllocationInfo `protobuf:"bytes,13,rep,name=held,proto3" json:"held,omitempty"`
+	// Of those in `reserved_by` that are pods, namespace and name as `NAMESPACE/NAME`, by key.
+	ReservingPods map[string]string `protobuf:"bytes,14,rep,name=reserving_pods,json=reservingPods,proto3" json:"reserving_pods,omitempty" protobuf_key:"bytes,1,opt,name=key" protobuf_val:"bytes,2,opt,name=value"`
 	unknownFields protoimpl.UnknownFields
 	sizeCache     protoimpl.SizeCache
 }
@@ -2729,6 +2731,13 @@ func (x *NodeState) GetForeignAllocations() uint32 {
 func (x *NodeState) GetHeld() []*AllocationInfo {
 	if x != nil {
 		return x.Held
+	}
+	return nil
+}
+
+func (x *NodeState) GetReservingPods() map[string]string {
+	if x != nil {
+		return x.ReservingPods
 	}
 	return nil
 }
@@ -3090,7 +3099,9 @@ type DecisionLevel struct {
 	// The second; empty where there was none.
 	RunnerUp string `protobuf:"bytes,4,opt,name=runner_up,json=runnerUp,proto3" json:"runner_up,omitempty"`
 	// What put the first before the second, for people.
-	Rule          string `protobuf:"bytes,5,opt,name=rule,proto3" json:"rule,omitempty"`
+	Rule string `protobuf:"bytes,5,opt,name=rule,proto3" json:"rule,omitempty"`
+	// Namespace and name of the pod that the second is, of an eviction, as `NAMESPACE/NAME`; empty where it is none.
+	RunnerUpPod   string `protobuf:"bytes,6,opt,name=runner_up_pod,json=runnerUpPod,proto3" json:"runner_up_pod,omitempty"`
 	unknownFields protoimpl.UnknownFields
 	sizeCache     protoimpl.SizeCache
 }
@@ -3156,6 +3167,13 @@ func (x *DecisionLevel) GetRunnerUp() string {
 func (x *DecisionLevel) GetRule() string {
 	if x != nil {
 		return x.Rule
+	}
+	return ""
+}
+
+func (x *DecisionLevel) GetRunnerUpPod() string {
+	if x != nil {
+		return x.RunnerUpPod
 	}
 	return ""
 }
@@ -3784,6 +3802,60 @@ func (x *EventParameters) GetTypes() []v1.EventRecord_Type {
 	return nil
 }
 
+type EventInfo struct {
+	state  protoimpl.MessageState `protogen:"open.v1"`
+	Record *v1.EventRecord        `protobuf:"bytes,1,opt,name=record,proto3" json:"record,omitempty"`
+	// Namespace and name of the pod that the event is about, as `NAMESPACE/NAME`; empty where it is about none. What the
+	// record has of it is the key or UUID: as the object of an event about a request, as the reference of others.
+	Pod           string `protobuf:"bytes,2,opt,name=pod,proto3" json:"pod,omitempty"`
+	unknownFields protoimpl.UnknownFields
+	sizeCache     protoimpl.SizeCache
+}
+
+func (x *EventInfo) Reset() {
+	*x = EventInfo{}
+	mi := &file_monoceros_v1_admin_proto_msgTypes[45]
+	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+	ms.StoreMessageInfo(mi)
+}
+
+func (x *EventInfo) String() string {
+	return protoimpl.X.MessageStringOf(x)
+}
+
+func (*EventInfo) ProtoMessage() {}
+
+func (x *EventInfo) ProtoReflect() protoreflect.Message {
+	mi := &file_monoceros_v1_admin_proto_msgTypes[45]
+	if x != nil {
+		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+		if ms.LoadMessageInfo() == nil {
+			ms.StoreMessageInfo(mi)
+		}
+		return ms
+	}
+	return mi.MessageOf(x)
+}
+
+// Deprecated: Use EventInfo.ProtoReflect.Descriptor instead.
+func (*EventInfo) Descriptor() ([]byte, []int) {
+	return file_monoceros_v1_admin_proto_rawDescGZIP(), []int{45}
+}
+
+func (x *EventInfo) GetRecord() *v1.EventRecord {
+	if x != nil {
+		return x.Record
+	}
+	return nil
+}
+
+func (x *EventInfo) GetPod() string {
+	if x != nil {
+		return x.Pod
+	}
+	return ""
+}
+
 type Explanation_Obstacle struct {
 	state  protoimpl.MessageState `protogen:"open.v1"`
 	Cause  string                 `protobuf:"bytes,1,opt,name=cause,proto3" json:"cause,omitempty"`
@@ -3800,7 +3872,7 @@ type Explanation_Obstacle struct {
 
 func (x *Explanation_Obstacle) Reset() {
 	*x = Explanation_Obstacle{}
-	mi := &file_monoceros_v1_admin_proto_msgTypes[50]
+	mi := &file_monoceros_v1_admin_proto_msgTypes[51]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -3812,7 +3884,7 @@ func (x *Explanation_Obstacle) String() string {
 func (*Explanation_Obstacle) ProtoMessage() {}
 
 func (x *Explanation_Obstacle) ProtoReflect() protoreflect.Message {
-	mi := &file_monoceros_v1_admin_proto_msgTypes[50]
+	mi := &file_monoceros_v1_admin_proto_msgTypes[51]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -3894,7 +3966,7 @@ type Explanation_Order struct {
 
 func (x *Explanation_Order) Reset() {
 	*x = Explanation_Order{}
-	mi := &file_monoceros_v1_admin_proto_msgTypes[51]
+	mi := &file_monoceros_v1_admin_proto_msgTypes[52]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -3906,7 +3978,7 @@ func (x *Explanation_Order) String() string {
 func (*Explanation_Order) ProtoMessage() {}
 
 func (x *Explanation_Order) ProtoReflect() protoreflect.Message {
-	mi := &file_monoceros_v1_admin_proto_msgTypes[51]
+	mi := &file_monoceros_v1_admin_proto_msgTypes[52]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -3983,7 +4055,7 @@ type Explanation_Nodes struct {
 
 func (x *Explanation_Nodes) Reset() {
 	*x = Explanation_Nodes{}
-	mi := &file_monoceros_v1_admin_proto_msgTypes[52]
+	mi := &file_monoceros_v1_admin_proto_msgTypes[53]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -3995,7 +4067,7 @@ func (x *Explanation_Nodes) String() string {
 func (*Explanation_Nodes) ProtoMessage() {}
 
 func (x *Explanation_Nodes) ProtoReflect() protoreflect.Message {
-	mi := &file_monoceros_v1_admin_proto_msgTypes[52]
+	mi := &file_monoceros_v1_admin_proto_msgTypes[53]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -4086,7 +4158,7 @@ type Explanation_Change struct {
 
 func (x *Explanation_Change) Reset() {
 	*x = Explanation_Change{}
-	mi := &file_monoceros_v1_admin_proto_msgTypes[53]
+	mi := &file_monoceros_v1_admin_proto_msgTypes[54]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -4098,7 +4170,7 @@ func (x *Explanation_Change) String() string {
 func (*Explanation_Change) ProtoMessage() {}
 
 func (x *Explanation_Change) ProtoReflect() protoreflect.Message {
-	mi := &file_monoceros_v1_admin_proto_msgTypes[53]
+	mi := &file_monoceros_v1_admin_proto_msgTypes[54]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -4417,7 +4489,7 @@ const file_monoceros_v1_admin_proto_rawDesc = "" +
 	"page_token\x18\x06 \x01(\tR\tpageToken\"j\n" +
 	"\x11ListNodesResponse\x12-\n" +
 	"\x05nodes\x18\x01 \x03(\v2\x17.monoceros.v1.NodeStateR\x05nodes\x12&\n" +
-	"\x0fnext_page_token\x18\x02 \x01(\tR\rnextPageToken\"\x8e\x05\n" +
+	"\x0fnext_page_token\x18\x02 \x01(\tR\rnextPageToken\"\xa3\x06\n" +
 	"\tNodeState\x12\x17\n" +
 	"\anode_id\x18\x01 \x01(\tR\x06nodeId\x125\n" +
 	"\bcapacity\x18\x02 \x01(\v2\x19.monoceros.si.v1.ResourceR\bcapacity\x127\n" +
@@ -4435,8 +4507,12 @@ const file_monoceros_v1_admin_proto_rawDesc = "" +
 	"\vreserved_by\x18\v \x03(\tR\n" +
 	"reservedBy\x12/\n" +
 	"\x13foreign_allocations\x18\f \x01(\rR\x12foreignAllocations\x120\n" +
-	"\x04held\x18\r \x03(\v2\x1c.monoceros.v1.AllocationInfoR\x04held\x1a=\n" +
+	"\x04held\x18\r \x03(\v2\x1c.monoceros.v1.AllocationInfoR\x04held\x12Q\n" +
+	"\x0ereserving_pods\x18\x0e \x03(\v2*.monoceros.v1.NodeState.ReservingPodsEntryR\rreservingPods\x1a=\n" +
 	"\x0fAttributesEntry\x12\x10\n" +
+	"\x03key\x18\x01 \x01(\tR\x03key\x12\x14\n" +
+	"\x05value\x18\x02 \x01(\tR\x05value:\x028\x01\x1a@\n" +
+	"\x12ReservingPodsEntry\x12\x10\n" +
 	"\x03key\x18\x01 \x01(\tR\x03key\x12\x14\n" +
 	"\x05value\x18\x02 \x01(\tR\x05value:\x028\x01\"\xaf\x02\n" +
 	"\x14ListDecisionsRequest\x12\x13\n" +
@@ -4473,13 +4549,14 @@ const file_monoceros_v1_admin_proto_rawDesc = "" +
 	"\vpassed_over\x18\f \x03(\v2\x1d.monoceros.v1.PassedOverNodesR\n" +
 	"passedOver\x12#\n" +
 	"\rpreempted_for\x18\r \x01(\tR\fpreemptedFor\x12\x10\n" +
-	"\x03pod\x18\x0e \x01(\tR\x03pod\"\x84\x01\n" +
+	"\x03pod\x18\x0e \x01(\tR\x03pod\"\xa8\x01\n" +
 	"\rDecisionLevel\x12\x14\n" +
 	"\x05queue\x18\x01 \x01(\tR\x05queue\x12\x14\n" +
 	"\x05order\x18\x02 \x01(\tR\x05order\x12\x16\n" +
 	"\x06chosen\x18\x03 \x01(\tR\x06chosen\x12\x1b\n" +
 	"\trunner_up\x18\x04 \x01(\tR\brunnerUp\x12\x12\n" +
-	"\x04rule\x18\x05 \x01(\tR\x04rule\"Y\n" +
+	"\x04rule\x18\x05 \x01(\tR\x04rule\x12\"\n" +
+	"\rrunner_up_pod\x18\x06 \x01(\tR\vrunnerUpPod\"Y\n" +
 	"\x0fPassedOverNodes\x12\x16\n" +
 	"\x06reason\x18\x01 \x01(\tR\x06reason\x12\x14\n" +
 	"\x05count\x18\x02 \x01(\rR\x05count\x12\x18\n" +
@@ -4522,7 +4599,10 @@ const file_monoceros_v1_admin_proto_rawDesc = "" +
 	"\x05rm_id\x18\x01 \x01(\tR\x04rmId\x12\x19\n" +
 	"\bfrom_seq\x18\x02 \x01(\x04R\afromSeq\x12\x18\n" +
 	"\ahistory\x18\x03 \x01(\rR\ahistory\x127\n" +
-	"\x05types\x18\x04 \x03(\x0e2!.monoceros.si.v1.EventRecord.TypeR\x05types*v\n" +
+	"\x05types\x18\x04 \x03(\x0e2!.monoceros.si.v1.EventRecord.TypeR\x05types\"S\n" +
+	"\tEventInfo\x124\n" +
+	"\x06record\x18\x01 \x01(\v2\x1c.monoceros.si.v1.EventRecordR\x06record\x12\x10\n" +
+	"\x03pod\x18\x02 \x01(\tR\x03pod*v\n" +
 	"\x0ePartitionState\x12\x1f\n" +
 	"\x1bPARTITION_STATE_UNSPECIFIED\x10\x00\x12\x14\n" +
 	"\x10PARTITION_ACTIVE\x10\x01\x12\x16\n" +
@@ -4548,14 +4628,15 @@ const file_monoceros_v1_admin_proto_rawDesc = "" +
 	"\x10ListApplications\x12%.monoceros.v1.ListApplicationsRequest\x1a&.monoceros.v1.ListApplicationsResponse\x12L\n" +
 	"\tListNodes\x12\x1e.monoceros.v1.ListNodesRequest\x1a\x1f.monoceros.v1.ListNodesResponse\x12g\n" +
 	"\x12ExplainApplication\x12'.monoceros.v1.ExplainApplicationRequest\x1a(.monoceros.v1.ExplainApplicationResponse\x12X\n" +
-	"\rListDecisions\x12\".monoceros.v1.ListDecisionsRequest\x1a#.monoceros.v1.ListDecisionsResponse2\xc0\x04\n" +
+	"\rListDecisions\x12\".monoceros.v1.ListDecisionsRequest\x1a#.monoceros.v1.ListDecisionsResponse2\x89\x05\n" +
 	"\x0eMetricsService\x12P\n" +
 	"\fGetStateDump\x12!.monoceros.v1.StateDumpParameters\x1a\x1b.monoceros.v1.StateDumpPart0\x01\x12a\n" +
 	"\x15GetAutoScalingMetrics\x12#.monoceros.v1.AutoScalingParameters\x1a#.monoceros.si.v1.AutoScalingMetrics\x12e\n" +
 	"\x17WatchAutoScalingMetrics\x12#.monoceros.v1.AutoScalingParameters\x1a#.monoceros.si.v1.AutoScalingMetrics0\x01\x12Y\n" +
 	"\x11ReportUtilization\x12 .monoceros.v1.UtilizationReports\x1a .monoceros.v1.UtilizationSummary(\x01\x12h\n" +
 	"\x17ListNodeRecommendations\x12*.monoceros.v1.NodeRecommendationParameters\x1a!.monoceros.v1.NodeRecommendations\x12M\n" +
-	"\fStreamEvents\x12\x1d.monoceros.v1.EventParameters\x1a\x1c.monoceros.si.v1.EventRecord0\x01B[\n" +
+	"\fStreamEvents\x12\x1d.monoceros.v1.EventParameters\x1a\x1c.monoceros.si.v1.EventRecord0\x01\x12G\n" +
+	"\vWatchEvents\x12\x1d.monoceros.v1.EventParameters\x1a\x17.monoceros.v1.EventInfo0\x01B[\n" +
 	"\x0fio.monoceros.v1B\n" +
 	"AdminProtoP\x01Z&monoceros.io/clients/go/v1;monocerosv1\xa2\x02\x02MN\xaa\x02\fMonoceros.V1b\x06proto3"
 
@@ -4572,7 +4653,7 @@ func file_monoceros_v1_admin_proto_rawDescGZIP() []byte {
 }
 
 var file_monoceros_v1_admin_proto_enumTypes = make([]protoimpl.EnumInfo, 2)
-var file_monoceros_v1_admin_proto_msgTypes = make([]protoimpl.MessageInfo, 57)
+var file_monoceros_v1_admin_proto_msgTypes = make([]protoimpl.MessageInfo, 59)
 var file_monoceros_v1_admin_proto_goTypes = []any{
 	(PartitionState)(0),                       // 0: monoceros.v1.PartitionState
 	(ApplicationList)(0),                      // 1: monoceros.v1.ApplicationList
@@ -4621,127 +4702,133 @@ var file_monoceros_v1_admin_proto_goTypes = []any{
 	(*NodeRecommendations)(nil),               // 44: monoceros.v1.NodeRecommendations
 	(*NodeRecommendationItem)(nil),            // 45: monoceros.v1.NodeRecommendationItem
 	(*EventParameters)(nil),                   // 46: monoceros.v1.EventParameters
-	nil,                                       // 47: monoceros.v1.GetConfigResponse.ExtraConfigEntry
-	nil,                                       // 48: monoceros.v1.SessionInfo.BuildInfoEntry
-	nil,                                       // 49: monoceros.v1.QueueInfo.PropertiesEntry
-	nil,                                       // 50: monoceros.v1.AllocationInfo.TagsEntry
-	nil,                                       // 51: monoceros.v1.RequestInfo.TagsEntry
-	(*Explanation_Obstacle)(nil),              // 52: monoceros.v1.Explanation.Obstacle
-	(*Explanation_Order)(nil),                 // 53: monoceros.v1.Explanation.Order
-	(*Explanation_Nodes)(nil),                 // 54: monoceros.v1.Explanation.Nodes
-	(*Explanation_Change)(nil),                // 55: monoceros.v1.Explanation.Change
-	nil,                                       // 56: monoceros.v1.Explanation.Nodes.NoRoomEntry
-	nil,                                       // 57: monoceros.v1.Explanation.Nodes.PredicatesEntry
-	nil,                                       // 58: monoceros.v1.NodeState.AttributesEntry
-	(*v1.Resource)(nil),                       // 59: monoceros.si.v1.Resource
-	(*v1.UtilizationReport)(nil),              // 60: monoceros.si.v1.UtilizationReport
-	(*v1.NodeRecommendation)(nil),             // 61: monoceros.si.v1.NodeRecommendation
-	(v1.EventRecord_Type)(0),                  // 62: monoceros.si.v1.EventRecord.Type
-	(*v1.UpdateConfigurationRequest)(nil),     // 63: monoceros.si.v1.UpdateConfigurationRequest
-	(*v1.UpdateConfigurationResponse)(nil),    // 64: monoceros.si.v1.UpdateConfigurationResponse
-	(*v1.AutoScalingMetrics)(nil),             // 65: monoceros.si.v1.AutoScalingMetrics
-	(*v1.EventRecord)(nil),                    // 66: monoceros.si.v1.EventRecord
+	(*EventInfo)(nil),                         // 47: monoceros.v1.EventInfo
+	nil,                                       // 48: monoceros.v1.GetConfigResponse.ExtraConfigEntry
+	nil,                                       // 49: monoceros.v1.SessionInfo.BuildInfoEntry
+	nil,                                       // 50: monoceros.v1.QueueInfo.PropertiesEntry
+	nil,                                       // 51: monoceros.v1.AllocationInfo.TagsEntry
+	nil,                                       // 52: monoceros.v1.RequestInfo.TagsEntry
+	(*Explanation_Obstacle)(nil),              // 53: monoceros.v1.Explanation.Obstacle
+	(*Explanation_Order)(nil),                 // 54: monoceros.v1.Explanation.Order
+	(*Explanation_Nodes)(nil),                 // 55: monoceros.v1.Explanation.Nodes
+	(*Explanation_Change)(nil),                // 56: monoceros.v1.Explanation.Change
+	nil,                                       // 57: monoceros.v1.Explanation.Nodes.NoRoomEntry
+	nil,                                       // 58: monoceros.v1.Explanation.Nodes.PredicatesEntry
+	nil,                                       // 59: monoceros.v1.NodeState.AttributesEntry
+	nil,                                       // 60: monoceros.v1.NodeState.ReservingPodsEntry
+	(*v1.Resource)(nil),                       // 61: monoceros.si.v1.Resource
+	(*v1.UtilizationReport)(nil),              // 62: monoceros.si.v1.UtilizationReport
+	(*v1.NodeRecommendation)(nil),             // 63: monoceros.si.v1.NodeRecommendation
+	(v1.EventRecord_Type)(0),                  // 64: monoceros.si.v1.EventRecord.Type
+	(*v1.EventRecord)(nil),                    // 65: monoceros.si.v1.EventRecord
+	(*v1.UpdateConfigurationRequest)(nil),     // 66: monoceros.si.v1.UpdateConfigurationRequest
+	(*v1.UpdateConfigurationResponse)(nil),    // 67: monoceros.si.v1.UpdateConfigurationResponse
+	(*v1.AutoScalingMetrics)(nil),             // 68: monoceros.si.v1.AutoScalingMetrics
 }
 var file_monoceros_v1_admin_proto_depIdxs = []int32{
-	47, // 0: monoceros.v1.GetConfigResponse.extra_config:type_name -> monoceros.v1.GetConfigResponse.ExtraConfigEntry
+	48, // 0: monoceros.v1.GetConfigResponse.extra_config:type_name -> monoceros.v1.GetConfigResponse.ExtraConfigEntry
 	8,  // 1: monoceros.v1.ListSessionsResponse.sessions:type_name -> monoceros.v1.SessionInfo
-	48, // 2: monoceros.v1.SessionInfo.build_info:type_name -> monoceros.v1.SessionInfo.BuildInfoEntry
+	49, // 2: monoceros.v1.SessionInfo.build_info:type_name -> monoceros.v1.SessionInfo.BuildInfoEntry
 	0,  // 3: monoceros.v1.SetPartitionStateRequest.state:type_name -> monoceros.v1.PartitionState
 	0,  // 4: monoceros.v1.SetPartitionStateResponse.old_state:type_name -> monoceros.v1.PartitionState
 	19, // 5: monoceros.v1.GetQueuesResponse.root:type_name -> monoceros.v1.QueueInfo
-	59, // 6: monoceros.v1.QueueInfo.guaranteed:type_name -> monoceros.si.v1.Resource
-	59, // 7: monoceros.v1.QueueInfo.max:type_name -> monoceros.si.v1.Resource
-	59, // 8: monoceros.v1.QueueInfo.allocated:type_name -> monoceros.si.v1.Resource
-	59, // 9: monoceros.v1.QueueInfo.pending:type_name -> monoceros.si.v1.Resource
-	59, // 10: monoceros.v1.QueueInfo.headroom:type_name -> monoceros.si.v1.Resource
+	61, // 6: monoceros.v1.QueueInfo.guaranteed:type_name -> monoceros.si.v1.Resource
+	61, // 7: monoceros.v1.QueueInfo.max:type_name -> monoceros.si.v1.Resource
+	61, // 8: monoceros.v1.QueueInfo.allocated:type_name -> monoceros.si.v1.Resource
+	61, // 9: monoceros.v1.QueueInfo.pending:type_name -> monoceros.si.v1.Resource
+	61, // 10: monoceros.v1.QueueInfo.headroom:type_name -> monoceros.si.v1.Resource
 	19, // 11: monoceros.v1.QueueInfo.children:type_name -> monoceros.v1.QueueInfo
-	59, // 12: monoceros.v1.QueueInfo.preempting:type_name -> monoceros.si.v1.Resource
-	49, // 13: monoceros.v1.QueueInfo.properties:type_name -> monoceros.v1.QueueInfo.PropertiesEntry
+	61, // 12: monoceros.v1.QueueInfo.preempting:type_name -> monoceros.si.v1.Resource
+	50, // 13: monoceros.v1.QueueInfo.properties:type_name -> monoceros.v1.QueueInfo.PropertiesEntry
 	1,  // 14: monoceros.v1.ListApplicationsRequest.list:type_name -> monoceros.v1.ApplicationList
 	22, // 15: monoceros.v1.ListApplicationsResponse.applications:type_name -> monoceros.v1.ApplicationInfo
-	59, // 16: monoceros.v1.ApplicationInfo.allocated:type_name -> monoceros.si.v1.Resource
-	59, // 17: monoceros.v1.ApplicationInfo.pending:type_name -> monoceros.si.v1.Resource
-	59, // 18: monoceros.v1.ApplicationInfo.placeholders:type_name -> monoceros.si.v1.Resource
+	61, // 16: monoceros.v1.ApplicationInfo.allocated:type_name -> monoceros.si.v1.Resource
+	61, // 17: monoceros.v1.ApplicationInfo.pending:type_name -> monoceros.si.v1.Resource
+	61, // 18: monoceros.v1.ApplicationInfo.placeholders:type_name -> monoceros.si.v1.Resource
 	23, // 19: monoceros.v1.ApplicationInfo.state_log:type_name -> monoceros.v1.StateChange
 	24, // 20: monoceros.v1.ApplicationInfo.held:type_name -> monoceros.v1.AllocationInfo
 	25, // 21: monoceros.v1.ApplicationInfo.waiting:type_name -> monoceros.v1.RequestInfo
-	59, // 22: monoceros.v1.AllocationInfo.resource:type_name -> monoceros.si.v1.Resource
-	50, // 23: monoceros.v1.AllocationInfo.tags:type_name -> monoceros.v1.AllocationInfo.TagsEntry
-	59, // 24: monoceros.v1.RequestInfo.resource:type_name -> monoceros.si.v1.Resource
+	61, // 22: monoceros.v1.AllocationInfo.resource:type_name -> monoceros.si.v1.Resource
+	51, // 23: monoceros.v1.AllocationInfo.tags:type_name -> monoceros.v1.AllocationInfo.TagsEntry
+	61, // 24: monoceros.v1.RequestInfo.resource:type_name -> monoceros.si.v1.Resource
 	26, // 25: monoceros.v1.RequestInfo.reasons:type_name -> monoceros.v1.WaitReason
-	51, // 26: monoceros.v1.RequestInfo.tags:type_name -> monoceros.v1.RequestInfo.TagsEntry
+	52, // 26: monoceros.v1.RequestInfo.tags:type_name -> monoceros.v1.RequestInfo.TagsEntry
 	29, // 27: monoceros.v1.ExplainApplicationResponse.explanations:type_name -> monoceros.v1.Explanation
-	59, // 28: monoceros.v1.Explanation.resource:type_name -> monoceros.si.v1.Resource
-	59, // 29: monoceros.v1.Explanation.short:type_name -> monoceros.si.v1.Resource
-	52, // 30: monoceros.v1.Explanation.obstacles:type_name -> monoceros.v1.Explanation.Obstacle
-	53, // 31: monoceros.v1.Explanation.order:type_name -> monoceros.v1.Explanation.Order
-	54, // 32: monoceros.v1.Explanation.nodes:type_name -> monoceros.v1.Explanation.Nodes
-	55, // 33: monoceros.v1.Explanation.changes:type_name -> monoceros.v1.Explanation.Change
+	61, // 28: monoceros.v1.Explanation.resource:type_name -> monoceros.si.v1.Resource
+	61, // 29: monoceros.v1.Explanation.short:type_name -> monoceros.si.v1.Resource
+	53, // 30: monoceros.v1.Explanation.obstacles:type_name -> monoceros.v1.Explanation.Obstacle
+	54, // 31: monoceros.v1.Explanation.order:type_name -> monoceros.v1.Explanation.Order
+	55, // 32: monoceros.v1.Explanation.nodes:type_name -> monoceros.v1.Explanation.Nodes
+	56, // 33: monoceros.v1.Explanation.changes:type_name -> monoceros.v1.Explanation.Change
 	32, // 34: monoceros.v1.ListNodesResponse.nodes:type_name -> monoceros.v1.NodeState
-	59, // 35: monoceros.v1.NodeState.capacity:type_name -> monoceros.si.v1.Resource
-	59, // 36: monoceros.v1.NodeState.allocated:type_name -> monoceros.si.v1.Resource
-	59, // 37: monoceros.v1.NodeState.occupied:type_name -> monoceros.si.v1.Resource
-	59, // 38: monoceros.v1.NodeState.available:type_name -> monoceros.si.v1.Resource
-	58, // 39: monoceros.v1.NodeState.attributes:type_name -> monoceros.v1.NodeState.AttributesEntry
+	61, // 35: monoceros.v1.NodeState.capacity:type_name -> monoceros.si.v1.Resource
+	61, // 36: monoceros.v1.NodeState.allocated:type_name -> monoceros.si.v1.Resource
+	61, // 37: monoceros.v1.NodeState.occupied:type_name -> monoceros.si.v1.Resource
+	61, // 38: monoceros.v1.NodeState.available:type_name -> monoceros.si.v1.Resource
+	59, // 39: monoceros.v1.NodeState.attributes:type_name -> monoceros.v1.NodeState.AttributesEntry
 	24, // 40: monoceros.v1.NodeState.held:type_name -> monoceros.v1.AllocationInfo
-	35, // 41: monoceros.v1.ListDecisionsResponse.decisions:type_name -> monoceros.v1.DecisionInfo
-	36, // 42: monoceros.v1.DecisionInfo.levels:type_name -> monoceros.v1.DecisionLevel
-	37, // 43: monoceros.v1.DecisionInfo.passed_over:type_name -> monoceros.v1.PassedOverNodes
-	60, // 44: monoceros.v1.UtilizationReports.reports:type_name -> monoceros.si.v1.UtilizationReport
-	45, // 45: monoceros.v1.NodeRecommendations.items:type_name -> monoceros.v1.NodeRecommendationItem
-	61, // 46: monoceros.v1.NodeRecommendationItem.recommendation:type_name -> monoceros.si.v1.NodeRecommendation
-	62, // 47: monoceros.v1.EventParameters.types:type_name -> monoceros.si.v1.EventRecord.Type
-	59, // 48: monoceros.v1.Explanation.Obstacle.short:type_name -> monoceros.si.v1.Resource
-	59, // 49: monoceros.v1.Explanation.Obstacle.have:type_name -> monoceros.si.v1.Resource
-	59, // 50: monoceros.v1.Explanation.Obstacle.want:type_name -> monoceros.si.v1.Resource
-	56, // 51: monoceros.v1.Explanation.Nodes.no_room:type_name -> monoceros.v1.Explanation.Nodes.NoRoomEntry
-	57, // 52: monoceros.v1.Explanation.Nodes.predicates:type_name -> monoceros.v1.Explanation.Nodes.PredicatesEntry
-	59, // 53: monoceros.v1.Explanation.Change.resource:type_name -> monoceros.si.v1.Resource
-	63, // 54: monoceros.v1.AdminService.UpdateConfig:input_type -> monoceros.si.v1.UpdateConfigurationRequest
-	63, // 55: monoceros.v1.AdminService.ValidateConfig:input_type -> monoceros.si.v1.UpdateConfigurationRequest
-	2,  // 56: monoceros.v1.AdminService.GetConfig:input_type -> monoceros.v1.GetConfigRequest
-	4,  // 57: monoceros.v1.AdminService.DeregisterResourceManager:input_type -> monoceros.v1.DeregisterResourceManagerRequest
-	6,  // 58: monoceros.v1.AdminService.ListSessions:input_type -> monoceros.v1.ListSessionsRequest
-	9,  // 59: monoceros.v1.AdminService.TriggerResync:input_type -> monoceros.v1.TriggerResyncRequest
-	11, // 60: monoceros.v1.AdminService.SetPartitionState:input_type -> monoceros.v1.SetPartitionStateRequest
-	13, // 61: monoceros.v1.AdminService.DrainNodes:input_type -> monoceros.v1.DrainNodesRequest
-	15, // 62: monoceros.v1.AdminService.Shutdown:input_type -> monoceros.v1.ShutdownRequest
-	17, // 63: monoceros.v1.AdminService.GetQueues:input_type -> monoceros.v1.GetQueuesRequest
-	20, // 64: monoceros.v1.AdminService.ListApplications:input_type -> monoceros.v1.ListApplicationsRequest
-	30, // 65: monoceros.v1.AdminService.ListNodes:input_type -> monoceros.v1.ListNodesRequest
-	27, // 66: monoceros.v1.AdminService.ExplainApplication:input_type -> monoceros.v1.ExplainApplicationRequest
-	33, // 67: monoceros.v1.AdminService.ListDecisions:input_type -> monoceros.v1.ListDecisionsRequest
-	38, // 68: monoceros.v1.MetricsService.GetStateDump:input_type -> monoceros.v1.StateDumpParameters
-	40, // 69: monoceros.v1.MetricsService.GetAutoScalingMetrics:input_type -> monoceros.v1.AutoScalingParameters
-	40, // 70: monoceros.v1.MetricsService.WatchAutoScalingMetrics:input_type -> monoceros.v1.AutoScalingParameters
-	41, // 71: monoceros.v1.MetricsService.ReportUtilization:input_type -> monoceros.v1.UtilizationReports
-	43, // 72: monoceros.v1.MetricsService.ListNodeRecommendations:input_type -> monoceros.v1.NodeRecommendationParameters
-	46, // 73: monoceros.v1.MetricsService.StreamEvents:input_type -> monoceros.v1.EventParameters
-	64, // 74: monoceros.v1.AdminService.UpdateConfig:output_type -> monoceros.si.v1.UpdateConfigurationResponse
-	64, // 75: monoceros.v1.AdminService.ValidateConfig:output_type -> monoceros.si.v1.UpdateConfigurationResponse
-	3,  // 76: monoceros.v1.AdminService.GetConfig:output_type -> monoceros.v1.GetConfigResponse
-	5,  // 77: monoceros.v1.AdminService.DeregisterResourceManager:output_type -> monoceros.v1.DeregisterResourceManagerResponse
-	7,  // 78: monoceros.v1.AdminService.ListSessions:output_type -> monoceros.v1.ListSessionsResponse
-	10, // 79: monoceros.v1.AdminService.TriggerResync:output_type -> monoceros.v1.TriggerResyncResponse
-	12, // 80: monoceros.v1.AdminService.SetPartitionState:output_type -> monoceros.v1.SetPartitionStateResponse
-	14, // 81: monoceros.v1.AdminService.DrainNodes:output_type -> monoceros.v1.DrainNodesResponse
-	16, // 82: monoceros.v1.AdminService.Shutdown:output_type -> monoceros.v1.ShutdownResponse
-	18, // 83: monoceros.v1.AdminService.GetQueues:output_type -> monoceros.v1.GetQueuesResponse
-	21, // 84: monoceros.v1.AdminService.ListApplications:output_type -> monoceros.v1.ListApplicationsResponse
-	31, // 85: monoceros.v1.AdminService.ListNodes:output_type -> monoceros.v1.ListNodesResponse
-	28, // 86: monoceros.v1.AdminService.ExplainApplication:output_type -> monoceros.v1.ExplainApplicationResponse
-	34, // 87: monoceros.v1.AdminService.ListDecisions:output_type -> monoceros.v1.ListDecisionsResponse
-	39, // 88: monoceros.v1.MetricsService.GetStateDump:output_type -> monoceros.v1.StateDumpPart
-	65, // 89: monoceros.v1.MetricsService.GetAutoScalingMetrics:output_type -> monoceros.si.v1.AutoScalingMetrics
-	65, // 90: monoceros.v1.MetricsService.WatchAutoScalingMetrics:output_type -> monoceros.si.v1.AutoScalingMetrics
-	42, // 91: monoceros.v1.MetricsService.ReportUtilization:output_type -> monoceros.v1.UtilizationSummary
-	44, // 92: monoceros.v1.MetricsService.ListNodeRecommendations:output_type -> monoceros.v1.NodeRecommendations
-	66, // 93: monoceros.v1.MetricsService.StreamEvents:output_type -> monoceros.si.v1.EventRecord
-	74, // [74:94] is the sub-list for method output_type
-	54, // [54:74] is the sub-list for method input_type
-	54, // [54:54] is the sub-list for extension type_name
-	54, // [54:54] is the sub-list for extension extendee
-	0,  // [0:54] is the sub-list for field type_name
+	60, // 41: monoceros.v1.NodeState.reserving_pods:type_name -> monoceros.v1.NodeState.ReservingPodsEntry
+	35, // 42: monoceros.v1.ListDecisionsResponse.decisions:type_name -> monoceros.v1.DecisionInfo
+	36, // 43: monoceros.v1.DecisionInfo.levels:type_name -> monoceros.v1.DecisionLevel
+	37, // 44: monoceros.v1.DecisionInfo.passed_over:type_name -> monoceros.v1.PassedOverNodes
+	62, // 45: monoceros.v1.UtilizationReports.reports:type_name -> monoceros.si.v1.UtilizationReport
+	45, // 46: monoceros.v1.NodeRecommendations.items:type_name -> monoceros.v1.NodeRecommendationItem
+	63, // 47: monoceros.v1.NodeRecommendationItem.recommendation:type_name -> monoceros.si.v1.NodeRecommendation
+	64, // 48: monoceros.v1.EventParameters.types:type_name -> monoceros.si.v1.EventRecord.Type
+	65, // 49: monoceros.v1.EventInfo.record:type_name -> monoceros.si.v1.EventRecord
+	61, // 50: monoceros.v1.Explanation.Obstacle.short:type_name -> monoceros.si.v1.Resource
+	61, // 51: monoceros.v1.Explanation.Obstacle.have:type_name -> monoceros.si.v1.Resource
+	61, // 52: monoceros.v1.Explanation.Obstacle.want:type_name -> monoceros.si.v1.Resource
+	57, // 53: monoceros.v1.Explanation.Nodes.no_room:type_name -> monoceros.v1.Explanation.Nodes.NoRoomEntry
+	58, // 54: monoceros.v1.Explanation.Nodes.predicates:type_name -> monoceros.v1.Explanation.Nodes.PredicatesEntry
+	61, // 55: monoceros.v1.Explanation.Change.resource:type_name -> monoceros.si.v1.Resource
+	66, // 56: monoceros.v1.AdminService.UpdateConfig:input_type -> monoceros.si.v1.UpdateConfigurationRequest
+	66, // 57: monoceros.v1.AdminService.ValidateConfig:input_type -> monoceros.si.v1.UpdateConfigurationRequest
+	2,  // 58: monoceros.v1.AdminService.GetConfig:input_type -> monoceros.v1.GetConfigRequest
+	4,  // 59: monoceros.v1.AdminService.DeregisterResourceManager:input_type -> monoceros.v1.DeregisterResourceManagerRequest
+	6,  // 60: monoceros.v1.AdminService.ListSessions:input_type -> monoceros.v1.ListSessionsRequest
+	9,  // 61: monoceros.v1.AdminService.TriggerResync:input_type -> monoceros.v1.TriggerResyncRequest
+	11, // 62: monoceros.v1.AdminService.SetPartitionState:input_type -> monoceros.v1.SetPartitionStateRequest
+	13, // 63: monoceros.v1.AdminService.DrainNodes:input_type -> monoceros.v1.DrainNodesRequest
+	15, // 64: monoceros.v1.AdminService.Shutdown:input_type -> monoceros.v1.ShutdownRequest
+	17, // 65: monoceros.v1.AdminService.GetQueues:input_type -> monoceros.v1.GetQueuesRequest
+	20, // 66: monoceros.v1.AdminService.ListApplications:input_type -> monoceros.v1.ListApplicationsRequest
+	30, // 67: monoceros.v1.AdminService.ListNodes:input_type -> monoceros.v1.ListNodesRequest
+	27, // 68: monoceros.v1.AdminService.ExplainApplication:input_type -> monoceros.v1.ExplainApplicationRequest
+	33, // 69: monoceros.v1.AdminService.ListDecisions:input_type -> monoceros.v1.ListDecisionsRequest
+	38, // 70: monoceros.v1.MetricsService.GetStateDump:input_type -> monoceros.v1.StateDumpParameters
+	40, // 71: monoceros.v1.MetricsService.GetAutoScalingMetrics:input_type -> monoceros.v1.AutoScalingParameters
+	40, // 72: monoceros.v1.MetricsService.WatchAutoScalingMetrics:input_type -> monoceros.v1.AutoScalingParameters
+	41, // 73: monoceros.v1.MetricsService.ReportUtilization:input_type -> monoceros.v1.UtilizationReports
+	43, // 74: monoceros.v1.MetricsService.ListNodeRecommendations:input_type -> monoceros.v1.NodeRecommendationParameters
+	46, // 75: monoceros.v1.MetricsService.StreamEvents:input_type -> monoceros.v1.EventParameters
+	46, // 76: monoceros.v1.MetricsService.WatchEvents:input_type -> monoceros.v1.EventParameters
+	67, // 77: monoceros.v1.AdminService.UpdateConfig:output_type -> monoceros.si.v1.UpdateConfigurationResponse
+	67, // 78: monoceros.v1.AdminService.ValidateConfig:output_type -> monoceros.si.v1.UpdateConfigurationResponse
+	3,  // 79: monoceros.v1.AdminService.GetConfig:output_type -> monoceros.v1.GetConfigResponse
+	5,  // 80: monoceros.v1.AdminService.DeregisterResourceManager:output_type -> monoceros.v1.DeregisterResourceManagerResponse
+	7,  // 81: monoceros.v1.AdminService.ListSessions:output_type -> monoceros.v1.ListSessionsResponse
+	10, // 82: monoceros.v1.AdminService.TriggerResync:output_type -> monoceros.v1.TriggerResyncResponse
+	12, // 83: monoceros.v1.AdminService.SetPartitionState:output_type -> monoceros.v1.SetPartitionStateResponse
+	14, // 84: monoceros.v1.AdminService.DrainNodes:output_type -> monoceros.v1.DrainNodesResponse
+	16, // 85: monoceros.v1.AdminService.Shutdown:output_type -> monoceros.v1.ShutdownResponse
+	18, // 86: monoceros.v1.AdminService.GetQueues:output_type -> monoceros.v1.GetQueuesResponse
+	21, // 87: monoceros.v1.AdminService.ListApplications:output_type -> monoceros.v1.ListApplicationsResponse
+	31, // 88: monoceros.v1.AdminService.ListNodes:output_type -> monoceros.v1.ListNodesResponse
+	28, // 89: monoceros.v1.AdminService.ExplainApplication:output_type -> monoceros.v1.ExplainApplicationResponse
+	34, // 90: monoceros.v1.AdminService.ListDecisions:output_type -> monoceros.v1.ListDecisionsResponse
+	39, // 91: monoceros.v1.MetricsService.GetStateDump:output_type -> monoceros.v1.StateDumpPart
+	68, // 92: monoceros.v1.MetricsService.GetAutoScalingMetrics:output_type -> monoceros.si.v1.AutoScalingMetrics
+	68, // 93: monoceros.v1.MetricsService.WatchAutoScalingMetrics:output_type -> monoceros.si.v1.AutoScalingMetrics
+	42, // 94: monoceros.v1.MetricsService.ReportUtilization:output_type -> monoceros.v1.UtilizationSummary
+	44, // 95: monoceros.v1.MetricsService.ListNodeRecommendations:output_type -> monoceros.v1.NodeRecommendations
+	65, // 96: monoceros.v1.MetricsService.StreamEvents:output_type -> monoceros.si.v1.EventRecord
+	47, // 97: monoceros.v1.MetricsService.WatchEvents:output_type -> monoceros.v1.EventInfo
+	77, // [77:98] is the sub-list for method output_type
+	56, // [56:77] is the sub-list for method input_type
+	56, // [56:56] is the sub-list for extension type_name
+	56, // [56:56] is the sub-list for extension extendee
+	0,  // [0:56] is the sub-list for field type_name
 }
 
 func init() { file_monoceros_v1_admin_proto_init() }
@@ -4755,7 +4842,7 @@ func file_monoceros_v1_admin_proto_init() {
 			GoPackagePath: reflect.TypeOf(x{}).PkgPath(),
 			RawDescriptor: unsafe.Slice(unsafe.StringData(file_monoceros_v1_admin_proto_rawDesc), len(file_monoceros_v1_admin_proto_rawDesc)),
 			NumEnums:      2,
-			NumMessages:   57,
+			NumMessages:   59,
 			NumExtensions: 0,
 			NumServices:   2,
 		},

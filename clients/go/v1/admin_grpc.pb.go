@@ -649,6 +649,7 @@ const (
 	MetricsService_ReportUtilization_FullMethodName       = "/monoceros.v1.MetricsService/ReportUtilization"
 	MetricsService_ListNodeRecommendations_FullMethodName = "/monoceros.v1.MetricsService/ListNodeRecommendations"
 	MetricsService_StreamEvents_FullMethodName            = "/monoceros.v1.MetricsService/StreamEvents"
+	MetricsService_WatchEvents_FullMethodName             = "/monoceros.v1.MetricsService/WatchEvents"
 )
 
 // MetricsServiceClient is the client API for MetricsService service.
@@ -668,6 +669,8 @@ type MetricsServiceClient interface {
 	ListNodeRecommendations(ctx context.Context, in *NodeRecommendationParameters, opts ...grpc.CallOption) (*NodeRecommendations, error)
 	// Events as they happen, after some of the past.
 	StreamEvents(ctx context.Context, in *EventParameters, opts ...grpc.CallOption) (grpc.ServerStreamingClient[v1.EventRecord], error)
+	// As StreamEvents, with the names of pods.
+	WatchEvents(ctx context.Context, in *EventParameters, opts ...grpc.CallOption) (grpc.ServerStreamingClient[EventInfo], error)
 }
 
 type metricsServiceClient struct {
@@ -768,6 +771,25 @@ func (c *metricsServiceClient) StreamEvents(ctx context.Context, in *EventParame
 // This type alias is provided for backwards compatibility with existing code that references the prior non-generic stream type by name.
 type MetricsService_StreamEventsClient = grpc.ServerStreamingClient[v1.EventRecord]
 
+func (c *metricsServiceClient) WatchEvents(ctx context.Context, in *EventParameters, opts ...grpc.CallOption) (grpc.ServerStreamingClient[EventInfo], error) {
+	cOpts := append([]grpc.CallOption{grpc.StaticMethod()}, opts...)
+	stream, err := c.cc.NewStream(ctx, &MetricsService_ServiceDesc.Streams[4], MetricsService_WatchEvents_FullMethodName, cOpts...)
+	if err != nil {
+		return nil, err
+	}
+	x := &grpc.GenericClientStream[EventParameters, EventInfo]{ClientStream: stream}
+	if err := x.ClientStream.SendMsg(in); err != nil {
+		return nil, err
+	}
+	if err := x.ClientStream.CloseSend(); err != nil {
+		return nil, err
+	}
+	return x, nil
+}
+
+// This type alias is provided for backwards compatibility with existing code that references the prior non-generic stream type by name.
+type MetricsService_WatchEventsClient = grpc.ServerStreamingClient[EventInfo]
+
 // MetricsServiceServer is the server API for MetricsService service.
 // All implementations must embed UnimplementedMetricsServiceServer
 // for forward compatibility.
@@ -785,6 +807,8 @@ type MetricsServiceServer interface {
 	ListNodeRecommendations(context.Context, *NodeRecommendationParameters) (*NodeRecommendations, error)
 	// Events as they happen, after some of the past.
 	StreamEvents(*EventParameters, grpc.ServerStreamingServer[v1.EventRecord]) error
+	// As StreamEvents, with the names of pods.
+	WatchEvents(*EventParameters, grpc.ServerStreamingServer[EventInfo]) error
 	mustEmbedUnimplementedMetricsServiceServer()
 }
 
@@ -812,6 +836,9 @@ func (UnimplementedMetricsServiceServer) ListNodeRecommendations(context.Context
 }
 func (UnimplementedMetricsServiceServer) StreamEvents(*EventParameters, grpc.ServerStreamingServer[v1.EventRecord]) error {
 	return status.Error(codes.Unimplemented, "method StreamEvents not implemented")
+}
+func (UnimplementedMetricsServiceServer) WatchEvents(*EventParameters, grpc.ServerStreamingServer[EventInfo]) error {
+	return status.Error(codes.Unimplemented, "method WatchEvents not implemented")
 }
 func (UnimplementedMetricsServiceServer) mustEmbedUnimplementedMetricsServiceServer() {}
 func (UnimplementedMetricsServiceServer) testEmbeddedByValue()                        {}
@@ -910,6 +937,17 @@ func _MetricsService_StreamEvents_Handler(srv interface{}, stream grpc.ServerStr
 // This type alias is provided for backwards compatibility with existing code that references the prior non-generic stream type by name.
 type MetricsService_StreamEventsServer = grpc.ServerStreamingServer[v1.EventRecord]
 
+func _MetricsService_WatchEvents_Handler(srv interface{}, stream grpc.ServerStream) error {
+	m := new(EventParameters)
+	if err := stream.RecvMsg(m); err != nil {
+		return err
+	}
+	return srv.(MetricsServiceServer).WatchEvents(m, &grpc.GenericServerStream[EventParameters, EventInfo]{ServerStream: stream})
+}
+
+// This type alias is provided for backwards compatibility with existing code that references the prior non-generic stream type by name.
+type MetricsService_WatchEventsServer = grpc.ServerStreamingServer[EventInfo]
+
 // MetricsService_ServiceDesc is the grpc.ServiceDesc for MetricsService service.
 // It's only intended for direct use with grpc.RegisterService,
 // and not to be introspected or modified (even as a copy)
@@ -945,6 +983,11 @@ var MetricsService_ServiceDesc = grpc.ServiceDesc{
 		{
 			StreamName:    "StreamEvents",
 			Handler:       _MetricsService_StreamEvents_Handler,
+			ServerStreams: true,
+		},
+		{
+			StreamName:    "WatchEvents",
+			Handler:       _MetricsService_WatchEvents_Handler,
 			ServerStreams: true,
 		},
 	},

@@ -8,8 +8,9 @@ use std::net::IpAddr;
 use std::pin::Pin;
 
 use futures::{Stream, stream};
-use monoceros_actors::{EventFilter, EventSubscription, History, SchedulerHandle, Streamed};
-use monoceros_proto::si::v1 as si;
+use monoceros_actors::{
+    EventFilter, EventSubscription, History, NamedEvent, SchedulerHandle, Streamed,
+};
 use monoceros_proto::si::v1::event_record::Type;
 use monoceros_proto::v1;
 use tonic::{Code, Status};
@@ -22,7 +23,10 @@ use crate::logbook::Followers;
 use crate::logbook::followers::Seat;
 
 /// The events, as they happen.
-pub(super) type Events = Pin<Box<dyn Stream<Item = Result<si::EventRecord, Status>> + Send>>;
+pub(super) type Events<E> = Pin<Box<dyn Stream<Item = Result<E, Status>> + Send>>;
+
+/// Events that somebody follows, and the place that this takes.
+pub(super) struct Followed(EventSubscription, Seat);
 
 /// Who asks for events.
 pub(super) struct EventCaller {
@@ -36,7 +40,7 @@ pub(super) async fn follow(
     followers: &Followers,
     reader: EventCaller,
     request: v1::EventParameters,
-) -> Result<Events, Status> {
+) -> Result<Followed, Status> {
     let types = types(&request.types)?;
     let rm_id = match request.rm_id {
         everybody if everybody.is_empty() => {
@@ -63,25 +67,34 @@ pub(super) async fn follow(
         0 => History::Last(request.history.into()),
         from => History::From(from),
     };
-    let subscription = events.subscribe(history, EventFilter { types, rm_id });
-    Ok(given(subscription, seat))
+    Ok(Followed(events.subscribe(history, EventFilter { types, rm_id }), seat))
 }
 
-fn given(subscription: EventSubscription, seat: Seat) -> Events {
-    Box::pin(stream::unfold(Some((subscription, seat)), |open| async {
-        let (mut subscription, seat) = open?;
-        match subscription.next().await? {
-            Streamed::Event { id, record } => {
-                let record = si::EventRecord { seq: id, ..record };
-                Some((Ok(record), Some((subscription, seat))))
+impl Followed {
+    /// Gives them in this form.
+    pub(super) fn given<E: 'static>(self, form: fn(NamedEvent) -> E) -> Events<E> {
+        Box::pin(stream::unfold(Some(self), move |open| async move {
+            let Self(mut subscription, seat) = open?;
+            match subscription.next().await? {
+                Streamed::Event { id, mut record } => {
+                    record.record.seq = id;
+                    Some((Ok(form(record)), Some(Self(subscription, seat))))
+                }
+                Streamed::Lagged => {
+                    let text =
+                        "events were not read in time; what came since is lost to this stream";
+                    let status = with_reason(Code::ResourceExhausted, "EVENTS_LAGGED", text);
+                    Some((Err(status), None))
+                }
             }
-            Streamed::Lagged => {
-                let text = "events were not read in time; what came since is lost to this stream";
-                let status = with_reason(Code::ResourceExhausted, "EVENTS_LAGGED", text);
-                Some((Err(status), None))
-            }
-        }
-    }))
+        }))
+    }
+}
+
+/// An event with the name of its pod.
+pub(super) fn info(event: NamedEvent) -> v1::EventInfo {
+    let NamedEvent { record, pod } = event;
+    v1::EventInfo { record: Some(record), pod: pod.as_deref().unwrap_or_default().to_owned() }
 }
 
 fn types(named: &[i32]) -> Result<Vec<Type>, CallRefusal> {

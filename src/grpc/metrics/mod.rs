@@ -107,23 +107,39 @@ impl MetricsService for MetricsRpc {
         measured::recommendations(self.handle(), &self.reads, &caller, request).await
     }
 
-    type StreamEventsStream = events::Events;
+    type StreamEventsStream = events::Events<si::EventRecord>;
 
     async fn stream_events(
         &self,
         request: Request<v1::EventParameters>,
     ) -> RpcResult<Self::StreamEventsStream> {
-        let host = request.remote_addr().map(|address| address.ip());
-        let (caller, request) = opened(request);
-        let reader = events::EventCaller { caller, host };
-        Ok(Response::new(
-            events::follow(self.handle(), &self.logbook.followers, reader, request).await?,
-        ))
+        let followed = self.followed(request).await?;
+        Ok(Response::new(followed.given(|record| record.record)))
+    }
+
+    type WatchEventsStream = events::Events<v1::EventInfo>;
+
+    async fn watch_events(
+        &self,
+        request: Request<v1::EventParameters>,
+    ) -> RpcResult<Self::WatchEventsStream> {
+        let followed = self.followed(request).await?;
+        Ok(Response::new(followed.given(events::info)))
     }
 }
 
 impl MetricsRpc {
     fn handle(&self) -> &SchedulerHandle {
         &self.edge.handle
+    }
+
+    async fn followed(
+        &self,
+        request: Request<v1::EventParameters>,
+    ) -> Result<events::Followed, Status> {
+        let host = request.remote_addr().map(|address| address.ip());
+        let (caller, request) = opened(request);
+        let reader = events::EventCaller { caller, host };
+        events::follow(self.handle(), &self.logbook.followers, reader, request).await
     }
 }

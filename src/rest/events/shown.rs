@@ -3,7 +3,7 @@
 use std::collections::BTreeMap;
 
 use axum::body::Bytes;
-use monoceros_proto::si::v1 as si;
+use monoceros_actors::NamedEvent;
 use serde::Serialize;
 
 /// An event. The order of the fields is that of the interface.
@@ -24,6 +24,9 @@ pub(super) struct Shown<'r> {
     event_change_detail: i64,
     #[serde(rename = "referenceID", skip_serializing_if = "str::is_empty")]
     reference_id: &'r str,
+    /// Not part of the interface: readers that know it alone pass it over.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pod: Option<&'r str>,
     /// Sent when it is nothing, too.
     resource: ShownAmounts<'r>,
 }
@@ -43,7 +46,8 @@ struct ShownQuantity {
 }
 
 impl<'r> Shown<'r> {
-    pub(super) fn of(record: &'r si::EventRecord) -> Self {
+    pub(super) fn of(event: &'r NamedEvent) -> Self {
+        let NamedEvent { record, pod } = event;
         let amounts = record.resource.iter().flat_map(|resource| &resource.resources);
         let amounts = amounts.map(|(name, quantity)| {
             let quantity = ShownQuantity { value: quantity.value };
@@ -57,16 +61,17 @@ impl<'r> Shown<'r> {
             event_change_type: record.event_change_type.into(),
             event_change_detail: record.event_change_detail.into(),
             reference_id: &record.reference_id,
+            pod: pod.as_deref(),
             resource: ShownAmounts { resources: amounts.collect() },
         }
     }
 }
 
 /// One line for each event.
-pub(super) fn lines<'r>(records: impl Iterator<Item = &'r si::EventRecord>) -> Bytes {
+pub(super) fn lines<'r>(events: impl Iterator<Item = &'r NamedEvent>) -> Bytes {
     let mut text = Vec::new();
-    for record in records {
-        serde_json::to_writer(&mut text, &Shown::of(record)).expect("texts and numbers are JSON");
+    for event in events {
+        serde_json::to_writer(&mut text, &Shown::of(event)).expect("texts and numbers are JSON");
         text.push(b'\n');
     }
     text.into()
@@ -79,6 +84,7 @@ fn is_zero(number: &i64) -> bool {
 
 #[cfg(test)]
 mod tests {
+    use monoceros_proto::si::v1 as si;
     use monoceros_proto::si::v1::event_record::{ChangeDetail, ChangeType, Type};
 
     use super::*;
@@ -99,10 +105,13 @@ mod tests {
             resource: Some(si::Resource { resources: amounts.map(quantity).into() }),
             ..si::EventRecord::default()
         };
-        let shown = lines([nothing, full].iter());
+        let named = |record, pod: Option<&str>| NamedEvent { record, pod: pod.map(Into::into) };
+        let of_pod = named(full.clone(), Some("lab/p"));
+        let shown = lines([named(nothing, None), named(full, None), of_pod].iter());
         expect_test::expect![[r#"
             {"resource":{}}
             {"type":3,"objectID":"n \"1\"","message":"schedulable: false","timestampNano":1790000000000000042,"eventChangeType":1,"eventChangeDetail":302,"referenceID":"k","resource":{"resources":{"pods":{},"vcore":{"value":500}}}}
+            {"type":3,"objectID":"n \"1\"","message":"schedulable: false","timestampNano":1790000000000000042,"eventChangeType":1,"eventChangeDetail":302,"referenceID":"k","pod":"lab/p","resource":{"resources":{"pods":{},"vcore":{"value":500}}}}
         "#]]
         .assert_eq(std::str::from_utf8(&shown).unwrap());
     }

@@ -113,7 +113,7 @@ async fn many_events_are_taken_at_once_past_ones_first_and_a_reader_may_have_mor
     let mut many = log.follow(History::Last(2), EventFilter::default(), 1_500);
     assert_eq!(many.live_from(), 5);
     fill(&log, 1_500);
-    let ids = |events: Option<Vec<(u64, EventRecord)>>| -> Vec<u64> {
+    let ids = |events: Option<Vec<(u64, NamedEvent)>>| -> Vec<u64> {
         events.into_iter().flatten().map(|(id, _)| id).collect()
     };
     assert_eq!(ids(many.next_many(9).await), [3, 4]);
