@@ -219,8 +219,9 @@ async fn decision(cluster: &mut Cluster, number: &str) -> anyhow::Result<Option<
         sheet.say("Nodes asked", found.tried.to_string());
     }
     let levels = found.levels.iter().map(|it| {
-        let (chosen, runner_up) = (it.chosen.clone(), it.runner_up.clone());
-        vec![it.queue.clone(), it.order.clone(), chosen, runner_up, it.rule.clone()]
+        let (first, second) = names::of_level(&found, it);
+        let (first, second) = (first.to_owned(), second.to_owned());
+        vec![it.queue.clone(), it.order.clone(), first, second, it.rule.clone()]
     });
     sheet.table("Order", ["QUEUE", "BY", "FIRST", "SECOND", "WHY"], levels);
     let passed = found
@@ -259,7 +260,7 @@ async fn node(cluster: &mut Cluster, id: &str) -> anyhow::Result<Option<Sheet>> 
     sheet.say("State", state);
     sheet.say("Host", &found.host_name);
     sheet.say("Rack", &found.rack_name);
-    sheet.say("Reserved by", found.reserved_by.join(", "));
+    sheet.say("Reserved by", names::of_reservations(&found).join(", "));
     sheet.say("Allocations", found.allocations.to_string());
     if found.foreign_allocations > 0 {
         sheet.say("Of others", found.foreign_allocations.to_string());

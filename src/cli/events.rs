@@ -7,6 +7,7 @@
 use std::collections::VecDeque;
 use std::io::{self, Write as _};
 use std::process::ExitCode;
+use std::sync::LazyLock;
 use std::time::Duration;
 
 use clap::{Args, ValueEnum};
@@ -20,6 +21,7 @@ use tonic::{Status, Streaming};
 use super::amounts::{all, moment};
 use super::cluster::Cluster;
 use super::document::{document, json, json_line, yaml};
+use super::names;
 use super::output::{self, Form};
 use super::table::Table;
 use crate::grpc::REASON_TRAILER;
@@ -44,7 +46,7 @@ const LAGGED: &str = "EVENTS_LAGGED";
 /// Arguments of `monoceros events`.
 #[derive(Clone, Debug, Args)]
 pub(super) struct EventsArgs {
-    /// Only events of these applications, nodes, queues and requests
+    /// Only events of these applications, nodes, queues and requests; pods also as NAMESPACE/POD
     #[arg(value_name = "OBJECT")]
     objects: Vec<String>,
     /// Only events of these kinds of objects
@@ -93,8 +95,11 @@ impl EventsArgs {
         Self { objects, types: Vec::new(), limit: LIMIT, follow, output }
     }
 
-    fn is_wanted(&self, event: &si::EventRecord) -> bool {
-        let is_about = |name: &String| *name == event.object_id || *name == event.reference_id;
+    fn is_wanted(&self, event: &v1::EventInfo) -> bool {
+        let is_about = |name: &String| {
+            let record = record(event);
+            *name == record.object_id || *name == record.reference_id || *name == event.pod
+        };
         self.objects.is_empty() || self.objects.iter().any(is_about)
     }
 }
@@ -116,7 +121,7 @@ pub(super) async fn run(cluster: &mut Cluster, args: &EventsArgs) -> anyhow::Res
     loop {
         match stream.message().await {
             Ok(Some(event)) => {
-                last = event.seq;
+                last = record(&event).seq;
                 if args.is_wanted(&event) {
                     printer.print(&[event])?;
                 }
@@ -137,7 +142,7 @@ async fn open(
     cluster: &mut Cluster,
     args: &EventsArgs,
     from_seq: u64,
-) -> anyhow::Result<Streaming<si::EventRecord>> {
+) -> anyhow::Result<Streaming<v1::EventInfo>> {
     // Which of them are about an object is looked at here, so all that are kept are read.
     let history = if args.objects.is_empty() { args.limit } else { u32::MAX };
     let request = v1::EventParameters {
@@ -146,28 +151,28 @@ async fn open(
         history,
         types: args.types.iter().map(|it| it.number()).collect(),
     };
-    Ok(cluster.metrics.stream_events(request).await?.into_inner())
+    Ok(cluster.metrics.watch_events(request).await?.into_inner())
 }
 
 /// What is kept of the past.
 #[derive(Default)]
 struct Past {
     /// The last of those that are wanted.
-    events: VecDeque<si::EventRecord>,
+    events: VecDeque<v1::EventInfo>,
     /// The number of the last event that was read.
     last: u64,
 }
 
 /// Reads the past to its end: to the number of events that was asked for, or until nothing comes for a
 /// while. Where so much happens that there is no such while, it has an end all the same.
-async fn past(stream: &mut Streaming<si::EventRecord>, args: &EventsArgs) -> anyhow::Result<Past> {
+async fn past(stream: &mut Streaming<v1::EventInfo>, args: &EventsArgs) -> anyhow::Result<Past> {
     let (began, most) = (Instant::now(), usize::try_from(args.limit).unwrap_or(usize::MAX));
     let (mut past, mut n_read) = (Past::default(), 0);
     let is_all = |n_read| args.objects.is_empty() && n_read >= args.limit;
     while !is_all(n_read) && n_read < MOST_READ && began.elapsed() < PAST_IN_ALL {
         let Ok(event) = timeout(PAST, stream.message()).await else { break };
         let Some(event) = event? else { break };
-        (past.last, n_read) = (event.seq, n_read + 1);
+        (past.last, n_read) = (record(&event).seq, n_read + 1);
         if args.is_wanted(&event) {
             past.events.push_back(event);
         }
@@ -200,11 +205,11 @@ impl Printer {
         Self { form: args.output, goes_on: args.follow, table: Table::new(titles) }
     }
 
-    fn print(&mut self, events: &[si::EventRecord]) -> anyhow::Result<()> {
+    fn print(&mut self, events: &[v1::EventInfo]) -> anyhow::Result<()> {
         output::write(&self.shown(events)?)
     }
 
-    fn shown(&mut self, events: &[si::EventRecord]) -> anyhow::Result<String> {
+    fn shown(&mut self, events: &[v1::EventInfo]) -> anyhow::Result<String> {
         let documents = || events.iter().map(of_event).collect::<anyhow::Result<Vec<_>>>();
         Ok(match (self.form, self.goes_on) {
             (Form::Table | Form::Wide, _) if events.is_empty() && !self.goes_on => String::new(),
@@ -212,7 +217,9 @@ impl Printer {
                 let rows: Vec<_> = events.iter().map(|event| self.row(event)).collect();
                 self.table.part(rows)
             }
-            (Form::Name, _) => events.iter().map(|event| clean(&event.object_id) + "\n").collect(),
+            (Form::Name, _) => {
+                events.iter().map(|event| clean(&record(event).object_id) + "\n").collect()
+            }
             (Form::Json, false) => json(&Value::Array(documents()?))?,
             (Form::Yaml, false) => yaml(&Value::Array(documents()?))?,
             (Form::Json, true) => {
@@ -225,7 +232,9 @@ impl Printer {
         })
     }
 
-    fn row(&self, event: &si::EventRecord) -> Vec<String> {
+    fn row(&self, event: &v1::EventInfo) -> Vec<String> {
+        let (object, reference) = names::of_event(event);
+        let event = record(event);
         let change = match event.event_change_detail() {
             ChangeDetail::DetailsNone => match event.event_change_type() {
                 ChangeType::None => "",
@@ -242,20 +251,31 @@ impl Printer {
         let mut row = vec![
             moment(event.timestamp_nano),
             event.r#type().as_str_name().to_lowercase(),
-            event.object_id.clone(),
+            object.to_owned(),
             change,
             event.message.clone(),
         ];
         if self.form == Form::Wide {
-            row.splice(3..3, [event.reference_id.clone(), all(event.resource.as_ref())]);
+            row.splice(3..3, [reference.to_owned(), all(event.resource.as_ref())]);
             row.insert(0, event.seq.to_string());
         }
         row
     }
 }
 
-fn of_event(event: &si::EventRecord) -> anyhow::Result<Value> {
-    document("monoceros.si.v1.EventRecord", event)
+/// What happened, as the interface says it.
+fn record(event: &v1::EventInfo) -> &si::EventRecord {
+    static NOTHING: LazyLock<si::EventRecord> = LazyLock::new(si::EventRecord::default);
+    event.record.as_ref().unwrap_or(&NOTHING)
+}
+
+/// The record as a document, with the pod that it is about.
+fn of_event(event: &v1::EventInfo) -> anyhow::Result<Value> {
+    let mut shown = document("monoceros.si.v1.EventRecord", record(event))?;
+    if let Some(fields) = shown.as_object_mut().filter(|_| !event.pod.is_empty()) {
+        fields.insert("pod".to_owned(), Value::from(event.pod.clone()));
+    }
+    Ok(shown)
 }
 
 #[cfg(test)]
@@ -268,8 +288,8 @@ mod tests {
         EventsArgs::listed(Vec::new(), follow, output)
     }
 
-    fn event(seq: u64) -> si::EventRecord {
-        si::EventRecord {
+    fn event(seq: u64) -> v1::EventInfo {
+        let record = si::EventRecord {
             r#type: Type::Node.into(),
             object_id: "n1".to_owned(),
             event_change_type: ChangeType::Set.into(),
@@ -278,7 +298,27 @@ mod tests {
             timestamp_nano: 1_000_000_000,
             seq,
             ..Default::default()
-        }
+        };
+        v1::EventInfo { record: Some(record), pod: String::new() }
+    }
+
+    /// A pod does not fit, and then it does and comes to its node.
+    fn events_of_a_pod() -> [v1::EventInfo; 2] {
+        let about = |kind: Type, object: &str, reference: &str, change: ChangeType| {
+            let record = si::EventRecord {
+                r#type: kind.into(),
+                object_id: object.to_owned(),
+                reference_id: reference.to_owned(),
+                event_change_type: change.into(),
+                timestamp_nano: 1_000_000_000,
+                ..Default::default()
+            };
+            v1::EventInfo { record: Some(record), pod: "lab/p".to_owned() }
+        };
+        [
+            about(Type::Request, "uid", "app", ChangeType::None),
+            about(Type::Node, "n1", "uid", ChangeType::Add),
+        ]
     }
 
     #[test]
@@ -309,8 +349,34 @@ mod tests {
     #[test]
     fn an_object_is_named_as_such_or_as_a_reference() {
         let about = |name: &str| EventsArgs::listed(vec![name.to_owned()], false, Form::Table);
-        let event = si::EventRecord { reference_id: "a1".to_owned(), ..event(1) };
+        let mut event = event(1);
+        event.record.as_mut().unwrap().reference_id = "a1".to_owned();
         assert!(about("n1").is_wanted(&event) && about("a1").is_wanted(&event));
         assert!(!about("n2").is_wanted(&event));
+    }
+
+    #[test]
+    fn pods_have_names_in_tables_and_uids_beside_them_in_documents() {
+        let events = events_of_a_pod();
+        let mut printer = Printer::new(&args(Form::Table, false));
+        expect![[r#"
+            TIME                       TYPE      OBJECT   CHANGE   MESSAGE
+            1970-01-01T00:00:01.000Z   request   lab/p    -        -
+            1970-01-01T00:00:01.000Z   node      n1       ADD      -
+        "#]]
+        .assert_eq(&printer.shown(&events).unwrap());
+        let mut printer = Printer::new(&args(Form::Wide, false));
+        expect![[r#"
+            NUMBER   TIME                       TYPE      OBJECT   REFERENCE   AMOUNT   CHANGE   MESSAGE
+            0        1970-01-01T00:00:01.000Z   request   lab/p    app         -        -        -
+            0        1970-01-01T00:00:01.000Z   node      n1       lab/p       -        ADD      -
+        "#]].assert_eq(&printer.shown(&events).unwrap());
+        let document = of_event(&events[1]).unwrap();
+        assert_eq!((&document["referenceID"], &document["pod"]), (&"uid".into(), &"lab/p".into()));
+        assert_eq!(of_event(&event(1)).unwrap().get("pod"), None);
+        let about = |name: &str| EventsArgs::listed(vec![name.to_owned()], false, Form::Table);
+        for name in ["uid", "lab/p"] {
+            assert!(events.iter().all(|event| about(name).is_wanted(event)), "{name}");
+        }
     }
 }

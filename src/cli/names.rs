@@ -3,6 +3,7 @@
 use std::collections::BTreeMap;
 
 use monoceros_actors::tags::pod_of;
+use monoceros_proto::si::v1::event_record::Type;
 use monoceros_proto::v1;
 
 /// The name of a request: that of its pod, or else its key.
@@ -16,6 +17,35 @@ pub(super) fn shown(key: &str, tags: &BTreeMap<String, String>) -> String {
 /// The name of what a decision is about.
 pub(super) fn of_decision(decision: &v1::DecisionInfo) -> &str {
     if decision.pod.is_empty() { &decision.allocation_key } else { &decision.pod }
+}
+
+/// The names of what an event is about, and of what it refers to.
+pub(super) fn of_event(event: &v1::EventInfo) -> (&str, &str) {
+    let Some(record) = &event.record else { return ("", "") };
+    let (object, reference) = (&*record.object_id, &*record.reference_id);
+    match (&*event.pod, record.r#type()) {
+        ("", _) => (object, reference),
+        (pod, Type::Request) => (pod, reference),
+        (pod, _) => (object, pod),
+    }
+}
+
+/// The names of those who have a node reserved.
+pub(super) fn of_reservations(node: &v1::NodeState) -> Vec<&str> {
+    let name = |key| node.reserving_pods.get(key).unwrap_or(key).as_str();
+    node.reserved_by.iter().map(name).collect()
+}
+
+/// The names of the first and the second of a level of this decision.
+pub(super) fn of_level<'n>(
+    decision: &'n v1::DecisionInfo,
+    level: &'n v1::DecisionLevel,
+) -> (&'n str, &'n str) {
+    let is_its_own = level.chosen == decision.allocation_key && decision.kind == "eviction";
+    let first = if is_its_own { of_decision(decision) } else { &level.chosen };
+    let second =
+        if level.runner_up_pod.is_empty() { &level.runner_up } else { &level.runner_up_pod };
+    (first, second)
 }
 
 /// Names of the requests and allocations of an application, by key.
@@ -65,5 +95,35 @@ mod tests {
         let names = Names::of(&application);
         assert_eq!((names.name("uid-1"), names.key("lab/job-0")), ("lab/job-0", "uid-1"));
         assert_eq!((names.name("task"), names.key("task")), ("task", "task"));
+    }
+
+    #[test]
+    fn of_an_eviction_both_that_are_compared_have_the_names_of_their_pods() {
+        let level = |pod: &str| v1::DecisionLevel {
+            chosen: "uid-1".to_owned(),
+            runner_up: "uid-2".to_owned(),
+            runner_up_pod: pod.to_owned(),
+            ..Default::default()
+        };
+        let decision = v1::DecisionInfo {
+            kind: "eviction".to_owned(),
+            allocation_key: "uid-1".to_owned(),
+            pod: "lab/a".to_owned(),
+            ..Default::default()
+        };
+        assert_eq!(of_level(&decision, &level("lab/b")), ("lab/a", "lab/b"));
+        assert_eq!(of_level(&decision, &level("")), ("lab/a", "uid-2"));
+        let placed = v1::DecisionInfo { kind: "allocation".to_owned(), ..decision };
+        assert_eq!(of_level(&placed, &level("")).0, "uid-1", "that is an application");
+    }
+
+    #[test]
+    fn who_has_a_node_reserved_has_the_name_of_the_pod_or_the_key() {
+        let node = v1::NodeState {
+            reserved_by: vec!["task".to_owned(), "uid-1".to_owned()],
+            reserving_pods: [("uid-1".to_owned(), "lab/a".to_owned())].into(),
+            ..Default::default()
+        };
+        assert_eq!(of_reservations(&node), ["task", "lab/a"]);
     }
 }

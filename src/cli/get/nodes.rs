@@ -7,6 +7,7 @@ use super::{Columns, GetArgs, Thing};
 use crate::cli::amounts::{Use, all};
 use crate::cli::cluster::Cluster;
 use crate::cli::document::document;
+use crate::cli::names;
 
 /// What is allocated on a node of what it has.
 pub(in crate::cli) fn usage(node: &v1::NodeState) -> Use {
@@ -56,7 +57,7 @@ impl Thing for v1::NodeState {
         if columns.wide {
             cells.push(all(self.occupied.as_ref()));
             cells.push(self.foreign_allocations.to_string());
-            cells.push(self.reserved_by.join(","));
+            cells.push(names::of_reservations(self).join(","));
             cells.push(self.host_name.clone());
             cells.push(self.rack_name.clone());
         }
