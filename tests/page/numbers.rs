@@ -262,7 +262,10 @@ async fn sessions_and_ranges_of_events_are_those_of_their_documents() {
     let known = batch["EventRecords"].as_array().unwrap().iter().enumerate();
     let known: Vec<Vec<String>> = known
         .map(|(at, it)| {
-            vec![at.to_string(), it["objectID"].as_str().unwrap_or_default().to_owned()]
+            // A request that is a pod has its name.
+            let pod = Some(&it["pod"]).filter(|pod| pod.is_string() && it["type"] == 1);
+            let name = pod.unwrap_or(&it["objectID"]).as_str().unwrap_or_default();
+            vec![at.to_string(), name.to_owned()]
         })
         .collect();
     assert_eq!(shown, known);

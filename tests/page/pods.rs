@@ -109,7 +109,15 @@ async fn decisions_about_an_application_or_a_node_are_shown_and_found_by_the_nam
     rm.until("one has to leave", |seen| seen.released.len() == 1).await;
     let gone = rm.read(|seen| seen.released[0].allocation_key.clone());
     let (leaves, stays) = if gone == uid("a") { ("a", "b") } else { ("b", "a") };
+    // The node is kept for it, and what leaves says for whom.
+    tab.open(&format!("{page}/node?id=n1")).await;
+    tab.until_text("#summary", "lab/x").await;
+    assert_eq!(names(&tab, "#summary").await, titled(&["x"]));
     tab.open(&format!("{page}/decisions?application=job")).await;
+    tab.until("document.querySelector('.decision .grounds') !== null").await;
+    let grounds: String =
+        tab.value("document.querySelector('.decision .grounds').textContent").await;
+    assert!(grounds.contains("for pod `lab/x` of application `daemons`"), "{grounds}");
     tab.until_text(".decision .key", &format!("lab/{leaves}")).await;
     assert_eq!(names(&tab, ".decision .key").await, titled(&[leaves, "b", "a"]));
     assert_eq!(names(&tab, ".decision .levels").await, titled(&[leaves, stays]));
@@ -135,6 +143,29 @@ async fn decisions_about_an_application_or_a_node_are_shown_and_found_by_the_nam
         tab.open(&format!("{page}/decisions?key={key}")).await;
         tab.until_text(".decision .key", &format!("lab/{stays}")).await;
     }
+    assert_eq!(tab.wrong(), [""; 0]);
+    chromium.end().await;
+}
+
+#[tokio::test]
+async fn events_name_the_pods_that_they_are_about_and_are_searched_by_them() {
+    let Some((_service, _rm, chromium, tab, page)) = start().await else { return };
+    // Of others one, of those that run three each, of those that wait one at least.
+    tab.open(&format!("{page}/events?from=0&search=lab/")).await;
+    tab.until("document.querySelectorAll('#events tbody tr').length >= 9").await;
+    let text = tab.text("main").await;
+    assert!(!text.contains(UID), "{text}");
+    for pod in ["a", "proxy"] {
+        tab.open(&format!("{page}/events?from=0&search=lab/{pod}")).await;
+        tab.until_text("#events tbody", &format!("lab/{pod}")).await;
+        let rows = "document.querySelectorAll('#events tbody tr').length";
+        let n_rows: usize = tab.value(rows).await;
+        assert_eq!(names(&tab, "#events tbody").await, titled(&vec![pod; n_rows]));
+    }
+    // What is no pod has its key.
+    tab.open(&format!("{page}/events?from=0&search=plain")).await;
+    tab.until_text("#events tbody", "plain").await;
+    assert_eq!(names(&tab, "#events tbody").await, json!([]));
     assert_eq!(tab.wrong(), [""; 0]);
     chromium.end().await;
 }

@@ -1,6 +1,6 @@
 import { expect, test } from "vitest";
 import { amount, amounts, byWeight, narrowed, share, short } from "../src/format/amounts";
-import { whatHappened } from "../src/format/events";
+import { namesOfEvent, whatHappened } from "../src/format/events";
 import { keyOf, nameOf, namesOf } from "../src/format/names";
 import { span } from "../src/format/times";
 
@@ -50,6 +50,14 @@ test("events are words, and a number that is not known is told", () => {
   expect(whatHappened(2, 0)).toBe("added");
   expect(whatHappened(0, 0)).toBe("told");
   expect(whatHappened(2, 999)).toBe("detail 999 added");
+});
+
+test("the pod of an event is what it is about, or what it refers to", () => {
+  const pod = "lab/job-0";
+  expect(namesOfEvent({ type: 1, objectID: "uid", referenceID: "app", pod })).toEqual({ object: pod, reference: "app" });
+  expect(namesOfEvent({ type: 3, objectID: "n1", referenceID: "uid", pod })).toEqual({ object: "n1", reference: pod });
+  expect(namesOfEvent({ type: 2, objectID: "app", referenceID: "k" })).toEqual({ object: "app", reference: "k" });
+  expect(namesOfEvent({ type: 4, objectID: "root" })).toEqual({ object: "root", reference: "" });
 });
 
 test("pods have names, and other requests keys", () => {

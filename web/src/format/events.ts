@@ -1,5 +1,7 @@
 // The numbers of events as words: the message `EventRecord` of the interface. Details that only say what the
 // type and the change say already are shown as their last word.
+import type { EventRecord } from "../rest/types";
+
 const TYPES = ["", "request", "application", "node", "queue", "user or group"];
 const CHANGES = ["", "set", "added", "removed"];
 
@@ -50,6 +52,11 @@ const DETAILS: Record<number, string> = {
   604: "use of the group",
   700: "takes turns in preemption",
 };
+
+/** The names of what an event is about, and of what it refers to: its pod is the one or the other. */
+export function namesOfEvent({ type, objectID: object = "", referenceID: reference = "", pod }: EventRecord) {
+  return type === 1 ? { object: pod ?? object, reference } : { object, reference: pod ?? reference };
+}
 
 /** What kind of object an event is of. */
 export const kindOf = (type: number | undefined) => TYPES[type ?? 0] || "other";

@@ -1,7 +1,7 @@
 import { type Keyed, type Names, nameOf } from "../format/names";
 
 /** The name of something that has a key; the key is its title where it is not the name. */
-function Called({ name, of: key }: { name: string; of: string }) {
+export function Called({ name, of: key }: { name: string; of: string }) {
   return name === key ? <>{key}</> : <span title={key}>{name}</span>;
 }
 

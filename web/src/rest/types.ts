@@ -155,6 +155,8 @@ export interface Node {
   schedulable: boolean;
   isReserved: boolean;
   reservations?: string[];
+  /** Namespace and name of those that are pods, by key. */
+  reservingPods?: Record<string, string>;
   /** Of a brief row. */
   allocationCount?: number;
 }
@@ -214,6 +216,8 @@ export interface EventRecord {
   eventChangeType?: number;
   eventChangeDetail?: number;
   referenceID?: string;
+  /** Namespace and name of the pod that it is about. */
+  pod?: string;
   resource?: { resources?: Record<string, { value?: number }> };
 }
 
@@ -243,7 +247,7 @@ export interface Decision {
   pod?: string;
   queueName: string;
   nodeId: string;
-  levels?: { queue: string; order: string; chosen: string; runnerUp?: string; rule: string }[];
+  levels?: { queue: string; order: string; chosen: string; runnerUp?: string; runnerUpPod?: string; rule: string }[];
   nodes?: { tried: number; passedOver?: { reason: string; count: number; example?: string }[] };
   preemptedFor?: string;
 }

@@ -4,7 +4,7 @@ import { type Keyed, type Names, keyOf, namesOf } from "../format/names";
 import { clock, moment } from "../format/times";
 import { Ago, Count } from "../parts/amount";
 import { Choice, Field, Filters } from "../parts/filters";
-import { NameOfKey } from "../parts/name";
+import { Called, NameOfKey } from "../parts/name";
 import { Further } from "../parts/pager";
 import { Section, Tag, Trouble } from "../parts/states";
 import { path } from "../rest/client";
@@ -96,7 +96,7 @@ function One({ of: it, names: known }: { of: Decision; names: Names }) {
   // A decision knows its pod, also when that is gone.
   const names = it.pod ? new Map([...known, [it.allocationKey, it.pod]]) : known;
   // Of an eviction those who could leave are compared, else queues and applications.
-  const compared = (name: string) => (it.kind === "eviction" ? <NameOfKey of={name} among={names} /> : name);
+  const first = (name: string) => (it.kind === "eviction" ? <NameOfKey of={name} among={names} /> : name);
   return (
     <details class="decision" data-id={it.id}>
       <summary>
@@ -120,8 +120,8 @@ function One({ of: it, names: known }: { of: Decision; names: Names }) {
           <ol class="levels">
             {it.levels.map((level) => (
               <li key={level.queue}>
-                <span class="quiet">in {level.queue}, by {level.order}:</span> <b>{compared(level.chosen)}</b>
-                {level.runnerUp ? <> before {compared(level.runnerUp)}: {level.rule}</> : <> had no rival</>}
+                <span class="quiet">in {level.queue}, by {level.order}:</span> <b>{first(level.chosen)}</b>
+                {level.runnerUp ? <> before <Called name={level.runnerUpPod ?? level.runnerUp} of={level.runnerUp} />: {level.rule}</> : <> had no rival</>}
               </li>
             ))}
           </ol>

@@ -1,10 +1,11 @@
 // Events as they come, or a range of them by number.
 import { useEffect, useRef, useState } from "preact/hooks";
 import { short } from "../format/amounts";
-import { KINDS, kindOf, whatHappened } from "../format/events";
+import { KINDS, kindOf, namesOfEvent, whatHappened } from "../format/events";
 import { clock, moment } from "../format/times";
 import { Amounts } from "../parts/amount";
 import { Choice, Field, Filters, Search } from "../parts/filters";
+import { Called } from "../parts/name";
 import { Section, Tag, Trouble } from "../parts/states";
 import { path, tokenWanted } from "../rest/client";
 import { type Following, type Line, follow } from "../rest/follow";
@@ -41,10 +42,10 @@ function useWanted() {
   const wanted = search?.toLowerCase() ?? "";
   const isWanted = (record: EventRecord) =>
     (!type || record.type === Number(type)) &&
-    [record.objectID, record.referenceID, record.message].some((text) => (text ?? "").toLowerCase().includes(wanted));
+    [record.objectID, record.referenceID, record.pod, record.message].some((text) => (text ?? "").toLowerCase().includes(wanted));
   const fields = (
     <>
-      <Search name="search" label="Search" value={search} hint="object or message: press /" onChange={(search) => change({ search })} />
+      <Search name="search" label="Search" value={search} hint="object, pod or message: press /" onChange={(search) => change({ search })} />
       <Choice
         name="type"
         label="Of"
@@ -166,7 +167,7 @@ function List({ rows, isNumbered = false }: { rows: { key: string; number: numbe
                 <td><Tag of={kindOf(record.type)} /></td>
                 <td><Of record={record} /></td>
                 <td class="text">{whatHappened(record.eventChangeType, record.eventChangeDetail)} {record.message && <span class="quiet">{record.message}</span>}</td>
-                <td>{record.referenceID}</td>
+                <td><Called name={namesOfEvent(record).reference} of={record.referenceID ?? ""} /></td>
                 <td class="number"><Amounts of={amountsOf(record)} /></td>
               </tr>
             ) : (
@@ -181,10 +182,12 @@ function List({ rows, isNumbered = false }: { rows: { key: string; number: numbe
   );
 }
 
-function Of({ record: { type, objectID = "", referenceID = "" } }: { record: EventRecord }) {
+function Of({ record }: { record: EventRecord }) {
+  const { type, objectID = "", referenceID = "" } = record;
   const target = type === 2 ? toApplication(objectID) : type === 3 ? toNode(objectID) : type === 4 ? toQueue(objectID) : null;
   if (target) return <a href={target}>{objectID}</a>;
-  return type === 1 && referenceID ? <a href={toApplication(referenceID)}>{objectID}</a> : <>{objectID}</>;
+  const named = <Called name={namesOfEvent(record).object} of={objectID} />;
+  return type === 1 && referenceID ? <a href={toApplication(referenceID)}>{named}</a> : named;
 }
 
 function amountsOf(record: EventRecord): Resources {

@@ -1,7 +1,8 @@
 // One node: what runs on it, for whom it is kept, and whom it was no place for.
+import { Fragment } from "preact";
 import { names, title } from "../format/amounts";
 import { Ago, Amounts, Count, Level } from "../parts/amount";
-import { Name } from "../parts/name";
+import { Called, Name } from "../parts/name";
 import { Facts, Section, Tag, Trouble } from "../parts/states";
 import { type Column, Table, sorted } from "../parts/table";
 import { base } from "../rest/partitions";
@@ -57,13 +58,19 @@ function Summary({ of: node }: { of: Node }) {
           ["Rack", node.rackName ?? "–"],
           ["Free", <Amounts of={node.available} />],
           ["Used by others", <Amounts of={node.occupied} />],
-          ["Kept for", node.reservations?.length ? node.reservations.join(", ") : "nobody"],
+          ["Kept for", <Reservers of={node} />],
         ]}
       />
       <h3>Attributes</h3>
       <Facts of={attributes} />
     </Section>
   );
+}
+
+/** Who has the node reserved. */
+function Reservers({ of: { reservations = [], reservingPods: pods } }: { of: Node }) {
+  if (!reservations.length) return <>nobody</>;
+  return <>{reservations.map((key, at) => <Fragment key={key}>{at > 0 && ", "}<Called name={pods?.[key] ?? key} of={key} /></Fragment>)}</>;
 }
 
 function Allocations({ of: node, sort, onSort }: { of: Node; sort: string | undefined; onSort: (sort: string) => void }) {
@@ -114,7 +121,7 @@ function Refused({ id }: { id: string }) {
   const columns: Column<(typeof rows)[number]>[] = [
     { id: "time", head: "When", number: true, cell: ({ decision }) => <Ago at={decision.time} /> },
     { id: "application", head: "Application", cell: ({ decision }) => <a href={toApplication(decision.applicationId)}>{decision.applicationId}</a> },
-    { id: "key", head: "Request", cell: ({ decision }) => decision.allocationKey },
+    { id: "key", head: "Request", cell: ({ decision }) => <Called name={decision.pod ?? decision.allocationKey} of={decision.allocationKey} /> },
     { id: "reason", head: "Why not here", class: "text", cell: ({ reason }) => reason },
   ];
   return (
