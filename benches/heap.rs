@@ -65,9 +65,9 @@ impl Measure {
 }
 
 /// A shape, asked for at once.
-async fn at_once(shape: &Shape) -> Taken {
+async fn at_once(shape: &Shape, in_messages: bool) -> Taken {
     let builder = Scheduler::builder().threads(Threads::PerPartition).decisions(shape.kept);
-    let shim = Shim::start_with(builder, &shape.config).await;
+    let shim = Shim::start_told(builder, &shape.config, in_messages).await;
     shim.nodes(shape.nodes, &shape.capacity).await;
     shim.applications(shape.applications, shape.queue).await;
     shim.scheduler.settle().await;
@@ -133,11 +133,14 @@ fn main() {
     );
     println!("|---|---|---|---|---|---|");
     for shape in shapes.iter().filter(|shape| shape.name.contains(filter.as_str())) {
-        let runs: Vec<_> = (0..=RUNS).map(|_| runtime.block_on(at_once(shape))).collect();
-        print_row(&shape.name, shape.asks, &runs);
-        let without = Shape { kept: 0, ..shape.clone() };
-        let runs: Vec<_> = (0..=RUNS).map(|_| runtime.block_on(at_once(&without))).collect();
-        print_row(&format!("{}, no decisions kept", shape.name), shape.asks, &runs);
+        for (how, in_messages) in [("", false), (", told in messages", true)] {
+            let run = |_| runtime.block_on(at_once(shape, in_messages));
+            print_row(
+                &format!("{}{how}", shape.name),
+                shape.asks,
+                &(0..=RUNS).map(run).collect::<Vec<_>>(),
+            );
+        }
     }
     if "lone ask".contains(filter.as_str()) {
         let runs: Vec<_> = (0..=RUNS).map(|_| runtime.block_on(one_by_one())).collect();

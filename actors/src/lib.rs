@@ -88,8 +88,9 @@ pub use api::scheduler::{
     OutcomeOfDefaults, PartitionStateError, ReadError, RegisterError, Removed, Scheduler,
     SchedulerBuilder, SchedulerHandle, StartError, Threads, TooBusy, UpdateError,
 };
+pub use api::told::{AllocationsTold, NewAllocation};
 pub use api::users::{Lookup, UserGroupResolver};
-pub use api::{callback, control, journeys, listing, predicates, scheduler, users};
+pub use api::{callback, control, journeys, listing, predicates, scheduler, told, users};
 pub use events::{
     EventFilter, EventRange, EventReader, EventSettings, EventSubscription, History, NamedEvent,
     StreamLimits, Streamed,

@@ -11,8 +11,8 @@ use std::sync::{Arc, Mutex};
 use std::time::Duration;
 
 use monoceros_actors::{
-    PredicateAnswer, PredicateQuestion, ResourceManagerCallback, Scheduler, SchedulerBuilder,
-    SchedulerHandle, Scope, Threads, Verdict,
+    AllocationsTold, PredicateAnswer, PredicateQuestion, ResourceManagerCallback, Scheduler,
+    SchedulerBuilder, SchedulerHandle, Scope, Threads, Verdict,
 };
 use monoceros_proto::si::v1 as si;
 use nix::time::{ClockId, clock_gettime};
@@ -26,21 +26,40 @@ pub struct Counter {
     wanted: AtomicU64,
     reached: Notify,
     running: AtomicU64,
-    last: Mutex<Option<(String, String)>>,
+    last: Mutex<Option<(Arc<str>, Arc<str>)>>,
+    /// It is told in messages, as an RM over the wire.
+    wants_messages: bool,
 }
 
-impl ResourceManagerCallback for Counter {
-    fn update_allocation(&self, response: si::AllocationResponse) {
-        assert!(response.rejected.is_empty(), "{:?}", response.rejected.first());
-        let new = response.new.len() as u64;
+impl Counter {
+    fn heard(&self, new: usize, others: &si::AllocationResponse) {
+        assert!(others.rejected.is_empty(), "{:?}", others.rejected.first());
+        let new = new as u64;
         let before = self.allocated.fetch_add(new, Ordering::AcqRel);
-        if let Some(last) = response.new.into_iter().last() {
-            *self.last.lock().unwrap() = Some((last.application_id, last.allocation_key));
-        }
         let wanted = self.wanted.load(Ordering::Acquire);
         if before < wanted && before + new >= wanted {
             self.reached.notify_one();
         }
+    }
+}
+
+impl ResourceManagerCallback for Counter {
+    fn update_allocation(&self, response: si::AllocationResponse) {
+        if let Some(last) = response.new.last() {
+            let names = (&*last.application_id, &*last.allocation_key);
+            *self.last.lock().unwrap() = Some((Arc::from(names.0), Arc::from(names.1)));
+        }
+        self.heard(response.new.len(), &response);
+    }
+    fn allocations(&self, told: AllocationsTold<'_>) {
+        if self.wants_messages {
+            return self.update_allocation(told.into_message());
+        }
+        if let Some(last) = told.new_allocations().last() {
+            let names = (last.application_id(), last.allocation_key());
+            *self.last.lock().unwrap() = Some((Arc::clone(names.0), Arc::clone(names.1)));
+        }
+        self.heard(told.new_allocations().len(), told.others());
     }
     fn update_application(&self, response: si::ApplicationResponse) {
         assert!(response.rejected.is_empty(), "{:?}", response.rejected.first());
@@ -74,8 +93,13 @@ impl Shim {
 
     /// With a scheduler that is set up by the caller.
     pub async fn start_with(builder: SchedulerBuilder, config: &str) -> Self {
+        Self::start_told(builder, config, false).await
+    }
+
+    /// One that is told of allocations in messages, or before they are.
+    pub async fn start_told(builder: SchedulerBuilder, config: &str, wants_messages: bool) -> Self {
         let scheduler = builder.start().unwrap();
-        let counter = Arc::new(Counter::default());
+        let counter = Arc::new(Counter { wants_messages, ..Counter::default() });
         let request = si::RegisterResourceManagerRequest {
             rm_id: "bench".into(),
             config: config.into(),
@@ -187,8 +211,8 @@ impl Shim {
         let last = self.counter.last.lock().unwrap().take();
         let (application_id, allocation_key) = last.expect("something was allocated");
         let release = si::AllocationRelease {
-            application_id,
-            allocation_key,
+            application_id: application_id.to_string(),
+            allocation_key: allocation_key.to_string(),
             termination_type: si::TerminationType::StoppedByRm as i32,
             ..Default::default()
         };

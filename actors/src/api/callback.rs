@@ -14,6 +14,7 @@ use monoceros_proto::si::v1::{
 use crate::api::predicates::{
     PredicateAnswer, PredicateQuestion, PreemptionQuestions, QuestionId, Scope, Verdict,
 };
+use crate::api::told::AllocationsTold;
 
 /// Something that counts as running on a node though nobody was told of it yet, or no longer does.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
@@ -50,8 +51,15 @@ pub enum Preferences {
 /// the scheduler: nothing is decided for its partition meanwhile. A panic changes nothing that was
 /// decided.
 pub trait ResourceManagerCallback: Send + Sync + 'static {
-    /// Allocations made, allocations released, asks and allocations rejected.
+    /// Allocations made, allocations released, asks and allocations rejected. Called by
+    /// [`allocations`](Self::allocations) alone.
     fn update_allocation(&self, response: AllocationResponse);
+
+    /// As [`update_allocation`](Self::update_allocation), before it is a message: for an RM that wants
+    /// no copy of each name. Unless implemented, the message is made and told.
+    fn allocations(&self, told: AllocationsTold<'_>) {
+        self.update_allocation(told.into_message());
+    }
 
     /// Applications accepted and rejected, and the states they enter.
     fn update_application(&self, response: ApplicationResponse);

@@ -9,4 +9,5 @@ pub mod listing;
 pub(crate) mod outcomes;
 pub mod predicates;
 pub mod scheduler;
+pub mod told;
 pub mod users;

@@ -19,7 +19,7 @@ use monoceros_rules::work::rejection::{Ignored, Rejection};
 
 use super::Application;
 use super::ops::VisitEffects;
-use crate::events::EventKind;
+use crate::events::{AskAdded, EventKind, Happening};
 use crate::step::{AskReleased, Baton, Ending, NodeWork, Notice};
 
 impl Application {
@@ -71,7 +71,10 @@ impl Application {
         }
         self.join_lane(baton);
         let (created_ns, now_ns) = (spec.created_ns, baton.now_ns);
-        effects.happens(baton, |at| self.event(EventKind::AskAdded, at).asked_for(&spec));
+        effects.happens(baton, |at_ns| {
+            let (application, queue) = (Arc::clone(&self.book.id), Arc::clone(&self.book.queue));
+            Happening::AskAdded(AskAdded { application, queue, spec: Arc::clone(&spec), at_ns })
+        });
         let sequence = baton.books.arrival();
         self.count_placeholders(&spec, effects);
         let member_of = spec.member_of().cloned();

@@ -201,7 +201,7 @@ impl Application {
         if let Some(group) = self.group().filter(|_| baton.tracking.is_on()) {
             let event = Event::of(EventKind::GroupDischarged, group, baton.now_ns);
             let event = event.referring(queue).amount(change);
-            effects.discharged.push(Notice::Happened(Box::new(event)));
+            effects.discharged.push(Notice::Happened(event.into()));
         }
     }
 }

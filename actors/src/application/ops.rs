@@ -24,7 +24,7 @@ use smallvec::SmallVec;
 use super::Application;
 use super::holds::EndedHolds;
 use super::in_the_air::Grounded;
-use crate::events::{Event, EventKind};
+use crate::events::{EventKind, Happening};
 use crate::step::{Alarm, Baton, Cause, NodeWork, Notice, Op};
 
 impl Cause {
@@ -75,9 +75,13 @@ pub(crate) struct VisitEffects {
 }
 
 impl VisitEffects {
-    pub(super) fn happens(&mut self, baton: &Baton, event: impl FnOnce(i64) -> Event) {
+    pub(super) fn happens<H: Into<Happening>>(
+        &mut self,
+        baton: &Baton,
+        event: impl FnOnce(i64) -> H,
+    ) {
         if baton.tracking.is_on() {
-            self.happened.push(Notice::Happened(Box::new(event(baton.now_ns))));
+            self.happened.push(Notice::Happened(event(baton.now_ns).into()));
         }
     }
 

@@ -562,7 +562,7 @@ impl Application {
             debug_assert!(false, "a placement on its way is in the table");
             return;
         };
-        baton.notices.push(Notice::Allocated(Box::new(allocated)));
+        baton.notices.push(Notice::Allocated(Arc::new(allocated)));
     }
 
     /// Goes on after a decision, while no other application comes first. `priority` is what it was

@@ -154,7 +154,7 @@ impl Application {
         effects.delta.running += self.tell_changes(baton);
         if form == Form::Unified {
             baton.notices.append(&mut effects.discharged);
-            baton.notices.push(Notice::Allocated(Box::new(allocated)));
+            baton.notices.push(Notice::Allocated(Arc::new(allocated)));
             return;
         }
         baton.happens(|at| {

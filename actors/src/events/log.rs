@@ -15,76 +15,128 @@ use std::collections::VecDeque;
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 
+use monoceros_proto::si::v1::EventRecord;
 use monoceros_proto::si::v1::event_record::Type;
 use tokio::sync::mpsc;
 
-use super::catalogue::{Event, NamedEvent};
+use super::{EventKind, Happening, NamedEvent};
 
 /// Events that may wait for a reader who follows, unless it has more room.
 pub(super) const WAITING_MAX: usize = 1000;
 
 /// An event, with the RM in whose partition it happened.
-#[derive(Debug)]
+#[derive(Clone, Debug)]
 pub(super) struct Entry {
     rm: Arc<str>,
-    pub(super) event: Event,
+    happening: Happening,
+    /// Its place among the events of that.
+    part: usize,
+}
+
+impl Entry {
+    /// The event as it is read.
+    pub(super) fn read(&self) -> NamedEvent {
+        self.happening.event(self.part).read()
+    }
+
+    /// The event as it is sent.
+    pub(super) fn record(&self) -> EventRecord {
+        self.happening.event(self.part).record()
+    }
+
+    fn kind(&self) -> EventKind {
+        self.happening.event(self.part).kind
+    }
+}
+
+/// What happened in a partition of this RM, with the id of its first event.
+#[derive(Debug)]
+struct Kept {
+    first: u64,
+    rm: Arc<str>,
+    happening: Happening,
+}
+
+impl Kept {
+    /// The id behind that of its last event.
+    fn end(&self) -> u64 {
+        self.first + self.happening.len() as u64
+    }
+
+    fn entry(&self, part: usize) -> Entry {
+        Entry { rm: Arc::clone(&self.rm), happening: self.happening.clone(), part }
+    }
+
+    /// Its events from this id on, with their ids.
+    fn from(&self, id: u64) -> impl DoubleEndedIterator<Item = (u64, Entry)> {
+        let from = usize::try_from(id.saturating_sub(self.first)).unwrap_or(usize::MAX);
+        let parts = from..self.happening.len().max(from);
+        parts.map(|part| (self.first + part as u64, self.entry(part)))
+    }
 }
 
 /// The newest events, with ascending ids and without gaps.
 #[derive(Debug)]
 pub(super) struct Ring {
-    entries: VecDeque<Arc<Entry>>,
+    /// In ascending order of ids. Of the first the first events may not count any more.
+    kept: VecDeque<Kept>,
+    /// The lowest id that counts.
+    lowest: u64,
     /// The id that the next one gets.
     next: u64,
     capacity: usize,
 }
 
 impl Ring {
-    fn push(&mut self, entry: Arc<Entry>) -> u64 {
-        self.entries.push_back(entry);
+    fn push(&mut self, rm: &Arc<str>, happening: Happening) -> &Kept {
+        let kept = Kept { first: self.next, rm: Arc::clone(rm), happening };
+        self.next = kept.end();
+        self.kept.push_back(kept);
         self.shrink();
-        self.next += 1;
-        self.next - 1
+        self.kept.back().expect("at least one event is kept")
     }
 
     fn shrink(&mut self) {
-        let surplus = self.entries.len().saturating_sub(self.capacity);
-        self.entries.drain(..surplus);
-    }
-
-    fn lowest(&self) -> u64 {
-        self.next - self.entries.len() as u64
+        self.lowest = self.lowest.max(self.next.saturating_sub(self.capacity as u64));
+        while self.kept.front().is_some_and(|kept| kept.end() <= self.lowest) {
+            self.kept.pop_front();
+        }
     }
 
     /// Lowest and highest id; both 0 while there is none.
     fn bounds(&self) -> (u64, u64) {
-        if self.entries.is_empty() { (0, 0) } else { (self.lowest(), self.next - 1) }
+        if self.kept.is_empty() { (0, 0) } else { (self.lowest, self.next - 1) }
     }
 
     /// At most `count` entries from the id `start` on; none if that is not there.
-    fn range(&self, start: u64, count: u64) -> impl Iterator<Item = (u64, &Arc<Entry>)> {
-        let at = start.checked_sub(self.lowest()).and_then(|at| usize::try_from(at).ok());
-        let at = at.filter(|at| *at < self.entries.len()).unwrap_or(self.entries.len());
+    fn range(&self, start: u64, count: u64) -> impl Iterator<Item = (u64, Entry)> {
+        let is_there = (self.lowest..self.next).contains(&start);
+        let at = self.kept.partition_point(|kept| kept.end() <= start);
+        let at = if is_there { at } else { self.kept.len() };
         let count = usize::try_from(count).unwrap_or(usize::MAX);
-        let entries = self.entries.range(at..).take(count).enumerate();
-        entries.map(move |(at, entry)| (start + at as u64, entry))
+        self.kept.range(at..).flat_map(move |kept| kept.from(start)).take(count)
+    }
+
+    /// All entries, the newest first.
+    fn newest_first(&self) -> impl Iterator<Item = (u64, Entry)> {
+        self.kept.iter().rev().flat_map(|kept| kept.from(self.lowest).rev())
     }
 }
 
 #[derive(Debug)]
 struct Follower {
     filter: EventFilter,
-    sender: mpsc::Sender<(u64, Arc<Entry>)>,
+    sender: mpsc::Sender<(u64, Entry)>,
     lagged: Arc<AtomicBool>,
 }
 
 impl Follower {
     /// Whether it goes on following.
-    fn takes(&self, id: u64, entry: &Arc<Entry>) -> bool {
+    fn takes(&self, id: u64, entry: &Entry) -> bool {
         if !self.filter.wants(entry) {
             return !self.sender.is_closed();
         }
-        match self.sender.try_send((id, Arc::clone(entry))) {
+        match self.sender.try_send((id, entry.clone())) {
             Ok(()) => true,
             Err(mpsc::error::TrySendError::Full(_)) => {
                 self.lagged.store(true, Ordering::Relaxed);
@@ -107,7 +159,7 @@ struct StoredEvent {
 
 impl Log {
     pub(super) fn new(capacity: usize) -> Self {
-        let ring = Ring { entries: VecDeque::new(), next: 0, capacity };
+        let ring = Ring { kept: VecDeque::new(), lowest: 0, next: 0, capacity };
         Self(Mutex::new(StoredEvent { ring, followers: Vec::new() }))
     }
 
@@ -123,24 +175,37 @@ impl Log {
         held.ring.shrink();
     }
 
-    pub(super) fn append(&self, rm: &Arc<str>, events: Vec<Event>) -> Vec<Arc<Entry>> {
-        let entry = |event| Arc::new(Entry { rm: Arc::clone(rm), event });
-        let entries: Vec<_> = events.into_iter().map(entry).collect();
+    /// Appends all of it. Returns the first events, at most `wanted`.
+    pub(super) fn append(
+        &self,
+        rm: &Arc<str>,
+        happened: Vec<Happening>,
+        wanted: usize,
+    ) -> Vec<Entry> {
+        let mut first = Vec::new();
         let mut held = self.held();
-        for entry in &entries {
-            let id = held.ring.push(Arc::clone(entry));
-            held.followers.retain(|follower| follower.takes(id, entry));
+        let StoredEvent { ring, followers } = &mut *held;
+        for happening in happened {
+            let kept = ring.push(rm, happening);
+            if first.len() < wanted {
+                let room = wanted - first.len();
+                first.extend(kept.from(kept.first).map(|(_, entry)| entry).take(room));
+            }
+            if !followers.is_empty() {
+                for (id, entry) in kept.from(kept.first) {
+                    followers.retain(|follower| follower.takes(id, &entry));
+                }
+            }
         }
-        entries
+        first
     }
 
     pub(super) fn range(&self, start: u64, count: u64) -> EventRange {
         let held = self.held();
         let (lowest, highest) = held.ring.bounds();
-        let entries: Vec<_> =
-            held.ring.range(start, count).map(|(_, entry)| Arc::clone(entry)).collect();
+        let entries: Vec<_> = held.ring.range(start, count).map(|(_, entry)| entry).collect();
         drop(held);
-        let records = entries.iter().map(|entry| entry.event.read()).collect();
+        let records = entries.iter().map(Entry::read).collect();
         EventRange { lowest, highest, records }
     }
 
@@ -154,18 +219,14 @@ impl Log {
         let (sender, live) = mpsc::channel(room);
         let lagged = Arc::new(AtomicBool::new(false));
         let mut held = self.held();
-        let own = |(id, entry): (u64, &Arc<Entry>)| (id, Arc::clone(entry));
-        let wanted = |(_, entry): &(u64, &Arc<Entry>)| filter.wants(entry);
+        let wanted = |(_, entry): &(u64, Entry)| filter.wants(entry);
         let ring = &held.ring;
         let past = match history {
-            History::From(id) => {
-                ring.range(id.max(ring.lowest()), u64::MAX).filter(wanted).map(own).collect()
-            }
+            History::From(id) => ring.range(id.max(ring.lowest), u64::MAX).filter(wanted).collect(),
             History::Last(count) => {
                 let count = usize::try_from(count).unwrap_or(usize::MAX);
-                let newest_first = (0..ring.next).rev().zip(ring.entries.iter().rev());
-                let mut past: VecDeque<_> =
-                    newest_first.filter(wanted).take(count).map(own).collect();
+                let newest_first = ring.newest_first();
+                let mut past: VecDeque<_> = newest_first.filter(wanted).take(count).collect();
                 past.make_contiguous().reverse();
                 past
             }
@@ -209,7 +270,7 @@ pub struct EventFilter {
 impl EventFilter {
     fn wants(&self, entry: &Entry) -> bool {
         let of_rm = self.rm_id.as_deref().is_none_or(|rm| *entry.rm == *rm);
-        of_rm && (self.types.is_empty() || self.types.contains(&entry.event.kind.on_wire().0))
+        of_rm && (self.types.is_empty() || self.types.contains(&entry.kind().on_wire().0))
     }
 }
 
@@ -231,8 +292,8 @@ pub enum Streamed {
 /// Follows the events: first past ones, then those that come, without a gap between them.
 #[derive(Debug)]
 pub struct EventSubscription {
-    past: VecDeque<(u64, Arc<Entry>)>,
-    live: mpsc::Receiver<(u64, Arc<Entry>)>,
+    past: VecDeque<(u64, Entry)>,
+    live: mpsc::Receiver<(u64, Entry)>,
     live_from: u64,
     lagged: Arc<AtomicBool>,
 }
@@ -251,7 +312,7 @@ impl EventSubscription {
         if entries.is_empty() && self.live.recv_many(&mut entries, most).await == 0 {
             return None;
         }
-        Some(entries.iter().map(|(id, entry)| (*id, entry.event.read())).collect())
+        Some(entries.iter().map(|(id, entry)| (*id, entry.read())).collect())
     }
 
     /// The next event, as soon as there is one. `None`: the scheduler is gone, or the reader has
@@ -262,7 +323,7 @@ impl EventSubscription {
             None => self.live.recv().await,
         };
         match next {
-            Some((id, entry)) => Some(Streamed::Event { id, record: entry.event.read() }),
+            Some((id, entry)) => Some(Streamed::Event { id, record: entry.read() }),
             None => self.lagged.swap(false, Ordering::Relaxed).then_some(Streamed::Lagged),
         }
     }

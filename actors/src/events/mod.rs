@@ -3,10 +3,10 @@
 //!
 //! # How an event travels
 //! A step says an event as it says everything else, so that events of one object keep their order.
-//! What a step says anyway (a placement, a state) carries its events already: they are derived on
-//! the front thread (`gather`), and a placement costs a partition nothing more. There, too, the
-//! events get their ids and are handed to the RM's own `EventStore` and to whoever follows; texts
-//! and protobuf are made when somebody reads.
+//! What a step says anyway (a placement, a state) stands for its events (`happening`), and a
+//! placement costs a partition nothing more. On the front thread they get their ids and are handed to
+//! the RM's own `EventStore` and to whoever follows; the events of a placement, texts and protobuf are
+//! made when somebody reads.
 //!
 //! # Invariants
 //! * While tracking is off no event is made.
@@ -16,7 +16,7 @@
 //!   are counted. The ring has all.
 
 mod catalogue;
-mod gather;
+mod happening;
 mod log;
 
 use std::collections::BTreeMap;
@@ -31,7 +31,7 @@ use tokio::time::Instant;
 use crate::metrics::Metrics;
 pub use catalogue::NamedEvent;
 pub(crate) use catalogue::{Event, EventKind, GivenBack, Message, Preempted, Summary, TooSmall};
-pub(crate) use gather::gather;
+pub(crate) use happening::{AskAdded, Happening, gather};
 use log::{Entry, Log};
 pub use log::{EventFilter, EventRange, EventSubscription, History, Streamed};
 
@@ -113,7 +113,7 @@ impl EventLog {
             let late = Message::Says("a step of the partition takes longer than a second");
             let event = Event::of(EventKind::StepLate, &Arc::from("root"), at_ns);
             let event = event.referring(&Arc::from(partition)).with_message(late);
-            self.log.append(rm_id, vec![event]);
+            self.log.append(rm_id, vec![event.into()], 0);
         }
     }
 
@@ -163,7 +163,7 @@ pub(crate) enum Telling {
 pub(crate) struct EventStore {
     rm: Arc<str>,
     log: Arc<EventLog>,
-    entries: Vec<Arc<Entry>>,
+    entries: Vec<Entry>,
     capacity: usize,
     /// What the RM says of its capacity, from the next time on that it is told.
     said_capacity: Option<NonZeroUsize>,
@@ -196,16 +196,15 @@ impl EventStore {
         self.log.tracking()
     }
 
-    /// Hands events to the ring, and keeps what the RM is to be told of them.
-    pub(crate) fn add(&mut self, events: Vec<Event>) {
-        if events.is_empty() {
+    /// Hands what happened to the ring, and keeps what the RM is to be told of it.
+    pub(crate) fn add(&mut self, happened: Vec<Happening>) {
+        if happened.is_empty() {
             return;
         }
         let counts = &self.metrics.events;
-        let entries = self.log.log.append(&self.rm, events);
-        let all = entries.len();
+        let all = happened.iter().map(Happening::len).sum();
         let room = self.capacity.saturating_sub(self.entries.len());
-        self.entries.extend(entries.into_iter().take(room));
+        self.entries.extend(self.log.log.append(&self.rm, happened, room));
         counts.passed(all);
         counts.stored(all.min(room), all.saturating_sub(room));
     }
@@ -231,7 +230,7 @@ impl EventStore {
         self.capacity = capacity.get();
         let entries = std::mem::take(&mut self.entries);
         self.metrics.events.collected(entries.len());
-        entries.iter().map(|entry| entry.event.record()).collect()
+        entries.iter().map(Entry::record).collect()
     }
 }
 
@@ -296,7 +295,7 @@ mod tests {
         let (log, metrics) = (EventLog::new(EventSettings::default()), Metrics::new());
         let rm: Arc<str> = Arc::from("rm");
         let mut store = EventStore::new(&rm, &log, &extra(&[]), &metrics);
-        let events = |count: usize| vec![Event::of(EventKind::AppNew, &rm, 0); count];
+        let events = |count: usize| vec![Event::of(EventKind::AppNew, &rm, 0).into(); count];
         let capacity = |events| NonZeroUsize::new(events).unwrap();
         let with = |ring: usize| EventSettings {
             ring_capacity: capacity(ring),
@@ -332,7 +331,7 @@ mod tests {
         let (log, metrics) = (EventLog::new(EventSettings::default()), Metrics::new());
         let rm: Arc<str> = Arc::from("rm");
         let mut store = EventStore::new(&rm, &log, &extra(&[]), &metrics);
-        let event = || vec![Event::of(EventKind::AppNew, &rm, 0)];
+        let event = || vec![Event::of(EventKind::AppNew, &rm, 0).into()];
         let start = Instant::now();
         let at = |ms| start + Duration::from_millis(ms);
         store.add(event());
@@ -352,7 +351,7 @@ mod tests {
         let rm: Arc<str> = Arc::from("rm");
         let five = extra(&[(REQUEST_CAPACITY, "5")]);
         let mut store = EventStore::new(&rm, &log, &five, &metrics);
-        let event = Event::of(EventKind::AppNew, &rm, 0);
+        let event = Happening::from(Event::of(EventKind::AppNew, &rm, 0));
         let now = Instant::now();
         assert_eq!(store.telling(now), Telling::Nothing, "there is nothing to tell");
         store.add(vec![event.clone(); 4]);

@@ -11,16 +11,15 @@
 use monoceros_config as config;
 use monoceros_proto::si::v1 as si;
 use monoceros_proto::si::v1::update_container_scheduling_state_request::SchedulingState;
-use monoceros_rules::values::resources::Resources;
 use monoceros_rules::work::allocations::Form;
 use monoceros_rules::work::application_state::ApplicationState;
 use monoceros_rules::work::rejection::Rejection;
-use std::collections::BTreeMap;
 use std::panic::{AssertUnwindSafe, catch_unwind};
 use std::sync::Arc;
 
 use crate::api::callback::ResourceManagerCallback;
 use crate::api::predicates::{PredicateQuestion, PreemptionQuestions, QuestionId};
+use crate::api::told::{AllocationsTold, PartitionNames};
 use crate::step::{Allocated, AskReleased, Ending, Notice, Released, Successor};
 
 /// The reasons that an RM is given with a request for which more machines would help.
@@ -31,6 +30,7 @@ const ALL_REFUSED: &str =
 /// The message under construction. `stage` is the list that was written to last.
 #[derive(Default)]
 struct Batch {
+    new: Vec<Arc<Allocated>>,
     allocation: si::AllocationResponse,
     application: si::ApplicationResponse,
     node: si::NodeResponse,
@@ -45,23 +45,21 @@ struct Batch {
 #[derive(Clone, Copy)]
 pub(super) struct Listener<'a> {
     /// The RM.
-    pub(super) rm: &'a str,
-    pub(super) callback: &'a dyn ResourceManagerCallback,
+    rm: &'a str,
+    callback: &'a dyn ResourceManagerCallback,
+    /// Of which partition.
+    partition: PartitionNames<'a>,
 }
 
-/// The two spellings of a partition's name.
-#[derive(Clone, Copy)]
-struct PartitionNames<'a> {
-    /// With the prefix of its RM.
-    full: &'a str,
-    plain: &'a str,
-}
-
-impl PartitionNames<'_> {
-    /// As `new` names it in today's form: not at all where it is the one that is meant where none is
-    /// named. An RM that reports what it received then means the partition that it is in.
-    fn unless_default(self) -> String {
-        if self.plain == config::DEFAULT_PARTITION { String::new() } else { self.full.to_owned() }
+impl<'a> Listener<'a> {
+    /// Is told of the partition of this name, which has the RM's prefix.
+    pub(super) fn new(
+        rm: &'a str,
+        callback: &'a dyn ResourceManagerCallback,
+        partition: &'a str,
+    ) -> Self {
+        let plain = config::plain_name(partition);
+        Self { rm, callback, partition: PartitionNames { full: partition, plain } }
     }
 }
 
@@ -87,11 +85,12 @@ impl Batch {
     }
 
     /// Takes one more notice: it joins the message under construction, or has that sent first.
-    fn take(&mut self, notice: Notice, partition: PartitionNames<'_>, to: Listener<'_>) {
+    fn take(&mut self, notice: Notice, to: Listener<'_>) {
+        let partition = to.partition;
         match notice {
             Notice::Allocated(allocated) => {
                 self.turn_to(BatchKind::Allocation, 0, to);
-                self.allocation.new.push(allocation(*allocated, partition));
+                self.new.push(allocated);
             }
             Notice::AskRejected { form, key, application, reason } => {
                 self.turn_to(BatchKind::Allocation, 1, to);
@@ -192,11 +191,12 @@ impl Batch {
     fn send(&mut self, to: Listener<'_>) {
         let callback = to.callback;
         let Some(kind) = self.kind.take() else { return };
-        let Self { allocation, application, node, states, questions, withdrawn, .. } =
+        let Self { new, allocation, application, node, states, questions, withdrawn, .. } =
             std::mem::take(self);
         match kind {
             BatchKind::Allocation | BatchKind::Asks => {
-                guarded(to.rm, || callback.update_allocation(allocation));
+                let told = AllocationsTold { partition: to.partition, new, others: allocation };
+                guarded(to.rm, || callback.allocations(told));
             }
             BatchKind::Application => guarded(to.rm, || callback.update_application(application)),
             BatchKind::Node => guarded(to.rm, || callback.update_node(node)),
@@ -236,12 +236,11 @@ pub(super) fn guarded(rm: &str, tell: impl FnOnce()) {
     }
 }
 
-/// Tells everything, in order. The name of the partition has the RM's prefix.
-pub(super) fn deliver(to: Listener<'_>, partition: &str, notices: Vec<Notice>) {
-    let partition = PartitionNames { full: partition, plain: config::plain_name(partition) };
+/// Tells everything, in order.
+pub(super) fn deliver(to: Listener<'_>, notices: Vec<Notice>) {
     let mut batch = Batch::default();
     for notice in notices {
-        batch.take(notice, partition, to);
+        batch.take(notice, to);
     }
     batch.send(to);
 }
@@ -275,42 +274,6 @@ fn wants_machines(
         allocation_key: key.to_owned(),
         state: SchedulingState::Failed as i32,
         reason: if by_predicates { ALL_REFUSED } else { NO_NODE }.to_owned(),
-    }
-}
-
-fn allocation(allocated: Allocated, partition: PartitionNames<'_>) -> si::Allocation {
-    let Allocated { application, spec, uuid, node, .. } = allocated;
-    let policy = || si::PreemptionPolicy {
-        allow_preempt_self: spec.preemption.of_itself(),
-        allow_preempt_other: spec.preemption.of_others(),
-    };
-    let said = si::Allocation {
-        allocation_key: spec.key.to_string(),
-        resource_per_alloc: Some(resource(&spec.resources)),
-        node_id: node.to_string(),
-        application_id: application.to_string(),
-        originator: spec.originator,
-        task_group_name: spec.task_group.as_deref().cloned().unwrap_or_default(),
-        placeholder: spec.placeholder,
-        ..si::Allocation::default()
-    };
-    if spec.form == Form::Unified {
-        // Whoever reports what it received here must not be taken for a client that knows UUIDs.
-        return si::Allocation {
-            partition_name: partition.unless_default(),
-            preemption_policy: spec.preemption.is_said().then(policy),
-            ..said
-        };
-    }
-    let tags = spec.tags.as_ref().filter(|_| spec.form == Form::Ask);
-    si::Allocation {
-        uuid: uuid.to_string(),
-        allocation_id: uuid.to_string(),
-        allocation_tags: tags.map(|tags| BTreeMap::clone(tags)).unwrap_or_default(),
-        priority: spec.priority,
-        partition_name: partition.plain.to_owned(),
-        preemption_policy: Some(policy()),
-        ..said
     }
 }
 
@@ -355,15 +318,5 @@ fn termination_type(ending: Ending) -> si::TerminationType {
         Ending::Timeout => si::TerminationType::Timeout,
         Ending::Replaced => si::TerminationType::PlaceholderReplaced,
         Ending::Preempted => si::TerminationType::PreemptedByScheduler,
-    }
-}
-
-fn resource(resources: &Resources) -> si::Resource {
-    let quantity = |value| si::Quantity { value };
-    let entries = resources.entries();
-    si::Resource {
-        resources: entries
-            .map(|(name, value)| (name.text().to_string(), quantity(value)))
-            .collect(),
     }
 }

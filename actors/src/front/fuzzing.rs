@@ -138,7 +138,7 @@ impl Outcomes {
             }
         }
         let told = Told::default();
-        answers::deliver(Listener { rm: "", callback: &told }, partition, notices);
+        answers::deliver(Listener::new("", &told, partition), notices);
         self.refused.extend(told.0.into_inner().unwrap_or_else(PoisonError::into_inner));
     }
 }

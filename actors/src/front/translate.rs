@@ -72,6 +72,8 @@ struct Gathering {
     refused: Vec<Notice>,
     /// The partition that the last item named: the next one mostly names it, too.
     last: Option<(String, Arc<str>)>,
+    /// The application that the last item named: neighbours mostly name the same.
+    last_application: Option<Arc<str>>,
 }
 
 #[derive(Default)]
@@ -79,25 +81,47 @@ struct Open {
     entries: Vec<Entry>,
     items: usize,
     applications: FxHashMap<Arc<str>, usize>,
+    /// The application of the last item of one, and where it is.
+    last: Option<(Arc<str>, usize)>,
 }
 
 impl Gathering {
     fn new() -> Self {
-        Self { chunks: Vec::new(), open: Vec::new(), refused: Vec::new(), last: None }
+        Self {
+            chunks: Vec::new(),
+            open: Vec::new(),
+            refused: Vec::new(),
+            last: None,
+            last_application: None,
+        }
     }
 
     fn op(&mut self, partition: &Arc<str>, id: Arc<str>, op: Op) {
         let open = self.open(partition);
         open.items += 1;
-        if let Some(at) = open.applications.get(&id)
+        let known = match &open.last {
+            Some((last, at)) if Arc::ptr_eq(last, &id) => Some(*at),
+            _ => open.applications.get(&id).copied(),
+        };
+        let at = known.unwrap_or(open.entries.len());
+        open.last = Some((Arc::clone(&id), at));
+        if let Some(at) = known
             && let Entry::Input(Input::Request(Request::Application { ops, .. })) =
-                &mut open.entries[*at]
+                &mut open.entries[at]
         {
             ops.push(op);
             return;
         }
-        open.applications.insert(Arc::clone(&id), open.entries.len());
+        open.applications.insert(Arc::clone(&id), at);
         open.entries.push(Request::Application { id, ops: vec![op] }.into());
+    }
+
+    /// The id of an application, shared with the item before if that names it, too.
+    fn application(&mut self, id: &str) -> Arc<str> {
+        match &self.last_application {
+            Some(last) if **last == *id => Arc::clone(last),
+            _ => Arc::clone(self.last_application.insert(Arc::from(id))),
+        }
     }
 
     fn request(&mut self, partition: &Arc<str>, request: Request) {

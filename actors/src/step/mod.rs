@@ -201,7 +201,7 @@ impl Baton {
     /// Adds an event to the notices, if events are wanted; it is made with the time of the step.
     pub(crate) fn happens(&mut self, event: impl FnOnce(i64) -> Event) {
         if self.tracking.is_on() {
-            self.notices.push(Notice::Happened(Box::new(event(self.now_ns))));
+            self.notices.push(Notice::Happened(event(self.now_ns).into()));
         }
     }
 

@@ -19,7 +19,7 @@ use serde::{Deserialize, Serialize};
 use tokio::sync::oneshot;
 
 use crate::api::predicates::{PredicateQuestion, PreemptionQuestions, QuestionId};
-use crate::events::Event;
+use crate::events::Happening;
 use crate::mailbox::Destination;
 use crate::step::Existing;
 
@@ -44,7 +44,7 @@ pub(crate) enum Notice {
         message: &'static str,
         queue: Arc<str>,
     },
-    Allocated(Box<Allocated>),
+    Allocated(Arc<Allocated>),
     Released(Box<Released>),
     /// A pending ask ends without its RM having withdrawn it: its time is over, or it goes with its
     /// application.
@@ -67,9 +67,9 @@ pub(crate) enum Notice {
         /// There was room, which predicates refused.
         by_predicates: bool,
     },
-    /// An event. Those of a placement or of a state that is entered are derived from the other
-    /// notices and are not among these.
-    Happened(Box<Event>),
+    /// Something happened, of which there are events. Those of a placement or of a state that is
+    /// entered are derived from the other notices and are not among these.
+    Happened(Happening),
     /// Something had no effect and has no answer: it is counted.
     Ignored(Ignored),
     /// A question to the RM's predicate.

@@ -1,15 +1,17 @@
+use monoceros_rules::values::resources::Resources;
+use monoceros_rules::work::asks::AskSpec;
 use proptest::prelude::*;
 
-use super::super::catalogue::EventKind;
+use super::super::Event;
 use super::*;
+use crate::step::Allocated;
 
 /// Events whose objects are their ids.
 fn fill(log: &Log, count: u64) {
     let first = log.held().ring.next;
     let name = |id: u64| Arc::from(id.to_string());
-    let events =
-        (first..first + count).map(|id| Event::of(EventKind::AppNew, &name(id), 0)).collect();
-    log.append(&Arc::from("rm"), events);
+    let event = |id| Event::of(EventKind::AppNew, &name(id), 0).into();
+    log.append(&Arc::from("rm"), (first..first + count).map(event).collect(), 0);
 }
 
 fn ids(range: &EventRange) -> Vec<u64> {
@@ -84,7 +86,7 @@ async fn a_reader_gets_only_the_types_and_the_rm_it_named() {
     let of_rm = |rm: &str| EventFilter { types: vec![], rm_id: Some(rm.to_owned()) };
     fill(&log, 3);
     let node = Event::of(EventKind::NodeAdded, &Arc::from("3"), 0);
-    log.append(&Arc::from("other"), vec![node]);
+    log.append(&Arc::from("other"), vec![node.into()], 0);
     fill(&log, 1);
     let mut nodes = log.follow(History::Last(9), of_type(vec![Type::Node]), WAITING_MAX);
     let mut other = log.follow(History::From(0), of_rm("other"), WAITING_MAX);
@@ -132,26 +134,87 @@ fn a_reader_that_has_gone_is_forgotten_even_if_it_wanted_nothing_of_what_came() 
     assert!(log.held().followers.is_empty());
 }
 
+/// A placement of which each event has another object, and these objects in order.
+fn placement(number: u64, has_group: bool) -> (Happening, Vec<String>) {
+    let named = |what: &str| Arc::<str>::from(format!("{what}-{number}"));
+    let allocated = Allocated {
+        application: named("application"),
+        spec: Arc::new(AskSpec::new("k", Resources::of(&[("vcore", 1)]))),
+        uuid: named("uuid"),
+        node: named("node"),
+        queue: named("queue"),
+        user: named("user"),
+        group: has_group.then(|| named("group")),
+        at_ns: 7,
+        course: None,
+    };
+    let objects = [Some("node"), Some("user"), has_group.then_some("group"), Some("application")];
+    let objects = objects.into_iter().flatten().map(|what| named(what).to_string()).collect();
+    (Happening::Placed(Arc::new(allocated)), objects)
+}
+
+#[test]
+fn a_placement_is_told_as_what_its_node_its_user_and_its_application_got() {
+    let log = Log::new(20);
+    let told = log.append(&Arc::from("rm"), vec![placement(1, true).0], 3);
+    assert_eq!(told.len(), 3, "an RM is told the first that it wants");
+    let records = log.range(0, 9).records;
+    let shown = |record: &NamedEvent| {
+        let detail = record.event_change_detail().as_str_name();
+        (record.object_id.clone(), record.reference_id.clone(), detail)
+    };
+    let named = |of: &str| format!("{of}-1");
+    assert_eq!(
+        records.iter().map(shown).collect::<Vec<_>>(),
+        [
+            (named("node"), named("uuid"), "NODE_ALLOC"),
+            (named("user"), named("queue"), "UG_USER_RESOURCE"),
+            (named("group"), named("queue"), "UG_GROUP_RESOURCE"),
+            (named("application"), named("uuid"), "APP_ALLOC"),
+        ]
+    );
+    assert_eq!(records[3].group_id, "queue-1");
+    assert!(records.iter().all(|record| record.timestamp_nano == 7
+        && record.resource.as_ref().is_some_and(|it| it.resources["vcore"].value == 1)));
+}
+
 proptest! {
+    /// Whatever the ring forgets, also in the middle of a placement, numbers stay and readers find
+    /// what they would in a list of everything.
     #[test]
     fn a_ring_answers_as_a_list_of_everything_would(
-        steps in prop::collection::vec(0_u64..8, 1..20),
+        steps in prop::collection::vec(0_u64..10, 1..20),
         capacity in 1_usize..12,
         start in 0_u64..80,
         count in 0_u64..20,
+        last in 0_u64..20,
     ) {
         let log = Log::new(capacity);
-        let mut all = 0_u64;
-        for more in steps {
-            fill(&log, more);
-            all += more;
+        let mut all: Vec<String> = Vec::new();
+        for step in steps {
+            if step < 8 {
+                let before = all.len() as u64;
+                fill(&log, step);
+                all.extend((before..before + step).map(|id| id.to_string()));
+            } else {
+                let (placement, objects) = placement(all.len() as u64, step == 8);
+                log.append(&Arc::from("rm"), vec![placement], 0);
+                all.extend(objects);
+            }
         }
-        let lowest = all.saturating_sub(capacity as u64);
-        let expected: Vec<u64> = if (lowest..all).contains(&start) {
-            (start..all.min(start + count)).collect()
+        let lowest = all.len().saturating_sub(capacity);
+        let from = usize::try_from(start).unwrap();
+        let expected: &[String] = if (lowest..all.len()).contains(&from) {
+            &all[from..all.len().min(from + usize::try_from(count).unwrap())]
         } else {
-            Vec::new()
+            &[]
         };
-        prop_assert_eq!(ids(&log.range(start, count)), expected);
+        let found = log.range(start, count).records.into_iter().map(|event| event.record.object_id);
+        prop_assert_eq!(found.collect::<Vec<_>>(), expected);
+        let reader = log.follow(History::Last(last), EventFilter::default(), 1);
+        let newest = lowest.max(all.len().saturating_sub(usize::try_from(last).unwrap()));
+        let past = reader.past.iter().map(|(id, entry)| (*id, entry.record().object_id));
+        let wanted = (newest as u64..).zip(all[newest..].iter().cloned());
+        prop_assert!(past.eq(wanted));
     }
 }

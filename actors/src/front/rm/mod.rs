@@ -250,8 +250,7 @@ impl Rm {
             following.tell(&self.id, partition, &notices, self.clock);
         }
         let (notices, events) = gather(notices, self.events.tracking().is_on());
-        let listener = Listener { rm: &self.id, callback: &*self.callback };
-        answers::deliver(listener, partition, notices);
+        answers::deliver(Listener::new(&self.id, &*self.callback, partition), notices);
         self.events.add(events);
     }
 

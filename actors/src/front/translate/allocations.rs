@@ -39,7 +39,8 @@ impl Translator {
     }
 
     fn ask(&self, ask: si::AllocationAsk, gathering: &mut Gathering) {
-        let (key, application) = (Arc::from(ask.allocation_key), Arc::from(ask.application_id));
+        let key: Arc<str> = Arc::from(ask.allocation_key);
+        let application = gathering.application(&ask.application_id);
         let reject = |reason| RefusedItem::Ask {
             form: Form::Ask,
             key: Arc::clone(&key),
@@ -101,7 +102,7 @@ impl Translator {
         let uuid = first_of(&allocation.uuid, &allocation.allocation_id).to_owned();
         let form = if uuid.is_empty() { Form::Unified } else { Form::Recovered };
         let key: Arc<str> = Arc::from(allocation.allocation_key.as_str());
-        let application: Arc<str> = Arc::from(allocation.application_id.as_str());
+        let application = gathering.application(&allocation.application_id);
         let reject = |reason| RefusedItem::Ask {
             form,
             key: Arc::clone(&key),
@@ -132,7 +133,7 @@ impl Translator {
         if let Err(reason) = checked {
             return gathering.request(&partition, Request::Refused(Box::new(reject(reason))));
         }
-        match spec_of(allocation, form, &self.intake, &self.names) {
+        match spec_of(Arc::clone(&key), allocation, form, &self.intake, &self.names) {
             Err(reason) => {
                 gathering.request(&partition, Request::Refused(Box::new(reject(reason))));
             }
@@ -198,7 +199,8 @@ impl Translator {
         }
         let key = Some(release.allocation_key.as_str()).filter(|key| !key.is_empty());
         let op = Op::WithdrawAsks(key.map(Arc::from));
-        gathering.op(&partition, Arc::from(release.application_id.as_str()), op);
+        let application = gathering.application(&release.application_id);
+        gathering.op(&partition, application, op);
     }
 
     fn release(&self, release: &si::AllocationRelease, gathering: &mut Gathering) {
@@ -226,7 +228,8 @@ impl Translator {
         let is_for_good = cause == Cause::SchedulingFailed && release.exclude_node;
         let cause = if is_for_good { Cause::RefusedForGood } else { cause };
         let op = Op::Release { which, cause, had_waiting: false };
-        gathering.op(&partition, Arc::from(release.application_id.as_str()), op);
+        let application = gathering.application(&release.application_id);
+        gathering.op(&partition, application, op);
     }
 
     /// Why the RM sends a release. A type that is not defined means that the RM stopped the
@@ -251,12 +254,12 @@ impl Translator {
 
 /// What an `Allocation` message asks for.
 pub(super) fn spec_of(
+    key: Arc<str>,
     allocation: si::Allocation,
     form: Form,
     intake: &Intake,
     names: &NameHolder,
 ) -> Result<AskSpec, Rejection> {
-    let key: Arc<str> = Arc::from(allocation.allocation_key);
     intake.check_key(&key)?;
     intake.check_text(&key, "its applicationID", &allocation.application_id)?;
     intake.check_tags(&key, "the sum of its tags", &allocation.allocation_tags)?;

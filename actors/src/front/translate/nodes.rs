@@ -109,7 +109,7 @@ impl Translator {
     /// it is rejected.
     fn schedulable(&self, id: &Arc<str>, open: bool) -> Option<Notice> {
         let event = || Event::schedulable(id, open, self.clock.now_ns());
-        self.tracking.is_on().then(|| Notice::Happened(Box::new(event())))
+        self.tracking.is_on().then(|| Notice::Happened(event().into()))
     }
 }
 
@@ -136,7 +136,8 @@ fn new_node(
         let uuid = first_of(&allocation.uuid, &allocation.allocation_id).to_owned();
         let application: Arc<str> = Arc::from(allocation.application_id.as_str());
         intake.check_text(&id, "the UUID of an allocation on it", &uuid)?;
-        let spec = spec_of(allocation, Form::Recovered, intake, names)?;
+        let key = Arc::from(allocation.allocation_key.as_str());
+        let spec = spec_of(key, allocation, Form::Recovered, intake, names)?;
         let uuid = if uuid.is_empty() { Arc::clone(&spec.key) } else { Arc::from(uuid) };
         existing
             .push((application, Existing { spec: Arc::new(spec), uuid, node: Arc::clone(&id) }));

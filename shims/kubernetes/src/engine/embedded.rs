@@ -8,8 +8,8 @@ use std::sync::Arc;
 
 use futures::future::BoxFuture;
 use monoceros_actors::{
-    Assumed, Invalidation, Preferences, ResourceManagerCallback, SchedulerHandle,
-    snapshot::ExplanationSnapshot,
+    AllocationsTold, Assumed, Invalidation, NewAllocation, Preferences, ResourceManagerCallback,
+    SchedulerHandle, snapshot::ExplanationSnapshot,
 };
 use monoceros_proto::si::v1 as si;
 use tokio::sync::mpsc::UnboundedSender;
@@ -151,6 +151,19 @@ fn known_as(what: &Assumed<'_>) -> String {
 impl ResourceManagerCallback for Ear {
     fn update_allocation(&self, response: si::AllocationResponse) {
         self.words.send(Word::Allocations(response)).ok();
+    }
+
+    fn allocations(&self, told: AllocationsTold<'_>) {
+        let placed =
+            |new: NewAllocation<'_>| (Arc::clone(new.allocation_key()), Arc::clone(new.node_id()));
+        let placed: Vec<_> = told.new_allocations().map(placed).collect();
+        if !placed.is_empty() {
+            self.words.send(Word::Placed(placed)).ok();
+        }
+        let others = told.into_others();
+        if others != si::AllocationResponse::default() {
+            self.update_allocation(others);
+        }
     }
 
     fn update_application(&self, response: si::ApplicationResponse) {

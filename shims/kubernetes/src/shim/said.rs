@@ -36,6 +36,8 @@ pub enum Change {
 /// What the engine says.
 #[derive(Clone, Debug)]
 pub enum Word {
+    /// Pods that have a place, each with the node.
+    Placed(Vec<(Key, Arc<str>)>),
     /// Allocations, releases, refusals.
     Allocations(si::AllocationResponse),
     /// Applications accepted and refused, and their states.

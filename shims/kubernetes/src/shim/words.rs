@@ -20,6 +20,11 @@ impl Shim {
     /// The engine has said something.
     pub fn hear(&mut self, word: Word, now: Duration) {
         match word {
+            Word::Placed(placed) => {
+                for (key, node) in placed {
+                    self.placed_on(&key, &node, now);
+                }
+            }
             Word::Allocations(response) => {
                 for new in response.new {
                     self.placed_on(&Key::from(new.allocation_key), &new.node_id, now);

@@ -1,0 +1,166 @@
+//! What happened, as it is kept until somebody reads it: an event, or what a step says anyway and
+//! stands for several.
+//!
+//! # Why
+//! Each placement is three events or four, and each ask is one. Hardly any of them is ever read, so
+//! that to make them would be the dearest part of telling a placement. Kept as what was said, they
+//! cost a pointer; an event is made of it for whoever reads it.
+
+use std::borrow::Cow;
+use std::sync::Arc;
+
+use monoceros_rules::work::application_state::{ApplicationEvent, ApplicationState};
+use monoceros_rules::work::asks::AskSpec;
+
+use super::{Event, EventKind, Message};
+use crate::step::{Allocated, Notice};
+
+/// What happened: one event, or several that are one after another.
+#[derive(Clone, Debug)]
+pub(crate) enum Happening {
+    /// This event.
+    Event(Arc<Event>),
+    /// A placement: the node has it, its user and perhaps its group use more, and the application
+    /// has it.
+    Placed(Arc<Allocated>),
+    /// An ask was added or replaced.
+    AskAdded(AskAdded),
+    /// An application entered a state.
+    Entered(Entered),
+}
+
+/// The state that an application entered.
+#[derive(Clone, Debug)]
+pub(crate) struct Entered {
+    application: Arc<str>,
+    queue: Arc<str>,
+    state: ApplicationState,
+    /// ns since the epoch.
+    at_ns: i64,
+    /// Why, as its RM is told.
+    message: &'static str,
+}
+
+impl Entered {
+    fn event(&self) -> Event {
+        let Self { application, queue, state, at_ns, message } = self;
+        let mut event = Event::of(EventKind::AppState(*state), application, *at_ns).in_queue(queue);
+        // The cause, where there is one beside the event of the state machine.
+        let has_cause = matches!(state, ApplicationState::Failing | ApplicationState::Resuming);
+        if has_cause && *message != ApplicationEvent::Fail.text() {
+            event.message = Message::Says(message);
+        }
+        event
+    }
+}
+
+/// An ask of an application that was added or replaced.
+#[derive(Clone, Debug)]
+pub(crate) struct AskAdded {
+    pub(crate) application: Arc<str>,
+    /// Path of the application's leaf.
+    pub(crate) queue: Arc<str>,
+    pub(crate) spec: Arc<AskSpec>,
+    /// ns since the epoch.
+    pub(crate) at_ns: i64,
+}
+
+impl From<Event> for Happening {
+    fn from(event: Event) -> Self {
+        Self::Event(Arc::new(event))
+    }
+}
+
+/// The events of a placement, in order.
+#[derive(Clone, Copy)]
+enum Part {
+    OnNode,
+    OfUser,
+    OfGroup,
+    OfApplication,
+}
+
+impl Part {
+    const WITH_GROUP: [Self; 4] = [Self::OnNode, Self::OfUser, Self::OfGroup, Self::OfApplication];
+    const WITHOUT: [Self; 3] = [Self::OnNode, Self::OfUser, Self::OfApplication];
+
+    /// Those of this placement.
+    fn of(allocated: &Allocated) -> &'static [Self] {
+        if allocated.group.is_some() { &Self::WITH_GROUP } else { &Self::WITHOUT }
+    }
+}
+
+impl Happening {
+    /// How many events it is.
+    pub(super) fn len(&self) -> usize {
+        match self {
+            Self::Event(_) | Self::AskAdded(_) | Self::Entered(_) => 1,
+            Self::Placed(allocated) => Part::of(allocated).len(),
+        }
+    }
+
+    /// One of them, by its place among them.
+    pub(super) fn event(&self, part: usize) -> Cow<'_, Event> {
+        match self {
+            Self::Event(event) => Cow::Borrowed(event),
+            Self::Placed(allocated) => Cow::Owned(placed(Part::of(allocated)[part], allocated)),
+            Self::AskAdded(added) => {
+                let event = Event::of(EventKind::AskAdded, &added.application, added.at_ns);
+                Cow::Owned(event.in_queue(&added.queue).asked_for(&added.spec))
+            }
+            Self::Entered(entered) => Cow::Owned(entered.event()),
+        }
+    }
+
+    /// What the notice stands for, if it is an event or stands for some.
+    fn in_notice(notice: &Notice) -> Option<Self> {
+        match notice {
+            Notice::Allocated(allocated) => Some(Self::Placed(Arc::clone(allocated))),
+            Notice::ApplicationUpdated { id, state, at_ns, queue, message } => {
+                Some(Self::Entered(Entered {
+                    application: Arc::clone(id),
+                    queue: Arc::clone(queue),
+                    state: *state,
+                    at_ns: *at_ns,
+                    message,
+                }))
+            }
+            _ => None,
+        }
+    }
+}
+
+fn placed(part: Part, allocated: &Allocated) -> Event {
+    let Allocated { application, spec, uuid, node, queue, user, group, at_ns, .. } = allocated;
+    let added = |kind, object| Event::of(kind, object, *at_ns).allocated(uuid, spec);
+    let charged =
+        |kind, whose| Event::of(kind, whose, *at_ns).referring(queue).amount(&spec.resources);
+    match part {
+        Part::OnNode => added(EventKind::NodeAllocationAdded, node),
+        Part::OfUser => charged(EventKind::UserCharged, user),
+        Part::OfGroup => charged(EventKind::GroupCharged, group.as_ref().unwrap_or(user)),
+        Part::OfApplication => added(EventKind::AllocationAdded, application).in_queue(queue),
+    }
+}
+
+/// Takes what are events alone out of the notices, in order, with what others stand for. Without
+/// tracking nothing has happened.
+pub(crate) fn gather(notices: Vec<Notice>, is_tracking: bool) -> (Vec<Notice>, Vec<Happening>) {
+    let mut happened = Vec::with_capacity(if is_tracking { notices.len() } else { 0 });
+    // Collected in the place of the notices: they are large, and there is one per placement.
+    let said = notices.into_iter().filter_map(|notice| match notice {
+        Notice::Happened(happening) => {
+            if is_tracking {
+                happened.push(happening);
+            }
+            None
+        }
+        notice => {
+            if is_tracking {
+                happened.extend(Happening::in_notice(&notice));
+            }
+            Some(notice)
+        }
+    });
+    (said.collect(), happened)
+}
