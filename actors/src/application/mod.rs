@@ -61,10 +61,10 @@ use monoceros_rules::work::ended::Ended;
 
 use crate::events::EventKind;
 use crate::metrics::{ActorKind, Counted, Metrics};
-use crate::queue::{Queue, QueueFacts};
+use crate::queue::{Queue, QueueFacts, QueueMail};
 use crate::step::{
     Alarm, Baton, COMPLETING_TIMEOUT, Climbing, Consequences, Ending, Notice, Op, PlaceAnswer,
-    Placement, Resume, RowKey, RowSlot, RowUpdate, Settlement, Surveyor,
+    Placement, Resume, RowKey, RowSlot, RowUpdate, Settlement, Station, Surveyor, Visited,
 };
 pub(crate) use asking::{Asking, Kind, MayUse, NoVictimsFor};
 use backoff::Backoff;
@@ -72,18 +72,12 @@ pub(crate) use explained::{Explained, ExplainedApplication, ExplainedClass};
 use ops::VisitEffects;
 use reserving::Aging;
 
-/// An offer for this application: from its leaf, which it goes back to.
-#[derive(Message)]
-#[rtype(result = "()")]
-pub(crate) struct Offer(pub(crate) Box<Baton>);
-
-/// A node's answer to a placement.
-#[derive(Message)]
-#[rtype(result = "()")]
-pub(crate) struct Placed {
-    pub(crate) baton: Box<Baton>,
-    pub(crate) placement: Placement,
-    pub(crate) answer: PlaceAnswer,
+/// What an offer is to an application.
+pub(crate) enum ApplicationMail {
+    /// It comes from its leaf, which it goes back to.
+    Offer,
+    /// A node has answered to a placement.
+    Placed(Placement, PlaceAnswer),
 }
 
 /// The nodes have done what an offer decided about several of them: it goes on.
@@ -125,7 +119,7 @@ pub(crate) struct Attached {
 pub(crate) struct Application {
     slot: ApplicationSlot,
     book: Book,
-    leaf: Arc<Addr<Queue>>,
+    leaf: Arc<Station<Queue>>,
     leaf_facts: Arc<QueueFacts>,
     row: Option<RowSlot>,
     /// The lane in which the limits of its user and group count; none while it neither asks nor
@@ -170,7 +164,7 @@ impl Application {
         slot: ApplicationSlot,
         book: Book,
         run_limit_ms: Option<NonZeroU64>,
-        leaf: Arc<Addr<Queue>>,
+        leaf: Arc<Station<Queue>>,
         leaf_facts: Arc<QueueFacts>,
         metrics: Arc<Metrics>,
     ) -> Self {
@@ -230,7 +224,7 @@ impl Application {
     fn rise(&mut self, mut baton: Box<Baton>) {
         baton.tally.post(ActorKind::Queue);
         let update = self.update().expect("an application is offered to after it has joined");
-        self.leaf.do_send(crate::queue::Rise { baton, update });
+        self.leaf.hand(baton, QueueMail::Rise(update));
     }
 
     /// Tells the RM of the states entered in this step and arms their timers. Returns the change of
@@ -345,23 +339,32 @@ impl Drop for Application {
     }
 }
 
-impl Handler<Offer> for Application {
-    type Result = ();
+impl Visited for Application {
+    type Mail = ApplicationMail;
 
-    fn handle(&mut self, Offer(mut baton): Offer, _ctx: &mut Self::Context) {
+    fn mail(baton: &mut Baton) -> &mut Option<ApplicationMail> {
+        &mut baton.for_application
+    }
+
+    fn visit(&mut self, baton: Box<Baton>, mail: ApplicationMail) {
+        match mail {
+            ApplicationMail::Offer => self.offered(baton),
+            ApplicationMail::Placed(placement, answer) => self.answered(baton, placement, answer),
+        }
+    }
+}
+
+impl Application {
+    fn offered(&mut self, mut baton: Box<Baton>) {
         let _timer = baton.tally.message(ActorKind::Application);
         if baton.offer.phase == Phase::Pairs {
             self.begin_pairs(&baton);
         }
         self.consider(baton);
     }
-}
 
-impl Handler<Placed> for Application {
-    type Result = ();
-
-    fn handle(&mut self, placed: Placed, _ctx: &mut Self::Context) {
-        let Placed { mut baton, placement, answer } = placed;
+    /// A node has answered to a placement.
+    fn answered(&mut self, mut baton: Box<Baton>, placement: Placement, answer: PlaceAnswer) {
         let _timer = baton.tally.message(ActorKind::Application);
         if !matches!(answer, PlaceAnswer::NoRoom | PlaceAnswer::Refused) {
             baton.tally.node_round_over();

@@ -395,7 +395,7 @@ impl Application {
         );
         baton.tally.post(ActorKind::Node);
         let address = Arc::clone(&baton.directory.nodes[node]);
-        address.do_send(crate::node::Place { baton, placement });
+        address.hand(baton, placement);
     }
 
     /// The node has no room for a placement or its predicate refused it: the next node in order, if

@@ -12,7 +12,7 @@
 //! * `available = total − allocated − occupied − foreign`, in the node index too, after every
 //!   message (`docs/nodes.md#what-is-available`).
 //! * `allocated` is the sum of the allocations in `holds`.
-//! * A node that drains or is not ready refuses [`Place`] unless the ask requires this very node,
+//! * A node that drains or is not ready refuses a placement unless the ask requires this very node,
 //!   and still honours every [`Work`].
 //!
 //! # When things go wrong
@@ -39,23 +39,14 @@ use monoceros_rules::work::tags::Tags;
 use prometheus::IntGauge;
 
 pub(crate) use self::predicates::{may_be_placed, may_be_reserved, preferences, preferred};
+use crate::application::ApplicationMail;
 use crate::events::{Event, EventKind, Message};
 use crate::metrics::{ActorKind, Counted, Metrics};
 use crate::partition::NodeReported;
 use crate::step::{
     Answers, Baton, Consequences, ForeignReport, NodeChange, NodeWork, Passed, PlaceAnswer,
-    Placement, Surveyor,
+    Placement, Surveyor, Visited,
 };
-
-/// Holds what a placement needs, or says why not. From an application, which gets [`Placed`].
-///
-/// [`Placed`]: crate::application::Placed
-#[derive(Message)]
-#[rtype(result = "()")]
-pub(crate) struct Place {
-    pub(crate) baton: Box<Baton>,
-    pub(crate) placement: Placement,
-}
 
 /// The RM says that a placement passes here: confirms it, or refuses it. From the partition or from
 /// the node of the answer before.
@@ -554,10 +545,15 @@ impl Drop for Node {
     }
 }
 
-impl Handler<Place> for Node {
-    type Result = ();
+/// An application wants a placement held, and is told whether it is, or why not.
+impl Visited for Node {
+    type Mail = Placement;
 
-    fn handle(&mut self, Place { mut baton, mut placement }: Place, _ctx: &mut Self::Context) {
+    fn mail(baton: &mut Baton) -> &mut Option<Placement> {
+        &mut baton.for_node
+    }
+
+    fn visit(&mut self, mut baton: Box<Baton>, mut placement: Placement) {
         let _timer = baton.tally.message(ActorKind::Node);
         baton.tally.node_try_begins();
         let answer = self.place(&mut placement, &mut baton);
@@ -568,7 +564,7 @@ impl Handler<Place> for Node {
         }
         let application = Arc::clone(&baton.directory.applications[placement.application].address);
         baton.tally.post(ActorKind::Application);
-        application.do_send(crate::application::Placed { baton, placement, answer });
+        application.hand(baton, ApplicationMail::Placed(placement, answer));
     }
 }
 

@@ -6,7 +6,6 @@
 
 use std::sync::Arc;
 
-use actix::Actor;
 use monoceros_config::placement::{self, QueueTree, Refused, RuleObstacle, Submission};
 use monoceros_rules::books::Books;
 use monoceros_rules::nodes::Terms;
@@ -27,7 +26,7 @@ use super::dynamic::missing_queues;
 use super::{Partition, Task};
 use crate::application::Application;
 use crate::events::{Event, EventKind, Message};
-use crate::step::{ApplicationEntry, Baton, Directory, Notice, Op, QueueSlot, WaitsFor};
+use crate::step::{ApplicationEntry, Baton, Directory, Notice, Op, QueueSlot, Station, WaitsFor};
 
 impl Partition {
     pub(super) fn add_application(&mut self, new: NewApplication, baton: &mut Baton) {
@@ -186,7 +185,7 @@ fn enter_directory(
     }
     let held = book.counted();
     let address =
-        Arc::new(Application::new(slot, book, run_limit_ms, leaf_address, facts, metrics).start());
+        Station::start(Application::new(slot, book, run_limit_ms, leaf_address, facts, metrics));
     directory.application_by_id.insert(Arc::clone(&id), slot);
     let state = ApplicationState::New;
     baton.books.quotas.change(Held::default(), held);

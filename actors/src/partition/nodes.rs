@@ -20,7 +20,7 @@ use super::input::NewNode;
 use super::{Partition, Task};
 use crate::events::{Event, EventKind, Message};
 use crate::node::{Node, NodeReport};
-use crate::step::{Baton, NodeChange, Notice, Op, WaitsFor};
+use crate::step::{Baton, NodeChange, Notice, Op, Station, WaitsFor};
 
 /// A baton comes home from a node that was changed, with what follows for its allocations.
 #[derive(Message)]
@@ -84,7 +84,7 @@ impl Partition {
         let metrics = Arc::clone(baton.tally.shared());
         let node = Node::new(slot, Arc::clone(&id), attributes, total, occupied, draining, metrics);
         baton.books.nodes.set_attributes(slot, &node.attributes);
-        baton.directory.nodes.insert_at(slot, Arc::new(node.start()));
+        baton.directory.nodes.insert_at(slot, Station::start(node));
         baton.wake_named(slot, &id);
         baton.notices.push(Notice::NodeAccepted(Arc::clone(&id)));
         let mut by_application: BTreeMap<ApplicationSlot, Vec<Op>> = BTreeMap::new();

@@ -8,7 +8,6 @@
 
 use std::sync::Arc;
 
-use actix::prelude::*;
 use monoceros_config::PartitionConfig;
 use monoceros_rules::nodes::NodeOrder;
 use monoceros_rules::queues::QueueConfig;
@@ -19,7 +18,7 @@ use super::tasks::{Kept, Task};
 use crate::events::{Event, EventKind};
 use crate::metrics::Metrics;
 use crate::queue::{AddBelow, AddQueue, Detach, Queue, QueueFacts, quota_delay_ns};
-use crate::step::{Baton, Directory, QueueEntry, QueueSlot, RowSlot};
+use crate::step::{Baton, Directory, QueueEntry, QueueSlot, RowSlot, Station};
 
 /// The configured order of nodes.
 pub(super) fn node_order(config: &PartitionConfig) -> NodeOrder {
@@ -29,7 +28,7 @@ pub(super) fn node_order(config: &PartitionConfig) -> NodeOrder {
 /// Starts the actor of a queue and of all below it, parents before children.
 pub(super) fn add_queue(
     config: &QueueConfig,
-    parent: Option<(QueueSlot, Arc<Addr<Queue>>, RowSlot)>,
+    parent: Option<(QueueSlot, Arc<Station<Queue>>, RowSlot)>,
     priority_first: bool,
     preempts_for_quotas: bool,
     metrics: &Arc<Metrics>,
@@ -48,7 +47,7 @@ pub(super) fn add_queue(
         quota_delay_ns: quota_delay_ns(config, preempts_for_quotas),
     });
     let above = parent.as_ref().map(|(_, address, row)| (Arc::clone(address), *row));
-    let address = Arc::new(Queue::new(Arc::clone(&facts), above, Arc::clone(metrics)).start());
+    let address = Station::start(Queue::new(Arc::clone(&facts), above, Arc::clone(metrics)));
     let row = parent.as_ref().map(|(_, _, row)| *row);
     if let Some((_, above, row)) = parent {
         above.do_send(AddQueue { row, address: Arc::clone(&address) });

@@ -16,6 +16,7 @@ use super::surveys::Refresh;
 use super::tasks::Task;
 use super::{Partition, Trip};
 use crate::outlet::Publish;
+use crate::queue::QueueMail;
 use crate::step::{Alarm, Baton, Credit, HeldNow, Notice, Offering};
 
 /// The number of notices from which the outlet gets them although more steps follow at once.
@@ -144,7 +145,7 @@ impl Partition {
         };
         baton.tally.offer_leaves();
         let root = Arc::clone(baton.directory.root());
-        root.do_send(crate::queue::Offer(baton));
+        root.hand(baton, QueueMail::Offer);
     }
 
     /// Begins the step of an input: all that is decided follows from what enters here, and when.

@@ -31,11 +31,12 @@ use monoceros_rules::queues::object_state::ObjectState;
 use monoceros_rules::values::epoch::Loosening;
 use monoceros_rules::values::resources::{Limits, Resources};
 
-use crate::application::Application;
+use crate::application::{Application, ApplicationMail};
 use crate::events::{Event, EventKind};
 use crate::metrics::{ActorKind, Counted, Level, Metrics};
 use crate::step::{
-    Baton, Climbing, Frame, QueueEntry, QueueSlot, RowKey, RowSlot, RowUpdate, Surveyor,
+    Baton, Climbing, Frame, QueueEntry, QueueSlot, RowKey, RowSlot, RowUpdate, Station, Surveyor,
+    Visited,
 };
 pub(crate) use lanes::Narrowed;
 pub(crate) use quota::quota_delay_ns;
@@ -111,18 +112,13 @@ impl QueueFacts {
     }
 }
 
-/// An offer on its way down. Sent by the partition to root and by each queue to the child it picks;
-/// it comes back as [`Rise`].
-#[derive(Message)]
-#[rtype(result = "()")]
-pub(crate) struct Offer(pub(crate) Box<Baton>);
-
-/// An offer on its way up, with what the child that it comes from says of itself.
-#[derive(Message)]
-#[rtype(result = "()")]
-pub(crate) struct Rise {
-    pub(crate) baton: Box<Baton>,
-    pub(crate) update: RowUpdate,
+/// What an offer is to a queue.
+pub(crate) enum QueueMail {
+    /// It is on its way down: from the partition to root, and from each queue to the child that it
+    /// picks. It comes back.
+    Offer,
+    /// It is on its way up, with what the child that it comes from says of itself.
+    Rise(RowUpdate),
 }
 
 /// A change below on its way to root. Sent by the last actor of a visit.
@@ -139,7 +135,7 @@ pub(crate) struct Climb {
 #[rtype(result = "()")]
 pub(crate) struct Attach {
     pub(crate) baton: Box<Baton>,
-    pub(crate) address: Arc<Addr<Application>>,
+    pub(crate) address: Arc<Station<Application>>,
 }
 
 /// An application leaves this leaf, or a queue this parent. Sent by the partition.
@@ -161,7 +157,7 @@ pub(crate) struct AddBelow {
 /// The actor of one queue: its totals, and the order of its children.
 pub(crate) struct Queue {
     facts: Arc<QueueFacts>,
-    parent: Option<(Arc<Addr<Self>>, RowSlot)>,
+    parent: Option<(Arc<Station<Self>>, RowSlot)>,
     ledger: QueueLedger,
     /// What the ledger had to do with so far, for metrics.
     used_names: UsedNames,
@@ -180,7 +176,7 @@ impl Queue {
     /// A queue as configured, with a row for each child, in their order.
     pub(crate) fn new(
         facts: Arc<QueueFacts>,
-        parent: Option<(Arc<Addr<Self>>, RowSlot)>,
+        parent: Option<(Arc<Station<Self>>, RowSlot)>,
         metrics: Arc<Metrics>,
     ) -> Self {
         let mut queue = Self {
@@ -251,11 +247,11 @@ impl Queue {
         match child {
             Child::Queue(queue) => {
                 baton.tally.post(ActorKind::Queue);
-                queue.do_send(Offer(baton));
+                queue.hand(baton, QueueMail::Offer);
             }
             Child::Application(application) => {
                 baton.tally.post(ActorKind::Application);
-                application.do_send(crate::application::Offer(baton));
+                application.hand(baton, ApplicationMail::Offer);
             }
         }
     }
@@ -268,7 +264,7 @@ impl Queue {
             return;
         };
         baton.tally.post(ActorKind::Queue);
-        parent.do_send(Rise { baton, update: self.update(*row) });
+        parent.hand(baton, QueueMail::Rise(self.update(*row)));
     }
 
     /// Takes a change below into the totals and the order.
@@ -314,7 +310,7 @@ impl Queue {
         let me = Arc::clone(&baton.directory.queue(self.facts.slot).address);
         let metrics = Arc::clone(&self.metrics);
         let row = self.rows.next();
-        let address = Arc::new(Self::new(Arc::clone(&facts), Some((me, row)), metrics).start());
+        let address = Station::start(Self::new(Arc::clone(&facts), Some((me, row)), metrics));
         let given = self.rows.add(Child::Queue(Arc::clone(&address)));
         debug_assert_eq!(given, row, "the next row is the one that is given next");
         let added = if facts.config.is_dynamic {
@@ -335,10 +331,24 @@ impl Actor for Queue {
     }
 }
 
-impl Handler<Offer> for Queue {
-    type Result = ();
+impl Visited for Queue {
+    type Mail = QueueMail;
 
-    fn handle(&mut self, Offer(mut baton): Offer, _ctx: &mut Self::Context) {
+    fn mail(baton: &mut Baton) -> &mut Option<QueueMail> {
+        &mut baton.for_queue
+    }
+
+    fn visit(&mut self, baton: Box<Baton>, mail: QueueMail) {
+        match mail {
+            QueueMail::Offer => self.offered(baton),
+            QueueMail::Rise(update) => self.risen(baton, update),
+        }
+    }
+}
+
+impl Queue {
+    /// An offer on its way down.
+    fn offered(&mut self, mut baton: Box<Baton>) {
         let _timer = baton.tally.message(ActorKind::Queue);
         let above = baton.offer.frames.last();
         let mut headroom = above.map_or_else(Limits::unlimited, |frame| frame.headroom.clone());
@@ -371,12 +381,9 @@ impl Handler<Offer> for Queue {
         baton.offer.frames.push(frame);
         self.offer_on(baton);
     }
-}
 
-impl Handler<Rise> for Queue {
-    type Result = ();
-
-    fn handle(&mut self, Rise { mut baton, update }: Rise, _ctx: &mut Self::Context) {
+    /// An offer on its way up, from the child that says this of itself.
+    fn risen(&mut self, mut baton: Box<Baton>, update: RowUpdate) {
         let _timer = baton.tally.message(ActorKind::Queue);
         let offer = &mut baton.offer;
         let here = offer.frames.len();
@@ -486,7 +493,7 @@ impl Handler<crate::Halt> for Queue {
 #[rtype(result = "()")]
 pub(crate) struct AddQueue {
     pub(crate) row: RowSlot,
-    pub(crate) address: Arc<Addr<Queue>>,
+    pub(crate) address: Arc<Station<Queue>>,
 }
 
 impl Handler<AddQueue> for Queue {

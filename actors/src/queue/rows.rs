@@ -7,7 +7,6 @@
 use std::collections::{BTreeMap, BTreeSet};
 use std::sync::Arc;
 
-use actix::Addr;
 use monoceros_rules::limits::{LaneId, Trackers};
 use monoceros_rules::order::keys::{MIN_PRIORITY, SiblingOrder, Verdict};
 use monoceros_rules::order::tree::{Bound, OrderedTree};
@@ -17,13 +16,13 @@ use monoceros_rules::values::slots::Slots;
 use super::Queue;
 use super::lanes::{Lanes, lower};
 use crate::application::Application;
-use crate::step::{RowKey, RowSlot, RowUpdate};
+use crate::step::{RowKey, RowSlot, RowUpdate, Station};
 
 /// What an offer to a row is sent to.
 #[derive(Clone)]
 pub(super) enum Child {
-    Queue(Arc<Addr<Queue>>),
-    Application(Arc<Addr<Application>>),
+    Queue(Arc<Station<Queue>>),
+    Application(Arc<Station<Application>>),
 }
 
 /// A place among siblings with something pending.

@@ -12,7 +12,6 @@
 use std::collections::{BTreeMap, BTreeSet};
 use std::sync::Arc;
 
-use actix::Addr;
 use monoceros_rules::nodes::NodeSlot;
 use monoceros_rules::values::slots::{Slot, Slots};
 use monoceros_rules::work::allocations::ApplicationSlot;
@@ -22,7 +21,7 @@ use monoceros_rules::work::quotas::Held;
 use monoceros_rules::work::rejection::Rejection;
 use monoceros_rules::work::resource_seconds::INSTANCE_TYPE;
 
-use super::RowSlot;
+use super::{RowSlot, Station};
 use crate::application::Application;
 use crate::node::Node;
 use crate::queue::{Queue, QueueFacts};
@@ -53,7 +52,7 @@ pub(crate) struct Directory {
     pub(crate) queues: Slots<QueueSlot, QueueEntry>,
     pub(crate) queue_by_path: BTreeMap<Arc<str>, QueueSlot>,
     /// By the slots of the node index.
-    pub(crate) nodes: Slots<NodeSlot, Arc<Addr<Node>>>,
+    pub(crate) nodes: Slots<NodeSlot, Arc<Station<Node>>>,
     /// Of what kind the machines of nodes are that say so.
     pub(crate) instance_types: Slots<NodeSlot, Arc<str>>,
     /// What the quotas of the RM know that each node has.
@@ -81,7 +80,7 @@ pub(crate) struct QueueEntry {
     /// The facts of the queue. A change is made here first; the queue takes it over when it is
     /// refreshed.
     pub(crate) facts: Arc<QueueFacts>,
-    pub(crate) address: Arc<Addr<Queue>>,
+    pub(crate) address: Arc<Station<Queue>>,
     /// Its place in its parent; none for root.
     pub(crate) row: Option<RowSlot>,
     /// Applications in it, and queues right below it.
@@ -97,7 +96,7 @@ pub(crate) struct QueueEntry {
 impl QueueEntry {
     pub(crate) fn new(
         facts: Arc<QueueFacts>,
-        address: Arc<Addr<Queue>>,
+        address: Arc<Station<Queue>>,
         row: Option<RowSlot>,
     ) -> Self {
         let (counts, allocating) = (QueueCounts::default(), BTreeSet::new());
@@ -136,7 +135,7 @@ pub(crate) struct ApplicationEntry {
     pub(crate) slot: ApplicationSlot,
     pub(crate) id: Arc<str>,
     pub(crate) leaf: QueueSlot,
-    pub(crate) address: Arc<Addr<Application>>,
+    pub(crate) address: Arc<Station<Application>>,
     /// The state it is in.
     pub(crate) state: ApplicationState,
     /// It declared its members, and takes no placeholders.
@@ -162,7 +161,7 @@ impl ApplicationEntry {
 }
 
 impl Directory {
-    pub(crate) fn root(&self) -> &Arc<Addr<Queue>> {
+    pub(crate) fn root(&self) -> &Arc<Station<Queue>> {
         &self.queue(QueueSlot::ROOT).address
     }
 
@@ -247,7 +246,7 @@ impl Directory {
         self.applications.find(slot)
     }
 
-    pub(crate) fn node(&self, slot: NodeSlot) -> Option<&Arc<Addr<Node>>> {
+    pub(crate) fn node(&self, slot: NodeSlot) -> Option<&Arc<Station<Node>>> {
         self.nodes.find(slot)
     }
 

@@ -2,7 +2,7 @@
 //!
 //! # Why a baton
 //! A partition runs one *step* at a time. A step is a baton that goes from actor to actor by
-//! `do_send` through synchronous handlers and comes home. State is written only with the baton in
+//! messages through synchronous handlers and comes home. State is written only with the baton in
 //! hand, so that no two steps can overlap: there is no lock and no await, and the compiler checks
 //! it.
 //!
@@ -14,7 +14,9 @@
 //! * a **survey** goes from actor to actor and reads or renews each ([`Survey`]).
 //!
 //! What a message brings is in the message, beside the baton (`Visit { baton, ops }`). The baton
-//! itself has only what several handlers on its way look at.
+//! itself has only what several handlers on its way look at. An offer, of which there are a million,
+//! is no message: the baton is put into the hand of the next actor, with what it brings
+//! ([`Station`]).
 //!
 //! # When things go wrong
 //! A baton that is lost (a panic in a handler, a dead mailbox) drops its [`Guard`], and that tells
@@ -31,6 +33,7 @@ mod offer;
 mod op;
 mod placement;
 mod session;
+mod station;
 mod survey;
 mod visit;
 
@@ -51,10 +54,12 @@ use monoceros_rules::work::quotas::{Held, QUEUE_BYTES, Standing};
 
 use crate::api::callback::ResourceManagerCallback;
 use crate::api::predicates::AnswerSink;
+use crate::application::ApplicationMail;
 use crate::clock::Clock;
 use crate::events::{Event, EventKind, Tracking};
 use crate::metrics::ActorKind;
 use crate::partition::Partition;
+use crate::queue::QueueMail;
 use crate::tally::Tally;
 
 pub(crate) use answering::{Answers, Passed, Settlement};
@@ -71,6 +76,7 @@ pub(crate) use placement::{PlaceAnswer, Placement, REASONS_MAX, Takes};
 pub(crate) use session::{
     Credit, HeldNow, Notices, PartitionClosed, PartitionLost, Prepared, SessionLink,
 };
+pub(crate) use station::{Station, Visited};
 pub(crate) use survey::{Route, Survey, Surveyor};
 pub(crate) use visit::{Climbing, Consequences, NodeWork, Resume};
 
@@ -126,6 +132,10 @@ pub(crate) struct Baton {
     pub(crate) home: Arc<Addr<Partition>>,
     /// The sink for the RM's answers to questions about placements.
     pub(crate) answers: AnswerSink,
+    /// What an offer brings to the node, the application or the queue that it goes to.
+    pub(crate) for_node: Option<Placement>,
+    pub(crate) for_application: Option<ApplicationMail>,
+    pub(crate) for_queue: Option<QueueMail>,
     /// Filled anew for each question, to spare the allocations.
     pub(crate) question: PredicatesArgs,
     pub(crate) guard: Guard,

@@ -5,7 +5,6 @@
 
 use std::sync::Arc;
 
-use actix::Addr;
 use monoceros_rules::nodes::NodeSlot;
 use monoceros_rules::order::ledger::LedgerDelta;
 use monoceros_rules::values::epoch::Loosening;
@@ -13,7 +12,7 @@ use monoceros_rules::values::resources::Resources;
 use monoceros_rules::work::allocations::AllocationId;
 use smallvec::SmallVec;
 
-use super::RowUpdate;
+use super::{RowUpdate, Station};
 use crate::application::Application;
 use crate::queue::Queue;
 
@@ -40,9 +39,9 @@ pub(crate) struct Consequences {
     /// The work on nodes, done from the last to the first.
     pub(crate) node_work: SmallVec<[(NodeSlot, NodeWork); 1]>,
     /// Where what changed climbs first, and the change; none, if nothing changed for queues.
-    pub(crate) climbing: Option<(Arc<Addr<Queue>>, Climbing)>,
+    pub(crate) climbing: Option<(Arc<Station<Queue>>, Climbing)>,
     /// Who goes on with its offer when the nodes are done. It does so instead of climbing.
-    pub(crate) resume: Option<(Arc<Addr<Application>>, Resume)>,
+    pub(crate) resume: Option<(Arc<Station<Application>>, Resume)>,
 }
 
 /// What an application is told that has decided about several nodes in an offer.

@@ -1,0 +1,135 @@
+//! Where the baton stops: the address of an actor that it visits, and the hand in which it is put.
+//!
+//! # Why beside the mailbox
+//! A message of the runtime is two heap allocations, and an offer that decides one ask needs at least
+//! two messages. There is one baton, which is boxed already and has room for what it brings. So on the way of
+//! an offer it is put into the hand of the next actor, whose context looks there whenever it is woken. All
+//! else, what is rare and what is not sent with the baton, goes by the mailbox: `do_send`.
+//!
+//! # Invariants
+//! * An actor that has ended has no hand: what is put there is dropped, which tells the Rm, as a message
+//!   to it would be.
+//! * Whoever is sent something by its mailbox while the baton is in its hand may be given that first. So
+//!   nobody is told to end while the baton is on its way to it.
+
+use std::ops::Deref;
+use std::pin::Pin;
+use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
+use std::task::{self, Poll, Waker};
+
+use actix::fut::ActorFuture;
+use actix::prelude::*;
+
+use super::Baton;
+
+/// An actor that an offer visits.
+pub(crate) trait Visited: Actor<Context = Context<Self>> {
+    /// What the baton brings.
+    type Mail;
+
+    /// Where the baton has it.
+    fn mail(baton: &mut Baton) -> &mut Option<Self::Mail>;
+
+    /// The baton is here.
+    fn visit(&mut self, baton: Box<Baton>, mail: Self::Mail);
+}
+
+/// The address of an actor, and its hand.
+pub(crate) struct Station<A: Visited> {
+    address: Addr<A>,
+    hand: Mutex<Hand>,
+}
+
+#[derive(Default)]
+struct Hand {
+    baton: Option<Box<Baton>>,
+    /// Wakes the context of the actor.
+    waker: Option<Waker>,
+    has_ended: bool,
+}
+
+/// Looks into the hand of an actor, in its context.
+struct Courier<A: Visited>(Arc<Station<A>>);
+
+impl<A: Visited> Station<A> {
+    /// Starts the actor.
+    pub(crate) fn start(actor: A) -> Arc<Self> {
+        let mut station = None;
+        A::create(|ctx| {
+            let made = Arc::new(Self { address: ctx.address(), hand: Mutex::default() });
+            ctx.spawn(Courier(Arc::clone(&made)));
+            station = Some(made);
+            actor
+        });
+        station.expect("an actor is created at once")
+    }
+
+    /// Sends the baton there, with what it brings.
+    pub(crate) fn hand(&self, mut baton: Box<Baton>, mail: A::Mail) {
+        *A::mail(&mut baton) = Some(mail);
+        let mut hand = self.look();
+        if hand.has_ended {
+            // Dropped behind the lock: that tells others.
+            drop(hand);
+            return drop(baton);
+        }
+        debug_assert!(hand.baton.is_none(), "there is one baton");
+        hand.baton = Some(baton);
+        if let Some(waker) = &hand.waker {
+            waker.wake_by_ref();
+        }
+    }
+
+    fn look(&self) -> MutexGuard<'_, Hand> {
+        // Whoever panics holds nothing half done.
+        self.hand.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+
+    /// Takes the baton; where it is not there, the task is woken when it is.
+    fn take(&self, waker: &Waker) -> Option<Box<Baton>> {
+        let mut hand = self.look();
+        let baton = hand.baton.take();
+        if baton.is_none() && !hand.waker.as_ref().is_some_and(|known| known.will_wake(waker)) {
+            hand.waker = Some(waker.clone());
+        }
+        baton
+    }
+}
+
+impl<A: Visited> Deref for Station<A> {
+    type Target = Addr<A>;
+
+    fn deref(&self) -> &Addr<A> {
+        &self.address
+    }
+}
+
+impl<A: Visited> ActorFuture<A> for Courier<A> {
+    type Output = ();
+
+    fn poll(
+        self: Pin<&mut Self>,
+        actor: &mut A,
+        _ctx: &mut A::Context,
+        task: &mut task::Context<'_>,
+    ) -> Poll<()> {
+        while let Some(mut baton) = self.0.take(task.waker()) {
+            match A::mail(&mut baton).take() {
+                Some(mail) => actor.visit(baton, mail),
+                None => debug_assert!(false, "the baton brings something"),
+            }
+        }
+        Poll::Pending
+    }
+}
+
+impl<A: Visited> Drop for Courier<A> {
+    fn drop(&mut self) {
+        let mut hand = self.0.look();
+        hand.has_ended = true;
+        let lost = hand.baton.take();
+        hand.waker = None;
+        drop(hand);
+        drop(lost);
+    }
+}
