@@ -171,7 +171,7 @@ impl Translator {
         clock: Clock,
         tracking: Tracking,
     ) -> Self {
-        let partitions = Addressees::new(Arc::clone(rm));
+        let partitions = Addressees::default();
         let rm = Arc::clone(rm);
         Self { rm, partitions, strict_enums: false, intake, names, clock, tracking }
     }

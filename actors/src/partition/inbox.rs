@@ -175,11 +175,13 @@ impl Inbox {
         matches!(next, CreateNode(_) | ChangeNode { .. } | RemoveNode(_))
     }
 
-    /// Whether an entry follows whose notices may leave together with those of the step before it.
-    pub(super) fn goes_on(&self) -> bool {
+    /// Whether an entry follows whose notices may leave together with those of the step before it, or,
+    /// where there is none, such an offer.
+    pub(super) fn goes_on(&self, offers: impl FnOnce() -> bool) -> bool {
         match self.entries.front() {
             // This step puts its notices in an order of its own.
-            None | Some(Entry::Input(Input::Request(Request::RemoveNode(_)))) => false,
+            Some(Entry::Input(Input::Request(Request::RemoveNode(_)))) => false,
+            None => offers(),
             Some(_) => true,
         }
     }

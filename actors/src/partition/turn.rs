@@ -88,6 +88,7 @@ impl Partition {
                 }
                 Next::Nothing if self.may_look() => self.baton = Some(baton),
                 Next::Nothing => {
+                    self.speak(&mut baton);
                     self.rest(&mut baton);
                     self.baton = Some(baton);
                     return;
@@ -198,10 +199,14 @@ impl Partition {
     }
 
     /// Whether the outlet may wait for the notices of further steps. To hand over those of each of
-    /// many short steps would wake the RM's thread each time.
+    /// many short steps would wake the RM's thread each time. Events wait for the offer that leaves
+    /// now, too; all else does not, since predicates are asked in the middle of that.
     fn may_say_more(&self, baton: &Baton) -> bool {
         let stands = self.closing || self.proposal.is_some() || self.watch.oracle;
-        !stands && self.inbox.goes_on() && baton.notices.len() < NOTICES_TOGETHER
+        let are_events =
+            || baton.notices.iter().all(|notice| matches!(notice, Notice::Happened(_)));
+        let offers = || self.may_offer(baton) == MayOffer::Yes && are_events();
+        !stands && baton.notices.len() < NOTICES_TOGETHER && self.inbox.goes_on(offers)
     }
 
     /// Tells the session how much there is, if that is worth it.

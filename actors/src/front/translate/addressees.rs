@@ -10,9 +10,9 @@ use monoceros_config as config;
 
 use crate::api::users::PartitionUsers;
 
-/// The partitions of one RM, by their full names.
+/// The partitions of one RM, by their full names; none at first.
+#[derive(Default)]
 pub(in crate::front) struct Addressees {
-    rm: Arc<str>,
     partitions: BTreeMap<Arc<str>, Addressee>,
 }
 
@@ -24,11 +24,6 @@ enum Addressee {
 }
 
 impl Addressees {
-    /// None yet.
-    pub(super) fn new(rm: Arc<str>) -> Self {
-        Self { rm, partitions: BTreeMap::new() }
-    }
-
     /// A partition begins.
     pub(in crate::front) fn open(&mut self, partition: Arc<str>, users: PartitionUsers) {
         self.partitions.insert(partition, Addressee::Open(users));
@@ -56,8 +51,13 @@ impl Addressees {
 
     /// The full name of the partition that a request names; `None`: this RM has none of that name.
     pub(super) fn find(&self, named: &str) -> Option<&Arc<str>> {
-        let full = config::qualified_name(named, &self.rm).ok()?;
-        self.partitions.get_key_value(full.as_str()).map(|(partition, _)| partition)
+        // An RM has few, and a look at each costs less than to put its prefix before the name.
+        let plain = if named.is_empty() { config::DEFAULT_PARTITION } else { named };
+        let is_full = named.starts_with('[');
+        let is_it = |full: &str| {
+            if is_full { full == named } else { config::plain_name(full) == plain }
+        };
+        self.partitions.keys().find(|full| is_it(full))
     }
 
     /// The users of a partition, unless it is lost.
