@@ -22,7 +22,7 @@ use monoceros_actors::{Scheduler, Threads};
 use stats_alloc::{Region, StatsAlloc};
 use tokio::time::Instant;
 
-use crate::shapes::{SMALL, Shape, queues, shape_a, shape_b, shape_u};
+use crate::shapes::{SMALL, Shape, queues, shape_a, shape_b, shape_small, shape_u};
 use crate::shim::{Shim, ask_requests, cpu_time, median};
 
 #[global_allocator]
@@ -117,16 +117,9 @@ fn print_row(name: &str, decisions: usize, runs: &[Taken]) {
 
 fn main() {
     let filter = std::env::args().skip(1).find(|arg| !arg.starts_with("--")).unwrap_or_default();
-    let many_small = Shape {
-        name: "500 apps of 20 asks".into(),
-        nodes: 1_000,
-        capacity: vec![("memory", 100), ("vcore", 10)],
-        asks: 10_000,
-        ..shape_a(500, "fair")
-    };
     let mut shapes = vec![shape_u(1_000), shape_u(5_000)];
     shapes.extend([2, 100, 1_000, 10_000].map(|applications| shape_a(applications, "fair")));
-    shapes.extend([shape_b(), many_small]);
+    shapes.extend([shape_b(), shape_small()]);
     let runtime = tokio::runtime::Builder::new_current_thread().enable_all().build().unwrap();
     println!(
         "| shape | decisions | heap allocations each | bytes each | CPU µs each | decisions/s |"

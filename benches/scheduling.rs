@@ -1,6 +1,6 @@
 //! Allocations per second through the full actor path, in process, metrics on.
 //!
-//! `cargo bench --bench scheduling -- [FILTER]` prints a table per shape: the median of some runs of
+//! `cargo bench --bench scheduling -- [FILTER]` prints a table; `shapes` has a row for each shape: the median of some runs of
 //! wall and CPU time from the first ask sent to the last allocation heard, so that receiving,
 //! deciding and telling are all in it. See docs/performance.md for the shapes and the figures.
 
@@ -17,7 +17,9 @@ use monoceros_actors::{Predicates, Scheduler, Threads};
 use monoceros_proto::si::v1 as si;
 use tokio::time::Instant;
 
-use crate::shapes::{KEPT, SMALL, Shape, queues, shape_a, shape_b, shape_u};
+use crate::shapes::{
+    KEPT, SMALL, Shape, queues, shape_a, shape_b, shape_quota_fair, shape_small, shape_u,
+};
 use crate::shim::{Shim, ask_requests, cpu_time, median, peak_kib, resident_kib, resource};
 
 const RUNS: usize = 5;
@@ -52,8 +54,17 @@ async fn run(shape: &Shape, threads: Threads) -> (f64, f64) {
     (wall.as_secs_f64(), cpu.as_secs_f64())
 }
 
-/// Runs a shape several times and prints its row.
-async fn row(shape: &Shape, threads: Threads) {
+/// What some runs of a shape took.
+struct Figures {
+    /// Allocations per second.
+    median: f64,
+    best: f64,
+    /// CPU of all threads per allocation.
+    cpu_us: f64,
+}
+
+/// Runs a shape several times.
+async fn figures(shape: &Shape, threads: Threads) -> Figures {
     let (mut walls, mut cpus) = (Vec::new(), Vec::new());
     for _ in 0..RUNS {
         let (wall, cpu) = run(shape, threads).await;
@@ -62,13 +73,17 @@ async fn row(shape: &Shape, threads: Threads) {
     }
     let asks = shape.asks as f64;
     let best = walls.iter().copied().fold(f64::INFINITY, f64::min);
-    println!(
-        "| {} | {threads:?} | {:.0} ({:.0}) | {:.2} |",
-        shape.name,
-        asks / median(&mut walls),
-        asks / best,
-        median(&mut cpus) * 1e6 / asks,
-    );
+    Figures {
+        median: asks / median(&mut walls),
+        best: asks / best,
+        cpu_us: median(&mut cpus) * 1e6 / asks,
+    }
+}
+
+/// Prints the row of a shape.
+async fn row(shape: &Shape, threads: Threads) {
+    let Figures { median, best, cpu_us } = figures(shape, threads).await;
+    println!("| {} | {threads:?} | {median:.0} ({best:.0}) | {cpu_us:.2} |", shape.name);
 }
 
 async fn throughput(filter: &str) {
@@ -76,14 +91,66 @@ async fn throughput(filter: &str) {
     for policy in ["fair", "binpacking"] {
         shapes.extend([2, 100, 1_000, 10_000].map(|applications| shape_a(applications, policy)));
     }
-    shapes.push(shape_b());
-    println!("| shape | threads | allocations/s, median (best) | CPU µs per allocation |");
-    println!("|---|---|---|---|");
+    shapes.extend([shape_b(), shape_small()]);
+    println!(
+        "| shape | own threads, allocations/s | CPU µs each | one thread, allocations/s | CPU µs each | reference |"
+    );
+    println!("|---|---|---|---|---|---|");
     for shape in shapes.iter().filter(|shape| shape.name.contains(filter)) {
-        for threads in [Threads::PerPartition, Threads::One] {
-            row(shape, threads).await;
-        }
+        let own = figures(shape, Threads::PerPartition).await;
+        let one = figures(shape, Threads::One).await;
+        let shown = |it: &Figures| format!("{:.0} ({:.0}) | {:.2}", it.median, it.best, it.cpu_us);
+        let reference = if shape.reference.is_empty() { "–" } else { shape.reference };
+        println!("| {} | {} | {} | {reference} |", shape.name, shown(&own), shown(&one));
     }
+}
+
+/// What a quota-fair engine for batch jobs measures itself by, on one thread, as it does: first fills,
+/// and a few places for many who wait.
+async fn quota_fair() {
+    println!("\n| one thread | allocations/s, median (best) | CPU µs each | that engine |");
+    println!("|---|---|---|---|");
+    for (queues, nodes, asks, reference) in
+        [(10, 1_000, 32_000, "7,100"), (100, 5_000, 100_000, "6,200")]
+    {
+        let shape = shape_quota_fair(queues, nodes, asks, reference);
+        let Figures { median, best, cpu_us } = figures(&shape, Threads::One).await;
+        println!("| {} | {median:.0} ({best:.0}) | {cpu_us:.2} | {reference} |", shape.name);
+    }
+    let (mut walls, mut cpus) = (Vec::new(), Vec::new());
+    for _ in 0..RUNS {
+        let (wall, cpu) = run_backlog(320_000, 3_200).await;
+        walls.push(wall);
+        cpus.push(cpu);
+    }
+    let best = walls.iter().copied().fold(f64::INFINITY, f64::min);
+    let (wall, cpu) = (median(&mut walls), median(&mut cpus));
+    println!(
+        "| 3,200 places for 320,000 asks that wait | {:.0} ({:.0}) | {:.2} | 1,700 |",
+        3_200.0 / wall,
+        3_200.0 / best,
+        cpu * 1e6 / 3_200.0
+    );
+}
+
+/// So many asks wait for nodes; then those come that have so many places. From the first node to the last
+/// allocation.
+async fn run_backlog(asks: usize, places: usize) -> (f64, f64) {
+    let shape = shape_quota_fair(10, 100, asks, "");
+    let shim = Shim::start(&shape.config, Threads::One).await;
+    // One that is full, so that they have been tried.
+    shim.nodes(1, &[("memory", 1), ("vcore", 1)]).await;
+    shim.applications(shape.applications, shape.queue).await;
+    shim.asks("ask", asks, shape.applications, &SMALL).await;
+    shim.scheduler.settle().await;
+    shim.expect(places);
+    let (start, cpu) = (Instant::now(), cpu_time());
+    let per_node = i64::try_from(places / 100).unwrap();
+    shim.nodes_named("more", 100, &[("memory", 10 * per_node), ("vcore", per_node)]).await;
+    shim.all_allocated().await;
+    let (wall, cpu) = (start.elapsed(), cpu_time().saturating_sub(cpu));
+    shim.scheduler.shutdown().await;
+    (wall.as_secs_f64(), cpu.as_secs_f64())
 }
 
 /// CPU per allocation while one dimension grows.
@@ -365,6 +432,23 @@ async fn full_cluster() {
     shim.scheduler.shutdown().await;
 }
 
+/// Bytes per allocation that runs, with its ask.
+async fn running_allocation() -> u64 {
+    let shim = Shim::start(&queues("fair", "{name: a}"), Threads::PerPartition).await;
+    let running = 500_000;
+    shim.nodes(1_000, &[("memory", 5_000), ("vcore", 500)]).await;
+    shim.applications(100, |_| "root.a".into()).await;
+    shim.scheduler.settle().await;
+    let before = resident_kib();
+    shim.expect(running);
+    shim.asks("ask", running, 100, &SMALL).await;
+    shim.all_allocated().await;
+    shim.scheduler.settle().await;
+    let bytes = (resident_kib() - before) * 1024 / running as u64;
+    shim.scheduler.shutdown().await;
+    bytes
+}
+
 /// Bytes per pending ask and per node, and what stays resident after all of them have gone.
 async fn memory() {
     let shim = Shim::start(&queues("fair", "{name: a}"), Threads::PerPartition).await;
@@ -381,6 +465,7 @@ async fn memory() {
     println!("\n| memory | bytes |\n|---|---|");
     println!("| per node | {} |", (with_nodes - before) * 1024 / nodes as u64);
     println!("| per pending ask | {} |", (with_asks - with_nodes) * 1024 / asks as u64);
+    println!("| per running allocation | {} |", running_allocation().await);
     let resident = |when: &str| println!("| {when} | {} MiB |", resident_kib() / 1024);
     println!("\n| {nodes} nodes, {asks} asks | resident |\n|---|---|");
     println!("| before | {} MiB |", before / 1024);
@@ -419,8 +504,13 @@ fn main() {
     let runtime = tokio::runtime::Builder::new_current_thread().enable_all().build().unwrap();
     runtime.block_on(async {
         let wants = |name: &str| filter.is_empty() || name.starts_with(filter.as_str());
-        if filter.is_empty() || filter.starts_with(['U', 'A', 'B']) {
+        if wants("shapes") {
+            throughput("").await;
+        } else if filter.starts_with(['U', 'A', 'B', '5']) {
             throughput(&filter).await;
+        }
+        if wants("quota-fair") {
+            quota_fair().await;
         }
         if wants("lone") {
             lone_ask().await;

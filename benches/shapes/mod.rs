@@ -26,6 +26,8 @@ pub struct Shape {
     pub in_flight: Option<usize>,
     /// How many of the last decisions are kept.
     pub kept: usize,
+    /// What the reference scheduler does of it per second; empty where that was not measured.
+    pub reference: &'static str,
 }
 
 /// How many of the last decisions are kept by default.
@@ -43,6 +45,7 @@ pub fn queues(policy: &str, names: &str) -> String {
 pub fn shape_u(nodes: usize) -> Shape {
     let per_node = 10_000 / i64::try_from(nodes).unwrap();
     Shape {
+        reference: if nodes == 5_000 { "3,200–3,400" } else { "" },
         name: format!("U {nodes} nodes"),
         config: queues("fair", "{name: a}, {name: b}"),
         nodes,
@@ -59,6 +62,12 @@ pub fn shape_u(nodes: usize) -> Shape {
 /// One fifo leaf, many nodes.
 pub fn shape_a(applications: usize, policy: &str) -> Shape {
     Shape {
+        reference: match (applications, policy) {
+            (2, "fair") => "530",
+            (100, "fair") => "8,900",
+            (1_000, "fair") => "2,900",
+            _ => "",
+        },
         name: format!("A {applications} apps {policy}"),
         config: queues(policy, "{name: a}"),
         nodes: 10_000,
@@ -86,6 +95,7 @@ pub fn shape_b() -> Shape {
         }
     }
     Shape {
+        reference: "4,350",
         name: "B 100 fair leaves".into(),
         config,
         nodes: 1_000,
@@ -96,5 +106,52 @@ pub fn shape_b() -> Shape {
         queue: |number| format!("root.p{}.l{}", number % 10, number / 10 % 10),
         in_flight: None,
         kept: KEPT,
+    }
+}
+
+/// Many applications of a few asks in one leaf.
+pub fn shape_small() -> Shape {
+    Shape {
+        name: "500 apps of 20 asks".into(),
+        nodes: 1_000,
+        capacity: vec![("memory", 100), ("vcore", 10)],
+        asks: 10_000,
+        reference: "6,335",
+        ..shape_a(500, "fair")
+    }
+}
+
+/// The shapes that a quota-fair engine for batch jobs measures itself by (in Go, in its own process, on
+/// one core of an AMD EPYC, by its own benchmark): fair queues that are guaranteed equal parts. The
+/// reference is what it says of itself.
+pub fn shape_quota_fair(
+    queues: usize,
+    nodes: usize,
+    asks: usize,
+    reference: &'static str,
+) -> Shape {
+    let per_node = i64::try_from(asks.div_ceil(nodes)).unwrap();
+    let part = i64::try_from(asks / queues).unwrap();
+    let mut config =
+        "partitions:\n- name: default\n  queues:\n  - name: root\n    submitacl: '*'\n    queues:\n".to_owned();
+    for queue in 0..queues {
+        let _ = writeln!(
+            config,
+            "    - {{name: q{queue:03}, resources: {{guaranteed: {{memory: {}, vcore: {part}m}}}}}}",
+            10 * part
+        );
+    }
+    Shape {
+        name: format!("Q {asks} asks, {nodes} nodes, {queues} queues"),
+        config,
+        nodes,
+        capacity: vec![("memory", 10 * per_node), ("vcore", per_node)],
+        applications: queues,
+        asks,
+        parked: 0,
+        queue: |number| format!("root.q{number:03}"),
+        in_flight: None,
+        kept: KEPT,
+        reference,
     }
 }

@@ -112,9 +112,14 @@ impl Shim {
 
     /// So many equal nodes.
     pub async fn nodes(&self, count: usize, capacity: &[(&str, i64)]) {
+        self.nodes_named("node", count, capacity).await;
+    }
+
+    /// So many equal nodes, named after `prefix`.
+    pub async fn nodes_named(&self, prefix: &str, count: usize, capacity: &[(&str, i64)]) {
         for from in (0..count).step_by(1_000) {
             let nodes = (from..count.min(from + 1_000)).map(|number| si::NodeInfo {
-                node_id: format!("node-{number:06}"),
+                node_id: format!("{prefix}-{number:06}"),
                 action: si::node_info::ActionFromRm::Create as i32,
                 schedulable_resource: Some(resource(capacity)),
                 ..Default::default()
