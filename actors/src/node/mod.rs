@@ -243,11 +243,11 @@ impl Node {
     fn hold(&mut self, allocation: AllocationId, resources: &Resources, baton: &mut Baton) {
         self.holds.push(allocation);
         self.allocated.add(resources);
-        self.available = if self.occupied.is_empty() && self.foreign.is_empty() {
-            std::mem::take(&mut self.available).minus(resources)
+        if self.occupied.is_empty() && self.foreign.is_empty() {
+            self.available.subtract(resources);
         } else {
-            self.available_anew()
-        };
+            self.available = self.available_anew();
+        }
         self.tell_index(baton, None);
     }
 

@@ -57,13 +57,27 @@ type Entries = SmallVec<[(Name, i64); 4]>;
 /// A counted amount: usage, request or capacity. A name that is absent counts as zero, yet absent
 /// and an explicit zero are told apart (`==` compares them as different; see
 /// [`Resources::same_amount`]).
-#[derive(Clone, Default, PartialEq, Eq, Hash)]
+#[derive(Default, PartialEq, Eq, Hash)]
 pub struct Resources(Entries);
 
 /// What may be used at most. A name that is absent is unlimited, an explicit zero allows nothing;
 /// values may be negative (headroom of something that is over its quota).
-#[derive(Clone, Default, PartialEq, Eq, Hash)]
+#[derive(Default, PartialEq, Eq, Hash)]
 pub struct Limits(Entries);
+
+/// Not derived: that would copy one entry after another, and every decision makes some copies.
+impl Clone for Resources {
+    fn clone(&self) -> Self {
+        Self(Entries::from_slice(&self.0))
+    }
+}
+
+/// As that of [`Resources`].
+impl Clone for Limits {
+    fn clone(&self) -> Self {
+        Self(Entries::from_slice(&self.0))
+    }
+}
 
 impl Resources {
     /// Nothing of anything.
@@ -145,7 +159,7 @@ impl Limits {
 
     /// The limits read as an amount: absent becomes zero.
     pub fn as_resources(&self) -> Resources {
-        Resources(self.0.clone())
+        Resources(Entries::from_slice(&self.0))
     }
 }
 
