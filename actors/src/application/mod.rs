@@ -72,9 +72,11 @@ pub(crate) use explained::{Explained, ExplainedApplication, ExplainedClass};
 use ops::VisitEffects;
 use reserving::Aging;
 
-/// What an offer is to an application.
+/// What the baton brings to an application.
 pub(crate) enum ApplicationMail {
-    /// It comes from its leaf, which it goes back to.
+    /// Orders, from the partition.
+    Visit(Vec<Op>),
+    /// An offer, from its leaf, which it goes back to.
     Offer,
     /// A node has answered to a placement.
     Placed(Placement, PlaceAnswer),
@@ -96,14 +98,6 @@ pub(crate) struct Answered {
     pub(crate) baton: Box<Baton>,
     /// By question, in the order of the answers.
     pub(crate) answers: Vec<(u64, Settlement)>,
-}
-
-/// Something to do, from the partition: see [`Op`](crate::step::Op).
-#[derive(Message)]
-#[rtype(result = "()")]
-pub(crate) struct Visit {
-    pub(crate) baton: Box<Baton>,
-    pub(crate) ops: Vec<Op>,
 }
 
 /// The leaf has a row for this application.
@@ -346,8 +340,9 @@ impl Visited for Application {
         &mut baton.for_application
     }
 
-    fn visit(&mut self, baton: Box<Baton>, mail: ApplicationMail) {
+    fn visit(&mut self, baton: Box<Baton>, mail: ApplicationMail, _ctx: &mut Self::Context) {
         match mail {
+            ApplicationMail::Visit(ops) => self.ordered(baton, ops),
             ApplicationMail::Offer => self.offered(baton),
             ApplicationMail::Placed(placement, answer) => self.answered(baton, placement, answer),
         }
@@ -418,10 +413,9 @@ impl Handler<Answered> for Application {
     }
 }
 
-impl Handler<Visit> for Application {
-    type Result = ();
-
-    fn handle(&mut self, Visit { mut baton, ops }: Visit, _ctx: &mut Self::Context) {
+impl Application {
+    /// It is to do this, in order.
+    fn ordered(&mut self, mut baton: Box<Baton>, ops: Vec<Op>) {
         let _timer = baton.tally.message(ActorKind::Application);
         self.visited(baton, |application, baton, effects| {
             for op in ops {

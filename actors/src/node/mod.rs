@@ -553,7 +553,7 @@ impl Visited for Node {
         &mut baton.for_node
     }
 
-    fn visit(&mut self, mut baton: Box<Baton>, mut placement: Placement) {
+    fn visit(&mut self, mut baton: Box<Baton>, mut placement: Placement, _ctx: &mut Self::Context) {
         let _timer = baton.tally.message(ActorKind::Node);
         baton.tally.node_try_begins();
         let answer = self.place(&mut placement, &mut baton);

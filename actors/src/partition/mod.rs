@@ -69,7 +69,9 @@ use crate::metrics::{ActorKind, Counted, Metrics};
 use crate::outlet::Outlet;
 use crate::partition::oracle::{Oracle, Watch};
 use crate::pulse::Beat;
-use crate::step::{Alarm, Barrier, Baton, Directory, Guard, Offering, SessionLink};
+use crate::step::{
+    Alarm, Barrier, Baton, Directory, Guard, Offering, SessionLink, Station, Visited,
+};
 use crate::tally::Tally;
 pub(crate) use control::ApplyControl;
 use control::Controls;
@@ -96,9 +98,7 @@ pub(crate) const DECISIONS_PER_TRIP: u32 = 64;
 pub(crate) struct Chunk(pub(crate) Vec<Entry>);
 
 /// A baton comes home.
-#[derive(Message)]
-#[rtype(result = "()")]
-pub(crate) struct Home(pub(crate) Box<Baton>);
+pub(crate) struct Home;
 
 /// The RM has taken this many notices.
 #[derive(Message)]
@@ -259,8 +259,9 @@ impl Partition {
             for_node: None,
             for_application: None,
             for_queue: None,
+            for_partition: None,
             question: monoceros_proto::si::v1::PredicatesArgs::default(),
-            home: Arc::new(ctx.address()),
+            home: Station::of(ctx),
             answers: Mailbox::new(ctx.address(), &metrics).answer_sink(),
             guard,
         });
@@ -355,10 +356,14 @@ impl Receive<Chunk> for Partition {
     }
 }
 
-impl Handler<Home> for Partition {
-    type Result = ();
+impl Visited for Partition {
+    type Mail = Home;
 
-    fn handle(&mut self, Home(mut baton): Home, ctx: &mut Self::Context) {
+    fn mail(baton: &mut Baton) -> &mut Option<Home> {
+        &mut baton.for_partition
+    }
+
+    fn visit(&mut self, mut baton: Box<Baton>, Home: Home, ctx: &mut Self::Context) {
         let timer = baton.tally.message(ActorKind::Partition);
         if std::mem::take(&mut self.trip) == Trip::Offer {
             self.may_decide = !baton.offer.fruitless;

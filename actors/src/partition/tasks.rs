@@ -18,6 +18,7 @@ use super::Partition;
 use super::queue_lifecycle::removal_if_over;
 use super::surveys::{Everything, LookAgain, LookForVictims, LookOnNode};
 use crate::api::outcomes::Removed;
+use crate::application::ApplicationMail;
 use crate::metrics::ActorKind;
 use crate::step::{
     Answers, Baton, NodeChange, Notice, Op, PartitionClosed, Preemptor, QueueSlot, RowSlot, Survey,
@@ -89,7 +90,7 @@ impl Partition {
             return Some(baton);
         };
         let address = Arc::clone(&entry.address);
-        address.do_send(crate::application::Visit { baton, ops });
+        address.hand(baton, ApplicationMail::Visit(ops));
         None
     }
 

@@ -112,21 +112,16 @@ impl QueueFacts {
     }
 }
 
-/// What an offer is to a queue.
+/// What the baton brings to a queue.
+#[expect(clippy::large_enum_variant, reason = "there is one, and it has its place on the baton")]
 pub(crate) enum QueueMail {
-    /// It is on its way down: from the partition to root, and from each queue to the child that it
+    /// An offer on its way down: from the partition to root, and from each queue to the child that it
     /// picks. It comes back.
     Offer,
-    /// It is on its way up, with what the child that it comes from says of itself.
+    /// An offer on its way up, with what the child that it comes from says of itself.
     Rise(RowUpdate),
-}
-
-/// A change below on its way to root. Sent by the last actor of a visit.
-#[derive(Message)]
-#[rtype(result = "()")]
-pub(crate) struct Climb {
-    pub(crate) baton: Box<Baton>,
-    pub(crate) climbing: Climbing,
+    /// A change below on its way to root, from the last actor of a visit.
+    Climb(Climbing),
 }
 
 /// An application joins this leaf. Sent by the partition; the application gets
@@ -338,10 +333,11 @@ impl Visited for Queue {
         &mut baton.for_queue
     }
 
-    fn visit(&mut self, baton: Box<Baton>, mail: QueueMail) {
+    fn visit(&mut self, baton: Box<Baton>, mail: QueueMail, _ctx: &mut Self::Context) {
         match mail {
             QueueMail::Offer => self.offered(baton),
             QueueMail::Rise(update) => self.risen(baton, update),
+            QueueMail::Climb(climbing) => self.climbed(baton, climbing),
         }
     }
 }
@@ -417,10 +413,9 @@ impl Queue {
     }
 }
 
-impl Handler<Climb> for Queue {
-    type Result = ();
-
-    fn handle(&mut self, Climb { mut baton, climbing }: Climb, _ctx: &mut Self::Context) {
+impl Queue {
+    /// A change below is on its way to root.
+    fn climbed(&mut self, mut baton: Box<Baton>, climbing: Climbing) {
         let _timer = baton.tally.message(ActorKind::Queue);
         let Climbing { update, delta, loosening, is_unchecked } = climbing;
         self.absorb(update, &delta, &mut baton.books.trackers);
@@ -435,7 +430,7 @@ impl Handler<Climb> for Queue {
         }
         let Some((parent, row)) = &self.parent else { return baton.go_home() };
         let climbing = Climbing { update: self.update(*row), delta, loosening, is_unchecked };
-        parent.do_send(Climb { baton, climbing });
+        parent.hand(baton, QueueMail::Climb(climbing));
     }
 }
 

@@ -14,9 +14,8 @@
 //! * a **survey** goes from actor to actor and reads or renews each ([`Survey`]).
 //!
 //! What a message brings is in the message, beside the baton (`Visit { baton, ops }`). The baton
-//! itself has only what several handlers on its way look at. An offer, of which there are a million,
-//! is no message: the baton is put into the hand of the next actor, with what it brings
-//! ([`Station`]).
+//! itself has only what several handlers on its way look at. Where it goes for each ask there is no
+//! message: it is put into the hand of the next actor, with what it brings ([`Station`]).
 //!
 //! # When things go wrong
 //! A baton that is lost (a panic in a handler, a dead mailbox) drops its [`Guard`], and that tells
@@ -41,7 +40,6 @@ use std::collections::BTreeSet;
 use std::sync::Arc;
 use std::time::Duration;
 
-use actix::Addr;
 use monoceros_proto::si::v1::PredicatesArgs;
 use monoceros_rules::books::Books;
 use monoceros_rules::decide::preemption::Promisee;
@@ -58,7 +56,7 @@ use crate::application::ApplicationMail;
 use crate::clock::Clock;
 use crate::events::{Event, EventKind, Tracking};
 use crate::metrics::ActorKind;
-use crate::partition::Partition;
+use crate::partition::{Home, Partition};
 use crate::queue::QueueMail;
 use crate::tally::Tally;
 
@@ -129,13 +127,14 @@ pub(crate) struct Baton {
     pub(crate) decisions: Decisions,
     /// The RM's predicates.
     pub(crate) callback: Arc<dyn ResourceManagerCallback>,
-    pub(crate) home: Arc<Addr<Partition>>,
+    pub(crate) home: Arc<Station<Partition>>,
     /// The sink for the RM's answers to questions about placements.
     pub(crate) answers: AnswerSink,
-    /// What an offer brings to the node, the application or the queue that it goes to.
+    /// What is brought to the node, the application, the queue or the partition that it goes to.
     pub(crate) for_node: Option<Placement>,
     pub(crate) for_application: Option<ApplicationMail>,
     pub(crate) for_queue: Option<QueueMail>,
+    pub(crate) for_partition: Option<Home>,
     /// Filled anew for each question, to spare the allocations.
     pub(crate) question: PredicatesArgs,
     pub(crate) guard: Guard,
@@ -292,7 +291,7 @@ impl Baton {
             return;
         }
         match consequences.climbing {
-            Some((leaf, climbing)) => leaf.do_send(crate::queue::Climb { baton: self, climbing }),
+            Some((leaf, climbing)) => leaf.hand(self, QueueMail::Climb(climbing)),
             None => self.go_home(),
         }
     }
@@ -315,11 +314,11 @@ impl Baton {
     }
 
     pub(crate) fn go_home(mut self: Box<Self>) {
-        self.homeward().do_send(crate::partition::Home(self));
+        self.homeward().hand(self, Home);
     }
 
     /// The address of its partition; the message by which the baton comes home is counted.
-    pub(crate) fn homeward(&mut self) -> Arc<Addr<Partition>> {
+    pub(crate) fn homeward(&mut self) -> Arc<Station<Partition>> {
         self.tally.post(ActorKind::Partition);
         Arc::clone(&self.home)
     }

@@ -1,10 +1,11 @@
 //! Where the baton stops: the address of an actor that it visits, and the hand in which it is put.
 //!
 //! # Why beside the mailbox
-//! A message of the runtime is two heap allocations, and an offer that decides one ask needs at least
-//! two messages. There is one baton, which is boxed already and has room for what it brings. So on the way of
-//! an offer it is put into the hand of the next actor, whose context looks there whenever it is woken. All
-//! else, what is rare and what is not sent with the baton, goes by the mailbox: `do_send`.
+//! A message of the runtime is two heap allocations, and an ask that is decided needs at least six of
+//! them. There is one baton, which is boxed already and has room for what it brings. So what happens for each
+//! ask (a visit that brings it, the climb of what that changes, the offer that decides it) puts the baton into
+//! the hand of the next actor, whose context looks there whenever it is woken. All else, what is rare and what
+//! is not sent with the baton, goes by the mailbox: `do_send`.
 //!
 //! # Invariants
 //! * An actor that has ended has no hand: what is put there is dropped, which tells the Rm, as a message
@@ -22,7 +23,7 @@ use actix::prelude::*;
 
 use super::Baton;
 
-/// An actor that an offer visits.
+/// An actor that the baton visits.
 pub(crate) trait Visited: Actor<Context = Context<Self>> {
     /// What the baton brings.
     type Mail;
@@ -31,7 +32,7 @@ pub(crate) trait Visited: Actor<Context = Context<Self>> {
     fn mail(baton: &mut Baton) -> &mut Option<Self::Mail>;
 
     /// The baton is here.
-    fn visit(&mut self, baton: Box<Baton>, mail: Self::Mail);
+    fn visit(&mut self, baton: Box<Baton>, mail: Self::Mail, ctx: &mut Self::Context);
 }
 
 /// The address of an actor, and its hand.
@@ -56,12 +57,17 @@ impl<A: Visited> Station<A> {
     pub(crate) fn start(actor: A) -> Arc<Self> {
         let mut station = None;
         A::create(|ctx| {
-            let made = Arc::new(Self { address: ctx.address(), hand: Mutex::default() });
-            ctx.spawn(Courier(Arc::clone(&made)));
-            station = Some(made);
+            station = Some(Self::of(ctx));
             actor
         });
         station.expect("an actor is created at once")
+    }
+
+    /// That of an actor which is being created.
+    pub(crate) fn of(ctx: &mut A::Context) -> Arc<Self> {
+        let station = Arc::new(Self { address: ctx.address(), hand: Mutex::default() });
+        ctx.spawn(Courier(Arc::clone(&station)));
+        station
     }
 
     /// Sends the baton there, with what it brings.
@@ -110,12 +116,12 @@ impl<A: Visited> ActorFuture<A> for Courier<A> {
     fn poll(
         self: Pin<&mut Self>,
         actor: &mut A,
-        _ctx: &mut A::Context,
+        ctx: &mut A::Context,
         task: &mut task::Context<'_>,
     ) -> Poll<()> {
         while let Some(mut baton) = self.0.take(task.waker()) {
             match A::mail(&mut baton).take() {
-                Some(mail) => actor.visit(baton, mail),
+                Some(mail) => actor.visit(baton, mail, ctx),
                 None => debug_assert!(false, "the baton brings something"),
             }
         }
