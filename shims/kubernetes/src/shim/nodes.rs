@@ -47,6 +47,7 @@ impl Shim {
             if let Some(record) = self.pods.get_mut(&key) {
                 // What was refused of it was refused without this node.
                 record.refused = None;
+                record.say_again = record.say_again.map(|_| now);
             }
             self.reconcile(&key, now);
         }

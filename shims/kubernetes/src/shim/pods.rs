@@ -185,12 +185,12 @@ impl Shim {
                 false
             }
             (Told::Nothing, Want::Foreign(node)) => {
-                self.say_foreign(key, &node, false);
+                self.say_foreign(key, &node, false, now);
                 self.set_told(key, Told::Foreign(node));
                 false
             }
             (Told::Foreign(there), Want::Foreign(node)) if there == node => {
-                self.say_foreign(key, &node, true);
+                self.say_foreign(key, &node, true, now);
                 false
             }
             (Told::Foreign(_), _) => {
@@ -220,14 +220,8 @@ impl Shim {
             }
             let node = Arc::from(name);
             let Some(application) = record.application.clone() else { return Want::Foreign(node) };
-            let is_refused = record.refused.is_some();
-            if is_refused && record.not_before > now {
-                // Not even as somebody else's.
-                let at = record.not_before;
-                self.alarm(at, Alarm::Pod(Arc::clone(key)));
-                return Want::Nothing(None);
-            }
             // It takes its room, whatever is thought of it.
+            let is_refused = record.refused.is_some();
             let is_taken = !is_refused && self.submit(&application, now, true).is_ok();
             return if is_taken { Want::On(node) } else { Want::Foreign(node) };
         }
@@ -312,13 +306,20 @@ impl Shim {
         is_new.then(|| (wish.message(&pod, &id, group, node), said))
     }
 
-    fn say_foreign(&mut self, key: &Key, node: &str, is_again: bool) {
+    /// Says what a pod takes that is somebody else's. Again only where that is something else than what was
+    /// said, or where it was refused and its pause is over.
+    fn say_foreign(&mut self, key: &Key, node: &str, is_again: bool, now: Duration) {
         let Some(record) = self.pods.get_mut(key) else { return };
         let said = Wish::of(&record.pod, true).map_or(0, |wish| wish.fingerprint());
-        if !is_again || said != record.said {
-            self.orders.allocation(foreign(&record.pod, node));
-            record.said = said;
+        let is_other = !is_again || said != record.said;
+        if is_other {
+            record.refusals = 0;
+        } else if record.say_again.is_none_or(|at| at > now) {
+            return;
         }
+        record.say_again = None;
+        record.said = said;
+        self.orders.allocation(foreign(&record.pod, node));
     }
 
     /// Ends what the engine has of a pod. Whether that is done at once.
@@ -410,13 +411,10 @@ impl Shim {
 
     /// The engine refuses what was said of a pod.
     pub(super) fn pod_refused(&mut self, key: &Key, reason: &str, now: Duration) {
-        /// A refused pod is said again after this, and then after twice as long each time.
-        const AGAIN: Duration = Duration::from_secs(30);
-        /// The longest that a refused pod waits.
-        const AT_MOST: Duration = Duration::from_secs(300);
         let Some(record) = self.pods.get_mut(key) else { return };
         match record.told {
-            Told::Asked | Told::Placed(_) | Told::Foreign(_) | Told::Leaving => {}
+            Told::Asked | Told::Placed(_) | Told::Leaving => {}
+            Told::Foreign(_) => return self.foreign_refused(key, reason, now),
             Told::Nothing => return,
         }
         // What runs all the same takes its room as somebody else's.
@@ -440,11 +438,35 @@ impl Shim {
             );
             record.refused = Some(reason.to_owned());
             if !was_placed {
-                let delay = AGAIN * 2_u32.saturating_pow(record.refusals.min(10));
+                record.not_before = now + refused_pause(record.refusals);
                 record.refusals += 1;
-                record.not_before = now + delay.min(AT_MOST);
             }
         }
         self.reconcile(key, now);
     }
+
+    /// The engine refuses what a pod takes that is somebody else's. What was said of it before holds on, so
+    /// it stays told, and is said again after a pause, or as soon as that is something else.
+    fn foreign_refused(&mut self, key: &Key, reason: &str, now: Duration) {
+        let Some(record) = self.pods.get_mut(key) else { return };
+        if record.refusals == 0 {
+            tracing::warn!(
+                pod = record.pod.name(),
+                namespace = record.pod.namespace(),
+                reason,
+                "the engine refuses what a pod takes that is somebody else's"
+            );
+        }
+        let at = now + refused_pause(record.refusals);
+        record.refusals += 1;
+        record.say_again = Some(at);
+        self.alarm(at, Alarm::Pod(Arc::clone(key)));
+    }
+}
+
+/// How long a pod waits that was refused so often before: twice as long each time.
+fn refused_pause(refusals: u32) -> Duration {
+    const FIRST: Duration = Duration::from_secs(30);
+    const LAST: Duration = Duration::from_secs(300);
+    (FIRST * 2_u32.saturating_pow(refusals.min(10))).min(LAST)
 }

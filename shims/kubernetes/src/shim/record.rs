@@ -40,6 +40,8 @@ pub(super) struct Record {
     pub(super) refused: Option<String>,
     /// How often in a row it did.
     pub(super) refusals: u32,
+    /// What it takes as somebody else's was refused, and is said again then.
+    pub(super) say_again: Option<Duration>,
     /// Why it is not asked for.
     pub(super) waits_for: Option<Why>,
     /// When it was asked for.
@@ -93,6 +95,7 @@ impl Record {
             seen: now,
             refused: None,
             refusals: 0,
+            say_again: None,
             waits_for: None,
             asked: now,
             wants_nodes: false,

@@ -3,6 +3,7 @@
 #![allow(clippy::needless_pass_by_value)] // JSON as it is written down.
 
 mod chaos;
+mod foreign;
 mod gangs;
 mod groups;
 mod life;
