@@ -273,7 +273,7 @@ pub fn rounded_up(quantity: &Quantity, scale: i64) -> Option<i64> {
     let value = if negative {
         -(upper / lower)
     } else {
-        (upper + lower - 1) / lower + i128::from(is_finer && upper % lower == 0)
+        upper / lower + i128::from(is_finer || upper % lower != 0)
     };
     Some(i64::try_from(value).unwrap_or(if negative { i64::MIN } else { i64::MAX }))
 }
@@ -309,6 +309,7 @@ mod tests {
             ("1.0000000001", 1, Some(2)),
             ("8Ei", 1, Some(i64::MAX)),
             ("99999999999999999999999999999999999999999", 1, Some(i64::MAX)),
+            ("170141183460469231731687303715884105727n", 1, Some(i64::MAX)),
             ("-1", 1, Some(-1)),
             ("-1500m", 1, Some(-1)),
             ("+5", 1, Some(5)),
