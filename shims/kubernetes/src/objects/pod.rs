@@ -238,6 +238,9 @@ pub struct PodStatus {
     #[serde(deserialize_with = "or_default")]
     pub init_container_statuses: Vec<ContainerStatus>,
     /// What the node has set aside for the pod as a whole.
+    #[serde(deserialize_with = "or_default")]
+    pub allocated_resources: Quantities,
+    /// What the pod as a whole has, as it runs.
     pub resources: Option<Requirements>,
 }
 

@@ -78,7 +78,8 @@ pub fn pod_amounts(pod: &Pod) -> Result<Amounts, String> {
     add(&mut sum, &sidecars);
     raise(&mut sum, &first);
     if let Some(Requirements { requests }) = &pod.spec.resources {
-        let set_aside = pod.status.resources.iter().map(|actual| &actual.requests);
+        let actual = pod.status.resources.iter().map(|actual| &actual.requests);
+        let set_aside = std::iter::once(&pod.status.allocated_resources).chain(actual);
         let of_pod = larger(requests, set_aside, is_infeasible)?;
         for (name, amount) in of_pod {
             if name == "vcore" || name == "memory" || name.starts_with("hugepages-") {
@@ -190,6 +191,22 @@ mod tests {
         assert_eq!(amounts(pod("3", "Deferred")), "memory=6 pods=1 vcore=3000");
         assert_eq!(amounts(pod("1", "Deferred")), "memory=6 pods=1 vcore=2000");
         assert_eq!(amounts(pod("3", "Infeasible")), "memory=6 pods=1 vcore=2000");
+    }
+
+    #[test]
+    fn a_resize_of_the_whole_pod_needs_the_larger_of_before_and_after() {
+        let pod = |wanted: &str, reason: &str| {
+            json!({"spec": {"containers": [container("a", "1", "5")],
+                "resources": {"requests": {"cpu": wanted}}},
+            "status": {
+                "conditions": [{"type": "PodResizePending", "status": "True", "reason": reason}],
+                "allocatedResources": {"cpu": "3"},
+                "resources": {"requests": {"cpu": "2"}},
+            }})
+        };
+        assert_eq!(amounts(pod("4", "Deferred")), "memory=5 pods=1 vcore=4000");
+        assert_eq!(amounts(pod("1", "Deferred")), "memory=5 pods=1 vcore=3000");
+        assert_eq!(amounts(pod("4", "Infeasible")), "memory=5 pods=1 vcore=3000");
     }
 
     #[test]
