@@ -24,14 +24,15 @@ pub struct Mapping {
 }
 
 impl Mapping {
-    /// Whether the pod is scheduled here.
+    /// Whether the pod is scheduled here. What it says of being ignored counts only until it has a node.
     pub fn is_ours(&self, pod: &Pod) -> bool {
         let name = pod.spec.scheduler_name.as_deref().unwrap_or_default();
-        self.scheduler_names.iter().any(|ours| ours == name) && !is_ignored(pod)
+        let is_named = self.scheduler_names.iter().any(|ours| ours == name);
+        is_named && (pod.node().is_some() || !is_ignored(pod))
     }
 }
 
-/// The pod says that it belongs to no application: it is counted where it runs, and nothing else.
+/// The pod says that it belongs to no application, and is not to be scheduled.
 pub fn is_ignored(pod: &Pod) -> bool {
     said(pod, "ignore-application").is_some_and(|text| text.eq_ignore_ascii_case("true"))
 }
@@ -302,7 +303,10 @@ mod tests {
         let spec = json!({"schedulerName": "monoceros"});
         let ignored = json!({"labels": {"yunikorn.apache.org/ignore-application": "true"}});
         assert!(mapping.is_ours(&pod(json!({}), spec.clone())));
-        assert!(!mapping.is_ours(&pod(ignored, spec)));
+        assert!(!mapping.is_ours(&pod(ignored.clone(), spec)));
+        // Nobody leaves the books by a label while it runs.
+        let bound = json!({"schedulerName": "monoceros", "nodeName": "n"});
+        assert!(mapping.is_ours(&pod(ignored, bound)));
         assert!(!mapping.is_ours(&pod(json!({}), json!({"schedulerName": "default-scheduler"}))));
     }
 }
