@@ -12,7 +12,7 @@ impl Hand {
     /// Has a pod go, with the time that it has for that. A budget that forbids it is asked again for a
     /// while; the pod being gone is told by the watch.
     pub(super) async fn evict(&self, evict: Evict) {
-        let Evict { key, pod, message } = evict;
+        let Evict { key, pod, message, .. } = evict;
         let victims = self.settings.victims;
         let until = Instant::now() + self.settings.eviction_timeout;
         let mut by_delete = victims == Victims::Delete;

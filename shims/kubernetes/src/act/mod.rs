@@ -4,6 +4,7 @@
 //! * A binding begins only while this process may act: asked right before it is sent.
 //! * A binding names the UID of its pod, and goes to a node that is there. What came of it, where that is
 //!   not certain, the pod itself says: it is read until it can be.
+//! * An eviction goes on only while whoever has ordered it wants it.
 //! * So many requests are under way at once as are set; of events, what is too much is dropped and counted.
 //! * Who waits for something else than an answer (for volumes, for a budget) keeps nobody from working.
 
@@ -221,7 +222,10 @@ impl Hand {
                     Err(why) => self.done(Outcome::NotBound(bind.key, why)),
                 },
             },
-            HandOrder::Evict(evict) => self.evict(evict).await,
+            HandOrder::Evict(evict) => {
+                let called_off = evict.called_off.clone();
+                called_off.run_until_cancelled(self.evict(evict)).await;
+            }
             HandOrder::Condition(condition) => self.tell(&condition).await,
             HandOrder::GroupCondition(condition) => self.tell_group(&condition).await,
             HandOrder::Event(event) => self.say(&event).await,

@@ -9,6 +9,7 @@ use std::time::Duration;
 
 use k8s_openapi::apimachinery::pkg::apis::meta::v1::LabelSelector;
 use monoceros_proto::si::v1::TerminationType;
+use tokio_util::sync::CancellationToken;
 
 use super::Shim;
 use super::applications::warning;
@@ -42,25 +43,28 @@ impl Shim {
         if matches!(record.hand, Hand::Binding | Hand::Evicting) {
             return;
         }
+        let (pod, message) = (Arc::clone(&record.pod), message.clone());
         record.hand = Hand::Evicting;
-        if record.pod.is_going() {
+        if pod.is_going() {
             return;
         }
-        let (pod, message) = (Arc::clone(&record.pod), message.clone());
-        self.hands.push(HandOrder::Evict(Evict { key: Arc::clone(key), pod, message }));
+        let called_off = CancellationToken::new();
+        record.wanted = Some(called_off.clone().drop_guard());
+        self.hands.push(HandOrder::Evict(Evict { key: Arc::clone(key), pod, message, called_off }));
     }
 
     /// The pod may not go, and runs on: the engine is told so where it wanted its room for others.
     pub(super) fn stays(&mut self, key: &Key, why: String) {
         let Some(record) = self.pods.get_mut(key) else { return };
-        if record.hand == Hand::Evicting {
-            record.hand = Hand::Idle;
-        }
+        let ending = record.let_stay();
         let Told::Placed(node) = record.told.clone() else { return };
-        match record.ending {
-            Some((TerminationType::PreemptedByScheduler, _)) => record.ending = None,
+        match ending {
+            Some((TerminationType::PreemptedByScheduler, _)) => {}
             // Nothing else is called back.
-            Some(_) => return self.evict(key),
+            Some(_) => {
+                record.ending = ending;
+                return self.evict(key);
+            }
             None => return,
         }
         self.hands.push(warning(&record.pod, "NotEvicted", "Evicting", why));

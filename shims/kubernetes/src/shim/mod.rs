@@ -11,6 +11,7 @@
 //! * A pod is bound only where the engine has placed it, and is asked for only while nobody binds it.
 //! * A node is open for new pods only when the engine knows all that runs there: also what came of bindings
 //!   to a node of that name that were under way when it was told.
+//! * A pod is evicted only while the engine wants that, and by one task at a time.
 //! * What takes room on a node that exists is told to the engine, whoever it belongs to and whatever the
 //!   engine thinks of its application.
 
@@ -32,7 +33,7 @@ use std::time::Duration;
 use rustc_hash::{FxHashMap, FxHashSet};
 
 use self::orders::Orders;
-use self::record::{Application, Hand, NodeRecord, Record, Told};
+use self::record::{Application, NodeRecord, Record, Told};
 pub use self::said::{
     About, Bind, Change, Condition, EngineOrder, Event, Evict, Explanation, GroupCondition,
     HandOrder, Key, Outcome, Word,
@@ -181,11 +182,8 @@ impl Shim {
         }
         for record in self.pods.values_mut() {
             record.told = Told::Nothing;
-            record.ending = None;
-            // What is under way at the API server ends there, and is told.
-            if record.hand == Hand::Evicting {
-                record.hand = Hand::Idle;
-            }
+            // A binding that is under way ends at the API server, and is told; who goes, this engine says.
+            record.let_stay();
         }
         let names: Vec<_> = self.nodes.keys().cloned().collect();
         for name in &names {

@@ -132,7 +132,7 @@ impl Shim {
             };
             if is_there {
                 record.told = Told::Nothing;
-                record.ending = None;
+                record.let_stay();
                 if record.pod.node().is_none() {
                     // It was only to be there.
                     scene.clear(key);

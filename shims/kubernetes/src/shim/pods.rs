@@ -327,7 +327,7 @@ impl Shim {
         let Some(record) = self.pods.get_mut(key) else { return false };
         let id = record.application.clone().unwrap_or_default();
         let mut release = AllocationRelease::new(&*id, &**key);
-        let ending = record.ending.take();
+        let ending = record.let_stay();
         let is_confirmation = ending.is_some() && matches!(record.told, Told::Placed(_));
         if let Some((type_, _)) = ending.filter(|_| is_confirmation) {
             release.termination_type = type_.into();

@@ -5,6 +5,7 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use monoceros_proto::si::v1::TerminationType;
+use tokio_util::sync::DropGuard;
 
 use super::gathering::{Gathered, GroupTold, Share};
 use super::said::Key;
@@ -22,6 +23,8 @@ pub(super) struct Record {
     /// What was told of it, in short.
     pub(super) said: u64,
     pub(super) hand: Hand,
+    /// Dropped, it calls off what the hand does.
+    pub(super) wanted: Option<DropGuard>,
     /// Where it is being bound to, until what came of that is known and told.
     pub(super) target: Option<Arc<str>>,
     /// What it counts for in its application.
@@ -86,6 +89,7 @@ impl Record {
             told: Told::Nothing,
             said: 0,
             hand: Hand::Idle,
+            wanted: None,
             target: None,
             share: Share::default(),
             ending: None,
@@ -102,6 +106,16 @@ impl Record {
             why: None,
             due: None,
         }
+    }
+
+    /// Whatever the engine wanted to end of it does not end any more, and nobody sees to that. Returns how it
+    /// was to end.
+    pub(super) fn let_stay(&mut self) -> Option<(TerminationType, String)> {
+        if self.hand == Hand::Evicting {
+            self.hand = Hand::Idle;
+            self.wanted = None;
+        }
+        self.ending.take()
     }
 }
 

@@ -5,6 +5,7 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use monoceros_proto::si::v1 as si;
+use tokio_util::sync::CancellationToken;
 
 use crate::objects::{
     ConfigMap, CsiNode, Namespace, Node, PersistentVolume, PersistentVolumeClaim, Pod,
@@ -156,6 +157,8 @@ pub struct Evict {
     pub pod: Arc<Pod>,
     /// Why, for people.
     pub message: String,
+    /// It is to stay after all, or somebody else sees to it, once this is cancelled.
+    pub called_off: CancellationToken,
 }
 
 /// Why a pod waits.

@@ -98,6 +98,7 @@ impl Shim {
             Told::Asked | Told::Placed(_) | Told::Leaving => record.told = Told::Nothing,
             Told::Nothing | Told::Foreign(_) => return,
         }
+        record.let_stay();
         if record.pod.node().is_none() {
             let mut scene = open(&self.scene);
             scene.dismiss(key);

@@ -156,11 +156,15 @@ impl Bench {
         self.hands.take(HandOrder::Bind(Bind { key, pod, node, volumes, seen }));
     }
 
-    pub fn evict(&self, pod: Value) {
+    /// Has a pod go, until that is called off by what is returned.
+    pub fn evict(&self, pod: Value) -> CancellationToken {
         let pod: Arc<Pod> = read(pod);
         let key = Key::from(pod.metadata.uid.clone().unwrap());
         let message = "it makes room".to_owned();
-        self.hands.take(HandOrder::Evict(Evict { key, pod, message }));
+        let called_off = CancellationToken::new();
+        let evict = Evict { key, pod, message, called_off: called_off.clone() };
+        self.hands.take(HandOrder::Evict(evict));
+        called_off
     }
 
     pub fn condition(&self, pod: Value) {

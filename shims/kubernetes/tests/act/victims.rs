@@ -135,3 +135,21 @@ fn a_conflict_is_not_an_eviction() {
         });
     }
 }
+
+#[test]
+fn an_eviction_that_is_called_off_is_not_tried_any_more() {
+    in_virtual_time(async {
+        let mut bench = bench(Victims::EvictThenDelete, |call| match call.path.as_str() {
+            path if path.contains("/hangs") => Answer::Hangs,
+            _ => budgets(call),
+        });
+        let refused = bench.evict(pod("p"));
+        let unanswered = bench.evict(pod("hangs"));
+        assert!(matches!(bench.outcome().await, Outcome::Held(..)));
+        refused.cancel();
+        unanswered.cancel();
+        let asked = bench.calls().len();
+        assert_eq!(bench.outcome_within(Duration::from_secs(600)).await, None);
+        assert_eq!(bench.calls().len(), asked);
+    });
+}

@@ -2,7 +2,7 @@
 
 use std::time::Duration;
 
-use monoceros_kubernetes::shim::{Change, Key, Outcome};
+use monoceros_kubernetes::shim::{Change, Evict, Key, Outcome};
 use serde_json::json;
 
 use crate::world::{Binding, World, in_virtual_time};
@@ -314,6 +314,41 @@ fn another_goes_for_a_victim_that_stays() {
         // What it says later is not that it stays.
         world.change(&victim, json!({"metadata": {"labels": {"new": "label"}}}));
         world.pass(SECOND).await;
+        world.check().await;
+    });
+}
+
+/// How many evictions go on.
+fn going_on(world: &World) -> usize {
+    let goes_on = |evict: &&Evict| !evict.called_off.is_cancelled();
+    world.evictions.iter().filter(goes_on).count()
+}
+
+#[test]
+fn an_eviction_ends_when_the_engine_does_not_want_it_any_more() {
+    in_virtual_time(async {
+        let (mut world, high, victim) = with_a_victim().await;
+        assert_eq!(going_on(&world), 1);
+        // In a new session the one that needed the room is not there.
+        world.budgets_hold = true;
+        world.pods.remove(&high);
+        world.shim.change(Change::Pod(Key::from(high.as_str()), None), world.now);
+        world.begin().await;
+        assert_eq!(going_on(&world), 0);
+        // And when it wants another one's end, that is seen to once.
+        let of_high = json!({"applicationId": "high", "queue": "root.high"});
+        world.add("higher", json!({"metadata": {"labels": of_high}}));
+        world.pass(60 * SECOND).await;
+        assert_eq!((going_on(&world), world.evictions.len()), (1, 2));
+        world.begin().await;
+        world.pass(60 * SECOND).await;
+        assert_eq!((going_on(&world), world.evictions.len()), (1, 3));
+        // One that stays is not asked to go any more.
+        let last = world.evictions[2].key.clone();
+        world.shim.done(Outcome::Stays(last, "the budget is spent".to_owned()), world.now);
+        assert_eq!(going_on(&world), 0);
+        world.remove(&victim);
+        world.settle().await;
         world.check().await;
     });
 }

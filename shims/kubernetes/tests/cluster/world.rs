@@ -9,8 +9,8 @@ use monoceros_actors::SchedulerHandle;
 use monoceros_kubernetes::engine::Engine as _;
 use monoceros_kubernetes::meters::Meters;
 use monoceros_kubernetes::shim::{
-    Change, EngineOrder, Event, GroupCondition, HandOrder, Key, Outcome, SharedScene, Shim, Word,
-    open,
+    Change, EngineOrder, Event, Evict, GroupCondition, HandOrder, Key, Outcome, SharedScene, Shim,
+    Word, open,
 };
 use monoceros_kubernetes::translate::Mapping;
 use serde::de::DeserializeOwned;
@@ -49,6 +49,10 @@ pub struct World {
     /// Bindings that were ordered, by UID.
     pub bound: BTreeMap<String, Vec<String>>,
     pub evicted: Vec<String>,
+    /// Evictions that were ordered.
+    pub evictions: Vec<Evict>,
+    /// Budgets keep victims for ever.
+    pub budgets_hold: bool,
     /// The last condition of each pod: reason and message.
     pub conditions: BTreeMap<String, (String, String)>,
     /// When each was written, and of which pod.
@@ -97,6 +101,8 @@ impl World {
             hanging: Vec::new(),
             bound: BTreeMap::new(),
             evicted: Vec::new(),
+            evictions: Vec::new(),
+            budgets_hold: false,
             conditions: BTreeMap::new(),
             writes: Vec::new(),
             group_conditions: Vec::new(),
@@ -258,7 +264,10 @@ impl World {
             }
             HandOrder::Evict(evict) => {
                 self.evicted.push(evict.key.to_string());
-                self.shim.done(Outcome::Going(evict.key), self.now);
+                self.evictions.push(evict.clone());
+                if !self.budgets_hold {
+                    self.shim.done(Outcome::Going(evict.key), self.now);
+                }
             }
             HandOrder::Condition(it) => {
                 let uid = it.pod.metadata.uid.clone().unwrap();
