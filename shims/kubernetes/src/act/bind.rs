@@ -6,7 +6,7 @@ use serde::de::IgnoredAny;
 use serde_json::json;
 use tokio::time::Instant;
 
-use super::{Call, Failure, Hand, Patience, pod_path};
+use super::{CALLED_OFF, Call, Failure, Hand, Patience, pod_path};
 use crate::objects::{Meta as _, Pod};
 use crate::shim::{Bind, Outcome, open};
 
@@ -57,6 +57,9 @@ impl Hand {
 
     /// Why the pod is not to be bound now, looked at right before it is.
     fn may_bind(&self, bind: &Bind) -> Result<(), String> {
+        if bind.called_off.is_cancelled() {
+            return Err(CALLED_OFF.to_owned());
+        }
         {
             let scene = open(&self.scene);
             // The API server takes a binding to a node that is not there.

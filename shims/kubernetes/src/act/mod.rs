@@ -43,6 +43,9 @@ const WRITES: usize = 8;
 /// Events that wait to be written.
 const EVENTS_AHEAD: usize = 1_000;
 
+/// Why a pod is not bound that the scheduler has called back.
+const CALLED_OFF: &str = "the pod is to make room";
+
 /// How the hands work.
 #[derive(Clone, Debug)]
 pub struct HandSettings {
@@ -216,11 +219,14 @@ impl Hand {
         match order {
             HandOrder::Bind(bind) => match to_bind {
                 None => self.bind(&bind).await,
-                Some(to_bind) => match self.provide(&bind).await {
-                    // The other side ends only with the process.
-                    Ok(()) => drop(to_bind.send(HandOrder::Bind(bind))),
-                    Err(why) => self.done(Outcome::NotBound(bind.key, why)),
-                },
+                Some(to_bind) => {
+                    let provided = bind.called_off.run_until_cancelled(self.provide(&bind)).await;
+                    match provided.unwrap_or_else(|| Err(CALLED_OFF.to_owned())) {
+                        // The other side ends only with the process.
+                        Ok(()) => drop(to_bind.send(HandOrder::Bind(bind))),
+                        Err(why) => self.done(Outcome::NotBound(bind.key, why)),
+                    }
+                }
             },
             HandOrder::Evict(evict) => {
                 let called_off = evict.called_off.clone();

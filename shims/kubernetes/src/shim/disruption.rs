@@ -36,12 +36,15 @@ impl Shim {
         self.evict(key);
     }
 
-    /// Sends the pod away, once it is where it was to be.
+    /// Sends the pod away. One that is being bound is not bound any more, unless it is by now: what came of
+    /// that is known first.
     pub(super) fn evict(&mut self, key: &Key) {
         let Some(record) = self.pods.get_mut(key) else { return };
         let Some((_, message)) = &record.ending else { return };
-        if matches!(record.hand, Hand::Binding | Hand::Evicting) {
-            return;
+        match record.hand {
+            Hand::Idle | Hand::Bound => {}
+            Hand::Binding => return record.wanted = None,
+            Hand::Evicting => return,
         }
         let (pod, message) = (Arc::clone(&record.pod), message.clone());
         record.hand = Hand::Evicting;

@@ -4,6 +4,7 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use monoceros_proto::si::v1::{Allocation, AllocationRelease};
+use tokio_util::sync::CancellationToken;
 
 use super::record::{AppTold, Hand, Record, Told};
 use super::said::{Bind, HandOrder, Key};
@@ -371,8 +372,10 @@ impl Shim {
             }
         }
         let node: Arc<str> = Arc::from(node);
+        let called_off = CancellationToken::new();
         record.told = Told::Placed(Arc::clone(&node));
         record.hand = Hand::Binding;
+        record.wanted = Some(called_off.clone().drop_guard());
         record.why = None;
         record.wants_nodes = false;
         record.refusals = 0;
@@ -385,7 +388,7 @@ impl Shim {
         let (pod, seen) = (Arc::clone(&record.pod), record.seen);
         let application = record.application.clone();
         self.binding_begins(key, &node);
-        let bind = Bind { key: Arc::clone(key), pod, node, volumes, seen };
+        let bind = Bind { key: Arc::clone(key), pod, node, volumes, seen, called_off };
         self.hands.push(HandOrder::Bind(bind));
         if let Some(id) = application {
             self.group_is_placed(&id, now);

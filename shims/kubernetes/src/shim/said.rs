@@ -146,6 +146,8 @@ pub struct Bind {
     pub volumes: Vec<VolumeChoice>,
     /// When the pod was there first.
     pub seen: Duration,
+    /// It is not to be bound after all once this is cancelled. What came of it is told all the same.
+    pub called_off: CancellationToken,
 }
 
 /// Have a pod go.

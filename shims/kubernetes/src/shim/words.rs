@@ -1,6 +1,5 @@
 //! What the engine says, and how the work of the hands ends.
 
-use std::sync::Arc;
 use std::time::Duration;
 
 use monoceros_proto::si::v1::TerminationType;
@@ -131,11 +130,20 @@ impl Shim {
                 self.evict(&key);
             }
             Outcome::NotBound(key, why) => {
-                self.meters.failed_bindings.inc();
-                let Some(record) = self.pods.get_mut(&key) else { return };
+                let Some(record) = self.pods.get_mut(&key) else {
+                    self.meters.failed_bindings.inc();
+                    return;
+                };
                 if record.hand == Hand::Binding {
                     record.hand = Hand::Idle;
                 }
+                if record.ending.is_some() && record.pod.node().is_none() && !record.is_gone {
+                    // It was to go anyway, and is asked for again.
+                    self.has_gone(&key);
+                    self.reconcile(&key, now);
+                    return self.binding_ended(&key);
+                }
+                self.meters.failed_bindings.inc();
                 let delay = FIRST_RETRY * 2_u32.saturating_pow(record.failures.min(10));
                 record.failures += 1;
                 record.not_before = now + delay.min(LAST_RETRY);
@@ -146,23 +154,26 @@ impl Shim {
                 self.reconcile(&key, now);
                 self.binding_ended(&key);
             }
-            Outcome::Going(key) => {
-                self.meters.evicted.inc();
-                let Some(record) = self.pods.get(&key) else { return };
-                let Some((type_, message)) = &record.ending else { return };
-                let reason = match type_ {
-                    TerminationType::PreemptedByScheduler => "Preempted",
-                    _ => "Evicted",
-                };
-                let (pod, message) = (Arc::clone(&record.pod), message.clone());
-                self.hands.push(warning(&pod, reason, "Evicting", message));
-            }
+            Outcome::Going(key) => self.has_gone(&key),
             Outcome::Held(key, why) => {
                 let Some(record) = self.pods.get(&key) else { return };
                 self.hands.push(warning(&record.pod, "NotEvicted", "Evicting", why));
             }
             Outcome::Stays(key, why) => self.stays(&key, why),
         }
+    }
+
+    /// A victim goes, or was taken back before it was anywhere: its events say for whom.
+    fn has_gone(&mut self, key: &Key) {
+        self.meters.evicted.inc();
+        let Some(record) = self.pods.get(key) else { return };
+        let Some((type_, message)) = &record.ending else { return };
+        let reason = match type_ {
+            TerminationType::PreemptedByScheduler => "Preempted",
+            _ => "Evicted",
+        };
+        let event = warning(&record.pod, reason, "Evicting", message.clone());
+        self.hands.push(event);
     }
 
     /// What was configured is not taken; what was in force stays.

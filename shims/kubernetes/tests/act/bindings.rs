@@ -152,3 +152,29 @@ fn nothing_is_bound_to_another_node_of_the_same_name() {
         assert_eq!(bench.calls().len(), 0);
     });
 }
+
+#[test]
+fn a_binding_that_is_called_off_is_not_tried_again_and_what_came_of_it_is_told() {
+    for (answer, is_bound) in [(Answer::Refuses(429, "busy"), false), (Answer::Hangs, true)] {
+        in_virtual_time(async {
+            let mut bench = Bench::new(settings(), move |call| {
+                if call.method == "POST" {
+                    return answer.clone();
+                }
+                let mut pod = pod("p");
+                pod["spec"] = json!({"nodeName": "n1"});
+                Answer::Is(pod)
+            });
+            let called_off = bench.bind(pod("p"));
+            assert_eq!(bench.outcome_within(Duration::from_millis(50)).await, None);
+            called_off.cancel();
+            let outcome = bench.outcome().await;
+            if is_bound {
+                assert_eq!(outcome, bound("p"));
+            } else {
+                assert_eq!(not_bound(&outcome), "the pod is to make room");
+            }
+            assert_eq!(bench.sent("POST", "/binding").len(), 1);
+        });
+    }
+}

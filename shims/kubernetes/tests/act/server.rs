@@ -142,8 +142,9 @@ impl Bench {
         Self { hands, scene, outcomes, calls, _stop: stop.drop_guard() }
     }
 
-    /// Places a pod on `n1`, as the scheduler would, and has it bound.
-    pub fn bind(&self, pod: Value) {
+    /// Places a pod on `n1`, as the scheduler would, and has it bound, until that is called off by what is
+    /// returned.
+    pub fn bind(&self, pod: Value) -> CancellationToken {
         let pod: Arc<Pod> = read(pod);
         let key = Key::from(pod.metadata.uid.clone().unwrap());
         let volumes = {
@@ -153,7 +154,10 @@ impl Bench {
             scene.volume_choices(&key)
         };
         let (node, seen) = (Key::from("n1"), Duration::ZERO);
-        self.hands.take(HandOrder::Bind(Bind { key, pod, node, volumes, seen }));
+        let called_off = CancellationToken::new();
+        let bind = Bind { key, pod, node, volumes, seen, called_off: called_off.clone() };
+        self.hands.take(HandOrder::Bind(bind));
+        called_off
     }
 
     /// Has a pod go, until that is called off by what is returned.

@@ -309,3 +309,20 @@ fn the_wait_ends_with_the_pod_with_its_claim_and_with_its_node() {
         });
     }
 }
+
+#[test]
+fn a_pod_that_is_called_back_does_not_wait_for_volumes_any_more() {
+    in_virtual_time(async {
+        let mut bench = bench(|_| ok());
+        set_claim(&bench.scene, "c", json!({}));
+        set_volume(&bench.scene, "pv", json!({}));
+        let called_off = bench.bind(mounting("p", &["c"]));
+        assert_eq!(bench.outcome_within(Duration::from_secs(60)).await, None);
+        called_off.cancel();
+        let why = not_bound(&mut bench, Duration::from_secs(1)).await;
+        assert_eq!(why, "the pod is to make room");
+        bind_claim(&bench.scene, "c", "pv");
+        pass(Duration::from_secs(10)).await;
+        assert_eq!(bench.sent("POST", "/p/binding").len(), 0);
+    });
+}

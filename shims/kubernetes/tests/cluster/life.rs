@@ -3,7 +3,7 @@
 use std::time::Duration;
 
 use monoceros_kubernetes::shim::{Change, Evict, Key, Outcome};
-use serde_json::json;
+use serde_json::{Value, json};
 
 use crate::world::{Binding, World, in_virtual_time};
 
@@ -250,9 +250,8 @@ partitions:
     });
 }
 
-/// A node that queue `low` has, and a pod of `high`, which is guaranteed half of it, for which one has
-/// to go.
-async fn with_a_victim() -> (World, String, String) {
+/// A node that queue `low` has with these four pods, of which `high` is guaranteed half.
+async fn with_low_pods(binding: Binding) -> (World, Vec<String>) {
     let mut world = World::new(1);
     let queues = "
 partitions:
@@ -268,19 +267,72 @@ partitions:
         Change::ConfigMap,
     );
     world.begin().await;
-    let of =
-        |queue: &str| json!({"labels": {"applicationId": queue, "queue": format!("root.{queue}")}});
-    let low: Vec<_> =
-        (0..4).map(|i| world.add(&format!("low{i}"), json!({"metadata": of("low")}))).collect();
+    world.binding = binding;
+    let low: Vec<_> = (0..4)
+        .map(|i| world.add(&format!("low{i}"), json!({"metadata": of_queue("low")})))
+        .collect();
     world.settle().await;
+    (world, low)
+}
+
+fn of_queue(queue: &str) -> Value {
+    json!({"labels": {"applicationId": queue, "queue": format!("root.{queue}")}})
+}
+
+/// A pod of `high`, for which one of `low` has to go.
+async fn with_a_victim() -> (World, String, String) {
+    let (mut world, low) = with_low_pods(Binding::Works).await;
     assert_eq!(world.count(&low), 4);
-    let high = world.add("high", json!({"metadata": of("high")}));
+    let high = world.add("high", json!({"metadata": of_queue("high")}));
     world.pass(60 * SECOND).await;
     assert_eq!(world.evicted.len(), 1, "{:?}", world.conditions);
     assert_eq!(world.node_of(&high), None);
     world.check().await;
     let victim = world.evicted[0].clone();
     (world, high, victim)
+}
+
+#[test]
+fn a_victim_that_is_being_bound_makes_room_at_once() {
+    in_virtual_time(async {
+        let (mut world, low) = with_low_pods(Binding::Hangs).await;
+        assert_eq!(world.bound.len(), 4);
+        world.binding = Binding::Works;
+        let high = world.add("high", json!({"metadata": of_queue("high")}));
+        world.pass(60 * SECOND).await;
+        assert_eq!(world.node_of(&high), Some("n0"), "{:?}", world.conditions);
+        assert_eq!(world.evicted, <[&str; 0]>::default());
+        let events: Vec<_> = world.events.iter().map(|event| event.reason).collect();
+        assert_eq!(events.iter().filter(|reason| **reason == "Preempted").count(), 1);
+        assert!(!events.contains(&"FailedBinding"), "{events:?}");
+        world.finish_bindings(Binding::Works).await;
+        assert_eq!(world.count(&low), 3);
+        // The other one is asked for again.
+        world.remove(&high);
+        world.pass(SECOND).await;
+        assert_eq!(world.count(&low), 4);
+        world.check().await;
+    });
+}
+
+#[test]
+fn a_victim_that_was_bound_by_then_is_evicted() {
+    in_virtual_time(async {
+        let (mut world, _) = with_low_pods(Binding::Hangs).await;
+        let high = world.add("high", json!({"metadata": of_queue("high")}));
+        // Its binding was on its way to the server.
+        world.calls_off = false;
+        world.pass(60 * SECOND).await;
+        world.finish_bindings(Binding::Works).await;
+        assert_eq!(world.evicted.len(), 1);
+        let victim = world.evicted[0].clone();
+        assert_eq!(world.node_of(&high), None);
+        world.check().await;
+        world.remove(&victim);
+        world.pass(SECOND).await;
+        assert_eq!(world.node_of(&high), Some("n0"));
+        world.check().await;
+    });
 }
 
 #[test]
@@ -336,8 +388,7 @@ fn an_eviction_ends_when_the_engine_does_not_want_it_any_more() {
         world.begin().await;
         assert_eq!(going_on(&world), 0);
         // And when it wants another one's end, that is seen to once.
-        let of_high = json!({"applicationId": "high", "queue": "root.high"});
-        world.add("higher", json!({"metadata": {"labels": of_high}}));
+        world.add("higher", json!({"metadata": of_queue("high")}));
         world.pass(60 * SECOND).await;
         assert_eq!((going_on(&world), world.evictions.len()), (1, 2));
         world.begin().await;

@@ -9,8 +9,8 @@ use monoceros_actors::SchedulerHandle;
 use monoceros_kubernetes::engine::Engine as _;
 use monoceros_kubernetes::meters::Meters;
 use monoceros_kubernetes::shim::{
-    Change, EngineOrder, Event, Evict, GroupCondition, HandOrder, Key, Outcome, SharedScene, Shim,
-    Word, open,
+    Bind, Change, EngineOrder, Event, Evict, GroupCondition, HandOrder, Key, Outcome, SharedScene,
+    Shim, Word, open,
 };
 use monoceros_kubernetes::translate::Mapping;
 use serde::de::DeserializeOwned;
@@ -29,7 +29,7 @@ pub enum Binding {
     Fails,
     /// The pod is bound, and nobody hears of it but the watch.
     Lost,
-    /// It takes until [`World::finish_bindings`].
+    /// It takes until [`World::finish_bindings`], or until it is called off.
     Hangs,
 }
 
@@ -45,7 +45,9 @@ pub struct World {
     pub pods: BTreeMap<String, Value>,
     pub nodes: BTreeMap<String, Value>,
     pub binding: Binding,
-    hanging: Vec<(Key, String)>,
+    hanging: Vec<Bind>,
+    /// Bindings that hang end when they are called off.
+    pub calls_off: bool,
     /// Bindings that were ordered, by UID.
     pub bound: BTreeMap<String, Vec<String>>,
     pub evicted: Vec<String>,
@@ -99,6 +101,7 @@ impl World {
             nodes: BTreeMap::new(),
             binding: Binding::Works,
             hanging: Vec::new(),
+            calls_off: true,
             bound: BTreeMap::new(),
             evicted: Vec::new(),
             evictions: Vec::new(),
@@ -219,6 +222,11 @@ impl World {
             for order in hands {
                 self.obey(order);
             }
+            let is_over = |bind: &mut Bind| self.calls_off && bind.called_off.is_cancelled();
+            for bind in self.hanging.extract_if(.., is_over) {
+                let why = "it is called off".to_owned();
+                self.shim.done(Outcome::NotBound(bind.key, why), self.now);
+            }
             self.side.settle().await;
             let mut heard = false;
             while let Ok(word) = self.words.try_recv() {
@@ -254,7 +262,7 @@ impl World {
                 let node = bind.node.to_string();
                 self.bound.entry(uid).or_default().push(node.clone());
                 match self.binding {
-                    Binding::Hangs => self.hanging.push((bind.key, node)),
+                    Binding::Hangs => self.hanging.push(bind),
                     Binding::Fails => {
                         let why = "the server says no".to_owned();
                         self.shim.done(Outcome::NotBound(bind.key, why), self.now);
@@ -302,7 +310,7 @@ impl World {
     /// What hung goes on.
     pub async fn finish_bindings(&mut self, binding: Binding) {
         self.binding = binding;
-        for (key, node) in std::mem::take(&mut self.hanging) {
+        for Bind { key, node, .. } in std::mem::take(&mut self.hanging) {
             if binding == Binding::Fails {
                 let why = "the server says no".to_owned();
                 self.shim.done(Outcome::NotBound(key, why), self.now);
