@@ -124,7 +124,15 @@ impl Leadership {
 
     /// Whether this replica may act at this very moment.
     pub fn may_act(&self) -> bool {
-        millis((self.clock)()) < self.until.load(Ordering::SeqCst)
+        self.may_act_for().is_some()
+    }
+
+    /// For how long this replica may act from this moment on, unless its lease is renewed; none where it may
+    /// not.
+    pub fn may_act_for(&self) -> Option<Duration> {
+        let left = self.until.load(Ordering::SeqCst).saturating_sub(millis((self.clock)()));
+        let left = u64::try_from(left).ok().filter(|left| *left > 0);
+        left.map(Duration::from_millis)
     }
 
     /// Who leads, and each change of that.

@@ -97,7 +97,10 @@ pub async fn run<E: Engine>(
         Leadership::new(client.clone(), namespace, name, identity, *lease_duration)
     });
     let lease_right = lease.clone();
-    let right = Arc::new(move || lease_right.as_ref().is_none_or(|lease| lease.may_act()));
+    let right = Arc::new(move || {
+        let lease = lease_right.as_ref();
+        lease.map_or(Some(Duration::MAX), |lease| lease.may_act_for())
+    });
     let begun = Instant::now();
     // Ends everything that was begun here, also when this ends by itself.
     let own_stop = stop.child_token();

@@ -6,7 +6,7 @@ use serde::de::IgnoredAny;
 use serde_json::json;
 use tokio::time::Instant;
 
-use super::{CALLED_OFF, Call, Failure, Hand, Patience, pod_path};
+use super::{CALLED_OFF, Call, Failure, Hand, NO_RIGHT, Patience, pod_path};
 use crate::objects::{Meta as _, Pod};
 use crate::shim::{Bind, Outcome, open};
 
@@ -77,7 +77,7 @@ impl Hand {
                 return Err(format!("the claim `{claim}` has no volume"));
             }
         }
-        if (self.right)() { Ok(()) } else { Err("this replica does not lead any more".to_owned()) }
+        if self.may_act() { Ok(()) } else { Err(NO_RIGHT.to_owned()) }
     }
 
     async fn post(&self, pod: &Pod, node: &str) -> Result<(), Failure> {

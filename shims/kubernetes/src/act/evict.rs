@@ -19,7 +19,7 @@ impl Hand {
         let mut is_told = false;
         let mut patience = Patience::new();
         tracing::info!(pod = pod.name(), namespace = pod.namespace(), message, "a pod is evicted");
-        while (self.right)() {
+        while self.may_act() {
             let failure = match self.have_go(&pod, by_delete).await {
                 Ok(()) => return self.done(Outcome::Going(key)),
                 Err(failure) => failure,

@@ -1,7 +1,9 @@
 //! What is done at the API server: bindings, evictions, conditions, events.
 //!
 //! # Invariants
-//! * A binding begins only while this process may act: asked right before it is sent.
+//! * A write begins only while this process may act: asked right before it is sent. What has not been
+//!   answered when that is over is dropped, so that nothing leaves later, as after a connection that took
+//!   long; nobody knows what came of it.
 //! * A binding names the UID of its pod, and goes to a node that is there. What came of it, where that is
 //!   not certain, the pod itself says: it is read until it can be.
 //! * An eviction goes on only while whoever has ordered it wants it.
@@ -15,7 +17,10 @@ mod tell;
 mod volumes;
 
 use std::fmt;
+use std::future::poll_fn;
+use std::pin::pin;
 use std::sync::{Arc, Mutex, PoisonError};
+use std::task::Poll;
 use std::time::Duration;
 
 use backon::{BackoffBuilder as _, ExponentialBuilder};
@@ -46,6 +51,9 @@ const EVENTS_AHEAD: usize = 1_000;
 /// Why a pod is not bound that the scheduler has called back.
 const CALLED_OFF: &str = "the pod is to make room";
 
+/// Why nothing is done any more.
+const NO_RIGHT: &str = "this replica does not lead any more";
+
 /// How the hands work.
 #[derive(Clone, Debug)]
 pub struct HandSettings {
@@ -74,8 +82,8 @@ pub enum Victims {
     Delete,
 }
 
-/// Whether this process may act now.
-pub type Right = Arc<dyn Fn() -> bool + Send + Sync>;
+/// For how long this process may act from now on, unless that is prolonged; none where it may not.
+pub type Right = Arc<dyn Fn() -> Option<Duration> + Send + Sync>;
 
 /// What all work needs.
 #[derive(Clone)]
@@ -254,7 +262,31 @@ impl Hand {
         }
     }
 
-    /// Sends a request, which is answered in time or counts as lost.
+    fn may_act(&self) -> bool {
+        (self.right)().is_some()
+    }
+
+    /// Goes on with some work as long as this process may act, which is looked at before each step of it:
+    /// a machine may have slept in between. None where that was over first.
+    async fn while_it_may<T>(&self, work: impl Future<Output = T>) -> Option<T> {
+        let mut work = pin!(work);
+        loop {
+            let left = (self.right)()?;
+            let steps = poll_fn(|context| {
+                if self.may_act() {
+                    work.as_mut().poll(context).map(Some)
+                } else {
+                    Poll::Ready(None)
+                }
+            });
+            if let Ok(done) = timeout(left, steps).await {
+                return done;
+            }
+        }
+    }
+
+    /// Sends a request, which is answered in time or counts as lost. What it would change is changed only
+    /// while this process may act.
     async fn send<T: DeserializeOwned>(
         &self,
         method: &str,
@@ -268,7 +300,14 @@ impl Hand {
             .header(http::header::CONTENT_TYPE, content_type)
             .body(body)
             .map_err(|why| Failure::Refused(0, why.to_string()))?;
-        match timeout(REQUEST, self.client.request::<T>(request)).await {
+        let sent = timeout(REQUEST, self.client.request::<T>(request));
+        let answered = if method == "GET" {
+            sent.await
+        } else {
+            let answered = self.while_it_may(sent).await;
+            answered.ok_or_else(|| Failure::Unknown(NO_RIGHT.to_owned()))?
+        };
+        match answered {
             Ok(Ok(answer)) => Ok(answer),
             Ok(Err(kube::Error::Api(status))) => Err(Failure::of(*status)),
             Ok(Err(why)) => Err(Failure::Unknown(why.to_string())),

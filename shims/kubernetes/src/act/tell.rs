@@ -113,7 +113,7 @@ impl Hand {
     ) -> bool {
         let body = body.to_string().into_bytes();
         for attempt in 0..ATTEMPTS {
-            if !(self.right)() {
+            if !self.may_act() {
                 return false;
             }
             let sent = self.send::<IgnoredAny>(method, path, content_type, body.clone()).await;

@@ -17,7 +17,7 @@ use serde::de::IgnoredAny;
 use serde_json::{Value, json};
 use tokio::time::{Instant, sleep};
 
-use super::{Call, Failure, Hand, Patience};
+use super::{Call, Failure, Hand, NO_RIGHT, Patience};
 use crate::objects::{Meta as _, PersistentVolume, PersistentVolumeClaim};
 use crate::predicates::{SELECTED_NODE, VolumeChoice};
 use crate::shim::{Bind, open};
@@ -60,8 +60,8 @@ impl Hand {
         loop {
             let missing = open(&self.scene).missing_volumes(&bind.key, &bind.node)?;
             let Some(first) = missing.first() else { return Ok(()) };
-            if !(self.right)() {
-                return Err("this replica does not lead any more".to_owned());
+            if !self.may_act() {
+                return Err(NO_RIGHT.to_owned());
             }
             for (choice, version) in &written {
                 let (claim, volume) = self.objects(bind, choice)?;
@@ -89,8 +89,8 @@ impl Hand {
             let Some(Write { call, path, version, change }) = write else { return Ok(None) };
             let sent = {
                 let _permit = self.lanes.volumes.acquire().await;
-                if !(self.right)() {
-                    return Err("this replica does not lead any more".to_owned());
+                if !self.may_act() {
+                    return Err(NO_RIGHT.to_owned());
                 }
                 self.send::<IgnoredAny>("PATCH", &path, MERGE, change.to_string().into()).await
             };

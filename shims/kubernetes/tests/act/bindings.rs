@@ -178,3 +178,37 @@ fn a_binding_that_is_called_off_is_not_tried_again_and_what_came_of_it_is_told()
         });
     }
 }
+
+#[test]
+fn nothing_leaves_when_the_lease_may_have_expired_and_what_came_of_it_is_looked_up() {
+    for (node, is_bound) in [(json!("n1"), true), (json!(null), false)] {
+        in_virtual_time(async {
+            let mut bench = Bench::new(settings(), move |call| {
+                if call.method == "POST" {
+                    return Answer::Hangs;
+                }
+                let mut pod = pod("p");
+                pod["spec"] = json!({"nodeName": node});
+                Answer::Is(pod)
+            });
+            bench.may_act_until(Duration::from_secs(3));
+            bench.bind(pod("p"));
+            assert_eq!(bench.outcome_within(Duration::from_secs(2)).await, None);
+            // It is renewed, and then no more.
+            bench.may_act_until(Duration::from_secs(5));
+            let outcome = bench.outcome().await;
+            if is_bound {
+                assert_eq!(outcome, bound("p"));
+            } else {
+                assert_eq!(not_bound(&outcome), "this replica does not lead any more");
+            }
+            let calls = bench.calls();
+            let asked: Vec<_> = calls.iter().map(|call| (&*call.method, call.at)).collect();
+            let second = Duration::from_secs(1);
+            assert_eq!(asked, [("POST", Duration::ZERO), ("GET", 5 * second)]);
+            bench.bind(pod("q"));
+            bench.outcome().await;
+            assert_eq!(bench.sent("POST", "").len(), 1);
+        });
+    }
+}

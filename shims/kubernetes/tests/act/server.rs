@@ -1,6 +1,7 @@
 //! An API server behind the client: it notes each request and answers by a function.
 
 use std::convert::Infallible;
+use std::sync::atomic::{AtomicU64, Ordering};
 use std::sync::{Arc, Mutex};
 use std::time::Duration;
 
@@ -40,6 +41,10 @@ pub enum Answer {
     Hangs,
 }
 
+fn millis(time: Duration) -> u64 {
+    time.as_millis().try_into().unwrap()
+}
+
 pub fn ok() -> Answer {
     Answer::Is(json!({}))
 }
@@ -69,6 +74,8 @@ pub struct Bench {
     pub scene: SharedScene,
     outcomes: UnboundedReceiver<Outcome>,
     calls: Arc<Mutex<Vec<Call>>>,
+    /// Until when, in milliseconds.
+    may_act: Arc<AtomicU64>,
     _stop: tokio_util::sync::DropGuard,
 }
 
@@ -128,18 +135,28 @@ impl Bench {
             open(&scene).set_node(read(node));
         }
         let (tell, outcomes) = unbounded_channel();
+        let may_act = Arc::new(AtomicU64::new(u64::MAX));
+        let until = Arc::clone(&may_act);
         let stop = CancellationToken::new();
         let hands = Hands::start(
             Client::new(service, "default"),
             settings,
             Arc::clone(&scene),
             Arc::new(Meters::new(&prometheus::Registry::new()).unwrap()),
-            Arc::new(|| true),
+            Arc::new(move || {
+                let left = until.load(Ordering::Relaxed).saturating_sub(millis(begun.elapsed()));
+                (left > 0).then(|| Duration::from_millis(left))
+            }),
             tell,
             begun,
             &stop,
         );
-        Self { hands, scene, outcomes, calls, _stop: stop.drop_guard() }
+        Self { hands, scene, outcomes, calls, may_act, _stop: stop.drop_guard() }
+    }
+
+    /// Has the right to act end then.
+    pub fn may_act_until(&self, until: Duration) {
+        self.may_act.store(millis(until), Ordering::Relaxed);
     }
 
     /// Places a pod on `n1`, as the scheduler would, and has it bound, until that is called off by what is
