@@ -10,7 +10,7 @@ use std::time::Duration;
 use super::Shim;
 use super::applications::warning;
 use super::record::{AppTold, Application, Told};
-use super::said::{GroupCondition, HandOrder, Key};
+use super::said::{GroupCondition, Key};
 use super::waiting::{APART, Alarm, Why};
 use crate::objects::{Meta as _, Pod, PodGroup};
 use crate::translate::{
@@ -21,7 +21,9 @@ use crate::translate::{
 const DECLARATION: Duration = Duration::from_secs(30);
 
 /// The condition that tells whether a group has begun.
-const INITIALLY_SCHEDULED: &str = "PodGroupInitiallyScheduled";
+pub(super) const INITIALLY_SCHEDULED: &str = "PodGroupInitiallyScheduled";
+/// The condition that tells whether a group has to make room as a whole.
+pub(super) const DISRUPTION_TARGET: &str = "DisruptionTarget";
 
 /// What a pod counts for in its application.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
@@ -160,9 +162,11 @@ impl Shim {
     ) {
         let Some((namespace, name)) = key.split_once('/') else { return };
         let id = self.id_in(namespace, format!("{namespace}/podgroup/{name}"));
-        match group {
-            Some(group) => drop(self.groups.insert(key, group)),
-            None => drop(self.groups.remove(&key)),
+        if let Some(group) = group {
+            self.groups.insert(key, group);
+        } else {
+            self.groups.remove(&key);
+            self.group_words.forget(&key);
         }
         if self.is_outdated(&id) {
             self.withdraw(&id);
@@ -201,7 +205,7 @@ impl Shim {
         let Some(application) = self.applications.get_mut(id) else { return };
         if std::mem::take(&mut application.is_disrupted) {
             let why = Why::new("Scheduled", "", "its pods are scheduled again");
-            self.say_of_group(id, "DisruptionTarget", false, &why);
+            self.tell_of_group(id, DISRUPTION_TARGET, false, &why, now);
         }
     }
 
@@ -232,11 +236,11 @@ impl Shim {
         application.group_told = Some(told);
         let reason = if status { &why.reason } else { "Unschedulable" };
         let said = Why::new(reason, "", why.message.clone());
-        self.say_of_group(id, INITIALLY_SCHEDULED, status, &said);
+        self.tell_of_group(id, INITIALLY_SCHEDULED, status, &said, now);
     }
 
     /// A member of a group is preempted, and all others with it.
-    pub(super) fn group_is_disrupted(&mut self, key: &Key, message: &str) {
+    pub(super) fn group_is_disrupted(&mut self, key: &Key, message: &str, now: Duration) {
         let Some(record) = self.pods.get(key) else { return };
         let Some(id) = record.application.clone() else { return };
         let group = self.group_of(&record.pod);
@@ -246,11 +250,18 @@ impl Shim {
         let Some(application) = self.applications.get_mut(&id) else { return };
         if !std::mem::replace(&mut application.is_disrupted, true) {
             let why = Why::new("PreemptionByScheduler", "", message);
-            self.say_of_group(&id, "DisruptionTarget", true, &why);
+            self.tell_of_group(&id, DISRUPTION_TARGET, true, &why, now);
         }
     }
 
-    fn say_of_group(&mut self, id: &Arc<str>, type_: &'static str, status: bool, why: &Why) {
+    fn tell_of_group(
+        &mut self,
+        id: &Arc<str>,
+        type_: &'static str,
+        status: bool,
+        why: &Why,
+        now: Duration,
+    ) {
         let Some(first) = self.first_pod(id) else { return };
         let Some(group) = self.group_of(&first) else { return };
         let condition = GroupCondition {
@@ -261,8 +272,7 @@ impl Shim {
             reason: why.reason.clone(),
             message: why.message.clone(),
         };
-        self.budget -= 1.0;
-        self.hands.push(HandOrder::GroupCondition(condition));
+        self.say_of_group(condition, now);
     }
 }
 

@@ -16,6 +16,7 @@
 //!   engine thinks of its application.
 
 mod applications;
+mod conditions;
 mod disruption;
 mod gathering;
 mod nodes;
@@ -32,6 +33,7 @@ use std::time::Duration;
 
 use rustc_hash::{FxHashMap, FxHashSet};
 
+use self::conditions::GroupWords;
 use self::orders::Orders;
 use self::record::{Application, NodeRecord, Record, Told};
 pub use self::said::{
@@ -80,6 +82,7 @@ pub struct Shim {
     /// By namespace, then by name.
     budgets: FxHashMap<String, BTreeMap<String, Arc<PodDisruptionBudget>>>,
     groups: FxHashMap<String, Arc<PodGroup>>,
+    group_words: GroupWords,
     maps: [Option<Arc<ConfigMap>>; CONFIG_MAPS.len()],
     configured: Queues,
     /// The last ones that could be read.
@@ -116,6 +119,7 @@ impl Shim {
             spared_classes: FxHashSet::default(),
             budgets: FxHashMap::default(),
             groups: FxHashMap::default(),
+            group_words: GroupWords::default(),
             maps: [const { None }; CONFIG_MAPS.len()],
             configured: Queues::default(),
             readable: Queues::default(),

@@ -101,27 +101,21 @@ impl Shim {
         self.schedule(key, now + PATIENCE);
     }
 
-    /// Whether one more condition may be written, besides those that are being asked about.
-    #[allow(clippy::cast_precision_loss)] // A few.
-    fn may_say(&self) -> bool {
-        self.budget >= 1.0 + self.n_asking as f64
-    }
-
     /// When [`Self::tick`] is to be called at the latest, and then [`Self::engine_orders`].
     pub fn next_tick(&self) -> Option<Duration> {
         let alarm = self.alarms.first().map(|(at, _)| *at);
-        let due = self.due.first().map(|(at, _)| {
+        let due = self.due.first().map(|(at, _)| *at);
+        let due = due.into_iter().chain(self.group_words.first_turn()).min();
+        let due = due.map(|at| {
             let refilled = self.refilled + Duration::from_secs_f64(1.0 / self.rate);
-            if self.may_say() { *at } else { refilled.max(*at) }
+            if self.may_say() { at } else { refilled.max(at) }
         });
         alarm.into_iter().chain(due).chain(self.orders.due()).min()
     }
 
     /// Time passes.
     pub fn tick(&mut self, now: Duration) {
-        let passed = now.saturating_sub(self.refilled).as_secs_f64();
-        self.budget = (self.budget + passed * self.rate).min(self.rate);
-        self.refilled = now;
+        self.refill(now);
         while let Some((at, _)) = self.alarms.first()
             && *at <= now
         {
@@ -131,6 +125,7 @@ impl Shim {
                 None => break,
             }
         }
+        self.say_group_words(now);
         // Who cannot be told yet stays in the row, which is one of time.
         while self.may_say()
             && let Some((at, _)) = self.due.first()

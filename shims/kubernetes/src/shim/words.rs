@@ -88,7 +88,7 @@ impl Shim {
         match record.told {
             Told::Placed(_) if is_wish => {
                 if type_ == TerminationType::PreemptedByScheduler {
-                    self.group_is_disrupted(key, message);
+                    self.group_is_disrupted(key, message, now);
                 }
                 return self.end(key, type_, message);
             }

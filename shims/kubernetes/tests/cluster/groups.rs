@@ -146,6 +146,35 @@ fn a_group_that_was_scheduled_stays_so_when_other_pods_wait_and_others_have_told
 }
 
 #[test]
+fn conditions_of_groups_and_pods_wait_for_their_turn_together() {
+    in_virtual_time(async {
+        let mut world = World::begun(0).await;
+        for node in 0..30 {
+            world.set_node(&format!("n{node}"), json!({}));
+        }
+        for i in 0..120 {
+            let group = json!({"metadata": {"name": format!("g{i}"), "namespace": "ns",
+                "uid": format!("u{i}")}, "spec": of(1)});
+            world.set(&format!("ns/g{i}"), group, Change::Group);
+            let of_group = json!({"podGroupName": format!("g{i}")});
+            world.add(&format!("p{i}"), json!({"spec": {"schedulingGroup": of_group}}));
+            world.add(&format!("w{i}"), json!({"spec": {"nodeSelector": {"no": "where"}}}));
+        }
+        world.settle().await;
+        assert_eq!(world.writes.len(), 50, "what may be written in a second");
+        world.pass(20 * SECOND).await;
+        assert_eq!(told(&world).len(), 120, "each has its turn");
+        assert!(told(&world).iter().all(|(status, _)| *status));
+        assert_eq!(world.writes.len(), 240);
+        for (at, _) in &world.writes {
+            let in_a_second =
+                world.writes.iter().filter(|(other, _)| *other >= *at && *other < *at + SECOND);
+            assert!(in_a_second.count() <= 100, "{:?}", world.writes);
+        }
+    });
+}
+
+#[test]
 fn a_group_without_gang_is_not_kept_in_a_rack_and_says_so() {
     in_virtual_time(async {
         let mut world = World::begun(1).await;

@@ -57,7 +57,7 @@ pub struct World {
     pub budgets_hold: bool,
     /// The last condition of each pod: reason and message.
     pub conditions: BTreeMap<String, (String, String)>,
-    /// When each was written, and of which pod.
+    /// When each was written, and of which pod, by its UID, or PodGroup.
     pub writes: Vec<(Duration, String)>,
     pub group_conditions: Vec<GroupCondition>,
     pub events: Vec<Event>,
@@ -282,7 +282,10 @@ impl World {
                 self.writes.push((self.now, uid.clone()));
                 self.conditions.insert(uid, (it.reason, it.message));
             }
-            HandOrder::GroupCondition(it) => self.group_conditions.push(it),
+            HandOrder::GroupCondition(it) => {
+                self.writes.push((self.now, format!("{}/{}", it.namespace, it.name)));
+                self.group_conditions.push(it);
+            }
             HandOrder::Event(event) => self.events.push(event),
         }
     }
