@@ -1,4 +1,5 @@
-//! Conditions and events: what people read. All of it is worth a few attempts and no more.
+//! Conditions and events: what people read. Each is worth a few attempts; that a condition is not written
+//! after these is told to whoever has ordered it, and of an event to nobody.
 
 use std::sync::atomic::{AtomicU64, Ordering};
 use std::time::Duration;
@@ -9,7 +10,7 @@ use serde_json::json;
 
 use super::{Call, Failure, Hand, pod_path};
 use crate::objects::{Meta as _, Pod};
-use crate::shim::{Condition, Event, GroupCondition};
+use crate::shim::{Condition, Event, GroupCondition, Outcome};
 
 /// What is patched is merged by keys that the API knows.
 const STRATEGIC: &str = "application/strategic-merge-patch+json";
@@ -28,10 +29,28 @@ fn cut(text: &str, bytes: usize) -> &str {
     &text[..end.unwrap_or(0)]
 }
 
+/// What came of a write.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+enum Written {
+    /// It is done, or there is nothing to write to any more, or nobody that may.
+    Over,
+    /// The object is otherwise than it was said to be.
+    Conflict,
+    /// It may be done another time.
+    Failed,
+}
+
 impl Hand {
+    /// Writes why a pod waits, or tells that it cannot be written.
+    pub(super) async fn tell(&self, condition: &Condition) {
+        if self.try_to_tell(condition).await != Written::Over {
+            self.done(Outcome::ConditionFailed(condition.key.clone()));
+        }
+    }
+
     /// Writes why a pod waits. That holds for the pod as it was: once it is bound it is not written any
     /// more, whichever came first at the server.
-    pub(super) async fn tell(&self, condition: &Condition) {
+    async fn try_to_tell(&self, condition: &Condition) -> Written {
         let pod = &condition.pod;
         let path = pod_path(pod);
         let status = format!("{path}/status");
@@ -46,17 +65,20 @@ impl Hand {
                     "lastTransitionTime": seconds_now(),
                 }]},
             });
-            if !self.write(Call::PatchPodStatus, "PATCH", &status, STRATEGIC, body).await {
-                return;
+            let written = self.write(Call::PatchPodStatus, "PATCH", &status, STRATEGIC, body).await;
+            if written != Written::Conflict {
+                return written;
             }
             // It is another one, or otherwise than it was.
             match self.get::<Pod>(&path).await {
                 Ok(found) if found.uid() == pod.uid() && found.node().is_none() => {
                     version.clone_from(&found.metadata.resource_version);
                 }
-                Ok(_) | Err(_) => return,
+                Ok(_) | Err(Failure::Refused(404, _)) => return Written::Over,
+                Err(_) => return Written::Failed,
             }
         }
+        Written::Failed
     }
 
     pub(super) async fn tell_group(&self, condition: &GroupCondition) {
@@ -71,7 +93,10 @@ impl Hand {
         let path = format!(
             "/apis/scheduling.k8s.io/v1beta1/namespaces/{namespace}/podgroups/{name}/status"
         );
-        self.write(Call::PatchGroupStatus, "PATCH", &path, STRATEGIC, body).await;
+        let written = self.write(Call::PatchGroupStatus, "PATCH", &path, STRATEGIC, body).await;
+        if written != Written::Over {
+            self.done(Outcome::GroupConditionFailed(condition.clone()));
+        }
     }
 
     pub(super) async fn say(&self, event: &Event) {
@@ -101,8 +126,7 @@ impl Hand {
         self.write(Call::CreateEvent, "POST", &path, "application/json", body).await;
     }
 
-    /// Writes something, in a few attempts. Returns whether it was refused because the object is otherwise
-    /// than it was said to be.
+    /// Writes something, in a few attempts.
     async fn write(
         &self,
         call: Call,
@@ -110,26 +134,28 @@ impl Hand {
         path: &str,
         content_type: &str,
         body: serde_json::Value,
-    ) -> bool {
+    ) -> Written {
         let body = body.to_string().into_bytes();
         for attempt in 0..ATTEMPTS {
             if !self.may_act() {
-                return false;
+                return Written::Over;
             }
             let sent = self.send::<IgnoredAny>(method, path, content_type, body.clone()).await;
             match sent {
-                Ok(_) => return false,
-                Err(Failure::Refused(409, _)) => return true,
+                Err(Failure::Refused(409, _)) => return Written::Conflict,
+                Ok(_) | Err(Failure::Refused(404, _) | Failure::NamespaceGoing(_)) => {
+                    return Written::Over;
+                }
                 Err(failure) => {
                     self.complain(call, path, &failure);
                     if !failure.may_pass() {
-                        return false;
+                        return Written::Failed;
                     }
                     tokio::time::sleep(Duration::from_millis(200 << attempt)).await;
                 }
             }
         }
-        false
+        Written::Failed
     }
 }
 

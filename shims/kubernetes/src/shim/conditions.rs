@@ -3,6 +3,7 @@
 //! # Invariants
 //! * Conditions of pods and of PodGroups are written together at the rate that is set: what is too much
 //!   waits for its turn.
+//! * What could not be written is tried again while it is what is to be said.
 //! * Of each type a PodGroup is told what was to be said of it last, and nothing older after it.
 
 use std::collections::{BTreeMap, BTreeSet};
@@ -11,6 +12,7 @@ use std::time::Duration;
 use super::Shim;
 use super::gathering::{DISRUPTION_TARGET, INITIALLY_SCHEDULED};
 use super::said::{GroupCondition, HandOrder};
+use super::waiting::APART;
 
 /// A PodGroup as `namespace/name`, and the type of a condition.
 type Subject = (String, &'static str);
@@ -31,6 +33,16 @@ struct GroupWord {
 }
 
 impl GroupWords {
+    /// It could not be written: it is said again from then on, unless something else was to be said since.
+    fn put_back(&mut self, condition: &GroupCondition, turn: Duration) {
+        let subject = subject(condition);
+        let Some(word) = self.last.get_mut(&subject) else { return };
+        if word.condition == *condition && word.turn.is_none() {
+            word.turn = Some(turn);
+            self.turns.insert((turn, subject));
+        }
+    }
+
     /// Has this be said from then on, in place of what was to be said before.
     fn put(&mut self, condition: GroupCondition, turn: Duration) {
         let subject = subject(&condition);
@@ -92,11 +104,22 @@ impl Shim {
         self.say_group_words(now);
     }
 
+    /// How a PodGroup stands could not be written: it is tried again after a pause.
+    pub(super) fn group_condition_failed(&mut self, condition: &GroupCondition, now: Duration) {
+        self.group_words.put_back(condition, now + APART);
+    }
+
     /// Orders conditions of PodGroups whose turn has come, as many as may be.
     pub(super) fn say_group_words(&mut self, now: Duration) {
         while self.may_say()
             && let Some(condition) = self.group_words.take(now)
         {
+            // A group that has been scheduled once stays so, whoever has said it.
+            let group = self.groups.get(&format!("{}/{}", condition.namespace, condition.name));
+            let is_scheduled = group.is_some_and(|group| group.is(INITIALLY_SCHEDULED));
+            if condition.type_ == INITIALLY_SCHEDULED && is_scheduled {
+                continue;
+            }
             self.budget -= 1.0;
             self.hands.push(HandOrder::GroupCondition(condition));
         }

@@ -9,7 +9,7 @@ use tokio_util::sync::DropGuard;
 
 use super::gathering::{Gathered, GroupTold, Share};
 use super::said::Key;
-use super::waiting::Why;
+use super::waiting::{Why, WhyTold};
 use crate::objects::{Node, Pod};
 use crate::translate::{Amounts, DeclaredGang, node_amounts};
 
@@ -51,8 +51,8 @@ pub(super) struct Record {
     pub(super) asked: Duration,
     /// More machines would help.
     pub(super) wants_nodes: bool,
-    /// Why it waits, as it was told last, in two words, and when.
-    pub(super) why: Option<(String, String, Duration)>,
+    /// Why it waits, as it was told last.
+    pub(super) why: Option<WhyTold>,
     /// When its waiting is looked at next.
     pub(super) due: Option<Duration>,
 }

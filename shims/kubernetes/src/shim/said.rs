@@ -90,6 +90,10 @@ pub enum Outcome {
     Held(Key, String),
     /// The pod may not go, and why; it is not tried any more.
     Stays(Key, String),
+    /// Why the pod waits could not be written.
+    ConditionFailed(Key),
+    /// How a group stands could not be written.
+    GroupConditionFailed(GroupCondition),
 }
 
 /// What the engine is to be told; one after the other.
@@ -166,6 +170,8 @@ pub struct Evict {
 /// Why a pod waits.
 #[derive(Clone, Debug)]
 pub struct Condition {
+    /// Its UID.
+    pub key: Key,
     /// The pod.
     pub pod: Arc<Pod>,
     /// In one word.

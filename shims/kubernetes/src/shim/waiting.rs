@@ -42,6 +42,16 @@ pub(super) struct Why {
     pub(super) message: String,
 }
 
+/// Why a pod waits, as it was told.
+#[derive(Debug)]
+pub(super) struct WhyTold {
+    reason: String,
+    object: String,
+    at: Duration,
+    /// It could not be written.
+    has_failed: bool,
+}
+
 /// Whether the cause is that no node will do, or that all together have too little: the maximum of root is
 /// what nodes have.
 fn is_about_nodes(entry: &Explanation) -> bool {
@@ -228,33 +238,54 @@ impl Shim {
         }
     }
 
+    /// Why a pod waits could not be written. After a pause it is looked at again, and what it waits for then is
+    /// written.
+    pub(super) fn condition_failed(&mut self, key: &Key, now: Duration) {
+        let Some(record) = self.pods.get_mut(key) else { return };
+        if let Some(told) = &mut record.why {
+            told.has_failed = true;
+            let at = now.max(told.at + APART);
+            self.schedule(key, at);
+        }
+    }
+
     /// Writes why a pod waits, if that is something else than what stands there; not soon again.
     fn tell(&mut self, key: &Key, why: &Why, now: Duration) {
         let Some(record) = self.pods.get_mut(key) else { return };
-        let said = record.why.as_ref();
-        let is_said =
-            said.is_some_and(|(reason, object, _)| (reason, object) == (&why.reason, &why.object));
-        let at = if is_said {
+        let told = record.why.as_ref();
+        let is_same =
+            told.is_some_and(|told| (&told.reason, &told.object) == (&why.reason, &why.object));
+        let has_failed = told.is_some_and(|told| told.has_failed);
+        let at = if is_same && !has_failed {
             now + 2 * APART
-        } else if let Some((_, _, last)) = said.filter(|(.., last)| *last + APART > now) {
-            *last + APART
+        } else if let Some(told) = told.filter(|told| told.at + APART > now) {
+            told.at + APART
         } else {
             let stands_there = record.pod.condition("PodScheduled").is_some_and(|condition| {
                 condition.reason.as_deref() == Some(&why.reason)
                     && condition.message.as_deref() == Some(&why.message)
             });
-            record.why = Some((why.reason.clone(), why.object.clone(), now));
+            record.why = Some(WhyTold {
+                reason: why.reason.clone(),
+                object: why.object.clone(),
+                at: now,
+                has_failed: false,
+            });
             if !stands_there {
                 self.budget -= 1.0;
                 self.meters.conditions.inc();
                 self.hands.push(HandOrder::Condition(Condition {
+                    key: Arc::clone(key),
                     pod: Arc::clone(&record.pod),
                     reason: why.reason.clone(),
                     message: why.message.clone(),
                 }));
                 // Conditions are not what `kubectl describe` prints.
-                let message = format!("{}: {}", why.reason, why.message);
-                self.hands.push(warning(&record.pod, "FailedScheduling", "Scheduling", message));
+                if !is_same {
+                    let message = format!("{}: {}", why.reason, why.message);
+                    let event = warning(&record.pod, "FailedScheduling", "Scheduling", message);
+                    self.hands.push(event);
+                }
             }
             now + 2 * APART
         };

@@ -160,6 +160,10 @@ impl Shim {
                 self.hands.push(warning(&record.pod, "NotEvicted", "Evicting", why));
             }
             Outcome::Stays(key, why) => self.stays(&key, why),
+            Outcome::ConditionFailed(key) => self.condition_failed(&key, now),
+            Outcome::GroupConditionFailed(condition) => {
+                self.group_condition_failed(&condition, now);
+            }
         }
     }
 

@@ -189,8 +189,10 @@ impl Bench {
     }
 
     pub fn condition(&self, pod: Value) {
+        let pod: Arc<Pod> = read(pod);
+        let key = Key::from(pod.metadata.uid.clone().unwrap());
         let (reason, message) = ("NoNode".to_owned(), "no node has room".to_owned());
-        self.hands.take(HandOrder::Condition(Condition { pod: read(pod), reason, message }));
+        self.hands.take(HandOrder::Condition(Condition { key, pod, reason, message }));
     }
 
     /// What comes of some work; none where nothing does within so long.

@@ -3,7 +3,7 @@
 use std::sync::atomic::{AtomicU32, Ordering};
 use std::time::Duration;
 
-use monoceros_kubernetes::shim::{About, Event, HandOrder};
+use monoceros_kubernetes::shim::{About, Event, GroupCondition, HandOrder, Key, Outcome};
 use serde_json::json;
 
 use super::log::Log;
@@ -53,7 +53,7 @@ fn a_missing_right_is_a_line_a_minute_for_each_kind_of_call() {
             bench.condition(pod(&name));
             bench.evict(pod(&format!("v{number}")));
         }
-        for _ in 0..200 {
+        for _ in 0..300 {
             bench.outcome().await;
         }
         pass(Duration::from_secs(30)).await;
@@ -90,5 +90,37 @@ fn nothing_is_told_of_a_namespace_that_goes() {
         pass(Duration::from_secs(10)).await;
         assert_eq!(bench.calls().len(), 3, "nothing is tried again");
         assert_eq!(log.lines(""), [""; 0]);
+    });
+}
+
+#[test]
+fn a_condition_that_cannot_be_written_is_told_to_who_has_ordered_it() {
+    let failed = Some(Outcome::ConditionFailed(Key::from("p")));
+    for (answer, outcome) in [
+        (Answer::Refuses(503, "later"), failed.clone()),
+        (Answer::Refuses(403, "may not"), failed.clone()),
+        (Answer::Hangs, failed),
+        (Answer::Refuses(404, "gone"), None),
+        (Answer::NamespaceGoing, None),
+        (ok(), None),
+    ] {
+        in_virtual_time(async {
+            let mut bench = Bench::new(settings(), move |_| answer.clone());
+            bench.condition(pod("p"));
+            assert_eq!(bench.outcome_within(Duration::from_secs(60)).await, outcome);
+        });
+    }
+    in_virtual_time(async {
+        let mut bench = Bench::new(settings(), |_| Answer::Refuses(500, "broken"));
+        let condition = GroupCondition {
+            namespace: "ns".to_owned(),
+            name: "g".to_owned(),
+            type_: "PodGroupInitiallyScheduled",
+            status: true,
+            reason: "Scheduled".to_owned(),
+            message: "all are there".to_owned(),
+        };
+        bench.hands.take(HandOrder::GroupCondition(condition.clone()));
+        assert_eq!(bench.outcome().await, Outcome::GroupConditionFailed(condition));
     });
 }

@@ -146,6 +146,26 @@ fn a_group_that_was_scheduled_stays_so_when_other_pods_wait_and_others_have_told
 }
 
 #[test]
+fn how_a_group_stands_is_written_when_that_works_and_only_what_it_was_last() {
+    in_virtual_time(async {
+        let mut world = World::begun(1).await;
+        world.status_fails = true;
+        set_group(&mut world, "u1", of(6));
+        let pods: Vec<_> = (0..6).map(|i| in_group(&mut world, &format!("g{i}"))).collect();
+        world.pass(10 * SECOND).await;
+        world.set_node("n1", json!({}));
+        world.pass(10 * SECOND).await;
+        assert_eq!(world.count(&pods), 6);
+        assert_eq!(told(&world), []);
+        world.status_fails = false;
+        world.pass(60 * SECOND).await;
+        assert_eq!(told(&world), [(true, "Scheduled")]);
+        world.pass(200 * SECOND).await;
+        assert_eq!(told(&world).len(), 1);
+    });
+}
+
+#[test]
 fn conditions_of_groups_and_pods_wait_for_their_turn_together() {
     in_virtual_time(async {
         let mut world = World::begun(0).await;

@@ -95,6 +95,35 @@ fn a_reason_that_changes_is_written_thirty_seconds_later_at_the_soonest() {
 }
 
 #[test]
+fn a_reason_that_could_not_be_written_is_written_after_a_pause() {
+    in_virtual_time(async {
+        let mut world = World::begun(1).await;
+        world.status_fails = true;
+        let pod = world.add("p", json!({"spec": {"nodeSelector": {"no": "where"}}}));
+        world.pass(100 * SECOND).await;
+        let times: Vec<_> = world.writes.iter().map(|(at, _)| at.as_secs()).collect();
+        assert!(times.len() == 4 && times.windows(2).all(|two| two[1] - two[0] >= 30), "{times:?}");
+        let events = world.events.iter().filter(|event| event.reason == "FailedScheduling");
+        assert_eq!(events.count(), 1);
+        world.status_fails = false;
+        world.pass(40 * SECOND).await;
+        assert_eq!(world.conditions[&pod].0, "Unschedulable");
+        assert_eq!(world.writes.len(), 5);
+        world.pass(200 * SECOND).await;
+        assert_eq!(world.writes.len(), 5, "it stands there");
+        // What is not true any more is not.
+        let other = world.add("o", json!({"spec": {"nodeSelector": {"not": "yet"}}}));
+        world.status_fails = true;
+        world.pass(10 * SECOND).await;
+        world.status_fails = false;
+        world.set_node("n0", json!({"not": "yet"}));
+        world.pass(100 * SECOND).await;
+        assert_eq!(world.node_of(&other), Some("n0"));
+        assert!(!world.conditions.contains_key(&other));
+    });
+}
+
+#[test]
 fn a_toleration_that_is_added_counts_at_once() {
     in_virtual_time(async {
         let mut world = World::new(0);

@@ -60,6 +60,8 @@ pub struct World {
     /// When each was written, and of which pod, by its UID, or PodGroup.
     pub writes: Vec<(Duration, String)>,
     pub group_conditions: Vec<GroupCondition>,
+    /// No condition can be written.
+    pub status_fails: bool,
     pub events: Vec<Event>,
     /// Everything that the engine was told, in short.
     pub told: Vec<String>,
@@ -109,6 +111,7 @@ impl World {
             conditions: BTreeMap::new(),
             writes: Vec::new(),
             group_conditions: Vec::new(),
+            status_fails: false,
             events: Vec::new(),
             told: Vec::new(),
         };
@@ -278,9 +281,15 @@ impl World {
                 }
             }
             HandOrder::Condition(it) => {
-                let uid = it.pod.metadata.uid.clone().unwrap();
+                let uid = it.key.to_string();
                 self.writes.push((self.now, uid.clone()));
+                if self.status_fails {
+                    return self.shim.done(Outcome::ConditionFailed(it.key), self.now);
+                }
                 self.conditions.insert(uid, (it.reason, it.message));
+            }
+            HandOrder::GroupCondition(it) if self.status_fails => {
+                self.shim.done(Outcome::GroupConditionFailed(it), self.now);
             }
             HandOrder::GroupCondition(it) => {
                 self.writes.push((self.now, format!("{}/{}", it.namespace, it.name)));
