@@ -3,6 +3,8 @@
 use std::sync::Arc;
 use std::time::Duration;
 
+use rustc_hash::FxHashMap;
+
 use super::record::{AppTold, Application, Told};
 use super::said::{About, Event, HandOrder, Key};
 use super::waiting::{Alarm, Why};
@@ -17,15 +19,61 @@ const LAST_RETRY: Duration = Duration::from_secs(300);
 /// All members of a group are victims together or not at all.
 const DISRUPTION: &str = "monoceros.io/disruption";
 
+/// By which id the engine knows an application, by the namespace of its pods and what they say.
+#[derive(Debug, Default)]
+pub(super) struct Names(FxHashMap<String, FxHashMap<String, Arc<str>>>);
+
+impl Names {
+    fn get(&self, namespace: &str, said: &str) -> Option<&Arc<str>> {
+        self.0.get(namespace)?.get(said)
+    }
+
+    pub(super) fn enter(&mut self, namespace: &str, said: &str, id: &Arc<str>) {
+        let all = self.0.entry(namespace.to_owned()).or_default();
+        all.insert(said.to_owned(), Arc::clone(id));
+    }
+
+    fn leave(&mut self, namespace: &str, said: &str) {
+        let Some(all) = self.0.get_mut(namespace) else { return };
+        all.remove(said);
+        if all.is_empty() {
+            self.0.remove(namespace);
+        }
+    }
+}
+
 impl Shim {
-    /// The application of this id, as pods of the namespace may use it: one that pods of another namespace
-    /// have has a name of its own here.
-    pub(super) fn id_in(&self, namespace: &str, id: String) -> Arc<str> {
-        match self.applications.get(&*id) {
-            Some(of_others) if of_others.namespace != namespace => {
-                Arc::from(format!("{namespace}/{id}"))
+    /// The application that pods of the namespace mean by this id. While it is there it keeps its name,
+    /// whoever else comes and goes; a new one whose name another has is called by its namespace, too.
+    pub(super) fn id_in(&self, namespace: &str, said: &str) -> Arc<str> {
+        if let Some(known) = self.names.get(namespace, said) {
+            return Arc::clone(known);
+        }
+        let mut id = said.to_owned();
+        while self.applications.contains_key(&*id) {
+            id = format!("{namespace}/{id}");
+        }
+        Arc::from(id)
+    }
+
+    /// Gives applications their names in the order in which their pods were created: each replica gives the
+    /// same. Nothing has been told of any.
+    pub(super) fn name_anew(&mut self) {
+        let mut all: Vec<_> = std::mem::take(&mut self.applications).into_iter().collect();
+        all.sort_unstable_by(|(_, one), (_, other)| one.age().cmp(&other.age()));
+        self.names = Names::default();
+        for (before, application) in all {
+            let Application { namespace, said, .. } = &application;
+            let id = self.id_in(namespace, said);
+            self.names.enter(namespace, said, &id);
+            if id != before {
+                for (_, key) in &application.pods {
+                    if let Some(record) = self.pods.get_mut(key) {
+                        record.application = Some(Arc::clone(&id));
+                    }
+                }
             }
-            _ => Arc::from(id),
+            self.applications.insert(id, application);
         }
     }
 
@@ -142,6 +190,7 @@ impl Shim {
 
     fn forget_application(&mut self, id: &Arc<str>) {
         let Some(application) = self.applications.remove(id) else { return };
+        self.names.leave(&application.namespace, &application.said);
         self.dismiss_holds(id, application.gang.as_ref());
     }
 

@@ -161,7 +161,7 @@ impl Shim {
         now: Duration,
     ) {
         let Some((namespace, name)) = key.split_once('/') else { return };
-        let id = self.id_in(namespace, format!("{namespace}/podgroup/{name}"));
+        let id = self.id_in(namespace, &format!("{namespace}/podgroup/{name}"));
         if let Some(group) = group {
             self.groups.insert(key, group);
         } else {
@@ -303,7 +303,7 @@ impl GroupTold {
 impl Application {
     /// What is known of its pods stays, and nothing was told of it.
     pub(super) fn begin_anew(&mut self) {
-        let Self { namespace, pods, gathered, .. } = std::mem::take(self);
-        *self = Self { namespace, pods, gathered, ..Self::default() };
+        let Self { namespace, said, pods, gathered, .. } = std::mem::take(self);
+        *self = Self { namespace, said, pods, gathered, ..Self::default() };
     }
 }

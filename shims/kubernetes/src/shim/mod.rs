@@ -33,6 +33,7 @@ use std::time::Duration;
 
 use rustc_hash::{FxHashMap, FxHashSet};
 
+use self::applications::Names;
 use self::conditions::GroupWords;
 use self::orders::Orders;
 use self::record::{Application, NodeRecord, Record, Told};
@@ -69,6 +70,7 @@ pub struct Shim {
     is_active: bool,
     pods: FxHashMap<Key, Record>,
     applications: FxHashMap<Arc<str>, Application>,
+    names: Names,
     nodes: BTreeMap<String, NodeRecord>,
     /// Pods by the node that their object names.
     on_node: FxHashMap<String, FxHashSet<Key>>,
@@ -111,6 +113,7 @@ impl Shim {
             is_active: false,
             pods: FxHashMap::default(),
             applications: FxHashMap::default(),
+            names: Names::default(),
             nodes: BTreeMap::new(),
             on_node: FxHashMap::default(),
             under_way: FxHashMap::default(),
@@ -166,7 +169,6 @@ impl Shim {
         self.orders.clear();
         self.asking.clear();
         self.n_asking = 0;
-        self.applications.retain(|_, application| !application.pods.is_empty());
         for application in self.applications.values_mut() {
             application.begin_anew();
         }
@@ -184,6 +186,8 @@ impl Shim {
         for key in gone {
             self.drop_record(&key);
         }
+        self.applications.retain(|_, application| !application.pods.is_empty());
+        self.name_anew();
         for record in self.pods.values_mut() {
             record.told = Told::Nothing;
             // A binding that is under way ends at the API server, and is told; who goes, this engine says.

@@ -6,7 +6,7 @@ use std::time::Duration;
 use monoceros_proto::si::v1::{Allocation, AllocationRelease};
 use tokio_util::sync::CancellationToken;
 
-use super::record::{AppTold, Hand, Record, Told};
+use super::record::{AppTold, Application, Hand, Record, Told};
 use super::said::{Bind, HandOrder, Key};
 use super::waiting::{Alarm, Why};
 use super::{Shim, open};
@@ -35,7 +35,8 @@ impl Shim {
         if !is_ours && pod.node().is_none() {
             return self.pod_gone(key, now);
         }
-        let id = is_ours.then(|| self.id_in(pod.namespace(), application_id(&pod, &self.mapping)));
+        let said = is_ours.then(|| application_id(&pod, &self.mapping));
+        let id = said.as_ref().map(|said| self.id_in(pod.namespace(), said));
         let mut is_new = false;
         let known = self.pods.entry(Arc::clone(key)).or_insert_with(|| {
             is_new = true;
@@ -46,12 +47,11 @@ impl Shim {
         let is_back = std::mem::take(&mut known.is_gone);
         let application = known.application.clone();
         let is_asked = known.told == Told::Asked;
-        if is_new && let Some(id) = &application {
-            let entry = self.applications.entry(Arc::clone(id)).or_default();
-            if entry.pods.is_empty() {
-                pod.namespace().clone_into(&mut entry.namespace);
-            }
+        if is_new && let Some((id, said)) = application.as_ref().zip(said) {
+            let entry = self.applications.entry(Arc::clone(id));
+            let entry = entry.or_insert_with(|| Application::new(pod.namespace(), &said));
             entry.pods.insert((pod.created(), Arc::clone(key)));
+            self.names.enter(pod.namespace(), &said, id);
             let namespace = self.of_namespace.entry(pod.namespace().to_owned()).or_default();
             namespace.insert(Arc::clone(key));
         }

@@ -124,6 +124,8 @@ impl Record {
 pub(super) struct Application {
     /// That of its pods.
     pub(super) namespace: String,
+    /// Its id, as its pods say it.
+    pub(super) said: String,
     /// Its pods, oldest first.
     pub(super) pods: BTreeSet<(i64, Key)>,
     /// What they count for together.
@@ -143,6 +145,18 @@ pub(super) struct Application {
     pub(super) group_told: Option<GroupTold>,
     /// Its PodGroup was told that it is preempted.
     pub(super) is_disrupted: bool,
+}
+
+impl Application {
+    /// What pods of the namespace mean by this id.
+    pub(super) fn new(namespace: &str, said: &str) -> Self {
+        Self { namespace: namespace.to_owned(), said: said.to_owned(), ..Self::default() }
+    }
+
+    /// Orders applications by their oldest pods.
+    pub(super) fn age(&self) -> impl Ord + '_ {
+        (self.pods.first().map(|(created, _)| *created), &self.namespace, &self.said)
+    }
 }
 
 /// What the engine has of an application.

@@ -171,6 +171,69 @@ fn applications_of_one_name_in_two_namespaces_are_two() {
     });
 }
 
+fn of_job(namespace: &str, created: &str) -> Value {
+    json!({"metadata": {"namespace": namespace, "labels": {"applicationId": "job"},
+        "creationTimestamp": format!("2026-01-01T00:00:0{created}Z")}})
+}
+
+async fn pods_of(world: &World, application: &str) -> usize {
+    let found = world.scheduler.application("default", application).await.unwrap();
+    found.map_or(0, |found| found.allocations.len())
+}
+
+#[test]
+fn an_application_keeps_its_name_when_that_of_another_namespace_goes() {
+    in_virtual_time(async {
+        let mut world = World::begun(2).await;
+        namespace(&mut world, "b", json!({}));
+        let of_a = world.add("a", of_job("ns", "0"));
+        world.add("b0", of_job("b", "1"));
+        world.settle().await;
+        world.remove(&of_a);
+        world.pass(60 * SECOND).await;
+        assert_eq!(pods_of(&world, "job").await, 0);
+        world.add("b1", of_job("b", "2"));
+        world.settle().await;
+        assert_eq!((pods_of(&world, "b/job").await, pods_of(&world, "job").await), (2, 0));
+        // What others call by that name is another one.
+        let claims = json!({"metadata": {"labels": {"applicationId": "b/job"}}});
+        world.add("thief", claims);
+        world.settle().await;
+        assert_eq!(pods_of(&world, "b/job").await, 2);
+        assert_eq!(pods_of(&world, "ns/b/job").await, 1);
+        // When it is gone the plain name comes into question.
+        for uid in ["uid-b0", "uid-b1"] {
+            world.remove(uid);
+        }
+        world.pass(60 * SECOND).await;
+        world.add("b2", of_job("b", "3"));
+        world.settle().await;
+        assert_eq!(pods_of(&world, "job").await, 1);
+        world.check().await;
+    });
+}
+
+#[test]
+fn at_a_start_the_application_with_the_oldest_pod_has_the_plain_name() {
+    in_virtual_time(async {
+        let mut world = World::new(2);
+        namespace(&mut world, "b", json!({}));
+        // In any order.
+        world.add("b1", of_job("b", "3"));
+        world.add("a", of_job("ns", "2"));
+        world.add("b0", of_job("b", "1"));
+        world.begin().await;
+        assert_eq!((pods_of(&world, "job").await, pods_of(&world, "ns/job").await), (2, 1));
+        world.check().await;
+        world.remove("uid-b0");
+        world.settle().await;
+        assert_eq!((pods_of(&world, "job").await, pods_of(&world, "ns/job").await), (1, 1));
+        world.begin().await;
+        assert_eq!((pods_of(&world, "job").await, pods_of(&world, "b/job").await), (1, 1));
+        world.check().await;
+    });
+}
+
 #[test]
 fn a_pod_waits_until_its_namespace_is_known_and_then_has_its_quota() {
     in_virtual_time(async {
