@@ -11,7 +11,9 @@
 //!   while the machine sleeps; clocks of others are never compared with. To vanish is a change like others.
 //! * Whoever holds it stops to act before any other may take it: its own time runs from before a renewal
 //!   was sent, that of others from after they have read it, and both last as long as the lease says.
-//! * What was sent is waited for before the lease is given back: else it could take it afterwards.
+//! * What was sent to take the lease is waited for before it is given back: else it could take it afterwards.
+//!   A renewal is not: it has the version of before, so that it comes too late, or before what gives back.
+//!   (Where somebody removes the lease at that very moment it makes a new one, which has to expire.)
 
 use std::sync::atomic::{AtomicI64, Ordering};
 use std::sync::{Arc, Mutex, PoisonError};
@@ -143,7 +145,14 @@ impl Leadership {
     /// Takes the lease when it is free, and keeps it; gives it back at `stop`. Ends when it is lost.
     pub async fn hold(self: Arc<Self>, stop: CancellationToken) {
         let mut complaints = OnceAMinute::default();
-        while let Some(next) = self.look(&mut complaints).await {
+        loop {
+            let leads = *self.lead.borrow() == Lead::Own;
+            let next = tokio::select! {
+                next = self.look(&mut complaints) => next,
+                // Nobody waits for a renewal that takes long.
+                () = stop.cancelled(), if leads => return self.give_back().await,
+            };
+            let Some(next) = next else { return };
             tokio::select! {
                 () = stop.cancelled() => return self.give_back().await,
                 () = sleep(next) => {}
@@ -273,14 +282,20 @@ impl Leadership {
         // Nothing is begun from here on, whatever comes of it.
         self.until.store(i64::MIN, Ordering::SeqCst);
         let give = async {
-            let Some(mut lease) = self.api.get_opt(&self.name).await? else { return Ok(false) };
-            let spec = lease.spec.get_or_insert_default();
-            if spec.holder_identity.as_deref() != Some(&self.identity) {
-                return Ok(false);
+            loop {
+                let Some(mut lease) = self.api.get_opt(&self.name).await? else { return Ok(false) };
+                let spec = lease.spec.get_or_insert_default();
+                if spec.holder_identity.as_deref() != Some(&self.identity) {
+                    return Ok(false);
+                }
+                spec.holder_identity = Some(String::new());
+                match self.api.replace(&self.name, &PostParams::default(), &lease).await {
+                    Ok(_) => return Ok::<_, kube::Error>(true),
+                    // A renewal that was on its way has come in between.
+                    Err(kube::Error::Api(status)) if status.code == 409 => {}
+                    Err(why) => return Err(why),
+                }
             }
-            spec.holder_identity = Some(String::new());
-            self.api.replace(&self.name, &PostParams::default(), &lease).await?;
-            Ok::<_, kube::Error>(true)
         };
         match timeout(REQUEST, give).await {
             Ok(Ok(true)) => info!(lease = self.name, "the lease is given back"),

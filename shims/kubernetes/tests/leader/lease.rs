@@ -1,7 +1,7 @@
 //! What a lease is for, one rule after the other.
 
 use std::sync::Arc;
-use std::sync::atomic::{AtomicBool, Ordering};
+use std::sync::atomic::{AtomicBool, AtomicU32, Ordering};
 use std::time::Duration;
 
 use monoceros_kubernetes::leader::Lead;
@@ -233,6 +233,32 @@ fn one_that_leaves_gives_it_back_and_another_takes_it_at_once() {
         assert!(took <= 2 * SECOND, "after {took:?}");
         assert!(replicas.all[first].is_over);
     });
+}
+
+#[test]
+fn one_that_leaves_does_not_wait_for_a_renewal_that_takes_long() {
+    // It comes to the server afterwards, or right before what gives the lease back.
+    for (renewal, stopped) in [(4 * SECOND, SECOND), (SECOND, 198 * MOMENT)] {
+        in_virtual_time(async {
+            let mut replicas = Replicas::default();
+            let renewals = Arc::new(AtomicU32::new(0));
+            let seen = Arc::clone(&renewals);
+            let first = replicas.add(move |method| match method {
+                "PUT" if seen.fetch_add(1, Ordering::Relaxed) == 0 => Trip::Unanswered(renewal),
+                _ => Trip::Takes(MOMENT, 10 * MOMENT),
+            });
+            replicas.pass(SECOND).await;
+            let second = replicas.add_quick();
+            replicas.until(LEASE, |_| renewals.load(Ordering::Relaxed) == 1).await;
+            replicas.pass(stopped).await;
+            replicas.all[first].stop.cancel();
+            let took = replicas.until(LEASE, |all| all.all[second].leads()).await;
+            assert!(took <= 2 * SECOND, "after {took:?}");
+            assert!(replicas.all[first].is_over);
+            replicas.pass(10 * SECOND).await;
+            assert_eq!(replicas.leases.holder().as_deref(), Some("r1"));
+        });
+    }
 }
 
 #[test]
