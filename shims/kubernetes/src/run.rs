@@ -128,6 +128,7 @@ pub async fn run<E: Engine>(
     let (counted, ticked, leads) = (begun, begun, false);
     let (lead, holding) = (lease.as_ref().map(|lease| lease.lead()), None);
     let lost = lost(lead.clone());
+    let broken = hands.broken();
     let mut work = Work {
         shim,
         engine,
@@ -145,6 +146,7 @@ pub async fn run<E: Engine>(
         // A scheduler that cannot be reached keeps nobody from ending.
         () = stop.cancelled() => Ok(()),
         () = lost => Err(Failed::LeaseLost),
+        () = broken.cancelled() => Err(Failed::Broken),
         ended = work.until_end(seen, outcomes, kinds, lead, &standing, &stop) => ended,
     };
     meters.leads.set(0);

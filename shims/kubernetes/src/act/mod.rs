@@ -8,6 +8,7 @@
 //!   not certain, the pod itself says: it is read until it can be.
 //! * An eviction goes on only while whoever has ordered it wants it.
 //! * So many requests are under way at once as are set; of events, what is too much is dropped and counted.
+//! * A panic is not silent: orders would be taken and nothing done.
 //! * Who waits for something else than an answer (for volumes, for a budget) keeps nobody from working.
 
 mod bind;
@@ -115,6 +116,7 @@ pub struct Hands {
     events: mpsc::Sender<HandOrder>,
     allowance: Mutex<Allowance>,
     meters: Arc<Meters>,
+    broken: CancellationToken,
 }
 
 /// How many events may still be written now.
@@ -171,6 +173,7 @@ impl Hands {
             }),
             complaints: Arc::default(),
         };
+        let broken = CancellationToken::new();
         let work = |at_once: Option<usize>, to_bind: Option<UnboundedSender<HandOrder>>| {
             let (give, mut take) = mpsc::unbounded_channel();
             let hand = hand.clone();
@@ -178,14 +181,14 @@ impl Hands {
             let all = orders.for_each_concurrent(at_once, move |order| {
                 hand.clone().obey(order, to_bind.clone())
             });
-            tokio::spawn(stop.clone().run_until_cancelled_owned(all));
+            keep_working(all, stop, &broken);
             give
         };
         let (give, mut take) = mpsc::channel::<HandOrder>(EVENTS_AHEAD);
         let told = hand.clone();
         let events = futures::stream::poll_fn(move |context| take.poll_recv(context));
         let all = events.for_each_concurrent(WRITES, move |order| told.clone().obey(order, None));
-        tokio::spawn(stop.clone().run_until_cancelled_owned(all));
+        keep_working(all, stop, &broken);
         let bindings = work(Some(bindings), None);
         Self {
             volumes: work(None, Some(bindings.clone())),
@@ -195,7 +198,13 @@ impl Hands {
             events: give,
             allowance: Mutex::new(Allowance { rate, left: f64::from(rate), at: begun }),
             meters,
+            broken,
         }
+    }
+
+    /// Cancelled when some hands have panicked: what is ordered of them is not done any more.
+    pub fn broken(&self) -> CancellationToken {
+        self.broken.clone()
     }
 
     /// Begins to do something.
@@ -218,6 +227,24 @@ impl Hands {
             }
         }
     }
+}
+
+/// Has some work go on until `stop`. Where it panics the log says so, and `broken` is cancelled.
+fn keep_working(
+    work: impl Future<Output = ()> + Send + 'static,
+    stop: &CancellationToken,
+    broken: &CancellationToken,
+) {
+    let task = tokio::spawn(stop.clone().run_until_cancelled_owned(work));
+    let broken = broken.clone();
+    tokio::spawn(async move {
+        if let Err(why) = task.await
+            && why.is_panic()
+        {
+            tracing::error!(%why, "work at the API server has panicked, so this process ends");
+            broken.cancel();
+        }
+    });
 }
 
 impl Hand {

@@ -6,7 +6,8 @@ use std::time::Duration;
 use monoceros_kubernetes::shim::{Key, Outcome, open};
 use serde_json::json;
 
-use super::server::{Answer, Bench, in_virtual_time, ok, pod, settings};
+use super::log::Log;
+use super::server::{Answer, Bench, in_virtual_time, ok, pass, pod, settings};
 
 fn bound(name: &str) -> Outcome {
     Outcome::Bound(Key::from(name))
@@ -211,4 +212,25 @@ fn nothing_leaves_when_the_lease_may_have_expired_and_what_came_of_it_is_looked_
             assert_eq!(bench.sent("POST", "").len(), 1);
         });
     }
+}
+
+#[test]
+fn hands_that_panic_say_so() {
+    in_virtual_time(async {
+        let log = Log::begin();
+        let bench = Bench::new(settings(), |call| match call.path.as_str() {
+            path if path.contains("/odd") => panic!("nobody has thought of that"),
+            _ => ok(),
+        });
+        let broken = bench.hands.broken();
+        bench.bind(pod("p"));
+        pass(Duration::from_secs(1)).await;
+        assert!(!broken.is_cancelled());
+        bench.bind(pod("odd"));
+        pass(Duration::from_secs(1)).await;
+        assert!(broken.is_cancelled());
+        let lines = log.lines("has panicked");
+        assert_eq!(lines.len(), 1);
+        assert!(lines[0].contains("nobody has thought of that"), "{lines:?}");
+    });
 }
