@@ -413,6 +413,18 @@ mod tests {
     }
 
     #[test]
+    fn pods_are_not_waited_for_until_the_end_of_time() {
+        for key in ["eviction_timeout", "volume_timeout"] {
+            let with = |value: &str| with_file(&format!("[kubernetes]\n{key} = {value}"));
+            assert!(with("604800").is_ok());
+            let error = with("604801").unwrap_err().to_string();
+            let expected = format!("`kubernetes.{key}` (604801s) is more than 604800s (7 days)");
+            assert!(error.contains(&expected), "{error}");
+            assert!(with("1e18").is_err());
+        }
+    }
+
+    #[test]
     fn flags_override_the_environment_which_overrides_a_file() {
         let settings = with_file("[grpc]\nsend_chunk_items = 7").unwrap();
         assert_eq!(settings.grpc.send_chunk_items.get(), 7);

@@ -38,10 +38,10 @@ pub struct KubernetesSettings {
     pub events_per_second: NonZeroU32,
     /// How victims are made to go. Default `evict_then_delete`.
     pub victims: Victims,
-    /// How long an eviction that a budget forbids is tried, in seconds. Default 60.
+    /// How long an eviction that a budget forbids is tried, in seconds, at most 7 days. Default 60.
     #[serde(deserialize_with = "seconds::deserialize")]
     pub eviction_timeout: Duration,
-    /// How long the volumes of a pod are waited for, in seconds. Default 600.
+    /// How long the volumes of a pod are waited for, in seconds, at most 7 days. Default 600.
     #[serde(deserialize_with = "seconds::deserialize")]
     pub volume_timeout: Duration,
 }
@@ -70,6 +70,9 @@ pub enum Victims {
     Delete,
 }
 
+/// The longest that a pod may be waited for: what is to end is far from the end of any clock.
+const LONGEST_WAIT: Duration = Duration::from_secs(7 * 24 * 60 * 60);
+
 impl KubernetesSettings {
     /// What no key can know of itself.
     pub(super) fn check(&self) -> Result<(), String> {
@@ -85,6 +88,14 @@ impl KubernetesSettings {
                 "`kubernetes.lease_duration` ({:?}) is less than {SHORTEST:?}",
                 self.lease_duration
             ));
+        }
+        for (key, time) in [
+            ("kubernetes.eviction_timeout", self.eviction_timeout),
+            ("kubernetes.volume_timeout", self.volume_timeout),
+        ] {
+            if time > LONGEST_WAIT {
+                return Err(format!("`{key}` ({time:?}) is more than {LONGEST_WAIT:?} (7 days)"));
+            }
         }
         Ok(())
     }
