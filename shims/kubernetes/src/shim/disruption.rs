@@ -71,7 +71,7 @@ impl Shim {
             None => return,
         }
         self.hands.push(warning(&record.pod, "NotEvicted", "Evicting", why));
-        if let Some((allocation, _)) = self.allocation_of(key, Some(&node), false) {
+        if let Some((allocation, _)) = self.allocation_of(key, Some(&node), None) {
             self.orders.allocation(allocation.with_tag(STAYS, "true"));
         }
     }

@@ -173,16 +173,16 @@ impl Shim {
                 false
             }
             (Told::Asked, Want::Ask) => {
-                self.say(key, None, true);
+                self.say(key, None, true, now);
                 false
             }
             (Told::Nothing, Want::On(node)) => {
-                self.say(key, Some(&node), false);
+                self.say(key, Some(&node), false, now);
                 self.set_told(key, Told::Placed(node));
                 false
             }
             (Told::Placed(there), Want::On(node)) if there == node => {
-                self.say(key, Some(&node), true);
+                self.say(key, Some(&node), true, now);
                 false
             }
             (Told::Nothing, Want::Foreign(node)) => {
@@ -264,14 +264,23 @@ impl Shim {
         record.waits_for = None;
         record.wants_nodes = false;
         open(&self.scene).expect(key, Arc::clone(&record.pod));
-        self.say(key, None, false);
+        self.say(key, None, false, now);
         self.look_at(key, now);
     }
 
-    /// Says what the pod wants, or has. Again only where that is something else than what was said.
-    fn say(&mut self, key: &Key, node: Option<&str>, is_again: bool) {
-        let Some((allocation, said)) = self.allocation_of(key, node, is_again) else { return };
+    /// Says what the pod wants, or has. Again only where that is something else than what was said, or where
+    /// it was refused and its pause is over.
+    fn say(&mut self, key: &Key, node: Option<&str>, is_again: bool, now: Duration) {
+        let again = is_again.then_some(now);
+        let Some((allocation, said)) = self.allocation_of(key, node, again) else { return };
         let Some(record) = self.pods.get_mut(key) else { return };
+        if node.is_some() {
+            record.is_held &= is_again;
+            if said != record.said {
+                record.refusals = 0;
+            }
+        }
+        record.say_again = None;
         record.said = said;
         let id = record.application.clone().unwrap_or_default();
         self.orders.allocation(allocation);
@@ -280,12 +289,13 @@ impl Shim {
         }
     }
 
-    /// What is to be said of the pod, and the same in short; nothing where it is said again and the same.
+    /// What is to be said of the pod, and the same in short; nothing where it would be said again, at this
+    /// time, and is the same.
     pub(super) fn allocation_of(
         &self,
         key: &Key,
         node: Option<&str>,
-        is_again: bool,
+        again: Option<Duration>,
     ) -> Option<(Allocation, u64)> {
         let record = self.pods.get(key)?;
         let (pod, id) = (Arc::clone(&record.pod), record.application.clone()?);
@@ -303,7 +313,8 @@ impl Shim {
             }
         }
         let said = wish.fingerprint();
-        let is_new = !is_again || said != record.said;
+        let is_due = |now: Duration| record.say_again.is_some_and(|at| at <= now);
+        let is_new = again.is_none_or(|now| said != record.said || is_due(now));
         is_new.then(|| (wish.message(&pod, &id, group, node), said))
     }
 
@@ -361,7 +372,11 @@ impl Shim {
         match record.told {
             Told::Asked => {}
             // What runs is repeated.
-            Told::Placed(_) | Told::Foreign(_) | Told::Leaving => return,
+            Told::Placed(_) => {
+                record.is_held = true;
+                return;
+            }
+            Told::Foreign(_) | Told::Leaving => return,
             Told::Nothing => {
                 let id = record.application.clone().unwrap_or_default();
                 self.orders.release(AllocationRelease::new(&*id, &**key));
@@ -374,6 +389,7 @@ impl Shim {
         let node: Arc<str> = Arc::from(node);
         let called_off = CancellationToken::new();
         record.told = Told::Placed(Arc::clone(&node));
+        record.is_held = true;
         record.hand = Hand::Binding;
         record.wanted = Some(called_off.clone().drop_guard());
         record.why = None;
@@ -417,15 +433,20 @@ impl Shim {
         let Some(record) = self.pods.get_mut(key) else { return };
         match record.told {
             Told::Asked | Told::Placed(_) | Told::Leaving => {}
-            Told::Foreign(_) => return self.foreign_refused(key, reason, now),
+            Told::Foreign(_) => return self.change_refused(key, reason, now),
             Told::Nothing => return,
+        }
+        let application_is_over =
+            reason.contains("[R_APP_UNKNOWN]") || reason.contains("[R_APP_STATE]");
+        if record.is_held && matches!(record.told, Told::Placed(_)) && !application_is_over {
+            return self.change_refused(key, reason, now);
         }
         // What runs all the same takes its room as somebody else's.
         let was_placed = matches!(record.told, Told::Placed(_));
         record.told = Told::Nothing;
         open(&self.scene).dismiss(key);
         let id = record.application.clone();
-        if reason.contains("[R_APP_UNKNOWN]") || reason.contains("[R_APP_STATE]") {
+        if application_is_over {
             // It ended a moment ago: it comes again with the pod, which is a new one to the engine.
             if let Some(application) = id.and_then(|id| self.applications.get_mut(&id))
                 && application.told == AppTold::Told
@@ -448,16 +469,16 @@ impl Shim {
         self.reconcile(key, now);
     }
 
-    /// The engine refuses what a pod takes that is somebody else's. What was said of it before holds on, so
-    /// it stays told, and is said again after a pause, or as soon as that is something else.
-    fn foreign_refused(&mut self, key: &Key, reason: &str, now: Duration) {
+    /// The engine refuses what a pod takes that runs. What was said of it before holds on, if anything was, so
+    /// it stays told; and is said again after a pause, or as soon as that is something else.
+    fn change_refused(&mut self, key: &Key, reason: &str, now: Duration) {
         let Some(record) = self.pods.get_mut(key) else { return };
         if record.refusals == 0 {
             tracing::warn!(
                 pod = record.pod.name(),
                 namespace = record.pod.namespace(),
                 reason,
-                "the engine refuses what a pod takes that is somebody else's"
+                "the engine refuses what a running pod takes"
             );
         }
         let at = now + refused_pause(record.refusals);

@@ -43,7 +43,9 @@ pub(super) struct Record {
     pub(super) refused: Option<String>,
     /// How often in a row it did.
     pub(super) refusals: u32,
-    /// What it takes as somebody else's was refused, and is said again then.
+    /// The engine has an allocation of it, and not only been told of one.
+    pub(super) is_held: bool,
+    /// What it takes on its node was refused, and is said again then.
     pub(super) say_again: Option<Duration>,
     /// Why it is not asked for.
     pub(super) waits_for: Option<Why>,
@@ -99,6 +101,7 @@ impl Record {
             seen: now,
             refused: None,
             refusals: 0,
+            is_held: false,
             say_again: None,
             waits_for: None,
             asked: now,

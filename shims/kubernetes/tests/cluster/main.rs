@@ -3,11 +3,11 @@
 #![allow(clippy::needless_pass_by_value)] // JSON as it is written down.
 
 mod chaos;
-mod foreign;
 mod gangs;
 mod groups;
 mod life;
 mod preferring;
+mod refused;
 mod rules;
 mod side;
 mod telling;

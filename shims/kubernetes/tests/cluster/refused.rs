@@ -1,4 +1,4 @@
-//! What runs on nodes and is somebody else's.
+//! What runs on nodes and is more than the scheduler takes: somebody else's, and ours.
 
 use std::time::Duration;
 
@@ -96,4 +96,39 @@ fn what_was_refused_without_its_node_is_said_when_the_node_is_there() {
         assert_eq!(taken(&world).await, 1 << 30);
         world.check().await;
     });
+}
+
+#[test]
+fn what_a_pod_of_ours_had_before_counts_while_more_is_refused_and_until_it_is_gone() {
+    for is_told_anew in [false, true] {
+        in_virtual_time(async {
+            let mut world = World::begun(1).await;
+            let ours = |memory: &str| {
+                json!({"spec": {"containers": [{"name": "c",
+                    "resources": {"requests": {"memory": memory}}}]}})
+            };
+            let pod = world.add("ours", ours("1Gi"));
+            world.settle().await;
+            if is_told_anew {
+                world.begin().await;
+            }
+            let told = times_told(&world, &pod);
+            world.change(&pod, ours(TOO_MUCH));
+            world.settle().await;
+            assert_eq!(times_told(&world, &pod), told + 1);
+            world.check().await;
+            world.pass(31 * SECOND).await;
+            assert_eq!(times_told(&world, &pod), told + 2);
+            world.change(&pod, ours("2Gi"));
+            world.settle().await;
+            assert_eq!(times_told(&world, &pod), told + 3);
+            world.change(&pod, ours(TOO_MUCH));
+            world.settle().await;
+            let found = world.scheduler.application("default", "ns-autogen").await.unwrap();
+            assert_eq!(found.unwrap().allocations.len(), 1);
+            world.remove(&pod);
+            world.settle().await;
+            world.check().await;
+        });
+    }
 }
