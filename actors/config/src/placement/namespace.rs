@@ -12,7 +12,7 @@
 //!
 //! let quota = r#"{"resources":{"vcore":{"value":5000}}}"#;
 //! let tags = BTreeMap::from([("namespace.resourceQuota".to_owned(), quota.to_owned())]);
-//! let (said, warnings) = NamespaceTags::read(&Arc::new(tags), &NameHolder::default());
+//! let (said, warnings) = NamespaceTags::read(&Arc::new(tags.into()), &NameHolder::default());
 //! assert!(warnings.is_empty());
 //! let queue = said.changed(&dynamic_queue("root.team", true, None)).unwrap();
 //! assert_eq!(queue.max.unwrap().to_string(), "map[vcore:5000]");
