@@ -68,8 +68,10 @@ pub enum Standing {
 /// Why the shim has ended.
 #[derive(Debug, thiserror::Error)]
 pub enum Failed {
-    /// Another replica schedules.
-    #[error("the lease is lost to another replica")]
+    /// It does not hold the lease any more.
+    #[error(
+        "the lease is not held any more: another replica has it, or it could not be renewed in time"
+    )]
     LeaseLost,
     /// Nothing can be decided any more.
     #[error(transparent)]

@@ -10,10 +10,7 @@ pub use self::embedded::Embedded;
 pub use self::remote::{Remote, Service};
 use crate::predicates::Scene;
 use crate::shim::EngineOrder;
-use crate::translate::Queues;
-
-/// The partition that all nodes of a cluster are in.
-const PARTITION: &str = "default";
+use crate::translate::{PARTITION, Queues};
 
 /// What the shim needs of a scheduler. What it says comes as [`Word`](crate::shim::Word)s, through the
 /// channel that it was made with.

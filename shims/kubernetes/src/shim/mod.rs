@@ -258,12 +258,17 @@ impl Shim {
         let Some(position) = CONFIG_MAPS.iter().position(|known| *known == name) else { return };
         self.maps[position] = map;
         let queues = self.configured_now();
-        if queues.check().is_ok() {
+        let checked = queues.check();
+        if checked.is_ok() {
             self.readable = queues.clone();
         }
-        if self.is_active && queues != self.configured {
-            self.orders.configure(queues.yaml.clone(), queues.extra.clone());
-            self.configured = queues;
+        if !self.is_active || queues == self.configured {
+            return;
+        }
+        self.configured = queues.clone();
+        match checked {
+            Ok(()) => self.orders.configure(queues.yaml, queues.extra),
+            Err(why) => self.queues_refused(&why),
         }
     }
 

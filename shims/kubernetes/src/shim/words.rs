@@ -180,14 +180,18 @@ impl Shim {
         self.hands.push(event);
     }
 
-    /// What was configured is not taken; what was in force stays.
-    fn queues_refused(&mut self, why: &str) {
+    /// What was configured is not taken; what was in force stays, or what a start falls back on.
+    pub(super) fn queues_refused(&mut self, why: &str) {
         let name = self.configured.from.clone();
-        tracing::warn!(
-            config_map = name,
-            why,
-            "the queues are refused, the old ones stay in force"
-        );
+        let (usable, _) = self.queues();
+        let in_force = match &*usable.from {
+            _ if usable.yaml.is_empty() => {
+                "the scheduler's own queues are in force, which have no limits".to_owned()
+            }
+            from if from == name => "those from before stay in force".to_owned(),
+            from => format!("those of `{from}` are in force"),
+        };
+        tracing::warn!(config_map = name, why, in_force, "the queues are refused");
         let map = self.maps.iter().flatten().find(|map| map.name() == name);
         let Some(map) = map else { return };
         self.hands.push(HandOrder::Event(Event {
@@ -195,7 +199,7 @@ impl Shim {
             is_warning: true,
             reason: "QueuesRefused",
             action: "Configure",
-            message: why.to_owned(),
+            message: format!("{why}; {in_force}"),
         }));
     }
 }

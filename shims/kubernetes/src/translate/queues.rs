@@ -6,6 +6,8 @@ use crate::objects::ConfigMap;
 
 /// The ConfigMaps that are read, each above those before it.
 pub const CONFIG_MAPS: [&str; 3] = ["yunikorn-defaults", "yunikorn-configs", "monoceros-configs"];
+/// The partition that a cluster is.
+pub const PARTITION: &str = "default";
 /// The key of the queues.
 pub const QUEUES: &str = "queues.yaml";
 
@@ -21,13 +23,19 @@ pub struct Queues {
 }
 
 impl Queues {
-    /// Whether the queues can be read at all; else why not, with the line.
+    /// Whether the queues can be read at all and are those of a cluster; else why not, with the line.
+    /// A cluster is one partition: without it, every node and pod would be of none.
     pub fn check(&self) -> Result<(), String> {
         if self.yaml.is_empty() {
             return Ok(());
         }
-        let read = monoceros_actors::config::parse(&self.yaml);
-        read.map(drop).map_err(|why| why.to_string())
+        let read = monoceros_actors::config::parse(&self.yaml).map_err(|why| why.to_string())?;
+        if read.partitions.iter().any(|partition| *partition.name == *PARTITION) {
+            return Ok(());
+        }
+        let names = read.partitions.iter().map(|partition| format!("`{}`", partition.name));
+        let names = names.collect::<Vec<_>>().join(", ");
+        Err(format!("the cluster is the partition `{PARTITION}`, and there is {names} alone"))
     }
 }
 

@@ -256,6 +256,47 @@ fn queues(world: &mut World, map: &str, yaml: &str) {
 }
 
 #[test]
+fn queues_without_the_partition_of_the_cluster_are_refused_and_nothing_is_lost() {
+    let good = "partitions: [{name: default, placementrules: [{name: fixed, value: root.good}],
+        queues: [{name: root, submitacl: '*', queues: [{name: good}]}]}]";
+    in_virtual_time(async {
+        let mut world = World::new(2);
+        queues(&mut world, "monoceros-configs", good);
+        world.begin().await;
+        let pod = world.add("p", json!({}));
+        world.settle().await;
+        assert!(world.node_of(&pod).is_some());
+        queues(&mut world, "monoceros-configs", &good.replace("default", "other"));
+        world.settle().await;
+        let event = world.events.iter().find(|event| event.reason == "QueuesRefused").unwrap();
+        assert_eq!(
+            event.message,
+            "the cluster is the partition `default`, and there is `other` alone; those from before stay in force"
+        );
+        let next = world.add("q", json!({}));
+        world.settle().await;
+        assert!(world.node_of(&next).is_some(), "nodes and pods are where they were");
+        world.check().await;
+    });
+    in_virtual_time(async {
+        // There is nothing from before where it begins so.
+        let mut world = World::new(2);
+        queues(&mut world, "monoceros-configs", &good.replace("default", "other"));
+        world.begin().await;
+        let event = world.events.iter().find(|event| event.reason == "QueuesRefused").unwrap();
+        assert!(
+            event
+                .message
+                .ends_with("the scheduler's own queues are in force, which have no limits")
+        );
+        let pod = world.add("p", json!({}));
+        world.settle().await;
+        assert!(world.node_of(&pod).is_some());
+        world.check().await;
+    });
+}
+
+#[test]
 fn queues_that_cannot_be_read_are_not_what_a_new_leader_begins_with() {
     let good = "partitions: [{name: default, placementrules: [{name: fixed, value: root.good}],
         queues: [{name: root, submitacl: '*', queues: [{name: good}]}]}]";

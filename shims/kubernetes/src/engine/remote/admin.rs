@@ -10,9 +10,9 @@ use tonic::metadata::{Ascii, MetadataValue};
 use tonic::transport::Channel;
 use tonic::{Code, Request, Status};
 
-use super::super::PARTITION;
 use super::{Service, shown};
 use crate::shim::Explanation;
+use crate::translate::PARTITION;
 
 /// An answer is waited for so long.
 const PATIENCE: Duration = Duration::from_secs(10);
