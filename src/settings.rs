@@ -27,6 +27,8 @@ pub use self::items::{
     ApplicationSettings, AskSettings, DecisionSettings, EventSettings, HealthSettings,
     MetricSettings, NodeSettings,
 };
+#[cfg(feature = "kubernetes")]
+pub(crate) use self::kubernetes::object_name;
 pub use self::kubernetes::{KubernetesSettings, ScoreSettings, Victims};
 pub use self::log::{LogFormat, LogSettings};
 pub use self::quotas::QuotaSettings;
@@ -410,6 +412,28 @@ mod tests {
         assert!(error.contains("DISABLE_RESERVATION is `perhaps`"), "{error}");
         let delay = with_file("[scheduler]\nreservation_delay = \"1m\"").unwrap();
         assert_eq!(delay.scheduler.reservation_delay, Duration::from_secs(60));
+    }
+
+    #[test]
+    fn a_lease_has_a_name_that_an_object_may_have_and_ends_within_an_hour() {
+        let with = |line: &str| {
+            with_file(&format!("[kubernetes]\n{line}")).map(drop).map_err(|error| error.to_string())
+        };
+        for good in ["lease = \"a.b-1\"", "namespace = \"x\"", "lease_duration = 3600"] {
+            assert_eq!(with(good), Ok(()), "{good}");
+        }
+        for (bad, key) in [
+            ("lease = \"\"", "kubernetes.lease"),
+            ("lease = \"Not_A_Name\"", "kubernetes.lease"),
+            ("lease = \"-a\"", "kubernetes.lease"),
+            ("namespace = \"a..b\"", "kubernetes.namespace"),
+            ("lease_duration = 3601", "kubernetes.lease_duration"),
+            ("lease_duration = 1", "kubernetes.lease_duration"),
+            ("scheduler_names = [\"\"]", "kubernetes.scheduler_names"),
+        ] {
+            let error = with(bad).expect_err(bad);
+            assert!(error.contains(key), "{bad}: {error}");
+        }
     }
 
     #[test]

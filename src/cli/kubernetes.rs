@@ -7,6 +7,7 @@ use std::sync::Arc;
 
 use anyhow::Context as _;
 use clap::Args;
+use clap::builder::NonEmptyStringValueParser;
 use monoceros_actors::SchedulerHandle;
 use monoceros_kubernetes::act::{HandSettings, Victims};
 use monoceros_kubernetes::connect as cluster;
@@ -28,7 +29,7 @@ use super::output::WrongLine;
 use super::{ServeArgs, in_runtime};
 use crate::serve::elsewhere::{self, Outpost};
 use crate::serve::{self, Resident};
-use crate::settings::{self, KubernetesSettings};
+use crate::settings::{self, KubernetesSettings, object_name};
 use crate::watchdog::Readiness;
 
 /// The pod that the process runs in, as its manifest tells it.
@@ -45,10 +46,10 @@ pub(crate) struct KubernetesArgs {
     #[arg(long, value_name = "FILE")]
     kubeconfig: Option<PathBuf>,
     /// Schedule pods with this `schedulerName`; may be given several times
-    #[arg(long = "scheduler-name", value_name = "NAME")]
+    #[arg(long = "scheduler-name", value_name = "NAME", value_parser = NonEmptyStringValueParser::new())]
     scheduler_names: Vec<String>,
     /// The Lease by which one of several replicas schedules
-    #[arg(long, value_name = "NAME")]
+    #[arg(long, value_name = "NAME", value_parser = object_name)]
     lease: Option<String>,
     /// Settings file (TOML); the defaults apply to what it does not mention
     #[arg(long, value_name = "FILE")]

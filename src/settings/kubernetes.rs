@@ -20,7 +20,7 @@ pub struct KubernetesSettings {
     pub namespace: Option<String>,
     /// The lease by which one of several replicas schedules. Default: none, and there is one replica.
     pub lease: Option<String>,
-    /// How long a lease lasts, in seconds. Default 20.
+    /// How long a lease lasts, in seconds, at most an hour. Default 20.
     #[serde(deserialize_with = "seconds::deserialize")]
     pub lease_duration: Duration,
     /// Whether a pod without an application belongs to that of its controller, and not to that of its
@@ -73,6 +73,21 @@ pub enum Victims {
 /// The longest that a pod may be waited for: what is to end is far from the end of any clock.
 const LONGEST_WAIT: Duration = Duration::from_secs(7 * 24 * 60 * 60);
 
+/// The name of an object of Kubernetes: parts of small letters, digits and hyphens that begin and end with a
+/// letter or digit, with points between them. Else what is wrong with it.
+pub(crate) fn object_name(name: &str) -> Result<String, &'static str> {
+    let is_plain = |byte: &u8| byte.is_ascii_lowercase() || byte.is_ascii_digit();
+    let is_part = |part: &str| {
+        let (first, last) = (part.as_bytes().first(), part.as_bytes().last());
+        let is_inner = part.bytes().all(|byte| is_plain(&byte) || byte == b'-');
+        is_inner && first.is_some_and(is_plain) && last.is_some_and(is_plain)
+    };
+    if name.len() <= 253 && name.split('.').all(is_part) {
+        return Ok(name.to_owned());
+    }
+    Err("is not the name of an object: small letters and digits, with `-` and `.` between them")
+}
+
 impl KubernetesSettings {
     /// What no key can know of itself.
     pub(super) fn check(&self) -> Result<(), String> {
@@ -83,9 +98,23 @@ impl KubernetesSettings {
                 "`kubernetes.scheduler_names` is empty: no pod would be scheduled".to_owned()
             );
         }
-        if self.lease_duration < SHORTEST {
+        /// The longest: for so long nobody schedules when a leader is gone.
+        const LONGEST: Duration = Duration::from_secs(60 * 60);
+        if self.scheduler_names.iter().any(String::is_empty) {
+            return Err(
+                "`kubernetes.scheduler_names` has an empty name, which no pod has".to_owned()
+            );
+        }
+        for (key, name) in
+            [("kubernetes.namespace", &self.namespace), ("kubernetes.lease", &self.lease)]
+        {
+            if let Some(name) = name {
+                object_name(name).map_err(|why| format!("`{key}` (`{name}`) {why}"))?;
+            }
+        }
+        if self.lease_duration < SHORTEST || self.lease_duration > LONGEST {
             return Err(format!(
-                "`kubernetes.lease_duration` ({:?}) is less than {SHORTEST:?}",
+                "`kubernetes.lease_duration` ({:?}) is not between {SHORTEST:?} and {LONGEST:?}",
                 self.lease_duration
             ));
         }
