@@ -34,11 +34,14 @@ fn measured(name: &str) -> Result<String, String> {
         return Err(format!("`{name}` failed: {said}"));
     }
     let text = String::from_utf8_lossy(&output.stdout);
-    let rows: Vec<&str> = text.lines().filter(|line| line.starts_with('|')).collect();
-    if rows.is_empty() {
-        return Err(format!("`{name}` printed no table"));
+    // Between two tables there is an empty line.
+    let rows: Vec<&str> =
+        text.lines().filter(|line| line.starts_with('|') || line.is_empty()).collect();
+    let rows = rows.join("\n");
+    match rows.trim_matches('\n') {
+        "" => Err(format!("`{name}` printed no table")),
+        rows => Ok(rows.to_owned()),
     }
-    Ok(rows.join("\n"))
 }
 
 /// What it is measured on, and when.

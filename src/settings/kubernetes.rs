@@ -93,13 +93,13 @@ impl KubernetesSettings {
     pub(super) fn check(&self) -> Result<(), String> {
         /// The shortest lease: a renewal takes a moment, and three of them have to fit in.
         const SHORTEST: Duration = Duration::from_secs(2);
+        /// The longest: for so long nobody schedules when a leader is gone.
+        const LONGEST: Duration = Duration::from_secs(60 * 60);
         if self.scheduler_names.is_empty() {
             return Err(
                 "`kubernetes.scheduler_names` is empty: no pod would be scheduled".to_owned()
             );
         }
-        /// The longest: for so long nobody schedules when a leader is gone.
-        const LONGEST: Duration = Duration::from_secs(60 * 60);
         if self.scheduler_names.iter().any(String::is_empty) {
             return Err(
                 "`kubernetes.scheduler_names` has an empty name, which no pod has".to_owned()
