@@ -146,7 +146,8 @@ impl fmt::Debug for NewAllocation<'_> {
     }
 }
 
-fn resource(resources: &Resources) -> si::Resource {
+/// An amount as the interface says it.
+pub(crate) fn resource(resources: &Resources) -> si::Resource {
     let quantity = |value| si::Quantity { value };
     let entries = resources.entries();
     si::Resource {

@@ -22,6 +22,8 @@ use monoceros_rules::work::asks::{AskSpec, TaskGroup};
 use monoceros_rules::work::rejection::Rejection;
 use monoceros_rules::work::resource_seconds::Account;
 
+use crate::api::told::resource;
+
 /// The longest message of an event, in bytes.
 const MESSAGE_BYTES: usize = 1024;
 
@@ -450,7 +452,7 @@ impl Event {
             event_change_type: change as i32,
             event_change_detail: detail as i32,
             reference_id: reference.to_owned(),
-            resource: Some(amount(&self.resources)),
+            resource: Some(resource(&self.resources)),
             seq: 0,
         }
     }
@@ -538,14 +540,6 @@ fn cut(mut text: String) -> String {
         text.push_str("...");
     }
     text
-}
-
-fn amount(resources: &Resources) -> si::Resource {
-    let entries = resources.entries();
-    let quantity = |(name, value): (monoceros_rules::values::resources::Name, i64)| {
-        (name.text().to_string(), si::Quantity { value })
-    };
-    si::Resource { resources: entries.map(quantity).collect() }
 }
 
 #[cfg(test)]

@@ -88,6 +88,15 @@ impl Part {
     fn of(allocated: &Allocated) -> &'static [Self] {
         if allocated.group.is_some() { &Self::WITH_GROUP } else { &Self::WITHOUT }
     }
+
+    fn kind(self) -> EventKind {
+        match self {
+            Self::OnNode => EventKind::NodeAllocationAdded,
+            Self::OfUser => EventKind::UserCharged,
+            Self::OfGroup => EventKind::GroupCharged,
+            Self::OfApplication => EventKind::AllocationAdded,
+        }
+    }
 }
 
 impl Happening {
@@ -112,6 +121,16 @@ impl Happening {
         }
     }
 
+    /// The kind of one of them: what filters ask, who need not have it made.
+    pub(super) fn kind(&self, part: usize) -> EventKind {
+        match self {
+            Self::Event(event) => event.kind,
+            Self::Placed(allocated) => Part::of(allocated)[part].kind(),
+            Self::AskAdded(_) => EventKind::AskAdded,
+            Self::Entered(entered) => EventKind::AppState(entered.state),
+        }
+    }
+
     /// What the notice stands for, if it is an event or stands for some.
     fn in_notice(notice: &Notice) -> Option<Self> {
         match notice {
@@ -132,14 +151,13 @@ impl Happening {
 
 fn placed(part: Part, allocated: &Allocated) -> Event {
     let Allocated { application, spec, uuid, node, queue, user, group, at_ns, .. } = allocated;
-    let added = |kind, object| Event::of(kind, object, *at_ns).allocated(uuid, spec);
-    let charged =
-        |kind, whose| Event::of(kind, whose, *at_ns).referring(queue).amount(&spec.resources);
+    let of = |object| Event::of(part.kind(), object, *at_ns);
+    let charged = |whose| of(whose).referring(queue).amount(&spec.resources);
     match part {
-        Part::OnNode => added(EventKind::NodeAllocationAdded, node),
-        Part::OfUser => charged(EventKind::UserCharged, user),
-        Part::OfGroup => charged(EventKind::GroupCharged, group.as_ref().unwrap_or(user)),
-        Part::OfApplication => added(EventKind::AllocationAdded, application).in_queue(queue),
+        Part::OnNode => of(node).allocated(uuid, spec),
+        Part::OfUser => charged(user),
+        Part::OfGroup => charged(group.as_ref().unwrap_or(user)),
+        Part::OfApplication => of(application).allocated(uuid, spec).in_queue(queue),
     }
 }
 

@@ -45,7 +45,7 @@ impl Entry {
     }
 
     fn kind(&self) -> EventKind {
-        self.happening.event(self.part).kind
+        self.happening.kind(self.part)
     }
 }
 
