@@ -7,6 +7,7 @@
 use std::sync::Arc;
 
 use futures::future::BoxFuture;
+use monoceros_actors::config::DEFAULT_PARTITION;
 use monoceros_actors::{
     AllocationsTold, Assumed, Invalidation, NewAllocation, Preferences, ResourceManagerCallback,
     SchedulerHandle, snapshot::ExplanationSnapshot,
@@ -14,7 +15,7 @@ use monoceros_actors::{
 use monoceros_proto::si::v1 as si;
 use tokio::sync::mpsc::UnboundedSender;
 
-use super::{Engine, EngineError, PARTITION, victims};
+use super::{Engine, EngineError, victims};
 use crate::shim::{EngineOrder, Explanation, Key, SharedScene, Word, open};
 use crate::translate::{Queues, hold_key};
 
@@ -107,8 +108,8 @@ impl Embedded {
         let (scheduler, words) = (self.scheduler.clone(), self.ear.words.clone());
         tokio::spawn(async move {
             let explained = match &about {
-                Some(key) => scheduler.explain_ask(PARTITION, &application, key).await,
-                None => scheduler.explain_with_keys(PARTITION, &application).await,
+                Some(key) => scheduler.explain_ask(DEFAULT_PARTITION, &application, key).await,
+                None => scheduler.explain_with_keys(DEFAULT_PARTITION, &application).await,
             };
             let entries = explained.unwrap_or_default().into_iter().map(explanation).collect();
             words.send(Word::Explained { application, about, entries }).ok();

@@ -10,7 +10,7 @@ pub use self::embedded::Embedded;
 pub use self::remote::{Remote, Service};
 use crate::predicates::Scene;
 use crate::shim::EngineOrder;
-use crate::translate::{PARTITION, Queues};
+use crate::translate::Queues;
 
 /// What the shim needs of a scheduler. What it says comes as [`Word`](crate::shim::Word)s, through the
 /// channel that it was made with.

@@ -25,7 +25,7 @@ pub use self::identity::{
     Mapping, application, application_id, is_ignored, pod_group_of, quota_tags,
 };
 pub use self::nodes::{attributes, created, updated};
-pub use self::queues::{CONFIG_MAPS, PARTITION, QUEUES, Queues, queues};
+pub use self::queues::{CONFIG_MAPS, QUEUES, Queues, queues};
 
 use crate::objects::Meta;
 

@@ -2,12 +2,12 @@
 
 use std::collections::BTreeMap;
 
+use monoceros_actors::config::{self, DEFAULT_PARTITION};
+
 use crate::objects::ConfigMap;
 
 /// The ConfigMaps that are read, each above those before it.
 pub const CONFIG_MAPS: [&str; 3] = ["yunikorn-defaults", "yunikorn-configs", "monoceros-configs"];
-/// The partition that a cluster is.
-pub const PARTITION: &str = "default";
 /// The key of the queues.
 pub const QUEUES: &str = "queues.yaml";
 
@@ -29,13 +29,15 @@ impl Queues {
         if self.yaml.is_empty() {
             return Ok(());
         }
-        let read = monoceros_actors::config::parse(&self.yaml).map_err(|why| why.to_string())?;
-        if read.partitions.iter().any(|partition| *partition.name == *PARTITION) {
+        let read = config::parse(&self.yaml).map_err(|why| why.to_string())?;
+        if read.partitions.iter().any(|partition| *partition.name == *DEFAULT_PARTITION) {
             return Ok(());
         }
         let names = read.partitions.iter().map(|partition| format!("`{}`", partition.name));
         let names = names.collect::<Vec<_>>().join(", ");
-        Err(format!("the cluster is the partition `{PARTITION}`, and there is {names} alone"))
+        Err(format!(
+            "the cluster is the partition `{DEFAULT_PARTITION}`, and there is {names} alone"
+        ))
     }
 }
 

@@ -4,6 +4,7 @@ use std::collections::BTreeMap;
 use std::time::Duration;
 
 use backon::{BackoffBuilder as _, ExponentialBuilder};
+use monoceros_actors::config::DEFAULT_PARTITION;
 use monoceros_client::{AdminServiceClient, callback as v1, reason, si};
 use tokio::time::sleep;
 use tonic::metadata::{Ascii, MetadataValue};
@@ -12,7 +13,6 @@ use tonic::{Code, Request, Status};
 
 use super::{Service, shown};
 use crate::shim::Explanation;
-use crate::translate::PARTITION;
 
 /// An answer is waited for so long.
 const PATIENCE: Duration = Duration::from_secs(10);
@@ -50,7 +50,7 @@ impl Admin {
     /// Why the requests of an application wait, or one of them; nothing where that cannot be told.
     pub(super) async fn explain(&self, application: &str, key: Option<&str>) -> Vec<Explanation> {
         let request = v1::ExplainApplicationRequest {
-            partition_name: format!("[{}]{PARTITION}", self.rm_id),
+            partition_name: format!("[{}]{DEFAULT_PARTITION}", self.rm_id),
             application_id: application.to_owned(),
             allocation_key: key.unwrap_or_default().to_owned(),
             ..Default::default()
