@@ -63,27 +63,38 @@ struct Figures {
     cpu_us: f64,
 }
 
-/// Runs a shape several times.
-async fn figures(shape: &Shape, threads: Threads) -> Figures {
+impl Figures {
+    /// As the columns of a table.
+    fn columns(&self) -> String {
+        format!("{:.0} ({:.0}) | {:.2}", self.median, self.best, self.cpu_us)
+    }
+}
+
+/// Runs something several times that makes so many allocations, and takes seconds of wall and CPU.
+async fn several(allocations: usize, run: impl AsyncFn() -> (f64, f64)) -> Figures {
     let (mut walls, mut cpus) = (Vec::new(), Vec::new());
     for _ in 0..RUNS {
-        let (wall, cpu) = run(shape, threads).await;
+        let (wall, cpu) = run().await;
         walls.push(wall);
         cpus.push(cpu);
     }
-    let asks = shape.asks as f64;
+    let allocations = allocations as f64;
     let best = walls.iter().copied().fold(f64::INFINITY, f64::min);
     Figures {
-        median: asks / median(&mut walls),
-        best: asks / best,
-        cpu_us: median(&mut cpus) * 1e6 / asks,
+        median: allocations / median(&mut walls),
+        best: allocations / best,
+        cpu_us: median(&mut cpus) * 1e6 / allocations,
     }
+}
+
+/// Runs a shape several times.
+async fn figures(shape: &Shape, threads: Threads) -> Figures {
+    several(shape.asks, async || run(shape, threads).await).await
 }
 
 /// Prints the row of a shape.
 async fn row(shape: &Shape, threads: Threads) {
-    let Figures { median, best, cpu_us } = figures(shape, threads).await;
-    println!("| {} | {threads:?} | {median:.0} ({best:.0}) | {cpu_us:.2} |", shape.name);
+    println!("| {} | {threads:?} | {} |", shape.name, figures(shape, threads).await.columns());
 }
 
 async fn throughput(filter: &str) {
@@ -99,9 +110,8 @@ async fn throughput(filter: &str) {
     for shape in shapes.iter().filter(|shape| shape.name.contains(filter)) {
         let own = figures(shape, Threads::PerPartition).await;
         let one = figures(shape, Threads::One).await;
-        let shown = |it: &Figures| format!("{:.0} ({:.0}) | {:.2}", it.median, it.best, it.cpu_us);
         let reference = if shape.reference.is_empty() { "–" } else { shape.reference };
-        println!("| {} | {} | {} | {reference} |", shape.name, shown(&own), shown(&one));
+        println!("| {} | {} | {} | {reference} |", shape.name, own.columns(), one.columns());
     }
 }
 
@@ -114,23 +124,11 @@ async fn quota_fair() {
         [(10, 1_000, 32_000, "7,100"), (100, 5_000, 100_000, "6,200")]
     {
         let shape = shape_quota_fair(queues, nodes, asks, reference);
-        let Figures { median, best, cpu_us } = figures(&shape, Threads::One).await;
-        println!("| {} | {median:.0} ({best:.0}) | {cpu_us:.2} | {reference} |", shape.name);
+        let columns = figures(&shape, Threads::One).await.columns();
+        println!("| {} | {columns} | {reference} |", shape.name);
     }
-    let (mut walls, mut cpus) = (Vec::new(), Vec::new());
-    for _ in 0..RUNS {
-        let (wall, cpu) = run_backlog(320_000, 3_200).await;
-        walls.push(wall);
-        cpus.push(cpu);
-    }
-    let best = walls.iter().copied().fold(f64::INFINITY, f64::min);
-    let (wall, cpu) = (median(&mut walls), median(&mut cpus));
-    println!(
-        "| 3,200 places for 320,000 asks that wait | {:.0} ({:.0}) | {:.2} | 1,700 |",
-        3_200.0 / wall,
-        3_200.0 / best,
-        cpu * 1e6 / 3_200.0
-    );
+    let backlog = several(3_200, async || run_backlog(320_000, 3_200).await).await;
+    println!("| 3,200 places for 320,000 asks that wait | {} | 1,700 |", backlog.columns());
 }
 
 /// So many asks wait for nodes; then those come that have so many places. From the first node to the last
@@ -237,15 +235,8 @@ async fn keep_apart() {
     println!("|---|---|---|");
     for policy in ["fair", "binpacking"] {
         for (how, max_cardinality) in [("free", 0), ("one per node", 1), ("two per node", 2)] {
-            let (mut walls, mut cpus) = (Vec::new(), Vec::new());
-            for _ in 0..RUNS {
-                let (wall, cpu) = run_apart(policy, max_cardinality).await;
-                walls.push(wall);
-                cpus.push(cpu);
-            }
-            let best = walls.iter().copied().fold(f64::INFINITY, f64::min);
-            let (wall, cpu) = (1e4 / median(&mut walls), median(&mut cpus) * 1e6 / 1e4);
-            println!("| {policy}, {how} | {wall:.0} ({:.0}) | {cpu:.2} |", 1e4 / best);
+            let figures = several(10_000, async || run_apart(policy, max_cardinality).await).await;
+            println!("| {policy}, {how} | {} |", figures.columns());
         }
     }
 }
@@ -302,15 +293,9 @@ async fn racks() {
             ("one rack preferred", "", &["rack"]),
             ("one rack required, one host preferred", "rack", &["host"]),
         ] {
-            let (mut walls, mut cpus) = (Vec::new(), Vec::new());
-            for _ in 0..RUNS {
-                let (wall, cpu) = run_racks(policy, required, preferred).await;
-                walls.push(wall);
-                cpus.push(cpu);
-            }
-            let best = walls.iter().copied().fold(f64::INFINITY, f64::min);
-            let (wall, cpu) = (8e3 / median(&mut walls), median(&mut cpus) * 1e6 / 8e3);
-            println!("| {policy}, {how} | {wall:.0} ({:.0}) | {cpu:.2} |", 8e3 / best);
+            let figures =
+                several(8_000, async || run_racks(policy, required, preferred).await).await;
+            println!("| {policy}, {how} | {} |", figures.columns());
         }
     }
 }
