@@ -4,10 +4,10 @@ use std::sync::atomic::{AtomicU32, Ordering};
 use std::time::Duration;
 
 use monoceros_kubernetes::shim::{Key, Outcome, open};
-use serde_json::json;
+use serde_json::{Value, json};
 
 use super::log::Log;
-use super::server::{Answer, Bench, in_virtual_time, ok, pass, pod, settings};
+use super::server::{Answer, Bench, Call, in_virtual_time, ok, pass, pod, settings};
 
 fn bound(name: &str) -> Outcome {
     Outcome::Bound(Key::from(name))
@@ -16,6 +16,18 @@ fn bound(name: &str) -> Outcome {
 fn not_bound(outcome: &Outcome) -> &str {
     let Outcome::NotBound(_, why) = outcome else { panic!("{outcome:?}") };
     why
+}
+
+/// A server that answers no binding, and says that the pod is on this node.
+fn unanswered(node: Value) -> impl Fn(&Call) -> Answer + Send + Sync {
+    move |call| {
+        if call.method == "POST" {
+            return Answer::Hangs;
+        }
+        let mut pod = pod("p");
+        pod["spec"] = json!({"nodeName": node});
+        Answer::Is(pod)
+    }
 }
 
 #[test]
@@ -40,14 +52,7 @@ fn a_binding_without_an_answer_is_what_the_pod_says() {
         (json!("n2"), false, "it was bound to n2 by somebody else"),
     ] {
         in_virtual_time(async {
-            let mut bench = Bench::new(settings(), move |call| {
-                if call.method == "POST" {
-                    return Answer::Hangs;
-                }
-                let mut pod = pod("p");
-                pod["spec"] = json!({"nodeName": node});
-                Answer::Is(pod)
-            });
+            let mut bench = Bench::new(settings(), unanswered(node));
             bench.bind(pod("p"));
             let outcome = bench.outcome().await;
             if is_bound {
@@ -184,14 +189,7 @@ fn a_binding_that_is_called_off_is_not_tried_again_and_what_came_of_it_is_told()
 fn nothing_leaves_when_the_lease_may_have_expired_and_what_came_of_it_is_looked_up() {
     for (node, is_bound) in [(json!("n1"), true), (json!(null), false)] {
         in_virtual_time(async {
-            let mut bench = Bench::new(settings(), move |call| {
-                if call.method == "POST" {
-                    return Answer::Hangs;
-                }
-                let mut pod = pod("p");
-                pod["spec"] = json!({"nodeName": node});
-                Answer::Is(pod)
-            });
+            let mut bench = Bench::new(settings(), unanswered(node));
             bench.may_act_until(Duration::from_secs(3));
             bench.bind(pod("p"));
             assert_eq!(bench.outcome_within(Duration::from_secs(2)).await, None);
