@@ -379,7 +379,7 @@ fn ask(row: &AskRow, application: &str) -> AskSnapshot {
         allocation_key: spec.key.to_string(),
         allocation_tags: tags(spec.tags.as_ref()),
         request_time: row.created_ns,
-        resource: spec.resources.clone(),
+        resource: Resources::clone(&spec.resources),
         priority: spec.priority,
         required_node_id: spec.required_node.as_ref().map(ToString::to_string).unwrap_or_default(),
         application_id: application.to_owned(),

@@ -67,13 +67,13 @@ impl Kind {
     pub(super) fn of(ask: &Ask) -> Self {
         let is_known = ask.form != Form::Internal;
         Self {
-            amount: ask.resources.clone(),
+            amount: Resources::clone(&ask.resources),
             key: is_known.then(|| Arc::clone(&ask.key)),
             group: 0,
             required: ask.required_node.clone(),
             excluded: ask.request().excluded.to_vec(),
             wish: ask.wish().map(|wish| (Arc::clone(wish.terms()), wish.open(), wish.wish().mates)),
-            domain: ask.domain.clone(),
+            domain: ask.search.domain.clone(),
             together: None,
             tags: ask.spec.tags.clone(),
         }

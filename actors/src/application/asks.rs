@@ -220,13 +220,13 @@ impl Application {
         if !to.same_amount(&ask.resources) {
             // What takes the place of a placeholder goes on, in its new size.
             self.give_up_asked(slot, baton, effects);
-            let in_flight = self.book.asks.ask(slot).unsettled.clone();
+            let in_flight = self.book.asks.ask(slot).search.unsettled.clone();
             for id in in_flight {
                 Self::resize_in_flight(id, to, baton, effects);
             }
             let pending = self.book.asks.resize(slot, to.clone());
             // Whether others may leave for it is another question now.
-            self.book.asks.ask_mut(slot).tries = None;
+            self.book.asks.ask_mut(slot).forget_tries();
             effects.pends(&pending);
             self.review_reservation(slot, baton);
             if let Some(group) = self.book.asks.ask(slot).spec.member_of().cloned() {
@@ -261,7 +261,7 @@ impl Application {
         }
         // What waits for a placeholder to go is on its way still.
         let ask = self.book.asks.ask(slot);
-        let made_of_it: Vec<_> = ask.live.iter().chain(&ask.unsettled).copied().collect();
+        let made_of_it: Vec<_> = ask.live.iter().chain(&ask.search.unsettled).copied().collect();
         for id in made_of_it {
             Self::restate_allocation(id, said, baton, effects);
         }

@@ -329,7 +329,7 @@ impl Application {
         let group = &bundled[shortage.of.group];
         let (slot, _) = group[shortage.of.members];
         let spec = &self.book.asks.ask(slot).spec;
-        let (size, lacks) = (spec.resources.clone(), shortage.lacks);
+        let (size, lacks) = (Resources::clone(&spec.resources), shortage.lacks);
         let name = spec.task_group.clone().unwrap_or_default();
         match shortage.domain {
             None => BundleObstacle::Places { group: name, size, lacks },
@@ -493,7 +493,7 @@ pub(super) fn total(asks: &Asks, bundled: &Bundled) -> Resources {
 
 /// The least that any member takes of each resource.
 fn least(asks: &Asks, bundled: &Bundled) -> Resources {
-    let mut sizes = bundled.iter().flatten().map(|(slot, _)| &asks.ask(*slot).resources);
+    let mut sizes = bundled.iter().flatten().map(|(slot, _)| &*asks.ask(*slot).resources);
     let mut least = sizes.next().cloned().unwrap_or_default();
     for size in sizes {
         least.lower_to(size);

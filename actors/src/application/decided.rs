@@ -45,7 +45,7 @@ impl Application {
             let (spec, created_ns) = (Arc::clone(&ask.spec), ask.created_ns);
             let mut entry =
                 Allocation::new(self.slot, Arc::clone(&spec), place.node, created_ns, baton.now_ns);
-            entry.course = Course::of(&spec, baton.now_ns, || baton.clock.now_ns());
+            entry.follow(Course::of(&spec, baton.now_ns, || baton.clock.now_ns()));
             // Where predicates were asked at once, that was when they passed.
             entry.is_assumed = !baton.offer.asks_later;
             let id = baton.books.allocations.insert(entry);

@@ -227,7 +227,7 @@ impl Application {
         let why = why.filter(|why| !is_moot(why));
         obstacles.extend(required);
         let entry = |group: Option<TaskGroup>, resources, count, obstacles: Vec<Why>, lacks| {
-            let spec = AskSpec { task_group: group, ..AskSpec::new("", resources) };
+            let spec: AskSpec = AskSpec::new("", resources).with(|it| it.task_group = group);
             let takes_place = spec.task_group.is_some();
             let noted = obstacles.iter().find_map(|why| match why {
                 Why::Gang(gang) => Some((gang.cause(), since_ns?)),
@@ -325,7 +325,7 @@ impl Application {
             let lacks = members - nodes.places(&ask.request(), members);
             (lacks > 0).then(|| GangWhy::Places {
                 group: ask.task_group.clone().unwrap_or_default(),
-                size: ask.resources.clone(),
+                size: Resources::clone(&ask.resources),
                 lacks,
                 nodes: NodeLacks::default(),
             })
@@ -342,7 +342,7 @@ impl Application {
             let ask = self.book.asks.ask(*slot);
             let mut short = ShortDomain {
                 group: ask.task_group.clone().unwrap_or_default(),
-                size: ask.resources.clone(),
+                size: Resources::clone(&ask.resources),
                 members: members.iter().map(|(_, count)| u64::from(*count)).sum(),
                 lacks: 0,
                 key: Arc::from(key),

@@ -109,7 +109,7 @@ impl Application {
         match obstacle {
             Obstacle::GrewMeanwhile => return self.book.asks.ask_mut(slot).refresh(),
             Obstacle::NoNode | Obstacle::HeldByOthers => {
-                self.pairs.roomless = Some(ask.resources.clone());
+                self.pairs.roomless = Some(Resources::clone(&ask.resources));
             }
             Obstacle::RequiredNode => {
                 if let Some(node) = &ask.required_node {
@@ -300,14 +300,14 @@ impl Application {
         self.book.waits_in_place(id);
         let table = &mut baton.books.allocations;
         if let Some(entry) = table.get_mut(id) {
-            entry.pairing = Pairing::Takes { placeholder, in_place };
+            entry.change().pairing = Pairing::Takes { placeholder, in_place };
             if !in_place {
                 // It is not booked before the placeholder is gone.
                 baton.books.nodes.count(id, entry);
             }
         }
         if let Some(entry) = table.get_mut(placeholder) {
-            entry.pairing = Pairing::GivesWay(id);
+            entry.change().pairing = Pairing::GivesWay(id);
         }
         self.take_free(placeholder, baton);
         baton.offer.pair(&placement.spec.resources);
@@ -320,7 +320,7 @@ impl Application {
         let node = Arc::clone(baton.books.nodes.id(entry.node));
         let successor = Successor { key: Arc::clone(entry.key()), node };
         let Some(entry) = table.get_mut(takes.placeholder) else { return };
-        entry.leaving = Some(Leaving::Released);
+        entry.change().leaving = Some(Leaving::Released);
         let id = &self.book.id;
         let mut released = Released::of(id, entry, Ending::Replaced, "placeholder replaced by");
         if let Some(slot) = self.book.asks.slot_of(&successor.key) {
@@ -363,7 +363,7 @@ impl Application {
         baton.disarmed.extend(old.deadline);
         let Some(entry) = baton.books.allocations.get_mut(real) else { return };
         let in_place = matches!(entry.pairing, Pairing::Takes { in_place: true, .. });
-        entry.pairing = Pairing::Took { created_ns: old.created_ns };
+        entry.change().pairing = Pairing::Took { created_ns: old.created_ns };
         baton.books.nodes.settled(real);
         let Some(entry) = baton.books.allocations.get(real) else { return };
         let (resources, node) = (entry.resources().clone(), entry.node);
@@ -449,7 +449,7 @@ impl Application {
     pub(super) fn part(&mut self, entry: &Allocation, baton: &mut Baton) {
         let Some(placeholder) = entry.takes() else { return };
         let Some(old) = baton.books.allocations.get_mut(placeholder) else { return };
-        old.pairing = Pairing::None;
+        old.change().pairing = Pairing::None;
         let group = old.spec.place_in().cloned();
         if let (Some(gang), Some(group)) = (&self.book.gang, group)
             && gang.native.as_ref().is_some_and(|native| native.is_over)

@@ -366,7 +366,7 @@ impl Application {
         }
         if matches!(answer, PlaceAnswer::Asked(_))
             && let Some(entry) = baton.books.allocations.get_mut(placement.allocation)
-            && let Some(course) = &mut entry.course
+            && let Some(course) = entry.course_mut()
         {
             course.is_asked_rm = true;
         }

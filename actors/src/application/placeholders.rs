@@ -153,7 +153,7 @@ impl Application {
         if entry.leaving.is_some() {
             return;
         }
-        entry.leaving = Some(Leaving::Released);
+        entry.change().leaving = Some(Leaving::Released);
         let released = Released::of(&self.book.id, entry, Ending::Timeout, why);
         baton.notices.push(Notice::Released(Box::new(released)));
         self.take_free(id, baton);

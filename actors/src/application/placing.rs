@@ -370,7 +370,7 @@ impl Application {
         let open = ask.wish().map_or(usize::MAX, AskWish::open);
         let (created_ns, now_ns) = (ask.created_ns, baton.now_ns);
         let mut entry = Allocation::new(self.slot, Arc::clone(&spec), node, created_ns, now_ns);
-        entry.course = Course::of(&spec, now_ns, || baton.clock.now_ns());
+        entry.follow(Course::of(&spec, now_ns, || baton.clock.now_ns()));
         let placement = Placement {
             application: self.slot,
             ask: slot,
@@ -514,7 +514,7 @@ impl Application {
         entry.bound_ns = now_ns;
         debug_assert!(entry.is_assumed, "what is placed is assumed before it is told");
         entry.is_assumed = false;
-        let course = entry.course.take().map(|mut course| {
+        let course = entry.take_course().map(|mut course| {
             course.decided_ns = baton.clock.now_ns();
             Box::new((id, *course))
         });
@@ -522,7 +522,7 @@ impl Application {
             let alarm = Alarm::ExecutionTimeout { allocation: id };
             let deadline = baton.arm(Duration::from_millis(timeout.get()), alarm);
             if let Some(entry) = baton.books.allocations.get_mut(id) {
-                entry.deadline = Some(deadline);
+                entry.change().deadline = Some(deadline);
             }
         }
         self.book.allocations.insert(uuid, id);

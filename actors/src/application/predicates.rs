@@ -118,7 +118,7 @@ impl Application {
         let Some(question) = baton.books.unsettled.take(number) else { return };
         let id = question.allocation;
         let Some(entry) = baton.books.allocations.get_mut(id) else { return };
-        entry.question = None;
+        entry.answered();
         if let Some(before) = moved_from {
             effects.node_work.push((before, NodeWork::Return(id, entry.resources().clone())));
         }
@@ -354,7 +354,7 @@ impl Application {
     ) {
         self.cancel_claim(slot, baton);
         self.ground_with(slot, baton, effects);
-        for id in self.book.asks.ask(slot).unsettled.clone() {
+        for id in self.book.asks.ask(slot).search.unsettled.clone() {
             if baton.books.allocations.get(id).is_some_and(|entry| entry.takes().is_some()) {
                 self.unpair(id, None, baton, effects);
             } else {
@@ -372,13 +372,13 @@ impl Application {
     ) {
         self.cancel_claim(slot, baton);
         self.ground_with(slot, baton, effects);
-        let unsettled = self.book.asks.ask(slot).unsettled.clone();
+        let unsettled = self.book.asks.ask(slot).search.unsettled.clone();
         self.give_up(&unsettled, baton, effects);
     }
 
     /// An ask changes or goes: if it has members in the air, the gang is another one.
     fn ground_with(&mut self, slot: AskSlot, baton: &mut Baton, effects: &mut VisitEffects) {
-        let mut waiting = self.book.asks.ask(slot).unsettled.iter();
+        let mut waiting = self.book.asks.ask(slot).search.unsettled.iter();
         let table = &baton.books.allocations;
         if waiting.any(|id| table.get(*id).is_some_and(Allocation::is_in_bundle)) {
             self.ground_bundle(Grounded::Anew, None, baton, effects);

@@ -92,8 +92,9 @@ impl Application {
                 self.end_hold(*id, EventKind::AllocationPreempted, None, baton, effects);
                 continue;
             }
-            entry.leaving = Some(Leaving::Preempted);
-            entry.preempted_for = Some(Arc::clone(grounds));
+            let circumstances = entry.change();
+            circumstances.leaving = Some(Leaving::Preempted);
+            circumstances.preempted_for = Some(Arc::clone(grounds));
             effects.delta.preempting.add(entry.resources());
             effects.touched = true;
             let spec = Arc::clone(&entry.spec);
@@ -157,8 +158,9 @@ impl Application {
         let stays_until_ns = after(baton.now_ns, STAYS_FOR);
         let entry = baton.books.allocations.get_mut(id);
         let Some(entry) = entry.filter(|it| it.leaving == Some(Leaving::Preempted)) else { return };
-        (entry.leaving, entry.preempted_for) = (None, None);
-        entry.stays_until_ns = stays_until_ns;
+        let circumstances = entry.change();
+        (circumstances.leaving, circumstances.preempted_for) = (None, None);
+        circumstances.stays_until_ns = stays_until_ns;
         effects.delta.preempting.subtract(entry.resources());
         effects.touched = true;
         tracing::debug!(placement = %id, application = %self.book.id, allocation = %entry.uuid,

@@ -171,14 +171,14 @@ impl Application {
 
     fn tries(&self, who: Promisee) -> Option<&Tries> {
         match who {
-            Promisee::Ask(of) => self.book.asks.ask(of.ask).tries.as_deref(),
+            Promisee::Ask(of) => self.book.asks.ask(of.ask).search.tries.as_deref(),
             Promisee::Gang(_) => self.bundle.as_ref()?.tries.as_deref(),
         }
     }
 
     fn tries_mut(&mut self, who: Promisee) -> &mut Tries {
         let tries = match who {
-            Promisee::Ask(of) => &mut self.book.asks.ask_mut(of.ask).tries,
+            Promisee::Ask(of) => &mut self.book.asks.ask_mut(of.ask).search.make().tries,
             Promisee::Gang(_) => &mut self.bundle.get_or_insert_default().tries,
         };
         tries.get_or_insert_default()
@@ -372,7 +372,7 @@ impl Application {
             NoPreemption::OverLimits | NoPreemption::OverMaximum | NoPreemption::RoomIsComing
         );
         let changes = baton.books.changes();
-        let tries = self.book.asks.ask_mut(slot).tries.get_or_insert_default();
+        let tries = self.book.asks.ask_mut(slot).search.make().tries.get_or_insert_default();
         tries.why = Some(why);
         if waits {
             return self.wait_with_node(Promisee::Ask(self.reserver(slot)), baton);

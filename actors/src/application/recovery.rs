@@ -188,7 +188,7 @@ impl Application {
             if let Err(reason) = &terms {
                 // It runs, and nothing could end it: it goes without, should it be asked for again.
                 tracing::warn!(application = %self.book.id, %reason, "placement constraint ignored");
-                Arc::make_mut(&mut spec).constraint = None;
+                Arc::make_mut(&mut spec).particulars.make().constraint = None;
             }
             let slot = self.book.asks.put_allocated(spec, baton.now_ns, sequence);
             self.set_wish(slot, terms.ok().flatten(), baton.now_ns);

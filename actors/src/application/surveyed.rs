@@ -154,7 +154,7 @@ impl Application {
                 key: ask.key.to_string(),
                 task_group: ask.task_group.as_deref().cloned().unwrap_or_default(),
                 queue: self.book.queue.to_string(),
-                resource: ask.resources.clone(),
+                resource: (*ask.resources).clone(),
                 count,
                 tags: ask.tags.as_ref().map(|tags| BTreeMap::clone(tags)).unwrap_or_default(),
                 pending_since_ns: ask.created_ns,

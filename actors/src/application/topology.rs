@@ -68,12 +68,16 @@ impl Application {
         if let Some(domain) = domain {
             baton.books.nodes.keep_domains(&domain.key);
         }
-        book.asks.ask_mut(slot).domain = domain.cloned();
+        let domain = domain.cloned();
+        let ask = book.asks.ask_mut(slot);
+        if domain != ask.search.domain {
+            ask.search.make().domain = domain;
+        }
     }
 
     /// Another search for an ask that stays in a domain is likely.
     pub(super) fn keep_domain_of(&self, slot: AskSlot, baton: &mut Baton) {
-        if let Some(domain) = &self.book.asks.ask(slot).domain {
+        if let Some(domain) = &self.book.asks.ask(slot).search.domain {
             baton.books.nodes.keep_domains(&domain.key);
         }
     }

@@ -23,6 +23,7 @@ mod applications;
 mod checks;
 mod constraints;
 mod nodes;
+mod sizes;
 mod task_groups;
 
 use std::sync::Arc;
@@ -34,6 +35,7 @@ use rustc_hash::FxHashMap;
 pub(crate) use self::checks::{Intake, measured};
 
 use self::addressees::Addressees;
+use self::sizes::Sizes;
 use crate::clock::Clock;
 use crate::events::Tracking;
 use crate::partition::{Entry, Input, RefusedItem, Request};
@@ -52,6 +54,8 @@ pub(in crate::front) struct Translator {
     intake: Intake,
     /// The resource types that it has in use.
     names: Arc<NameHolder>,
+    /// What it asked for lately.
+    sizes: Sizes,
     clock: Clock,
     tracking: Tracking,
 }
@@ -173,7 +177,8 @@ impl Translator {
     ) -> Self {
         let partitions = Addressees::default();
         let rm = Arc::clone(rm);
-        Self { rm, partitions, strict_enums: false, intake, names, clock, tracking }
+        let (strict_enums, sizes) = (false, Sizes::default());
+        Self { rm, partitions, strict_enums, intake, names, sizes, clock, tracking }
     }
 
     /// The full name of the partition that an item names; `None`: this RM has none of that name.

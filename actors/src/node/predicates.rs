@@ -178,7 +178,7 @@ pub(crate) fn ask_later(
         books.unsettled.asked_by(number, placement.open);
     }
     if let Some(entry) = books.allocations.get_mut(placement.allocation) {
-        entry.question = Some(number);
+        entry.change().question = Some(number);
     }
     let application = directory.application_id(placement.application);
     baton.tally.asked();
@@ -227,7 +227,9 @@ impl Node {
         }
         let entry = books.allocations.get_mut(id)?;
         let before = std::mem::replace(&mut entry.node, self.slot);
-        entry.elsewhere = passed.scope.elsewhere().cloned();
+        if entry.elsewhere.is_some() || passed.scope.elsewhere().is_some() {
+            entry.change().elsewhere = passed.scope.elsewhere().cloned();
+        }
         let moved_from = (before != self.slot).then_some(before);
         if moved_from.is_some() {
             let resources = entry.resources().clone();

@@ -85,7 +85,7 @@ fn class(
     ExplanationSnapshot {
         allocation_keys: class.keys.iter().map(ToString::to_string).collect(),
         count: i64::try_from(class.count).unwrap_or(i64::MAX),
-        resource: wanted.clone(),
+        resource: (**wanted).clone(),
         cause: first.cause,
         since: first.since,
         object: first.object,

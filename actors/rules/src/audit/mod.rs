@@ -205,7 +205,7 @@ impl ApplicationFact {
         let fact = |(slot, ask): (AskSlot, &crate::work::asks::Ask)| AskFact {
             slot,
             key: Arc::clone(&ask.key),
-            resources: ask.resources.clone(),
+            resources: Resources::clone(&ask.resources),
             repeat: ask.outstanding,
             priority: ask.priority,
             created_ns: ask.created_ns,
@@ -222,7 +222,7 @@ impl ApplicationFact {
             internal: ask.form == Form::Internal,
             constraint: ask.wish().map(|it| (Arc::clone(it.terms().constraint()), it.open())),
             tags: ask.spec.tags.clone(),
-            domain: ask.domain.clone(),
+            domain: ask.search.domain.clone(),
         };
         pending.map(fact).collect()
     }
@@ -476,7 +476,7 @@ impl Facts {
             .map(|(who, reservation)| ReservationFact {
                 application: who.application,
                 key: Arc::clone(&reservation.spec.key),
-                resources: reservation.spec.resources.clone(),
+                resources: Resources::clone(&reservation.spec.resources),
                 required_node: reservation.spec.required_node.clone(),
                 node: reservation.node,
                 since_ns: reservation.since_ns,

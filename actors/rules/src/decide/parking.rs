@@ -74,7 +74,7 @@ impl Obstacle {
             Self::Refused => refused(ask, view.epoch()),
             Self::HeldByOthers => {
                 let at = view.epoch();
-                let roomless = Some(ask.resources.clone());
+                let roomless = Some((*ask.resources).clone());
                 Parked { roomless, roomless_at: at.growth, ..Parked::refused(&ask.resources, at) }
             }
             Self::GrewMeanwhile => return WaitSet::Due,
@@ -161,7 +161,7 @@ mod tests {
 
     #[test]
     fn an_ask_that_names_a_node_waits_for_nothing_but_its_name() {
-        let named = AskSpec { required_node: Some(Arc::from("n")), ..AskSpec::new("a", vcores(1)) };
+        let named = AskSpec::new("a", vcores(1)).with(|it| it.required_node = Some(Arc::from("n")));
         let (mut nodes, slot) = one_node();
         let wide = Limits::unlimited();
         let waits = Obstacle::Refused.waits(&named, &view(&wide, 1, &nodes));

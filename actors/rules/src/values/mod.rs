@@ -5,9 +5,11 @@
 pub mod duration;
 pub mod epoch;
 pub mod instant;
+pub mod key_index;
 pub mod names;
 pub mod partition_name;
 pub mod quantity;
+pub mod rare;
 pub mod readable;
 pub mod resources;
 pub mod slots;

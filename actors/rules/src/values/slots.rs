@@ -67,39 +67,45 @@ macro_rules! slot {
     };
 }
 
+/// How many places are together in memory. The first so many grow as a vector does, so that a small
+/// table is small; each further part is there at once, so that what a large one has is never moved.
+const PART: usize = 256;
+
 /// A table of things by their slots.
 ///
 /// Indexing and [`remove`](Self::remove) panic where nothing is in the slot: whoever keeps a slot
 /// knows that its thing is there. [`find`](Self::find) asks.
 pub struct Slots<S, T> {
-    places: Vec<Option<T>>,
+    /// All parts have [`PART`] places but for the last, which has some.
+    parts: Vec<Vec<Option<T>>>,
+    bound: usize,
     free: Vec<u32>,
     slot: PhantomData<fn() -> S>,
 }
 
 impl<S, T> Default for Slots<S, T> {
     fn default() -> Self {
-        Self { places: Vec::new(), free: Vec::new(), slot: PhantomData }
+        Self { parts: Vec::new(), bound: 0, free: Vec::new(), slot: PhantomData }
     }
 }
 
 impl<S, T: fmt::Debug> fmt::Debug for Slots<S, T> {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.debug_list().entries(self.places.iter().flatten()).finish()
+        f.debug_list().entries(self.parts.iter().flatten().flatten()).finish()
     }
 }
 
 impl<S: Slot, T> Slots<S, T> {
     /// The slot that the next thing gets.
     pub fn next(&self) -> S {
-        S::at(self.free.last().copied().unwrap_or_else(|| index_of(self.places.len())))
+        S::at(self.free.last().copied().unwrap_or_else(|| index_of(self.bound)))
     }
 
     /// The lowest free slot that is not before this index: for tables in which the order of the
     /// slots means something.
     pub fn next_behind(&self, behind: usize) -> S {
         let free = self.free.iter().filter(|free| **free as usize >= behind).min();
-        S::at(free.copied().unwrap_or_else(|| index_of(self.places.len().max(behind))))
+        S::at(free.copied().unwrap_or_else(|| index_of(self.bound.max(behind))))
     }
 
     /// Takes a thing in; returns its slot.
@@ -112,26 +118,43 @@ impl<S: Slot, T> Slots<S, T> {
         let slot = self.next();
         let thing = thing(slot);
         if self.free.pop().is_some() {
-            self.places[slot.index()] = Some(thing);
+            *self.place(slot) = Some(thing);
         } else {
-            self.places.push(Some(thing));
+            self.push(Some(thing));
         }
         slot
+    }
+
+    fn push(&mut self, place: Option<T>) {
+        if let Some(part) = self.parts.last_mut().filter(|part| part.len() < PART) {
+            part.push(place);
+        } else {
+            let ahead = if self.parts.is_empty() { 1 } else { PART };
+            let mut part = Vec::with_capacity(ahead);
+            part.push(place);
+            self.parts.push(part);
+        }
+        self.bound += 1;
+    }
+
+    /// A place that was in use before.
+    fn place(&mut self, slot: S) -> &mut Option<T> {
+        &mut self.parts[slot.index() / PART][slot.index() % PART]
     }
 
     /// Takes a thing in at a slot that is free, wherever that is.
     pub fn insert_at(&mut self, slot: S, thing: T) {
         debug_assert!(self.find(slot).is_none(), "a slot has one thing");
-        while self.places.len() <= slot.index() {
-            self.free.push(index_of(self.places.len()));
-            self.places.push(None);
+        while self.bound <= slot.index() {
+            self.free.push(index_of(self.bound));
+            self.push(None);
         }
         if self.free.last().is_some_and(|last| *last as usize == slot.index()) {
             self.free.pop();
         } else {
             self.free.retain(|free| *free as usize != slot.index());
         }
-        self.places[slot.index()] = Some(thing);
+        *self.place(slot) = Some(thing);
     }
 
     /// Takes a thing out; its slot may be given to the next one.
@@ -141,46 +164,51 @@ impl<S: Slot, T> Slots<S, T> {
 
     /// Takes a thing out, if there is one in the slot.
     pub fn take(&mut self, slot: S) -> Option<T> {
-        let thing = self.places.get_mut(slot.index())?.take()?;
+        let part = self.parts.get_mut(slot.index() / PART)?;
+        let thing = part.get_mut(slot.index() % PART)?.take()?;
         self.free.push(index_of(slot.index()));
         Some(thing)
     }
 
     /// What is in the slot, if anything is.
     pub fn find(&self, slot: S) -> Option<&T> {
-        self.places.get(slot.index())?.as_ref()
+        self.parts.get(slot.index() / PART)?.get(slot.index() % PART)?.as_ref()
     }
 
     /// As [`Self::find`], to change it.
     pub fn find_mut(&mut self, slot: S) -> Option<&mut T> {
-        self.places.get_mut(slot.index())?.as_mut()
+        self.parts.get_mut(slot.index() / PART)?.get_mut(slot.index() % PART)?.as_mut()
     }
 
     /// Everything with its slot, in the order of the slots.
     pub fn iter(&self) -> impl DoubleEndedIterator<Item = (S, &T)> {
-        let places = self.places.iter().enumerate();
-        places.filter_map(|(at, thing)| Some((S::at(index_of(at)), thing.as_ref()?)))
+        let parts = self.parts.iter().enumerate();
+        let places = parts.flat_map(|(part, places)| {
+            let from = part * PART;
+            places.iter().enumerate().map(move |(at, place)| (from + at, place))
+        });
+        places.filter_map(|(at, place)| Some((S::at(index_of(at)), place.as_ref()?)))
     }
 
     /// Everything in the order of the slots.
     pub fn values(&self) -> impl DoubleEndedIterator<Item = &T> {
-        self.places.iter().flatten()
+        self.parts.iter().flatten().flatten()
     }
 
     /// Every thing with its slot, in order of the slots, to be changed.
     pub fn iter_mut(&mut self) -> impl Iterator<Item = (S, &mut T)> {
-        let places = self.places.iter_mut().enumerate();
+        let places = self.parts.iter_mut().flatten().enumerate();
         places.filter_map(|(at, place)| Some((S::at(index_of(at)), place.as_mut()?)))
     }
 
     /// As [`Self::values`], to change each.
     pub fn values_mut(&mut self) -> impl Iterator<Item = &mut T> {
-        self.places.iter_mut().flatten()
+        self.parts.iter_mut().flatten().flatten()
     }
 
     /// How many things there are.
     pub fn len(&self) -> usize {
-        self.places.len() - self.free.len()
+        self.bound - self.free.len()
     }
 
     /// Whether there is nothing.
@@ -190,7 +218,7 @@ impl<S: Slot, T> Slots<S, T> {
 
     /// One more than the highest index that was ever in use: the size of a table beside this one.
     pub fn bound(&self) -> usize {
-        self.places.len()
+        self.bound
     }
 }
 
@@ -228,7 +256,7 @@ mod tests {
     proptest! {
         #[test]
         fn the_table_holds_what_a_map_would_and_uses_free_slots_again(
-            ops in prop::collection::vec((0..4_u8, 0..12_u32), 0..60),
+            ops in prop::collection::vec((0..4_u8, prop_oneof![0..12_u32, 250..262_u32]), 0..60),
         ) {
             let mut slots: Slots<TestSlot, u32> = Slots::default();
             let mut model: BTreeMap<usize, u32> = BTreeMap::new();

@@ -10,12 +10,14 @@
 //! * The identity towards an RM is (application, UUID); two applications may use equal keys.
 
 use std::fmt;
+use std::ops::Deref;
 use std::sync::Arc;
 
 use serde::{Deserialize, Serialize};
 
 use crate::decide::preemption::Grounds;
 use crate::nodes::NodeSlot;
+use crate::values::rare::{Nothing, Rare};
 use crate::values::resources::Resources;
 use crate::values::slots::Slots;
 use crate::work::asks::AskSpec;
@@ -123,24 +125,34 @@ pub struct Elsewhere {
 }
 
 /// One allocation, a placement that waits for the RM's predicate, or one that waits for the
-/// placeholder whose place it takes.
+/// placeholder whose place it takes. What most do not have is among its [`Circumstances`], to which it
+/// dereferences.
 #[derive(Clone, Debug)]
 pub struct Allocation {
     /// The application that it belongs to.
     pub application: ApplicationSlot,
+    /// The node that it is on.
+    pub node: NodeSlot,
     /// What was asked for, with the amount that this allocation holds: the ask may want another by
     /// now, and one that is reported in another size gets a specification of its own.
     pub spec: Arc<AskSpec>,
     /// The allocation's own name within the application; the key until it is settled.
     pub uuid: Arc<str>,
-    /// The question whose answer it waits for; `None` once it is settled.
-    pub question: Option<u64>,
-    /// The node that it is on.
-    pub node: NodeSlot,
     /// Creation time of the ask, ns since the epoch.
     pub created_ns: i64,
     /// When it was bound, ns since the epoch.
     pub bound_ns: i64,
+    /// Its RM counts it as running on its node, and was not told of it as an allocation (yet).
+    pub is_assumed: bool,
+    /// What most do not have.
+    pub circumstances: Rare<Circumstances>,
+}
+
+/// What most allocations do not have.
+#[derive(Clone, Debug)]
+pub struct Circumstances {
+    /// The question whose answer it waits for; `None` once it is settled.
+    pub question: Option<u64>,
     /// The scheduler has asked the RM to end it and waits for the confirmation.
     pub leaving: Option<Leaving>,
     /// For whom it is preempted, and by which rule.
@@ -149,14 +161,43 @@ pub struct Allocation {
     pub stays_until_ns: i64,
     /// Its part in the replacement of a placeholder.
     pub pairing: Pairing,
-    /// Its RM counts it as running on its node, and was not told of it as an allocation (yet).
-    pub is_assumed: bool,
     /// The deadline that ends it, while one is set.
     pub deadline: Option<u64>,
     /// What it has to do with other nodes, as far as the RM said so; `None`: it may affect anything.
     pub elsewhere: Option<Arc<Elsewhere>>,
     /// The way of a placement that is followed, until it is told.
     pub course: Option<Box<Course>>,
+}
+
+impl Circumstances {
+    const NONE: Self = Self {
+        question: None,
+        leaving: None,
+        preempted_for: None,
+        stays_until_ns: i64::MIN,
+        pairing: Pairing::None,
+        deadline: None,
+        elsewhere: None,
+        course: None,
+    };
+}
+
+impl Default for Circumstances {
+    fn default() -> Self {
+        Self::NONE
+    }
+}
+
+impl Nothing for Circumstances {
+    const NOTHING: &'static Self = &Self::NONE;
+}
+
+impl Deref for Allocation {
+    type Target = Circumstances;
+
+    fn deref(&self) -> &Circumstances {
+        &self.circumstances
+    }
 }
 
 impl Allocation {
@@ -170,21 +211,43 @@ impl Allocation {
     ) -> Self {
         Self {
             application,
+            node,
             uuid: Arc::clone(&spec.key),
             spec,
-            question: None,
-            node,
             created_ns,
             bound_ns: now_ns,
-            leaving: None,
-            preempted_for: None,
-            stays_until_ns: i64::MIN,
-            pairing: Pairing::None,
             is_assumed: false,
-            deadline: None,
-            elsewhere: None,
-            course: None,
+            circumstances: Rare::default(),
         }
+    }
+
+    /// Its circumstances, to be changed.
+    pub fn change(&mut self) -> &mut Circumstances {
+        self.circumstances.make()
+    }
+
+    /// It waits for an answer no longer.
+    pub fn answered(&mut self) {
+        if let Some(circumstances) = self.circumstances.find_mut() {
+            circumstances.question = None;
+        }
+    }
+
+    /// The way of this placement is followed, or nobody follows it.
+    pub fn follow(&mut self, course: Option<Box<Course>>) {
+        if course.is_some() {
+            self.change().course = course;
+        }
+    }
+
+    /// The way of a placement that is followed, to go on with.
+    pub fn course_mut(&mut self) -> Option<&mut Course> {
+        self.circumstances.find_mut()?.course.as_deref_mut()
+    }
+
+    /// The way of a placement that is followed, to be told.
+    pub fn take_course(&mut self) -> Option<Box<Course>> {
+        self.circumstances.find_mut()?.course.take()
     }
 
     /// The RM's key of the ask.
@@ -245,14 +308,14 @@ impl Allocation {
 
     /// It holds this much from now on.
     pub fn resize(&mut self, to: Resources) {
-        Arc::make_mut(&mut self.spec).resources = to;
+        Arc::make_mut(&mut self.spec).resources = Arc::new(to);
     }
 }
 
 /// All allocations of a partition by their ids.
 #[derive(Debug, Default)]
 pub struct AllocationTable {
-    allocations: Slots<AllocationSlot, Box<Allocation>>,
+    allocations: Slots<AllocationSlot, Allocation>,
     /// By slot, how often it was given again: the part of an id that makes it one of its own.
     serials: Vec<u32>,
 }
@@ -275,7 +338,7 @@ impl AllocationTable {
 
     /// Takes an allocation in.
     pub fn insert(&mut self, allocation: Allocation) -> AllocationId {
-        let slot = self.allocations.insert(Box::new(allocation));
+        let slot = self.allocations.insert(allocation);
         match self.serials.get_mut(slot.index()) {
             Some(serial) => *serial = serial.wrapping_add(1),
             None => self.serials.push(0),
@@ -285,24 +348,24 @@ impl AllocationTable {
 
     /// Looks an allocation up.
     pub fn get(&self, id: AllocationId) -> Option<&Allocation> {
-        self.is_current(id).then(|| self.allocations.find(id.slot))?.map(|entry| &**entry)
+        self.is_current(id).then(|| self.allocations.find(id.slot))?
     }
 
     /// Looks an allocation up to change it.
     pub fn get_mut(&mut self, id: AllocationId) -> Option<&mut Allocation> {
-        self.is_current(id).then(|| self.allocations.find_mut(id.slot))?.map(|entry| &mut **entry)
+        self.is_current(id).then(|| self.allocations.find_mut(id.slot))?
     }
 
     /// Takes an allocation out; whoever does settles what it held. `None` if it is gone already.
     pub fn remove(&mut self, id: AllocationId) -> Option<Allocation> {
-        self.is_current(id).then(|| self.allocations.take(id.slot))?.map(|entry| *entry)
+        self.is_current(id).then(|| self.allocations.take(id.slot))?
     }
 
     /// Every allocation with its id, in order of the table.
     pub fn iter(&self) -> impl Iterator<Item = (AllocationId, &Allocation)> {
-        self.allocations.iter().map(|(slot, entry)| {
-            (AllocationId { slot, serial: self.serials[slot.index()] }, &**entry)
-        })
+        self.allocations
+            .iter()
+            .map(|(slot, entry)| (AllocationId { slot, serial: self.serials[slot.index()] }, entry))
     }
 
     fn is_current(&self, id: AllocationId) -> bool {

@@ -518,7 +518,7 @@ impl Application {
     /// predicate: its key while that is free, else `key#n`.
     pub fn next_uuid(&mut self, slot: crate::work::asks::AskSlot) -> Arc<str> {
         let ask = self.asks.ask(slot);
-        let still_to_come = ask.outstanding as usize + ask.unsettled.len();
+        let still_to_come = ask.outstanding as usize + ask.search.unsettled.len();
         let single = still_to_come == 1 && ask.next_uuid == 1 && ask.live.is_empty();
         let key = Arc::clone(&ask.key);
         if single && !self.allocations.contains_key(&key) {

@@ -51,7 +51,8 @@ impl Course {
 /// as it is.
 pub fn enters(spec: &mut Arc<AskSpec>, now_ns: impl FnOnce() -> i64) {
     if spec.arrival.is_some()
-        && let Some(arrival) = Arc::get_mut(spec).and_then(|spec| spec.arrival.as_deref_mut())
+        && let Some(particulars) = Arc::get_mut(spec).and_then(|spec| spec.particulars.find_mut())
+        && let Some(arrival) = particulars.arrival.as_deref_mut()
     {
         arrival.entered_ns = now_ns();
     }
@@ -70,7 +71,7 @@ mod tests {
         let mut untouched = Arc::new(spec.clone());
         enters(&mut untouched, unread);
 
-        let mut spec = Arc::new(AskSpec { arrival: Some(Box::new(Arrival::at(1))), ..spec });
+        let mut spec = Arc::new(spec.with(|it| it.arrival = Some(Box::new(Arrival::at(1)))));
         enters(&mut spec, || 2);
         let course = *Course::of(&spec, 3, || 4).unwrap();
         let arrival = Arrival { received_ns: 1, entered_ns: 2 };

@@ -130,17 +130,19 @@ impl Native {
 impl NativeGroup {
     fn new(declared: &DeclaredGroup) -> Self {
         let spec = declared.member.as_ref().map(|member| {
-            Arc::new(AskSpec {
+            let spec = AskSpec {
                 priority: declared.priority,
                 preemption: declared.preemption,
-                task_group: Some(Arc::clone(&declared.name)),
                 placeholder: true,
                 form: Form::Internal,
                 tags: declared.tags.clone(),
-                required_node: declared.required_node.clone(),
-                constraint: declared.ask_constraint(),
                 ..AskSpec::new("", member.clone())
-            })
+            };
+            Arc::new(spec.with(|it| {
+                it.task_group = Some(Arc::clone(&declared.name));
+                it.required_node.clone_from(&declared.required_node);
+                it.constraint = declared.ask_constraint();
+            }))
         });
         Self {
             name: Arc::clone(&declared.name),
@@ -232,7 +234,8 @@ mod tests {
 
     fn member(key: &str, group: &str, instances: u32) -> AskSpec {
         let task_group = Some(TaskGroup::new(group.to_owned()));
-        AskSpec { instances, task_group, ..AskSpec::new(key, vcores(1)) }
+        let spec = AskSpec { instances, ..AskSpec::new(key, vcores(1)) };
+        spec.with(|it| it.task_group = task_group)
     }
 
     /// A gang of four workers of two cores and one driver of any size.

@@ -135,7 +135,7 @@ impl Application {
     fn close_question(&mut self, number: u64, baton: &mut Baton) -> Option<(usize, OpenQuestion)> {
         let question = baton.books.unsettled.take(number)?;
         if let Some(entry) = baton.books.allocations.get_mut(question.allocation) {
-            entry.question = None;
+            entry.answered();
         }
         Some((self.air()?.open.remove(&number)?, question))
     }

@@ -160,10 +160,10 @@ impl Application {
             let whose = self.slot;
             let mut entry =
                 Allocation::new(whose, Arc::clone(&spec), place.node, created_ns, now_ns);
-            entry.pairing = Pairing::InBundle;
-            entry.course = Course::of(&spec, now_ns, || baton.clock.now_ns());
+            entry.change().pairing = Pairing::InBundle;
+            entry.follow(Course::of(&spec, now_ns, || baton.clock.now_ns()));
             let is_asked = asks_about_holds || !spec.placeholder;
-            if let Some(course) = &mut entry.course {
+            if let Some(course) = entry.course_mut() {
                 course.is_asked_rm = is_asked;
             }
             let id = baton.books.allocations.insert(entry);
@@ -267,13 +267,13 @@ impl Application {
         let mut n_held = vec![0_u64; groups.map_or(0, |native| native.groups().len())];
         for member in &air.members {
             let Some(entry) = baton.books.allocations.get_mut(member.id) else { continue };
-            entry.pairing = Pairing::None;
+            entry.change().pairing = Pairing::None;
             let (spec, node) = (Arc::clone(&entry.spec), entry.node);
             baton.assume(member.id);
             if member.is_held {
                 n_held[member.group] += 1;
                 self.name_hold(member.group, member.id, baton);
-                let amount = (&spec.resources, true);
+                let amount = (&*spec.resources, true);
                 self.book.settled(member.id, amount, now_ns, &mut self.changes);
                 if member.is_asked {
                     baton.books.unsettled.changed(node);

@@ -117,7 +117,7 @@ impl Application {
         };
         air.open.remove(&number);
         if let Some(entry) = baton.books.allocations.get_mut(id) {
-            entry.question = None;
+            entry.answered();
         }
         if baton.books.unsettled.take(number).is_some() {
             Self::tell_cancelled(number, baton);

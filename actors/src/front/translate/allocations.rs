@@ -6,12 +6,13 @@ use std::sync::Arc;
 
 use monoceros_proto::si::v1 as si;
 use monoceros_rules::values::names::shown;
-use monoceros_rules::values::resources::NameHolder;
 use monoceros_rules::work::allocations::Form;
-use monoceros_rules::work::asks::AskSpec;
+use monoceros_rules::work::asks::{AskSpec, Particulars};
+use monoceros_rules::work::journey::Arrival;
 use monoceros_rules::work::rejection::{Ignored, Rejection};
+use monoceros_rules::work::tags::Tags;
 
-use super::checks::{Intake, amount, first_of, preemption, shared, task_group, wanted};
+use super::checks::{amount, first_of, preemption, shared, task_group, wanted};
 use super::{Gathering, Translated, Translator, constraints};
 use crate::partition::{ForeignRequest, RefusedItem, Request};
 use crate::step::{Cause, Existing, ForeignReport, Op, Which};
@@ -71,31 +72,32 @@ impl Translator {
             }
         };
         let attributes = intake.attributes(&ask.tags);
-        let policy = ask.preemption_policy.as_ref();
+        let preemption = preemption(ask.preemption_policy.as_ref(), &ask.tags);
+        let tags = shared(ask.tags);
+        let particulars = Particulars {
+            required_node: attributes.required_node,
+            task_group: task_group(ask.task_group_name),
+            execution_timeout_ms: intake.execution_timeout(ask.execution_timeout_milli_seconds),
+            constraint,
+            arrival: self.arrival(&key, tags.as_ref()),
+        };
         let spec = AskSpec {
             instances: repeat,
             priority: ask.priority,
             created_ns: attributes.created_ns,
-            required_node: attributes.required_node,
             originator: ask.originator,
-            preemption: preemption(policy, &ask.tags),
-            execution_timeout_ms: intake.execution_timeout(ask.execution_timeout_milli_seconds),
-            task_group: task_group(ask.task_group_name),
+            preemption,
             placeholder: ask.placeholder,
-            tags: shared(ask.tags),
-            constraint,
-            ..AskSpec::new(Arc::clone(&key), resources)
+            tags,
+            particulars: particulars.kept(),
+            ..AskSpec::new(Arc::clone(&key), self.sizes.shared(resources))
         };
-        let spec = self.followed(spec);
         gathering.op(&partition, application, Op::Ask(Arc::new(spec)));
     }
 
-    /// An ask, of which it is noted when it came if its placements are followed.
-    fn followed(&self, spec: AskSpec) -> AskSpec {
-        let arrival = self.intake.sampling.and_then(|sampling| {
-            sampling.arrival(&self.rm, &spec.key, spec.tags.as_ref(), self.clock)
-        });
-        AskSpec { arrival, ..spec }
+    /// When an ask came, if its placements are followed.
+    fn arrival(&self, key: &Arc<str>, tags: Option<&Tags>) -> Option<Box<Arrival>> {
+        self.intake.sampling?.arrival(&self.rm, key, tags, self.clock)
     }
 
     fn allocation(&self, allocation: si::Allocation, gathering: &mut Gathering) {
@@ -133,7 +135,7 @@ impl Translator {
         if let Err(reason) = checked {
             return gathering.request(&partition, Request::Refused(Box::new(reject(reason))));
         }
-        match spec_of(Arc::clone(&key), allocation, form, &self.intake, &self.names) {
+        match self.spec_of(Arc::clone(&key), allocation, form) {
             Err(reason) => {
                 gathering.request(&partition, Request::Refused(Box::new(reject(reason))));
             }
@@ -143,7 +145,9 @@ impl Translator {
                 gathering.request(&partition, Request::Refused(Box::new(reject(reason))));
             }
             Ok(spec) if node.is_empty() => {
-                let spec = self.followed(spec);
+                let arrival = self.arrival(&key, spec.tags.as_ref());
+                let spec =
+                    if arrival.is_some() { spec.with(|it| it.arrival = arrival) } else { spec };
                 gathering.op(&partition, application, Op::Unified(Arc::new(spec)));
             }
             Ok(spec) => {
@@ -250,35 +254,42 @@ impl Translator {
             }
         }
     }
-}
 
-/// What an `Allocation` message asks for.
-pub(super) fn spec_of(
-    key: Arc<str>,
-    allocation: si::Allocation,
-    form: Form,
-    intake: &Intake,
-    names: &NameHolder,
-) -> Result<AskSpec, Rejection> {
-    intake.check_key(&key)?;
-    intake.check_text(&key, "its applicationID", &allocation.application_id)?;
-    intake.check_tags(&key, "the sum of its tags", &allocation.allocation_tags)?;
-    intake.check_group(&key, allocation.placeholder, &allocation.task_group_name)?;
-    let tags = &allocation.allocation_tags;
-    let constraint = constraints::of_ask(&key, allocation.placement_constraint, tags)?;
-    let resources = wanted(&key, allocation.resource_per_alloc.as_ref(), names)?;
-    let attributes = intake.attributes(&allocation.allocation_tags);
-    Ok(AskSpec {
-        priority: allocation.priority,
-        created_ns: attributes.created_ns,
-        required_node: attributes.required_node,
-        originator: allocation.originator,
-        preemption: preemption(allocation.preemption_policy.as_ref(), &allocation.allocation_tags),
-        task_group: task_group(allocation.task_group_name),
-        placeholder: allocation.placeholder,
-        form,
-        tags: shared(allocation.allocation_tags),
-        constraint,
-        ..AskSpec::new(key, resources)
-    })
+    /// What an `Allocation` message asks for.
+    pub(super) fn spec_of(
+        &self,
+        key: Arc<str>,
+        allocation: si::Allocation,
+        form: Form,
+    ) -> Result<AskSpec, Rejection> {
+        let intake = &self.intake;
+        intake.check_key(&key)?;
+        intake.check_text(&key, "its applicationID", &allocation.application_id)?;
+        intake.check_tags(&key, "the sum of its tags", &allocation.allocation_tags)?;
+        intake.check_group(&key, allocation.placeholder, &allocation.task_group_name)?;
+        let tags = &allocation.allocation_tags;
+        let constraint = constraints::of_ask(&key, allocation.placement_constraint, tags)?;
+        let resources = wanted(&key, allocation.resource_per_alloc.as_ref(), &self.names)?;
+        let attributes = intake.attributes(&allocation.allocation_tags);
+        let particulars = Particulars {
+            required_node: attributes.required_node,
+            task_group: task_group(allocation.task_group_name),
+            constraint,
+            ..Particulars::default()
+        };
+        Ok(AskSpec {
+            priority: allocation.priority,
+            created_ns: attributes.created_ns,
+            originator: allocation.originator,
+            preemption: preemption(
+                allocation.preemption_policy.as_ref(),
+                &allocation.allocation_tags,
+            ),
+            placeholder: allocation.placeholder,
+            form,
+            tags: shared(allocation.allocation_tags),
+            particulars: particulars.kept(),
+            ..AskSpec::new(key, self.sizes.shared(resources))
+        })
+    }
 }

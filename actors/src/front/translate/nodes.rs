@@ -6,12 +6,10 @@ use monoceros_proto::si::v1 as si;
 use monoceros_proto::si::v1::node_info::ActionFromRm as Action;
 use monoceros_rules::nodes::attributes as node_attributes;
 use monoceros_rules::values::names::shown;
-use monoceros_rules::values::resources::NameHolder;
 use monoceros_rules::work::allocations::Form;
 use monoceros_rules::work::rejection::{Ignored, Rejection};
 
-use super::allocations::spec_of;
-use super::checks::{Intake, counted, first_of};
+use super::checks::{counted, first_of};
 use super::{Gathering, Translated, Translator};
 use crate::events::Event;
 use crate::partition::{NewNode, RefusedItem, Request};
@@ -85,8 +83,7 @@ impl Translator {
             }
             Action::Create | Action::CreateDrain => {
                 let draining = action == Action::CreateDrain;
-                let intake = &self.intake;
-                match new_node(Arc::clone(id), node, draining, partition, intake, &self.names) {
+                match self.new_node(Arc::clone(id), node, draining, partition) {
                     Ok(new) => Request::CreateNode(Box::new(new)),
                     Err(reason) => refused(reason),
                 }
@@ -111,40 +108,46 @@ impl Translator {
         let event = || Event::schedulable(id, open, self.clock.now_ns());
         self.tracking.is_on().then(|| Notice::Happened(event().into()))
     }
-}
 
-fn new_node(
-    id: Arc<str>,
-    node: si::NodeInfo,
-    draining: bool,
-    partition: &Arc<str>,
-    intake: &Intake,
-    names: &NameHolder,
-) -> Result<NewNode, Rejection> {
-    let invalid = |why: &str| Rejection::NodeInvalid { id: Arc::clone(&id), why: why.to_owned() };
-    if id.is_empty() {
-        return Err(invalid("nodeID missing"));
+    fn new_node(
+        &self,
+        id: Arc<str>,
+        node: si::NodeInfo,
+        draining: bool,
+        partition: &Arc<str>,
+    ) -> Result<NewNode, Rejection> {
+        let (intake, names) = (&self.intake, &*self.names);
+        let invalid =
+            |why: &str| Rejection::NodeInvalid { id: Arc::clone(&id), why: why.to_owned() };
+        if id.is_empty() {
+            return Err(invalid("nodeID missing"));
+        }
+        if intake.check_id(&id).is_err() {
+            return Err(Rejection::NodeInvalid {
+                id: Arc::from(""),
+                why: "nodeID too long".into(),
+            });
+        }
+        intake.check_tags(&id, "the sum of its attributes", &node.attributes)?;
+        let total = counted(&id, node.schedulable_resource.as_ref(), names)?.unwrap_or_default();
+        let occupied = counted(&id, node.occupied_resource.as_ref(), names)?.unwrap_or_default();
+        let mut existing = Vec::new();
+        for allocation in node.existing_allocations {
+            let uuid = first_of(&allocation.uuid, &allocation.allocation_id).to_owned();
+            let application: Arc<str> = Arc::from(allocation.application_id.as_str());
+            intake.check_text(&id, "the UUID of an allocation on it", &uuid)?;
+            let key = Arc::from(allocation.allocation_key.as_str());
+            let spec = self.spec_of(key, allocation, Form::Recovered)?;
+            let uuid = if uuid.is_empty() { Arc::clone(&spec.key) } else { Arc::from(uuid) };
+            existing.push((
+                application,
+                Existing { spec: Arc::new(spec), uuid, node: Arc::clone(&id) },
+            ));
+        }
+        let mut attributes = node.attributes;
+        // A new node has nothing that could be taken off.
+        attributes.remove(node_attributes::REMOVED);
+        attributes.insert(NODE_PARTITION.to_owned(), partition.to_string());
+        Ok(NewNode { id, attributes, total, occupied, existing, draining })
     }
-    if intake.check_id(&id).is_err() {
-        return Err(Rejection::NodeInvalid { id: Arc::from(""), why: "nodeID too long".into() });
-    }
-    intake.check_tags(&id, "the sum of its attributes", &node.attributes)?;
-    let total = counted(&id, node.schedulable_resource.as_ref(), names)?.unwrap_or_default();
-    let occupied = counted(&id, node.occupied_resource.as_ref(), names)?.unwrap_or_default();
-    let mut existing = Vec::new();
-    for allocation in node.existing_allocations {
-        let uuid = first_of(&allocation.uuid, &allocation.allocation_id).to_owned();
-        let application: Arc<str> = Arc::from(allocation.application_id.as_str());
-        intake.check_text(&id, "the UUID of an allocation on it", &uuid)?;
-        let key = Arc::from(allocation.allocation_key.as_str());
-        let spec = spec_of(key, allocation, Form::Recovered, intake, names)?;
-        let uuid = if uuid.is_empty() { Arc::clone(&spec.key) } else { Arc::from(uuid) };
-        existing
-            .push((application, Existing { spec: Arc::new(spec), uuid, node: Arc::clone(&id) }));
-    }
-    let mut attributes = node.attributes;
-    // A new node has nothing that could be taken off.
-    attributes.remove(node_attributes::REMOVED);
-    attributes.insert(NODE_PARTITION.to_owned(), partition.to_string());
-    Ok(NewNode { id, attributes, total, occupied, existing, draining })
 }

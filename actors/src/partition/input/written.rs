@@ -107,18 +107,20 @@ fn rejections() -> Vec<Rejection> {
 /// An ask of which everything is said that can be said.
 fn full_ask() -> Arc<AskSpec> {
     let tags = [("tag".to_owned(), "\u{e9}\0\"".to_owned())];
-    Arc::new(AskSpec {
+    let spec = AskSpec {
         instances: u32::MAX,
         priority: i32::MIN,
         created_ns: Some(i64::MAX),
-        required_node: Some(Arc::from("n")),
         originator: true,
-        task_group: Some(TaskGroup::new("group".to_owned())),
         placeholder: true,
-        execution_timeout_ms: NonZeroU64::new(5),
         tags: Some(Arc::new(tags.into())),
         ..AskSpec::new("k", Resources::of(&[("memory", i64::MAX), ("gpu", 0)]))
-    })
+    };
+    Arc::new(spec.with(|it| {
+        it.required_node = Some(Arc::from("n"));
+        it.task_group = Some(TaskGroup::new("group".to_owned()));
+        it.execution_timeout_ms = NonZeroU64::new(5);
+    }))
 }
 
 fn ops() -> Vec<Op> {

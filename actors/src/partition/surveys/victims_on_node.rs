@@ -260,7 +260,7 @@ fn carry_out(
     let leaf = baton.directory.applications[who.application].leaf;
     let promise = Promise {
         queue: Arc::clone(&baton.directory.queue(leaf).facts.config.path),
-        amount: spec.resources.clone(),
+        amount: (*spec.resources).clone(),
         since_ns: baton.now_ns,
         arrival: baton.books.last_arrival(),
         victims: std::mem::take(&mut eviction.victims),

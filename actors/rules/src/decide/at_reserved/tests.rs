@@ -59,7 +59,8 @@ impl World {
     /// An ask that has a node reserved, and has nothing to look at.
     fn reserved(&mut self, key: &str, vcore: i64, node: &str, required: bool) -> AskSlot {
         let required_node = required.then(|| Arc::from(node));
-        let ask = self.put(AskSpec { required_node, ..AskSpec::new(key, vcores(vcore)) });
+        let ask =
+            self.put(AskSpec::new(key, vcores(vcore)).with(|it| it.required_node = required_node));
         let who = Reserver { application: application(), ask };
         let spec = Arc::clone(&self.asks.ask(ask).spec);
         let (node, since_ns) = (self.node(node), self.now_ns);
@@ -240,9 +241,8 @@ fn an_ask_reserves_when_it_is_old_enough_and_there_is_a_node_for_it() {
 fn an_ask_that_requires_a_node_reserves_it_at_once_and_takes_it_from_one_that_may_go_elsewhere() {
     let mut world = World::new(&[("n1", 0), ("n2", 0)]);
     let other = world.reserved("other", 3, "n1", false);
-    let for_n1 = |key, vcore| AskSpec {
-        required_node: Some(Arc::from("n1")),
-        ..AskSpec::new(key, vcores(vcore))
+    let for_n1 = |key, vcore| {
+        AskSpec::new(key, vcores(vcore)).with(|it| it.required_node = Some(Arc::from("n1")))
     };
     let ask = world.put(for_n1("a", 3));
     let never = Patience { delay: None, ..Patience::default() };
@@ -255,7 +255,7 @@ fn an_ask_that_requires_a_node_reserves_it_at_once_and_takes_it_from_one_that_ma
     assert_eq!(claim(world.asks.ask(ask), &world.books, &never, 0), Claim::Node(n1));
     let large = world.put(for_n1("large", 10));
     assert_eq!(claim(world.asks.ask(large), &world.books, &never, 0), Claim::Never);
-    let elsewhere = AskSpec { required_node: Some(Arc::from("n9")), ..for_n1("gone", 1) };
+    let elsewhere = for_n1("gone", 1).with(|it| it.required_node = Some(Arc::from("n9")));
     let elsewhere = world.put(elsewhere);
     assert_eq!(claim(world.asks.ask(elsewhere), &world.books, &never, 0), Claim::Never);
     assert_eq!(displaced_by(world.asks.ask(elsewhere), &world.books), None);

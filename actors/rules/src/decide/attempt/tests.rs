@@ -176,9 +176,8 @@ fn what_no_node_holds_says_how_many_lack_what() {
 #[test]
 fn an_ask_that_names_a_node_goes_there_or_waits_for_it() {
     let mut world = World::new(&[("n1", 9), ("n2", 3)]);
-    let named = |key: &str, vcore, node: &str| AskSpec {
-        required_node: Some(Arc::from(node)),
-        ..AskSpec::new(key, vcores(vcore))
+    let named = |key: &str, vcore, node: &str| {
+        AskSpec::new(key, vcores(vcore)).with(|it| it.required_node = Some(Arc::from(node)))
     };
     let slot = world.put(named("a", 5, "n2"));
     let why = "node n2, which is required, lacks 2 cores";

@@ -166,14 +166,14 @@ pub fn nodes(index: &NodeIndex, ask: &Ask, waits: &WaitSet, lacks: &NodeLacks) -
     if let Some(node) = &ask.required_node {
         return Some(required(index, ask, node, lacks));
     }
-    if let Some(domain) = &ask.domain
+    if let Some(domain) = &ask.search.domain
         && index.first(&NodeRequest { domains: &[], ..request }).is_some()
     {
         return Some(Why::Topology {
             domain: (**domain).clone(),
             lacks: lacks.clone(),
             nearest: index.nearest(&request).filter(|nearest| !nearest.lacks.is_empty()),
-            want: ask.resources.clone(),
+            want: Resources::clone(&ask.resources),
         });
     }
     if lacks.refused > 0 || is_room_excluded(index, ask) {
@@ -181,7 +181,7 @@ pub fn nodes(index: &NodeIndex, ask: &Ask, waits: &WaitSet, lacks: &NodeLacks) -
     }
     // Where no node is large enough, room on one would not help: do not look for it.
     let nearest = if lacks.lacking.is_empty() { None } else { index.nearest(&request) };
-    Some(Why::Nodes { lacks: lacks.clone(), nearest, want: ask.resources.clone() })
+    Some(Why::Nodes { lacks: lacks.clone(), nearest, want: Resources::clone(&ask.resources) })
 }
 
 /// What its placement constraint does to an ask that it keeps off every node with room.
@@ -197,7 +197,7 @@ fn constraints(index: &NodeIndex, ask: &Ask, wish: &AskWish, lacks: &NodeLacks) 
         excluding: index.excluding(&wish.wish()),
         nearest: index.nearest(&request).filter(|nearest| !nearest.lacks.is_empty()),
         opens_ns: opens.and_then(|open| wish.opens_ns(open)),
-        want: ask.resources.clone(),
+        want: Resources::clone(&ask.resources),
     }
 }
 
@@ -290,7 +290,7 @@ fn required(index: &NodeIndex, ask: &Ask, node: &Arc<str>, lacks: &NodeLacks) ->
         Some(excluded) => Why::RequiredNode {
             node: Arc::clone(node),
             state: RequiredState::Excluded { until_ns: excluded.until_ns },
-            want: ask.resources.clone(),
+            want: Resources::clone(&ask.resources),
         },
         // The node itself refused, in the search that goes on.
         None => refused(ask, lacks),

@@ -150,7 +150,7 @@ proptest! {
         }
         let required_node = required.map(|at| Arc::from(format!("n{at}")));
         let mut asks = Asks::new();
-        let spec = AskSpec { required_node, ..AskSpec::new("a", wanted.clone()) };
+        let spec = AskSpec::new("a", wanted.clone()).with(|it| it.required_node = required_node);
         let (slot, _) = asks.put(spec, 0, 1);
         let (queue, max) = (Arc::from("root.a"), Limits::from(max));
         let mut obstacles = room(&queue, Some(&max), &used, (0, 0)).obstacles(&wanted, true);

@@ -72,11 +72,9 @@ impl World {
         for (at, size) in sizes.iter().enumerate() {
             let id: Arc<str> = Arc::from(format!("n{}", at + 1));
             let node = books.nodes.insert(id, of(9, 9), Resources::new(), true).unwrap();
-            let spec = AskSpec {
-                placeholder: true,
-                task_group: Some(Arc::clone(&group)),
-                ..AskSpec::new(format!("p{}", at + 1), size.clone())
-            };
+            let spec =
+                AskSpec { placeholder: true, ..AskSpec::new(format!("p{}", at + 1), size.clone()) };
+            let spec = spec.with(|it| it.task_group = Some(Arc::clone(&group)));
             let (spec, created) = (Arc::new(spec), 10 - i64::try_from(at).unwrap());
             let entry = Allocation::new(ApplicationSlot::at(0), spec, node, created, 0);
             let key = (created, Arc::clone(&entry.uuid));
@@ -90,7 +88,8 @@ impl World {
 
     fn wants(&mut self, key: &str, priority: i32, size: Resources) -> AskSlot {
         let group = Some(Arc::new("g".to_owned()));
-        let spec = AskSpec { priority, task_group: group, ..AskSpec::new(key, size) };
+        let spec = AskSpec { priority, ..AskSpec::new(key, size) };
+        let spec = spec.with(|it| it.task_group = group);
         let sequence = self.books.arrival();
         self.asks.put(spec, 0, sequence).0
     }
@@ -177,12 +176,10 @@ fn a_placeholder_that_lacks_anything_has_to_go() {
 #[test]
 fn a_member_that_requires_a_node_takes_no_place_on_another() {
     let mut world = World::new(&[of(2, 2), of(2, 2)]);
-    let group = Some(Arc::new("g".to_owned()));
-    let spec = AskSpec {
-        required_node: Some(Arc::from("n1")),
-        task_group: group,
-        ..AskSpec::new("a", of(1, 1))
-    };
+    let spec = AskSpec::new("a", of(1, 1)).with(|it| {
+        it.required_node = Some(Arc::from("n1"));
+        it.task_group = Some(Arc::new("g".to_owned()));
+    });
     let (ask, _) = world.asks.put(spec, 0, 1);
     assert_eq!(world.next(&mut Search::default()), world.in_place(ask, 0));
 }

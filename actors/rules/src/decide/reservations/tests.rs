@@ -14,7 +14,7 @@ fn who(application: u32, ask: u32) -> Reserver {
 
 fn ask(vcore: i64, required: Option<&str>) -> Arc<AskSpec> {
     let required_node = required.map(Arc::from);
-    Arc::new(AskSpec { required_node, ..AskSpec::new("ask", vcores(vcore)) })
+    Arc::new(AskSpec::new("ask", vcores(vcore)).with(|it| it.required_node = required_node))
 }
 
 /// Nodes n0, n1, … of four cores each, of which one is free.
@@ -61,7 +61,7 @@ fn an_ask_that_changes_keeps_its_node_while_that_is_large_enough() {
     assert!(all.keep(&nodes, me, &ask(9, None)), "it has none to lose");
     all.make(&mut nodes, me, on(n0, &ask(2, None)));
     assert!(all.keep(&nodes, me, &ask(4, None)));
-    assert_eq!(all.of(me).unwrap().spec.resources, vcores(4));
+    assert_eq!(*all.of(me).unwrap().spec.resources, vcores(4));
     assert!(!all.keep(&nodes, me, &ask(5, None)), "too large");
     assert!(!all.keep(&nodes, me, &ask(4, Some("n0"))), "it is of the other kind now");
     nodes.update(n0, Some(&vcores(3)), &vcores(0));

@@ -87,7 +87,7 @@ impl World {
     fn put(&mut self, node: NodeSlot, tags: &Tags, is_booked: bool) -> AllocationId {
         let spec = AskSpec { tags: Some(Arc::clone(tags)), ..AskSpec::new("k", vcores(1)) };
         let mut entry = Allocation::new(ApplicationSlot::at(0), Arc::new(spec), node, 0, 0);
-        entry.question = (!is_booked).then_some(1);
+        entry.change().question = (!is_booked).then_some(1);
         let id = self.allocations.insert(entry);
         let left = self.nodes.available(node).minus(&vcores(1));
         self.nodes.update(node, None, &left);
@@ -97,7 +97,7 @@ impl World {
     }
 
     fn settle(&mut self, id: AllocationId) {
-        self.allocations.get_mut(id).unwrap().question = None;
+        self.allocations.get_mut(id).unwrap().answered();
         self.nodes.settled(id);
     }
 

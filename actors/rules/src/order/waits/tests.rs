@@ -168,7 +168,7 @@ impl Model {
 
     fn place(&mut self, found: &Found) {
         let app = &mut self.apps[found.app];
-        let resources = app.asks.ask(found.ask).resources.clone();
+        let resources = (*app.asks.ask(found.ask).resources).clone();
         app.asks.take_one(found.ask);
         app.asks.drop_if_done(found.ask);
         app.placed.push((found.node, resources.clone()));

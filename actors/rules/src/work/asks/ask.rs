@@ -16,6 +16,7 @@ use crate::decide::predicates::Try;
 use crate::decide::preemption::Tries;
 use crate::nodes::{Domain, Exclusion, NodeRequest, NodeSlot};
 use crate::values::epoch::Growth;
+use crate::values::rare::{Nothing, Rare};
 use crate::values::resources::Resources;
 use crate::work::allocations::AllocationId;
 
@@ -46,24 +47,41 @@ pub struct Ask {
     pub unanswered: bool,
     /// Allocations made from it that live.
     pub live: SmallVec<[AllocationId; 1]>,
-    /// Placements of it that wait for their predicate, or for the placeholder whose place they take.
-    pub unsettled: SmallVec<[AllocationId; 1]>,
     /// The next number to try in `<key>#n`.
     pub next_uuid: u32,
-    /// Its tries to preempt others. Few asks have any, and the others pay for one pointer.
+    /// It has a class of its own, which nobody joins.
+    pub(super) is_single: bool,
+    pub(super) class: Option<ClassId>,
+    /// What few asks come to while a node is sought.
+    pub search: Rare<Search>,
+}
+
+/// What few asks come to while a node is sought.
+#[derive(Debug, Default)]
+pub struct Search {
+    /// Its placements that wait for their predicate, or for the placeholder whose place they take.
+    pub unsettled: SmallVec<[AllocationId; 1]>,
+    /// Its tries to preempt others.
     pub tries: Option<Box<Tries>>,
-    /// What its placement constraint expects of nodes. Few asks have one, and the others pay for one
-    /// pointer.
+    /// What its placement constraint expects of nodes.
     pub(super) wish: Option<Box<AskWish>>,
     /// The domain that its task group has chosen, if it is to stay in one; shared by the whole group.
     pub domain: Option<Arc<Domain>>,
-    /// What was refused of it. Few asks have any, and the others pay for one pointer.
+    /// What was refused of it.
     pub(super) refusals: Option<Box<Refusals>>,
-    /// It has a class of its own, which nobody joins.
-    pub(super) is_single: bool,
     /// The node that it has reserved.
     pub(super) reserved: Option<NodeSlot>,
-    pub(super) class: Option<ClassId>,
+}
+
+impl Nothing for Search {
+    const NOTHING: &'static Self = &Self {
+        unsettled: SmallVec::new_const(),
+        tries: None,
+        wish: None,
+        domain: None,
+        refusals: None,
+        reserved: None,
+    };
 }
 
 /// What predicates and the RM refused of an ask.
@@ -120,34 +138,33 @@ impl Ask {
             attempted: false,
             unanswered: false,
             live: SmallVec::new(),
-            unsettled: SmallVec::new(),
             next_uuid: 1,
-            tries: None,
-            wish: None,
-            domain: None,
-            refusals: None,
             is_single: false,
-            reserved: None,
             class: None,
+            search: Rare::default(),
         }
     }
 
     /// What its placement constraint expects of nodes, if it has one.
     pub fn wish(&self) -> Option<&AskWish> {
-        self.wish.as_deref()
+        self.search.wish.as_deref()
     }
 
     /// The request for a node that a search is given.
     pub fn request(&self) -> NodeRequest<'_> {
-        debug_assert_eq!(self.spec.constraint.is_some(), self.wish.is_some(), "none is forgotten");
+        debug_assert_eq!(
+            self.spec.constraint.is_some(),
+            self.search.wish.is_some(),
+            "none is forgotten"
+        );
         let request = NodeRequest {
             required: self.spec.required_node.as_deref(),
-            own: self.reserved,
-            wish: self.wish.as_deref().map(AskWish::wish),
-            domains: self.domain.as_deref().map_or(&[], std::slice::from_ref),
+            own: self.search.reserved,
+            wish: self.search.wish.as_deref().map(AskWish::wish),
+            domains: self.search.domain.as_deref().map_or(&[], std::slice::from_ref),
             ..NodeRequest::of(&self.spec.resources)
         };
-        match &self.refusals {
+        match &self.search.refusals {
             Some(refusals) => NodeRequest { excluded: &refusals.excluded, ..request },
             None => request,
         }
@@ -155,12 +172,31 @@ impl Ask {
 
     /// What was refused of it, if anything ever was.
     pub fn refusals(&self) -> Option<&Refusals> {
-        self.refusals.as_deref()
+        self.search.refusals.as_deref()
     }
 
     /// What was refused of it, to be noted.
     pub fn refusals_mut(&mut self) -> &mut Refusals {
-        self.refusals.get_or_insert_default()
+        self.search.make().refusals.get_or_insert_default()
+    }
+
+    /// What was refused of it, to be changed, if anything ever was.
+    pub(super) fn noted_refusals(&mut self) -> Option<&mut Refusals> {
+        self.search.find_mut()?.refusals.as_deref_mut()
+    }
+
+    /// It has never tried to preempt others.
+    pub fn forget_tries(&mut self) {
+        if let Some(search) = self.search.find_mut() {
+            search.tries = None;
+        }
+    }
+
+    /// A placement of it waits no longer: for its predicate, or for a placeholder to go.
+    pub(super) fn waits_no_longer(&mut self, placement: AllocationId) {
+        if let Some(search) = self.search.find_mut() {
+            search.unsettled.retain(|unsettled| *unsettled != placement);
+        }
     }
 
     /// Its search for a node whose predicate passes, while some have refused it and others have
@@ -171,7 +207,7 @@ impl Ask {
 
     /// As [`Self::trying`], to be changed.
     pub fn trying_mut(&mut self) -> Option<&mut Try> {
-        self.refusals.as_mut()?.trying.as_deref_mut()
+        self.search.find_mut()?.refusals.as_mut()?.trying.as_deref_mut()
     }
 
     /// As [`Self::trying`]; where there is none that holds in this era, one that begins now, at
@@ -190,7 +226,7 @@ impl Ask {
 
     /// Whether it has a node reserved.
     pub fn is_reserved(&self) -> bool {
-        self.reserved.is_some()
+        self.search.reserved.is_some()
     }
 
     /// Whether the node that it has reserved refused it when it was asked last, and nothing has
@@ -229,7 +265,7 @@ impl Ask {
 
     /// What predicates said of it does not count any more.
     pub fn refresh(&mut self) {
-        if let Some(refusals) = &mut self.refusals {
+        if let Some(refusals) = self.noted_refusals() {
             (refusals.trying, refusals.rests) = (None, false);
             (refusals.refused_at_reserved, refusals.may_not_reserve) = (false, false);
         }
@@ -239,19 +275,19 @@ impl Ask {
     pub fn begin_anew(&mut self) {
         self.unanswered = false;
         self.refresh();
-        if let Some(refusals) = &mut self.refusals {
+        if let Some(refusals) = self.noted_refusals() {
             refusals.reasons.clear();
         }
     }
 
     /// Whether anything of it is allocated, waits for an answer, or is outstanding.
     pub fn is_over(&self) -> bool {
-        self.outstanding == 0 && self.live.is_empty() && self.unsettled.is_empty()
+        self.outstanding == 0 && self.live.is_empty() && self.search.unsettled.is_empty()
     }
 
     /// All that is still to come: outstanding, or waiting for its predicate.
     pub fn still_to_come(&self) -> i64 {
-        let unsettled = i64::try_from(self.unsettled.len()).unwrap_or(i64::MAX);
+        let unsettled = i64::try_from(self.search.unsettled.len()).unwrap_or(i64::MAX);
         i64::from(self.outstanding).saturating_add(unsettled)
     }
 
@@ -278,7 +314,7 @@ impl Ask {
 
     /// Why it was not placed so far is of no interest any more.
     pub(super) fn forget_failures(&mut self) {
-        if let Some(refusals) = &mut self.refusals {
+        if let Some(refusals) = self.noted_refusals() {
             refusals.failures = None;
         }
     }
@@ -286,7 +322,7 @@ impl Ask {
     /// Its next allocation begins as if no predicate had ever refused it.
     pub(super) fn forget_refusals(&mut self) {
         self.begin_anew();
-        if let Some(refusals) = &mut self.refusals {
+        if let Some(refusals) = self.noted_refusals() {
             refusals.in_a_row = 0;
         }
     }

@@ -70,7 +70,7 @@ impl Asks {
             class
         } else {
             let members = BTreeMap::from([(member, slot)]);
-            let refusals = self.table[slot].refusals.as_mut();
+            let refusals = self.table[slot].noted_refusals();
             let failures = refusals.and_then(|refusals| refusals.failures.take());
             let class = self.classes.insert(Class {
                 shape: shape.clone(),

@@ -34,6 +34,7 @@ use crate::nodes::{Domain, Exclusion, NodeIndex};
 use crate::order::keys::{AskKey, MIN_PRIORITY};
 use crate::order::tree::OrderedTree;
 use crate::order::waits::{View, WaitSet};
+use crate::values::key_index::KeyIndex;
 use crate::values::resources::Resources;
 use crate::values::slots::Slots;
 use crate::work::allocations::{AllocationId, Form};
@@ -42,7 +43,7 @@ pub use ask::{Ask, Refusals};
 use classes::Class;
 pub use pending::PendingClass;
 use reserved::ReservedWaits;
-pub use spec::{AskSpec, Preemption, Shape, TaskGroup};
+pub use spec::{AskSpec, Particulars, Preemption, Shape, TaskGroup};
 pub use wish::AskWish;
 
 crate::slot! {
@@ -59,7 +60,7 @@ crate::slot! {
 #[derive(Debug, Default)]
 pub struct Asks {
     table: Slots<AskSlot, Ask>,
-    by_key: FxHashMap<Arc<str>, AskSlot>,
+    by_key: KeyIndex<AskSlot>,
     classes: Slots<ClassId, Class>,
     by_shape: FxHashMap<Shape, ClassId>,
     order: OrderedTree<AskKey, ClassId, WaitSet>,
@@ -101,7 +102,7 @@ impl Asks {
 
     /// Looks an ask up by the RM's key.
     pub fn slot_of(&self, key: &str) -> Option<AskSlot> {
-        self.by_key.get(key).copied()
+        self.by_key.find(key, |slot| Some(&*self.table.find(slot)?.spec.key))
     }
 
     /// An ask by its place. The place must have come from this application and still be in use.
@@ -318,7 +319,10 @@ impl Asks {
     /// those with nothing outstanding, too.
     pub fn set_domains<'a>(&mut self, of: impl Fn(&TaskGroup) -> Option<&'a Arc<Domain>>) {
         for ask in self.table.values_mut() {
-            ask.domain = ask.spec.task_group.as_ref().and_then(&of).cloned();
+            let domain = ask.spec.task_group.as_ref().and_then(&of).cloned();
+            if domain.is_some() || ask.search.domain.is_some() {
+                ask.search.make().domain = domain;
+            }
         }
     }
 
@@ -355,10 +359,9 @@ impl Asks {
             ask.forget_refusals();
             slot
         } else {
-            let (key, created_ns) = (Arc::clone(&spec.key), spec.created_ns.unwrap_or(now_ns));
-            let slot = self.table.insert(Ask::new(spec, outstanding, created_ns, sequence));
-            self.by_key.insert(key, slot);
-            slot
+            let (slot, created_ns) = (self.table.next(), spec.created_ns.unwrap_or(now_ns));
+            self.by_key.insert(&spec.key, slot);
+            self.table.insert(Ask::new(spec, outstanding, created_ns, sequence))
         };
         self.join_class(slot);
         (slot, self.pending.minus(&before).pruned())
@@ -369,7 +372,7 @@ impl Asks {
         let before = self.pending.clone();
         self.leave_class(slot);
         let ask = self.ask_mut(slot);
-        Arc::make_mut(&mut ask.spec).resources = resources;
+        Arc::make_mut(&mut ask.spec).resources = Arc::new(resources);
         ask.join_others();
         ask.forget_refusals();
         self.join_class(slot);
@@ -385,7 +388,7 @@ impl Asks {
         Arc::make_mut(&mut ask.spec).restate(said);
         ask.join_others();
         ask.forget_refusals();
-        ask.tries = None;
+        ask.forget_tries();
         self.bytes += self.ask(slot).spec.bytes();
         self.join_class(slot);
     }
@@ -393,7 +396,7 @@ impl Asks {
     /// One outstanding instance of the ask was placed.
     pub fn take_one(&mut self, slot: AskSlot) {
         let ask = self.ask_mut(slot);
-        if let Some(refusals) = &mut ask.refusals {
+        if let Some(refusals) = ask.noted_refusals() {
             refusals.in_a_row = 0;
         }
         self.take(slot);
@@ -401,14 +404,14 @@ impl Asks {
 
     /// One outstanding instance of the ask has a node and waits for its predicate.
     pub fn hold_one(&mut self, slot: AskSlot, placement: AllocationId) {
-        self.ask_mut(slot).unsettled.push(placement);
+        self.ask_mut(slot).search.make().unsettled.push(placement);
         self.take(slot);
     }
 
     /// The predicate passed: the placement is an allocation.
     pub fn settle_one(&mut self, slot: AskSlot, placement: AllocationId) {
         let ask = self.ask_mut(slot);
-        ask.unsettled.retain(|unsettled| *unsettled != placement);
+        ask.waits_no_longer(placement);
         ask.live.push(placement);
         ask.forget_refusals();
     }
@@ -417,8 +420,9 @@ impl Asks {
     /// Returns the change of pending.
     pub fn take_back_all(&mut self, slot: AskSlot) -> Resources {
         let ask = self.ask_mut(slot);
-        let waiting = u32::try_from(ask.unsettled.len()).unwrap_or(u32::MAX);
-        ask.unsettled.clear();
+        let unsettled = ask.search.find_mut().map(|search| std::mem::take(&mut search.unsettled));
+        let waiting = unsettled.map_or(0, |unsettled| unsettled.len());
+        let waiting = u32::try_from(waiting).unwrap_or(u32::MAX);
         let outstanding = ask.outstanding.saturating_add(waiting);
         self.set_outstanding(slot, outstanding)
     }
@@ -426,7 +430,7 @@ impl Asks {
     /// The placement was taken back: its instance is outstanding again. Returns the change of
     /// pending.
     pub fn take_back(&mut self, slot: AskSlot, placement: AllocationId) -> Resources {
-        self.ask_mut(slot).unsettled.retain(|unsettled| *unsettled != placement);
+        self.ask_mut(slot).waits_no_longer(placement);
         self.give_back(slot)
     }
 
@@ -476,7 +480,7 @@ impl Asks {
             let ask = self.table.remove(slot);
             debug_assert!(!ask.is_reserved(), "its reservation ends before it goes");
             self.bytes -= ask.spec.bytes();
-            self.by_key.remove(&ask.spec.key);
+            self.by_key.remove(&ask.spec.key, slot);
         }
     }
 
@@ -502,7 +506,7 @@ impl Asks {
     /// The deadline of an exclusion is over: the ask may go to the node again, and is tried anew.
     /// Says whether it was the deadline that counts; the ask may have been excluded again since.
     pub fn admit(&mut self, slot: AskSlot, over: &Exclusion) -> bool {
-        let Some(refusals) = &mut self.ask_mut(slot).refusals else { return false };
+        let Some(refusals) = self.ask_mut(slot).noted_refusals() else { return false };
         let before = refusals.excluded.len();
         refusals.excluded.retain(|excluded| excluded != over);
         let is_admitted = refusals.excluded.len() < before;
@@ -550,7 +554,7 @@ impl Asks {
     pub fn pending_keys(&self, form: Option<Form>) -> Vec<Arc<str>> {
         let mut pending: Vec<&Ask> = self
             .iter()
-            .filter(|ask| ask.outstanding > 0 || !ask.unsettled.is_empty())
+            .filter(|ask| ask.outstanding > 0 || !ask.search.unsettled.is_empty())
             .filter(|ask| ask.form != Form::Internal && form.is_none_or(|form| ask.form == form))
             .collect();
         pending.sort_by_key(|ask| ask.sequence);

@@ -85,7 +85,7 @@ impl Asks {
         debug_assert!(!ask.is_reserved() && ask.outstanding > 0, "a pending ask reserves one node");
         self.set_apart_as(slot, elsewhere, |asks| {
             asks.n_reserved += 1;
-            asks.ask_mut(slot).reserved = Some(node);
+            asks.ask_mut(slot).search.make().reserved = Some(node);
         });
     }
 
@@ -98,7 +98,7 @@ impl Asks {
         self.leave_class(slot);
         self.n_reserved -= 1;
         let ask = self.ask_mut(slot);
-        ask.reserved = None;
+        ask.search.make().reserved = None;
         ask.refresh();
         ask.join_others();
         self.join_class(slot);
@@ -168,7 +168,7 @@ impl Asks {
         }
         for class in &old {
             let first = self.first_member(*class);
-            if let Some(refusals) = &mut self.ask_mut(first).refusals {
+            if let Some(refusals) = self.ask_mut(first).noted_refusals() {
                 refusals.retried_by_time = true;
             }
             self.set_waits(*class, WaitSet::Due);

@@ -8,10 +8,12 @@
 
 use std::hash::{Hash, Hasher};
 use std::num::NonZeroU64;
+use std::ops::Deref;
 use std::sync::Arc;
 
 use serde::{Deserialize, Serialize};
 
+use crate::values::rare::{Nothing, Rare};
 use crate::values::resources::Resources;
 use crate::work::allocations::Form;
 use crate::work::constraint::AskConstraint;
@@ -19,36 +21,45 @@ use crate::work::journey::Arrival;
 use crate::work::quotas;
 use crate::work::tags::Tags;
 
-/// What is asked for, as the RM sent it.
+/// What is asked for, as the RM sent it. What few asks say is among its [`Particulars`], to which it
+/// dereferences.
 #[derive(Clone, Debug, Serialize, Deserialize)]
 pub struct AskSpec {
     /// The RM's key, unique within the application.
     pub key: Arc<str>,
-    /// What each allocation takes.
-    pub resources: Resources,
+    /// What each allocation takes. Many asks share one amount.
+    pub resources: Arc<Resources>,
     /// How many allocations are wanted.
     pub instances: u32,
     /// Higher is more important.
     pub priority: i32,
     /// Creation time, ns since the epoch; `None`: the arrival.
     pub created_ns: Option<i64>,
-    /// The only node that may be used.
-    pub required_node: Option<Arc<str>>,
     /// Whether it is the driver or first task of its application.
     pub originator: bool,
     /// Who may preempt whom.
     pub preemption: Preemption,
-    /// The task group it is a member of.
-    pub task_group: Option<TaskGroup>,
     /// It keeps a place for a member of its task group. It then has one.
     pub placeholder: bool,
-    /// After which time of running each allocation is ended, ms; `None`: never.
-    pub execution_timeout_ms: Option<NonZeroU64>,
     /// In which form it came in.
     pub form: Form,
     /// The tags as sent.
     pub tags: Option<Tags>,
-    /// Which nodes it may use. Few asks have one, and an ask without pays for one pointer.
+    /// What few asks say.
+    #[serde(default)]
+    pub particulars: Rare<Particulars>,
+}
+
+/// What few asks say.
+#[derive(Clone, Debug, Default, Serialize, Deserialize)]
+pub struct Particulars {
+    /// The only node that may be used.
+    pub required_node: Option<Arc<str>>,
+    /// The task group it is a member of.
+    pub task_group: Option<TaskGroup>,
+    /// After which time of running each allocation is ended, ms; `None`: never.
+    pub execution_timeout_ms: Option<NonZeroU64>,
+    /// Which nodes it may use.
     #[serde(default)]
     pub constraint: Option<Arc<AskConstraint>>,
     /// Its placements are followed. Nothing that is asked for, and not part of what is written down.
@@ -56,29 +67,67 @@ pub struct AskSpec {
     pub arrival: Option<Box<Arrival>>,
 }
 
-/// The name of a task group. Few asks have one, and an ask without pays for one pointer.
+impl Particulars {
+    /// As an ask keeps them: not at all where nothing is said.
+    pub fn kept(self) -> Rare<Self> {
+        let Self { required_node, task_group, execution_timeout_ms, constraint, arrival } = &self;
+        let is_about_places = required_node.is_some() || constraint.is_some();
+        let is_other = task_group.is_some() || execution_timeout_ms.is_some() || arrival.is_some();
+        if is_about_places || is_other { Rare::of(self) } else { Rare::default() }
+    }
+}
+
+impl Nothing for Particulars {
+    const NOTHING: &'static Self = &Self {
+        required_node: None,
+        task_group: None,
+        execution_timeout_ms: None,
+        constraint: None,
+        arrival: None,
+    };
+}
+
+impl Deref for AskSpec {
+    type Target = Particulars;
+
+    fn deref(&self) -> &Particulars {
+        &self.particulars
+    }
+}
+
+/// The name of a task group.
 pub type TaskGroup = Arc<String>;
 
 impl AskSpec {
     /// An ask for one allocation of this much, of which nothing else is said.
-    pub fn new(key: impl Into<Arc<str>>, resources: Resources) -> Self {
+    pub fn new(key: impl Into<Arc<str>>, resources: impl Into<Arc<Resources>>) -> Self {
         Self {
             key: key.into(),
-            resources,
+            resources: resources.into(),
             instances: 1,
             priority: 0,
             created_ns: None,
-            required_node: None,
             originator: false,
             preemption: Preemption::default(),
-            task_group: None,
             placeholder: false,
-            execution_timeout_ms: None,
             form: Form::Ask,
             tags: None,
-            constraint: None,
-            arrival: None,
+            particulars: Rare::default(),
         }
+    }
+
+    /// The same ask, of which something else is said, too.
+    ///
+    /// ```
+    /// use monoceros_rules::values::resources::Resources;
+    /// use monoceros_rules::work::asks::AskSpec;
+    /// let ask = AskSpec::new("a", Resources::new()).with(|it| it.required_node = Some("n1".into()));
+    /// assert_eq!(ask.required_node.as_deref(), Some("n1"));
+    /// ```
+    #[must_use]
+    pub fn with(mut self, say: impl FnOnce(&mut Particulars)) -> Self {
+        say(self.particulars.make());
+        self
     }
 
     /// How much memory it takes, bytes, about. Of what changes later it depends on the tags alone.

@@ -103,7 +103,8 @@ fn a_bundle_was_tried_if_each_of_its_asks_was_and_only_what_it_takes_counts() {
     assert_eq!(asks.tried_together(&bundled), [], "c came later");
     asks.ask_mut(c).attempted = true;
     let of = |slot, count| {
-        let (class, resources) = (asks.class_of(slot).unwrap(), asks.ask(slot).resources.clone());
+        let class = asks.class_of(slot).unwrap();
+        let resources = (*asks.ask(slot).resources).clone();
         Waiting { class, resources, count }
     };
     assert_eq!(asks.tried_together(&bundled), [of(c, 1), of(a, 5)]);
@@ -263,13 +264,13 @@ fn apply(asks: &mut Asks, model: &mut Model, op: Op, now: i64) -> Result<(), Tes
             let resources = Resources::of(&entries);
             let required_node = node.then(|| Arc::from("n"));
             let spec = AskSpec {
-                resources: resources.clone(),
+                resources: Arc::new(resources.clone()),
                 instances: repeat,
                 priority,
                 created_ns: created,
-                required_node,
                 ..spec(&key.to_string(), 0)
             };
+            let spec = spec.with(|it| it.required_node = required_node);
             let old = model.asks.get(&key).map(|ask| ask.created);
             let created = created.or(old).unwrap_or(now);
             let ask = ModelAsk { resources, repeat, priority, created, sequence, node, single: 0 };

@@ -167,7 +167,7 @@ impl Cluster {
     }
 
     pub(super) fn is_being_preempted(&mut self, name: &str) {
-        self.change(name, |allocation| allocation.leaving = Some(Leaving::Preempted));
+        self.change(name, |allocation| allocation.change().leaving = Some(Leaving::Preempted));
     }
 
     pub(super) fn ends(&mut self, name: &str) {

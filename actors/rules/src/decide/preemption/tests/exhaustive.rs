@@ -181,14 +181,15 @@ pub(super) fn built(random: &RandomCluster) -> (Cluster, Asker) {
             1 => cluster.is_originator(&name),
             2 => cluster.is_being_preempted(&name),
             3 => cluster.spec(&name, |spec| spec.form = Form::Internal),
-            4 => cluster.spec(&name, |spec| spec.required_node = Some("n0".into())),
+            4 => cluster
+                .spec(&name, |spec| spec.particulars.make().required_node = Some("n0".into())),
             5 => cluster.spec(&name, |spec| {
                 spec.originator = true;
                 spec.preemption = Preemption::Neither;
             }),
-            6..=8 => cluster.spec(&name, |spec| spec.task_group = Some(group())),
+            6..=8 => cluster.spec(&name, |spec| spec.particulars.make().task_group = Some(group())),
             9 => cluster.spec(&name, |spec| {
-                spec.task_group = Some(group());
+                spec.particulars.make().task_group = Some(group());
                 spec.placeholder = true;
             }),
             _ => {}

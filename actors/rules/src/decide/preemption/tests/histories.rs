@@ -200,7 +200,7 @@ impl Life {
         self.n_askers += 1;
         for id in &plan.victims {
             let victim = self.cluster.table.get_mut(*id).unwrap();
-            victim.leaving = Some(Leaving::Preempted);
+            victim.change().leaving = Some(Leaving::Preempted);
             self.evicted += amount(victim.resources());
         }
         let node = plan.places[0].node.index();

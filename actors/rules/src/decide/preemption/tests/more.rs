@@ -27,14 +27,14 @@ fn hold(cluster: &mut Cluster, name: &str) {
     cluster.spec(name, |spec| {
         spec.form = Form::Internal;
         spec.placeholder = true;
-        spec.task_group = Some(TaskGroup::new("tg".to_owned()));
+        spec.particulars.make().task_group = Some(TaskGroup::new("tg".to_owned()));
     });
 }
 
 fn placeholder(cluster: &mut Cluster, name: &str) {
     cluster.spec(name, |spec| {
         spec.placeholder = true;
-        spec.task_group = Some(TaskGroup::new("tg".to_owned()));
+        spec.particulars.make().task_group = Some(TaskGroup::new("tg".to_owned()));
     });
 }
 
@@ -76,7 +76,7 @@ fn a_member_that_its_gang_needs_goes_after_others() {
     let mut cluster = full(&["member1", "member2", "single"]);
     let group = TaskGroup::new("tg".to_owned());
     for name in ["member1", "member2"] {
-        cluster.spec(name, |spec| spec.task_group = Some(Arc::clone(&group)));
+        cluster.spec(name, |spec| spec.particulars.make().task_group = Some(Arc::clone(&group)));
     }
     cluster.application("root.other", "root.other").groups = vec![(Arc::clone(&group), 2)];
     let ask = cluster.ask("root.mine", 5);

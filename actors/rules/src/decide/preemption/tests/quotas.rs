@@ -66,7 +66,7 @@ fn a_first_task_goes_after_ordinary_ones_and_before_who_opted_out() {
     assert_eq!(shown(&cluster, "root.a"), "normal");
     cluster.ends("normal");
     cluster.runs("more", "root.a", "n1", 7);
-    cluster.spec("more", |spec| spec.required_node = Some("n1".into()));
+    cluster.spec("more", |spec| spec.particulars.make().required_node = Some("n1".into()));
     assert_eq!(shown(&cluster, "root.a"), "first");
 }
 

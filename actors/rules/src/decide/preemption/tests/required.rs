@@ -11,7 +11,7 @@ use crate::work::allocations::AllocationId;
 use crate::work::asks::AskSpec;
 
 fn daemon(size: i64) -> AskSpec {
-    AskSpec { required_node: Some(Arc::from("n1")), ..AskSpec::new("daemon", vcore(size)) }
+    AskSpec::new("daemon", vcore(size)).with(|it| it.required_node = Some(Arc::from("n1")))
 }
 
 fn on_node(cluster: &Cluster) -> Vec<OnNode<'_>> {
@@ -104,14 +104,14 @@ fn the_least_important_goes_first_then_the_newest_then_the_smallest() {
 #[test]
 fn victims_without_what_the_daemon_lacks_do_not_go() {
     let cluster = full(&[("a", 1)]);
-    let gpu = AskSpec { resources: Resources::of(&[("gpu", 1)]), ..daemon(0) };
+    let gpu = AskSpec { resources: Arc::new(Resources::of(&[("gpu", 1)])), ..daemon(0) };
     assert_eq!(shown(&cluster, &gpu), "nobody");
 }
 
 #[test]
 fn other_daemons_and_those_who_leave_stay() {
     let mut cluster = full(&[("a", 1), ("b", 1)]);
-    cluster.spec("a", |spec| spec.required_node = Some(Arc::from("n1")));
+    cluster.spec("a", |spec| spec.particulars.make().required_node = Some(Arc::from("n1")));
     cluster.is_being_preempted("b");
     assert_eq!(shown(&cluster, &daemon(1)), "nobody");
 }

@@ -1,0 +1,125 @@
+//! Places by the texts that their things have: a look-up that keeps no text itself.
+//!
+//! # Why
+//! An application may have a hundred thousand requests and as many allocations, each found by its key.
+//! A map would keep every key a second time, 24 bytes each; here an entry is a part of the key's hash
+//! and the place, and the text is read where the thing is. The hash is kept so that a table that grows
+//! does not have to read all texts again.
+//!
+//! # Invariant
+//! A place is in it as long as its thing has the key with which it came in.
+
+use std::hash::{BuildHasher, BuildHasherDefault};
+
+use hashbrown::HashTable;
+use rustc_hash::FxHasher;
+
+/// Places by texts; whoever asks says which text the thing in a place has.
+#[derive(Clone, Debug)]
+pub struct KeyIndex<S> {
+    entries: HashTable<(u32, S)>,
+}
+
+impl<S> Default for KeyIndex<S> {
+    fn default() -> Self {
+        Self { entries: HashTable::new() }
+    }
+}
+
+impl<S: Copy + PartialEq> KeyIndex<S> {
+    /// The place whose thing has the key.
+    pub fn find<'a>(&self, key: &str, key_of: impl Fn(S) -> Option<&'a str>) -> Option<S> {
+        let hash = short(key);
+        let is_it = |entry: &(u32, S)| entry.0 == hash && key_of(entry.1) == Some(key);
+        self.entries.find(spread(hash), is_it).map(|entry| entry.1)
+    }
+
+    /// A place comes in; no other has its key.
+    pub fn insert(&mut self, key: &str, place: S) {
+        let hash = short(key);
+        self.entries.insert_unique(spread(hash), (hash, place), |entry| spread(entry.0));
+    }
+
+    /// The place goes, if it is in under that key.
+    pub fn remove(&mut self, key: &str, place: S) {
+        let hash = short(key);
+        if let Ok(entry) = self.entries.find_entry(spread(hash), |entry| *entry == (hash, place)) {
+            entry.remove();
+        }
+    }
+
+    /// All places, in no order.
+    pub fn iter(&self) -> impl Iterator<Item = S> + '_ {
+        self.entries.iter().map(|entry| entry.1)
+    }
+
+    /// How many places there are.
+    pub fn len(&self) -> usize {
+        self.entries.len()
+    }
+
+    /// Whether there is none.
+    pub fn is_empty(&self) -> bool {
+        self.entries.is_empty()
+    }
+}
+
+/// What is kept of a key's hash.
+fn short(key: &str) -> u32 {
+    (BuildHasherDefault::<FxHasher>::default().hash_one(key) >> 32) as u32
+}
+
+/// A table takes a place from the low bits of a hash and a tag from the high ones: both come of all 32.
+fn spread(hash: u32) -> u64 {
+    u64::from(hash).wrapping_mul(0x9e37_79b9_7f4a_7c15)
+}
+
+#[cfg(test)]
+mod tests {
+    use std::collections::BTreeMap;
+
+    use proptest::prelude::*;
+
+    use super::*;
+
+    proptest! {
+        #[test]
+        fn it_finds_what_a_map_would(ops in prop::collection::vec((any::<bool>(), 0..40_u32), 0..200)) {
+            let texts: Vec<String> = (0..40).map(|number| format!("ask-{number}")).collect();
+            let key_of = |place: u32| texts.get(place as usize).map(String::as_str);
+            let (mut index, mut model) = (KeyIndex::<u32>::default(), BTreeMap::new());
+            for (comes, place) in ops {
+                let key = &*texts[place as usize];
+                if !comes {
+                    index.remove(key, place);
+                    model.remove(key);
+                } else if model.insert(key, place).is_none() {
+                    index.insert(key, place);
+                }
+                prop_assert_eq!(index.len(), model.len());
+                for (place, key) in (0..).zip(&texts) {
+                    let found = index.find(key, key_of);
+                    prop_assert_eq!(found, model.get(&**key).copied(), "{}", place);
+                }
+            }
+            let mut all: Vec<u32> = index.iter().collect();
+            all.sort_unstable();
+            let mut expected: Vec<u32> = model.into_values().collect();
+            expected.sort_unstable();
+            prop_assert_eq!(all, expected);
+        }
+    }
+
+    #[test]
+    fn two_texts_with_one_short_hash_are_told_apart() {
+        let mut index = KeyIndex::<u32>::default();
+        // As if both had the hash of "a".
+        index.insert("a", 1);
+        index.insert("a", 2);
+        let key_of = |place| Some(if place == 1 { "x" } else { "a" });
+        assert_eq!(index.find("a", key_of), Some(2));
+        index.remove("a", 1);
+        assert_eq!(index.len(), 1);
+        assert_eq!(index.find("a", key_of), Some(2));
+    }
+}
