@@ -223,7 +223,7 @@ pub(crate) fn inherit(queue: &mut QueueSnapshot) {
 
 pub(crate) fn node(row: NodeRow) -> NodeSnapshot {
     let attribute = |names: [&str; 2]| {
-        names.iter().find_map(|name| row.attributes.get(*name)).cloned().unwrap_or_default()
+        names.iter().find_map(|name| row.attributes.get(*name)).unwrap_or_default().to_owned()
     };
     let (host_name, rack_name) = (
         attribute(["si/hostname", "si.io/hostname"]),
@@ -242,7 +242,7 @@ pub(crate) fn node(row: NodeRow) -> NodeSnapshot {
         node_id: row.id.to_string(),
         host_name,
         rack_name,
-        attributes: (*row.attributes).clone(),
+        attributes: row.attributes.to_map(),
         utilized: abs_used_capacity(&row.total, &row.allocated),
         capacity: row.total,
         allocated: row.allocated,
@@ -436,7 +436,7 @@ fn allocation(row: &AllocationRow) -> AllocationSnapshot {
 }
 
 fn tags(tags: Option<&Tags>) -> BTreeMap<String, String> {
-    tags.map(|tags| BTreeMap::clone(tags)).unwrap_or_default()
+    tags.map(|tags| tags.to_map()).unwrap_or_default()
 }
 
 #[cfg(test)]

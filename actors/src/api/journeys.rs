@@ -185,7 +185,7 @@ fn journey(
 ) -> Journey {
     let Course { arrival, offered_ns, asked_ns, decided_ns, is_asked_rm } = *course;
     let Allocated { application, spec, uuid, node, queue, user, .. } = allocated;
-    let traceparent = spec.tags.as_ref().and_then(|tags| tags.get(TRACEPARENT)).cloned();
+    let traceparent = spec.tags.as_ref().and_then(|tags| tags.get(TRACEPARENT)).map(str::to_owned);
     Journey {
         rm_id: Arc::clone(rm_id),
         partition: Arc::from(partition),

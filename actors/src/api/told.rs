@@ -1,6 +1,5 @@
 //! What an RM in this process is told of allocations: before it is a message.
 
-use std::collections::BTreeMap;
 use std::fmt;
 use std::sync::Arc;
 
@@ -130,7 +129,7 @@ impl<'a> NewAllocation<'a> {
         si::Allocation {
             uuid: uuid.to_string(),
             allocation_id: uuid.to_string(),
-            allocation_tags: tags.map(|tags| BTreeMap::clone(tags)).unwrap_or_default(),
+            allocation_tags: tags.map(|tags| tags.to_map()).unwrap_or_default(),
             priority: spec.priority,
             partition_name: self.partition.plain.to_owned(),
             preemption_policy: Some(policy()),

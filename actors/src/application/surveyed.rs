@@ -156,7 +156,7 @@ impl Application {
                 queue: self.book.queue.to_string(),
                 resource: (*ask.resources).clone(),
                 count,
-                tags: ask.tags.as_ref().map(|tags| BTreeMap::clone(tags)).unwrap_or_default(),
+                tags: ask.tags.as_ref().map(|tags| tags.to_map()).unwrap_or_default(),
                 pending_since_ns: ask.created_ns,
             };
             (key, request)

@@ -23,19 +23,18 @@ mod applications;
 mod checks;
 mod constraints;
 mod nodes;
-mod sizes;
 mod task_groups;
 
+use std::cell::RefCell;
 use std::sync::Arc;
 
-use monoceros_rules::values::resources::NameHolder;
+use monoceros_rules::values::resources::{NameHolder, SharedAmounts};
 use monoceros_rules::work::rejection::Ignored;
 use rustc_hash::FxHashMap;
 
 pub(crate) use self::checks::{Intake, measured};
 
 use self::addressees::Addressees;
-use self::sizes::Sizes;
 use crate::clock::Clock;
 use crate::events::Tracking;
 use crate::partition::{Entry, Input, RefusedItem, Request};
@@ -55,7 +54,7 @@ pub(in crate::front) struct Translator {
     /// The resource types that it has in use.
     names: Arc<NameHolder>,
     /// What it asked for lately.
-    sizes: Sizes,
+    sizes: RefCell<SharedAmounts>,
     clock: Clock,
     tracking: Tracking,
 }
@@ -177,7 +176,7 @@ impl Translator {
     ) -> Self {
         let partitions = Addressees::default();
         let rm = Arc::clone(rm);
-        let (strict_enums, sizes) = (false, Sizes::default());
+        let (strict_enums, sizes) = (false, RefCell::default());
         Self { rm, partitions, strict_enums, intake, names, sizes, clock, tracking }
     }
 

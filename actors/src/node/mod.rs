@@ -32,7 +32,9 @@ use monoceros_rules::books::Books;
 use monoceros_rules::decide::reservations::End;
 use monoceros_rules::nodes::utilization::NodeFigures;
 use monoceros_rules::nodes::{NodeIndex, NodeSlot, attributes};
+use monoceros_rules::values::rare::{Nothing, Rare};
 use monoceros_rules::values::resources::Resources;
+use monoceros_rules::values::texts::Texts;
 use monoceros_rules::work::allocations::AllocationId;
 use monoceros_rules::work::quotas::{self, Held};
 use monoceros_rules::work::tags::Tags;
@@ -95,10 +97,26 @@ pub(crate) struct Foreign {
     pub(crate) since_ns: i64,
 }
 
+/// What others use of a node.
+#[derive(Default)]
+pub(crate) struct Others {
+    /// As one sum.
+    occupied: Resources,
+    /// By key; counts beside `occupied`.
+    pub(crate) foreign: BTreeMap<Arc<str>, Foreign>,
+    /// What quotas count of these.
+    foreign_bytes: u64,
+}
+
+impl Nothing for Others {
+    const NOTHING: &'static Self =
+        &Self { occupied: Resources::NONE, foreign: BTreeMap::new(), foreign_bytes: 0 };
+}
+
 impl Foreign {
     /// What quotas count of it.
     fn bytes(&self, key: &str) -> u64 {
-        let tags = self.tags.iter().map(|tags| quotas::bytes_of_texts(&***tags)).sum::<u64>();
+        let tags = self.tags.iter().map(|tags| quotas::bytes_of_texts(tags.iter())).sum::<u64>();
         quotas::ALLOCATION_BYTES + key.len() as u64 + tags
     }
 }
@@ -107,15 +125,12 @@ impl Foreign {
 pub(crate) struct Node {
     pub(crate) slot: NodeSlot,
     pub(crate) id: Arc<str>,
-    pub(crate) attributes: Arc<BTreeMap<String, String>>,
-    pub(crate) total: Resources,
+    pub(crate) attributes: Arc<Texts>,
+    /// Equal nodes have one.
+    pub(crate) total: Arc<Resources>,
     pub(crate) allocated: Resources,
-    /// Use by others, as one sum.
-    pub(crate) occupied: Resources,
-    /// Use by others, by key; counts beside `occupied`.
-    pub(crate) foreign: BTreeMap<Arc<str>, Foreign>,
-    /// What quotas count of these.
-    foreign_bytes: u64,
+    /// Use by others.
+    pub(crate) others: Rare<Others>,
     pub(crate) holds: Vec<AllocationId>,
     pub(crate) draining: bool,
     pub(crate) ready: bool,
@@ -129,14 +144,18 @@ impl Node {
     pub(crate) fn new(
         slot: NodeSlot,
         id: Arc<str>,
-        attributes: BTreeMap<String, String>,
-        total: Resources,
+        attributes: Arc<Texts>,
+        total: Arc<Resources>,
         occupied: Resources,
         draining: bool,
         metrics: Arc<Metrics>,
     ) -> Self {
         let available = total.minus(&occupied).pruned();
-        let ready = is_ready(&attributes);
+        let mut others = Rare::<Others>::default();
+        if !occupied.is_empty() {
+            others.make().occupied = occupied;
+        }
+        let ready = is_ready(attributes.get(attributes::READY));
         metrics.nodes.active.inc();
         if draining {
             metrics.nodes.draining.inc();
@@ -147,12 +166,10 @@ impl Node {
         Self {
             slot,
             id,
-            attributes: Arc::new(attributes),
+            attributes,
             total,
             allocated: Resources::new(),
-            occupied,
-            foreign: BTreeMap::new(),
-            foreign_bytes: 0,
+            others,
             holds: Vec::new(),
             draining,
             ready,
@@ -165,6 +182,11 @@ impl Node {
     /// What a new node offers, for the index.
     pub(crate) fn available(&self) -> &Resources {
         &self.available
+    }
+
+    /// What others use, as far as that is one sum.
+    pub(crate) fn occupied(&self) -> &Resources {
+        &self.others.occupied
     }
 
     /// Whether new allocations may come: it neither drains nor is unready. Asks that require this
@@ -243,7 +265,7 @@ impl Node {
     fn hold(&mut self, allocation: AllocationId, resources: &Resources, baton: &mut Baton) {
         self.holds.push(allocation);
         self.allocated.add(resources);
-        if self.occupied.is_empty() && self.foreign.is_empty() {
+        if self.others.occupied.is_empty() && self.others.foreign.is_empty() {
             self.available.subtract(resources);
         } else {
             self.available = self.available_anew();
@@ -384,34 +406,37 @@ impl Node {
 
     /// What anybody else uses.
     pub(crate) fn others(&self) -> Resources {
-        let foreign = self.foreign.values();
-        foreign.fold(self.occupied.clone(), |sum, foreign| sum.plus(&foreign.resources))
+        let foreign = self.others.foreign.values();
+        foreign.fold(self.others.occupied.clone(), |sum, foreign| sum.plus(&foreign.resources))
     }
 
     fn change(&mut self, change: NodeChange, baton: &mut Baton) -> NodeReport {
         match change {
             NodeChange::Update { total, occupied, attributes } => {
                 let was_ready = self.ready;
-                self.set_ready(is_ready(&attributes));
+                self.set_ready(is_ready(attributes.get(attributes::READY).map(String::as_str)));
                 if was_ready != self.ready {
                     let text = if self.ready { "ready: true" } else { "ready: false" };
                     let event = |at| Event::of(EventKind::NodeReady, &self.id, at);
                     baton.happens(|at| event(at).with_message(Message::Says(text)));
                 }
-                attributes::update(Arc::make_mut(&mut self.attributes), attributes);
+                let mut known = self.attributes.to_map();
+                attributes::update(&mut known, attributes);
+                self.attributes = Arc::new(known.into());
                 baton.books.nodes.set_attributes(self.slot, &self.attributes);
                 baton.directory.note_instance_type(self.slot, &self.attributes);
                 baton.books.nodes.set_open(self.slot, self.is_open());
                 baton.with_rooms.insert(self.slot);
                 baton.books.nodes.touch(self.slot);
-                if let Some(occupied) = occupied.filter(|new| !new.same_amount(&self.occupied)) {
-                    self.occupied = occupied;
+                let is_new = |new: &Resources| !new.same_amount(&self.others.occupied);
+                if let Some(occupied) = occupied.filter(is_new) {
+                    self.others.make().occupied = occupied;
                     let event = |at| Event::of(EventKind::NodeOccupied, &self.id, at);
-                    baton.happens(|at| event(at).amount(&self.occupied));
+                    baton.happens(|at| event(at).amount(&self.others.occupied));
                 }
                 if let Some(total) = total {
                     let changed = !total.same_amount(&self.total);
-                    self.total = total;
+                    self.total = Arc::new(total);
                     if changed {
                         let event = |at| Event::of(EventKind::NodeCapacity, &self.id, at);
                         baton.happens(|at| event(at).amount(&self.total));
@@ -442,7 +467,7 @@ impl Node {
             NodeChange::Foreign(report) => {
                 let ForeignReport { key, resources, tags, priority, preemptable, created_ns } =
                     *report;
-                let before = self.foreign.get(&key).map(|before| before.since_ns);
+                let before = self.others.foreign.get(&key).map(|before| before.since_ns);
                 if before.is_none() {
                     let event = |at| Event::of(EventKind::NodeAllocationAdded, &self.id, at);
                     let pod = tags.as_ref().and_then(|tags| tags.pod());
@@ -450,15 +475,19 @@ impl Node {
                 }
                 let since_ns = created_ns.or(before).unwrap_or(baton.now_ns);
                 let foreign = Foreign { resources, tags, priority, preemptable, since_ns };
-                self.foreign_bytes += foreign.bytes(&key);
-                if let Some(before) = self.foreign.insert(Arc::clone(&key), foreign) {
-                    self.foreign_bytes -= before.bytes(&key);
+                let others = self.others.make();
+                others.foreign_bytes += foreign.bytes(&key);
+                if let Some(before) = others.foreign.insert(Arc::clone(&key), foreign) {
+                    others.foreign_bytes -= before.bytes(&key);
                 }
                 self.recount(baton);
             }
             NodeChange::ForeignGone(key) => {
-                if let Some(gone) = self.foreign.remove(&key) {
-                    self.foreign_bytes -= gone.bytes(&key);
+                let others = self.others.find_mut();
+                if let Some(others) = others
+                    && let Some(gone) = others.foreign.remove(&key)
+                {
+                    others.foreign_bytes -= gone.bytes(&key);
                     let event = |at| Event::of(EventKind::NodeAllocationRemoved, &self.id, at);
                     let pod = gone.tags.as_ref().and_then(|tags| tags.pod());
                     let event = |at| event(at).referring(&key).of_pod(pod);
@@ -473,8 +502,9 @@ impl Node {
     /// After a change that is not that of one allocation.
     fn recount(&mut self, baton: &mut Baton) {
         self.available = self.available_anew();
-        let total = self.total.clone();
+        let total = Arc::clone(&self.total);
         self.tell_index(baton, Some(&total));
+        self.total = Arc::clone(baton.books.nodes.total(self.slot));
         baton.wake_named(self.slot, &self.id);
         if let Some((name, _)) = self.available.entries().find(|(_, quantity)| *quantity < 0) {
             tracing::info!(node = %self.id, resource = %name, "node is over-committed");
@@ -482,20 +512,20 @@ impl Node {
     }
 
     /// What a node with these attributes counts as in quotas, apart from use by others.
-    pub(crate) fn counted(attributes: &BTreeMap<String, String>) -> Held {
-        let bytes = quotas::NODE_BYTES + quotas::bytes_of_texts(attributes);
+    pub(crate) fn counted(attributes: &Texts) -> Held {
+        let bytes = quotas::NODE_BYTES + quotas::bytes_of_texts(attributes.iter());
         Held { nodes: 1, bytes, ..Held::default() }
     }
 
     /// Its capacity, and how much of that is allocated.
     pub(crate) fn load(&self) -> (Resources, Resources) {
-        (self.total.clone(), self.allocated.clone())
+        ((*self.total).clone(), self.allocated.clone())
     }
 
     /// What is accounted of it, for a recommendation of its size.
     pub(crate) fn figures(&self) -> NodeFigures {
         NodeFigures {
-            capacity: self.total.clone(),
+            capacity: (*self.total).clone(),
             allocated: self.allocated.clone(),
             others: self.others(),
             is_draining: self.draining,
@@ -508,7 +538,7 @@ impl Node {
         NodeFact {
             slot: self.slot,
             id: Arc::clone(&self.id),
-            total: self.total.clone(),
+            total: (*self.total).clone(),
             allocated: self.allocated.clone(),
             available: self.available.clone().pruned(),
             holds: self.holds.clone(),
@@ -524,9 +554,8 @@ fn step(gauge: &IntGauge, up: bool) {
 }
 
 /// The `ready` attribute as bool text; missing or unparsable means ready.
-pub(crate) fn is_ready(attributes: &BTreeMap<String, String>) -> bool {
-    let text = attributes.get(attributes::READY).map(String::as_str);
-    !matches!(text, Some("0" | "f" | "F" | "false" | "FALSE" | "False"))
+pub(crate) fn is_ready(said: Option<&str>) -> bool {
+    !matches!(said, Some("0" | "f" | "F" | "false" | "FALSE" | "False"))
 }
 
 impl Actor for Node {
@@ -605,7 +634,7 @@ impl Handler<Visit> for Node {
         let report = self.change(change, &mut baton);
         if !leaves {
             let mut counted = Self::counted(&self.attributes);
-            counted.bytes += self.foreign_bytes;
+            counted.bytes += self.others.foreign_bytes;
             baton.note_node(self.slot, counted);
         }
         NodeReported { baton, report }.go_home();

@@ -71,7 +71,7 @@ impl Partition {
             user: &new.user,
             groups: &new.groups,
             tags: new.tags.as_ref(),
-            is_forced: new.tags.as_ref().is_some_and(|tags| placement::is_forced(tags)),
+            is_forced: new.tags.as_ref().is_some_and(|tags| placement::is_forced(tags.iter())),
         };
         let id = Arc::clone(&new.id);
         match self.config.rules.place(&submission, directory) {

@@ -11,7 +11,9 @@ use std::sync::Arc;
 use actix::prelude::*;
 use monoceros_rules::decide::reservations::End;
 use monoceros_rules::nodes::NodeSlot;
+use monoceros_rules::nodes::attributes::READY;
 use monoceros_rules::values::resources::Resources;
+use monoceros_rules::values::texts::Texts;
 use monoceros_rules::work::allocations::{AllocationId, ApplicationSlot};
 use monoceros_rules::work::quotas::Quota;
 use monoceros_rules::work::rejection::{Ignored, Rejection};
@@ -71,16 +73,18 @@ impl Partition {
             return;
         }
         let NewNode { id, attributes, total, occupied, existing, draining } = *new;
+        let attributes = Arc::new(Texts::from(attributes));
         let total = total.pruned();
         // The slot is known only once the index has the node; the node's own numbers come first.
         baton.happens(|at| added(&id, &total, at));
         let available = total.minus(&occupied).pruned();
-        let open = !draining && crate::node::is_ready(&attributes);
-        let inserted = baton.books.nodes.insert(Arc::clone(&id), total.clone(), available, open);
+        let open = !draining && crate::node::is_ready(attributes.get(READY));
+        let inserted = baton.books.nodes.insert(Arc::clone(&id), total, available, open);
         let slot = inserted.expect("checked that the id is free");
         baton.books.unsettled.changed(slot);
         baton.directory.note_instance_type(slot, &attributes);
         baton.note_node(slot, Node::counted(&attributes));
+        let total = Arc::clone(baton.books.nodes.total(slot));
         let metrics = Arc::clone(baton.tally.shared());
         let node = Node::new(slot, Arc::clone(&id), attributes, total, occupied, draining, metrics);
         baton.books.nodes.set_attributes(slot, &node.attributes);

@@ -61,7 +61,7 @@ impl Partition {
                 None if allocations.contains(id) => &mut self.observed.allocations,
                 None => continue,
             };
-            let capacity = node.map(|slot| nodes.total(slot));
+            let capacity = node.map(|slot| &**nodes.total(slot));
             let earlier = table.get(id);
             let observed = Observed::after(earlier, usage.clone(), at_ns, now_ns, capacity);
             if let Some(observed) = observed {

@@ -128,7 +128,7 @@ pub(super) fn weight_of_change(change: &NodeChange) -> usize {
     weight(match change {
         NodeChange::Update { attributes, .. } => bytes_of_texts(attributes),
         NodeChange::Foreign(report) => {
-            report.tags.iter().map(|tags| bytes_of_texts(&***tags)).sum()
+            report.tags.iter().map(|tags| bytes_of_texts(tags.iter())).sum()
         }
         _ => 0,
     })

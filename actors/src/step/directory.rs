@@ -14,6 +14,7 @@ use std::sync::Arc;
 
 use monoceros_rules::nodes::NodeSlot;
 use monoceros_rules::values::slots::{Slot, Slots};
+use monoceros_rules::values::texts::Texts;
 use monoceros_rules::work::allocations::ApplicationSlot;
 use monoceros_rules::work::application_state::ApplicationState;
 use monoceros_rules::work::asks::AskSpec;
@@ -251,12 +252,8 @@ impl Directory {
     }
 
     /// Notes of what kind the machine of a node is, by its attributes.
-    pub(crate) fn note_instance_type(
-        &mut self,
-        node: NodeSlot,
-        attributes: &BTreeMap<String, String>,
-    ) {
-        let said = attributes.get(INSTANCE_TYPE).map(String::as_str);
+    pub(crate) fn note_instance_type(&mut self, node: NodeSlot, attributes: &Texts) {
+        let said = attributes.get(INSTANCE_TYPE);
         if self.instance_types.find(node).map(|known| &**known) != said {
             self.instance_types.take(node);
             if let Some(name) = said {

@@ -24,6 +24,7 @@ use monoceros_rules::limits::{GroupUsage, PlaceUsage, UserUsage};
 use monoceros_rules::order::ledger::QueueLedger;
 use monoceros_rules::order::used_names::UsedNames;
 use monoceros_rules::values::resources::Resources;
+use monoceros_rules::values::texts::Texts;
 use monoceros_rules::work::allocations::{Allocation, AllocationId, ApplicationSlot};
 use monoceros_rules::work::application::Application;
 use monoceros_rules::work::application_state::ApplicationState;
@@ -102,7 +103,7 @@ pub(crate) struct NodeRow {
     pub(crate) taken: Option<TakenOfNode>,
     /// How many parts it has: what it costs to take it.
     pub(crate) parts: usize,
-    pub(super) attributes: Arc<BTreeMap<String, String>>,
+    pub(super) attributes: Arc<Texts>,
     pub(super) total: Resources,
     pub(super) allocated: Resources,
     pub(super) occupied: Resources,
@@ -144,7 +145,7 @@ impl NodeRow {
         let mut taken = Some(at);
         if let Some(TakenOfNode::Foreign(from)) = &mut taken {
             let behind = from.as_ref().map_or(Bound::Unbounded, Bound::Excluded);
-            let mut rest = node.foreign.range((behind.cloned(), Bound::Unbounded));
+            let mut rest = node.others.foreign.range((behind.cloned(), Bound::Unbounded));
             while parts < most
                 && let Some((key, held)) = rest.next()
             {
@@ -178,7 +179,7 @@ impl NodeRow {
             parts: 1,
             n_allocations: Some(node.holds.len()),
             attributes: Arc::clone(&node.attributes),
-            total: node.total.clone(),
+            total: (*node.total).clone(),
             allocated: node.allocated.clone(),
             occupied: node.others(),
             available: node.available().clone(),

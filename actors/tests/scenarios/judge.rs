@@ -644,7 +644,7 @@ impl Judge {
                 for fact in members {
                     let node = facts.nodes.iter().find(|node| node.slot == fact.node);
                     let value = node.and_then(|node| node.attributes.get(FIXED));
-                    if value.map(String::as_str) != Some(&*domain.value) {
+                    if value != Some(&*domain.value) {
                         let (id, uuid) = (&app.id, &fact.uuid);
                         self.wrong.push(format!("{id}/{uuid} of {group} is not in {domain}"));
                     }

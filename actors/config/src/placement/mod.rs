@@ -42,7 +42,6 @@ mod shown;
 mod tests;
 
 use std::cmp::Reverse;
-use std::collections::BTreeMap;
 
 pub use self::creation::{CreationError, creation};
 pub(crate) use self::expressions::Expressions;
@@ -279,12 +278,18 @@ fn deepest<'p, T: QueueTree>(path: &'p str, tree: &T) -> Option<(T::Queue, &'p s
 }
 
 /// The value of a tag; case does not count in its name, and an empty value is as good as none.
-pub fn tag<'t>(tags: &'t BTreeMap<String, String>, name: &str) -> Option<&'t str> {
-    let found = tags.iter().find(|(key, _)| key.eq_ignore_ascii_case(name));
-    found.map(|(_, value)| value.as_str()).filter(|value| !value.is_empty())
+pub fn tag<'t, T: AsRef<str> + ?Sized + 't>(
+    tags: impl IntoIterator<Item = (&'t T, &'t T)>,
+    name: &str,
+) -> Option<&'t str> {
+    let mut tags = tags.into_iter().map(|(key, value)| (key.as_ref(), value.as_ref()));
+    let found = tags.find(|(key, _)| key.eq_ignore_ascii_case(name));
+    found.map(|(_, value)| value).filter(|value| !value.is_empty())
 }
 
 /// Whether the tags say that the application runs already.
-pub fn is_forced(tags: &BTreeMap<String, String>) -> bool {
+pub fn is_forced<'t, T: AsRef<str> + ?Sized + 't>(
+    tags: impl IntoIterator<Item = (&'t T, &'t T)>,
+) -> bool {
     tag(tags, FORCE).is_some_and(|text| matches!(text, "1" | "t" | "T" | "TRUE" | "true" | "True"))
 }

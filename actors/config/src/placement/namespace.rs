@@ -44,12 +44,12 @@ impl NamespaceTags {
     pub fn read(tags: &Tags, names: &NameHolder) -> (Self, Vec<String>) {
         let mut warnings = Vec::new();
         let mut amount = |name| {
-            let text = tag(tags, name)?;
+            let text = tag(tags.iter(), name)?;
             let read = resources(text, names);
             read.map_err(|why| warnings.push(format!("tag `{name}` is ignored: {why}"))).ok()
         };
         let (max, guaranteed) = (amount(QUOTA).map(Limits::from), amount(GUARANTEED));
-        let max_applications = tag(tags, MAX_APPLICATIONS).map_or(0, |text| {
+        let max_applications = tag(tags.iter(), MAX_APPLICATIONS).map_or(0, |text| {
             let count = text.bytes().all(|byte| byte.is_ascii_digit()).then(|| text.parse().ok());
             count.flatten().unwrap_or_else(|| {
                 let why = format!("`{}` is not a number of applications", shown(text));

@@ -117,7 +117,7 @@ impl Rule {
             Source::User => Ok(new.user),
             Source::Fixed { queue, .. } => Ok(queue),
             Source::Tag(name) => {
-                let value = new.tags.and_then(|tags| tag(tags, name));
+                let value = new.tags.and_then(|tags| tag(tags.iter(), name));
                 value.ok_or_else(|| RuleObstacle::NoTag(name.clone()))
             }
         }

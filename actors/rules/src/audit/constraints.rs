@@ -5,10 +5,8 @@ use std::collections::BTreeMap;
 
 use crate::books::Books;
 use crate::nodes::{NodeSlot, Wish};
+use crate::values::texts::Texts;
 use crate::work::constraint::{AskConstraint, Constraint, Near, Simple};
-
-/// Attributes of a node, or tags of an allocation.
-pub(crate) type Texts<'a> = Option<&'a BTreeMap<String, String>>;
 
 /// Scopes that mean the node itself.
 const OWN: [&str; 3] = ["", "hostname", "si/hostname"];
@@ -19,7 +17,7 @@ pub(crate) struct Counted<'a> {
     /// Where it is.
     pub(crate) node: NodeSlot,
     /// Its tags.
-    pub(crate) tags: Texts<'a>,
+    pub(crate) tags: Option<&'a Texts>,
     /// Whether its RM was told of it, or it is to count as if.
     pub(crate) is_booked: bool,
 }
@@ -28,7 +26,7 @@ pub(crate) struct Counted<'a> {
 #[derive(Clone, Debug, Default)]
 pub(crate) struct Picture<'a> {
     /// Every node with its attributes.
-    pub(crate) nodes: BTreeMap<NodeSlot, Texts<'a>>,
+    pub(crate) nodes: BTreeMap<NodeSlot, Option<&'a Texts>>,
     /// Everything that is on a node.
     pub(crate) counted: Vec<Counted<'a>>,
 }

@@ -38,6 +38,7 @@ use crate::order::ledger::QueueLedger;
 use crate::queues::QueueConfig;
 use crate::queues::object_state::ObjectState;
 use crate::values::resources::{Limits, Resources};
+use crate::values::texts::Texts;
 use crate::work::allocations::{AllocationId, ApplicationSlot, Form, Pairing};
 use crate::work::application_state::ApplicationState;
 use crate::work::asks::{AskSlot, Asks, TaskGroup};
@@ -248,7 +249,7 @@ pub struct NodeFact {
     /// Whether it takes new allocations.
     pub open: bool,
     /// Its attributes.
-    pub attributes: Arc<BTreeMap<String, String>>,
+    pub attributes: Arc<Texts>,
 }
 
 /// What the books say of an allocation.

@@ -57,7 +57,7 @@ impl Domain {
     }
 
     fn is_of(&self, attributes: Option<&Attributes>) -> bool {
-        attributes.and_then(|it| it.get(&*self.key)).is_some_and(|value| **value == *self.value)
+        attributes.and_then(|it| it.get(&*self.key)).is_some_and(|value| *value == *self.value)
     }
 }
 
@@ -187,10 +187,10 @@ impl Kept {
         let Some(value) = attributes.and_then(|attributes| attributes.get(&*self.key)) else {
             return;
         };
-        let id = if let Some(id) = self.by_value.get(&**value) {
+        let id = if let Some(id) = self.by_value.get(value) {
             *id
         } else {
-            let value: Arc<str> = Arc::from(&**value);
+            let value: Arc<str> = Arc::from(value);
             let (tree, free) = (OrderedTree::new(), Free::default());
             let id = self.areas.insert(Area { value: Arc::clone(&value), tree, free });
             self.by_value.insert(value, id);
@@ -380,7 +380,7 @@ impl NodeIndex {
 
     /// What a node has as value of an attribute.
     pub fn attribute(&self, slot: NodeSlot, key: &str) -> Option<&str> {
-        self.affinity.attributes(slot)?.get(key).map(|value| &**value)
+        self.affinity.attributes(slot)?.get(key)
     }
 
     /// Whether the node is in all of these domains.

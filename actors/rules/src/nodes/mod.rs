@@ -68,7 +68,7 @@ use std::sync::Arc;
 
 use crate::order::tree::OrderedTree;
 use crate::values::epoch::Growth;
-use crate::values::resources::{Name, Resources};
+use crate::values::resources::{Name, Resources, SharedAmounts};
 use crate::values::slots::Slots;
 
 use affinity::{Affinity, Start};
@@ -107,6 +107,7 @@ pub struct NodeExists(pub Arc<str>);
 pub struct NodeIndex {
     order: NodeOrder,
     nodes: Slots<NodeSlot, IndexedNode>,
+    totals: SharedAmounts,
     labels: Labels,
     tree: OrderedTree<Key, NodeSlot, Room>,
     capacity: Capacity,
@@ -128,7 +129,8 @@ pub struct NodeIndex {
 #[derive(Debug)]
 struct IndexedNode {
     id: Arc<str>,
-    total: Resources,
+    /// Equal nodes have one.
+    total: Arc<Resources>,
     available: Resources,
     open: bool,
     /// Set aside for the asks that reserved it.
@@ -152,6 +154,7 @@ impl NodeIndex {
         Self {
             order,
             nodes: Slots::default(),
+            totals: SharedAmounts::default(),
             labels: Labels::default(),
             tree: OrderedTree::new(),
             capacity: Capacity::default(),
@@ -179,6 +182,7 @@ impl NodeIndex {
         let slot = self.nodes.next();
         let key = Key { score: 0, label: self.label(&id, slot) };
         self.capacity.change(&total, 1);
+        let total = self.totals.share(total);
         let mut entry = IndexedNode { id, total, available, open, reserved: false, key, flags: 0 };
         entry.rescore(&self.order);
         self.tree.insert(entry.key, slot, entry.room());
@@ -241,7 +245,7 @@ impl NodeIndex {
             grew |= !entry.total.holds(total);
             self.capacity.change(&entry.total, -1);
             self.capacity.change(total, 1);
-            entry.total.clone_from(total);
+            entry.total = self.totals.share(total.clone());
         }
         entry.available.clone_from(available);
         let old = entry.rescore(&self.order);
@@ -385,7 +389,7 @@ impl NodeIndex {
     }
 
     /// What a node has in all.
-    pub fn total(&self, slot: NodeSlot) -> &Resources {
+    pub fn total(&self, slot: NodeSlot) -> &Arc<Resources> {
         &self.entry(slot).total
     }
 

@@ -14,3 +14,4 @@ pub mod readable;
 pub mod resources;
 pub mod slots;
 pub mod text;
+pub mod texts;

@@ -174,7 +174,7 @@ impl NewApplication {
     pub fn bytes(&self) -> u64 {
         let texts = self.id.len() + self.user.len() + self.queue.len();
         let groups: usize = self.groups.iter().map(String::len).sum();
-        let tags = self.tags.iter().map(|tags| quotas::bytes_of_texts(&***tags)).sum::<u64>();
+        let tags = self.tags.iter().map(|tags| quotas::bytes_of_texts(tags.iter())).sum::<u64>();
         let declared =
             self.task_groups.as_ref().and_then(|declared| declared.as_ref().as_ref().ok());
         let members = declared.map_or(0, |declared| declared.groups().len());

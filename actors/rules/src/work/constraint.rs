@@ -28,12 +28,13 @@
 //! assert_eq!(fault.to_string(), "an expression without a key, in child 1");
 //! ```
 
-use std::collections::BTreeMap;
 use std::fmt;
 use std::hash::{Hash, Hasher};
 
 use rustc_hash::FxHasher;
 use serde::{Deserialize, Serialize};
+
+use crate::values::texts::Texts;
 use smallvec::SmallVec;
 
 /// How many levels a constraint may have.
@@ -303,25 +304,26 @@ impl Near {
     }
 
     /// Whether an allocation with these tags is one of those that it counts.
-    pub fn matches(&self, tags: Option<&BTreeMap<String, String>>) -> bool {
+    pub fn matches(&self, tags: Option<&Texts>) -> bool {
         self.expressions.iter().all(|expression| expression.holds(tags))
     }
 }
 
 impl Simple {
     /// Whether a node with these attributes is as it expects; what is near is not looked at.
-    pub fn allows(&self, attributes: Option<&BTreeMap<String, String>>) -> bool {
+    pub fn allows(&self, attributes: Option<&Texts>) -> bool {
         self.node.iter().all(|expression| expression.holds(attributes))
     }
 }
 
 impl Expression {
     /// Whether it holds of these attributes or tags.
-    pub fn holds(&self, of: Option<&BTreeMap<String, String>>) -> bool {
+    pub fn holds(&self, of: Option<&Texts>) -> bool {
         let value = of.and_then(|of| of.get(&self.key));
+        let names = |value: &str| self.values.iter().any(|known| known == value);
         match self.operator {
-            Operator::In => value.is_some_and(|value| self.values.contains(value)),
-            Operator::NotIn => value.is_none_or(|value| !self.values.contains(value)),
+            Operator::In => value.is_some_and(names),
+            Operator::NotIn => !value.is_some_and(names),
             Operator::Exist => value.is_some(),
             Operator::NotExist => value.is_none(),
         }
@@ -365,7 +367,7 @@ impl AskConstraint {
     /// What is wrong with it.
     pub fn new(
         constraint: Constraint,
-        tags: Option<&BTreeMap<String, String>>,
+        tags: Option<&Texts>,
     ) -> Result<Option<Self>, ConstraintFault> {
         constraint.check()?;
         let simple = constraint.simple();
@@ -495,7 +497,7 @@ mod tests {
 
     #[test]
     fn each_operator_says_what_is_under_the_key() {
-        let attributes = BTreeMap::from([("zone".to_owned(), "a".to_owned())]);
+        let attributes = Texts::from_iter([("zone", "a")]);
         let table = [
             (Operator::In, "zone", true),
             (Operator::In, "rack", false),
@@ -523,7 +525,7 @@ mod tests {
         let near = Near { max: 1, expressions: vec![counted], required: true, ..Near::default() };
         let near = Constraint::Simple(Simple { node: Vec::new(), near: Some(near) });
         let of = |app: &str| {
-            let tags = BTreeMap::from([("app".to_owned(), app.to_owned())]);
+            let tags = Texts::from_iter([("app", app)]);
             AskConstraint::new(near.clone(), Some(&tags)).unwrap().unwrap()
         };
         let (web, db) = (of("web"), of("db"));

@@ -257,9 +257,9 @@ impl Standing {
 }
 
 /// What texts by name take, about.
-pub fn bytes_of_texts<'a>(texts: impl IntoIterator<Item = (&'a String, &'a String)>) -> u64 {
-    let entry = |(name, text): (&String, &String)| ENTRY_BYTES + (name.len() + text.len()) as u64;
-    texts.into_iter().map(entry).sum()
+pub fn bytes_of_texts<T: AsRef<str>>(texts: impl IntoIterator<Item = (T, T)>) -> u64 {
+    let bytes = |text: T| text.as_ref().len() as u64;
+    texts.into_iter().map(|(name, text)| ENTRY_BYTES + bytes(name) + bytes(text)).sum()
 }
 
 #[cfg(test)]

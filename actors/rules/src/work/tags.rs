@@ -23,6 +23,8 @@ use std::sync::Arc;
 
 use serde::{Deserialize, Serialize, Serializer};
 
+use crate::values::texts::Texts;
+
 /// The tag with the namespace of a pod.
 pub const NAMESPACE: &str = "kubernetes.io/meta/namespace";
 /// The tag with the name of a pod.
@@ -34,11 +36,11 @@ const NAME_BYTES: usize = 253;
 /// Tags of an application, ask or allocation, shared between the holders.
 pub type Tags = Arc<TagMap>;
 
-/// Tags, by name. Dereferences to the map of them.
+/// Tags, by name. Dereferences to the texts.
 #[derive(Clone, Debug, Default, PartialEq, Eq, Deserialize)]
 #[serde(from = "BTreeMap<String, String>")]
 pub struct TagMap {
-    by_name: BTreeMap<String, String>,
+    by_name: Texts,
     pod: Option<Arc<str>>,
 }
 
@@ -50,7 +52,7 @@ impl TagMap {
 }
 
 impl Deref for TagMap {
-    type Target = BTreeMap<String, String>;
+    type Target = Texts;
 
     fn deref(&self) -> &Self::Target {
         &self.by_name
@@ -60,7 +62,7 @@ impl Deref for TagMap {
 impl From<BTreeMap<String, String>> for TagMap {
     fn from(by_name: BTreeMap<String, String>) -> Self {
         let pod = pod_of(&by_name).map(|(namespace, name)| format!("{namespace}/{name}").into());
-        Self { by_name, pod }
+        Self { by_name: by_name.into(), pod }
     }
 }
 

@@ -90,7 +90,7 @@ impl Translator {
             placeholder: ask.placeholder,
             tags,
             particulars: particulars.kept(),
-            ..AskSpec::new(Arc::clone(&key), self.sizes.shared(resources))
+            ..AskSpec::new(Arc::clone(&key), self.sizes.borrow_mut().share(resources))
         };
         gathering.op(&partition, application, Op::Ask(Arc::new(spec)));
     }
@@ -289,7 +289,7 @@ impl Translator {
             form,
             tags: shared(allocation.allocation_tags),
             particulars: particulars.kept(),
-            ..AskSpec::new(key, self.sizes.shared(resources))
+            ..AskSpec::new(key, self.sizes.borrow_mut().share(resources))
         })
     }
 }

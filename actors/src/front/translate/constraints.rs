@@ -9,6 +9,7 @@ use monoceros_proto::si::v1::affinity_target_expression::AffinityTargetOperator;
 use monoceros_proto::si::v1::composite_placement_constraint::CompositeType;
 use monoceros_proto::si::v1::placement_constraint::Constraint as Kind;
 use monoceros_proto::si::v1::timed_placement_constraint::DelayUnit as WireUnit;
+use monoceros_rules::values::texts::Texts;
 use monoceros_rules::work::constraint::{
     AskConstraint, Constraint, DelayUnit, Expression, FaultKind, MAX_LEVELS, Near, Operator,
     Simple, Timed,
@@ -40,7 +41,7 @@ pub(super) fn of_ask(
         (field, tag) => field.or(tag),
     };
     let Some(constraint) = constraint else { return Ok(None) };
-    let checked = AskConstraint::new(constraint, Some(tags));
+    let checked = AskConstraint::new(constraint, Some(&Texts::from(tags.clone())));
     Ok(checked.map_err(|fault| refuse(fault.to_string()))?.map(Arc::new))
 }
 

@@ -86,8 +86,8 @@ impl Survey for NamesInUse {
 
     fn at_node(&mut self, node: &mut Node, _: &mut Baton) {
         self.found.amount(&node.total);
-        self.found.amount(&node.occupied);
-        node.foreign.values().for_each(|foreign| self.found.amount(&foreign.resources));
+        self.found.amount(node.occupied());
+        node.others.foreign.values().for_each(|foreign| self.found.amount(&foreign.resources));
     }
 
     fn home(self: Box<Self>, partition: &mut Partition, baton: &mut Baton) {

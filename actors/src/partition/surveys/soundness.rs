@@ -113,7 +113,7 @@ impl List for CheckedNodes {
             is_even: is_balanced(&node.total, &node.allocated, &occupied, node.available()),
             orphans: orphans.collect(),
             parts: 1 + node.holds.len().min(LOOKED_AT) / LOOKS_PER_PART,
-            total: node.total.clone(),
+            total: (*node.total).clone(),
         })
     }
 

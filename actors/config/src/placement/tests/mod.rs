@@ -6,6 +6,7 @@ mod model;
 mod placing;
 mod tags;
 
+use std::collections::BTreeMap;
 use std::sync::Arc;
 
 use super::*;
@@ -112,7 +113,7 @@ fn of_user(user: &str, groups: &[&str]) -> Application {
 }
 
 fn with_tag(name: &str, value: &str, other: Application) -> Application {
-    let mut tags = BTreeMap::clone(&other.tags);
+    let mut tags = other.tags.to_map();
     tags.insert(name.to_owned(), value.to_owned());
     Application { tags: Arc::new(tags.into()), ..other }
 }
@@ -129,7 +130,7 @@ fn place(rules: &[RuleConfig], queues: &[&str], application: &Application) -> St
         user: &application.user,
         groups: &application.groups,
         tags: Some(&application.tags),
-        is_forced: is_forced(&application.tags),
+        is_forced: is_forced(application.tags.iter()),
     };
     let queues = Queues::new(queues);
     match placement.place(&submission, &&queues) {

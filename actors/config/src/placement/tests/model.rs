@@ -87,7 +87,7 @@ fn fits(name: &str) -> bool {
 fn plain_rule(rule: &RuleConfig, new: &Application, all: &Queues) -> Plain {
     let text = match &*rule.name {
         "provided" => new.queue.clone(),
-        "tag" => new.tags.get("ns").cloned().unwrap_or_default(),
+        "tag" => new.tags.get("ns").unwrap_or_default().to_owned(),
         "user" => new.user.clone(),
         _ => rule.value.to_lowercase(),
     };
@@ -137,7 +137,7 @@ fn plain_rule(rule: &RuleConfig, new: &Application, all: &Queues) -> Plain {
 /// and the user may submit there.
 fn plain_usable(path: &str, new: &Application, all: &Queues) -> bool {
     if path == RECOVERY {
-        return is_forced(&new.tags);
+        return is_forced(new.tags.iter());
     }
     let mut at = path;
     while !all.0.contains_key(at) {
@@ -151,7 +151,7 @@ fn plain_usable(path: &str, new: &Application, all: &Queues) -> bool {
             && kind.users.iter().any(|user| *user == new.user || user == "*")
     });
     let takes = queue.is_leaf != is_new && !queue.is_draining && may_submit;
-    takes && !(reserved && is_forced(&new.tags))
+    takes && !(reserved && is_forced(new.tags.iter()))
 }
 
 /// All rules: the first path that can be used, else the last resort.
@@ -160,7 +160,7 @@ fn plain_place(
     new: &Application,
     all: &Queues,
 ) -> Result<String, &'static str> {
-    let is_forced = is_forced(&new.tags);
+    let is_forced = is_forced(new.tags.iter());
     for rule in rules {
         match plain_rule(rule, new, all) {
             Plain::Error if !is_forced => return Err("E_PLACEMENT_RULE"),
@@ -201,6 +201,6 @@ proptest! {
             prop_assert!(path.starts_with("root.") && monoceros_rules::values::names::is_queue_path(path), "{}", path);
             prop_assert!(!all.0.contains_key(path));
         }
-        prop_assert!(!is_forced(&new.tags) || !placed.starts_with("E_"));
+        prop_assert!(!is_forced(new.tags.iter()) || !placed.starts_with("E_"));
     }
 }

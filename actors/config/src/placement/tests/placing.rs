@@ -197,7 +197,7 @@ fn force_is_a_boolean_of_go() {
         (" true", false),
     ] {
         let application = with_tag("APPLICATION.create.force", text, application(""));
-        assert_eq!(is_forced(&application.tags), expected, "`{text}`");
+        assert_eq!(is_forced(application.tags.iter()), expected, "`{text}`");
     }
 }
 

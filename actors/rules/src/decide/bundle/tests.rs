@@ -226,7 +226,7 @@ fn plainly(
     let plain = |slot: NodeSlot| Plain {
         slot,
         id: Arc::clone(nodes.id(slot)),
-        total: nodes.total(slot).clone(),
+        total: (**nodes.total(slot)).clone(),
         free: nodes.available(slot).clone(),
     };
     let mut open: Vec<Plain> =

@@ -134,7 +134,7 @@ impl NodeFacts {
         };
         Self {
             slot: node,
-            total: books.nodes.total(node).clone(),
+            total: (**books.nodes.total(node)).clone(),
             available: books.nodes.available(node).plus(&promises.kept_for(node, asker)),
             is_open: books.nodes.is_open(node),
             claim,

@@ -10,7 +10,7 @@
 mod moves;
 mod needed;
 
-use std::collections::{BTreeMap, BTreeSet};
+use std::collections::BTreeSet;
 use std::sync::Arc;
 
 use rustc_hash::FxHashMap;
@@ -21,6 +21,7 @@ use super::flags::Flagged;
 use super::scopes::{Group, Scope, ScopeId};
 use crate::nodes::NodeSlot;
 use crate::values::slots::Slots;
+use crate::values::texts::Texts;
 use crate::work::allocations::{Allocation, AllocationId, ApplicationSlot};
 use crate::work::constraint::Expression;
 pub use needed::COUNTERS_MAX;
@@ -251,7 +252,7 @@ impl Counters {
     }
 
     /// The families of an allocation with these tags.
-    pub(super) fn families_of(&self, tags: Option<&BTreeMap<String, String>>) -> Families {
+    pub(super) fn families_of(&self, tags: Option<&Texts>) -> Families {
         let holds = |id: &FamilyId| {
             let expressions = &self.families[*id].expressions;
             expressions.iter().all(|expression| expression.holds(tags))

@@ -8,6 +8,7 @@ use std::collections::BTreeMap;
 use rustc_hash::FxHashMap;
 
 use super::counters::FamilyId;
+use crate::values::texts::Texts;
 use crate::work::constraint::{Expression, Operator};
 
 /// Families by what the tags of their members have: so that one look-up per tag finds them.
@@ -66,14 +67,10 @@ impl Files {
     }
 
     /// Hands out every family that tags may be of.
-    pub(super) fn look_up(
-        &self,
-        tags: Option<&BTreeMap<String, String>>,
-        mut found: impl FnMut(FamilyId),
-    ) {
+    pub(super) fn look_up(&self, tags: Option<&Texts>, mut found: impl FnMut(FamilyId)) {
         self.always.iter().copied().for_each(&mut found);
         let Some(tags) = tags else { return };
-        let mut look = |file: &File, value: &String| {
+        let mut look = |file: &File, value: &str| {
             let named = file.by_value.get(value).into_iter().flatten();
             named.chain(&file.any).copied().for_each(&mut found);
         };
@@ -84,7 +81,7 @@ impl Files {
                 }
             }
         } else {
-            for (key, value) in tags {
+            for (key, value) in tags.iter() {
                 if let Some(file) = self.by_key.get(key) {
                     look(file, value);
                 }

@@ -35,8 +35,7 @@
 //!   a node that is not open to all wake nobody, and it may be reserved before it is their turn.
 //!
 //! ```
-//! use std::collections::BTreeMap;
-//! use std::sync::Arc;
+//! //! use std::sync::Arc;
 //! use monoceros_rules::nodes::{NodeIndex, NodeOrder, NodeRequest, Wish};
 //! use monoceros_rules::values::resources::Resources;
 //! use monoceros_rules::work::allocations::AllocationTable;
@@ -46,7 +45,7 @@
 //! let mut nodes = NodeIndex::new(NodeOrder::default());
 //! for (id, zone) in [("n1", "a"), ("n2", "b")] {
 //!     let slot = nodes.insert(Arc::from(id), one.clone(), one.clone(), true)?;
-//!     nodes.set_attributes(slot, &Arc::new(BTreeMap::from([("zone".into(), zone.into())])));
+//!     nodes.set_attributes(slot, &Arc::new([("zone", zone)].into_iter().collect()));
 //! }
 //! let in_b = Expression { operator: Operator::In, key: "zone".into(), values: vec!["b".into()] };
 //! let constraint = Constraint::Simple(Simple { node: vec![in_b], near: None });
@@ -67,13 +66,13 @@ mod terms;
 #[cfg(test)]
 mod tests;
 
-use std::collections::BTreeMap;
 use std::sync::Arc;
 
 use rustc_hash::{FxHashMap, FxHashSet};
 
 use super::{NodeIndex, NodeSlot};
 use crate::values::slots::Slots;
+use crate::values::texts::Texts;
 use crate::work::allocations::AllocationTable;
 use crate::work::constraint::{AskConstraint, Expression};
 pub use counters::COUNTERS_MAX;
@@ -89,7 +88,7 @@ pub use terms::{Terms, Wish};
 const SELECTORS_MAX: usize = 4_096;
 
 /// The attributes of a node, shared with the node.
-pub type Attributes = Arc<BTreeMap<String, String>>;
+pub type Attributes = Arc<Texts>;
 
 crate::slot! {
     /// A selector that is in use.
@@ -356,7 +355,7 @@ impl NodeIndex {
     }
 
     /// The attributes of a node, as far as they were told.
-    pub(crate) fn attributes(&self, slot: NodeSlot) -> Option<&BTreeMap<String, String>> {
+    pub(crate) fn attributes(&self, slot: NodeSlot) -> Option<&Texts> {
         self.affinity.nodes.find(slot)?.as_deref()
     }
 }

@@ -59,7 +59,7 @@ impl Scope {
     }
 
     fn value<'a>(&self, attributes: Option<&'a Attributes>) -> Option<&'a str> {
-        attributes?.get(&**self.key.as_ref()?).map(String::as_str)
+        attributes?.get(self.key.as_ref()?)
     }
 
     pub(super) fn would_move(&self, node: NodeSlot, attributes: Option<&Attributes>) -> bool {

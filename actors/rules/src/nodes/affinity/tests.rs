@@ -18,12 +18,12 @@ fn vcores(n: i64) -> Resources {
     Resources::of(&[("vcore", n)])
 }
 
-fn texts(pairs: &[(&str, &str)]) -> Arc<BTreeMap<String, String>> {
-    Arc::new(pairs.iter().map(|(key, value)| ((*key).to_owned(), (*value).to_owned())).collect())
+fn texts(pairs: &[(&str, &str)]) -> Attributes {
+    Arc::new(pairs.iter().copied().collect())
 }
 
 fn tags(pairs: &[(&str, &str)]) -> Tags {
-    Arc::new(TagMap::from(BTreeMap::clone(&texts(pairs))))
+    Arc::new(TagMap::from(texts(pairs).to_map()))
 }
 
 fn is(key: &str, value: &str) -> Expression {

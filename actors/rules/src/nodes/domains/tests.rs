@@ -8,7 +8,7 @@ fn vcores(quantity: i64) -> Resources {
 }
 
 fn set(nodes: &mut NodeIndex, slot: NodeSlot, key: &str, value: &str) {
-    nodes.set_attributes(slot, &Arc::new(BTreeMap::from([(key.to_owned(), value.to_owned())])));
+    nodes.set_attributes(slot, &Arc::new([(key, value)].into_iter().collect()));
 }
 
 fn insert(nodes: &mut NodeIndex, id: &str, free: i64, rack: &str) -> NodeSlot {

@@ -30,6 +30,7 @@ mod arithmetic;
 mod compare;
 mod holder;
 mod names;
+mod shared;
 #[cfg(test)]
 mod tests;
 
@@ -45,6 +46,7 @@ pub use self::arithmetic::BelowZero;
 pub use self::compare::{equal, equal_or_zero};
 pub use self::holder::{NAMES_MAX, NameHolder};
 pub use self::names::{Name, TooManyNames};
+pub use self::shared::SharedAmounts;
 
 /// Longest name of a resource that is taken from outside, bytes.
 pub const NAME_BYTES: usize = 256;
@@ -80,6 +82,9 @@ impl Clone for Limits {
 }
 
 impl Resources {
+    /// Nothing of anything, as a constant.
+    pub const NONE: Self = Self(SmallVec::new_const());
+
     /// Nothing of anything.
     pub fn new() -> Self {
         Self::default()

@@ -135,7 +135,7 @@ impl AskSpec {
         let texts = self.key.len()
             + self.required_node.as_ref().map_or(0, |node| node.len())
             + self.task_group.as_ref().map_or(0, |group| group.len());
-        let tags = self.tags.iter().map(|tags| quotas::bytes_of_texts(&***tags)).sum::<u64>();
+        let tags = self.tags.iter().map(|tags| quotas::bytes_of_texts(tags.iter())).sum::<u64>();
         let constraint = self.constraint.iter().map(|it| it.constraint().bytes()).sum::<u64>();
         quotas::ASK_BYTES + texts as u64 + tags + constraint
     }

@@ -22,12 +22,8 @@ fn index(nodes: &[(i64, &str)]) -> NodeIndex {
 }
 
 fn set(index: &mut NodeIndex, slot: NodeSlot, attributes: &str) {
-    let attributes: BTreeMap<String, String> = attributes
-        .split_whitespace()
-        .map(|it| it.split_once('=').unwrap())
-        .map(|(key, value)| (key.to_owned(), value.to_owned()))
-        .collect();
-    index.set_attributes(slot, &Arc::new(attributes));
+    let attributes = attributes.split_whitespace().map(|it| it.split_once('=').unwrap());
+    index.set_attributes(slot, &Arc::new(attributes.collect()));
 }
 
 fn topology(required: &str, preferred: &[&str]) -> Topology {
