@@ -22,7 +22,13 @@ fn first_members(asks: &Asks) -> Vec<String> {
 }
 
 fn view<'a>(headroom: &'a Limits, nodes: &'a NodeIndex) -> View<'a> {
-    View { headroom, loosening: Loosening::numbered(1), may_start: true, nodes: Some(nodes) }
+    View {
+        headroom,
+        loosening: Loosening::numbered(1),
+        may_start: true,
+        nodes: Some(nodes),
+        limits: None,
+    }
 }
 
 #[test]
