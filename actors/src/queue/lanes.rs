@@ -285,16 +285,12 @@ impl LaneRows {
         // tells when to look again.
         let short = least_short(waits.bound_by_quota());
         let starting = !may_start && waits.has_starting();
-        match short.as_ref().and_then(|least| trackers.shared_limit(id, least)) {
-            Some(by) => {
-                let held_back = HeldBack { short: None, starting };
-                (waits.as_seen_past_limits(&own, &self.declined, by), held_back)
-            }
-            None => {
-                let held_back = HeldBack { short, starting };
-                (waits.as_seen_from_above(&own, &self.declined), held_back)
-            }
+        if let Some(by) = short.as_ref().and_then(|least| trackers.shared_limit(id, least)) {
+            let held_back = HeldBack { short: None, starting };
+            return (waits.as_seen_past_limits(&own, &self.declined, by), held_back);
         }
+        let held_back = HeldBack { short, starting };
+        (waits.as_seen_from_above(&own, &self.declined), held_back)
     }
 }
 
