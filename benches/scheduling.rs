@@ -388,6 +388,11 @@ async fn full_cluster() {
     shim.expect(500);
     shim.asks("ask", 100_500, 1_000, &SMALL).await;
     shim.scheduler.settle().await;
+    // In this time the resource manager is told for which requests more machines would help.
+    let cpu = cpu_time();
+    tokio::time::sleep(Duration::from_millis(2_000)).await;
+    let telling = cpu_time().saturating_sub(cpu);
+    assert_eq!(shim.told_waiting(), 100_000);
     let cpu = cpu_time();
     tokio::time::sleep(Duration::from_secs(5)).await;
     let idle = cpu_time().saturating_sub(cpu);
@@ -411,6 +416,7 @@ async fn full_cluster() {
         taken.push(start.elapsed().as_secs_f64() * 1e6);
     }
     println!("\n| full cluster, 100,000 asks parked in 1,000 applications | |\n|---|---|");
+    println!("| CPU in the two seconds after they were parked | {} µs |", telling.as_micros());
     println!("| CPU in 5 idle seconds | {} ms |", idle.as_millis());
     println!("| release to reuse, median | {:.0} µs |", median(&mut taken));
     println!("| release to reuse, worst of 200 | {:.0} µs |", taken[taken.len() - 1]);

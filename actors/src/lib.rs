@@ -90,7 +90,8 @@ pub use api::scheduler::{
 };
 pub use api::told::{AllocationsTold, NewAllocation};
 pub use api::users::{Lookup, UserGroupResolver};
-pub use api::{callback, control, journeys, listing, predicates, scheduler, told, users};
+pub use api::wanting::{MachinesWanted, WantingRequest};
+pub use api::{callback, control, journeys, listing, predicates, scheduler, told, users, wanting};
 pub use events::{
     EventFilter, EventRange, EventReader, EventSettings, EventSubscription, History, NamedEvent,
     StreamLimits, Streamed,

@@ -11,8 +11,8 @@ use std::sync::{Arc, Mutex};
 use std::time::Duration;
 
 use monoceros_actors::{
-    AllocationsTold, PredicateAnswer, PredicateQuestion, ResourceManagerCallback, Scheduler,
-    SchedulerBuilder, SchedulerHandle, Scope, Threads, Verdict,
+    AllocationsTold, MachinesWanted, PredicateAnswer, PredicateQuestion, ResourceManagerCallback,
+    Scheduler, SchedulerBuilder, SchedulerHandle, Scope, Threads, Verdict,
 };
 use monoceros_proto::si::v1 as si;
 use nix::time::{ClockId, clock_gettime};
@@ -26,6 +26,8 @@ pub struct Counter {
     wanted: AtomicU64,
     reached: Notify,
     running: AtomicU64,
+    /// Requests for which more machines would help.
+    waiting: AtomicU64,
     last: Mutex<Option<(Arc<str>, Arc<str>)>>,
     /// It is told in messages, as an RM over the wire.
     wants_messages: bool,
@@ -68,6 +70,14 @@ impl ResourceManagerCallback for Counter {
     }
     fn update_node(&self, response: si::NodeResponse) {
         assert!(response.rejected.is_empty(), "{:?}", response.rejected.first());
+    }
+    fn machines_wanted(&self, wanted: MachinesWanted) {
+        let told = if self.wants_messages {
+            wanted.into_message().len()
+        } else {
+            wanted.requests().count()
+        };
+        self.waiting.fetch_add(told as u64, Ordering::AcqRel);
     }
 
     /// Every first candidate passes, at once, and is assumed, as a shim with a cache does.
@@ -196,6 +206,11 @@ impl Shim {
     }
 
     /// From now on, so many allocations are waited for by [`Self::all_allocated`].
+    /// For how many requests it was told that more machines would help.
+    pub fn told_waiting(&self) -> u64 {
+        self.counter.waiting.load(Ordering::Acquire)
+    }
+
     pub fn expect(&self, more: usize) {
         let so_far = self.counter.allocated.load(Ordering::Acquire);
         self.counter.wanted.store(so_far + more as u64, Ordering::Release);

@@ -80,6 +80,11 @@ impl Books {
         self.loosenings
     }
 
+    /// The number of the last step that may have given anybody more room.
+    pub fn last_loosening(&self) -> Loosening {
+        self.loosenings
+    }
+
     /// The number of the next thing to arrive.
     pub fn arrival(&mut self) -> u64 {
         self.arrivals += 1;

@@ -15,6 +15,7 @@ use crate::api::predicates::{
     PredicateAnswer, PredicateQuestion, PreemptionQuestions, QuestionId, Scope, Verdict,
 };
 use crate::api::told::AllocationsTold;
+use crate::api::wanting::MachinesWanted;
 
 /// Something that counts as running on a node though nobody was told of it yet, or no longer does.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
@@ -215,12 +216,20 @@ pub trait ResourceManagerCallback: Send + Sync + 'static {
         let _ = events;
     }
 
-    /// Requests for which more machines would help: each is told once.
+    /// Requests for which more machines would help: each is told once. Called by
+    /// [`machines_wanted`](Self::machines_wanted) alone.
     fn update_container_scheduling_state(
         &self,
         states: Vec<UpdateContainerSchedulingStateRequest>,
     ) {
         let _ = states;
+    }
+
+    /// As [`update_container_scheduling_state`](Self::update_container_scheduling_state), before it is
+    /// a message: for an RM that wants no copy of each name. Unless implemented, the message is made and
+    /// told.
+    fn machines_wanted(&self, wanted: MachinesWanted) {
+        self.update_container_scheduling_state(wanted.into_message());
     }
 
     /// What the RM adds to a state dump; it has nothing to add unless this is implemented.

@@ -11,3 +11,4 @@ pub mod predicates;
 pub mod scheduler;
 pub mod told;
 pub mod users;
+pub mod wanting;

@@ -1,7 +1,7 @@
 //! What surveys take from an application, or renew in it. The surveys are in `partition::surveys`;
 //! only what needs private fields of an application is here, so that a new survey is a file there.
 
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, VecDeque};
 use std::sync::Arc;
 
 use monoceros_rules::decide::scale_up::ApplicationWaiting;
@@ -9,13 +9,13 @@ use monoceros_rules::limits::LimitId;
 use monoceros_rules::order::keys::AskKey;
 use monoceros_rules::values::resources::Limits;
 use monoceros_rules::work::allocations::ApplicationSlot;
-use monoceros_rules::work::asks::ClassId;
+use monoceros_rules::work::asks::{ClassId, ToTell};
 use monoceros_rules::work::native::Stage;
 
 use super::{Application, Blocked};
 use crate::partition::surveys::PARTS_MAX;
 use crate::snapshot::OutstandingRequest;
-use crate::step::{Baton, Notice, QueueSlot, RowKey, RowUpdate};
+use crate::step::{Baton, Notice, QueueSlot, RowKey, RowUpdate, WantsMachines, WantsOne};
 use crate::views::rows::{ApplicationRow, TakenOfApplication};
 
 impl Application {
@@ -104,19 +104,38 @@ impl Application {
         Some(ApplicationWaiting { application: self.slot, leaf, key, limits, classes, together })
     }
 
-    /// Tells the RM of those asks that it was not told of: the first so many of each class.
-    pub(crate) fn signal(&mut self, wanted: Vec<(ClassId, u64)>, baton: &mut Baton) {
-        let reached = self.reached();
-        for (class, count) in wanted {
-            for slot in self.book.asks.signal(class, count, reached) {
-                let ask = self.book.asks.ask(slot);
-                let (application, key) = (Arc::clone(&self.book.id), Arc::clone(&ask.key));
-                // Of a gang one ask was refused for all of them.
-                let by_predicates = ask.is_resting() || self.is_bundle_refused();
-                baton.notices.push(Notice::WantsMachines { application, key, by_predicates });
+    /// Tells the RM of those asks that it was not told of, at most `most` of them; those that are left
+    /// are left in the queue. Returns of how many it told.
+    pub(crate) fn signal(
+        &mut self,
+        to_tell: &mut VecDeque<ToTell>,
+        most: usize,
+        baton: &mut Baton,
+    ) -> usize {
+        let (reached, mut requests) = (self.reached(), Vec::new());
+        // Of a gang one ask was refused for all of them.
+        let is_bundle_refused = self.is_bundle_refused();
+        while let Some(class) = to_tell.front_mut()
+            && requests.len() < most
+        {
+            let asks = &mut self.book.asks;
+            for slot in asks.signal(class, reached, most - requests.len()) {
+                let ask = asks.ask(slot);
+                let by_predicates = ask.is_resting() || is_bundle_refused;
+                requests.push(WantsOne { spec: Arc::clone(&ask.spec), by_predicates });
+            }
+            if class.is_over() {
+                to_tell.pop_front();
             }
         }
+        let n_told = requests.len();
+        if n_told > 0 {
+            let application = Arc::clone(&self.book.id);
+            let wanting = Box::new(WantsMachines { application, requests });
+            baton.notices.push(Notice::WantsMachines(wanting));
+        }
         self.review_untold(baton);
+        n_told
     }
 
     /// Has the directory list it as long as the next look for more machines may have something to

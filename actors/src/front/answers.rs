@@ -10,7 +10,6 @@
 
 use monoceros_config as config;
 use monoceros_proto::si::v1 as si;
-use monoceros_proto::si::v1::update_container_scheduling_state_request::SchedulingState;
 use monoceros_rules::work::allocations::Form;
 use monoceros_rules::work::application_state::ApplicationState;
 use monoceros_rules::work::rejection::Rejection;
@@ -20,12 +19,8 @@ use std::sync::Arc;
 use crate::api::callback::ResourceManagerCallback;
 use crate::api::predicates::{PredicateQuestion, PreemptionQuestions, QuestionId};
 use crate::api::told::{AllocationsTold, PartitionNames};
-use crate::step::{Allocated, AskReleased, Ending, Notice, Released, Successor};
-
-/// The reasons that an RM is given with a request for which more machines would help.
-const NO_NODE: &str = "request fits in its queue and no node has room for it";
-const ALL_REFUSED: &str =
-    "request fits in its queue and predicates refused every node with room for it";
+use crate::api::wanting::MachinesWanted;
+use crate::step::{Allocated, AskReleased, Ending, Notice, Released, Successor, WantsMachines};
 
 /// The message under construction. `stage` is the list that was written to last.
 #[derive(Default)]
@@ -34,7 +29,7 @@ struct Batch {
     allocation: si::AllocationResponse,
     application: si::ApplicationResponse,
     node: si::NodeResponse,
-    states: Vec<si::UpdateContainerSchedulingStateRequest>,
+    wanting: Vec<WantsMachines>,
     questions: Vec<PredicateQuestion>,
     withdrawn: Vec<QuestionId>,
     kind: Option<BatchKind>,
@@ -69,7 +64,7 @@ enum BatchKind {
     Asks,
     Application,
     Node,
-    States,
+    Wanting,
     Question,
     Withdrawal,
 }
@@ -148,9 +143,9 @@ impl Batch {
                 let (node_id, reason) = (id.to_string(), reason.to_string());
                 self.node.rejected.push(si::RejectedNode { node_id, reason });
             }
-            Notice::WantsMachines { application, key, by_predicates } => {
-                self.turn_to(BatchKind::States, 0, to);
-                self.states.push(wants_machines(&application, &key, by_predicates));
+            Notice::WantsMachines(wanting) => {
+                self.turn_to(BatchKind::Wanting, 0, to);
+                self.wanting.push(*wanting);
             }
             Notice::Asked(question) => {
                 self.turn_to(BatchKind::Question, 0, to);
@@ -191,7 +186,7 @@ impl Batch {
     fn send(&mut self, to: Listener<'_>) {
         let callback = to.callback;
         let Some(kind) = self.kind.take() else { return };
-        let Self { new, allocation, application, node, states, questions, withdrawn, .. } =
+        let Self { new, allocation, application, node, wanting, questions, withdrawn, .. } =
             std::mem::take(self);
         match kind {
             BatchKind::Allocation | BatchKind::Asks => {
@@ -200,8 +195,8 @@ impl Batch {
             }
             BatchKind::Application => guarded(to.rm, || callback.update_application(application)),
             BatchKind::Node => guarded(to.rm, || callback.update_node(node)),
-            BatchKind::States => {
-                guarded(to.rm, || callback.update_container_scheduling_state(states));
+            BatchKind::Wanting => {
+                guarded(to.rm, || callback.machines_wanted(MachinesWanted { wanted: wanting }));
             }
             BatchKind::Withdrawal => guarded(to.rm, || callback.cancel_predicates(withdrawn)),
             BatchKind::Question => ask(to, questions),
@@ -261,19 +256,6 @@ fn updated(id: &str, state: ApplicationState, at_ns: i64, message: &str) -> si::
         state: state.text().to_owned(),
         state_transition_timestamp: at_ns,
         message: message.to_owned(),
-    }
-}
-
-fn wants_machines(
-    application: &str,
-    key: &str,
-    by_predicates: bool,
-) -> si::UpdateContainerSchedulingStateRequest {
-    si::UpdateContainerSchedulingStateRequest {
-        application_id: application.to_owned(),
-        allocation_key: key.to_owned(),
-        state: SchedulingState::Failed as i32,
-        reason: if by_predicates { ALL_REFUSED } else { NO_NODE }.to_owned(),
     }
 }
 

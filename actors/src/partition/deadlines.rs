@@ -151,7 +151,7 @@ impl Partition {
                     self.agenda.push_back(Task::Visit(application, ops));
                 }
             }
-            Alarm::ScaleUp => self.signal_scale_up(),
+            Alarm::ScaleUp => self.signal_scale_up(baton),
             Alarm::CleanQueues => self.clean_queues(baton),
             Alarm::Retention => self.expire_ended(baton),
             Alarm::ReorderWindow => self.expire_waiting(baton),

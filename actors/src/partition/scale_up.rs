@@ -7,38 +7,79 @@
 //! partition is on hold the RM is not told, because requests that wait then do not wait for
 //! machines.
 //!
-//! Which requests these are is found out in [`super::surveys`].
+//! Which requests these are is found out in [`super::surveys`], slice by slice: each is an input of its
+//! own, so that what came in meanwhile goes before the next one.
 
 use std::time::Duration;
 
 use super::surveys::tell_wanted;
 use super::{Partition, Task};
-use crate::step::{Alarm, Baton};
+use crate::step::{Alarm, Baton, Survey};
 
 /// How long after an offer in vain the RM is told, and how often at most.
 const SIGNAL_INTERVAL: Duration = Duration::from_secs(1);
 
 /// Whether the RM will be told.
-#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+#[derive(Default)]
 pub(super) enum Signal {
     #[default]
     Idle,
     /// When the deadline is over.
     Armed,
+    /// It is being found out, slice by slice.
+    Looking {
+        /// What goes on with the next slice; none while one is under way.
+        rest: Option<Box<dyn Survey>>,
+        /// An offer came home in vain meanwhile: it is looked at once more.
+        again: bool,
+    },
 }
 
 impl Partition {
     /// An offer came home in vain.
     pub(super) fn arm_scale_up(&mut self, baton: &mut Baton) {
-        if baton.offer.waiting && self.scale_up == Signal::Idle {
-            self.scale_up = Signal::Armed;
-            baton.alarms.push((SIGNAL_INTERVAL, Alarm::ScaleUp));
+        if !baton.offer.waiting {
+            return;
+        }
+        match &mut self.scale_up {
+            Signal::Idle => {
+                self.scale_up = Signal::Armed;
+                baton.alarms.push((SIGNAL_INTERVAL, Alarm::ScaleUp));
+            }
+            Signal::Armed => {}
+            Signal::Looking { again, .. } => *again = true,
         }
     }
 
-    /// The deadline is over.
-    pub(super) fn signal_scale_up(&mut self) {
-        self.scale_up = Signal::Idle;
-        self.agenda.push_back(Task::survey(tell_wanted()));
+    /// The deadline is over, or the next slice has its turn.
+    pub(super) fn signal_scale_up(&mut self, baton: &mut Baton) {
+        let decides = self.decides();
+        match &mut self.scale_up {
+            Signal::Looking { .. } if !decides => self.looked(baton),
+            Signal::Looking { rest, .. } => {
+                self.agenda.extend(rest.take().map(Task::Survey));
+            }
+            Signal::Idle | Signal::Armed => {
+                self.scale_up = Signal::Looking { rest: None, again: false };
+                self.agenda.push_back(Task::survey(tell_wanted()));
+            }
+        }
+    }
+
+    /// A slice is over: the survey goes on when what came in meanwhile has had its turn.
+    pub(super) fn look_on(&mut self, survey: Box<dyn Survey>, baton: &mut Baton) {
+        if let Signal::Looking { rest, .. } = &mut self.scale_up {
+            *rest = Some(survey);
+            baton.alarms.push((Duration::ZERO, Alarm::ScaleUp));
+        }
+    }
+
+    /// It is found out, and the RM is told.
+    pub(super) fn looked(&mut self, baton: &mut Baton) {
+        let before = std::mem::take(&mut self.scale_up);
+        if matches!(before, Signal::Looking { again: true, .. }) {
+            self.scale_up = Signal::Armed;
+            baton.alarms.push((SIGNAL_INTERVAL, Alarm::ScaleUp));
+        }
     }
 }

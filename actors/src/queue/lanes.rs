@@ -24,7 +24,8 @@
 //! * What a lane shows above may rest on wider limits than those in force: a lane is not told when
 //!   its limits get tighter. When limits get looser and something that waits here may go on, the
 //!   partition has the lane looked at ([`Lanes::look_again`]); it knows of such lanes because each
-//!   tells the trackers what it holds back ([`Trackers::hold_back`]).
+//!   tells the trackers what it holds back ([`Trackers::hold_back`]). What waits for a limit that
+//!   many lanes share is seen from above and held back by nobody ([`Trackers::shared_limit`]).
 
 use std::collections::{BTreeMap, BTreeSet};
 
@@ -58,7 +59,7 @@ impl Narrowed {
 
     pub(crate) fn view<'a>(&'a self, nodes: Option<&'a NodeIndex>) -> View<'a> {
         let Self { headroom, loosening, may_start } = self;
-        View { headroom, loosening: *loosening, may_start: *may_start, nodes }
+        View { headroom, loosening: *loosening, may_start: *may_start, nodes, limits: None }
     }
 }
 
@@ -210,7 +211,8 @@ impl Lanes {
         let mut leaders = Leaders::default();
         let mut looked_at: Option<RowKey> = None;
         loop {
-            let may = |waits: &Waits| waits.may(phase, view);
+            let seen = View { limits: Some(trackers), ..*view };
+            let may = |waits: &Waits| waits.may(phase, &seen);
             let found = match &looked_at {
                 None => self.order.first(may),
                 Some(key) => self.order.first_after(key, may),
@@ -267,8 +269,8 @@ pub(super) fn lower(least: &mut Option<RowKey>, other: Option<RowKey>) {
 }
 
 impl LaneRows {
-    /// What waits here as it is seen from above, and what it holds back.
-    fn seen(&self, id: LaneId, trackers: &Trackers) -> (Waits, HeldBack) {
+    /// What waits here as it is seen from above, and what it holds back unseen.
+    fn seen(&self, id: LaneId, trackers: &mut Trackers) -> (Waits, HeldBack) {
         let waits = self.rows.bound().cloned().unwrap_or_default();
         let is_parked = |set: &WaitSet| matches!(set, WaitSet::Parked(_));
         let headroom = if waits.bound_by_quota().any(is_parked) {
@@ -277,14 +279,17 @@ impl LaneRows {
             Limits::unlimited()
         };
         let (loosening, may_start) = (trackers.loosened(id), trackers.may_start(id));
-        let own = View { headroom: &headroom, loosening, may_start, nodes: None };
+        let own = View { headroom: &headroom, loosening, may_start, nodes: None, limits: None };
         // The least of all that waits for quota, and not only of what the lane itself holds back.
         // The least of many may fit although none of them does; then only a loosening of this lane
         // tells when to look again.
-        let held_back = HeldBack {
-            short: least_short(waits.bound_by_quota()),
-            starting: !may_start && waits.has_starting(),
-        };
+        let short = least_short(waits.bound_by_quota());
+        let starting = !may_start && waits.has_starting();
+        if let Some(by) = short.as_ref().and_then(|least| trackers.shared_limit(id, least)) {
+            let held_back = HeldBack { short: None, starting };
+            return (waits.as_seen_past_limits(&own, &self.declined, by), held_back);
+        }
+        let held_back = HeldBack { short, starting };
         (waits.as_seen_from_above(&own, &self.declined), held_back)
     }
 }

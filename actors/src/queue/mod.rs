@@ -28,7 +28,7 @@ use monoceros_rules::order::used_names::UsedNames;
 use monoceros_rules::order::waits::{Declined, View, WaitSet, Waits};
 use monoceros_rules::queues::QueueConfig;
 use monoceros_rules::queues::object_state::ObjectState;
-use monoceros_rules::values::epoch::Loosening;
+use monoceros_rules::values::epoch::{Epoch, Loosening};
 use monoceros_rules::values::resources::{Limits, Resources};
 
 use crate::application::{Application, ApplicationMail};
@@ -229,7 +229,9 @@ impl Queue {
             if let Some(found) = first {
                 break found;
             }
-            self.declined.note(phase, view.epoch());
+            // Limits are not in the epoch of the view; all that was loosened until now was looked at.
+            let loosening = books.last_loosening();
+            self.declined.note(phase, Epoch { loosening, ..view.epoch() });
             let Some(next) = phase.next().filter(|_| self.is_root()) else {
                 baton.offer.fruitless = self.is_root();
                 baton.offer.waiting = !self.ledger.pending().is_empty();
@@ -294,7 +296,8 @@ impl Queue {
         } else {
             Limits::unlimited()
         };
-        let own = View { headroom: &headroom, loosening: self.loosening, may_start, nodes: None };
+        let loosening = self.loosening;
+        let own = View { headroom: &headroom, loosening, may_start, nodes: None, limits: None };
         waits.as_seen_from_above(&own, &self.declined)
     }
 

@@ -103,12 +103,12 @@ impl<C: Clone> Rows<C> {
         trackers: &mut Trackers,
         ordered: Option<SiblingOrder>,
     ) -> Option<First<C>> {
-        let may = |waits: &Waits| waits.may(phase, view);
         let found = |row: &Row<C>, key: &RowKey, runner_up: Option<RowKey>| {
             let verdict = ordered.map(|order| key.verdict(runner_up.as_ref(), order));
             let verdict = verdict.unwrap_or_default();
             First { child: row.child.clone(), runner_up, verdict }
         };
+        let may = |waits: &Waits| waits.may(phase, &View { limits: Some(trackers), ..*view });
         let first = self.order.first(may);
         if self.lanes.is_empty() {
             let (key, slot, _) = first?;
@@ -123,7 +123,7 @@ impl<C: Clone> Rows<C> {
                 Some(found(self.row(*slot), key, runner_up))
             }
             (None, Some((key, slot, _))) => {
-                let second = self.order.first_after(key, may);
+                let second = self.order.first_after(key, |waits| waits.may(phase, view));
                 lower(&mut runner_up, second.map(|(key, ..)| key.clone()));
                 Some(found(self.row(*slot), key, runner_up))
             }

@@ -60,13 +60,8 @@ pub(crate) enum Notice {
         id: Arc<str>,
         reason: Rejection,
     },
-    /// More machines would help this request.
-    WantsMachines {
-        application: Arc<str>,
-        key: Arc<str>,
-        /// There was room, which predicates refused.
-        by_predicates: bool,
-    },
+    /// More machines would help these requests.
+    WantsMachines(Box<WantsMachines>),
     /// Something happened, of which there are events. Those of a placement or of a state that is
     /// entered are derived from the other notices and are not among these.
     Happened(Happening),
@@ -189,6 +184,22 @@ pub(crate) struct Successor {
     pub(crate) key: Arc<str>,
     /// The id of the node where it is to run.
     pub(crate) node: Arc<str>,
+}
+
+/// Requests of an application that more machines would help: one notice for some of them, since there
+/// may be as many as asks wait.
+#[derive(Debug)]
+pub(crate) struct WantsMachines {
+    pub(crate) application: Arc<str>,
+    pub(crate) requests: Vec<WantsOne>,
+}
+
+/// One of them.
+#[derive(Debug)]
+pub(crate) struct WantsOne {
+    pub(crate) spec: Arc<AskSpec>,
+    /// There was room, which predicates refused.
+    pub(crate) by_predicates: bool,
 }
 
 /// A pending ask that ends.

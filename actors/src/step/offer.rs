@@ -96,6 +96,7 @@ impl Frame {
             loosening: self.loosening,
             may_start: self.may_start,
             nodes: Some(nodes),
+            limits: None,
         }
     }
 

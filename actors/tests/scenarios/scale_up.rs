@@ -2,6 +2,7 @@
 //! request is told once, and not at all if a quota or its user's limit would hold it back on any
 //! number of machines.
 
+use std::collections::BTreeSet;
 use std::fmt::Write as _;
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::sync::{Arc, Mutex};
@@ -146,6 +147,72 @@ fn a_request_that_fits_its_queue_and_no_node_is_told_once_after_a_second() {
         assert_eq!(world.heard(1).await, ["a1/k2 a1/k3"], "in one message");
         assert_eq!(world.heard(60).await, NOTHING);
         assert_eq!(world.outstanding(9).await, ["a1/k1 x1", "a1/k2 x1", "a1/k3 x2"]);
+    });
+}
+
+/// Asks of an application that no node can hold, `k0` and so on.
+fn asks(application: &str, n_asks: usize) -> String {
+    let mut text = String::new();
+    for number in 0..n_asks {
+        let _ = writeln!(text, "ask {application} k{number} vcore=2");
+    }
+    text
+}
+
+/// The keys that [`asks`] has, as they are heard.
+fn heard_of(application: &str, n_asks: usize) -> Vec<String> {
+    (0..n_asks).map(|number| format!("{application}/k{number}")).collect()
+}
+
+/// More than one step tells, and more applications than one step visits.
+#[test]
+fn many_requests_are_told_in_several_steps_in_their_order_and_each_once() {
+    in_virtual_time(async {
+        let world = World::new("").await;
+        world.say("node n1 vcore=1").await;
+        let mut expected = Vec::new();
+        for number in 0..300 {
+            let n_asks = if number == 7 { 4_000 } else { 2 };
+            let application = format!("a{number:03}");
+            let asks = asks(&application, n_asks);
+            world.say(&format!("app {application} in root.default\n{asks}")).await;
+            expected.append(&mut heard_of(&application, n_asks));
+        }
+        let heard = world.heard(2).await;
+        assert!(heard.len() > 2, "in {} messages", heard.len());
+        let heard: Vec<&str> = heard.iter().flat_map(|message| message.split(' ')).collect();
+        assert_eq!(heard, expected);
+        assert_eq!(world.heard(60).await, NOTHING);
+        world.say("ask a000 late vcore=2").await;
+        assert_eq!(world.heard(1).await, ["a000/late"]);
+    });
+}
+
+/// What is told in the next step is what still waits by then, and what came meanwhile comes later.
+#[test]
+fn what_changes_between_two_steps_of_telling_is_told_as_it_is_then() {
+    in_virtual_time(async {
+        let world = World::new("").await;
+        world.say("node n1 vcore=1\napp a1 in root.default\napp a2 in root.default").await;
+        world.say(&format!("{}{}", asks("a1", 2_100), asks("a2", 3))).await;
+        let mut first = NOTHING;
+        while first.is_empty() {
+            tokio::time::sleep(Duration::from_millis(1)).await;
+            first = std::mem::take(&mut *world.rm.heard.lock().unwrap());
+        }
+        let first: Vec<&str> = first[0].split(' ').collect();
+        assert_eq!(first, heard_of("a1", 2_048));
+        world.say("withdraw a1 k2050\nremove-app a2\napp a2 in root.default").await;
+        world.say("ask a2 new vcore=2\nask a1 huge vcore=3").await;
+        let mut expected = heard_of("a1", 2_100).split_off(2_048);
+        expected.remove(2);
+        expected.extend(["a1/huge".to_owned(), "a2/new".to_owned()]);
+        // A class that changed has to be tried again, so its rest may be told a second later.
+        let heard = world.heard(2).await.join(" ");
+        assert_eq!(heard.split(' ').count(), expected.len(), "each once");
+        let heard: BTreeSet<&str> = heard.split(' ').collect();
+        assert_eq!(heard, expected.iter().map(String::as_str).collect());
+        assert_eq!(world.heard(60).await, NOTHING);
     });
 }
 

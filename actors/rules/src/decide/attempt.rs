@@ -40,7 +40,7 @@
 //!
 //! let headroom = Limits::unlimited();
 //! let (loosening, nodes) = (Loosening::NONE, Some(&books.nodes));
-//! let view = View { headroom: &headroom, loosening, may_start: true, nodes };
+//! let view = View { headroom: &headroom, loosening, may_start: true, nodes, limits: None };
 //! let decide = |asks: &Asks| {
 //!     let (view, books) = (&view, &books);
 //!     let (application, gang, lane, unpromised) = (ApplicationSlot::at(0), None, None, None);

@@ -81,12 +81,14 @@ impl ApplicationWaiting {
 }
 
 /// How many allocations of one class would run if there were more machines.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+#[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Wanted {
     /// The application that asks.
     pub application: ApplicationSlot,
     /// The class of its asks.
     pub class: ClassId,
+    /// What each allocation takes.
+    pub resources: Resources,
     /// The number, at least one; meant are the first asks of the class.
     pub count: u64,
 }
@@ -117,7 +119,7 @@ pub fn wanted(
             if application.together && fit(&application.total(), &queues, &limits) == 0 {
                 continue;
             }
-            for waiting in &application.classes {
+            for waiting in application.classes {
                 let count = fit(&waiting.resources, &queues, &limits).min(waiting.count);
                 if count == 0 {
                     continue;
@@ -131,8 +133,9 @@ pub fn wanted(
                         left.take(&taken);
                     }
                 }
-                let (application, class) = (application.application, waiting.class);
-                wanted.push(Wanted { application, class, count });
+                let Waiting { class, resources, .. } = waiting;
+                let application = application.application;
+                wanted.push(Wanted { application, class, resources, count });
             }
         }
     }

@@ -17,7 +17,8 @@
 //! limited as a queue between itself and its applications: what the lane's own headroom holds back
 //! is not seen from above, and a loosening of the lane is noted with its number
 //! ([`Trackers::loosened`]). What a lane holds back is noted here ([`Trackers::hold_back`]), and
-//! when a tracker is loosened, [`Trackers::take_reopened`] names the lanes to be looked at again.
+//! when a tracker is loosened, [`Trackers::take_reopened`] names the lanes to be looked at again. What
+//! waits for a limit that several lanes share is seen from above all the same ([`shared`]).
 //!
 //! # Invariants
 //! * The usage of a place is the sum of what was charged to lanes at or below it, without zeros,
@@ -57,6 +58,7 @@
 mod lanes;
 mod places;
 mod reload;
+mod shared;
 mod tables;
 mod views;
 mod waiting;
@@ -68,6 +70,8 @@ pub use self::lanes::{HeldBack, LaneId};
 use self::lanes::{Lane, LaneKey, Lanes};
 use self::places::{Forest, Place, PlaceId};
 pub use self::reload::{LimitEvent, Reloaded};
+use self::shared::Numbers;
+pub use self::shared::SharedLimits;
 pub use self::tables::Tables;
 pub use self::views::{GroupUsage, LimitUse, PlaceUsage, UserUsage};
 use crate::queues::QueueConfig;
@@ -110,6 +114,7 @@ pub struct Trackers {
     tables: Arc<Tables>,
     forest: Forest,
     lanes: Lanes,
+    numbers: Numbers,
     /// The step of the last reload that changed limits.
     loosened: Loosening,
 }
@@ -265,6 +270,7 @@ impl Trackers {
         let lane = self.lanes.open(Lane::new(key, user, group));
         for end in self.lanes.get(lane).ends() {
             self.forest.get_mut(end).lanes.insert(lane);
+            self.count_lane(end, true);
         }
         self.note_limited(lane);
         lane
@@ -273,6 +279,7 @@ impl Trackers {
     fn close_lane(&mut self, id: LaneId) {
         let lane = self.lanes.close(id);
         for end in lane.ends() {
+            self.count_lane(end, false);
             let place = self.forest.get_mut(end);
             place.lanes.remove(&id);
             place.waiting.remove(&id);

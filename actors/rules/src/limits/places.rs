@@ -38,6 +38,10 @@ pub(super) struct Place {
     pub(super) limit: Option<Arc<Limit>>,
     /// The number of the last step that gave more room under the limit here.
     pub(super) loosened: Loosening,
+    /// How many lanes end here or below.
+    pub(super) n_lanes: u32,
+    /// The number of its limit, if it has one ([`super::shared`]).
+    pub(super) number: Option<u8>,
     /// Lanes that end here.
     pub(super) lanes: BTreeSet<LaneId>,
     /// The lanes that end here and hold something back.
@@ -64,12 +68,16 @@ impl Place {
         most == 0 || self.running < most
     }
 
+    /// Whether the limit here leaves so much.
+    pub(super) fn allows(&self, amount: &Resources) -> bool {
+        let max = self.limit.as_ref().and_then(|limit| limit.resources.as_ref());
+        max.is_none_or(|max| max.less(&self.usage).allows(amount))
+    }
+
     /// Whether any of what is held back here and below may go on, as far as this place goes.
     pub(super) fn may_let_on(&self) -> bool {
         let HeldBack { short, starting } = &self.bound;
-        let max = self.limit.as_ref().and_then(|limit| limit.resources.as_ref());
-        let fits = |least| max.is_none_or(|max| max.less(&self.usage).allows(least));
-        short.as_ref().is_some_and(fits) || (*starting && self.may_start())
+        short.as_ref().is_some_and(|least| self.allows(least)) || (*starting && self.may_start())
     }
 }
 
@@ -123,7 +131,7 @@ impl Forest {
     }
 
     /// Changes a place and all above it.
-    pub(super) fn change(&mut self, from: PlaceId, change: impl Fn(&mut Place)) {
+    pub(super) fn change(&mut self, from: PlaceId, mut change: impl FnMut(&mut Place)) {
         let mut at = Some(from);
         while let Some(id) = at {
             let place = self.get_mut(id);
@@ -209,6 +217,8 @@ impl Forest {
             running: 0,
             limit: tables.limit(&path, subject).cloned(),
             loosened: Loosening::NONE,
+            n_lanes: 0,
+            number: None,
             lanes: BTreeSet::new(),
             waiting: BTreeSet::new(),
             bound: HeldBack::default(),

@@ -27,6 +27,11 @@
 //! reserve either, it also waits for a node that comes to be there for that
 //! ([`Parked::reserves`]), which counts as a growth.
 //!
+//! What a limit of a user or group holds back is hidden from the queues above, since they know
+//! nothing of it, and its lane is told when that may have changed. A limit that many lanes share is
+//! an exception: what waits for it is shown with the number of that limit ([`Limited`]), and an offer
+//! asks the limit.
+//!
 //! A bundle, whose members find places all at once or none of them, says how many places it lacked
 //! (`places`). It is looked at again when nodes that grew since have that many for the least that
 //! any such bundle wants for a member.
@@ -47,6 +52,7 @@
 //! was loosened. The property tests compare every skip with a full search.
 
 use crate::decide::bundle::BundleWaits;
+use crate::limits::{SharedLimits, Trackers};
 use crate::nodes::NodeIndex;
 use crate::order::tree::Bound;
 use crate::values::epoch::{Epoch, Growth, Loosening};
@@ -93,7 +99,7 @@ impl Declined {
 }
 
 /// What an offer knows where it stands, to decide whether something below can use it.
-#[derive(Debug)]
+#[derive(Clone, Copy, Debug)]
 pub struct View<'a> {
     /// Room by quota for whatever is below.
     pub headroom: &'a Limits,
@@ -103,6 +109,8 @@ pub struct View<'a> {
     pub may_start: bool,
     /// The node index; `None` asks about quota alone.
     pub nodes: Option<&'a NodeIndex>,
+    /// The limits of users and groups; `None` where nothing below is [`Limited`].
+    pub limits: Option<&'a Trackers>,
 }
 
 /// What waits below in one respect: nothing, something that must be looked at, or only what was
@@ -143,8 +151,42 @@ pub struct Parked {
     pub places_needed: u64,
     /// The growth of the node index up to which all of these bundles were tried; the oldest.
     pub places_at: Growth,
+    /// What waits for limits of users and groups that many share.
+    pub limited: Option<Box<Limited>>,
     /// Quota loosening and node growth of the last visit in vain; the oldest of what was joined.
     pub judged: Epoch,
+}
+
+/// What waits for limits of users and groups that are seen from above.
+#[derive(Clone, Debug, PartialEq)]
+pub struct Limited {
+    /// The component-wise least of it.
+    pub least: Resources,
+    /// Each part of it is held back by one of these.
+    pub by: SharedLimits,
+    /// The loosening up to which all of it was tried; the oldest of what was joined.
+    pub at: Loosening,
+}
+
+impl Limited {
+    fn may(&self, view: &View<'_>) -> bool {
+        let let_on =
+            |limits: &Trackers| limits.let_on(self.by, &self.least, view.loosening, self.at);
+        view.headroom.allows(&self.least) && view.limits.is_none_or(let_on)
+    }
+
+    /// What a queue tells its parent of it, as in [`WaitSet::as_seen_from_above`].
+    fn as_seen_from_above(mut self: Box<Self>, own: &View<'_>) -> Option<Box<Self>> {
+        if !own.headroom.allows(&self.least) {
+            return None;
+        }
+        if own.loosening > self.at {
+            // What the queue itself held back was never tried since, however far the limits were
+            // loosened before.
+            self.at = Loosening::NONE;
+        }
+        Some(self)
+    }
 }
 
 impl Parked {
@@ -185,6 +227,10 @@ impl Parked {
     }
 
     fn may(&self, view: &View<'_>) -> bool {
+        // A limit is not loosened by what the epoch of a view counts.
+        if self.limited.as_ref().is_some_and(|limited| limited.may(view)) {
+            return true;
+        }
         if view.epoch().is_no_later_than(self.judged) {
             return false;
         }
@@ -270,6 +316,15 @@ impl Parked {
             (self.places_lacking, self.places_needed) = (lacking, needed);
         }
         join_least(&mut self.places, &mut self.places_at, other.places.as_ref(), other.places_at);
+        match (&mut self.limited, &other.limited) {
+            (_, None) => {}
+            (None, theirs) => self.limited.clone_from(theirs),
+            (Some(mine), Some(theirs)) => {
+                mine.least.lower_to(&theirs.least);
+                mine.by.include(theirs.by);
+                mine.at = mine.at.min(theirs.at);
+            }
+        }
         self.judged = self.judged.older(other.judged);
     }
 }
@@ -371,6 +426,9 @@ impl WaitSet {
     pub fn declined(mut self, declined_at: Epoch) -> Self {
         if let Self::Parked(parked) = &mut self {
             parked.judged = parked.judged.newer(declined_at);
+            if let Some(limited) = &mut parked.limited {
+                limited.at = limited.at.max(declined_at.loosening);
+            }
         }
         self
     }
@@ -383,14 +441,25 @@ impl WaitSet {
     /// [`View::epoch`] said when the queue last declined an offer.
     #[must_use]
     pub fn as_seen_from_above(&self, own: &View<'_>, declined_at: Epoch) -> Self {
+        self.seen_past(own, declined_at, None)
+    }
+
+    /// As [`Self::as_seen_from_above`], of a lane or a queue. What a lane holds back is shown as
+    /// [`Limited`] where that is due to a limit in `by`.
+    fn seen_past(&self, own: &View<'_>, declined_at: Epoch, by: Option<SharedLimits>) -> Self {
         let Self::Parked(mut seen) = self.clone().declined(declined_at) else {
             return self.clone();
         };
         if own.loosening > seen.judged.loosening && seen.quota_may(own) {
             return Self::Due;
         }
-        if seen.short.as_ref().is_some_and(|least| !own.headroom.allows(least)) {
-            seen.short = None;
+        seen.limited = seen.limited.and_then(|limited| limited.as_seen_from_above(own));
+        if let Some(least) = seen.short.take_if(|least| !own.headroom.allows(least))
+            && let Some(by) = by
+        {
+            debug_assert!(seen.limited.is_none(), "a lane is below all that shows limits");
+            let at = seen.short_at.max(seen.judged.loosening);
+            seen.limited = Some(Box::new(Limited { least, by, at }));
         }
         Self::Parked(seen)
     }
@@ -431,13 +500,13 @@ impl Started {
         self.running.may(view) || (view.may_start && self.starting.may(view))
     }
 
-    fn as_seen_from_above(&self, own: &View<'_>, declined_at: Epoch) -> Self {
+    fn seen_past(&self, own: &View<'_>, declined_at: Epoch, by: Option<SharedLimits>) -> Self {
         let starting = if own.may_start {
-            self.starting.as_seen_from_above(own, declined_at)
+            self.starting.seen_past(own, declined_at, by)
         } else {
             WaitSet::Nothing
         };
-        Self { running: self.running.as_seen_from_above(own, declined_at), starting }
+        Self { running: self.running.seen_past(own, declined_at, by), starting }
     }
 }
 
@@ -511,9 +580,25 @@ impl Waits {
     /// running application.
     #[must_use]
     pub fn as_seen_from_above(&self, own: &View<'_>, declined: &Declined) -> Self {
-        let normal = self.normal.as_seen_from_above(own, declined.at(Phase::Normal));
+        self.seen_past(own, declined, None)
+    }
+
+    /// What a lane shows of what waits in it, if what is short of quota is held back by these limits
+    /// ([`Trackers::shared_limit`]).
+    #[must_use]
+    pub fn as_seen_past_limits(
+        &self,
+        own: &View<'_>,
+        declined: &Declined,
+        by: SharedLimits,
+    ) -> Self {
+        self.seen_past(own, declined, Some(by))
+    }
+
+    fn seen_past(&self, own: &View<'_>, declined: &Declined, by: Option<SharedLimits>) -> Self {
+        let normal = self.normal.seen_past(own, declined.at(Phase::Normal), by);
         let early = self.early.as_ref().map(|early| {
-            let reserved = early.reserved.as_seen_from_above(own, declined.at(Phase::Reserved));
+            let reserved = early.reserved.seen_past(own, declined.at(Phase::Reserved), by);
             let pairs = early.pairs.clone().declined(declined.at(Phase::Pairs));
             Early { reserved, pairs }
         });

@@ -2,10 +2,17 @@
 //! the same is in `outstanding`.
 //!
 //! # How
-//! Three surveys, one after another in one step. The queues say what they have left ([`Rooms`]);
+//! Three surveys, one after another. The queues say what they have left ([`Rooms`]);
 //! the applications that wait below them say what they wait for, class by class, and what the
 //! limits of their users and groups leave ([`WaitingFor`]); [`scale_up::wanted`] decides; the
 //! applications that it names say which of their asks these are ([`Signal`]).
+//!
+//! # In slices
+//! Each survey visits at most [`STOPS_MAX`] actors in one step, and tells of at most [`TOLD_MAX`] asks.
+//! What is left is gone on with by an input of its own ([`Partition::look_on`]), behind whatever came in
+//! meanwhile: a hundred thousand asks that are parked at once cost as many steps as they need, and no
+//! long one. So the outcome is as good as a look taken while it was found out; what was placed or
+//! withdrawn meanwhile is told of by nobody, and what came meanwhile has its turn a second later.
 //!
 //! # Who is visited
 //! The RM is told of each request once, so a request that waits on costs nothing after that: only
@@ -15,39 +22,59 @@
 //! While nothing is decided, no actor is visited, because requests that wait then do not wait for
 //! machines.
 
-use std::collections::{BTreeMap, BTreeSet};
+use std::collections::{BTreeMap, BTreeSet, VecDeque};
+use std::sync::Arc;
+use std::vec;
 
 use monoceros_rules::decide::scale_up::{self, ApplicationWaiting, QueueRoom, Wanted};
 use monoceros_rules::limits::LimitId;
 use monoceros_rules::values::resources::Limits;
 use monoceros_rules::work::allocations::ApplicationSlot;
-use monoceros_rules::work::asks::ClassId;
+use monoceros_rules::work::asks::ToTell;
 
 use super::Partition;
 use crate::application::Application;
 use crate::queue::{LeaveToRun, LimitedUsers, Queue, Room};
 use crate::step::{ApplicationEntry, Baton, QueueSlot, Route, Survey};
 
+/// Most actors that are visited in one step.
+const STOPS_MAX: usize = 256;
+/// Most asks that are told of in one step.
+const TOLD_MAX: usize = 2_048;
+
 /// Tells the RM of requests that it was not told of.
 pub(in crate::partition) fn tell_wanted() -> impl Survey {
-    Rooms { rooms: BTreeMap::new() }
+    Rooms { rooms: BTreeMap::new(), left: None }
 }
 
 /// What queues have left.
 struct Rooms {
     rooms: BTreeMap<QueueSlot, Room>,
+    /// Those that are still to be visited; none before the first slice.
+    left: Option<vec::IntoIter<QueueSlot>>,
 }
 
 impl Survey for Rooms {
     fn route(&mut self, partition: &mut Partition, baton: &Baton) -> Route {
-        if partition.decides() { Route::default().all_queues(baton) } else { Route::default() }
+        if !partition.decides() {
+            (self.rooms, self.left) = (BTreeMap::new(), None);
+            return Route::default();
+        }
+        let queues = &baton.directory.queues;
+        let all = || baton.directory.all_queues().map(|entry| entry.facts.slot);
+        let left = self.left.get_or_insert_with(|| all().collect::<Vec<_>>().into_iter());
+        let part = left.by_ref().filter(|slot| queues.find(*slot).is_some());
+        Route::default().queues(part.take(STOPS_MAX))
     }
 
     fn at_queue(&mut self, queue: &mut Queue, baton: &mut Baton) {
         self.rooms.insert(queue.slot(), queue.room(&baton.books.trackers));
     }
 
-    fn home(self: Box<Self>, partition: &mut Partition, _: &mut Baton) {
+    fn home(self: Box<Self>, partition: &mut Partition, baton: &mut Baton) {
+        if self.left.as_ref().is_some_and(|left| left.len() > 0) {
+            return partition.look_on(self, baton);
+        }
         let rooms = self.rooms;
         let places: BTreeMap<QueueSlot, usize> = rooms.keys().copied().zip(0..).collect();
         let (mut leave, mut queues) = (Vec::new(), Vec::new());
@@ -57,7 +84,8 @@ impl Survey for Rooms {
             leave.push(room.leave);
         }
         let (limits, waiting) = (BTreeMap::new(), Vec::new());
-        partition.survey_next(WaitingFor { places, queues, leave, limits, waiting });
+        let (ids, left) = (BTreeMap::new(), None);
+        partition.survey_next(WaitingFor { places, queues, leave, limits, waiting, ids, left });
     }
 }
 
@@ -70,6 +98,10 @@ struct WaitingFor {
     /// What the limits of users and groups leave to the applications.
     limits: BTreeMap<LimitId, Limits>,
     waiting: Vec<ApplicationWaiting>,
+    /// The ids of those that wait.
+    ids: BTreeMap<ApplicationSlot, Arc<str>>,
+    /// Those that are still to be visited; none before the first slice.
+    left: Option<vec::IntoIter<ApplicationSlot>>,
 }
 
 impl WaitingFor {
@@ -94,10 +126,9 @@ impl WaitingFor {
         }
         whole
     }
-}
 
-impl Survey for WaitingFor {
-    fn route(&mut self, _: &mut Partition, baton: &Baton) -> Route {
+    /// Those of which there may be something to tell, and those that take their part before them.
+    fn concerned(&self, baton: &Baton) -> Vec<ApplicationSlot> {
         let waits_at = |entry: &ApplicationEntry| {
             self.places.get(&entry.leaf).copied().filter(|leaf| self.leave[*leaf].is_waiting)
         };
@@ -108,58 +139,118 @@ impl Survey for WaitingFor {
         };
         let whole = self.visited_whole(&untold().filter_map(waits_at).collect());
         if !whole.contains(&true) {
-            return Route::default().applications(untold().map(|entry| entry.slot).rev());
+            return untold().map(|entry| entry.slot).rev().collect();
         }
-        Route::default().applications_that(baton, |entry| {
+        let is_concerned = |entry: &&ApplicationEntry| {
             waits_at(entry).is_some_and(|leaf| whole[leaf])
                 || directory.untold.contains(&entry.slot)
-        })
+        };
+        let concerned = directory.all_applications().filter(is_concerned);
+        concerned.map(|entry| entry.slot).rev().collect()
+    }
+}
+
+impl Survey for WaitingFor {
+    fn route(&mut self, _: &mut Partition, baton: &Baton) -> Route {
+        let mut left = self.left.take().unwrap_or_else(|| self.concerned(baton).into_iter());
+        let route = Route::default().applications(left.by_ref().take(STOPS_MAX));
+        self.left = Some(left);
+        route
     }
 
     fn at_application(&mut self, application: &mut Application, baton: &mut Baton) {
-        let place = self.places[&application.leaf_slot()];
-        let may_start = self.may_start(place);
-        application.review_leave(may_start, baton);
-        self.waiting.extend(application.waiting(place, &mut self.limits, baton));
+        let Some(place) = self.places.get(&application.leaf_slot()).copied() else { return };
+        application.review_leave(self.may_start(place), baton);
+        if let Some(waiting) = application.waiting(place, &mut self.limits, baton) {
+            self.ids.insert(application.slot(), Arc::clone(&application.known().id));
+            self.waiting.push(waiting);
+        }
     }
 
-    fn home(self: Box<Self>, partition: &mut Partition, _: &mut Baton) {
-        let Self { queues, limits, waiting, .. } = *self;
-        let mut wanted: BTreeMap<ApplicationSlot, Vec<(ClassId, u64)>> = BTreeMap::new();
-        let mut order = Vec::new();
-        for Wanted { application, class, count } in scale_up::wanted(queues, limits, waiting) {
-            let of_one = wanted.entry(application).or_default();
-            if of_one.is_empty() {
-                order.push(application);
-            }
-            of_one.push((class, count));
+    fn home(self: Box<Self>, partition: &mut Partition, baton: &mut Baton) {
+        if self.left.as_ref().is_some_and(|left| left.len() > 0) {
+            return partition.look_on(self, baton);
         }
-        partition.survey_next(Signal { order, wanted });
+        let Self { queues, limits, waiting, ids, .. } = *self;
+        let mut order: VecDeque<WantedHere> = VecDeque::new();
+        // All that is wanted of one application follows each other.
+        for Wanted { application, class, resources, count } in
+            scale_up::wanted(queues, limits, waiting)
+        {
+            if order.back().is_none_or(|last| last.application != application) {
+                let id = Arc::clone(&ids[&application]);
+                order.push_back(WantedHere { application, id, classes: VecDeque::new() });
+            }
+            if let Some(last) = order.back_mut() {
+                last.classes.push_back(ToTell::first(class, resources, count));
+            }
+        }
+        partition.survey_next(Signal { order, told: 0 });
     }
+}
+
+/// The requests of an application that more machines would let run, class by class.
+struct WantedHere {
+    application: ApplicationSlot,
+    /// By then the place may be another's.
+    id: Arc<str>,
+    classes: VecDeque<ToTell>,
 }
 
 /// The last survey: applications tell the RM of their requests.
 struct Signal {
     /// In the order in which their requests would be placed.
-    order: Vec<ApplicationSlot>,
-    wanted: BTreeMap<ApplicationSlot, Vec<(ClassId, u64)>>,
+    order: VecDeque<WantedHere>,
+    /// Of how many asks this slice has told.
+    told: usize,
 }
 
 impl Survey for Signal {
-    fn route(&mut self, _: &mut Partition, _: &Baton) -> Route {
-        Route::default().applications(self.order.iter().copied())
+    fn route(&mut self, _: &mut Partition, baton: &Baton) -> Route {
+        self.told = 0;
+        let is_there = |wanted: &WantedHere| {
+            let entry = baton.directory.application(wanted.application);
+            entry.is_some_and(|entry| entry.id == wanted.id)
+        };
+        while self.order.front().is_some_and(|next| !is_there(next)) {
+            self.order.pop_front();
+        }
+        let next = self.order.iter().take(STOPS_MAX);
+        Route::default().applications(next.map(|wanted| wanted.application))
     }
 
     fn at_application(&mut self, application: &mut Application, baton: &mut Baton) {
-        let wanted = self.wanted.remove(&application.slot()).unwrap_or_default();
-        application.signal(wanted, baton);
+        // Who is passed over has left.
+        while let Some(mut next) = self.order.pop_front() {
+            if next.application != application.slot() {
+                continue;
+            }
+            if next.id == application.known().id {
+                let most = TOLD_MAX - self.told;
+                self.told += application.signal(&mut next.classes, most, baton);
+                if !next.classes.is_empty() {
+                    self.order.push_front(next);
+                }
+            }
+            return;
+        }
+    }
+
+    fn is_full(&self) -> bool {
+        self.told >= TOLD_MAX
+    }
+
+    fn home(self: Box<Self>, partition: &mut Partition, baton: &mut Baton) {
+        if self.order.is_empty() {
+            partition.looked(baton);
+        } else {
+            partition.look_on(self, baton);
+        }
     }
 }
 
 #[cfg(test)]
 mod tests {
-    use std::sync::Arc;
-
     use monoceros_rules::order::keys::{QueueKey, QueueView};
     use monoceros_rules::values::resources::Resources;
 
@@ -185,8 +276,8 @@ mod tests {
             .map(|(queue, may_start, limited)| (queue, leave(may_start, limited)))
             .unzip();
         let (limits, waiting) = (BTreeMap::new(), Vec::new());
-        let places = BTreeMap::new();
-        WaitingFor { places, queues, leave, limits, waiting }
+        let (places, ids, left) = (BTreeMap::new(), BTreeMap::new(), None);
+        WaitingFor { places, queues, leave, limits, waiting, ids, left }
     }
 
     #[test]

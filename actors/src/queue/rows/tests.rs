@@ -14,6 +14,8 @@ use proptest::prelude::*;
 use super::*;
 use crate::queue::lanes::Narrowed;
 
+mod leaves;
+
 const APPLICATIONS: usize = 6;
 /// By application; two of one user may carry different groups.
 const USERS: [&str; APPLICATIONS] = ["ann", "ann", "ann", "bob", "bob", "eve"];
@@ -216,8 +218,13 @@ impl World {
     /// Gives to the first child until no child may have more.
     fn offer(&mut self) {
         let headroom = Limits::unlimited();
-        let view =
-            View { headroom: &headroom, loosening: self.reloaded, may_start: true, nodes: None };
+        let view = View {
+            headroom: &headroom,
+            loosening: self.reloaded,
+            may_start: true,
+            nodes: None,
+            limits: None,
+        };
         while let Some(First { child: who, runner_up, .. }) =
             self.rows.first(Phase::Normal, &view, &mut self.trackers, None)
         {

@@ -74,7 +74,7 @@ impl World {
     fn with<T>(&self, look: impl FnOnce(&Attempt<'_>) -> T) -> T {
         let Self { books, asks, headroom, asks_later, .. } = self;
         let (loosening, nodes) = (self.loosening, Some(&books.nodes));
-        let view = &View { headroom, loosening, may_start: true, nodes };
+        let view = &View { headroom, loosening, may_start: true, nodes, limits: None };
         let (lane, backoff_asks, asks_later) = (None, 0, *asks_later);
         let (application, gang, unpromised) = (application(), None, None);
         look(&Attempt {

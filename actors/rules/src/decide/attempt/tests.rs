@@ -58,6 +58,7 @@ impl World {
             loosening: Loosening::numbered(1),
             may_start: true,
             nodes: Some(&self.books.nodes),
+            limits: None,
         };
         let Self { asks, books, lane, backoff_asks, asks_later, .. } = self;
         look(&Attempt {

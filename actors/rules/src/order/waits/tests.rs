@@ -107,6 +107,7 @@ impl Model {
             loosening: self.loosened.1,
             may_start: self.may_start.1,
             nodes: None,
+            limits: None,
         };
         let waits = self.rows.bound().cloned().unwrap_or_default();
         let mut declined = Declined::default();
@@ -117,6 +118,7 @@ impl Model {
             loosening: self.loosened.0,
             may_start: self.may_start.0,
             nodes: Some(&self.nodes),
+            limits: None,
         };
         if !seen.may(self.phase, &from_above) {
             return None;
@@ -128,6 +130,7 @@ impl Model {
                 loosening: self.loosened.0.max(self.loosened.1),
                 may_start: self.may_start.0 && self.may_start.1,
                 nodes: Some(&self.nodes),
+                limits: None,
             };
             let Some((&at, (), _)) = self.rows.first(|waits| waits.may(self.phase, &view)) else {
                 self.declined_at = view.epoch();
@@ -312,7 +315,13 @@ proptest! {
 }
 
 fn open_view<'a>(headroom: &'a Limits, nodes: &'a NodeIndex) -> View<'a> {
-    View { headroom, loosening: Loosening::numbered(1), may_start: true, nodes: Some(nodes) }
+    View {
+        headroom,
+        loosening: Loosening::numbered(1),
+        may_start: true,
+        nodes: Some(nodes),
+        limits: None,
+    }
 }
 
 #[test]
@@ -334,17 +343,27 @@ fn what_the_queue_itself_holds_back_is_not_seen_from_above() {
     let tight = Limits::of(&[("vcore", 1)]);
     let own = |number| {
         let loosening = Loosening::numbered(number);
-        View { headroom: &tight, loosening, may_start: true, nodes: None }
+        View { headroom: &tight, loosening, may_start: true, nodes: None, limits: None }
     };
     let at = Epoch { loosening: Loosening::numbered(5), ..Epoch::default() };
     let parked = WaitSet::Parked(Box::new(Parked::short(&of(2, 0), &own(5))));
     let wide = Limits::unlimited();
-    let above =
-        View { headroom: &wide, loosening: Loosening::numbered(9), may_start: true, nodes: None };
+    let above = View {
+        headroom: &wide,
+        loosening: Loosening::numbered(9),
+        may_start: true,
+        nodes: None,
+        limits: None,
+    };
     assert!(!parked.as_seen_from_above(&own(5), at).may(&above));
     let looser = Limits::of(&[("vcore", 2)]);
-    let own =
-        View { headroom: &looser, loosening: Loosening::numbered(6), may_start: true, nodes: None };
+    let own = View {
+        headroom: &looser,
+        loosening: Loosening::numbered(6),
+        may_start: true,
+        nodes: None,
+        limits: None,
+    };
     assert_eq!(parked.as_seen_from_above(&own, at), WaitSet::Due, "its own quota was loosened");
 }
 
@@ -357,6 +376,7 @@ fn an_application_that_has_to_start_waits_while_none_may_start() {
         loosening: Loosening::NONE,
         may_start,
         nodes: None,
+        limits: None,
     };
     assert!(waits.may(Phase::Normal, &view(true)));
     assert!(!waits.may(Phase::Normal, &view(false)));
@@ -365,7 +385,13 @@ fn an_application_that_has_to_start_waits_while_none_may_start() {
 
 /// What an offer knows that leaves nothing of its quotas and may start nothing.
 fn exhausted<'a>(headroom: &'a Limits, nodes: &'a NodeIndex) -> View<'a> {
-    View { headroom, loosening: Loosening::NONE, may_start: false, nodes: Some(nodes) }
+    View {
+        headroom,
+        loosening: Loosening::NONE,
+        may_start: false,
+        nodes: Some(nodes),
+        limits: None,
+    }
 }
 
 #[test]

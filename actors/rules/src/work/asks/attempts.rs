@@ -10,7 +10,32 @@ use rustc_hash::FxHashMap;
 use super::{AskKey, AskSlot, Asks, Class, ClassId, Shape};
 use crate::decide::scale_up::Waiting;
 use crate::order::waits::{View, WaitSet};
+use crate::values::resources::Resources;
 use crate::work::native::Bundled;
+
+/// The first requests of a class, of which the RM is told those that it was not told of: a part at a
+/// time, so that something else may be done in between.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct ToTell {
+    class: ClassId,
+    /// What each allocation takes: by then the class may be gone, and its number another's.
+    resources: Resources,
+    /// How many allocations there are behind `behind`.
+    count: u64,
+    behind: Option<AskKey>,
+}
+
+impl ToTell {
+    /// The first requests of a class, which have so many allocations of this size outstanding.
+    pub fn first(class: ClassId, resources: Resources, count: u64) -> Self {
+        Self { class, resources, count, behind: None }
+    }
+
+    /// Whether nothing of it is left.
+    pub fn is_over(&self) -> bool {
+        self.count == 0
+    }
+}
 
 impl Asks {
     /// Where a pass ends that comes to `next` now, or has tried everything: at the ask with which
@@ -99,20 +124,9 @@ impl Asks {
         tried
     }
 
-    /// The members of a class that have its first `count` tried allocations outstanding, each with
-    /// how many of them it has. `reached` as in [`Self::tried`].
-    pub fn first_tried(
-        &self,
-        class: ClassId,
-        count: u64,
-        reached: Option<AskKey>,
-    ) -> Vec<(AskSlot, u64)> {
-        let tried = self.tried_after(class, None, count, reached);
-        tried.map(|(_, slot, taken)| (slot, taken)).collect()
-    }
-
-    /// As [`Self::first_tried`], of the members after an ask, and with their keys. None of a class
-    /// that is not there any more.
+    /// The members of a class, behind an ask if one is given, that have its first `count` tried
+    /// allocations outstanding, each with how many of them it has. `reached` as in [`Self::tried`]. None
+    /// of a class that is not there any more.
     pub fn tried_after(
         &self,
         class: ClassId,
@@ -130,18 +144,38 @@ impl Asks {
         })
     }
 
-    /// Marks those of [`Self::first_tried`] that the RM is to be told of, and returns them: each
-    /// is told once in its life, and one that may use only one node never.
-    pub fn signal(&mut self, class: ClassId, count: u64, reached: Option<AskKey>) -> Vec<AskSlot> {
-        let entry = self.class(class);
-        if entry.unsignalled == 0 || entry.shape.required_node().is_some() {
+    /// Marks those that the RM is to be told of, at most `most` of them, and returns them: each is told
+    /// once in its life, and one that may use only one node never. What is left is left in `to_tell`.
+    pub fn signal(
+        &mut self,
+        to_tell: &mut ToTell,
+        reached: Option<AskKey>,
+        most: usize,
+    ) -> Vec<AskSlot> {
+        let ToTell { class, ref resources, count, behind } = *to_tell;
+        to_tell.count = 0;
+        let is_untold = |class: &Class| {
+            class.unsignalled > 0
+                && class.shape.required_node().is_none()
+                && class.shape.resources() == resources
+        };
+        if !self.classes.find(class).is_some_and(is_untold) {
             return Vec::new();
         }
-        let mut told = Vec::new();
-        for (slot, _) in self.first_tried(class, count, reached) {
-            if !std::mem::replace(&mut self.ask_mut(slot).signalled, true) {
+        let (mut told, mut left) = (Vec::new(), count);
+        for (key, slot, taken) in self.tried_after(class, behind.as_ref(), count, reached) {
+            if told.len() == most {
+                to_tell.count = left;
+                break;
+            }
+            left -= taken;
+            to_tell.behind = Some(key);
+            if !self.ask(slot).signalled {
                 told.push(slot);
             }
+        }
+        for slot in &told {
+            self.ask_mut(*slot).signalled = true;
         }
         self.classes[class].unsignalled -= told.len();
         self.n_untold -= told.len();

@@ -22,7 +22,13 @@ fn first_members(asks: &Asks) -> Vec<String> {
 }
 
 fn view<'a>(headroom: &'a Limits, nodes: &'a NodeIndex) -> View<'a> {
-    View { headroom, loosening: Loosening::numbered(1), may_start: true, nodes: Some(nodes) }
+    View {
+        headroom,
+        loosening: Loosening::numbered(1),
+        may_start: true,
+        nodes: Some(nodes),
+        limits: None,
+    }
 }
 
 #[test]
@@ -52,6 +58,36 @@ fn an_ask_that_joins_a_parked_class_makes_it_due() {
     assert!(asks.first(&view).is_some_and(|(_, slot)| slot == a), "the first member is tried");
 }
 
+fn to_tell(class: ClassId, vcores: i64, count: u64) -> ToTell {
+    ToTell::first(class, Resources::of(&[("vcore", vcores)]), count)
+}
+
+#[test]
+fn a_class_is_told_of_in_parts_and_what_is_of_another_size_by_then_is_not() {
+    let (headroom, nodes) = (Limits::unlimited(), NodeIndex::new(NodeOrder::default()));
+    let view = view(&headroom, &nodes);
+    let mut asks = Asks::new();
+    for (at, key) in (1..).zip(["a", "b", "c", "d", "e"]) {
+        asks.put(AskSpec { instances: 2, ..spec(key, 1) }, at, at.unsigned_abs());
+    }
+    let first = asks.slot_of("a").unwrap();
+    let class = asks.class_of(first).unwrap();
+    asks.ask_mut(first).attempted = true;
+    let parked = Parked::roomless(&asks.ask(first).resources, &view);
+    asks.set_waits(class, WaitSet::Parked(Box::new(parked)));
+    // Four fit, but for half of the last one.
+    let mut left = to_tell(class, 1, 7);
+    let mut part = |asks: &mut Asks| -> String {
+        let told = asks.signal(&mut left, None, 2);
+        let keys = told.iter().map(|slot| asks.ask(*slot).key.to_string());
+        format!("{}{}", keys.collect::<String>(), if left.is_over() { "." } else { "" })
+    };
+    assert_eq!([0, 1, 2].map(|_| part(&mut asks)), ["ab", "cd.", "."]);
+    assert_eq!(asks.signal(&mut to_tell(class, 2, 10), None, 9), [], "of another size");
+    assert_eq!(asks.signal(&mut to_tell(class, 1, 10), None, 9).len(), 1);
+    assert!(!asks.any_untold());
+}
+
 #[test]
 fn a_class_was_tried_with_its_first_member_and_each_member_is_signalled_once() {
     let (headroom, nodes) = (Limits::unlimited(), NodeIndex::new(NodeOrder::default()));
@@ -71,7 +107,7 @@ fn a_class_was_tried_with_its_first_member_and_each_member_is_signalled_once() {
     let tried = |asks: &Asks| asks.tried(None).iter().map(|tried| tried.count).collect::<Vec<_>>();
     assert_eq!(tried(&asks), [5]);
     let told = |asks: &mut Asks, count: u64| {
-        let told = asks.signal(class, count, None);
+        let told = asks.signal(&mut to_tell(class, 1, count), None, usize::MAX);
         told.iter().map(|slot| asks.ask(*slot).key.to_string()).collect::<Vec<_>>()
     };
     assert_eq!(told(&mut asks, 2), ["a"], "two of the three of `a` fit");
@@ -366,8 +402,10 @@ fn asks_behind_the_end_of_a_pass_were_not_tried() {
     let slots = |asks: &Asks, keys: &[&str]| -> Vec<AskSlot> {
         keys.iter().map(|key| asks.slot_of(key).unwrap()).collect()
     };
-    assert_eq!(asks.signal(of_first, 9, reached), slots(&asks, &["a", "c"]));
-    assert_eq!(asks.signal(of_first, 9, None), slots(&asks, &["e"]));
+    let told =
+        |asks: &mut Asks, reached| asks.signal(&mut to_tell(of_first, 1, 9), reached, usize::MAX);
+    assert_eq!(told(&mut asks, reached), slots(&asks, &["a", "c"]));
+    assert_eq!(told(&mut asks, None), slots(&asks, &["e"]));
     let a = asks.slot_of("a").unwrap();
     asks.withdraw(a);
     assert_eq!(counts(&asks, reached), [2, 2], "b, and c speaks for its class from now on");

@@ -1,0 +1,76 @@
+//! What an RM is told of requests for which more machines would help: before it is a message.
+
+use std::fmt;
+use std::sync::Arc;
+
+use monoceros_proto::si::v1 as si;
+use monoceros_proto::si::v1::update_container_scheduling_state_request::SchedulingState;
+
+use crate::step::{WantsMachines, WantsOne};
+
+/// The reasons that an RM is given with such a request.
+const NO_NODE: &str = "request fits in its queue and no node has room for it";
+const ALL_REFUSED: &str =
+    "request fits in its queue and predicates refused every node with room for it";
+
+/// Requests for which more machines would help, in the order in which they would be placed. As with
+/// [allocations](crate::AllocationsTold), the message has a copy of each name, and a cluster that is
+/// full has a hundred thousand of them.
+pub struct MachinesWanted {
+    pub(crate) wanted: Vec<WantsMachines>,
+}
+
+/// A request for which more machines would help.
+#[derive(Clone, Copy)]
+pub struct WantingRequest<'a> {
+    application: &'a Arc<str>,
+    one: &'a WantsOne,
+}
+
+/// How many there are.
+impl fmt::Debug for MachinesWanted {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.debug_struct("MachinesWanted").field("requests", &self.requests().count()).finish()
+    }
+}
+
+impl MachinesWanted {
+    /// The requests.
+    pub fn requests(&self) -> impl Iterator<Item = WantingRequest<'_>> {
+        self.wanted.iter().flat_map(|WantsMachines { application, requests }| {
+            requests.iter().map(move |one| WantingRequest { application, one })
+        })
+    }
+
+    /// All of it as the interface says it.
+    pub fn into_message(self) -> Vec<si::UpdateContainerSchedulingStateRequest> {
+        self.requests().map(WantingRequest::message).collect()
+    }
+}
+
+impl<'a> WantingRequest<'a> {
+    /// Whose it is.
+    pub fn application_id(self) -> &'a Arc<str> {
+        self.application
+    }
+
+    /// Its key.
+    pub fn allocation_key(self) -> &'a Arc<str> {
+        &self.one.spec.key
+    }
+
+    /// Why it waits: no node has room, or predicates refused all that have.
+    pub fn reason(self) -> &'static str {
+        if self.one.by_predicates { ALL_REFUSED } else { NO_NODE }
+    }
+
+    /// As the interface says it.
+    pub fn message(self) -> si::UpdateContainerSchedulingStateRequest {
+        si::UpdateContainerSchedulingStateRequest {
+            application_id: self.application.to_string(),
+            allocation_key: self.one.spec.key.to_string(),
+            state: SchedulingState::Failed as i32,
+            reason: self.reason().to_owned(),
+        }
+    }
+}
