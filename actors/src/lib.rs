@@ -64,6 +64,7 @@ mod front;
 mod mailbox;
 mod node;
 mod outlet;
+mod spin;
 mod partition;
 mod pulse;
 mod queue;

@@ -30,6 +30,8 @@ use actix_rt::{Arbiter, ArbiterHandle};
 use tokio::sync::oneshot;
 use tracing::Span;
 
+use crate::spin::Spin;
+
 /// The threads, shared by all sessions. Clones are the same.
 #[derive(Clone)]
 pub(crate) struct PartitionThreads(Rc<RefCell<Pool>>);
@@ -50,6 +52,7 @@ struct Sitter {
 
 struct Pool {
     most: usize,
+    spin: Spin,
     threads_so_far: u64,
     threads: Vec<Thread>,
 }
@@ -66,8 +69,8 @@ struct Thread {
 
 impl PartitionThreads {
     /// At most so many, and one at least.
-    pub(crate) fn new(most: usize) -> Self {
-        let pool = Pool { most: most.max(1), threads_so_far: 0, threads: Vec::new() };
+    pub(crate) fn new(most: usize, spin: Spin) -> Self {
+        let pool = Pool { most: most.max(1), spin, threads_so_far: 0, threads: Vec::new() };
         Self(Rc::new(RefCell::new(pool)))
     }
 
@@ -124,6 +127,9 @@ impl Pool {
 
     fn start(&mut self) -> std::io::Result<()> {
         let arbiter = Arbiter::try_new()?;
+        if let Some(spinner) = self.spin.spinner() {
+            arbiter.spawn(spinner);
+        }
         let number = self.threads_so_far;
         self.threads_so_far += 1;
         let (sitters, has_losses, named) = (Vec::new(), false, None);
