@@ -72,7 +72,7 @@ pub(crate) use offer::{Frame, Offering, RowKey, RowSlot, RowUpdate};
 pub(crate) use op::{Cause, ClaimAnswer, Existing, NoVictims, Op, Which};
 pub(crate) use placement::{PlaceAnswer, Placement, REASONS_MAX, Takes};
 pub(crate) use session::{
-    Credit, HeldNow, Notices, PartitionClosed, PartitionLost, Prepared, SessionLink,
+    HeldNow, PartitionClosed, PartitionLost, Prepared, Said, SessionLink,
 };
 pub(crate) use station::{Station, Visited};
 pub(crate) use survey::{Route, Survey, Surveyor};

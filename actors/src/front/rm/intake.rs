@@ -15,7 +15,7 @@ use crate::front::rm_proxy::Taken;
 use crate::front::translate::{CHUNK, Translated};
 use crate::mailbox::Receive;
 use crate::partition::{Chunk, Entry, LocalErrand, Reports};
-use crate::step::{Barrier, Credit};
+use crate::step::Barrier;
 
 /// The most chunks in the inbox of a partition.
 const CHUNKS_AHEAD: usize = 2;
@@ -51,12 +51,18 @@ impl Rm {
         self.deliver("", translated.refused);
         self.hand_in(translated.chunks);
         self.look_at_names();
-        if self.waiting_items() > self.settings.intake.waiting_items {
+        let is_behind = self.waiting_items() > self.settings.intake.waiting_items;
+        let taken = if is_behind {
             self.blocked.push(taken);
+            None
         } else {
+            Some(taken)
+        };
+        // Before the sender, who may need a core for it, is woken.
+        self.pump();
+        if let Some(taken) = taken {
             let _ = taken.send(Ok(()));
         }
-        self.pump();
     }
 
     /// A barrier for every partition; the reply comes when the last has passed it on.
@@ -131,14 +137,5 @@ impl Receive<Update> for Rm {
             self.take_up(update);
             self.arm_events(ctx);
         }
-    }
-}
-
-impl Receive<Credit> for Rm {
-    fn receive(&mut self, Credit { partition }: Credit, _ctx: &mut Context<Self>) {
-        if let Some(held) = self.partitions.get_mut(&partition) {
-            held.ahead = held.ahead.saturating_sub(1);
-        }
-        self.pump();
     }
 }

@@ -62,8 +62,8 @@ use crate::front::translate::Translator;
 use crate::mailbox::{Mailbox, Measured, Receive, receives};
 use crate::metrics::{ActorKind, Counted, Metrics};
 use crate::outlet::BATCH;
-use crate::partition::{Ack, Close, Control, Wanted};
-use crate::step::{BarrierPassed, Notice, Notices};
+use crate::partition::{Close, Control, Wanted};
+use crate::step::{BarrierPassed, Notice, Said};
 use names::Looking;
 use partitions::PartitionLink;
 use reconfiguring::{Deferred, Reconfiguration};
@@ -306,8 +306,9 @@ impl Measured for Rm {
 
 receives!(Rm);
 
-impl Receive<Notices> for Rm {
-    fn receive(&mut self, Notices { partition, notices }: Notices, ctx: &mut Context<Self>) {
+impl Receive<Said> for Rm {
+    fn receive(&mut self, said: Said, ctx: &mut Context<Self>) {
+        let Said { partition, notices, chunks_done } = said;
         let count = notices.len();
         self.deliver(&partition, notices);
         self.arm_events(ctx);
@@ -316,8 +317,12 @@ impl Receive<Notices> for Rm {
             self.in_a_row = 0;
             ctx.wait(tokio::task::yield_now().into_actor(self));
         }
-        if let Some(held) = self.partitions.get(&partition) {
-            held.mailbox.post(Ack(count));
+        if let Some(held) = self.partitions.get_mut(&partition) {
+            held.took(count);
+            held.ahead = held.ahead.saturating_sub(chunks_done);
+        }
+        if chunks_done > 0 {
+            self.pump();
         }
     }
 }
