@@ -15,11 +15,14 @@ use super::input::{Input, LocalErrand, Request, Stamped};
 use super::surveys::Refresh;
 use super::tasks::Task;
 use super::{Partition, Trip};
+use crate::outlet::BATCH;
 use crate::queue::QueueMail;
 use crate::step::{Alarm, Baton, HeldNow, Notice, Offering};
 
 /// The number of notices from which the outlet gets them although more steps follow at once.
 const NOTICES_TOGETHER: usize = 64;
+/// The number of notices up to which no room is made for as many in advance.
+const FEW_NOTICES: usize = 16;
 /// The number of notices on their way to the RM above which nothing new is decided.
 const OUTSTANDING_MAX: usize = 65_536;
 
@@ -230,6 +233,9 @@ impl Partition {
         self.tell_held(baton);
         baton.tally.in_flight(baton.books.unsettled.len());
         self.outstanding += baton.notices.len();
-        self.outlet.say(std::mem::take(&mut baton.notices));
+        // As many will be said next, where that is more than a few: to grow copies them.
+        let said = baton.notices.len();
+        let room = if said > FEW_NOTICES { said.min(BATCH) } else { 0 };
+        self.outlet.say(std::mem::replace(&mut baton.notices, Vec::with_capacity(room)));
     }
 }

@@ -12,7 +12,7 @@ use super::Rm;
 use super::reconfiguring::Deferred;
 use crate::api::users::GroupAnswers;
 use crate::front::rm_proxy::Taken;
-use crate::front::translate::{CHUNK, Translated};
+use crate::front::translate::{CHUNK, Chunks, Translated};
 use crate::mailbox::Receive;
 use crate::partition::{Chunk, Entry, LocalErrand, Reports};
 use crate::step::Barrier;
@@ -103,7 +103,7 @@ impl Rm {
         self.partitions.values().map(|held| held.waiting_items).sum()
     }
 
-    pub(super) fn hand_in(&mut self, chunks: Vec<(Arc<str>, Vec<Entry>)>) {
+    pub(super) fn hand_in(&mut self, chunks: Chunks) {
         for (partition, chunk) in chunks {
             let Some(held) = self.partitions.get_mut(&partition) else {
                 debug_assert!(

@@ -18,7 +18,9 @@ use crate::front::rm_proxy::PartitionEntry;
 use crate::front::settings::Threads;
 use crate::mailbox::{Mailbox, Receive};
 use crate::metrics::ActorKind;
-use crate::partition::{Abandon, Ack, ApplyControl, Entry, Partition, PartitionParams, UnknownNodes};
+use crate::partition::{
+    Abandon, Ack, ApplyControl, Entry, Partition, PartitionParams, UnknownNodes,
+};
 use crate::step::{PartitionClosed, PartitionLost, SessionLink};
 
 /// A partition is told that so many notices were taken, and not of fewer. Much less than it may have on

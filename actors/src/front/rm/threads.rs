@@ -204,6 +204,8 @@ impl fmt::Debug for PartitionThreads {
 
 #[cfg(test)]
 mod tests {
+    use std::time::Duration;
+
     use actix_rt::System;
 
     use super::*;
@@ -222,7 +224,7 @@ mod tests {
     #[test]
     fn many_partitions_of_one_share_and_the_first_of_others_have_their_own_while_there_are() {
         System::new().block_on(async {
-            let threads = PartitionThreads::new(4);
+            let threads = PartitionThreads::new(4, Spin::new(Duration::ZERO));
             threads.begin();
             let greedy = seats(&threads, "greedy", 8);
             assert_eq!(loads(&threads), [4, 4]);
@@ -247,7 +249,7 @@ mod tests {
     #[test]
     fn a_thread_with_losses_is_avoided_and_ends_when_it_is_empty() {
         System::new().block_on(async {
-            let threads = PartitionThreads::new(2);
+            let threads = PartitionThreads::new(2, Spin::new(Duration::ZERO));
             threads.begin();
             let (lost, other) = (seats(&threads, "lost", 1), seats(&threads, "other", 1));
             lost[0].was_lost();
