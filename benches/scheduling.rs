@@ -20,7 +20,9 @@ use tokio::time::Instant;
 use crate::shapes::{
     KEPT, SMALL, Shape, queues, shape_a, shape_b, shape_quota_fair, shape_small, shape_u,
 };
-use crate::shim::{Shim, ask_requests, context_switches, cpu_time, median, peak_kib, resident_kib, resource};
+use crate::shim::{
+    Shim, ask_requests, context_switches, cpu_time, median, peak_kib, resident_kib, resource,
+};
 
 const RUNS: usize = 5;
 
