@@ -24,10 +24,10 @@ use std::time::Duration;
 
 use tokio::time::Instant;
 
-/// Somebody else wants the core whom a thread that offered it does not have it back from in this time.
+/// A core that was offered and is not back after this time is wanted by somebody else.
 const CROWDED: Duration = Duration::from_micros(50);
 
-/// For how long such a thread does not spin: who sleeps gets a core when it is woken, and who spins in a
+/// For how long the thread does not spin then: who sleeps gets a core when it is woken, and who spins in a
 /// crowd has to wait for its turn.
 const REST: Duration = Duration::from_millis(10);
 
