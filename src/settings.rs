@@ -152,17 +152,17 @@ pub struct SchedulerSettings {
     /// For how many microseconds the scheduler's threads look out for more, after the last message,
     /// before they sleep. Default 0, at most 10,000. Costs CPU and saves an ask that comes alone the time
     /// that it takes to wake a thread.
-    pub spin_us: u32,
+    pub spin_us: u64,
 }
 
 /// The most of [`SchedulerSettings::spin_us`]: whoever wants more wants a core that is never idle.
-const SPIN_US_MAX: u32 = 10_000;
+const SPIN_US_MAX: u64 = 10_000;
 
 impl SchedulerSettings {
     /// Hands what is said of reservations and threads to the scheduler.
     pub fn apply(&self, builder: SchedulerBuilder) -> SchedulerBuilder {
         builder
-            .spin(Duration::from_micros(self.spin_us.into()))
+            .spin(Duration::from_micros(self.spin_us))
             .reservation_delay(self.reservations.then_some(self.reservation_delay))
             .reservation_wait_timeout(self.reservation_wait_timeout)
     }
