@@ -20,7 +20,9 @@ use tokio::time::Instant;
 use crate::shapes::{
     KEPT, SMALL, Shape, queues, shape_a, shape_b, shape_quota_fair, shape_small, shape_u,
 };
-use crate::shim::{Shim, ask_requests, cpu_time, median, peak_kib, resident_kib, resource};
+use crate::shim::{
+    Shim, ask_requests, context_switches, cpu_time, median, peak_kib, resident_kib, resource,
+};
 
 const RUNS: usize = 5;
 
@@ -357,25 +359,45 @@ async fn run_racks(policy: &str, required: &str, preferred: &[&str]) -> (f64, f6
     (wall.as_secs_f64(), cpu.as_secs_f64())
 }
 
-/// One ask at a time on an idle cluster.
+/// One ask at a time on an idle cluster, with threads that sleep at once and such that look out for more.
 async fn lone_ask() {
-    println!("\n| lone ask, 5,000 idle nodes | p50 µs | p99 µs |\n|---|---|---|");
-    for threads in [Threads::PerPartition, Threads::One] {
-        let shim = Shim::start(&queues("fair", "{name: a}"), threads).await;
+    println!(
+        "\n| lone ask, 5,000 idle nodes | p50 µs | p99 µs | context switches | CPU µs |\n|---|---|---|---|---|"
+    );
+    for (threads, spin_us) in [
+        (Threads::PerPartition, 0),
+        (Threads::PerPartition, 50),
+        (Threads::PerPartition, 200),
+        (Threads::One, 0),
+        (Threads::One, 200),
+    ] {
+        let spin = Duration::from_micros(spin_us);
+        let builder = Scheduler::builder().threads(threads).spin(spin);
+        let shim = Shim::start_with(builder, &queues("fair", "{name: a}")).await;
         shim.nodes(5_000, &[("memory", 1_000), ("vcore", 100)]).await;
         shim.applications(1, |_| "root.a".into()).await;
         shim.scheduler.settle().await;
+        let asks = 5_000;
         let mut taken = Vec::new();
-        for number in 0..5_000 {
+        let (switches, cpu) = (context_switches(), cpu_time());
+        for number in 0..asks {
             shim.expect(1);
             let start = Instant::now();
             shim.asks(&format!("lone-{number}"), 1, 1, &SMALL).await;
             shim.all_allocated().await;
             taken.push(start.elapsed().as_secs_f64() * 1e6);
         }
+        let cpu_us = cpu_time().saturating_sub(cpu).as_secs_f64() * 1e6 / asks as f64;
+        let switches = (context_switches() - switches) as f64 / asks as f64;
         taken.sort_by(f64::total_cmp);
         let at = |share: f64| taken[(taken.len() as f64 * share) as usize];
-        println!("| {threads:?} | {:.1} | {:.1} |", at(0.5), at(0.99));
+        let how = match (threads, spin_us) {
+            (Threads::PerPartition, 0) => "own threads".to_owned(),
+            (Threads::PerPartition, _) => format!("own threads, spin {spin_us} µs"),
+            (Threads::One, 0) => "one thread".to_owned(),
+            (Threads::One, _) => format!("one thread, spin {spin_us} µs"),
+        };
+        println!("| {how} | {:.1} | {:.1} | {switches:.1} | {cpu_us:.0} |", at(0.5), at(0.99));
         shim.scheduler.shutdown().await;
     }
 }

@@ -44,7 +44,7 @@
 //! ```
 //!
 //! Reading order: [`scheduler`], [`callback`], [`users`], then the actors from outside inwards:
-//! `front::rm_proxy`, `front::rm`, `partition`, `queue`, `application`, `node`, `outlet`; what
+//! `front::rm_proxy`, `front::rm`, `partition`, `queue`, `application`, `node`; what
 //! travels between them is in `step`.
 
 // The program of the manual for embedders is run with the tests.
@@ -67,6 +67,7 @@ mod outlet;
 mod partition;
 mod pulse;
 mod queue;
+mod spin;
 mod step;
 mod tally;
 mod views;

@@ -37,6 +37,7 @@ impl<M: Message> Message for Mailed<M> {
 impl<M> Mailed<M> {
     /// The message, and what is to be kept until it is handled.
     pub(crate) fn received(self) -> (M, Option<HistogramTimer>) {
+        crate::spin::received();
         (self.message, self.posted.received())
     }
 }

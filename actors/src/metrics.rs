@@ -67,7 +67,6 @@ pub enum ActorKind {
     Queue,
     Application,
     Node,
-    Outlet,
 }
 
 /// Every metric of the process.
@@ -212,15 +211,8 @@ const DECISION_BUCKETS: [f64; 8] = [0.0, 1.0, 2.0, 4.0, 8.0, 16.0, 32.0, 64.0];
 
 impl ActorKind {
     /// All kinds, in the order of their numbers.
-    pub const ALL: [Self; 7] = [
-        Self::RmProxy,
-        Self::Rm,
-        Self::Partition,
-        Self::Queue,
-        Self::Application,
-        Self::Node,
-        Self::Outlet,
-    ];
+    pub const ALL: [Self; 6] =
+        [Self::RmProxy, Self::Rm, Self::Partition, Self::Queue, Self::Application, Self::Node];
 
     /// The value of the label.
     pub fn text(self) -> &'static str {
@@ -231,7 +223,6 @@ impl ActorKind {
             Self::Queue => "queue",
             Self::Application => "application",
             Self::Node => "node",
-            Self::Outlet => "outlet",
         }
     }
 }

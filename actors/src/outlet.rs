@@ -1,62 +1,54 @@
-//! All that a partition says to its RM, in the order it was said, one batch per turn.
+//! All that a partition says to its RM, in the order it was said, one message per turn.
 //!
-//! # Why an actor
-//! A partition may come home thousands of times a millisecond. The outlet collects what was said
-//! until the partition's arbiter has nothing else to do in this turn, so that what crosses to the
-//! front arbiter crosses in batches.
+//! # Why it waits for the end of a turn
+//! What crosses to the front's thread may have to wake it, and is a message with an envelope and a place
+//! in a queue. What the steps of a turn say crosses together, and so does the word that chunks are done.
+//!
+//! # Invariants
+//! * What was said leaves in its order, and before the word that the partition has ended.
+//! * Nothing is kept when the turn is over, nor when the partition ends, whatever ends it.
 
 use std::sync::Arc;
 
-use actix::prelude::*;
-
-use crate::mailbox::{Measured, Receive, receives};
-use crate::metrics::{ActorKind, Counted, Metrics};
-use crate::step::{Notice, Notices, PartitionClosed, PartitionLost, SessionLink};
+use crate::step::{Notice, PartitionClosed, Said, SessionLink};
 
 /// At most so many notices cross in one message, however many a step has said: the front arbiter
 /// belongs to all RMs, and an RM lets the others have a turn behind each.
 pub(crate) const BATCH: usize = 256;
 
-/// What a step said. From the partition.
-#[derive(Message)]
-#[rtype(result = "()")]
-pub(crate) struct Publish(pub(crate) Vec<Notice>);
-
-/// The partition closes: the last that is said.
-#[derive(Message)]
-#[rtype(result = "()")]
-pub(crate) struct Farewell(pub(crate) PartitionClosed);
-
-/// Sent by the outlet to itself, behind everything that is in its mailbox: when it arrives, the
-/// turn is over.
-#[derive(Message)]
-#[rtype(result = "()")]
-struct Flush;
-
-/// Collects the notices of one partition and hands them to its [`Rm`] in batches.
+/// Collects what one partition says in a turn, and tells its [`Rm`](crate::front::rm::Rm).
 pub(crate) struct Outlet {
     partition: Arc<str>,
     session: SessionLink,
     waiting: Vec<Notice>,
-    flush_is_due: bool,
-    metrics: Arc<Metrics>,
-    _counted: Counted,
+    chunks_done: usize,
 }
 
 impl Outlet {
-    pub(crate) fn new(partition: Arc<str>, session: SessionLink, metrics: &Arc<Metrics>) -> Self {
-        Self {
-            partition,
-            session,
-            waiting: Vec::new(),
-            flush_is_due: false,
-            metrics: Arc::clone(metrics),
-            _counted: metrics.counted(ActorKind::Outlet),
+    pub(crate) fn new(partition: Arc<str>, session: SessionLink) -> Self {
+        Self { partition, session, waiting: Vec::new(), chunks_done: 0 }
+    }
+
+    /// Takes what a step said.
+    pub(crate) fn say(&mut self, notices: Vec<Notice>) {
+        if self.waiting.is_empty() {
+            self.waiting = notices;
+        } else {
+            self.waiting.extend(notices);
+        }
+        if self.waiting.len() >= BATCH {
+            self.flush();
         }
     }
 
-    fn send(&mut self) {
-        if self.waiting.is_empty() {
+    /// The partition is done with a chunk.
+    pub(crate) fn chunk_done(&mut self) {
+        self.chunks_done += 1;
+    }
+
+    /// The turn is over.
+    pub(crate) fn flush(&mut self) {
+        if self.waiting.is_empty() && self.chunks_done == 0 {
             return;
         }
         let notices = std::mem::take(&mut self.waiting);
@@ -69,72 +61,21 @@ impl Outlet {
         }
     }
 
-    fn post(&self, notices: Vec<Notice>) {
-        self.session.notices.post(Notices { partition: Arc::clone(&self.partition), notices });
+    /// The partition closes: the last that is said.
+    pub(crate) fn farewell(&mut self, closed: PartitionClosed) {
+        self.flush();
+        self.session.closed.post(closed);
     }
-}
 
-impl Actor for Outlet {
-    type Context = Context<Self>;
-
-    fn started(&mut self, ctx: &mut Self::Context) {
-        ctx.set_mailbox_capacity(0);
+    fn post(&mut self, notices: Vec<Notice>) {
+        let (partition, chunks_done) =
+            (Arc::clone(&self.partition), std::mem::take(&mut self.chunks_done));
+        self.session.said.post(Said { partition, notices, chunks_done });
     }
 }
 
 impl Drop for Outlet {
     fn drop(&mut self) {
-        if std::thread::panicking() {
-            // What it had to say is lost: nothing that comes after would make sense to the RM.
-            self.session.lost.post(PartitionLost { partition: Arc::clone(&self.partition) });
-        }
-    }
-}
-
-impl Measured for Outlet {
-    const KIND: ActorKind = ActorKind::Outlet;
-}
-
-receives!(Outlet);
-
-impl Receive<Publish> for Outlet {
-    fn receive(&mut self, Publish(notices): Publish, ctx: &mut Context<Self>) {
-        if self.waiting.is_empty() {
-            self.waiting = notices;
-        } else {
-            self.waiting.extend(notices);
-        }
-        if self.waiting.len() >= BATCH {
-            self.send();
-        } else if !self.flush_is_due {
-            self.flush_is_due = true;
-            // Handled after everything that is in the mailbox already: the end of the turn.
-            ctx.notify(Flush);
-        }
-    }
-}
-
-impl Handler<Flush> for Outlet {
-    type Result = ();
-
-    fn handle(&mut self, _: Flush, _ctx: &mut Self::Context) {
-        let _timer = self.metrics.handles(ActorKind::Outlet);
-        self.flush_is_due = false;
-        self.send();
-    }
-}
-
-impl Receive<Farewell> for Outlet {
-    fn receive(&mut self, Farewell(closed): Farewell, ctx: &mut Context<Self>) {
-        self.send();
-        self.session.closed.post(closed);
-        ctx.stop();
-    }
-}
-
-impl Receive<crate::Halt> for Outlet {
-    fn receive(&mut self, _: crate::Halt, ctx: &mut Context<Self>) {
-        self.send();
-        ctx.stop();
+        self.flush();
     }
 }

@@ -4,8 +4,9 @@
 mod common;
 
 use std::sync::{Arc, Mutex};
+use std::time::Duration;
 
-use monoceros_actors::{ResourceManagerCallback, Scheduler, SchedulerHandle};
+use monoceros_actors::{ResourceManagerCallback, Scheduler, SchedulerHandle, Threads};
 use monoceros_proto::si::v1 as si;
 
 use common::{ask_for, in_virtual_time, send_ask, vcore};
@@ -90,4 +91,25 @@ fn a_large_end_of_one_lets_another_have_its_answer_in_between() {
         let at = heard.iter().position(|rm| *rm == "small").unwrap();
         assert!(at < MANY / 2, "placed behind {at} of {MANY} ends");
     });
+}
+
+/// Threads of their own that look out for more, each ask alone and after they have gone to sleep, too.
+#[tokio::test]
+async fn threads_that_spin_place_what_comes_while_they_do_and_when_they_sleep_again() {
+    const LASTS: Duration = Duration::from_millis(2);
+    for threads in [Threads::PerPartition, Threads::One] {
+        let scheduler = Scheduler::builder().threads(threads).spin(LASTS).start().unwrap();
+        let heard = Heard::default();
+        register(&scheduler, "rm", &heard).await;
+        for number in 1..=20 {
+            send_ask(&scheduler, "rm", ask_for(&format!("k{number}"), 1)).await;
+            scheduler.settle().await;
+            assert_eq!(heard.lock().unwrap().len(), number);
+            if number % 5 == 0 {
+                tokio::time::sleep(2 * LASTS).await;
+            }
+        }
+        scheduler.shutdown().await;
+        scheduler.ended().await;
+    }
 }

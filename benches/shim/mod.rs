@@ -15,6 +15,7 @@ use monoceros_actors::{
     Scheduler, SchedulerBuilder, SchedulerHandle, Scope, Threads, Verdict,
 };
 use monoceros_proto::si::v1 as si;
+use nix::sys::resource::{UsageWho, getrusage};
 use nix::time::{ClockId, clock_gettime};
 use tokio::sync::Notify;
 use tokio::time::Instant;
@@ -296,6 +297,11 @@ impl Clock {
 /// CPU time of all threads of this process so far.
 pub fn cpu_time() -> Duration {
     clock_gettime(ClockId::CLOCK_PROCESS_CPUTIME_ID).unwrap().into()
+}
+
+/// How often a thread of this process gave its core up so far, to wait.
+pub fn context_switches() -> i64 {
+    getrusage(UsageWho::RUSAGE_SELF).unwrap().voluntary_context_switches()
 }
 
 /// Memory in use, KiB.

@@ -187,7 +187,7 @@ const ROWS: [Row; 28] = [
     row(
         "monoceros_actor_mailbox_depth",
         "gauge",
-        &[("kind", &["partition", "rm", "rm_proxy", "outlet"], &["queue", "application", "node"])],
+        &[("kind", &["partition", "rm", "rm_proxy"], &["queue", "application", "node"])],
         "not handled",
     ),
     row(

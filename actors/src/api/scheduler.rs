@@ -16,6 +16,7 @@ mod usage;
 mod utilization;
 
 use std::collections::{BTreeMap, BTreeSet};
+use std::mem::take;
 use std::pin::Pin;
 use std::sync::Arc;
 use std::task::{Context, Poll, ready};
@@ -124,18 +125,18 @@ impl SchedulerHandle {
     /// these calls, also of those that were not waited for. `Ok`: taken; answers come through the
     /// callback. The wait is longer while the scheduler is behind, and whoever does not wait has to
     /// bound by other means what it sends.
-    pub fn update_allocation(&self, r: si::AllocationRequest) -> Handover {
-        self.update(r.rm_id.clone(), Body::Allocation(r))
+    pub fn update_allocation(&self, mut r: si::AllocationRequest) -> Handover {
+        self.update(take(&mut r.rm_id), Body::Allocation(r))
     }
 
     /// Sends new and removed applications. As [`Self::update_allocation`].
-    pub fn update_application(&self, r: si::ApplicationRequest) -> Handover {
-        self.update(r.rm_id.clone(), Body::Application(r))
+    pub fn update_application(&self, mut r: si::ApplicationRequest) -> Handover {
+        self.update(take(&mut r.rm_id), Body::Application(r))
     }
 
     /// Sends new and changed nodes. As [`Self::update_allocation`].
-    pub fn update_node(&self, r: si::NodeRequest) -> Handover {
-        self.update(r.rm_id.clone(), Body::Node(r))
+    pub fn update_node(&self, mut r: si::NodeRequest) -> Handover {
+        self.update(take(&mut r.rm_id), Body::Node(r))
     }
 
     /// Returns when everything that all RMs sent so far is decided, said and heard, and nothing

@@ -418,6 +418,8 @@ impl Application {
     fn ordered(&mut self, mut baton: Box<Baton>, ops: Vec<Op>) {
         let _timer = baton.tally.message(ActorKind::Application);
         self.visited(baton, |application, baton, effects| {
+            // An event for each, mostly.
+            effects.happened.reserve(ops.len());
             for op in ops {
                 application.apply(op, baton, effects);
             }
@@ -447,7 +449,7 @@ impl Application {
         self.disarm_placeholders(&mut baton);
         self.charge_limits(&mut baton, &mut effects);
         effects.delta.running += self.tell_changes(&mut baton);
-        baton.notices.append(&mut effects.happened);
+        baton.say(&mut effects.happened);
         effects.delta.starting += self.moved_on(standing, &baton.books.nodes);
         self.list_allocating(&mut baton);
         self.list_untold(&mut baton);

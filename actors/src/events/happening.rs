@@ -163,8 +163,12 @@ fn placed(part: Part, allocated: &Allocated) -> Event {
 
 /// Takes what are events alone out of the notices, in order, with what others stand for. Without
 /// tracking nothing has happened.
-pub(crate) fn gather(notices: Vec<Notice>, is_tracking: bool) -> (Vec<Notice>, Vec<Happening>) {
-    let mut happened = Vec::with_capacity(if is_tracking { notices.len() } else { 0 });
+pub(crate) fn gather(
+    notices: Vec<Notice>,
+    is_tracking: bool,
+    happened: &mut Vec<Happening>,
+) -> Vec<Notice> {
+    happened.reserve(if is_tracking { notices.len() } else { 0 });
     // Collected in the place of the notices: they are large, and there is one per placement.
     let said = notices.into_iter().filter_map(|notice| match notice {
         Notice::Happened(happening) => {
@@ -180,5 +184,5 @@ pub(crate) fn gather(notices: Vec<Notice>, is_tracking: bool) -> (Vec<Notice>, V
             Some(notice)
         }
     });
-    (said.collect(), happened)
+    said.collect()
 }

@@ -179,7 +179,7 @@ impl Log {
     pub(super) fn append(
         &self,
         rm: &Arc<str>,
-        happened: Vec<Happening>,
+        happened: impl IntoIterator<Item = Happening>,
         wanted: usize,
     ) -> Vec<Entry> {
         let mut first = Vec::new();

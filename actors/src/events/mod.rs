@@ -196,15 +196,16 @@ impl EventStore {
         self.log.tracking()
     }
 
-    /// Hands what happened to the ring, and keeps what the RM is to be told of it.
-    pub(crate) fn add(&mut self, happened: Vec<Happening>) {
+    /// Hands what happened to the ring, and keeps what the RM is to be told of it. What it is given is
+    /// empty then.
+    pub(crate) fn add(&mut self, happened: &mut Vec<Happening>) {
         if happened.is_empty() {
             return;
         }
         let counts = &self.metrics.events;
         let all = happened.iter().map(Happening::len).sum();
         let room = self.capacity.saturating_sub(self.entries.len());
-        self.entries.extend(self.log.log.append(&self.rm, happened, room));
+        self.entries.extend(self.log.log.append(&self.rm, happened.drain(..), room));
         counts.passed(all);
         counts.stored(all.min(room), all.saturating_sub(room));
     }
@@ -308,14 +309,14 @@ mod tests {
             (range.lowest, range.highest)
         };
         log.set(with(10));
-        store.add(events(15));
+        store.add(&mut events(15));
         assert_eq!(kept(), (5, 14));
         log.set(with(6));
         assert_eq!(kept(), (9, 14), "the oldest go at once");
         log.set(with(20));
         assert_eq!(kept(), (9, 14), "and do not come back");
         assert_eq!(store.collect().len(), 15, "what was collected under the old capacity is told");
-        store.add(events(5));
+        store.add(&mut events(5));
         assert_eq!(kept(), (9, 19));
         assert_eq!(store.collect().len(), 3);
         assert_eq!(EventReader(Arc::clone(&log)).stream_limits().in_all, 1);
@@ -334,14 +335,14 @@ mod tests {
         let event = || vec![Event::of(EventKind::AppNew, &rm, 0).into()];
         let start = Instant::now();
         let at = |ms| start + Duration::from_millis(ms);
-        store.add(event());
+        store.add(&mut event());
         assert_eq!(store.telling(at(0)), Telling::Later);
-        store.add(event());
+        store.add(&mut event());
         assert_eq!(store.telling(at(1_000)), Telling::Nothing, "the alarm may go off yet");
         assert_eq!(store.telling(at(1_001)), Telling::Now);
         assert_eq!(store.collect().len(), 2);
         assert_eq!(store.telling(at(1_002)), Telling::Nothing, "it was told");
-        store.add(event());
+        store.add(&mut event());
         assert_eq!(store.telling(at(1_003)), Telling::Later);
     }
 
@@ -354,13 +355,13 @@ mod tests {
         let event = Happening::from(Event::of(EventKind::AppNew, &rm, 0));
         let now = Instant::now();
         assert_eq!(store.telling(now), Telling::Nothing, "there is nothing to tell");
-        store.add(vec![event.clone(); 4]);
+        store.add(&mut vec![event.clone(); 4]);
         assert_eq!(store.telling(now), Telling::Later);
-        store.add(vec![event.clone(); 4]);
+        store.add(&mut vec![event.clone(); 4]);
         assert_eq!(store.telling(now), Telling::Nothing, "the time is set");
         store.apply_extra_config(&extra(&[]));
         assert_eq!(store.collect().len(), 5);
-        store.add(vec![event; 6]);
+        store.add(&mut vec![event; 6]);
         assert_eq!(store.telling(now), Telling::Later, "the store was empty");
         assert_eq!(store.collect().len(), 6, "the new capacity holds from the next emptying on");
         assert_eq!(EventReader(log).range(0, 100).records.len(), 14);

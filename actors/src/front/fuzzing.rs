@@ -131,7 +131,7 @@ impl Outcomes {
 
     /// What the RM is told.
     fn answer(&mut self, partition: &str, notices: Vec<Notice>) {
-        let (notices, _events) = gather(notices, true);
+        let notices = gather(notices, true, &mut Vec::new());
         for notice in &notices {
             if let Notice::Ignored(reason) = notice {
                 self.ignored.push(*reason);

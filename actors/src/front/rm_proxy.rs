@@ -206,7 +206,7 @@ impl RmProxy {
     fn new(settings: Settings, rosters: Rosters, metrics: Arc<Metrics>) -> Self {
         let clock = Clock::new(settings.epoch_ns);
         let users = Users::new(&settings.resolvers);
-        let threads = PartitionThreads::new(settings.partition_threads);
+        let threads = PartitionThreads::new(settings.partition_threads, settings.spin.clone());
         if settings.threads == Threads::PerPartition {
             threads.begin();
         }

@@ -10,6 +10,7 @@ use crate::events::EventLog;
 use crate::front::rm::DefaultQueues;
 use crate::front::translate::Intake;
 use crate::partition::oracle::Watch;
+use crate::spin::Spin;
 
 /// On which threads the actors live.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
@@ -30,6 +31,8 @@ pub(crate) struct Settings {
     pub(crate) threads: Threads,
     /// The most threads for partitions.
     pub(crate) partition_threads: usize,
+    /// For how long the threads look out for more before they sleep.
+    pub(crate) spin: Spin,
     /// The configuration of RMs that register without one.
     pub(crate) default_queues: DefaultQueues,
     /// Epoch time at the start, ns.

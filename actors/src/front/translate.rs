@@ -31,6 +31,7 @@ use std::sync::Arc;
 use monoceros_rules::values::resources::{NameHolder, SharedAmounts};
 use monoceros_rules::work::rejection::Ignored;
 use rustc_hash::FxHashMap;
+use smallvec::SmallVec;
 
 pub(crate) use self::checks::{Intake, measured};
 
@@ -62,16 +63,19 @@ pub(in crate::front) struct Translator {
 /// A message in parts.
 pub(in crate::front) struct Translated {
     /// The requests for each partition, in order.
-    pub(in crate::front) chunks: Vec<(Arc<str>, Vec<Entry>)>,
+    pub(in crate::front) chunks: Chunks,
     /// The answers to items that name no partition of this RM; they go out at once.
     pub(in crate::front) refused: Vec<Notice>,
 }
 
+/// The requests for each partition, a chunk at a time. Mostly there is one.
+pub(in crate::front) type Chunks = SmallVec<[(Arc<str>, Vec<Entry>); 1]>;
+
 /// Gathers the requests of one message, grouped by application.
 struct Gathering {
-    chunks: Vec<(Arc<str>, Vec<Entry>)>,
+    chunks: Chunks,
     /// The chunk under construction of each partition, and where its applications are in it.
-    open: Vec<(Arc<str>, Open)>,
+    open: SmallVec<[(Arc<str>, Open); 1]>,
     refused: Vec<Notice>,
     /// The partition that the last item named: the next one mostly names it, too.
     last: Option<(String, Arc<str>)>,
@@ -83,6 +87,7 @@ struct Gathering {
 struct Open {
     entries: Vec<Entry>,
     items: usize,
+    /// Where each application is, but for the last.
     applications: FxHashMap<Arc<str>, usize>,
     /// The application of the last item of one, and where it is.
     last: Option<(Arc<str>, usize)>,
@@ -91,8 +96,8 @@ struct Open {
 impl Gathering {
     fn new() -> Self {
         Self {
-            chunks: Vec::new(),
-            open: Vec::new(),
+            chunks: Chunks::new(),
+            open: SmallVec::new(),
             refused: Vec::new(),
             last: None,
             last_application: None,
@@ -103,8 +108,11 @@ impl Gathering {
         let open = self.open(partition);
         open.items += 1;
         let known = match &open.last {
-            Some((last, at)) if Arc::ptr_eq(last, &id) => Some(*at),
-            _ => open.applications.get(&id).copied(),
+            Some((last, at)) if *last == id => Some(*at),
+            _ => {
+                open.applications.extend(open.last.take());
+                open.applications.get(&id).copied()
+            }
         };
         let at = known.unwrap_or(open.entries.len());
         open.last = Some((Arc::clone(&id), at));
@@ -115,7 +123,6 @@ impl Gathering {
             ops.push(op);
             return;
         }
-        open.applications.insert(Arc::clone(&id), at);
         open.entries.push(Request::Application { id, ops: vec![op] }.into());
     }
 

@@ -92,7 +92,7 @@ use tasks::Task;
 pub(crate) const DECISIONS_PER_TRIP: u32 = 64;
 
 /// A part of the RM's requests, in order. The Rm hands in a bounded number of chunks ahead and
-/// learns by [`Credit`] when one is done.
+/// learns by what is [`Said`](crate::step::Said) when one is done.
 #[derive(Message)]
 #[rtype(result = "()")]
 pub(crate) struct Chunk(pub(crate) Vec<Entry>);
@@ -100,7 +100,7 @@ pub(crate) struct Chunk(pub(crate) Vec<Entry>);
 /// A baton comes home.
 pub(crate) struct Home;
 
-/// The RM has taken this many notices.
+/// The RM has taken this many notices since the last time.
 #[derive(Message)]
 #[rtype(result = "()")]
 pub(crate) struct Ack(pub(crate) usize);
@@ -155,7 +155,7 @@ pub(crate) struct Partition {
     /// Items that came before the application or node that they name.
     reorder: ReorderBuffer,
     unknown_nodes: UnknownNodes,
-    outlet: Mailbox<Outlet>,
+    outlet: Outlet,
     outstanding: usize,
     session: SessionLink,
     /// What the session was told last of what is here.
@@ -265,8 +265,7 @@ impl Partition {
             answers: Mailbox::new(ctx.address(), &metrics).answer_sink(),
             guard,
         });
-        let outlet = Outlet::new(Arc::clone(&name), session.clone(), &metrics).start();
-        let outlet = Mailbox::new(outlet, &metrics);
+        let outlet = Outlet::new(Arc::clone(&name), session.clone());
         Self {
             name,
             config,
@@ -405,7 +404,6 @@ impl Receive<Close> for Partition {
 
 impl Receive<Abandon> for Partition {
     fn receive(&mut self, _: Abandon, ctx: &mut Context<Self>) {
-        self.outlet.post(crate::Halt);
         ctx.stop();
     }
 }

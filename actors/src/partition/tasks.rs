@@ -231,8 +231,7 @@ impl Partition {
             applications: directory.application_by_id.len() as u64,
         };
         let closed = PartitionClosed { partition: Arc::clone(&self.name), removed };
-        // By way of the outlet, so that earlier notices arrive before this.
-        self.outlet.post(crate::outlet::Farewell(closed));
+        self.outlet.farewell(closed);
         ctx.stop();
     }
 }

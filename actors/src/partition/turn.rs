@@ -15,18 +15,25 @@ use super::input::{Input, LocalErrand, Request, Stamped};
 use super::surveys::Refresh;
 use super::tasks::Task;
 use super::{Partition, Trip};
-use crate::outlet::Publish;
+use crate::outlet::BATCH;
 use crate::queue::QueueMail;
-use crate::step::{Alarm, Baton, Credit, HeldNow, Notice, Offering};
+use crate::step::{Alarm, Baton, HeldNow, Notice, Offering};
 
 /// The number of notices from which the outlet gets them although more steps follow at once.
 const NOTICES_TOGETHER: usize = 64;
+/// The number of notices up to which no room is made for as many in advance.
+const FEW_NOTICES: usize = 16;
 /// The number of notices on their way to the RM above which nothing new is decided.
 const OUTSTANDING_MAX: usize = 65_536;
 
 impl Partition {
-    /// Runs steps and offers until the baton is out or there is nothing to do.
+    /// Runs steps and offers until the baton is out or there is nothing to do, and tells what was said.
     pub(super) fn turn(&mut self, ctx: &mut Context<Self>) {
+        self.go_on(ctx);
+        self.outlet.flush();
+    }
+
+    fn go_on(&mut self, ctx: &mut Context<Self>) {
         while let Some(mut baton) = self.baton.take() {
             if let Some(task) = self.agenda.pop_front() {
                 self.baton = self.perform(task, baton);
@@ -187,7 +194,7 @@ impl Partition {
     fn run(&mut self, errand: LocalErrand, baton: &mut Baton) {
         match errand {
             LocalErrand::ChunkDone => {
-                self.session.credit.post(Credit { partition: Arc::clone(&self.name) });
+                self.outlet.chunk_done();
                 self.tell_held(baton);
             }
             LocalErrand::Read(survey) => self.agenda.push_back(Task::Survey(survey)),
@@ -226,6 +233,9 @@ impl Partition {
         self.tell_held(baton);
         baton.tally.in_flight(baton.books.unsettled.len());
         self.outstanding += baton.notices.len();
-        self.outlet.post(Publish(std::mem::take(&mut baton.notices)));
+        // As many will be said next, where that is more than a few: to grow copies them.
+        let said = baton.notices.len();
+        let room = if said > FEW_NOTICES { said.min(BATCH) } else { 0 };
+        self.outlet.say(std::mem::replace(&mut baton.notices, Vec::with_capacity(room)));
     }
 }

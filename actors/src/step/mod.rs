@@ -72,9 +72,7 @@ pub(crate) use notice::{
 pub(crate) use offer::{Frame, Offering, RowKey, RowSlot, RowUpdate};
 pub(crate) use op::{Cause, ClaimAnswer, Existing, NoVictims, Op, Which};
 pub(crate) use placement::{PlaceAnswer, Placement, REASONS_MAX, Takes};
-pub(crate) use session::{
-    Credit, HeldNow, Notices, PartitionClosed, PartitionLost, Prepared, SessionLink,
-};
+pub(crate) use session::{HeldNow, PartitionClosed, PartitionLost, Prepared, Said, SessionLink};
 pub(crate) use station::{Station, Visited};
 pub(crate) use survey::{Route, Survey, Surveyor};
 pub(crate) use visit::{Climbing, Consequences, NodeWork, Resume};
@@ -206,6 +204,15 @@ impl Baton {
     pub(crate) fn forget_held_by_node(&mut self, node: NodeSlot) {
         let before = self.directory.held_by_nodes.take(node).unwrap_or_default();
         self.books.quotas.change(before, Held::default());
+    }
+
+    /// Adds notices to those of the step.
+    pub(crate) fn say(&mut self, notices: &mut Vec<Notice>) {
+        if self.notices.is_empty() {
+            std::mem::swap(&mut self.notices, notices);
+        } else {
+            self.notices.append(notices);
+        }
     }
 
     /// Adds an event to the notices, if events are wanted; it is made with the time of the step.

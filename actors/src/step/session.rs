@@ -12,19 +12,15 @@ use super::Notice;
 use crate::api::outcomes::Removed;
 use crate::mailbox::Destination;
 
-/// Notices of a partition, in order. From its outlet.
+/// What a partition said in a turn. From its outlet.
 #[derive(Message)]
 #[rtype(result = "()")]
-pub(crate) struct Notices {
+pub(crate) struct Said {
     pub(crate) partition: Arc<str>,
+    /// In order.
     pub(crate) notices: Vec<Notice>,
-}
-
-/// A partition is done with a chunk.
-#[derive(Message)]
-#[rtype(result = "()")]
-pub(crate) struct Credit {
-    pub(crate) partition: Arc<str>,
+    /// So many chunks are done.
+    pub(crate) chunks_done: usize,
 }
 
 /// A partition's books are gone: a handler panicked, or an actor died.
@@ -63,8 +59,7 @@ pub(crate) struct HeldNow {
 /// The mailboxes by which a partition reaches its session.
 #[derive(Clone)]
 pub(crate) struct SessionLink {
-    pub(crate) notices: Destination<Notices>,
-    pub(crate) credit: Destination<Credit>,
+    pub(crate) said: Destination<Said>,
     pub(crate) held: Destination<HeldNow>,
     pub(crate) prepared: Destination<Prepared>,
     pub(crate) lost: Destination<PartitionLost>,

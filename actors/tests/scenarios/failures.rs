@@ -164,7 +164,7 @@ fn no_actor_outlives_its_session() {
             turns().await;
             let at_work = alive(&scheduler);
             assert_eq!((at_work.get("application"), at_work.get("node")), (None, None));
-            assert_eq!((at_work["rm"], at_work["partition"], at_work["outlet"]), (1, 1, 1));
+            assert_eq!((at_work["rm"], at_work["partition"]), (1, 1));
             say(&scheduler, "rm", WORK).await;
         }
         scheduler.stop_resource_manager("rm").await.unwrap();

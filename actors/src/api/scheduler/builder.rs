@@ -22,6 +22,7 @@ use crate::front::translate::Intake;
 use crate::mailbox::Mailbox;
 use crate::metrics::Metrics;
 use crate::partition::oracle::Watch;
+use crate::spin::Spin;
 
 /// How many applications that are over are kept in a list, unless it is set.
 const ENDED_APPLICATIONS: usize = 10_000;
@@ -74,6 +75,7 @@ impl Scheduler {
 pub struct SchedulerBuilder {
     threads: Threads,
     partition_threads: Option<usize>,
+    spin: Duration,
     default_queues: String,
     epoch_ns: Option<i64>,
     reorder_window: Duration,
@@ -108,6 +110,17 @@ impl SchedulerBuilder {
     #[must_use]
     pub fn partition_threads(mut self, most: usize) -> Self {
         self.partition_threads = Some(most);
+        self
+    }
+
+    /// For how long the front's thread and those of partitions look out for more, after the last
+    /// message, before they sleep; they sleep at once unless set. An ask that comes alone is decided
+    /// sooner for it, and costs that much CPU on each thread (`docs/performance.md#a-lone-ask`). No more
+    /// threads do so at a time than there are cores, and none where there is one. Without effect on
+    /// [`Self::start_local`].
+    #[must_use]
+    pub fn spin(mut self, lasts: Duration) -> Self {
+        self.spin = lasts;
         self
     }
 
@@ -308,7 +321,12 @@ impl SchedulerBuilder {
                 // Dropped with the thread, whatever ends it.
                 let _alive = alive;
                 let system = System::new();
-                let proxy = system.block_on(async { RmProxy::begin(settings, rosters, &metrics) });
+                let proxy = system.block_on(async {
+                    if let Some(spinner) = settings.spin.spinner() {
+                        actix_rt::spawn(spinner);
+                    }
+                    RmProxy::begin(settings, rosters, &metrics)
+                });
                 if sender.send((proxy, System::current())).is_ok() {
                     let _ = system.run();
                 }
@@ -323,6 +341,7 @@ impl SchedulerBuilder {
     /// clock it runs in virtual time.
     pub fn start_local(mut self) -> Result<SchedulerHandle, StartError> {
         self.threads = Threads::One;
+        self.spin = Duration::ZERO;
         self.start_with(|settings, rosters, metrics| {
             Ok((RmProxy::begin(settings, rosters, metrics), None, None))
         })
@@ -372,6 +391,7 @@ impl SchedulerBuilder {
         Ok(Settings {
             threads: self.threads,
             partition_threads: self.partition_threads.unwrap_or(PARTITION_THREADS),
+            spin: Spin::new(self.spin),
             default_queues,
             epoch_ns: self.epoch_ns.unwrap_or_else(wall_clock_ns),
             reorder_window: self.reorder_window,

@@ -11,7 +11,7 @@ fn fill(log: &Log, count: u64) {
     let first = log.held().ring.next;
     let name = |id: u64| Arc::from(id.to_string());
     let event = |id| Event::of(EventKind::AppNew, &name(id), 0).into();
-    log.append(&Arc::from("rm"), (first..first + count).map(event).collect(), 0);
+    log.append(&Arc::from("rm"), (first..first + count).map(event), 0);
 }
 
 fn ids(range: &EventRange) -> Vec<u64> {

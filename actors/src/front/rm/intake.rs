@@ -12,10 +12,10 @@ use super::Rm;
 use super::reconfiguring::Deferred;
 use crate::api::users::GroupAnswers;
 use crate::front::rm_proxy::Taken;
-use crate::front::translate::{CHUNK, Translated};
+use crate::front::translate::{CHUNK, Chunks, Translated};
 use crate::mailbox::Receive;
 use crate::partition::{Chunk, Entry, LocalErrand, Reports};
-use crate::step::{Barrier, Credit};
+use crate::step::Barrier;
 
 /// The most chunks in the inbox of a partition.
 const CHUNKS_AHEAD: usize = 2;
@@ -51,12 +51,18 @@ impl Rm {
         self.deliver("", translated.refused);
         self.hand_in(translated.chunks);
         self.look_at_names();
-        if self.waiting_items() > self.settings.intake.waiting_items {
+        let is_behind = self.waiting_items() > self.settings.intake.waiting_items;
+        let taken = if is_behind {
             self.blocked.push(taken);
+            None
         } else {
+            Some(taken)
+        };
+        // Before the sender, who may need a core for it, is woken.
+        self.pump();
+        if let Some(taken) = taken {
             let _ = taken.send(Ok(()));
         }
-        self.pump();
     }
 
     /// A barrier for every partition; the reply comes when the last has passed it on.
@@ -97,7 +103,7 @@ impl Rm {
         self.partitions.values().map(|held| held.waiting_items).sum()
     }
 
-    pub(super) fn hand_in(&mut self, chunks: Vec<(Arc<str>, Vec<Entry>)>) {
+    pub(super) fn hand_in(&mut self, chunks: Chunks) {
         for (partition, chunk) in chunks {
             let Some(held) = self.partitions.get_mut(&partition) else {
                 debug_assert!(
@@ -131,14 +137,5 @@ impl Receive<Update> for Rm {
             self.take_up(update);
             self.arm_events(ctx);
         }
-    }
-}
-
-impl Receive<Credit> for Rm {
-    fn receive(&mut self, Credit { partition }: Credit, _ctx: &mut Context<Self>) {
-        if let Some(held) = self.partitions.get_mut(&partition) {
-            held.ahead = held.ahead.saturating_sub(1);
-        }
-        self.pump();
     }
 }

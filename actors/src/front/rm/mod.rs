@@ -55,15 +55,15 @@ use crate::api::callback::ResourceManagerCallback;
 use crate::api::outcomes::Removed;
 use crate::api::users::Users;
 use crate::clock::Clock;
-use crate::events::{COLLECTED_FOR, EventStore, Telling, gather};
+use crate::events::{COLLECTED_FOR, EventStore, Happening, Telling, gather};
 use crate::front::rm_proxy::Taken;
 use crate::front::settings::Settings;
 use crate::front::translate::Translator;
 use crate::mailbox::{Mailbox, Measured, Receive, receives};
 use crate::metrics::{ActorKind, Counted, Metrics};
 use crate::outlet::BATCH;
-use crate::partition::{Ack, Close, Control, Wanted};
-use crate::step::{BarrierPassed, Notice, Notices};
+use crate::partition::{Close, Control, Wanted};
+use crate::step::{BarrierPassed, Notice, Said};
 use names::Looking;
 use partitions::PartitionLink;
 use reconfiguring::{Deferred, Reconfiguration};
@@ -142,6 +142,8 @@ pub(crate) struct Rm {
     /// another session takes the place of this one.
     held: Rc<Cell<Held>>,
     events: EventStore,
+    /// Empty between two messages, and kept for its room.
+    happened: Vec<Happening>,
     /// What has gone with it so far, and the reply that it is told by.
     removed: Removed,
     leave: Option<oneshot::Sender<Removed>>,
@@ -196,6 +198,7 @@ impl Rm {
             leave: None,
             default_queues: settings.default_queues.of(in_force.policy_group()),
             events,
+            happened: Vec::new(),
             in_force,
             reconfiguration: None,
             resolving: None,
@@ -249,9 +252,9 @@ impl Rm {
         if let Some(following) = &self.settings.following {
             following.tell(&self.id, partition, &notices, self.clock);
         }
-        let (notices, events) = gather(notices, self.events.tracking().is_on());
+        let notices = gather(notices, self.events.tracking().is_on(), &mut self.happened);
         answers::deliver(Listener::new(&self.id, &*self.callback, partition), notices);
-        self.events.add(events);
+        self.events.add(&mut self.happened);
     }
 
     /// Events that were kept are told after a while. For the end of every handler that may deliver.
@@ -306,8 +309,9 @@ impl Measured for Rm {
 
 receives!(Rm);
 
-impl Receive<Notices> for Rm {
-    fn receive(&mut self, Notices { partition, notices }: Notices, ctx: &mut Context<Self>) {
+impl Receive<Said> for Rm {
+    fn receive(&mut self, said: Said, ctx: &mut Context<Self>) {
+        let Said { partition, notices, chunks_done } = said;
         let count = notices.len();
         self.deliver(&partition, notices);
         self.arm_events(ctx);
@@ -316,8 +320,12 @@ impl Receive<Notices> for Rm {
             self.in_a_row = 0;
             ctx.wait(tokio::task::yield_now().into_actor(self));
         }
-        if let Some(held) = self.partitions.get(&partition) {
-            held.mailbox.post(Ack(count));
+        if let Some(held) = self.partitions.get_mut(&partition) {
+            held.took(count);
+            held.ahead = held.ahead.saturating_sub(chunks_done);
+        }
+        if chunks_done > 0 {
+            self.pump();
         }
     }
 }

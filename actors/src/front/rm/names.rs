@@ -19,6 +19,7 @@ use tokio::sync::oneshot;
 use tokio::task::JoinSet;
 
 use super::Rm;
+use crate::front::translate::Chunks;
 use crate::mailbox::Receive;
 use crate::partition::surveys::NamesInUse;
 use crate::partition::{Entry, LocalErrand};
@@ -60,7 +61,7 @@ impl Rm {
         for partition in names {
             let (reply, answer) = oneshot::channel();
             let errand = LocalErrand::Read(Box::new(NamesInUse::new(reply)));
-            self.hand_in(vec![(partition, vec![Entry::Errand(errand)])]);
+            self.hand_in(Chunks::from([(partition, vec![Entry::Errand(errand)])]));
             answers.push(answer);
         }
         let (mailbox, mut task) = (self.mailbox.clone(), JoinSet::new());

@@ -18,8 +18,14 @@ use crate::front::rm_proxy::PartitionEntry;
 use crate::front::settings::Threads;
 use crate::mailbox::{Mailbox, Receive};
 use crate::metrics::ActorKind;
-use crate::partition::{Abandon, ApplyControl, Entry, Partition, PartitionParams, UnknownNodes};
+use crate::partition::{
+    Abandon, Ack, ApplyControl, Entry, Partition, PartitionParams, UnknownNodes,
+};
 use crate::step::{PartitionClosed, PartitionLost, SessionLink};
+
+/// A partition is told that so many notices were taken, and not of fewer. Much less than it may have on
+/// the way before it decides nothing more.
+const TAKEN_TOGETHER: usize = 4_096;
 
 /// The partitions of a session as reads find them. Written by the session.
 #[derive(Clone, Default)]
@@ -85,10 +91,23 @@ pub(super) struct PartitionLink {
     /// Items of the last of the chunks that wait.
     pub(super) last_items: usize,
     pub(super) ahead: usize,
+    /// Notices of it that were taken since it was told so.
+    taken: usize,
     /// What it has, by what it told last.
     pub(super) held: Held,
     /// What it was told last of the others.
     pub(super) elsewhere: Held,
+}
+
+impl PartitionLink {
+    /// The RM has taken so many notices of it. It is told of many at a time: what it has on the way
+    /// matters to it only when that is much, and to be told wakes it.
+    pub(super) fn took(&mut self, notices: usize) {
+        self.taken += notices;
+        if self.taken >= TAKEN_TOGETHER {
+            self.mailbox.post(Ack(std::mem::take(&mut self.taken)));
+        }
+    }
 }
 
 impl Rm {
@@ -151,6 +170,7 @@ impl Rm {
             waiting_items: 0,
             last_items: 0,
             ahead: 0,
+            taken: 0,
             held: Held::default(),
             elsewhere: Held::default(),
         };
@@ -161,8 +181,7 @@ impl Rm {
     /// The mailboxes by which a partition reaches its session.
     pub(super) fn link(&self) -> SessionLink {
         SessionLink {
-            notices: self.mailbox.destination(),
-            credit: self.mailbox.destination(),
+            said: self.mailbox.destination(),
             held: self.mailbox.destination(),
             prepared: self.mailbox.destination(),
             lost: self.mailbox.destination(),

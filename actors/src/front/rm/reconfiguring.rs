@@ -27,6 +27,7 @@ use crate::api::outcomes::{
     ConfigurationError, ConfigurationSnapshot, ConfigurationUpdate, PartitionStateError,
 };
 use crate::api::users::PartitionUsers;
+use crate::front::translate::Chunks;
 use crate::mailbox::Receive;
 use crate::partition::{Conclude, Entry, Input, LocalErrand, StateChange, Wanted};
 use crate::step::Prepared;
@@ -377,7 +378,7 @@ impl Rm {
         let known = self.partitions.get_key_value(name.as_str());
         let Some(partition) = known.map(|(partition, _)| Arc::clone(partition)) else { return };
         let errand = LocalErrand::ChangeState(StateChange { to, reply });
-        self.hand_in(vec![(partition, vec![Entry::Errand(errand)])]);
+        self.hand_in(Chunks::from([(partition, vec![Entry::Errand(errand)])]));
         self.pump();
     }
 }

@@ -30,6 +30,8 @@ use actix_rt::{Arbiter, ArbiterHandle};
 use tokio::sync::oneshot;
 use tracing::Span;
 
+use crate::spin::Spin;
+
 /// The threads, shared by all sessions. Clones are the same.
 #[derive(Clone)]
 pub(crate) struct PartitionThreads(Rc<RefCell<Pool>>);
@@ -50,6 +52,7 @@ struct Sitter {
 
 struct Pool {
     most: usize,
+    spin: Spin,
     threads_so_far: u64,
     threads: Vec<Thread>,
 }
@@ -66,8 +69,8 @@ struct Thread {
 
 impl PartitionThreads {
     /// At most so many, and one at least.
-    pub(crate) fn new(most: usize) -> Self {
-        let pool = Pool { most: most.max(1), threads_so_far: 0, threads: Vec::new() };
+    pub(crate) fn new(most: usize, spin: Spin) -> Self {
+        let pool = Pool { most: most.max(1), spin, threads_so_far: 0, threads: Vec::new() };
         Self(Rc::new(RefCell::new(pool)))
     }
 
@@ -124,6 +127,9 @@ impl Pool {
 
     fn start(&mut self) -> std::io::Result<()> {
         let arbiter = Arbiter::try_new()?;
+        if let Some(spinner) = self.spin.spinner() {
+            arbiter.spawn(spinner);
+        }
         let number = self.threads_so_far;
         self.threads_so_far += 1;
         let (sitters, has_losses, named) = (Vec::new(), false, None);
@@ -198,6 +204,8 @@ impl fmt::Debug for PartitionThreads {
 
 #[cfg(test)]
 mod tests {
+    use std::time::Duration;
+
     use actix_rt::System;
 
     use super::*;
@@ -216,7 +224,7 @@ mod tests {
     #[test]
     fn many_partitions_of_one_share_and_the_first_of_others_have_their_own_while_there_are() {
         System::new().block_on(async {
-            let threads = PartitionThreads::new(4);
+            let threads = PartitionThreads::new(4, Spin::new(Duration::ZERO));
             threads.begin();
             let greedy = seats(&threads, "greedy", 8);
             assert_eq!(loads(&threads), [4, 4]);
@@ -241,7 +249,7 @@ mod tests {
     #[test]
     fn a_thread_with_losses_is_avoided_and_ends_when_it_is_empty() {
         System::new().block_on(async {
-            let threads = PartitionThreads::new(2);
+            let threads = PartitionThreads::new(2, Spin::new(Duration::ZERO));
             threads.begin();
             let (lost, other) = (seats(&threads, "lost", 1), seats(&threads, "other", 1));
             lost[0].was_lost();

@@ -103,9 +103,18 @@ impl<K: Ord + Clone, V, B: Bound> Node<K, V, B> {
         self.count()
     }
 
-    /// Puts the very first entry of a tree in.
+    /// Puts the first entry of a tree in, which may have had some before: trees with an entry now and
+    /// then, such as the row of a queue in which a request waits at times, keep their room.
     pub(super) fn start(&mut self, key: K, value: V, bound: B) {
-        *self = Self::Leaf(Leaf { entries: vec![Entry { key, bound, value }] });
+        let entry = Entry { key, bound, value };
+        match self {
+            Self::Leaf(leaf) if leaf.entries.capacity() > 0 => {
+                debug_assert!(leaf.entries.is_empty(), "a tree starts without entries");
+                leaf.entries.clear();
+                leaf.entries.push(entry);
+            }
+            _ => *self = Self::Leaf(Leaf { entries: vec![entry] }),
+        }
     }
 
     pub(super) fn insert(&mut self, total: &mut B, key: K, value: V, bound: B) -> Change<B> {
