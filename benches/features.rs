@@ -15,7 +15,7 @@ use monoceros_actors::Threads;
 use monoceros_proto::si::v1 as si;
 use tokio::time::Instant;
 
-use crate::runs::{row, run, several};
+use crate::runs::{at_most, figures, in_turns, run};
 use crate::shapes::{KEPT, SMALL, Shape, queues, shape_a, shape_b, shape_u};
 use crate::shim::{Shim, ask_requests, cpu_time, median, resource};
 
@@ -29,16 +29,16 @@ const PAIRS: usize = 31;
 /// waiting for answers costs, without the wire.
 async fn remote_predicates() {
     println!(
-        "\n| remote predicates | threads | allocations/s, median (best) | CPU µs per allocation |"
+        "\n| remote predicates | own threads, allocations/s | CPU µs each | one thread, allocations/s | CPU µs each |"
     );
-    println!("|---|---|---|---|");
+    println!("|---|---|---|---|---|");
     for base in [shape_u(1_000), shape_a(100, "fair"), shape_b()] {
         for in_flight in [None, Some(1), Some(8), Some(64), Some(512)] {
             let how = in_flight.map_or("local".to_owned(), |most| format!("{most} in flight"));
-            let shape = Shape { name: format!("{}, {how}", base.name), in_flight, ..base.clone() };
-            for threads in [Threads::PerPartition, Threads::One] {
-                row(&shape, threads).await;
-            }
+            let shape = Shape { in_flight, ..base.clone() };
+            let own = figures(&shape, Threads::PerPartition).await;
+            let one = figures(&shape, Threads::One).await;
+            println!("| {}, {how} | {} | {} |", base.name, own.columns(), one.columns());
         }
     }
 }
@@ -46,11 +46,11 @@ async fn remote_predicates() {
 /// What it costs to keep decisions: pairs of runs, one without and one with, in turns, since the
 /// machine is never as quiet as what is measured is small.
 async fn decisions() {
-    println!("\n| decisions kept | threads | CPU µs without | with | median of the pairs |");
-    println!("|---|---|---|---|---|");
+    println!("\n| decisions kept | threads | CPU µs without | with | median of the pairs | aim |");
+    println!("|---|---|---|---|---|---|");
     for base in [shape_u(1_000), shape_a(100, "fair"), shape_b()] {
         for kept in [FEW, KEPT] {
-            for threads in [Threads::One, Threads::PerPartition] {
+            for (how, threads) in [("one", Threads::One), ("own", Threads::PerPartition)] {
                 let (mut without, mut with, mut ratios) = (Vec::new(), Vec::new(), Vec::new());
                 for _ in 0..PAIRS {
                     let none = run(&Shape { kept: 0, ..base.clone() }, threads).await.1;
@@ -60,7 +60,7 @@ async fn decisions() {
                     ratios.push(some / none);
                 }
                 println!(
-                    "| {}, {kept} | {threads:?} | {:.3} | {:.3} | {:+.1} % |",
+                    "| {}, {kept} | {how} | {:.2} | {:.2} | {:+.1} % | ≤ 3 % |",
                     base.name,
                     median(&mut without),
                     median(&mut with),
@@ -75,13 +75,19 @@ async fn decisions() {
 /// With bin packing the nodes that are excluded are those that a search comes to first.
 async fn keep_apart() {
     println!(
-        "\n| 10,000 asks over 10,000 nodes | allocations/s, median (best) | CPU µs per allocation |"
+        "\n| 10,000 asks over 10,000 nodes | allocations/s, median (best) | CPU µs each | of that without | aim |"
     );
-    println!("|---|---|---|");
+    println!("|---|---|---|---|---|");
+    let ways = [("no constraint", 0), ("one per node", 1), ("two per node", 2)];
     for policy in ["fair", "binpacking"] {
-        for (how, max_cardinality) in [("free", 0), ("one per node", 1), ("two per node", 2)] {
-            let figures = several(10_000, async || run_apart(policy, max_cardinality).await).await;
-            println!("| {policy}, {how} | {} |", figures.columns());
+        let run = async |way: usize| run_apart(policy, ways[way].1).await;
+        let figures = in_turns(ways.len(), 10_000, run).await;
+        for ((how, most), of_it) in ways.iter().zip(&figures) {
+            let (ratio, aim) = match most {
+                0 => (String::new(), ""),
+                _ => (at_most(of_it.cpu_us / figures[0].cpu_us, 2.0), "≤ 2"),
+            };
+            println!("| {policy}, {how} | {} | {ratio} | {aim} |", of_it.columns());
         }
     }
 }
@@ -128,19 +134,23 @@ async fn run_apart(policy: &str, max_cardinality: i32) -> (f64, f64) {
 /// A thousand gangs of eight over 200 racks of 50 nodes, with and without a topology.
 async fn racks() {
     println!(
-        "\n| 1,000 gangs of 8 over 200 racks | allocations/s, median (best) | CPU µs per allocation |"
+        "\n| 1,000 gangs of 8 over 200 racks | members/s, median (best) | CPU µs each | rate, of that without | \
+         CPU, of that without | aim |"
     );
-    println!("|---|---|---|");
+    println!("|---|---|---|---|---|---|");
+    let ways = [
+        ("no topology", "", &[][..], ""),
+        ("one rack required", "rack", &[], "rate ≥ 0.5"),
+        ("one rack preferred", "", &["rack"], ""),
+        ("one rack required, one host preferred", "rack", &["host"], ""),
+    ];
     for policy in ["fair", "binpacking"] {
-        for (how, required, preferred) in [
-            ("free", "", &[][..]),
-            ("one rack required", "rack", &[]),
-            ("one rack preferred", "", &["rack"]),
-            ("one rack required, one host preferred", "rack", &["host"]),
-        ] {
-            let figures =
-                several(8_000, async || run_racks(policy, required, preferred).await).await;
-            println!("| {policy}, {how} | {} |", figures.columns());
+        let run = async |way: usize| run_racks(policy, ways[way].1, ways[way].2).await;
+        let figures = in_turns(ways.len(), 8_000, run).await;
+        let without = &figures[0];
+        for ((how, .., aim), of_it) in ways.iter().zip(&figures) {
+            let (rate, cpu) = (of_it.median / without.median, of_it.cpu_us / without.cpu_us);
+            println!("| {policy}, {how} | {} | {rate:.2} | {cpu:.2} | {aim} |", of_it.columns());
         }
     }
 }

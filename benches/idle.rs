@@ -50,10 +50,13 @@ async fn full_cluster() {
         shim.all_allocated().await;
         taken.push(start.elapsed().as_secs_f64() * 1e6);
     }
-    println!("\n| full cluster, 100,000 asks parked in 1,000 applications | |\n|---|---|");
-    println!("| CPU in 5 idle seconds | {} ms |", idle.as_millis());
-    println!("| release to reuse, median | {:.0} µs |", median(&mut taken));
-    println!("| release to reuse, worst of 200 | {:.0} µs |", taken[taken.len() - 1]);
+    println!("\n| 100,000 asks parked in 1,000 applications | measured | aim |\n|---|---|---|");
+    println!("| CPU in 5 idle seconds | {} µs | not measurable |", idle.as_micros());
+    println!(
+        "| from a release to the next allocation, median of 200 | {:.0} µs | 1,000 µs |",
+        median(&mut taken)
+    );
+    println!("| the slowest of 200 | {:.0} µs | 1,000 µs |", taken[taken.len() - 1]);
     shim.scheduler.shutdown().await;
 }
 
@@ -87,10 +90,10 @@ async fn memory() {
     shim.asks("ask", asks, 100, &SMALL).await;
     shim.scheduler.settle().await;
     let with_asks = resident_kib();
-    println!("\n| memory | bytes |\n|---|---|");
-    println!("| per node | {} |", (with_nodes - before) * 1024 / nodes as u64);
-    println!("| per pending ask | {} |", (with_asks - with_nodes) * 1024 / asks as u64);
-    println!("| per running allocation | {} |", running_allocation().await);
+    println!("\n| memory | bytes | aim |\n|---|---|---|");
+    println!("| per node | {} | 2,048 |", (with_nodes - before) * 1024 / nodes as u64);
+    println!("| per pending ask | {} | 300 |", (with_asks - with_nodes) * 1024 / asks as u64);
+    println!("| per running allocation | {} | 500 |", running_allocation().await);
     let resident = |when: &str| println!("| {when} | {} MiB |", resident_kib() / 1024);
     println!("\n| {nodes} nodes, {asks} asks | resident |\n|---|---|");
     println!("| before | {} MiB |", before / 1024);

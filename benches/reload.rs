@@ -89,6 +89,18 @@ enum Kind {
     Flip,
 }
 
+impl Kind {
+    fn name(self) -> &'static str {
+        match self {
+            Self::One => "the maximum of one leaf",
+            Self::All => "the maximum of every leaf",
+            Self::Parents => "the maximum of every queue",
+            Self::Tree => "500 queues come or go",
+            Self::Flip => "500 empty leaves become parents, or the other way",
+        }
+    }
+}
+
 /// The `turn`-th configuration.
 fn queues(kind: Kind, turn: usize) -> String {
     let mut text =
@@ -194,10 +206,11 @@ async fn run(kind: Kind) {
     let all = gaps.allocated.load(Ordering::Acquire);
     assert!(all < ASKS as u64, "the load ended before the measurement");
     println!(
-        "| {kind:?} | {:.1} | {:.1} | {:.1} | {:.1} | {:.0} |",
-        median(&mut without),
+        "| {} | {:.1} ({:.1}) | {:.1} | {:.1} | {:.0} | 10 |",
+        kind.name(),
         median(&mut with),
         with.last().unwrap(),
+        median(&mut without),
         median(&mut taken),
         median(&mut rates)
     );
@@ -213,7 +226,7 @@ fn main() {
     let filter = std::env::args().skip(1).find(|arg| !arg.starts_with("--")).unwrap_or_default();
     let runtime = tokio::runtime::Builder::new_current_thread().enable_all().build().unwrap();
     println!(
-        "| change | longest gap without, ms | with, ms | worst of {RUNS} | reload, ms | thousand/s |"
+        "| what changes | longest gap, ms, median (worst) | without a reload, ms | until in force, ms | thousand allocations/s | aim, ms |"
     );
     println!("|---|---|---|---|---|---|");
     for kind in [Kind::One, Kind::All, Kind::Parents, Kind::Tree, Kind::Flip] {

@@ -16,7 +16,7 @@ mod shim;
 use monoceros_actors::Threads;
 use tokio::time::Instant;
 
-use crate::runs::{figures, row, several};
+use crate::runs::{figures, in_turns, print_growth, print_growth_head, run, several};
 use crate::shapes::{
     SMALL, Shape, queues, shape_a, shape_b, shape_quota_fair, shape_small, shape_u,
 };
@@ -78,37 +78,46 @@ async fn run_backlog(asks: usize, places: usize) -> (f64, f64) {
 
 /// CPU per allocation while one dimension grows.
 async fn growth() {
-    println!("\n| growth | threads | allocations/s, median (best) | CPU µs per allocation |");
-    println!("|---|---|---|---|");
-    let base = |name: String, applications: usize| Shape {
-        name,
+    let base = |applications: usize| Shape {
         nodes: 1_000,
         capacity: vec![("memory", 1_000), ("vcore", 100)],
         asks: 100_000,
         ..shape_a(applications, "fair")
     };
-    let mut shapes = Vec::new();
-    for nodes in [1_000, 10_000, 100_000] {
-        shapes.push(Shape { nodes, ..base(format!("{nodes} nodes"), 100) });
-    }
-    for parked in [10_000, 100_000, 1_000_000] {
-        shapes.push(Shape { parked, ..base(format!("{parked} parked asks"), 100) });
-    }
-    for asks in [100, 1_000, 10_000, 100_000] {
-        shapes.push(base(format!("{asks} asks per application"), 100_000 / asks));
-    }
-    for applications in [10, 100, 1_000, 10_000] {
-        shapes.push(base(format!("{applications} applications"), applications));
-    }
-    for shape in &shapes {
-        row(shape, Threads::PerPartition).await;
+    let nodes = |nodes| Shape { nodes, ..base(100) };
+    let parked = |parked| Shape { parked, ..base(100) };
+    println!();
+    print_growth_head();
+    for (what, shapes, aim) in [
+        ("nodes 1,000 · 10,000 · 100,000", vec![nodes(1_000), nodes(10_000), nodes(100_000)], 1.5),
+        (
+            "parked asks 10,000 · 100,000 · 1,000,000",
+            vec![parked(10_000), parked(100_000), parked(1_000_000)],
+            1.3,
+        ),
+        (
+            "asks in one application 100 · 1,000 · 10,000 · 100,000",
+            [1_000, 100, 10, 1].map(base).into(),
+            1.3,
+        ),
+        ("applications 10 · 100 · 1,000 · 10,000", [10, 100, 1_000, 10_000].map(base).into(), 1.5),
+    ] {
+        let sizes = in_turns(shapes.len(), 100_000, async |size| {
+            run(&shapes[size], Threads::PerPartition).await
+        });
+        print_growth(what, &sizes.await, aim);
     }
 }
 
 /// One ask at a time on an idle cluster.
 async fn lone_ask() {
-    println!("\n| lone ask, 5,000 idle nodes | p50 µs | p99 µs |\n|---|---|---|");
-    for threads in [Threads::PerPartition, Threads::One] {
+    println!(
+        "\n| lone ask, 5,000 idle nodes | p50 µs | p99 µs | aim, p50 | reference, p50 (p99) |"
+    );
+    println!("|---|---|---|---|---|");
+    for (name, threads, aim) in
+        [("own threads", Threads::PerPartition, "20"), ("one thread", Threads::One, "–")]
+    {
         let shim = Shim::start(&queues("fair", "{name: a}"), threads).await;
         shim.nodes(5_000, &[("memory", 1_000), ("vcore", 100)]).await;
         shim.applications(1, |_| "root.a".into()).await;
@@ -123,7 +132,7 @@ async fn lone_ask() {
         }
         taken.sort_by(f64::total_cmp);
         let at = |share: f64| taken[(taken.len() as f64 * share) as usize];
-        println!("| {threads:?} | {:.1} | {:.1} |", at(0.5), at(0.99));
+        println!("| {name} | {:.1} | {:.1} | {aim} | 106 (247) |", at(0.5), at(0.99));
         shim.scheduler.shutdown().await;
     }
 }

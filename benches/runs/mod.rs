@@ -50,6 +50,17 @@ pub struct Figures {
 }
 
 impl Figures {
+    /// From seconds of wall and CPU of each run.
+    fn of(allocations: usize, mut walls: Vec<f64>, mut cpus: Vec<f64>) -> Self {
+        let allocations = allocations as f64;
+        let best = walls.iter().copied().fold(f64::INFINITY, f64::min);
+        Self {
+            median: allocations / median(&mut walls),
+            best: allocations / best,
+            cpu_us: median(&mut cpus) * 1e6 / allocations,
+        }
+    }
+
     /// As the columns of a table.
     pub fn columns(&self) -> String {
         format!("{:.0} ({:.0}) | {:.2}", self.median, self.best, self.cpu_us)
@@ -58,19 +69,8 @@ impl Figures {
 
 /// Runs something several times that makes so many allocations, and takes seconds of wall and CPU.
 pub async fn several(allocations: usize, run: impl AsyncFn() -> (f64, f64)) -> Figures {
-    let (mut walls, mut cpus) = (Vec::new(), Vec::new());
-    for _ in 0..RUNS {
-        let (wall, cpu) = run().await;
-        walls.push(wall);
-        cpus.push(cpu);
-    }
-    let allocations = allocations as f64;
-    let best = walls.iter().copied().fold(f64::INFINITY, f64::min);
-    Figures {
-        median: allocations / median(&mut walls),
-        best: allocations / best,
-        cpu_us: median(&mut cpus) * 1e6 / allocations,
-    }
+    let mut figures = in_turns(1, allocations, async |_| run().await).await;
+    figures.remove(0)
 }
 
 /// Runs a shape several times.
@@ -78,7 +78,39 @@ pub async fn figures(shape: &Shape, threads: Threads) -> Figures {
     several(shape.asks, async || run(shape, threads).await).await
 }
 
-/// Prints the row of a shape.
-pub async fn row(shape: &Shape, threads: Threads) {
-    println!("| {} | {threads:?} | {} |", shape.name, figures(shape, threads).await.columns());
+/// Runs so many cases, each several times as [`several`] does, in turns: whatever else the machine does
+/// falls on all of them. `run` is given the number of its case.
+pub async fn in_turns(
+    cases: usize,
+    allocations: usize,
+    run: impl AsyncFn(usize) -> (f64, f64),
+) -> Vec<Figures> {
+    let mut runs = vec![(Vec::new(), Vec::new()); cases];
+    for _ in 0..RUNS {
+        for (case, (walls, cpus)) in runs.iter_mut().enumerate() {
+            let (wall, cpu) = run(case).await;
+            walls.push(wall);
+            cpus.push(cpu);
+        }
+    }
+    runs.into_iter().map(|(walls, cpus)| Figures::of(allocations, walls, cpus)).collect()
+}
+
+/// The head of a table of what grows.
+pub fn print_growth_head() {
+    println!("| what grows | CPU µs per allocation | ratio, last to first | aim |");
+    println!("|---|---|---|---|");
+}
+
+/// The row of something that grows from figures to figures: what an allocation takes of CPU, and how
+/// much more with the last than with the first, which should be at most so much.
+pub fn print_growth(what: &str, sizes: &[Figures], aim: f64) {
+    let each: Vec<_> = sizes.iter().map(|figures| format!("{:.2}", figures.cpu_us)).collect();
+    let ratio = sizes[sizes.len() - 1].cpu_us / sizes[0].cpu_us;
+    println!("| {what} | {} | {} | ≤ {aim} |", each.join(" · "), at_most(ratio, aim));
+}
+
+/// A ratio, in bold type if it is more than it should be.
+pub fn at_most(ratio: f64, aim: f64) -> String {
+    if ratio > aim { format!("**{ratio:.2}**") } else { format!("{ratio:.2}") }
 }
