@@ -218,7 +218,9 @@ fn print_events(runs: &mut [Delays]) {
     println!("|---|---|---|---|---|");
     for (number, Delays { ages_ms, dropped }) in runs.iter_mut().enumerate() {
         ages_ms.sort_unstable();
-        let at = |part: usize| ages_ms.get((ages_ms.len() * part / 100).min(ages_ms.len() - 1));
+        let at = |part: usize| {
+            ages_ms.get((ages_ms.len() * part / 100).min(ages_ms.len().saturating_sub(1)))
+        };
         let [p50, last] = [50, 100].map(|part| at(part).copied().unwrap_or_default());
         println!("| {} | {} | {dropped} | {p50} | {last} |", number + 1, ages_ms.len());
     }

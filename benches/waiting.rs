@@ -70,7 +70,7 @@ async fn release(shim: &Shim, number: usize) {
 /// What one run took.
 struct Taken {
     reserved: usize,
-    taken_in_us: f64,
+    intake_us: f64,
     /// Of the whole time without a change.
     idle_ms: f64,
     release_cpu_us: f64,
@@ -115,7 +115,7 @@ async fn case(distinct: bool, delay: Option<Duration>) -> Taken {
     let micros = |cpu: Duration, of: usize| cpu.as_secs_f64() * 1e6 / of as f64;
     Taken {
         reserved,
-        taken_in_us: micros(taken_in.cpu, WAITING),
+        intake_us: micros(taken_in.cpu, WAITING),
         idle_ms: idle.cpu.as_secs_f64() * 1e3,
         release_cpu_us: micros(released.cpu, NODES),
         release_us: micros(released.wall, NODES),
@@ -146,7 +146,7 @@ async fn main() {
         println!(
             "| {name} | {} | {:.2} | {:.1} | {:.0} | {:.0} |",
             runs[0].reserved,
-            of(|taken| taken.taken_in_us),
+            of(|taken| taken.intake_us),
             of(|taken| taken.idle_ms),
             of(|taken| taken.release_cpu_us),
             of(|taken| taken.release_us),
