@@ -36,7 +36,7 @@ use tracing::level_filters::LevelFilter;
 use tracing::subscriber::Interest;
 use tracing::{Event, Metadata, Subscriber, span};
 
-use crate::shim::{Clock, median, resource};
+use crate::shim::{Clock, at_most, median, resource};
 
 const NODES: usize = 500;
 const HELD: usize = 4_000;
@@ -319,7 +319,13 @@ async fn reclaim() {
                 full.scheduler.shutdown().await;
             }
             let wall = median(&mut walls);
-            let _ = write!(columns, " {wall:.0} ({:.0}) | {:.0} |", walls[0], median(&mut cpus));
+            let _ = write!(
+                columns,
+                " {} ({:.0}) | {:.0} |",
+                at_most(wall, 500.0, 0),
+                walls[0],
+                median(&mut cpus)
+            );
         }
         println!("| {} |{columns} {victims} | 500 |", askers.name());
     }

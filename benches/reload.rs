@@ -8,6 +8,7 @@
 #![allow(clippy::print_stdout, clippy::unwrap_used, clippy::cast_possible_truncation, missing_docs)]
 
 mod allocator;
+mod shim;
 
 use std::fmt::Write as _;
 use std::sync::atomic::{AtomicU64, Ordering};
@@ -18,6 +19,8 @@ use monoceros_actors::{ResourceManagerCallback, Scheduler, SchedulerHandle};
 use monoceros_proto::si::v1 as si;
 use tokio::sync::Notify;
 use tokio::time::{Instant, sleep};
+
+use crate::shim::{at_most, median, resource};
 
 const PARENTS: usize = 100;
 const LEAVES: usize = 49;
@@ -67,11 +70,6 @@ impl Gaps {
         let (last, longest) = std::mem::replace(&mut *seen, (now, Duration::ZERO));
         longest.max(now.duration_since(last))
     }
-}
-
-fn resource(entries: &[(&str, i64)]) -> si::Resource {
-    let quantity = |&(name, value): &(&str, i64)| (name.to_owned(), si::Quantity { value });
-    si::Resource { resources: entries.iter().map(quantity).collect() }
 }
 
 /// What differs from one configuration to the next.
@@ -206,20 +204,15 @@ async fn run(kind: Kind) {
     let all = gaps.allocated.load(Ordering::Acquire);
     assert!(all < ASKS as u64, "the load ended before the measurement");
     println!(
-        "| {} | {:.1} ({:.1}) | {:.1} | {:.1} | {:.0} | 10 |",
+        "| {} | {} ({:.1}) | {:.1} | {:.1} | {:.0} | 10 |",
         kind.name(),
-        median(&mut with),
+        at_most(median(&mut with), 10.0, 1),
         with.last().unwrap(),
         median(&mut without),
         median(&mut taken),
         median(&mut rates)
     );
     scheduler.shutdown().await;
-}
-
-fn median(values: &mut [f64]) -> f64 {
-    values.sort_by(f64::total_cmp);
-    values[values.len() / 2]
 }
 
 fn main() {

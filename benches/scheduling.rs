@@ -20,7 +20,7 @@ use crate::runs::{figures, in_turns, print_growth, print_growth_head, run, sever
 use crate::shapes::{
     SMALL, Shape, queues, shape_a, shape_b, shape_quota_fair, shape_small, shape_u,
 };
-use crate::shim::{Shim, cpu_time};
+use crate::shim::{Shim, at_most, cpu_time};
 
 async fn throughput(filter: &str) {
     let mut shapes: Vec<Shape> = [500, 1_000, 2_000, 5_000].map(shape_u).into();
@@ -116,7 +116,7 @@ async fn lone_ask() {
     );
     println!("|---|---|---|---|---|");
     for (name, threads, aim) in
-        [("own threads", Threads::PerPartition, "20"), ("one thread", Threads::One, "–")]
+        [("own threads", Threads::PerPartition, Some(20.0)), ("one thread", Threads::One, None)]
     {
         let shim = Shim::start(&queues("fair", "{name: a}"), threads).await;
         shim.nodes(5_000, &[("memory", 1_000), ("vcore", 100)]).await;
@@ -132,7 +132,9 @@ async fn lone_ask() {
         }
         taken.sort_by(f64::total_cmp);
         let at = |share: f64| taken[(taken.len() as f64 * share) as usize];
-        println!("| {name} | {:.1} | {:.1} | {aim} | 106 (247) |", at(0.5), at(0.99));
+        let p50 = at_most(at(0.5), aim.unwrap_or(f64::INFINITY), 1);
+        let aim = aim.map_or("–".to_owned(), |aim| aim.to_string());
+        println!("| {name} | {p50} | {:.1} | {aim} | 106 (247) |", at(0.99));
         shim.scheduler.shutdown().await;
     }
 }
