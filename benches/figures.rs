@@ -17,6 +17,7 @@
 
 #![allow(clippy::print_stdout, missing_docs, reason = "a program for people")]
 
+use std::collections::BTreeSet;
 use std::path::{Path, PathBuf};
 use std::process::{Command, ExitCode};
 use std::time::{Duration, SystemTime, UNIX_EPOCH};
@@ -59,11 +60,14 @@ fn cargo() -> Command {
 
 /// Builds what these marks name, so that nothing is built while something is measured.
 fn build(marks: &[String]) -> Result<(), String> {
+    let named = marks.iter().filter(|mark| *mark != MACHINE);
+    let benches: BTreeSet<&str> = named.filter_map(|mark| mark.split(' ').next()).collect();
+    if benches.is_empty() {
+        return Ok(());
+    }
     let mut command = cargo();
     command.args(["bench", "--quiet", "--no-run"]);
-    for mark in marks.iter().filter(|mark| *mark != MACHINE) {
-        command.args(["--bench", mark.split(' ').next().unwrap_or_default()]);
-    }
+    command.args(benches.iter().flat_map(|bench| ["--bench", bench]));
     match command.status() {
         Ok(status) if status.success() => Ok(()),
         Ok(status) => Err(format!("the benchmarks cannot be built: {status}")),
