@@ -17,7 +17,7 @@ use std::fmt::Write as _;
 use std::time::Duration;
 
 use monoceros_actors::Threads;
-use tokio::time::Instant;
+use tokio::time::{Instant, sleep};
 
 use crate::runs::{in_turns, print_growth, print_growth_head};
 use crate::shim::{Shim, at_most, cpu_time, median};
@@ -114,6 +114,9 @@ async fn begin(shape: &Shape) -> Shim {
     };
     shim.applications_of(shape.applications, &shape.queue, owner).await;
     shim.asks("ask", 2 * ROOM, shape.applications, &SMALL).await;
+    shim.scheduler.settle().await;
+    // The look for what more machines would have to be comes a second later, and is measured in `idle`.
+    sleep(Duration::from_secs(3)).await;
     shim.scheduler.settle().await;
     shim
 }
