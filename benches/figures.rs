@@ -1,37 +1,96 @@
 //! Writes the figures of docs/performance.md anew: `cargo bench --bench figures` runs every benchmark that
-//! is named there and puts its tables where they are; `-- NAME` only those of one benchmark. What was
-//! changed is seen in the working tree, and is for whoever measured to look at.
+//! is named there, but for the few that take long, and puts its tables where they are; `-- NAME` only those
+//! of one benchmark, however long it takes, or `-- NAME ARGUMENTS` one table. What was changed is seen in
+//! the working tree, and is for whoever measured to look at.
 //!
 //! # How the document names them
 //! A table stands between two comments: `<!-- figures: scheduling U -->`, which is the benchmark with
 //! its arguments, and `<!-- end of figures -->`. `<!-- figures: machine -->` is the line that says what was
 //! measured on, and when. Lines of a benchmark that are no rows of a table are not taken over.
+//!
+//! Below a table stands when it was measured, and how much of the machine somebody else had meanwhile: figures
+//! that were taken beside other work should be known by it.
+//!
+//! # When things go wrong
+//! A table whose benchmark fails stays as it was, the others are written; at the end the failure is told.
+//! Each table is written as soon as it is there, into the document as it is then.
 
 #![allow(clippy::print_stdout, missing_docs, reason = "a program for people")]
 
-use std::path::Path;
+use std::collections::BTreeSet;
+use std::path::{Path, PathBuf};
 use std::process::{Command, ExitCode};
-use std::time::{SystemTime, UNIX_EPOCH};
+use std::time::{Duration, SystemTime, UNIX_EPOCH};
 use std::{env, fs};
+
+use nix::sys::resource::{UsageWho, getrusage};
 
 const BEGIN: &str = "<!-- figures: ";
 const END: &str = "<!-- end of figures -->";
+const MACHINE: &str = "machine";
 
-/// The rows that a benchmark with its arguments prints.
-fn measured(name: &str) -> Result<String, String> {
-    if name == "machine" {
+/// What takes minutes for one table, and is run where it is named.
+const LONG: [&str; 3] = ["churn", "preemption in vain", "soak"];
+
+/// What the marks of a document name, in their order.
+fn marks(document: &str) -> Vec<String> {
+    let behind = document.split(BEGIN).skip(1);
+    behind.filter_map(|text| Some(text.split_once(" -->")?.0.to_owned())).collect()
+}
+
+/// Whether a mark names this benchmark, perhaps with more arguments.
+fn names(mark: &str, wanted: &str) -> bool {
+    mark.strip_prefix(wanted).is_some_and(|rest| rest.is_empty() || rest.starts_with(' '))
+}
+
+/// The marks whose figures are to be written.
+fn chosen(document: &str, wanted: &str) -> Result<Vec<String>, String> {
+    let mut marks = marks(document);
+    if wanted.is_empty() {
+        marks.retain(|mark| !LONG.iter().any(|long| names(mark, long)));
+    } else {
+        marks.retain(|mark| names(mark, wanted));
+    }
+    if marks.is_empty() { Err(format!("no mark names `{wanted}`")) } else { Ok(marks) }
+}
+
+fn cargo() -> Command {
+    Command::new(env::var("CARGO").unwrap_or("cargo".to_owned()))
+}
+
+/// Builds what these marks name, so that nothing is built while something is measured.
+fn build(marks: &[String]) -> Result<(), String> {
+    let named = marks.iter().filter(|mark| *mark != MACHINE);
+    let benches: BTreeSet<&str> = named.filter_map(|mark| mark.split(' ').next()).collect();
+    if benches.is_empty() {
+        return Ok(());
+    }
+    let mut command = cargo();
+    command.args(["bench", "--quiet", "--no-run"]);
+    command.args(benches.iter().flat_map(|bench| ["--bench", bench]));
+    match command.status() {
+        Ok(status) if status.success() => Ok(()),
+        Ok(status) => Err(format!("the benchmarks cannot be built: {status}")),
+        Err(error) => Err(format!("the benchmarks cannot be built: {error}")),
+    }
+}
+
+/// The rows that a benchmark with its arguments prints, and beside what.
+fn measured(mark: &str) -> Result<String, String> {
+    if mark == MACHINE {
         return machine();
     }
-    let mut words = name.split_whitespace();
+    let mut words = mark.split_whitespace();
     let bench = words.next().ok_or("a mark names no benchmark")?;
-    let cargo = env::var("CARGO").unwrap_or("cargo".to_owned());
-    let mut command = Command::new(cargo);
+    let mut command = cargo();
     command.args(["bench", "--quiet", "--bench", bench]);
     command.arg("--").args(words);
-    let output = command.output().map_err(|error| format!("`{name}` cannot be run: {error}"))?;
+    let before = Busy::now()?;
+    let output = command.output().map_err(|error| format!("`{mark}` cannot be run: {error}"))?;
+    let others = Busy::now()?.others_since(&before);
     if !output.status.success() {
         let said = String::from_utf8_lossy(&output.stderr);
-        return Err(format!("`{name}` failed: {said}"));
+        return Err(format!("`{mark}` failed: {said}"));
     }
     let text = String::from_utf8_lossy(&output.stdout);
     // Between two tables there is an empty line.
@@ -39,14 +98,65 @@ fn measured(name: &str) -> Result<String, String> {
         text.lines().filter(|line| line.starts_with('|') || line.is_empty()).collect();
     let rows = rows.join("\n");
     match rows.trim_matches('\n') {
-        "" => Err(format!("`{name}` printed no table")),
-        rows => Ok(rows.to_owned()),
+        "" => Err(format!("`{mark}` printed no table")),
+        rows => Ok(format!("{rows}\n\nOn {}, beside other work on {others:.1} cores.", today()?)),
     }
+}
+
+/// How long all cores were busy so far, and how long with what this program ran.
+struct Busy {
+    /// The time of one core.
+    passed: Duration,
+    all: Duration,
+    ours: Duration,
+}
+
+impl Busy {
+    fn now() -> Result<Self, String> {
+        let stat = read("/proc/stat")?;
+        let cores = stat.lines().filter(|line| line.starts_with("cpu")).count().max(2) - 1;
+        let ticks = stat.lines().next().unwrap_or_default().split_whitespace().skip(1);
+        let ticks: Vec<u32> = ticks.filter_map(|text| text.parse().ok()).collect();
+        // In hundredths of a second.
+        let time = |ticks: u32| 10 * Duration::from_millis(ticks.into());
+        // Of user, nice, system, idle, waiting for a disk, two kinds of interrupts, and what the machine
+        // itself was kept from; guests are among the first.
+        let [user, nice, system, idle, waiting, irq, softirq, steal, ..] = ticks[..] else {
+            return Err("/proc/stat has no times".to_owned());
+        };
+        let all = [user, nice, system, irq, softirq, steal].map(time).iter().sum();
+        let passed = (all + time(idle) + time(waiting)) / u32::try_from(cores).unwrap_or(1);
+        let usage = getrusage(UsageWho::RUSAGE_CHILDREN).map_err(|error| error.to_string())?;
+        let spent = [usage.user_time(), usage.system_time()];
+        let micros = spent.map(|time| 1_000_000 * time.tv_sec() + time.tv_usec());
+        let ours = Duration::from_micros(micros.iter().sum::<i64>().unsigned_abs());
+        Ok(Self { passed, all, ours })
+    }
+
+    /// How many cores others had since then.
+    fn others_since(&self, before: &Self) -> f64 {
+        // The system's times do not go back.
+        let since = |now: Duration, before: Duration| now.saturating_sub(before);
+        let ours = since(self.ours, before.ours);
+        let others = since(self.all, before.all).saturating_sub(ours);
+        others.as_secs_f64() / since(self.passed, before.passed).as_secs_f64().max(0.01)
+    }
+}
+
+fn read(path: &str) -> Result<String, String> {
+    fs::read_to_string(path).map_err(|error| format!("{path}: {error}"))
+}
+
+/// The day.
+fn today() -> Result<String, String> {
+    #[expect(clippy::disallowed_methods, reason = "when people measured")]
+    let now = SystemTime::now().duration_since(UNIX_EPOCH).map_err(|error| error.to_string())?;
+    let now = monoceros_actors::rfc3339(i64::try_from(now.as_nanos()).unwrap_or(i64::MAX));
+    Ok(now.split('T').next().unwrap_or_default().to_owned())
 }
 
 /// What it is measured on, and when.
 fn machine() -> Result<String, String> {
-    let read = |path: &str| fs::read_to_string(path).map_err(|error| format!("{path}: {error}"));
     let cpus = read("/proc/cpuinfo")?;
     let models: Vec<&str> = cpus
         .lines()
@@ -55,48 +165,50 @@ fn machine() -> Result<String, String> {
         .collect();
     let load = read("/proc/loadavg")?;
     let load = load.split_whitespace().next().unwrap_or("?");
-    #[expect(clippy::disallowed_methods, reason = "when people measured")]
-    let now = SystemTime::now().duration_since(UNIX_EPOCH).map_err(|error| error.to_string())?;
-    let day = monoceros_actors::rfc3339(i64::try_from(now.as_nanos()).unwrap_or(i64::MAX));
-    let day = day.split('T').next().unwrap_or_default();
     let model = models.first().copied().unwrap_or("a machine of unknown kind");
-    Ok(format!("Measured on {day}: {model}, {} cores, load {load} at the start.", models.len()))
+    let n_cores = models.len();
+    Ok(format!("Measured on {}: {model}, {n_cores} cores, load {load} at the start.", today()?))
 }
 
-/// The document with the figures of the benchmarks that are wanted.
-fn renewed(document: &str, wanted: &str) -> Result<String, String> {
-    let mut written = String::with_capacity(document.len());
-    let mut rest = document;
-    while let Some((before, marked)) = rest.split_once(BEGIN) {
-        let (name, old) = marked.split_once(" -->\n").ok_or("a mark has no end")?;
-        let (old, behind) = old.split_once(END).ok_or(format!("`{name}` has no end"))?;
-        written.extend([before, BEGIN, name, " -->\n"]);
-        if name.starts_with(wanted) {
-            println!("{name}");
-            let rows = measured(name)?;
-            println!("{rows}\n");
-            written.extend([&rows, "\n"]);
-        } else {
-            written.push_str(old);
-        }
-        written.push_str(END);
-        rest = behind;
-    }
-    written.push_str(rest);
-    Ok(written)
+/// The document with what was measured in place of what stands between this mark and its end.
+fn renewed(document: &str, mark: &str, figures: &str) -> Result<String, String> {
+    let begin = format!("{BEGIN}{mark} -->\n");
+    let (before, old) = document.split_once(&begin).ok_or(format!("`{mark}` has gone"))?;
+    let (_, behind) = old.split_once(END).ok_or(format!("`{mark}` has no end"))?;
+    Ok([before, &begin, figures, "\n", END, behind].concat())
+}
+
+fn write_figures(path: &Path, mark: &str) -> Result<(), String> {
+    println!("{mark}");
+    let figures = measured(mark)?;
+    println!("{figures}\n");
+    // Somebody may have written meanwhile.
+    let document = fs::read_to_string(path).map_err(|error| error.to_string())?;
+    let renewed = renewed(&document, mark, &figures)?;
+    fs::write(path, renewed).map_err(|error| error.to_string())
+}
+
+fn document() -> PathBuf {
+    Path::new(env!("CARGO_MANIFEST_DIR")).join("docs/performance.md")
 }
 
 fn main() -> ExitCode {
-    let wanted = env::args().skip(1).find(|arg| !arg.starts_with("--")).unwrap_or_default();
-    let path = Path::new(env!("CARGO_MANIFEST_DIR")).join("docs/performance.md");
+    let wanted: Vec<String> = env::args().skip(1).filter(|arg| !arg.starts_with("--")).collect();
+    let path = document();
     let document = fs::read_to_string(&path).map_err(|error| error.to_string());
-    let renewed = document.and_then(|document| renewed(&document, &wanted));
-    match renewed.and_then(|document| fs::write(&path, document).map_err(|error| error.to_string()))
-    {
-        Ok(()) => ExitCode::SUCCESS,
+    let marks = document.and_then(|document| chosen(&document, &wanted.join(" ")));
+    let built = marks.and_then(|marks| build(&marks).map(|()| marks));
+    let marks = match built {
+        Ok(marks) => marks,
         Err(error) => {
             println!("{}: {error}", path.display());
-            ExitCode::FAILURE
+            return ExitCode::FAILURE;
         }
+    };
+    let failed = marks.iter().filter_map(|mark| write_figures(&path, mark).err());
+    let failed: Vec<String> = failed.collect();
+    for error in &failed {
+        println!("{}: {error}", path.display());
     }
+    if failed.is_empty() { ExitCode::SUCCESS } else { ExitCode::FAILURE }
 }

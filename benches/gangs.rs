@@ -73,6 +73,23 @@ impl Way {
         }
     }
 
+    /// How much of the rate without gangs it should have at least.
+    fn aim(self) -> &'static str {
+        match self {
+            Self::Declared | Self::DeclaredAtOnce | Self::HeldFirst => "≥ 0.9",
+            _ => "",
+        }
+    }
+
+    /// What the reference scheduler does of it per second, where that was measured.
+    fn reference(self, shape: (usize, usize)) -> &'static str {
+        match (self, shape) {
+            (Self::Alone, (500, 20)) => "6,335",
+            (Self::Placeholders, (500, 20)) => "2,264",
+            _ => "",
+        }
+    }
+
     /// The same without gangs.
     fn base(self) -> Self {
         match self {
@@ -315,14 +332,15 @@ fn print_table(shape: (usize, usize), runs: &[(Way, Vec<Took>)]) {
         let (gangs, members) = shape;
         print!("| {gangs} × {members} | {} | {rate:.0} ({best:.0}) | {cpu:.2} |", way.name());
         match of(way.base()).filter(|_| way.base() != *way) {
-            Some(base) => println!(
+            Some(base) => print!(
                 " {:.2} ({:.2}) | {:.2} |",
                 rate / base.rate,
                 best / base.best,
                 cpu / base.cpu
             ),
-            None => println!(" | |"),
+            None => print!(" | |"),
         }
+        println!(" {} | {} |", way.aim(), way.reference(shape));
     }
 }
 
@@ -330,9 +348,10 @@ fn print_table(shape: (usize, usize), runs: &[(Way, Vec<Took>)]) {
 async fn main() {
     let filter = std::env::args().skip(1).find(|arg| !arg.starts_with("--")).unwrap_or_default();
     println!(
-        "| gangs | way | members/s | CPU µs each | of the rate without | of the CPU without |"
+        "| gangs | way | members/s, median (best) | CPU µs each | of the rate without (of the best) | \
+         of the CPU without | aim, of the rate | reference, members/s |"
     );
-    println!("|---|---|---|---|---|---|");
+    println!("|---|---|---|---|---|---|---|---|");
     for shape in SHAPES {
         let ways = Way::ALL.into_iter().filter(|way| way.name().contains(filter.as_str()));
         let mut runs: Vec<_> = ways.map(|way| (way, Vec::new())).collect();

@@ -1,6 +1,7 @@
 //! What an allocation costs while the queues grow in number, in depth, or in users with limits.
 //!
-//! `cargo bench --bench queues -- [leaves|depth|users|shared]` prints a table each. All asks are
+//! `cargo bench --bench queues -- [leaves|depth|users|shared]` prints a row of each of the first three
+//! and a table of the last. The sizes of a row are measured in turns. All asks are
 //! there before the nodes are, so that what is measured, from the first node to the last allocation,
 //! is deciding and telling; and twice as many wait as there is room for, so that no queue runs out.
 //! See docs/performance.md for the figures.
@@ -8,17 +9,19 @@
 #![allow(clippy::print_stdout, missing_docs)]
 
 mod allocator;
+mod runs;
+mod shapes;
 mod shim;
 
 use std::fmt::Write as _;
 use std::time::Duration;
 
 use monoceros_actors::Threads;
-use tokio::time::Instant;
+use tokio::time::{Instant, sleep};
 
-use crate::shim::{Shim, cpu_time, median};
+use crate::runs::{in_turns, print_growth, print_growth_head};
+use crate::shim::{Shim, at_most, cpu_time, median};
 
-const RUNS: usize = 5;
 const NODES: usize = 1_000;
 const ROOM: usize = 50_000;
 const RELEASES: u32 = 2_000;
@@ -26,7 +29,6 @@ const SMALL: [(&str, i64); 2] = [("memory", 10), ("vcore", 1)];
 
 /// A tree, and what is asked of it.
 struct Shape {
-    name: String,
     config: String,
     applications: usize,
     /// The queue of each application.
@@ -50,7 +52,6 @@ fn flat(n_leaves: usize) -> Shape {
         let _ = writeln!(queues, "    - {{name: l{leaf}}}");
     }
     Shape {
-        name: format!("{n_leaves} leaves"),
         config: configured(&queues, "").replace("    limits: []\n", ""),
         applications: n_leaves,
         queue: Box::new(|n| format!("root.l{n}")),
@@ -68,7 +69,6 @@ fn deep(n_levels: usize) -> Shape {
         let _ = writeln!(queues, "    - {{name: l{leaf}, {below}parent: false{ends}}}");
     }
     Shape {
-        name: format!("{n_levels} levels"),
         config: configured(&queues, "").replace("    limits: []\n", ""),
         applications: LEAVES,
         queue: Box::new(move |n| format!("root.l{n}{}", ".q".repeat(n_levels - 2))),
@@ -78,14 +78,13 @@ fn deep(n_levels: usize) -> Shape {
 
 /// 10,000 users with an application each in one of 100 leaves. Half of them are named, the others
 /// are meant by `*`; half of the groups are named, the others are meant by `*` together.
-fn users(name: &str, limits: &str) -> Shape {
+fn users(limits: &str) -> Shape {
     let mut queues = String::new();
     for leaf in 0..100 {
         let _ = writeln!(queues, "    - {{name: l{leaf}}}");
     }
     let config = configured(&queues, limits);
     Shape {
-        name: name.to_owned(),
         config: if limits.is_empty() { config.replace("    limits: []\n", "") } else { config },
         applications: 10_000,
         queue: Box::new(|n| format!("root.l{}", n / 7 % 100)),
@@ -116,6 +115,9 @@ async fn begin(shape: &Shape) -> Shim {
     shim.applications_of(shape.applications, &shape.queue, owner).await;
     shim.asks("ask", 2 * ROOM, shape.applications, &SMALL).await;
     shim.scheduler.settle().await;
+    // The look for what more machines would have to be comes a second later, and is measured in `idle`.
+    sleep(Duration::from_secs(3)).await;
+    shim.scheduler.settle().await;
     shim
 }
 
@@ -130,32 +132,24 @@ async fn fill(shim: &Shim) -> (f64, f64) {
     (start.elapsed().as_secs_f64(), cpu.as_secs_f64())
 }
 
-/// The table of some shapes; the last column is against the first of them.
-async fn table(what: &str, shapes: Vec<Shape>) {
-    println!("\n| {what} | allocations/s | CPU µs per allocation | against the first |");
-    println!("|---|---|---|---|");
-    let mut first = None;
-    for shape in shapes {
-        let (mut walls, mut cpus) = (Vec::new(), Vec::new());
-        for _ in 0..RUNS {
-            let shim = begin(&shape).await;
-            let (wall, cpu) = fill(&shim).await;
-            walls.push(wall);
-            cpus.push(cpu);
-            shim.scheduler.shutdown().await;
-        }
-        let cpu = median(&mut cpus) * 1e6 / ROOM as f64;
-        let ratio = cpu / *first.get_or_insert(cpu);
-        let rate = ROOM as f64 / median(&mut walls);
-        println!("| {} | {rate:.0} | {cpu:.2} | {ratio:.2} |", shape.name);
-    }
+/// The row of some shapes, which grow to the last.
+async fn row(what: &str, shapes: &[Shape], aim: f64) {
+    let sizes = in_turns(shapes.len(), ROOM, async |size| {
+        let shim = begin(&shapes[size]).await;
+        let took = fill(&shim).await;
+        shim.scheduler.shutdown().await;
+        took
+    });
+    print_growth(what, &sizes.await, aim);
 }
 
 /// A thousand leaves that wait, and one release at a time: for a node, or for the limit of all users
 /// together.
 async fn shared() {
-    println!("\n| 1,000 leaves wait for | CPU µs per release | release to reuse, median µs |");
-    println!("|---|---|---|");
+    println!(
+        "\n| 1,000 leaves wait for | CPU µs per release | release to reuse, median µs | aim |"
+    );
+    println!("|---|---|---|---|");
     let capped = format!("{{groups: [nobody, '*'], maxresources: {{vcore: {ROOM}m}}}}");
     for (name, limits, nodes) in
         [("a node", String::new(), NODES), ("one limit of all groups", capped, 2 * NODES)]
@@ -181,7 +175,8 @@ async fn shared() {
             taken.push(start.elapsed().as_secs_f64() * 1e6);
         }
         let cpu: Duration = cpu_time().saturating_sub(cpu) / RELEASES;
-        println!("| {name} | {} | {:.1} |", cpu.as_micros(), median(&mut taken));
+        let reused = at_most(median(&mut taken), 1_000.0, 0);
+        println!("| {name} | {} | {reused} | 1,000 |", cpu.as_micros());
         shim.scheduler.shutdown().await;
     }
 }
@@ -191,19 +186,21 @@ fn main() {
     let wants = |name: &str| name.starts_with(filter.as_str());
     let runtime = tokio::runtime::Builder::new_current_thread().enable_all().build();
     runtime.expect("a runtime").block_on(async {
+        if ["leaves", "depth", "users"].iter().any(|name| wants(name)) {
+            print_growth_head();
+        }
         if wants("leaves") {
-            table("leaves", [10, 100, 1_000, 10_000].map(flat).into()).await;
+            let shapes = [10, 100, 1_000, 10_000].map(flat);
+            row("leaves 10 · 100 · 1,000 · 10,000, an application each", &shapes, 2.0).await;
         }
         if wants("depth") {
-            table("depth", [2, 4, 6, 8].map(deep).into()).await;
+            row("levels 2 · 4 · 6 · 8, 64 leaves", &[2, 4, 6, 8].map(deep), 2.0).await;
         }
         if wants("users") {
-            let shapes = vec![
-                users("10,000 users, no limits", ""),
-                users("limits that do not bind", &user_limits(100, 100)),
-                users("limits that bind half of them", &user_limits(3, 100)),
-            ];
-            table("users", shapes).await;
+            let limits = [String::new(), user_limits(100, 100), user_limits(3, 100)];
+            let what =
+                "10,000 users: no limits · limits that do not bind · limits that bind half of them";
+            row(what, &limits.map(|limits| users(&limits)), 1.3).await;
         }
         if wants("shared") {
             shared().await;

@@ -28,6 +28,9 @@ use tokio::time::Instant;
 use tonic::transport::Endpoint;
 
 const READERS: usize = 32;
+const BRIEF: &str = "32, brief rows";
+const WHOLE: &str = "32, whole rows";
+const DUMPS: &str = "whole dumps, one after another";
 const OUTSTANDING: usize = 2_000;
 const MEASURED: Duration = Duration::from_secs(10);
 const QUEUES: &str = "partitions: [{name: default, queues: [{name: root, submitacl: '*', \
@@ -252,25 +255,21 @@ fn main() {
     runtime.block_on(async {
         let began = Instant::now();
         let mut manager = Manager::start(&service, size).await;
+        println!("| {} allocations | |\n|---|---|", size.allocations);
+        println!("| told in | {:.1} s |", began.elapsed().as_secs_f64());
+        println!("| resident then | {} MiB |\n", service.resident_kib() / 1024);
         println!(
-            "{} nodes, {} applications, {} allocations told in {:.1} s; {} MiB\n",
-            size.nodes,
-            size.applications,
-            size.allocations,
-            began.elapsed().as_secs_f64(),
-            service.resident_kib() / 1024
-        );
-        println!(
-            "| readers | allocations/s | front µs each | partition µs each | p50 ms | p99 ms | \
-             answers | answer p50 ms | p99 ms |"
+            "| readers | allocations/s | front, CPU µs each | partition, CPU µs each | placements p50 \
+             ms | p99 ms | answers in {} s | an answer p50 ms | p99 ms |",
+            MEASURED.as_secs()
         );
         println!("|---|---|---|---|---|---|---|---|---|");
-        let turns = ["32 brief pages", "32 pages", "32 brief pages", "32 pages", "dumps"];
+        let turns = [BRIEF, WHOLE, BRIEF, WHOLE, DUMPS];
         for name in turns.iter().flat_map(|name| ["nobody", name]).chain(["nobody"]) {
             let readers = match name {
-                "32 brief pages" => Some(Readers::pages(&service.rest, size, "&brief")),
-                "32 pages" => Some(Readers::pages(&service.rest, size, "")),
-                "dumps" => Some(Readers::dumps(&service.rest)),
+                BRIEF => Some(Readers::pages(&service.rest, size, "&brief")),
+                WHOLE => Some(Readers::pages(&service.rest, size, "")),
+                DUMPS => Some(Readers::dumps(&service.rest)),
                 _ => None,
             };
             let before = service.cpu_by_thread();
@@ -284,16 +283,20 @@ fn main() {
                 };
                 1e6 * (spent(&after) - spent(&before)) / waits.len() as f64
             };
+            let of_answers = |share| match &answers[..] {
+                [] => String::new(),
+                answers => format!("{:.0}", at(answers, share)),
+            };
             println!(
-                "| {name} | {:.0} | {:.2} | {:.2} | {:.1} | {:.1} | {} | {:.1} | {:.1} |",
+                "| {name} | {:.0} | {:.1} | {:.1} | {:.0} | {:.0} | {} | {} | {} |",
                 waits.len() as f64 / took.as_secs_f64(),
                 of("monoceros-front"),
                 of("actix-rt"),
                 at(&waits, 0.5),
                 at(&waits, 0.99),
                 answers.len(),
-                at(&answers, 0.5),
-                at(&answers, 0.99),
+                of_answers(0.5),
+                of_answers(0.99),
             );
         }
     });

@@ -158,12 +158,13 @@ fn main() {
             caught_up.push(all);
             first_new.push(new);
         }
-        println!(
-            "| {NODES} nodes, {ALLOCATIONS} allocations | seconds, median (best) |\n|---|---|"
-        );
-        for (what, values) in [("all known again", caught_up), ("first new one", first_new)] {
+        println!("| from the registration to | seconds, median (best) | aim |\n|---|---|---|");
+        for (what, values, aim) in [
+            ("all 140,000 are known again", caught_up, ""),
+            ("the first allocation that is new", first_new, "0.8"),
+        ] {
             let best = values.iter().copied().fold(f64::INFINITY, f64::min);
-            println!("| {what} | {:.2} ({best:.2}) |", median(values));
+            println!("| {what} | {:.2} ({best:.2}) | {aim} |", median(values));
         }
     });
 }

@@ -34,6 +34,8 @@ use crate::service::Service;
 
 /// How long memory may take until it is as large as it will be.
 const FLAT_AFTER_SECONDS: u64 = 600;
+/// By how much it may change from then on, per cent.
+const FLAT_WITHIN: f64 = 1.0;
 const TICK: Duration = Duration::from_millis(10);
 const REQUESTS: usize = 100;
 const LIFE: Duration = Duration::from_millis(500);
@@ -159,7 +161,10 @@ async fn run(seconds: u64) {
     let (client, events) = start(&service, "innocent", 10).await;
     tasks.spawn(innocent(client, events, Arc::clone(&waits)));
 
-    println!("part  started/s  cpu/s  resident MiB  innocent ms: p50 p99 max");
+    println!(
+        "| tenth of {seconds} s | started/s | cores in use | resident, MiB | innocent, p50 ms | p99 ms \
+         | worst ms |\n|---|---|---|---|---|---|---|"
+    );
     let (mut memory, mut cpu, mut started) = (Vec::new(), service.cpu_time(), 0);
     for part in 1..=PARTS {
         tokio::time::sleep(Duration::from_secs(seconds) / u32::try_from(PARTS).unwrap()).await;
@@ -169,7 +174,7 @@ async fn run(seconds: u64) {
         let length = seconds as f64 / PARTS as f64;
         memory.push(service.resident_kib());
         println!(
-            "{part:4}  {:9.0}  {:5.2}  {:12.1}  {} {} {}",
+            "| {part} | {:.0} | {:.2} | {:.1} | {} | {} | {} |",
             (started_now - started) as f64 / length,
             cpu_now.saturating_sub(cpu).as_secs_f64() / length,
             memory[memory.len() - 1] as f64 / 1024.0,
@@ -182,11 +187,11 @@ async fn run(seconds: u64) {
     let half = &memory[memory.len() / 2 - 1..];
     let (low, high) = (half.iter().min().unwrap(), half.iter().max().unwrap());
     let change = 100.0 * (*high as f64 / *low as f64 - 1.0);
-    println!("memory of the last half: {low} to {high} KiB, {change:.1} % apart");
+    println!("| the last half, apart by at most | | | {change:.1} %, aim {FLAT_WITHIN} % | | | |");
     // They would take the end of the service for a fault.
     tasks.shutdown().await;
-    if seconds >= FLAT_AFTER_SECONDS && change > 1.0 {
-        eprintln!("memory of the last half is not flat within 1 %");
+    if seconds >= FLAT_AFTER_SECONDS && change > FLAT_WITHIN {
+        eprintln!("memory of the last half is not flat within {FLAT_WITHIN} %");
         std::process::exit(1);
     }
 }

@@ -129,18 +129,19 @@ async fn measure(service: &Service, streams: usize, per_second: usize) {
     let cpu = service.cpu_time().saturating_sub(cpu);
     let load = |count: &AtomicU64| count.load(Ordering::Relaxed);
     println!(
-        "{streams:4} streams  {:6.0} events/s made  {:9.0} lines/s sent  {:6.1} MB/s  \
-         {:5.1} % of a core  {:2} closed",
+        "| {streams} | {:.0} | {:.0} | {:.1} | {:.2} | {} |",
         said as f64 / MEASURED.as_secs_f64(),
         load(&counts.lines) as f64 / MEASURED.as_secs_f64(),
         load(&counts.bytes) as f64 / MEASURED.as_secs_f64() / 1e6,
-        100.0 * cpu.as_secs_f64() / MEASURED.as_secs_f64(),
+        cpu.as_secs_f64() / MEASURED.as_secs_f64(),
         load(&counts.ended),
     );
 }
 
 fn main() {
     let runtime = tokio::runtime::Builder::new_multi_thread().enable_all().build().unwrap();
+    println!("| streams | events/s | lines sent/s | MB/s | cores in use | streams closed |");
+    println!("|---|---|---|---|---|---|");
     runtime.block_on(async {
         for (streams, per_second) in [(0, 10_000), (1, 10_000), (STREAMS, 2_000), (STREAMS, 10_000)]
         {

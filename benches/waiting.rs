@@ -3,8 +3,8 @@
 //! `cargo bench --bench waiting`: 1,000 nodes, each held so far that none of 100,000 requests has
 //! room; all requests are old enough to reserve a node, of one size in each of 100 applications, or
 //! all of different sizes. Measured is the CPU time of the whole process until everything was looked
-//! at, while nothing changes, and for each of 1,000 releases that lets one request run. See
-//! docs/performance.md for the figures.
+//! at, while nothing changes, and for each of 1,000 releases that lets one request run. Medians of some
+//! runs in turns. See docs/performance.md for the figures.
 
 #![allow(clippy::print_stdout, clippy::unwrap_used, missing_docs)]
 
@@ -16,12 +16,15 @@ use std::time::Duration;
 use monoceros_actors::{Scheduler, Threads};
 use monoceros_proto::si::v1 as si;
 
-use crate::shim::{Clock, Shim, resource};
+use crate::shim::{Clock, Shim, median, resource};
 
 const NODES: usize = 1_000;
 const WAITING: usize = 100_000;
 const APPLICATIONS: usize = 100;
 const IDLE: Duration = Duration::from_secs(3);
+/// How old a request is that reserves a node.
+const DELAY: Duration = Duration::from_secs(2);
+const RUNS: usize = 3;
 const CONFIG: &str = "partitions:\n- name: default\n  queues:\n  - name: root\n    submitacl: '*'\n    \
                       queues:\n    - {name: jobs}\n";
 
@@ -64,7 +67,17 @@ async fn release(shim: &Shim, number: usize) {
     shim.scheduler.update_allocation(request).await.unwrap();
 }
 
-async fn case(distinct: bool, delay: Option<Duration>) {
+/// What one run took.
+struct Taken {
+    reserved: usize,
+    intake_us: f64,
+    /// Of the whole time without a change.
+    idle_ms: f64,
+    release_cpu_us: f64,
+    release_us: f64,
+}
+
+async fn case(distinct: bool, delay: Option<Duration>) -> Taken {
     let builder = Scheduler::builder().threads(Threads::PerPartition).reservation_delay(delay);
     let shim = Shim::start_with(builder, CONFIG).await;
     shim.nodes(NODES, &[("memory", 1_000_000), ("vcore", 100)]).await;
@@ -98,27 +111,45 @@ async fn case(distinct: bool, delay: Option<Duration>) {
     }
     let released = clock.took();
 
-    let micros = |cpu: Duration, of: usize| cpu.as_secs_f64() * 1e6 / of as f64;
-    println!(
-        "{:<9} {:<20} {reserved:>5} reserved, taken in {:>6.2} us CPU each ({:.2} s), idle {:>6.2} \
-         ms CPU in {} s, a release {:>7.1} us CPU ({:.0} us)",
-        if distinct { "distinct" } else { "alike" },
-        if delay.is_some() { "with reservations" } else { "without" },
-        micros(taken_in.cpu, WAITING),
-        taken_in.wall.as_secs_f64(),
-        idle.cpu.as_secs_f64() * 1e3,
-        IDLE.as_secs(),
-        micros(released.cpu, NODES),
-        micros(released.wall, NODES),
-    );
     shim.scheduler.shutdown().await;
+    let micros = |cpu: Duration, of: usize| cpu.as_secs_f64() * 1e6 / of as f64;
+    Taken {
+        reserved,
+        intake_us: micros(taken_in.cpu, WAITING),
+        idle_ms: idle.cpu.as_secs_f64() * 1e3,
+        release_cpu_us: micros(released.cpu, NODES),
+        release_us: micros(released.wall, NODES),
+    }
 }
 
 #[tokio::main]
 async fn main() {
-    for distinct in [false, true] {
-        for delay in [None, Some(Duration::from_secs(2))] {
-            case(distinct, delay).await;
+    println!(
+        "| requests | reserved nodes | taken in, CPU µs each | nothing changes, CPU ms in {} s | a \
+         release, CPU µs | until decided, µs |\n|---|---|---|---|---|---|",
+        IDLE.as_secs()
+    );
+    let cases = [
+        ("alike, without reservations", false, None),
+        ("alike, with", false, Some(DELAY)),
+        ("all different, without", true, None),
+        ("all different, with", true, Some(DELAY)),
+    ];
+    let mut runs = cases.map(|_| Vec::new());
+    for _ in 0..RUNS {
+        for ((_, distinct, delay), runs) in cases.iter().zip(&mut runs) {
+            runs.push(case(*distinct, *delay).await);
         }
+    }
+    for ((name, ..), runs) in cases.iter().zip(&runs) {
+        let of = |field: fn(&Taken) -> f64| median(&mut runs.iter().map(field).collect::<Vec<_>>());
+        println!(
+            "| {name} | {} | {:.2} | {:.1} | {:.0} | {:.0} |",
+            runs[0].reserved,
+            of(|taken| taken.intake_us),
+            of(|taken| taken.idle_ms),
+            of(|taken| taken.release_cpu_us),
+            of(|taken| taken.release_us),
+        );
     }
 }

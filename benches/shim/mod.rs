@@ -206,12 +206,12 @@ impl Shim {
         }
     }
 
-    /// From now on, so many allocations are waited for by [`Self::all_allocated`].
     /// For how many requests it was told that more machines would help.
     pub fn told_waiting(&self) -> u64 {
         self.counter.waiting.load(Ordering::Acquire)
     }
 
+    /// From now on, so many allocations are waited for by [`Self::all_allocated`].
     pub fn expect(&self, more: usize) {
         let so_far = self.counter.allocated.load(Ordering::Acquire);
         self.counter.wanted.store(so_far + more as u64, Ordering::Release);
@@ -324,4 +324,9 @@ fn status_kib(field: &str) -> u64 {
 pub fn median(values: &mut [f64]) -> f64 {
     values.sort_by(f64::total_cmp);
     values[values.len() / 2]
+}
+
+/// A figure with so many digits behind the point, in bold type if it is more than it should be.
+pub fn at_most(value: f64, aim: f64, digits: usize) -> String {
+    if value > aim { format!("**{value:.digits$}**") } else { format!("{value:.digits$}") }
 }

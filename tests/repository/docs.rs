@@ -96,6 +96,26 @@ fn codes(text: &str, before: &str) -> BTreeSet<String> {
 }
 
 #[test]
+fn each_benchmark_has_its_figures_in_the_page_of_them_and_no_other_is_named_there() {
+    let page = include_str!("../../docs/performance.md");
+    let manifest = include_str!("../../Cargo.toml");
+    let behind = manifest.split("[[bench]]\nname = \"").skip(1);
+    let mut benches: BTreeSet<&str> = behind.filter_map(|rest| rest.split('"').next()).collect();
+    assert!(benches.remove("figures"), "it writes the page");
+    let (mut named, mut marks) = (BTreeSet::new(), BTreeSet::new());
+    let mut parts = page.split("<!-- figures: ");
+    assert!(!parts.next().unwrap().contains("<!-- end of figures -->"));
+    for part in parts {
+        let (mark, rest) = part.split_once(" -->\n").expect("a mark is a line");
+        assert_eq!(rest.matches("<!-- end of figures -->").count(), 1, "the end of `{mark}`");
+        assert!(marks.insert(mark), "`{mark}` stands there twice");
+        named.extend(mark.split(' ').next());
+    }
+    assert!(named.remove("machine"), "what was measured on");
+    assert_eq!(named, benches);
+}
+
+#[test]
 fn each_link_to_a_file_leads_to_one() {
     let root = Path::new(env!("CARGO_MANIFEST_DIR"));
     let in_folder =

@@ -1,0 +1,235 @@
+//! What a feature costs, each beside the same asks without it: predicates that are answered later, decisions
+//! that are kept, requests that keep apart, and gangs with a topology.
+//!
+//! `cargo bench --bench features -- [FILTER]` prints a table of each. See docs/performance.md for the figures.
+
+#![allow(clippy::print_stdout, clippy::unwrap_used, clippy::cast_possible_truncation)]
+#![allow(clippy::cast_sign_loss, missing_docs)]
+
+mod allocator;
+mod runs;
+mod shapes;
+mod shim;
+
+use monoceros_actors::Threads;
+use monoceros_proto::si::v1 as si;
+use tokio::time::Instant;
+
+use crate::runs::{figures, in_turns, run};
+use crate::shapes::{KEPT, SMALL, Shape, queues, shape_a, shape_b, shape_u};
+use crate::shim::{Shim, ask_requests, at_most, cpu_time, median, resource};
+
+/// So few decisions that memory for them has been touched before long, as it has after a while.
+const FEW: usize = 256;
+
+/// Pairs of runs, for what costs little.
+const PAIRS: usize = 31;
+
+/// Predicates that are answered later, by an RM in this process that needs no time for it: what
+/// waiting for answers costs, without the wire.
+async fn remote_predicates() {
+    println!(
+        "\n| remote predicates | own threads, allocations/s | CPU µs each | one thread, allocations/s | CPU µs each |"
+    );
+    println!("|---|---|---|---|---|");
+    for base in [shape_u(1_000), shape_a(100, "fair"), shape_b()] {
+        for in_flight in [None, Some(1), Some(8), Some(64), Some(512)] {
+            let how = in_flight.map_or("local".to_owned(), |most| format!("{most} in flight"));
+            let shape = Shape { in_flight, ..base.clone() };
+            let own = figures(&shape, Threads::PerPartition).await;
+            let one = figures(&shape, Threads::One).await;
+            println!("| {}, {how} | {} | {} |", base.name, own.columns(), one.columns());
+        }
+    }
+}
+
+/// What it costs to keep decisions: pairs of runs, one without and one with, in turns, since the
+/// machine is never as quiet as what is measured is small.
+async fn decisions() {
+    println!(
+        "\n| decisions kept | threads | CPU µs without | with | more, of the pairs, % | aim |"
+    );
+    println!("|---|---|---|---|---|---|");
+    for base in [shape_u(1_000), shape_a(100, "fair"), shape_b()] {
+        for kept in [FEW, KEPT] {
+            for (how, threads) in [("one", Threads::One), ("own", Threads::PerPartition)] {
+                let (mut without, mut with, mut ratios) = (Vec::new(), Vec::new(), Vec::new());
+                for _ in 0..PAIRS {
+                    let none = run(&Shape { kept: 0, ..base.clone() }, threads).await.1;
+                    let some = run(&Shape { kept, ..base.clone() }, threads).await.1;
+                    without.push(none * 1e6 / base.asks as f64);
+                    with.push(some * 1e6 / base.asks as f64);
+                    ratios.push(some / none);
+                }
+                println!(
+                    "| {}, {kept} | {how} | {:.2} | {:.2} | {} | ≤ 3 |",
+                    base.name,
+                    median(&mut without),
+                    median(&mut with),
+                    at_most((median(&mut ratios) - 1.0) * 100.0, 3.0, 1),
+                );
+            }
+        }
+    }
+}
+
+/// Ten thousand asks that keep apart on as many nodes, each beside the same asks without a constraint.
+/// With bin packing the nodes that are excluded are those that a search comes to first.
+async fn keep_apart() {
+    println!(
+        "\n| 10,000 asks over 10,000 nodes | allocations/s, median (best) | CPU µs each | of that without | aim |"
+    );
+    println!("|---|---|---|---|---|");
+    let ways = [("no constraint", 0), ("one per node", 1), ("two per node", 2)];
+    for policy in ["fair", "binpacking"] {
+        let run = async |way: usize| run_apart(policy, ways[way].1).await;
+        let figures = in_turns(ways.len(), 10_000, run).await;
+        for ((how, most), of_it) in ways.iter().zip(&figures) {
+            let (ratio, aim) = match most {
+                0 => (String::new(), ""),
+                _ => (at_most(of_it.cpu_us / figures[0].cpu_us, 2.0, 2), "≤ 2"),
+            };
+            println!("| {policy}, {how} | {} | {ratio} | {aim} |", of_it.columns());
+        }
+    }
+}
+
+/// One run of asks of which so many may be on a node; 0: any number, and there is no constraint.
+async fn run_apart(policy: &str, max_cardinality: i32) -> (f64, f64) {
+    let shim = Shim::start(&queues(policy, "{name: a}"), Threads::PerPartition).await;
+    shim.nodes(10_000, &[("memory", 50), ("vcore", 5)]).await;
+    shim.applications(1, |_| "root.a".into()).await;
+    shim.scheduler.settle().await;
+    shim.expect(10_000);
+    let web = si::AffinityTargetExpression {
+        target_key: "app".into(),
+        target_values: vec!["web".into()],
+        ..Default::default()
+    };
+    let near = si::AllocationAffinityConstraints {
+        scope: "hostname".into(),
+        target_expressions: vec![web],
+        max_cardinality,
+        required: true,
+        ..Default::default()
+    };
+    let simple = si::SimplePlacementConstraint {
+        allocation_affinity_attribute: Some(near),
+        ..Default::default()
+    };
+    let kind = si::placement_constraint::Constraint::SimpleConstraint(simple);
+    let constraint = si::PlacementConstraint { constraint: Some(kind) };
+    let (start, cpu) = (Instant::now(), cpu_time());
+    for mut request in ask_requests("ask", 10_000, 1, &SMALL) {
+        for ask in &mut request.asks {
+            ask.tags.insert("app".into(), "web".into());
+            ask.placement_constraint = (max_cardinality > 0).then(|| constraint.clone());
+        }
+        shim.scheduler.update_allocation(request).await.unwrap();
+    }
+    shim.all_allocated().await;
+    let (wall, cpu) = (start.elapsed(), cpu_time().saturating_sub(cpu));
+    shim.scheduler.shutdown().await;
+    (wall.as_secs_f64(), cpu.as_secs_f64())
+}
+
+/// A thousand gangs of eight over 200 racks of 50 nodes, with and without a topology.
+async fn racks() {
+    println!(
+        "\n| 1,000 gangs of 8 over 200 racks | members/s, median (best) | CPU µs each | rate, of that without | \
+         CPU, of that without | aim |"
+    );
+    println!("|---|---|---|---|---|---|");
+    let ways = [
+        ("no topology", "", &[][..], ""),
+        ("one rack required", "rack", &[], "rate ≥ 0.5"),
+        ("one rack preferred", "", &["rack"], ""),
+        ("one rack required, one host preferred", "rack", &["host"], ""),
+    ];
+    for policy in ["fair", "binpacking"] {
+        let run = async |way: usize| run_racks(policy, ways[way].1, ways[way].2).await;
+        let figures = in_turns(ways.len(), 8_000, run).await;
+        let without = &figures[0];
+        for ((how, .., aim), of_it) in ways.iter().zip(&figures) {
+            let (rate, cpu) = (of_it.median / without.median, of_it.cpu_us / without.cpu_us);
+            println!("| {policy}, {how} | {} | {rate:.2} | {cpu:.2} | {aim} |", of_it.columns());
+        }
+    }
+}
+
+/// One run from the first request of a gang to the last allocation.
+async fn run_racks(policy: &str, required: &str, preferred: &[&str]) -> (f64, f64) {
+    let shim = Shim::start(&queues(policy, "{name: a}"), Threads::PerPartition).await;
+    for rack in 0..200 {
+        let node = |number: usize| si::NodeInfo {
+            node_id: format!("node-{rack:03}-{number:02}"),
+            action: si::node_info::ActionFromRm::Create as i32,
+            attributes: [
+                ("rack".to_owned(), format!("r{rack:03}")),
+                ("host".to_owned(), format!("h{rack:03}-{number:02}")),
+            ]
+            .into(),
+            schedulable_resource: Some(resource(&[("memory", 50), ("vcore", 5)])),
+            ..Default::default()
+        };
+        let nodes = (0..50).map(node).collect();
+        let request = si::NodeRequest { rm_id: "bench".into(), nodes, ..Default::default() };
+        shim.scheduler.update_node(request).await.unwrap();
+    }
+    let topology = si::Topology {
+        required: required.to_owned(),
+        preferred: preferred.iter().map(|&key| key.to_owned()).collect(),
+    };
+    let gang = |number: usize| si::AddApplicationRequest {
+        application_id: format!("app-{number:06}"),
+        queue_name: "root.a".into(),
+        ugi: Some(si::UserGroupInformation { user: "bench".into(), groups: vec![] }),
+        // No size: the gang is decided when its requests are there.
+        task_groups: vec![si::TaskGroup {
+            name: "w".into(),
+            min_members: 8,
+            topology: Some(topology.clone()),
+            ..Default::default()
+        }],
+        ..Default::default()
+    };
+    let new = (0..1_000).map(gang).collect();
+    let request = si::ApplicationRequest { rm_id: "bench".into(), new, ..Default::default() };
+    shim.scheduler.update_application(request).await.unwrap();
+    shim.scheduler.settle().await;
+    shim.expect(8_000);
+    let mut requests: Vec<_> = ask_requests("ask", 8_000, 1_000, &SMALL).collect();
+    for request in &mut requests {
+        for ask in &mut request.asks {
+            ask.task_group_name = "w".into();
+        }
+    }
+    let (start, cpu) = (Instant::now(), cpu_time());
+    for request in requests {
+        shim.scheduler.update_allocation(request).await.unwrap();
+    }
+    shim.all_allocated().await;
+    let (wall, cpu) = (start.elapsed(), cpu_time().saturating_sub(cpu));
+    shim.scheduler.shutdown().await;
+    (wall.as_secs_f64(), cpu.as_secs_f64())
+}
+
+fn main() {
+    let filter = std::env::args().skip(1).find(|arg| !arg.starts_with("--")).unwrap_or_default();
+    let runtime = tokio::runtime::Builder::new_current_thread().enable_all().build().unwrap();
+    runtime.block_on(async {
+        let wants = |name: &str| filter.is_empty() || name.starts_with(filter.as_str());
+        if wants("remote") {
+            remote_predicates().await;
+        }
+        if wants("decisions") {
+            decisions().await;
+        }
+        if wants("apart") {
+            keep_apart().await;
+        }
+        if wants("racks") {
+            racks().await;
+        }
+    });
+}

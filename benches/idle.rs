@@ -1,0 +1,193 @@
+//! What a scheduler takes that has nothing to decide: CPU while a full cluster waits, the way from one release
+//! to the next allocation, and memory for what is there.
+//!
+//! `cargo bench --bench idle -- [FILTER]` prints a table of each: `full` and `memory`. See docs/performance.md
+//! for the figures.
+
+#![allow(clippy::print_stdout, clippy::unwrap_used, clippy::cast_possible_truncation)]
+#![allow(clippy::cast_sign_loss, missing_docs)]
+
+mod allocator;
+mod shapes;
+mod shim;
+
+use std::process::Command;
+use std::time::Duration;
+
+use monoceros_actors::Threads;
+use monoceros_proto::si::v1 as si;
+use tokio::time::Instant;
+
+use crate::shapes::{SMALL, queues};
+use crate::shim::{Shim, at_most, cpu_time, median, peak_kib, resident_kib};
+
+/// The argument with which this program prints what things of a large cluster take.
+const LARGE: &str = "bytes-of-large";
+
+/// What 20 asks take, which are small.
+const ROOM_FOR_20: [(&str, i64); 3] = [("memory", 200), ("vcore", 20), ("pods", 110)];
+
+/// A full cluster, asks that cannot be placed, and one release.
+async fn full_cluster() {
+    let shim = Shim::start(&queues("fair", "{name: a}"), Threads::PerPartition).await;
+    shim.nodes(100, &[("memory", 50), ("vcore", 5)]).await;
+    shim.applications(1_000, |_| "root.a".into()).await;
+    shim.expect(500);
+    shim.asks("ask", 100_500, 1_000, &SMALL).await;
+    shim.scheduler.settle().await;
+    // The look for what more machines would have to be comes a second behind the asks.
+    let cpu = cpu_time();
+    tokio::time::sleep(Duration::from_secs(2)).await;
+    let once = cpu_time().saturating_sub(cpu).as_secs_f64() * 1e3;
+    assert_eq!(shim.told_waiting(), 100_000);
+    let cpu = cpu_time();
+    tokio::time::sleep(Duration::from_secs(5)).await;
+    let idle = cpu_time().saturating_sub(cpu).as_secs_f64() * 1e3;
+    let mut taken = Vec::new();
+    for number in 0..200 {
+        shim.expect(1);
+        let release = si::AllocationRelease {
+            application_id: format!("app-{:06}", number * 1_000 / 100_500),
+            uuid: format!("ask-{number:07}"),
+            termination_type: si::TerminationType::StoppedByRm as i32,
+            ..Default::default()
+        };
+        let allocations_to_release = vec![release];
+        let releases =
+            Some(si::AllocationReleasesRequest { allocations_to_release, ..Default::default() });
+        let request =
+            si::AllocationRequest { rm_id: "bench".into(), releases, ..Default::default() };
+        let start = Instant::now();
+        shim.scheduler.update_allocation(request).await.unwrap();
+        shim.all_allocated().await;
+        taken.push(start.elapsed().as_secs_f64() * 1e6);
+    }
+    println!("\n| 100,000 asks parked in 1,000 applications | measured | aim |\n|---|---|---|");
+    println!("| CPU in 2 seconds after they came, ms | {} | 10 |", at_most(once, 10.0, 1));
+    println!("| CPU in 5 idle seconds then, ms | {} | 1 |", at_most(idle, 1.0, 2));
+    let (middle, slowest) = (median(&mut taken), taken[taken.len() - 1]);
+    let rows = [("median of 200", middle), ("the slowest of them", slowest)];
+    for (which, micros) in rows {
+        let micros = at_most(micros, 1_000.0, 0);
+        println!("| from a release to the next allocation, {which}, µs | {micros} | 1,000 |");
+    }
+    shim.scheduler.shutdown().await;
+}
+
+/// What [`large`] comes to in a process of its own: memory that was in use before, and is used again, would
+/// not be counted.
+fn large_elsewhere() -> Vec<u64> {
+    let output = Command::new(std::env::current_exe().unwrap()).arg(LARGE).output().unwrap();
+    let said = String::from_utf8(output.stdout).unwrap();
+    said.split_whitespace().map(|figure| figure.parse().expect("bytes")).collect()
+}
+
+/// 50,000 nodes, a million allocations that run and a million asks that wait. Bytes of each, and how much is
+/// resident in the end. Each kind comes in two halves, of which the second is measured: with the first come
+/// the messages, whose memory is used again, and what is bounded, such as the events that are kept.
+async fn large() -> Vec<u64> {
+    let shim = Shim::start(&queues("fair", "{name: a}"), Threads::PerPartition).await;
+    shim.applications(100, |_| "root.a".into()).await;
+    let mut bytes = Vec::new();
+    let mut known = 0;
+    let mut note = |half: u64, of: usize| {
+        let now = resident_kib();
+        if half == 1 {
+            bytes.push((now - known) * 1024 / of as u64);
+        }
+        known = now;
+    };
+    for half in 0..2 {
+        // As many allocations fit as will run.
+        shim.nodes_named(&format!("node-{half}"), 25_000, &ROOM_FOR_20).await;
+        shim.scheduler.settle().await;
+        note(half, 25_000);
+    }
+    for half in 0..2 {
+        shim.expect(500_000);
+        shim.asks(&format!("runs-{half}"), 500_000, 100, &SMALL).await;
+        shim.all_allocated().await;
+        shim.scheduler.settle().await;
+        note(half, 500_000);
+    }
+    for half in 0..2 {
+        shim.asks(&format!("waits-{half}"), 500_000, 100, &SMALL).await;
+        shim.scheduler.settle().await;
+        note(half, 500_000);
+    }
+    bytes.push(resident_kib() * 1024);
+    shim.scheduler.shutdown().await;
+    bytes
+}
+
+/// Bytes per node, running allocation and pending ask, and what stays resident after all of them have gone.
+async fn memory() {
+    println!("\n| memory | bytes | aim |\n|---|---|---|");
+    let large = large_elsewhere();
+    let rows = ["per node", "per running allocation, with its ask", "per pending ask"];
+    for ((what, aim), bytes) in rows.into_iter().zip([2_048, 500, 300]).zip(&large) {
+        println!("| {what} | {} | {aim} |", at_most(*bytes as f64, f64::from(aim), 0));
+    }
+    let gigabytes = at_most(large[rows.len()] as f64 / 1e9, 0.95, 2);
+    println!(
+        "| all of 50,000 nodes, 1,000,000 that run and 1,000,000 that wait, GB | {gigabytes} | 0.95 |"
+    );
+    let shim = Shim::start(&queues("fair", "{name: a}"), Threads::PerPartition).await;
+    shim.applications(100, |_| "root.a".into()).await;
+    shim.scheduler.settle().await;
+    let (nodes, asks) = (50_000, 500_000);
+    let resident = |when: &str| println!("| {when} | {} MiB |", resident_kib() / 1024);
+    println!("\n| {nodes} nodes, {asks} asks | resident |\n|---|---|");
+    resident("before");
+    shim.nodes(nodes, &[("memory", 5), ("vcore", 5), ("pods", 110)]).await;
+    shim.scheduler.settle().await;
+    resident("all nodes are there");
+    shim.asks("ask", asks, 100, &SMALL).await;
+    shim.scheduler.settle().await;
+    resident("all asks wait");
+    shim.remove_applications(100).await;
+    shim.remove_nodes(nodes).await;
+    shim.scheduler.settle().await;
+    resident("all is gone");
+    // Three rounds in which every ask is placed, and everything is released.
+    for _ in 0..3 {
+        shim.nodes(10_000, &[("memory", 500), ("vcore", 500), ("pods", 110)]).await;
+        shim.applications(100, |_| "root.a".into()).await;
+        shim.expect(asks);
+        shim.asks("ask", asks, 100, &SMALL).await;
+        shim.all_allocated().await;
+        shim.scheduler.settle().await;
+        resident("10,000 nodes, all asks placed");
+        shim.remove_applications(100).await;
+        shim.remove_nodes(10_000).await;
+        shim.scheduler.settle().await;
+        resident("all is gone");
+    }
+    // Memory allocators give pages back after a delay of up to ten seconds, when something is allocated.
+    for _ in 0..15 {
+        tokio::time::sleep(Duration::from_secs(1)).await;
+        shim.scheduler.settle().await;
+    }
+    resident("15 seconds later");
+    shim.scheduler.shutdown().await;
+    resident("the scheduler is gone");
+    println!("| at most | {} MiB |", peak_kib() / 1024);
+}
+
+fn main() {
+    let filter = std::env::args().skip(1).find(|arg| !arg.starts_with("--")).unwrap_or_default();
+    let runtime = tokio::runtime::Builder::new_current_thread().enable_all().build().unwrap();
+    runtime.block_on(async {
+        let wants = |name: &str| filter.is_empty() || name.starts_with(filter.as_str());
+        if wants("full") {
+            full_cluster().await;
+        }
+        if wants("memory") {
+            memory().await;
+        }
+        if filter == LARGE {
+            let figures: Vec<String> = large().await.iter().map(u64::to_string).collect();
+            println!("{}", figures.join(" "));
+        }
+    });
+}

@@ -1,0 +1,116 @@
+//! Runs of a shape, and what they took, for the benchmarks that share them.
+#![allow(
+    clippy::unwrap_used,
+    unreachable_pub,
+    dead_code,
+    clippy::print_stdout,
+    reason = "every benchmark uses a part of this"
+)]
+
+use std::time::Duration;
+
+use monoceros_actors::{Predicates, Scheduler, Threads};
+use tokio::time::{Instant, sleep};
+
+use crate::shapes::{SMALL, Shape};
+use crate::shim::{Shim, at_most, cpu_time, median};
+
+/// A figure is the median of so many runs.
+pub const RUNS: usize = 5;
+
+/// One run: seconds of wall and CPU.
+pub async fn run(shape: &Shape, threads: Threads) -> (f64, f64) {
+    let builder = Scheduler::builder().threads(threads).decisions(shape.kept);
+    let shim = Shim::start_with(builder, &shape.config).await;
+    if let Some(in_flight) = shape.in_flight {
+        let control = shim.scheduler.control("bench").await.unwrap();
+        control.set_predicates(Predicates::Remote { in_flight, holds: false });
+    }
+    shim.nodes(shape.nodes, &shape.capacity).await;
+    shim.applications(shape.applications, shape.queue).await;
+    if shape.parked > 0 {
+        // More than any node has.
+        shim.asks("parked", shape.parked, shape.applications, &[("memory", 1_000_000)]).await;
+        shim.scheduler.settle().await;
+        // The look for what more machines would have to be comes a second later, and is measured in `idle`.
+        sleep(Duration::from_secs(3)).await;
+    }
+    shim.scheduler.settle().await;
+    shim.expect(shape.asks);
+    let (start, cpu) = (Instant::now(), cpu_time());
+    shim.asks("ask", shape.asks, shape.applications, &SMALL).await;
+    shim.all_allocated().await;
+    let (wall, cpu) = (start.elapsed(), cpu_time().saturating_sub(cpu));
+    shim.scheduler.shutdown().await;
+    (wall.as_secs_f64(), cpu.as_secs_f64())
+}
+
+/// What some runs of a shape took.
+pub struct Figures {
+    /// Allocations per second.
+    pub median: f64,
+    pub best: f64,
+    /// CPU of all threads per allocation.
+    pub cpu_us: f64,
+}
+
+impl Figures {
+    /// From seconds of wall and CPU of each run.
+    fn of(allocations: usize, mut walls: Vec<f64>, mut cpus: Vec<f64>) -> Self {
+        let allocations = allocations as f64;
+        let best = walls.iter().copied().fold(f64::INFINITY, f64::min);
+        Self {
+            median: allocations / median(&mut walls),
+            best: allocations / best,
+            cpu_us: median(&mut cpus) * 1e6 / allocations,
+        }
+    }
+
+    /// As the columns of a table.
+    pub fn columns(&self) -> String {
+        format!("{:.0} ({:.0}) | {:.2}", self.median, self.best, self.cpu_us)
+    }
+}
+
+/// Runs something several times that makes so many allocations, and takes seconds of wall and CPU.
+pub async fn several(allocations: usize, run: impl AsyncFn() -> (f64, f64)) -> Figures {
+    let mut figures = in_turns(1, allocations, async |_| run().await).await;
+    figures.remove(0)
+}
+
+/// Runs a shape several times.
+pub async fn figures(shape: &Shape, threads: Threads) -> Figures {
+    several(shape.asks, async || run(shape, threads).await).await
+}
+
+/// Runs so many cases, each several times as [`several`] does, in turns: whatever else the machine does
+/// falls on all of them. `run` is given the number of its case.
+pub async fn in_turns(
+    cases: usize,
+    allocations: usize,
+    run: impl AsyncFn(usize) -> (f64, f64),
+) -> Vec<Figures> {
+    let mut runs = vec![(Vec::new(), Vec::new()); cases];
+    for _ in 0..RUNS {
+        for (case, (walls, cpus)) in runs.iter_mut().enumerate() {
+            let (wall, cpu) = run(case).await;
+            walls.push(wall);
+            cpus.push(cpu);
+        }
+    }
+    runs.into_iter().map(|(walls, cpus)| Figures::of(allocations, walls, cpus)).collect()
+}
+
+/// The head of a table of what grows.
+pub fn print_growth_head() {
+    println!("| what grows | CPU µs per allocation | ratio, last to first | aim |");
+    println!("|---|---|---|---|");
+}
+
+/// The row of something that grows from figures to figures: what an allocation takes of CPU, and how
+/// much more with the last than with the first, which should be at most so much.
+pub fn print_growth(what: &str, sizes: &[Figures], aim: f64) {
+    let each: Vec<_> = sizes.iter().map(|figures| format!("{:.2}", figures.cpu_us)).collect();
+    let ratio = sizes[sizes.len() - 1].cpu_us / sizes[0].cpu_us;
+    println!("| {what} | {} | {} | ≤ {aim} |", each.join(" · "), at_most(ratio, aim, 2));
+}
