@@ -223,7 +223,7 @@ pub(crate) fn inherit(queue: &mut QueueSnapshot) {
 
 pub(crate) fn node(row: NodeRow) -> NodeSnapshot {
     let attribute = |names: [&str; 2]| {
-        names.iter().find_map(|name| row.attributes.get(*name)).unwrap_or_default().to_owned()
+        names.iter().find_map(|name| row.attributes.get(name)).unwrap_or_default().to_owned()
     };
     let (host_name, rack_name) = (
         attribute(["si/hostname", "si.io/hostname"]),

@@ -507,7 +507,7 @@ impl Search<'_> {
 /// Whether the node is in the domain, if there is one.
 pub(super) fn is_within(domain: Option<&Domain>, node: &NodeFact) -> bool {
     domain.is_none_or(|domain| {
-        node.attributes.get(&*domain.key).is_some_and(|value| *value == *domain.value)
+        node.attributes.get(&domain.key).is_some_and(|value| *value == *domain.value)
     })
 }
 

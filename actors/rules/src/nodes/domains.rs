@@ -57,7 +57,7 @@ impl Domain {
     }
 
     fn is_of(&self, attributes: Option<&Attributes>) -> bool {
-        attributes.and_then(|it| it.get(&*self.key)).is_some_and(|value| *value == *self.value)
+        attributes.and_then(|it| it.get(&self.key)).is_some_and(|value| *value == *self.value)
     }
 }
 
@@ -184,7 +184,7 @@ impl Kept {
     }
 
     fn enter(&mut self, slot: NodeSlot, attributes: Option<&Attributes>, node: &IndexedNode) {
-        let Some(value) = attributes.and_then(|attributes| attributes.get(&*self.key)) else {
+        let Some(value) = attributes.and_then(|attributes| attributes.get(&self.key)) else {
             return;
         };
         let id = if let Some(id) = self.by_value.get(value) {
