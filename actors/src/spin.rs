@@ -200,6 +200,7 @@ mod tests {
     use super::*;
 
     const LASTS: Duration = Duration::from_micros(100);
+    const NEARLY: Duration = Duration::from_micros(99);
 
     fn spinning(spin: &Spin) -> usize {
         spin.places.taken.load(Ordering::Acquire)
@@ -223,7 +224,7 @@ mod tests {
                     received();
                     turns().await;
                     assert_eq!(spinning(&spin), 1);
-                    tokio::time::advance(LASTS - Duration::from_micros(1)).await;
+                    tokio::time::advance(NEARLY).await;
                     turns().await;
                     assert_eq!(spinning(&spin), 1);
                 }
