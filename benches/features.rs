@@ -1,5 +1,5 @@
-//! What a feature costs, each beside the same asks without it: predicates that are answered later, decisions
-//! that are kept, requests that keep apart, and gangs with a topology.
+//! What a feature costs, each beside the same asks without it: events, decisions that are kept, predicates that
+//! are answered later, requests that keep apart, and gangs with a topology.
 //!
 //! `cargo bench --bench features -- [FILTER]` prints a table of each. See docs/performance.md for the figures.
 
@@ -43,8 +43,28 @@ async fn remote_predicates() {
     }
 }
 
-/// What it costs to keep decisions: pairs of runs, one without and one with, in turns, since the
-/// machine is never as quiet as what is measured is small.
+/// Rows of what costs little: pairs of runs, one without and one with, in turns, since the machine is never as
+/// quiet as what is measured is small. `aim` is in percent.
+async fn pairs(name: &str, (without, with): (&Shape, &Shape), aim: f64) {
+    for (how, threads) in [("one", Threads::One), ("own", Threads::PerPartition)] {
+        let (mut nones, mut somes, mut ratios) = (Vec::new(), Vec::new(), Vec::new());
+        for _ in 0..PAIRS {
+            let none = run(without, threads).await.1;
+            let some = run(with, threads).await.1;
+            nones.push(none * 1e6 / without.asks as f64);
+            somes.push(some * 1e6 / with.asks as f64);
+            ratios.push(some / none);
+        }
+        println!(
+            "| {name} | {how} | {:.2} | {:.2} | {} | ≤ {aim} |",
+            median(&mut nones),
+            median(&mut somes),
+            at_most((median(&mut ratios) - 1.0) * 100.0, aim, 1),
+        );
+    }
+}
+
+/// What it costs to keep decisions.
 async fn decisions() {
     println!(
         "\n| decisions kept | threads | CPU µs without | with | more, of the pairs, % | aim |"
@@ -52,24 +72,21 @@ async fn decisions() {
     println!("|---|---|---|---|---|---|");
     for base in [shape_u(1_000), shape_a(100, "fair"), shape_b()] {
         for kept in [FEW, KEPT] {
-            for (how, threads) in [("one", Threads::One), ("own", Threads::PerPartition)] {
-                let (mut without, mut with, mut ratios) = (Vec::new(), Vec::new(), Vec::new());
-                for _ in 0..PAIRS {
-                    let none = run(&Shape { kept: 0, ..base.clone() }, threads).await.1;
-                    let some = run(&Shape { kept, ..base.clone() }, threads).await.1;
-                    without.push(none * 1e6 / base.asks as f64);
-                    with.push(some * 1e6 / base.asks as f64);
-                    ratios.push(some / none);
-                }
-                println!(
-                    "| {}, {kept} | {how} | {:.2} | {:.2} | {} | ≤ 3 |",
-                    base.name,
-                    median(&mut without),
-                    median(&mut with),
-                    at_most((median(&mut ratios) - 1.0) * 100.0, 3.0, 1),
-                );
-            }
+            let name = format!("{}, {kept}", base.name);
+            let (without, with) =
+                (Shape { kept: 0, ..base.clone() }, Shape { kept, ..base.clone() });
+            pairs(&name, (&without, &with), 3.0).await;
         }
+    }
+}
+
+/// What it costs to make events, to keep them and to tell of them.
+async fn events() {
+    println!("\n| events | threads | CPU µs without | with | more, of the pairs, % | aim |");
+    println!("|---|---|---|---|---|---|");
+    for base in [shape_u(1_000), shape_a(100, "fair"), shape_b()] {
+        let without = Shape { events: false, ..base.clone() };
+        pairs(&base.name, (&without, &base), 5.0).await;
     }
 }
 
@@ -221,6 +238,9 @@ fn main() {
         let wants = |name: &str| filter.is_empty() || name.starts_with(filter.as_str());
         if wants("remote") {
             remote_predicates().await;
+        }
+        if wants("events") {
+            events().await;
         }
         if wants("decisions") {
             decisions().await;

@@ -9,7 +9,7 @@
 
 use std::time::Duration;
 
-use monoceros_actors::{Predicates, Scheduler, Threads};
+use monoceros_actors::{EventSettings, Predicates, Scheduler, Threads};
 use tokio::time::{Instant, sleep};
 
 use crate::shapes::{SMALL, Shape};
@@ -20,7 +20,8 @@ pub const RUNS: usize = 5;
 
 /// One run: seconds of wall and CPU.
 pub async fn run(shape: &Shape, threads: Threads) -> (f64, f64) {
-    let builder = Scheduler::builder().threads(threads).decisions(shape.kept);
+    let events = EventSettings { tracking: shape.events, ..EventSettings::default() };
+    let builder = Scheduler::builder().threads(threads).decisions(shape.kept).events(events);
     let shim = Shim::start_with(builder, &shape.config).await;
     if let Some(in_flight) = shape.in_flight {
         let control = shim.scheduler.control("bench").await.unwrap();

@@ -26,6 +26,8 @@ pub struct Shape {
     pub in_flight: Option<usize>,
     /// How many of the last decisions are kept.
     pub kept: usize,
+    /// Events are made.
+    pub events: bool,
     /// What the reference scheduler does of it per second; empty where that was not measured.
     pub reference: &'static str,
 }
@@ -56,6 +58,7 @@ pub fn shape_u(nodes: usize) -> Shape {
         queue: |number| ["root.a", "root.b"][number % 2].to_owned(),
         in_flight: None,
         kept: KEPT,
+        events: true,
     }
 }
 
@@ -78,6 +81,7 @@ pub fn shape_a(applications: usize, policy: &str) -> Shape {
         queue: |_| "root.a".to_owned(),
         in_flight: None,
         kept: KEPT,
+        events: true,
     }
 }
 
@@ -106,6 +110,7 @@ pub fn shape_b() -> Shape {
         queue: |number| format!("root.p{}.l{}", number % 10, number / 10 % 10),
         in_flight: None,
         kept: KEPT,
+        events: true,
     }
 }
 
@@ -152,6 +157,7 @@ pub fn shape_quota_fair(
         queue: |number| format!("root.q{number:03}"),
         in_flight: None,
         kept: KEPT,
+        events: true,
         reference,
     }
 }
