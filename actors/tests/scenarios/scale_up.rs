@@ -2,7 +2,6 @@
 //! request is told once, and not at all if a quota or its user's limit would hold it back on any
 //! number of machines.
 
-use std::collections::BTreeSet;
 use std::fmt::Write as _;
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::sync::{Arc, Mutex};
@@ -185,34 +184,6 @@ fn many_requests_are_told_in_several_steps_in_their_order_and_each_once() {
         assert_eq!(world.heard(60).await, NOTHING);
         world.say("ask a000 late vcore=2").await;
         assert_eq!(world.heard(1).await, ["a000/late"]);
-    });
-}
-
-/// What is told in the next step is what still waits by then, and what came meanwhile comes later.
-#[test]
-fn what_changes_between_two_steps_of_telling_is_told_as_it_is_then() {
-    in_virtual_time(async {
-        let world = World::new("").await;
-        world.say("node n1 vcore=1\napp a1 in root.default\napp a2 in root.default").await;
-        world.say(&format!("{}{}", asks("a1", 2_100), asks("a2", 3))).await;
-        let mut first = NOTHING;
-        while first.is_empty() {
-            tokio::time::sleep(Duration::from_millis(1)).await;
-            first = std::mem::take(&mut *world.rm.heard.lock().unwrap());
-        }
-        let first: Vec<&str> = first[0].split(' ').collect();
-        assert_eq!(first, heard_of("a1", 2_048));
-        world.say("withdraw a1 k2050\nremove-app a2\napp a2 in root.default").await;
-        world.say("ask a2 new vcore=2\nask a1 huge vcore=3").await;
-        let mut expected = heard_of("a1", 2_100).split_off(2_048);
-        expected.remove(2);
-        expected.extend(["a1/huge".to_owned(), "a2/new".to_owned()]);
-        // A class that changed has to be tried again, so its rest may be told a second later.
-        let heard = world.heard(2).await.join(" ");
-        assert_eq!(heard.split(' ').count(), expected.len(), "each once");
-        let heard: BTreeSet<&str> = heard.split(' ').collect();
-        assert_eq!(heard, expected.iter().map(String::as_str).collect());
-        assert_eq!(world.heard(60).await, NOTHING);
     });
 }
 
