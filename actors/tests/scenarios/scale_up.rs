@@ -13,6 +13,7 @@ use monoceros_actors::{
 };
 use monoceros_proto::si::v1 as si;
 use monoceros_proto::si::v1::update_container_scheduling_state_request::SchedulingState;
+use tokio::sync::Notify;
 
 use crate::wire;
 use crate::world::{ONE_LEAF, in_virtual_time, messages_to, register, say};
@@ -21,6 +22,8 @@ use crate::world::{ONE_LEAF, in_virtual_time, messages_to, register, say};
 #[derive(Default)]
 struct Autoscaler {
     heard: Mutex<Vec<String>>,
+    /// Wakes whoever waits for the first of them.
+    first: Notify,
     /// Does not answer, and that counts as a refusal.
     silent: AtomicBool,
 }
@@ -64,6 +67,7 @@ impl ResourceManagerCallback for Autoscaler {
             })
             .collect();
         self.heard.lock().unwrap().push(keys.join(" "));
+        self.first.notify_one();
     }
 }
 
@@ -184,6 +188,29 @@ fn many_requests_are_told_in_several_steps_in_their_order_and_each_once() {
         assert_eq!(world.heard(60).await, NOTHING);
         world.say("ask a000 late vcore=2").await;
         assert_eq!(world.heard(1).await, ["a000/late"]);
+    });
+}
+
+/// Whatever comes and goes while it is being told: nobody is told of twice, nobody is left out, and of what is
+/// gone before its turn nothing is told.
+#[test]
+fn what_changes_between_two_steps_of_telling_is_told_as_it_is_then() {
+    in_virtual_time(async {
+        let world = World::new("").await;
+        world.say("node n1 vcore=1\napp a1 in root.default\napp a2 in root.default").await;
+        world.say(&format!("{}{}", asks("a1", 9_000), asks("a2", 3))).await;
+        world.rm.first.notified().await;
+        world.say("withdraw a1 k8999\nremove-app a2").await;
+        assert!(world.rm.heard.lock().unwrap().len() < 5, "it was said in the midst of it");
+        world.say("app a2 in root.default\nask a2 new vcore=2\nask a1 huge vcore=3").await;
+        let heard = world.heard(5).await.join(" ");
+        let mut heard: Vec<&str> = heard.split(' ').collect();
+        heard.sort_unstable();
+        let mut expected = heard_of("a1", 8_999);
+        expected.extend(["a1/huge".to_owned(), "a2/new".to_owned()]);
+        expected.sort_unstable();
+        assert_eq!(heard, expected);
+        assert_eq!(world.heard(60).await, NOTHING);
     });
 }
 
