@@ -30,7 +30,7 @@ impl Application {
             form: spec.form,
             key: Arc::clone(&spec.key),
             application: Arc::clone(&self.book.id),
-            reason,
+            reason: Box::new(reason),
         });
     }
 

@@ -100,7 +100,7 @@ impl Application {
             Op::Unified(spec) => self.unified(spec, baton, effects),
             Op::Existing(existing) => self.existing(*existing, baton, effects),
             Op::Refused { spec, uuid, reason } => {
-                self.refuse(&spec, uuid.as_ref(), reason, baton);
+                self.refuse(&spec, uuid.as_ref(), *reason, baton);
             }
             Op::WithdrawAsks(key) => {
                 if self.withdraw(key.as_ref(), None, baton, effects) == 0 {

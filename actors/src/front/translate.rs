@@ -259,12 +259,9 @@ mod tests {
             assert!(matches!(
                 &refused[..],
                 [
-                    Notice::ApplicationRejected {
-                        id,
-                        reason: Rejection::PartitionOfApplication { .. }
-                    },
+                    Notice::ApplicationRejected { id, reason },
                     Notice::Ignored(Ignored::RemovalOfUnknown),
-                ] if **id == *"app"
+                ] if **id == *"app" && matches!(**reason, Rejection::PartitionOfApplication { .. })
             ));
         }
     }

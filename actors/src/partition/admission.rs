@@ -141,7 +141,9 @@ impl Partition {
         });
         count_rejected(&new.queue, baton);
         let exists = matches!(reason, Rejection::ApplicationExists(_));
-        baton.notices.push(Notice::ApplicationRejected { id: Arc::clone(id), reason });
+        baton
+            .notices
+            .push(Notice::ApplicationRejected { id: Arc::clone(id), reason: Box::new(reason) });
         if !exists {
             self.application_gone(id, baton);
         }

@@ -77,7 +77,12 @@ impl Partition {
             Err(reason) => {
                 baton.tally.ask_rejected(false);
                 let (form, application) = (Form::Unified, Arc::from(""));
-                baton.notices.push(Notice::AskRejected { form, key, application, reason });
+                baton.notices.push(Notice::AskRejected {
+                    form,
+                    key,
+                    application,
+                    reason: Box::new(reason),
+                });
                 return;
             }
         };

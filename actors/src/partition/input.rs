@@ -126,10 +126,12 @@ impl From<RefusedItem> for Notice {
     fn from(item: RefusedItem) -> Self {
         match item {
             RefusedItem::Ask { form, key, application, reason } => {
-                Self::AskRejected { form, key, application, reason }
+                Self::AskRejected { form, key, application, reason: Box::new(reason) }
             }
-            RefusedItem::Application { id, reason, .. } => Self::ApplicationRejected { id, reason },
-            RefusedItem::Node { id, reason } => Self::NodeRejected { id, reason },
+            RefusedItem::Application { id, reason, .. } => {
+                Self::ApplicationRejected { id, reason: Box::new(reason) }
+            }
+            RefusedItem::Node { id, reason } => Self::NodeRejected { id, reason: Box::new(reason) },
         }
     }
 }

@@ -278,7 +278,9 @@ impl Partition {
             (Item::Node(new), WaitsFor::Application(id) | WaitsFor::Node(id)) => {
                 baton.tally.shared().nodes.failed.inc();
                 let (node, reason) = (new.id, Rejection::ApplicationUnknown(Arc::clone(id)));
-                baton.notices.push(Notice::NodeRejected { id: Arc::clone(&node), reason });
+                baton
+                    .notices
+                    .push(Notice::NodeRejected { id: Arc::clone(&node), reason: Box::new(reason) });
                 self.node_gone(&node, baton);
             }
             (Item::NodeChange(node, _), _) => self.node_unknown(&node, baton),

@@ -66,7 +66,9 @@ impl Partition {
             baton.happens(|at| added(&new.id, &new.total, at));
             baton.tally.shared().nodes.failed.inc();
             let (id, exists) = (new.id, matches!(reason, Rejection::NodeExists { .. }));
-            baton.notices.push(Notice::NodeRejected { id: Arc::clone(&id), reason });
+            baton
+                .notices
+                .push(Notice::NodeRejected { id: Arc::clone(&id), reason: Box::new(reason) });
             if !exists {
                 self.node_gone(&id, baton);
             }
@@ -158,7 +160,7 @@ impl Partition {
     pub(super) fn node_unknown(&self, id: &Arc<str>, baton: &mut Baton) {
         if self.unknown_nodes == UnknownNodes::Rejected {
             let (id, reason) = (Arc::clone(id), Rejection::NodeUnknown(Arc::clone(id)));
-            baton.notices.push(Notice::NodeRejected { id, reason });
+            baton.notices.push(Notice::NodeRejected { id, reason: Box::new(reason) });
         } else {
             tracing::warn!(node = %id, "change of an unknown node ignored");
             baton.notices.push(Notice::Ignored(Ignored::NodeUnknown));

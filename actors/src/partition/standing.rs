@@ -84,7 +84,7 @@ impl Partition {
         }
         let refused = |spec: Arc<AskSpec>, uuid| {
             let reason = self.is_stopped("allocation", &spec.key);
-            Op::Refused { spec, uuid, reason }
+            Op::Refused { spec, uuid, reason: Box::new(reason) }
         };
         let refuse = |op| match op {
             Op::Ask(spec) | Op::Unified(spec) => refused(spec, None),

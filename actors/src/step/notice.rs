@@ -23,7 +23,7 @@ use crate::events::Happening;
 use crate::mailbox::Destination;
 use crate::step::Existing;
 
-/// Something that a partition tells its RM.
+/// Something that a partition tells its RM. Small, since lists of them are moved: what few of them have is boxed.
 #[derive(Debug)]
 pub(crate) enum Notice {
     /// The leaf that an application is in: told before its acceptance, and with `None` once it has
@@ -35,7 +35,7 @@ pub(crate) enum Notice {
     ApplicationAccepted(Arc<str>),
     ApplicationRejected {
         id: Arc<str>,
-        reason: Rejection,
+        reason: Box<Rejection>,
     },
     ApplicationUpdated {
         id: Arc<str>,
@@ -53,12 +53,12 @@ pub(crate) enum Notice {
         form: Form,
         key: Arc<str>,
         application: Arc<str>,
-        reason: Rejection,
+        reason: Box<Rejection>,
     },
     NodeAccepted(Arc<str>),
     NodeRejected {
         id: Arc<str>,
-        reason: Rejection,
+        reason: Box<Rejection>,
     },
     /// More machines would help these requests.
     WantsMachines(Box<WantsMachines>),
@@ -304,4 +304,14 @@ pub(crate) enum Alarm {
 pub(crate) enum WaitsFor {
     Application(Arc<str>),
     Node(Arc<str>),
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_notice_is_small_for_lists_of_them_are_moved() {
+        assert!(size_of::<Notice>() <= 72, "{} bytes", size_of::<Notice>());
+    }
 }

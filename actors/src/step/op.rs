@@ -26,7 +26,7 @@ pub(crate) enum Op {
     Existing(Box<Existing>),
     /// An ask, or an allocation with its UUID, that is rejected whatever state the application is
     /// in. If it is allocated already, it stays as it is, without an answer.
-    Refused { spec: Arc<AskSpec>, uuid: Option<Arc<str>>, reason: Rejection },
+    Refused { spec: Arc<AskSpec>, uuid: Option<Arc<str>>, reason: Box<Rejection> },
     /// An ask is withdrawn; no key: all of them.
     WithdrawAsks(Option<Arc<str>>),
     /// Allocations end. `had_waiting`: some that waited to be taken have ended with it, so that it
@@ -184,7 +184,7 @@ impl Op {
             form: spec.form,
             key: Arc::clone(&spec.key),
             application: Arc::clone(application),
-            reason: reason(spec),
+            reason: Box::new(reason(spec)),
         })
     }
 }

@@ -130,7 +130,7 @@ fn ops() -> Vec<Op> {
         Ask(full_ask()),
         Unified(full_ask()),
         Existing(Box::new(existing)),
-        Refused { spec: full_ask(), uuid: Some(text()), reason: Rejection::NodeUnknown(text()) },
+        Refused { spec: full_ask(), uuid: Some(text()), reason: Box::new(Rejection::NodeUnknown(text())) },
         WithdrawAsks(None),
         Release { which: Which::All, cause: Cause::Stopped, had_waiting: true },
         Remove,
