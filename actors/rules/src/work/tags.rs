@@ -14,7 +14,7 @@
 //!
 //! let tags = TagMap::from([(NAMESPACE.into(), "lab".into()), (POD.into(), "job-0".into())]);
 //! assert_eq!(tags.pod().map(|pod| &**pod), Some("lab/job-0"));
-//! assert_eq!(tags[POD], "job-0");
+//! assert_eq!(&tags[POD], "job-0");
 //! ```
 
 use std::collections::BTreeMap;

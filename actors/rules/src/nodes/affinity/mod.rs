@@ -35,7 +35,8 @@
 //!   a node that is not open to all wake nobody, and it may be reserved before it is their turn.
 //!
 //! ```
-//! //! use std::sync::Arc;
+//! use std::sync::Arc;
+//!
 //! use monoceros_rules::nodes::{NodeIndex, NodeOrder, NodeRequest, Wish};
 //! use monoceros_rules::values::resources::Resources;
 //! use monoceros_rules::work::allocations::AllocationTable;
