@@ -52,6 +52,8 @@ pub(crate) struct VisitEffects {
     pub(super) delta: LedgerDelta,
     /// The row in the leaf may have changed.
     pub(super) touched: bool,
+    /// The bundle is tried again because time has passed.
+    pub(super) retries_bundle: bool,
     /// Some queue has more room afterwards.
     pub(super) loosens: bool,
     /// What left: the application may be done.

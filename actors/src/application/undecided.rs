@@ -212,7 +212,12 @@ impl Application {
             Some(why @ (Grounded::Refused | Grounded::Unanswered)) => {
                 self.park_grounded(why, baton);
             }
-            _ if effects.touched => self.wake_bundle(),
+            _ if effects.touched => {
+                self.wake_bundle();
+                if let Some(bundle) = &mut self.bundle {
+                    bundle.by_time = effects.retries_bundle;
+                }
+            }
             _ => {}
         }
     }
@@ -263,11 +268,7 @@ impl Application {
     pub(super) fn retry_bundle(&mut self, retry: u32, effects: &mut VisitEffects) {
         let is_meant = self.bundle.as_ref().is_some_and(|bundle| bundle.retry == retry);
         if is_meant && self.book.undecided().is_some() {
-            self.wake_bundle();
-            if let Some(bundle) = &mut self.bundle {
-                bundle.by_time = true;
-            }
-            effects.touched = true;
+            (effects.touched, effects.retries_bundle) = (true, true);
         }
     }
 }

@@ -48,6 +48,26 @@ fn what_a_gang_wants_of_machines_counts_against_what_its_queue_has_left() {
     });
 }
 
+/// What else comes in between begins it anew.
+#[test]
+fn a_gang_that_predicates_refuse_is_tried_again_after_longer_and_longer() {
+    in_virtual_time(async {
+        let world = World::new("").await;
+        world.say("node n1 vcore=4\napp a1 in root.default needs w x1 vcore=1").await;
+        world.say("ask a1 bad vcore=1 group=w").await;
+        assert!(world.refused(0).await > 0);
+        let mut tries = String::new();
+        for _ in 0..40 {
+            tries += if world.refused(1).await > 0 { "x" } else { "." };
+        }
+        let (after_16, after_8) = ("...............x", ".......x");
+        assert_eq!(tries, format!(".x.x...x{after_8}{after_16}........"));
+        world.say("node n2 vcore=4").await;
+        assert!(world.refused(0).await > 0, "a node came");
+        assert!(world.refused(2).await > 0, "and soon again");
+    });
+}
+
 /// On any number of machines its queue would not hold it.
 #[test]
 fn a_gang_over_its_quota_asks_for_no_machines() {
