@@ -47,6 +47,7 @@ impl Cause {
 }
 
 /// What the ops of one visit add up to.
+#[expect(clippy::struct_excessive_bools, reason = "each is a fact of its own")]
 #[derive(Default)]
 pub(crate) struct VisitEffects {
     pub(super) delta: LedgerDelta,
