@@ -18,7 +18,7 @@
 //! is not seen from above, and a loosening of the lane is noted with its number
 //! ([`Trackers::loosened`]). What a lane holds back is noted here ([`Trackers::hold_back`]), and
 //! when a tracker is loosened, [`Trackers::take_reopened`] names the lanes to be looked at again. What
-//! waits for a limit that several lanes share is seen from above all the same ([`shared`]).
+//! waits for a limit that several lanes share is seen from above all the same (`shared.rs`).
 //!
 //! # Invariants
 //! * The usage of a place is the sum of what was charged to lanes at or below it, without zeros,
