@@ -246,14 +246,12 @@ fn number(query: Option<&str>, name: &'static str) -> Result<Option<u64>, Failur
 #[cfg(test)]
 mod tests {
     use std::num::NonZeroUsize;
-    use std::time::Duration;
 
     use monoceros_actors::{
         EventSettings, ResourceManagerCallback, Scheduler, SchedulerHandle, StreamLimits,
     };
     use monoceros_proto::si::v1 as si;
     use serde_json::Value;
-    use tokio::time::{sleep, timeout};
 
     use super::pump::Pump;
     use super::*;
@@ -272,16 +270,10 @@ mod tests {
     /// More nodes, and the number of the oldest event that is kept once their events are there.
     async fn more(scheduler: &SchedulerHandle, names: std::ops::Range<u32>) -> u64 {
         let node = |name| si::NodeInfo::new(format!("n{name}"), [("vcore", 1)]);
-        let before = scheduler.events().range(0, 0).highest;
-        let nodes = si::NodeRequest::report("rm", names.clone().map(node).collect::<Vec<_>>());
+        let nodes = si::NodeRequest::report("rm", names.map(node).collect::<Vec<_>>());
         scheduler.update_node(nodes).await.unwrap();
-        let wanted = before + u64::from(names.end - names.start);
-        let there = async {
-            while scheduler.events().range(0, 0).highest < wanted {
-                sleep(Duration::from_millis(1)).await;
-            }
-        };
-        timeout(Duration::from_secs(60), there).await.unwrap();
+        // Each makes two events, which need not come together.
+        scheduler.settle().await;
         scheduler.events().range(0, 0).lowest
     }
 
@@ -313,7 +305,10 @@ mod tests {
         let lines = following.next_lines().await.unwrap();
         let first: Value =
             serde_json::Deserializer::from_slice(&lines).into_iter().next().unwrap().unwrap();
-        assert_eq!(first["objectID"], oldest[0].object_id.as_str(), "{first}");
+        let number = |id: &str| id.trim_start_matches('n').parse::<u32>().unwrap();
+        let (first, oldest) = (number(first["objectID"].as_str().unwrap()), &oldest[0].object_id);
+        // Of what came meanwhile the pump may have had some before the ring let it go.
+        assert!((20..=number(oldest)).contains(&first), "n{first}, and {oldest} is left");
     }
 
     #[test]
