@@ -52,13 +52,8 @@ async fn full_cluster() {
             termination_type: si::TerminationType::StoppedByRm as i32,
             ..Default::default()
         };
-        let allocations_to_release = vec![release];
-        let releases =
-            Some(si::AllocationReleasesRequest { allocations_to_release, ..Default::default() });
-        let request =
-            si::AllocationRequest { rm_id: "bench".into(), releases, ..Default::default() };
         let start = Instant::now();
-        shim.scheduler.update_allocation(request).await.unwrap();
+        shim.release(release).await;
         shim.all_allocated().await;
         taken.push(start.elapsed().as_secs_f64() * 1e6);
     }

@@ -237,6 +237,11 @@ impl Shim {
             termination_type: si::TerminationType::StoppedByRm as i32,
             ..Default::default()
         };
+        self.release(release).await;
+    }
+
+    /// Releases an allocation.
+    pub async fn release(&self, release: si::AllocationRelease) {
         let allocations_to_release = vec![release];
         let releases =
             Some(si::AllocationReleasesRequest { allocations_to_release, ..Default::default() });

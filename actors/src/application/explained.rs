@@ -227,7 +227,7 @@ impl Application {
         let why = why.filter(|why| !is_moot(why));
         obstacles.extend(required);
         let entry = |group: Option<TaskGroup>, resources, count, obstacles: Vec<Why>, lacks| {
-            let spec: AskSpec = AskSpec::new("", resources).with(|it| it.task_group = group);
+            let spec = AskSpec::new("", resources).with(|it| it.task_group = group);
             let takes_place = spec.task_group.is_some();
             let noted = obstacles.iter().find_map(|why| match why {
                 Why::Gang(gang) => Some((gang.cause(), since_ns?)),

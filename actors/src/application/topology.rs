@@ -69,10 +69,7 @@ impl Application {
             baton.books.nodes.keep_domains(&domain.key);
         }
         let domain = domain.cloned();
-        let ask = book.asks.ask_mut(slot);
-        if domain != ask.search.domain {
-            ask.search.make().domain = domain;
-        }
+        book.asks.ask_mut(slot).set_domain(domain);
     }
 
     /// Another search for an ask that stays in a domain is likely.

@@ -118,7 +118,7 @@ impl<S: Slot, T> Slots<S, T> {
         let slot = self.next();
         let thing = thing(slot);
         if self.free.pop().is_some() {
-            *self.place(slot) = Some(thing);
+            *self.place(slot).expect("it was in use before") = Some(thing);
         } else {
             self.push(Some(thing));
         }
@@ -137,9 +137,9 @@ impl<S: Slot, T> Slots<S, T> {
         self.bound += 1;
     }
 
-    /// A place that was in use before.
-    fn place(&mut self, slot: S) -> &mut Option<T> {
-        &mut self.parts[slot.index() / PART][slot.index() % PART]
+    /// A place that is or was in use.
+    fn place(&mut self, slot: S) -> Option<&mut Option<T>> {
+        self.parts.get_mut(slot.index() / PART)?.get_mut(slot.index() % PART)
     }
 
     /// Takes a thing in at a slot that is free, wherever that is.
@@ -154,7 +154,7 @@ impl<S: Slot, T> Slots<S, T> {
         } else {
             self.free.retain(|free| *free as usize != slot.index());
         }
-        *self.place(slot) = Some(thing);
+        *self.place(slot).expect("all up to it were made") = Some(thing);
     }
 
     /// Takes a thing out; its slot may be given to the next one.
@@ -164,8 +164,7 @@ impl<S: Slot, T> Slots<S, T> {
 
     /// Takes a thing out, if there is one in the slot.
     pub fn take(&mut self, slot: S) -> Option<T> {
-        let part = self.parts.get_mut(slot.index() / PART)?;
-        let thing = part.get_mut(slot.index() % PART)?.take()?;
+        let thing = self.place(slot)?.take()?;
         self.free.push(index_of(slot.index()));
         Some(thing)
     }
@@ -177,7 +176,7 @@ impl<S: Slot, T> Slots<S, T> {
 
     /// As [`Self::find`], to change it.
     pub fn find_mut(&mut self, slot: S) -> Option<&mut T> {
-        self.parts.get_mut(slot.index() / PART)?.get_mut(slot.index() % PART)?.as_mut()
+        self.place(slot)?.as_mut()
     }
 
     /// Everything with its slot, in the order of the slots.

@@ -192,6 +192,15 @@ impl Ask {
         }
     }
 
+    /// It stays in the domain that its task group has chosen, or is free of any.
+    pub fn set_domain(&mut self, domain: Option<Arc<Domain>>) {
+        if domain.is_some() {
+            self.search.make().domain = domain;
+        } else if let Some(search) = self.search.find_mut() {
+            search.domain = None;
+        }
+    }
+
     /// A placement of it waits no longer: for its predicate, or for a placeholder to go.
     pub(super) fn waits_no_longer(&mut self, placement: AllocationId) {
         if let Some(search) = self.search.find_mut() {

@@ -320,10 +320,7 @@ impl Asks {
     /// those with nothing outstanding, too.
     pub fn set_domains<'a>(&mut self, of: impl Fn(&TaskGroup) -> Option<&'a Arc<Domain>>) {
         for ask in self.table.values_mut() {
-            let domain = ask.spec.task_group.as_ref().and_then(&of).cloned();
-            if domain.is_some() || ask.search.domain.is_some() {
-                ask.search.make().domain = domain;
-            }
+            ask.set_domain(ask.spec.task_group.as_ref().and_then(&of).cloned());
         }
     }
 
