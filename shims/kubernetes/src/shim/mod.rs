@@ -10,7 +10,8 @@
 //! * No clock and no connection: the time comes with each call, and what is to be done comes out as orders.
 //! * A pod is bound only where the engine has placed it, and is asked for only while nobody binds it.
 //! * A node is open for new pods only when the engine knows all that runs there: also what came of bindings
-//!   to a node of that name that were under way when it was told.
+//!   to a node of that name that were under way when it was told, or that were placed before the engine
+//!   heard that it is another one.
 //! * A pod is evicted only while the engine wants that, and by one task at a time.
 //! * What takes room on a node that exists is told to the engine, whoever it belongs to and whatever the
 //!   engine thinks of its application.
@@ -76,6 +77,8 @@ pub struct Shim {
     on_node: FxHashMap<String, FxHashSet<Key>>,
     /// Pods by the node that they are being bound to.
     under_way: FxHashMap<Arc<str>, FxHashSet<Key>>,
+    /// How often the engine was told of a node that came, and has not said whether it takes it.
+    unanswered: FxHashMap<String, u32>,
     /// Pods that are ours, by namespace.
     of_namespace: FxHashMap<String, FxHashSet<Key>>,
     namespaces: FxHashMap<String, Arc<Namespace>>,
@@ -117,6 +120,7 @@ impl Shim {
             nodes: BTreeMap::new(),
             on_node: FxHashMap::default(),
             under_way: FxHashMap::default(),
+            unanswered: FxHashMap::default(),
             of_namespace: FxHashMap::default(),
             namespaces: FxHashMap::default(),
             spared_classes: FxHashSet::default(),
@@ -167,6 +171,7 @@ impl Shim {
         self.is_active = true;
         self.configured = self.configured_now();
         self.orders.clear();
+        self.unanswered.clear();
         self.asking.clear();
         self.n_asking = 0;
         for application in self.applications.values_mut() {

@@ -37,7 +37,8 @@ impl Shim {
         }
     }
 
-    /// The node is told closed, then what runs there, and then it is opened.
+    /// The node is told closed, then what runs there; it is opened when the engine has taken it. What it
+    /// has placed before that, on one of the same name, has been heard then.
     fn node_came(&mut self, name: &str, now: Duration) {
         if !self.is_active || !self.tell_node(name) {
             return;
@@ -51,9 +52,6 @@ impl Shim {
             }
             self.reconcile(&key, now);
         }
-        self.orders.cut();
-        self.open_node(name);
-        self.orders.cut();
     }
 
     /// Tells a node as it comes. Returns whether it could be said.
@@ -63,6 +61,7 @@ impl Shim {
         match created(&record.node) {
             Ok(info) => {
                 record.is_told = true;
+                *self.unanswered.entry(name.to_owned()).or_default() += 1;
                 self.orders.node(info);
                 true
             }
@@ -78,11 +77,28 @@ impl Shim {
     /// Opens a node, unless it has to be seen first what comes of bindings to it: what they were decided by
     /// is not on the engine's books any more.
     pub(super) fn open_node(&mut self, name: &str) {
+        if self.under_way.contains_key(name) {
+            return;
+        }
         let Some(record) = self.nodes.get_mut(name) else { return };
-        if record.is_told && !record.is_open && !self.under_way.contains_key(name) {
+        if record.is_told && !record.is_open {
             record.is_open = true;
             self.orders.node(NodeInfo::change(name, ActionFromRm::DrainToSchedulable));
         }
+    }
+
+    /// The engine has taken nodes, or refused them.
+    pub(super) fn nodes_answered<'n>(&mut self, names: impl Iterator<Item = &'n String>) {
+        self.orders.cut();
+        for name in names {
+            let Some(times) = self.unanswered.get_mut(name) else { continue };
+            *times -= 1;
+            if *times == 0 {
+                self.unanswered.remove(name);
+                self.open_node(name);
+            }
+        }
+        self.orders.cut();
     }
 
     /// A pod is being bound to the node.
@@ -107,7 +123,8 @@ impl Shim {
             return;
         }
         self.under_way.remove(node);
-        if self.is_active && self.nodes.get(node).is_some_and(|it| it.is_told && !it.is_open) {
+        let is_closed = self.nodes.get(node).is_some_and(|it| it.is_told && !it.is_open);
+        if self.is_active && is_closed && !self.unanswered.contains_key(node) {
             self.orders.cut();
             self.open_node(node);
             self.orders.cut();

@@ -536,6 +536,47 @@ fn bindings_under_way_to_a_node_that_is_back_leave_their_room_if_they_fail() {
     });
 }
 
+/// The engine places pods on a node, and is heard only when that has gone and another of its name has come.
+async fn placed_on_a_node_that_is_another(binding: Binding) -> (World, Vec<String>, Vec<String>) {
+    let mut world = World::begun(1).await;
+    world.add("before", json!({}));
+    world.settle().await;
+    world.binding = Binding::Hangs;
+    let first: Vec<_> = (0..3).map(|i| world.add(&format!("first{i}"), json!({}))).collect();
+    // Applications are taken, and requests placed.
+    world.tell_only().await;
+    world.remove_node("n0");
+    world.set_node("n0", json!({}));
+    let second: Vec<_> = (0..3).map(|i| world.add(&format!("second{i}"), json!({}))).collect();
+    world.pass(5 * SECOND).await;
+    assert!(first.iter().all(|uid| world.bound[uid] == ["n0"]), "{:#?}", world.told);
+    assert!(second.iter().all(|uid| !world.bound.contains_key(uid)), "{:#?}", world.told);
+    world.finish_bindings(binding).await;
+    world.binding = Binding::Works;
+    world.pass(5 * SECOND).await;
+    (world, first, second)
+}
+
+#[test]
+fn what_was_placed_on_a_node_that_is_another_now_has_its_room_if_it_is_bound() {
+    in_virtual_time(async {
+        for binding in [Binding::Works, Binding::Lost] {
+            let (world, first, second) = placed_on_a_node_that_is_another(binding).await;
+            assert_eq!((world.count(&first), world.count(&second)), (3, 0), "{:#?}", world.told);
+            world.check().await;
+        }
+    });
+}
+
+#[test]
+fn what_was_placed_on_a_node_that_is_another_now_leaves_its_room_if_it_is_not() {
+    in_virtual_time(async {
+        let (world, first, second) = placed_on_a_node_that_is_another(Binding::Fails).await;
+        assert_eq!(world.count(&first) + world.count(&second), 3, "{:#?}", world.told);
+        world.check().await;
+    });
+}
+
 #[test]
 fn bindings_of_pods_that_go_do_not_keep_a_node_closed() {
     in_virtual_time(async {

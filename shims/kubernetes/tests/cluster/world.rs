@@ -246,6 +246,15 @@ impl World {
         }
     }
 
+    /// Tells the engine what is ordered, and hears nothing of what it says.
+    pub async fn tell_only(&mut self) {
+        for order in self.shim.engine_orders(self.now) {
+            self.told.push(short(&order));
+            self.side.engine.tell(order).await.unwrap();
+        }
+        self.side.settle().await;
+    }
+
     /// Lets time pass.
     pub async fn pass(&mut self, time: Duration) {
         let until = self.now + time;

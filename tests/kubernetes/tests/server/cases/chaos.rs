@@ -219,6 +219,12 @@ pub async fn a_minute_of_everything(cluster: &mut Cluster) -> anyhow::Result<()>
     eventually("nothing to wait that fits", async || {
         let pods = cluster.list("/api/v1/namespaces/chaos/pods?limit=10000").await?;
         let all: Vec<_> = nodes().map(|node| used(&pods, &node)).collect();
+        if let Some(full) = all.iter().position(|used| used.cores > CORES) {
+            let there = pods.iter().filter(|pod| pod["spec"]["nodeName"] == format!("n{full}"));
+            let there: Vec<_> =
+                there.map(|pod| (&pod["metadata"]["name"], &pod["status"])).collect();
+            return Ok(Err(format!("more than n{full} has is in use by {there:?}")));
+        }
         // Members of gangs wait for each other, and may do so.
         let is_plain = |pod: &Value| {
             let name = pod["metadata"]["name"].as_str().unwrap_or_default();
