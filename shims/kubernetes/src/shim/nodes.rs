@@ -38,7 +38,8 @@ impl Shim {
     }
 
     /// The node is told closed, then what runs there; it is opened when the engine has taken it. What it
-    /// has placed before that, on one of the same name, has been heard then.
+    /// has placed before that, on one of the same name, has been heard then: by an engine in this process
+    /// always, over a wire nearly always, since there answers about nodes have a stream of their own.
     fn node_came(&mut self, name: &str, now: Duration) {
         if !self.is_active || !self.tell_node(name) {
             return;
@@ -87,15 +88,24 @@ impl Shim {
         }
     }
 
-    /// The engine has taken nodes, or refused them.
-    pub(super) fn nodes_answered<'n>(&mut self, names: impl Iterator<Item = &'n String>) {
+    /// The engine has taken a node, or refused it, as it came. Whether it may be opened: what was said of those
+    /// that came before with its name is known, too.
+    fn node_answered(&mut self, name: &str) -> bool {
+        let Some(times) = self.unanswered.get_mut(name) else { return false };
+        *times -= 1;
+        let is_last = *times == 0;
+        if is_last {
+            self.unanswered.remove(name);
+        }
+        is_last
+    }
+
+    /// The engine has taken nodes.
+    pub(super) fn nodes_accepted(&mut self, names: impl Iterator<Item = String>) {
         self.orders.cut();
         for name in names {
-            let Some(times) = self.unanswered.get_mut(name) else { continue };
-            *times -= 1;
-            if *times == 0 {
-                self.unanswered.remove(name);
-                self.open_node(name);
+            if self.node_answered(&name) {
+                self.open_node(&name);
             }
         }
         self.orders.cut();
@@ -163,9 +173,20 @@ impl Shim {
         }
     }
 
-    /// The engine does not take the node.
+    /// The engine does not take the node, or a change of it.
     pub(super) fn node_refused(&mut self, name: &str, reason: &str) {
+        let is_awaited = self.unanswered.contains_key(name);
+        // That answers nobody who comes.
+        let is_about_a_change = reason.contains("[R_NODE_UNKNOWN]");
+        if is_awaited && (is_about_a_change || !self.node_answered(name)) {
+            return;
+        }
         if reason.contains("[R_NODE_EXISTS]") {
+            if is_awaited {
+                self.orders.cut();
+                self.open_node(name);
+                self.orders.cut();
+            }
             return;
         }
         let Some(record) = self.nodes.get_mut(name) else { return };

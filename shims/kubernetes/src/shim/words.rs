@@ -54,12 +54,10 @@ impl Shim {
                 }
             }
             Word::Nodes(response) => {
-                for refused in &response.rejected {
+                for refused in response.rejected {
                     self.node_refused(&refused.node_id, &refused.reason);
                 }
-                let accepted = response.accepted.iter().map(|it| &it.node_id);
-                let refused = response.rejected.iter().map(|it| &it.node_id);
-                self.nodes_answered(accepted.chain(refused));
+                self.nodes_accepted(response.accepted.into_iter().map(|it| it.node_id));
             }
             Word::MoreNodes(states) => {
                 for state in states {

@@ -2,7 +2,8 @@
 
 use std::time::Duration;
 
-use monoceros_kubernetes::shim::{Change, Evict, Key, Outcome};
+use monoceros_kubernetes::shim::{Change, Evict, Key, Outcome, Word};
+use monoceros_proto::si::v1 as si;
 use serde_json::{Value, json};
 
 use crate::world::{Binding, World, in_virtual_time};
@@ -574,6 +575,25 @@ fn what_was_placed_on_a_node_that_is_another_now_leaves_its_room_if_it_is_not() 
         let (world, first, second) = placed_on_a_node_that_is_another(Binding::Fails).await;
         assert_eq!(world.count(&first) + world.count(&second), 3, "{:#?}", world.told);
         world.check().await;
+    });
+}
+
+#[test]
+fn a_refusal_of_a_node_that_has_gone_says_nothing_of_the_next_one() {
+    in_virtual_time(async {
+        for reason in ["it is too much [R_OVERFLOW]", "failed to find node `n0` [R_NODE_UNKNOWN]"] {
+            let mut world = World::begun(0).await;
+            world.set_node("n0", json!({}));
+            world.remove_node("n0");
+            world.set_node("n0", json!({}));
+            let refused = si::RejectedNode { node_id: "n0".to_owned(), reason: reason.to_owned() };
+            let said = si::NodeResponse { rejected: vec![refused], ..Default::default() };
+            world.shim.hear(Word::Nodes(said), world.now);
+            let pod = world.add("pod", json!({}));
+            world.settle().await;
+            assert_eq!(world.node_of(&pod), Some("n0"), "{reason}");
+            world.check().await;
+        }
     });
 }
 
