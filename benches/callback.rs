@@ -11,12 +11,14 @@
     reason = "small positive numbers"
 )]
 
+mod aims;
 mod allocator;
 mod service;
 
 use std::collections::HashMap;
 use std::time::Duration;
 
+use crate::aims::at_least;
 use monoceros::grpc::stubs::v1::callback_service_client::CallbackServiceClient;
 use monoceros_proto::si::v1 as si;
 use monoceros_proto::v1 as cb;
@@ -360,12 +362,13 @@ async fn rates() {
             let asked = Asked::Remote { in_flight, kind };
             *rate = Rm::start(&service, "bench", asked, true).await.rate().await;
         }
-        let aim = match in_flight {
-            64 => "100,000".to_owned(),
-            512 => format!("half of the first row: {:.0}", never / 2.0),
-            _ => String::new(),
+        let (least, aim) = match in_flight {
+            64 => (100_000.0, "100,000".to_owned()),
+            512 => (never / 2.0, format!("half of the first row: {:.0}", never / 2.0)),
+            _ => (0.0, String::new()),
         };
-        println!("| {in_flight} | {:.0} | {:.0} | {aim} |", rates[0], rates[1]);
+        let with = at_least(rates[0], least, 0);
+        println!("| {in_flight} | {with} | {:.0} | {aim} |", rates[1]);
     }
 }
 
@@ -403,11 +406,12 @@ async fn scopes() {
             rates.push(Rm::start(&service, "bench", asked, true).await.rate_of(asks).await);
         }
         rates.sort_unstable_by(f64::total_cmp);
-        let aim = match kind {
-            Kind::SaysElsewhere { .. } => "20,000",
-            _ => "",
+        let (least, aim) = match kind {
+            Kind::SaysElsewhere { .. } => (20_000.0, "20,000"),
+            _ => (0.0, ""),
         };
-        println!("| {name} | {:.0} ({:.0}) | {aim} |", rates[RUNS / 2], rates[RUNS - 1]);
+        let median = at_least(rates[RUNS / 2], least, 0);
+        println!("| {name} | {median} ({:.0}) | {aim} |", rates[RUNS - 1]);
     }
 }
 

@@ -8,6 +8,7 @@
 #![allow(clippy::print_stdout, clippy::unwrap_used, clippy::cast_possible_truncation)]
 #![allow(clippy::cast_sign_loss, missing_docs)]
 
+mod aims;
 mod allocator;
 mod shapes;
 mod shim;
@@ -21,8 +22,9 @@ use monoceros_actors::{SchedulerHandle, Threads};
 use monoceros_proto::si::v1 as si;
 use tokio::time::Instant;
 
+use crate::aims::at_most;
 use crate::shapes::{SMALL, shape_b};
-use crate::shim::{Shim, at_most};
+use crate::shim::Shim;
 
 const NODES: usize = 10_000;
 const APPLICATIONS: usize = 1_000;

@@ -6,6 +6,7 @@
 #![allow(clippy::print_stdout, clippy::unwrap_used, clippy::cast_possible_truncation)]
 #![allow(clippy::cast_sign_loss, missing_docs)]
 
+mod aims;
 mod allocator;
 mod runs;
 mod shapes;
@@ -15,9 +16,10 @@ use monoceros_actors::Threads;
 use monoceros_proto::si::v1 as si;
 use tokio::time::Instant;
 
+use crate::aims::at_most;
 use crate::runs::{figures, in_turns, run};
 use crate::shapes::{KEPT, SMALL, Shape, queues, shape_a, shape_b, shape_u};
-use crate::shim::{Shim, ask_requests, at_most, cpu_time, median, resource};
+use crate::shim::{Shim, ask_requests, cpu_time, median, resource};
 
 /// So few decisions that memory for them has been touched before long, as it has after a while.
 const FEW: usize = 256;

@@ -4,7 +4,7 @@
 //! the working tree, and is for whoever measured to look at.
 //!
 //! # How the document names them
-//! A table stands between two comments: `<!-- figures: scheduling U -->`, which is the benchmark with
+//! A table stands between two comments: `<!-- figures: scheduling lone -->`, which is the benchmark with
 //! its arguments, and `<!-- end of figures -->`. `<!-- figures: machine -->` is the line that says what was
 //! measured on, and when. Lines of a benchmark that are no rows of a table are not taken over.
 //!
@@ -66,7 +66,7 @@ fn build(marks: &[String]) -> Result<(), String> {
         return Ok(());
     }
     let mut command = cargo();
-    command.args(["bench", "--quiet", "--no-run"]);
+    command.args(["bench", "--quiet", "--package", "monoceros", "--no-run"]);
     command.args(benches.iter().flat_map(|bench| ["--bench", bench]));
     match command.status() {
         Ok(status) if status.success() => Ok(()),
@@ -83,7 +83,7 @@ fn measured(mark: &str) -> Result<String, String> {
     let mut words = mark.split_whitespace();
     let bench = words.next().ok_or("a mark names no benchmark")?;
     let mut command = cargo();
-    command.args(["bench", "--quiet", "--bench", bench]);
+    command.args(["bench", "--quiet", "--package", "monoceros", "--bench", bench]);
     command.arg("--").args(words);
     let before = Busy::now()?;
     let output = command.output().map_err(|error| format!("`{mark}` cannot be run: {error}"))?;
@@ -163,11 +163,9 @@ fn machine() -> Result<String, String> {
         .filter(|line| line.starts_with("model name"))
         .filter_map(|line| Some(line.split_once(':')?.1.trim()))
         .collect();
-    let load = read("/proc/loadavg")?;
-    let load = load.split_whitespace().next().unwrap_or("?");
     let model = models.first().copied().unwrap_or("a machine of unknown kind");
     let n_cores = models.len();
-    Ok(format!("Measured on {}: {model}, {n_cores} cores, load {load} at the start.", today()?))
+    Ok(format!("Measured on {}: {model}, {n_cores} cores.", today()?))
 }
 
 /// The document with what was measured in place of what stands between this mark and its end.

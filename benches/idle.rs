@@ -7,6 +7,7 @@
 #![allow(clippy::print_stdout, clippy::unwrap_used, clippy::cast_possible_truncation)]
 #![allow(clippy::cast_sign_loss, missing_docs)]
 
+mod aims;
 mod allocator;
 mod shapes;
 mod shim;
@@ -18,8 +19,9 @@ use monoceros_actors::Threads;
 use monoceros_proto::si::v1 as si;
 use tokio::time::Instant;
 
+use crate::aims::at_most;
 use crate::shapes::{SMALL, queues};
-use crate::shim::{Shim, at_most, cpu_time, median, peak_kib, resident_kib};
+use crate::shim::{Shim, cpu_time, median, peak_kib, resident_kib};
 
 /// The argument with which this program prints what things of a large cluster take.
 const LARGE: &str = "bytes-of-large";

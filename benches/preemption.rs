@@ -18,6 +18,7 @@
 
 #![allow(clippy::print_stdout, clippy::unwrap_used, missing_docs)]
 
+mod aims;
 mod allocator;
 mod shim;
 
@@ -36,7 +37,8 @@ use tracing::level_filters::LevelFilter;
 use tracing::subscriber::Interest;
 use tracing::{Event, Metadata, Subscriber, span};
 
-use crate::shim::{Clock, at_most, median, resource};
+use crate::aims::at_most;
+use crate::shim::{Clock, median, resource};
 
 const NODES: usize = 500;
 const HELD: usize = 4_000;

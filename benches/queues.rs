@@ -8,6 +8,7 @@
 
 #![allow(clippy::print_stdout, missing_docs)]
 
+mod aims;
 mod allocator;
 mod runs;
 mod shapes;
@@ -19,8 +20,9 @@ use std::time::Duration;
 use monoceros_actors::Threads;
 use tokio::time::{Instant, sleep};
 
+use crate::aims::at_most;
 use crate::runs::{in_turns, print_growth, print_growth_head};
-use crate::shim::{Shim, at_most, cpu_time, median};
+use crate::shim::{Shim, cpu_time, median};
 
 const NODES: usize = 1_000;
 const ROOM: usize = 50_000;

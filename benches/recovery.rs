@@ -8,6 +8,7 @@
 
 #![allow(clippy::print_stdout, clippy::unwrap_used, missing_docs)]
 
+mod aims;
 mod allocator;
 mod service;
 
@@ -19,6 +20,7 @@ use tokio::sync::mpsc;
 use tokio::time::{Instant, timeout};
 use tokio_stream::wrappers::ReceiverStream;
 
+use crate::aims::at_most;
 use service::{Service, resource};
 
 const NODES: usize = 5_000;
@@ -159,12 +161,12 @@ fn main() {
             first_new.push(new);
         }
         println!("| from the registration to | seconds, median (best) | aim |\n|---|---|---|");
-        for (what, values, aim) in [
-            ("all 140,000 are known again", caught_up, ""),
-            ("the first allocation that is new", first_new, "0.8"),
+        for (what, values, most, aim) in [
+            ("all 140,000 are known again", caught_up, f64::INFINITY, ""),
+            ("the first allocation that is new", first_new, 0.8, "0.8"),
         ] {
             let best = values.iter().copied().fold(f64::INFINITY, f64::min);
-            println!("| {what} | {:.2} ({best:.2}) | {aim} |", median(values));
+            println!("| {what} | {} ({best:.2}) | {aim} |", at_most(median(values), most, 2));
         }
     });
 }

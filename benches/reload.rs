@@ -7,6 +7,7 @@
 
 #![allow(clippy::print_stdout, clippy::unwrap_used, clippy::cast_possible_truncation, missing_docs)]
 
+mod aims;
 mod allocator;
 mod shim;
 
@@ -20,7 +21,8 @@ use monoceros_proto::si::v1 as si;
 use tokio::sync::Notify;
 use tokio::time::{Instant, sleep};
 
-use crate::shim::{at_most, median, resource};
+use crate::aims::at_most;
+use crate::shim::{median, resource};
 
 const PARENTS: usize = 100;
 const LEAVES: usize = 49;

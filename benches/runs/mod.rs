@@ -12,8 +12,9 @@ use std::time::Duration;
 use monoceros_actors::{EventSettings, Predicates, Scheduler, Threads};
 use tokio::time::{Instant, sleep};
 
+use crate::aims::at_most;
 use crate::shapes::{SMALL, Shape};
-use crate::shim::{Shim, at_most, cpu_time, median};
+use crate::shim::{Shim, cpu_time, median};
 
 /// A figure is the median of so many runs.
 pub const RUNS: usize = 5;

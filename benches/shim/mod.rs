@@ -330,8 +330,3 @@ pub fn median(values: &mut [f64]) -> f64 {
     values.sort_by(f64::total_cmp);
     values[values.len() / 2]
 }
-
-/// A figure with so many digits behind the point, in bold type if it is more than it should be.
-pub fn at_most(value: f64, aim: f64, digits: usize) -> String {
-    if value > aim { format!("**{value:.digits$}**") } else { format!("{value:.digits$}") }
-}
