@@ -66,7 +66,7 @@ fn build(marks: &[String]) -> Result<(), String> {
         return Ok(());
     }
     let mut command = cargo();
-    command.args(["bench", "--quiet", "--package", "monoceros", "--no-run"]);
+    command.args(["bench", "--quiet", "--no-run"]);
     command.args(benches.iter().flat_map(|bench| ["--bench", bench]));
     match command.status() {
         Ok(status) if status.success() => Ok(()),
@@ -83,7 +83,7 @@ fn measured(mark: &str) -> Result<String, String> {
     let mut words = mark.split_whitespace();
     let bench = words.next().ok_or("a mark names no benchmark")?;
     let mut command = cargo();
-    command.args(["bench", "--quiet", "--package", "monoceros", "--bench", bench]);
+    command.args(["bench", "--quiet", "--bench", bench]);
     command.arg("--").args(words);
     let before = Busy::now()?;
     let output = command.output().map_err(|error| format!("`{mark}` cannot be run: {error}"))?;
