@@ -18,18 +18,19 @@ mod service;
 use std::collections::HashMap;
 use std::time::Duration;
 
-use crate::aims::at_least;
 use monoceros::grpc::stubs::v1::callback_service_client::CallbackServiceClient;
 use monoceros_proto::si::v1 as si;
 use monoceros_proto::v1 as cb;
 use monoceros_proto::v1::core_message::Body;
 use monoceros_proto::v1::shim_message::Body as Said;
-use service::{Service, resource};
 use tokio::sync::mpsc;
 use tokio::time::{Instant, MissedTickBehavior, interval, timeout};
 use tokio_stream::wrappers::ReceiverStream;
 use tonic::Streaming;
 use tonic::transport::Endpoint;
+
+use crate::aims::at_least;
+use service::{Service, resource};
 
 const NODES: usize = 1_000;
 /// Asks of one measurement of the rate, in messages of [`BATCH`].

@@ -101,11 +101,11 @@ impl Shim {
     }
 
     /// The engine has taken nodes.
-    pub(super) fn nodes_accepted(&mut self, names: impl Iterator<Item = String>) {
+    pub(super) fn nodes_accepted<'n>(&mut self, names: impl IntoIterator<Item = &'n str>) {
         self.orders.cut();
         for name in names {
-            if self.node_answered(&name) {
-                self.open_node(&name);
+            if self.node_answered(name) {
+                self.open_node(name);
             }
         }
         self.orders.cut();
@@ -175,18 +175,13 @@ impl Shim {
 
     /// The engine does not take the node, or a change of it.
     pub(super) fn node_refused(&mut self, name: &str, reason: &str) {
+        if reason.contains("[R_NODE_EXISTS]") {
+            return self.nodes_accepted([name]);
+        }
         let is_awaited = self.unanswered.contains_key(name);
         // That answers nobody who comes.
         let is_about_a_change = reason.contains("[R_NODE_UNKNOWN]");
         if is_awaited && (is_about_a_change || !self.node_answered(name)) {
-            return;
-        }
-        if reason.contains("[R_NODE_EXISTS]") {
-            if is_awaited {
-                self.orders.cut();
-                self.open_node(name);
-                self.orders.cut();
-            }
             return;
         }
         let Some(record) = self.nodes.get_mut(name) else { return };

@@ -57,7 +57,7 @@ impl Shim {
                 for refused in response.rejected {
                     self.node_refused(&refused.node_id, &refused.reason);
                 }
-                self.nodes_accepted(response.accepted.into_iter().map(|it| it.node_id));
+                self.nodes_accepted(response.accepted.iter().map(|it| &*it.node_id));
             }
             Word::MoreNodes(states) => {
                 for state in states {
