@@ -8,6 +8,7 @@ use std::process::Command;
 use std::time::{SystemTime, UNIX_EPOCH};
 
 use prost::Message as _;
+use tonic_prost_build::Builder;
 
 /// The other name of each service (`src/grpc/aliases.rs`): its package, the service, its text.
 const ALIASES: [(&str, &str, &str); 4] = [
@@ -15,6 +16,14 @@ const ALIASES: [(&str, &str, &str); 4] = [
     ("si.v1", "AdminService", "monoceros/v1/admin.proto"),
     ("si.v1", "MetricsService", "monoceros/v1/admin.proto"),
     ("callback.v1", "CallbackService", "monoceros/v1/callback.proto"),
+];
+
+/// What the server's streams send: the messages, and what has them as bytes (`src/grpc/encoded.rs`).
+const REPLIES: [(&str, &str); 4] = [
+    (".monoceros.si.v1.AllocationResponse", "AllocationReply"),
+    (".monoceros.si.v1.ApplicationResponse", "ApplicationReply"),
+    (".monoceros.si.v1.NodeResponse", "NodeReply"),
+    (".monoceros.si.legacy.v0.UpdateResponse", "LegacyReply"),
 ];
 
 fn main() -> Result<(), Box<dyn std::error::Error>> {
@@ -42,12 +51,25 @@ fn main() -> Result<(), Box<dyn std::error::Error>> {
     }
     let descriptors = PathBuf::from(std::env::var("OUT_DIR")?).join("descriptors.bin");
     std::fs::write(descriptors, described.encode_to_vec())?;
-    tonic_prost_build::configure()
+    stubs("client")?.build_server(false).compile_fds(files.clone())?;
+    let mut server = stubs("server")?.build_client(false);
+    for (reply, encoded) in REPLIES {
+        server = server.extern_path(reply, format!("crate::grpc::encoded::{encoded}"));
+    }
+    server.compile_fds(files)?;
+    name_build()
+}
+
+/// For code that goes to this folder of the build's.
+fn stubs(folder: &str) -> Result<Builder, Box<dyn std::error::Error>> {
+    let folder = PathBuf::from(std::env::var("OUT_DIR")?).join(folder);
+    std::fs::create_dir_all(&folder)?;
+    let builder = tonic_prost_build::configure()
+        .out_dir(folder)
         .extern_path(".monoceros.si.v1", "::monoceros_proto::si::v1")
         .extern_path(".monoceros.si.legacy.v0", "::monoceros_proto::si::legacy::v0")
-        .extern_path(".monoceros.v1", "::monoceros_proto::v1")
-        .compile_fds(files)?;
-    name_build()
+        .extern_path(".monoceros.v1", "::monoceros_proto::v1");
+    Ok(builder)
 }
 
 /// Leaves the commit, the target and the time with the compiler. The commit is what `MONOCEROS_COMMIT` says, for

@@ -30,6 +30,7 @@
 mod admin;
 mod aliases;
 pub mod attach;
+pub mod encoded;
 pub mod end;
 mod ending;
 mod health;

@@ -19,6 +19,7 @@ use tonic::{Request, Response, Status, Streaming};
 
 use self::reader::RequestReader;
 use super::GrpcEdge;
+use super::encoded::Encoded;
 use super::end::internal;
 use super::incoming::Messages;
 use super::kind::StreamKind;
@@ -30,7 +31,7 @@ mod writer;
 
 /// The replies of a stream as the generated trait wants them.
 pub(super) type ReplyStream<K> =
-    Pin<Box<dyn Stream<Item = Result<<K as StreamKind>::Reply, Status>> + Send>>;
+    Pin<Box<dyn Stream<Item = Result<Encoded<<K as StreamKind>::Reply>, Status>> + Send>>;
 
 /// Opens a stream: binds it if its metadata say to whom, and starts to read it.
 pub(super) async fn open<K: StreamKind>(

@@ -9,7 +9,8 @@ pub mod si {
         reason = "generated; what a method does is said in the .proto file"
     )]
 
-    include!(concat!(env!("OUT_DIR"), "/monoceros.si.v1.rs"));
+    include!(concat!(env!("OUT_DIR"), "/client/monoceros.si.v1.rs"));
+    include!(concat!(env!("OUT_DIR"), "/server/monoceros.si.v1.rs"));
 }
 
 /// Package `monoceros.v1`: for operators, for metrics, and the stream of callbacks.
@@ -20,7 +21,8 @@ pub mod v1 {
         reason = "generated; what a method does is said in the .proto file"
     )]
 
-    include!(concat!(env!("OUT_DIR"), "/monoceros.v1.rs"));
+    include!(concat!(env!("OUT_DIR"), "/client/monoceros.v1.rs"));
+    include!(concat!(env!("OUT_DIR"), "/server/monoceros.v1.rs"));
 }
 
 pub use si::{scheduler_client, scheduler_server};

@@ -33,6 +33,7 @@ use tokio::time::Instant;
 
 use self::queue::{Waiting, WaitingQueue, cut};
 use self::sent::{Missing, Sent};
+use super::encoded::Encoded;
 use super::end::StreamEnd;
 use super::reply::Reply;
 use super::session::backlog::{Backlog, CrossesMark, Load};
@@ -149,8 +150,13 @@ impl<R: Reply> Outbox<R> {
         Ok(CrossesMark(crosses))
     }
 
-    /// The next message, if `stream` is the one that takes them.
-    pub fn take(&self, stream: &Arc<StreamHandle>) -> Option<(R, CrossesMark)> {
+    /// The next message, if `stream` is the one that takes them. `leaving` sees it if it leaves for
+    /// the first time.
+    pub fn take(
+        &self,
+        stream: &Arc<StreamHandle>,
+        leaving: impl FnOnce(&R),
+    ) -> Option<(Encoded<R>, CrossesMark)> {
         let mut delivery = self.delivery();
         if !is_same(delivery.stream.as_ref(), stream) {
             return None;
@@ -160,13 +166,15 @@ impl<R: Reply> Outbox<R> {
             return Some((reply, CrossesMark(false)));
         }
         let confirmed = delivery.sent.expire(now);
-        let Waiting { mut reply, load } = {
+        let Waiting { reply, load } = {
             let mut queue = self.queue();
             queue.free(confirmed);
             queue.pop()?
         };
         let crosses = self.backlog.remove(load);
-        if !delivery.sent.keep(&mut reply, load, now) {
+        leaving(&reply);
+        let (reply, keeps) = delivery.sent.keep(&reply, load, now);
+        if !keeps {
             self.free(load);
         }
         Some((reply, crosses))

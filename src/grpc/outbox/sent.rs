@@ -14,7 +14,7 @@
 //!
 //! # Why encoded
 //! A kept message is nearly always forgotten without being read again: bytes cost one allocation
-//! where the message has one per name in it.
+//! where the message has one per name in it, and they are those that the stream sends.
 //!
 //! # Invariants
 //! * Kept messages are in the order of their numbers, without a gap.
@@ -23,8 +23,10 @@
 use std::collections::VecDeque;
 use std::time::Duration;
 
+use bytes::Bytes;
 use tokio::time::Instant;
 
+use super::super::encoded::Encoded;
 use super::super::reply::Reply;
 use super::super::session::backlog::Load;
 
@@ -59,7 +61,7 @@ pub(super) struct Sent {
 
 struct SentMessage {
     seq: u64,
-    bytes: Vec<u8>,
+    bytes: Bytes,
     load: Load,
     /// When it was written for the first time, put off by the time without a stream.
     sent: Instant,
@@ -92,32 +94,35 @@ impl Sent {
         self.kept.is_empty()
     }
 
-    /// A message is written to the present stream for the first time.
-    pub(super) fn keep<R: Reply>(&mut self, reply: &mut R, load: Load, now: Instant) -> bool {
+    /// A message is written to the present stream for the first time: it as it leaves, and whether it
+    /// is kept.
+    pub(super) fn keep<R: Reply>(
+        &mut self,
+        reply: &R,
+        load: Load,
+        now: Instant,
+    ) -> (Encoded<R>, bool) {
         self.last_seq += 1;
+        let bytes = Bytes::from(reply.encode_to_vec());
         let keeps = self.numbered || !self.grace.is_zero();
         if keeps {
-            let bytes = reply.encode_to_vec();
             if self.kept.is_empty() {
                 (self.first_bytes, self.repeated_bytes) = (0, 0);
             }
             self.first_bytes = self.first_bytes.saturating_add(bytes.len());
+            let bytes = bytes.clone();
             self.kept.push_back(SentMessage { seq: self.last_seq, bytes, load, sent: now });
             self.cursor = self.kept.len();
         }
-        self.number(reply, self.last_seq);
-        keeps
+        (self.numbered(bytes, self.last_seq), keeps)
     }
 
     /// The next message that an earlier stream may not have delivered.
-    pub(super) fn again<R: Reply>(&mut self) -> Option<R> {
+    pub(super) fn again<R: Reply>(&mut self) -> Option<Encoded<R>> {
         let kept = self.kept.get(self.cursor)?;
         self.cursor += 1;
         self.repeated_bytes = self.repeated_bytes.saturating_add(kept.bytes.len());
-        let seq = kept.seq;
-        let mut reply = R::decode(&*kept.bytes).expect("encoded here");
-        self.number(&mut reply, seq);
-        Some(reply)
+        Some(self.numbered(kept.bytes.clone(), kept.seq))
     }
 
     /// The client has got everything up to `seq`. Returns what that sets free.
@@ -218,10 +223,13 @@ impl Sent {
         self.cursor = 0;
     }
 
-    fn number<R: Reply>(&self, reply: &mut R, seq: u64) {
+    /// A message as it leaves.
+    fn numbered<R: Reply>(&self, bytes: Bytes, seq: u64) -> Encoded<R> {
+        let mut reply = Encoded::of(bytes);
         if self.numbered {
             reply.set_seq(seq);
         }
+        reply
     }
 
     fn forget_while(&mut self, confirmed: impl Fn(&SentMessage) -> bool) -> Load {
@@ -248,13 +256,15 @@ mod tests {
         let mut sent = Sent::new(GRACE);
         sent.resume(resume, now);
         for _ in 0..last {
-            sent.keep(&mut si::NodeResponse::default(), Load { items: 1, bytes: 1 }, now);
+            sent.keep(&si::NodeResponse::default(), Load { items: 1, bytes: 1 }, now);
         }
         sent
     }
 
     fn replayed(sent: &mut Sent) -> Vec<u64> {
-        std::iter::from_fn(|| sent.again::<si::NodeResponse>()).map(|reply| reply.seq).collect()
+        std::iter::from_fn(|| sent.again::<si::NodeResponse>())
+            .map(|reply| reply.decoded().seq)
+            .collect()
     }
 
     #[test]
@@ -287,7 +297,7 @@ mod tests {
         let now = Instant::now();
         let mut sent = sent(None, 3, now);
         let later = now + GRACE / 2;
-        sent.keep(&mut si::NodeResponse::default(), Load { items: 1, bytes: 1 }, later);
+        sent.keep(&si::NodeResponse::default(), Load { items: 1, bytes: 1 }, later);
         sent.stream_lost(now + GRACE);
         sent.knows(None).unwrap();
         sent.resume(Some(0), now + GRACE);
@@ -336,7 +346,7 @@ mod tests {
             let reply = si::NodeResponse { accepted, ..Default::default() };
             let bytes = prost::Message::encoded_len(&reply);
             for _ in 0..2 {
-                sent.keep(&mut reply.clone(), load, now);
+                sent.keep(&reply, load, now);
             }
             let mut n_told = 0;
             while sent.knows(resume).is_ok() {

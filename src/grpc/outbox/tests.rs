@@ -21,7 +21,7 @@ fn push<R: Reply>(outbox: &Outbox<R>, reply: R) -> Result<(), OutboxOverflow> {
 
 /// The next message for `stream`, whatever mark that crosses.
 fn take<R: Reply>(outbox: &Outbox<R>, stream: &Arc<StreamHandle>) -> Option<R> {
-    outbox.take(stream).map(|(reply, _)| reply)
+    outbox.take(stream, |_| {}).map(|(reply, _)| reply.decoded())
 }
 
 fn empty<R: Reply>(bounds: Bounds) -> Outbox<R> {

@@ -128,8 +128,8 @@ impl World {
     async fn placed(&self, stream: &Arc<StreamHandle>) -> usize {
         self.handle.settle().await;
         let session = self.session();
-        let replies = std::iter::from_fn(|| session.take::<Allocations>(stream));
-        replies.map(|reply| reply.new.len()).sum()
+        let replies = std::iter::from_fn(|| session.take::<Allocations>(stream, |_| {}));
+        replies.map(|reply| reply.decoded().new.len()).sum()
     }
 
     /// How many allocations there are by now.

@@ -16,6 +16,7 @@ use tracing::warn;
 use super::Session;
 use super::backlog::CrossesMark;
 use crate::grpc::attach::AllocationSink;
+use crate::grpc::encoded::Encoded;
 use crate::grpc::end::Cause;
 use crate::grpc::kind::{Allocations, Applications, Dialect, Nodes, StreamKind};
 use crate::grpc::legacy::{self, Legacy};
@@ -24,9 +25,14 @@ use crate::grpc::reply::Reply;
 use crate::grpc::stream_handle::StreamHandle;
 
 impl Session {
-    /// The next message for `stream`, if it is the stream of its kind.
-    pub fn take<K: StreamKind>(&self, stream: &Arc<StreamHandle>) -> Option<K::Reply> {
-        let (reply, crosses) = K::outbox(self).take(stream)?;
+    /// The next message for `stream`, if it is the stream of its kind. `leaving` sees it if it leaves
+    /// for the first time.
+    pub fn take<K: StreamKind>(
+        &self,
+        stream: &Arc<StreamHandle>,
+        leaving: impl FnOnce(&K::Reply),
+    ) -> Option<Encoded<K::Reply>> {
+        let (reply, crosses) = K::outbox(self).take(stream, leaving)?;
         if crosses == CrossesMark(true) {
             self.review();
         }

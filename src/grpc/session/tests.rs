@@ -37,7 +37,7 @@ fn a_client_that_does_not_read_loses_all_its_streams_and_has_to_register_again()
     for stream in [&nodes, &applications] {
         assert!(matches!(stream.end(), Some(StreamEnd::ResyncRequired(Cause::Overflow))));
     }
-    assert!(session.take::<Nodes>(&nodes).is_none());
+    assert!(session.take::<Nodes>(&nodes, |_| {}).is_none());
     assert!(matches!(bind::<Nodes>(&session), Err(StreamEnd::ResyncRequired(_))));
     assert_eq!(session.state(), SessionState::Paused);
 }
@@ -58,7 +58,7 @@ fn after_an_unreadable_message_open_streams_go_on_and_later_ones_are_refused() {
     let open = bind::<Nodes>(&session).unwrap();
     session.lose_items();
     session.update_node(accepted(&["n1"]));
-    assert!(session.take::<Nodes>(&open).is_some());
+    assert!(session.take::<Nodes>(&open, |_| {}).is_some());
     assert!(bind::<Applications>(&session).is_err());
 }
 
@@ -116,7 +116,7 @@ fn too_much_that_waits_is_noticed_over_all_kinds_until_little_is_left() {
     });
     assert!(is_behind(), "5 of 10");
     assert_eq!(session.status().outbox_items, 5);
-    session.take::<Nodes>(&stream).unwrap();
+    session.take::<Nodes>(&stream, |_| {}).unwrap();
     assert!(!is_behind(), "2 of 10");
 }
 

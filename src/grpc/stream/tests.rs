@@ -177,7 +177,7 @@ fn what_came_by_a_stream_is_dealt_with_also_when_a_newer_one_has_displaced_it() 
         older.run(come(&[node_request("n1"), node_request("n2")])).await;
         edge.handle.settle().await;
         assert_eq!(edge.handle.nodes("default").await.unwrap().len(), 2);
-        let reply = session(&edge).take::<Nodes>(&newer.stream).unwrap();
+        let reply = session(&edge).take::<Nodes>(&newer.stream, |_| {}).unwrap().decoded();
         assert_eq!(reply.accepted.len(), 2, "the newer stream says so");
     });
 }

@@ -13,6 +13,7 @@ use tonic::metadata::{MetadataMap, MetadataValue};
 
 use super::ReplyStream;
 use super::taken::TakenTold;
+use crate::grpc::encoded::Encoded;
 use crate::grpc::end::StreamEnd;
 use crate::grpc::kind::StreamKind;
 use crate::grpc::reply::Reply as _;
@@ -61,7 +62,7 @@ impl<K: StreamKind> ReplyWriter<K> {
     }
 
     /// The next reply, or the status that ends the stream, or nothing when it ends well.
-    pub(super) async fn next(&mut self) -> Option<Result<K::Reply, Status>> {
+    pub(super) async fn next(&mut self) -> Option<Result<Encoded<K::Reply>, Status>> {
         loop {
             if self.edge.shutdown.is_cancelled() {
                 self.stream.close(StreamEnd::ShuttingDown);
@@ -69,7 +70,8 @@ impl<K: StreamKind> ReplyWriter<K> {
             if let Some(end) = self.stream.end() {
                 let first = !mem::replace(&mut self.has_taken_leave, true);
                 let farewell = if first { K::farewell(&end) } else { None };
-                return Some(farewell.map_or_else(|| Err(self.stream.status(&end)), Ok));
+                let status = || Err(self.stream.status(&end));
+                return Some(farewell.map_or_else(status, |reply| Ok(reply.into())));
             }
             // Asked before the outbox is: an answer that is due is in it by then.
             let half_closed = self.stream.is_half_closed();
@@ -97,12 +99,13 @@ impl<K: StreamKind> ReplyWriter<K> {
 
     /// What the session has to say, or else up to which number requests were taken, if the client
     /// does not know it for too long already, or the stream is about to end.
-    fn waiting(&mut self, is_last: bool) -> Option<K::Reply> {
+    fn waiting(&mut self, is_last: bool) -> Option<Encoded<K::Reply>> {
         let session = self.stream.session()?;
-        let reply = session.take::<K>(&self.stream);
-        if let (Some(traces), Some(reply)) = (&self.edge.traces, &reply) {
-            traces.told(session.rm_id(), reply.new_allocations());
-        }
+        let reply = session.take::<K>(&self.stream, |reply| {
+            if let Some(traces) = &self.edge.traces {
+                traces.told(session.rm_id(), reply.new_allocations());
+            }
+        });
         let Some(told) = &mut self.taken else { return reply };
         let taken = session.taken(told.told());
         let is_due = told.is_due(taken, Instant::now()) || (is_last && taken > told.told());

@@ -65,8 +65,9 @@ fn ask(client_seq: u64, key: &str) -> si::AllocationRequest {
 /// Keys of what was placed and is told to an allocation stream.
 fn placed(edge: &Arc<GrpcEdge>, reader: &RequestReader<Allocations>) -> Vec<String> {
     let session = session(edge);
-    let replies = std::iter::from_fn(|| session.take::<Allocations>(&reader.stream));
+    let replies = std::iter::from_fn(|| session.take::<Allocations>(&reader.stream, |_| {}));
     let new = replies.flat_map(|reply| {
+        let reply = reply.decoded();
         assert!(reply.rejected_allocations.is_empty(), "{reply:?}");
         reply.new
     });
@@ -95,7 +96,14 @@ fn requests_of_all_streams_take_effect_in_the_order_of_their_numbers() {
         nodes.accept(node(1, "n1"), || None).await.unwrap();
         apps.accept(applications(4, &[], &["app"]), || None).await.unwrap();
         edge.handle.settle().await;
-        assert!(session(&edge).take::<Nodes>(&nodes.stream).unwrap().rejected.is_empty());
+        assert!(
+            session(&edge)
+                .take::<Nodes>(&nodes.stream, |_| {})
+                .unwrap()
+                .decoded()
+                .rejected
+                .is_empty()
+        );
         let allocations = &edge.handle.nodes("default").await.unwrap()[0].allocations;
         assert_eq!(allocations.len(), 1, "the application was not removed again");
     });
@@ -229,7 +237,7 @@ fn who_closes_its_side_hears_how_much_was_taken() {
             .await
             .unwrap();
         nodes.stream.half_close();
-        assert_eq!(writer.next().await.unwrap().unwrap().taken_seq, 1);
+        assert_eq!(writer.next().await.unwrap().unwrap().decoded().taken_seq, 1);
         assert!(writer.next().await.is_none());
     });
 }
@@ -247,7 +255,7 @@ fn a_client_hears_soon_how_much_was_taken_also_when_there_is_nothing_else_to_say
             .await
             .unwrap();
         let reply = writer.next().await.unwrap().unwrap();
-        assert_eq!(reply, si::AllocationResponse { taken_seq: 2, ..Default::default() });
+        assert_eq!(reply.decoded(), si::AllocationResponse { taken_seq: 2, ..Default::default() });
         assert_eq!(start.elapsed(), Duration::from_millis(100));
         let quiet = tokio::time::timeout(Duration::from_secs(3_600), writer.next()).await;
         assert!(quiet.is_err(), "nothing more was taken");
@@ -258,7 +266,7 @@ fn a_client_hears_soon_how_much_was_taken_also_when_there_is_nothing_else_to_say
             asks.accept(request, || None).await.unwrap();
         }
         let reply = writer.next().await.unwrap().unwrap();
-        assert_eq!(reply.taken_seq, 1_002);
+        assert_eq!(reply.decoded().taken_seq, 1_002);
         assert_eq!(begun.elapsed(), Duration::ZERO, "after so many at once");
     });
 }
