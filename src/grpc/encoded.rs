@@ -16,9 +16,10 @@ use prost::encoding::{DecodeContext, WireType};
 use prost::{DecodeError, Message};
 
 use super::reply::Reply;
+use super::said::AllocationsSaid;
 
 /// What an allocation stream sends.
-pub type AllocationReply = Encoded<si::AllocationResponse>;
+pub type AllocationReply = Encoded<AllocationsSaid>;
 /// What an application stream sends.
 pub type ApplicationReply = Encoded<si::ApplicationResponse>;
 /// What a node stream sends.

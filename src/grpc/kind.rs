@@ -14,6 +14,7 @@ use super::end::StreamEnd;
 use super::legacy::Legacy;
 use super::outbox::Outbox;
 use super::reply::Reply;
+use super::said::AllocationsSaid;
 use super::session::Session;
 
 /// Which streams a session has: fixed by its first one. To change it, a client registers again.
@@ -155,7 +156,7 @@ pub enum Nodes {}
 
 impl StreamKind for Allocations {
     type Request = si::AllocationRequest;
-    type Reply = si::AllocationResponse;
+    type Reply = AllocationsSaid;
     const NAME: &'static str = "allocation";
     const DIALECT: Dialect = Dialect::Split;
     const CARRIES_ALLOCATIONS: bool = true;

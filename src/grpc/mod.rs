@@ -23,7 +23,7 @@
 //!
 //! Reading order: [`stubs`], `aliases` (the other paths), `windows` (how much may be sent ahead),
 //! `incoming` (from the socket to a message that may be decoded),
-//! [`outbox`], [`reply`], [`stream_handle`], [`session`], [`registry`], [`kind`], [`legacy`], [`stream`],
+//! [`outbox`], [`reply`], [`said`], [`encoded`], [`stream_handle`], [`session`], [`registry`], [`kind`], [`legacy`], [`stream`],
 //! [`end`], [`attach`]; beside them `admin`, `metrics`, `health` and `ending` (the shutdown of these), `shared` (answers that several callers share), `wrapped` (how such things are put around a service), and
 //! `rights` (what each method needs).
 
@@ -42,6 +42,7 @@ pub mod outbox;
 pub mod registry;
 pub mod reply;
 mod rights;
+pub mod said;
 pub mod session;
 mod shared;
 pub mod stream;

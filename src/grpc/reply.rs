@@ -27,7 +27,7 @@ pub trait Reply: Message + Default + 'static {
     fn append(&mut self, later: Self);
 
     /// The application and the key of each allocation that it tells of as new.
-    fn new_allocations(&self) -> impl Iterator<Item = (&str, &str)> {
+    fn new_allocations(&self) -> impl Iterator<Item = (String, String)> {
         iter::empty()
     }
 
@@ -85,17 +85,22 @@ impl<R: Reply> Cutter<R> {
     /// Adds all items of one list, in their order.
     pub fn list<I: Message>(&mut self, items: Vec<I>, list: fn(&mut R) -> &mut Vec<I>) {
         for item in items {
-            let bytes = item.encoded_len() + ITEM_OVERHEAD_BYTES;
-            let full = self.open_items == self.bounds.chunk_items
-                || self.open_bytes.saturating_add(bytes) > self.bounds.chunk_bytes;
-            if full && self.open_items > 0 {
-                self.full.push(mem::take(&mut self.open));
-                (self.open_items, self.open_bytes) = (0, 0);
-            }
-            self.open_items += 1;
-            self.open_bytes += bytes;
-            list(&mut self.open).push(item);
+            let open = self.item(item.encoded_len() + ITEM_OVERHEAD_BYTES);
+            list(open).push(item);
         }
+    }
+
+    /// The message that an item of so many bytes, all included, is to be added to.
+    pub fn item(&mut self, bytes: usize) -> &mut R {
+        let full = self.open_items == self.bounds.chunk_items
+            || self.open_bytes.saturating_add(bytes) > self.bounds.chunk_bytes;
+        if full && self.open_items > 0 {
+            self.full.push(mem::take(&mut self.open));
+            (self.open_items, self.open_bytes) = (0, 0);
+        }
+        self.open_items += 1;
+        self.open_bytes += bytes;
+        &mut self.open
     }
 
     /// The messages, in the order of the items.
@@ -104,46 +109,6 @@ impl<R: Reply> Cutter<R> {
             self.full.push(self.open);
         }
         self.full
-    }
-}
-
-impl Reply for si::AllocationResponse {
-    fn new_allocations(&self) -> impl Iterator<Item = (&str, &str)> {
-        self.new.iter().map(|new| (&*new.application_id, &*new.allocation_key))
-    }
-
-    fn set_seq(&mut self, seq: u64) {
-        self.seq = seq;
-    }
-
-    fn set_taken_seq(&mut self, taken: u64) {
-        self.taken_seq = taken;
-    }
-
-    fn lengths(&self) -> [usize; MOST_LISTS] {
-        padded([
-            self.new.len(),
-            self.rejected.len(),
-            self.rejected_allocations.len(),
-            self.released.len(),
-            self.released_asks.len(),
-        ])
-    }
-
-    fn append(&mut self, later: Self) {
-        self.new.extend(later.new);
-        self.rejected.extend(later.rejected);
-        self.rejected_allocations.extend(later.rejected_allocations);
-        self.released.extend(later.released);
-        self.released_asks.extend(later.released_asks);
-    }
-
-    fn cut(self, cutter: &mut Cutter<Self>) {
-        cutter.list(self.new, |reply| &mut reply.new);
-        cutter.list(self.rejected, |reply| &mut reply.rejected);
-        cutter.list(self.rejected_allocations, |reply| &mut reply.rejected_allocations);
-        cutter.list(self.released, |reply| &mut reply.released);
-        cutter.list(self.released_asks, |reply| &mut reply.released_asks);
     }
 }
 

@@ -74,14 +74,14 @@ impl Traces {
 
     /// A reply with allocations for these applications and keys was taken by the stream of a resource
     /// manager.
-    pub fn told<'a>(&self, rm_id: &str, allocations: impl Iterator<Item = (&'a str, &'a str)>) {
+    pub fn told(&self, rm_id: &str, allocations: impl Iterator<Item = (String, String)>) {
         let mut told = Vec::new();
         let mut untold = self.untold();
         for (application, key) in allocations {
             if untold.journeys.is_empty() {
                 break;
             }
-            told.extend(untold.take(rm_id, application, key));
+            told.extend(untold.take(rm_id, &application, &key));
         }
         drop(untold);
         for journey in told {

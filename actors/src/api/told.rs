@@ -38,11 +38,11 @@ pub(crate) struct PartitionNames<'a> {
     pub(crate) plain: &'a str,
 }
 
-impl PartitionNames<'_> {
+impl<'a> PartitionNames<'a> {
     /// As `new` names it in today's form: not at all where it is the one that is meant where none is
     /// named. An RM that reports what it received then means the partition that it is in.
-    fn unless_default(self) -> String {
-        if self.plain == config::DEFAULT_PARTITION { String::new() } else { self.full.to_owned() }
+    fn unless_default(self) -> &'a str {
+        if self.plain == config::DEFAULT_PARTITION { "" } else { self.full }
     }
 }
 
@@ -100,42 +100,60 @@ impl<'a> NewAllocation<'a> {
         &self.allocated.node
     }
 
+    /// Its own name, as the message has it: today's form has none.
+    pub fn uuid(self) -> Option<&'a Arc<str>> {
+        (self.allocated.spec.form != Form::Unified).then_some(&self.allocated.uuid)
+    }
+
+    /// The partition, as the message names it; empty where that names none.
+    pub fn partition_name(self) -> &'a str {
+        match self.allocated.spec.form {
+            Form::Unified => self.partition.unless_default(),
+            Form::Ask | Form::Recovered | Form::Internal => self.partition.plain,
+        }
+    }
+
     /// As the interface says it.
     pub fn message(self) -> si::Allocation {
-        let Allocated { application, spec, uuid, node, .. } = self.allocated;
+        let mut message = si::Allocation::default();
+        self.write_to(&mut message);
+        message
+    }
+
+    /// Makes `message` this one's: it takes the room of what another said in it, so that a row of
+    /// messages that are encoded one by one needs next to no memory of its own.
+    pub fn write_to(self, message: &mut si::Allocation) {
+        let Allocated { application, spec, node, .. } = self.allocated;
         let policy = || si::PreemptionPolicy {
             allow_preempt_self: spec.preemption.of_itself(),
             allow_preempt_other: spec.preemption.of_others(),
         };
-        let said = si::Allocation {
-            allocation_key: spec.key.to_string(),
-            resource_per_alloc: Some(resource(&spec.resources)),
-            node_id: node.to_string(),
-            application_id: application.to_string(),
-            originator: spec.originator,
-            task_group_name: spec.task_group.as_deref().cloned().unwrap_or_default(),
-            placeholder: spec.placeholder,
-            ..si::Allocation::default()
-        };
-        if spec.form == Form::Unified {
-            // Whoever reports what it received here must not be taken for a client that knows UUIDs.
-            return si::Allocation {
-                partition_name: self.partition.unless_default(),
-                preemption_policy: spec.preemption.is_said().then(policy),
-                ..said
-            };
-        }
+        // Whoever reports what it received in today's form must not be taken for a client that knows
+        // UUIDs.
+        let is_unified = spec.form == Form::Unified;
+        let uuid = self.uuid().map_or("", |uuid| uuid);
+        write(&mut message.allocation_key, &spec.key);
+        write(&mut message.application_id, application);
+        write(&mut message.node_id, node);
+        write(&mut message.partition_name, self.partition_name());
+        write(&mut message.task_group_name, spec.task_group.as_deref().map_or("", String::as_str));
+        write(&mut message.uuid, uuid);
+        write(&mut message.allocation_id, uuid);
+        write_resource(message.resource_per_alloc.get_or_insert_default(), &spec.resources);
         let tags = spec.tags.as_ref().filter(|_| spec.form == Form::Ask);
-        si::Allocation {
-            uuid: uuid.to_string(),
-            allocation_id: uuid.to_string(),
-            allocation_tags: tags.map(|tags| tags.to_map()).unwrap_or_default(),
-            priority: spec.priority,
-            partition_name: self.partition.plain.to_owned(),
-            preemption_policy: Some(policy()),
-            ..said
-        }
+        message.allocation_tags = tags.map(|tags| tags.to_map()).unwrap_or_default();
+        message.originator = spec.originator;
+        message.placeholder = spec.placeholder;
+        message.priority = if is_unified { 0 } else { spec.priority };
+        message.preemption_policy = (!is_unified || spec.preemption.is_said()).then(policy);
+        message.placement_constraint = None;
     }
+}
+
+/// Makes `text` this one.
+fn write(text: &mut String, this: &str) {
+    text.clear();
+    text.push_str(this);
 }
 
 /// What it tells of an allocation.
@@ -147,11 +165,22 @@ impl fmt::Debug for NewAllocation<'_> {
 
 /// An amount as the interface says it.
 pub(crate) fn resource(resources: &Resources) -> si::Resource {
-    let quantity = |value| si::Quantity { value };
-    let entries = resources.entries();
-    si::Resource {
-        resources: entries
-            .map(|(name, value)| (name.text().to_string(), quantity(value)))
-            .collect(),
+    let mut said = si::Resource::default();
+    write_resource(&mut said, resources);
+    said
+}
+
+/// Makes `said` this amount. One of the same resources has their names already.
+fn write_resource(said: &mut si::Resource, resources: &Resources) {
+    let is_written = said.resources.len() == resources.entries().len()
+        && resources.entries().all(|(name, value)| {
+            let quantity = said.resources.get_mut(&*name.text());
+            quantity.map(|quantity| quantity.value = value).is_some()
+        });
+    if !is_written {
+        let entries = resources.entries();
+        said.resources = entries
+            .map(|(name, value)| (name.text().to_string(), si::Quantity { value }))
+            .collect();
     }
 }

@@ -22,8 +22,10 @@ use std::collections::{HashMap, HashSet, VecDeque};
 use std::sync::Arc;
 use std::time::Duration;
 
+use monoceros_actors::{AllocationsTold, NewAllocation};
 use monoceros_proto::si::v1 as si;
 use monoceros_proto::v1 as cb;
+use smallvec::SmallVec;
 use tokio::time::Instant;
 
 use super::outgoing::portions;
@@ -101,7 +103,9 @@ pub(super) struct Cache {
     max_bytes: usize,
     /// Allocations that the RM was told of and has not reported itself, by key. None: not kept,
     /// because no stream was expected to keep a view, and none ever did.
-    ledger: Option<HashMap<String, Vec<Placed>>>,
+    ledger: Option<Ledger>,
+    /// The partition that was named last: most RMs have one.
+    partition: Arc<str>,
     /// Something was told before the ledger was begun: a list from it would not be complete.
     incomplete: bool,
     /// What the RM reported as running.
@@ -111,12 +115,16 @@ pub(super) struct Cache {
     withheld: VecDeque<Withheld>,
 }
 
+/// What was placed, by its key; nearly every key is that of one application.
+type Ledger = HashMap<Arc<str>, SmallVec<[Placed; 1]>>;
+
 #[derive(Debug)]
 struct Placed {
-    application: String,
-    uuid: String,
-    node: String,
-    partition: String,
+    application: Arc<str>,
+    /// Empty where none was told.
+    uuid: Arc<str>,
+    node: Arc<str>,
+    partition: Arc<str>,
 }
 
 /// The placements that a failure is about.
@@ -142,6 +150,7 @@ impl Cache {
             gate: None,
             max_bytes: usize::MAX,
             ledger: keep.then(HashMap::new),
+            partition: Arc::from(""),
             incomplete: false,
             reported: HashSet::new(),
             reported_with: HashMap::new(),
@@ -159,9 +168,9 @@ impl Cache {
         self.ledger.is_some() || !self.withheld.is_empty()
     }
 
-    /// A response went past while this was [not in use](Self::is_in_use).
-    pub(super) fn went_past(&mut self, response: &si::AllocationResponse) {
-        self.incomplete |= !response.new.is_empty();
+    /// A response with so many new allocations went past while this was [not in use](Self::is_in_use).
+    pub(super) fn went_past(&mut self, n_new: usize) {
+        self.incomplete |= n_new > 0;
     }
 
     /// A stream that keeps a view begins with the whole of it. Nothing for one that does not, and
@@ -178,7 +187,7 @@ impl Cache {
         if self.incomplete {
             return Vec::new();
         }
-        let of_key = |(key, placed): (&String, &Vec<Placed>)| -> Vec<_> {
+        let of_key = |(key, placed): (&Arc<str>, &SmallVec<[Placed; 1]>)| -> Vec<_> {
             let placed = placed.iter();
             placed.map(|placed| assumption(&placed.application, key, &placed.node)).collect()
         };
@@ -201,6 +210,42 @@ impl Cache {
         self.withheld.drain(..).map(|withheld| withheld.response).collect()
     }
 
+    /// As [`Self::pass`], of what is no message yet, where it comes to nothing but notes; or does
+    /// nothing. `confirm` hears of each new allocation.
+    pub(super) fn notes(
+        &mut self,
+        told: &AllocationsTold<'_>,
+        mut confirm: impl FnMut(NewAllocation<'_>),
+    ) -> bool {
+        if !self.is_in_use() {
+            self.went_past(told.new_allocations().len());
+            return true;
+        }
+        if self.gate.is_some() || self.withholds() {
+            return false;
+        }
+        for new in told.new_allocations() {
+            confirm(new);
+            let name = RequestName {
+                application: Arc::clone(new.application_id()),
+                key: Arc::clone(new.allocation_key()),
+            };
+            let uuid = new.uuid().cloned().unwrap_or_default();
+            self.enter(name, uuid, Arc::clone(new.node_id()), new.partition_name());
+        }
+        let _ = self.note_others(told.others());
+        true
+    }
+
+    /// Takes note of all but what is new. What was placed or reported and is no more.
+    fn note_others(&mut self, response: &si::AllocationResponse) -> Vec<cb::ForgotAllocation> {
+        for rejected in &response.rejected_allocations {
+            let name = RequestName::new(&rejected.application_id, &rejected.allocation_key);
+            self.reported.remove(&name);
+        }
+        response.released.iter().filter_map(|release| self.leave(release)).collect()
+    }
+
     /// A response on its way to the RM. `is_assumed` says of an allocation whether the
     /// shim knows it already, because it assumed it with its answer.
     pub(super) fn pass(
@@ -209,23 +254,17 @@ impl Cache {
         response: si::AllocationResponse,
         mut is_assumed: impl FnMut(&si::Allocation) -> bool,
     ) -> CacheStep {
-        let mut assumed = Vec::new();
-        let mut gone = Vec::new();
+        let (mut assumed, mut gone) = (Vec::new(), Vec::new());
         for allocation in &response.new {
             let known = is_assumed(allocation);
-            if let Some(placed) = self.enter(allocation)
-                && !known
-            {
-                assumed.push(placed);
+            let si::Allocation { application_id, allocation_key, node_id, .. } = allocation;
+            let name = RequestName::new(application_id, allocation_key);
+            let [uuid, node] = [&*allocation.uuid, &**node_id].map(Arc::from);
+            if self.enter(name, uuid, node, &allocation.partition_name) && !known {
+                assumed.push(assumption(application_id, allocation_key, node_id));
             }
         }
-        for rejected in &response.rejected_allocations {
-            let name = RequestName::new(&rejected.application_id, &rejected.allocation_key);
-            self.reported.remove(&name);
-        }
-        for release in &response.released {
-            gone.extend(self.leave(release));
-        }
+        gone.extend(self.note_others(&response));
         let mut step = CacheStep::default();
         if self.gate.is_some() && !assumed.is_empty() {
             step.assume = self.sync(assumed, Vec::new());
@@ -267,7 +306,7 @@ impl Cache {
                             .collect(),
                     };
                     confirmed.forget.extend(self.sync(Vec::new(), forgotten));
-                    let undone = placed.into_iter().map(|one| self.undo(one, failure));
+                    let undone = placed.into_iter().map(|one| self.undo(&one, failure));
                     confirmed.undo.extend(undone);
                 }
                 Meant::Unclear => confirmed.ambiguous.push(failure.allocation_key.clone()),
@@ -354,7 +393,7 @@ impl Cache {
     /// The RM reports this as running: it needs not be told of it. Whether it is new.
     pub(super) fn reported(&mut self, application: &str, key: &str) -> bool {
         let Some(ledger) = &mut self.ledger else { return false };
-        take(ledger, key, |placed| placed.application == application);
+        take(ledger, key, |placed| *placed.application == *application);
         self.reported.insert(RequestName::new(application, key))
     }
 
@@ -381,35 +420,39 @@ impl Cache {
         let _ = self.leave(release);
     }
 
-    /// Takes note of an allocation, unless the RM has reported it itself.
-    fn enter(&mut self, allocation: &si::Allocation) -> Option<cb::AssumedAllocation> {
-        let ledger = self.ledger.as_mut()?;
-        let si::Allocation { application_id, allocation_key, node_id, .. } = allocation;
-        if self.reported.contains(&RequestName::new(application_id, allocation_key)) {
-            return None;
+    /// Takes note of an allocation, unless the RM has reported it itself. Whether it did.
+    fn enter(
+        &mut self,
+        name: RequestName,
+        uuid: Arc<str>,
+        node: Arc<str>,
+        partition_name: &str,
+    ) -> bool {
+        let Some(ledger) = &mut self.ledger else { return false };
+        if self.reported.contains(&name) {
+            return false;
         }
-        let of_key = ledger.entry(allocation_key.clone()).or_default();
+        if *self.partition != *partition_name {
+            self.partition = Arc::from(partition_name);
+        }
+        let RequestName { application, key } = name;
+        let of_key = ledger.entry(key).or_default();
         // Told again, after the RM gave it back.
-        of_key.retain(|one| one.application != *application_id || one.uuid != allocation.uuid);
-        of_key.push(Placed {
-            application: application_id.clone(),
-            uuid: allocation.uuid.clone(),
-            node: node_id.clone(),
-            partition: allocation.partition_name.clone(),
-        });
-        Some(assumption(application_id, allocation_key, node_id))
+        of_key.retain(|one| one.application != application || one.uuid != uuid);
+        of_key.push(Placed { application, uuid, node, partition: Arc::clone(&self.partition) });
+        true
     }
 
     fn leave(&mut self, release: &si::AllocationRelease) -> Option<cb::ForgotAllocation> {
         let ledger = self.ledger.as_mut()?;
         let si::AllocationRelease { application_id, allocation_key, uuid, .. } = release;
         let key = match (&**allocation_key, uuid.rsplit_once('#')) {
-            ("", Some((key, _))) if !ledger.contains_key(uuid) => key,
+            ("", Some((key, _))) if !ledger.contains_key(&**uuid) => key,
             ("", _) => uuid,
             (key, _) => key,
         };
         let is_it = |placed: &Placed| {
-            placed.application == *application_id && (uuid.is_empty() || placed.uuid == *uuid)
+            *placed.application == **application_id && (uuid.is_empty() || *placed.uuid == **uuid)
         };
         let placed = take(ledger, key, is_it).is_some();
         let reported = self.reported.remove(&RequestName::new(application_id, key));
@@ -435,12 +478,12 @@ impl Cache {
         if !waiting.is_empty() {
             let placed = waiting.into_iter().filter_map(|one| {
                 take(ledger, key, |placed| {
-                    placed.application == one.application_id && placed.uuid == one.uuid
+                    *placed.application == *one.application_id && *placed.uuid == *one.uuid
                 })
             });
             return Meant::These(placed.collect());
         }
-        let of_key = ledger.get(key).into_iter().flatten();
+        let of_key = ledger.get(&**key).into_iter().flatten();
         let mut applications = of_key.map(|placed| &placed.application);
         let first = applications.find(|application| is_meant(application));
         if applications.any(|other| is_meant(other) && Some(other) != first) {
@@ -452,18 +495,18 @@ impl Cache {
     }
 
     /// Takes a placement back that the shim cannot have. It is not told if it still waits.
-    fn undo(&mut self, placed: Placed, failure: &cb::CacheSyncFailure) -> si::AllocationRelease {
+    fn undo(&mut self, placed: &Placed, failure: &cb::CacheSyncFailure) -> si::AllocationRelease {
         for withheld in &mut self.withheld {
             let is_it = |one: &si::Allocation| {
-                one.application_id == placed.application && one.uuid == placed.uuid
+                *one.application_id == *placed.application && *one.uuid == *placed.uuid
             };
             withheld.response.new.retain(|allocation| !is_it(allocation));
         }
         si::AllocationRelease {
-            application_id: placed.application,
-            uuid: placed.uuid,
+            application_id: placed.application.to_string(),
+            uuid: placed.uuid.to_string(),
             allocation_key: failure.allocation_key.clone(),
-            partition_name: placed.partition,
+            partition_name: placed.partition.to_string(),
             termination_type: si::TerminationType::SchedulingFailedOnRm.into(),
             message: failure.reason.clone(),
             exclude_node: !failure.retryable,
@@ -514,11 +557,7 @@ fn forgotten(application: &str, key: &str) -> cb::ForgotAllocation {
 }
 
 /// Takes the newest of the allocations of that key that `is_it`.
-fn take(
-    ledger: &mut HashMap<String, Vec<Placed>>,
-    key: &str,
-    is_it: impl Fn(&Placed) -> bool,
-) -> Option<Placed> {
+fn take(ledger: &mut Ledger, key: &str, is_it: impl Fn(&Placed) -> bool) -> Option<Placed> {
     let of_key = ledger.get_mut(key)?;
     let placed = of_key.remove(of_key.iter().rposition(is_it)?);
     if of_key.is_empty() {

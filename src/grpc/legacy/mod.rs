@@ -218,9 +218,9 @@ async fn measured(
 /// The order in which clients of this dialect deal with the lists: nodes, applications that came,
 /// allocations, releases, states of applications.
 impl Reply for legacy::UpdateResponse {
-    fn new_allocations(&self) -> impl Iterator<Item = (&str, &str)> {
+    fn new_allocations(&self) -> impl Iterator<Item = (String, String)> {
         let new = self.new_allocations.iter();
-        new.map(|new| (&*new.application_id, &*new.allocation_key))
+        new.map(|new| (new.application_id.clone(), new.allocation_key.clone()))
     }
 
     fn lengths(&self) -> [usize; MOST_LISTS] {

@@ -4,6 +4,7 @@ use monoceros_proto::si::v1 as si;
 use prost::Message as _;
 
 use super::*;
+use crate::grpc::said::AllocationsSaid;
 use crate::grpc::session::backlog::Marks;
 
 const ROOMY: Bounds = Bounds {
@@ -114,9 +115,9 @@ fn joining_keeps_the_order_in_which_clients_read_the_lists() {
         let stream = Arc::new(StreamHandle::new());
         bind(&outbox, &stream);
         for list in pushed.chars() {
-            push(&outbox, one(list)).unwrap();
+            push(&outbox, AllocationsSaid::from(one(list))).unwrap();
         }
-        let read = |reply: si::AllocationResponse| -> String {
+        let read = |reply: AllocationsSaid| -> String {
             let lists = "njJra".chars().zip(reply.lengths());
             lists.map(|(list, length)| list.to_string().repeat(length)).collect()
         };
@@ -166,11 +167,12 @@ fn a_cut_keeps_the_order_in_which_clients_read_the_lists() {
         new: vec![si::Allocation::default()],
         ..si::AllocationResponse::default()
     };
-    push(&outbox, mixed).unwrap();
-    assert_eq!(take(&outbox, &stream).unwrap().new.len(), 1);
-    assert_eq!(take(&outbox, &stream).unwrap().rejected.len(), 1);
-    assert_eq!(take(&outbox, &stream).unwrap().released.len(), 1);
-    assert_eq!(take(&outbox, &stream).unwrap().released_asks.len(), 1);
+    push(&outbox, AllocationsSaid::from(mixed)).unwrap();
+    let take = || take(&outbox, &stream).unwrap().into_message();
+    assert_eq!(take().new.len(), 1);
+    assert_eq!(take().rejected.len(), 1);
+    assert_eq!(take().released.len(), 1);
+    assert_eq!(take().released_asks.len(), 1);
 }
 
 #[test]

@@ -129,7 +129,7 @@ impl World {
         self.handle.settle().await;
         let session = self.session();
         let replies = std::iter::from_fn(|| session.take::<Allocations>(stream, |_| {}));
-        replies.map(|reply| reply.decoded().new.len()).sum()
+        replies.map(|reply| reply.decoded().into_message().new.len()).sum()
     }
 
     /// How many allocations there are by now.

@@ -7,7 +7,8 @@
 use std::sync::Arc;
 
 use monoceros_actors::{
-    PredicateQuestion, PreemptionQuestions, QuestionId, ResourceManagerCallback, RmState, StateDump,
+    AllocationsTold, PredicateQuestion, PreemptionQuestions, QuestionId, ResourceManagerCallback,
+    RmState, StateDump,
 };
 use monoceros_proto::si::legacy::v0::UpdateResponse;
 use monoceros_proto::si::v1 as si;
@@ -22,6 +23,7 @@ use crate::grpc::kind::{Allocations, Applications, Dialect, Nodes, StreamKind};
 use crate::grpc::legacy::{self, Legacy};
 use crate::grpc::outbox::{Outbox, OutboxOverflow};
 use crate::grpc::reply::Reply;
+use crate::grpc::said::AllocationsSaid;
 use crate::grpc::stream_handle::StreamHandle;
 
 impl Session {
@@ -67,6 +69,14 @@ impl Session {
 impl ResourceManagerCallback for Session {
     fn update_allocation(&self, response: si::AllocationResponse) {
         self.attachment.allocations(response);
+    }
+
+    fn allocations(&self, told: AllocationsTold<'_>) {
+        // The oldest dialect has messages of its own, and a shim that keeps a view hears first.
+        if self.speaks_legacy() || !self.attachment.notes(&told) {
+            return self.update_allocation(told.into_message());
+        }
+        self.say(&self.allocations, AllocationsSaid::of(told), Allocations::NAME);
     }
 
     fn update_application(&self, response: si::ApplicationResponse) {
@@ -132,7 +142,7 @@ impl AllocationSink for Session {
         if self.speaks_legacy() {
             return self.push_legacy(self.legacy.allocation(response));
         }
-        self.say(&self.allocations, response, Allocations::NAME);
+        self.say(&self.allocations, response.into(), Allocations::NAME);
     }
 }
 

@@ -49,6 +49,7 @@ use super::kind::{Allocations, Applications, Dialect, Nodes, StreamKind};
 use super::legacy::options::LegacyOptions;
 use super::legacy::{Legacy, Translator};
 use super::outbox::{AnyOutbox, Outbox};
+use super::said::AllocationsSaid;
 
 /// The session that a registration opened. It is the callback that the scheduler calls.
 pub struct Session {
@@ -61,7 +62,7 @@ pub struct Session {
     /// What the client has said by numbers.
     intake: Intake,
     /// The outbox of allocation streams.
-    pub allocations: Outbox<si::AllocationResponse>,
+    pub allocations: Outbox<AllocationsSaid>,
     /// The outbox of application streams.
     pub applications: Outbox<si::ApplicationResponse>,
     /// The outbox of node streams.

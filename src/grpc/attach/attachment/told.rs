@@ -3,7 +3,7 @@
 //! The RM is heard before the scheduler is: an allocation that it reports must not be told to the
 //! shim as one that the scheduler has made, and its answer could come before the note of it.
 
-use monoceros_actors::{PredicateQuestion, QuestionId};
+use monoceros_actors::{AllocationsTold, PredicateQuestion, QuestionId};
 use monoceros_proto::si::v1 as si;
 use monoceros_proto::si::v1::node_info::ActionFromRm;
 use tokio::time::Instant;
@@ -34,6 +34,12 @@ impl Attachment {
     /// A response on its way to the RM, and where it goes from here, now or later.
     pub fn allocations(&self, response: si::AllocationResponse) {
         self.work(|conversation, now| conversation.allocations(now, response));
+    }
+
+    /// Takes note of what was told of allocations, and says whether that is all there is to do: that no
+    /// stream keeps a view which would have to hear of it first, and nothing before it waits for one.
+    pub fn notes(&self, told: &AllocationsTold<'_>) -> bool {
+        self.lock().conversation.notes(told)
     }
 
     /// Takes note of what the RM hears of its nodes.

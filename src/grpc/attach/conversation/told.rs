@@ -3,7 +3,7 @@
 //! What the RM says on its other streams passes by here before the scheduler gets it, so that the
 //! view of the shim never lags behind what the RM has said itself.
 
-use monoceros_actors::{QuestionId, Scope, Verdict};
+use monoceros_actors::{AllocationsTold, QuestionId, Scope, Verdict};
 use monoceros_proto::si::v1 as si;
 use monoceros_proto::v1::core_message::Body;
 use tokio::time::Instant;
@@ -63,7 +63,7 @@ impl Conversation {
         response: si::AllocationResponse,
     ) {
         if !self.cache.is_in_use() {
-            self.cache.went_past(&response);
+            self.cache.went_past(response.new.len());
             self.effects.push(Effect::Deliver(response));
             return;
         }
@@ -79,6 +79,17 @@ impl Conversation {
             self.push(now, Body::CacheSync(sync));
         }
         self.effects.extend(step.deliver.into_iter().map(Effect::Deliver));
+    }
+
+    /// Takes note of what the RM is told of allocations, where that can go past; or does nothing, and it
+    /// has to come [here](Self::allocations).
+    pub(in crate::grpc::attach) fn notes(&mut self, told: &AllocationsTold<'_>) -> bool {
+        let mut batcher = self.stream.as_mut().and_then(|stream| stream.batcher.as_mut());
+        self.cache.notes(told, |new| {
+            if let Some(batcher) = &mut batcher {
+                batcher.confirm(new.application_id(), new.allocation_key(), new.node_id());
+            }
+        })
     }
 
     /// Takes note of what the RM hears of its nodes.

@@ -67,7 +67,7 @@ fn placed(edge: &Arc<GrpcEdge>, reader: &RequestReader<Allocations>) -> Vec<Stri
     let session = session(edge);
     let replies = std::iter::from_fn(|| session.take::<Allocations>(&reader.stream, |_| {}));
     let new = replies.flat_map(|reply| {
-        let reply = reply.decoded();
+        let reply = reply.decoded().into_message();
         assert!(reply.rejected_allocations.is_empty(), "{reply:?}");
         reply.new
     });
@@ -255,7 +255,8 @@ fn a_client_hears_soon_how_much_was_taken_also_when_there_is_nothing_else_to_say
             .await
             .unwrap();
         let reply = writer.next().await.unwrap().unwrap();
-        assert_eq!(reply.decoded(), si::AllocationResponse { taken_seq: 2, ..Default::default() });
+        let reply = reply.decoded().into_message();
+        assert_eq!(reply, si::AllocationResponse { taken_seq: 2, ..Default::default() });
         assert_eq!(start.elapsed(), Duration::from_millis(100));
         let quiet = tokio::time::timeout(Duration::from_secs(3_600), writer.next()).await;
         assert!(quiet.is_err(), "nothing more was taken");
@@ -266,7 +267,7 @@ fn a_client_hears_soon_how_much_was_taken_also_when_there_is_nothing_else_to_say
             asks.accept(request, || None).await.unwrap();
         }
         let reply = writer.next().await.unwrap().unwrap();
-        assert_eq!(reply.decoded().taken_seq, 1_002);
+        assert_eq!(reply.decoded().into_message().taken_seq, 1_002);
         assert_eq!(begun.elapsed(), Duration::ZERO, "after so many at once");
     });
 }

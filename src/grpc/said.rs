@@ -1,0 +1,174 @@
+//! What is said of allocations while it waits for its stream: new ones are bytes already.
+//!
+//! # Why
+//! A message has a copy of each name for each allocation, ten pieces of memory that one thread makes
+//! and another gives back. Here the names go from the scheduler's memory into the bytes that are sent, through
+//! one message that is written over again and again.
+//!
+//! # Invariant
+//! What is said here is what [`AllocationsTold::into_message`] says, item by item and in that order.
+
+use std::ops::Range;
+
+use bytes::{Buf, BufMut};
+use monoceros_actors::AllocationsTold;
+use monoceros_proto::si::v1 as si;
+use prost::encoding::{DecodeContext, WireType};
+use prost::{DecodeError, Message};
+
+use super::reply::{Cutter, MOST_LISTS, Reply};
+
+/// An allocation response, as it waits.
+#[derive(Clone, Debug, Default)]
+pub struct AllocationsSaid {
+    new: EncodedItems,
+    /// All but what is new.
+    others: si::AllocationResponse,
+}
+
+/// The items of a list, each with the number of the list and its own length before it.
+#[derive(Clone, Debug, Default)]
+struct EncodedItems {
+    bytes: Vec<u8>,
+    /// Where each ends.
+    ends: Vec<usize>,
+}
+
+impl EncodedItems {
+    /// Where each item is.
+    fn ranges(&self) -> impl Iterator<Item = Range<usize>> {
+        let starts = std::iter::once(0).chain(self.ends.iter().copied());
+        starts.zip(&self.ends).map(|(start, &end)| start..end)
+    }
+
+    /// Adds one, or several, which end there in them.
+    fn add(&mut self, bytes: &[u8], ends: impl IntoIterator<Item = usize>) {
+        let before = self.bytes.len();
+        self.bytes.extend_from_slice(bytes);
+        self.ends.extend(ends.into_iter().map(|end| before + end));
+    }
+
+    /// Adds what is new in `message`.
+    fn add_new(&mut self, message: &si::AllocationResponse) {
+        message.encode_raw(&mut self.bytes);
+        self.ends.push(self.bytes.len());
+    }
+}
+
+impl AllocationsSaid {
+    /// What was told.
+    pub fn of(told: AllocationsTold<'_>) -> Self {
+        let mut said = Self::default();
+        let mut one = one(si::Allocation::default());
+        for allocation in told.new_allocations() {
+            allocation.write_to(&mut one.new[0]);
+            said.new.add_new(&one);
+        }
+        said.others = told.into_others();
+        said
+    }
+
+    /// As one message.
+    pub fn into_message(self) -> si::AllocationResponse {
+        let new = si::AllocationResponse::decode(&*self.new.bytes).expect("encoded here").new;
+        si::AllocationResponse { new, ..self.others }
+    }
+}
+
+/// A message with one new allocation and nothing else: its bytes are those of an item of the list.
+fn one(allocation: si::Allocation) -> si::AllocationResponse {
+    si::AllocationResponse { new: vec![allocation], ..Default::default() }
+}
+
+impl From<si::AllocationResponse> for AllocationsSaid {
+    fn from(mut others: si::AllocationResponse) -> Self {
+        let mut new = EncodedItems::default();
+        for allocation in std::mem::take(&mut others.new) {
+            new.add_new(&one(allocation));
+        }
+        Self { new, others }
+    }
+}
+
+impl Message for AllocationsSaid {
+    fn encode_raw(&self, buf: &mut impl BufMut) {
+        buf.put_slice(&self.new.bytes);
+        self.others.encode_raw(buf);
+    }
+
+    fn merge_field(
+        &mut self,
+        tag: u32,
+        wire_type: WireType,
+        buf: &mut impl Buf,
+        ctx: DecodeContext,
+    ) -> Result<(), DecodeError> {
+        self.others.merge_field(tag, wire_type, buf, ctx)?;
+        for allocation in std::mem::take(&mut self.others.new) {
+            self.new.add_new(&one(allocation));
+        }
+        Ok(())
+    }
+
+    fn encoded_len(&self) -> usize {
+        self.new.bytes.len() + self.others.encoded_len()
+    }
+
+    fn clear(&mut self) {
+        *self = Self::default();
+    }
+}
+
+impl Reply for AllocationsSaid {
+    /// Decodes them: for whoever follows the way of requests.
+    fn new_allocations(&self) -> impl Iterator<Item = (String, String)> {
+        self.new.ranges().flat_map(|range| {
+            let one = si::AllocationResponse::decode(&self.new.bytes[range]);
+            let new = one.expect("encoded here").new.into_iter();
+            new.map(|new| (new.application_id, new.allocation_key))
+        })
+    }
+
+    fn set_seq(&mut self, seq: u64) {
+        self.others.seq = seq;
+    }
+
+    fn set_taken_seq(&mut self, taken: u64) {
+        self.others.taken_seq = taken;
+    }
+
+    fn lengths(&self) -> [usize; MOST_LISTS] {
+        let mut lengths = [0; MOST_LISTS];
+        lengths[..5].copy_from_slice(&[
+            self.new.ends.len(),
+            self.others.rejected.len(),
+            self.others.rejected_allocations.len(),
+            self.others.released.len(),
+            self.others.released_asks.len(),
+        ]);
+        lengths
+    }
+
+    fn append(&mut self, later: Self) {
+        self.new.add(&later.new.bytes, later.new.ends);
+        self.others.rejected.extend(later.others.rejected);
+        self.others.rejected_allocations.extend(later.others.rejected_allocations);
+        self.others.released.extend(later.others.released);
+        self.others.released_asks.extend(later.others.released_asks);
+    }
+
+    fn cut(self, cutter: &mut Cutter<Self>) {
+        for range in self.new.ranges() {
+            let item = &self.new.bytes[range];
+            cutter.item(item.len()).new.add(item, [item.len()]);
+        }
+        let others = self.others;
+        cutter.list(others.rejected, |said| &mut said.others.rejected);
+        cutter.list(others.rejected_allocations, |said| &mut said.others.rejected_allocations);
+        cutter.list(others.released, |said| &mut said.others.released);
+        cutter.list(others.released_asks, |said| &mut said.others.released_asks);
+    }
+}
+
+#[cfg(test)]
+mod tests;

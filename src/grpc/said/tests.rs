@@ -1,0 +1,198 @@
+//! What is said is what the scheduler's message says, however it is told, joined and cut.
+
+use std::sync::{Arc, Mutex};
+
+use monoceros_actors::{AllocationsTold, NewAllocation, ResourceManagerCallback, Scheduler};
+use proptest::prelude::*;
+
+use super::*;
+use crate::grpc::outbox::Bounds;
+use crate::grpc::session::backlog::Load;
+
+/// Keeps what it was told: as the message, and as what is said.
+#[derive(Default)]
+struct Both(Mutex<Vec<[si::AllocationResponse; 2]>>);
+
+impl ResourceManagerCallback for Both {
+    fn update_allocation(&self, _: si::AllocationResponse) {
+        unreachable!("it takes what is told itself");
+    }
+
+    fn allocations(&self, told: AllocationsTold<'_>) {
+        let new = told.new_allocations().map(NewAllocation::message).collect();
+        let message = si::AllocationResponse { new, ..told.others().clone() };
+        let said = AllocationsSaid::of(told).into_message();
+        self.0.lock().unwrap().push([message, said]);
+    }
+
+    fn update_application(&self, _: si::ApplicationResponse) {}
+
+    fn update_node(&self, _: si::NodeResponse) {}
+}
+
+fn amount(amounts: &[(&str, i64)]) -> si::Resource {
+    let resources = amounts.iter().map(|&(name, value)| (name.to_owned(), si::Quantity { value }));
+    si::Resource { resources: resources.collect() }
+}
+
+#[tokio::test]
+async fn the_bytes_are_those_of_the_message() {
+    let scheduler = Scheduler::builder().start().unwrap();
+    let both = Arc::new(Both::default());
+    let rm_id = "rm".to_owned();
+    let registration = si::RegisterResourceManagerRequest {
+        rm_id: rm_id.clone(),
+        config: "partitions: [{name: blue, queues: [{name: root, submitacl: '*', queues: [{name: a}]}]}]"
+            .to_owned(),
+        ..Default::default()
+    };
+    let callback = Arc::clone(&both);
+    scheduler.register_resource_manager(registration, callback).await.unwrap();
+    let partition_name = "[rm]blue".to_owned();
+    let node = si::NodeInfo {
+        node_id: "n1".to_owned(),
+        action: si::node_info::ActionFromRm::Create.into(),
+        attributes: [("si/node-partition".to_owned(), "[rm]blue".to_owned())].into(),
+        schedulable_resource: Some(amount(&[("vcore", 1_000), ("memory", 1_000), ("gpu", 8)])),
+        ..Default::default()
+    };
+    let nodes = si::NodeRequest { nodes: vec![node], rm_id: rm_id.clone(), ..Default::default() };
+    scheduler.update_node(nodes).await.unwrap();
+    let new = ["app", "b"].map(|id| si::AddApplicationRequest {
+        application_id: id.to_owned(),
+        queue_name: "root.a".to_owned(),
+        partition_name: partition_name.clone(),
+        ugi: Some(si::UserGroupInformation { user: "u".to_owned(), groups: vec![] }),
+        ..Default::default()
+    });
+    let new = new.to_vec();
+    let request = si::ApplicationRequest { new, rm_id: rm_id.clone(), ..Default::default() };
+    scheduler.update_application(request).await.unwrap();
+    // One after another of different kinds: nothing of one may show in the next.
+    let amounts: [&[(&str, i64)]; 3] =
+        [&[("vcore", 1), ("memory", 2)], &[("memory", 3)], &[("gpu", 1), ("memory", 4)]];
+    let asks = (0..8_u32).map(|number| si::AllocationAsk {
+        allocation_key: format!("ask-{number}"),
+        application_id: if number % 2 == 0 { "app" } else { "b" }.to_owned(),
+        partition_name: partition_name.clone(),
+        resource_ask: Some(amount(amounts[number as usize % 3])),
+        max_allocations: 1,
+        priority: i32::try_from(number).unwrap(),
+        tags: (0..number % 3).map(|tag| (format!("tag{tag}"), "x".repeat(9))).collect(),
+        task_group_name: "workers".repeat(usize::from(number > 5)),
+        placeholder: number > 5,
+        preemption_policy: (number == 4).then_some(si::PreemptionPolicy {
+            allow_preempt_self: true,
+            allow_preempt_other: true,
+        }),
+        ..Default::default()
+    });
+    let asks = asks.collect();
+    let allocations = (0..8_usize).map(|number| si::Allocation {
+        allocation_key: format!("pod-{number}"),
+        application_id: if number % 3 == 0 { "app" } else { "b" }.to_owned(),
+        partition_name: partition_name.clone(),
+        resource_per_alloc: Some(amount(amounts[number % 3])),
+        originator: number == 1,
+        priority: 5,
+        preemption_policy: (number == 2).then(si::PreemptionPolicy::default),
+        ..Default::default()
+    });
+    let allocations = allocations.collect();
+    let request =
+        si::AllocationRequest { asks, allocations, rm_id: rm_id.clone(), ..Default::default() };
+    scheduler.update_allocation(request).await.unwrap();
+    scheduler.settle().await;
+    let release = si::AllocationRelease {
+        partition_name,
+        application_id: "app".to_owned(),
+        allocation_key: "pod-0".to_owned(),
+        termination_type: si::TerminationType::StoppedByRm.into(),
+        ..Default::default()
+    };
+    let releases = si::AllocationReleasesRequest {
+        allocations_to_release: vec![release],
+        ..Default::default()
+    };
+    let releases = Some(releases);
+    let request = si::AllocationRequest { releases, rm_id, ..Default::default() };
+    scheduler.update_allocation(request).await.unwrap();
+    scheduler.settle().await;
+    let told = both.0.lock().unwrap().clone();
+    let new = told.iter().flat_map(|[_, said]| &said.new);
+    let mut keys: Vec<_> = new.map(|new| new.allocation_key.clone()).collect();
+    keys.sort();
+    let mut expected: Vec<_> = (0..8).map(|number| format!("ask-{number}")).collect();
+    expected.extend((0..8).map(|number| format!("pod-{number}")));
+    assert_eq!(keys, expected);
+    assert!(told.iter().any(|[_, said]| !said.released.is_empty()));
+    for [message, said] in told {
+        assert_eq!(said, message);
+    }
+    scheduler.shutdown().await;
+}
+
+fn messages() -> impl Strategy<Value = si::AllocationResponse> {
+    let keys = || proptest::collection::vec("[a-c]{0,40}", 0..4);
+    (keys(), keys(), keys()).prop_map(|(new, released, rejected)| {
+        let allocation = |key: String| si::Allocation { allocation_key: key, ..Default::default() };
+        let release =
+            |key: String| si::AllocationRelease { allocation_key: key, ..Default::default() };
+        let refusal =
+            |key: String| si::RejectedAllocation { allocation_key: key, ..Default::default() };
+        si::AllocationResponse {
+            new: new.into_iter().map(allocation).collect(),
+            released: released.into_iter().map(release).collect(),
+            rejected_allocations: rejected.into_iter().map(refusal).collect(),
+            ..Default::default()
+        }
+    })
+}
+
+/// One message with the items of all.
+fn joined(messages: impl IntoIterator<Item = si::AllocationResponse>) -> si::AllocationResponse {
+    let mut all = si::AllocationResponse::default();
+    for message in messages {
+        all.new.extend(message.new);
+        all.released.extend(message.released);
+        all.rejected_allocations.extend(message.rejected_allocations);
+    }
+    all
+}
+
+proptest! {
+    #[test]
+    fn joined_cut_and_read_again_it_is_the_same(
+        messages in proptest::collection::vec(messages(), 1..5),
+        chunk_items in 1_usize..6,
+        chunk_bytes in 20_usize..200,
+    ) {
+        let expected = joined(messages.clone());
+        let mut said = AllocationsSaid::default();
+        for message in messages {
+            said.append(message.into());
+        }
+        let bytes = said.encode_to_vec();
+        prop_assert_eq!(bytes.len(), said.encoded_len());
+        prop_assert_eq!(&si::AllocationResponse::decode(&*bytes).unwrap(), &expected);
+        prop_assert_eq!(&AllocationsSaid::decode(&*bytes).unwrap().into_message(), &expected);
+        let named: Vec<_> = said.new_allocations().map(|(_, key)| key).collect();
+        prop_assert!(named.iter().eq(expected.new.iter().map(|new| &new.allocation_key)));
+        let bounds = Bounds {
+            chunk_items,
+            chunk_bytes,
+            outbox: Load { items: 1_000, bytes: 100_000 },
+            grace: std::time::Duration::ZERO,
+            resyncs: false,
+        };
+        let mut cutter = Cutter::new(bounds);
+        said.cut(&mut cutter);
+        let chunks = cutter.finish();
+        for chunk in &chunks {
+            let items: usize = chunk.lengths().iter().sum();
+            prop_assert!(items <= chunk_items);
+            prop_assert!(items == 1 || chunk.encoded_len() <= chunk_bytes);
+        }
+        prop_assert_eq!(joined(chunks.into_iter().map(AllocationsSaid::into_message)), expected);
+    }
+}
