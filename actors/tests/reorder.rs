@@ -247,6 +247,21 @@ fn a_node_waits_for_the_application_of_what_runs_on_it_and_so_do_changes_of_the_
 }
 
 #[test]
+fn a_node_that_waits_does_not_rise_after_another_of_its_name_has_left() {
+    use si::node_info::ActionFromRm::{Create, Decomission};
+    play(|scheduler, ear| async move {
+        node(&scheduler, "n2", Create, vec![running("a", "n2")]).await;
+        node(&scheduler, "n2", Create, Vec::new()).await;
+        node(&scheduler, "n2", Decomission, Vec::new()).await;
+        application(&scheduler, "ada").await;
+        scheduler.settle().await;
+        assert_eq!(ear.heard(), ["n2 in", "n2 out", "app in"]);
+        let nodes = scheduler.nodes("default").await.unwrap();
+        assert_eq!(nodes.iter().map(|node| &*node.node_id).collect::<Vec<_>>(), ["n1"]);
+    });
+}
+
+#[test]
 fn nothing_waits_for_an_application_that_was_refused_or_removed() {
     play(|scheduler, ear| async move {
         application(&scheduler, "").await;

@@ -189,8 +189,7 @@ impl Partition {
         None
     }
 
-    /// A node leaves that is not here. If it waits in the buffer it is rejected; says whether it
-    /// did.
+    /// A node leaves. If one of its name waits in the buffer that is rejected; says whether it was.
     pub(super) fn waiting_node_leaves(&mut self, id: &Arc<str>, baton: &mut Baton) -> bool {
         if self.reorder.awaited_by_node(id).is_none() {
             return false;

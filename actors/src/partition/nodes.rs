@@ -169,8 +169,10 @@ impl Partition {
 
     /// A node leaves: its allocations first, then its capacity, so that headroom never dips.
     pub(super) fn remove_node(&mut self, id: &Arc<str>, baton: &mut Baton) {
+        // One may wait beside the one that is here: it would rise when its application comes.
+        let waited = self.waiting_node_leaves(id, baton);
         let Some(slot) = baton.books.nodes.slot_of(id) else {
-            if !self.waiting_node_leaves(id, baton) {
+            if !waited {
                 self.node_unknown(id, baton);
             }
             return;
