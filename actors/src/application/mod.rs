@@ -80,6 +80,8 @@ pub(crate) enum ApplicationMail {
     Offer,
     /// A node has answered to a placement.
     Placed(Placement, PlaceAnswer),
+    /// A survey, from whoever it was at before.
+    Survey(Box<Surveyor>),
 }
 
 /// The nodes have done what an offer decided about several of them: it goes on.
@@ -345,11 +347,19 @@ impl Visited for Application {
             ApplicationMail::Visit(ops) => self.ordered(baton, ops),
             ApplicationMail::Offer => self.offered(baton),
             ApplicationMail::Placed(placement, answer) => self.answered(baton, placement, answer),
+            ApplicationMail::Survey(surveyor) => self.surveyed(baton, surveyor),
         }
     }
 }
 
 impl Application {
+    /// A survey is here.
+    fn surveyed(&mut self, mut baton: Box<Baton>, mut surveyor: Box<Surveyor>) {
+        let _timer = baton.tally.message(ActorKind::Application);
+        surveyor.survey.at_application(self, &mut baton);
+        surveyor.go_on(baton);
+    }
+
     fn offered(&mut self, mut baton: Box<Baton>) {
         let _timer = baton.tally.message(ActorKind::Application);
         if baton.offer.phase == Phase::Pairs {
@@ -519,16 +529,6 @@ impl Handler<Attached> for Application {
         let _timer = baton.tally.message(ActorKind::Application);
         self.row = Some(row);
         baton.go_home();
-    }
-}
-
-impl Handler<Surveyor> for Application {
-    type Result = ();
-
-    fn handle(&mut self, mut surveyor: Surveyor, _ctx: &mut Self::Context) {
-        let _timer = surveyor.baton.tally.message(ActorKind::Application);
-        surveyor.survey.at_application(self, &mut surveyor.baton);
-        surveyor.go_on();
     }
 }
 

@@ -27,7 +27,7 @@ use super::reserving::Claimed;
 use super::{Application, Blocked};
 use crate::api::callback::Preferences;
 use crate::metrics::ActorKind;
-use crate::node::{preferences, preferred};
+use crate::node::{NodeMail, preferences, preferred};
 use crate::step::{Alarm, Allocated, Baton, Notice, Placement, Takes};
 
 /// Nodes that are compared where an RM prefers some for an ask.
@@ -395,7 +395,7 @@ impl Application {
         );
         baton.tally.post(ActorKind::Node);
         let address = Arc::clone(&baton.directory.nodes[node]);
-        address.hand(baton, placement);
+        address.hand(baton, NodeMail::Place(placement));
     }
 
     /// The node has no room for a placement or its predicate refused it: the next node in order, if

@@ -50,6 +50,14 @@ use crate::step::{
     Placement, Surveyor, Visited,
 };
 
+/// What the baton brings to a node.
+pub(crate) enum NodeMail {
+    /// A placement, from its application, which is answered.
+    Place(Placement),
+    /// A survey, from whoever it was at before.
+    Survey(Box<Surveyor>),
+}
+
 /// The RM says that a placement passes here: confirms it, or refuses it. From the partition or from
 /// the node of the answer before.
 #[derive(Message)]
@@ -576,13 +584,30 @@ impl Drop for Node {
 
 /// An application wants a placement held, and is told whether it is, or why not.
 impl Visited for Node {
-    type Mail = Placement;
+    type Mail = NodeMail;
 
-    fn mail(baton: &mut Baton) -> &mut Option<Placement> {
+    fn mail(baton: &mut Baton) -> &mut Option<NodeMail> {
         &mut baton.for_node
     }
 
-    fn visit(&mut self, mut baton: Box<Baton>, mut placement: Placement, _ctx: &mut Self::Context) {
+    fn visit(&mut self, baton: Box<Baton>, mail: NodeMail, _ctx: &mut Self::Context) {
+        match mail {
+            NodeMail::Place(placement) => self.asked(baton, placement),
+            NodeMail::Survey(surveyor) => self.surveyed(baton, surveyor),
+        }
+    }
+}
+
+impl Node {
+    /// A survey is here.
+    fn surveyed(&mut self, mut baton: Box<Baton>, mut surveyor: Box<Surveyor>) {
+        let _timer = baton.tally.message(ActorKind::Node);
+        surveyor.survey.at_node(self, &mut baton);
+        surveyor.go_on(baton);
+    }
+
+    /// An application asks for a place.
+    fn asked(&mut self, mut baton: Box<Baton>, mut placement: Placement) {
         let _timer = baton.tally.message(ActorKind::Node);
         baton.tally.node_try_begins();
         let answer = self.place(&mut placement, &mut baton);
@@ -638,16 +663,6 @@ impl Handler<Visit> for Node {
             baton.note_node(self.slot, counted);
         }
         NodeReported { baton, report }.go_home();
-    }
-}
-
-impl Handler<Surveyor> for Node {
-    type Result = ();
-
-    fn handle(&mut self, mut surveyor: Surveyor, _ctx: &mut Self::Context) {
-        let _timer = surveyor.baton.tally.message(ActorKind::Node);
-        surveyor.survey.at_node(self, &mut surveyor.baton);
-        surveyor.go_on();
     }
 }
 

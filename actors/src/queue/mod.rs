@@ -122,6 +122,8 @@ pub(crate) enum QueueMail {
     Rise(RowUpdate),
     /// A change below on its way to root, from the last actor of a visit.
     Climb(Climbing),
+    /// A survey, from whoever it was at before.
+    Survey(Box<Surveyor>),
 }
 
 /// An application joins this leaf. Sent by the partition; the application gets
@@ -341,11 +343,19 @@ impl Visited for Queue {
             QueueMail::Offer => self.offered(baton),
             QueueMail::Rise(update) => self.risen(baton, update),
             QueueMail::Climb(climbing) => self.climbed(baton, climbing),
+            QueueMail::Survey(surveyor) => self.surveyed(baton, surveyor),
         }
     }
 }
 
 impl Queue {
+    /// A survey is here.
+    fn surveyed(&mut self, mut baton: Box<Baton>, mut surveyor: Box<Surveyor>) {
+        let _timer = baton.tally.message(ActorKind::Queue);
+        surveyor.survey.at_queue(self, &mut baton);
+        surveyor.go_on(baton);
+    }
+
     /// An offer on its way down.
     fn offered(&mut self, mut baton: Box<Baton>) {
         let _timer = baton.tally.message(ActorKind::Queue);
@@ -464,16 +474,6 @@ impl Handler<AddBelow> for Queue {
         let _timer = baton.tally.message(ActorKind::Queue);
         self.add_queue(*facts, &mut baton);
         baton.go_home();
-    }
-}
-
-impl Handler<Surveyor> for Queue {
-    type Result = ();
-
-    fn handle(&mut self, mut surveyor: Surveyor, _ctx: &mut Self::Context) {
-        let _timer = surveyor.baton.tally.message(ActorKind::Queue);
-        surveyor.survey.at_queue(self, &mut surveyor.baton);
-        surveyor.go_on();
     }
 }
 

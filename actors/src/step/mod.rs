@@ -14,8 +14,9 @@
 //! * a **survey** goes from actor to actor and reads or renews each ([`Survey`]).
 //!
 //! What a message brings is in the message, beside the baton (`Visit { baton, ops }`). The baton
-//! itself has only what several handlers on its way look at. Where it goes for each ask there is no
-//! message: it is put into the hand of the next actor, with what it brings ([`Station`]).
+//! itself has only what several handlers on its way look at. Where it goes for each ask, and on the
+//! way of a survey, there is no message: it is put into the hand of the next actor, with what it brings
+//! ([`Station`]).
 //!
 //! # When things go wrong
 //! A baton that is lost (a panic in a handler, a dead mailbox) drops its [`Guard`], and that tells
@@ -56,6 +57,7 @@ use crate::application::ApplicationMail;
 use crate::clock::Clock;
 use crate::events::{Event, EventKind, Tracking};
 use crate::metrics::ActorKind;
+use crate::node::NodeMail;
 use crate::partition::{Home, Partition};
 use crate::queue::QueueMail;
 use crate::tally::Tally;
@@ -74,7 +76,7 @@ pub(crate) use op::{Cause, ClaimAnswer, Existing, NoVictims, Op, Which};
 pub(crate) use placement::{PlaceAnswer, Placement, REASONS_MAX, Takes};
 pub(crate) use session::{HeldNow, PartitionClosed, PartitionLost, Prepared, Said, SessionLink};
 pub(crate) use station::{Station, Visited};
-pub(crate) use survey::{Route, Survey, Surveyor};
+pub(crate) use survey::{Route, Survey, Surveyed, Surveyor};
 pub(crate) use visit::{Climbing, Consequences, NodeWork, Resume};
 
 /// What a step carries from actor to actor: the books, the addresses of all actors, and all that
@@ -130,7 +132,7 @@ pub(crate) struct Baton {
     /// The sink for the RM's answers to questions about placements.
     pub(crate) answers: AnswerSink,
     /// What is brought to the node, the application, the queue or the partition that it goes to.
-    pub(crate) for_node: Option<Placement>,
+    pub(crate) for_node: Option<NodeMail>,
     pub(crate) for_application: Option<ApplicationMail>,
     pub(crate) for_queue: Option<QueueMail>,
     pub(crate) for_partition: Option<Home>,

@@ -24,10 +24,10 @@ use monoceros_rules::nodes::NodeSlot;
 use monoceros_rules::work::allocations::ApplicationSlot;
 
 use super::{ApplicationEntry, Baton, QueueSlot};
-use crate::application::Application;
-use crate::node::Node;
+use crate::application::{Application, ApplicationMail};
+use crate::node::{Node, NodeMail};
 use crate::partition::Partition;
-use crate::queue::Queue;
+use crate::queue::{Queue, QueueMail};
 
 /// What is done at each actor, and with what was gathered there.
 pub(crate) trait Survey: Send + 'static {
@@ -149,40 +149,48 @@ impl Iterator for Route {
     }
 }
 
-/// A survey on its way, with the baton in hand. It comes to every actor on its route and then to
+/// A survey on its way: what the baton brings. It comes to every actor on its route and then to
 /// the partition that sent it.
-#[derive(Message)]
-#[rtype(result = "()")]
 pub(crate) struct Surveyor {
-    pub(crate) baton: Box<Baton>,
     pub(crate) survey: Box<dyn Survey>,
     route: Route,
 }
 
+/// A survey comes home.
+#[derive(Message)]
+#[rtype(result = "()")]
+pub(crate) struct Surveyed {
+    pub(crate) baton: Box<Baton>,
+    pub(crate) survey: Box<dyn Survey>,
+}
+
 impl Surveyor {
-    pub(crate) fn new(baton: Box<Baton>, survey: Box<dyn Survey>, route: Route) -> Self {
-        Self { baton, survey, route }
+    pub(crate) fn new(survey: Box<dyn Survey>, route: Route) -> Self {
+        Self { survey, route }
     }
 
-    /// Goes to the next actor, or home.
-    pub(crate) fn go_on(mut self) {
-        let directory = &self.baton.directory;
-        let next = if self.survey.is_full() { None } else { self.route.next() };
-        match next {
-            Some(Stop::Application(slot)) => match directory.application(slot) {
-                Some(entry) => Arc::clone(&entry.address).do_send(self),
-                None => self.go_on(),
-            },
-            Some(Stop::Queue(slot)) => {
-                let address = Arc::clone(&directory.queue(slot).address);
-                address.do_send(self);
+    /// Goes to the next actor that is there, or home.
+    pub(crate) fn go_on(mut self: Box<Self>, mut baton: Box<Baton>) {
+        while let Some(stop) = if self.survey.is_full() { None } else { self.route.next() } {
+            let directory = &baton.directory;
+            match stop {
+                Stop::Application(slot) => {
+                    let Some(entry) = directory.application(slot) else { continue };
+                    let address = Arc::clone(&entry.address);
+                    address.hand(baton, ApplicationMail::Survey(self));
+                }
+                Stop::Queue(slot) => {
+                    let address = Arc::clone(&directory.queue(slot).address);
+                    address.hand(baton, QueueMail::Survey(self));
+                }
+                Stop::Node(slot) => {
+                    let Some(address) = directory.node(slot).cloned() else { continue };
+                    address.hand(baton, NodeMail::Survey(self));
+                }
             }
-            Some(Stop::Node(slot)) => match directory.node(slot).cloned() {
-                Some(address) => address.do_send(self),
-                None => self.go_on(),
-            },
-            None => self.baton.homeward().do_send(self),
+            return;
         }
+        baton.homeward().do_send(Surveyed { baton, survey: self.survey });
     }
 }
 

@@ -39,7 +39,7 @@ use super::Partition;
 use super::input::{Entry, LocalErrand};
 use super::tasks::{Kept, Task};
 use crate::mailbox::Receive;
-use crate::step::{Baton, QueueSlot, Survey, Surveyor};
+use crate::step::{Baton, QueueSlot, Survey, Surveyed, Surveyor};
 
 pub(crate) use applications::{Applications, EndedApplications, Over};
 pub(crate) use decisions::{DecisionsKept, LastDecisions};
@@ -122,7 +122,7 @@ impl Partition {
             survey.home(self, &mut baton);
             return Some(baton);
         }
-        Surveyor::new(baton, survey, route).go_on();
+        Box::new(Surveyor::new(survey, route)).go_on(baton);
         None
     }
 
@@ -132,11 +132,11 @@ impl Partition {
     }
 }
 
-impl Handler<Surveyor> for Partition {
+impl Handler<Surveyed> for Partition {
     type Result = ();
 
-    fn handle(&mut self, surveyor: Surveyor, ctx: &mut Self::Context) {
-        let Surveyor { baton, survey, .. } = surveyor;
+    fn handle(&mut self, surveyed: Surveyed, ctx: &mut Self::Context) {
+        let Surveyed { baton, survey } = surveyed;
         self.take_home(baton, ctx, |partition, baton| survey.home(partition, baton));
     }
 }
