@@ -60,7 +60,7 @@ fn main() -> Result<(), Box<dyn std::error::Error>> {
     name_build()
 }
 
-/// For code that goes to this folder of the build's.
+/// A builder whose code goes to this folder of the build.
 fn stubs(folder: &str) -> Result<Builder, Box<dyn std::error::Error>> {
     let folder = PathBuf::from(std::env::var("OUT_DIR")?).join(folder);
     std::fs::create_dir_all(&folder)?;

@@ -58,7 +58,7 @@ pub trait Reply: Message + Default + 'static {
 pub const MOST_LISTS: usize = 10;
 
 /// The lengths of a response with fewer lists.
-fn padded<const N: usize>(lengths: [usize; N]) -> [usize; MOST_LISTS] {
+pub(super) fn padded<const N: usize>(lengths: [usize; N]) -> [usize; MOST_LISTS] {
     let mut all = [0; MOST_LISTS];
     all[..N].copy_from_slice(&lengths);
     all

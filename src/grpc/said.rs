@@ -16,7 +16,7 @@ use monoceros_proto::si::v1 as si;
 use prost::encoding::{DecodeContext, WireType};
 use prost::{DecodeError, Message};
 
-use super::reply::{Cutter, MOST_LISTS, Reply};
+use super::reply::{Cutter, MOST_LISTS, Reply, padded};
 
 /// An allocation response, as it waits.
 #[derive(Clone, Debug, Default)]
@@ -69,6 +69,7 @@ impl AllocationsSaid {
     }
 
     /// As one message.
+    #[cfg(test)]
     pub fn into_message(self) -> si::AllocationResponse {
         let new = si::AllocationResponse::decode(&*self.new.bytes).expect("encoded here").new;
         si::AllocationResponse { new, ..self.others }
@@ -138,15 +139,13 @@ impl Reply for AllocationsSaid {
     }
 
     fn lengths(&self) -> [usize; MOST_LISTS] {
-        let mut lengths = [0; MOST_LISTS];
-        lengths[..5].copy_from_slice(&[
+        padded([
             self.new.ends.len(),
             self.others.rejected.len(),
             self.others.rejected_allocations.len(),
             self.others.released.len(),
             self.others.released_asks.len(),
-        ]);
-        lengths
+        ])
     }
 
     fn append(&mut self, later: Self) {
@@ -171,4 +170,4 @@ impl Reply for AllocationsSaid {
 }
 
 #[cfg(test)]
-mod tests;
+pub(in crate::grpc) mod tests;

@@ -1,5 +1,7 @@
-//! The services as generated from `proto/`: for each a trait to implement and a client. They have
-//! the names of our own packages; `aliases` has the other paths by which they are reached.
+//! The services as generated from `proto/`: for each a trait to implement and a client. Streams of the
+//! server send replies of which a part is [bytes already](super::encoded), where the client reads
+//! messages: hence two folders. They have the names of our own packages; `aliases` has the other
+//! paths by which they are reached.
 
 /// Package `monoceros.si.v1`: [`scheduler_server`] and its kin.
 pub mod si {

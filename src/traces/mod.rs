@@ -72,18 +72,22 @@ impl Traces {
         let _ = self.counts.set(scheduler.trace_metrics());
     }
 
+    /// Whether nobody waits to be told.
+    pub fn is_idle(&self) -> bool {
+        self.untold().journeys.is_empty()
+    }
+
     /// A reply with allocations for these applications and keys was taken by the stream of a resource
     /// manager.
-    pub fn told(&self, rm_id: &str, allocations: impl Iterator<Item = (String, String)>) {
+    pub fn told(&self, rm_id: &str, allocations: &[(String, String)]) {
         let mut told = Vec::new();
-        let mut untold = self.untold();
-        for (application, key) in allocations {
-            if untold.journeys.is_empty() {
-                break;
-            }
-            told.extend(untold.take(rm_id, &application, &key));
+        if !allocations.is_empty() {
+            let mut untold = self.untold();
+            let named = allocations.iter();
+            told.extend(
+                named.filter_map(|(application, key)| untold.take(rm_id, application, key)),
+            );
         }
-        drop(untold);
         for journey in told {
             let told_ns = journey.now_ns();
             self.export.emit(&journey, Some(told_ns));

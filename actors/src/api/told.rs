@@ -1,4 +1,5 @@
-//! What an RM in this process is told of allocations: before it is a message.
+//! What is told of allocations before it is a message: to an RM in this process, and to the edge of a
+//! service, which encodes it.
 
 use std::fmt;
 use std::sync::Arc;
@@ -14,8 +15,9 @@ use crate::step::Allocated;
 /// what is rejected, what is released.
 ///
 /// # Why not the message
-/// A message has a copy of each name for each allocation. An RM in this process that wants a few of
-/// them takes those here, and shares them with the scheduler; whoever wants the message asks for it.
+/// A message has a copy of each name for each allocation. Who wants a few of them takes those here, and
+/// shares them with the scheduler; whoever wants the message asks for it, or has one written over
+/// again and again.
 pub struct AllocationsTold<'a> {
     pub(crate) partition: PartitionNames<'a>,
     pub(crate) new: Vec<Arc<Allocated>>,
@@ -120,8 +122,8 @@ impl<'a> NewAllocation<'a> {
         message
     }
 
-    /// Makes `message` this one's: it takes the room of what another said in it, so that a row of
-    /// messages that are encoded one by one needs next to no memory of its own.
+    /// Makes `message` this one's. It uses the memory of what was written there before, so that a row
+    /// of messages that are encoded one by one needs next to none of its own.
     pub fn write_to(self, message: &mut si::Allocation) {
         let Allocated { application, spec, node, .. } = self.allocated;
         let policy = || si::PreemptionPolicy {
@@ -132,21 +134,38 @@ impl<'a> NewAllocation<'a> {
         // UUIDs.
         let is_unified = spec.form == Form::Unified;
         let uuid = self.uuid().map_or("", |uuid| uuid);
-        write(&mut message.allocation_key, &spec.key);
-        write(&mut message.application_id, application);
-        write(&mut message.node_id, node);
-        write(&mut message.partition_name, self.partition_name());
-        write(&mut message.task_group_name, spec.task_group.as_deref().map_or("", String::as_str));
-        write(&mut message.uuid, uuid);
-        write(&mut message.allocation_id, uuid);
-        write_resource(message.resource_per_alloc.get_or_insert_default(), &spec.resources);
+        // Each field by its name, so that none can be forgotten.
+        let si::Allocation {
+            allocation_key,
+            allocation_tags,
+            uuid: uuid_told,
+            resource_per_alloc,
+            priority,
+            node_id,
+            application_id,
+            partition_name,
+            task_group_name,
+            placeholder,
+            allocation_id,
+            originator,
+            preemption_policy,
+            placement_constraint,
+        } = message;
+        write(allocation_key, &spec.key);
+        write(application_id, application);
+        write(node_id, node);
+        write(partition_name, self.partition_name());
+        write(task_group_name, spec.task_group.as_deref().map_or("", String::as_str));
+        write(uuid_told, uuid);
+        write(allocation_id, uuid);
+        write_resource(resource_per_alloc.get_or_insert_default(), &spec.resources);
         let tags = spec.tags.as_ref().filter(|_| spec.form == Form::Ask);
-        message.allocation_tags = tags.map(|tags| tags.to_map()).unwrap_or_default();
-        message.originator = spec.originator;
-        message.placeholder = spec.placeholder;
-        message.priority = if is_unified { 0 } else { spec.priority };
-        message.preemption_policy = (!is_unified || spec.preemption.is_said()).then(policy);
-        message.placement_constraint = None;
+        *allocation_tags = tags.map(|tags| tags.to_map()).unwrap_or_default();
+        *originator = spec.originator;
+        *placeholder = spec.placeholder;
+        *priority = if is_unified { 0 } else { spec.priority };
+        *preemption_policy = (!is_unified || spec.preemption.is_said()).then(policy);
+        *placement_constraint = None;
     }
 }
 

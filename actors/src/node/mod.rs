@@ -582,7 +582,6 @@ impl Drop for Node {
     }
 }
 
-/// An application wants a placement held, and is told whether it is, or why not.
 impl Visited for Node {
     type Mail = NodeMail;
 
@@ -606,7 +605,7 @@ impl Node {
         surveyor.go_on(baton);
     }
 
-    /// An application asks for a place.
+    /// An application wants a placement held, and is told whether it is, or why not.
     fn asked(&mut self, mut baton: Box<Baton>, mut placement: Placement) {
         let _timer = baton.tally.message(ActorKind::Node);
         baton.tally.node_try_begins();

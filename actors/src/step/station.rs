@@ -4,9 +4,9 @@
 //! A message of the runtime is two heap allocations, and an ask that is decided needs at least six of
 //! them. There is one baton, which is boxed already and has room for what it brings. So what happens for each
 //! ask (a visit that brings it, the climb of what that changes, the offer that decides it) puts the baton into
-//! the hand of the next actor, whose context looks there whenever it is woken, and so does a survey, which may
-//! go through all of them. All else, what is rare and what
-//! is not sent with the baton, goes by the mailbox: `do_send`.
+//! the hand of the next actor, whose context looks there whenever it is woken. So does a survey, which may go
+//! through all of them. All else, what is rare and what is not sent with the baton, goes by the mailbox:
+//! `do_send`.
 //!
 //! # Invariants
 //! * An actor that has ended has no hand: what is put there is dropped, which tells the Rm, as a message

@@ -149,8 +149,8 @@ impl Iterator for Route {
     }
 }
 
-/// A survey on its way: what the baton brings. It comes to every actor on its route and then to
-/// the partition that sent it.
+/// A survey on its way: what the baton brings from hand to hand, to every actor on its route. It
+/// comes home by the mailbox ([`Surveyed`]).
 pub(crate) struct Surveyor {
     pub(crate) survey: Box<dyn Survey>,
     route: Route,

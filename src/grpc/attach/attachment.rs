@@ -7,7 +7,9 @@
 //!
 //! # Invariants
 //! * Nobody waits under the lock, and nothing that is done under it comes back here.
-//! * Effects are carried out under the lock, hence in the order in which they were decided.
+//! * Effects are carried out under the lock, hence in the order in which they were decided. What goes
+//!   past with nothing but a note (`notes`) is said behind the lock: it comes from the one thread that
+//!   tells its partition, and nothing waits here then that it could overtake.
 //! * At most one [`StreamHandle`] is the stream; the newest.
 //!
 //! Reading order: here the stream, the time and the effects; `told` (what the scheduler and the RM

@@ -237,7 +237,7 @@ impl Cache {
         true
     }
 
-    /// Takes note of all but what is new. What was placed or reported and is no more.
+    /// Takes note of all but what is new. Returns what was placed or reported and is no more.
     fn note_others(&mut self, response: &si::AllocationResponse) -> Vec<cb::ForgotAllocation> {
         for rejected in &response.rejected_allocations {
             let name = RequestName::new(&rejected.application_id, &rejected.allocation_key);
@@ -420,7 +420,7 @@ impl Cache {
         let _ = self.leave(release);
     }
 
-    /// Takes note of an allocation, unless the RM has reported it itself. Whether it did.
+    /// Takes note of an allocation, unless the RM has reported it itself. Says whether it is noted.
     fn enter(
         &mut self,
         name: RequestName,

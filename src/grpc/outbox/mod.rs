@@ -151,7 +151,7 @@ impl<R: Reply> Outbox<R> {
     }
 
     /// The next message, if `stream` is the one that takes them. `leaving` sees it if it leaves for
-    /// the first time.
+    /// the first time, under the lock of the delivery.
     pub fn take(
         &self,
         stream: &Arc<StreamHandle>,

@@ -14,7 +14,7 @@
 //!
 //! # Why encoded
 //! A kept message is nearly always forgotten without being read again: bytes cost one allocation
-//! where the message has one per name in it, and they are those that the stream sends.
+//! where a message has one per name in it, and they are those that the stream sends.
 //!
 //! # Invariants
 //! * Kept messages are in the order of their numbers, without a gap.

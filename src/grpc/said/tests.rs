@@ -35,10 +35,10 @@ fn amount(amounts: &[(&str, i64)]) -> si::Resource {
     si::Resource { resources: resources.collect() }
 }
 
-#[tokio::test]
-async fn the_bytes_are_those_of_the_message() {
+/// Allocations of all kinds, told to this callback: of asks and in today's form, of several amounts, and
+/// one that is released.
+pub(in crate::grpc) async fn tell(callback: Arc<impl ResourceManagerCallback>) {
     let scheduler = Scheduler::builder().start().unwrap();
-    let both = Arc::new(Both::default());
     let rm_id = "rm".to_owned();
     let registration = si::RegisterResourceManagerRequest {
         rm_id: rm_id.clone(),
@@ -46,7 +46,6 @@ async fn the_bytes_are_those_of_the_message() {
             .to_owned(),
         ..Default::default()
     };
-    let callback = Arc::clone(&both);
     scheduler.register_resource_manager(registration, callback).await.unwrap();
     let partition_name = "[rm]blue".to_owned();
     let node = si::NodeInfo {
@@ -118,6 +117,13 @@ async fn the_bytes_are_those_of_the_message() {
     let request = si::AllocationRequest { releases, rm_id, ..Default::default() };
     scheduler.update_allocation(request).await.unwrap();
     scheduler.settle().await;
+    scheduler.shutdown().await;
+}
+
+#[tokio::test]
+async fn the_bytes_are_those_of_the_message() {
+    let both = Arc::new(Both::default());
+    tell(Arc::clone(&both)).await;
     let told = both.0.lock().unwrap().clone();
     let new = told.iter().flat_map(|[_, said]| &said.new);
     let mut keys: Vec<_> = new.map(|new| new.allocation_key.clone()).collect();
@@ -129,7 +135,6 @@ async fn the_bytes_are_those_of_the_message() {
     for [message, said] in told {
         assert_eq!(said, message);
     }
-    scheduler.shutdown().await;
 }
 
 fn messages() -> impl Strategy<Value = si::AllocationResponse> {

@@ -101,11 +101,17 @@ impl<K: StreamKind> ReplyWriter<K> {
     /// does not know it for too long already, or the stream is about to end.
     fn waiting(&mut self, is_last: bool) -> Option<Encoded<K::Reply>> {
         let session = self.stream.session()?;
+        let traces = self.edge.traces.as_ref();
+        let mut new = Vec::new();
         let reply = session.take::<K>(&self.stream, |reply| {
-            if let Some(traces) = &self.edge.traces {
-                traces.told(session.rm_id(), reply.new_allocations());
+            // Asked now: what is in the reply is followed before it gets there.
+            if traces.is_some_and(|traces| !traces.is_idle()) {
+                new.extend(reply.new_allocations());
             }
         });
+        if let Some(traces) = traces {
+            traces.told(session.rm_id(), &new);
+        }
         let Some(told) = &mut self.taken else { return reply };
         let taken = session.taken(told.told());
         let is_due = told.is_due(taken, Instant::now()) || (is_last && taken > told.told());

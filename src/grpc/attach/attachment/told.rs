@@ -37,7 +37,8 @@ impl Attachment {
     }
 
     /// Takes note of what was told of allocations, and says whether that is all there is to do: that no
-    /// stream keeps a view which would have to hear of it first, and nothing before it waits for one.
+    /// stream keeps a view which would have to hear of it first, and nothing before it waits for one. A
+    /// stream that comes after that has it in the list with which it begins.
     pub fn notes(&self, told: &AllocationsTold<'_>) -> bool {
         self.lock().conversation.notes(told)
     }

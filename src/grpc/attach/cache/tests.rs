@@ -1,5 +1,6 @@
 //! What the shim is told of its view, and when.
 
+use monoceros_actors::ResourceManagerCallback;
 use prost::Message as _;
 
 use super::*;
@@ -379,4 +380,83 @@ fn a_shim_that_reads_a_sync_as_the_interface_has_it_misses_nothing_but_applicati
     assert_eq!(reads(assume).assumed_allocations, [assumed]);
     let forgotten = si::ForgotAllocation { allocation_key: "a".to_owned() };
     assert_eq!(reads(forget).forget_allocations, [forgotten]);
+}
+
+/// What was placed and reported, in words, in order.
+fn known(cache: &Cache) -> Vec<String> {
+    let ledger = cache.ledger.iter().flatten();
+    let placed = ledger
+        .flat_map(|(key, placed)| placed.iter().map(move |placed| format!("{key} {placed:?}")));
+    let mut known: Vec<_> =
+        placed.chain(cache.reported.iter().map(|name| format!("{name:?}"))).collect();
+    known.sort();
+    known
+}
+
+/// One that takes notes of what is told, and one that has the messages.
+struct Two(std::sync::Mutex<[Cache; 2]>);
+
+impl ResourceManagerCallback for Two {
+    fn update_allocation(&self, _: si::AllocationResponse) {
+        unreachable!("it takes what is told itself");
+    }
+
+    fn allocations(&self, told: AllocationsTold<'_>) {
+        let mut caches = self.0.lock().unwrap();
+        let [notes, passes] = &mut *caches;
+        let (mut confirmed, mut asked) = (Vec::new(), Vec::new());
+        assert!(notes.notes(&told, |new| confirmed.push(new.allocation_key().to_string())));
+        let message = told.into_message();
+        let step = passes.pass(Instant::now(), message.clone(), |new| {
+            asked.push(new.allocation_key.clone());
+            false
+        });
+        assert_eq!(step, CacheStep { deliver: vec![message], ..CacheStep::default() });
+        assert_eq!(confirmed, asked);
+        assert_eq!(known(notes), known(passes));
+    }
+
+    fn update_application(&self, _: si::ApplicationResponse) {}
+
+    fn update_node(&self, _: si::NodeResponse) {}
+}
+
+#[tokio::test]
+async fn who_takes_notes_of_what_is_told_knows_what_the_messages_say() {
+    let two = [true, true].map(|keep| {
+        let mut cache = Cache::new(keep);
+        // The RM says itself that this one runs.
+        cache.reported("b", "pod-1");
+        cache
+    });
+    let two = Arc::new(Two(std::sync::Mutex::new(two)));
+    crate::grpc::said::tests::tell(Arc::clone(&two)).await;
+    let mut caches = two.0.lock().unwrap();
+    assert_eq!(
+        known(&caches[0]).len(),
+        15,
+        "all but the one that was released, with the reported one"
+    );
+    let begins = caches.each_mut().map(|cache| cache.attach(Gate::Written, PATIENCE, BYTES));
+    assert_eq!(begins[0], begins[1]);
+    assert!(read(&begins[0]).contains("+pod-3@n1") && !read(&begins[0]).contains("pod-1@"));
+}
+
+#[test]
+fn what_has_to_be_heard_first_is_not_only_noted() {
+    struct Attached(std::sync::Mutex<Cache>);
+    impl ResourceManagerCallback for Attached {
+        fn update_allocation(&self, _: si::AllocationResponse) {}
+        fn allocations(&self, told: AllocationsTold<'_>) {
+            let mut cache = self.0.lock().unwrap();
+            let before = known(&cache);
+            assert!(!cache.notes(&told, |_| panic!("nothing is done")));
+            assert_eq!(known(&cache), before);
+        }
+        fn update_application(&self, _: si::ApplicationResponse) {}
+        fn update_node(&self, _: si::NodeResponse) {}
+    }
+    let runtime = tokio::runtime::Builder::new_current_thread().enable_all().build().unwrap();
+    let cache = Arc::new(Attached(std::sync::Mutex::new(attached(Gate::Written))));
+    runtime.block_on(crate::grpc::said::tests::tell(cache));
 }
