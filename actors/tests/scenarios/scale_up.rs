@@ -13,6 +13,7 @@ use monoceros_actors::{
 };
 use monoceros_proto::si::v1 as si;
 use monoceros_proto::si::v1::update_container_scheduling_state_request::SchedulingState;
+use tokio::sync::Notify;
 
 use crate::wire;
 use crate::world::{ONE_LEAF, in_virtual_time, messages_to, register, say};
@@ -25,6 +26,8 @@ struct Autoscaler {
     refused: AtomicUsize,
     /// Does not answer, and that counts as a refusal.
     silent: AtomicBool,
+    /// Something was heard.
+    news: Notify,
 }
 
 impl ResourceManagerCallback for Autoscaler {
@@ -70,6 +73,7 @@ impl ResourceManagerCallback for Autoscaler {
             })
             .collect();
         self.heard.lock().unwrap().push(keys.join(" "));
+        self.news.notify_one();
     }
 }
 
@@ -196,6 +200,42 @@ fn many_requests_are_told_in_several_steps_in_their_order_and_each_once() {
         assert_eq!(world.heard(60).await, NOTHING);
         world.say("ask a000 late vcore=2").await;
         assert_eq!(world.heard(1).await, ["a000/late"]);
+    });
+}
+
+/// A look of many steps has begun to tell when an application and requests that it has found leave,
+/// another takes the place of the one that left, and others come. Those that leave would have been
+/// told of in the last step.
+#[test]
+fn what_leaves_or_comes_between_two_steps_is_told_once_or_not_at_all() {
+    in_virtual_time(async {
+        let world = World::new("").await;
+        world.say("node n1 vcore=1").await;
+        for number in 0..300 {
+            let asks = asks(&format!("a{number:03}"), 40);
+            world.say(&format!("app a{number:03} in root.default\n{asks}")).await;
+        }
+        let meddle = async {
+            world.rm.news.notified().await;
+            let text = "remove-app a250 &\nwithdraw a251 k3 &\nwithdraw a252 * &\n\
+                app z in root.default &\nask z k vcore=2 &\nask a000 late vcore=2 &\n\
+                ask a299 late vcore=2 &";
+            world.say(text).await;
+        };
+        let (mut heard, ()) = tokio::join!(world.heard(1), meddle);
+        assert!(heard.len() > 2, "in {} messages", heard.len());
+        heard.extend(world.heard(2).await);
+        let mut heard: Vec<_> = heard.iter().flat_map(|message| message.split(' ')).collect();
+        heard.sort_unstable();
+        let mut expected = Vec::new();
+        for number in (0..300).filter(|number| ![250, 252].contains(number)) {
+            expected.extend(heard_of(&format!("a{number:03}"), 40));
+        }
+        expected.retain(|told| told != "a251/k3");
+        expected.extend(["a000/late", "a299/late", "z/k"].map(str::to_owned));
+        expected.sort_unstable();
+        assert_eq!(heard, expected);
+        assert_eq!(world.heard(60).await, NOTHING);
     });
 }
 
