@@ -163,14 +163,12 @@ impl Cache {
         if self.gate.is_some() { self.seq } else { 0 }
     }
 
-    /// Whether responses have to [pass](Self::pass) through here at all.
-    pub(super) fn is_in_use(&self) -> bool {
-        self.ledger.is_some() || !self.withheld.is_empty()
-    }
-
-    /// A response with so many new allocations went past while this was [not in use](Self::is_in_use).
-    pub(super) fn went_past(&mut self, n_new: usize) {
-        self.incomplete |= n_new > 0;
+    /// Whether what is told has to be looked at: somebody may want to know of it, or something before it
+    /// waits. If not, so many new allocations have gone past.
+    fn concerns(&mut self, n_new: usize) -> bool {
+        let is_in_use = self.ledger.is_some() || self.withholds();
+        self.incomplete |= !is_in_use && n_new > 0;
+        is_in_use
     }
 
     /// A stream that keeps a view begins with the whole of it. Nothing for one that does not, and
@@ -217,8 +215,7 @@ impl Cache {
         told: &AllocationsTold<'_>,
         mut confirm: impl FnMut(NewAllocation<'_>),
     ) -> bool {
-        if !self.is_in_use() {
-            self.went_past(told.new_allocations().len());
+        if !self.concerns(told.new_allocations().len()) {
             return true;
         }
         if self.gate.is_some() || self.withholds() {
@@ -254,6 +251,9 @@ impl Cache {
         response: si::AllocationResponse,
         mut is_assumed: impl FnMut(&si::Allocation) -> bool,
     ) -> CacheStep {
+        if !self.concerns(response.new.len()) {
+            return CacheStep { deliver: vec![response], ..CacheStep::default() };
+        }
         let (mut assumed, mut gone) = (Vec::new(), Vec::new());
         for allocation in &response.new {
             let known = is_assumed(allocation);

@@ -147,10 +147,9 @@ fn a_stream_begins_with_everything_in_pieces_of_which_the_last_says_so() {
 #[test]
 fn a_list_that_could_not_be_complete_is_not_sent() {
     let mut cache = Cache::new(false);
-    assert!(!cache.is_in_use());
-    cache.went_past(1);
+    assert!(!cache.concerns(1));
     assert!(cache.attach(Gate::Written, PATIENCE, BYTES).is_empty());
-    assert!(cache.is_in_use());
+    assert!(cache.concerns(0));
 }
 
 #[test]

@@ -62,11 +62,6 @@ impl Conversation {
         now: Instant,
         response: si::AllocationResponse,
     ) {
-        if !self.cache.is_in_use() {
-            self.cache.went_past(response.new.len());
-            self.effects.push(Effect::Deliver(response));
-            return;
-        }
         let mut batcher = self.stream.as_mut().and_then(|stream| stream.batcher.as_mut());
         let step = self.cache.pass(now, response, |allocation| {
             let si::Allocation { application_id, allocation_key, node_id, .. } = allocation;
