@@ -26,6 +26,8 @@ use crate::shim::{Shim, cpu_time, median};
 
 const NODES: usize = 1_000;
 const ROOM: usize = 50_000;
+/// The leaves that wait for one thing.
+const LEAVES: usize = 1_000;
 const RELEASES: u32 = 2_000;
 const SMALL: [(&str, i64); 2] = [("memory", 10), ("vcore", 1)];
 
@@ -108,14 +110,15 @@ fn user_limits(named: usize, other: usize) -> String {
     limits
 }
 
-async fn begin(shape: &Shape) -> Shim {
+/// So many asks wait for nodes, in blocks of equal size over the applications.
+async fn begin(shape: &Shape, asks: usize) -> Shim {
     let shim = Shim::start(&shape.config, Threads::PerPartition).await;
     let owner = |n| {
         let user = (shape.user)(n);
         (format!("u{user}"), vec![format!("g{}", user % 100)])
     };
     shim.applications_of(shape.applications, &shape.queue, owner).await;
-    shim.asks("ask", 2 * ROOM, shape.applications, &SMALL).await;
+    shim.asks("ask", asks, shape.applications, &SMALL).await;
     shim.scheduler.settle().await;
     // The look for what more machines would have to be comes a second later, and is measured in `idle`.
     sleep(Duration::from_secs(3)).await;
@@ -137,7 +140,7 @@ async fn fill(shim: &Shim) -> (f64, f64) {
 /// The row of some shapes, which grow to the last.
 async fn row(what: &str, shapes: &[Shape], aim: f64) {
     let sizes = in_turns(shapes.len(), ROOM, async |size| {
-        let shim = begin(&shapes[size]).await;
+        let shim = begin(&shapes[size], 2 * ROOM).await;
         let took = fill(&shim).await;
         shim.scheduler.shutdown().await;
         took
@@ -145,34 +148,72 @@ async fn row(what: &str, shapes: &[Shape], aim: f64) {
     print_growth(what, &sizes.await, aim);
 }
 
-/// A thousand leaves that wait, and one release at a time: for a node, or for the limit of all users
-/// together.
+/// What a thousand leaves wait for.
+#[derive(Clone, Copy, PartialEq)]
+enum Awaited {
+    Node,
+    /// The limit of all users together on what they use.
+    Quota,
+    /// Their limit on running applications.
+    Start,
+}
+
+impl Awaited {
+    fn shape(self) -> Shape {
+        let mut shape = flat(LEAVES);
+        let limit = match self {
+            Self::Node => return shape,
+            Self::Quota => format!("maxresources: {{vcore: {ROOM}m}}"),
+            Self::Start => {
+                shape.applications = LEAVES + RELEASES as usize;
+                shape.queue = Box::new(|n| format!("root.l{}", n % LEAVES));
+                format!("maxapplications: {LEAVES}")
+            }
+        };
+        let limits = format!("    limits: [{{groups: [nobody, '*'], {limit}}}]\n    queues:\n");
+        shape.config = shape.config.replace("    queues:\n", &limits);
+        shape
+    }
+
+    /// How many allocations there is room for.
+    fn room(self) -> usize {
+        if self == Self::Start { LEAVES } else { ROOM }
+    }
+
+    fn nodes(self) -> usize {
+        if self == Self::Quota { 2 * NODES } else { NODES }
+    }
+}
+
+/// A thousand leaves that wait, and at a time one release, or one application that goes.
 async fn shared() {
     println!(
         "\n| 1,000 leaves wait for | CPU µs per release | release to reuse, median µs | aim |"
     );
     println!("|---|---|---|---|");
-    let capped = format!("{{groups: [nobody, '*'], maxresources: {{vcore: {ROOM}m}}}}");
-    for (name, limits, nodes) in
-        [("a node", String::new(), NODES), ("one limit of all groups", capped, 2 * NODES)]
-    {
-        let mut shape = flat(1_000);
-        if !limits.is_empty() {
-            shape.config = shape
-                .config
-                .replace("    queues:\n", &format!("    limits: [{limits}]\n    queues:\n"));
-        }
-        let shim = begin(&shape).await;
+    for (name, awaited) in [
+        ("a node", Awaited::Node),
+        ("one limit of all groups", Awaited::Quota),
+        ("one limit on running applications", Awaited::Start),
+    ] {
+        let shape = awaited.shape();
+        // Of those that wait to start, each asks for one.
+        let asks = if awaited == Awaited::Start { shape.applications } else { 2 * ROOM };
+        let shim = begin(&shape, asks).await;
         let per_node = i64::try_from(ROOM / NODES).expect("small");
-        shim.expect(ROOM);
-        shim.nodes(nodes, &[("memory", 10 * per_node), ("vcore", per_node)]).await;
+        shim.expect(awaited.room());
+        shim.nodes(awaited.nodes(), &[("memory", 10 * per_node), ("vcore", per_node)]).await;
         shim.all_allocated().await;
         shim.scheduler.settle().await;
         let (cpu, mut taken) = (cpu_time(), Vec::new());
         for _ in 0..RELEASES {
             shim.expect(1);
             let start = Instant::now();
-            shim.release_last().await;
+            if awaited == Awaited::Start {
+                shim.remove_last().await;
+            } else {
+                shim.release_last().await;
+            }
             shim.all_allocated().await;
             taken.push(start.elapsed().as_secs_f64() * 1e6);
         }

@@ -227,10 +227,24 @@ impl Shim {
         self.counter.running.load(Ordering::Acquire)
     }
 
+    /// The application and the key of what was heard of last.
+    fn take_last(&self) -> (Arc<str>, Arc<str>) {
+        self.counter.last.lock().unwrap().take().expect("something was allocated")
+    }
+
+    /// Removes the application of what was heard of last.
+    pub async fn remove_last(&self) {
+        let (application, _) = self.take_last();
+        let application_id = application.to_string();
+        let remove = vec![si::RemoveApplicationRequest { application_id, ..Default::default() }];
+        let request =
+            si::ApplicationRequest { rm_id: "bench".into(), remove, ..Default::default() };
+        self.scheduler.update_application(request).await.unwrap();
+    }
+
     /// Releases what was heard of last.
     pub async fn release_last(&self) {
-        let last = self.counter.last.lock().unwrap().take();
-        let (application_id, allocation_key) = last.expect("something was allocated");
+        let (application_id, allocation_key) = self.take_last();
         let release = si::AllocationRelease {
             application_id: application_id.to_string(),
             allocation_key: allocation_key.to_string(),

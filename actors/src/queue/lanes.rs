@@ -25,14 +25,14 @@
 //!   its limits get tighter. When limits get looser and something that waits here may go on, the
 //!   partition has the lane looked at ([`Lanes::look_again`]); it knows of such lanes because each
 //!   tells the trackers what it holds back ([`Trackers::hold_back`]). What waits for a limit that
-//!   many lanes share is seen from above and held back by nobody ([`Trackers::shared_limit`]).
+//!   many lanes share is seen from above and held back by nobody ([`ShownBy`]).
 
 use std::collections::{BTreeMap, BTreeSet};
 
 use monoceros_rules::limits::{HeldBack, LaneId, Trackers};
 use monoceros_rules::nodes::NodeIndex;
 use monoceros_rules::order::tree::OrderedTree;
-use monoceros_rules::order::waits::{Declined, Phase, View, WaitSet, Waits};
+use monoceros_rules::order::waits::{Declined, Phase, ShownBy, View, WaitSet, Waits};
 use monoceros_rules::values::epoch::Loosening;
 use monoceros_rules::values::resources::{Limits, Resources};
 
@@ -285,12 +285,15 @@ impl LaneRows {
         // tells when to look again.
         let short = least_short(waits.bound_by_quota());
         let starting = !may_start && waits.has_starting();
-        if let Some(by) = short.as_ref().and_then(|least| trackers.shared_limit(id, least)) {
-            let held_back = HeldBack { short: None, starting };
-            return (waits.as_seen_past_limits(&own, &self.declined, by), held_back);
-        }
-        let held_back = HeldBack { short, starting };
-        (waits.as_seen_from_above(&own, &self.declined), held_back)
+        let by = ShownBy {
+            quota: short.as_ref().and_then(|least| trackers.shared_limit(id, least)),
+            starts: starting.then(|| trackers.shared_limit_of_starts(id)).flatten(),
+        };
+        let held_back = HeldBack {
+            short: short.filter(|_| by.quota.is_none()),
+            starting: starting && by.starts.is_none(),
+        };
+        (waits.as_seen_past_limits(&own, &self.declined, by), held_back)
     }
 }
 

@@ -5,7 +5,7 @@
 //! Where a thousand leaves wait for one limit, a release of room for one of them would tell all, and
 //! each would be offered to in order to find that another one was first. So a limit that several
 //! lanes count for gets a number, and what waits for it stays visible with that number
-//! ([`Limited`](crate::order::waits::Limited)): an offer asks the limit itself, finds the first that
+//! ([`Limited`](crate::order::waits::Limited), [`LimitedStarts`](crate::order::waits::LimitedStarts)): an offer asks the limit itself, finds the first that
 //! may go on in the order of the queues, and skips all others once the room is used again.
 //!
 //! # Which limits
@@ -16,8 +16,9 @@
 //!
 //! # Invariants
 //! * A number is given back when no lane counts for its limit any more; then nobody shows it.
-//! * A lane shows at most one number, that of a limit which holds back the least of what waits
-//!   there; or it tells the trackers what it holds back.
+//! * A lane shows at most one number of a limit on what may be used, which holds back the least of
+//!   what waits there, and one of a limit on running applications; or it tells the trackers what it
+//!   holds back.
 
 use super::places::{Place, PlaceId};
 use super::{LaneId, Trackers};
@@ -75,10 +76,25 @@ impl Numbers {
 impl Trackers {
     /// A numbered limit that does not hold so much for this lane now. It gets its number here.
     pub fn shared_limit(&mut self, lane: LaneId, least: &Resources) -> Option<SharedLimits> {
+        self.numbered(lane, |place| !place.allows(least))
+    }
+
+    /// A numbered limit by which no more applications of this lane may run now. It gets its number
+    /// here.
+    pub fn shared_limit_of_starts(&mut self, lane: LaneId) -> Option<SharedLimits> {
+        self.numbered(lane, |place| !place.may_start())
+    }
+
+    /// The first limit of a lane that holds something back and has a number, or gets one.
+    fn numbered(
+        &mut self,
+        lane: LaneId,
+        holds_back: impl Fn(&Place) -> bool,
+    ) -> Option<SharedLimits> {
         let limited = &self.lanes.get(lane).limited;
         limited.iter().find_map(|id| {
             let place = self.forest.get_mut(*id);
-            if place.allows(least) {
+            if !holds_back(place) {
                 return None;
             }
             if place.number.is_none() {
@@ -97,13 +113,29 @@ impl Trackers {
         loosening: Loosening,
         tried: Loosening,
     ) -> bool {
+        self.any_loosened(by, loosening, tried, |place| place.allows(least))
+    }
+
+    /// Whether one of these limits lets one more application run, and was loosened after `tried`, as
+    /// in [`Self::let_on`].
+    pub fn let_start(&self, by: SharedLimits, loosening: Loosening, tried: Loosening) -> bool {
+        self.any_loosened(by, loosening, tried, Place::may_start)
+    }
+
+    fn any_loosened(
+        &self,
+        by: SharedLimits,
+        loosening: Loosening,
+        tried: Loosening,
+        lets_on: impl Fn(&Place) -> bool,
+    ) -> bool {
         by.numbers().any(|number| {
             let place = self.numbers.given.get(number).copied().flatten();
             let Some(place) = place.map(|id| self.forest.get(id)) else {
                 debug_assert!(false, "a limit without lanes is shown");
                 return true;
             };
-            place.loosened.max(self.loosened).max(loosening) > tried && place.allows(least)
+            place.loosened.max(self.loosened).max(loosening) > tried && lets_on(place)
         })
     }
 

@@ -29,8 +29,8 @@
 //!
 //! What a limit of a user or group holds back is hidden from the queues above, since they know
 //! nothing of it, and its lane is told when that may have changed. A limit that many lanes share is
-//! an exception: what waits for it is shown with the number of that limit ([`Limited`]), and an offer
-//! asks the limit.
+//! an exception: what waits for it is shown with the number of that limit ([`Limited`],
+//! [`LimitedStarts`]), and an offer asks the limit.
 //!
 //! A bundle, whose members find places all at once or none of them, says how many places it lacked
 //! (`places`). It is looked at again when nodes that grew since have that many for the least that
@@ -41,15 +41,18 @@
 //!
 //! # Phases
 //! An offer is made in one [`Phase`] after the other, and something waits in each for itself: what
-//! takes the place of a placeholder needs no quota, for example. So a row has a bound per phase,
-//! and where it was [declined](Declined) last is noted per phase. Most rows wait in the last phase
-//! alone; what waits in the others is behind one pointer ([`Early`]).
+//! takes the place of a placeholder needs no quota, for example. So a row has a bound per phase
+//! ([`phases`]), and where it was [declined](Declined) last is noted per phase.
 //!
 //! # Why no ask is forgotten
 //! Marks only move forward when the class itself was tried, and a join keeps the *oldest* mark and
 //! the *least* want: a bound errs only towards looking again. What is looked at in vain once too
 //! often is stopped by [`Parked::judged`]: the same child is not visited twice while nothing at all
 //! was loosened. The property tests compare every skip with a full search.
+
+mod phases;
+
+pub use phases::{Early, LimitedStarts, ShownBy, Started, Waits};
 
 use crate::decide::bundle::BundleWaits;
 use crate::limits::{SharedLimits, Trackers};
@@ -472,151 +475,6 @@ impl Bound for WaitSet {
             (_, Self::Due) => *self = Self::Due,
             (Self::Nothing, Self::Parked(_)) => *self = other.clone(),
             (Self::Parked(mine), Self::Parked(theirs)) => mine.join(theirs),
-        }
-    }
-}
-
-/// What waits of applications that run and of those that have still to start. They are kept apart,
-/// because the latter count only while one more application may run.
-#[derive(Clone, Debug, Default, PartialEq)]
-pub struct Started {
-    /// Of applications that have started.
-    pub running: WaitSet,
-    /// Of applications that are Accepted and hold nothing yet.
-    pub starting: WaitSet,
-}
-
-impl Started {
-    /// What waits of one application.
-    pub fn of(waits: WaitSet, is_starting: bool) -> Self {
-        if is_starting {
-            Self { starting: waits, ..Self::default() }
-        } else {
-            Self { running: waits, ..Self::default() }
-        }
-    }
-
-    fn may(&self, view: &View<'_>) -> bool {
-        self.running.may(view) || (view.may_start && self.starting.may(view))
-    }
-
-    fn seen_past(&self, own: &View<'_>, declined_at: Epoch, by: Option<SharedLimits>) -> Self {
-        let starting = if own.may_start {
-            self.starting.seen_past(own, declined_at, by)
-        } else {
-            WaitSet::Nothing
-        };
-        Self { running: self.running.seen_past(own, declined_at, by), starting }
-    }
-}
-
-impl Bound for Started {
-    fn join(&mut self, other: &Self) {
-        self.running.join(&other.running);
-        self.starting.join(&other.starting);
-    }
-}
-
-/// What waits below a row of a queue, phase by phase.
-#[derive(Clone, Debug, Default, PartialEq)]
-pub struct Waits {
-    /// What waits for any node.
-    pub normal: Started,
-    /// What waits in earlier phases; none where nothing does.
-    early: Option<Box<Early>>,
-}
-
-/// What waits in the phases before the last.
-#[derive(Clone, Debug, Default, PartialEq)]
-pub struct Early {
-    /// Asks that have a node reserved.
-    pub reserved: Started,
-    /// Asks that may take the place of a placeholder. They need no quota and no leave to run.
-    pub pairs: WaitSet,
-}
-
-impl Waits {
-    /// What waits of one application that has still to start, or not.
-    pub fn new(normal: WaitSet, reserved: WaitSet, pairs: WaitSet, is_starting: bool) -> Self {
-        let mut waits = Self { normal: Started::of(normal, is_starting), early: None };
-        if reserved != WaitSet::Nothing || pairs != WaitSet::Nothing {
-            let reserved = Started::of(reserved, is_starting);
-            waits.early = Some(Box::new(Early { reserved, pairs }));
-        }
-        waits
-    }
-
-    /// What waits in the phases before the last, if anything does.
-    pub fn early(&self) -> Option<&Early> {
-        self.early.as_deref()
-    }
-
-    /// See [`WaitSet::may`].
-    pub fn may(&self, phase: Phase, view: &View<'_>) -> bool {
-        match (phase, &self.early) {
-            (Phase::Normal, _) => self.normal.may(view),
-            (_, None) => false,
-            (Phase::Reserved, Some(early)) => early.reserved.may(view),
-            (Phase::Pairs, Some(early)) => early.pairs.may_have_room(view),
-        }
-    }
-
-    /// What is bound by quota, in any phase: of applications that run, and of those that start.
-    pub fn bound_by_quota(&self) -> impl Iterator<Item = &WaitSet> {
-        let early = self.early.as_ref().map(|early| &early.reserved);
-        std::iter::once(&self.normal)
-            .chain(early)
-            .flat_map(|started| [&started.running, &started.starting])
-    }
-
-    /// Whether anything waits of applications that have still to start.
-    pub fn has_starting(&self) -> bool {
-        let early = self.early.as_ref().map(|early| &early.reserved);
-        let mut all = std::iter::once(&self.normal).chain(early);
-        all.any(|started| started.starting != WaitSet::Nothing)
-    }
-
-    /// See [`WaitSet::as_seen_from_above`]; `own.may_start` is the queue's own room for one more
-    /// running application.
-    #[must_use]
-    pub fn as_seen_from_above(&self, own: &View<'_>, declined: &Declined) -> Self {
-        self.seen_past(own, declined, None)
-    }
-
-    /// What a lane shows of what waits in it, if what is short of quota is held back by these limits
-    /// ([`Trackers::shared_limit`]).
-    #[must_use]
-    pub fn as_seen_past_limits(
-        &self,
-        own: &View<'_>,
-        declined: &Declined,
-        by: SharedLimits,
-    ) -> Self {
-        self.seen_past(own, declined, Some(by))
-    }
-
-    fn seen_past(&self, own: &View<'_>, declined: &Declined, by: Option<SharedLimits>) -> Self {
-        let normal = self.normal.seen_past(own, declined.at(Phase::Normal), by);
-        let early = self.early.as_ref().map(|early| {
-            let reserved = early.reserved.seen_past(own, declined.at(Phase::Reserved), by);
-            let pairs = early.pairs.clone().declined(declined.at(Phase::Pairs));
-            Early { reserved, pairs }
-        });
-        let early = early.filter(|early| *early != Early::default());
-        Self { normal, early: early.map(Box::new) }
-    }
-}
-
-impl Bound for Waits {
-    fn join(&mut self, other: &Self) {
-        self.normal.join(&other.normal);
-        match (&mut self.early, &other.early) {
-            (_, None) => {}
-            (None, Some(_)) => self.early.clone_from(&other.early),
-            (Some(mine), Some(theirs)) => {
-                mine.reserved.join(&theirs.reserved);
-                mine.pairs.join(&theirs.pairs);
-            }
         }
     }
 }
