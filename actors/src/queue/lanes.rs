@@ -29,10 +29,10 @@
 
 use std::collections::{BTreeMap, BTreeSet};
 
-use monoceros_rules::limits::{HeldBack, LaneId, Trackers};
+use monoceros_rules::limits::{HeldBack, LaneId, ShownBy, Trackers};
 use monoceros_rules::nodes::NodeIndex;
 use monoceros_rules::order::tree::OrderedTree;
-use monoceros_rules::order::waits::{Declined, Phase, ShownBy, View, WaitSet, Waits};
+use monoceros_rules::order::waits::{Declined, Phase, View, WaitSet, Waits};
 use monoceros_rules::values::epoch::Loosening;
 use monoceros_rules::values::resources::{Limits, Resources};
 
@@ -79,6 +79,8 @@ struct LaneRows {
     declined: Declined,
     /// What it holds back, as the trackers were told last.
     held_back: HeldBack,
+    /// By which limits it shows what they hold back, as the trackers were told last.
+    shown: ShownBy,
 }
 
 /// The row that gets an offer, and its runner-up.
@@ -169,12 +171,17 @@ impl Lanes {
             }
             self.lanes.remove(&id);
             trackers.hold_back(id, HeldBack::default());
+            trackers.show(id, ShownBy::default());
             return;
         };
-        let (seen, held_back) = lane.seen(id, trackers);
+        let (seen, held_back, shown) = lane.seen(id, trackers);
         if lane.held_back != held_back {
             trackers.hold_back(id, held_back.clone());
             lane.held_back = held_back;
+        }
+        if lane.shown != shown {
+            trackers.show(id, shown);
+            lane.shown = shown;
         }
         let is_there = match &lane.head {
             Some(head) if head == first => {
@@ -269,8 +276,9 @@ pub(super) fn lower(least: &mut Option<RowKey>, other: Option<RowKey>) {
 }
 
 impl LaneRows {
-    /// What waits here as it is seen from above, and what it holds back unseen.
-    fn seen(&self, id: LaneId, trackers: &mut Trackers) -> (Waits, HeldBack) {
+    /// What waits here as it is seen from above, what it holds back unseen, and by which limits it shows
+    /// what they hold back.
+    fn seen(&self, id: LaneId, trackers: &mut Trackers) -> (Waits, HeldBack, ShownBy) {
         let waits = self.rows.bound().cloned().unwrap_or_default();
         let is_parked = |set: &WaitSet| matches!(set, WaitSet::Parked(_));
         let headroom = if waits.bound_by_quota().any(is_parked) {
@@ -293,7 +301,7 @@ impl LaneRows {
             short: short.filter(|_| by.quota.is_none()),
             starting: starting && by.starts.is_none(),
         };
-        (waits.as_seen_past_limits(&own, &self.declined, by), held_back)
+        (waits.as_seen_past_limits(&own, &self.declined, by), held_back, by)
     }
 }
 

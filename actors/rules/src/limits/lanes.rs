@@ -10,6 +10,7 @@ use std::sync::Arc;
 use smallvec::SmallVec;
 
 use super::places::PlaceId;
+use super::shared::ShownBy;
 use crate::values::resources::Resources;
 use crate::values::slots::Slots;
 
@@ -51,6 +52,8 @@ pub(super) struct Lane {
     /// Its applications, and whether each counts as running.
     pub(super) applications: BTreeMap<Arc<str>, bool>,
     pub(super) held_back: HeldBack,
+    /// By which limits it shows what they hold back.
+    pub(super) shown: ShownBy,
     /// The last reload took a limit away that its group was chosen by.
     pub(super) lost_limit: bool,
 }
@@ -116,6 +119,7 @@ impl Lane {
             limited: SmallVec::new(),
             applications: BTreeMap::new(),
             held_back: HeldBack::default(),
+            shown: ShownBy::default(),
             lost_limit: false,
         }
     }

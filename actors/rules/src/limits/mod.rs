@@ -71,7 +71,7 @@ use self::lanes::{Lane, LaneKey, Lanes};
 use self::places::{Forest, Place, PlaceId};
 pub use self::reload::{LimitEvent, Reloaded};
 use self::shared::Numbers;
-pub use self::shared::SharedLimits;
+pub use self::shared::{SharedLimits, ShownBy};
 pub use self::tables::Tables;
 pub use self::views::{GroupUsage, LimitUse, PlaceUsage, UserUsage};
 use crate::queues::QueueConfig;
@@ -277,6 +277,7 @@ impl Trackers {
     }
 
     fn close_lane(&mut self, id: LaneId) {
+        self.show(id, ShownBy::default());
         let lane = self.lanes.close(id);
         for end in lane.ends() {
             self.count_lane(end, false);

@@ -14,8 +14,12 @@
 //! numbers are given. So small limits cannot take the numbers from large ones. Whoever gets none is
 //! told as before ([`super::waiting`]).
 //!
+//! A limit has its number for as long as something is shown with it. So 64 limits that many wait for at
+//! the same time have them all; what waits for one more is told as before.
+//!
 //! # Invariants
-//! * A number is given back when no lane counts for its limit any more; then nobody shows it.
+//! * A number is given back when no lane shows it any more. By then the queues above may show it for the
+//!   rest of the step, to nobody's harm: nothing below is meant by it.
 //! * A lane shows at most one number of a limit on what may be used, which holds back the least of
 //!   what waits there, and one of a limit on running applications; or it tells the trackers what it
 //!   holds back.
@@ -32,10 +36,28 @@ const MOST: usize = u64::BITS as usize;
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct SharedLimits(u64);
 
+/// The limits of users and groups that hold back what waits in a lane, as far as they are seen from
+/// above.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub struct ShownBy {
+    /// Of what is short of quota ([`Trackers::shared_limit`]).
+    pub quota: Option<SharedLimits>,
+    /// Of applications that have still to start ([`Trackers::shared_limit_of_starts`]).
+    pub starts: Option<SharedLimits>,
+}
+
 /// The limits that have a number.
 #[derive(Debug, Default)]
 pub(super) struct Numbers {
-    given: Vec<Option<PlaceId>>,
+    given: Vec<Option<Numbered>>,
+}
+
+/// A limit that has a number.
+#[derive(Debug)]
+struct Numbered {
+    place: PlaceId,
+    /// How often lanes show it.
+    n_shown: u32,
 }
 
 impl SharedLimits {
@@ -49,7 +71,15 @@ impl SharedLimits {
     }
 
     fn numbers(self) -> impl Iterator<Item = usize> {
-        (0..MOST).filter(move |number| self.0 & (1 << number) != 0)
+        let if_any = |numbers: u64| (numbers != 0).then_some(numbers);
+        std::iter::successors(if_any(self.0), move |left| if_any(left & (left - 1)))
+            .map(|left| left.trailing_zeros() as usize)
+    }
+}
+
+impl ShownBy {
+    fn numbers(self) -> impl Iterator<Item = usize> {
+        [self.quota, self.starts].into_iter().flatten().flat_map(SharedLimits::numbers)
     }
 }
 
@@ -64,12 +94,22 @@ impl Numbers {
             self.given.push(None);
             self.given.len() - 1
         });
-        self.given[free] = Some(place);
+        self.given[free] = Some(Numbered { place, n_shown: 0 });
         u8::try_from(free).ok()
     }
 
-    fn take_back(&mut self, number: u8) {
-        self.given[usize::from(number)] = None;
+    fn show(&mut self, number: usize) {
+        if let Some(Some(numbered)) = self.given.get_mut(number) {
+            numbered.n_shown += 1;
+        }
+    }
+
+    /// One lane shows it no longer. If it was the last one the number is free again; the limit that had
+    /// it is returned.
+    fn hide(&mut self, number: usize) -> Option<PlaceId> {
+        let numbered = self.given.get_mut(number)?;
+        numbered.as_mut()?.n_shown -= 1;
+        numbered.take_if(|numbered| numbered.n_shown == 0).map(|numbered| numbered.place)
     }
 }
 
@@ -104,6 +144,21 @@ impl Trackers {
         })
     }
 
+    /// Notes by which limits a lane shows what waits there. A number that none shows any more is given
+    /// back. For a lane that was closed, nothing is noted.
+    pub fn show(&mut self, lane: LaneId, shown: ShownBy) {
+        let Some(slot) = self.lanes.find_mut(lane) else { return };
+        let before = std::mem::replace(&mut slot.shown, shown);
+        for number in shown.numbers() {
+            self.numbers.show(number);
+        }
+        for number in before.numbers() {
+            if let Some(place) = self.numbers.hide(number) {
+                self.forest.get_mut(place).number = None;
+            }
+        }
+    }
+
     /// Whether one of these limits holds so much, and was loosened after `tried`: it itself, or a
     /// queue on the path, which was at `loosening` last.
     pub fn let_on(
@@ -130,28 +185,19 @@ impl Trackers {
         lets_on: impl Fn(&Place) -> bool,
     ) -> bool {
         by.numbers().any(|number| {
-            let place = self.numbers.given.get(number).copied().flatten();
-            let Some(place) = place.map(|id| self.forest.get(id)) else {
-                debug_assert!(false, "a limit without lanes is shown");
-                return true;
-            };
+            let numbered = self.numbers.given.get(number).and_then(Option::as_ref);
+            let Some(place) = numbered.map(|it| self.forest.get(it.place)) else { return false };
             place.loosened.max(self.loosened).max(loosening) > tried && lets_on(place)
         })
     }
 
     /// One more lane, or one less, counts for these places and those above them.
     pub(super) fn count_lane(&mut self, end: PlaceId, is_more: bool) {
-        let numbers = &mut self.numbers;
         self.forest.change(end, |place: &mut Place| {
             if is_more {
                 place.n_lanes += 1;
-                return;
-            }
-            place.n_lanes -= 1;
-            if place.n_lanes == 0
-                && let Some(number) = place.number.take()
-            {
-                numbers.take_back(number);
+            } else {
+                place.n_lanes -= 1;
             }
         });
     }
@@ -159,7 +205,11 @@ impl Trackers {
 
 #[cfg(test)]
 mod tests {
+    use std::sync::Arc;
+
     use super::*;
+    use crate::queues::{LimitConfig, QueueConfig};
+    use crate::values::resources::Limits;
 
     #[test]
     fn a_limit_of_many_lanes_gets_a_number_where_one_of_few_gets_none_any_more() {
@@ -168,7 +218,12 @@ mod tests {
         assert_eq!(numbers.give(place, 1), None, "one lane alone shares nothing");
         assert_eq!([0, 1].map(|_| numbers.give(place, 2)), [Some(0), None]);
         assert_eq!(numbers.give(place, 3), Some(1));
-        numbers.take_back(0);
+        for number in [0, 0, 1] {
+            numbers.show(number);
+        }
+        assert_eq!(numbers.hide(0), None, "another lane shows it");
+        assert_eq!(numbers.give(place, 3), None);
+        assert_eq!(numbers.hide(0), Some(place));
         assert_eq!(numbers.give(place, 3), Some(0), "a number is given again");
         for _ in 2..MOST {
             assert!(numbers.give(place, 1_000).is_some());
@@ -176,10 +231,57 @@ mod tests {
         assert_eq!(numbers.give(place, 1_000), None, "there are no more");
     }
 
+    /// A lane in each of so many leaves for an application of this group, which has used up its limit.
+    fn lanes_of(trackers: &mut Trackers, group: usize, n_leaves: usize) -> Vec<LaneId> {
+        let user: Arc<str> = Arc::from("ann");
+        let groups = [format!("g{group}")];
+        let join = |leaf| {
+            let [application, leaf]: [Arc<str>; 2] =
+                [format!("a{group}-{leaf}"), format!("root.l{leaf}")].map(Arc::from);
+            trackers.join(&user, &groups, &application, &leaf).lane
+        };
+        let lanes: Vec<LaneId> = (0..n_leaves).map(join).collect();
+        trackers.charge(lanes[0], &Resources::of(&[("vcore", 1)]), Loosening::NONE);
+        lanes
+    }
+
+    #[test]
+    fn a_number_is_free_again_for_another_limit_when_no_lane_shows_it_any_more() {
+        let mut root = QueueConfig::bare("root", false);
+        root.limits = (0..=MOST)
+            .map(|group| LimitConfig {
+                groups: vec![format!("g{group}")],
+                max_resources: Some(Limits::of(&[("vcore", 1)])),
+                ..LimitConfig::default()
+            })
+            .collect();
+        let mut trackers = Trackers::new(&root);
+        let more = Resources::of(&[("vcore", 1)]);
+        let show = |trackers: &mut Trackers, lane| {
+            let quota = trackers.shared_limit(lane, &more);
+            trackers.show(lane, ShownBy { quota, starts: None });
+            quota.is_some()
+        };
+        let all: Vec<Vec<LaneId>> =
+            (0..=MOST).map(|group| lanes_of(&mut trackers, group, MOST + 2)).collect();
+        for lanes in &all[..MOST] {
+            assert!(show(&mut trackers, lanes[0]) && show(&mut trackers, lanes[1]));
+        }
+        let waits = all[MOST][0];
+        assert!(!show(&mut trackers, waits), "there are no more numbers");
+        trackers.show(all[3][0], ShownBy::default());
+        assert!(!show(&mut trackers, waits), "the limit's other lane shows it");
+        // It goes with its application.
+        trackers.leave(all[3][1], "a3-1");
+        assert!(show(&mut trackers, waits));
+        assert!(!show(&mut trackers, all[3][0]), "and is another's now");
+    }
+
     #[test]
     fn a_set_of_limits_has_the_numbers_of_both() {
         let mut all = SharedLimits::only(0);
         all.include(SharedLimits::only(63));
         assert_eq!(all.numbers().collect::<Vec<_>>(), [0, 63]);
+        assert_eq!(SharedLimits::default().numbers().next(), None);
     }
 }

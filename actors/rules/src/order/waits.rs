@@ -52,7 +52,7 @@
 
 mod phases;
 
-pub use phases::{Early, LimitedStarts, ShownBy, Started, Waits};
+pub use phases::{Early, LimitedStarts, Started, Waits};
 
 use crate::decide::bundle::BundleWaits;
 use crate::limits::{SharedLimits, Trackers};

@@ -11,7 +11,7 @@
 //! matter: such an application was not tried since, so it is looked at when the limit lets it start.
 
 use super::{Bound, Declined, Phase, View, WaitSet};
-use crate::limits::{SharedLimits, Trackers};
+use crate::limits::{SharedLimits, ShownBy, Trackers};
 use crate::values::epoch::{Epoch, Loosening};
 
 /// What waits of applications that run and of those that have still to start. They are kept apart,
@@ -33,16 +33,6 @@ pub struct LimitedStarts {
     pub by: SharedLimits,
     /// The loosening up to which all of them were looked at; the oldest of what was joined.
     pub at: Loosening,
-}
-
-/// The limits of users and groups that hold back what waits in a lane, as far as they are seen from
-/// above.
-#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
-pub struct ShownBy {
-    /// Of what is short of quota ([`Trackers::shared_limit`]).
-    pub quota: Option<SharedLimits>,
-    /// Of applications that have still to start ([`Trackers::shared_limit_of_starts`]).
-    pub starts: Option<SharedLimits>,
 }
 
 impl LimitedStarts {
