@@ -16,7 +16,7 @@ use config::{
     Config, ConfigBuilder, ConfigError, Environment, File, FileFormat, Source as _, Value,
     ValueKind,
 };
-use monoceros_actors::SchedulerBuilder;
+use monoceros_actors::{SPIN_MAX, SchedulerBuilder};
 use serde::Deserialize;
 
 pub use self::callback::CallbackSettings;
@@ -155,9 +155,6 @@ pub struct SchedulerSettings {
     pub spin_us: u64,
 }
 
-/// The most of [`SchedulerSettings::spin_us`]: whoever wants more wants a core that is never idle.
-const SPIN_US_MAX: u64 = 10_000;
-
 impl SchedulerSettings {
     /// Hands what is said of reservations and threads to the scheduler.
     pub fn apply(&self, builder: SchedulerBuilder) -> SchedulerBuilder {
@@ -271,9 +268,10 @@ impl Settings {
         if users.lookup_timeout.is_zero() {
             return Err("`users.lookup_timeout` is 0: nobody could be looked up".to_owned());
         }
-        if scheduler.spin_us > SPIN_US_MAX {
-            let spin_us = scheduler.spin_us;
-            return Err(format!("`scheduler.spin_us` ({spin_us}) is more than {SPIN_US_MAX}"));
+        if Duration::from_micros(scheduler.spin_us) > SPIN_MAX {
+            // Whoever wants more wants a core that is never idle.
+            let (spin_us, most) = (scheduler.spin_us, SPIN_MAX.as_micros());
+            return Err(format!("`scheduler.spin_us` ({spin_us}) is more than {most}"));
         }
         let keepalive = grpc.keepalive_interval().saturating_add(grpc.keepalive_timeout());
         let grace = session.delivery_grace;

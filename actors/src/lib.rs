@@ -117,6 +117,7 @@ pub use monoceros_rules::work::identity::LookupError;
 pub use monoceros_rules::work::quotas::Quotas;
 pub use monoceros_rules::work::rejection::{Ignored, Rejection};
 pub use pulse::{PartitionSign, Pulses, Sign};
+pub use spin::SPIN_MAX;
 
 /// Ends the actor that gets it; what is behind this message in its mailbox is dropped.
 #[derive(Clone, Copy, Debug, Message)]

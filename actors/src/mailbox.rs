@@ -21,6 +21,10 @@ pub(crate) trait Measured: Actor<Context = Context<Self>> {
 
 /// Answers a message that came by a [`Mailbox`].
 pub(crate) trait Receive<M: Message>: Measured {
+    /// Whether more may follow soon, so that it is worth looking out for that before the thread sleeps
+    /// ([`crate::spin`]).
+    const MAY_BE_FOLLOWED: bool = true;
+
     fn receive(&mut self, message: M, ctx: &mut Context<Self>) -> M::Result;
 }
 
@@ -36,8 +40,10 @@ impl<M: Message> Message for Mailed<M> {
 
 impl<M> Mailed<M> {
     /// The message, and what is to be kept until it is handled.
-    pub(crate) fn received(self) -> (M, Option<HistogramTimer>) {
-        crate::spin::received();
+    pub(crate) fn received(self, may_be_followed: bool) -> (M, Option<HistogramTimer>) {
+        if may_be_followed {
+            crate::spin::received();
+        }
         (self.message, self.posted.received())
     }
 }
@@ -59,7 +65,8 @@ macro_rules! receives {
                 mailed: $crate::mailbox::Mailed<M>,
                 ctx: &mut Self::Context,
             ) -> Self::Result {
-                let (message, _timer) = mailed.received();
+                let may_be_followed = <Self as $crate::mailbox::Receive<M>>::MAY_BE_FOLLOWED;
+                let (message, _timer) = mailed.received(may_be_followed);
                 actix::MessageResult(self.receive(message, ctx))
             }
         }

@@ -9,7 +9,9 @@
 //! # Invariants
 //! * Nothing spins unless it is set, nor on threads that are not the engine's own: so never in virtual
 //!   time, which stands still meanwhile.
-//! * A thread that was sent nothing for so long sleeps: an idle scheduler uses no CPU.
+//! * A thread that was sent nothing for so long sleeps: an idle scheduler uses no CPU. The questions of a
+//!   watchdog, which come whether anything happens or not, do not count
+//!   ([`Receive::MAY_BE_FOLLOWED`](crate::mailbox::Receive::MAY_BE_FOLLOWED)).
 //! * Where cores are free: not more threads spin at a time than the machine has cores, and none where it
 //!   has one. Behind each look the core is offered to others, and a thread that does not have it back at
 //!   once sleeps.
@@ -38,13 +40,22 @@ thread_local! {
     static SLEEPER: RefCell<Option<Waker>> = const { RefCell::new(None) };
 }
 
-/// Says that this thread was sent something.
+/// Says that this thread was sent something that more may follow.
 pub(crate) fn received() {
     RECEIVED.set(RECEIVED.get().wrapping_add(1));
     if let Some(waker) = SLEEPER.take() {
         waker.wake();
     }
 }
+
+/// How many messages this thread was sent so far that more may follow.
+#[cfg(test)]
+pub(crate) fn n_received() -> u64 {
+    RECEIVED.get()
+}
+
+/// The longest that a thread may look out for more.
+pub const SPIN_MAX: Duration = Duration::from_millis(10);
 
 /// For how long the threads of a scheduler spin, and how many of them may. Clones share the places.
 #[derive(Clone, Debug)]
@@ -64,10 +75,10 @@ struct Places {
 struct Place<'a>(&'a Places);
 
 impl Spin {
-    /// So long after the last message; not at all where that is no time.
+    /// So long after the last message, and for [`SPIN_MAX`] at most; not at all where that is no time.
     pub(crate) fn new(lasts: Duration) -> Self {
         let cores = available_parallelism().map_or(1, usize::from);
-        Self::on(lasts, cores)
+        Self::on(lasts.min(SPIN_MAX), cores)
     }
 
     /// On a machine with so many cores.
@@ -243,6 +254,12 @@ mod tests {
         assert!(Spin::on(Duration::ZERO, 8).spinner().is_none());
         assert!(Spin::on(LASTS, 1).spinner().is_none());
         assert!(Spin::on(LASTS, 2).spinner().is_some());
+    }
+
+    #[test]
+    fn no_thread_spins_for_longer_than_it_may() {
+        assert_eq!(Spin::new(Duration::MAX).lasts, SPIN_MAX);
+        assert_eq!(Spin::new(LASTS).lasts, LASTS);
     }
 
     #[test]

@@ -268,6 +268,8 @@ impl Measured for RmProxy {
 receives!(RmProxy);
 
 impl Receive<Beat> for RmProxy {
+    const MAY_BE_FOLLOWED: bool = false;
+
     fn receive(&mut self, beat: Beat, _ctx: &mut Context<Self>) {
         beat.answer(None);
     }

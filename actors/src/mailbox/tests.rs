@@ -6,7 +6,7 @@ use std::time::Duration;
 use monoceros_proto::si::v1 as si;
 
 use super::*;
-use crate::{ObjectState, ResourceManagerCallback, Scheduler, SchedulerHandle};
+use crate::{ObjectState, ResourceManagerCallback, Scheduler, SchedulerHandle, Sign};
 
 struct Deaf;
 
@@ -140,4 +140,30 @@ fn a_message_that_nobody_handles_leaves_the_mailbox_and_is_not_timed() {
     assert_eq!(depth(&metrics), 0.0);
     let waits = gathered(&metrics, "monoceros_actor_mailbox_wait_seconds");
     assert_eq!(waits.get_histogram().get_sample_count(), 0);
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_watchdog_is_answered_and_no_reason_to_look_out_for_more() {
+    let local = tokio::task::LocalSet::new();
+    local
+        .run_until(async {
+            let scheduler = Scheduler::builder().start_local().unwrap();
+            let request =
+                si::RegisterResourceManagerRequest { rm_id: "rm".to_owned(), ..Default::default() };
+            scheduler.register_resource_manager(request, Arc::new(Deaf)).await.unwrap();
+            scheduler.settle().await;
+            let mut pulses = scheduler.pulses();
+            let before = crate::spin::n_received();
+            for _ in 0..3 {
+                let (front, partitions) = pulses.feel();
+                assert_eq!((front, partitions.len()), (Sign::Alive { step: None }, 1));
+                assert_eq!(partitions[0].sign, Sign::Alive { step: None });
+                tokio::time::sleep(Duration::from_millis(250)).await;
+            }
+            assert_eq!(crate::spin::n_received(), before);
+            scheduler.nodes("default").await.unwrap();
+            assert!(crate::spin::n_received() > before, "a read may be followed");
+            scheduler.shutdown().await;
+        })
+        .await;
 }

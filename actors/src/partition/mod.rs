@@ -382,6 +382,8 @@ impl Visited for Partition {
 }
 
 impl Receive<Beat> for Partition {
+    const MAY_BE_FOLLOWED: bool = false;
+
     fn receive(&mut self, beat: Beat, _ctx: &mut Context<Self>) {
         beat.answer(self.baton.is_none().then_some(self.n_turns));
     }

@@ -116,8 +116,8 @@ impl SchedulerBuilder {
     /// For how long the front's thread and those of partitions look out for more, after the last
     /// message, before they sleep; they sleep at once unless set. An ask that comes alone is decided
     /// sooner for it, and costs that much CPU on each thread (`docs/performance.md#a-lone-ask`). No more
-    /// threads do so at a time than there are cores, and none where there is one. Without effect on
-    /// [`Self::start_local`].
+    /// threads do so at a time than there are cores, and none where there is one. What is longer than
+    /// [`SPIN_MAX`](crate::SPIN_MAX) counts as that. Without effect on [`Self::start_local`].
     #[must_use]
     pub fn spin(mut self, lasts: Duration) -> Self {
         self.spin = lasts;
