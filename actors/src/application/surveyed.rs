@@ -104,22 +104,24 @@ impl Application {
         Some(ApplicationWaiting { application: self.slot, leaf, key, limits, classes, together })
     }
 
-    /// Tells the RM of those asks that it was not told of, at most `most` of them; those that are left
-    /// are left in the queue. Returns of how many it told.
+    /// Tells the RM of those asks that it was not told of, and looks at `most` asks for that at most;
+    /// those that are left are left in the queue. Returns at how many it looked.
     pub(crate) fn signal(
         &mut self,
         to_tell: &mut VecDeque<ToTell>,
         most: usize,
         baton: &mut Baton,
     ) -> usize {
-        let (reached, mut requests) = (self.reached(), Vec::new());
+        let (reached, mut requests, mut looked_at) = (self.reached(), Vec::new(), 0);
         // Of a gang one ask was refused for all of them.
         let is_bundle_refused = self.is_bundle_refused();
         while let Some(class) = to_tell.front_mut()
-            && requests.len() < most
+            && looked_at < most
         {
             let asks = &mut self.book.asks;
-            for slot in asks.signal(class, reached, most - requests.len()) {
+            let signalled = asks.signal(class, reached, most - looked_at);
+            looked_at += signalled.looked_at;
+            for slot in signalled.told {
                 let ask = asks.ask(slot);
                 let by_predicates = ask.is_resting() || is_bundle_refused;
                 requests.push(WantsOne { spec: Arc::clone(&ask.spec), by_predicates });
@@ -128,14 +130,13 @@ impl Application {
                 to_tell.pop_front();
             }
         }
-        let n_told = requests.len();
-        if n_told > 0 {
+        if !requests.is_empty() {
             let application = Arc::clone(&self.book.id);
             let wanting = Box::new(WantsMachines { application, requests });
             baton.notices.push(Notice::WantsMachines(wanting));
         }
         self.review_untold(baton);
-        n_told
+        looked_at
     }
 
     /// Has the directory list it as long as the next look for more machines may have something to

@@ -3,7 +3,7 @@
 //!
 //! # When it is looked at
 //! An offer that comes home in vain while something waits arms a deadline of a second, unless one
-//! is armed: so the RM is told once a second at most, and an idle partition does nothing. While the
+//! is armed: so it is looked at once a second at most, and an idle partition does nothing. While the
 //! partition is on hold the RM is not told, because requests that wait then do not wait for
 //! machines.
 //!
@@ -12,6 +12,7 @@
 
 use std::time::Duration;
 
+use super::input::Input;
 use super::surveys::tell_wanted;
 use super::{Partition, Task};
 use crate::step::{Alarm, Baton, Survey};
@@ -66,11 +67,12 @@ impl Partition {
         }
     }
 
-    /// A slice is over: the survey goes on when what came in meanwhile has had its turn.
-    pub(super) fn look_on(&mut self, survey: Box<dyn Survey>, baton: &mut Baton) {
+    /// A slice is over: the survey goes on when what came in meanwhile has had its turn. Not by a
+    /// deadline: a timer would have the thread sleep for a millisecond between two slices.
+    pub(super) fn look_on(&mut self, survey: Box<dyn Survey>) {
         if let Signal::Looking { rest, .. } = &mut self.scale_up {
             *rest = Some(survey);
-            baton.alarms.push((Duration::ZERO, Alarm::ScaleUp));
+            self.inbox.push_input(Input::Alarm(Alarm::ScaleUp));
         }
     }
 

@@ -8,10 +8,11 @@
 //! applications that it names say which of their asks these are ([`Signal`]).
 //!
 //! # In slices
-//! Each survey visits at most [`STOPS_MAX`] actors in one step, and tells of at most [`TOLD_MAX`] asks.
+//! Each survey visits at most [`STOPS_MAX`] actors in one step, and looks at [`ASKS_MAX`] asks at most.
 //! What is left is gone on with by an input of its own ([`Partition::look_on`]), behind whatever came in
 //! meanwhile: a hundred thousand asks that are parked at once cost as many steps as they need, and no
-//! long one. So the outcome is as good as a look taken while it was found out; what was placed or
+//! long one. Which applications are visited, and what they may have, is found out in one step each, from
+//! a few figures of each queue and of each of these applications. So the outcome is as good as a look taken while it was found out; what was placed or
 //! withdrawn meanwhile is told of by nobody, and what came meanwhile has its turn a second later.
 //!
 //! # Who is visited
@@ -39,8 +40,8 @@ use crate::step::{ApplicationEntry, Baton, QueueSlot, Route, Survey};
 
 /// Most actors that are visited in one step.
 const STOPS_MAX: usize = 256;
-/// Most asks that are told of in one step.
-const TOLD_MAX: usize = 2_048;
+/// Most asks that are looked at in one step, whether the RM is told of them or was before.
+const ASKS_MAX: usize = 2_048;
 
 /// Tells the RM of requests that it was not told of.
 pub(in crate::partition) fn tell_wanted() -> impl Survey {
@@ -71,9 +72,9 @@ impl Survey for Rooms {
         self.rooms.insert(queue.slot(), queue.room(&baton.books.trackers));
     }
 
-    fn home(self: Box<Self>, partition: &mut Partition, baton: &mut Baton) {
+    fn home(self: Box<Self>, partition: &mut Partition, _: &mut Baton) {
         if self.left.as_ref().is_some_and(|left| left.len() > 0) {
-            return partition.look_on(self, baton);
+            return partition.look_on(self);
         }
         let rooms = self.rooms;
         let places: BTreeMap<QueueSlot, usize> = rooms.keys().copied().zip(0..).collect();
@@ -167,9 +168,9 @@ impl Survey for WaitingFor {
         }
     }
 
-    fn home(self: Box<Self>, partition: &mut Partition, baton: &mut Baton) {
+    fn home(self: Box<Self>, partition: &mut Partition, _: &mut Baton) {
         if self.left.as_ref().is_some_and(|left| left.len() > 0) {
-            return partition.look_on(self, baton);
+            return partition.look_on(self);
         }
         let Self { queues, limits, waiting, ids, .. } = *self;
         let mut order: VecDeque<WantedHere> = VecDeque::new();
@@ -185,7 +186,7 @@ impl Survey for WaitingFor {
                 last.classes.push_back(ToTell::first(class, resources, count));
             }
         }
-        partition.survey_next(Signal { order, told: 0 });
+        partition.survey_next(Signal { order, looked_at: 0 });
     }
 }
 
@@ -201,13 +202,13 @@ struct WantedHere {
 struct Signal {
     /// In the order in which their requests would be placed.
     order: VecDeque<WantedHere>,
-    /// Of how many asks this slice has told.
-    told: usize,
+    /// How many asks this slice has looked at.
+    looked_at: usize,
 }
 
 impl Survey for Signal {
     fn route(&mut self, _: &mut Partition, baton: &Baton) -> Route {
-        self.told = 0;
+        self.looked_at = 0;
         let is_there = |wanted: &WantedHere| {
             let entry = baton.directory.application(wanted.application);
             entry.is_some_and(|entry| entry.id == wanted.id)
@@ -226,8 +227,8 @@ impl Survey for Signal {
                 continue;
             }
             if next.id == application.known().id {
-                let most = TOLD_MAX - self.told;
-                self.told += application.signal(&mut next.classes, most, baton);
+                let most = ASKS_MAX - self.looked_at;
+                self.looked_at += application.signal(&mut next.classes, most, baton);
                 if !next.classes.is_empty() {
                     self.order.push_front(next);
                 }
@@ -237,14 +238,14 @@ impl Survey for Signal {
     }
 
     fn is_full(&self) -> bool {
-        self.told >= TOLD_MAX
+        self.looked_at >= ASKS_MAX
     }
 
     fn home(self: Box<Self>, partition: &mut Partition, baton: &mut Baton) {
         if self.order.is_empty() {
             partition.looked(baton);
         } else {
-            partition.look_on(self, baton);
+            partition.look_on(self);
         }
     }
 }

@@ -37,6 +37,15 @@ impl ToTell {
     }
 }
 
+/// What a part came to.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub struct Signalled {
+    /// The requests that the RM is to be told of.
+    pub told: Vec<AskSlot>,
+    /// How many were looked at: those, and others of which it was told before.
+    pub looked_at: usize,
+}
+
 impl Asks {
     /// Where a pass ends that comes to `next` now, or has tried everything: at the ask with which
     /// `limit` asks before `next` have found no node, if another one is pending after it. `limit`
@@ -144,14 +153,15 @@ impl Asks {
         })
     }
 
-    /// Marks those that the RM is to be told of, at most `most` of them, and returns them: each is told
-    /// once in its life, and one that may use only one node never. What is left is left in `to_tell`.
+    /// Marks those that the RM is to be told of: each is told once in its life, and one that may use
+    /// only one node never. At most `most` requests are looked at, told or not; what is left is left in
+    /// `to_tell`.
     pub fn signal(
         &mut self,
         to_tell: &mut ToTell,
         reached: Option<AskKey>,
         most: usize,
-    ) -> Vec<AskSlot> {
+    ) -> Signalled {
         let ToTell { class, ref resources, count, behind } = *to_tell;
         to_tell.count = 0;
         let is_untold = |class: &Class| {
@@ -159,27 +169,35 @@ impl Asks {
                 && class.shape.required_node().is_none()
                 && class.shape.resources() == resources
         };
-        if !self.classes.find(class).is_some_and(is_untold) {
-            return Vec::new();
-        }
-        let (mut told, mut left) = (Vec::new(), count);
+        let mut signalled = Signalled::default();
+        let Some(n_untold) = self.classes.find(class).filter(|it| is_untold(it)) else {
+            return signalled;
+        };
+        let n_untold = n_untold.unsignalled;
+        let Signalled { told, looked_at } = &mut signalled;
+        let mut left = count;
         for (key, slot, taken) in self.tried_after(class, behind.as_ref(), count, reached) {
-            if told.len() == most {
+            if told.len() == n_untold {
+                break;
+            }
+            if *looked_at == most {
                 to_tell.count = left;
                 break;
             }
+            *looked_at += 1;
             left -= taken;
             to_tell.behind = Some(key);
             if !self.ask(slot).signalled {
                 told.push(slot);
             }
         }
-        for slot in &told {
+        for slot in &signalled.told {
             self.ask_mut(*slot).signalled = true;
         }
-        self.classes[class].unsignalled -= told.len();
-        self.n_untold -= told.len();
-        told
+        let n_told = signalled.told.len();
+        self.classes[class].unsignalled -= n_told;
+        self.n_untold -= n_told;
+        signalled
     }
 
     /// Whether something is outstanding of which the RM was not told that more machines would help,

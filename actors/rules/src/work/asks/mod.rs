@@ -40,7 +40,7 @@ use crate::values::slots::Slots;
 use crate::work::allocations::{AllocationId, Form};
 
 pub use ask::{Ask, Refusals};
-pub use attempts::ToTell;
+pub use attempts::{Signalled, ToTell};
 use classes::Class;
 pub use pending::PendingClass;
 use reserved::ReservedWaits;

@@ -78,14 +78,45 @@ fn a_class_is_told_of_in_parts_and_what_is_of_another_size_by_then_is_not() {
     // Four fit, but for half of the last one.
     let mut left = to_tell(class, 1, 7);
     let mut part = |asks: &mut Asks| -> String {
-        let told = asks.signal(&mut left, None, 2);
+        let Signalled { told, .. } = asks.signal(&mut left, None, 2);
         let keys = told.iter().map(|slot| asks.ask(*slot).key.to_string());
         format!("{}{}", keys.collect::<String>(), if left.is_over() { "." } else { "" })
     };
     assert_eq!([0, 1, 2].map(|_| part(&mut asks)), ["ab", "cd.", "."]);
-    assert_eq!(asks.signal(&mut to_tell(class, 2, 10), None, 9), [], "of another size");
-    assert_eq!(asks.signal(&mut to_tell(class, 1, 10), None, 9).len(), 1);
-    assert!(!asks.any_untold());
+    let other = asks.signal(&mut to_tell(class, 2, 10), None, 9);
+    assert_eq!(other, Signalled::default(), "of another size");
+    // Those that were told of are looked at once more, a part at a time, too.
+    let mut left = to_tell(class, 1, 10);
+    let parts = [0, 1, 2].map(|_| asks.signal(&mut left, None, 2));
+    assert_eq!(parts.map(|part| (part.told.len(), part.looked_at)), [(0, 2), (0, 2), (1, 1)]);
+    assert!(left.is_over() && !asks.any_untold());
+}
+
+#[test]
+fn behind_the_last_request_that_is_not_told_nothing_is_looked_at() {
+    let (headroom, nodes) = (Limits::unlimited(), NodeIndex::new(NodeOrder::default()));
+    let view = view(&headroom, &nodes);
+    let mut asks = Asks::new();
+    for (at, key) in (1..).zip(["b", "c", "d"]) {
+        asks.put(spec(key, 1), at, at.unsigned_abs());
+    }
+    let park = |asks: &mut Asks| {
+        let first = asks.iter().min_by_key(|ask| ask.created_ns).map(|ask| Arc::clone(&ask.key));
+        let first = asks.slot_of(&first.unwrap()).unwrap();
+        asks.ask_mut(first).attempted = true;
+        let parked = Parked::roomless(&asks.ask(first).resources, &view);
+        let class = asks.class_of(first).unwrap();
+        asks.set_waits(class, WaitSet::Parked(Box::new(parked)));
+        class
+    };
+    let class = park(&mut asks);
+    assert_eq!(asks.signal(&mut to_tell(class, 1, 9), None, 9).told.len(), 3);
+    let (a, _) = asks.put(spec("a", 1), 0, 4);
+    let class = park(&mut asks);
+    let mut left = to_tell(class, 1, 9);
+    let signalled = asks.signal(&mut left, None, 9);
+    assert_eq!(signalled, Signalled { told: vec![a], looked_at: 1 });
+    assert!(left.is_over());
 }
 
 #[test]
@@ -107,7 +138,7 @@ fn a_class_was_tried_with_its_first_member_and_each_member_is_signalled_once() {
     let tried = |asks: &Asks| asks.tried(None).iter().map(|tried| tried.count).collect::<Vec<_>>();
     assert_eq!(tried(&asks), [5]);
     let told = |asks: &mut Asks, count: u64| {
-        let told = asks.signal(&mut to_tell(class, 1, count), None, usize::MAX);
+        let Signalled { told, .. } = asks.signal(&mut to_tell(class, 1, count), None, usize::MAX);
         told.iter().map(|slot| asks.ask(*slot).key.to_string()).collect::<Vec<_>>()
     };
     assert_eq!(told(&mut asks, 2), ["a"], "two of the three of `a` fit");
@@ -403,7 +434,7 @@ fn asks_behind_the_end_of_a_pass_were_not_tried() {
         keys.iter().map(|key| asks.slot_of(key).unwrap()).collect()
     };
     let told =
-        |asks: &mut Asks, reached| asks.signal(&mut to_tell(of_first, 1, 9), reached, usize::MAX);
+        |asks: &mut Asks, reached| asks.signal(&mut to_tell(of_first, 1, 9), reached, 99).told;
     assert_eq!(told(&mut asks, reached), slots(&asks, &["a", "c"]));
     assert_eq!(told(&mut asks, None), slots(&asks, &["e"]));
     let a = asks.slot_of("a").unwrap();
