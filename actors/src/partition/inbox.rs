@@ -19,7 +19,7 @@ use std::collections::VecDeque;
 use super::input::{Conclude, Entry, Input, LocalErrand, Request, Stamped};
 use super::pace::Pace;
 use crate::clock::Clock;
-use crate::step::Survey;
+use crate::step::{Alarm, Survey};
 
 /// The entries of a partition that have not begun, and whose turn it is.
 #[derive(Default)]
@@ -181,6 +181,8 @@ impl Inbox {
         match self.entries.front() {
             // This step puts its notices in an order of its own.
             Some(Entry::Input(Input::Request(Request::RemoveNode(_)))) => false,
+            // Each of these steps may tell of as many requests as one message should have.
+            Some(Entry::Input(Input::Alarm(Alarm::ScaleUp))) => false,
             None => offers(),
             Some(_) => true,
         }
