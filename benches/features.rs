@@ -31,7 +31,7 @@ const PAIRS: usize = 31;
 /// waiting for answers costs, without the wire.
 async fn remote_predicates() {
     println!(
-        "\n| remote predicates | own threads, allocations/s | CPU µs each | one thread, allocations/s | CPU µs each |"
+        "\n| remote predicates | own threads: CPU µs each | allocations/s | one thread: CPU µs each | allocations/s |"
     );
     println!("|---|---|---|---|---|");
     for base in [shape_u(1_000), shape_a(100, "fair"), shape_b()] {
@@ -96,7 +96,7 @@ async fn events() {
 /// With bin packing the nodes that are excluded are those that a search comes to first.
 async fn keep_apart() {
     println!(
-        "\n| 10,000 asks over 10,000 nodes | allocations/s, median (best) | CPU µs each | of that without | aim |"
+        "\n| 10,000 asks over 10,000 nodes | CPU µs each | allocations/s, median (best) | of that without | aim |"
     );
     println!("|---|---|---|---|---|");
     let ways = [("no constraint", 0), ("one per node", 1), ("two per node", 2)];
@@ -155,7 +155,7 @@ async fn run_apart(policy: &str, max_cardinality: i32) -> (f64, f64) {
 /// A thousand gangs of eight over 200 racks of 50 nodes, with and without a topology.
 async fn racks() {
     println!(
-        "\n| 1,000 gangs of 8 over 200 racks | members/s, median (best) | CPU µs each | rate, of that without | \
+        "\n| 1,000 gangs of 8 over 200 racks | CPU µs each | members/s, median (best) | rate, of that without | \
          CPU, of that without | aim |"
     );
     println!("|---|---|---|---|---|---|");

@@ -8,8 +8,9 @@
 //! its arguments, and `<!-- end of figures -->`. `<!-- figures: machine -->` is the line that says what was
 //! measured on, and when. Lines of a benchmark that are no rows of a table are not taken over.
 //!
-//! Below a table stands when it was measured, and how much of the machine somebody else had meanwhile: figures
-//! that were taken beside other work should be known by it.
+//! Below a table stands when it was measured and at which commit, how much of the machine somebody else had
+//! meanwhile, and how long the same walk through memory took before and after: figures that were taken beside
+//! other work, or while the machine was slow by itself, should be known by it.
 //!
 //! # When things go wrong
 //! A table whose benchmark fails stays as it was, the others are written; at the end the failure is told.
@@ -20,7 +21,7 @@
 use std::collections::BTreeSet;
 use std::path::{Path, PathBuf};
 use std::process::{Command, ExitCode};
-use std::time::{Duration, SystemTime, UNIX_EPOCH};
+use std::time::{Duration, Instant, SystemTime, UNIX_EPOCH};
 use std::{env, fs};
 
 use nix::sys::resource::{UsageWho, getrusage};
@@ -85,7 +86,7 @@ fn measured(mark: &str) -> Result<String, String> {
     let mut command = cargo();
     command.args(["bench", "--quiet", "--bench", bench]);
     command.arg("--").args(words);
-    let before = Busy::now()?;
+    let (quick, before) = (walk(), Busy::now()?);
     let output = command.output().map_err(|error| format!("`{mark}` cannot be run: {error}"))?;
     let others = Busy::now()?.others_since(&before);
     if !output.status.success() {
@@ -99,8 +100,43 @@ fn measured(mark: &str) -> Result<String, String> {
     let rows = rows.join("\n");
     match rows.trim_matches('\n') {
         "" => Err(format!("`{mark}` printed no table")),
-        rows => Ok(format!("{rows}\n\nOn {}, beside other work on {others:.1} cores.", today()?)),
+        rows => {
+            let walks = [quick, walk()].map(|walk| walk.as_secs_f64() * 1e3);
+            let [before, after] = walks;
+            Ok(format!(
+                "{rows}\n\nOn {}{}, beside other work on {others:.1} cores; a walk through memory took \
+                 {before:.0} ms before and {after:.0} ms after.",
+                today()?,
+                commit().map_or(String::new(), |commit| format!(", commit {commit}")),
+            ))
+        }
     }
+}
+
+/// How long the same walk takes each time: some million steps through 32 MiB, each to where the one before
+/// says. Beside it a figure shows whether the machine was quick or slow.
+fn walk() -> Duration {
+    const PLACES: usize = 1 << 22;
+    let mut memory: Vec<usize> = vec![1; PLACES];
+    let (start, mut at) = (Instant::now(), 0);
+    for step in 0..2 * PLACES {
+        memory[at] += step;
+        at = memory[at].wrapping_mul(0x9E37_79B9_7F4A_7C15) >> (usize::BITS - 22);
+    }
+    std::hint::black_box(at);
+    start.elapsed()
+}
+
+/// What was measured: the commit, and whether something was changed since. None outside of a repository.
+fn commit() -> Option<String> {
+    let git = |arguments: &[&str]| {
+        let output = Command::new("git").args(arguments).output().ok()?;
+        output.status.success().then(|| String::from_utf8_lossy(&output.stdout).trim().to_owned())
+    };
+    let commit = git(&["rev-parse", "--short=8", "HEAD"])?;
+    // The document itself is being changed.
+    let changed = git(&["status", "--porcelain", "--", ":!docs"])?;
+    Some(if changed.is_empty() { commit } else { format!("{commit} and changes") })
 }
 
 /// How long all cores were busy so far, and how long with what this program ran.
@@ -116,9 +152,10 @@ impl Busy {
         let stat = read("/proc/stat")?;
         let cores = stat.lines().filter(|line| line.starts_with("cpu")).count().max(2) - 1;
         let ticks = stat.lines().next().unwrap_or_default().split_whitespace().skip(1);
-        let ticks: Vec<u32> = ticks.filter_map(|text| text.parse().ok()).collect();
+        let ticks: Result<Vec<u64>, _> = ticks.map(str::parse).collect();
+        let ticks = ticks.map_err(|error| format!("/proc/stat: {error}"))?;
         // In hundredths of a second.
-        let time = |ticks: u32| 10 * Duration::from_millis(ticks.into());
+        let time = |ticks: u64| Duration::from_millis(10 * ticks);
         // Of user, nice, system, idle, waiting for a disk, two kinds of interrupts, and what the machine
         // itself was kept from; guests are among the first.
         let [user, nice, system, idle, waiting, irq, softirq, steal, ..] = ticks[..] else {

@@ -333,7 +333,7 @@ fn print_table(shape: (usize, usize), runs: &[(Way, Vec<Took>)]) {
         let Rates { rate, best, cpu } = Rates::of(shape, took);
         let (gangs, members) = shape;
         let (least, aim) = way.aim();
-        print!("| {gangs} × {members} | {} | {rate:.0} ({best:.0}) | {cpu:.2} |", way.name());
+        print!("| {gangs} × {members} | {} | {cpu:.2} | {rate:.0} ({best:.0}) |", way.name());
         match of(way.base()).filter(|_| way.base() != *way) {
             Some(base) => print!(
                 " {} ({:.2}) | {:.2} |",
@@ -351,7 +351,7 @@ fn print_table(shape: (usize, usize), runs: &[(Way, Vec<Took>)]) {
 async fn main() {
     let filter = std::env::args().skip(1).find(|arg| !arg.starts_with("--")).unwrap_or_default();
     println!(
-        "| gangs | way | members/s, median (best) | CPU µs each | of the rate without (of the best) | \
+        "| gangs | way | CPU µs each | members/s, median (best) | of the rate without (of the best) | \
          of the CPU without | aim, of the rate | reference, members/s |"
     );
     println!("|---|---|---|---|---|---|---|---|");

@@ -273,7 +273,7 @@ fn main() {
     ];
     let wanted: Vec<String> = std::env::args().skip(1).filter(|name| name != "--bench").collect();
     let is_wanted = |name: &str| wanted.is_empty() || wanted.iter().any(|part| name.contains(part));
-    println!("| asks come | allocations/s, median (best) | CPU µs each | aim |");
+    println!("| asks come | CPU µs each | allocations/s, median (best) | aim |");
     println!("|---|---|---|---|");
     runtime.block_on(async {
         let mut events = Vec::new();
@@ -295,8 +295,8 @@ fn main() {
             let cpu = cpus[RUNS / 2] / ASKS as f64 * 1e6;
             let (least, most_us) = aim.unwrap_or((0.0, f64::INFINITY));
             let (median, cpu) = (at_least(median, least, 0), at_most(cpu, most_us, 1));
-            let aim = aim.map_or(String::new(), |_| format!("{least:.0}; {most_us:.0} µs"));
-            println!("| {name} | {median} ({best:.0}) | {cpu} | {aim} |");
+            let aim = aim.map_or(String::new(), |_| format!("{most_us:.0} µs; {least:.0}"));
+            println!("| {name} | {cpu} | {median} ({best:.0}) | {aim} |");
         }
         print_events(&mut events);
     });

@@ -1,4 +1,5 @@
-//! What a decision takes from the heap: allocations of memory, bytes, and CPU time.
+//! What a decision takes from the heap: allocations of memory, bytes, and CPU time; and how often a thread
+//! gave its core up for it, to wait.
 //!
 //! `cargo bench --bench heap -- [FILTER]` prints a row per shape: medians of some runs after one that
 //! warms up. Every heap allocation of every thread is counted, from the first ask sent to the last
@@ -12,6 +13,7 @@
 
 #![allow(clippy::print_stdout, clippy::unwrap_used, missing_docs)]
 
+mod aims;
 mod shapes;
 mod shim;
 
@@ -22,8 +24,9 @@ use monoceros_actors::{Scheduler, Threads};
 use stats_alloc::{Region, StatsAlloc};
 use tokio::time::Instant;
 
+use crate::aims::at_most;
 use crate::shapes::{SMALL, Shape, queues, shape_a, shape_b, shape_small, shape_u};
-use crate::shim::{Shim, ask_requests, cpu_time, median};
+use crate::shim::{Shim, ask_requests, context_switches, cpu_time, median};
 
 #[global_allocator]
 static HEAP: StatsAlloc<MiMalloc> = StatsAlloc::new(MiMalloc);
@@ -35,6 +38,7 @@ const LONE_ASKS: usize = 2_000;
 struct Taken {
     allocations: f64,
     bytes: f64,
+    context_switches: f64,
     cpu_us: f64,
     wall_us: f64,
 }
@@ -44,20 +48,24 @@ struct Measure {
     heap: Region<'static, MiMalloc>,
     start: Instant,
     cpu: Duration,
+    context_switches: i64,
 }
 
 impl Measure {
     fn begin() -> Self {
-        Self { heap: Region::new(&HEAP), start: Instant::now(), cpu: cpu_time() }
+        let (start, cpu) = (Instant::now(), cpu_time());
+        Self { heap: Region::new(&HEAP), start, cpu, context_switches: context_switches() }
     }
 
     fn end(self, decisions: usize) -> Taken {
         let heap = self.heap.change();
         let (wall, cpu) = (self.start.elapsed(), cpu_time().saturating_sub(self.cpu));
+        let context_switches = context_switches() - self.context_switches;
         let per_decision = |sum: f64| sum / decisions as f64;
         Taken {
             allocations: per_decision((heap.allocations + heap.reallocations) as f64),
             bytes: per_decision(heap.bytes_allocated as f64),
+            context_switches: per_decision(context_switches as f64),
             cpu_us: per_decision(cpu.as_secs_f64() * 1e6),
             wall_us: per_decision(wall.as_secs_f64() * 1e6),
         }
@@ -102,14 +110,33 @@ async fn one_by_one() -> Taken {
     taken
 }
 
+/// What a row should reach, where that is said of it: heap allocations, context switches; and that in words.
+fn aims(row: &str) -> (f64, f64, &'static str) {
+    let none = f64::INFINITY;
+    let has = |start: &str| row.starts_with(start);
+    if row.ends_with("in messages") {
+        (none, none, "")
+    } else if has("U ") || has("A 100 ") || has("B ") {
+        (8.0, none, "8")
+    } else if has("A 10000 ") {
+        (14.0, 0.1, "14; 0.1")
+    } else if has("lone ") {
+        (25.0, none, "25")
+    } else {
+        (none, none, "")
+    }
+}
+
 /// The row of some runs, of which the first only warms up.
 fn print_row(name: &str, decisions: usize, runs: &[Taken]) {
     let of =
         |field: fn(&Taken) -> f64| median(&mut runs[1..].iter().map(field).collect::<Vec<_>>());
+    let (most, most_switches, aim) = aims(name);
     println!(
-        "| {name} | {decisions} | {:.1} | {:.0} | {:.2} | {:.0} |",
-        of(|taken| taken.allocations),
+        "| {name} | {decisions} | {} | {:.0} | {} | {aim} | {:.2} | {:.0} |",
+        at_most(of(|taken| taken.allocations), most, 1),
         of(|taken| taken.bytes),
+        at_most(of(|taken| taken.context_switches), most_switches, 3),
         of(|taken| taken.cpu_us),
         1e6 / of(|taken| taken.wall_us),
     );
@@ -122,9 +149,10 @@ fn main() {
     shapes.extend([shape_b(), shape_small()]);
     let runtime = tokio::runtime::Builder::new_current_thread().enable_all().build().unwrap();
     println!(
-        "| shape | decisions | heap allocations each | bytes each | CPU µs each | decisions/s |"
+        "| shape | decisions | heap allocations each | bytes each | context switches each | aims | CPU µs each \
+         | decisions/s |"
     );
-    println!("|---|---|---|---|---|---|");
+    println!("|---|---|---|---|---|---|---|---|");
     for shape in shapes.iter().filter(|shape| shape.name.contains(filter.as_str())) {
         for (how, in_messages) in [("", false), (", told in messages", true)] {
             let run = |_| runtime.block_on(at_once(shape, in_messages));

@@ -70,7 +70,7 @@ impl Figures {
 
     /// As the columns of a table.
     pub fn columns(&self) -> String {
-        format!("{:.0} ({:.0}) | {:.2}", self.median, self.best, self.cpu_us)
+        format!("{:.2} | {:.0} ({:.0})", self.cpu_us, self.median, self.best)
     }
 }
 

@@ -246,6 +246,36 @@ fn what_leaves_or_comes_between_two_steps_is_told_once_or_not_at_all() {
     });
 }
 
+/// More queues than one step visits. The partition is put on hold when the first requests were told of,
+/// and later goes on.
+#[test]
+fn a_hold_between_two_steps_ends_the_look_and_the_rest_is_told_afterwards() {
+    in_virtual_time(async {
+        let queues: String = (0..300).map(|number| format!("queue root.q{number:03}\n")).collect();
+        let world = World::new(&queues).await;
+        world.say("node n1 vcore=1").await;
+        let mut expected = Vec::new();
+        for number in 0..300 {
+            let asks = asks(&format!("a{number:03}"), 100);
+            world.say(&format!("app a{number:03} in root.q{number:03}\n{asks}")).await;
+            expected.append(&mut heard_of(&format!("a{number:03}"), 100));
+        }
+        let control = world.scheduler.control("rm").await.unwrap();
+        let hold = async {
+            world.rm.news.notified().await;
+            control.hold(true);
+        };
+        let (mut heard, ()) = tokio::join!(world.heard(2), hold);
+        assert!(!heard.is_empty() && heard.len() < 14, "{} of 15 messages", heard.len());
+        assert_eq!(world.heard(60).await, NOTHING);
+        control.hold(false);
+        heard.extend(world.heard(3).await);
+        let heard: Vec<&str> = heard.iter().flat_map(|message| message.split(' ')).collect();
+        let differs = heard.iter().zip(&expected).find(|(heard, expected)| heard != expected);
+        assert_eq!((differs, heard.len()), (None, expected.len()));
+    });
+}
+
 #[test]
 fn a_request_that_has_a_node_reserved_is_told_once_like_any_other() {
     in_virtual_time(async {
