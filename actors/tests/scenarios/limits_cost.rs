@@ -92,6 +92,43 @@ fn a_release_that_helps_one_of_many_is_nothing_to_the_others() {
     assert_eq!(many - few, 37, "{few} messages for 3 leaves, {many} for 40");
 }
 
+/// Messages to queues while one application goes, with so many leaves of one group that may have one
+/// running application, and an application in each that waits for that.
+async fn messages_of_a_start(leaves: usize) -> u64 {
+    let mut world = World::new(How::Plain);
+    let mut text = "queue root limit groups=dev apps=1\n".to_owned();
+    for number in 0..leaves {
+        writeln!(text, "queue root.p.q.l{number:02}").unwrap();
+    }
+    text += "node n1 vcore=1000000\n";
+    for number in 0..leaves {
+        let application = format!("a{number} in root.p.q.l{number:02} user u{number} groups dev");
+        writeln!(text, "app {application}\nask a{number} k vcore=1").unwrap();
+    }
+    for step in Script::parse(&text).0 {
+        world.step(&step).await;
+    }
+    let before = messages_to(&world.scheduler, "queue");
+    for step in Script::parse("remove-app a0").0 {
+        world.step(&step).await;
+    }
+    let messages = messages_to(&world.scheduler, "queue") - before;
+    let allocated = async |application: &str| {
+        let found = world.scheduler.application("[rm]default", application).await.unwrap();
+        found.unwrap().used_resource.sorted().len()
+    };
+    assert_eq!((allocated("a1").await, allocated("a2").await), (1, 0));
+    messages
+}
+
+/// As above, of a limit on running applications.
+#[test]
+fn an_application_that_may_start_is_nothing_to_the_others_that_wait_for_that() {
+    let [few, many] = [3, 40].map(|leaves| in_virtual_time(messages_of_a_start(leaves)));
+    // Once for each more: the books are checked when everything is settled.
+    assert_eq!(many - few, 37, "{few} messages for 3 leaves, {many} for 40");
+}
+
 /// Messages to applications for a reload that changes a limit of one leaf of so many.
 async fn messages_of_a_reload(leaves: usize) -> u64 {
     let mut world = World::new(How::Plain);
