@@ -56,7 +56,7 @@ enum Owner {
 struct Arrangement {
     partitions: usize,
     owner: Owner,
-    /// It is told in messages, as over the wire, or before they are made.
+    /// It is told in messages, as an embedding program may want to be, or before they are made.
     in_messages: bool,
 }
 

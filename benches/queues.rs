@@ -32,7 +32,7 @@ const RELEASES: u32 = 2_000;
 const SMALL: [(&str, i64); 2] = [("memory", 10), ("vcore", 1)];
 
 /// A tree, and what is asked of it.
-struct Shape {
+struct Tree {
     config: String,
     applications: usize,
     /// The queue of each application.
@@ -50,12 +50,12 @@ fn configured(queues: &str, limits: &str) -> String {
 }
 
 /// Leaves of one parent.
-fn flat(n_leaves: usize) -> Shape {
+fn flat(n_leaves: usize) -> Tree {
     let mut queues = String::new();
     for leaf in 0..n_leaves {
         let _ = writeln!(queues, "    - {{name: l{leaf}}}");
     }
-    Shape {
+    Tree {
         config: configured(&queues, "").replace("    limits: []\n", ""),
         applications: n_leaves,
         queue: Box::new(|n| format!("root.l{n}")),
@@ -64,7 +64,7 @@ fn flat(n_leaves: usize) -> Shape {
 }
 
 /// 64 leaves, each at the end of a chain of its own.
-fn deep(n_levels: usize) -> Shape {
+fn deep(n_levels: usize) -> Tree {
     const LEAVES: usize = 64;
     let mut queues = String::new();
     for leaf in 0..LEAVES {
@@ -72,7 +72,7 @@ fn deep(n_levels: usize) -> Shape {
         let ends = "}]".repeat(n_levels - 2);
         let _ = writeln!(queues, "    - {{name: l{leaf}, {below}parent: false{ends}}}");
     }
-    Shape {
+    Tree {
         config: configured(&queues, "").replace("    limits: []\n", ""),
         applications: LEAVES,
         queue: Box::new(move |n| format!("root.l{n}{}", ".q".repeat(n_levels - 2))),
@@ -82,13 +82,13 @@ fn deep(n_levels: usize) -> Shape {
 
 /// 10,000 users with an application each in one of 100 leaves. Half of them are named, the others
 /// are meant by `*`; half of the groups are named, the others are meant by `*` together.
-fn users(limits: &str) -> Shape {
+fn users(limits: &str) -> Tree {
     let mut queues = String::new();
     for leaf in 0..100 {
         let _ = writeln!(queues, "    - {{name: l{leaf}}}");
     }
     let config = configured(&queues, limits);
-    Shape {
+    Tree {
         config: if limits.is_empty() { config.replace("    limits: []\n", "") } else { config },
         applications: 10_000,
         queue: Box::new(|n| format!("root.l{}", n / 7 % 100)),
@@ -111,7 +111,7 @@ fn user_limits(named: usize, other: usize) -> String {
 }
 
 /// So many asks wait for nodes, in blocks of equal size over the applications.
-async fn begin(shape: &Shape, asks: usize) -> Shim {
+async fn begin(shape: &Tree, asks: usize) -> Shim {
     let shim = Shim::start(&shape.config, Threads::PerPartition).await;
     let owner = |n| {
         let user = (shape.user)(n);
@@ -138,7 +138,7 @@ async fn fill(shim: &Shim) -> (f64, f64) {
 }
 
 /// The row of some shapes, which grow to the last.
-async fn row(what: &str, shapes: &[Shape], aim: f64) {
+async fn row(what: &str, shapes: &[Tree], aim: f64) {
     let sizes = in_turns(shapes.len(), ROOM, async |size| {
         let shim = begin(&shapes[size], 2 * ROOM).await;
         let took = fill(&shim).await;
@@ -159,7 +159,7 @@ enum Awaited {
 }
 
 impl Awaited {
-    fn shape(self) -> Shape {
+    fn shape(self) -> Tree {
         let mut shape = flat(LEAVES);
         let limit = match self {
             Self::Node => return shape,

@@ -30,7 +30,7 @@ pub struct Counter {
     /// Requests for which more machines would help.
     waiting: AtomicU64,
     last: Mutex<Option<(Arc<str>, Arc<str>)>>,
-    /// It is told in messages, as an RM over the wire.
+    /// It is told in messages, as an RM that does not implement `allocations`.
     wants_messages: bool,
 }
 

@@ -37,11 +37,11 @@ const ENCODING: &str = "grpc-encoding";
 pub(super) type Reads = Joined<CallRefusal>;
 
 /// Documents of encoded messages, with what stands before each.
-pub(super) type Encoded = BoxStream<'static, Result<Arc<Document>, Status>>;
+pub(super) type DocumentStream = BoxStream<'static, Result<Arc<Document>, Status>>;
 
 /// The answer to a call, for whoever sends it.
 #[derive(Clone)]
-struct Answer(Arc<Mutex<Option<Encoded>>>);
+struct Answer(Arc<Mutex<Option<DocumentStream>>>);
 
 /// Around a service whose handlers may leave an [`Answer`].
 #[derive(Clone)]
@@ -132,7 +132,7 @@ pub(super) fn whole<T>(instead: T, document: &Arc<Document>) -> Response<T> {
 }
 
 /// A response that sends one document after another; `instead` is not sent.
-pub(super) fn streamed<T>(instead: T, messages: Encoded) -> Response<T> {
+pub(super) fn streamed<T>(instead: T, messages: DocumentStream) -> Response<T> {
     let mut response = Response::new(instead);
     response.extensions_mut().insert(Answer(Arc::new(Mutex::new(Some(messages)))));
     response

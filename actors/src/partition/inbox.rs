@@ -179,10 +179,11 @@ impl Inbox {
     /// where there is none, such an offer.
     pub(super) fn goes_on(&self, offers: impl FnOnce() -> bool) -> bool {
         match self.entries.front() {
-            // This step puts its notices in an order of its own.
-            Some(Entry::Input(Input::Request(Request::RemoveNode(_)))) => false,
-            // Each of these steps may tell of as many requests as one message should have.
-            Some(Entry::Input(Input::Alarm(Alarm::ScaleUp))) => false,
+            // The first puts its notices in an order of its own. Of the second each may tell of as many
+            // requests as one message should have.
+            Some(Entry::Input(
+                Input::Request(Request::RemoveNode(_)) | Input::Alarm(Alarm::ScaleUp),
+            )) => false,
             None => offers(),
             Some(_) => true,
         }

@@ -251,7 +251,10 @@ fn what_leaves_or_comes_between_two_steps_is_told_once_or_not_at_all() {
 #[test]
 fn a_hold_between_two_steps_ends_the_look_and_the_rest_is_told_afterwards() {
     in_virtual_time(async {
-        let queues: String = (0..300).map(|number| format!("queue root.q{number:03}\n")).collect();
+        let mut queues = String::new();
+        for number in 0..300 {
+            let _ = writeln!(queues, "queue root.q{number:03}");
+        }
         let world = World::new(&queues).await;
         world.say("node n1 vcore=1").await;
         let mut expected = Vec::new();

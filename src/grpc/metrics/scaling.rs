@@ -21,7 +21,7 @@ use tonic::Status;
 use crate::grpc::admin::refusal::CallRefusal;
 use crate::grpc::admin::target::{self, Target};
 use crate::grpc::admin::views::amount;
-use crate::grpc::shared::{self, Encoded, Reads};
+use crate::grpc::shared::{self, DocumentStream, Reads};
 use crate::identity::{Identity, Right};
 use crate::reads::{Document, Kind};
 
@@ -110,7 +110,7 @@ pub(super) fn watch(
     reads: Reads,
     question: ScalingQuery,
     interval_ms: u32,
-) -> Encoded {
+) -> DocumentStream {
     let period = Duration::from_millis(interval_ms.into()).max(INTERVAL);
     let mut interval = interval(period);
     interval.set_missed_tick_behavior(MissedTickBehavior::Delay);

@@ -2,10 +2,10 @@
 //! the same is in `outstanding`.
 //!
 //! # How
-//! Three surveys, one after another. The queues say what they have left ([`Rooms`]);
+//! Three surveys, one after another. The queues say what they have left ([`QueueRooms`]);
 //! the applications that wait below them say what they wait for, class by class, and what the
-//! limits of their users and groups leave ([`WaitingFor`]); [`scale_up::wanted`] decides; the
-//! applications that it names say which of their asks these are ([`Signal`]).
+//! limits of their users and groups leave ([`WaitingApplications`]); [`scale_up::wanted`] decides; the
+//! applications that it names say which of their asks these are ([`Telling`]).
 //!
 //! # In slices
 //! Each survey visits at most [`STOPS_MAX`] actors in one step, and looks at [`ASKS_MAX`] asks at most.
@@ -45,17 +45,17 @@ const ASKS_MAX: usize = 2_048;
 
 /// Tells the RM of requests that it was not told of.
 pub(in crate::partition) fn tell_wanted() -> impl Survey {
-    Rooms { rooms: BTreeMap::new(), left: None }
+    QueueRooms { rooms: BTreeMap::new(), left: None }
 }
 
 /// What queues have left.
-struct Rooms {
+struct QueueRooms {
     rooms: BTreeMap<QueueSlot, Room>,
     /// Those that are still to be visited; none before the first slice.
     left: Option<vec::IntoIter<QueueSlot>>,
 }
 
-impl Survey for Rooms {
+impl Survey for QueueRooms {
     fn route(&mut self, partition: &mut Partition, baton: &Baton) -> Route {
         if !partition.decides() {
             (self.rooms, self.left) = (BTreeMap::new(), None);
@@ -86,12 +86,20 @@ impl Survey for Rooms {
         }
         let (limits, waiting) = (BTreeMap::new(), Vec::new());
         let (ids, left) = (BTreeMap::new(), None);
-        partition.survey_next(WaitingFor { places, queues, leave, limits, waiting, ids, left });
+        partition.survey_next(WaitingApplications {
+            places,
+            queues,
+            leave,
+            limits,
+            waiting,
+            ids,
+            left,
+        });
     }
 }
 
 /// What applications wait for.
-struct WaitingFor {
+struct WaitingApplications {
     /// Where each queue is in the following lists.
     places: BTreeMap<QueueSlot, usize>,
     queues: Vec<QueueRoom>,
@@ -105,7 +113,7 @@ struct WaitingFor {
     left: Option<vec::IntoIter<ApplicationSlot>>,
 }
 
-impl WaitingFor {
+impl WaitingApplications {
     /// Whether every queue from this one up to root has room for one more running application.
     fn may_start(&self, leaf: usize) -> bool {
         let mut upward = std::iter::successors(Some(leaf), |queue| self.queues[*queue].parent);
@@ -151,7 +159,7 @@ impl WaitingFor {
     }
 }
 
-impl Survey for WaitingFor {
+impl Survey for WaitingApplications {
     fn route(&mut self, _: &mut Partition, baton: &Baton) -> Route {
         let mut left = self.left.take().unwrap_or_else(|| self.concerned(baton).into_iter());
         let route = Route::default().applications(left.by_ref().take(STOPS_MAX));
@@ -186,7 +194,7 @@ impl Survey for WaitingFor {
                 last.classes.push_back(ToTell::first(class, resources, count));
             }
         }
-        partition.survey_next(Signal { order, looked_at: 0 });
+        partition.survey_next(Telling { order, looked_at: 0 });
     }
 }
 
@@ -199,14 +207,14 @@ struct WantedHere {
 }
 
 /// The last survey: applications tell the RM of their requests.
-struct Signal {
+struct Telling {
     /// In the order in which their requests would be placed.
     order: VecDeque<WantedHere>,
     /// How many asks this slice has looked at.
     looked_at: usize,
 }
 
-impl Survey for Signal {
+impl Survey for Telling {
     fn route(&mut self, _: &mut Partition, baton: &Baton) -> Route {
         self.looked_at = 0;
         let is_there = |wanted: &WantedHere| {
@@ -270,7 +278,7 @@ mod tests {
         QueueRoom { parent, key: QueueKey::new(true, &view), left }
     }
 
-    fn waiting_for(queues: Vec<(QueueRoom, bool, LimitedUsers)>) -> WaitingFor {
+    fn waiting_for(queues: Vec<(QueueRoom, bool, LimitedUsers)>) -> WaitingApplications {
         let leave = |may_start, limited| LeaveToRun { is_waiting: true, may_start, limited };
         let (queues, leave) = queues
             .into_iter()
@@ -278,7 +286,7 @@ mod tests {
             .unzip();
         let (limits, waiting) = (BTreeMap::new(), Vec::new());
         let (places, ids, left) = (BTreeMap::new(), BTreeMap::new(), None);
-        WaitingFor { places, queues, leave, limits, waiting, ids, left }
+        WaitingApplications { places, queues, leave, limits, waiting, ids, left }
     }
 
     #[test]
