@@ -146,11 +146,11 @@ impl Application {
         if std::mem::replace(&mut self.is_untold, is_untold) == is_untold {
             return;
         }
-        let untold = &mut baton.directory.untold;
+        let (directory, leaf) = (&mut baton.directory, self.leaf_slot());
         if is_untold {
-            untold.insert(self.slot);
+            directory.untold.entry(leaf).or_default().insert(self.slot);
         } else {
-            untold.remove(&self.slot);
+            directory.untold_no_more(leaf, self.slot);
         }
     }
 

@@ -65,8 +65,8 @@ pub(crate) struct Directory {
     /// Applications with an ask that predicates refused, and perhaps some that have none any more.
     pub(crate) refused: BTreeSet<ApplicationSlot>,
     /// Applications of which the next look for more machines may have something to tell: an ask
-    /// that the RM was not told of, or that they need not wait any more for leave to run.
-    pub(crate) untold: BTreeSet<ApplicationSlot>,
+    /// that the RM was not told of, or that they need not wait any more for leave to run. By leaf.
+    pub(crate) untold: BTreeMap<QueueSlot, BTreeSet<ApplicationSlot>>,
     /// Applications with an ask that looks for victims of preemption once something has changed.
     pub(crate) preempt_later: BTreeSet<ApplicationSlot>,
     /// Those of which one waits for nodes that are promised, until there are no more promises than
@@ -206,7 +206,7 @@ impl Directory {
         self.application_by_id.remove(&entry.id);
         self.named.forget(slot);
         self.refused.remove(&slot);
-        self.untold.remove(&slot);
+        self.untold_no_more(entry.leaf, slot);
         self.preempt_later.remove(&slot);
         self.for_promises.0.remove(&slot);
         let leaf = self.queue_mut(entry.leaf);
@@ -241,6 +241,16 @@ impl Directory {
     /// Every application, by slot.
     pub(crate) fn all_applications(&self) -> impl DoubleEndedIterator<Item = &ApplicationEntry> {
         self.applications.values()
+    }
+
+    /// Takes an application of this leaf off [`Self::untold`].
+    pub(crate) fn untold_no_more(&mut self, leaf: QueueSlot, slot: ApplicationSlot) {
+        if let Some(here) = self.untold.get_mut(&leaf) {
+            here.remove(&slot);
+            if here.is_empty() {
+                self.untold.remove(&leaf);
+            }
+        }
     }
 
     pub(crate) fn application(&self, slot: ApplicationSlot) -> Option<&ApplicationEntry> {

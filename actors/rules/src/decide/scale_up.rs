@@ -23,6 +23,7 @@
 //! ```
 
 use std::collections::{BTreeMap, BTreeSet};
+use std::vec;
 
 use crate::limits::LimitId;
 use crate::order::keys::{ApplicationKey, QueueKey};
@@ -93,53 +94,108 @@ pub struct Wanted {
     pub count: u64,
 }
 
-/// How many allocations of each class more machines would let run, in the order of scheduling.
-/// `limits` is what those of users and groups leave.
-pub fn wanted(
-    mut queues: Vec<QueueRoom>,
-    mut limits: BTreeMap<LimitId, Limits>,
-    applications: Vec<ApplicationWaiting>,
-) -> Vec<Wanted> {
-    let mut by_leaf: Vec<Vec<ApplicationWaiting>> = vec![Vec::new(); queues.len()];
-    for application in applications {
-        by_leaf[application.leaf].push(application);
+/// Applications that wait, leaf by leaf in the order in which they are scheduled there.
+#[derive(Debug, Default)]
+pub struct InOrder(BTreeMap<usize, BTreeMap<ApplicationKey, ApplicationWaiting>>);
+
+impl InOrder {
+    /// Adds one.
+    pub fn insert(&mut self, waiting: ApplicationWaiting) {
+        let leaf = self.0.entry(waiting.leaf).or_default();
+        leaf.insert(waiting.key.clone(), waiting);
     }
-    let mut wanted = Vec::new();
-    for leaf in in_order(&queues) {
-        let mut applications = std::mem::take(&mut by_leaf[leaf]);
-        applications.sort_by(|a, b| a.key.cmp(&b.key));
-        let path = path(&queues, leaf);
-        for application in applications {
-            let fit = |resources: &Resources, queues: &[QueueRoom], limits: &BTreeMap<_, _>| {
-                let by_queues = path.iter().map(|queue| &queues[*queue].left);
-                let by_limits = application.limits.iter().filter_map(|limit| limits.get(limit));
-                let room = by_queues.chain(by_limits).map(|left| times(left, resources));
-                room.min().unwrap_or(u64::MAX)
-            };
-            if application.together && fit(&application.total(), &queues, &limits) == 0 {
-                continue;
+}
+
+/// Counts how many allocations of each class more machines would let run: for each application that
+/// waits, in the order of scheduling, its classes of which any would. It may stop between any two.
+#[derive(Debug)]
+pub struct Counting {
+    queues: Vec<QueueRoom>,
+    /// What the limits of users and groups leave.
+    limits: BTreeMap<LimitId, Limits>,
+    waiting: InOrder,
+    /// The queues whose applications are still to come.
+    order: vec::IntoIter<usize>,
+    /// What is still to be counted of one leaf, and that leaf with the queues above it.
+    here: BTreeMap<ApplicationKey, ApplicationWaiting>,
+    path: Vec<usize>,
+}
+
+impl Counting {
+    /// `limits` is what those of users and groups leave.
+    pub fn new(
+        queues: Vec<QueueRoom>,
+        limits: BTreeMap<LimitId, Limits>,
+        waiting: InOrder,
+    ) -> Self {
+        let order = in_order(&queues).into_iter();
+        Self { queues, limits, waiting, order, here: BTreeMap::new(), path: Vec::new() }
+    }
+
+    /// How often an amount fits what the queues on the path and these limits leave.
+    fn fit(&self, limits: &[LimitId], resources: &Resources) -> u64 {
+        let by_queues = self.path.iter().map(|queue| &self.queues[*queue].left);
+        let by_limits = limits.iter().filter_map(|limit| self.limits.get(limit));
+        let room = by_queues.chain(by_limits).map(|left| times(left, resources));
+        room.min().unwrap_or(u64::MAX)
+    }
+
+    fn take(&mut self, limits: &[LimitId], taken: &Resources) {
+        for queue in &self.path {
+            self.queues[*queue].left.take(taken);
+        }
+        for limit in limits {
+            if let Some(left) = self.limits.get_mut(limit) {
+                left.take(taken);
             }
-            for waiting in application.classes {
-                let count = fit(&waiting.resources, &queues, &limits).min(waiting.count);
-                if count == 0 {
-                    continue;
-                }
-                let taken = waiting.resources.times(as_times(count));
-                for queue in &path {
-                    queues[*queue].left.take(&taken);
-                }
-                for limit in &application.limits {
-                    if let Some(left) = limits.get_mut(limit) {
-                        left.take(&taken);
-                    }
-                }
-                let Waiting { class, resources, .. } = waiting;
+        }
+    }
+
+    fn count(&mut self, application: ApplicationWaiting) -> Vec<Wanted> {
+        let mut wanted = Vec::new();
+        let limits = &application.limits;
+        if application.together && self.fit(limits, &application.total()) == 0 {
+            return wanted;
+        }
+        for Waiting { class, resources, count } in application.classes {
+            let count = self.fit(limits, &resources).min(count);
+            if count > 0 {
+                self.take(limits, &resources.times(as_times(count)));
                 let application = application.application;
                 wanted.push(Wanted { application, class, resources, count });
             }
         }
+        wanted
     }
-    wanted
+}
+
+impl Iterator for Counting {
+    type Item = Vec<Wanted>;
+
+    fn next(&mut self) -> Option<Vec<Wanted>> {
+        loop {
+            if let Some((_, application)) = self.here.pop_first() {
+                return Some(self.count(application));
+            }
+            let leaf = self.order.next()?;
+            if let Some(here) = self.waiting.0.remove(&leaf) {
+                (self.here, self.path) = (here, path(&self.queues, leaf));
+            }
+        }
+    }
+}
+
+/// All that [`Counting`] counts, at once.
+pub fn wanted(
+    queues: Vec<QueueRoom>,
+    limits: BTreeMap<LimitId, Limits>,
+    applications: Vec<ApplicationWaiting>,
+) -> Vec<Wanted> {
+    let mut waiting = InOrder::default();
+    for application in applications {
+        waiting.insert(application);
+    }
+    Counting::new(queues, limits, waiting).flatten().collect()
 }
 
 fn as_times(count: u64) -> i64 {

@@ -2,18 +2,20 @@
 //! the same is in `outstanding`.
 //!
 //! # How
-//! Three surveys, one after another. The queues say what they have left ([`QueueRooms`]);
+//! Four surveys, one after another. The queues say what they have left ([`QueueRooms`]);
 //! the applications that wait below them say what they wait for, class by class, and what the
-//! limits of their users and groups leave ([`WaitingApplications`]); [`scale_up::wanted`] decides; the
-//! applications that it names say which of their asks these are ([`Telling`]).
+//! limits of their users and groups leave ([`WaitingApplications`]); the rule decides, for which
+//! nobody is visited ([`Deciding`]); the applications that it names say which of their asks these are
+//! ([`Telling`]).
 //!
 //! # In slices
-//! Each survey visits at most [`STOPS_MAX`] actors in one step, and looks at [`ASKS_MAX`] asks at most.
-//! What is left is gone on with by an input of its own ([`Partition::look_on`]), behind whatever came in
-//! meanwhile: a hundred thousand asks that are parked at once cost as many steps as they need, and no
-//! long one. Which applications are visited, and what they may have, is found out in one step each, from
-//! a few figures of each queue and of each of these applications. So the outcome is as good as a look taken while it was found out; what was placed or
-//! withdrawn meanwhile is told of by nobody, and what came meanwhile has its turn a second later.
+//! In one step at most [`STOPS_MAX`] actors are visited, [`LOOKED_THROUGH`] applications looked through for
+//! whom to visit, [`DECIDED_MAX`] decided, and [`ASKS_MAX`] asks looked at. What is left is gone on with by
+//! an input of its own ([`Partition::look_on`]), behind whatever came in meanwhile: a hundred thousand asks
+//! that are parked at once cost as many steps as they need, and no long one. Only of queues some figures are
+//! gone through for all of them at once. So the outcome is as good as a look taken while it was found out;
+//! what was placed or withdrawn meanwhile is told of by nobody, and what came meanwhile has its turn a
+//! second later, or in this look if that did not get to its application yet.
 //!
 //! # Who is visited
 //! The RM is told of each request once, so a request that waits on costs nothing after that: only
@@ -24,10 +26,11 @@
 //! machines.
 
 use std::collections::{BTreeMap, BTreeSet, VecDeque};
+use std::ops::Bound::{Excluded, Included, Unbounded};
 use std::sync::Arc;
 use std::vec;
 
-use monoceros_rules::decide::scale_up::{self, ApplicationWaiting, QueueRoom, Wanted};
+use monoceros_rules::decide::scale_up::{self, Counting, InOrder, QueueRoom, Wanted};
 use monoceros_rules::limits::LimitId;
 use monoceros_rules::values::resources::Limits;
 use monoceros_rules::work::allocations::ApplicationSlot;
@@ -36,10 +39,14 @@ use monoceros_rules::work::asks::ToTell;
 use super::Partition;
 use crate::application::Application;
 use crate::queue::{LeaveToRun, LimitedUsers, Queue, Room};
-use crate::step::{ApplicationEntry, Baton, QueueSlot, Route, Survey};
+use crate::step::{Baton, Directory, QueueSlot, Route, Survey};
 
 /// Most actors that are visited in one step.
 const STOPS_MAX: usize = 256;
+/// Most applications that are looked through in one step for whom to visit.
+const LOOKED_THROUGH: u32 = 4_096;
+/// Most applications that are decided in one step.
+const DECIDED_MAX: usize = 1_024;
 /// Most asks that are looked at in one step, whether the RM is told of them or was before.
 const ASKS_MAX: usize = 2_048;
 
@@ -84,17 +91,11 @@ impl Survey for QueueRooms {
             queues.push(QueueRoom { parent, key: room.key, left: room.left });
             leave.push(room.leave);
         }
-        let (limits, waiting) = (BTreeMap::new(), Vec::new());
-        let (ids, left) = (BTreeMap::new(), None);
-        partition.survey_next(WaitingApplications {
-            places,
-            queues,
-            leave,
-            limits,
-            waiting,
-            ids,
-            left,
-        });
+        let (limits, waiting) = (BTreeMap::new(), InOrder::default());
+        let (ids, whole, left) = (BTreeMap::new(), Vec::new(), Left::All);
+        let waiting =
+            WaitingApplications { places, queues, leave, limits, waiting, ids, whole, left };
+        partition.survey_next(waiting);
     }
 }
 
@@ -106,11 +107,24 @@ struct WaitingApplications {
     leave: Vec<LeaveToRun>,
     /// What the limits of users and groups leave to the applications.
     limits: BTreeMap<LimitId, Limits>,
-    waiting: Vec<ApplicationWaiting>,
+    waiting: InOrder,
     /// The ids of those that wait.
     ids: BTreeMap<ApplicationSlot, Arc<str>>,
-    /// Those that are still to be visited; none before the first slice.
-    left: Option<vec::IntoIter<ApplicationSlot>>,
+    /// The queues in which all that waits is visited.
+    whole: Vec<bool>,
+    left: Left,
+}
+
+/// Who is still to be visited.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+enum Left {
+    /// It is not known yet.
+    All,
+    /// Those with something untold, behind one of them.
+    Untold(Option<(QueueSlot, ApplicationSlot)>),
+    /// Those from this place on that are concerned, up to the last place of them all.
+    Concerned(u32, u32),
+    Nobody,
 }
 
 impl WaitingApplications {
@@ -136,35 +150,75 @@ impl WaitingApplications {
         whole
     }
 
-    /// Those of which there may be something to tell, and those that take their part before them.
-    fn concerned(&self, baton: &Baton) -> Vec<ApplicationSlot> {
-        let waits_at = |entry: &ApplicationEntry| {
-            self.places.get(&entry.leaf).copied().filter(|leaf| self.leave[*leaf].is_waiting)
+    /// The place of a leaf in which something waits.
+    fn waits_at(&self, leaf: QueueSlot) -> Option<usize> {
+        self.places.get(&leaf).copied().filter(|leaf| self.leave[*leaf].is_waiting)
+    }
+
+    /// Finds out who has to be visited.
+    fn begin(&mut self, directory: &Directory) {
+        let untold = directory.untold.keys().filter_map(|leaf| self.waits_at(*leaf)).collect();
+        self.whole = self.visited_whole(&untold);
+        self.left = if self.whole.contains(&true) {
+            Left::Concerned(0, u32::try_from(directory.applications.bound()).unwrap_or(u32::MAX))
+        } else {
+            Left::Untold(None)
         };
-        let directory = &baton.directory;
-        let untold = || {
-            let listed = directory.untold.iter().filter_map(|slot| directory.application(*slot));
-            listed.filter(|entry| self.places.contains_key(&entry.leaf))
-        };
-        let whole = self.visited_whole(&untold().filter_map(waits_at).collect());
-        if !whole.contains(&true) {
-            return untold().map(|entry| entry.slot).rev().collect();
+    }
+
+    /// The next of those with something untold.
+    fn next_untold(
+        &mut self,
+        behind: Option<(QueueSlot, ApplicationSlot)>,
+        directory: &Directory,
+    ) -> Vec<ApplicationSlot> {
+        let from = behind.map_or(Unbounded, |(leaf, _)| Included(leaf));
+        let leaves = directory.untold.range((from, Unbounded));
+        let next: Vec<_> = leaves
+            .flat_map(|(leaf, here)| {
+                let last = behind.filter(|(last, _)| last == leaf);
+                let from = last.map_or(Unbounded, |(_, slot)| Excluded(slot));
+                here.range((from, Unbounded)).map(|slot| (*leaf, *slot))
+            })
+            .take(STOPS_MAX)
+            .collect();
+        self.left = next.last().map_or(Left::Nobody, |last| Left::Untold(Some(*last)));
+        next.into_iter().map(|(_, slot)| slot).collect()
+    }
+
+    /// The next of those of which there may be something to tell, and those that take their part before
+    /// them.
+    fn next_concerned(
+        &mut self,
+        (from, end): (u32, u32),
+        directory: &Directory,
+    ) -> Vec<ApplicationSlot> {
+        let (mut next, mut concerned) = (from, Vec::new());
+        while next < end.min(from.saturating_add(LOOKED_THROUGH)) && concerned.len() < STOPS_MAX {
+            let slot = ApplicationSlot::at(next);
+            next += 1;
+            let Some(leaf) = directory.application(slot).map(|entry| entry.leaf) else { continue };
+            let is_untold = || directory.untold.get(&leaf).is_some_and(|it| it.contains(&slot));
+            if self.waits_at(leaf).is_some_and(|leaf| self.whole[leaf]) || is_untold() {
+                concerned.push(slot);
+            }
         }
-        let is_concerned = |entry: &&ApplicationEntry| {
-            waits_at(entry).is_some_and(|leaf| whole[leaf])
-                || directory.untold.contains(&entry.slot)
-        };
-        let concerned = directory.all_applications().filter(is_concerned);
-        concerned.map(|entry| entry.slot).rev().collect()
+        self.left = if next < end { Left::Concerned(next, end) } else { Left::Nobody };
+        concerned
     }
 }
 
 impl Survey for WaitingApplications {
     fn route(&mut self, _: &mut Partition, baton: &Baton) -> Route {
-        let mut left = self.left.take().unwrap_or_else(|| self.concerned(baton).into_iter());
-        let route = Route::default().applications(left.by_ref().take(STOPS_MAX));
-        self.left = Some(left);
-        route
+        let directory = &baton.directory;
+        if self.left == Left::All {
+            self.begin(directory);
+        }
+        Route::default().applications(match self.left {
+            Left::Untold(behind) => self.next_untold(behind, directory),
+            Left::Concerned(from, end) => self.next_concerned((from, end), directory),
+            Left::All | Left::Nobody => Vec::new(),
+        })
     }
 
     fn at_application(&mut self, application: &mut Application, baton: &mut Baton) {
@@ -172,29 +226,42 @@ impl Survey for WaitingApplications {
         application.review_leave(self.may_start(place), baton);
         if let Some(waiting) = application.waiting(place, &mut self.limits, baton) {
             self.ids.insert(application.slot(), Arc::clone(&application.known().id));
-            self.waiting.push(waiting);
+            self.waiting.insert(waiting);
         }
     }
 
     fn home(self: Box<Self>, partition: &mut Partition, _: &mut Baton) {
-        if self.left.as_ref().is_some_and(|left| left.len() > 0) {
+        if self.left != Left::Nobody {
             return partition.look_on(self);
         }
         let Self { queues, limits, waiting, ids, .. } = *self;
-        let mut order: VecDeque<WantedHere> = VecDeque::new();
-        // All that is wanted of one application follows each other.
-        for Wanted { application, class, resources, count } in
-            scale_up::wanted(queues, limits, waiting)
-        {
-            if order.back().is_none_or(|last| last.application != application) {
-                let id = Arc::clone(&ids[&application]);
-                order.push_back(WantedHere { application, id, classes: VecDeque::new() });
-            }
-            if let Some(last) = order.back_mut() {
-                last.classes.push_back(ToTell::first(class, resources, count));
-            }
+        let counting = Counting::new(queues, limits, waiting);
+        partition.survey_next(Deciding { counting, ids, order: VecDeque::new() });
+    }
+}
+
+/// Which of what waits more machines would let run. Nobody is visited.
+struct Deciding {
+    counting: Counting,
+    ids: BTreeMap<ApplicationSlot, Arc<str>>,
+    /// Those that are decided.
+    order: VecDeque<WantedHere>,
+}
+
+impl Survey for Deciding {
+    fn home(mut self: Box<Self>, partition: &mut Partition, _: &mut Baton) {
+        for _ in 0..DECIDED_MAX {
+            let Some(wanted) = self.counting.next() else {
+                return partition.survey_next(Telling { order: self.order, looked_at: 0 });
+            };
+            let Some(application) = wanted.first().map(|first| first.application) else { continue };
+            let first =
+                |Wanted { class, resources, count, .. }| ToTell::first(class, resources, count);
+            let classes = wanted.into_iter().map(first).collect();
+            let id = Arc::clone(&self.ids[&application]);
+            self.order.push_back(WantedHere { application, id, classes });
         }
-        partition.survey_next(Telling { order, looked_at: 0 });
+        partition.look_on(self);
     }
 }
 
@@ -284,9 +351,10 @@ mod tests {
             .into_iter()
             .map(|(queue, may_start, limited)| (queue, leave(may_start, limited)))
             .unzip();
-        let (limits, waiting) = (BTreeMap::new(), Vec::new());
-        let (places, ids, left) = (BTreeMap::new(), BTreeMap::new(), None);
-        WaitingApplications { places, queues, leave, limits, waiting, ids, left }
+        let (limits, waiting) = (BTreeMap::new(), InOrder::default());
+        let (places, ids) = (BTreeMap::new(), BTreeMap::new());
+        let (whole, left) = (Vec::new(), Left::All);
+        WaitingApplications { places, queues, leave, limits, waiting, ids, whole, left }
     }
 
     #[test]
