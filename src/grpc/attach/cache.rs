@@ -497,8 +497,11 @@ impl Cache {
     /// Takes a placement back that the shim cannot have. It is not told if it still waits.
     fn undo(&mut self, placed: &Placed, failure: &cb::CacheSyncFailure) -> si::AllocationRelease {
         for withheld in &mut self.withheld {
+            // Where none was told, the UUID is the same for all; where one key has several, the key is.
             let is_it = |one: &si::Allocation| {
-                *one.application_id == *placed.application && *one.uuid == *placed.uuid
+                *one.application_id == *placed.application
+                    && one.allocation_key == failure.allocation_key
+                    && *one.uuid == *placed.uuid
             };
             withheld.response.new.retain(|allocation| !is_it(allocation));
         }

@@ -16,7 +16,7 @@ use tonic::transport::{Channel, Endpoint};
 
 use super::{REQUIRED, ask_for, placed, rm_with_nodes, used_and_pending};
 use crate::harness::shim::{ALL, Shim, hello, passes};
-use crate::harness::{PATIENCE, Rm, Service, ask, release};
+use crate::harness::{PATIENCE, Rm, Seen, Service, ask, release};
 
 /// An allocation stream that is read message by message, beside a callback stream.
 struct AllocationStream {
@@ -401,6 +401,42 @@ async fn an_allocation_that_the_shim_cannot_take_in_is_never_told_and_is_placed_
     rm.read(|seen| assert!(seen.new.is_empty(), "{:?}", seen.new));
     shim.acknowledge(again.cache_seq, vec![]).await;
     rm.until("allocated", |seen| seen.new.len() == 1).await;
+}
+
+/// Of what waits for one acknowledgement, in today's form, only what fails is not told.
+#[tokio::test]
+async fn what_waits_beside_an_allocation_that_the_shim_cannot_take_in_is_told() {
+    let service = Service::start();
+    let rm = rm_with_nodes(&service, &[("callback.predicates", "none")], &["n1"]).await;
+    let confirming = cb::Hello { confirm_assume: true, ..hello("rm", ALL) };
+    let mut shim = Shim::attach(&service, confirming).await;
+    shim.sync().await;
+    let names = ["a", "b", "c", "d"];
+    ask_for(&rm, &names).await;
+    let (mut assumed, mut n_together) = (Vec::new(), 0);
+    while assumed.len() < names.len() {
+        let sync = shim.sync().await;
+        let keys = sync.args.unwrap().assumed_allocations.into_iter().map(|it| it.allocation_key);
+        let keys: Vec<String> = keys.collect();
+        n_together = n_together.max(keys.len());
+        let fails = keys.iter().any(|key| key == "b").then(|| cb::CacheSyncFailure {
+            allocation_key: "b".to_owned(),
+            reason: "volume".to_owned(),
+            retryable: true,
+            ..Default::default()
+        });
+        shim.acknowledge(sync.cache_seq, fails.into_iter().collect()).await;
+        assumed.extend(keys);
+    }
+    assert!(n_together > 1, "what fails has others beside it");
+    let again = shim.sync().await;
+    assert_eq!(again.args.as_ref().unwrap().assumed_allocations[0].allocation_key, "b");
+    shim.acknowledge(again.cache_seq, vec![]).await;
+    let is_told = |seen: &Seen| {
+        let told: BTreeSet<&str> = seen.new.iter().map(|it| &*it.allocation_key).collect();
+        told == BTreeSet::from(names) && seen.new.len() == names.len()
+    };
+    rm.until("all are told, each once", is_told).await;
 }
 
 #[tokio::test]

@@ -235,6 +235,23 @@ fn a_placement_that_the_shim_cannot_have_is_undone_and_its_node_is_to_be_exclude
     assert!(undo.exclude_node, "the scheduler is to look for another node");
 }
 
+/// Today's form tells no UUID, by which one of several of a key would be known.
+#[test]
+fn what_waits_beside_a_placement_that_is_undone_is_told_in_each_form() {
+    let today = |key: &str| si::Allocation { uuid: String::new(), ..allocation(key, "n1") };
+    let instance = |uuid: &str| si::Allocation { uuid: uuid.to_owned(), ..allocation("a", "n1") };
+    for (placed, told) in [
+        (["a", "b", "c"].map(today), vec!["b", "c"]),
+        (["a#0", "a#1", "a#2"].map(instance), vec!["a", "a"]),
+    ] {
+        let mut cache = attached(Gate::Confirmed);
+        let seq = pass(&mut cache, new(placed.into())).assume[0].cache_seq;
+        let failed = cache.acknowledge(&ack(seq, &[("a", true)])).unwrap();
+        assert_eq!(keys(&failed.deliver), told);
+        assert_eq!(failed.undo.len(), 1);
+    }
+}
+
 #[test]
 fn what_was_placed_since_is_said_again_rather_than_forgotten() {
     let mut cache = attached(Gate::Written);
