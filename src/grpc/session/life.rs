@@ -96,7 +96,11 @@ impl Session {
             Err(Unbindable::Closed) => return Err(StreamEnd::Internal(GONE)),
             Err(Unbindable::Unknown) => return Err(StreamEnd::ResyncRequired(Cause::Missed)),
             Err(Unbindable::Gap) => {
-                warn!(rm = self.rm_id(), kind = K::NAME, "messages of a lost stream are missing");
+                warn!(
+                    rm = self.rm_id(),
+                    kind = K::NAME,
+                    "messages of a lost stream may be missing"
+                );
                 live.standing.miss(Cause::Missed);
                 self.look(&mut live);
                 return Err(StreamEnd::ResyncRequired(Cause::Missed));

@@ -196,6 +196,16 @@ fn a_bad_quantity_names_queue_type_and_text_and_hides_no_other() {
 }
 
 #[test]
+fn a_resource_without_a_name_is_refused() {
+    let queue = format!("{{name: a, {}}}", resources("{'': 4}", "{memory: 4, '': 4}"));
+    let errors = parse(&below_root(&queue)).unwrap_err();
+    let told: Vec<_> = errors.told.iter().map(|error| (error.code, &*error.message)).collect();
+    let [guaranteed, max] =
+        ["guaranteed", "max"].map(|of| format!("{of} of queue `root.a`: a resource has no name"));
+    assert_eq!(told, [("E_CONF_PARSE", &*guaranteed), ("E_CONF_PARSE", &*max)]);
+}
+
+#[test]
 fn application_limits_narrow_on_the_way_down() {
     assert_eq!(codes(&chain([4, 3, 2, 1])), [""; 0]);
     assert_eq!(codes(&chain([1, 2, 3, 4])), ["E_MAXAPPS_CHILD_LARGER"; 3]);

@@ -138,6 +138,7 @@ pub(super) fn quantities(
             all_read = false;
         };
         match quantity::parse(resource, text) {
+            _ if resource.is_empty() => wrong("E_CONF_PARSE", "a resource has no name".to_owned()),
             Err(error) => wrong(error.code(), error.message()),
             Ok(quantity) => match names.hold(resource) {
                 Err(error) => wrong("E_CONF_PARSE", error.to_string()),
