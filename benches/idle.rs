@@ -69,42 +69,6 @@ async fn full_cluster() {
         println!("| from a release to the next allocation, {which}, µs | {micros} | 1,000 |");
     }
     shim.scheduler.shutdown().await;
-    for applications in [1_000, 10_000, 100_000] {
-        let mut slowest = Vec::new();
-        for _ in 0..5 {
-            slowest.push(slowest_read_beside_the_look(applications).await);
-        }
-        let micros = at_most(median(&mut slowest), 1_000.0, 0);
-        println!(
-            "| the slowest read beside that look, of {applications} applications, median of 5, µs | {micros} | 1,000 |"
-        );
-    }
-}
-
-/// How long a read of one application takes while it is looked for what more machines would have to be for
-/// 100,000 asks in so many applications: the slowest, µs. A read is answered behind the step that is under way.
-async fn slowest_read_beside_the_look(applications: usize) -> f64 {
-    let shim = Shim::start(&queues("fair", "{name: a}"), Threads::PerPartition).await;
-    // Nothing is looked for before all of them are there.
-    let control = shim.scheduler.control("bench").await.unwrap();
-    control.hold(true);
-    shim.nodes(1, &[("memory", 1), ("vcore", 1)]).await;
-    shim.applications(applications, |_| "root.a".into()).await;
-    shim.asks("ask", 100_000, applications, &SMALL).await;
-    shim.scheduler.settle().await;
-    control.hold(false);
-    shim.scheduler.settle().await;
-    let (start, mut slowest) = (Instant::now(), 0_f64);
-    tokio::time::sleep(Duration::from_millis(900)).await;
-    assert_eq!(shim.told_waiting(), 0, "the look is still to come");
-    while shim.told_waiting() < 100_000 {
-        assert!(start.elapsed() < Duration::from_secs(60), "all are told of");
-        let start = Instant::now();
-        shim.scheduler.application("default", "app-000000").await.unwrap();
-        slowest = slowest.max(start.elapsed().as_secs_f64() * 1e6);
-    }
-    shim.scheduler.shutdown().await;
-    slowest
 }
 
 /// What [`large`] comes to in a process of its own: memory that was in use before, and is used again, would
