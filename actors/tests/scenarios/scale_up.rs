@@ -246,6 +246,30 @@ fn what_leaves_or_comes_between_two_steps_is_told_once_or_not_at_all() {
     });
 }
 
+/// More applications than one step visits share a maximum: those are told of that it lets run, of
+/// whichever step they are, and no other.
+#[test]
+fn of_many_applications_below_one_maximum_the_first_are_told() {
+    in_virtual_time(async {
+        let world = World::new("queue root.p max vcore=1000\nqueue root.p.a\nqueue root.p.b").await;
+        world.say("node n1 vcore=1").await;
+        let mut expected = Vec::new();
+        for number in 0..700 {
+            let leaf = if number % 7 == 0 { "root.p.b" } else { "root.p.a" };
+            world.say(&format!("app a{number:03} in {leaf}\nask a{number:03} k vcore=2 &")).await;
+            // Those of the first leaf come first: all 600 of them want more than there may be.
+            if leaf == "root.p.a" && expected.len() < 500 {
+                expected.push(format!("a{number:03}/k"));
+            }
+        }
+        let heard = world.heard(2).await;
+        let heard: Vec<&str> = heard.iter().flat_map(|message| message.split(' ')).collect();
+        let differs = heard.iter().zip(&expected).find(|(heard, expected)| heard != expected);
+        assert_eq!((differs, heard.len()), (None, expected.len()));
+        assert_eq!(world.heard(60).await, NOTHING);
+    });
+}
+
 /// More queues than one step visits. The partition is put on hold when the first requests were told of,
 /// and later goes on.
 #[test]

@@ -92,7 +92,7 @@ impl Survey for QueueRooms {
             leave.push(room.leave);
         }
         let (limits, waiting) = (BTreeMap::new(), InOrder::default());
-        let (ids, whole, left) = (BTreeMap::new(), Vec::new(), Left::All);
+        let (ids, whole, left) = (BTreeMap::new(), Vec::new(), Left::Unknown);
         let waiting =
             WaitingApplications { places, queues, leave, limits, waiting, ids, whole, left };
         partition.survey_next(waiting);
@@ -118,8 +118,8 @@ struct WaitingApplications {
 /// Who is still to be visited.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 enum Left {
-    /// It is not known yet.
-    All,
+    /// Nobody has looked yet.
+    Unknown,
     /// Those with something untold, behind one of them.
     Untold(Option<(QueueSlot, ApplicationSlot)>),
     /// Those from this place on that are concerned, up to the last place of them all.
@@ -175,6 +175,7 @@ impl WaitingApplications {
         let from = behind.map_or(Unbounded, |(leaf, _)| Included(leaf));
         let leaves = directory.untold.range((from, Unbounded));
         let next: Vec<_> = leaves
+            .filter(|(leaf, _)| self.places.contains_key(leaf))
             .flat_map(|(leaf, here)| {
                 let last = behind.filter(|(last, _)| last == leaf);
                 let from = last.map_or(Unbounded, |(_, slot)| Excluded(slot));
@@ -198,6 +199,9 @@ impl WaitingApplications {
             let slot = ApplicationSlot::at(next);
             next += 1;
             let Some(leaf) = directory.application(slot).map(|entry| entry.leaf) else { continue };
+            if !self.places.contains_key(&leaf) {
+                continue;
+            }
             let is_untold = || directory.untold.get(&leaf).is_some_and(|it| it.contains(&slot));
             if self.waits_at(leaf).is_some_and(|leaf| self.whole[leaf]) || is_untold() {
                 concerned.push(slot);
@@ -211,13 +215,13 @@ impl WaitingApplications {
 impl Survey for WaitingApplications {
     fn route(&mut self, _: &mut Partition, baton: &Baton) -> Route {
         let directory = &baton.directory;
-        if self.left == Left::All {
+        if self.left == Left::Unknown {
             self.begin(directory);
         }
         Route::default().applications(match self.left {
             Left::Untold(behind) => self.next_untold(behind, directory),
             Left::Concerned(from, end) => self.next_concerned((from, end), directory),
-            Left::All | Left::Nobody => Vec::new(),
+            Left::Unknown | Left::Nobody => Vec::new(),
         })
     }
 
@@ -353,7 +357,7 @@ mod tests {
             .unzip();
         let (limits, waiting) = (BTreeMap::new(), InOrder::default());
         let (places, ids) = (BTreeMap::new(), BTreeMap::new());
-        let (whole, left) = (Vec::new(), Left::All);
+        let (whole, left) = (Vec::new(), Left::Unknown);
         WaitingApplications { places, queues, leave, limits, waiting, ids, whole, left }
     }
 
