@@ -42,7 +42,7 @@
 //! # Phases
 //! An offer is made in one [`Phase`] after the other, and something waits in each for itself: what
 //! takes the place of a placeholder needs no quota, for example. So a row has a bound per phase
-//! ([`phases`]), and where it was [declined](Declined) last is noted per phase.
+//! ([`Waits`]), and where it was [declined](Declined) last is noted per phase.
 //!
 //! # Why no ask is forgotten
 //! Marks only move forward when the class itself was tried, and a join keeps the *oldest* mark and

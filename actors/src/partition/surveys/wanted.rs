@@ -15,7 +15,8 @@
 //! that are parked at once cost as many steps as they need, and no long one. Only of queues some figures are
 //! gone through for all of them at once. So the outcome is as good as a look taken while it was found out;
 //! what was placed or withdrawn meanwhile is told of by nobody, and what came meanwhile has its turn a
-//! second later, or in this look if that did not get to its application yet.
+//! second later. Only in a leaf that had something untold at the beginning may it have it in this look, if
+//! that did not get to its application yet: what takes its part of the same maximum is visited then.
 //!
 //! # Who is visited
 //! The RM is told of each request once, so a request that waits on costs nothing after that: only
@@ -92,10 +93,18 @@ impl Survey for QueueRooms {
             leave.push(room.leave);
         }
         let (limits, waiting) = (BTreeMap::new(), InOrder::default());
-        let (ids, whole, left) = (BTreeMap::new(), Vec::new(), Left::Unknown);
-        let waiting =
-            WaitingApplications { places, queues, leave, limits, waiting, ids, whole, left };
-        partition.survey_next(waiting);
+        let (ids, untold, whole) = (BTreeMap::new(), BTreeSet::new(), Vec::new());
+        partition.survey_next(WaitingApplications {
+            places,
+            queues,
+            leave,
+            limits,
+            waiting,
+            ids,
+            untold,
+            whole,
+            left: Left::Unknown,
+        });
     }
 }
 
@@ -110,6 +119,8 @@ struct WaitingApplications {
     waiting: InOrder,
     /// The ids of those that wait.
     ids: BTreeMap<ApplicationSlot, Arc<str>>,
+    /// The leaves that had something untold when it was found out whom to visit.
+    untold: BTreeSet<QueueSlot>,
     /// The queues in which all that waits is visited.
     whole: Vec<bool>,
     left: Left,
@@ -157,7 +168,9 @@ impl WaitingApplications {
 
     /// Finds out who has to be visited.
     fn begin(&mut self, directory: &Directory) {
-        let untold = directory.untold.keys().filter_map(|leaf| self.waits_at(*leaf)).collect();
+        let known = directory.untold.keys().filter(|leaf| self.places.contains_key(*leaf));
+        self.untold = known.copied().collect();
+        let untold = self.untold.iter().filter_map(|leaf| self.waits_at(*leaf)).collect();
         self.whole = self.visited_whole(&untold);
         self.left = if self.whole.contains(&true) {
             Left::Concerned(0, u32::try_from(directory.applications.bound()).unwrap_or(u32::MAX))
@@ -175,7 +188,7 @@ impl WaitingApplications {
         let from = behind.map_or(Unbounded, |(leaf, _)| Included(leaf));
         let leaves = directory.untold.range((from, Unbounded));
         let next: Vec<_> = leaves
-            .filter(|(leaf, _)| self.places.contains_key(leaf))
+            .filter(|(leaf, _)| self.untold.contains(leaf))
             .flat_map(|(leaf, here)| {
                 let last = behind.filter(|(last, _)| last == leaf);
                 let from = last.map_or(Unbounded, |(_, slot)| Excluded(slot));
@@ -199,10 +212,10 @@ impl WaitingApplications {
             let slot = ApplicationSlot::at(next);
             next += 1;
             let Some(leaf) = directory.application(slot).map(|entry| entry.leaf) else { continue };
-            if !self.places.contains_key(&leaf) {
-                continue;
-            }
-            let is_untold = || directory.untold.get(&leaf).is_some_and(|it| it.contains(&slot));
+            let is_untold = || {
+                let here = directory.untold.get(&leaf).filter(|_| self.untold.contains(&leaf));
+                here.is_some_and(|here| here.contains(&slot))
+            };
             if self.waits_at(leaf).is_some_and(|leaf| self.whole[leaf]) || is_untold() {
                 concerned.push(slot);
             }
@@ -227,6 +240,10 @@ impl Survey for WaitingApplications {
 
     fn at_application(&mut self, application: &mut Application, baton: &mut Baton) {
         let Some(place) = self.places.get(&application.leaf_slot()).copied() else { return };
+        if self.ids.contains_key(&application.slot()) {
+            // In an earlier step another application was in its place, and is counted.
+            return;
+        }
         application.review_leave(self.may_start(place), baton);
         if let Some(waiting) = application.waiting(place, &mut self.limits, baton) {
             self.ids.insert(application.slot(), Arc::clone(&application.known().id));
@@ -357,8 +374,8 @@ mod tests {
             .unzip();
         let (limits, waiting) = (BTreeMap::new(), InOrder::default());
         let (places, ids) = (BTreeMap::new(), BTreeMap::new());
-        let (whole, left) = (Vec::new(), Left::Unknown);
-        WaitingApplications { places, queues, leave, limits, waiting, ids, whole, left }
+        let (untold, whole, left) = (BTreeSet::new(), Vec::new(), Left::Unknown);
+        WaitingApplications { places, queues, leave, limits, waiting, ids, untold, whole, left }
     }
 
     #[test]
