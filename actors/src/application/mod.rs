@@ -488,7 +488,7 @@ impl Application {
     fn list_untold(&mut self, baton: &mut Baton) {
         if !self.is_untold && self.book.asks.any_untold() {
             self.is_untold = true;
-            baton.directory.untold.entry(self.leaf_slot()).or_default().insert(self.slot);
+            baton.directory.list_untold(self.leaf_slot(), self.slot);
         }
     }
 

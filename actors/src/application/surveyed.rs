@@ -148,7 +148,7 @@ impl Application {
         }
         let (directory, leaf) = (&mut baton.directory, self.leaf_slot());
         if is_untold {
-            directory.untold.entry(leaf).or_default().insert(self.slot);
+            directory.list_untold(leaf, self.slot);
         } else {
             directory.untold_no_more(leaf, self.slot);
         }

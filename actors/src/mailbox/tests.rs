@@ -16,6 +16,15 @@ impl ResourceManagerCallback for Deaf {
     fn update_node(&self, _: si::NodeResponse) {}
 }
 
+/// A scheduler on this thread, with one resource manager.
+async fn with_an_rm() -> SchedulerHandle {
+    let scheduler = Scheduler::builder().start_local().unwrap();
+    let request =
+        si::RegisterResourceManagerRequest { rm_id: "rm".to_owned(), ..Default::default() };
+    scheduler.register_resource_manager(request, Arc::new(Deaf)).await.unwrap();
+    scheduler
+}
+
 /// Of each kind, the value of a family (of a histogram, how often it was observed).
 fn by_kind(scheduler: &SchedulerHandle, family: &str) -> BTreeMap<String, f64> {
     let families = scheduler.metrics().gather();
@@ -34,11 +43,8 @@ async fn every_message_is_counted_and_leaves_its_mailbox() {
     let local = tokio::task::LocalSet::new();
     local
         .run_until(async {
-            let scheduler = Scheduler::builder().start_local().unwrap();
+            let scheduler = with_an_rm().await;
             let rm_id = || "rm".to_owned();
-            let request =
-                si::RegisterResourceManagerRequest { rm_id: rm_id(), ..Default::default() };
-            scheduler.register_resource_manager(request, Arc::new(Deaf)).await.unwrap();
             let proxy =
                 |scheduler| by_kind(scheduler, "monoceros_actor_messages_total")["rm_proxy"];
             let mut so_far = proxy(&scheduler);
@@ -99,10 +105,7 @@ async fn the_depth_is_how_many_messages_wait() {
     let local = tokio::task::LocalSet::new();
     local
         .run_until(async {
-            let scheduler = Scheduler::builder().start_local().unwrap();
-            let request =
-                si::RegisterResourceManagerRequest { rm_id: "rm".to_owned(), ..Default::default() };
-            scheduler.register_resource_manager(request, Arc::new(Deaf)).await.unwrap();
+            let scheduler = with_an_rm().await;
             scheduler.settle().await;
             let depth = || by_kind(&scheduler, "monoceros_actor_mailbox_depth")["partition"];
             let mut reads: Vec<_> = (0..40).map(|_| Box::pin(scheduler.facts("default"))).collect();
@@ -147,10 +150,7 @@ async fn a_watchdog_is_answered_and_no_reason_to_look_out_for_more() {
     let local = tokio::task::LocalSet::new();
     local
         .run_until(async {
-            let scheduler = Scheduler::builder().start_local().unwrap();
-            let request =
-                si::RegisterResourceManagerRequest { rm_id: "rm".to_owned(), ..Default::default() };
-            scheduler.register_resource_manager(request, Arc::new(Deaf)).await.unwrap();
+            let scheduler = with_an_rm().await;
             scheduler.settle().await;
             let mut pulses = scheduler.pulses();
             let before = crate::spin::n_received();

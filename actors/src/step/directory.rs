@@ -243,6 +243,11 @@ impl Directory {
         self.applications.values()
     }
 
+    /// Lists an application of this leaf as [untold](Self::untold).
+    pub(crate) fn list_untold(&mut self, leaf: QueueSlot, slot: ApplicationSlot) {
+        self.untold.entry(leaf).or_default().insert(slot);
+    }
+
     /// Takes an application of this leaf off [`Self::untold`].
     pub(crate) fn untold_no_more(&mut self, leaf: QueueSlot, slot: ApplicationSlot) {
         if let Some(here) = self.untold.get_mut(&leaf) {

@@ -179,6 +179,17 @@ fn heard_of(application: &str, n_asks: usize) -> Vec<String> {
     (0..n_asks).map(|number| format!("{application}/k{number}")).collect()
 }
 
+/// The requests of some messages, in their order.
+fn words(heard: &[String]) -> Vec<&str> {
+    heard.iter().flat_map(|message| message.split(' ')).collect()
+}
+
+/// These were told and no others, in this order. Where they are not, the first that differs is shown.
+fn assert_told(heard: &[&str], expected: &[String]) {
+    let differs = heard.iter().zip(expected).find(|(heard, expected)| heard != expected);
+    assert_eq!((differs, heard.len()), (None, expected.len()));
+}
+
 /// More than one step tells, and more applications than one step visits.
 #[test]
 fn many_requests_are_told_in_several_steps_in_their_order_and_each_once() {
@@ -195,9 +206,7 @@ fn many_requests_are_told_in_several_steps_in_their_order_and_each_once() {
         }
         let heard = world.heard(2).await;
         assert!(heard.len() > 2, "in {} messages", heard.len());
-        let heard: Vec<&str> = heard.iter().flat_map(|message| message.split(' ')).collect();
-        let differs = heard.iter().zip(&expected).find(|(heard, expected)| heard != expected);
-        assert_eq!((differs, heard.len()), (None, expected.len()));
+        assert_told(&words(&heard), &expected);
         assert_eq!(world.heard(60).await, NOTHING);
         world.say("ask a000 late vcore=2").await;
         assert_eq!(world.heard(1).await, ["a000/late"]);
@@ -231,7 +240,7 @@ fn what_leaves_or_comes_between_two_steps_is_told_once_or_not_at_all() {
         let (mut heard, ()) = tokio::join!(world.heard(1), meddle);
         assert!(heard.len() > 2, "in {} messages", heard.len());
         heard.extend(world.heard(2).await);
-        let mut heard: Vec<_> = heard.iter().flat_map(|message| message.split(' ')).collect();
+        let mut heard = words(&heard);
         heard.sort_unstable();
         let mut expected = Vec::new();
         for number in (0..300).filter(|number| ![290, 292].contains(number)) {
@@ -240,8 +249,7 @@ fn what_leaves_or_comes_between_two_steps_is_told_once_or_not_at_all() {
         expected.retain(|told| told != "a291/k3");
         expected.extend(["a000/late", "a299/late", "z/k"].map(str::to_owned));
         expected.sort_unstable();
-        let differs = heard.iter().zip(&expected).find(|(heard, expected)| heard != expected);
-        assert_eq!((differs, heard.len()), (None, expected.len()));
+        assert_told(&heard, &expected);
         assert_eq!(world.heard(60).await, NOTHING);
     });
 }
@@ -263,9 +271,7 @@ fn of_many_applications_below_one_maximum_the_first_are_told() {
             }
         }
         let heard = world.heard(2).await;
-        let heard: Vec<&str> = heard.iter().flat_map(|message| message.split(' ')).collect();
-        let differs = heard.iter().zip(&expected).find(|(heard, expected)| heard != expected);
-        assert_eq!((differs, heard.len()), (None, expected.len()));
+        assert_told(&words(&heard), &expected);
         assert_eq!(world.heard(60).await, NOTHING);
     });
 }
@@ -297,9 +303,7 @@ fn a_hold_between_two_steps_ends_the_look_and_the_rest_is_told_afterwards() {
         assert_eq!(world.heard(60).await, NOTHING);
         control.hold(false);
         heard.extend(world.heard(3).await);
-        let heard: Vec<&str> = heard.iter().flat_map(|message| message.split(' ')).collect();
-        let differs = heard.iter().zip(&expected).find(|(heard, expected)| heard != expected);
-        assert_eq!((differs, heard.len()), (None, expected.len()));
+        assert_told(&words(&heard), &expected);
     });
 }
 

@@ -164,17 +164,13 @@ impl Waits {
     /// running application.
     #[must_use]
     pub fn as_seen_from_above(&self, own: &View<'_>, declined: &Declined) -> Self {
-        self.seen_past(own, declined, ShownBy::default())
+        self.as_seen_past_limits(own, declined, ShownBy::default())
     }
 
     /// What a lane shows of what waits in it and is held back by these limits; as
     /// [`Self::as_seen_from_above`] without any.
     #[must_use]
     pub fn as_seen_past_limits(&self, own: &View<'_>, declined: &Declined, by: ShownBy) -> Self {
-        self.seen_past(own, declined, by)
-    }
-
-    fn seen_past(&self, own: &View<'_>, declined: &Declined, by: ShownBy) -> Self {
         let normal = self.normal.seen_past(own, declined.at(Phase::Normal), by);
         let early = self.early.as_ref().map(|early| {
             let reserved = early.reserved.seen_past(own, declined.at(Phase::Reserved), by);

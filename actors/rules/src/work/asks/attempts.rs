@@ -170,10 +170,10 @@ impl Asks {
                 && class.shape.resources() == resources
         };
         let mut signalled = Signalled::default();
-        let Some(n_untold) = self.classes.find(class).filter(|it| is_untold(it)) else {
+        let Some(class_here) = self.classes.find(class).filter(|it| is_untold(it)) else {
             return signalled;
         };
-        let n_untold = n_untold.unsignalled;
+        let n_untold = class_here.unsignalled;
         let Signalled { told, looked_at } = &mut signalled;
         let mut left = count;
         for (key, slot, taken) in self.tried_after(class, behind.as_ref(), count, reached) {
