@@ -38,7 +38,7 @@ impl Room {
         for (name, total) in total.entries() {
             let both = available.get(name).min(total);
             if both > 0 {
-                free.set(name, both);
+                free.push(name, both);
             }
             let share = both as f64 / total as f64;
             if share < least {
@@ -104,9 +104,11 @@ impl Bound for Room {
     fn join(&mut self, other: &Self) {
         self.flags |= other.flags;
         for (kind, free) in &other.kinds {
-            match self.position(*kind) {
-                Ok(at) => self.kinds[at].1.raise_to(free),
-                Err(at) => self.kinds.insert(at, (*kind, free.clone())),
+            let at = self.kinds.iter().position(|room| room.0 >= *kind);
+            let at = at.unwrap_or(self.kinds.len());
+            match self.kinds.get_mut(at) {
+                Some(room) if room.0 == *kind => room.1.raise_to(free),
+                _ => self.kinds.insert(at, (*kind, free.clone())),
             }
         }
     }

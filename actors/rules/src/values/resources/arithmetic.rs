@@ -3,7 +3,7 @@
 
 use std::sync::Arc;
 
-use super::{Entries, Limits, Resources, find, merged, set};
+use super::{Entries, Entry, Limits, Resources, find, find_near, merged, set};
 
 /// The failure of a subtraction: more was to be taken away than there is.
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
@@ -45,8 +45,10 @@ impl Resources {
     /// Every quantity times `factor`; a factor of zero leaves nothing.
     #[must_use]
     pub fn times(&self, factor: i64) -> Self {
-        if factor == 0 {
-            return Self::new();
+        match factor {
+            0 => return Self::new(),
+            1 => return self.clone(),
+            _ => {}
         }
         Self(self.0.iter().map(|&(name, q)| (name, q.saturating_mul(factor))).collect())
     }
@@ -69,7 +71,14 @@ impl Resources {
     /// Raises each quantity to that of `other` where that is larger; names are united, absent
     /// counts as zero.
     pub fn raise_to(&mut self, other: &Self) {
-        *self = united(self, other, i64::max);
+        let done = combine_alike(&mut self.0, &other.0, i64::max);
+        if done < other.0.len() {
+            *self = united(self, other, i64::max);
+            return;
+        }
+        for (_, quantity) in &mut self.0[done..] {
+            *quantity = (*quantity).max(0);
+        }
     }
 
     /// Lowers each quantity to the smaller of both, absent counting as zero: what is asked at
@@ -164,8 +173,9 @@ impl Limits {
 
     /// [`Self::less`] in place.
     pub fn take(&mut self, used: &Resources) {
-        for (name, limit) in &mut self.0 {
-            *limit = limit.saturating_sub(find(&used.0, *name).unwrap_or(0));
+        let used = used.0.as_slice();
+        for (at, (name, limit)) in self.0.iter_mut().enumerate() {
+            *limit = limit.saturating_sub(find_near(used, at, *name).unwrap_or(0));
         }
     }
 
@@ -180,10 +190,7 @@ impl Limits {
     pub fn narrow_to_rest(&mut self, max: &Self, used: &Resources) {
         // Most often all three have the same names in the same places.
         for (at, &(name, limit)) in max.0.iter().enumerate() {
-            let taken = match used.0.get(at) {
-                Some(&(here, quantity)) if here == name => quantity,
-                _ => find(&used.0, name).unwrap_or(0),
-            };
+            let taken = find_near(&used.0, at, name).unwrap_or(0);
             let rest = limit.saturating_sub(taken);
             match self.0.get_mut(at) {
                 Some((here, least)) if *here == name => *least = (*least).min(rest),
@@ -214,13 +221,35 @@ fn truncated(value: f64) -> i64 {
 
 /// `left[k] = op(left[k] or 0, right[k])` for every name of `right`.
 fn combine(left: &mut Entries, right: &Entries, op: impl Fn(i64, i64) -> i64) {
-    let mut at = 0;
-    for &(name, quantity) in right.as_slice() {
-        let entries = left.as_mut_slice();
-        while at < entries.len() && entries[at].0 < name {
+    let done = combine_alike(left, right, &op);
+    if done < right.len() {
+        combine_behind(left, right, done, op);
+    }
+}
+
+/// The same for the first of both, as long as they have the same names: most often that is all of
+/// `right`, since what is asked names what is used. Says for how many.
+fn combine_alike(left: &mut [Entry], right: &[Entry], op: impl Fn(i64, i64) -> i64) -> usize {
+    let mut done = 0;
+    for (here, there) in left.iter_mut().zip(right) {
+        if here.0 != there.0 {
+            break;
+        }
+        here.1 = op(here.1, there.1);
+        done += 1;
+    }
+    done
+}
+
+/// [`combine`] without the first entries, whose names are the same.
+#[inline(never)]
+fn combine_behind(left: &mut Entries, right: &[Entry], same: usize, op: impl Fn(i64, i64) -> i64) {
+    let mut at = same;
+    for &(name, quantity) in &right[same..] {
+        while at < left.len() && left[at].0 < name {
             at += 1;
         }
-        match entries.get_mut(at) {
+        match left.get_mut(at) {
             Some(entry) if entry.0 == name => entry.1 = op(entry.1, quantity),
             _ => left.insert(at, (name, op(0, quantity))),
         }

@@ -51,17 +51,14 @@ impl Resources {
     /// Whether `smaller` fits in what is here: an absent name or a negative quantity here holds
     /// nothing, and a request of zero always fits.
     pub fn holds(&self, smaller: &Self) -> bool {
-        let mut at = 0;
-        for &(name, wanted) in &smaller.0 {
-            while at < self.0.len() && self.0[at].0 < name {
+        let (here, mut at) = (self.0.as_slice(), 0);
+        smaller.0.iter().all(|&(name, wanted)| {
+            while here.get(at).is_some_and(|entry| entry.0 < name) {
                 at += 1;
             }
-            let here = if at < self.0.len() && self.0[at].0 == name { self.0[at].1 } else { 0 };
-            if wanted > here.max(0) {
-                return false;
-            }
-        }
-        true
+            let free = here.get(at).filter(|entry| entry.0 == name).map_or(0, |entry| entry.1);
+            wanted <= free.max(0)
+        })
     }
 
     /// Whether this wants some of a resource that is below zero in `left`.
@@ -110,15 +107,13 @@ impl Limits {
 
     /// The first name (in interned order) of which `ask` wants more than is allowed.
     pub fn first_exceeded(&self, ask: &Resources) -> Option<Name> {
-        let mut at = 0;
+        let (limits, mut at) = (self.0.as_slice(), 0);
         for &(name, wanted) in &ask.0 {
-            while at < self.0.len() && self.0[at].0 < name {
+            while limits.get(at).is_some_and(|limit| limit.0 < name) {
                 at += 1;
             }
-            if at == self.0.len() {
-                return None;
-            }
-            if self.0[at].0 == name && wanted > self.0[at].1.max(0) {
+            let limit = limits.get(at)?;
+            if limit.0 == name && wanted > limit.1.max(0) {
                 return Some(name);
             }
         }

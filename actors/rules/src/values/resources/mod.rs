@@ -54,7 +54,8 @@ pub const NAME_BYTES: usize = 256;
 /// that one giant ask does not shut everybody else out of the partition.
 pub const QUANTITY_MAX: i64 = 1 << 53;
 
-type Entries = SmallVec<[(Name, i64); 4]>;
+type Entry = (Name, i64);
+type Entries = SmallVec<[Entry; 4]>;
 
 /// A counted amount: usage, request or capacity. A name that is absent counts as zero, yet absent
 /// and an explicit zero are told apart (`==` compares them as different; see
@@ -113,6 +114,12 @@ impl Resources {
     /// Sets one quantity, an explicit zero included.
     pub fn set(&mut self, name: Name, quantity: i64) {
         set(&mut self.0, name, quantity);
+    }
+
+    /// Sets one quantity, of a name behind all that are here.
+    pub(crate) fn push(&mut self, name: Name, quantity: i64) {
+        debug_assert!(self.0.last().is_none_or(|last| last.0 < name), "names ascend");
+        self.0.push((name, quantity));
     }
 
     /// The entries that are present, in interned order (never in an order a reader may see).
@@ -174,9 +181,17 @@ impl From<Resources> for Limits {
     }
 }
 
-fn find(entries: &Entries, name: Name) -> Option<i64> {
+fn find(entries: &[Entry], name: Name) -> Option<i64> {
     // Up to four or five entries a scan beats a binary search.
     entries.iter().find(|entry| entry.0 == name).map(|entry| entry.1)
+}
+
+/// [`find`], where the name is most often at this place.
+fn find_near(entries: &[Entry], at: usize, name: Name) -> Option<i64> {
+    match entries.get(at) {
+        Some(&(here, quantity)) if here == name => Some(quantity),
+        _ => find(entries, name),
+    }
 }
 
 fn set(entries: &mut Entries, name: Name, quantity: i64) {
@@ -188,8 +203,8 @@ fn set(entries: &mut Entries, name: Name, quantity: i64) {
 
 /// Every name of either side with the quantities where they are present.
 fn merged<'a>(
-    left: &'a Entries,
-    right: &'a Entries,
+    left: &'a [Entry],
+    right: &'a [Entry],
 ) -> impl Iterator<Item = (Name, Option<i64>, Option<i64>)> + 'a {
     let (mut l, mut r) = (0, 0);
     std::iter::from_fn(move || {
