@@ -62,7 +62,8 @@ impl Application {
             Ok(terms) => terms,
             Err(reason) => return self.reject(&spec, reason, baton),
         };
-        if let Some(slot) = self.book.asks.slot_of(&spec.key) {
+        let known = self.book.asks.slot_of(&spec.key);
+        if let Some(slot) = known {
             self.give_up_ask(slot, baton, effects);
         } else if let Err(over) = self.may_have_more(baton) {
             let reason = Rejection::OverQuota { id: Arc::clone(&spec.key), over };
@@ -76,13 +77,20 @@ impl Application {
             Happening::AskAdded(AskAdded { application, queue, spec: Arc::clone(&spec), at_ns })
         });
         let sequence = baton.books.arrival();
-        self.count_placeholders(&spec, effects);
         let member_of = spec.member_of().cloned();
-        let (slot, pending) = self.book.asks.put(spec, now_ns, sequence);
+        let (slot, pending) = if known.is_some() {
+            self.count_placeholders(&spec, effects);
+            self.book.asks.put(spec, now_ns, sequence)
+        } else {
+            self.add_placeholders(&spec);
+            self.book.asks.put_first(spec, now_ns, sequence)
+        };
         self.set_wish(slot, terms, now_ns);
         self.join_domain(slot, baton);
         effects.pends(&pending);
-        self.review_reservation(slot, baton);
+        if known.is_some() {
+            self.review_reservation(slot, baton);
+        }
         if let Some(group) = member_of {
             self.look_for_pairs(&group);
         }
@@ -134,15 +142,19 @@ impl Application {
         }
     }
 
+    fn add_placeholders(&mut self, spec: &AskSpec) {
+        if let Some(group) = spec.place_in() {
+            self.book.gang_mut().add(group, &spec.resources, u64::from(spec.instances));
+        }
+    }
+
     /// The placeholders that are asked for with this key are as many as it says from now on, and no
     /// longer those that were asked for before.
     fn count_placeholders(&mut self, spec: &AskSpec, effects: &mut VisitEffects) {
         let before = self.book.asks.slot_of(&spec.key).map(|slot| self.book.asks.ask(slot));
         let before = before
             .and_then(|ask| Some((Arc::clone(ask.spec.place_in()?), u64::from(ask.outstanding))));
-        if let Some(group) = spec.place_in() {
-            self.book.gang_mut().add(group, &spec.resources, u64::from(spec.instances));
-        }
+        self.add_placeholders(spec);
         if let Some((group, outstanding)) = before {
             self.book.gang_mut().take_off(&group, outstanding);
             self.placeholders_fewer(&group, effects);

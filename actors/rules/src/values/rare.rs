@@ -26,6 +26,11 @@ impl<T: Nothing> Rare<T> {
         Self(Some(Box::new(parts)))
     }
 
+    /// Whether anything was said.
+    pub fn is_there(&self) -> bool {
+        self.0.is_some()
+    }
+
     /// To be changed, and made where there is nothing yet.
     pub fn make(&mut self) -> &mut T {
         self.0.get_or_insert_default()

@@ -54,8 +54,7 @@ impl Asks {
         }
         self.pending.add(&pending);
         self.pending.prune();
-        let class = if let Some(class) = self.by_shape.get(&shape) {
-            let class = *class;
+        let class = if let Some(class) = self.class_with(&shape) {
             let entry = &mut self.classes[class];
             entry.members.insert(member, slot);
             entry.outstanding += outstanding;
@@ -94,8 +93,16 @@ impl Asks {
             class
         };
         self.ask_mut(slot).class = Some(class);
+        self.last_joined = Some(class);
         self.n_pending += 1;
         Some(class)
+    }
+
+    fn class_with(&self, shape: &Shape) -> Option<ClassId> {
+        let is_alike =
+            |class: &ClassId| self.classes.find(*class).is_some_and(|class| class.shape == *shape);
+        let last = self.last_joined.filter(is_alike);
+        last.or_else(|| self.by_shape.get(shape).copied())
     }
 
     /// Takes an ask out of its class and its outstanding amount out of pending.

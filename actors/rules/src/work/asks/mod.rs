@@ -64,6 +64,8 @@ pub struct Asks {
     by_key: KeyIndex<AskSlot>,
     classes: Slots<ClassId, Class>,
     by_shape: FxHashMap<Shape, ClassId>,
+    /// That of the last ask that came: the next is most often alike.
+    last_joined: Option<ClassId>,
     order: OrderedTree<AskKey, ClassId, WaitSet>,
     /// The classes of the real members of each task group.
     members: BTreeMap<TaskGroup, BTreeSet<ClassId>>,
@@ -93,7 +95,7 @@ impl Asks {
 
     /// The highest priority of what is pending, [`MIN_PRIORITY`] if nothing is.
     pub fn priority(&self) -> i32 {
-        self.order.iter().next().map_or(MIN_PRIORITY, |(key, _, _)| key.priority())
+        self.order.first(|_| true).map_or(MIN_PRIORITY, |(key, _, _)| key.priority())
     }
 
     /// The bound over all classes that have no node reserved.
@@ -341,28 +343,53 @@ impl Asks {
         now_ns: i64,
         sequence: u64,
     ) -> (AskSlot, Resources) {
+        let Some(slot) = self.slot_of(&spec.key) else {
+            return self.put_new(spec, outstanding, now_ns, sequence);
+        };
         let before = self.pending.clone();
         self.bytes += spec.bytes();
-        let slot = if let Some(slot) = self.slot_of(&spec.key) {
-            self.leave_class(slot);
-            self.bytes -= self.ask(slot).spec.bytes();
-            let ask = self.ask_mut(slot);
-            ask.forget_failures();
-            ask.created_ns = spec.created_ns.unwrap_or(ask.created_ns);
-            ask.spec = spec;
-            ask.outstanding = outstanding;
-            ask.sequence = sequence;
-            ask.withdrawn = false;
-            ask.join_others();
-            ask.forget_refusals();
-            slot
-        } else {
-            let (slot, created_ns) = (self.table.next(), spec.created_ns.unwrap_or(now_ns));
-            self.by_key.insert(&spec.key, slot);
-            self.table.insert(Ask::new(spec, outstanding, created_ns, sequence))
-        };
+        self.leave_class(slot);
+        self.bytes -= self.ask(slot).spec.bytes();
+        let ask = self.ask_mut(slot);
+        ask.forget_failures();
+        ask.created_ns = spec.created_ns.unwrap_or(ask.created_ns);
+        ask.spec = spec;
+        ask.outstanding = outstanding;
+        ask.sequence = sequence;
+        ask.withdrawn = false;
+        ask.join_others();
+        ask.forget_refusals();
         self.join_class(slot);
         (slot, self.pending.minus(&before).pruned())
+    }
+
+    /// As [`Self::put`], of an ask whose key is not there.
+    pub fn put_first(
+        &mut self,
+        spec: Arc<AskSpec>,
+        now_ns: i64,
+        sequence: u64,
+    ) -> (AskSlot, Resources) {
+        let outstanding = spec.instances;
+        self.put_new(spec, outstanding, now_ns, sequence)
+    }
+
+    fn put_new(
+        &mut self,
+        spec: Arc<AskSpec>,
+        outstanding: u32,
+        now_ns: i64,
+        sequence: u64,
+    ) -> (AskSlot, Resources) {
+        debug_assert!(self.slot_of(&spec.key).is_none(), "a key is there once");
+        self.bytes += spec.bytes();
+        let (slot, created_ns) = (self.table.next(), spec.created_ns.unwrap_or(now_ns));
+        self.by_key.insert(&spec.key, slot);
+        let ask = Ask::new(spec, outstanding, created_ns, sequence);
+        let pending = ask.pending().pruned();
+        self.table.insert(ask);
+        self.join_class(slot);
+        (slot, pending)
     }
 
     /// Changes only the resources of an ask. Returns the change of pending.
