@@ -82,12 +82,7 @@ const PASSED_LEAST: usize = 64;
 #[derive(Debug)]
 pub struct Decisions {
     most: usize,
-    /// How many were kept so far; the number of the last.
-    last: u64,
-    entries: Ring<Entry>,
-    levels: Ring<Level>,
-    passed: Ring<Passed>,
-    text: Ring<u8>,
+    kept: Rings,
     search: Search,
     way: Way,
     /// The allocation that is about to be told of as decided in this way.
@@ -95,6 +90,17 @@ pub struct Decisions {
     aside: FxHashMap<Later, Way>,
     /// Ways that were put aside and are used again.
     spare: Vec<Way>,
+}
+
+/// What is kept.
+#[derive(Debug)]
+struct Rings {
+    /// How many were kept so far; the number of the last.
+    last: u64,
+    entries: Ring<Entry>,
+    levels: Ring<Level>,
+    passed: Ring<Passed>,
+    text: Ring<u8>,
 }
 
 /// What is kept of a decision itself.
@@ -155,11 +161,13 @@ impl Decisions {
         let room = |each: usize, least: usize| if most == 0 { 0 } else { (most * each).max(least) };
         Self {
             most,
-            last: 0,
-            entries: Ring::new(most),
-            levels: Ring::new(room(LEVELS_EACH, LEVELS_LEAST)),
-            passed: Ring::new(room(PASSED_EACH, PASSED_LEAST)),
-            text: Ring::new(room(TEXT_EACH, TEXT_LEAST)),
+            kept: Rings {
+                last: 0,
+                entries: Ring::new(most),
+                levels: Ring::new(room(LEVELS_EACH, LEVELS_LEAST)),
+                passed: Ring::new(room(PASSED_EACH, PASSED_LEAST)),
+                text: Ring::new(room(TEXT_EACH, TEXT_LEAST)),
+            },
             search: Search::default(),
             way: Way::default(),
             way_of: None,
@@ -180,19 +188,20 @@ impl Decisions {
 
     /// The number of the last one; 0 before the first.
     pub fn last(&self) -> u64 {
-        self.last
+        self.kept.last
     }
 
     /// How many there are now.
     pub fn len(&self) -> usize {
         // What lies in one ring behind another was put in later, so the oldest is found by halves.
-        let oldest = self.last.saturating_sub(self.most as u64) + 1;
-        let (mut gone, mut there) = (oldest, self.last + 1);
+        let last = self.kept.last;
+        let oldest = last.saturating_sub(self.most as u64) + 1;
+        let (mut gone, mut there) = (oldest, last + 1);
         while gone < there {
             let middle = gone + (there - gone) / 2;
             if self.get(middle).is_some() { there = middle } else { gone = middle + 1 }
         }
-        usize::try_from(self.last + 1 - there).unwrap_or(usize::MAX)
+        usize::try_from(last + 1 - there).unwrap_or(usize::MAX)
     }
 
     /// Whether there is none.
@@ -202,13 +211,15 @@ impl Decisions {
 
     /// How many bytes they take at most.
     pub fn bytes(&self) -> usize {
-        self.entries.bytes() + self.levels.bytes() + self.passed.bytes() + self.text.bytes()
+        let Rings { entries, levels, passed, text, .. } = &self.kept;
+        entries.bytes() + levels.bytes() + passed.bytes() + text.bytes()
     }
 
     /// A search for a node begins. `None` where no decisions are kept.
     pub fn search(&mut self) -> Option<&mut Search> {
         self.is_on().then(|| {
-            self.search = Search::default();
+            self.search.tried = 0;
+            self.search.passed.clear();
             &mut self.search
         })
     }
@@ -234,15 +245,12 @@ impl Decisions {
 
     /// Takes over what the search that is under way found of nodes.
     pub fn searched<'n>(&mut self, id: impl Fn(NodeSlot) -> &'n str) {
-        let Search { tried, passed } = self.search;
-        self.way.searched(tried, &passed, id);
+        self.way.searched(self.search.tried, &self.search.passed, id);
     }
 
     /// Keeps a decision that was made in the way that was noted.
     pub fn keep(&mut self, told: &Told<'_>) {
-        let mut way = std::mem::take(&mut self.way);
-        self.put(&mut way, told);
-        self.way = way;
+        self.kept.put(&mut self.way, told);
     }
 
     /// Keeps that the RM is told of an allocation, of an application of this leaf: as it was
@@ -287,7 +295,7 @@ impl Decisions {
     /// Keeps a decision that was put aside. `false` where there is none.
     pub fn keep_aside(&mut self, what: Later, told: &Told<'_>) -> bool {
         let Some(mut way) = self.aside.remove(&what) else { return false };
-        self.put(&mut way, told);
+        self.kept.put(&mut way, told);
         if self.spare.len() < ASIDE_LEAST {
             self.spare.push(way);
         }
@@ -296,22 +304,33 @@ impl Decisions {
 
     /// Keeps that an allocation leaves for these reasons.
     pub fn keep_eviction(&mut self, grounds: &Grounds, told: &Told<'_>) {
-        let mut way = std::mem::take(&mut self.way);
-        let mut shown = std::mem::take(&mut way.preempted_for);
-        shown.clear();
-        let _ = write!(shown, "{grounds}");
-        way.preempted_for = shown;
-        self.put(&mut way, told);
-        way.preempted_for.clear();
-        self.way = way;
+        self.way.preempted_for.clear();
+        let _ = write!(self.way.preempted_for, "{grounds}");
+        self.kept.put(&mut self.way, told);
+        self.way.preempted_for.clear();
     }
 
+    /// The decision with this number, if it is still there.
+    pub fn get(&self, number: u64) -> Option<Kept<'_>> {
+        let Rings { last, entries, levels, passed, text } = &self.kept;
+        let behind = last.checked_sub(number).filter(|_| number > 0)?;
+        let entry = entries.get(Place::of(number - 1)).filter(|_| behind < self.most as u64)?;
+        let entry = entry.first()?;
+        Some(Kept {
+            number,
+            entry,
+            levels: levels.get(entry.levels)?,
+            passed: passed.get(entry.passed)?,
+            text: text.get(entry.text)?,
+        })
+    }
+}
+
+impl Rings {
     fn put(&mut self, way: &mut Way, told: &Told<'_>) {
         let (key, node) = (way.add(told.key), way.add(told.node));
         let pod = told.pod.map(|pod| way.add(pod));
-        let grounds = std::mem::take(&mut way.preempted_for);
-        let preempted_for = way.add(&grounds);
-        way.preempted_for = grounds;
+        let preempted_for = way.add_grounds();
         let entry = Entry {
             at_ns: told.at_ns,
             decided_ns: way.decided_ns.unwrap_or(told.at_ns),
@@ -330,21 +349,6 @@ impl Decisions {
         way.forget_behind(key);
         self.entries.put(&[entry]);
         self.last += 1;
-    }
-
-    /// The decision with this number, if it is still there.
-    pub fn get(&self, number: u64) -> Option<Kept<'_>> {
-        let behind = self.last.checked_sub(number).filter(|_| number > 0)?;
-        let entry =
-            self.entries.get(Place::of(number - 1)).filter(|_| behind < self.most as u64)?;
-        let entry = entry.first()?;
-        Some(Kept {
-            number,
-            entry,
-            levels: self.levels.get(entry.levels)?,
-            passed: self.passed.get(entry.passed)?,
-            text: self.text.get(entry.text)?,
-        })
     }
 }
 

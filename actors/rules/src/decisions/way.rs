@@ -178,6 +178,17 @@ impl Way {
         Text { at, len }
     }
 
+    /// For what it leaves, where that is said.
+    pub(super) fn add_grounds(&mut self) -> Text {
+        if self.preempted_for.is_empty() {
+            return Text::default();
+        }
+        let grounds = std::mem::take(&mut self.preempted_for);
+        let text = self.add(&grounds);
+        self.preempted_for = grounds;
+        text
+    }
+
     /// Forgets what was added from this name on.
     pub(super) fn forget_behind(&mut self, name: Text) {
         self.text.truncate(usize::from(name.at));

@@ -69,6 +69,8 @@ impl PassedFor {
 /// How many nodes were passed over for each reason, each with the first that was seen.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct PassedOver {
+    /// A bit for each reason for which there are any: most often there are none.
+    noted: u16,
     counts: [u32; PassedFor::ALL.len()],
     examples: [Option<NodeSlot>; PassedFor::ALL.len()],
 }
@@ -83,14 +85,27 @@ impl PassedOver {
     pub fn note_many(&mut self, why: PassedFor, nodes: usize, example: Option<NodeSlot>) {
         let at = why as usize;
         let nodes = u32::try_from(nodes).unwrap_or(u32::MAX);
+        self.noted |= u16::from(nodes > 0) << at;
         self.counts[at] = self.counts[at].saturating_add(nodes);
         self.examples[at] = self.examples[at].or(example);
     }
 
+    /// Forgets all that was noted.
+    pub fn clear(&mut self) {
+        if self.noted != 0 {
+            *self = Self::default();
+        }
+    }
+
     /// How many there are for each reason, where there are any, and one of them, if one is known.
     pub fn iter(&self) -> impl Iterator<Item = (PassedFor, u32, Option<NodeSlot>)> + '_ {
-        let all = PassedFor::ALL.into_iter().zip(self.counts).zip(self.examples);
-        all.filter(|((_, count), _)| *count > 0).map(|((why, count), node)| (why, count, node))
+        let left = |noted: &u16| Some(*noted).filter(|noted| *noted != 0);
+        let all =
+            std::iter::successors(left(&self.noted), move |noted| left(&(noted & (noted - 1))));
+        all.map(|noted| {
+            let at = noted.trailing_zeros() as usize;
+            (PassedFor::ALL[at], self.counts[at], self.examples[at])
+        })
     }
 
     /// How many there are in all.
