@@ -38,11 +38,6 @@ pub(super) struct Inserted {
 }
 
 impl Labels {
-    /// The node of this id.
-    pub(super) fn slot_of(&self, id: &str) -> Option<NodeSlot> {
-        self.by_id.get(id).map(|there| there.slot)
-    }
-
     /// All nodes in order of their ids.
     pub(super) fn slots(&self) -> impl Iterator<Item = NodeSlot> {
         self.by_id.values().map(|there| there.slot)

@@ -68,6 +68,7 @@ use std::sync::Arc;
 
 use crate::order::tree::OrderedTree;
 use crate::values::epoch::Growth;
+use crate::values::key_index::KeyIndex;
 use crate::values::resources::{Name, Resources, SharedAmounts};
 use crate::values::slots::Slots;
 
@@ -109,6 +110,7 @@ pub struct NodeIndex {
     nodes: Slots<NodeSlot, IndexedNode>,
     totals: SharedAmounts,
     labels: Labels,
+    by_id: KeyIndex<NodeSlot>,
     tree: OrderedTree<Key, NodeSlot, Room>,
     capacity: Capacity,
     /// How often a node got another place in the order.
@@ -156,6 +158,7 @@ impl NodeIndex {
             nodes: Slots::default(),
             totals: SharedAmounts::default(),
             labels: Labels::default(),
+            by_id: KeyIndex::default(),
             tree: OrderedTree::new(),
             capacity: Capacity::default(),
             moves: 0,
@@ -176,10 +179,11 @@ impl NodeIndex {
         available: Resources,
         open: bool,
     ) -> Result<NodeSlot, NodeExists> {
-        if self.labels.slot_of(&id).is_some() {
+        if self.slot_of(&id).is_some() {
             return Err(NodeExists(id));
         }
         let slot = self.nodes.next();
+        self.by_id.insert(&id, slot);
         let key = Key { score: 0, label: self.label(&id, slot) };
         self.capacity.change(&total, 1);
         let total = self.totals.share(total);
@@ -201,6 +205,7 @@ impl NodeIndex {
         self.domains.leave(slot, &entry.key);
         self.tree.remove(&entry.key).expect("every node is in the tree");
         self.labels.remove(&entry.id);
+        self.by_id.remove(&entry.id, slot);
         self.capacity.change(&entry.total, -1);
         self.growths.forget(slot);
         self.returns.forget(slot);
@@ -380,7 +385,7 @@ impl NodeIndex {
 
     /// The node of this id.
     pub fn slot_of(&self, id: &str) -> Option<NodeSlot> {
-        self.labels.slot_of(id)
+        self.by_id.find(id, |slot| Some(&*self.nodes.find(slot)?.id))
     }
 
     /// The id of a node.
