@@ -37,6 +37,9 @@ pub struct Books {
     /// Everything asked for and not yet released: root's pending and allocated. Bounds every sum
     /// of the partition, so that none can leave the range of a quantity.
     pub promised: Resources,
+    /// Whether anything is asked for and not yet placed: root's pending. Where nothing is, no offer
+    /// finds anybody.
+    pub is_waiting: bool,
     /// What its RM may have, and has.
     pub quotas: Standing,
     loosenings: Loosening,
@@ -56,6 +59,7 @@ impl Books {
             evictions: History::default(),
             trackers: Trackers::default(),
             promised: Resources::new(),
+            is_waiting: false,
             quotas: Standing::default(),
             loosenings: Loosening::NONE,
             arrivals: 0,

@@ -92,7 +92,7 @@ impl Application {
         ask.live.push(id);
         let spec = Arc::clone(&ask.spec);
         self.book.booked(&spec.resources, false, baton.now_ns, &mut self.changes);
-        let allocated = self.bind(baton, id, uuid);
+        let allocated = self.bind(baton, slot, id, uuid);
         Self::tell_allocated(baton, allocated);
         self.note_real(spec.member_of());
     }

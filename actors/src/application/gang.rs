@@ -405,7 +405,7 @@ impl Application {
         }
         let uuid = self.book.next_uuid(slot);
         self.book.asks.settle_one(slot, real);
-        let allocated = self.bind(baton, real, uuid);
+        let allocated = self.bind(baton, slot, real, uuid);
         effects.delta.running += self.tell_changes(baton);
         baton.notices.append(&mut effects.discharged);
         Self::tell_allocated(baton, allocated);

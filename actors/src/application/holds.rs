@@ -64,7 +64,7 @@ impl Application {
                 node: Arc::clone(baton.books.nodes.id(placement.node)),
             });
         }
-        let allocated = self.bind(&mut baton, id, uuid);
+        let allocated = self.bind(&mut baton, slot, id, uuid);
         let running = self.tell_changes(&mut baton);
         Self::tell_allocated(&mut baton, allocated);
         let delta = LedgerDelta { running, ..LedgerDelta::default() };
@@ -134,7 +134,7 @@ impl Application {
         }
         let uuid = self.book.next_uuid(slot);
         self.book.asks.settle_one(slot, real);
-        let allocated = self.bind(baton, real, uuid);
+        let allocated = self.bind(baton, slot, real, uuid);
         effects.delta.running += self.tell_changes(baton);
         baton.notices.append(&mut effects.discharged);
         Self::tell_allocated(baton, allocated);

@@ -457,7 +457,7 @@ impl Application {
         let standing = self.standing();
         self.book.asks.take_one(slot);
         self.book.asks.ask_mut(slot).live.push(placement.allocation);
-        let allocated = self.bind(&mut baton, placement.allocation, uuid);
+        let allocated = self.bind(&mut baton, slot, placement.allocation, uuid);
         baton.offer.charge(resources);
         self.uses(resources, &mut baton);
         let is_placeholder = placement.spec.placeholder;
@@ -501,14 +501,12 @@ impl Application {
     pub(super) fn bind(
         &mut self,
         baton: &mut Baton,
+        ask: AskSlot,
         id: AllocationId,
         uuid: Arc<str>,
     ) -> Option<Allocated> {
         let now_ns = baton.now_ns;
-        let ask = self.book.asks.slot_of(baton.books.allocations.get(id)?.key());
-        if let Some(slot) = ask {
-            self.end_reservation(slot, End::Placed, baton);
-        }
+        self.end_reservation(ask, End::Placed, baton);
         let entry = baton.books.allocations.get_mut(id)?;
         entry.uuid = Arc::clone(&uuid);
         entry.bound_ns = now_ns;
@@ -574,10 +572,8 @@ impl Application {
         self.count_held(&mut baton);
         let frames = baton.offer.frames.len();
         if delta.running != 0 || delta.starting != 0 {
-            for frame in &mut baton.offer.frames {
-                frame.delta.running += delta.running;
-                frame.delta.starting += delta.starting;
-            }
+            baton.offer.charged.running += delta.running;
+            baton.offer.charged.starting += delta.starting;
             // A queue that limits running applications must see that one more runs.
             let limited = baton.offer.frames.iter().position(|frame| frame.counts_running);
             if let Some(first) = limited {

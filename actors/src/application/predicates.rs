@@ -141,7 +141,7 @@ impl Application {
         self.book.asks.settle_one(slot, id);
         // With its reservation an ask loses the class it waited in; what is outstanding waits anew.
         effects.touched |= self.book.asks.ask(slot).is_reserved();
-        let allocated = self.bind(baton, id, uuid);
+        let allocated = self.bind(baton, slot, id, uuid);
         self.book.settled(id, (&resources, placeholder), baton.now_ns, &mut self.changes);
         if placeholder {
             self.placeholder_settled(id, baton);

@@ -72,6 +72,8 @@ impl Partition {
                 continue;
             }
             baton.now_ns = self.clock.now_ns();
+            // Where nothing waits an offer would come home in vain: it need not leave.
+            self.may_decide &= baton.books.is_waiting;
             match self.inbox.next(self.may_offer(&baton), baton.now_ns) {
                 Next::Offer if self.watch.oracle && !self.oracle.has_foreseen() => {
                     self.baton = Some(baton);

@@ -20,8 +20,8 @@ mod surveyed;
 use std::sync::Arc;
 
 use actix::prelude::*;
+use monoceros_rules::books::Books;
 use monoceros_rules::decide::quota_timer::QuotaTimer;
-use monoceros_rules::limits::Trackers;
 use monoceros_rules::order::keys::{QueueKey, QueueView, SiblingOrder, exposed_priority};
 use monoceros_rules::order::ledger::{self, LedgerDelta, QueueLedger};
 use monoceros_rules::order::used_names::UsedNames;
@@ -267,7 +267,7 @@ impl Queue {
     }
 
     /// Takes a change below into the totals and the order.
-    fn absorb(&mut self, update: RowUpdate, delta: &LedgerDelta, trackers: &mut Trackers) {
+    fn absorb(&mut self, update: RowUpdate, delta: &LedgerDelta, books: &mut Books) {
         self.used_names.note(delta);
         let clamped = self.ledger.apply(delta);
         debug_assert!(clamped.is_none(), "{}: {clamped:?}", self.facts.config.path);
@@ -275,7 +275,10 @@ impl Queue {
             tracing::error!(queue = %self.facts.config.path, ?clamped, "totals went below zero");
         }
         self.quota_discharged();
-        self.rows.update(update, trackers);
+        self.rows.update(update, &mut books.trackers);
+        if self.is_root() {
+            books.is_waiting = !self.ledger.pending().is_empty();
+        }
     }
 
     /// What this queue tells its parent of itself: it has a place in the order while something is
@@ -385,7 +388,7 @@ impl Queue {
             runner_up: baton.offer.runner_up.take(),
             verdict: baton.offer.verdict,
             loosened: Loosening::NONE,
-            delta: LedgerDelta::default(),
+            taken_in: baton.offer.charged.clone(),
         };
         baton.offer.frames.push(frame);
         self.offer_on(baton);
@@ -400,10 +403,10 @@ impl Queue {
             offer.rise_to = usize::MAX;
         }
         let may_start_above = here < 2 || offer.frames[here - 2].may_start;
+        let delta = offer.take_in();
         let frame = offer.frames.last_mut().expect("an offer rises to the queue of its last frame");
-        let delta = std::mem::take(&mut frame.delta);
         let loosened = std::mem::take(&mut frame.loosened);
-        self.absorb(update, &delta, &mut baton.books.trackers);
+        self.absorb(update, &delta, &mut baton.books);
         if loosened.is_some() {
             if self.ledger.max.is_some() {
                 self.loosening = loosened;
@@ -431,7 +434,7 @@ impl Queue {
     fn climbed(&mut self, mut baton: Box<Baton>, climbing: Climbing) {
         let _timer = baton.tally.message(ActorKind::Queue);
         let Climbing { update, delta, loosening, is_unchecked } = climbing;
-        self.absorb(update, &delta, &mut baton.books.trackers);
+        self.absorb(update, &delta, &mut baton.books);
         if is_unchecked {
             self.quota_charged(&mut baton);
         }

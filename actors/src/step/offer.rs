@@ -38,6 +38,9 @@ pub(crate) struct Offering {
     pub(crate) verdict: Verdict,
     /// Decisions are kept, with what put each before its runner-up.
     pub(crate) explains: bool,
+    /// The sum of all decisions so far. The part of it that a queue has not yet taken into its totals
+    /// is what it is more than in the [frame](Frame::taken_in) of the queue.
+    pub(crate) charged: LedgerDelta,
     /// Decisions so far, and after how many the offer goes home.
     pub(crate) decided: u32,
     pub(crate) budget: u32,
@@ -84,8 +87,9 @@ pub(crate) struct Frame {
     pub(crate) verdict: Verdict,
     /// The number of the loosening, if a decision below gave this queue more room.
     pub(crate) loosened: Loosening,
-    /// The sum of the decisions below that the queue has not yet taken into its totals.
-    pub(crate) delta: LedgerDelta,
+    /// The sum of the offer's decisions that the queue has taken into its totals, or that were made
+    /// before the offer came here.
+    pub(crate) taken_in: LedgerDelta,
 }
 
 impl Frame {
@@ -127,37 +131,42 @@ impl Offering {
     /// Charges a placement to every queue on the path.
     pub(crate) fn charge(&mut self, resources: &Resources) {
         self.decided += 1;
+        self.charged.allocated.add(resources);
+        self.charged.pending.subtract(resources);
         for frame in &mut self.frames {
             frame.rooms().for_each(|room| room.take(resources));
             frame.allocated.add(resources);
             frame.pending.subtract(resources);
-            frame.pending.prune();
-            frame.delta.allocated.add(resources);
-            frame.delta.pending.subtract(resources);
         }
     }
 
     /// Notes that an ask takes the place of a placeholder, which is charged already.
     pub(crate) fn pair(&mut self, resources: &Resources) {
         self.decided += 1;
+        self.charged.pending.subtract(resources);
         for frame in &mut self.frames {
             frame.pending.subtract(resources);
-            frame.pending.prune();
-            frame.delta.pending.subtract(resources);
         }
     }
 
     /// Notes that a decision leaves this much less allocated. Every queue on the path has more room,
     /// so that all choices are made anew.
     pub(crate) fn give_back(&mut self, resources: &Resources, loosening: Loosening) {
+        self.charged.allocated.subtract(resources);
         for frame in &mut self.frames {
             frame.rooms().for_each(|room| room.give(resources));
             frame.allocated.subtract(resources);
             frame.allocated.prune();
-            frame.delta.allocated.subtract(resources);
             frame.loosened = loosening;
         }
         self.rise_to(0);
+    }
+
+    /// What was decided below the queue of the last frame, for it to take into its totals.
+    pub(crate) fn take_in(&mut self) -> LedgerDelta {
+        let Some(frame) = self.frames.last_mut() else { return LedgerDelta::default() };
+        let taken_in = std::mem::replace(&mut frame.taken_in, self.charged.clone());
+        self.charged.since(&taken_in)
     }
 
     /// Notes that only the queue with this number of frames (itself included) may go on.

@@ -176,6 +176,18 @@ impl LedgerDelta {
             && self.starting == 0
     }
 
+    /// What this sum of changes is more than an earlier one.
+    #[must_use]
+    pub fn since(&self, before: &Self) -> Self {
+        Self {
+            allocated: self.allocated.minus(&before.allocated).pruned(),
+            pending: self.pending.minus(&before.pending).pruned(),
+            preempting: self.preempting.minus(&before.preempting).pruned(),
+            running: self.running.saturating_sub(before.running),
+            starting: self.starting.saturating_sub(before.starting),
+        }
+    }
+
     /// What undoes this delta.
     #[must_use]
     pub fn reversed(&self) -> Self {

@@ -282,7 +282,7 @@ impl Application {
             }
             let uuid = self.book.next_uuid(member.ask);
             self.book.asks.settle_one(member.ask, member.id);
-            let allocated = self.bind(baton, member.id, uuid);
+            let allocated = self.bind(baton, member.ask, member.id, uuid);
             self.book.settled(member.id, (&spec.resources, false), now_ns, &mut self.changes);
             Self::tell_allocated(baton, allocated);
             self.note_real(spec.member_of());
