@@ -201,7 +201,12 @@ impl Shim {
         applications: usize,
         size: &[(&str, i64)],
     ) {
-        for request in ask_requests(prefix, total, applications, size) {
+        self.send(ask_requests(prefix, total, applications, size)).await;
+    }
+
+    /// Sends these one after the other.
+    pub async fn send(&self, requests: impl IntoIterator<Item = si::AllocationRequest>) {
+        for request in requests {
             self.scheduler.update_allocation(request).await.unwrap();
         }
     }
