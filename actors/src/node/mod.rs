@@ -54,6 +54,8 @@ use crate::step::{
 pub(crate) enum NodeMail {
     /// A placement, from its application, which is answered.
     Place(Placement),
+    /// The last piece of a visit's [`NodeWork`], after which the baton goes on.
+    Work(Box<Consequences>),
     /// A survey, from whoever it was at before.
     Survey(Box<Surveyor>),
 }
@@ -67,14 +69,6 @@ pub(crate) struct Confirm {
     pub(crate) passed: Passed,
     /// What else was answered, and what became of it so far.
     pub(crate) answers: Answers,
-}
-
-/// Does the last piece of a visit's [`NodeWork`] and passes the baton on.
-#[derive(Message)]
-#[rtype(result = "()")]
-pub(crate) struct Work {
-    pub(crate) baton: Box<Baton>,
-    pub(crate) consequences: Consequences,
 }
 
 /// The RM changes the node itself. From the partition, which gets [`NodeReported`].
@@ -284,9 +278,10 @@ impl Node {
     fn work(&mut self, work: NodeWork, baton: &mut Baton) {
         match work {
             NodeWork::Hold(id, resources) => {
-                self.holds.push(id);
-                self.allocated.add(&resources);
+                self.hold(id, &resources, baton);
                 Self::count(id, baton);
+                baton.wake_named(self.slot, &self.id);
+                return;
             }
             NodeWork::Release(id, resources) => self.let_go(id, &resources, baton),
             NodeWork::Return(id, resources) => {
@@ -592,6 +587,7 @@ impl Visited for Node {
     fn visit(&mut self, baton: Box<Baton>, mail: NodeMail, _ctx: &mut Self::Context) {
         match mail {
             NodeMail::Place(placement) => self.asked(baton, placement),
+            NodeMail::Work(consequences) => self.worked(baton, *consequences),
             NodeMail::Survey(surveyor) => self.surveyed(baton, surveyor),
         }
     }
@@ -603,6 +599,19 @@ impl Node {
         let _timer = baton.tally.message(ActorKind::Node);
         surveyor.survey.at_node(self, &mut baton);
         surveyor.go_on(baton);
+    }
+
+    /// A visit concerns this node.
+    fn worked(&mut self, mut baton: Box<Baton>, mut consequences: Consequences) {
+        let _timer = baton.tally.message(ActorKind::Node);
+        let work = &mut consequences.node_work;
+        // Everything in a row that is for this node is done at once.
+        while work.last().is_some_and(|(slot, _)| *slot == self.slot)
+            && let Some((_, work)) = work.pop()
+        {
+            self.work(work, &mut baton);
+        }
+        baton.follow(consequences);
     }
 
     /// An application wants a placement held, and is told whether it is, or why not.
@@ -630,22 +639,6 @@ impl Handler<Confirm> for Node {
         let settlement = self.confirm(&passed, &mut baton);
         answers.settled.extend(settlement.map(|settlement| (passed.question, settlement)));
         baton.take_answers(answers);
-    }
-}
-
-impl Handler<Work> for Node {
-    type Result = ();
-
-    fn handle(&mut self, Work { mut baton, mut consequences }: Work, _ctx: &mut Self::Context) {
-        let _timer = baton.tally.message(ActorKind::Node);
-        let work = &mut consequences.node_work;
-        // Everything in a row that is for this node is done at once.
-        while work.last().is_some_and(|(slot, _)| *slot == self.slot)
-            && let Some((_, work)) = work.pop()
-        {
-            self.work(work, &mut baton);
-        }
-        baton.follow(consequences);
     }
 }
 

@@ -290,7 +290,7 @@ impl Baton {
     pub(crate) fn follow(self: Box<Self>, mut consequences: Consequences) {
         while let Some((node, _)) = consequences.node_work.last() {
             if let Some(address) = self.directory.nodes.find(*node).cloned() {
-                address.do_send(crate::node::Work { baton: self, consequences });
+                address.hand(self, NodeMail::Work(Box::new(consequences)));
                 return;
             }
             // A node that left in this step takes its holdings with it.

@@ -3,8 +3,8 @@
 //! # Why beside the mailbox
 //! A message of the runtime is two heap allocations, and on the way of an ask that is decided there would be
 //! several of them. There is one baton, which is boxed already and has room for what it brings. So what happens for each
-//! ask (a visit that brings it, the climb of what that changes, the offer that decides it) puts the baton into
-//! the hand of the next actor, whose context looks there whenever it is woken. So does a survey, which may go
+//! ask or allocation (a visit that brings it, the nodes and queues that this changes, the offer that decides it)
+//! puts the baton into the hand of the next actor, whose context looks there whenever it is woken. So does a survey, which may go
 //! through all of them. All else, what is rare and what is not sent with the baton, goes by the mailbox:
 //! `do_send`.
 //!
