@@ -389,6 +389,7 @@ impl NodeIndex {
     }
 
     /// The id of a node.
+    #[inline]
     pub fn id(&self, slot: NodeSlot) -> &Arc<str> {
         &self.entry(slot).id
     }
@@ -405,6 +406,7 @@ impl NodeIndex {
 
     /// Whether the node takes new allocations: it neither drains nor is unready. Searches do not
     /// find it all the same while it is [reserved](Self::is_reserved).
+    #[inline]
     pub fn is_open(&self, slot: NodeSlot) -> bool {
         self.entry(slot).open
     }
@@ -477,6 +479,7 @@ impl NodeIndex {
         inserted.label
     }
 
+    #[inline]
     fn entry(&self, slot: NodeSlot) -> &IndexedNode {
         &self.nodes[slot]
     }

@@ -347,11 +347,13 @@ impl AllocationTable {
     }
 
     /// Looks an allocation up.
+    #[inline]
     pub fn get(&self, id: AllocationId) -> Option<&Allocation> {
         self.is_current(id).then(|| self.allocations.find(id.slot))?
     }
 
     /// Looks an allocation up to change it.
+    #[inline]
     pub fn get_mut(&mut self, id: AllocationId) -> Option<&mut Allocation> {
         self.is_current(id).then(|| self.allocations.find_mut(id.slot))?
     }
@@ -368,6 +370,7 @@ impl AllocationTable {
             .map(|(slot, entry)| (AllocationId { slot, serial: self.serials[slot.index()] }, entry))
     }
 
+    #[inline]
     fn is_current(&self, id: AllocationId) -> bool {
         self.serials.get(id.slot.index()) == Some(&id.serial)
     }

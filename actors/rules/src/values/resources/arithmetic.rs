@@ -17,11 +17,13 @@ pub struct BelowZero {
 
 impl Resources {
     /// Adds every quantity of `other`.
+    #[inline]
     pub fn add(&mut self, other: &Self) {
         combine(&mut self.0, &other.0, i64::saturating_add);
     }
 
     /// Subtracts every quantity of `other`; the result may be negative.
+    #[inline]
     pub fn subtract(&mut self, other: &Self) {
         combine(&mut self.0, &other.0, i64::saturating_sub);
     }
@@ -54,6 +56,7 @@ impl Resources {
     }
 
     /// Removes the names whose quantity is zero. For usage and totals, never for quotas.
+    #[inline]
     pub fn prune(&mut self) {
         // Most often there is none, and to look costs less than to move everything where it is.
         if self.0.iter().any(|(_, quantity)| *quantity == 0) {
@@ -70,6 +73,7 @@ impl Resources {
 
     /// Raises each quantity to that of `other` where that is larger; names are united, absent
     /// counts as zero.
+    #[inline]
     pub fn raise_to(&mut self, other: &Self) {
         let done = combine_alike(&mut self.0, &other.0, i64::max);
         if done < other.0.len() {
@@ -172,6 +176,7 @@ impl Limits {
     }
 
     /// [`Self::less`] in place.
+    #[inline]
     pub fn take(&mut self, used: &Resources) {
         let used = used.0.as_slice();
         for (at, (name, limit)) in self.0.iter_mut().enumerate() {

@@ -29,11 +29,13 @@ impl Resources {
     }
 
     /// Whether every quantity is zero.
+    #[inline]
     pub fn is_zero(&self) -> bool {
         self.0.iter().all(|(_, quantity)| *quantity == 0)
     }
 
     /// Whether any quantity is below zero.
+    #[inline]
     pub fn has_negative(&self) -> bool {
         self.0.iter().any(|(_, quantity)| *quantity < 0)
     }
@@ -50,6 +52,7 @@ impl Resources {
 
     /// Whether `smaller` fits in what is here: an absent name or a negative quantity here holds
     /// nothing, and a request of zero always fits.
+    #[inline]
     pub fn holds(&self, smaller: &Self) -> bool {
         let (here, mut at) = (self.0.as_slice(), 0);
         smaller.0.iter().all(|&(name, wanted)| {

@@ -133,6 +133,7 @@ impl Resources {
     }
 
     /// Whether no name is present at all.
+    #[inline]
     pub fn is_empty(&self) -> bool {
         self.0.is_empty()
     }

@@ -109,6 +109,7 @@ impl Asks {
     }
 
     /// An ask by its place. The place must have come from this application and still be in use.
+    #[inline]
     pub fn ask(&self, slot: AskSlot) -> &Ask {
         &self.table[slot]
     }
@@ -119,6 +120,7 @@ impl Asks {
     }
 
     /// As [`Self::ask`], to change what no order depends on.
+    #[inline]
     pub fn ask_mut(&mut self, slot: AskSlot) -> &mut Ask {
         &mut self.table[slot]
     }
@@ -171,6 +173,7 @@ impl Asks {
     }
 
     /// The class of an ask with something outstanding.
+    #[inline]
     pub fn class_of(&self, slot: AskSlot) -> Option<ClassId> {
         self.ask(slot).class
     }

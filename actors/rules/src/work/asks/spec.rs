@@ -163,11 +163,13 @@ impl AskSpec {
     }
 
     /// The task group that it keeps a place in, of a placeholder.
+    #[inline]
     pub fn place_in(&self) -> Option<&TaskGroup> {
         self.task_group.as_ref().filter(|_| self.placeholder)
     }
 
     /// The task group in which it takes a placeholder's place, of a real member.
+    #[inline]
     pub fn member_of(&self) -> Option<&TaskGroup> {
         self.task_group.as_ref().filter(|_| !self.placeholder)
     }
