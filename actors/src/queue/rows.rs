@@ -109,12 +109,12 @@ impl<C: Clone> Rows<C> {
             First { child: row.child.clone(), runner_up, verdict }
         };
         let may = |waits: &Waits| waits.may(phase, &View { limits: Some(trackers), ..*view });
-        let first = self.order.first(may);
         if self.lanes.is_empty() {
+            let [first, second] = self.order.first_two(may);
             let (key, slot, _) = first?;
-            let runner_up = self.order.first_after(key, may).map(|(key, ..)| key.clone());
-            return Some(found(self.row(*slot), key, runner_up));
+            return Some(found(self.row(*slot), key, second.map(|(key, ..)| key.clone())));
         }
+        let first = self.order.first(may);
         let leaders = self.lanes.first(phase, view, first.map(|(key, ..)| key), trackers);
         let mut runner_up = leaders.next;
         match (&leaders.first, first) {

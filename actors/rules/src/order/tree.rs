@@ -49,6 +49,8 @@ mod node;
 #[cfg(test)]
 mod tests;
 
+use std::ops::ControlFlow;
+
 use node::{Node, Walk};
 
 /// What a search may learn about an entry, or about all entries below a node, without looking at
@@ -194,6 +196,24 @@ impl<K: Ord + Clone, V, B: Bound> OrderedTree<K, V, B> {
     pub fn first(&self, passes: impl Fn(&B) -> bool) -> Option<(&K, &V, &B)> {
         self.bound.as_ref().filter(|total| passes(total))?;
         self.root.first(None, &passes)
+    }
+
+    /// As [`Self::first`], and the one after it that passes, too.
+    pub fn first_two(&self, passes: impl Fn(&B) -> bool) -> [Option<(&K, &V, &B)>; 2] {
+        let mut found = [None, None];
+        if self.bound.as_ref().is_some_and(&passes) {
+            let _ = self.root.each(&passes, &mut |entry| match &mut found {
+                [first @ None, _] => {
+                    *first = Some(entry);
+                    ControlFlow::Continue(())
+                }
+                [_, second] => {
+                    *second = Some(entry);
+                    ControlFlow::Break(())
+                }
+            });
+        }
+        found
     }
 
     /// The first entry strictly after `key` (which need not be there) whose bound passes.

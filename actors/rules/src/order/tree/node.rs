@@ -8,6 +8,7 @@
 //! A change may leave a node one entry too wide or too narrow; whoever called it (the parent, or
 //! the tree for its root) puts that right with `settle` before it returns itself.
 
+use std::ops::ControlFlow;
 use std::slice::SliceIndex;
 
 use super::change::{Change, join_all, replaced};
@@ -200,6 +201,24 @@ impl<K: Ord + Clone, V, B: Bound> Node<K, V, B> {
                     }
                 }
                 None
+            }
+        }
+    }
+
+    /// Goes through the entries that pass, in order, until that is enough.
+    pub(super) fn each<'a, P: Fn(&B) -> bool>(
+        &'a self,
+        passes: &P,
+        met: &mut impl FnMut((&'a K, &'a V, &'a B)) -> ControlFlow<()>,
+    ) -> ControlFlow<()> {
+        match self {
+            Self::Leaf(leaf) => {
+                let mut passing = leaf.entries.iter().filter(|entry| passes(&entry.bound));
+                passing.try_for_each(|entry| met(entry.parts()))
+            }
+            Self::Inner(inner) => {
+                let mut passing = inner.children.iter().filter(|child| passes(&child.bound));
+                passing.try_for_each(|child| child.node.each(passes, met))
             }
         }
     }
@@ -511,7 +530,11 @@ impl<K: Ord + Clone, V, B: Bound> Inner<K, V, B> {
     }
 
     fn insert(&mut self, total: &mut B, key: K, value: V, bound: B) -> Change<B> {
-        let at = self.route(&key);
+        self.insert_at(self.route(&key), total, key, value, bound)
+    }
+
+    /// [`Self::insert`] below the child where the key belongs.
+    fn insert_at(&mut self, at: usize, total: &mut B, key: K, value: V, bound: B) -> Change<B> {
         let child = &mut self.children[at];
         let before = child.node.len();
         let change = child.node.insert(&mut child.bound, key, value, bound);
@@ -523,19 +546,29 @@ impl<K: Ord + Clone, V, B: Bound> Inner<K, V, B> {
 
     fn remove(&mut self, total: &mut B, key: &K) -> Option<Removed<V, B>> {
         let at = self.route(key);
-        let child = &mut self.children[at];
-        let mut removed = child.node.remove(&mut child.bound, key)?;
-        self.len -= 1;
-        removed.change = self.lift(removed.change, total, at);
+        let removed = self.remove_at(at, total, key)?;
         self.rebalance(at);
         Some(removed)
     }
 
+    /// [`Self::remove`] below the child where the key is, which may be too narrow then.
+    fn remove_at(&mut self, at: usize, total: &mut B, key: &K) -> Option<Removed<V, B>> {
+        let child = &mut self.children[at];
+        let mut removed = child.node.remove(&mut child.bound, key)?;
+        self.len -= 1;
+        removed.change = self.lift(removed.change, total, at);
+        Some(removed)
+    }
+
     fn rekey(&mut self, total: &mut B, old: &K, new: K, bound: B) -> Option<Change<B>> {
-        let at = self.route(old);
-        if at != self.route(&new) {
-            let Removed { value, change, .. } = self.remove(total, old)?;
-            return Some(change.then(self.insert(total, new, value, bound)));
+        let (at, to) = (self.route(old), self.route(&new));
+        if at != to {
+            let width = self.children.len();
+            let Removed { value, change, .. } = self.remove_at(at, total, old)?;
+            let change = change.then(self.insert_at(to, total, new, value, bound));
+            // What the insertion has split stands behind it.
+            self.rebalance(if to < at && self.children.len() > width { at + 1 } else { at });
+            return Some(change);
         }
         let child = &mut self.children[at];
         let before = child.node.len();

@@ -115,6 +115,9 @@ fn take(tree: &mut OrderedTree<u16, u32, Most>, naive: &mut Naive, step: &Step) 
             let found = naive.iter().find(|(_, (_, bound))| holds(ask)(bound));
             let found = found.map(|(key, (value, bound))| (key, value, bound));
             assert_eq!(tree.first(holds(ask)), found);
+            let mut passing = naive.iter().filter(|(_, (_, bound))| holds(ask)(bound));
+            let mut next = || passing.next().map(|(key, (value, bound))| (key, value, bound));
+            assert_eq!(tree.first_two(holds(ask)), [next(), next()]);
             let found = naive.iter().rfind(|(_, (_, bound))| holds(ask)(bound));
             let found = found.map(|(key, (value, bound))| (key, value, bound));
             assert_eq!(tree.last(None, holds(ask)), found);

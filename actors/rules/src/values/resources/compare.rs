@@ -11,21 +11,24 @@ impl Resources {
     /// A total order of amounts: the alphabetically first name whose quantities differ decides,
     /// absent counting as zero. Whatever is larger in one name and smaller in none is greater here.
     pub fn alphabetical(&self, other: &Self) -> Ordering {
+        if self.0 == other.0 {
+            // As most siblings are that ask for the same.
+            return Ordering::Equal;
+        }
         let difference = self.first_difference(other);
         difference.map_or(Ordering::Equal, |(_, left, right)| left.cmp(&right))
     }
 
     /// The alphabetically first name whose quantities differ, absent counting as zero, and both.
     pub fn first_difference(&self, other: &Self) -> Option<(Name, i64, i64)> {
-        let mut decisive: Option<(Name, i64, i64)> = None;
-        for (name, left, right) in merged(&self.0, &other.0) {
-            let (left, right) = (left.unwrap_or(0), right.unwrap_or(0));
-            let earlier = |(first, ..): (Name, _, _)| name.alphabetical(first).is_lt();
-            if left != right && decisive.is_none_or(earlier) {
-                decisive = Some((name, left, right));
-            }
+        let (left, right) = (self.0.as_slice(), other.0.as_slice());
+        let mut pairs = left.iter().zip(right);
+        if left.len() == right.len() && pairs.all(|(left, right)| left.0 == right.0) {
+            let pairs = left.iter().zip(right);
+            return decisive(pairs.map(|(left, right)| (left.0, left.1, right.1)));
         }
-        decisive
+        let pairs = merged(left, right);
+        decisive(pairs.map(|(name, left, right)| (name, left.unwrap_or(0), right.unwrap_or(0))))
     }
 
     /// Whether every quantity is zero.
@@ -83,6 +86,17 @@ impl Resources {
     pub fn has_name_of(&self, other: &Self) -> bool {
         merged(&self.0, &other.0).any(|(_, l, r)| l.is_some() && r.is_some())
     }
+}
+
+/// Of what both sides have of each name, the alphabetically first in which they differ.
+fn decisive(pairs: impl Iterator<Item = (Name, i64, i64)>) -> Option<(Name, i64, i64)> {
+    let mut decisive: Option<(Name, i64, i64)> = None;
+    for (name, left, right) in pairs.filter(|(_, left, right)| left != right) {
+        if decisive.is_none_or(|(first, ..)| name.alphabetical(first).is_lt()) {
+            decisive = Some((name, left, right));
+        }
+    }
+    decisive
 }
 
 /// Equality of amounts of which either may be missing: a missing one equals only a missing one, not
