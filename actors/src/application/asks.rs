@@ -83,7 +83,7 @@ impl Application {
             self.book.asks.put(spec, now_ns, sequence)
         } else {
             self.add_placeholders(&spec);
-            self.book.asks.put_first(spec, now_ns, sequence)
+            self.book.asks.add(spec, now_ns, sequence)
         };
         self.set_wish(slot, terms, now_ns);
         self.join_domain(slot, baton);

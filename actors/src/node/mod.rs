@@ -13,7 +13,7 @@
 //!   message (`docs/nodes.md#what-is-available`).
 //! * `allocated` is the sum of the allocations in `holds`.
 //! * A node that drains or is not ready refuses a placement unless the ask requires this very node,
-//!   and still honours every [`Work`].
+//!   and still honours all [work](NodeMail::Work).
 //!
 //! # When things go wrong
 //! A predicate that panics counts as a refusal. If this actor is lost, the baton in its hands is
@@ -263,7 +263,8 @@ impl Node {
         self.work(NodeWork::Swap { placeholder, real, change }, baton);
     }
 
-    /// Takes an allocation in for which there is room.
+    /// Takes an allocation in. Where nobody else uses the node, what is left is what was left without
+    /// it: all that is asked for has a sum ([`Books::promised`]), so that none of these saturates.
     fn hold(&mut self, allocation: AllocationId, resources: &Resources, baton: &mut Baton) {
         self.holds.push(allocation);
         self.allocated.add(resources);
@@ -279,6 +280,8 @@ impl Node {
         match work {
             NodeWork::Hold(id, resources) => {
                 self.hold(id, &resources, baton);
+                // What a shim reports may name resources of which it has none.
+                self.allocated.prune();
                 Self::count(id, baton);
                 baton.wake_named(self.slot, &self.id);
                 return;
@@ -312,8 +315,7 @@ impl Node {
             }
         }
         self.allocated.prune();
-        // Computed anew and not by the difference: sums saturate, and what others use may be that
-        // large.
+        // Computed anew and not by the difference: what others use may be so large that sums saturate.
         self.available = self.available_anew();
         self.tell_index(baton, None);
         baton.wake_named(self.slot, &self.id);

@@ -39,7 +39,7 @@ pub(super) enum Signal {
 impl Partition {
     /// An offer came home in vain.
     pub(super) fn arm_scale_up(&mut self, baton: &mut Baton) {
-        if !baton.offer.waiting {
+        if !baton.books.is_waiting {
             return;
         }
         match &mut self.scale_up {

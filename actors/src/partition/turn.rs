@@ -40,6 +40,7 @@ impl Partition {
                 continue;
             }
             self.n_turns += 1;
+            self.decide_for_somebody(&baton);
             self.keep_terminated(&mut baton);
             if !self.may_say_more(&baton) {
                 self.speak(&mut baton);
@@ -72,8 +73,6 @@ impl Partition {
                 continue;
             }
             baton.now_ns = self.clock.now_ns();
-            // Where nothing waits an offer would come home in vain: it need not leave.
-            self.may_decide &= baton.books.is_waiting;
             match self.inbox.next(self.may_offer(&baton), baton.now_ns) {
                 Next::Offer if self.watch.oracle && !self.oracle.has_foreseen() => {
                     self.baton = Some(baton);
@@ -104,6 +103,13 @@ impl Partition {
                 }
             }
         }
+    }
+
+    /// Where nothing waits an offer would come home in vain, and need not leave. Whatever lets something
+    /// wait is a step, which says anew that something may be decided. The oracle has all of them leave, and
+    /// so proves that these are in vain.
+    fn decide_for_somebody(&mut self, baton: &Baton) {
+        self.may_decide &= baton.books.is_waiting || self.watch.oracle;
     }
 
     fn can_decide(&self, baton: &Baton) -> bool {

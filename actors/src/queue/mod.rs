@@ -9,6 +9,7 @@
 //! * A queue's totals are the sum of its children's, after every step.
 //! * The order holds exactly the children with something pending; a child's bound there is never
 //!   tighter than what waits below it.
+//! * The books know whether anything waits: root's pending.
 //! * An offer on its way down leaves a [`Frame`]; the queue takes the frame's decisions into its
 //!   totals when the offer rises past it, before anything else reads them.
 
@@ -236,7 +237,6 @@ impl Queue {
             self.declined.note(phase, Epoch { loosening, ..view.epoch() });
             let Some(next) = phase.next().filter(|_| self.is_root()) else {
                 baton.offer.fruitless = self.is_root();
-                baton.offer.waiting = !self.ledger.pending().is_empty();
                 self.rise(baton);
                 return;
             };
@@ -388,7 +388,7 @@ impl Queue {
             runner_up: baton.offer.runner_up.take(),
             verdict: baton.offer.verdict,
             loosened: Loosening::NONE,
-            taken_in: baton.offer.charged.clone(),
+            charged_before: baton.offer.charged.clone(),
         };
         baton.offer.frames.push(frame);
         self.offer_on(baton);
@@ -403,7 +403,7 @@ impl Queue {
             offer.rise_to = usize::MAX;
         }
         let may_start_above = here < 2 || offer.frames[here - 2].may_start;
-        let delta = offer.take_in();
+        let delta = offer.take_delta();
         let frame = offer.frames.last_mut().expect("an offer rises to the queue of its last frame");
         let loosened = std::mem::take(&mut frame.loosened);
         self.absorb(update, &delta, &mut baton.books);

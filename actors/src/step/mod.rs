@@ -16,7 +16,7 @@
 //! What a message brings is in the message, beside the baton (`Visit { baton, ops }`). The baton
 //! itself has only what several handlers on its way look at. Where it goes for each ask, and on the
 //! way of a survey, there is no message: it is put into the hand of the next actor, with what it brings
-//! ([`Station`]).
+//! ([`Station`]), and taken off the baton there.
 //!
 //! # When things go wrong
 //! A baton that is lost (a panic in a handler, a dead mailbox) drops its [`Guard`], and that tells

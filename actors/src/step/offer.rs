@@ -38,8 +38,8 @@ pub(crate) struct Offering {
     pub(crate) verdict: Verdict,
     /// Decisions are kept, with what put each before its runner-up.
     pub(crate) explains: bool,
-    /// The sum of all decisions so far. The part of it that a queue has not yet taken into its totals
-    /// is what it is more than in the [frame](Frame::taken_in) of the queue.
+    /// The sum of all decisions so far. A queue has still to take into its totals what this is more than
+    /// what its frame says was [charged before](Frame::charged_before).
     pub(crate) charged: LedgerDelta,
     /// Decisions so far, and after how many the offer goes home.
     pub(crate) decided: u32,
@@ -59,8 +59,6 @@ pub(crate) struct Offering {
     pub(crate) rise_to: usize,
     /// Whether root found no child that may use the offer.
     pub(crate) fruitless: bool,
-    /// Whether something is pending below root.
-    pub(crate) waiting: bool,
 }
 
 /// A queue on the path of an offer.
@@ -89,7 +87,7 @@ pub(crate) struct Frame {
     pub(crate) loosened: Loosening,
     /// The sum of the offer's decisions that the queue has taken into its totals, or that were made
     /// before the offer came here.
-    pub(crate) taken_in: LedgerDelta,
+    pub(crate) charged_before: LedgerDelta,
 }
 
 impl Frame {
@@ -163,10 +161,10 @@ impl Offering {
     }
 
     /// What was decided below the queue of the last frame, for it to take into its totals.
-    pub(crate) fn take_in(&mut self) -> LedgerDelta {
-        let Some(frame) = self.frames.last_mut() else { return LedgerDelta::default() };
-        let taken_in = std::mem::replace(&mut frame.taken_in, self.charged.clone());
-        self.charged.since(&taken_in)
+    pub(crate) fn take_delta(&mut self) -> LedgerDelta {
+        let frame = self.frames.last_mut().expect("an offer rises to the queue of its last frame");
+        let before = std::mem::replace(&mut frame.charged_before, self.charged.clone());
+        self.charged.since(&before)
     }
 
     /// Notes that only the queue with this number of frames (itself included) may go on.

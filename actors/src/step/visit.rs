@@ -1,7 +1,7 @@
 //! What a visit leads to elsewhere: work on nodes, and a change that climbs the queues.
 //!
-//! Both are part of the message and not of the baton, so that no actor can meet a visit's work
-//! during an offer or a survey.
+//! Both are brought with the baton and taken off it by whoever gets it, so that no actor can meet a visit's
+//! work during an offer or a survey.
 
 use std::sync::Arc;
 

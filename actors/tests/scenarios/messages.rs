@@ -2,7 +2,7 @@
 
 use std::sync::{Arc, Mutex};
 
-use monoceros_actors::{ResourceManagerCallback, Scheduler};
+use monoceros_actors::{ResourceManagerCallback, Scheduler, SchedulerHandle};
 use monoceros_proto::si::v1 as si;
 
 use crate::ear::{Ear, Word};
@@ -230,5 +230,41 @@ fn the_nodes_of_one_message_are_answered_in_one() {
         register(&scheduler, "rm", ONE_LEAF, answers.clone()).await;
         say(&scheduler, "rm", "node n1 vcore=1 ; node n1 vcore=2 ; resize n1 vcore=3").await;
         assert_eq!(*answers.0.lock().unwrap(), [(1, 1)]);
+    });
+}
+
+/// How many offers have left so far.
+async fn offers(scheduler: &SchedulerHandle) -> u64 {
+    scheduler.settle().await;
+    scheduler.refresh_metrics().await;
+    let families = scheduler.metrics().gather();
+    let family = families.iter().find(|family| family.name() == "monoceros_offers_total").unwrap();
+    #[expect(clippy::cast_possible_truncation, clippy::cast_sign_loss, reason = "a small count")]
+    let count = family.get_metric()[0].get_counter().get_value() as u64;
+    count
+}
+
+/// What is reported, released and added leads to offers only where something may be placed by it.
+#[test]
+fn no_offer_leaves_while_nothing_waits() {
+    in_virtual_time(async {
+        let scheduler = Scheduler::builder().start_local().unwrap();
+        let ear = Arc::new(Ear::default());
+        register(&scheduler, "rm", ONE_LEAF, ear.clone()).await;
+        say(&scheduler, "rm", "node n1 vcore=2\napp a1 in root.default").await;
+        assert_eq!(offers(&scheduler).await, 0);
+        say(&scheduler, "rm", "ask a1 k x3 vcore=1").await;
+        let two_of_three = offers(&scheduler).await;
+        assert!(two_of_three > 0);
+        say(&scheduler, "rm", "release a1 uuid=k#1").await;
+        let all = offers(&scheduler).await;
+        assert!(all > two_of_three, "the third waited for that");
+        say(&scheduler, "rm", "release a1 uuid=k#2\nnode n2 vcore=1\napp a2 in root.default").await;
+        assert_eq!(offers(&scheduler).await, all, "nobody waits for any of these");
+        ear.take();
+        say(&scheduler, "rm", "ask a2 last vcore=1").await;
+        assert!(offers(&scheduler).await > all);
+        let is_placed = |word: &Word| matches!(word, Word::Allocated(_));
+        assert!(ear.take().iter().any(is_placed));
     });
 }

@@ -83,9 +83,12 @@ impl PassedOver {
 
     /// Notes so many more, and one of them, if one is known.
     pub fn note_many(&mut self, why: PassedFor, nodes: usize, example: Option<NodeSlot>) {
+        if nodes == 0 {
+            return;
+        }
         let at = why as usize;
         let nodes = u32::try_from(nodes).unwrap_or(u32::MAX);
-        self.noted |= u16::from(nodes > 0) << at;
+        self.noted |= 1 << at;
         self.counts[at] = self.counts[at].saturating_add(nodes);
         self.examples[at] = self.examples[at].or(example);
     }
@@ -261,6 +264,19 @@ mod tests {
         let skipped = passed.iter().find(|(why, ..)| *why == PassedFor::Range).unwrap();
         assert!((1..=32).contains(&by_one.1), "{by_one:?}");
         assert_eq!(skipped.2.map(|node| &**index.id(node)), Some("n00000"));
+    }
+
+    #[test]
+    fn what_was_noted_is_forgotten_and_none_is_not_noted() {
+        let mut passed = PassedOver::default();
+        passed.note_many(PassedFor::Refused, 0, Some(NodeSlot::at(3)));
+        assert_eq!(passed, PassedOver::default());
+        passed.note(PassedFor::Room, NodeSlot::at(1));
+        passed.note_many(PassedFor::Range, 5, None);
+        let noted = [(PassedFor::Room, 1, Some(NodeSlot::at(1))), (PassedFor::Range, 5, None)];
+        assert_eq!(passed.iter().collect::<Vec<_>>(), noted);
+        passed.clear();
+        assert_eq!(passed, PassedOver::default());
     }
 
     proptest! {

@@ -204,6 +204,7 @@ fn an_id_is_known_once_and_a_slot_is_given_again() {
     assert_eq!(nodes.slot_of("n1"), None);
     let other = nodes.insert(Arc::from("n0"), amount(5, 5), amount(5, 5), false).unwrap();
     assert_eq!(other, slot);
+    assert_eq!((nodes.slot_of("n0"), nodes.slot_of("n1")), (Some(slot), None));
     assert!(!nodes.may_hold_since(mark, &amount(1, 1)), "that growth was another node's");
 }
 

@@ -376,3 +376,24 @@ proptest! {
         prop_assert_eq!(fits, !refused);
     }
 }
+
+#[test]
+fn what_one_sum_is_more_than_an_earlier_one_has_no_zeros() {
+    let before = LedgerDelta { running: 2, ..placed(&[("a", 5), ("b", 1)]) };
+    let after = LedgerDelta {
+        allocated: resources(&[("a", 5), ("b", 3)]),
+        pending: resources(&[("a", -4)]),
+        running: 1,
+        starting: 1,
+        ..LedgerDelta::default()
+    };
+    let more = LedgerDelta {
+        allocated: resources(&[("b", 2)]),
+        pending: resources(&[("a", -4)]),
+        running: -1,
+        starting: 1,
+        ..LedgerDelta::default()
+    };
+    assert_eq!(after.since(&before), more);
+    assert_eq!(after.since(&after), LedgerDelta::default());
+}

@@ -25,10 +25,12 @@ impl Resources {
         let mut pairs = left.iter().zip(right);
         if left.len() == right.len() && pairs.all(|(left, right)| left.0 == right.0) {
             let pairs = left.iter().zip(right);
-            return decisive(pairs.map(|(left, right)| (left.0, left.1, right.1)));
+            return first_that_differs(pairs.map(|(left, right)| (left.0, left.1, right.1)));
         }
         let pairs = merged(left, right);
-        decisive(pairs.map(|(name, left, right)| (name, left.unwrap_or(0), right.unwrap_or(0))))
+        first_that_differs(
+            pairs.map(|(name, left, right)| (name, left.unwrap_or(0), right.unwrap_or(0))),
+        )
     }
 
     /// Whether every quantity is zero.
@@ -89,14 +91,9 @@ impl Resources {
 }
 
 /// Of what both sides have of each name, the alphabetically first in which they differ.
-fn decisive(pairs: impl Iterator<Item = (Name, i64, i64)>) -> Option<(Name, i64, i64)> {
-    let mut decisive: Option<(Name, i64, i64)> = None;
-    for (name, left, right) in pairs.filter(|(_, left, right)| left != right) {
-        if decisive.is_none_or(|(first, ..)| name.alphabetical(first).is_lt()) {
-            decisive = Some((name, left, right));
-        }
-    }
-    decisive
+fn first_that_differs(pairs: impl Iterator<Item = (Name, i64, i64)>) -> Option<(Name, i64, i64)> {
+    let differ = pairs.filter(|(_, left, right)| left != right);
+    differ.min_by(|(one, ..), (other, ..)| one.alphabetical(*other))
 }
 
 /// Equality of amounts of which either may be missing: a missing one equals only a missing one, not

@@ -64,7 +64,7 @@ pub struct Asks {
     by_key: KeyIndex<AskSlot>,
     classes: Slots<ClassId, Class>,
     by_shape: FxHashMap<Shape, ClassId>,
-    /// That of the last ask that came: the next is most often alike.
+    /// The class that an ask joined last: the next that comes is most often alike.
     last_joined: Option<ClassId>,
     order: OrderedTree<AskKey, ClassId, WaitSet>,
     /// The classes of the real members of each task group.
@@ -347,7 +347,7 @@ impl Asks {
         sequence: u64,
     ) -> (AskSlot, Resources) {
         let Some(slot) = self.slot_of(&spec.key) else {
-            return self.put_new(spec, outstanding, now_ns, sequence);
+            return self.add_outstanding(spec, outstanding, now_ns, sequence);
         };
         let before = self.pending.clone();
         self.bytes += spec.bytes();
@@ -367,17 +367,12 @@ impl Asks {
     }
 
     /// As [`Self::put`], of an ask whose key is not there.
-    pub fn put_first(
-        &mut self,
-        spec: Arc<AskSpec>,
-        now_ns: i64,
-        sequence: u64,
-    ) -> (AskSlot, Resources) {
+    pub fn add(&mut self, spec: Arc<AskSpec>, now_ns: i64, sequence: u64) -> (AskSlot, Resources) {
         let outstanding = spec.instances;
-        self.put_new(spec, outstanding, now_ns, sequence)
+        self.add_outstanding(spec, outstanding, now_ns, sequence)
     }
 
-    fn put_new(
+    fn add_outstanding(
         &mut self,
         spec: Arc<AskSpec>,
         outstanding: u32,
