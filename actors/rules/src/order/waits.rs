@@ -477,6 +477,20 @@ impl Bound for WaitSet {
             (Self::Parked(mine), Self::Parked(theirs)) => mine.join(theirs),
         }
     }
+
+    fn covers(&self, other: &Self) -> bool {
+        match (self, other) {
+            (Self::Due, _) | (_, Self::Nothing) => true,
+            (_, Self::Due) | (Self::Nothing, _) => false,
+            (Self::Parked(mine), Self::Parked(theirs)) => {
+                mine == theirs || {
+                    let mut joined = mine.clone();
+                    joined.join(theirs);
+                    joined == *mine
+                }
+            }
+        }
+    }
 }
 
 #[cfg(test)]

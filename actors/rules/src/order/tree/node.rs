@@ -504,6 +504,9 @@ impl<K: Ord + Clone, V, B: Bound> Leaf<K, V, B> {
     }
 
     fn set_bound_at(&mut self, total: &mut B, at: usize, bound: B) -> Change<B> {
+        if self.entries[at].bound == bound {
+            return Change::None;
+        }
         let old = std::mem::replace(&mut self.entries[at].bound, bound);
         replaced(total, self.bounds(), Some(&old), Some(&self.entries[at].bound))
     }

@@ -53,6 +53,12 @@ impl LimitedStarts {
         self.by.include(other.by);
         self.at = self.at.min(other.at);
     }
+
+    fn covers(&self, other: &Self) -> bool {
+        let mut joined = self.clone();
+        joined.join(other);
+        joined == *self
+    }
 }
 
 impl Started {
@@ -98,6 +104,17 @@ impl Bound for Started {
             (None, theirs) => self.limited.clone_from(theirs),
             (Some(mine), Some(theirs)) => mine.join(theirs),
         }
+    }
+
+    fn covers(&self, other: &Self) -> bool {
+        let covers_limited = match (&self.limited, &other.limited) {
+            (_, None) => true,
+            (None, Some(_)) => false,
+            (Some(mine), Some(theirs)) => mine.covers(theirs),
+        };
+        covers_limited
+            && self.running.covers(&other.running)
+            && self.starting.covers(&other.starting)
     }
 }
 
@@ -193,5 +210,16 @@ impl Bound for Waits {
                 mine.pairs.join(&theirs.pairs);
             }
         }
+    }
+
+    fn covers(&self, other: &Self) -> bool {
+        let covers_early = match (&self.early, &other.early) {
+            (_, None) => true,
+            (None, Some(_)) => false,
+            (Some(mine), Some(theirs)) => {
+                mine.reserved.covers(&theirs.reserved) && mine.pairs.covers(&theirs.pairs)
+            }
+        };
+        covers_early && self.normal.covers(&other.normal)
     }
 }

@@ -415,3 +415,37 @@ fn what_may_take_the_place_of_a_placeholder_needs_no_quota_and_is_seen_in_its_ow
     nodes.touch(slot);
     assert!(seen.may(Phase::Pairs, &exhausted(&nothing_left, &nodes)), "a node has grown");
 }
+
+/// Whether one covers another is found out without joining them, and must be what that would say.
+#[test]
+fn a_bound_covers_what_changes_nothing_when_it_is_joined() {
+    let parked = |short: Option<Resources>, at: u64, roomless: Option<Resources>| {
+        let short_at = Loosening::numbered(at);
+        WaitSet::Parked(Box::new(Parked { short, short_at, roomless, ..Parked::default() }))
+    };
+    let sets = [
+        WaitSet::Nothing,
+        WaitSet::Due,
+        parked(Some(of(1, 5)), 3, None),
+        parked(Some(of(1, 5)), 2, None),
+        parked(Some(of(2, 5)), 3, None),
+        parked(None, 0, Some(of(1, 1))),
+        parked(Some(of(1, 5)), 3, Some(of(1, 1))),
+    ];
+    let mut bounds = Vec::new();
+    for normal in &sets {
+        for early in &sets {
+            for is_starting in [false, true] {
+                let pairs = if is_starting { early.clone() } else { WaitSet::Nothing };
+                bounds.push(Waits::new(normal.clone(), early.clone(), pairs, is_starting));
+            }
+        }
+    }
+    for one in &bounds {
+        for other in &bounds {
+            let mut joined = one.clone();
+            joined.join(other);
+            assert_eq!(one.covers(other), joined == *one, "{one:?} and {other:?}");
+        }
+    }
+}
