@@ -70,10 +70,24 @@ fn applications() -> si::ApplicationRequest {
     si::ApplicationRequest { new: new.collect(), rm_id: rm_id(), ..Default::default() }
 }
 
+/// What runs, as it is reported.
+fn reports() -> Vec<si::AllocationRequest> {
+    let message = |from| si::AllocationRequest {
+        allocations: (from..from + BATCH)
+            .map(|at| allocation(at, format!("node-{:04}", at % NODES)))
+            .collect(),
+        rm_id: rm_id(),
+        ..Default::default()
+    };
+    (0..ALLOCATIONS).step_by(BATCH).map(message).collect()
+}
+
 /// Seconds until all running allocations are known again, and until the first new one.
 async fn run() -> (f64, f64) {
     let service = Service::start();
     let mut client = service.client().await;
+    // A shim has them before it registers.
+    let reports = reports();
     let start = Instant::now();
     let request = si::RegisterResourceManagerRequest {
         rm_id: rm_id(),
@@ -109,14 +123,7 @@ async fn run() -> (f64, f64) {
         accepted += application_answers.message().await.unwrap().unwrap().accepted.len();
     }
     tokio::spawn(async move {
-        for from in (0..ALLOCATIONS).step_by(BATCH) {
-            let allocations =
-                (from..from + BATCH).map(|at| allocation(at, format!("node-{:04}", at % NODES)));
-            let request = si::AllocationRequest {
-                allocations: allocations.collect(),
-                rm_id: rm_id(),
-                ..Default::default()
-            };
+        for request in reports {
             to_allocations.send(request).await.unwrap();
         }
         to_nodes.send(nodes(Action::DrainToSchedulable)).await.unwrap();

@@ -188,16 +188,15 @@ fn enter_directory(
     let held = book.counted();
     let address =
         Station::start(Application::new(slot, book, run_limit_ms, leaf_address, facts, metrics));
-    directory.application_by_id.insert(Arc::clone(&id), slot);
     let state = ApplicationState::New;
     baton.books.quotas.change(Held::default(), held);
     let entry = ApplicationEntry { slot, id, leaf, address, state, has_declared_members, held };
-    directory.applications.insert_at(slot, entry);
+    directory.enter_application(entry);
     slot
 }
 
 fn is_new(new: &NewApplication, directory: &Directory) -> Result<(), Rejection> {
-    if directory.application_by_id.contains_key(&new.id) {
+    if directory.application_slot(&new.id).is_some() {
         return Err(Rejection::ApplicationExists(Arc::clone(&new.id)));
     }
     Ok(())

@@ -78,7 +78,7 @@ impl Partition {
         let now_ns = baton.now_ns;
         for expired in self.ended.applications.pass(now_ns) {
             let state = ApplicationState::Expired;
-            let is_again = baton.directory.application_by_id.contains_key(&expired.id);
+            let is_again = baton.directory.application_slot(&expired.id).is_some();
             if expired.is_rejected || is_again {
                 // The RM was never told of the one, and would take the other for the new run.
                 baton.happens(|at| {

@@ -24,8 +24,8 @@ impl Partition {
         match request {
             Request::AddApplication(new) => self.add_application(*new, baton),
             Request::RemoveApplication(id) => {
-                if let Some(slot) = baton.directory.application_by_id.get(&id) {
-                    self.agenda.push_back(Task::Visit(*slot, vec![Op::Remove]));
+                if let Some(slot) = baton.directory.application_slot(&id) {
+                    self.agenda.push_back(Task::Visit(slot, vec![Op::Remove]));
                 } else {
                     baton.notices.push(Notice::Ignored(Ignored::RemovalOfUnknown));
                 }
@@ -56,7 +56,7 @@ impl Partition {
                     self.keep_ended(kept, baton);
                 }
                 count_rejected(queue, baton);
-                if !baton.directory.application_by_id.contains_key(id) {
+                if baton.directory.application_slot(id).is_none() {
                     self.application_gone(id, baton);
                 }
             }
@@ -82,7 +82,7 @@ impl Partition {
     ) {
         let mut ops = self.may_ask(id, ops, baton);
         let n_found = self.release_waiting(id, &mut ops, baton);
-        let Some(slot) = baton.directory.application_by_id.get(id).copied() else {
+        let Some(slot) = baton.directory.application_slot(id) else {
             self.unknown_application(id, ops, n_found, until_ns, baton);
             return;
         };

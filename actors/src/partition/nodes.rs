@@ -95,7 +95,8 @@ impl Partition {
         baton.notices.push(Notice::NodeAccepted(Arc::clone(&id)));
         let mut by_application: BTreeMap<ApplicationSlot, Vec<Op>> = BTreeMap::new();
         for (application, existing) in existing {
-            let slot = baton.directory.application_by_id[&application];
+            let slot = baton.directory.application_slot(&application);
+            let slot = slot.expect("it was looked for before the node came");
             by_application.entry(slot).or_default().push(Op::Existing(Box::new(existing)));
         }
         for (slot, ops) in by_application {
@@ -122,10 +123,10 @@ impl Partition {
                 let why = format!("allocation `{}` is named twice", existing.uuid);
                 return Err(Rejection::NodeInvalid { id, why });
             }
-            let Some(slot) = baton.directory.application_by_id.get(application) else {
+            let Some(slot) = baton.directory.application_slot(application) else {
                 return Err(Rejection::ApplicationUnknown(Arc::clone(application)));
             };
-            baton.directory.applications[*slot].may_take(&existing.spec)?;
+            baton.directory.applications[slot].may_take(&existing.spec)?;
             if !baton.books.can_promise(&promised, &existing.spec.resources, 1) {
                 return Err(Rejection::Overflow(Arc::clone(&existing.spec.key)));
             }

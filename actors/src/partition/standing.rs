@@ -78,7 +78,7 @@ impl Partition {
         if self.state != ObjectState::Stopped {
             return ops;
         }
-        if !baton.directory.application_by_id.contains_key(application) {
+        if baton.directory.application_slot(application).is_none() {
             reject(application, &ops, baton, |spec| self.is_stopped("allocation", &spec.key));
             return Vec::new();
         }

@@ -13,6 +13,7 @@ use std::collections::{BTreeMap, BTreeSet};
 use std::sync::Arc;
 
 use monoceros_rules::nodes::NodeSlot;
+use monoceros_rules::values::key_index::KeyIndex;
 use monoceros_rules::values::slots::{Slot, Slots};
 use monoceros_rules::values::texts::Texts;
 use monoceros_rules::work::allocations::ApplicationSlot;
@@ -59,7 +60,9 @@ pub(crate) struct Directory {
     /// What the quotas of the RM know that each node has.
     pub(crate) held_by_nodes: Slots<NodeSlot, Held>,
     pub(crate) applications: Slots<ApplicationSlot, ApplicationEntry>,
+    /// In order of their ids, for lists. One alone is [looked up](Self::application_slot) by its hash.
     pub(crate) application_by_id: BTreeMap<Arc<str>, ApplicationSlot>,
+    application_by_hash: KeyIndex<ApplicationSlot>,
     /// Applications that wait for a node that only they may use.
     pub(crate) named: Named,
     /// Applications with an ask that predicates refused, and perhaps some that have none any more.
@@ -200,10 +203,23 @@ impl Directory {
         entry
     }
 
+    /// Enters an application, in the slot that is the next.
+    pub(crate) fn enter_application(&mut self, entry: ApplicationEntry) {
+        self.application_by_id.insert(Arc::clone(&entry.id), entry.slot);
+        self.application_by_hash.insert(&entry.id, entry.slot);
+        self.applications.insert_at(entry.slot, entry);
+    }
+
+    /// The application of this id.
+    pub(crate) fn application_slot(&self, id: &str) -> Option<ApplicationSlot> {
+        self.application_by_hash.find(id, |slot| Some(&*self.applications.find(slot)?.id))
+    }
+
     /// Takes an application off; its slot is free again, and it waits for no node any more.
     pub(crate) fn forget_application(&mut self, slot: ApplicationSlot) -> ApplicationEntry {
         let entry = self.applications.remove(slot);
         self.application_by_id.remove(&entry.id);
+        self.application_by_hash.remove(&entry.id, slot);
         self.named.forget(slot);
         self.refused.remove(&slot);
         self.untold_no_more(entry.leaf, slot);

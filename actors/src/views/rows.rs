@@ -269,7 +269,7 @@ impl ApplicationRow {
         baton: &Baton,
     ) -> Self {
         let mut parts = 1;
-        let slot = baton.directory.application_by_id.get(&book.id).copied();
+        let slot = baton.directory.application_slot(&book.id);
         let has_promise = |who: Promisee| baton.books.has_preempted(who);
         let has_preempted = |ask: AskSlot, of_gang: bool| {
             slot.is_some_and(|application| {

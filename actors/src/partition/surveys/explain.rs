@@ -87,7 +87,7 @@ impl Explain {
 impl Survey for Explain {
     fn route(&mut self, _: &mut Partition, baton: &Baton) -> Route {
         let directory = &baton.directory;
-        let slot = directory.application_by_id.get(&self.id).copied();
+        let slot = directory.application_slot(&self.id);
         let Some(entry) = slot.and_then(|slot| directory.application(slot)) else {
             return Route::default();
         };
