@@ -10,8 +10,9 @@
 //!
 //! Below a table stands when it was measured and at which commit, how much of the machine somebody else had
 //! meanwhile, and how long the same walk through memory took before and after: figures that were taken beside
-//! other work, or while the machine was slow by itself, should be known by it. Before the first of them memory is
-//! touched: the host of a virtual machine has to find what its guest has never used, at some 8 µs a page.
+//! other work, or while the machine was slow by itself, should be known by it. Before the first
+//! benchmark runs memory is touched: the host of a virtual machine has to find what its guest has never used,
+//! at some 8 µs a page.
 //!
 //! # When things go wrong
 //! A table whose benchmark fails stays as it was, the others are written; at the end the failure is told.

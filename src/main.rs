@@ -10,7 +10,7 @@ use std::process::ExitCode;
 
 use mimalloc::MiMalloc;
 
-/// A decision makes some heap allocations, and many are freed on another thread. With mimalloc it
+/// A decision makes four or five heap allocations, and many are freed on another thread. With mimalloc it
 /// takes two thirds of the CPU time or less (docs/performance.md). The library crates choose no
 /// allocator: that is up to the program that embeds them.
 #[global_allocator]

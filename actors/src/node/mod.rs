@@ -268,6 +268,8 @@ impl Node {
     fn hold(&mut self, allocation: AllocationId, resources: &Resources, baton: &mut Baton) {
         self.holds.push(allocation);
         self.allocated.add(resources);
+        // What is asked for may name resources of which nothing is wanted.
+        self.allocated.prune();
         if self.others.occupied.is_empty() && self.others.foreign.is_empty() {
             self.available.subtract(resources);
         } else {
@@ -280,8 +282,6 @@ impl Node {
         match work {
             NodeWork::Hold(id, resources) => {
                 self.hold(id, &resources, baton);
-                // What a shim reports may name resources of which it has none.
-                self.allocated.prune();
                 Self::count(id, baton);
                 baton.wake_named(self.slot, &self.id);
                 return;

@@ -133,7 +133,8 @@ pub(crate) struct Partition {
     baton: Option<Box<Baton>>,
     inbox: Inbox,
     agenda: VecDeque<Task>,
-    /// Something may be decidable: something waits, and no offer has come home in vain since the last step.
+    /// Something may be decidable: no offer has come home in vain since the last step. Between two steps
+    /// also: something waits.
     may_decide: bool,
     /// How many steps there were that may have changed anything of what lists show.
     steps: u64,

@@ -38,8 +38,8 @@ pub(crate) struct Offering {
     pub(crate) verdict: Verdict,
     /// Decisions are kept, with what put each before its runner-up.
     pub(crate) explains: bool,
-    /// The sum of all decisions so far. A queue has still to take into its totals what this is more than
-    /// what its frame says was [charged before](Frame::charged_before).
+    /// The sum of all decisions so far. What a queue has still to take into its totals is the difference
+    /// to its frame's [`charged_before`](Frame::charged_before).
     pub(crate) charged: LedgerDelta,
     /// Decisions so far, and after how many the offer goes home.
     pub(crate) decided: u32,

@@ -62,7 +62,7 @@ struct Numbered {
 }
 
 impl SharedLimits {
-    fn only(number: u8) -> Self {
+    pub(crate) fn only(number: u8) -> Self {
         Self(1 << number)
     }
 

@@ -482,12 +482,11 @@ impl Bound for WaitSet {
         match (self, other) {
             (Self::Due, _) | (_, Self::Nothing) => true,
             (_, Self::Due) | (Self::Nothing, _) => false,
+            // Not even where both are equal: a join leaves explicit zeros out.
             (Self::Parked(mine), Self::Parked(theirs)) => {
-                mine == theirs || {
-                    let mut joined = mine.clone();
-                    joined.join(theirs);
-                    joined == *mine
-                }
+                let mut joined = mine.clone();
+                joined.join(theirs);
+                joined == *mine
             }
         }
     }

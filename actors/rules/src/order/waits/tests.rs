@@ -431,13 +431,27 @@ fn a_bound_covers_what_changes_nothing_when_it_is_joined() {
         parked(Some(of(2, 5)), 3, None),
         parked(None, 0, Some(of(1, 1))),
         parked(Some(of(1, 5)), 3, Some(of(1, 1))),
+        parked(Some(Resources::of(&[("vcore", 1), ("memory", 0)])), 3, None),
     ];
+    let by = |first: u8, second: u8| {
+        let mut by = SharedLimits::only(first);
+        by.include(SharedLimits::only(second));
+        Some(Box::new(LimitedStarts { by, at: Loosening::numbered(3) }))
+    };
+    let mut older = by(1, 1);
+    older.iter_mut().for_each(|limited| limited.at = Loosening::numbered(2));
+    let limited = [None, by(1, 1), by(1, 2), older];
     let mut bounds = Vec::new();
-    for normal in &sets {
+    for (nth, normal) in sets.iter().enumerate() {
         for early in &sets {
             for is_starting in [false, true] {
-                let pairs = if is_starting { early.clone() } else { WaitSet::Nothing };
-                bounds.push(Waits::new(normal.clone(), early.clone(), pairs, is_starting));
+                // In pairs what waits is not what has a node reserved.
+                let pairs = sets[(nth + 3) % sets.len()].clone();
+                for pairs in [WaitSet::Nothing, WaitSet::Due, pairs] {
+                    let mut waits = Waits::new(normal.clone(), early.clone(), pairs, is_starting);
+                    waits.normal.limited = limited[nth % limited.len()].clone();
+                    bounds.push(waits);
+                }
             }
         }
     }
