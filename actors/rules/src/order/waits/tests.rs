@@ -433,14 +433,12 @@ fn a_bound_covers_what_changes_nothing_when_it_is_joined() {
         parked(Some(of(1, 5)), 3, Some(of(1, 1))),
         parked(Some(Resources::of(&[("vcore", 1), ("memory", 0)])), 3, None),
     ];
-    let by = |first: u8, second: u8| {
+    let by = |first: u8, second: u8, at: u64| {
         let mut by = SharedLimits::only(first);
         by.include(SharedLimits::only(second));
-        Some(Box::new(LimitedStarts { by, at: Loosening::numbered(3) }))
+        Some(Box::new(LimitedStarts { by, at: Loosening::numbered(at) }))
     };
-    let mut older = by(1, 1);
-    older.iter_mut().for_each(|limited| limited.at = Loosening::numbered(2));
-    let limited = [None, by(1, 1), by(1, 2), older];
+    let limited = [None, by(1, 1, 3), by(1, 2, 3), by(1, 1, 2)];
     let mut bounds = Vec::new();
     for (nth, normal) in sets.iter().enumerate() {
         for early in &sets {
