@@ -294,7 +294,10 @@ impl Parked {
         };
         may(&self.roomless, self.roomless_at) || may(&self.refused, self.refused_at)
     }
+}
 
+/// Also two equal ones may not cover each other: a join leaves explicit zeros out.
+impl Bound for Parked {
     fn join(&mut self, other: &Self) {
         self.reserves |= other.reserves;
         join_least(&mut self.short, &mut self.short_at, other.short.as_ref(), other.short_at);
@@ -482,12 +485,7 @@ impl Bound for WaitSet {
         match (self, other) {
             (Self::Due, _) | (_, Self::Nothing) => true,
             (_, Self::Due) | (Self::Nothing, _) => false,
-            // Not even where both are equal: a join leaves explicit zeros out.
-            (Self::Parked(mine), Self::Parked(theirs)) => {
-                let mut joined = mine.clone();
-                joined.join(theirs);
-                joined == *mine
-            }
+            (Self::Parked(mine), Self::Parked(theirs)) => mine.covers(theirs),
         }
     }
 }

@@ -48,16 +48,12 @@ impl LimitedStarts {
         // loosened before.
         Self { by: self.by, at: if own.loosening > at { Loosening::NONE } else { at } }
     }
+}
 
+impl Bound for LimitedStarts {
     fn join(&mut self, other: &Self) {
         self.by.include(other.by);
         self.at = self.at.min(other.at);
-    }
-
-    fn covers(&self, other: &Self) -> bool {
-        let mut joined = self.clone();
-        joined.join(other);
-        joined == *self
     }
 }
 
