@@ -142,6 +142,7 @@ impl Application {
         }
     }
 
+    /// The placeholders that are asked for with a new key are counted, too.
     fn add_placeholders(&mut self, spec: &AskSpec) {
         if let Some(group) = spec.place_in() {
             self.book.gang_mut().add(group, &spec.resources, u64::from(spec.instances));

@@ -6,7 +6,7 @@ use monoceros_actors::{ResourceManagerCallback, Scheduler, SchedulerHandle};
 use monoceros_proto::si::v1 as si;
 
 use crate::ear::{Ear, Word};
-use crate::world::{ONE_LEAF, in_virtual_time, register, say};
+use crate::world::{ONE_LEAF, counted, in_virtual_time, register, say};
 
 async fn heard(epoch_ns: i64, text: &str) -> Vec<Word> {
     let scheduler = Scheduler::builder().epoch_ns(epoch_ns).start_local().unwrap();
@@ -237,11 +237,7 @@ fn the_nodes_of_one_message_are_answered_in_one() {
 async fn offers(scheduler: &SchedulerHandle) -> u64 {
     scheduler.settle().await;
     scheduler.refresh_metrics().await;
-    let families = scheduler.metrics().gather();
-    let family = families.iter().find(|family| family.name() == "monoceros_offers_total").unwrap();
-    #[expect(clippy::cast_possible_truncation, clippy::cast_sign_loss, reason = "a small count")]
-    let count = family.get_metric()[0].get_counter().get_value() as u64;
-    count
+    counted(scheduler, "monoceros_offers_total", None)
 }
 
 /// What is reported, released and added leads to offers only where something may be placed by it.

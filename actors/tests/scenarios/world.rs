@@ -114,15 +114,18 @@ pub(crate) fn play(script: &Script, how: How) -> Played {
 
 /// How many messages actors of a kind got so far.
 pub(crate) fn messages_to(scheduler: &SchedulerHandle, kind: &str) -> u64 {
+    counted(scheduler, "monoceros_actor_messages_total", Some(kind))
+}
+
+/// What a counter says, of those of a family the one with a label of this value.
+pub(crate) fn counted(scheduler: &SchedulerHandle, family: &str, value: Option<&str>) -> u64 {
     let families = scheduler.metrics().gather();
-    let family = families.iter().find(|family| family.name() == "monoceros_actor_messages_total");
-    let of_kind = family
-        .unwrap()
-        .get_metric()
-        .iter()
-        .find(|metric| metric.get_label().iter().any(|label| label.value() == kind));
+    let family = families.iter().find(|candidate| candidate.name() == family);
+    let meant = family.unwrap().get_metric().iter().find(|metric| {
+        value.is_none_or(|value| metric.get_label().iter().any(|label| label.value() == value))
+    });
     #[expect(clippy::cast_possible_truncation, clippy::cast_sign_loss, reason = "a small count")]
-    let count = of_kind.unwrap().get_counter().get_value() as u64;
+    let count = meant.unwrap().get_counter().get_value() as u64;
     count
 }
 

@@ -98,6 +98,7 @@ impl Asks {
         Some(class)
     }
 
+    /// The class of this shape; that of the ask before is looked at first.
     fn class_with(&self, shape: &Shape) -> Option<ClassId> {
         let is_alike =
             |class: &ClassId| self.classes.find(*class).is_some_and(|class| class.shape == *shape);
