@@ -374,6 +374,8 @@ impl Queue {
             Some(taken_off) => self.ledger.narrow_beside(taken_off, &mut headroom),
             None => self.ledger.narrow(&mut headroom),
         }
+        let runner_up = baton.offer.runner_up.take();
+        let is_compared = runner_up.is_some();
         let frame = Frame {
             facts: Arc::clone(&self.facts),
             headroom,
@@ -383,9 +385,9 @@ impl Queue {
             counts_running: above.is_some_and(|frame| frame.counts_running)
                 || self.ledger.max_running > 0,
             allocated: self.ledger.allocated().clone(),
-            pending: self.ledger.pending().clone(),
+            pending: is_compared.then(|| self.ledger.pending().clone()).unwrap_or_default(),
             priority: self.priority(),
-            runner_up: baton.offer.runner_up.take(),
+            runner_up,
             verdict: baton.offer.verdict,
             loosened: Loosening::NONE,
             charged_before: baton.offer.charged.clone(),

@@ -74,7 +74,8 @@ pub(crate) struct Frame {
     pub(crate) may_start: bool,
     /// This queue or one above limits running applications.
     pub(crate) counts_running: bool,
-    /// The queue's own totals with this offer's decisions, for its key.
+    /// The queue's own totals with this offer's decisions. What is pending is for its key alone, and is
+    /// kept only where there is a runner-up to be compared with.
     pub(crate) allocated: Resources,
     pub(crate) pending: Resources,
     pub(crate) priority: i32,
@@ -111,6 +112,13 @@ impl Frame {
         std::iter::once(&mut self.headroom).chain(self.with_promised.as_deref_mut())
     }
 
+    /// So much less is pending.
+    fn pends_less(&mut self, resources: &Resources) {
+        if self.runner_up.is_some() {
+            self.pending.subtract(resources);
+        }
+    }
+
     /// Whether this queue still comes before its runner-up.
     fn leads(&mut self, explains: bool) -> bool {
         let Some(runner_up) = &self.runner_up else {
@@ -134,7 +142,7 @@ impl Offering {
         for frame in &mut self.frames {
             frame.rooms().for_each(|room| room.take(resources));
             frame.allocated.add(resources);
-            frame.pending.subtract(resources);
+            frame.pends_less(resources);
         }
     }
 
@@ -143,7 +151,7 @@ impl Offering {
         self.decided += 1;
         self.charged.pending.subtract(resources);
         for frame in &mut self.frames {
-            frame.pending.subtract(resources);
+            frame.pends_less(resources);
         }
     }
 

@@ -208,8 +208,9 @@ impl Kept {
     fn leave(&mut self, slot: NodeSlot, key: &Key) {
         let Some(id) = self.of.get_mut(slot.index()).and_then(Option::take) else { return };
         let area = &mut self.areas[id];
-        let (_, room) = area.tree.remove(key).expect("a node is in the tree of its domain");
-        area.free.change(&room, -1);
+        let (_, room) = area.tree.get(key).expect("a node is in the tree of its domain");
+        area.free.change(room, -1);
+        area.tree.remove(key);
         if area.tree.is_empty() {
             let area = self.areas.remove(id);
             self.by_value.remove(&area.value);

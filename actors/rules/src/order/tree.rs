@@ -19,8 +19,8 @@
 //! * Keys ascend strictly, and every key lies where the separators above it lead.
 //! * Every bound of a subtree equals the join of the bounds of its entries: never stale, and never
 //!   wider than it need be.
-//! * All leaves are equally deep, and but for the root every node is at least a quarter full: the
-//!   depth is logarithmic whatever was removed.
+//! * All leaves are equally deep, no node is empty but a root, and of two neighbours at least one is a
+//!   quarter full: the depth is logarithmic whatever was removed.
 //!
 //! ```
 //! use monoceros_rules::order::tree::{Bound, OrderedTree};
@@ -148,13 +148,13 @@ impl<K: Ord + Clone, V, B: Bound> OrderedTree<K, V, B> {
     }
 
     /// Takes the entry of `key` out.
-    pub fn remove(&mut self, key: &K) -> Option<(V, B)> {
+    pub fn remove(&mut self, key: &K) -> Option<V> {
         let removed = self.root.remove(self.bound.as_mut()?, key)?;
         self.root.rebalance_root();
         if self.root.len() == 0 {
             self.bound = None;
         }
-        Some((removed.value, removed.bound))
+        Some(removed.value)
     }
 
     /// The value and the bound of `key`.

@@ -5,8 +5,12 @@
 //! it works on handed in, brings it up to date, and says by a [`Change`] what that did to it; a
 //! total that stayed as it was ends the work for all levels above.
 //!
-//! A change may leave a node one entry too wide or too narrow; whoever called it (the parent, or
-//! the tree for its root) puts that right with `settle` before it returns itself.
+//! A change may leave a node one entry too wide, or narrow, or empty; whoever called it (the parent, or
+//! the tree for its root) puts that right before it returns itself.
+//!
+//! A narrow node between wide ones stays until it is empty, and takes nothing from them: the first leaf of
+//! an order whose first entry always goes elsewhere (the emptiest node gets an allocation) would else be
+//! filled from its neighbour again and again.
 
 use std::ops::ControlFlow;
 use std::slice::SliceIndex;
@@ -17,10 +21,10 @@ use super::{Between, Bound};
 /// The widest a node gets. To re-key one of 100,000 entries took 1.3 us with 16, 1.1 with 24, and
 /// 1.0 with 32; 48 is no quicker.
 const MAX: usize = 32;
-/// The narrowest a node gets, but for the root. A quarter, so that an entry that goes to and fro
-/// between two leaves does not split and merge them each time.
+/// A node that is narrower than this looks for a neighbour to become one with. A quarter, so that an
+/// entry that goes to and fro between two leaves does not split and merge them each time.
 const MIN: usize = MAX / 4;
-/// Two neighbours become one when both fit with room to spare; else they share evenly.
+/// Two neighbours become one when both fit with room to spare.
 const MERGED: usize = MAX * 3 / 4;
 
 /// A subtree.
@@ -61,21 +65,10 @@ struct Child<K, V, B> {
     node: Node<K, V, B>,
 }
 
-/// An entry that was taken out.
+/// What is left of an entry that was taken out.
 pub(super) struct Removed<V, B> {
     pub(super) value: V,
-    pub(super) bound: B,
     change: Change<B>,
-}
-
-/// Moves items over the border between two neighbours so that `left` has `width`.
-fn share<T>(left: &mut Vec<T>, right: &mut Vec<T>, width: usize) {
-    if left.len() > width {
-        right.splice(0..0, left.drain(width..));
-    } else {
-        let missing = width - left.len();
-        left.extend(right.drain(..missing));
-    }
 }
 
 /// Room for a node that is never allocated again while it lives.
@@ -336,21 +329,20 @@ impl<K: Ord + Clone, V, B: Bound> Node<K, V, B> {
 
     /// Grows or shrinks the tree by a level where its root is too wide or has a single child.
     pub(super) fn rebalance_root(&mut self) {
-        match self {
-            Self::Inner(inner) if inner.children.len() == 1 => {
-                let only = inner.children.pop().expect("it has one child");
-                *self = only.node;
-            }
-            _ if self.width() > MAX => {
-                let bound = self.total().expect("a wide node is not empty");
-                let (low, len) = (self.low().clone(), self.len());
-                let node = std::mem::replace(self, Self::empty());
-                let mut root = Inner { children: room(), len };
-                root.children.push(Child { low, bound, node });
-                root.split(0);
-                *self = Self::Inner(root);
-            }
-            _ => {}
+        while let Self::Inner(inner) = self
+            && inner.children.len() == 1
+            && let Some(only) = inner.children.pop()
+        {
+            *self = only.node;
+        }
+        if self.width() > MAX {
+            let bound = self.total().expect("a wide node is not empty");
+            let (low, len) = (self.low().clone(), self.len());
+            let node = std::mem::replace(self, Self::empty());
+            let mut root = Inner { children: room(), len };
+            root.children.push(Child { low, bound, node });
+            root.split(0);
+            *self = Self::Inner(root);
         }
     }
 
@@ -378,27 +370,37 @@ impl<K: Ord + Clone, V, B: Bound> Node<K, V, B> {
         }
     }
 
-    /// An empty node of the same level.
-    fn empty_twin(&self) -> Self {
-        match self {
-            Self::Leaf(_) => Self::Leaf(Leaf { entries: room() }),
-            Self::Inner(_) => Self::Inner(Inner { children: room(), len: 0 }),
+    /// Takes everything of the right neighbour, which is empty then.
+    fn append(&mut self, right: &mut Self) {
+        match (self, right) {
+            (Self::Leaf(left), Self::Leaf(right)) => left.entries.append(&mut right.entries),
+            (Self::Inner(left), Self::Inner(right)) => {
+                let seam = left.children.len();
+                left.children.append(&mut right.children);
+                left.len += std::mem::take(&mut right.len);
+                // They were no neighbours before.
+                left.rebalance(seam);
+            }
+            _ => unreachable!("neighbours are of one level"),
         }
     }
 
-    /// Moves the border to the right neighbour so that this node has `width`.
-    fn share_with(&mut self, right: &mut Self, width: usize) {
-        match (self, right) {
-            (Self::Leaf(left), Self::Leaf(right)) => {
-                share(&mut left.entries, &mut right.entries, width);
+    /// Keeps the first so many entries or children; a new right neighbour gets the others.
+    fn split_off(&mut self, width: usize) -> Self {
+        match self {
+            Self::Leaf(left) => {
+                let mut entries = room();
+                entries.extend(left.entries.drain(width..));
+                Self::Leaf(Leaf { entries })
             }
-            (Self::Inner(left), Self::Inner(right)) => {
-                let len = left.len + right.len;
-                share(&mut left.children, &mut right.children, width);
-                left.len = left.count(..);
-                right.len = len - left.len;
+            Self::Inner(left) => {
+                let mut children = room();
+                children.extend(left.children.drain(width..));
+                let mut right = Inner { children, len: 0 };
+                right.len = right.count(..);
+                left.len -= right.len;
+                Self::Inner(right)
             }
-            _ => unreachable!("neighbours are of one level"),
         }
     }
 
@@ -409,7 +411,7 @@ impl<K: Ord + Clone, V, B: Bound> Node<K, V, B> {
         K: std::fmt::Debug,
     {
         let within = |key: &K| low.is_none_or(|low| low <= key) && high.is_none_or(|h| key < h);
-        assert!(self.width() <= MAX && (root || self.width() >= MIN), "width {}", self.width());
+        assert!(self.width() <= MAX && (root || self.width() > 0), "width {}", self.width());
         match self {
             Self::Leaf(leaf) => {
                 assert!(leaf.entries.is_sorted_by(|a, b| a.key < b.key), "keys ascend");
@@ -417,7 +419,10 @@ impl<K: Ord + Clone, V, B: Bound> Node<K, V, B> {
             }
             Self::Inner(inner) => {
                 let children = &inner.children;
-                assert!(children.len() > 1, "an inner node has a choice");
+                assert!(children.len() > usize::from(root), "a root has a choice");
+                let is_narrow = |child: &Child<K, V, B>| child.node.width() < MIN;
+                let both_are = |pair: &[Child<K, V, B>]| pair.iter().all(is_narrow);
+                assert!(!children.windows(2).any(both_are), "one of two neighbours is not narrow");
                 assert!(children[1..].iter().all(|child| within(&child.low)));
                 assert!(low.is_none_or(|low| *low == children[0].low), "the first is the parent's");
                 for (at, child) in children.iter().enumerate() {
@@ -480,7 +485,7 @@ impl<K: Ord + Clone, V, B: Bound> Leaf<K, V, B> {
         let at = self.find(key).ok()?;
         let Entry { bound, value, .. } = self.entries.remove(at);
         let change = replaced(total, self.bounds(), Some(&bound), None);
-        Some(Removed { value, bound, change })
+        Some(Removed { value, change })
     }
 
     fn rekey(&mut self, total: &mut B, old: &K, new: K, bound: B) -> Option<Change<B>> {
@@ -488,7 +493,7 @@ impl<K: Ord + Clone, V, B: Bound> Leaf<K, V, B> {
         let to = match self.find(&new) {
             Ok(same) if same == from => from,
             Ok(_) => {
-                let Removed { value, change, .. } = self.remove(total, old)?;
+                let Removed { value, change } = self.remove(total, old)?;
                 return Some(change.then(self.insert(total, new, value, bound)));
             }
             Err(before) if before > from => before - 1,
@@ -543,34 +548,53 @@ impl<K: Ord + Clone, V, B: Bound> Inner<K, V, B> {
         let change = child.node.insert(&mut child.bound, key, value, bound);
         self.len = self.len - before + child.node.len();
         let change = self.lift(change, total, at);
-        self.rebalance(at);
+        if self.children[at].node.width() > MAX {
+            self.split(at);
+        }
         change
     }
 
     fn remove(&mut self, total: &mut B, key: &K) -> Option<Removed<V, B>> {
         let at = self.route(key);
+        let width = self.children.len();
         let removed = self.remove_at(at, total, key)?;
-        self.rebalance(at);
+        if self.children.len() == width {
+            self.rebalance(at);
+        }
         Some(removed)
     }
 
-    /// [`Self::remove`] below the child where the key is, which may be too narrow then.
+    /// [`Self::remove`] below the child where the key is, which may be narrow then. One that is empty goes.
     fn remove_at(&mut self, at: usize, total: &mut B, key: &K) -> Option<Removed<V, B>> {
         let child = &mut self.children[at];
-        let mut removed = child.node.remove(&mut child.bound, key)?;
+        let Removed { value, change } = child.node.remove(&mut child.bound, key)?;
         self.len -= 1;
-        removed.change = self.lift(removed.change, total, at);
-        Some(removed)
+        if child.node.width() > 0 {
+            return Some(Removed { value, change: self.lift(change, total, at) });
+        }
+        let Child { low, bound, .. } = self.children.remove(at);
+        if at == 0
+            && let Some(first) = self.children.first_mut()
+        {
+            first.low = low;
+        }
+        let gone = if let Change::Narrower(was) = change { was } else { bound };
+        Some(Removed { value, change: replaced(total, self.bounds(), Some(&gone), None) })
     }
 
     fn rekey(&mut self, total: &mut B, old: &K, new: K, bound: B) -> Option<Change<B>> {
         let (at, to) = (self.route(old), self.route(&new));
         if at != to {
             let width = self.children.len();
-            let Removed { value, change, .. } = self.remove_at(at, total, old)?;
+            let Removed { value, change } = self.remove_at(at, total, old)?;
+            let is_gone = self.children.len() < width;
+            let is_narrow = !is_gone && self.children[at].node.width() < MIN;
+            let to = if is_gone && to > at { to - 1 } else { to };
             let change = change.then(self.insert_at(to, total, new, value, bound));
-            // What the insertion has split stands behind it.
-            self.rebalance(if to < at && self.children.len() > width { at + 1 } else { at });
+            if is_narrow {
+                // The insertion may have split one before it.
+                self.rebalance(self.route(old));
+            }
             return Some(change);
         }
         let child = &mut self.children[at];
@@ -582,14 +606,14 @@ impl<K: Ord + Clone, V, B: Bound> Inner<K, V, B> {
         Some(change)
     }
 
-    /// Puts right a child that has become too wide or too narrow. What is below stays the same,
-    /// so this node's own total does too.
+    /// Puts right a child that has become too wide or narrow. What is below stays the same, so this node's
+    /// own total does too.
     fn rebalance(&mut self, at: usize) {
         let width = self.children[at].node.width();
         if width > MAX {
             self.split(at);
-        } else if width < MIN && self.children.len() > 1 {
-            self.level(at.min(self.children.len() - 2));
+        } else if width < MIN && !self.merge(at) && at > 0 {
+            self.merge(at - 1);
         }
     }
 
@@ -600,29 +624,24 @@ impl<K: Ord + Clone, V, B: Bound> Inner<K, V, B> {
         let at_end = at + 1 == self.children.len();
         let width = if at_end { MAX - MIN } else { MAX / 2 };
         let left = &mut self.children[at];
-        let mut node = left.node.empty_twin();
-        left.node.share_with(&mut node, width);
+        let node = left.node.split_off(width);
         let right = Child { low: node.low().clone(), bound: left.bound.clone(), node };
         self.children.insert(at + 1, right);
         self.rejoin(at);
         self.rejoin(at + 1);
     }
 
-    /// Merges the child at `at` with the one after it, or lets them share what they have.
-    fn level(&mut self, at: usize) {
+    /// Merges the child at `at` with the one after it, if there is one and both fit.
+    fn merge(&mut self, at: usize) -> bool {
         let (left, right) = self.children.split_at_mut(at + 1);
-        let (left, right) = (&mut left[at], &mut right[0]);
-        let both = left.node.width() + right.node.width();
-        if both <= MERGED {
-            left.node.share_with(&mut right.node, both);
-            left.bound.join(&right.bound);
-            self.children.remove(at + 1);
-        } else {
-            left.node.share_with(&mut right.node, both / 2);
-            right.low = right.node.low().clone();
-            self.rejoin(at);
-            self.rejoin(at + 1);
+        let (left, Some(right)) = (&mut left[at], right.first_mut()) else { return false };
+        if left.node.width() + right.node.width() > MERGED {
+            return false;
         }
+        left.node.append(&mut right.node);
+        left.bound.join(&right.bound);
+        self.children.remove(at + 1);
+        true
     }
 
     fn rejoin(&mut self, at: usize) {
