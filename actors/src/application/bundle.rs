@@ -22,10 +22,11 @@ use monoceros_rules::decide::parking::{Obstacle, retry_after};
 use monoceros_rules::decide::preemption::Promisee;
 use monoceros_rules::nodes::{Domain, NodeRequest, NodeSlot};
 use monoceros_rules::order::waits::{Parked, Phase, WaitSet};
+use monoceros_rules::values::hashing::SeededSet;
 use monoceros_rules::values::resources::Resources;
 use monoceros_rules::work::asks::{AskSlot, AskSpec, Asks};
 use monoceros_rules::work::native::{Bundled, NativeGroup, Stage};
-use rustc_hash::{FxHashMap, FxHashSet};
+use rustc_hash::FxHashMap;
 
 use super::Application;
 use super::ops::VisitEffects;
@@ -34,7 +35,7 @@ use super::undecided::BundleObstacle;
 use crate::step::{Alarm, Baton, Counting};
 
 /// Which nodes refused which ask, while places are looked for.
-type Refusals = FxHashMap<AskSlot, FxHashSet<Arc<str>>>;
+type Refusals = FxHashMap<AskSlot, SeededSet<Arc<str>>>;
 /// By the place of a group in the bundle, the domains where a member of it was refused.
 pub(super) type Avoided = BTreeMap<usize, Vec<Domain>>;
 

@@ -46,7 +46,7 @@ impl Application {
                 let refused = trying.refused();
                 let n = u32::try_from(refused.len()).unwrap_or(u32::MAX);
                 search.tried = search.tried.saturating_add(n);
-                let one = refused.iter().next().and_then(|id| books.nodes.slot_of(id));
+                let one = trying.last_refused().and_then(|id| books.nodes.slot_of(id));
                 search.passed.note_many(PassedFor::Refused, refused.len(), one);
             }
         } else {

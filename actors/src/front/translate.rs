@@ -28,9 +28,9 @@ mod task_groups;
 use std::cell::RefCell;
 use std::sync::Arc;
 
+use monoceros_rules::values::hashing::SeededMap;
 use monoceros_rules::values::resources::{NameHolder, SharedAmounts};
 use monoceros_rules::work::rejection::Ignored;
-use rustc_hash::FxHashMap;
 use smallvec::SmallVec;
 
 pub(crate) use self::checks::{Intake, measured};
@@ -88,7 +88,7 @@ struct Open {
     entries: Vec<Entry>,
     items: usize,
     /// Where each application is, but for the last.
-    applications: FxHashMap<Arc<str>, usize>,
+    applications: SeededMap<Arc<str>, usize>,
     /// The application of the last item of one, and where it is.
     last: Option<(Arc<str>, usize)>,
 }

@@ -28,6 +28,7 @@ use rustc_hash::{FxHashMap, FxHashSet};
 use crate::books::Books;
 use crate::nodes::{NodeRequest, NodeSlot, Wish};
 use crate::order::keys::AskKey;
+use crate::values::hashing::SeededMap;
 use crate::work::allocations::{Allocation, AllocationId};
 use crate::work::asks::{AskSlot, Asks, TaskGroup};
 use crate::work::gang::Gang;
@@ -43,7 +44,7 @@ pub struct Search {
     /// The member that no other node takes either, when it was the first.
     nowhere: Option<AskKey>,
     /// The first places that are held for members of a group, in the order of their nodes.
-    held: FxHashMap<TaskGroup, Held>,
+    held: SeededMap<TaskGroup, Held>,
 }
 
 /// Some places that are held, in the order of their nodes: the first, or all.

@@ -7,10 +7,10 @@
 
 use std::sync::Arc;
 
-use rustc_hash::FxHashSet;
 use serde::{Deserialize, Serialize};
 
 use super::{Domain, NodeIndex, NodeSlot, Wish};
+use crate::values::hashing::SeededSet;
 use crate::values::resources::Resources;
 
 /// A node that an ask may not use until a deadline.
@@ -33,7 +33,7 @@ pub struct NodeRequest<'a> {
     /// its slot.
     pub own: Option<NodeSlot>,
     /// Nodes that refused the ask since it began to ask them.
-    pub refused: Option<&'a FxHashSet<Arc<str>>>,
+    pub refused: Option<&'a SeededSet<Arc<str>>>,
     /// Nodes that the ask may not use for a while.
     pub excluded: &'a [Exclusion],
     /// What its placement constraint expects of nodes.
@@ -58,7 +58,7 @@ impl<'a> NodeRequest<'a> {
 
     /// The same, but for nodes that refused.
     #[must_use]
-    pub fn passing_over(self, refused: &'a FxHashSet<Arc<str>>) -> Self {
+    pub fn passing_over(self, refused: &'a SeededSet<Arc<str>>) -> Self {
         Self { refused: Some(refused), ..self }
     }
 
@@ -73,7 +73,7 @@ impl<'a> NodeRequest<'a> {
             && self.wish.is_none()
             && self.domains.is_empty()
             && self.excluded.is_empty()
-            && self.refused.is_none_or(FxHashSet::is_empty)
+            && self.refused.is_none_or(SeededSet::is_empty)
     }
 
     /// Whether the node refused it, or it may not use it for a while, whatever that has free. What

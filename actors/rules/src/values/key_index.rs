@@ -9,10 +9,11 @@
 //! # Invariant
 //! A place is in it as long as its thing has the key with which it came in.
 
-use std::hash::{BuildHasher, BuildHasherDefault};
+use std::hash::BuildHasher;
 
 use hashbrown::HashTable;
-use rustc_hash::FxHasher;
+
+use super::hashing::Seeded;
 
 /// Places by texts; whoever asks says which text the thing in a place has.
 #[derive(Clone, Debug)]
@@ -61,7 +62,7 @@ impl<S: Copy + PartialEq> KeyIndex<S> {
 
 /// What is kept of a key's hash.
 fn short(key: &str) -> u32 {
-    (BuildHasherDefault::<FxHasher>::default().hash_one(key) >> 32) as u32
+    (Seeded.hash_one(key) >> 32) as u32
 }
 
 /// A table takes a place from the low bits of a hash and a tag from the high ones: both come of all 32.

@@ -4,6 +4,7 @@
 
 pub mod duration;
 pub mod epoch;
+pub mod hashing;
 pub mod instant;
 pub mod key_index;
 pub mod names;

@@ -14,9 +14,9 @@ use std::collections::BTreeSet;
 use std::num::NonZeroU64;
 use std::sync::Arc;
 
-use rustc_hash::FxHashMap;
 use serde::{Deserialize, Serialize};
 
+use crate::values::hashing::SeededMap;
 use crate::values::resources::Resources;
 use crate::work::allocations::AllocationId;
 use crate::work::application_state::{ApplicationEvent, ApplicationState, Transition};
@@ -148,7 +148,7 @@ pub struct Application {
     /// The asks of the application, satisfied ones included.
     pub asks: Asks,
     /// Its allocations by UUID.
-    pub allocations: FxHashMap<Arc<str>, AllocationId>,
+    pub allocations: SeededMap<Arc<str>, AllocationId>,
     /// Its placements that wait for their predicate, or for the placeholder whose place they take.
     pub unsettled: BTreeSet<AllocationId>,
     /// Its placeholders, if it ever had or announced any.
@@ -197,7 +197,7 @@ impl Application {
             started_ns: None,
             finished_ns: None,
             asks: Asks::new(),
-            allocations: FxHashMap::default(),
+            allocations: SeededMap::default(),
             unsettled: BTreeSet::new(),
             gang: match new.task_groups.map(|declared| *declared) {
                 Some(Ok(declared)) => Some(Box::new(Gang::declared(&declared))),

@@ -36,12 +36,13 @@ use monoceros_rules::nodes::NodeSlot;
 use monoceros_rules::order::ledger::LedgerDelta;
 use monoceros_rules::order::waits::{Parked, WaitSet};
 use monoceros_rules::values::epoch::{Epoch, Loosening};
+use monoceros_rules::values::hashing::SeededSet;
 use monoceros_rules::values::resources::Resources;
 use monoceros_rules::work::allocations::{Allocation, AllocationId, Pairing};
 use monoceros_rules::work::asks::{AskSlot, AskWish};
 use monoceros_rules::work::journey::Course;
 use monoceros_rules::work::native::{Bundled, Stage};
-use rustc_hash::{FxHashMap, FxHashSet};
+use rustc_hash::FxHashMap;
 
 use super::Application;
 use super::ops::VisitEffects;
@@ -78,7 +79,7 @@ struct Member {
     passed: Option<Pass>,
     /// How often it was asked about anew because an answer did not count.
     anew: u32,
-    refused: FxHashSet<Arc<str>>,
+    refused: SeededSet<Arc<str>>,
     /// A refusal was for want of an answer.
     was_silent: bool,
 }
@@ -183,7 +184,7 @@ impl Application {
                 is_asked,
                 passed: None,
                 anew: 0,
-                refused: FxHashSet::default(),
+                refused: SeededSet::default(),
                 was_silent: false,
             });
         }

@@ -18,10 +18,9 @@
 //! * The table of topics is bounded. A topic that is not in it counts as changed when the last one
 //!   was dropped, so that dropping too much makes answers void and never valid.
 
-use rustc_hash::FxHashMap;
-
 use super::{Elsewhere, Scope};
 use crate::nodes::NodeSlot;
+use crate::values::hashing::SeededMap;
 
 /// Topics that are kept before old ones are looked for.
 const FEW: usize = 1_024;
@@ -36,7 +35,7 @@ pub(super) struct Changes {
     of_node: Vec<u64>,
     /// The last change of which is not known what it affects.
     of_everything: u64,
-    of_topic: FxHashMap<u64, u64>,
+    of_topic: SeededMap<u64, u64>,
     /// No topic that is not in the table was changed after this.
     of_other_topics: u64,
     /// So many topics are a reason to look for old ones.
@@ -49,7 +48,7 @@ impl Default for Changes {
             count: 0,
             of_node: Vec::new(),
             of_everything: 0,
-            of_topic: FxHashMap::default(),
+            of_topic: SeededMap::default(),
             of_other_topics: 0,
             many: FEW,
         }
@@ -104,7 +103,7 @@ impl Changes {
         self.of_topic.retain(|_, last| *last > change);
         self.of_other_topics = self.of_other_topics.max(change);
         if self.of_topic.len() >= MOST {
-            self.of_topic = FxHashMap::default();
+            self.of_topic = SeededMap::default();
             self.of_other_topics = self.count;
         }
         self.many = (self.of_topic.len() * 2).clamp(FEW, MOST);

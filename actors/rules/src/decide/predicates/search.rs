@@ -6,11 +6,10 @@
 
 use std::sync::Arc;
 
-use rustc_hash::FxHashSet;
-
 use super::Unsettled;
 use crate::nodes::{NodeIndex, NodeRequest, NodeSlot};
 use crate::values::epoch::Growth;
+use crate::values::hashing::SeededSet;
 
 /// Candidates of the second question of a try.
 const SECOND: usize = 16;
@@ -24,7 +23,7 @@ pub struct Try {
     mark: Growth,
     width: usize,
     /// Never iterated.
-    refused: FxHashSet<Arc<str>>,
+    refused: SeededSet<Arc<str>>,
     last: Option<Arc<str>>,
     waits: bool,
 }
@@ -33,7 +32,7 @@ impl Try {
     /// A search in which no node has refused yet, begun in this era and at this growth of the node
     /// index.
     pub fn new(era: u64, mark: Growth) -> Self {
-        Self { era, mark, width: 1, refused: FxHashSet::default(), last: None, waits: false }
+        Self { era, mark, width: 1, refused: SeededSet::default(), last: None, waits: false }
     }
 
     /// Whether its refusals still hold.
@@ -56,8 +55,13 @@ impl Try {
     }
 
     /// The nodes that refused the ask so far.
-    pub fn refused(&self) -> &FxHashSet<Arc<str>> {
+    pub fn refused(&self) -> &SeededSet<Arc<str>> {
         &self.refused
+    }
+
+    /// The last of them.
+    pub fn last_refused(&self) -> Option<&Arc<str>> {
+        self.last.as_ref()
     }
 
     /// The nodes to be asked next, in order; empty when every node with room has refused.

@@ -20,6 +20,7 @@ use super::files::Files;
 use super::flags::Flagged;
 use super::scopes::{Group, Scope, ScopeId};
 use crate::nodes::NodeSlot;
+use crate::values::hashing::SeededMap;
 use crate::values::slots::Slots;
 use crate::values::texts::Texts;
 use crate::work::allocations::{Allocation, AllocationId, ApplicationSlot};
@@ -149,9 +150,9 @@ pub(super) enum Wakes {
 #[derive(Debug, Default)]
 pub(super) struct Counters {
     families: Slots<FamilyId, Family>,
-    family_of: FxHashMap<Arc<[Expression]>, FamilyId>,
+    family_of: SeededMap<Arc<[Expression]>, FamilyId>,
     scopes: Slots<ScopeId, Scope>,
-    scope_of: FxHashMap<Option<Arc<str>>, ScopeId>,
+    scope_of: SeededMap<Option<Arc<str>>, ScopeId>,
     all: Slots<CounterId, Counter>,
     counter_of: FxHashMap<(ScopeId, FamilyId), CounterId>,
     ranges: Slots<RangeId, Range>,

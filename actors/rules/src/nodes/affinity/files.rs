@@ -5,9 +5,9 @@
 
 use std::collections::BTreeMap;
 
-use rustc_hash::FxHashMap;
 
 use super::counters::FamilyId;
+use crate::values::hashing::SeededMap;
 use crate::values::texts::Texts;
 use crate::work::constraint::{Expression, Operator};
 
@@ -21,7 +21,7 @@ pub(super) struct Files {
 
 #[derive(Debug, Default)]
 struct File {
-    by_value: FxHashMap<String, Vec<FamilyId>>,
+    by_value: SeededMap<String, Vec<FamilyId>>,
     /// Those that take any value.
     any: Vec<FamilyId>,
 }

@@ -69,9 +69,10 @@ mod tests;
 
 use std::sync::Arc;
 
-use rustc_hash::{FxHashMap, FxHashSet};
+use rustc_hash::FxHashSet;
 
 use super::{NodeIndex, NodeSlot};
+use crate::values::hashing::SeededMap;
 use crate::values::slots::Slots;
 use crate::values::texts::Texts;
 use crate::work::allocations::AllocationTable;
@@ -105,9 +106,9 @@ pub struct TooManyCounters;
 #[derive(Debug, Default)]
 pub(super) struct Affinity {
     nodes: Slots<NodeSlot, Option<Attributes>>,
-    terms: FxHashMap<Arc<AskConstraint>, Arc<Terms>>,
+    terms: SeededMap<Arc<AskConstraint>, Arc<Terms>>,
     selectors: Slots<SelectorId, Selector>,
-    selector_of: FxHashMap<Arc<[Expression]>, SelectorId>,
+    selector_of: SeededMap<Arc<[Expression]>, SelectorId>,
     counters: Counters,
     flags: Flags,
     /// Nodes that may admit more now, whether by a return: for whoever waits for one by its name.

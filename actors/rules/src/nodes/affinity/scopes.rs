@@ -7,6 +7,7 @@ use rustc_hash::FxHashMap;
 
 use super::Attributes;
 use crate::nodes::NodeSlot;
+use crate::values::hashing::SeededMap;
 use crate::values::slots::Slots;
 
 /// Scopes that mean the node itself.
@@ -36,7 +37,7 @@ pub(super) struct Scope {
     /// `None`: each node by itself.
     pub(super) key: Option<Arc<str>>,
     pub(super) values: Slots<ValueId, Value>,
-    value_of: FxHashMap<Arc<str>, ValueId>,
+    value_of: SeededMap<Arc<str>, ValueId>,
     /// By node that has a value.
     pub(super) of_node: FxHashMap<NodeSlot, ValueId>,
 }
@@ -54,7 +55,7 @@ pub(super) fn scope_key(scope: &str) -> Option<Arc<str>> {
 
 impl Scope {
     pub(super) fn new(key: Option<Arc<str>>) -> Self {
-        let (value_of, of_node) = (FxHashMap::default(), FxHashMap::default());
+        let (value_of, of_node) = (SeededMap::default(), FxHashMap::default());
         Self { key, values: Slots::default(), value_of, of_node }
     }
 

@@ -25,9 +25,8 @@
 
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 
-use rustc_hash::FxHashMap;
-
 use super::names::{self, Name, TooManyNames};
+use crate::values::hashing::SeededMap;
 
 /// How many names one RM holds unless set otherwise, and one configuration.
 pub const NAMES_MAX: usize = 1_024;
@@ -41,7 +40,7 @@ pub struct NameHolder {
 
 #[derive(Debug, Default)]
 struct Held {
-    names: FxHashMap<Arc<str>, HeldName>,
+    names: SeededMap<Arc<str>, HeldName>,
     /// How many looks have begun.
     looks: u64,
     /// How many were held when the last look ended.

@@ -12,6 +12,7 @@ use std::cmp::Ordering;
 use std::fmt;
 use std::sync::{Arc, OnceLock, PoisonError, RwLock, RwLockReadGuard, RwLockWriteGuard};
 
+use crate::values::hashing::SeededMap;
 use rustc_hash::FxHashMap;
 
 /// A resource type as a number: equal text, equal `Name`, for as long as anybody holds it.
@@ -40,7 +41,7 @@ const GIVEN_BACK: &str = "(given back)";
 /// The names of a process.
 #[derive(Default)]
 struct Table {
-    by_text: FxHashMap<Arc<str>, Name>,
+    by_text: SeededMap<Arc<str>, Name>,
     entries: FxHashMap<Name, Entry>,
     next: u64,
 }

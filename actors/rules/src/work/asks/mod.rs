@@ -28,12 +28,12 @@ mod wish;
 use std::collections::{BTreeMap, BTreeSet};
 use std::sync::Arc;
 
-use rustc_hash::FxHashMap;
 
 use crate::nodes::{Domain, Exclusion, NodeIndex};
 use crate::order::keys::{AskKey, MIN_PRIORITY};
 use crate::order::tree::OrderedTree;
 use crate::order::waits::{View, WaitSet};
+use crate::values::hashing::SeededMap;
 use crate::values::key_index::KeyIndex;
 use crate::values::resources::Resources;
 use crate::values::slots::Slots;
@@ -63,7 +63,7 @@ pub struct Asks {
     table: Slots<AskSlot, Ask>,
     by_key: KeyIndex<AskSlot>,
     classes: Slots<ClassId, Class>,
-    by_shape: FxHashMap<Shape, ClassId>,
+    by_shape: SeededMap<Shape, ClassId>,
     /// The class that an ask joined last: the next that comes is most often alike.
     last_joined: Option<ClassId>,
     order: OrderedTree<AskKey, ClassId, WaitSet>,
