@@ -375,7 +375,7 @@ impl Queue {
             None => self.ledger.narrow(&mut headroom),
         }
         let runner_up = baton.offer.runner_up.take();
-        let is_compared = runner_up.is_some();
+        let pending = runner_up.as_ref().map(|_| self.ledger.pending().clone());
         let frame = Frame {
             facts: Arc::clone(&self.facts),
             headroom,
@@ -385,7 +385,7 @@ impl Queue {
             counts_running: above.is_some_and(|frame| frame.counts_running)
                 || self.ledger.max_running > 0,
             allocated: self.ledger.allocated().clone(),
-            pending: is_compared.then(|| self.ledger.pending().clone()).unwrap_or_default(),
+            pending: pending.unwrap_or_default(),
             priority: self.priority(),
             runner_up,
             verdict: baton.offer.verdict,

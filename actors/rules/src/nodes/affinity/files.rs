@@ -5,7 +5,6 @@
 
 use std::collections::BTreeMap;
 
-
 use super::counters::FamilyId;
 use crate::values::hashing::SeededMap;
 use crate::values::texts::Texts;

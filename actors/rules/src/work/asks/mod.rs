@@ -28,7 +28,6 @@ mod wish;
 use std::collections::{BTreeMap, BTreeSet};
 use std::sync::Arc;
 
-
 use crate::nodes::{Domain, Exclusion, NodeIndex};
 use crate::order::keys::{AskKey, MIN_PRIORITY};
 use crate::order::tree::OrderedTree;
