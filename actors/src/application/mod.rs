@@ -510,6 +510,9 @@ impl Application {
         let (delta, loosening) = (prune(effects.delta), effects.loosening);
         let is_unchecked = effects.is_unchecked;
         let climbing = self.update().map(|update| {
+            // Without a key before and after, it has no place in its leaf that could change.
+            let has_place = update.key.is_some() || !delta.pending.is_empty();
+            let update = has_place.then_some(update);
             (Arc::clone(&self.leaf), Climbing { update, delta, loosening, is_unchecked })
         });
         Consequences { node_work, climbing, resume: None }

@@ -167,6 +167,14 @@ impl Inbox {
         }
     }
 
+    /// Whether the next entry is about one application.
+    pub(super) fn application_is_next(&self) -> bool {
+        matches!(
+            self.entries.front(),
+            Some(Entry::Input(Input::Request(Request::Application { .. })))
+        )
+    }
+
     /// Whether the next entry is one more node that comes, changes or leaves: queues are refreshed
     /// once for all of a request.
     pub(super) fn node_is_next(&self) -> bool {

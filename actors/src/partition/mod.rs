@@ -252,6 +252,8 @@ impl Partition {
             woken_by_return: Vec::new(),
             disarmed: Vec::new(),
             offer: Offering::default(),
+            gathers: false,
+            gathered: Vec::new(),
             tracking,
             tally: Tally::new(&metrics),
             clock,

@@ -35,6 +35,10 @@ impl Partition {
 
     fn go_on(&mut self, ctx: &mut Context<Self>) {
         while let Some(mut baton) = self.baton.take() {
+            if !baton.gathered.is_empty() && !self.visits_next() {
+                baton.climb_gathered();
+                return;
+            }
             if let Some(task) = self.agenda.pop_front() {
                 self.baton = self.perform(task, baton);
                 continue;
@@ -88,7 +92,8 @@ impl Partition {
                         // Whoever reads and reads must not keep the partition from its rest.
                         self.rest(&mut baton);
                     }
-                    self.baton = self.survey(survey, baton);
+                    self.agenda.push_back(Task::Survey(survey));
+                    self.baton = Some(baton);
                 }
                 Next::Errand(errand) => {
                     self.run(errand, &mut baton);
@@ -110,6 +115,21 @@ impl Partition {
     /// so proves that these are in vain.
     fn decide_for_somebody(&mut self, baton: &Baton) {
         self.may_decide &= baton.books.is_waiting || self.watch.oracle;
+    }
+
+    /// Whether an application is visited next, which does not look at the totals of queues: what was
+    /// gathered may wait for it.
+    fn visits_next(&self) -> bool {
+        match self.agenda.front() {
+            Some(task) => matches!(task, Task::Visit(..)),
+            None => self.inbox.application_is_next(),
+        }
+    }
+
+    /// Whether what a visit changes of queues may wait: the next visit follows, and no offer leaves before it
+    /// while nothing waits. The oracle has some leave.
+    pub(super) fn may_gather(&self, baton: &Baton) -> bool {
+        !baton.books.is_waiting && !self.watch.oracle && self.visits_next()
     }
 
     fn can_decide(&self, baton: &Baton) -> bool {
@@ -147,6 +167,7 @@ impl Partition {
     }
 
     fn offer(&mut self, mut baton: Box<Baton>) {
+        debug_assert!(baton.gathered.is_empty(), "an offer meets the totals of one moment");
         self.trip = Trip::Offer;
         self.steps += 1;
         baton.offer = Offering {

@@ -267,7 +267,7 @@ impl Queue {
     }
 
     /// Takes a change below into the totals and the order.
-    fn absorb(&mut self, update: RowUpdate, delta: &LedgerDelta, books: &mut Books) {
+    fn absorb(&mut self, update: Option<RowUpdate>, delta: &LedgerDelta, books: &mut Books) {
         self.used_names.note(delta);
         let clamped = self.ledger.apply(delta);
         debug_assert!(clamped.is_none(), "{}: {clamped:?}", self.facts.config.path);
@@ -275,7 +275,9 @@ impl Queue {
             tracing::error!(queue = %self.facts.config.path, ?clamped, "totals went below zero");
         }
         self.quota_discharged();
-        self.rows.update(update, &mut books.trackers);
+        if let Some(update) = update {
+            self.rows.update(update, &mut books.trackers);
+        }
         if self.is_root() {
             books.is_waiting = !self.ledger.pending().is_empty();
         }
@@ -408,7 +410,7 @@ impl Queue {
         let delta = offer.take_delta();
         let frame = offer.frames.last_mut().expect("an offer rises to the queue of its last frame");
         let loosened = std::mem::take(&mut frame.loosened);
-        self.absorb(update, &delta, &mut baton.books);
+        self.absorb(Some(update), &delta, &mut baton.books);
         if loosened.is_some() {
             if self.ledger.max.is_some() {
                 self.loosening = loosened;
@@ -446,8 +448,9 @@ impl Queue {
         if self.is_root() {
             baton.books.promised = self.ledger.allocated().plus(self.ledger.pending());
         }
-        let Some((parent, row)) = &self.parent else { return baton.go_home() };
-        let climbing = Climbing { update: self.update(*row), delta, loosening, is_unchecked };
+        let Some((parent, row)) = &self.parent else { return baton.climb_gathered() };
+        let update = Some(self.update(*row));
+        let climbing = Climbing { update, delta, loosening, is_unchecked };
         parent.hand(baton, QueueMail::Climb(climbing));
     }
 }

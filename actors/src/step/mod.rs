@@ -59,7 +59,7 @@ use crate::events::{Event, EventKind, Tracking};
 use crate::metrics::ActorKind;
 use crate::node::NodeMail;
 use crate::partition::{Home, Partition};
-use crate::queue::QueueMail;
+use crate::queue::{Queue, QueueMail};
 use crate::tally::Tally;
 
 pub(crate) use answering::{Answers, Passed, Settlement};
@@ -101,6 +101,11 @@ pub(crate) struct Baton {
     /// What is to be told of those that ran, and were removed.
     pub(crate) removed: Vec<Ended>,
     pub(crate) offer: Offering,
+    /// The visit that is under way is followed by another, and what it changes of queues may wait for
+    /// that.
+    pub(crate) gathers: bool,
+    /// What climbs together, leaf by leaf.
+    pub(crate) gathered: Vec<(Arc<Station<Queue>>, Climbing)>,
     /// Deadlines that are not needed any more.
     pub(crate) disarmed: Vec<u64>,
     /// Applications that waited for a node which has come or grown.
@@ -301,7 +306,7 @@ impl Baton {
             return;
         }
         match consequences.climbing {
-            Some((leaf, climbing)) => leaf.hand(self, QueueMail::Climb(climbing)),
+            Some((leaf, climbing)) => self.climb(leaf, climbing),
             None => self.go_home(),
         }
     }

@@ -2,6 +2,12 @@
 //!
 //! Both are brought with the baton and taken off it by whoever gets it, so that no actor can meet a visit's
 //! work during an offer or a survey.
+//!
+//! # Climbing together
+//! A visit after which nothing waits, as none did before, changes the totals of queues and nothing of their
+//! order; and until the next offer or survey nobody looks at these. So such visits that follow one another (a
+//! shim that reports what runs names another application each time) are gathered, and their changes climb
+//! together, one climb for each leaf: before anything else is done, and at the end of a chunk at the latest.
 
 use std::sync::Arc;
 
@@ -12,9 +18,9 @@ use monoceros_rules::values::resources::Resources;
 use monoceros_rules::work::allocations::AllocationId;
 use smallvec::SmallVec;
 
-use super::{RowUpdate, Station};
+use super::{Baton, RowUpdate, Station};
 use crate::application::Application;
-use crate::queue::Queue;
+use crate::queue::{Queue, QueueMail};
 
 /// Work on a node that follows from a decision already made: a node cannot refuse it.
 pub(crate) enum NodeWork {
@@ -54,11 +60,55 @@ pub(crate) struct Resume {
 
 /// A change on its way up the queues, from a child that says what it is now.
 pub(crate) struct Climbing {
-    pub(crate) update: RowUpdate,
+    /// None where nothing is pending below the child, now as before: it has no place in the order.
+    pub(crate) update: Option<RowUpdate>,
     /// The change of the totals of every queue on the path.
     pub(crate) delta: LedgerDelta,
     /// The number of the loosening, if the change gives every queue on the path more room.
     pub(crate) loosening: Loosening,
     /// Some of it was charged without a look at the maximum of any queue.
     pub(crate) is_unchecked: bool,
+}
+
+impl Climbing {
+    /// Whether it changes no order: nothing is pending below, now as before.
+    fn is_quiet(&self) -> bool {
+        self.update.is_none() && self.delta.pending.is_empty()
+    }
+
+    /// Takes along what else climbs from the same leaf.
+    fn join(&mut self, other: &Self) {
+        debug_assert!(
+            self.is_quiet() && other.is_quiet(),
+            "only what changes no order is gathered"
+        );
+        self.delta.add(&other.delta);
+        self.loosening = self.loosening.max(other.loosening);
+        self.is_unchecked |= other.is_unchecked;
+    }
+}
+
+impl Baton {
+    /// Has a change climb, with all that was gathered; or gathers it, where more follow and the order
+    /// stays as it is.
+    pub(super) fn climb(mut self: Box<Self>, leaf: Arc<Station<Queue>>, climbing: Climbing) {
+        if self.gathers && climbing.is_quiet() {
+            self.books.promised.add(&climbing.delta.allocated);
+            match self.gathered.iter_mut().find(|(other, _)| Arc::ptr_eq(other, &leaf)) {
+                Some((_, gathered)) => gathered.join(&climbing),
+                None => self.gathered.push((leaf, climbing)),
+            }
+            self.go_home();
+        } else {
+            leaf.hand(self, QueueMail::Climb(climbing));
+        }
+    }
+
+    /// Has the next of what was gathered climb; goes home when nothing is left.
+    pub(crate) fn climb_gathered(mut self: Box<Self>) {
+        match self.gathered.pop() {
+            Some((leaf, climbing)) => leaf.hand(self, QueueMail::Climb(climbing)),
+            None => self.go_home(),
+        }
+    }
 }

@@ -90,6 +90,7 @@ mod scale_up;
 mod scheduling;
 mod sessions;
 mod shown;
+mod together;
 mod topology;
 mod topology_histories;
 mod users;

@@ -176,6 +176,15 @@ impl LedgerDelta {
             && self.starting == 0
     }
 
+    /// This change and another, as one.
+    pub fn add(&mut self, other: &Self) {
+        self.allocated.add(&other.allocated);
+        self.pending.add(&other.pending);
+        self.preempting.add(&other.preempting);
+        self.running = self.running.saturating_add(other.running);
+        self.starting = self.starting.saturating_add(other.starting);
+    }
+
     /// What this sum of changes is more than an earlier one.
     #[must_use]
     pub fn since(&self, before: &Self) -> Self {
