@@ -70,7 +70,7 @@ use crate::outlet::Outlet;
 use crate::partition::oracle::{Oracle, Watch};
 use crate::pulse::Beat;
 use crate::step::{
-    Alarm, Barrier, Baton, Directory, Guard, Offering, SessionLink, Station, Visited,
+    Alarm, Barrier, Baton, Directory, Gathered, Guard, Offering, SessionLink, Station, Visited,
 };
 use crate::tally::Tally;
 pub(crate) use control::ApplyControl;
@@ -252,8 +252,7 @@ impl Partition {
             woken_by_return: Vec::new(),
             disarmed: Vec::new(),
             offer: Offering::default(),
-            gathers: false,
-            gathered: Vec::new(),
+            gathered: Gathered::default(),
             tracking,
             tally: Tally::new(&metrics),
             clock,

@@ -59,7 +59,7 @@ use crate::events::{Event, EventKind, Tracking};
 use crate::metrics::ActorKind;
 use crate::node::NodeMail;
 use crate::partition::{Home, Partition};
-use crate::queue::{Queue, QueueMail};
+use crate::queue::QueueMail;
 use crate::tally::Tally;
 
 pub(crate) use answering::{Answers, Passed, Settlement};
@@ -77,7 +77,7 @@ pub(crate) use placement::{PlaceAnswer, Placement, REASONS_MAX, Takes};
 pub(crate) use session::{HeldNow, PartitionClosed, PartitionLost, Prepared, Said, SessionLink};
 pub(crate) use station::{Station, Visited};
 pub(crate) use survey::{Route, Survey, Surveyed, Surveyor};
-pub(crate) use visit::{Climbing, Consequences, NodeWork, Resume};
+pub(crate) use visit::{Climbing, Consequences, Gathered, NodeWork, Resume};
 
 /// What a step carries from actor to actor: the books, the addresses of all actors, and all that
 /// the step has said and noted so far.
@@ -101,11 +101,7 @@ pub(crate) struct Baton {
     /// What is to be told of those that ran, and were removed.
     pub(crate) removed: Vec<Ended>,
     pub(crate) offer: Offering,
-    /// The visit that is under way is followed by another, and what it changes of queues may wait for
-    /// that.
-    pub(crate) gathers: bool,
-    /// What climbs together, leaf by leaf.
-    pub(crate) gathered: Vec<(Arc<Station<Queue>>, Climbing)>,
+    pub(crate) gathered: Gathered,
     /// Deadlines that are not needed any more.
     pub(crate) disarmed: Vec<u64>,
     /// Applications that waited for a node which has come or grown.

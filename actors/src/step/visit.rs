@@ -70,6 +70,28 @@ pub(crate) struct Climbing {
     pub(crate) is_unchecked: bool,
 }
 
+/// Changes that wait to climb together.
+#[derive(Default)]
+pub(crate) struct Gathered {
+    /// Another visit follows the one that is under way, and what this one changes may wait for that.
+    pub(crate) goes_on: bool,
+    /// By leaf.
+    climbs: Vec<(Arc<Station<Queue>>, Climbing)>,
+}
+
+impl Gathered {
+    pub(crate) fn is_empty(&self) -> bool {
+        self.climbs.is_empty()
+    }
+
+    fn put(&mut self, leaf: Arc<Station<Queue>>, climbing: Climbing) {
+        match self.climbs.iter_mut().find(|(other, _)| Arc::ptr_eq(other, &leaf)) {
+            Some((_, gathered)) => gathered.join(&climbing),
+            None => self.climbs.push((leaf, climbing)),
+        }
+    }
+}
+
 impl Climbing {
     /// Whether it changes no order: nothing is pending below, now as before.
     fn is_quiet(&self) -> bool {
@@ -92,12 +114,9 @@ impl Baton {
     /// Has a change climb, with all that was gathered; or gathers it, where more follow and the order
     /// stays as it is.
     pub(super) fn climb(mut self: Box<Self>, leaf: Arc<Station<Queue>>, climbing: Climbing) {
-        if self.gathers && climbing.is_quiet() {
+        if self.gathered.goes_on && climbing.is_quiet() {
             self.books.promised.add(&climbing.delta.allocated);
-            match self.gathered.iter_mut().find(|(other, _)| Arc::ptr_eq(other, &leaf)) {
-                Some((_, gathered)) => gathered.join(&climbing),
-                None => self.gathered.push((leaf, climbing)),
-            }
+            self.gathered.put(leaf, climbing);
             self.go_home();
         } else {
             leaf.hand(self, QueueMail::Climb(climbing));
@@ -106,7 +125,7 @@ impl Baton {
 
     /// Has the next of what was gathered climb; goes home when nothing is left.
     pub(crate) fn climb_gathered(mut self: Box<Self>) {
-        match self.gathered.pop() {
+        match self.gathered.climbs.pop() {
             Some((leaf, climbing)) => leaf.hand(self, QueueMail::Climb(climbing)),
             None => self.go_home(),
         }
