@@ -204,6 +204,48 @@ fn an_allocation_waits_for_its_node_and_is_rejected_if_that_does_not_come() {
     });
 }
 
+/// The node is visited by one application after the other and by the first once more, which takes back a part
+/// of what it added: the totals of queues know it in that order.
+#[test]
+fn what_is_reported_anew_while_it_waits_counts_as_reported_last() {
+    use si::node_info::ActionFromRm::Create;
+    play(|scheduler, ear| async move {
+        application(&scheduler, "ada").await;
+        let other = si::AddApplicationRequest {
+            application_id: "other".to_owned(),
+            ugi: Some(si::UserGroupInformation { user: "ada".to_owned(), groups: Vec::new() }),
+            tags: [("namespace".to_owned(), "lab".to_owned())].into(),
+            ..Default::default()
+        };
+        let request = si::ApplicationRequest {
+            rm_id: "rm".to_owned(),
+            new: vec![other],
+            ..Default::default()
+        };
+        scheduler.update_application(request).await.unwrap();
+        for (application, quantity) in [("app", 3), ("other", 1), ("app", 1)] {
+            let reported = si::Allocation {
+                application_id: application.to_owned(),
+                resource_per_alloc: Some(vcore(quantity)),
+                ..running(application, "n2")
+            };
+            let request = si::AllocationRequest {
+                rm_id: "rm".to_owned(),
+                allocations: vec![reported],
+                ..Default::default()
+            };
+            scheduler.update_allocation(request).await.unwrap();
+        }
+        node(&scheduler, "n2", Create, Vec::new()).await;
+        scheduler.settle().await;
+        let heard = ["app in", "other in", "n2 in", "app placed", "other placed"];
+        assert_eq!(ear.heard(), heard);
+        let root = scheduler.queues("[rm]default").await.unwrap();
+        let used = [&root, &root.children[0]].map(|queue| queue.allocated_resource.sorted());
+        assert!(used.iter().all(|used| used.first().is_some_and(|(_, vcore)| *vcore == 2)));
+    });
+}
+
 #[test]
 fn who_lacks_both_waits_for_one_after_the_other_and_no_longer_than_the_window_in_all() {
     use si::node_info::ActionFromRm::Create;

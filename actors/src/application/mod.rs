@@ -8,7 +8,7 @@
 //! # Invariants
 //! * A placement is booked here only after its node confirmed it, in the same step. Where the RM's
 //!   predicate is answered later it is booked as unsettled ([`predicates`]).
-//! * Whatever changes its pending, its state or its priority climbs to root in the same step.
+//! * Whatever changes its pending, its state or its priority climbs to root before anything but a visit is done.
 //!
 //! # Where what is
 //! What is decided is decided by rules (`monoceros_rules::decide`, `monoceros_rules::work`); this
@@ -300,7 +300,7 @@ impl Application {
             allocated: self.book.allocated().clone(),
             pending: self.book.asks.pending().clone(),
             priority: self.book.asks.priority(),
-            allocations: self.book.allocations.values().copied().chain(self.book.holds()).collect(),
+            allocations: self.all_allocations(),
             unsettled: self.book.unsettled.iter().copied().collect(),
             asks: ApplicationFact::asks(&self.book.asks),
             placeholders: self.book.placeholders().clone(),
@@ -509,10 +509,11 @@ impl Application {
         }
         let (delta, loosening) = (prune(effects.delta), effects.loosening);
         let is_unchecked = effects.is_unchecked;
-        let climbing = self.update().map(|update| {
-            // Without a key before and after, it has no place in its leaf that could change.
-            let has_place = update.key.is_some() || !delta.pending.is_empty();
-            let update = has_place.then_some(update);
+        let waits = baton.books.is_waiting
+            || !self.book.asks.pending().is_empty()
+            || !delta.pending.is_empty();
+        let climbing = self.row.map(|_| {
+            let update = if waits { self.update() } else { None };
             (Arc::clone(&self.leaf), Climbing { update, delta, loosening, is_unchecked })
         });
         Consequences { node_work, climbing, resume: None }

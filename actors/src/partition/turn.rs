@@ -117,8 +117,8 @@ impl Partition {
         self.may_decide &= baton.books.is_waiting || self.watch.oracle;
     }
 
-    /// Whether an application is visited next, which does not look at the totals of queues: what was
-    /// gathered may wait for it.
+    /// Whether an application is visited next, or a request about one is taken in. Neither looks at the
+    /// totals of queues: what was gathered may wait.
     fn visits_next(&self) -> bool {
         match self.agenda.front() {
             Some(task) => matches!(task, Task::Visit(..)),
@@ -127,9 +127,12 @@ impl Partition {
     }
 
     /// Whether what a visit changes of queues may wait: the next visit follows, and no offer leaves before it
-    /// while nothing waits. The oracle has some leave.
+    /// while nothing waits. The oracle has some leave; and who has to give up what is above a maximum
+    /// is told by the step that took it there.
     pub(super) fn may_gather(&self, baton: &Baton) -> bool {
-        !baton.books.is_waiting && !self.watch.oracle && self.visits_next()
+        let is_asked_for = self.watch.oracle || self.config.preemption.quota;
+        let is_over = self.closing || self.proposal.is_some() || baton.gathered.is_full();
+        !baton.books.is_waiting && !is_asked_for && !is_over && self.visits_next()
     }
 
     fn can_decide(&self, baton: &Baton) -> bool {
@@ -170,6 +173,7 @@ impl Partition {
         debug_assert!(baton.gathered.is_empty(), "an offer meets the totals of one moment");
         self.trip = Trip::Offer;
         self.steps += 1;
+        baton.gathered.goes_on = false;
         baton.offer = Offering {
             budget: self.budget(&baton),
             asks_later: self.controls.asks_later(),

@@ -6,7 +6,7 @@
 //! only when a baton comes by, so that an offer always meets totals of one and the same moment.
 //!
 //! # Invariants
-//! * A queue's totals are the sum of its children's, after every step.
+//! * A queue's totals are the sum of its children's, whenever anything but a visit begins.
 //! * The order holds exactly the children with something pending; a child's bound there is never
 //!   tighter than what waits below it.
 //! * The books know whether anything waits: root's pending.
@@ -442,8 +442,8 @@ impl Queue {
         if is_unchecked {
             self.quota_charged(&mut baton);
         }
-        if loosening.is_some() && self.ledger.max.is_some() {
-            self.loosening = loosening;
+        if self.ledger.max.is_some() {
+            self.loosening = self.loosening.max(loosening);
         }
         if self.is_root() {
             baton.books.promised = self.ledger.allocated().plus(self.ledger.pending());

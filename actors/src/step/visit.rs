@@ -4,11 +4,13 @@
 //! work during an offer or a survey.
 //!
 //! # Climbing together
-//! A visit after which nothing waits, as none did before, changes the totals of queues and nothing of their
-//! order; and until the next offer or survey nobody looks at these. So such visits that follow one another (a
-//! shim that reports what runs names another application each time) are gathered, and their changes climb
-//! together, one climb for each leaf: before anything else is done, and at the end of a chunk at the latest.
+//! A visit after which nothing waits, as nothing did before, changes the totals of queues and nothing of their
+//! order; and until the next offer or survey nobody looks at totals. A shim that reports what runs names
+//! another application each time. So the changes of such visits that follow one another are gathered, and climb
+//! together, one climb for each leaf: before anything but a visit is done. Where queues have a time
+//! to give up what is above their maximum, each change climbs by itself: it may begin that time.
 
+use std::collections::VecDeque;
 use std::sync::Arc;
 
 use monoceros_rules::nodes::NodeSlot;
@@ -21,6 +23,9 @@ use smallvec::SmallVec;
 use super::{Baton, RowUpdate, Station};
 use crate::application::Application;
 use crate::queue::{Queue, QueueMail};
+
+/// The changes of how many leaves are gathered before they climb.
+const LEAVES_MAX: usize = 64;
 
 /// Work on a node that follows from a decision already made: a node cannot refuse it.
 pub(crate) enum NodeWork {
@@ -60,7 +65,7 @@ pub(crate) struct Resume {
 
 /// A change on its way up the queues, from a child that says what it is now.
 pub(crate) struct Climbing {
-    /// None where nothing is pending below the child, now as before: it has no place in the order.
+    /// None where nothing waits in the partition, now as before: nobody has a place in an order.
     pub(crate) update: Option<RowUpdate>,
     /// The change of the totals of every queue on the path.
     pub(crate) delta: LedgerDelta,
@@ -75,8 +80,8 @@ pub(crate) struct Climbing {
 pub(crate) struct Gathered {
     /// Another visit follows the one that is under way, and what this one changes may wait for that.
     pub(crate) goes_on: bool,
-    /// By leaf.
-    climbs: Vec<(Arc<Station<Queue>>, Climbing)>,
+    /// By leaf, in the order in which the first of each came.
+    climbs: VecDeque<(Arc<Station<Queue>>, Climbing)>,
 }
 
 impl Gathered {
@@ -84,48 +89,54 @@ impl Gathered {
         self.climbs.is_empty()
     }
 
+    /// Whether it has as many leaves as one change is compared with.
+    pub(crate) fn is_full(&self) -> bool {
+        self.climbs.len() >= LEAVES_MAX
+    }
+
     fn put(&mut self, leaf: Arc<Station<Queue>>, climbing: Climbing) {
         match self.climbs.iter_mut().find(|(other, _)| Arc::ptr_eq(other, &leaf)) {
-            Some((_, gathered)) => gathered.join(&climbing),
-            None => self.climbs.push((leaf, climbing)),
+            Some((_, gathered)) => gathered.join(climbing),
+            None => self.climbs.push_back((leaf, climbing)),
         }
     }
 }
 
 impl Climbing {
-    /// Whether it changes no order: nothing is pending below, now as before.
+    /// Whether it changes no order.
     fn is_quiet(&self) -> bool {
-        self.update.is_none() && self.delta.pending.is_empty()
+        self.update.is_none()
     }
 
-    /// Takes along what else climbs from the same leaf.
-    fn join(&mut self, other: &Self) {
-        debug_assert!(
-            self.is_quiet() && other.is_quiet(),
-            "only what changes no order is gathered"
-        );
-        self.delta.add(&other.delta);
-        self.loosening = self.loosening.max(other.loosening);
-        self.is_unchecked |= other.is_unchecked;
+    /// Takes along what climbs from the same leaf after it.
+    fn join(&mut self, later: Self) {
+        debug_assert!(self.is_quiet(), "nothing is gathered behind a change of the order");
+        self.update = later.update;
+        self.delta.add(&later.delta);
+        self.loosening = self.loosening.max(later.loosening);
+        self.is_unchecked |= later.is_unchecked;
     }
 }
 
 impl Baton {
-    /// Has a change climb, with all that was gathered; or gathers it, where more follow and the order
-    /// stays as it is.
+    /// Gathers a change, where another visit follows and the order stays as it is; or has it climb, behind
+    /// all that was gathered: an application that was visited twice may take back what it added.
     pub(super) fn climb(mut self: Box<Self>, leaf: Arc<Station<Queue>>, climbing: Climbing) {
         if self.gathered.goes_on && climbing.is_quiet() {
             self.books.promised.add(&climbing.delta.allocated);
             self.gathered.put(leaf, climbing);
             self.go_home();
-        } else {
+        } else if self.gathered.is_empty() {
             leaf.hand(self, QueueMail::Climb(climbing));
+        } else {
+            self.gathered.put(leaf, climbing);
+            self.climb_gathered();
         }
     }
 
     /// Has the next of what was gathered climb; goes home when nothing is left.
     pub(crate) fn climb_gathered(mut self: Box<Self>) {
-        match self.gathered.climbs.pop() {
+        match self.gathered.climbs.pop_front() {
             Some((leaf, climbing)) => leaf.hand(self, QueueMail::Climb(climbing)),
             None => self.go_home(),
         }

@@ -132,3 +132,35 @@ fn what_many_report_in_one_message_climbs_once() {
     let [few, many] = [2, 60].map(|n| in_virtual_time(messages_of_reports(n)));
     assert_eq!(few, many, "for 2, and for 60");
 }
+
+/// Another of the same user waits for the limit while one that waits for nothing lets go of something.
+#[test]
+fn who_waits_for_a_limit_gets_what_one_that_waits_for_nothing_releases() {
+    check(
+        "
+        queue root.a limit users=* vcore=4
+        node n1 vcore=20
+        app a1 in root.a user ada
+        app a2 in root.a user ada
+        exists a1 k1 on n1 vcore=4
+        ask a2 k1 vcore=2
+        release a1 key=k1
+        show queues
+        ",
+        &expect![[r#"
+            n1 accepted
+            a1 accepted
+            a2 accepted
+            a1 is Accepted
+            a1 is Running
+            a1/k1 placed on n1
+            a2 is Accepted
+            a1/k1 released: STOPPED_BY_RM
+            a1 is Completing
+            a2 is Running
+            a2/k1 placed on n1
+            root: used vcore=2, pending nothing, headroom vcore=18, running 1, priority none
+            root.a: used vcore=2, pending nothing, headroom vcore=18, running 1, priority none
+        "#]],
+    );
+}

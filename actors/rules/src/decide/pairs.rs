@@ -23,7 +23,7 @@
 
 use std::sync::Arc;
 
-use rustc_hash::{FxHashMap, FxHashSet};
+use rustc_hash::FxHashSet;
 
 use crate::books::Books;
 use crate::nodes::{NodeRequest, NodeSlot, Wish};
@@ -40,7 +40,7 @@ pub struct Search {
     /// an answer.
     passed: Option<AskKey>,
     /// The nodes of placeholders that refused each member. Never iterated.
-    refused: FxHashMap<AskKey, FxHashSet<NodeSlot>>,
+    refused: SeededMap<AskKey, FxHashSet<NodeSlot>>,
     /// The member that no other node takes either, when it was the first.
     nowhere: Option<AskKey>,
     /// The first places that are held for members of a group, in the order of their nodes.

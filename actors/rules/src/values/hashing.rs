@@ -7,7 +7,8 @@
 //! a number that was given here (a slot, the id of an allocation) needs none, and is hashed without.
 //!
 //! # Invariant
-//! * The order in such a map is another one in each process: it reaches no decision and no reader.
+//! * The order in such a map is another one in each process: it reaches no decision, and no reader but of
+//!   what should not be (the look for allocations that nobody knows looks at some of each application).
 
 use std::collections::{HashMap, HashSet};
 use std::hash::BuildHasher;

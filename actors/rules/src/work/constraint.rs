@@ -29,11 +29,11 @@
 //! ```
 
 use std::fmt;
-use std::hash::{Hash, Hasher};
+use std::hash::{BuildHasher, Hash, Hasher};
 
-use rustc_hash::FxHasher;
 use serde::{Deserialize, Serialize};
 
+use crate::values::hashing::Seeded;
 use crate::values::texts::Texts;
 use smallvec::SmallVec;
 
@@ -398,9 +398,8 @@ impl AskConstraint {
 impl From<WrittenConstraint> for AskConstraint {
     fn from(written: WrittenConstraint) -> Self {
         let WrittenConstraint { constraint, counts_itself } = written;
-        let mut hasher = FxHasher::default();
-        (&constraint, counts_itself).hash(&mut hasher);
-        Self { constraint, counts_itself, hash: hasher.finish() }
+        let hash = Seeded.hash_one((&constraint, counts_itself));
+        Self { constraint, counts_itself, hash }
     }
 }
 

@@ -447,6 +447,19 @@ impl<K: Ord + Clone, V, B: Bound> Node<K, V, B> {
     }
 }
 
+impl<K: Clone, V, B> Child<K, V, B> {
+    /// It is the first child from now on, where another was: what separates it from what is before is the
+    /// separator of its own first children, too.
+    fn begin_at(&mut self, low: K) {
+        if let Node::Inner(inner) = &mut self.node
+            && let Some(first) = inner.children.first_mut()
+        {
+            first.begin_at(low.clone());
+        }
+        self.low = low;
+    }
+}
+
 impl<K, V, B> Entry<K, V, B> {
     fn parts(&self) -> (&K, &V, &B) {
         (&self.key, &self.value, &self.bound)
@@ -576,7 +589,7 @@ impl<K: Ord + Clone, V, B: Bound> Inner<K, V, B> {
         if at == 0
             && let Some(first) = self.children.first_mut()
         {
-            first.low = low;
+            first.begin_at(low);
         }
         let gone = if let Change::Narrower(was) = change { was } else { bound };
         Some(Removed { value, change: replaced(total, self.bounds(), Some(&gone), None) })
@@ -612,8 +625,13 @@ impl<K: Ord + Clone, V, B: Bound> Inner<K, V, B> {
         let width = self.children[at].node.width();
         if width > MAX {
             self.split(at);
-        } else if width < MIN && !self.merge(at) && at > 0 {
-            self.merge(at - 1);
+        } else if width < MIN {
+            // Two narrow ones may be narrow together.
+            if self.merge(at) {
+                self.rebalance(at);
+            } else if at > 0 && self.merge(at - 1) {
+                self.rebalance(at - 1);
+            }
         }
     }
 

@@ -247,6 +247,35 @@ fn moving_the_first_to_the_end_keeps_order_and_depth() {
     assert!(tree.root.depth() <= 3);
 }
 
+/// Four levels, of which whole subtrees go from their front, come again and go with their neighbours.
+#[test]
+fn a_subtree_that_begins_where_another_did_is_found_there() {
+    let n = 26_000_u64;
+    let mut tree = OrderedTree::new();
+    (0..n).for_each(|key| tree.insert(2 * key, key, Least((key % 250) as u8)));
+    assert_eq!(tree.root.depth(), 4);
+    // In the middle of the tree, over what is below more than one of root's children.
+    let gone = 2 * 9_000..2 * 18_000;
+    for key in gone.clone().step_by(2) {
+        assert!(tree.remove(&key).is_some());
+    }
+    tree.check();
+    for key in gone.clone().step_by(2).filter(|key| key % 5 == 0) {
+        tree.insert(key + 1, key, Least(7));
+    }
+    tree.check();
+    // Few are left of what was before and behind, so that neighbours become one on every level.
+    for key in (0..2 * n).step_by(2).filter(|key| key % 64 != 0 && !gone.contains(key)) {
+        assert!(tree.remove(&key).is_some());
+    }
+    tree.check();
+    for key in gone.step_by(2).filter(|key| key % 5 == 0) {
+        assert_eq!(tree.get(&(key + 1)), Some((&key, &Least(7))));
+        assert!(tree.rekey(&(key + 1), key, Least(8)) && tree.remove(&key).is_some());
+    }
+    tree.check();
+}
+
 #[test]
 fn keys_that_move_at_random_keep_every_bound_exact() {
     let mut tree = OrderedTree::new();
