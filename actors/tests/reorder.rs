@@ -204,8 +204,8 @@ fn an_allocation_waits_for_its_node_and_is_rejected_if_that_does_not_come() {
     });
 }
 
-/// The node is visited by one application after the other and by the first once more, which takes back a part
-/// of what it added: the totals of queues know it in that order.
+/// When the node has come one application is visited, another, and the first once more, which takes back a
+/// part of what it added: queues learn of it in that order.
 #[test]
 fn what_is_reported_anew_while_it_waits_counts_as_reported_last() {
     use si::node_info::ActionFromRm::Create;

@@ -34,9 +34,8 @@ pub struct Books {
     pub evictions: History,
     /// What users and groups use of each queue, and what their limits allow.
     pub trackers: Trackers,
-    /// Everything asked for and not yet released: root's pending and allocated, and what has still to climb
-    /// there. Bounds every sum
-    /// of the partition, so that none can leave the range of a quantity.
+    /// Everything asked for and not yet released: root's pending and allocated, and what is gathered and
+    /// has still to climb. Bounds every sum of the partition, so that none can leave the range of a quantity.
     pub promised: Resources,
     /// Whether anything is asked for and not yet placed: root's pending. Where nothing is, no offer
     /// finds anybody.

@@ -7,8 +7,8 @@
 //! A visit after which nothing waits, as nothing did before, changes the totals of queues and nothing of their
 //! order; and until the next offer or survey nobody looks at totals. A shim that reports what runs names
 //! another application each time. So the changes of such visits that follow one another are gathered, and climb
-//! together, one climb for each leaf: before anything but a visit is done. Where queues have a time
-//! to give up what is above their maximum, each change climbs by itself: it may begin that time.
+//! together, one climb for each leaf: before anything but a visit is done. Where a partition preempts by
+//! quota, each change climbs by itself: one that takes a queue above its maximum begins the time to give that up.
 
 use std::collections::VecDeque;
 use std::sync::Arc;
@@ -65,7 +65,8 @@ pub(crate) struct Resume {
 
 /// A change on its way up the queues, from a child that says what it is now.
 pub(crate) struct Climbing {
-    /// None where nothing waits in the partition, now as before: nobody has a place in an order.
+    /// From an application none where nothing waits in the partition, now as before: nobody has a place in
+    /// an order. A queue tells its parent of itself each time.
     pub(crate) update: Option<RowUpdate>,
     /// The change of the totals of every queue on the path.
     pub(crate) delta: LedgerDelta,

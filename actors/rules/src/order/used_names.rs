@@ -2,7 +2,8 @@
 //!
 //! # Why
 //! Totals forget a name as soon as nothing of it is left. Who looks at them every now and then sees
-//! nothing of what rose and fell in between; that there was something is noted here.
+//! nothing of what rose and fell in between; that there was something is noted here. What rises and
+//! falls again before a change climbs is not known here: it is for metrics alone.
 //!
 //! # Invariant
 //! * At most 256 names of a kind are noted, and those that nobody holds any more make room:
