@@ -21,7 +21,7 @@ use monoceros_rules::work::tags::Tags;
 use rustc_hash::FxHasher;
 
 use crate::clock::Clock;
-use crate::step::{Allocated, Notice};
+use crate::step::{Allocated, Notice, Owner};
 
 /// The tag of an ask by which its sender says what it is part of, as in
 /// <https://www.w3.org/TR/trace-context/>.
@@ -184,7 +184,8 @@ fn journey(
     clock: Clock,
 ) -> Journey {
     let Course { arrival, offered_ns, asked_ns, decided_ns, is_asked_rm } = *course;
-    let Allocated { application, spec, uuid, node, queue, user, .. } = allocated;
+    let Allocated { owner, spec, uuid, node, .. } = allocated;
+    let Owner { application, queue, user, .. } = &**owner;
     let traceparent = spec.tags.as_ref().and_then(|tags| tags.get(TRACEPARENT)).map(str::to_owned);
     Journey {
         rm_id: Arc::clone(rm_id),

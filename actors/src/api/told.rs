@@ -84,7 +84,7 @@ impl AllocationsTold<'_> {
 impl<'a> NewAllocation<'a> {
     /// Whose it is.
     pub fn application_id(self) -> &'a Arc<str> {
-        &self.allocated.application
+        &self.allocated.owner.application
     }
 
     /// The key of its ask.
@@ -125,7 +125,7 @@ impl<'a> NewAllocation<'a> {
     /// Makes `message` this one's. It uses the memory of what was written there before, so that a row
     /// of messages that are encoded one by one needs next to none of its own.
     pub fn write_to(self, message: &mut si::Allocation) {
-        let Allocated { application, spec, node, .. } = self.allocated;
+        let Allocated { owner, spec, node, .. } = self.allocated;
         let policy = || si::PreemptionPolicy {
             allow_preempt_self: spec.preemption.of_itself(),
             allow_preempt_other: spec.preemption.of_others(),
@@ -152,7 +152,7 @@ impl<'a> NewAllocation<'a> {
             placement_constraint,
         } = message;
         write(allocation_key, &spec.key);
-        write(application_id, application);
+        write(application_id, &owner.application);
         write(node_id, node);
         write(partition_name, self.partition_name());
         write(task_group_name, spec.task_group.as_deref().map_or("", String::as_str));

@@ -73,8 +73,8 @@ impl Application {
         self.join_lane(baton);
         let (created_ns, now_ns) = (spec.created_ns, baton.now_ns);
         effects.happens(baton, |at_ns| {
-            let (application, queue) = (Arc::clone(&self.book.id), Arc::clone(&self.book.queue));
-            Happening::AskAdded(AskAdded { application, queue, spec: Arc::clone(&spec), at_ns })
+            let (owner, spec) = (Arc::clone(&self.owner), Arc::clone(&spec));
+            Happening::AskAdded(AskAdded { owner, spec, at_ns })
         });
         let sequence = baton.books.arrival();
         let member_of = spec.member_of().cloned();
@@ -370,7 +370,7 @@ impl Application {
     ) {
         let application = Arc::clone(&self.book.id);
         let released = AskReleased { form, key, application, ending, message };
-        baton.notices.push(Notice::AskReleased(released));
+        baton.notices.push(Notice::AskReleased(Box::new(released)));
     }
 
     /// Withdraws the ask with this key, or all of the form (`None`: of every form). Says how many

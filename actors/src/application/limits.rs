@@ -19,21 +19,29 @@ use monoceros_rules::order::waits::{Phase, View};
 use monoceros_rules::values::epoch::Loosening;
 use monoceros_rules::values::resources::Resources;
 
-use super::Application;
+use super::{Application, Book};
 use super::ops::VisitEffects;
 use crate::events::{Event, EventKind};
 use crate::queue::Narrowed;
-use crate::step::{Baton, Notice};
+use crate::step::{Baton, Notice, Owner};
 
 /// The lane that an application is in.
 pub(super) struct JoinedLane {
     pub(super) id: LaneId,
-    /// The group that the application counts for.
-    pub(super) group: Option<Arc<str>>,
     /// Something limits its user or group here.
     pub(super) is_limited: bool,
     /// It counts among the running applications.
     counts: bool,
+}
+
+/// Whose an allocation of this application is.
+pub(super) fn owner(book: &Book, group: Option<Arc<str>>) -> Owner {
+    Owner {
+        application: Arc::clone(&book.id),
+        queue: Arc::clone(&book.queue),
+        user: Arc::clone(&book.user),
+        group,
+    }
 }
 
 impl Application {
@@ -77,7 +85,8 @@ impl Application {
         let Joined { lane: id, group } =
             trackers.join(&book.user, &book.groups, &book.id, &book.queue);
         let is_limited = trackers.is_limited(id);
-        self.lane = Some(JoinedLane { id, group, is_limited, counts: false });
+        self.lane = Some(JoinedLane { id, is_limited, counts: false });
+        self.set_group(group);
         self.tell_link(EventKind::UserGroupLinked, baton);
     }
 
@@ -133,6 +142,7 @@ impl Application {
         self.tell_link(EventKind::UserGroupUnlinked, baton);
         baton.notices.extend(last);
         self.lane = None;
+        self.set_group(None);
     }
 
     /// Limits of this leaf may have changed: the application may count for another group from now
@@ -142,12 +152,13 @@ impl Application {
         let Some(lane) = &mut self.lane else { return };
         let (book, trackers) = (&self.book, &mut baton.books.trackers);
         let joined = trackers.rejoin(lane.id, &book.id, &book.groups, book.allocated());
-        let is_elsewhere = joined.is_some();
-        if let Some(Joined { lane: id, group }) = joined {
-            (lane.id, lane.group) = (id, group);
-        }
+        let group = joined.map(|Joined { lane: id, group }| {
+            lane.id = id;
+            group
+        });
         lane.is_limited = trackers.is_limited(lane.id);
-        if is_elsewhere {
+        if let Some(group) = group {
+            self.set_group(group);
             self.tell_link(EventKind::UserGroupLinked, baton);
         }
     }
@@ -161,7 +172,14 @@ impl Application {
 
     /// The group it counts for.
     pub(super) fn group(&self) -> Option<&Arc<str>> {
-        self.lane.as_ref().and_then(|lane| lane.group.as_ref())
+        self.owner.group.as_ref()
+    }
+
+    /// It counts for this group from now on, or for none: what is told of it then says so.
+    fn set_group(&mut self, group: Option<Arc<str>>) {
+        if self.owner.group != group {
+            self.owner = Arc::new(owner(&self.book, group));
+        }
     }
 
     /// Makes the events that user and group use more. A placement needs none: they are derived from

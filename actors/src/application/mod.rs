@@ -63,8 +63,9 @@ use crate::events::EventKind;
 use crate::metrics::{ActorKind, Counted, Metrics};
 use crate::queue::{Queue, QueueFacts, QueueMail};
 use crate::step::{
-    Alarm, Baton, COMPLETING_TIMEOUT, Climbing, Consequences, Ending, Notice, Op, PlaceAnswer,
-    Placement, Resume, RowKey, RowSlot, RowUpdate, Settlement, Station, Surveyor, Visited,
+    Alarm, Baton, COMPLETING_TIMEOUT, Climbing, Consequences, Ending, Entered, Notice, Op, Owner,
+    PlaceAnswer, Placement, Resume, RowKey, RowSlot, RowUpdate, Settlement, Station, Surveyor,
+    Visited,
 };
 pub(crate) use asking::{Asking, Kind, MayUse, NoVictimsFor};
 use backoff::Backoff;
@@ -117,6 +118,8 @@ pub(crate) struct Application {
     book: Book,
     leaf: Arc<Station<Queue>>,
     leaf_facts: Arc<QueueFacts>,
+    /// Whose what is told of it is.
+    owner: Arc<Owner>,
     row: Option<RowSlot>,
     /// The lane in which the limits of its user and group count; none while it neither asks nor
     /// holds.
@@ -166,6 +169,7 @@ impl Application {
     ) -> Self {
         Self {
             slot,
+            owner: Arc::new(limits::owner(&book, None)),
             book,
             leaf,
             leaf_facts,
@@ -235,13 +239,7 @@ impl Application {
             if let Some(entry) = baton.directory.applications.find_mut(self.slot) {
                 entry.state = change.to;
             }
-            baton.notices.push(Notice::ApplicationUpdated {
-                id: Arc::clone(&self.book.id),
-                state: change.to,
-                at_ns: baton.now_ns,
-                message: change.message,
-                queue: Arc::clone(&self.book.queue),
-            });
+            baton.notices.push(self.entered(change.to, change.message, baton.now_ns));
             match change.to {
                 ApplicationState::Completing => {
                     let alarm = Alarm::Completing {
@@ -265,6 +263,14 @@ impl Application {
         running
     }
 
+    /// That it is in this state from now on.
+    fn entered(&self, state: ApplicationState, message: &'static str, at_ns: i64) -> Notice {
+        let application = Arc::clone(&self.book.id);
+        let queue = Arc::clone(&self.book.queue);
+        let entered = Entered { application, queue, state, at_ns, message };
+        Notice::ApplicationUpdated(Arc::new(entered))
+    }
+
     /// The partition closes, and the application goes with it. It is told as `Failing` if its state
     /// allows that, and each of its asks as ended; what it held is not told
     /// (`docs/partitions.md#closing-a-partition`).
@@ -275,13 +281,7 @@ impl Application {
         self.book.fire(ApplicationEvent::Fail, baton.now_ns, &mut self.changes);
         for change in std::mem::take(&mut self.changes) {
             baton.tally.state_change(change, &self.book.queue);
-            baton.notices.push(Notice::ApplicationUpdated {
-                id: Arc::clone(&self.book.id),
-                state: change.to,
-                at_ns: baton.now_ns,
-                message: "PartitionRemoved",
-                queue: Arc::clone(&self.book.queue),
-            });
+            baton.notices.push(self.entered(change.to, "PartitionRemoved", baton.now_ns));
         }
     }
 

@@ -543,13 +543,10 @@ impl Application {
     /// What the RM is told of an allocation.
     pub(super) fn allocated(&self, entry: &Allocation, baton: &Baton) -> Allocated {
         Allocated {
-            application: Arc::clone(&self.book.id),
+            owner: Arc::clone(&self.owner),
             spec: Arc::clone(&entry.spec),
             uuid: Arc::clone(&entry.uuid),
             node: Arc::clone(baton.books.nodes.id(entry.node)),
-            queue: Arc::clone(&self.book.queue),
-            user: Arc::clone(&self.book.user),
-            group: self.group().cloned(),
             at_ns: baton.now_ns,
             course: None,
         }

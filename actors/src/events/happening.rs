@@ -13,7 +13,7 @@ use monoceros_rules::work::application_state::{ApplicationEvent, ApplicationStat
 use monoceros_rules::work::asks::AskSpec;
 
 use super::{Event, EventKind, Message};
-use crate::step::{Allocated, Notice};
+use crate::step::{Allocated, Entered, Notice, Owner};
 
 /// What happened: one event, or several that are one after another.
 #[derive(Clone, Debug)]
@@ -26,19 +26,7 @@ pub(crate) enum Happening {
     /// An ask was added or replaced.
     AskAdded(AskAdded),
     /// An application entered a state.
-    Entered(Entered),
-}
-
-/// The state that an application entered.
-#[derive(Clone, Debug)]
-pub(crate) struct Entered {
-    application: Arc<str>,
-    queue: Arc<str>,
-    state: ApplicationState,
-    /// ns since the epoch.
-    at_ns: i64,
-    /// Why, as its RM is told.
-    message: &'static str,
+    Entered(Arc<Entered>),
 }
 
 impl Entered {
@@ -57,9 +45,7 @@ impl Entered {
 /// An ask of an application that was added or replaced.
 #[derive(Clone, Debug)]
 pub(crate) struct AskAdded {
-    pub(crate) application: Arc<str>,
-    /// Path of the application's leaf.
-    pub(crate) queue: Arc<str>,
+    pub(crate) owner: Arc<Owner>,
     pub(crate) spec: Arc<AskSpec>,
     /// ns since the epoch.
     pub(crate) at_ns: i64,
@@ -86,7 +72,7 @@ impl Part {
 
     /// Those of this placement.
     fn of(allocated: &Allocated) -> &'static [Self] {
-        if allocated.group.is_some() { &Self::WITH_GROUP } else { &Self::WITHOUT }
+        if allocated.owner.group.is_some() { &Self::WITH_GROUP } else { &Self::WITHOUT }
     }
 
     fn kind(self) -> EventKind {
@@ -114,8 +100,9 @@ impl Happening {
             Self::Event(event) => Cow::Borrowed(event),
             Self::Placed(allocated) => Cow::Owned(placed(Part::of(allocated)[part], allocated)),
             Self::AskAdded(added) => {
-                let event = Event::of(EventKind::AskAdded, &added.application, added.at_ns);
-                Cow::Owned(event.in_queue(&added.queue).asked_for(&added.spec))
+                let AskAdded { owner, spec, at_ns } = added;
+                let event = Event::of(EventKind::AskAdded, &owner.application, *at_ns);
+                Cow::Owned(event.in_queue(&owner.queue).asked_for(spec))
             }
             Self::Entered(entered) => Cow::Owned(entered.event()),
         }
@@ -135,22 +122,15 @@ impl Happening {
     fn in_notice(notice: &Notice) -> Option<Self> {
         match notice {
             Notice::Allocated(allocated) => Some(Self::Placed(Arc::clone(allocated))),
-            Notice::ApplicationUpdated { id, state, at_ns, queue, message } => {
-                Some(Self::Entered(Entered {
-                    application: Arc::clone(id),
-                    queue: Arc::clone(queue),
-                    state: *state,
-                    at_ns: *at_ns,
-                    message,
-                }))
-            }
+            Notice::ApplicationUpdated(entered) => Some(Self::Entered(Arc::clone(entered))),
             _ => None,
         }
     }
 }
 
 fn placed(part: Part, allocated: &Allocated) -> Event {
-    let Allocated { application, spec, uuid, node, queue, user, group, at_ns, .. } = allocated;
+    let Allocated { owner, spec, uuid, node, at_ns, .. } = allocated;
+    let Owner { application, queue, user, group } = &**owner;
     let of = |object| Event::of(part.kind(), object, *at_ns);
     let charged = |whose| of(whose).referring(queue).amount(&spec.resources);
     match part {

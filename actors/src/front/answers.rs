@@ -11,7 +11,6 @@
 use monoceros_config as config;
 use monoceros_proto::si::v1 as si;
 use monoceros_rules::work::allocations::Form;
-use monoceros_rules::work::application_state::ApplicationState;
 use monoceros_rules::work::rejection::Rejection;
 use std::panic::{AssertUnwindSafe, catch_unwind};
 use std::sync::Arc;
@@ -20,7 +19,9 @@ use crate::api::callback::ResourceManagerCallback;
 use crate::api::predicates::{PredicateQuestion, PreemptionQuestions, QuestionId};
 use crate::api::told::{AllocationsTold, PartitionNames};
 use crate::api::wanting::MachinesWanted;
-use crate::step::{Allocated, AskReleased, Ending, Notice, Released, Successor, WantsMachines};
+use crate::step::{
+    Allocated, AskReleased, Ending, Entered, Notice, Released, Successor, WantsMachines,
+};
 
 /// The message under construction. `stage` is the list that was written to last.
 #[derive(Default)]
@@ -103,7 +104,7 @@ impl Batch {
                 // A client in today's form knows no release of an ask: a message of its own, after
                 // that of what is allocated.
                 self.turn_to(BatchKind::Asks, 0, to);
-                let AskReleased { form, key, application, ending, message } = released;
+                let AskReleased { form, key, application, ending, message } = *released;
                 let uuid = Arc::clone(&key);
                 let released = Released {
                     application,
@@ -130,9 +131,9 @@ impl Batch {
                 let (application_id, reason) = (id.to_string(), reason.to_string());
                 self.application.rejected.push(si::RejectedApplication { application_id, reason });
             }
-            Notice::ApplicationUpdated { id, state, at_ns, message, .. } => {
+            Notice::ApplicationUpdated(entered) => {
                 self.turn_to(BatchKind::Application, 1, to);
-                self.application.updated.push(updated(&id, state, at_ns, message));
+                self.application.updated.push(updated(&entered));
             }
             Notice::NodeAccepted(id) => {
                 self.turn_to(BatchKind::Node, 0, to);
@@ -163,7 +164,7 @@ impl Batch {
                 self.send(to);
                 drop(barrier);
             }
-            Notice::Ignored(_) | Notice::GangPlaced { .. } | Notice::HoldTaken { .. } => {}
+            Notice::Ignored(_) | Notice::GangPlaced { .. } | Notice::HoldTaken(_) => {}
             Notice::Happened(_) => debug_assert!(false, "events are gathered before"),
         }
     }
@@ -250,12 +251,13 @@ pub(super) fn refusal(notice: &Notice) -> Option<String> {
     }
 }
 
-fn updated(id: &str, state: ApplicationState, at_ns: i64, message: &str) -> si::UpdatedApplication {
+fn updated(entered: &Entered) -> si::UpdatedApplication {
+    let Entered { application, state, at_ns, message, .. } = entered;
     si::UpdatedApplication {
-        application_id: id.to_owned(),
+        application_id: application.to_string(),
         state: state.text().to_owned(),
-        state_transition_timestamp: at_ns,
-        message: message.to_owned(),
+        state_transition_timestamp: *at_ns,
+        message: (*message).to_owned(),
     }
 }
 

@@ -20,7 +20,7 @@ use monoceros_rules::work::resource_seconds::Account;
 
 use super::Partition;
 use crate::events::{Event, EventKind, Message, Summary};
-use crate::step::{Alarm, Baton, Notice};
+use crate::step::{Alarm, Baton, Entered, Notice};
 
 /// The applications of a partition that are over, and whether a deadline is armed for them.
 pub(super) struct Kept {
@@ -86,13 +86,13 @@ impl Partition {
                 });
                 continue;
             }
-            baton.notices.push(Notice::ApplicationUpdated {
-                id: expired.id,
+            baton.notices.push(Notice::ApplicationUpdated(Arc::new(Entered {
+                application: expired.id,
+                queue: expired.queue,
                 state,
                 at_ns: now_ns,
                 message: ApplicationEvent::Expire.text(),
-                queue: expired.queue,
-            });
+            })));
         }
         self.ended.arm(baton);
     }

@@ -167,20 +167,24 @@ impl Inbox {
         }
     }
 
+    /// The next entry where that is a request.
+    fn next_request(&self) -> Option<&Request> {
+        match self.entries.front() {
+            Some(Entry::Input(Input::Request(next))) => Some(next),
+            _ => None,
+        }
+    }
+
     /// Whether the next entry is about one application.
     pub(super) fn application_is_next(&self) -> bool {
-        matches!(
-            self.entries.front(),
-            Some(Entry::Input(Input::Request(Request::Application { .. })))
-        )
+        matches!(self.next_request(), Some(Request::Application { .. }))
     }
 
     /// Whether the next entry is one more node that comes, changes or leaves: queues are refreshed
     /// once for all of a request.
     pub(super) fn node_is_next(&self) -> bool {
         use Request::{ChangeNode, CreateNode, RemoveNode};
-        let Some(Entry::Input(Input::Request(next))) = self.entries.front() else { return false };
-        matches!(next, CreateNode(_) | ChangeNode { .. } | RemoveNode(_))
+        matches!(self.next_request(), Some(CreateNode(_) | ChangeNode { .. } | RemoveNode(_)))
     }
 
     /// Whether an entry follows whose notices may leave together with those of the step before it, or,

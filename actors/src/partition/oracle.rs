@@ -119,7 +119,7 @@ impl Oracle {
         let decided = gang_in(notices).or_else(|| hold_in(notices)).or_else(|| {
             notices.iter().find_map(|notice| match notice {
                 Notice::Allocated(allocated) => Some(Decision::Place {
-                    application: Arc::clone(&allocated.application),
+                    application: Arc::clone(&allocated.owner.application),
                     key: Arc::clone(&allocated.spec.key),
                     node: Arc::clone(&allocated.node),
                 }),
@@ -144,11 +144,11 @@ impl Oracle {
 /// The member of a declared gang that took what was held for it, if one did.
 fn hold_in(notices: &[Notice]) -> Option<Decision> {
     notices.iter().find_map(|notice| match notice {
-        Notice::HoldTaken { application, key, hold, node } => Some(Decision::Replace {
-            application: Arc::clone(application),
-            key: Arc::clone(key),
-            placeholder: Arc::clone(hold),
-            node: Arc::clone(node),
+        Notice::HoldTaken(taken) => Some(Decision::Replace {
+            application: Arc::clone(&taken.application),
+            key: Arc::clone(&taken.key),
+            placeholder: Arc::clone(&taken.hold),
+            node: Arc::clone(&taken.node),
         }),
         _ => None,
     })

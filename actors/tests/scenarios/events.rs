@@ -37,9 +37,7 @@ pub(crate) fn named(event: &NamedEvent) -> String {
 }
 
 async fn play(world: &mut World, text: &str) {
-    for step in Script::parse(text).0 {
-        world.step(&step).await;
-    }
+    world.plays(text).await;
     world.settle().await;
 }
 

@@ -7,16 +7,13 @@ use expect_test::{Expect, expect};
 use monoceros_actors::snapshot::ExplanationSnapshot;
 use monoceros_actors::{ExplainError, Resources};
 
-use crate::script::Script;
 use crate::world::{How, World, in_virtual_time};
 
 /// Plays a script and looks at what it came to.
 pub(crate) fn after<T>(how: How, text: &str, look: impl AsyncFnOnce(&mut World) -> T) -> T {
     in_virtual_time(async {
         let mut world = World::new(how);
-        for step in Script::parse(text).0 {
-            world.step(&step).await;
-        }
+        world.plays(text).await;
         let seen = look(&mut world).await;
         world.scheduler.shutdown().await;
         seen
@@ -352,9 +349,7 @@ fn decisions_that_are_held_back() {
     let explained = after(How::Plain, text, async |world| {
         let control = world.scheduler.control("rm").await.unwrap();
         control.hold(true);
-        for step in Script::parse("ask a1 k1 vcore=1000").0 {
-            world.step(&step).await;
-        }
+        world.plays("ask a1 k1 vcore=1000").await;
         world.scheduler.explain("default", "a1", 0).await.unwrap()
     });
     expect![[r#"
@@ -421,9 +416,7 @@ fn nothing_is_in_the_way_of_an_ask_that_was_just_added() {
             ask a1 k1 x2 vcore=1001
             ask a1 k2 vcore=1000
         ";
-        for step in Script::parse(asks).0 {
-            world.step(&step).await;
-        }
+        world.plays(asks).await;
         control.hold(false);
         // A read that keeps its place comes after the end of the hold.
         world.scheduler.nodes("default").await.unwrap();

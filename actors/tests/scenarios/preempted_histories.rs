@@ -402,9 +402,7 @@ impl Arena {
     }
 
     async fn say(&mut self, text: &str) {
-        for step in Script::parse(text).0 {
-            self.world.step(&step).await;
-        }
+        self.world.plays(text).await;
     }
 
     async fn ask(&mut self, name: &str, size: i64) {

@@ -7,7 +7,6 @@ use expect_test::{Expect, expect};
 use monoceros_proto::si::v1 as si;
 
 use crate::events;
-use crate::script::Script;
 use crate::world::{BEGIN_S, How, World, in_virtual_time};
 
 /// Plays both scripts in all ways. Compares what is heard in the second, and why requests do not
@@ -26,9 +25,7 @@ fn told(given: &str, steps: &str, how: How) -> String {
         let mut world = World::new(how);
         let mut text = String::new();
         for script in [given, steps] {
-            for step in Script::parse(script).0 {
-                world.step(&step).await;
-            }
+            world.plays(script).await;
             world.settle().await;
             let played = world.take_played();
             assert_eq!(played.wrong, Vec::<String>::new(), "{script}");
@@ -50,9 +47,7 @@ fn told(given: &str, steps: &str, how: How) -> String {
 pub(crate) fn events_told(script: &str, matters: impl Fn(&si::EventRecord) -> bool) -> String {
     in_virtual_time(async {
         let mut world = World::new(How::Plain);
-        for step in Script::parse(script).0 {
-            world.step(&step).await;
-        }
+        world.plays(script).await;
         let range = world.scheduler.events().range(0, u64::MAX);
         let told = range.records.iter().filter(|it| matters(it)).map(|it| {
             let at_s = it.timestamp_nano / 1_000_000_000 - BEGIN_S;

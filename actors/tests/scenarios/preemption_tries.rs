@@ -5,7 +5,6 @@ use expect_test::expect;
 use crate::preemption_rules::{
     check, events_told, full_queue, full_queue_on_three_nodes, siblings,
 };
-use crate::script::Script;
 use crate::world::{How, World, in_virtual_time};
 
 /// The nodes with room were not tried for it yet, so its second try may still use them.
@@ -122,9 +121,7 @@ fn every_look_for_victims_is_timed_and_no_other_request() {
     let timed = |steps: &str| {
         in_virtual_time(async {
             let mut world = World::new(How::Plain);
-            for step in Script::parse(&(siblings("", "") + steps)).0 {
-                world.step(&step).await;
-            }
+            world.plays(&(siblings("", "") + steps)).await;
             let families = world.scheduler.metrics().gather();
             let name = "yunikorn_scheduler_trypreemption_latency_milliseconds";
             let family = families.iter().find(|family| family.name() == name).unwrap();
@@ -149,9 +146,7 @@ fn a_request_for_which_others_leave_says_so() {
                 ask b l vcore=5 policy=both
                 wait 30s
             ";
-            for step in Script::parse(&(siblings("", "") + asks + steps)).0 {
-                world.step(&step).await;
-            }
+            world.plays(&(siblings("", "") + asks + steps)).await;
             let apps = world.scheduler.applications("default", "root.q2").await.unwrap();
             let asks = apps[0].requests.iter().filter(|ask| ask.triggered_preemption);
             asks.map(|ask| ask.allocation_key.clone()).collect::<Vec<_>>()

@@ -393,13 +393,9 @@ fn what_a_queue_gives_back_is_told_as_events() {
     let told = in_virtual_time(async {
         let mut world = World::new(How::Plain);
         let script = three_of_six(&format!("{}wait 59s\n", then(10)));
-        for step in Script::parse(&script).0 {
-            world.step(&step).await;
-        }
+        world.plays(&script).await;
         let past = world.scheduler.events().range(0, 0).highest + 1;
-        for step in Script::parse("wait 1s").0 {
-            world.step(&step).await;
-        }
+        world.plays("wait 1s").await;
         world.settle().await;
         let range = world.scheduler.events().range(past, u64::MAX);
         range.records.iter().fold(String::new(), |told, record| told + &line(record) + "\n")

@@ -4,7 +4,6 @@ use std::fmt::Write as _;
 
 use expect_test::expect;
 
-use crate::script::Script;
 use crate::world::{How, World, check, in_virtual_time, messages_to};
 
 #[test]
@@ -113,15 +112,11 @@ async fn messages_of_reports(applications: usize) -> u64 {
         writeln!(text, "app a{number} in root.p.a &").unwrap();
     }
     text += "settle";
-    for step in Script::parse(&text).0 {
-        world.step(&step).await;
-    }
+    world.plays(&text).await;
     let before = messages_to(&world.scheduler, "queue");
     let reports: Vec<String> =
-        (0..applications).map(|number| format!("exists a{number} k on n1 vcore=1 &")).collect();
-    for step in Script::parse(&reports.join(" ; ").replace(" & ;", " ;")).0 {
-        world.step(&step).await;
-    }
+        (0..applications).map(|number| format!("exists a{number} k on n1 vcore=1")).collect();
+    world.plays(&reports.join(" ; ")).await;
     let used = world.scheduler.queues("[rm]default").await.unwrap().allocated_resource.sorted();
     assert_eq!(used.first().map(|(_, quantity)| *quantity), i64::try_from(applications).ok());
     messages_to(&world.scheduler, "queue") - before

@@ -214,6 +214,13 @@ impl World {
         }
     }
 
+    /// The steps of a script, one after another.
+    pub(crate) async fn plays(&mut self, text: &str) {
+        for step in Script::parse(text).0 {
+            self.step(&step).await;
+        }
+    }
+
     pub(crate) async fn step(&mut self, step: &Step) {
         match step {
             Step::Order { policy, weights } => {

@@ -4,7 +4,7 @@ use proptest::prelude::*;
 
 use super::super::Event;
 use super::*;
-use crate::step::Allocated;
+use crate::step::{Allocated, Owner};
 
 /// Events whose objects are their ids.
 fn fill(log: &Log, count: u64) {
@@ -137,14 +137,17 @@ fn a_reader_that_has_gone_is_forgotten_even_if_it_wanted_nothing_of_what_came() 
 /// A placement of which each event has another object, and these objects in order.
 fn placement(number: u64, has_group: bool) -> (Happening, Vec<String>) {
     let named = |what: &str| Arc::<str>::from(format!("{what}-{number}"));
-    let allocated = Allocated {
+    let owner = Owner {
         application: named("application"),
-        spec: Arc::new(AskSpec::new("k", Resources::of(&[("vcore", 1)]))),
-        uuid: named("uuid"),
-        node: named("node"),
         queue: named("queue"),
         user: named("user"),
         group: has_group.then(|| named("group")),
+    };
+    let allocated = Allocated {
+        owner: Arc::new(owner),
+        spec: Arc::new(AskSpec::new("k", Resources::of(&[("vcore", 1)]))),
+        uuid: named("uuid"),
+        node: named("node"),
         at_ns: 7,
         course: None,
     };

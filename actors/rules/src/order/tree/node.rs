@@ -12,10 +12,15 @@
 //! an order whose first entry always goes elsewhere (the emptiest node gets an allocation) would else be
 //! filled from its neighbour again and again.
 
-use std::ops::ControlFlow;
-use std::slice::SliceIndex;
+mod inner;
+mod leaf;
+mod walk;
 
-use super::change::{Change, join_all, replaced};
+use std::ops::ControlFlow;
+
+pub(super) use walk::Walk;
+
+use super::change::{Change, join_all};
 use super::{Between, Bound};
 
 /// The widest a node gets. To re-key one of 100,000 entries took 1.3 us with 16, 1.1 with 24, and
@@ -74,6 +79,13 @@ pub(super) struct Removed<V, B> {
 /// Room for a node that is never allocated again while it lives.
 fn room<T>() -> Vec<T> {
     Vec::with_capacity(MAX + 1)
+}
+
+/// What is behind the first so many, with [`room`].
+fn split_off<T>(all: &mut Vec<T>, width: usize) -> Vec<T> {
+    let mut others = room();
+    others.extend(all.drain(width..));
+    others
 }
 
 impl<K, V, B> Node<K, V, B> {
@@ -341,7 +353,7 @@ impl<K: Ord + Clone, V, B: Bound> Node<K, V, B> {
             let node = std::mem::replace(self, Self::empty());
             let mut root = Inner { children: room(), len };
             root.children.push(Child { low, bound, node });
-            root.split(0);
+            root.rebalance(0);
             *self = Self::Inner(root);
         }
     }
@@ -374,13 +386,7 @@ impl<K: Ord + Clone, V, B: Bound> Node<K, V, B> {
     fn append(&mut self, right: &mut Self) {
         match (self, right) {
             (Self::Leaf(left), Self::Leaf(right)) => left.entries.append(&mut right.entries),
-            (Self::Inner(left), Self::Inner(right)) => {
-                let seam = left.children.len();
-                left.children.append(&mut right.children);
-                left.len += std::mem::take(&mut right.len);
-                // They were no neighbours before.
-                left.rebalance(seam);
-            }
+            (Self::Inner(left), Self::Inner(right)) => left.append(right),
             _ => unreachable!("neighbours are of one level"),
         }
     }
@@ -388,19 +394,8 @@ impl<K: Ord + Clone, V, B: Bound> Node<K, V, B> {
     /// Keeps the first so many entries or children; a new right neighbour gets the others.
     fn split_off(&mut self, width: usize) -> Self {
         match self {
-            Self::Leaf(left) => {
-                let mut entries = room();
-                entries.extend(left.entries.drain(width..));
-                Self::Leaf(Leaf { entries })
-            }
-            Self::Inner(left) => {
-                let mut children = room();
-                children.extend(left.children.drain(width..));
-                let mut right = Inner { children, len: 0 };
-                right.len = right.count(..);
-                left.len -= right.len;
-                Self::Inner(right)
-            }
+            Self::Leaf(left) => Self::Leaf(Leaf { entries: split_off(&mut left.entries, width) }),
+            Self::Inner(left) => Self::Inner(left.split_off(width)),
         }
     }
 
@@ -447,297 +442,8 @@ impl<K: Ord + Clone, V, B: Bound> Node<K, V, B> {
     }
 }
 
-impl<K: Clone, V, B> Child<K, V, B> {
-    /// It is the first child from now on, where another was: what separates it from what is before is the
-    /// separator of its own first children, too.
-    fn begin_at(&mut self, low: K) {
-        if let Node::Inner(inner) = &mut self.node
-            && let Some(first) = inner.children.first_mut()
-        {
-            first.begin_at(low.clone());
-        }
-        self.low = low;
-    }
-}
-
 impl<K, V, B> Entry<K, V, B> {
     fn parts(&self) -> (&K, &V, &B) {
         (&self.key, &self.value, &self.bound)
-    }
-}
-
-impl<K: Ord + Clone, V, B: Bound> Leaf<K, V, B> {
-    fn find(&self, key: &K) -> Result<usize, usize> {
-        self.entries.binary_search_by(|entry| entry.key.cmp(key))
-    }
-
-    /// How many keys, from the first on, are `before` something.
-    fn before(&self, before: impl Fn(&K) -> bool) -> usize {
-        self.entries.partition_point(|entry| before(&entry.key))
-    }
-
-    fn bounds(&self) -> impl Iterator<Item = &B> + Clone {
-        self.entries.iter().map(|entry| &entry.bound)
-    }
-
-    fn insert(&mut self, total: &mut B, key: K, value: V, bound: B) -> Change<B> {
-        match self.find(&key) {
-            Ok(at) => {
-                debug_assert!(false, "keys are unique");
-                self.entries[at].value = value;
-                self.set_bound_at(total, at, bound)
-            }
-            Err(at) => {
-                self.entries.insert(at, Entry { key, bound, value });
-                replaced(total, self.bounds(), None, Some(&self.entries[at].bound))
-            }
-        }
-    }
-
-    fn remove(&mut self, total: &mut B, key: &K) -> Option<Removed<V, B>> {
-        let at = self.find(key).ok()?;
-        let Entry { bound, value, .. } = self.entries.remove(at);
-        let change = replaced(total, self.bounds(), Some(&bound), None);
-        Some(Removed { value, change })
-    }
-
-    fn rekey(&mut self, total: &mut B, old: &K, new: K, bound: B) -> Option<Change<B>> {
-        let from = self.find(old).ok()?;
-        let to = match self.find(&new) {
-            Ok(same) if same == from => from,
-            Ok(_) => {
-                let Removed { value, change } = self.remove(total, old)?;
-                return Some(change.then(self.insert(total, new, value, bound)));
-            }
-            Err(before) if before > from => before - 1,
-            Err(before) => before,
-        };
-        if from < to {
-            self.entries[from..=to].rotate_left(1);
-        } else {
-            self.entries[to..=from].rotate_right(1);
-        }
-        self.entries[to].key = new;
-        Some(self.set_bound_at(total, to, bound))
-    }
-
-    fn set_bound_at(&mut self, total: &mut B, at: usize, bound: B) -> Change<B> {
-        if self.entries[at].bound == bound {
-            return Change::None;
-        }
-        let old = std::mem::replace(&mut self.entries[at].bound, bound);
-        replaced(total, self.bounds(), Some(&old), Some(&self.entries[at].bound))
-    }
-}
-
-impl<K: Ord + Clone, V, B: Bound> Inner<K, V, B> {
-    /// The child where `key` is, or would be.
-    fn route(&self, key: &K) -> usize {
-        self.children[1..].partition_point(|child| child.low <= *key)
-    }
-
-    fn bounds(&self) -> impl Iterator<Item = &B> + Clone {
-        self.children.iter().map(|child| &child.bound)
-    }
-
-    /// What the change of the child at `at` does to the total.
-    fn lift(&self, change: Change<B>, total: &mut B, at: usize) -> Change<B> {
-        change.lift(total, self.bounds(), &self.children[at].bound)
-    }
-
-    /// The number of entries below some of the children.
-    fn count(&self, range: impl SliceIndex<[Child<K, V, B>], Output = [Child<K, V, B>]>) -> usize {
-        self.children[range].iter().map(|child| child.node.len()).sum()
-    }
-
-    fn insert(&mut self, total: &mut B, key: K, value: V, bound: B) -> Change<B> {
-        self.insert_at(self.route(&key), total, key, value, bound)
-    }
-
-    /// [`Self::insert`] below the child where the key belongs.
-    fn insert_at(&mut self, at: usize, total: &mut B, key: K, value: V, bound: B) -> Change<B> {
-        let child = &mut self.children[at];
-        let before = child.node.len();
-        let change = child.node.insert(&mut child.bound, key, value, bound);
-        self.len = self.len - before + child.node.len();
-        let change = self.lift(change, total, at);
-        if self.children[at].node.width() > MAX {
-            self.split(at);
-        }
-        change
-    }
-
-    fn remove(&mut self, total: &mut B, key: &K) -> Option<Removed<V, B>> {
-        let at = self.route(key);
-        let width = self.children.len();
-        let removed = self.remove_at(at, total, key)?;
-        if self.children.len() == width {
-            self.rebalance(at);
-        }
-        Some(removed)
-    }
-
-    /// [`Self::remove`] below the child where the key is, which may be narrow then. One that is empty goes.
-    fn remove_at(&mut self, at: usize, total: &mut B, key: &K) -> Option<Removed<V, B>> {
-        let child = &mut self.children[at];
-        let Removed { value, change } = child.node.remove(&mut child.bound, key)?;
-        self.len -= 1;
-        if child.node.width() > 0 {
-            return Some(Removed { value, change: self.lift(change, total, at) });
-        }
-        let Child { low, bound, .. } = self.children.remove(at);
-        if at == 0
-            && let Some(first) = self.children.first_mut()
-        {
-            first.begin_at(low);
-        }
-        let gone = if let Change::Narrower(was) = change { was } else { bound };
-        Some(Removed { value, change: replaced(total, self.bounds(), Some(&gone), None) })
-    }
-
-    fn rekey(&mut self, total: &mut B, old: &K, new: K, bound: B) -> Option<Change<B>> {
-        let (at, to) = (self.route(old), self.route(&new));
-        if at != to {
-            let width = self.children.len();
-            let Removed { value, change } = self.remove_at(at, total, old)?;
-            let is_gone = self.children.len() < width;
-            let is_narrow = !is_gone && self.children[at].node.width() < MIN;
-            let to = if is_gone && to > at { to - 1 } else { to };
-            let change = change.then(self.insert_at(to, total, new, value, bound));
-            if is_narrow {
-                // The insertion may have split one before it.
-                self.rebalance(self.route(old));
-            }
-            return Some(change);
-        }
-        let child = &mut self.children[at];
-        let before = child.node.len();
-        let change = child.node.rekey(&mut child.bound, old, new, bound)?;
-        self.len = self.len - before + child.node.len();
-        let change = self.lift(change, total, at);
-        self.rebalance(at);
-        Some(change)
-    }
-
-    /// Puts right a child that has become too wide or narrow. What is below stays the same, so this node's
-    /// own total does too.
-    fn rebalance(&mut self, at: usize) {
-        let width = self.children[at].node.width();
-        if width > MAX {
-            self.split(at);
-        } else if width < MIN {
-            // Two narrow ones may be narrow together.
-            if self.merge(at) {
-                self.rebalance(at);
-            } else if at > 0 && self.merge(at - 1) {
-                self.rebalance(at - 1);
-            }
-        }
-    }
-
-    /// Splits the child at `at` in two.
-    fn split(&mut self, at: usize) {
-        // Growth at the end (nodes that fill up one after another, arrivals in order of time)
-        // would leave half-full nodes behind for good.
-        let at_end = at + 1 == self.children.len();
-        let width = if at_end { MAX - MIN } else { MAX / 2 };
-        let left = &mut self.children[at];
-        let node = left.node.split_off(width);
-        let right = Child { low: node.low().clone(), bound: left.bound.clone(), node };
-        self.children.insert(at + 1, right);
-        self.rejoin(at);
-        self.rejoin(at + 1);
-    }
-
-    /// Merges the child at `at` with the one after it, if there is one and both fit.
-    fn merge(&mut self, at: usize) -> bool {
-        let (left, right) = self.children.split_at_mut(at + 1);
-        let (left, Some(right)) = (&mut left[at], right.first_mut()) else { return false };
-        if left.node.width() + right.node.width() > MERGED {
-            return false;
-        }
-        left.node.append(&mut right.node);
-        left.bound.join(&right.bound);
-        self.children.remove(at + 1);
-        true
-    }
-
-    fn rejoin(&mut self, at: usize) {
-        let child = &mut self.children[at];
-        child.bound = child.node.total().expect("no child is empty");
-    }
-}
-
-/// All entries of a tree in order: where the walk stands on each level.
-pub(super) struct Walk<'a, K, V, B> {
-    above: Vec<std::slice::Iter<'a, Child<K, V, B>>>,
-    leaf: std::slice::Iter<'a, Entry<K, V, B>>,
-}
-
-impl<'a, K, V, B> Walk<'a, K, V, B> {
-    pub(super) fn new(root: &'a Node<K, V, B>) -> Self {
-        let mut walk = Self { above: Vec::new(), leaf: [].iter() };
-        walk.descend(root);
-        walk
-    }
-
-    /// Behind the first so many entries.
-    pub(super) fn behind(mut node: &'a Node<K, V, B>, mut entries: usize) -> Self {
-        let mut walk = Self { above: Vec::new(), leaf: [].iter() };
-        loop {
-            match node {
-                Node::Leaf(leaf) => {
-                    walk.leaf = leaf.entries[entries.min(leaf.entries.len())..].iter();
-                    return walk;
-                }
-                Node::Inner(inner) => {
-                    let mut children = inner.children.iter();
-                    let Some(child) = children.find(|child| {
-                        let len = child.node.count();
-                        let is_here = entries < len;
-                        entries -= if is_here { 0 } else { len };
-                        is_here
-                    }) else {
-                        return walk;
-                    };
-                    node = &child.node;
-                    walk.above.push(children);
-                }
-            }
-        }
-    }
-
-    fn descend(&mut self, mut node: &'a Node<K, V, B>) {
-        loop {
-            match node {
-                Node::Leaf(leaf) => {
-                    self.leaf = leaf.entries.iter();
-                    return;
-                }
-                Node::Inner(inner) => {
-                    let mut children = inner.children.iter();
-                    node = &children.next().expect("an inner node has children").node;
-                    self.above.push(children);
-                }
-            }
-        }
-    }
-}
-
-impl<'a, K, V, B> Iterator for Walk<'a, K, V, B> {
-    type Item = (&'a K, &'a V, &'a B);
-
-    fn next(&mut self) -> Option<Self::Item> {
-        loop {
-            if let Some(entry) = self.leaf.next() {
-                return Some(entry.parts());
-            }
-            match self.above.last_mut()?.next() {
-                Some(child) => self.descend(&child.node),
-                None => {
-                    self.above.pop();
-                }
-            }
-        }
     }
 }
