@@ -462,7 +462,13 @@ impl Application {
         {
             let key = (old.created_ns, Arc::clone(&old.uuid));
             let group = Arc::clone(group);
-            self.book.gang_mut().put_free(&group, key, placeholder);
+            self.put_free(&group, key, placeholder);
         }
+    }
+
+    /// A placeholder, or a place that is held, is free to be taken.
+    pub(super) fn put_free(&mut self, group: &TaskGroup, key: (i64, Arc<str>), id: AllocationId) {
+        self.book.gang_mut().put_free(group, key, id);
+        self.pairs.search.freed();
     }
 }

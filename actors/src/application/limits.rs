@@ -19,8 +19,8 @@ use monoceros_rules::order::waits::{Phase, View};
 use monoceros_rules::values::epoch::Loosening;
 use monoceros_rules::values::resources::Resources;
 
-use super::{Application, Book};
 use super::ops::VisitEffects;
+use super::{Application, Book};
 use crate::events::{Event, EventKind};
 use crate::queue::Narrowed;
 use crate::step::{Baton, Notice, Owner};

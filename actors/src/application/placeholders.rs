@@ -34,8 +34,8 @@ impl Application {
         let Some(entry) = baton.books.allocations.get(id) else { return };
         let Some(group) = entry.spec.place_in() else { return };
         let key = (entry.created_ns, Arc::clone(&entry.uuid));
-        self.book.gang_mut().put_free(group, key, id);
         let group = Arc::clone(group);
+        self.put_free(&group, key, id);
         self.look_for_pairs(&group);
         self.arm_placeholders(baton);
     }

@@ -51,6 +51,8 @@ pub struct Search {
 #[derive(Clone, Debug)]
 struct Held {
     ids: Vec<AllocationId>,
+    /// So many of the first are not free any more, and are not looked at again.
+    taken: usize,
     /// What the node index said of the order of nodes then.
     moves: u64,
 }
@@ -80,6 +82,13 @@ impl Search {
     /// have said counts.
     pub fn returns(&mut self) {
         self.passed = None;
+    }
+
+    /// A placeholder, or a place that is held, is free, which may have been taken before.
+    pub fn freed(&mut self) {
+        for held in self.held.values_mut() {
+            held.taken = 0;
+        }
     }
 
     /// Whether anything was refused since it began.
@@ -178,17 +187,23 @@ fn first_held(
             .get(*id)
             .filter(|entry| free.get(&(entry.created_ns, Arc::clone(&entry.uuid))) == Some(id))
     };
+    let known = search.held.get_mut(name).filter(|held| held.moves == moves);
+    if let Some(held) = known {
+        let rest = held.ids[held.taken..].iter();
+        held.taken += rest.take_while(|id| is_free(id).is_none()).count();
+    }
     let known = search.held.get(name).filter(|held| held.moves == moves);
     let usable = |ids: &[AllocationId], search: &Search| {
         let places = ids.iter().filter_map(|id| Some((*id, is_free(id)?)));
         first_usable(places, (key, ask), search, asks, books)
     };
-    if let Some(found) = known.and_then(|held| usable(&held.ids, search)) {
+    if let Some(found) = known.and_then(|held| usable(&held.ids[held.taken..], search)) {
         return Some(found);
     }
     // Those in front are taken, or refuse this member: some more of them, then all.
     for most in [HELD_TOGETHER, usize::MAX] {
-        let held = Held { ids: in_node_order(free.values().copied(), most, books), moves };
+        let ids = in_node_order(free.values().copied(), most, books);
+        let held = Held { ids, taken: 0, moves };
         let found = usable(&held.ids, search);
         search.held.insert(TaskGroup::clone(name), held);
         if found.is_some() || free.len() <= most {

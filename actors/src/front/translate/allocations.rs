@@ -19,10 +19,17 @@ use crate::step::{Cause, Existing, ForeignReport, Op, Which};
 
 const FOREIGN: &str = "foreign";
 
+/// A message of so many has amounts of its own, which nothing here changes any more while they are
+/// decided about.
+const MANY: usize = 64;
+
 impl Translator {
     /// Translates a request for asks, allocations and releases.
     pub(in crate::front) fn allocations(&self, request: si::AllocationRequest) -> Translated {
         let mut gathering = Gathering::new();
+        if request.asks.len() + request.allocations.len() >= MANY {
+            self.sizes.borrow_mut().forget();
+        }
         for allocation in request.allocations {
             self.allocation(allocation, &mut gathering);
         }

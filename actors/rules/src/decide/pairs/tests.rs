@@ -36,6 +36,27 @@ fn held_places_are_taken_in_the_order_of_their_nodes() {
     assert_eq!(world.next(&mut search), NextPair::Elsewhere(Pair { ask, placeholder }));
 }
 
+/// Whoever was to take a place does not: it comes before the others again.
+#[test]
+fn a_held_place_that_is_free_again_has_its_place_in_the_order() {
+    let mut world = World::new(&[of(2, 2), of(2, 2), of(2, 2)]);
+    let declared = DeclaredGroup::new("g", 3, Some(of(2, 2)));
+    let declaration = Declaration::new(vec![declared]).unwrap();
+    world.gang.native = Some(Box::new(Native::new(&declaration)));
+    let (ask, mut search) = (world.wants("a", 0, of(1, 1)), Search::default());
+    let group = "g".to_owned();
+    let NextPair::InPlace(first) = world.next(&mut search) else { panic!() };
+    let entry = world.books.allocations.get(first.placeholder).unwrap();
+    let key = (entry.created_ns, Arc::clone(&entry.uuid));
+    world.gang.take_free(&group, &key);
+    let then = world.next(&mut search);
+    assert!(matches!(then, NextPair::InPlace(pair) if pair.ask == ask && pair != first));
+    assert_eq!(world.next(&mut search), then);
+    world.gang.put_free(&group, key, first.placeholder);
+    search.freed();
+    assert_eq!(world.next(&mut search), NextPair::InPlace(first));
+}
+
 #[test]
 fn beyond_as_many_as_are_put_in_order_at_a_time_the_next_are_found() {
     let mut world = World::new(&vec![of(2, 2); HELD_TOGETHER + 3]);

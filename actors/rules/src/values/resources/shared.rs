@@ -41,6 +41,14 @@ impl SharedAmounts {
             _ => Arc::clone(place.insert(Arc::new(amount))),
         }
     }
+
+    /// What comes from now on shares nothing with what came before.
+    ///
+    /// Whoever shares an amount changes its count, which is next to what those read who have it. Where
+    /// these are on another thread, the two should not go on with one at the same time.
+    pub fn forget(&mut self) {
+        self.0.clear();
+    }
 }
 
 #[cfg(test)]
@@ -64,5 +72,8 @@ mod tests {
             "a zero that is said is a difference"
         );
         assert_eq!(amounts.0.len(), REMEMBERED);
+        let last = amounts.share(of(1));
+        amounts.forget();
+        assert!(!Arc::ptr_eq(&last, &amounts.share(of(1))), "it was forgotten");
     }
 }
