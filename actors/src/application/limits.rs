@@ -34,16 +34,6 @@ pub(super) struct JoinedLane {
     counts: bool,
 }
 
-/// Whose an allocation of this application is.
-pub(super) fn owner(book: &Book, group: Option<Arc<str>>) -> Owner {
-    Owner {
-        application: Arc::clone(&book.id),
-        queue: Arc::clone(&book.queue),
-        user: Arc::clone(&book.user),
-        group,
-    }
-}
-
 impl Application {
     /// The lane, if it has to be looked at.
     pub(crate) fn limited_lane(&self) -> Option<LaneId> {
@@ -81,6 +71,7 @@ impl Application {
         if self.lane.is_some() {
             return;
         }
+        debug_assert!(self.group().is_none(), "who is in no lane counts for no group");
         let (book, trackers) = (&self.book, &mut baton.books.trackers);
         let Joined { lane: id, group } =
             trackers.join(&book.user, &book.groups, &book.id, &book.queue);
@@ -221,5 +212,15 @@ impl Application {
             let event = event.referring(queue).amount(change);
             effects.discharged.push(Notice::Happened(event.into()));
         }
+    }
+}
+
+/// Whose what an application asks for and holds is, while it counts for this group.
+pub(super) fn owner(book: &Book, group: Option<Arc<str>>) -> Owner {
+    Owner {
+        application: Arc::clone(&book.id),
+        queue: Arc::clone(&book.queue),
+        user: Arc::clone(&book.user),
+        group,
     }
 }

@@ -118,7 +118,7 @@ pub(crate) struct Application {
     book: Book,
     leaf: Arc<Station<Queue>>,
     leaf_facts: Arc<QueueFacts>,
-    /// Whose what is told of it is.
+    /// Shared by all that is told of its asks and allocations.
     owner: Arc<Owner>,
     row: Option<RowSlot>,
     /// The lane in which the limits of its user and group count; none while it neither asks nor

@@ -54,7 +54,7 @@ pub(in crate::front) struct Translator {
     intake: Intake,
     /// The resource types that it has in use.
     names: Arc<NameHolder>,
-    /// What it asked for lately.
+    /// What it asked for lately, but for large messages, of which each has amounts of its own.
     sizes: RefCell<SharedAmounts>,
     clock: Clock,
     tracking: Tracking,
@@ -203,6 +203,7 @@ impl Translator {
 #[cfg(test)]
 mod tests {
     use monoceros_proto::si::v1 as si;
+    use monoceros_rules::values::resources::Resources;
     use monoceros_rules::work::rejection::Rejection;
 
     use super::*;
@@ -286,5 +287,47 @@ mod tests {
         let chunks = translator.applications(request, &GroupAnswers::default()).chunks;
         let lengths: Vec<usize> = chunks.iter().map(|(_, entries)| entries.len()).collect();
         assert_eq!(lengths, [CHUNK, CHUNK, 1]);
+    }
+
+    /// The amounts of a message of so many asks for the same.
+    fn amounts(translator: &Translator, asks: usize) -> Vec<Arc<Resources>> {
+        let ask = |number: usize| si::AllocationAsk {
+            allocation_key: number.to_string(),
+            application_id: "app".to_owned(),
+            max_allocations: 1,
+            resource_ask: Some(si::Resource {
+                resources: [("vcore".to_owned(), si::Quantity { value: 7 })].into(),
+            }),
+            ..Default::default()
+        };
+        let request =
+            si::AllocationRequest { asks: (0..asks).map(ask).collect(), ..Default::default() };
+        let mut amounts = Vec::new();
+        for entry in translator.allocations(request).chunks.into_iter().flat_map(|(_, it)| it) {
+            let Entry::Input(Input::Request(Request::Application { ops, .. })) = entry else {
+                panic!("asks are for an application")
+            };
+            amounts.extend(ops.into_iter().map(|op| match op {
+                Op::Ask(spec) => Arc::clone(&spec.resources),
+                _ => panic!("asks are asks"),
+            }));
+        }
+        assert_eq!(amounts.len(), asks);
+        amounts
+    }
+
+    #[test]
+    fn small_messages_share_what_they_ask_for_and_a_large_one_shares_it_with_no_other() {
+        let translator = translator(&["[rm]default"]);
+        let messages = [1, 63, 64, 64, 1].map(|asks| amounts(&translator, asks));
+        for amounts in &messages {
+            assert!(amounts.iter().all(|amount| Arc::ptr_eq(amount, &amounts[0])));
+        }
+        let [small, same, large, other, after] = messages.map(|mut amounts| amounts.remove(0));
+        assert!(Arc::ptr_eq(&small, &same));
+        for (one, another) in [(&same, &large), (&large, &other), (&other, &after)] {
+            assert!(!Arc::ptr_eq(one, another));
+            assert_eq!(one, another);
+        }
     }
 }

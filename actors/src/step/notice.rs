@@ -121,12 +121,11 @@ impl Drop for Reply {
     }
 }
 
-/// Whose something is that is told of.
+/// Whose an ask or an allocation is: its application, with queue, user and group.
 ///
 /// # Why
-/// Each decision is told to other threads, which let go of what they were told: one owner for all that
-/// is told of an application has one count of its holders, where its four names have four. Counts that
-/// two threads change are what goes to and fro between their processors most often.
+/// Each ask and each decision is told to another thread. Four names are four counts of who has them,
+/// which both threads change, so that they go to and fro between processors; an owner has one.
 #[derive(Debug)]
 pub(crate) struct Owner {
     pub(crate) application: Arc<str>,

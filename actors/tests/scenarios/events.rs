@@ -37,7 +37,7 @@ pub(crate) fn named(event: &NamedEvent) -> String {
 }
 
 async fn play(world: &mut World, text: &str) {
-    world.plays(text).await;
+    world.play(text).await;
     world.settle().await;
 }
 

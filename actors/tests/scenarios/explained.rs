@@ -13,7 +13,7 @@ use crate::world::{How, World, in_virtual_time};
 pub(crate) fn after<T>(how: How, text: &str, look: impl AsyncFnOnce(&mut World) -> T) -> T {
     in_virtual_time(async {
         let mut world = World::new(how);
-        world.plays(text).await;
+        world.play(text).await;
         let seen = look(&mut world).await;
         world.scheduler.shutdown().await;
         seen
@@ -349,7 +349,7 @@ fn decisions_that_are_held_back() {
     let explained = after(How::Plain, text, async |world| {
         let control = world.scheduler.control("rm").await.unwrap();
         control.hold(true);
-        world.plays("ask a1 k1 vcore=1000").await;
+        world.play("ask a1 k1 vcore=1000").await;
         world.scheduler.explain("default", "a1", 0).await.unwrap()
     });
     expect![[r#"
@@ -416,7 +416,7 @@ fn nothing_is_in_the_way_of_an_ask_that_was_just_added() {
             ask a1 k1 x2 vcore=1001
             ask a1 k2 vcore=1000
         ";
-        world.plays(asks).await;
+        world.play(asks).await;
         control.hold(false);
         // A read that keeps its place comes after the end of the hold.
         world.scheduler.nodes("default").await.unwrap();

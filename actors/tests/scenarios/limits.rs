@@ -440,7 +440,7 @@ fn running_applications_are_limited_by_queue_and_by_user_together() {
 /// What is tracked once nothing is left of the application: users and groups by name.
 async fn tracked_after(before: &str, text: &str) -> Vec<String> {
     let mut world = World::new(How::Plain);
-    world.plays(&format!("{before}\n{text}")).await;
+    world.play(&format!("{before}\n{text}")).await;
     let facts = world.scheduler.facts("[rm]default").await.unwrap();
     let users = facts.users.iter().map(|user| format!("user {}", user.name));
     users.chain(facts.groups.iter().map(|group| format!("group {}", group.name))).collect()

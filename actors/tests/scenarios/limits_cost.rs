@@ -20,9 +20,9 @@ async fn messages_of_a_release(waiting: usize, of_one_user: bool) -> u64 {
         writeln!(text, "ask a{number} k x9 vcore=1 &").unwrap();
     }
     text += "settle";
-    world.plays(&text).await;
+    world.play(&text).await;
     let before = messages_to(&world.scheduler, "application");
-    world.plays("release a0 uuid=k#1").await;
+    world.play("release a0 uuid=k#1").await;
     let queues = world.scheduler.queues("[rm]default").await.unwrap();
     let placed = if of_one_user { 1 } else { waiting };
     let allocated = queues.allocated_resource.sorted();
@@ -56,9 +56,9 @@ async fn messages_to_leaves(leaves: usize, before: &str, step: &str) -> u64 {
         writeln!(text, "ask a{number} k vcore=1 &").unwrap();
     }
     writeln!(text, "settle\n{before}").unwrap();
-    world.plays(&text).await;
+    world.play(&text).await;
     let before = messages_to(&world.scheduler, "queue");
-    world.plays(step).await;
+    world.play(step).await;
     messages_to(&world.scheduler, "queue") - before
 }
 
@@ -96,9 +96,9 @@ async fn messages_of_a_start(leaves: usize) -> u64 {
         let application = format!("a{number} in root.p.q.l{number:02} user u{number} groups dev");
         writeln!(text, "app {application}\nask a{number} k vcore=1").unwrap();
     }
-    world.plays(&text).await;
+    world.play(&text).await;
     let before = messages_to(&world.scheduler, "queue");
-    world.plays("remove-app a0").await;
+    world.play("remove-app a0").await;
     let messages = messages_to(&world.scheduler, "queue") - before;
     let allocated = async |application: &str| {
         let found = world.scheduler.application("[rm]default", application).await.unwrap();
@@ -131,9 +131,9 @@ async fn messages_of_a_reload(leaves: usize) -> u64 {
         writeln!(text, "app a{number} in root.l{number} user ann").unwrap();
         writeln!(text, "ask a{number} k x2 vcore=1").unwrap();
     }
-    world.plays(&text).await;
+    world.play(&text).await;
     let before = messages_to(&world.scheduler, "application");
-    world.plays(&format!("forget\n{}reload", queues(2))).await;
+    world.play(&format!("forget\n{}reload", queues(2))).await;
     let messages = messages_to(&world.scheduler, "application") - before;
     let queues = world.scheduler.queues("[rm]default").await.unwrap();
     let placed = queues.allocated_resource.sorted();

@@ -402,7 +402,7 @@ impl Arena {
     }
 
     async fn say(&mut self, text: &str) {
-        self.world.plays(text).await;
+        self.world.play(text).await;
     }
 
     async fn ask(&mut self, name: &str, size: i64) {

@@ -25,7 +25,7 @@ fn told(given: &str, steps: &str, how: How) -> String {
         let mut world = World::new(how);
         let mut text = String::new();
         for script in [given, steps] {
-            world.plays(script).await;
+            world.play(script).await;
             world.settle().await;
             let played = world.take_played();
             assert_eq!(played.wrong, Vec::<String>::new(), "{script}");
@@ -47,7 +47,7 @@ fn told(given: &str, steps: &str, how: How) -> String {
 pub(crate) fn events_told(script: &str, matters: impl Fn(&si::EventRecord) -> bool) -> String {
     in_virtual_time(async {
         let mut world = World::new(How::Plain);
-        world.plays(script).await;
+        world.play(script).await;
         let range = world.scheduler.events().range(0, u64::MAX);
         let told = range.records.iter().filter(|it| matters(it)).map(|it| {
             let at_s = it.timestamp_nano / 1_000_000_000 - BEGIN_S;

@@ -121,7 +121,7 @@ fn every_look_for_victims_is_timed_and_no_other_request() {
     let timed = |steps: &str| {
         in_virtual_time(async {
             let mut world = World::new(How::Plain);
-            world.plays(&(siblings("", "") + steps)).await;
+            world.play(&(siblings("", "") + steps)).await;
             let families = world.scheduler.metrics().gather();
             let name = "yunikorn_scheduler_trypreemption_latency_milliseconds";
             let family = families.iter().find(|family| family.name() == name).unwrap();
@@ -146,7 +146,7 @@ fn a_request_for_which_others_leave_says_so() {
                 ask b l vcore=5 policy=both
                 wait 30s
             ";
-            world.plays(&(siblings("", "") + asks + steps)).await;
+            world.play(&(siblings("", "") + asks + steps)).await;
             let apps = world.scheduler.applications("default", "root.q2").await.unwrap();
             let asks = apps[0].requests.iter().filter(|ask| ask.triggered_preemption);
             asks.map(|ask| ask.allocation_key.clone()).collect::<Vec<_>>()

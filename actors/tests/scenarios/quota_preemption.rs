@@ -393,9 +393,9 @@ fn what_a_queue_gives_back_is_told_as_events() {
     let told = in_virtual_time(async {
         let mut world = World::new(How::Plain);
         let script = three_of_six(&format!("{}wait 59s\n", then(10)));
-        world.plays(&script).await;
+        world.play(&script).await;
         let past = world.scheduler.events().range(0, 0).highest + 1;
-        world.plays("wait 1s").await;
+        world.play("wait 1s").await;
         world.settle().await;
         let range = world.scheduler.events().range(past, u64::MAX);
         range.records.iter().fold(String::new(), |told, record| told + &line(record) + "\n")

@@ -112,11 +112,11 @@ async fn messages_of_reports(applications: usize) -> u64 {
         writeln!(text, "app a{number} in root.p.a &").unwrap();
     }
     text += "settle";
-    world.plays(&text).await;
+    world.play(&text).await;
     let before = messages_to(&world.scheduler, "queue");
     let reports: Vec<String> =
         (0..applications).map(|number| format!("exists a{number} k on n1 vcore=1")).collect();
-    world.plays(&reports.join(" ; ")).await;
+    world.play(&reports.join(" ; ")).await;
     let used = world.scheduler.queues("[rm]default").await.unwrap().allocated_resource.sorted();
     assert_eq!(used.first().map(|(_, quantity)| *quantity), i64::try_from(applications).ok());
     messages_to(&world.scheduler, "queue") - before

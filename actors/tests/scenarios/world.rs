@@ -215,7 +215,7 @@ impl World {
     }
 
     /// The steps of a script, one after another.
-    pub(crate) async fn plays(&mut self, text: &str) {
+    pub(crate) async fn play(&mut self, text: &str) {
         for step in Script::parse(text).0 {
             self.step(&step).await;
         }

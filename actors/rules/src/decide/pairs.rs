@@ -20,6 +20,7 @@
 //! Nodes answer one after another, and a search that began anew after each answer would ask the same
 //! again. So the application keeps where its search stands ([`Search`]): who refused which member,
 //! and which members no node of a placeholder takes. Whatever may change an answer begins it anew.
+//! Of held places in the order of their nodes it keeps how many of the first are taken.
 
 use std::sync::Arc;
 
@@ -84,7 +85,8 @@ impl Search {
         self.passed = None;
     }
 
-    /// A placeholder, or a place that is held, is free, which may have been taken before.
+    /// A placeholder, or a place that is held, is free, which may have been taken before. Each
+    /// [`Gang::put_free`] is followed by this.
     pub fn freed(&mut self) {
         for held in self.held.values_mut() {
             held.taken = 0;
@@ -191,6 +193,10 @@ fn first_held(
     if let Some(held) = known {
         let rest = held.ids[held.taken..].iter();
         held.taken += rest.take_while(|id| is_free(id).is_none()).count();
+        debug_assert!(
+            !held.ids[..held.taken].iter().any(|id| is_free(id).is_some()),
+            "whoever frees a place says so to the search"
+        );
     }
     let known = search.held.get(name).filter(|held| held.moves == moves);
     let usable = |ids: &[AllocationId], search: &Search| {

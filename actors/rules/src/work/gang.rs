@@ -145,7 +145,8 @@ impl Gang {
         }
     }
 
-    /// A placeholder is placed, or nobody takes its place after all: it is free to be taken.
+    /// A placeholder is placed, or nobody takes its place after all: it is free to be taken. The
+    /// [search](crate::decide::pairs::Search::freed) for members has to know.
     pub fn put_free(&mut self, name: &String, key: (i64, Arc<str>), id: AllocationId) {
         if let Some(group) = self.groups.get_mut(name) {
             group.free.insert(key, id);

@@ -172,8 +172,8 @@ impl PartitionUsers {
         self.resolver.is_some()
     }
 
-    /// Notes whom to ask, beyond the `answers` there are, before this owner can be
-    /// [known](Self::owner).
+    /// Notes whom to ask, beyond the `answers` there are, before this user can be
+    /// [known](Self::identity).
     pub(crate) fn enquire(
         &self,
         ugi: &si::UserGroupInformation,
@@ -197,9 +197,9 @@ impl PartitionUsers {
         }
     }
 
-    /// The owner of an application as submitted, or why there is none. `answers` are those for its
+    /// The identity of the user of an application as submitted, or why there is none. `answers` are those for its
     /// request.
-    pub(crate) fn owner(
+    pub(crate) fn identity(
         &mut self,
         ugi: si::UserGroupInformation,
         forced: bool,

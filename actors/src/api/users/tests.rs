@@ -60,8 +60,8 @@ async fn an_unknown_resolver_name_behaves_as_default() {
     for name in ["", "Busy", "os", "ldap", "nothing at all"] {
         let mut partition = users.of("p", name);
         assert!(!partition.may_ask(), "`{name}`");
-        let owner = partition.owner(ugi("sue", &[]), false, &GroupAnswers::default()).unwrap();
-        assert_eq!(owner.groups, ["sue"], "`{name}`");
+        let found = partition.identity(ugi("sue", &[]), false, &GroupAnswers::default()).unwrap();
+        assert_eq!(found.groups, ["sue"], "`{name}`");
     }
 }
 
@@ -81,7 +81,7 @@ async fn what_a_resolver_said_holds_for_each_partition_that_has_it_and_given_gro
     one.enquire(&ugi("sue", &[]), &now, &mut questions);
     users.learn(&questions.ask("rm", users.timeout()).await);
     let groups = |partition: &mut PartitionUsers, given: &[&str]| {
-        partition.owner(ugi("sue", given), false, &GroupAnswers::default()).unwrap().groups
+        partition.identity(ugi("sue", given), false, &GroupAnswers::default()).unwrap().groups
     };
     assert_eq!(groups(&mut other, &[]), ["sue"]);
     assert_eq!(groups(&mut one, &["g"]), ["g"]);

@@ -19,15 +19,16 @@ use crate::step::{Cause, Existing, ForeignReport, Op, Which};
 
 const FOREIGN: &str = "foreign";
 
-/// A message of so many has amounts of its own, which nothing here changes any more while they are
-/// decided about.
+/// A message of so many has amounts of its own, whose counts nothing here changes any more once it is
+/// sent. Of fewer each would pay for much of one: an amount takes some 100 bytes.
 const MANY: usize = 64;
 
 impl Translator {
     /// Translates a request for asks, allocations and releases.
     pub(in crate::front) fn allocations(&self, request: si::AllocationRequest) -> Translated {
         let mut gathering = Gathering::new();
-        if request.asks.len() + request.allocations.len() >= MANY {
+        let has_its_own = request.asks.len() + request.allocations.len() >= MANY;
+        if has_its_own {
             self.sizes.borrow_mut().forget();
         }
         for allocation in request.allocations {
@@ -35,6 +36,9 @@ impl Translator {
         }
         for ask in request.asks {
             self.ask(ask, &mut gathering);
+        }
+        if has_its_own {
+            self.sizes.borrow_mut().forget();
         }
         let releases = request.releases.unwrap_or_default();
         for release in releases.allocation_asks_to_release {

@@ -59,7 +59,7 @@ impl Translator {
             };
             // A partition that is lost takes nothing.
             let Some(users) = self.partitions.users_mut(&partition) else { continue };
-            let owner = |ugi, forced| users.owner(ugi, forced, answers);
+            let owner = |ugi, forced| users.identity(ugi, forced, answers);
             let request = match new_application(new, &self.intake, &self.names, owner) {
                 Ok(new) => Request::AddApplication(Box::new(new)),
                 Err(reason) => Request::Refused(Box::new(reject(reason))),

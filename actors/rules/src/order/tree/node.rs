@@ -1,4 +1,5 @@
-//! The nodes of the tree, and every change on its way down and up again.
+//! The nodes of the tree, and the way of every change down and up again: what it does to a
+//! [leaf](Leaf) and to an [inner node](Inner) is in a file of each.
 //!
 //! A node does not hold the bound of all that is below it: its parent does, next to those of its
 //! siblings, so that a search reads one array. Every change therefore gets the *total* of the node

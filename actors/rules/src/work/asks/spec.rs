@@ -273,13 +273,13 @@ impl Shape {
 
 impl PartialEq for Shape {
     fn eq(&self, other: &Self) -> bool {
-        // One request that comes after another has the same amount, most often in the same place, and
-        // no particulars: hardly ever has anything to be compared part by part.
+        // Without particulars, as most are, these are all of its parts.
         let (spec, others) = (&*self.spec, &*other.spec);
         let is_plain = !spec.particulars.is_there() && !others.particulars.is_there();
-        if is_plain && spec.resources == others.resources {
-            return (spec.priority, spec.placeholder, self.single)
-                == (others.priority, others.placeholder, other.single)
+        if is_plain {
+            return spec.resources == others.resources
+                && (spec.priority, spec.placeholder, self.single)
+                    == (others.priority, others.placeholder, other.single)
                 && spec.preemption.of_others() == others.preemption.of_others();
         }
         self.parts() == other.parts()
