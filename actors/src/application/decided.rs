@@ -113,8 +113,8 @@ impl Application {
         if let Some(entry) = baton.books.allocations.get_mut(id) {
             entry.uuid = Arc::clone(&uuid);
             let key = (entry.created_ns, uuid);
-            if let Some(name) = entry.spec.place_in().cloned() {
-                self.put_free(&name, key, id);
+            if let Some(name) = entry.spec.place_in() {
+                self.put_free(name, key, id);
             }
         }
         baton.directory.counts(self.leaf_facts.slot).allocated += 1;

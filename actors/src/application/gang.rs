@@ -461,8 +461,7 @@ impl Application {
             && let Some(group) = old.spec.place_in()
         {
             let key = (old.created_ns, Arc::clone(&old.uuid));
-            let group = Arc::clone(group);
-            self.put_free(&group, key, placeholder);
+            self.put_free(group, key, placeholder);
         }
     }
 

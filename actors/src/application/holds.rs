@@ -17,6 +17,7 @@
 
 use std::sync::Arc;
 
+use monoceros_rules::audit::Decision;
 use monoceros_rules::decide::reservations::End;
 use monoceros_rules::nodes::NodeSlot;
 use monoceros_rules::order::ledger::LedgerDelta;
@@ -29,7 +30,7 @@ use monoceros_rules::work::native::Stage;
 use super::Application;
 use super::ops::VisitEffects;
 use crate::events::{Event, EventKind};
-use crate::step::{Baton, Consequences, HoldTaken, NodeWork, Notice, Op, Placement, Resume, Takes};
+use crate::step::{Baton, Consequences, NodeWork, Notice, Op, Placement, Resume, Takes};
 
 /// Holds that ended in a visit, for one event.
 pub(super) struct EndedHolds {
@@ -57,10 +58,10 @@ impl Application {
         self.give_rest(&freed, &freed.minus(&resources).pruned(), &mut baton);
         self.replace_hold(takes.placeholder, &hold, id, &resources, &mut baton);
         if baton.offer.is_watched {
-            baton.notices.push(Notice::HoldTaken(Box::new(HoldTaken {
+            baton.notices.push(Notice::HoldTaken(Box::new(Decision::Replace {
                 application: Arc::clone(&self.book.id),
                 key: Arc::clone(&placement.spec.key),
-                hold: Arc::clone(&hold.uuid),
+                placeholder: Arc::clone(&hold.uuid),
                 node: Arc::clone(baton.books.nodes.id(placement.node)),
             })));
         }

@@ -144,12 +144,7 @@ impl Oracle {
 /// The member of a declared gang that took what was held for it, if one did.
 fn hold_in(notices: &[Notice]) -> Option<Decision> {
     notices.iter().find_map(|notice| match notice {
-        Notice::HoldTaken(taken) => Some(Decision::Replace {
-            application: Arc::clone(&taken.application),
-            key: Arc::clone(&taken.key),
-            placeholder: Arc::clone(&taken.hold),
-            node: Arc::clone(&taken.node),
-        }),
+        Notice::HoldTaken(decision) => Some(Decision::clone(decision)),
         _ => None,
     })
 }

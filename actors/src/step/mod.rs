@@ -68,8 +68,8 @@ pub(crate) use directory::{ApplicationEntry, Directory, QueueCounts, QueueEntry,
 pub(crate) use node_change::{ForeignReport, NodeChange};
 pub(crate) use notice::{
     Alarm, Allocated, AskReleased, BACKOFF_LEAST, Barrier, BarrierPassed, COMPLETING_TIMEOUT,
-    Ending, Entered, HoldTaken, Notice, Owner, PLACEHOLDER_TIMEOUT, RELEASED_BY_RM, Released,
-    Successor, WaitsFor, WantsMachines, WantsOne,
+    Ending, Entered, Notice, Owner, PLACEHOLDER_TIMEOUT, RELEASED_BY_RM, Released, Successor,
+    WaitsFor, WantsMachines, WantsOne,
 };
 pub(crate) use offer::{Frame, Offering, RowKey, RowSlot, RowUpdate};
 pub(crate) use op::{Cause, ClaimAnswer, Existing, NoVictims, Op, Which};

@@ -9,6 +9,7 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use actix::Message;
+use monoceros_rules::audit::Decision;
 use monoceros_rules::nodes::Exclusion;
 use monoceros_rules::work::allocations::{Allocation, AllocationId, ApplicationSlot, Form};
 use monoceros_rules::work::application_state::ApplicationState;
@@ -75,7 +76,7 @@ pub(crate) enum Notice {
     },
     /// A member of a declared gang has taken the place that was held for it; told as
     /// [`Self::GangPlaced`] is.
-    HoldTaken(Box<HoldTaken>),
+    HoldTaken(Box<Decision>),
     /// The barrier has come through: everything before it was decided and said.
     Barrier(Arc<Barrier>),
 }
@@ -147,15 +148,6 @@ pub(crate) struct Entered {
     pub(crate) at_ns: i64,
     /// Why, as its RM is told.
     pub(crate) message: &'static str,
-}
-
-/// A member of a declared gang has taken the place that was held for it.
-#[derive(Debug)]
-pub(crate) struct HoldTaken {
-    pub(crate) application: Arc<str>,
-    pub(crate) key: Arc<str>,
-    pub(crate) hold: Arc<str>,
-    pub(crate) node: Arc<str>,
 }
 
 /// An allocation that exists from now on.

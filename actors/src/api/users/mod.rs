@@ -197,8 +197,8 @@ impl PartitionUsers {
         }
     }
 
-    /// The identity of the user of an application as submitted, or why there is none. `answers` are those for its
-    /// request.
+    /// The identity of the user of an application as submitted, or why there is none. `answers` are
+    /// those for its request.
     pub(crate) fn identity(
         &mut self,
         ugi: si::UserGroupInformation,

@@ -1,4 +1,4 @@
-//! Applications that come and go, with their owners, since a partition knows no resolver.
+//! Applications that come and go, with who their users are, since a partition knows no resolver.
 
 use std::sync::Arc;
 
@@ -17,7 +17,7 @@ use crate::api::users::{GroupAnswers, Questions};
 use crate::partition::{RefusedItem, Request};
 
 impl Translator {
-    /// Whom to ask about the owners of new applications, beyond the `answers` that there are, before
+    /// Whom to ask about the users of new applications, beyond the `answers` that there are, before
     /// the request can be translated.
     pub(in crate::front) fn questions(
         &self,
@@ -59,8 +59,8 @@ impl Translator {
             };
             // A partition that is lost takes nothing.
             let Some(users) = self.partitions.users_mut(&partition) else { continue };
-            let owner = |ugi, forced| users.identity(ugi, forced, answers);
-            let request = match new_application(new, &self.intake, &self.names, owner) {
+            let identity = |ugi, forced| users.identity(ugi, forced, answers);
+            let request = match new_application(new, &self.intake, &self.names, identity) {
                 Ok(new) => Request::AddApplication(Box::new(new)),
                 Err(reason) => Request::Refused(Box::new(reject(reason))),
             };
@@ -82,7 +82,7 @@ fn new_application(
     mut new: si::AddApplicationRequest,
     intake: &Intake,
     names: &NameHolder,
-    owner: impl FnOnce(si::UserGroupInformation, bool) -> Result<Identity, UserError>,
+    identity: impl FnOnce(si::UserGroupInformation, bool) -> Result<Identity, UserError>,
 ) -> Result<NewApplication, Rejection> {
     let checked = intake.check_id(&new.application_id);
     checked.map_err(|why| Rejection::ApplicationId(why.into()))?;
@@ -94,9 +94,9 @@ fn new_application(
         return Err(Rejection::NegativePlaceholders(id));
     }
     let forced = placement::is_forced(&new.tags);
-    let owner = owner(new.ugi.unwrap_or_default(), forced);
+    let identity = identity(new.ugi.unwrap_or_default(), forced);
     let Identity { user, groups } =
-        owner.map_err(|why| Rejection::User { id: Arc::clone(&id), why })?;
+        identity.map_err(|why| Rejection::User { id: Arc::clone(&id), why })?;
     let is_gang = !placeholders.is_zero() || task_groups.is_some();
     let execution_timeout_ms = timeout(new.execution_timeout_milli_seconds);
     Ok(NewApplication {

@@ -15,10 +15,7 @@ fn of(vcore: i64, memory: i64) -> Resources {
 /// What is held for members of a declared gang has one size; the fullest node comes last.
 #[test]
 fn held_places_are_taken_in_the_order_of_their_nodes() {
-    let mut world = World::new(&[of(2, 2), of(2, 2), of(2, 2)]);
-    let declared = DeclaredGroup::new("g", 3, Some(of(2, 2)));
-    let declaration = Declaration::new(vec![declared]).unwrap();
-    world.gang.native = Some(Box::new(Native::new(&declaration)));
+    let mut world = World::held(&[of(2, 2), of(2, 2), of(2, 2)], 3);
     for (at, free) in [5, 7, 6].into_iter().enumerate() {
         world.books.nodes.update(world.nodes[at], None, &of(free, free));
     }
@@ -39,10 +36,7 @@ fn held_places_are_taken_in_the_order_of_their_nodes() {
 /// Whoever was to take a place does not: it comes before the others again.
 #[test]
 fn a_held_place_that_is_free_again_has_its_place_in_the_order() {
-    let mut world = World::new(&[of(2, 2), of(2, 2), of(2, 2)]);
-    let declared = DeclaredGroup::new("g", 3, Some(of(2, 2)));
-    let declaration = Declaration::new(vec![declared]).unwrap();
-    world.gang.native = Some(Box::new(Native::new(&declaration)));
+    let mut world = World::held(&[of(2, 2), of(2, 2), of(2, 2)], 3);
     let (ask, mut search) = (world.wants("a", 0, of(1, 1)), Search::default());
     let group = "g".to_owned();
     let NextPair::InPlace(first) = world.next(&mut search) else { panic!() };
@@ -59,10 +53,7 @@ fn a_held_place_that_is_free_again_has_its_place_in_the_order() {
 
 #[test]
 fn beyond_as_many_as_are_put_in_order_at_a_time_the_next_are_found() {
-    let mut world = World::new(&vec![of(2, 2); HELD_TOGETHER + 3]);
-    let declared = DeclaredGroup::new("g", 1, Some(of(2, 2)));
-    let declaration = Declaration::new(vec![declared]).unwrap();
-    world.gang.native = Some(Box::new(Native::new(&declaration)));
+    let mut world = World::held(&vec![of(2, 2); HELD_TOGETHER + 3], 1);
     let (ask, mut search) = (world.wants("a", 0, of(1, 1)), Search::default());
     let mut in_order = world.nodes.clone();
     in_order.sort_by_key(|node| world.books.nodes.position(*node));
@@ -105,6 +96,15 @@ impl World {
             nodes.push(node);
         }
         Self { asks: Asks::new(), gang, books, nodes }
+    }
+
+    /// The same for a declared gang of so many members: what is there are held places.
+    fn held(sizes: &[Resources], members: i64) -> Self {
+        let mut world = Self::new(sizes);
+        let declared = DeclaredGroup::new("g", members, Some(of(2, 2)));
+        let declaration = Declaration::new(vec![declared]).unwrap();
+        world.gang.native = Some(Box::new(Native::new(&declaration)));
+        world
     }
 
     fn wants(&mut self, key: &str, priority: i32, size: Resources) -> AskSlot {
