@@ -13,9 +13,15 @@ use std::time::Duration;
 
 use monoceros::grpc::stubs::scheduler_client::SchedulerClient;
 use monoceros_proto::si::v1 as si;
+use nix::sys::signal::{self, Signal};
+use nix::unistd::Pid;
+use tokio::time::Instant;
 use tonic::transport::{Channel, Endpoint};
 
-/// The `monoceros` binary, running; killed when dropped.
+/// How long it may take to end; its streams are cut after a second.
+const ENDS_WITHIN: Duration = Duration::from_secs(10);
+
+/// The `monoceros` binary, running; ended when dropped.
 pub struct Service {
     child: Child,
     /// Where resource managers connect.
@@ -39,6 +45,7 @@ impl Service {
         let program = std::env::var_os("BENCH_SERVICE").unwrap_or_else(|| built.into());
         let mut child = Command::new(program)
             .args(["serve", "--grpc", "127.0.0.1:0", "--http", "127.0.0.1:0"])
+            .env("MONOCEROS__SHUTDOWN__GRACE", "1")
             .envs(settings.iter().map(|(key, value)| (format!("MONOCEROS__{key}"), *value)))
             .stdout(Stdio::piped())
             .stderr(Stdio::null())
@@ -97,7 +104,18 @@ impl Service {
 }
 
 impl Drop for Service {
+    /// It ends in order, so that a build that counts leaves what it counted; or else is killed.
     fn drop(&mut self) {
+        let pid = Pid::from_raw(self.child.id().cast_signed());
+        let begun = Instant::now();
+        let mut is_over = signal::kill(pid, Signal::SIGTERM).is_err();
+        while !is_over && begun.elapsed() < ENDS_WITHIN {
+            std::thread::sleep(Duration::from_millis(5));
+            is_over = !matches!(self.child.try_wait(), Ok(None));
+        }
+        if !is_over {
+            eprintln!("the service does not end and is killed");
+        }
         let _ = self.child.kill();
         let _ = self.child.wait();
     }
