@@ -107,10 +107,11 @@ fn measured(mark: &str) -> Result<String, String> {
             let walks = [quick, walk()].map(|walk| walk.as_secs_f64() * 1e3);
             let [before, after] = walks;
             Ok(format!(
-                "{rows}\n\nOn {}{}, beside other work on {others:.1} cores; a walk through memory took \
+                "{rows}\n\nOn {}{}{}, beside other work on {others:.1} cores; a walk through memory took \
                  {before:.0} ms before and {after:.0} ms after.",
                 today()?,
                 commit().map_or(String::new(), |commit| format!(", commit {commit}")),
+                if is_guided() { ", guided by a profile" } else { "" },
             ))
         }
     }
@@ -138,6 +139,11 @@ fn walk() -> Duration {
     }
     std::hint::black_box(at);
     start.elapsed()
+}
+
+/// Whether the compiler knows what runs often (`deploy/build/profile-guided.sh`).
+fn is_guided() -> bool {
+    env::var("CARGO_ENCODED_RUSTFLAGS").is_ok_and(|flags| flags.contains("-Cprofile-use="))
 }
 
 /// What was measured: the commit, and whether something was changed since. None outside of a repository.

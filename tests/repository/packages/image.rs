@@ -52,19 +52,20 @@ fn the_image_is_built_from_source_and_nobody_in_it_is_root() {
     let oldest = oldest.lines().find_map(|line| line.strip_prefix("rust-version = ")).unwrap();
     let compiler = format!("RUST={}", oldest.trim_matches('"'));
     // What `build.rs` reads where there is no repository.
-    assert_eq!(all(&instructions, "ARG"), [&*compiler, "MONOCEROS_COMMIT="]);
+    assert_eq!(all(&instructions, "ARG"), [&*compiler, "MONOCEROS_COMMIT=", "PROFILE_GUIDED="]);
 
     let stages = all(&instructions, "FROM");
     assert_eq!(stages, ["rust:${RUST}-slim-bookworm AS build", "scratch"]);
     let last = instructions.iter().rposition(|(name, _)| name == "FROM").unwrap();
     let (build, image) = instructions.split_at(last);
+    let [program, files] = all(build, "RUN")[..] else { panic!("two commands") };
     assert_eq!(
-        all(build, "RUN"),
-        [
-            "cargo build --release --locked --package monoceros --features kubernetes",
-            "sh deploy/container/image.sh target/release/monoceros /image",
-        ]
+        program.split_whitespace().collect::<Vec<_>>().join(" "),
+        "if [ -n \"$PROFILE_GUIDED\" ]; then \
+         rustup component add llvm-tools && sh deploy/build/profile-guided.sh; \
+         else cargo build --release --locked --package monoceros --features kubernetes; fi"
     );
+    assert_eq!(files, "sh deploy/container/image.sh target/release/monoceros /image");
     assert_eq!(all(image, "COPY"), ["--from=build /image /"]);
     assert_eq!(all(image, "RUN"), [""; 0], "there is no shell");
     assert_eq!(all(image, "ENTRYPOINT"), [r#"["/usr/bin/monoceros"]"#]);

@@ -26,7 +26,7 @@ fn the_page_names_commands_files_and_values_that_are_there() {
             n_files += 1;
         }
     }
-    assert_eq!((n_commands, n_files), (2, 4));
+    assert_eq!((n_commands, n_files), (2, 5));
 
     let values = yaml(&text("deploy/helm/monoceros/values.yaml"));
     let tables = page.split("| value | what it is |").skip(1);

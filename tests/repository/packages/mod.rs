@@ -8,6 +8,7 @@
 
 mod chart;
 mod debian;
+mod guided;
 mod image;
 mod manual;
 mod native;

@@ -61,9 +61,10 @@ fn what_is_released_can_schedule_a_cluster_and_was_tried_on_an_api_server() {
         let steps = workflow["jobs"][job]["steps"].as_array().unwrap().iter();
         steps.filter_map(|step| step["run"].as_str()).collect::<Vec<_>>().join("\n")
     };
-    let build = "cargo build --release --locked --package monoceros --features kubernetes";
-    assert!(runs("build").lines().any(|line| line == build));
-    assert!(text("deploy/container/Containerfile").contains(&format!("RUN {build}\n")));
+    let guided =
+        "rustup component add llvm-tools\ndeploy/build/profile-guided.sh\ncargo install cargo-deb ";
+    assert!(runs("build").contains(guided), "{}", runs("build"));
+    assert!(runs("image").contains("--build-arg PROFILE_GUIDED=yes"));
     for job in ["build", "image"] {
         assert!(runs(job).contains("kubernetes --help"), "{job} looks that it can");
     }
