@@ -51,7 +51,7 @@ fn the_image_is_built_from_source_and_nobody_in_it_is_root() {
     let oldest = text("Cargo.toml");
     let oldest = oldest.lines().find_map(|line| line.strip_prefix("rust-version = ")).unwrap();
     let compiler = format!("RUST={}", oldest.trim_matches('"'));
-    // What `build.rs` reads where there is no repository.
+    // The second is what `build.rs` reads where there is no repository.
     assert_eq!(all(&instructions, "ARG"), [&*compiler, "MONOCEROS_COMMIT=", "PROFILE_GUIDED="]);
 
     let stages = all(&instructions, "FROM");
