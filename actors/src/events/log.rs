@@ -49,37 +49,66 @@ impl Entry {
     }
 }
 
-/// What happened in a partition of this RM, with the id of its first event.
+/// So many happenings are kept, and let go of, together.
+const STRETCH: usize = 128;
+
+/// What happened one after another, as its events, whose ids have no gap.
 #[derive(Debug)]
-struct Kept {
+struct Stretch {
+    /// The id of its first event.
     first: u64,
-    rm: Arc<str>,
-    happening: Happening,
+    /// The id behind that of its last event.
+    end: u64,
+    happened: Vec<Happening>,
+    /// From which place in `happened` on it was in partitions of which RM.
+    rms: Vec<(usize, Arc<str>)>,
 }
 
-impl Kept {
-    /// The id behind that of its last event.
-    fn end(&self) -> u64 {
-        self.first + self.happening.len() as u64
+impl Stretch {
+    fn extend(&mut self, rm: &Arc<str>, more: impl Iterator<Item = Happening>) {
+        let before = self.happened.len();
+        if self.rms.last().is_none_or(|(_, last)| **last != **rm) {
+            self.rms.push((before, Arc::clone(rm)));
+        }
+        self.happened.extend(more);
+        self.end += events(&self.happened[before..]) as u64;
     }
 
-    fn entry(&self, part: usize) -> Entry {
-        Entry { rm: Arc::clone(&self.rm), happening: self.happening.clone(), part }
+    /// Its events with their ids.
+    fn entries(&self) -> impl Iterator<Item = (u64, Entry)> {
+        let entries = self.happened.iter().enumerate().flat_map(|(place, happening)| {
+            let run = self.rms.partition_point(|(from, _)| *from <= place) - 1;
+            entries(&self.rms[run].1, happening)
+        });
+        (self.first..).zip(entries)
     }
+}
 
-    /// Its events from this id on, with their ids.
-    fn from(&self, id: u64) -> impl DoubleEndedIterator<Item = (u64, Entry)> {
-        let from = usize::try_from(id.saturating_sub(self.first)).unwrap_or(usize::MAX);
-        let parts = from..self.happening.len().max(from);
-        parts.map(|part| (self.first + part as u64, self.entry(part)))
-    }
+/// How many events that is.
+fn events(happened: &[Happening]) -> usize {
+    happened.iter().map(Happening::len).sum()
+}
+
+/// The events of what happened in a partition of this RM.
+fn entries(rm: &Arc<str>, happening: &Happening) -> impl Iterator<Item = Entry> {
+    (0..happening.len()).map(|part| Entry {
+        rm: Arc::clone(rm),
+        happening: happening.clone(),
+        part,
+    })
 }
 
 /// The newest events, with ascending ids and without gaps.
+///
+/// They are kept in stretches, so that what comes is written to memory once, and what is let go of
+/// makes room for the next.
 #[derive(Debug)]
 pub(super) struct Ring {
-    /// In ascending order of ids. Of the first the first events may not count any more.
-    kept: VecDeque<Kept>,
+    /// In ascending order of ids; none is empty. Of the oldest the first events may not count any
+    /// more.
+    stretches: VecDeque<Stretch>,
+    /// The room of a stretch that was let go of.
+    spare: Vec<Happening>,
     /// The lowest id that counts.
     lowest: u64,
     /// The id that the next one gets.
@@ -88,38 +117,64 @@ pub(super) struct Ring {
 }
 
 impl Ring {
-    fn push(&mut self, rm: &Arc<str>, happening: Happening) -> &Kept {
-        let kept = Kept { first: self.next, rm: Arc::clone(rm), happening };
-        self.next = kept.end();
-        self.kept.push_back(kept);
-        self.shrink();
-        self.kept.back().expect("at least one event is kept")
+    fn new(capacity: usize) -> Self {
+        Self { stretches: VecDeque::new(), spare: Vec::new(), lowest: 0, next: 0, capacity }
     }
 
+    /// Takes all of it; the list is empty then.
+    fn extend(&mut self, rm: &Arc<str>, happened: &mut Vec<Happening>) {
+        let mut more = happened.drain(..);
+        while more.len() > 0 {
+            if self.stretches.back().is_none_or(|last| last.happened.len() == STRETCH) {
+                self.begin_stretch();
+            }
+            let last = self.stretches.back_mut().expect("there is one with room");
+            last.extend(rm, more.by_ref().take(STRETCH - last.happened.len()));
+            self.next = last.end;
+        }
+        drop(more);
+        self.shrink();
+    }
+
+    fn begin_stretch(&mut self) {
+        self.shrink();
+        let mut happened = std::mem::take(&mut self.spare);
+        happened.reserve_exact(STRETCH);
+        let (first, end) = (self.next, self.next);
+        self.stretches.push_back(Stretch { first, end, happened, rms: Vec::new() });
+    }
+
+    /// What counts no longer is let go of.
     fn shrink(&mut self) {
         self.lowest = self.lowest.max(self.next.saturating_sub(self.capacity as u64));
-        while self.kept.front().is_some_and(|kept| kept.end() <= self.lowest) {
-            self.kept.pop_front();
+        while self.stretches.front().is_some_and(|oldest| oldest.end <= self.lowest) {
+            let oldest = self.stretches.pop_front();
+            self.spare = oldest.map(|oldest| oldest.happened).unwrap_or_default();
+            self.spare.clear();
         }
     }
 
     /// Lowest and highest id; both 0 while there is none.
     fn bounds(&self) -> (u64, u64) {
-        if self.kept.is_empty() { (0, 0) } else { (self.lowest, self.next - 1) }
+        if self.next == 0 { (0, 0) } else { (self.lowest, self.next - 1) }
     }
 
     /// At most `count` entries from the id `start` on; none if that is not there.
     fn range(&self, start: u64, count: u64) -> impl Iterator<Item = (u64, Entry)> {
         let is_there = (self.lowest..self.next).contains(&start);
-        let at = self.kept.partition_point(|kept| kept.end() <= start);
-        let at = if is_there { at } else { self.kept.len() };
+        let at = self.stretches.partition_point(|stretch| stretch.end <= start);
+        let at = if is_there { at } else { self.stretches.len() };
         let count = usize::try_from(count).unwrap_or(usize::MAX);
-        self.kept.range(at..).flat_map(move |kept| kept.from(start)).take(count)
+        let entries = self.stretches.range(at..).flat_map(Stretch::entries);
+        entries.skip_while(move |(id, _)| *id < start).take(count)
     }
 
     /// All entries, the newest first.
     fn newest_first(&self) -> impl Iterator<Item = (u64, Entry)> {
-        self.kept.iter().rev().flat_map(|kept| kept.from(self.lowest).rev())
+        let of_stretch = |stretch: &Stretch| stretch.entries().collect::<Vec<_>>();
+        let newest_first = self.stretches.iter().rev();
+        let entries = newest_first.flat_map(move |stretch| of_stretch(stretch).into_iter().rev());
+        entries.take_while(|(id, _)| *id >= self.lowest)
     }
 }
 
@@ -159,8 +214,7 @@ struct StoredEvent {
 
 impl Log {
     pub(super) fn new(capacity: usize) -> Self {
-        let ring = Ring { kept: VecDeque::new(), lowest: 0, next: 0, capacity };
-        Self(Mutex::new(StoredEvent { ring, followers: Vec::new() }))
+        Self(Mutex::new(StoredEvent { ring: Ring::new(capacity), followers: Vec::new() }))
     }
 
     fn held(&self) -> MutexGuard<'_, StoredEvent> {
@@ -175,29 +229,28 @@ impl Log {
         held.ring.shrink();
     }
 
-    /// Appends all of it. Returns the first events, at most `wanted`.
+    /// Appends all of it; the list is empty then. Returns the first events, at most `wanted`, and
+    /// how many there are.
     pub(super) fn append(
         &self,
         rm: &Arc<str>,
-        happened: impl IntoIterator<Item = Happening>,
+        happened: &mut Vec<Happening>,
         wanted: usize,
-    ) -> Vec<Entry> {
-        let mut first = Vec::new();
+    ) -> (Vec<Entry>, usize) {
+        let first = happened.iter().flat_map(|happening| entries(rm, happening));
+        let first = first.take(wanted).collect();
         let mut held = self.held();
         let StoredEvent { ring, followers } = &mut *held;
-        for happening in happened {
-            let kept = ring.push(rm, happening);
-            if first.len() < wanted {
-                let room = wanted - first.len();
-                first.extend(kept.from(kept.first).map(|(_, entry)| entry).take(room));
-            }
-            if !followers.is_empty() {
-                for (id, entry) in kept.from(kept.first) {
-                    followers.retain(|follower| follower.takes(id, &entry));
-                }
+        let before = ring.next;
+        if !followers.is_empty() {
+            let all = happened.iter().flat_map(|happening| entries(rm, happening));
+            for (id, entry) in (before..).zip(all) {
+                followers.retain(|follower| follower.takes(id, &entry));
             }
         }
-        first
+        ring.extend(rm, happened);
+        let count = usize::try_from(ring.next - before).unwrap_or(usize::MAX);
+        (first, count)
     }
 
     pub(super) fn range(&self, start: u64, count: u64) -> EventRange {

@@ -113,7 +113,7 @@ impl EventLog {
             let late = Message::Says("a step of the partition takes longer than a second");
             let event = Event::of(EventKind::StepLate, &Arc::from("root"), at_ns);
             let event = event.referring(&Arc::from(partition)).with_message(late);
-            self.log.append(rm_id, vec![event.into()], 0);
+            self.log.append(rm_id, &mut vec![event.into()], 0);
         }
     }
 
@@ -203,9 +203,9 @@ impl EventStore {
             return;
         }
         let counts = &self.metrics.events;
-        let all = happened.iter().map(Happening::len).sum();
         let room = self.capacity.saturating_sub(self.entries.len());
-        self.entries.extend(self.log.log.append(&self.rm, happened.drain(..), room));
+        let (told, all) = self.log.log.append(&self.rm, happened, room);
+        self.entries.extend(told);
         counts.passed(all);
         counts.stored(all.min(room), all.saturating_sub(room));
     }

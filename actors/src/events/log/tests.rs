@@ -8,10 +8,14 @@ use crate::step::{Allocated, Owner};
 
 /// Events whose objects are their ids.
 fn fill(log: &Log, count: u64) {
+    fill_for(log, "rm", count);
+}
+
+fn fill_for(log: &Log, rm: &str, count: u64) {
     let first = log.held().ring.next;
     let name = |id: u64| Arc::from(id.to_string());
     let event = |id| Event::of(EventKind::AppNew, &name(id), 0).into();
-    log.append(&Arc::from("rm"), (first..first + count).map(event), 0);
+    log.append(&Arc::from(rm), &mut (first..first + count).map(event).collect(), 0);
 }
 
 fn ids(range: &EventRange) -> Vec<u64> {
@@ -86,7 +90,7 @@ async fn a_reader_gets_only_the_types_and_the_rm_it_named() {
     let of_rm = |rm: &str| EventFilter { types: vec![], rm_id: Some(rm.to_owned()) };
     fill(&log, 3);
     let node = Event::of(EventKind::NodeAdded, &Arc::from("3"), 0);
-    log.append(&Arc::from("other"), vec![node.into()], 0);
+    log.append(&Arc::from("other"), &mut vec![node.into()], 0);
     fill(&log, 1);
     let mut nodes = log.follow(History::Last(9), of_type(vec![Type::Node]), WAITING_MAX);
     let mut other = log.follow(History::From(0), of_rm("other"), WAITING_MAX);
@@ -159,8 +163,8 @@ fn placement(number: u64, has_group: bool) -> (Happening, Vec<String>) {
 #[test]
 fn a_placement_is_told_as_what_its_node_its_user_and_its_application_got() {
     let log = Log::new(20);
-    let told = log.append(&Arc::from("rm"), vec![placement(1, true).0], 3);
-    assert_eq!(told.len(), 3, "an RM is told the first that it wants");
+    let (told, all) = log.append(&Arc::from("rm"), &mut vec![placement(1, true).0], 3);
+    assert_eq!((told.len(), all), (3, 4), "an RM is told the first that it wants");
     let records = log.range(0, 9).records;
     let shown = |record: &NamedEvent| {
         let detail = record.event_change_detail().as_str_name();
@@ -182,42 +186,66 @@ fn a_placement_is_told_as_what_its_node_its_user_and_its_application_got() {
 }
 
 proptest! {
-    /// Whatever the ring forgets, also in the middle of a placement, numbers stay and readers find
-    /// what they would in a list of everything.
+    /// Whatever the ring forgets, also in the middle of a placement or of what is let go of
+    /// together, and whoever's events come between, numbers stay and readers find what they would
+    /// in a list of everything.
     #[test]
     fn a_ring_answers_as_a_list_of_everything_would(
-        steps in prop::collection::vec(0_u64..10, 1..20),
-        capacity in 1_usize..12,
-        start in 0_u64..80,
-        count in 0_u64..20,
-        last in 0_u64..20,
+        steps in prop::collection::vec((0_u64..200, prop::sample::select(&["rm", "other"][..])), 1..20),
+        capacity in 1_usize..500,
+        start in 0_u64..1_500,
+        count in 0_u64..400,
+        last in 0_u64..400,
     ) {
         let log = Log::new(capacity);
-        let mut all: Vec<String> = Vec::new();
-        for step in steps {
-            if step < 8 {
+        let mut all: Vec<(&str, String)> = Vec::new();
+        for (step, rm) in steps {
+            if step < 150 {
                 let before = all.len() as u64;
-                fill(&log, step);
-                all.extend((before..before + step).map(|id| id.to_string()));
+                fill_for(&log, rm, step);
+                all.extend((before..before + step).map(|id| (rm, id.to_string())));
             } else {
-                let (placement, objects) = placement(all.len() as u64, step == 8);
-                log.append(&Arc::from("rm"), vec![placement], 0);
-                all.extend(objects);
+                let (placement, objects) = placement(all.len() as u64, step < 175);
+                log.append(&Arc::from(rm), &mut vec![placement], 0);
+                all.extend(objects.into_iter().map(|object| (rm, object)));
             }
         }
         let lowest = all.len().saturating_sub(capacity);
         let from = usize::try_from(start).unwrap();
-        let expected: &[String] = if (lowest..all.len()).contains(&from) {
+        let expected: &[(&str, String)] = if (lowest..all.len()).contains(&from) {
             &all[from..all.len().min(from + usize::try_from(count).unwrap())]
         } else {
             &[]
         };
         let found = log.range(start, count).records.into_iter().map(|event| event.record.object_id);
-        prop_assert_eq!(found.collect::<Vec<_>>(), expected);
-        let reader = log.follow(History::Last(last), EventFilter::default(), 1);
-        let newest = lowest.max(all.len().saturating_sub(usize::try_from(last).unwrap()));
-        let past = reader.past.iter().map(|(id, entry)| (*id, entry.record().object_id));
-        let wanted = (newest as u64..).zip(all[newest..].iter().cloned());
-        prop_assert!(past.eq(wanted));
+        let expected = expected.iter().map(|(_, object)| object.clone());
+        prop_assert_eq!(found.collect::<Vec<_>>(), expected.collect::<Vec<_>>());
+        let wanted: Vec<_> = (0_u64..).zip(&all).skip(lowest).collect();
+        for of in [None, Some("other")] {
+            let is_wanted = |rm: &str| of.is_none_or(|of| of == rm);
+            let filter = EventFilter { types: vec![], rm_id: of.map(str::to_owned) };
+            let reader = log.follow(History::Last(last), filter, 1);
+            let past = reader.past.iter().map(|(id, entry)| (*id, entry.record().object_id));
+            let wanted = wanted.iter().filter(|(_, (rm, _))| is_wanted(rm));
+            let wanted: Vec<_> = wanted.map(|(id, (_, object))| (*id, object.clone())).collect();
+            let newest = wanted.len().saturating_sub(usize::try_from(last).unwrap());
+            prop_assert_eq!(past.collect::<Vec<_>>(), &wanted[newest..]);
+        }
+    }
+
+    /// What no event counts of any more is let go of, but for what is kept together with the oldest
+    /// that counts.
+    #[test]
+    fn a_ring_keeps_little_more_than_its_capacity(
+        steps in prop::collection::vec(0_u64..700, 1..9),
+        capacity in 1_usize..500,
+    ) {
+        let log = Log::new(capacity);
+        for step in steps {
+            fill(&log, step);
+            let held = log.held();
+            let kept: usize = held.ring.stretches.iter().map(|it| it.happened.len()).sum();
+            prop_assert!(kept < capacity + STRETCH, "{} of {}", kept, capacity);
+        }
     }
 }
