@@ -14,6 +14,7 @@ use monoceros_rules::order::ledger::LedgerDelta;
 use monoceros_rules::values::resources::Resources;
 use monoceros_rules::work::allocations::{Allocation, AllocationId, Form};
 use monoceros_rules::work::asks::{AskSlot, TaskGroup};
+use monoceros_rules::work::gang::PlaceKey;
 use monoceros_rules::work::journey::Course;
 use monoceros_rules::work::native::{Bundled, Stage};
 
@@ -111,8 +112,8 @@ impl Application {
         let uuid = native.groups_mut()[group].next_hold();
         native.holds.insert(id);
         if let Some(entry) = baton.books.allocations.get_mut(id) {
-            entry.uuid = Arc::clone(&uuid);
-            let key = (entry.created_ns, uuid);
+            entry.uuid = uuid;
+            let key = PlaceKey::of(id, entry);
             if let Some(name) = entry.spec.place_in() {
                 self.put_free(name, key, id);
             }

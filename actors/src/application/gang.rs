@@ -27,7 +27,7 @@ use monoceros_rules::values::epoch::Growth;
 use monoceros_rules::values::resources::Resources;
 use monoceros_rules::work::allocations::{Allocation, AllocationId, Leaving, Pairing};
 use monoceros_rules::work::asks::{AskSlot, TaskGroup};
-use monoceros_rules::work::gang::PlaceholderEnd;
+use monoceros_rules::work::gang::{PlaceKey, PlaceholderEnd};
 
 use super::ops::VisitEffects;
 use super::{Application, Book};
@@ -154,7 +154,7 @@ impl Application {
         let may_pair =
             free.is_some_and(|group| !group.free.is_empty()) && self.book.asks.has_members(group);
         if may_pair {
-            self.pairs.search = Search::default();
+            self.pairs.search.begin_anew();
             (self.pairs.waits, self.pairs.by_time) = (WaitSet::Due, false);
         }
         may_pair
@@ -173,7 +173,7 @@ impl Application {
     pub(super) fn invalidate_pairs(&mut self) -> bool {
         let rests = matches!(self.pairs.waits, WaitSet::Parked(_));
         if rests {
-            self.pairs.search = Search::default();
+            self.pairs.search.begin_anew();
             self.pairs.waits = WaitSet::Due;
         }
         rests
@@ -214,7 +214,7 @@ impl Application {
         }
         // What a placement in the air gave back makes no node think otherwise.
         if baton.books.nodes.may_hold_grown_since(self.pairs.since, &Resources::new()) {
-            self.pairs.search = Search::default();
+            self.pairs.search.begin_anew();
         }
         self.pairs.since = growth;
     }
@@ -342,7 +342,7 @@ impl Application {
         if let (Some(entry), Some(gang)) = (baton.books.allocations.get(id), &mut self.book.gang)
             && let Some(group) = entry.spec.place_in()
         {
-            gang.take_free(group, &(entry.created_ns, Arc::clone(&entry.uuid)));
+            gang.take_free(group, &PlaceKey::of(id, entry));
         }
     }
 
@@ -385,7 +385,7 @@ impl Application {
         effects.loosens |= change.has_negative();
         effects.delta.allocated.add(&change);
         effects.touched = true;
-        self.forget_placeholder(&old, PlaceholderEnd::Replaced, effects);
+        self.forget_placeholder(placeholder, &old, PlaceholderEnd::Replaced, effects);
         self.drop_instance(&old, placeholder);
         self.tell_discharge(old.resources(), baton, effects);
         effects.happens(baton, |at| self.event(event, at).allocated(&old.uuid, &old.spec));
@@ -460,14 +460,14 @@ impl Application {
         if old.leaving.is_none()
             && let Some(group) = old.spec.place_in()
         {
-            let key = (old.created_ns, Arc::clone(&old.uuid));
+            let key = PlaceKey::of(placeholder, old);
             self.put_free(group, key, placeholder);
         }
     }
 
     /// A placeholder, or a place that is held, is free to be taken.
-    pub(super) fn put_free(&mut self, group: &TaskGroup, key: (i64, Arc<str>), id: AllocationId) {
+    pub(super) fn put_free(&mut self, group: &TaskGroup, key: PlaceKey, id: AllocationId) {
         self.book.gang_mut().put_free(group, key, id);
-        self.pairs.search.freed();
+        self.pairs.search.freed(id);
     }
 }

@@ -174,7 +174,7 @@ impl Application {
         if let Some(native) = self.book.native_mut() {
             native.holds.remove(&id);
         }
-        self.forget_placeholder(hold, end, effects);
+        self.forget_placeholder(id, hold, end, effects);
     }
 
     /// The holds of this group are too small for one of its members: they are taken by nobody, and

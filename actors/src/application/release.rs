@@ -193,8 +193,8 @@ impl Application {
         if is_placeholder {
             effects.left.placeholders = true;
             match placeholder {
-                Some(end) => self.forget_placeholder(&entry, end, effects),
-                None => self.leave_place(&entry),
+                Some(end) => self.forget_placeholder(id, &entry, end, effects),
+                None => self.leave_place(id, &entry),
             }
         } else {
             effects.left.real = true;

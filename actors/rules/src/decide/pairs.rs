@@ -20,9 +20,8 @@
 //! Nodes answer one after another, and a search that began anew after each answer would ask the same
 //! again. So the application keeps where its search stands ([`Search`]): who refused which member,
 //! and which members no node of a placeholder takes. Whatever may change an answer begins it anew.
-//! Of held places in the order of their nodes it keeps how many of the first are taken.
-
-use std::sync::Arc;
+//! Of held places in the order of their nodes it keeps the first, and how many of them are taken, also
+//! when it begins anew: where a place comes in that order does not depend on who refused what.
 
 use rustc_hash::FxHashSet;
 
@@ -32,7 +31,7 @@ use crate::order::keys::AskKey;
 use crate::values::hashing::SeededMap;
 use crate::work::allocations::{Allocation, AllocationId};
 use crate::work::asks::{AskSlot, Asks, TaskGroup};
-use crate::work::gang::Gang;
+use crate::work::gang::{Gang, PlaceKey};
 
 /// How far the search for pairs has come since something changed.
 #[derive(Clone, Debug, Default)]
@@ -58,7 +57,8 @@ struct Held {
     moves: u64,
 }
 
-/// How many places are put in order at a time: more than an offer decides about.
+/// How many places are put in order at first: more than an offer decides about. Then twice as many
+/// each time, so that those of a large gang are not looked at again and again.
 const HELD_TOGETHER: usize = 128;
 
 impl Search {
@@ -85,12 +85,19 @@ impl Search {
         self.passed = None;
     }
 
+    /// Who refused what does not count any more.
+    pub fn begin_anew(&mut self) {
+        *self = Self { held: std::mem::take(&mut self.held), ..Self::default() };
+    }
+
     /// A placeholder, or a place that is held, is free, which may have been taken before. Each
     /// [`Gang::put_free`] is followed by this.
-    pub fn freed(&mut self) {
-        for held in self.held.values_mut() {
+    pub fn freed(&mut self, place: AllocationId) {
+        self.held.retain(|_, held| {
             held.taken = 0;
-        }
+            // Where it comes among others is not known.
+            held.ids.contains(&place)
+        });
     }
 
     /// Whether anything was refused since it began.
@@ -184,10 +191,7 @@ fn first_held(
     let moves = books.nodes.moves();
     let free = &gang.group(name)?.free;
     let is_free = |id: &AllocationId| {
-        books
-            .allocations
-            .get(*id)
-            .filter(|entry| free.get(&(entry.created_ns, Arc::clone(&entry.uuid))) == Some(id))
+        free.contains_key(&PlaceKey::Held(*id)).then(|| books.allocations.get(*id)).flatten()
     };
     let known = search.held.get_mut(name).filter(|held| held.moves == moves);
     if let Some(held) = known {
@@ -207,7 +211,8 @@ fn first_held(
         return Some(found);
     }
     // Those in front are taken, or refuse this member: some more of them, then all.
-    for most in [HELD_TOGETHER, usize::MAX] {
+    let more = known.map_or(HELD_TOGETHER, |held| held.ids.len().saturating_mul(2));
+    for most in [more, usize::MAX] {
         let ids = in_node_order(free.values().copied(), most, books);
         let held = Held { ids, taken: 0, moves };
         let found = usable(&held.ids, search);
@@ -252,7 +257,7 @@ fn free<'a>(
 
 /// Whether the placeholder lacks something of what the member wants.
 fn is_too_small(placeholder: &Allocation, asks: &Asks, ask: AskSlot) -> bool {
-    placeholder.resources().minus(&asks.ask(ask).resources).has_negative()
+    !placeholder.resources().holds(&asks.ask(ask).resources)
 }
 
 /// Whether the ask itself allows the node: the only one it may use, and none that it is excluded

@@ -20,7 +20,7 @@
 use std::collections::BTreeMap;
 use std::sync::Arc;
 
-use super::allocations::AllocationId;
+use super::allocations::{Allocation, AllocationId};
 use super::asks::Asks;
 use super::declaration::Declaration;
 use super::native::{Native, Stage};
@@ -37,8 +37,28 @@ pub struct Group {
     pub replaced: u64,
     /// Those that ended otherwise.
     pub timed_out: u64,
-    /// Placed ones that are free to be taken, by creation time (ns since the epoch) and UUID.
-    pub free: BTreeMap<(i64, Arc<str>), AllocationId>,
+    /// Placed ones that are free to be taken.
+    pub free: BTreeMap<PlaceKey, AllocationId>,
+}
+
+/// By what the places of a group are in order that are free to be taken.
+#[derive(Clone, Debug, PartialEq, Eq, PartialOrd, Ord)]
+pub enum PlaceKey {
+    /// A placeholder: its creation time (ns since the epoch) and its UUID.
+    Placeholder(i64, Arc<str>),
+    /// A place that is held: those of a group are alike.
+    Held(AllocationId),
+}
+
+impl PlaceKey {
+    /// That of this allocation.
+    pub fn of(id: AllocationId, place: &Allocation) -> Self {
+        if place.is_hold() {
+            Self::Held(id)
+        } else {
+            Self::Placeholder(place.created_ns, Arc::clone(&place.uuid))
+        }
+    }
 }
 
 /// What became of a placeholder that is gone.
@@ -147,7 +167,7 @@ impl Gang {
 
     /// A placeholder is placed, or nobody takes its place after all: it is free to be taken. The
     /// [search](crate::decide::pairs::Search::freed) for members has to know.
-    pub fn put_free(&mut self, name: &String, key: (i64, Arc<str>), id: AllocationId) {
+    pub fn put_free(&mut self, name: &String, key: PlaceKey, id: AllocationId) {
         if let Some(group) = self.groups.get_mut(name) {
             group.free.insert(key, id);
         }
@@ -161,7 +181,7 @@ impl Gang {
     }
 
     /// A placeholder is free no longer.
-    pub fn take_free(&mut self, name: &String, key: &(i64, Arc<str>)) {
+    pub fn take_free(&mut self, name: &String, key: &PlaceKey) {
         if let Some(group) = self.groups.get_mut(name) {
             group.free.remove(key);
         }
@@ -196,12 +216,12 @@ mod tests {
         let mut gang = Gang::default();
         gang.add(&name, &Resources::new(), 2);
         let [first, second] = [1, 2].map(AllocationId::numbered);
-        gang.put_free(&name, (7, Arc::from("b")), second);
-        gang.put_free(&name, (5, Arc::from("z")), first);
+        gang.put_free(&name, PlaceKey::Placeholder(7, Arc::from("b")), second);
+        gang.put_free(&name, PlaceKey::Placeholder(5, Arc::from("z")), first);
         let free =
             |gang: &Gang| gang.group(&name).unwrap().free.values().copied().collect::<Vec<_>>();
         assert_eq!(free(&gang), [first, second]);
-        gang.take_free(&name, &(5, Arc::from("z")));
+        gang.take_free(&name, &PlaceKey::Placeholder(5, Arc::from("z")));
         assert_eq!(free(&gang), [second]);
         assert!(gang.has_free());
     }

@@ -3,7 +3,7 @@ use std::sync::Arc;
 use super::*;
 use crate::nodes::NodeOrder;
 use crate::values::resources::Resources;
-use crate::work::allocations::ApplicationSlot;
+use crate::work::allocations::{ApplicationSlot, Form};
 use crate::work::asks::AskSpec;
 use crate::work::declaration::{Declaration, DeclaredGroup};
 use crate::work::native::Native;
@@ -40,14 +40,45 @@ fn a_held_place_that_is_free_again_has_its_place_in_the_order() {
     let (ask, mut search) = (world.wants("a", 0, of(1, 1)), Search::default());
     let group = "g".to_owned();
     let NextPair::InPlace(first) = world.next(&mut search) else { panic!() };
-    let entry = world.books.allocations.get(first.placeholder).unwrap();
-    let key = (entry.created_ns, Arc::clone(&entry.uuid));
+    let key = PlaceKey::Held(first.placeholder);
     world.gang.take_free(&group, &key);
     let then = world.next(&mut search);
     assert!(matches!(then, NextPair::InPlace(pair) if pair.ask == ask && pair != first));
     assert_eq!(world.next(&mut search), then);
     world.gang.put_free(&group, key, first.placeholder);
-    search.freed();
+    search.freed(first.placeholder);
+    assert_eq!(world.next(&mut search), NextPair::InPlace(first));
+}
+
+/// It was taken when the others were put in order.
+#[test]
+fn a_held_place_that_comes_back_later_has_its_place_in_the_order_too() {
+    let mut world = World::held(&[of(2, 2), of(2, 2), of(2, 2)], 3);
+    world.wants("a", 0, of(1, 1));
+    let group = "g".to_owned();
+    let NextPair::InPlace(first) = world.next(&mut Search::default()) else { panic!() };
+    let key = PlaceKey::Held(first.placeholder);
+    world.gang.take_free(&group, &key);
+    let mut search = Search::default();
+    assert_ne!(world.next(&mut search), NextPair::InPlace(first));
+    world.gang.put_free(&group, key, first.placeholder);
+    search.freed(first.placeholder);
+    assert_eq!(world.next(&mut search), NextPair::InPlace(first));
+}
+
+#[test]
+fn a_search_that_begins_anew_forgets_refusals_and_keeps_the_order() {
+    let mut world = World::held(&[of(2, 2), of(2, 2), of(2, 2)], 3);
+    let (ask, mut search) = (world.wants("a", 0, of(1, 1)), Search::default());
+    let NextPair::InPlace(first) = world.next(&mut search) else { panic!() };
+    let node = world.books.allocations.get(first.placeholder).unwrap().node;
+    search.refused_in_place(world.key(ask), node);
+    search.refused_elsewhere(world.key(ask));
+    assert!(search.met_refusals());
+    assert_ne!(world.next(&mut search), NextPair::InPlace(first));
+    search.begin_anew();
+    assert!(!search.met_refusals());
+    assert_eq!(search.held.len(), 1);
     assert_eq!(world.next(&mut search), NextPair::InPlace(first));
 }
 
@@ -78,20 +109,27 @@ struct World {
 
 impl World {
     fn new(sizes: &[Resources]) -> Self {
+        Self::with(sizes, Form::Ask)
+    }
+
+    fn with(sizes: &[Resources], form: Form) -> Self {
         let mut books = Books::new(NodeOrder::default());
         let (mut gang, mut nodes) = (Gang::default(), Vec::new());
         let group = Arc::new("g".to_owned());
         for (at, size) in sizes.iter().enumerate() {
             let id: Arc<str> = Arc::from(format!("n{}", at + 1));
             let node = books.nodes.insert(id, of(9, 9), Resources::new(), true).unwrap();
-            let spec =
-                AskSpec { placeholder: true, ..AskSpec::new(format!("p{}", at + 1), size.clone()) };
+            let spec = AskSpec {
+                placeholder: true,
+                form,
+                ..AskSpec::new(format!("p{}", at + 1), size.clone())
+            };
             let spec = spec.with(|it| it.task_group = Some(Arc::clone(&group)));
             let (spec, created) = (Arc::new(spec), 10 - i64::try_from(at).unwrap());
             let entry = Allocation::new(ApplicationSlot::at(0), spec, node, created, 0);
-            let key = (created, Arc::clone(&entry.uuid));
             let id = books.allocations.insert(entry);
             gang.add(&group, size, 1);
+            let key = PlaceKey::of(id, books.allocations.get(id).unwrap());
             gang.put_free(&group, key, id);
             nodes.push(node);
         }
@@ -100,7 +138,7 @@ impl World {
 
     /// The same for a declared gang of so many members: what is there are held places.
     fn held(sizes: &[Resources], members: i64) -> Self {
-        let mut world = Self::new(sizes);
+        let mut world = Self::with(sizes, Form::Internal);
         let declared = DeclaredGroup::new("g", members, Some(of(2, 2)));
         let declaration = Declaration::new(vec![declared]).unwrap();
         world.gang.native = Some(Box::new(Native::new(&declaration)));
