@@ -468,6 +468,6 @@ impl Application {
     /// A placeholder, or a place that is held, is free to be taken.
     pub(super) fn put_free(&mut self, group: &TaskGroup, key: PlaceKey, id: AllocationId) {
         self.book.gang_mut().put_free(group, key, id);
-        self.pairs.search.freed(id);
+        self.pairs.search.freed(group, id);
     }
 }

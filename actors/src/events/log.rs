@@ -52,7 +52,7 @@ impl Entry {
 /// So many happenings are kept, and let go of, together.
 const STRETCH: usize = 128;
 
-/// What happened one after another, as its events, whose ids have no gap.
+/// A part of the ring: the ids of its events have no gap.
 #[derive(Debug)]
 struct Stretch {
     /// The id of its first event.
@@ -60,7 +60,8 @@ struct Stretch {
     /// The id behind that of its last event.
     end: u64,
     happened: Vec<Happening>,
-    /// From which place in `happened` on it was in partitions of which RM.
+    /// Runs of what happened in partitions of one RM: the place of the first in `happened`, and the
+    /// RM.
     rms: Vec<(usize, Arc<str>)>,
 }
 
@@ -74,13 +75,17 @@ impl Stretch {
         self.end += events(&self.happened[before..]) as u64;
     }
 
-    /// Its events with their ids.
-    fn entries(&self) -> impl Iterator<Item = (u64, Entry)> {
-        let entries = self.happened.iter().enumerate().flat_map(|(place, happening)| {
+    /// Its events from this id on, with their ids.
+    fn entries(&self, from: u64) -> impl Iterator<Item = (u64, Entry)> {
+        let mut next = self.first;
+        self.happened.iter().enumerate().flat_map(move |(place, happening)| {
+            let first = next;
+            next += happening.len() as u64;
             let run = self.rms.partition_point(|(from, _)| *from <= place) - 1;
-            entries(&self.rms[run].1, happening)
-        });
-        (self.first..).zip(entries)
+            let all = (first..).zip(entries(&self.rms[run].1, happening));
+            // Of most that come before it none is made.
+            all.take(if next > from { usize::MAX } else { 0 }).filter(move |(id, _)| *id >= from)
+        })
     }
 }
 
@@ -165,16 +170,14 @@ impl Ring {
         let at = self.stretches.partition_point(|stretch| stretch.end <= start);
         let at = if is_there { at } else { self.stretches.len() };
         let count = usize::try_from(count).unwrap_or(usize::MAX);
-        let entries = self.stretches.range(at..).flat_map(Stretch::entries);
-        entries.skip_while(move |(id, _)| *id < start).take(count)
+        self.stretches.range(at..).flat_map(move |stretch| stretch.entries(start)).take(count)
     }
 
     /// All entries, the newest first.
     fn newest_first(&self) -> impl Iterator<Item = (u64, Entry)> {
-        let of_stretch = |stretch: &Stretch| stretch.entries().collect::<Vec<_>>();
+        let of_stretch = |stretch: &Stretch| stretch.entries(self.lowest).collect::<Vec<_>>();
         let newest_first = self.stretches.iter().rev();
-        let entries = newest_first.flat_map(move |stretch| of_stretch(stretch).into_iter().rev());
-        entries.take_while(|(id, _)| *id >= self.lowest)
+        newest_first.flat_map(move |stretch| of_stretch(stretch).into_iter().rev())
     }
 }
 
@@ -242,13 +245,15 @@ impl Log {
         let mut held = self.held();
         let StoredEvent { ring, followers } = &mut *held;
         let before = ring.next;
+        let mut followed = Vec::new();
         if !followers.is_empty() {
-            let all = happened.iter().flat_map(|happening| entries(rm, happening));
-            for (id, entry) in (before..).zip(all) {
-                followers.retain(|follower| follower.takes(id, &entry));
-            }
+            followed.extend(happened.iter().flat_map(|happening| entries(rm, happening)));
         }
+        // Before anybody is told, so that an id is given once whatever a reader's waker does.
         ring.extend(rm, happened);
+        for (id, entry) in (before..).zip(followed) {
+            followers.retain(|follower| follower.takes(id, &entry));
+        }
         let count = usize::try_from(ring.next - before).unwrap_or(usize::MAX);
         (first, count)
     }

@@ -29,7 +29,7 @@ use crate::books::Books;
 use crate::nodes::{NodeRequest, NodeSlot, Wish};
 use crate::order::keys::AskKey;
 use crate::values::hashing::SeededMap;
-use crate::work::allocations::{Allocation, AllocationId};
+use crate::work::allocations::{Allocation, AllocationId, AllocationTable};
 use crate::work::asks::{AskSlot, Asks, TaskGroup};
 use crate::work::gang::{Gang, PlaceKey};
 
@@ -44,22 +44,56 @@ pub struct Search {
     /// The member that no other node takes either, when it was the first.
     nowhere: Option<AskKey>,
     /// The first places that are held for members of a group, in the order of their nodes.
-    held: SeededMap<TaskGroup, Held>,
+    held: SeededMap<TaskGroup, HoldsInOrder>,
 }
 
-/// Some places that are held, in the order of their nodes: the first, or all.
+/// Some places that are held for a group, in the order of their nodes: the first, or all.
 #[derive(Clone, Debug)]
-struct Held {
+struct HoldsInOrder {
     ids: Vec<AllocationId>,
-    /// So many of the first are not free any more, and are not looked at again.
+    /// So many of the first are not free, and are not looked at again.
     taken: usize,
+    /// Whether no other place of the group is free.
+    is_all: bool,
     /// What the node index said of the order of nodes then.
     moves: u64,
 }
 
 /// How many places are put in order at first: more than an offer decides about. Then twice as many
-/// each time, so that those of a large gang are not looked at again and again.
-const HELD_TOGETHER: usize = 128;
+/// each time, so that those of a large gang are not gone through again and again.
+const HOLDS_AT_FIRST: usize = 128;
+
+/// So many places of those in order that are gone may be passed for a member that those before them
+/// refuse. Then they are taken out.
+const GONE_AT_MOST: usize = 128;
+
+impl HoldsInOrder {
+    /// Passes over those in front that are not free.
+    fn pass_taken(&mut self, is_free: impl Fn(AllocationId) -> bool) {
+        self.taken += self.rest().iter().take_while(|id| !is_free(**id)).count();
+    }
+
+    /// Those that are to be looked at.
+    fn rest(&self) -> &[AllocationId] {
+        &self.ids[self.taken..]
+    }
+
+    /// This one is free, which was not. Says whether it is among these; where it comes among them if
+    /// not is not known.
+    fn freed(&mut self, place: AllocationId) -> bool {
+        let at = self.ids.iter().position(|id| *id == place);
+        self.taken = self.taken.min(at.unwrap_or(usize::MAX));
+        at.is_some()
+    }
+
+    /// Takes those out that are gone for good. A place that a member is on its way to is not: it may
+    /// be free again.
+    fn take_gone_out(&mut self, allocations: &AllocationTable) {
+        let is_there = |id: &AllocationId| allocations.get(*id).is_some();
+        self.taken = self.ids[..self.taken].iter().filter(|id| is_there(id)).count();
+        self.ids.retain(is_there);
+    }
+}
 
 impl Search {
     /// The node of a placeholder refused the member of this key.
@@ -90,14 +124,14 @@ impl Search {
         *self = Self { held: std::mem::take(&mut self.held), ..Self::default() };
     }
 
-    /// A placeholder, or a place that is held, is free, which may have been taken before. Each
-    /// [`Gang::put_free`] is followed by this.
-    pub fn freed(&mut self, place: AllocationId) {
-        self.held.retain(|_, held| {
-            held.taken = 0;
-            // Where it comes among others is not known.
-            held.ids.contains(&place)
-        });
+    /// A placeholder of this group, or a place that is held for it, is free, which may have been
+    /// taken before. Each [`Gang::put_free`] is followed by this.
+    pub fn freed(&mut self, group: &TaskGroup, place: AllocationId) {
+        if let Some(held) = self.held.get_mut(group)
+            && !held.freed(place)
+        {
+            self.held.remove(group);
+        }
     }
 
     /// Whether anything was refused since it began.
@@ -155,6 +189,9 @@ pub fn next(asks: &Asks, gang: &Gang, search: &mut Search, books: &Books) -> Nex
         };
         Some(Pair { ask, placeholder })
     });
+    if !gang.has_free() {
+        search.held.clear();
+    }
     pair.map_or(NextPair::Nothing, NextPair::Elsewhere)
 }
 
@@ -189,35 +226,47 @@ fn first_held(
 ) -> Option<NextPair> {
     let name = asks.ask(ask).spec.member_of()?;
     let moves = books.nodes.moves();
-    let free = &gang.group(name)?.free;
-    let is_free = |id: &AllocationId| {
-        free.contains_key(&PlaceKey::Held(*id)).then(|| books.allocations.get(*id)).flatten()
+    let (free, table) = (&gang.group(name)?.free, &books.allocations);
+    debug_assert!(
+        !matches!(free.keys().next(), Some(PlaceKey::Placeholder(..))),
+        "a declared gang has no placeholders of its RM"
+    );
+    let is_free = |id: AllocationId| free.contains_key(&PlaceKey::Hold(id));
+    // The first that may be taken, and how many were passed that are gone.
+    let usable = |ids: &[AllocationId], search: &Search| {
+        let mut n_gone = 0;
+        let places = ids.iter().filter_map(|id| {
+            let entry = table.get(*id);
+            n_gone += usize::from(entry.is_none());
+            Some((*id, entry.filter(|_| is_free(*id))?))
+        });
+        (first_usable(places, (key, ask), search, asks, books), n_gone)
     };
     let known = search.held.get_mut(name).filter(|held| held.moves == moves);
+    let mut more = HOLDS_AT_FIRST;
     if let Some(held) = known {
-        let rest = held.ids[held.taken..].iter();
-        held.taken += rest.take_while(|id| is_free(id).is_none()).count();
-        debug_assert!(
-            !held.ids[..held.taken].iter().any(|id| is_free(id).is_some()),
-            "whoever frees a place says so to the search"
-        );
-    }
-    let known = search.held.get(name).filter(|held| held.moves == moves);
-    let usable = |ids: &[AllocationId], search: &Search| {
-        let places = ids.iter().filter_map(|id| Some((*id, is_free(id)?)));
-        first_usable(places, (key, ask), search, asks, books)
-    };
-    if let Some(found) = known.and_then(|held| usable(&held.ids[held.taken..], search)) {
-        return Some(found);
+        held.pass_taken(is_free);
+        more = held.ids.len().saturating_mul(2);
+        let is_all = held.is_all;
+        let rest = &search.held[name];
+        let (found, n_gone) = usable(rest.rest(), search);
+        if n_gone > GONE_AT_MOST
+            && let Some(held) = search.held.get_mut(name)
+        {
+            held.take_gone_out(table);
+        }
+        if found.is_some() || is_all {
+            return found;
+        }
     }
     // Those in front are taken, or refuse this member: some more of them, then all.
-    let more = known.map_or(HELD_TOGETHER, |held| held.ids.len().saturating_mul(2));
     for most in [more, usize::MAX] {
         let ids = in_node_order(free.values().copied(), most, books);
-        let held = Held { ids, taken: 0, moves };
-        let found = usable(&held.ids, search);
+        let is_all = free.len() <= most;
+        let held = HoldsInOrder { ids, taken: 0, is_all, moves };
+        let (found, _) = usable(held.rest(), search);
         search.held.insert(TaskGroup::clone(name), held);
-        if found.is_some() || free.len() <= most {
+        if found.is_some() || is_all {
             return found;
         }
     }

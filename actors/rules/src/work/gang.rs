@@ -41,20 +41,20 @@ pub struct Group {
     pub free: BTreeMap<PlaceKey, AllocationId>,
 }
 
-/// By what the places of a group are in order that are free to be taken.
+/// The order of a group's free places.
 #[derive(Clone, Debug, PartialEq, Eq, PartialOrd, Ord)]
 pub enum PlaceKey {
     /// A placeholder: its creation time (ns since the epoch) and its UUID.
     Placeholder(i64, Arc<str>),
     /// A place that is held: those of a group are alike.
-    Held(AllocationId),
+    Hold(AllocationId),
 }
 
 impl PlaceKey {
     /// That of this allocation.
     pub fn of(id: AllocationId, place: &Allocation) -> Self {
         if place.is_hold() {
-            Self::Held(id)
+            Self::Hold(id)
         } else {
             Self::Placeholder(place.created_ns, Arc::clone(&place.uuid))
         }

@@ -1,5 +1,7 @@
 use std::sync::Arc;
 
+use proptest::prelude::*;
+
 use super::*;
 use crate::nodes::NodeOrder;
 use crate::values::resources::Resources;
@@ -40,13 +42,13 @@ fn a_held_place_that_is_free_again_has_its_place_in_the_order() {
     let (ask, mut search) = (world.wants("a", 0, of(1, 1)), Search::default());
     let group = "g".to_owned();
     let NextPair::InPlace(first) = world.next(&mut search) else { panic!() };
-    let key = PlaceKey::Held(first.placeholder);
+    let key = PlaceKey::Hold(first.placeholder);
     world.gang.take_free(&group, &key);
     let then = world.next(&mut search);
     assert!(matches!(then, NextPair::InPlace(pair) if pair.ask == ask && pair != first));
     assert_eq!(world.next(&mut search), then);
     world.gang.put_free(&group, key, first.placeholder);
-    search.freed(first.placeholder);
+    search.freed(&Arc::new(group), first.placeholder);
     assert_eq!(world.next(&mut search), NextPair::InPlace(first));
 }
 
@@ -57,12 +59,12 @@ fn a_held_place_that_comes_back_later_has_its_place_in_the_order_too() {
     world.wants("a", 0, of(1, 1));
     let group = "g".to_owned();
     let NextPair::InPlace(first) = world.next(&mut Search::default()) else { panic!() };
-    let key = PlaceKey::Held(first.placeholder);
+    let key = PlaceKey::Hold(first.placeholder);
     world.gang.take_free(&group, &key);
     let mut search = Search::default();
     assert_ne!(world.next(&mut search), NextPair::InPlace(first));
     world.gang.put_free(&group, key, first.placeholder);
-    search.freed(first.placeholder);
+    search.freed(&Arc::new(group), first.placeholder);
     assert_eq!(world.next(&mut search), NextPair::InPlace(first));
 }
 
@@ -82,21 +84,150 @@ fn a_search_that_begins_anew_forgets_refusals_and_keeps_the_order() {
     assert_eq!(world.next(&mut search), NextPair::InPlace(first));
 }
 
+/// Those in front are put in order first, twice as many then, and at last all.
 #[test]
-fn beyond_as_many_as_are_put_in_order_at_a_time_the_next_are_found() {
-    let mut world = World::held(&vec![of(2, 2); HELD_TOGETHER + 3], 1);
+fn beyond_as_many_as_are_put_in_order_at_first_the_next_are_found() {
+    let mut world = World::held(&vec![of(2, 2); 4 * HOLDS_AT_FIRST], 1);
     let (ask, mut search) = (world.wants("a", 0, of(1, 1)), Search::default());
     let mut in_order = world.nodes.clone();
     in_order.sort_by_key(|node| world.books.nodes.position(*node));
     let place = |world: &World, node: NodeSlot| {
         world.nodes.iter().position(|other| *other == node).unwrap()
     };
-    for node in &in_order[..HELD_TOGETHER + 2] {
+    for (at, node) in in_order.iter().enumerate() {
         assert_eq!(world.next(&mut search), world.in_place(ask, place(&world, *node)));
+        let kept = search.held.values().next().unwrap().ids.len();
+        match at / HOLDS_AT_FIRST {
+            0 => assert_eq!(kept, HOLDS_AT_FIRST),
+            1 => assert_eq!(kept, 2 * HOLDS_AT_FIRST),
+            _ => assert_eq!(kept, 4 * HOLDS_AT_FIRST),
+        }
         search.refused_in_place(AskKey::new(0, 0, 1), *node);
     }
-    let last = place(&world, in_order[HELD_TOGETHER + 2]);
-    assert_eq!(world.next(&mut search), world.in_place(ask, last));
+    assert!(matches!(world.next(&mut search), NextPair::Elsewhere(_)));
+    // Another search, in which all of the first are refused before anything is in order.
+    let mut search = Search::default();
+    for node in &in_order[..3 * HOLDS_AT_FIRST] {
+        search.refused_in_place(AskKey::new(0, 0, 1), *node);
+    }
+    let next = place(&world, in_order[3 * HOLDS_AT_FIRST]);
+    assert_eq!(world.next(&mut search), world.in_place(ask, next));
+}
+
+#[test]
+fn no_order_is_kept_of_places_that_are_all_taken() {
+    let mut world = World::held(&[of(2, 2)], 1);
+    world.wants("a", 0, of(1, 1));
+    let mut search = Search::default();
+    let NextPair::InPlace(only) = world.next(&mut search) else { panic!() };
+    world.gang.take_free(&"g".to_owned(), &PlaceKey::Hold(only.placeholder));
+    assert_eq!(world.next(&mut search), NextPair::Nothing);
+    assert!(search.held.is_empty());
+}
+
+/// What happens to places that are held while members look for them.
+#[derive(Clone, Debug)]
+enum Step {
+    /// So many members are on their way to the next places.
+    Take(usize),
+    /// One that is on its way has its place, which is gone.
+    Arrive(usize),
+    /// All that are on their way have.
+    ArriveAll,
+    /// One does not take its place after all.
+    Return(usize),
+    /// The node of the next place refuses the member.
+    Refuse,
+    /// This node changes.
+    Change(usize, i64),
+    BeginAnew,
+}
+
+fn step() -> impl Strategy<Value = Step> {
+    prop_oneof![
+        4 => (1..100_usize).prop_map(Step::Take),
+        2 => any::<usize>().prop_map(Step::Arrive),
+        1 => Just(Step::ArriveAll),
+        3 => any::<usize>().prop_map(Step::Return),
+        2 => Just(Step::Refuse),
+        1 => (any::<usize>(), 3..9_i64).prop_map(|(node, free)| Step::Change(node, free)),
+        1 => Just(Step::BeginAnew),
+    ]
+}
+
+proptest! {
+    #![proptest_config(ProptestConfig::with_cases(48))]
+
+    /// What a search keeps changes nothing about what it finds.
+    #[test]
+    fn a_search_that_keeps_an_order_finds_what_one_that_does_not_finds(
+        steps in prop::collection::vec(step(), 1..60),
+    ) {
+        let mut world = World::held(&vec![of(2, 2); 5 * HOLDS_AT_FIRST], 1);
+        let (ask, group) = (world.wants("a", 0, of(1, 1)), Arc::new("g".to_owned()));
+        let (mut search, mut on_their_way) = (Search::default(), Vec::new());
+        for step in steps {
+            let next = world.next(&mut search);
+            let afresh = world.next(&mut Search { held: SeededMap::default(), ..search.clone() });
+            prop_assert_eq!(next, afresh);
+            match step {
+                Step::Take(how_many) => {
+                    for _ in 0..how_many {
+                        let NextPair::InPlace(pair) = world.next(&mut search) else { break };
+                        world.gang.take_free(&group, &PlaceKey::Hold(pair.placeholder));
+                        on_their_way.push(pair.placeholder);
+                    }
+                }
+                Step::Arrive(_) | Step::Return(_) if on_their_way.is_empty() => {}
+                Step::Arrive(at) => {
+                    let place = on_their_way.swap_remove(at % on_their_way.len());
+                    world.books.allocations.remove(place);
+                }
+                Step::ArriveAll => {
+                    for place in on_their_way.drain(..) {
+                        world.books.allocations.remove(place);
+                    }
+                }
+                Step::Return(at) => {
+                    let place = on_their_way.swap_remove(at % on_their_way.len());
+                    world.gang.put_free(&group, PlaceKey::Hold(place), place);
+                    search.freed(&group, place);
+                }
+                Step::Refuse => {
+                    if let NextPair::InPlace(pair) = next {
+                        let node = world.books.allocations.get(pair.placeholder).unwrap().node;
+                        search.refused_in_place(world.key(ask), node);
+                    }
+                }
+                Step::Change(node, free) => {
+                    let node = world.nodes[node % world.nodes.len()];
+                    world.books.nodes.update(node, None, &of(free, free));
+                }
+                Step::BeginAnew => search.begin_anew(),
+            }
+        }
+    }
+}
+
+/// The first place is refused, and the members take those behind it one after the other: what is gone
+/// is not passed for each of them.
+#[test]
+fn places_that_are_gone_are_taken_out_of_the_order() {
+    let mut world = World::held(&vec![of(2, 2); 4 * HOLDS_AT_FIRST], 1);
+    let (ask, mut search) = (world.wants("a", 0, of(1, 1)), Search::default());
+    let group = "g".to_owned();
+    let NextPair::InPlace(first) = world.next(&mut search) else { panic!() };
+    let node = world.books.allocations.get(first.placeholder).unwrap().node;
+    search.refused_in_place(world.key(ask), node);
+    for _ in 1..4 * HOLDS_AT_FIRST {
+        let NextPair::InPlace(pair) = world.next(&mut search) else { panic!() };
+        world.gang.take_free(&group, &PlaceKey::Hold(pair.placeholder));
+        world.books.allocations.remove(pair.placeholder);
+        let held = &search.held[&group];
+        let gone = |id: &&AllocationId| world.books.allocations.get(**id).is_none();
+        assert!(held.ids.iter().filter(gone).count() <= GONE_AT_MOST + 2);
+    }
+    assert!(matches!(world.next(&mut search), NextPair::Elsewhere(_)));
 }
 
 /// An application with placeholders on nodes `n1`, `n2` and so on, one on each.
