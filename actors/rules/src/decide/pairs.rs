@@ -248,8 +248,7 @@ fn first_held(
         held.pass_taken(is_free);
         more = held.ids.len().saturating_mul(2);
         let is_all = held.is_all;
-        let rest = &search.held[name];
-        let (found, n_gone) = usable(rest.rest(), search);
+        let (found, n_gone) = usable(search.held[name].rest(), search);
         if n_gone > GONE_AT_MOST
             && let Some(held) = search.held.get_mut(name)
         {
