@@ -14,7 +14,6 @@ use monoceros_rules::order::ledger::LedgerDelta;
 use monoceros_rules::values::resources::Resources;
 use monoceros_rules::work::allocations::{Allocation, AllocationId, Form};
 use monoceros_rules::work::asks::{AskSlot, TaskGroup};
-use monoceros_rules::work::gang::PlaceKey;
 use monoceros_rules::work::journey::Course;
 use monoceros_rules::work::native::{Bundled, Stage};
 
@@ -113,9 +112,8 @@ impl Application {
         native.holds.insert(id);
         if let Some(entry) = baton.books.allocations.get_mut(id) {
             entry.uuid = uuid;
-            let key = PlaceKey::of(id, entry);
             if let Some(name) = entry.spec.place_in() {
-                self.put_free(name, key, id);
+                self.put_free(name, id, entry);
             }
         }
         baton.directory.counts(self.leaf_facts.slot).allocated += 1;

@@ -5,8 +5,10 @@ use std::collections::BTreeMap;
 use std::sync::Arc;
 
 use monoceros_rules::decide::explain::{self, Cause, GangWhy, ShortDomain, Why};
+use monoceros_rules::decide::pairs;
 use monoceros_rules::decide::preemption::Promisee;
 use monoceros_rules::nodes::{NodeIndex, NodeLacks, NodeRequest};
+use monoceros_rules::order::waits::WaitSet;
 use monoceros_rules::values::resources::Resources;
 use monoceros_rules::work::allocations::{Allocation, Form};
 use monoceros_rules::work::asks::{Ask, AskSpec, PendingClass, TaskGroup};
@@ -124,7 +126,7 @@ impl Application {
         let explained = classes.into_iter().zip(lacks).map(|(class, lacks)| {
             let places = match self.book.undecided() {
                 Some(_) => vec![Why::Gang(GangWhy::Undecided)],
-                None => self.explained_places(class.first, baton),
+                None => self.explained_places(class.first, &lacks, baton),
             };
             let takes_place = !places.is_empty();
             let mut obstacles = places;
@@ -162,30 +164,31 @@ impl Application {
         who.map(|who| self.explained_preemption(who, baton)).unwrap_or_default()
     }
 
-    /// What keeps an ask from the places of its task group, if there are any.
-    fn explained_places(&self, ask: &Ask, baton: &Baton) -> Vec<Why> {
-        let gang = self.book.gang.as_deref();
+    /// What keeps an ask from the places of its task group, if there are any. `lacks` is what nodes
+    /// lack for it.
+    fn explained_places(&self, ask: &Ask, lacks: &NodeLacks, baton: &Baton) -> Vec<Why> {
+        let (asks, nodes) = (&self.book.asks, &baton.books.nodes);
+        let (Some(gang), Some(slot)) = (self.book.gang.as_deref(), asks.slot_of(&ask.key)) else {
+            return Vec::new();
+        };
         let table = &baton.books.allocations;
         let of_group = |entry: &&Allocation| entry.spec.member_of() == ask.member_of();
         let asked = self.book.unsettled.iter().filter_map(|id| table.get(*id)).filter(of_group);
         let asked = asked.filter(|entry| entry.question.is_some() && entry.takes().is_some());
-        let places = explain::placeholders(&self.book.asks, gang, ask, asked.count() as u64);
+        let free = pairs::free_places(asks, slot, gang, &self.pairs.search, &baton.books);
+        let places = explain::placeholders(asks, gang, ask, free, asked.count() as u64);
         let Some(places) = places else { return Vec::new() };
-        let (Some(node), Why::Placeholders { free, pending, asked, leaving, .. }) =
-            (&ask.required_node, &places)
-        else {
+        if free.barred == 0 || free.untried + free.refused > 0 {
             return vec![places];
+        }
+        // It needs room beside the places that it may not take.
+        let room = match &ask.required_node {
+            Some(node) => explain::required_of(nodes, node, &ask.resources),
+            None => explain::nodes(nodes, ask, &WaitSet::Due, lacks),
         };
-        // It may use no place elsewhere, and needs room beside one on its node.
-        let free_there =
-            ask.member_of().and_then(|group| gang?.group(group)).is_some_and(|group| {
-                let mut nodes = group.free.values().filter_map(|id| Some(table.get(*id)?.node));
-                nodes.any(|slot| **baton.books.nodes.id(slot) == **node)
-            });
-        let required = explain::required_of(&baton.books.nodes, node, &ask.resources);
-        match required.filter(|_| *free > 0 && !free_there) {
-            Some(required) if pending + asked + leaving == 0 => vec![required],
-            required => std::iter::once(places).chain(required).collect(),
+        match (&places, room) {
+            (Why::Placeholders { pending: 0, asked: 0, leaving: 0, .. }, Some(room)) => vec![room],
+            (_, room) => std::iter::once(places).chain(room).collect(),
         }
     }
 

@@ -27,7 +27,7 @@ use monoceros_rules::values::epoch::Growth;
 use monoceros_rules::values::resources::Resources;
 use monoceros_rules::work::allocations::{Allocation, AllocationId, Leaving, Pairing};
 use monoceros_rules::work::asks::{AskSlot, TaskGroup};
-use monoceros_rules::work::gang::{PlaceKey, PlaceholderEnd};
+use monoceros_rules::work::gang::PlaceholderEnd;
 
 use super::ops::VisitEffects;
 use super::{Application, Book};
@@ -39,7 +39,7 @@ use crate::step::{
 /// The search for members that take the places of placeholders.
 #[derive(Default)]
 pub(super) struct Pairs {
-    search: Search,
+    pub(super) search: Search,
     /// When an offer that looks for pairs is to come here.
     pub(super) waits: WaitSet,
     /// What the first member wants, if no other node has room for it.
@@ -342,7 +342,7 @@ impl Application {
         if let (Some(entry), Some(gang)) = (baton.books.allocations.get(id), &mut self.book.gang)
             && let Some(group) = entry.spec.place_in()
         {
-            gang.take_free(group, &PlaceKey::of(id, entry));
+            gang.take_free(group, id, entry);
         }
     }
 
@@ -460,14 +460,13 @@ impl Application {
         if old.leaving.is_none()
             && let Some(group) = old.spec.place_in()
         {
-            let key = PlaceKey::of(placeholder, old);
-            self.put_free(group, key, placeholder);
+            self.put_free(group, placeholder, old);
         }
     }
 
     /// A placeholder, or a place that is held, is free to be taken.
-    pub(super) fn put_free(&mut self, group: &TaskGroup, key: PlaceKey, id: AllocationId) {
-        self.book.gang_mut().put_free(group, key, id);
+    pub(super) fn put_free(&mut self, group: &TaskGroup, id: AllocationId, place: &Allocation) {
+        self.book.gang_mut().put_free(group, id, place);
         self.pairs.search.freed(group, id);
     }
 }

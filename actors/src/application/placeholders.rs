@@ -16,7 +16,7 @@ use monoceros_rules::work::allocations::{Allocation, AllocationId, Leaving};
 use monoceros_rules::work::application::{GangStyle, PLACEHOLDER_TIMEOUT as TIMEOUT_TEXT};
 use monoceros_rules::work::application_state::{ApplicationEvent, ApplicationState};
 use monoceros_rules::work::asks::{AskSpec, TaskGroup};
-use monoceros_rules::work::gang::{PlaceKey, PlaceholderEnd};
+use monoceros_rules::work::gang::PlaceholderEnd;
 
 use super::Application;
 use super::ops::VisitEffects;
@@ -33,9 +33,8 @@ impl Application {
     pub(super) fn placeholder_settled(&mut self, id: AllocationId, baton: &mut Baton) {
         let Some(entry) = baton.books.allocations.get(id) else { return };
         let Some(group) = entry.spec.place_in() else { return };
-        let key = PlaceKey::of(id, entry);
         let group = Arc::clone(group);
-        self.put_free(&group, key, id);
+        self.put_free(&group, id, entry);
         self.look_for_pairs(&group);
         self.arm_placeholders(baton);
     }
@@ -192,7 +191,7 @@ impl Application {
     ) {
         let Some(group) = entry.spec.place_in() else { return };
         let gang = self.book.gang_mut();
-        gang.take_free(group, &PlaceKey::of(id, entry));
+        gang.take_free(group, id, entry);
         gang.end(group, end, 1);
         self.pairs_changed();
         self.placeholders_fewer(group, effects);
@@ -202,7 +201,7 @@ impl Application {
     /// than it was placed as.
     pub(super) fn leave_place(&mut self, id: AllocationId, entry: &Allocation) {
         if let (Some(group), Some(gang)) = (entry.spec.place_in(), &mut self.book.gang) {
-            gang.take_free(group, &PlaceKey::of(id, entry));
+            gang.take_free(group, id, entry);
             self.pairs_changed();
         }
     }

@@ -315,3 +315,53 @@ fn a_member_of_a_decided_gang_that_requires_a_node() {
         "#]],
     );
 }
+
+/// A node left the rack of the group with places that are held for it: the members need room in the
+/// rack beside these.
+#[test]
+fn held_places_outside_of_the_domain_are_in_nobodys_way_and_room_in_it_is() {
+    let text = "
+        queue root.a
+        node n1 vcore=2000 attr rack=r1
+        node n2 vcore=2000 attr rack=r1
+        node n3 vcore=9000 attr rack=r2
+        app a1 in root.a needs w x4 vcore=1000 within=rack
+        resize n2 vcore=2000 attr rack=r2
+        ask a1 k1 x4 vcore=1000 group=w
+        ";
+    check(
+        text,
+        &expect![[r#"
+        k1 x2: topology n1 since 0s
+          its task group stays in rack r1, where no node has room (3 nodes: 2 are outside of its domain, 1 lacks cores)
+          - topology n1: vcore=1000; vcore=0 of vcore=1000
+          cure: free 1 core on node n1
+          + nodeRoom n1 vcore=1000 0 0
+    "#]],
+    );
+}
+
+/// One place refuses the members, the other has left their rack.
+#[test]
+fn free_places_are_counted_by_what_keeps_a_member_from_them() {
+    let text = "
+        queue root.a
+        node n1 vcore=1000 attr rack=r1
+        node n2 vcore=1000 attr rack=r1
+        node n3 vcore=1000 attr rack=r1
+        app a1 in root.a needs w x3 vcore=1000 within=rack
+        resize n2 vcore=1000 attr rack=r2
+        refuse k1 n1
+        ask a1 k1 x3 vcore=1000 group=w
+        ";
+    check(
+        text,
+        &expect![[r#"
+        k1 x2: placeholders  since 1000s
+          the ask takes the place of a placeholder of task group w: 1 placed, but refused by predicates and 1 placed where the ask may not go
+          - placeholders : -; - of -
+          cure: wait
+          + time  - 0 0
+    "#]],
+    );
+}

@@ -57,6 +57,7 @@
 //! ```
 
 use super::explain::{self, QueueRoom, Why};
+use super::pairs::FreePlaces;
 use super::parking::Obstacle;
 use super::predicates::{SearchEnd, Try};
 use super::preemption::Promisee;
@@ -267,7 +268,11 @@ impl Attempt<'_> {
             Obstacle::Limits => self.lane.and_then(|lane| {
                 explain::limits(&self.books.trackers, lane, wanted, false).into_iter().next()
             }),
-            Obstacle::Placeholders => explain::placeholders(self.asks, self.gang, ask, 0),
+            Obstacle::Placeholders => self.gang.and_then(|gang| {
+                let free = gang.group(ask.member_of()?)?.free.len() as u64;
+                let free = FreePlaces { untried: free, ..FreePlaces::default() };
+                explain::placeholders(self.asks, gang, ask, free, 0)
+            }),
             Obstacle::GrewMeanwhile | Obstacle::GivesWay => None,
             Obstacle::NoNode
             | Obstacle::Constraints

@@ -39,13 +39,16 @@ pub struct Search {
     /// All members up to this one are refused by every node of a placeholder of theirs, or wait for
     /// an answer.
     passed: Option<AskKey>,
-    /// The nodes of placeholders that refused each member. Never iterated.
-    refused: SeededMap<AskKey, FxHashSet<NodeSlot>>,
+    /// The nodes of placeholders that refused each member.
+    refused: Refusals,
     /// The member that no other node takes either, when it was the first.
     nowhere: Option<AskKey>,
     /// The first places that are held for members of a group, in the order of their nodes.
     held: SeededMap<TaskGroup, HoldsInOrder>,
 }
+
+/// The nodes that refused each member. Never iterated.
+type Refusals = SeededMap<AskKey, FxHashSet<NodeSlot>>;
 
 /// Some places that are held for a group, in the order of their nodes: the first, or all.
 #[derive(Clone, Debug)]
@@ -138,10 +141,10 @@ impl Search {
     pub fn met_refusals(&self) -> bool {
         !self.refused.is_empty() || self.nowhere.is_some()
     }
+}
 
-    fn is_refused(&self, member: &AskKey, node: NodeSlot) -> bool {
-        self.refused.get(member).is_some_and(|nodes| nodes.contains(&node))
-    }
+fn is_refused(refused: &Refusals, member: &AskKey, node: NodeSlot) -> bool {
+    refused.get(member).is_some_and(|nodes| nodes.contains(&node))
 }
 
 /// What is to be done next.
@@ -172,7 +175,10 @@ pub fn next(asks: &Asks, gang: &Gang, search: &mut Search, books: &Books) -> Nex
     let has_free = |group: &TaskGroup| gang.group(group).is_some_and(|it| !it.free.is_empty());
     while let Some((key, ask)) = asks.next_member(search.passed.as_ref(), has_free) {
         let found = match &gang.native {
-            None => first_usable(free(asks, ask, gang, books), (&key, ask), search, asks, books),
+            None => {
+                let places = free(asks, ask, gang, books);
+                first_usable(places, (&key, ask), &search.refused, asks, books)
+            }
             Some(_) => first_held((&key, ask), gang, search, asks, books),
         };
         match found {
@@ -199,7 +205,7 @@ pub fn next(asks: &Asks, gang: &Gang, search: &mut Search, books: &Books) -> Nex
 fn first_usable<'a>(
     places: impl Iterator<Item = (AllocationId, &'a Allocation)>,
     (key, ask): (&AskKey, AskSlot),
-    search: &Search,
+    refused: &Refusals,
     asks: &Asks,
     books: &Books,
 ) -> Option<NextPair> {
@@ -207,7 +213,7 @@ fn first_usable<'a>(
         if is_too_small(entry, asks, ask) {
             return Some(NextPair::TooSmall(Pair { ask, placeholder }));
         }
-        if !search.is_refused(key, entry.node)
+        if !is_refused(refused, key, entry.node)
             && may_use(asks, ask, (entry.node, placeholder), books)
         {
             return Some(NextPair::InPlace(Pair { ask, placeholder }));
@@ -232,29 +238,26 @@ fn first_held(
         "a declared gang has no placeholders of its RM"
     );
     let is_free = |id: AllocationId| free.contains_key(&PlaceKey::Hold(id));
+    let Search { refused, held, .. } = search;
     // The first that may be taken, and how many were passed that are gone.
-    let usable = |ids: &[AllocationId], search: &Search| {
+    let usable = |ids: &[AllocationId]| {
         let mut n_gone = 0;
         let places = ids.iter().filter_map(|id| {
             let entry = table.get(*id);
             n_gone += usize::from(entry.is_none());
             Some((*id, entry.filter(|_| is_free(*id))?))
         });
-        (first_usable(places, (key, ask), search, asks, books), n_gone)
+        (first_usable(places, (key, ask), refused, asks, books), n_gone)
     };
-    let known = search.held.get_mut(name).filter(|held| held.moves == moves);
     let mut more = HOLDS_AT_FIRST;
-    if let Some(held) = known {
-        held.pass_taken(is_free);
-        more = held.ids.len().saturating_mul(2);
-        let is_all = held.is_all;
-        let (found, n_gone) = usable(search.held[name].rest(), search);
-        if n_gone > GONE_AT_MOST
-            && let Some(held) = search.held.get_mut(name)
-        {
-            held.take_gone_out(table);
+    if let Some(known) = held.get_mut(name).filter(|known| known.moves == moves) {
+        known.pass_taken(is_free);
+        more = known.ids.len().saturating_mul(2);
+        let (found, n_gone) = usable(known.rest());
+        if n_gone > GONE_AT_MOST {
+            known.take_gone_out(table);
         }
-        if found.is_some() || is_all {
+        if found.is_some() || known.is_all {
             return found;
         }
     }
@@ -262,9 +265,8 @@ fn first_held(
     for most in [more, usize::MAX] {
         let ids = in_node_order(free.values().copied(), most, books);
         let is_all = free.len() <= most;
-        let held = HoldsInOrder { ids, taken: 0, is_all, moves };
-        let (found, _) = usable(held.rest(), search);
-        search.held.insert(TaskGroup::clone(name), held);
+        let (found, _) = usable(&ids);
+        held.insert(TaskGroup::clone(name), HoldsInOrder { ids, taken: 0, is_all, moves });
         if found.is_some() || is_all {
             return found;
         }
@@ -289,6 +291,42 @@ fn in_node_order(
     }
     places.sort_unstable();
     places.into_iter().map(|(_, id)| id).collect()
+}
+
+/// What the free places of a group are to one of its members.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub struct FreePlaces {
+    /// How many are to be tried still.
+    pub untried: u64,
+    /// Of how many the node has refused it.
+    pub refused: u64,
+    /// How many it may not take itself: they are not on the node that it requires, or not in the
+    /// domain of its group, or its constraint keeps it off.
+    pub barred: u64,
+}
+
+/// Counts the free places of the group that an ask is a member of. It looks at each of them.
+pub fn free_places(
+    asks: &Asks,
+    ask: AskSlot,
+    gang: &Gang,
+    search: &Search,
+    books: &Books,
+) -> FreePlaces {
+    let asked = asks.ask(ask);
+    let key = AskKey::new(asked.priority, asked.created_ns, asked.sequence);
+    let mut places = FreePlaces::default();
+    for (placeholder, entry) in free(asks, ask, gang, books) {
+        let count = if is_refused(&search.refused, &key, entry.node) {
+            &mut places.refused
+        } else if may_use(asks, ask, (entry.node, placeholder), books) {
+            &mut places.untried
+        } else {
+            &mut places.barred
+        };
+        *count += 1;
+    }
+    places
 }
 
 /// The free placeholders of the group that an ask is a member of, in order.

@@ -52,7 +52,7 @@ pub enum PlaceKey {
 
 impl PlaceKey {
     /// That of this allocation.
-    pub fn of(id: AllocationId, place: &Allocation) -> Self {
+    fn of(id: AllocationId, place: &Allocation) -> Self {
         if place.is_hold() {
             Self::Hold(id)
         } else {
@@ -167,9 +167,9 @@ impl Gang {
 
     /// A placeholder is placed, or nobody takes its place after all: it is free to be taken. The
     /// [search](crate::decide::pairs::Search::freed) for members has to know.
-    pub fn put_free(&mut self, name: &String, key: PlaceKey, id: AllocationId) {
+    pub fn put_free(&mut self, name: &String, id: AllocationId, place: &Allocation) {
         if let Some(group) = self.groups.get_mut(name) {
-            group.free.insert(key, id);
+            group.free.insert(PlaceKey::of(id, place), id);
         }
     }
 
@@ -181,9 +181,9 @@ impl Gang {
     }
 
     /// A placeholder is free no longer.
-    pub fn take_free(&mut self, name: &String, key: &PlaceKey) {
+    pub fn take_free(&mut self, name: &String, id: AllocationId, place: &Allocation) {
         if let Some(group) = self.groups.get_mut(name) {
-            group.free.remove(key);
+            group.free.remove(&PlaceKey::of(id, place));
         }
     }
 }
@@ -191,6 +191,9 @@ impl Gang {
 #[cfg(test)]
 mod tests {
     use super::*;
+    use crate::nodes::NodeSlot;
+    use crate::work::allocations::ApplicationSlot;
+    use crate::work::asks::AskSpec;
 
     #[test]
     fn members_wait_for_placeholders_until_each_is_replaced_or_gone() {
@@ -216,12 +219,19 @@ mod tests {
         let mut gang = Gang::default();
         gang.add(&name, &Resources::new(), 2);
         let [first, second] = [1, 2].map(AllocationId::numbered);
-        gang.put_free(&name, PlaceKey::Placeholder(7, Arc::from("b")), second);
-        gang.put_free(&name, PlaceKey::Placeholder(5, Arc::from("z")), first);
+        let placeholder = |created_ns: i64, uuid: &str| {
+            let (application, node) = (ApplicationSlot::at(0), NodeSlot::at(0));
+            let spec = Arc::new(AskSpec::new("p", Resources::new()));
+            let mut entry = Allocation::new(application, spec, node, created_ns, 0);
+            entry.uuid = Arc::from(uuid);
+            entry
+        };
+        gang.put_free(&name, second, &placeholder(7, "b"));
+        gang.put_free(&name, first, &placeholder(5, "z"));
         let free =
             |gang: &Gang| gang.group(&name).unwrap().free.values().copied().collect::<Vec<_>>();
         assert_eq!(free(&gang), [first, second]);
-        gang.take_free(&name, &PlaceKey::Placeholder(5, Arc::from("z")));
+        gang.take_free(&name, first, &placeholder(5, "z"));
         assert_eq!(free(&gang), [second]);
         assert!(gang.has_free());
     }

@@ -56,6 +56,7 @@ pub use cure::{Change, cure, sentence};
 pub use gang::{GangWhy, ShortDomain};
 pub use why::{Cause, Over, RequiredState, Why};
 
+use super::pairs::FreePlaces;
 use super::parking::Obstacle;
 use crate::limits::{LaneId, Trackers};
 use crate::nodes::{NodeIndex, NodeLacks, NodeRequest, Wish};
@@ -123,16 +124,23 @@ pub fn limits(trackers: &Trackers, lane: LaneId, wanted: &Resources, starts: boo
 }
 
 /// The placeholders that an ask waits for, if it is a member of a task group that has some: it takes
-/// the place of one, and no quota, limit or node of its own is looked at before all are gone. About
-/// so many placements of members of the group the RM's predicates are `asked` at present.
-pub fn placeholders(asks: &Asks, gang: Option<&Gang>, ask: &Ask, asked: u64) -> Option<Why> {
-    let (gang, group) = (gang?, ask.member_of()?);
+/// the place of one, and no quota, limit or node of its own is looked at before all are gone. `free`
+/// are those that nobody is about to take. About so many placements of members of the group the
+/// RM's predicates are `asked` at present.
+pub fn placeholders(
+    asks: &Asks,
+    gang: &Gang,
+    ask: &Ask,
+    free: FreePlaces,
+    asked: u64,
+) -> Option<Why> {
+    let group = ask.member_of()?;
     let counted = gang.group(group).filter(|_| gang.is_usable(group))?;
     let left = counted.count.saturating_sub(counted.replaced + counted.timed_out);
     let pending = asks.pending_placeholders(group);
-    let free = counted.free.len() as u64;
-    let in_the_air = asked.min(left.saturating_sub(pending + free));
-    let leaving = left.saturating_sub(pending + free + in_the_air);
+    let placed = pending + counted.free.len() as u64;
+    let in_the_air = asked.min(left.saturating_sub(placed));
+    let leaving = left.saturating_sub(placed + in_the_air);
     let group = Arc::clone(group);
     Some(Why::Placeholders { group, pending, free, asked: in_the_air, leaving })
 }

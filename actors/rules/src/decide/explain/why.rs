@@ -10,6 +10,7 @@ use std::fmt;
 use std::sync::Arc;
 
 use super::gang::GangWhy;
+use crate::decide::pairs::FreePlaces;
 use crate::limits::Subject;
 use crate::nodes::affinity::Excluding;
 use crate::nodes::{Domain, Nearest, NodeLacks};
@@ -213,8 +214,8 @@ pub enum Why {
         group: TaskGroup,
         /// How many placeholders are still to be placed.
         pending: u64,
-        /// How many are placed and free to be taken.
-        free: u64,
+        /// Those that are placed and that nobody is about to take.
+        free: FreePlaces,
         /// How many a member is to take, if predicates pass, which are asked.
         asked: u64,
         /// How many the resource manager has still to end.
@@ -434,7 +435,7 @@ impl Why {
             ),
             Self::Gang(why) => why.sentence(),
             Self::Placeholders { group, pending, free, asked, leaving } => {
-                placeholders(group, *pending, *free, *asked, *leaving)
+                placeholders(group, *pending, free, *asked, *leaving)
             }
             Self::Nodes { lacks, nearest: Some(Nearest { node, lacks: missing }), .. } => format!(
                 "no node has room ({lacks}); {} on {node}, which comes nearest, {}",
@@ -528,12 +529,14 @@ fn uses(over: &Over, near: &str, at: &str) -> String {
     format!("{} {}", if is_full { at } else { near }, enumeration(&texts))
 }
 
-fn placeholders(group: &str, pending: u64, free: u64, asked: u64, leaving: u64) -> String {
+fn placeholders(group: &str, pending: u64, free: &FreePlaces, asked: u64, leaving: u64) -> String {
     let counts = [
         (pending, "still to be placed"),
         (asked, "taken if predicates pass, which are asked"),
         (leaving, "still to be ended by the resource manager"),
-        (free, "placed, but refused by predicates"),
+        (free.untried, "placed, and free to be taken"),
+        (free.refused, "placed, but refused by predicates"),
+        (free.barred, "placed where the ask may not go"),
     ];
     let counts = counts.iter().filter(|(count, _)| *count > 0);
     let counts: Vec<_> = counts.map(|(count, what)| format!("{count} {what}")).collect();

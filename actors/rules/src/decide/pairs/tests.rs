@@ -35,37 +35,24 @@ fn held_places_are_taken_in_the_order_of_their_nodes() {
     assert_eq!(world.next(&mut search), NextPair::Elsewhere(Pair { ask, placeholder }));
 }
 
-/// Whoever was to take a place does not: it comes before the others again.
+/// Whoever was to take a place does not: it comes before the others again, also where it was taken
+/// when these were put in order.
 #[test]
 fn a_held_place_that_is_free_again_has_its_place_in_the_order() {
-    let mut world = World::held(&[of(2, 2), of(2, 2), of(2, 2)], 3);
-    let (ask, mut search) = (world.wants("a", 0, of(1, 1)), Search::default());
-    let group = "g".to_owned();
-    let NextPair::InPlace(first) = world.next(&mut search) else { panic!() };
-    let key = PlaceKey::Hold(first.placeholder);
-    world.gang.take_free(&group, &key);
-    let then = world.next(&mut search);
-    assert!(matches!(then, NextPair::InPlace(pair) if pair.ask == ask && pair != first));
-    assert_eq!(world.next(&mut search), then);
-    world.gang.put_free(&group, key, first.placeholder);
-    search.freed(&Arc::new(group), first.placeholder);
-    assert_eq!(world.next(&mut search), NextPair::InPlace(first));
-}
-
-/// It was taken when the others were put in order.
-#[test]
-fn a_held_place_that_comes_back_later_has_its_place_in_the_order_too() {
-    let mut world = World::held(&[of(2, 2), of(2, 2), of(2, 2)], 3);
-    world.wants("a", 0, of(1, 1));
-    let group = "g".to_owned();
-    let NextPair::InPlace(first) = world.next(&mut Search::default()) else { panic!() };
-    let key = PlaceKey::Hold(first.placeholder);
-    world.gang.take_free(&group, &key);
-    let mut search = Search::default();
-    assert_ne!(world.next(&mut search), NextPair::InPlace(first));
-    world.gang.put_free(&group, key, first.placeholder);
-    search.freed(&Arc::new(group), first.placeholder);
-    assert_eq!(world.next(&mut search), NextPair::InPlace(first));
+    for in_order_before in [true, false] {
+        let mut world = World::held(&[of(2, 2), of(2, 2), of(2, 2)], 3);
+        let (ask, mut search) = (world.wants("a", 0, of(1, 1)), Search::default());
+        let NextPair::InPlace(first) = world.next(&mut search) else { panic!() };
+        if !in_order_before {
+            search = Search::default();
+        }
+        world.take(first.placeholder);
+        let then = world.next(&mut search);
+        assert!(matches!(then, NextPair::InPlace(pair) if pair.ask == ask && pair != first));
+        assert_eq!(world.next(&mut search), then);
+        world.put_back(first.placeholder, &mut search);
+        assert_eq!(world.next(&mut search), NextPair::InPlace(first));
+    }
 }
 
 #[test]
@@ -114,13 +101,39 @@ fn beyond_as_many_as_are_put_in_order_at_first_the_next_are_found() {
     assert_eq!(world.next(&mut search), world.in_place(ask, next));
 }
 
+/// A node that a member requires bars the others; what a node said is of one member.
+#[test]
+fn free_places_are_counted_as_one_member_sees_them() {
+    let mut world = World::new(&[of(2, 2), of(2, 2), of(2, 2)]);
+    let (ask, other) = (world.wants("a", 0, of(1, 1)), world.wants("b", 0, of(1, 1)));
+    let mut search = Search::default();
+    let seen = |world: &World, ask: AskSlot, search: &Search| {
+        let it = free_places(&world.asks, ask, &world.gang, search, &world.books);
+        (it.untried, it.refused, it.barred)
+    };
+    assert_eq!(seen(&world, ask, &search), (3, 0, 0));
+    world.refuses(ask, 0, &mut search);
+    assert_eq!(seen(&world, ask, &search), (2, 1, 0));
+    assert_eq!(seen(&world, other, &search), (3, 0, 0));
+    let NextPair::InPlace(pair) = world.next(&mut search) else { panic!() };
+    world.take(pair.placeholder);
+    assert_eq!(seen(&world, ask, &search), (1, 1, 0));
+    world.put_back(pair.placeholder, &mut search);
+    let spec = AskSpec::new("c", of(1, 1));
+    let (group, node) = (Some(Arc::new("g".to_owned())), Some(Arc::from("n2")));
+    let spec = spec.with(|it| (it.task_group, it.required_node) = (group, node));
+    let sequence = world.books.arrival();
+    let tied = world.asks.put(spec, 0, sequence).0;
+    assert_eq!(seen(&world, tied, &search), (1, 0, 2));
+}
+
 #[test]
 fn no_order_is_kept_of_places_that_are_all_taken() {
     let mut world = World::held(&[of(2, 2)], 1);
     world.wants("a", 0, of(1, 1));
     let mut search = Search::default();
     let NextPair::InPlace(only) = world.next(&mut search) else { panic!() };
-    world.gang.take_free(&"g".to_owned(), &PlaceKey::Hold(only.placeholder));
+    world.take(only.placeholder);
     assert_eq!(world.next(&mut search), NextPair::Nothing);
     assert!(search.held.is_empty());
 }
@@ -164,7 +177,7 @@ proptest! {
         steps in prop::collection::vec(step(), 1..60),
     ) {
         let mut world = World::held(&vec![of(2, 2); 5 * HOLDS_AT_FIRST], 1);
-        let (ask, group) = (world.wants("a", 0, of(1, 1)), Arc::new("g".to_owned()));
+        let ask = world.wants("a", 0, of(1, 1));
         let (mut search, mut on_their_way) = (Search::default(), Vec::new());
         for step in steps {
             let next = world.next(&mut search);
@@ -174,7 +187,7 @@ proptest! {
                 Step::Take(how_many) => {
                     for _ in 0..how_many {
                         let NextPair::InPlace(pair) = world.next(&mut search) else { break };
-                        world.gang.take_free(&group, &PlaceKey::Hold(pair.placeholder));
+                        world.take(pair.placeholder);
                         on_their_way.push(pair.placeholder);
                     }
                 }
@@ -190,8 +203,7 @@ proptest! {
                 }
                 Step::Return(at) => {
                     let place = on_their_way.swap_remove(at % on_their_way.len());
-                    world.gang.put_free(&group, PlaceKey::Hold(place), place);
-                    search.freed(&group, place);
+                    world.put_back(place, &mut search);
                 }
                 Step::Refuse => {
                     if let NextPair::InPlace(pair) = next {
@@ -221,7 +233,7 @@ fn places_that_are_gone_are_taken_out_of_the_order() {
     search.refused_in_place(world.key(ask), node);
     for _ in 1..4 * HOLDS_AT_FIRST {
         let NextPair::InPlace(pair) = world.next(&mut search) else { panic!() };
-        world.gang.take_free(&group, &PlaceKey::Hold(pair.placeholder));
+        world.take(pair.placeholder);
         world.books.allocations.remove(pair.placeholder);
         let held = &search.held[&group];
         let gone = |id: &&AllocationId| world.books.allocations.get(**id).is_none();
@@ -260,8 +272,7 @@ impl World {
             let entry = Allocation::new(ApplicationSlot::at(0), spec, node, created, 0);
             let id = books.allocations.insert(entry);
             gang.add(&group, size, 1);
-            let key = PlaceKey::of(id, books.allocations.get(id).unwrap());
-            gang.put_free(&group, key, id);
+            gang.put_free(&group, id, books.allocations.get(id).unwrap());
             nodes.push(node);
         }
         Self { asks: Asks::new(), gang, books, nodes }
@@ -282,6 +293,19 @@ impl World {
         let spec = spec.with(|it| it.task_group = group);
         let sequence = self.books.arrival();
         self.asks.put(spec, 0, sequence).0
+    }
+
+    /// A member is on its way to this place.
+    fn take(&mut self, place: AllocationId) {
+        let entry = self.books.allocations.get(place).unwrap();
+        self.gang.take_free(&"g".to_owned(), place, entry);
+    }
+
+    /// The member does not take it after all.
+    fn put_back(&mut self, place: AllocationId, search: &mut Search) {
+        let group = Arc::new("g".to_owned());
+        self.gang.put_free(&group, place, self.books.allocations.get(place).unwrap());
+        search.freed(&group, place);
     }
 
     fn next(&self, search: &mut Search) -> NextPair {
