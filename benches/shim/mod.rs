@@ -323,6 +323,11 @@ pub fn cpu_time() -> Duration {
     clock_gettime(ClockId::CLOCK_PROCESS_CPUTIME_ID).unwrap().into()
 }
 
+/// CPU time of this thread so far.
+pub fn thread_time() -> Duration {
+    clock_gettime(ClockId::CLOCK_THREAD_CPUTIME_ID).unwrap().into()
+}
+
 /// How often a thread of this process gave its core up so far, to wait.
 pub fn context_switches() -> i64 {
     getrusage(UsageWho::RUSAGE_SELF).unwrap().voluntary_context_switches()
