@@ -10,7 +10,7 @@ use monoceros_rules::decide::preemption::Promisee;
 use monoceros_rules::nodes::{NodeIndex, NodeLacks, NodeRequest};
 use monoceros_rules::order::waits::WaitSet;
 use monoceros_rules::values::resources::Resources;
-use monoceros_rules::work::allocations::{Allocation, Form};
+use monoceros_rules::work::allocations::{Allocation, AllocationId, Form};
 use monoceros_rules::work::asks::{Ask, AskSpec, PendingClass, TaskGroup};
 use monoceros_rules::work::native::{Bundled, MissingAsks, Stage};
 
@@ -178,18 +178,28 @@ impl Application {
         let free = pairs::free_places(asks, slot, gang, &self.pairs.search, &baton.books);
         let places = explain::placeholders(asks, gang, ask, free, asked.count() as u64);
         let Some(places) = places else { return Vec::new() };
-        if free.barred == 0 || free.untried + free.refused > 0 {
+        let is_settled =
+            matches!(places, Why::Placeholders { pending: 0, asked: 0, leaving: 0, .. });
+        if free.forbidden == 0 || free.untried + free.refused > 0 || !is_settled {
             return vec![places];
         }
-        // It needs room beside the places that it may not take.
+        // It needs room beside the places that it may not take, as long as none is where it has to be.
         let room = match &ask.required_node {
-            Some(node) => explain::required_of(nodes, node, &ask.resources),
-            None => explain::nodes(nodes, ask, &WaitSet::Due, lacks),
+            Some(node) => {
+                let group = ask.member_of().and_then(|group| gang.group(group));
+                let mut places = group.into_iter().flat_map(|group| group.free.values());
+                let is_there = |id: &AllocationId| {
+                    table.get(*id).is_some_and(|entry| **nodes.id(entry.node) == **node)
+                };
+                let required = || explain::required_of(nodes, node, &ask.resources);
+                if places.any(is_there) { None } else { required() }
+            }
+            None => explain::nodes(nodes, ask, &WaitSet::Due, lacks).or_else(|| {
+                let is_refused = self.pairs.search.is_nowhere(ask.order_key());
+                is_refused.then(|| explain::refused(ask, lacks))
+            }),
         };
-        match (&places, room) {
-            (Why::Placeholders { pending: 0, asked: 0, leaving: 0, .. }, Some(room)) => vec![room],
-            (_, room) => std::iter::once(places).chain(room).collect(),
-        }
+        vec![room.unwrap_or(places)]
     }
 
     /// A declared gang that is not decided: an entry for all of it, and one for the group that is

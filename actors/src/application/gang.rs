@@ -269,8 +269,7 @@ impl Application {
     }
 
     fn ask_key(&self, slot: AskSlot) -> AskKey {
-        let ask = self.book.asks.ask(slot);
-        AskKey::new(ask.priority, ask.created_ns, ask.sequence)
+        self.book.asks.ask(slot).order_key()
     }
 
     /// The node has said yes: the member is on its way, and the RM is asked to end the placeholder.

@@ -365,3 +365,52 @@ fn free_places_are_counted_by_what_keeps_a_member_from_them() {
     "#]],
     );
 }
+
+/// The node that the member requires left the rack, with a place that it may not take.
+#[test]
+fn a_required_node_with_a_place_that_is_forbidden_is_not_said_to_lack_room() {
+    let text = "
+        queue root.a
+        node n1 vcore=1000 attr rack=r1
+        node n2 vcore=1000 attr rack=r1
+        app a1 in root.a needs w x2 vcore=1000 within=rack
+        resize n2 vcore=1000 attr rack=r2
+        ask a1 k1 vcore=1000 group=w node=n2
+        ";
+    check(
+        text,
+        &expect![[r#"
+        k1 x1: placeholders  since 1000s
+          the ask takes the place of a placeholder of task group w: 2 placed where the ask may not go
+          - placeholders : -; - of -
+          cure: wait
+          + time  - 0 0
+    "#]],
+    );
+}
+
+/// The only place has left the rack, and the node of the rack that has room refuses the member.
+#[test]
+fn a_node_that_refuses_what_has_no_place_in_its_rack_is_in_the_way() {
+    let text = "
+        queue root.a
+        node n1 vcore=1000 attr rack=r1
+        node n2 vcore=1000 attr rack=r1
+        app a1 in root.a needs w x1 vcore=1000 within=rack
+        resize n1 vcore=1000 attr rack=r2
+        resize n2 vcore=1000 attr rack=r2
+        node n3 vcore=1000 attr rack=r1
+        refuse k1 n3
+        ask a1 k1 vcore=1000 group=w
+        ";
+    check(
+        text,
+        &expect![[r#"
+            k1 x1: predicates  since 0s
+              all nodes with room were refused by predicates: `the script refuses` on 1 node (3 nodes: 2 are outside of its domain)
+              - predicates : -; - of -
+              cure: wait
+              + time  - 0 0
+        "#]],
+    );
+}

@@ -269,6 +269,7 @@ impl Attempt<'_> {
                 explain::limits(&self.books.trackers, lane, wanted, false).into_iter().next()
             }),
             Obstacle::Placeholders => self.gang.and_then(|gang| {
+                // Parked before any of them is tried.
                 let free = gang.group(ask.member_of()?)?.free.len() as u64;
                 let free = FreePlaces { untried: free, ..FreePlaces::default() };
                 explain::placeholders(self.asks, gang, ask, free, 0)

@@ -137,6 +137,11 @@ impl Search {
         }
     }
 
+    /// Whether no other node takes this member, which was the first, in place of a placeholder.
+    pub fn is_nowhere(&self, member: AskKey) -> bool {
+        self.nowhere == Some(member)
+    }
+
     /// Whether anything was refused since it began.
     pub fn met_refusals(&self) -> bool {
         !self.refused.is_empty() || self.nowhere.is_some()
@@ -296,16 +301,17 @@ fn in_node_order(
 /// What the free places of a group are to one of its members.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct FreePlaces {
-    /// How many are to be tried still.
+    /// How many are to be tried still, or to be ended because they are too small for it.
     pub untried: u64,
     /// Of how many the node has refused it.
     pub refused: u64,
     /// How many it may not take itself: they are not on the node that it requires, or not in the
     /// domain of its group, or its constraint keeps it off.
-    pub barred: u64,
+    pub forbidden: u64,
 }
 
-/// Counts the free places of the group that an ask is a member of. It looks at each of them.
+/// Counts the free places of the group that an ask is a member of. Where anything was said of the
+/// nodes that it may use, each of the places is looked at.
 pub fn free_places(
     asks: &Asks,
     ask: AskSlot,
@@ -313,16 +319,20 @@ pub fn free_places(
     search: &Search,
     books: &Books,
 ) -> FreePlaces {
-    let asked = asks.ask(ask);
-    let key = AskKey::new(asked.priority, asked.created_ns, asked.sequence);
+    let (key, request) = (asks.ask(ask).order_key(), asks.ask(ask).request());
     let mut places = FreePlaces::default();
+    if request.wants_only_room() && !search.refused.contains_key(&key) {
+        places.untried = free(asks, ask, gang, books).count() as u64;
+        return places;
+    }
     for (placeholder, entry) in free(asks, ask, gang, books) {
-        let count = if is_refused(&search.refused, &key, entry.node) {
+        let is_excluded = request.is_excluded_from(books.nodes.id(entry.node));
+        let count = if is_excluded || is_refused(&search.refused, &key, entry.node) {
             &mut places.refused
         } else if may_use(asks, ask, (entry.node, placeholder), books) {
             &mut places.untried
         } else {
-            &mut places.barred
+            &mut places.forbidden
         };
         *count += 1;
     }

@@ -13,7 +13,6 @@ use std::fmt;
 use std::sync::Arc;
 
 use super::why::{RequiredState, Why, is_root, missing_runs, named, only};
-use crate::decide::pairs::FreePlaces;
 use crate::values::instant::rfc3339;
 use crate::values::readable::amounts;
 use crate::values::resources::Resources;
@@ -307,7 +306,7 @@ fn removes(why: &Why) -> Option<Change> {
         },
         Why::BacksOff { until_ns } => Change::Time { at_ns: Some(*until_ns) },
         Why::Gang(why) => why.change(),
-        Why::Placeholders { group, pending: 1.., free, .. } if *free == FreePlaces::default() => {
+        Why::Placeholders { group, pending: 1.., free, .. } if free.untried + free.refused == 0 => {
             Change::Placeholders { group: Arc::clone(group), count: 1 }
         }
         Why::Placeholders { .. } | Why::GivesWay { .. } => Change::Time { at_ns: None },

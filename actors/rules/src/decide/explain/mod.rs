@@ -278,7 +278,8 @@ fn is_room_excluded(index: &NodeIndex, ask: &Ask) -> bool {
     !ask.request().excluded.is_empty() && index.first(&request).is_some()
 }
 
-fn refused(ask: &Ask, lacks: &NodeLacks) -> Why {
+/// Predicates refuse an ask every node with room.
+pub fn refused(ask: &Ask, lacks: &NodeLacks) -> Why {
     let excluded = ask.request().excluded.iter().map(|excluded| excluded.until_ns).min();
     let retry = ask.refusals().and_then(|refusals| refusals.retry_ns);
     let retry_ns = match (retry, excluded) {

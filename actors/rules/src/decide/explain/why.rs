@@ -536,7 +536,7 @@ fn placeholders(group: &str, pending: u64, free: &FreePlaces, asked: u64, leavin
         (leaving, "still to be ended by the resource manager"),
         (free.untried, "placed, and free to be taken"),
         (free.refused, "placed, but refused by predicates"),
-        (free.barred, "placed where the ask may not go"),
+        (free.forbidden, "placed where the ask may not go"),
     ];
     let counts = counts.iter().filter(|(count, _)| *count > 0);
     let counts: Vec<_> = counts.map(|(count, what)| format!("{count} {what}")).collect();

@@ -109,7 +109,7 @@ fn free_places_are_counted_as_one_member_sees_them() {
     let mut search = Search::default();
     let seen = |world: &World, ask: AskSlot, search: &Search| {
         let it = free_places(&world.asks, ask, &world.gang, search, &world.books);
-        (it.untried, it.refused, it.barred)
+        (it.untried, it.refused, it.forbidden)
     };
     assert_eq!(seen(&world, ask, &search), (3, 0, 0));
     world.refuses(ask, 0, &mut search);

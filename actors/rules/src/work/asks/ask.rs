@@ -15,6 +15,7 @@ use super::{AskSpec, ClassId, Shape};
 use crate::decide::predicates::Try;
 use crate::decide::preemption::Tries;
 use crate::nodes::{Domain, Exclusion, NodeRequest, NodeSlot};
+use crate::order::keys::AskKey;
 use crate::values::epoch::Growth;
 use crate::values::rare::{Nothing, Rare};
 use crate::values::resources::Resources;
@@ -148,6 +149,11 @@ impl Ask {
     /// What its placement constraint expects of nodes, if it has one.
     pub fn wish(&self) -> Option<&AskWish> {
         self.search.wish.as_deref()
+    }
+
+    /// Its place in the order of the asks of its application.
+    pub fn order_key(&self) -> AskKey {
+        AskKey::new(self.priority, self.created_ns, self.sequence)
     }
 
     /// The request for a node that a search is given.
