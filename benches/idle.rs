@@ -12,11 +12,14 @@ mod allocator;
 mod shapes;
 mod shim;
 
+use std::future::poll_fn;
 use std::process::Command;
+use std::task::Poll;
 use std::time::Duration;
 
 use monoceros_actors::{Scheduler, Threads};
 use monoceros_proto::si::v1 as si;
+use tokio::task::{LocalSet, spawn_local};
 use tokio::time::Instant;
 
 use crate::aims::at_most;
@@ -29,19 +32,21 @@ const LARGE: &str = "bytes-of-large";
 /// What 20 asks take, which are small.
 const ROOM_FOR_20: [(&str, i64); 3] = [("memory", 200), ("vcore", 20), ("pods", 110)];
 
-/// A full cluster, and 100,000 asks that cannot be placed.
-async fn full(threads: Threads, spin: Duration) -> Shim {
-    let builder = Scheduler::builder().threads(threads).spin(spin);
-    let shim = Shim::start_with(builder, &queues("fair", "{name: a}")).await;
+/// One queue for all.
+fn config() -> String {
+    queues("fair", "{name: a}")
+}
+
+/// Fills the cluster, and has 100,000 asks wait that cannot be placed.
+async fn fill(shim: &Shim) {
     shim.nodes(100, &[("memory", 50), ("vcore", 5)]).await;
     shim.applications(1_000, |_| "root.a".into()).await;
     shim.expect(500);
     shim.asks("ask", 100_500, 1_000, &SMALL).await;
     shim.scheduler.settle().await;
-    shim
 }
 
-/// How long the look for what more machines would have to be goes on, which comes a second behind the asks.
+/// Long enough for the look for what more machines would have to be, which begins a second after the asks came.
 const LOOKED: Duration = Duration::from_secs(2);
 
 /// CPU of all threads in this time, ms.
@@ -51,33 +56,56 @@ async fn cpu_ms(during: Duration) -> f64 {
     cpu_time().saturating_sub(cpu).as_secs_f64() * 1e3
 }
 
-/// The longest time, in ms of CPU of this thread, that went by on it without a turn for this task.
-async fn longest_turn_ms(during: Duration) -> f64 {
-    let end = Instant::now() + during;
-    let (mut before, mut longest) = (thread_time(), Duration::ZERO);
-    while Instant::now() < end {
-        tokio::task::yield_now().await;
-        let now = thread_time();
-        longest = longest.max(now.saturating_sub(before));
-        before = now;
-    }
-    longest.as_secs_f64() * 1e3
+/// Lets each task of this thread that has something to do run once.
+async fn turn_of_others() {
+    let mut had_one = false;
+    poll_fn(|context| {
+        context.waker().wake_by_ref();
+        if std::mem::replace(&mut had_one, true) { Poll::Ready(()) } else { Poll::Pending }
+    })
+    .await;
+}
+
+/// The longest time, in ms of CPU, for which somebody else had to wait on a thread that does all. More than one
+/// actor may have had its turn meanwhile, so that no slice of the look took longer.
+async fn longest_slice_ms() -> f64 {
+    let work = async {
+        let shim = Shim::start_local(Scheduler::builder(), &config()).await;
+        fill(&shim).await;
+        let watch = async {
+            let end = Instant::now() + LOOKED;
+            let (mut before, mut longest) = (thread_time(), Duration::ZERO);
+            while Instant::now() < end {
+                turn_of_others().await;
+                let now = thread_time();
+                longest = longest.max(now.saturating_sub(before));
+                before = now;
+            }
+            longest
+        };
+        let longest = spawn_local(watch).await.unwrap();
+        assert_eq!(shim.told_waiting(), 100_000);
+        shim.scheduler.shutdown().await;
+        longest.as_secs_f64() * 1e3
+    };
+    LocalSet::new().run_until(work).await
+}
+
+/// CPU of five seconds in which nothing changes, where threads spin after a message, ms.
+async fn idle_spinning_ms() -> f64 {
+    let builder = Scheduler::builder().spin(Duration::from_micros(200));
+    let shim = Shim::start_with(builder, &config()).await;
+    fill(&shim).await;
+    tokio::time::sleep(LOOKED).await;
+    let idle = cpu_ms(Duration::from_secs(5)).await;
+    shim.scheduler.shutdown().await;
+    idle
 }
 
 /// What asks that cannot be placed take after they came and while nothing changes, and one release.
 async fn full_cluster() {
-    // On one thread, where whoever else has something to do waits for a turn to end.
-    let shim = full(Threads::One, Duration::ZERO).await;
-    let longest = longest_turn_ms(LOOKED).await;
-    assert_eq!(shim.told_waiting(), 100_000);
-    shim.scheduler.shutdown().await;
-
-    let shim = full(Threads::PerPartition, Duration::from_micros(200)).await;
-    tokio::time::sleep(LOOKED).await;
-    let idle_spinning = cpu_ms(Duration::from_secs(5)).await;
-    shim.scheduler.shutdown().await;
-
-    let shim = full(Threads::PerPartition, Duration::ZERO).await;
+    let shim = Shim::start(&config(), Threads::PerPartition).await;
+    fill(&shim).await;
     let once = cpu_ms(LOOKED).await;
     assert_eq!(shim.told_waiting(), 100_000);
     let idle = cpu_ms(Duration::from_secs(5)).await;
@@ -95,9 +123,11 @@ async fn full_cluster() {
         shim.all_allocated().await;
         taken.push(start.elapsed().as_secs_f64() * 1e6);
     }
+    shim.scheduler.shutdown().await;
+    let (longest, idle_spinning) = (longest_slice_ms().await, idle_spinning_ms().await);
     println!("\n| 100,000 asks parked in 1,000 applications | measured | aim |\n|---|---|---|");
     println!("| CPU in 2 seconds after they came, ms | {} | 10 |", at_most(once, 10.0, 1));
-    println!("| its longest slice, on one thread, ms | {} | 1 |", at_most(longest, 1.0, 2));
+    println!("| its longest slice, ms | {} | 1 |", at_most(longest, 1.0, 2));
     println!("| CPU in 5 idle seconds then, ms | {} | 1 |", at_most(idle, 1.0, 2));
     println!("| the same with a spin of 200 µs, ms | {} | 1 |", at_most(idle_spinning, 1.0, 2));
     let (middle, slowest) = (median(&mut taken), taken[taken.len() - 1]);
@@ -106,7 +136,6 @@ async fn full_cluster() {
         let micros = at_most(micros, 1_000.0, 0);
         println!("| from a release to the next allocation, {which}, µs | {micros} | 1,000 |");
     }
-    shim.scheduler.shutdown().await;
 }
 
 /// What [`large`] comes to in a process of its own: memory that was in use before, and is used again, would

@@ -40,7 +40,8 @@ async fn throughput(filter: &str) {
         let own = figures(shape, Threads::PerPartition).await;
         let one = figures(shape, Threads::One).await;
         let (own_aim, one_aim, most_us, aims) = aims(&shape.name);
-        let (own, one) = (beside(&own, own_aim, most_us), beside(&one, one_aim, most_us));
+        let own = own.columns_beside(own_aim, most_us);
+        let one = one.columns_beside(one_aim, most_us);
         let reference = if shape.reference.is_empty() { "–" } else { shape.reference };
         println!("| {} | {own} | {one} | {aims} | {reference} |", shape.name);
     }
@@ -57,13 +58,6 @@ fn aims(shape: &str) -> (f64, f64, f64, &'static str) {
     } else {
         (0.0, 0.0, f64::INFINITY, "–")
     }
-}
-
-/// Figures as columns, beside what they should be.
-fn beside(figures: &Figures, least: f64, most_us: f64) -> String {
-    let (median, cpu_us) =
-        (at_least(figures.median, least, 0), at_most(figures.cpu_us, most_us, 2));
-    format!("{cpu_us} | {median} ({:.0})", figures.best)
 }
 
 /// What a quota-fair engine for batch jobs measures itself by, on one thread, as it does: first fills,

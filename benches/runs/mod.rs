@@ -12,7 +12,7 @@ use std::time::Duration;
 use monoceros_actors::{EventSettings, Predicates, Scheduler, Threads};
 use tokio::time::{Instant, sleep};
 
-use crate::aims::at_most;
+use crate::aims::{at_least, at_most};
 use crate::shapes::{SMALL, Shape};
 use crate::shim::{Shim, ask_requests, cpu_time, median};
 
@@ -72,7 +72,13 @@ impl Figures {
 
     /// As the columns of a table.
     pub fn columns(&self) -> String {
-        format!("{:.2} | {:.0} ({:.0})", self.cpu_us, self.median, self.best)
+        self.columns_beside(0.0, f64::INFINITY)
+    }
+
+    /// The same beside what they should be: allocations per second at least, and CPU µs at most.
+    pub fn columns_beside(&self, least: f64, most_us: f64) -> String {
+        let (cpu_us, median) = (at_most(self.cpu_us, most_us, 2), at_least(self.median, least, 0));
+        format!("{cpu_us} | {median} ({:.0})", self.best)
     }
 }
 

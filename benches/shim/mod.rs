@@ -109,7 +109,15 @@ impl Shim {
 
     /// One that is told of allocations in messages, or before they are.
     pub async fn start_told(builder: SchedulerBuilder, config: &str, wants_messages: bool) -> Self {
-        let scheduler = builder.start().unwrap();
+        Self::register(builder.start().unwrap(), config, wants_messages).await
+    }
+
+    /// With every actor on this thread, in a `LocalSet`.
+    pub async fn start_local(builder: SchedulerBuilder, config: &str) -> Self {
+        Self::register(builder.start_local().unwrap(), config, false).await
+    }
+
+    async fn register(scheduler: SchedulerHandle, config: &str, wants_messages: bool) -> Self {
         let counter = Arc::new(Counter { wants_messages, ..Counter::default() });
         let request = si::RegisterResourceManagerRequest {
             rm_id: "bench".into(),

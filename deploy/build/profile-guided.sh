@@ -7,7 +7,7 @@
 #   profile-guided.sh bench --bench figures    `cargo bench` with what the load has taught; its files are in
 #                                              target/profile-guided
 #
-# What was counted is kept until `cargo clean`, or until the compiler or a dependency is another; code that was changed
+# What was counted is kept until `cargo clean`, or until the compiler, a dependency or the path is another; code that was changed
 # since is built as if nothing were known of it. What the program does is the same in any case. It wants a toolchain
 # with `llvm-tools` (`rustup component add llvm-tools`), and flags of one's own for the compiler do not count here.
 set -eu
@@ -43,8 +43,8 @@ export CARGO_TARGET_DIR="$PWD/target/profile-guided"
 export CARGO_BUILD_TARGET="$host"
 # Either would have counts go elsewhere.
 unset BENCH_SERVICE LLVM_PROFILE_FILE
-# Names in a profile are those of one compiler and of one set of dependencies.
-names=$({ rustc --version --verbose; cat Cargo.lock; } | cksum | cut -d ' ' -f 1)
+# Names in a profile are those of one compiler and of one set of dependencies, and have the path of the project in them.
+names=$({ rustc --version --verbose; cat Cargo.lock; pwd; } | cksum | cut -d ' ' -f 1)
 learnt=$CARGO_TARGET_DIR/learnt-$names.profdata
 
 learn() {
