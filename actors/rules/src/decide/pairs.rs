@@ -23,8 +23,11 @@
 //! Of held places in the order of their nodes it keeps the first, and how many of them are taken, also
 //! when it begins anew: where a place comes in that order does not depend on who refused what.
 
+mod in_vain;
+
 use rustc_hash::FxHashSet;
 
+use self::in_vain::InVain;
 use crate::books::Books;
 use crate::nodes::{NodeRequest, NodeSlot, Wish};
 use crate::order::keys::AskKey;
@@ -178,18 +181,26 @@ pub struct Pair {
 /// that it passes.
 pub fn next(asks: &Asks, gang: &Gang, search: &mut Search, books: &Books) -> NextPair {
     let has_free = |group: &TaskGroup| gang.group(group).is_some_and(|it| !it.free.is_empty());
-    while let Some((key, ask)) = asks.next_member(search.passed.as_ref(), has_free) {
-        let found = match &gang.native {
-            None => {
-                let places = free(asks, ask, gang, books);
-                first_usable(places, (&key, ask), &search.refused, asks, books)
+    let (mut in_vain, mut behind) = (InVain::default(), None);
+    let mut member = asks.next_member(search.passed.as_ref(), has_free);
+    while let Some((key, ask)) = member {
+        if !in_vain.covers(asks.ask(ask), books) {
+            let found = match &gang.native {
+                None => {
+                    let places = free(asks, ask, gang, books);
+                    first_usable(places, (&key, ask), &search.refused, asks, books)
+                }
+                Some(_) => first_held((&key, ask), gang, search, asks, books),
+            };
+            if let Some(found) = found {
+                return found;
             }
-            Some(_) => first_held((&key, ask), gang, search, asks, books),
-        };
-        match found {
-            Some(found) => return found,
-            None => search.passed = Some(key),
+            if !search.refused.contains_key(&key) {
+                in_vain.note(asks.ask(ask), free(asks, ask, gang, books));
+            }
         }
+        search.passed = Some(key);
+        member = behind.get_or_insert_with(|| asks.next_members(key, has_free)).next();
     }
     let first = asks.next_member(None, has_free).filter(|(key, _)| search.nowhere != Some(*key));
     let pair = first.and_then(|(_, ask)| {

@@ -221,6 +221,72 @@ proptest! {
     }
 }
 
+/// A member of a task group: when it came, how large it is, and the node that it requires, which may have
+/// no place, or not be there.
+fn member() -> impl Strategy<Value = (i64, i64, Option<usize>)> {
+    (0..5_i64, 1..4_i64, prop::option::of(0..6_usize))
+}
+
+/// What [`next`] finds where every member looks at every place.
+fn next_of_all(world: &World, search: &mut Search) -> Option<NextPair> {
+    let has_free =
+        |group: &TaskGroup| world.gang.group(group).is_some_and(|it| !it.free.is_empty());
+    while let Some((key, ask)) = world.asks.next_member(search.passed.as_ref(), has_free) {
+        let places = free(&world.asks, ask, &world.gang, &world.books);
+        let found = first_usable(places, (&key, ask), &search.refused, &world.asks, &world.books);
+        if found.is_some() {
+            return found;
+        }
+        search.passed = Some(key);
+    }
+    None
+}
+
+proptest! {
+    #![proptest_config(ProptestConfig::with_cases(512))]
+
+    /// What is known of members like them, and of places, changes nothing about what is found.
+    #[test]
+    fn members_that_are_passed_over_would_find_no_place(
+        places in prop::collection::vec(1..4_i64, 1..6),
+        members in prop::collection::vec(member(), 1..12),
+        refusals in prop::collection::vec((any::<prop::sample::Index>(), 0..5_usize), 0..8),
+    ) {
+        let sizes: Vec<_> = places.iter().map(|size| of(*size, 4 - size)).collect();
+        let mut world = World::new(&sizes);
+        let mut asked = Vec::new();
+        for (at, (created, size, node)) in members.into_iter().enumerate() {
+            let node = node.map(|at| Arc::from(format!("n{at}")));
+            let group = Some(Arc::new("g".to_owned()));
+            let spec = AskSpec::new(format!("m{at}"), of(size, 1));
+            let spec = spec.with(|it| (it.task_group, it.required_node) = (group, node));
+            let sequence = world.books.arrival();
+            asked.push(world.asks.put(spec, created, sequence).0);
+        }
+        let mut search = Search::default();
+        for (member, node) in refusals {
+            if node < world.nodes.len() {
+                world.refuses(*member.get(&asked), node, &mut search);
+            }
+        }
+        let mut slow = search.clone();
+        loop {
+            let expected = next_of_all(&world, &mut slow);
+            let found = world.next(&mut search);
+            match expected {
+                Some(expected) => prop_assert_eq!(found, expected),
+                None => prop_assert!(matches!(found, NextPair::Nothing | NextPair::Elsewhere(_))),
+            }
+            prop_assert_eq!(search.passed, slow.passed);
+            match found {
+                // A place that is too small goes; one that is taken is free no longer.
+                NextPair::TooSmall(pair) | NextPair::InPlace(pair) => world.take(pair.placeholder),
+                NextPair::Nothing | NextPair::Elsewhere(_) => break,
+            }
+        }
+    }
+}
+
 /// The first place is refused, and the members take those behind it one after the other: what is gone
 /// is not passed for each of them.
 #[test]

@@ -25,7 +25,8 @@ mod reserved;
 mod spec;
 mod wish;
 
-use std::collections::{BTreeMap, BTreeSet};
+use std::cmp::Reverse;
+use std::collections::{BTreeMap, BTreeSet, BinaryHeap};
 use std::sync::Arc;
 
 use crate::nodes::{Domain, Exclusion, NodeIndex};
@@ -216,6 +217,28 @@ impl Asks {
         let meant = self.members.iter().filter(|(group, _)| is_meant(group));
         let classes = meant.flat_map(|(_, classes)| classes).map(|class| self.class(*class));
         classes.filter_map(|class| class.first_after(after)).min_by(|a, b| a.0.cmp(&b.0))
+    }
+
+    /// What [`Self::next_member`] gives after this one, and after each other: to begin looks at all
+    /// classes of the groups, to go on at one.
+    pub fn next_members(
+        &self,
+        after: AskKey,
+        is_meant: impl Fn(&TaskGroup) -> bool,
+    ) -> impl Iterator<Item = (AskKey, AskSlot)> {
+        let meant = self.members.iter().filter(|(group, _)| is_meant(group));
+        let classes: Vec<_> =
+            meant.flat_map(|(_, classes)| classes).map(|class| self.class(*class)).collect();
+        let first = |(at, class): (usize, &&Class), after: &AskKey| {
+            class.first_after(Some(after)).map(|(key, slot)| Reverse((key, at, slot)))
+        };
+        let firsts = classes.iter().enumerate().filter_map(|class| first(class, &after));
+        let mut firsts: BinaryHeap<_> = firsts.collect();
+        std::iter::from_fn(move || {
+            let Reverse((key, at, slot)) = firsts.pop()?;
+            firsts.extend(first((at, &classes[at]), &key));
+            Some((key, slot))
+        })
     }
 
     /// Whether anything is outstanding of real members of the task group.
