@@ -191,7 +191,10 @@ impl Application {
                 let is_there = |id: &AllocationId| {
                     table.get(*id).is_some_and(|entry| **nodes.id(entry.node) == **node)
                 };
-                let required = || explain::required_of(nodes, node, &ask.resources);
+                let required = || {
+                    let why = explain::required_of(nodes, node, &ask.resources);
+                    why.or_else(|| (lacks.refused > 0).then(|| explain::refused(ask, lacks)))
+                };
                 if places.any(is_there) { None } else { required() }
             }
             None => explain::nodes(nodes, ask, &WaitSet::Due, lacks).or_else(|| {

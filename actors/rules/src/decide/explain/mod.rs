@@ -174,18 +174,22 @@ pub fn nodes(index: &NodeIndex, ask: &Ask, waits: &WaitSet, lacks: &NodeLacks) -
     if let Some(node) = &ask.required_node {
         return Some(required(index, ask, node, lacks));
     }
-    if let Some(domain) = &ask.search.domain
-        && index.first(&NodeRequest { domains: &[], ..request }).is_some()
-    {
-        return Some(Why::Topology {
-            domain: (**domain).clone(),
-            lacks: lacks.clone(),
-            nearest: index.nearest(&request).filter(|nearest| !nearest.lacks.is_empty()),
-            want: Resources::clone(&ask.resources),
-        });
+    let in_domain = ask.search.domain.as_ref().map(|domain| Why::Topology {
+        domain: (**domain).clone(),
+        lacks: lacks.clone(),
+        nearest: index.nearest(&request).filter(|nearest| !nearest.lacks.is_empty()),
+        want: Resources::clone(&ask.resources),
+    });
+    let has_room_outside = || index.first(&NodeRequest { domains: &[], ..request }).is_some();
+    if in_domain.is_some() && has_room_outside() {
+        return in_domain;
     }
     if lacks.refused > 0 || is_room_excluded(index, ask) {
         return Some(refused(ask, lacks));
+    }
+    // A node outside would not help, whatever it had.
+    if in_domain.is_some() {
+        return in_domain;
     }
     // Where no node is large enough, room on one would not help: do not look for it.
     let nearest = if lacks.lacking.is_empty() { None } else { index.nearest(&request) };
