@@ -414,3 +414,27 @@ fn a_node_that_refuses_what_has_no_place_in_its_rack_is_in_the_way() {
         "#]],
     );
 }
+
+/// Nobody has room, neither in the rack nor outside of it: room outside would not help.
+#[test]
+fn what_stays_in_a_rack_is_not_told_to_add_a_node_anywhere() {
+    let text = "
+        queue root.a
+        node n1 vcore=2000 attr rack=r1
+        app a1 in root.a needs w x2 vcore=1000 within=rack
+        ask a1 k1 x2 vcore=1000 group=w
+        resize n1 vcore=2000 attr rack=r2
+        ask a1 k2 vcore=1000 group=w
+        ";
+    check(
+        text,
+        &expect![[r#"
+        k2 x1: queueQuota root since 1000s
+          the whole cluster is full in cores (2 of 2 used); 1 core more would do here
+          - queueQuota root: vcore=1000; vcore=0 of vcore=1000
+          - topology : -; - of -
+          cure: add a node to rack r1 with room for 1 core
+          + node r1 vcore=1000 0 0
+    "#]],
+    );
+}
