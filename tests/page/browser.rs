@@ -6,26 +6,13 @@ use std::sync::atomic::{AtomicUsize, Ordering};
 use std::sync::{Arc, Mutex};
 use std::time::Duration;
 
-use chromiumoxide::browser::{Browser, BrowserConfig};
-use chromiumoxide::cdp::browser_protocol::emulation::{
-    MediaFeature, SetDeviceMetricsOverrideParams,
-};
-use chromiumoxide::cdp::browser_protocol::input::{
-    DispatchKeyEventParams, DispatchKeyEventType, InsertTextParams,
-};
-use chromiumoxide::cdp::browser_protocol::log::{EventEntryAdded, LogEntryLevel, LogEntrySource};
-use chromiumoxide::cdp::browser_protocol::network::EventRequestWillBeSent;
-use chromiumoxide::cdp::browser_protocol::page::Viewport;
-use chromiumoxide::cdp::js_protocol::runtime::{EventConsoleApiCalled, EventExceptionThrown};
-use chromiumoxide::page::{Page, ScreenshotParams};
-use futures::StreamExt as _;
+use base64::Engine as _;
+use base64::prelude::BASE64_STANDARD;
 use serde::de::DeserializeOwned;
-use serde_json::Value;
-use tokio::task::JoinHandle;
+use serde_json::{Value, json};
 use tokio::time::{sleep, timeout};
 
-/// How long anything may take: the machine may be busy with other tests.
-const PATIENCE: Duration = Duration::from_secs(120);
+use crate::devtools::{self, DevTools, PATIENCE, Process};
 
 /// Names under which a Chromium may be on the path.
 const NAMES: [&str; 3] = ["chromium", "chromium-browser", "google-chrome"];
@@ -35,8 +22,8 @@ static N_PROFILES: AtomicUsize = AtomicUsize::new(0);
 
 /// A running browser.
 pub(crate) struct Chromium {
-    browser: Browser,
-    handler: JoinHandle<()>,
+    process: Process,
+    tools: DevTools,
     profile: PathBuf,
 }
 
@@ -50,75 +37,36 @@ impl Chromium {
         let number = N_PROFILES.fetch_add(1, Ordering::Relaxed);
         let profile = format!("monoceros-chromium-{}-{number}", std::process::id());
         let profile = std::env::temp_dir().join(profile);
-        let config = BrowserConfig::builder()
-            .chrome_executable(program)
-            .new_headless_mode()
-            .no_sandbox()
-            .user_data_dir(&profile)
-            .launch_timeout(PATIENCE)
-            .request_timeout(PATIENCE)
-            .viewport(None)
-            .window_size(1360, 900)
-            .arg("disable-gpu")
-            .build()
-            .unwrap();
-        let (browser, mut events) = Browser::launch(config).await.unwrap();
-        // Messages that the library does not know are of no interest here.
-        let handler = tokio::spawn(async move { while events.next().await.is_some() {} });
-        Some(Self { browser, handler, profile })
+        let (process, tools) = devtools::launch(&program, &profile);
+        tools.call(None, "Browser.getVersion", json!({})).await.unwrap();
+        Some(Self { process, tools, profile })
     }
 
     /// A new tab, which shows nothing.
     pub(crate) async fn tab(&self) -> Tab {
-        let page = self.browser.new_page("about:blank").await.unwrap();
-        page.enable_log().await.unwrap();
+        let blank = json!({"url": "about:blank"});
+        let target = self.tools.call(None, "Target.createTarget", blank).await.unwrap();
+        let attach = json!({"targetId": target["targetId"], "flatten": true});
+        let session = self.tools.call(None, "Target.attachToTarget", attach).await.unwrap();
+        let session = session["sessionId"].as_str().unwrap().to_owned();
         let seen = Arc::<Mutex<Seen>>::default();
-        note::<EventConsoleApiCalled>(&page, &seen, |seen, said| {
-            if said.r#type.as_ref() == "error" {
-                seen.wrong.push(format!("{:?}", said.args));
-            }
-        })
-        .await;
-        note::<EventExceptionThrown>(&page, &seen, |seen, thrown| {
-            seen.wrong.push(format!("{:?}", thrown.exception_details));
-        })
-        .await;
-        note::<EventEntryAdded>(&page, &seen, |seen, added| {
-            // What the network answers is up to the test: a partition that has gone is no fault of the page.
-            let entry = &added.entry;
-            if entry.level == LogEntryLevel::Error && entry.source != LogEntrySource::Network {
-                seen.wrong.push(entry.text.clone());
-            }
-        })
-        .await;
-        note::<EventRequestWillBeSent>(&page, &seen, |seen, sent| {
-            seen.asked.push(sent.request.url.clone());
-        })
-        .await;
-        Tab { page, seen }
+        let noted = Arc::clone(&seen);
+        self.tools.listen(&session, move |method, event| {
+            noted.lock().unwrap().note(method, event);
+        });
+        let tab = Tab { tools: self.tools.clone(), session, seen };
+        for domain in ["Log.enable", "Network.enable", "Page.enable", "Runtime.enable"] {
+            tab.call(domain, json!({})).await;
+        }
+        tab
     }
 
     /// Ends it and removes what it wrote.
     pub(crate) async fn end(mut self) {
-        self.browser.close().await.unwrap();
-        self.browser.wait().await.unwrap();
-        self.handler.abort();
+        self.tools.call(None, "Browser.close", json!({})).await.unwrap();
+        self.process.wait().await;
         let _ = std::fs::remove_dir_all(&self.profile);
     }
-}
-
-/// Notes every event of a kind.
-async fn note<T>(page: &Page, seen: &Arc<Mutex<Seen>>, take: fn(&mut Seen, &T))
-where
-    T: chromiumoxide::cdp::IntoEventKind + Unpin + Send + Sync + 'static,
-{
-    let mut events = page.event_listener::<T>().await.unwrap();
-    let seen = Arc::clone(seen);
-    tokio::spawn(async move {
-        while let Some(event) = events.next().await {
-            take(&mut seen.lock().unwrap(), &event);
-        }
-    });
 }
 
 fn on_path(name: &str) -> Option<PathBuf> {
@@ -134,39 +82,74 @@ struct Seen {
     asked: Vec<String>,
 }
 
+impl Seen {
+    /// Notes an event of the tab.
+    fn note(&mut self, method: &str, event: &Value) {
+        match method {
+            "Runtime.consoleAPICalled" if event["type"] == "error" => {
+                self.wrong.push(event["args"].to_string());
+            }
+            "Runtime.exceptionThrown" => self.wrong.push(event["exceptionDetails"].to_string()),
+            // What the network answers is up to the test: a partition that has gone is no fault of the page.
+            "Log.entryAdded" => {
+                let entry = &event["entry"];
+                if entry["level"] == "error" && entry["source"] != "network" {
+                    self.wrong.push(entry["text"].to_string());
+                }
+            }
+            "Network.requestWillBeSent" => {
+                let address = event["request"]["url"].as_str().unwrap();
+                self.asked.push(address.to_owned());
+            }
+            _ => {}
+        }
+    }
+}
+
 /// A tab with the page.
 pub(crate) struct Tab {
-    page: Page,
+    tools: DevTools,
+    session: String,
     seen: Arc<Mutex<Seen>>,
 }
 
 impl Tab {
     /// Goes to an address and waits until the page is there.
     pub(crate) async fn open(&self, address: &str) {
-        self.page.goto(address).await.unwrap();
+        let gone = self.call("Page.navigate", json!({"url": address})).await;
+        assert_eq!(gone.get("errorText"), None, "{address}");
+        self.until("document.readyState === 'complete'").await;
         self.until("document.querySelector('main h1') !== null").await;
     }
 
     /// Runs a script before anything of the page, in every document from now on.
     pub(crate) async fn before_all(&self, script: &str) {
-        self.page.evaluate_on_new_document(script).await.unwrap();
+        self.call("Page.addScriptToEvaluateOnNewDocument", json!({"source": script})).await;
     }
 
     /// The value of an expression.
     pub(crate) async fn value<T: DeserializeOwned>(&self, expression: &str) -> T {
-        let found = self.page.evaluate_expression(expression).await;
-        found.unwrap_or_else(|error| panic!("{expression}: {error}")).into_value().unwrap()
+        let found = self.evaluate(expression).await;
+        let found = found.unwrap_or_else(|error| panic!("{expression}: {error}"));
+        serde_json::from_value(found).unwrap()
+    }
+
+    /// The value of an expression, or why there is none.
+    async fn evaluate(&self, expression: &str) -> Result<Value, String> {
+        let wanted = json!({"expression": expression, "returnByValue": true, "awaitPromise": true});
+        let session = Some(self.session.as_str());
+        let mut found = self.tools.call(session, "Runtime.evaluate", wanted).await?;
+        match found.get("exceptionDetails") {
+            Some(thrown) => Err(thrown.to_string()),
+            None => Ok(found["result"]["value"].take()),
+        }
     }
 
     /// Waits until an expression is true.
     pub(crate) async fn until(&self, expression: &str) {
         let reached = async {
             // A document that is just being replaced answers nothing.
-            let is_true = async || {
-                let found = self.page.evaluate_expression(expression).await.ok()?;
-                found.into_value::<bool>().ok()
-            };
-            while is_true().await != Some(true) {
+            while self.evaluate(expression).await != Ok(Value::Bool(true)) {
                 sleep(Duration::from_millis(20)).await;
             }
         };
@@ -189,16 +172,20 @@ impl Tab {
         self.value(&format!("document.querySelector({selector}).innerText.trim()")).await
     }
 
-    /// Clicks an element as a person would.
+    /// Clicks an element as a person would: in the middle, with the mouse.
     pub(crate) async fn click(&self, selector: &str) {
-        let element = self.page.find_element(selector).await;
-        let element = element.unwrap_or_else(|error| panic!("{selector}: {error}"));
-        element.click().await.unwrap();
+        let (x, y): (f64, f64) = self.value(&format!("({MIDDLE})({})", Value::from(selector))).await;
+        let event = |kind: &str| {
+            json!({"type": kind, "x": x, "y": y, "button": "left", "buttons": 1, "clickCount": 1})
+        };
+        self.call("Input.dispatchMouseEvent", json!({"type": "mouseMoved", "x": x, "y": y})).await;
+        self.call("Input.dispatchMouseEvent", event("mousePressed")).await;
+        self.call("Input.dispatchMouseEvent", event("mouseReleased")).await;
     }
 
     /// Types a text into what has the focus.
     pub(crate) async fn write(&self, text: &str) {
-        self.page.execute(InsertTextParams::new(text)).await.unwrap();
+        self.call("Input.insertText", json!({"text": text})).await;
     }
 
     /// Presses a key: a character, or a key by its name.
@@ -218,16 +205,13 @@ impl Tab {
             _ if key.chars().count() == 1 => Some(key),
             _ => None,
         };
-        let event = |kind, text: Option<&str>| {
-            let mut event = DispatchKeyEventParams::new(kind);
-            event.key = Some(key.to_owned());
-            event.text = text.map(str::to_owned);
-            event.windows_virtual_key_code = Some(code);
-            event
-        };
-        let down = event(DispatchKeyEventType::KeyDown, text);
-        self.page.execute(down).await.unwrap();
-        self.page.execute(event(DispatchKeyEventType::KeyUp, None)).await.unwrap();
+        let mut event = json!({"type": "keyDown", "key": key, "windowsVirtualKeyCode": code});
+        if let Some(text) = text {
+            event["text"] = text.into();
+        }
+        self.call("Input.dispatchKeyEvent", event).await;
+        let up = json!({"type": "keyUp", "key": key, "windowsVirtualKeyCode": code});
+        self.call("Input.dispatchKeyEvent", up).await;
     }
 
     /// Chooses a value of a field as a person would.
@@ -242,27 +226,27 @@ impl Tab {
 
     /// Brings it before all other tabs.
     pub(crate) async fn show(&self) {
-        self.page.bring_to_front().await.unwrap();
+        self.call("Page.bringToFront", json!({})).await;
     }
 
     /// Has the system want it dark, or light.
     pub(crate) async fn prefer(&self, scheme: &str) {
-        let feature = MediaFeature::new("prefers-color-scheme", scheme);
-        self.page.emulate_media_features(vec![feature]).await.unwrap();
+        let feature = json!({"name": "prefers-color-scheme", "value": scheme});
+        self.call("Emulation.setEmulatedMedia", json!({"features": [feature]})).await;
     }
 
     /// The screen has this size from now on.
-    pub(crate) async fn resize(&self, width: i64, height: i64) {
-        let scale = 1.0;
-        let size = SetDeviceMetricsOverrideParams::new(width, height, scale, false);
-        self.page.execute(size).await.unwrap();
+    pub(crate) async fn resize(&self, width: u32, height: u32) {
+        let size =
+            json!({"width": width, "height": height, "deviceScaleFactor": 1, "mobile": false});
+        self.call("Emulation.setDeviceMetricsOverride", size).await;
     }
 
     /// Writes a picture of what is seen on a screen of this size, which is scaled.
     pub(crate) async fn picture(&self, path: &Path, width: f64, height: f64, scale: f64) {
-        let clip = Viewport { x: 0.0, y: 0.0, width, height, scale };
-        let wanted = ScreenshotParams::builder().clip(clip).build();
-        let picture = self.page.screenshot(wanted).await.unwrap();
+        let clip = json!({"x": 0, "y": 0, "width": width, "height": height, "scale": scale});
+        let picture = self.call("Page.captureScreenshot", json!({"clip": clip})).await;
+        let picture = BASE64_STANDARD.decode(picture["data"].as_str().unwrap()).unwrap();
         std::fs::write(path, picture).unwrap();
     }
 
@@ -282,7 +266,21 @@ impl Tab {
     pub(crate) fn asked(&self) -> Vec<String> {
         self.seen.lock().unwrap().asked.clone()
     }
+
+    /// Calls a method of the protocol that the browser can always carry out.
+    async fn call(&self, method: &str, parameters: Value) -> Value {
+        let answer = self.tools.call(Some(&self.session), method, parameters).await;
+        answer.unwrap_or_else(|error| panic!("{method}: {error}"))
+    }
 }
+
+/// The middle of an element, which is brought into view.
+const MIDDLE: &str = "selector => {
+  const it = document.querySelector(selector);
+  it.scrollIntoView({block: 'center', inline: 'center', behavior: 'instant'});
+  const {x, y, width, height} = it.getBoundingClientRect();
+  return [x + width / 2, y + height / 2];
+}";
 
 const ROWS: &str = "table => [...document.querySelectorAll(table + ' tbody > tr')].map(row => ({
   key: row.dataset.key,

@@ -15,6 +15,7 @@ mod accounts;
 mod behaviour;
 mod browser;
 mod bundle;
+mod devtools;
 mod live;
 mod long;
 mod numbers;

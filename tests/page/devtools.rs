@@ -1,0 +1,166 @@
+//! The few calls of the Chrome DevTools Protocol that the tests need, over the browser's pipe.
+//!
+//! # Why not a crate
+//! The crates for this protocol are generated from all of it: hundreds of thousands of lines, a minute of building
+//! and gigabytes of memory, for a dozen calls. Here a call is a name with parameters as JSON, and a browser that is
+//! started with `--remote-debugging-pipe` needs no WebSocket: each message is JSON that ends in a zero byte, read
+//! from the browser's file descriptor 3 and written to its 4.
+
+use std::collections::HashMap;
+use std::path::Path;
+use std::process::{ExitStatus, Stdio};
+use std::sync::atomic::{AtomicU64, Ordering};
+use std::sync::{Arc, Mutex};
+use std::time::Duration;
+
+use serde_json::{Value, json};
+use tokio::io::{AsyncBufReadExt as _, AsyncWriteExt as _, BufReader};
+use tokio::process::{Child, ChildStdin, ChildStdout, Command};
+use tokio::sync::oneshot;
+use tokio::time::timeout;
+
+/// How long a call may take: the machine may be busy with other tests.
+pub(crate) const PATIENCE: Duration = Duration::from_secs(120);
+
+/// The shell connects the browser's descriptors, which the standard library cannot: what this process writes to the
+/// child's input is its descriptor 3, and what it reads from its output is its descriptor 4.
+const CONNECT: &str = r#"exec "$0" "$@" 3<&0 4>&1 </dev/null >/dev/null 2>/dev/null"#;
+
+/// Receives the events of one tab: the method, and its parameters.
+type Listener = Box<dyn FnMut(&str, &Value) + Send>;
+
+/// What calls and the reader of answers share.
+#[derive(Default)]
+struct Shared {
+    /// Calls without an answer, by their number.
+    calls: Mutex<HashMap<u64, oneshot::Sender<Result<Value, String>>>>,
+    /// Listeners by session.
+    listeners: Mutex<HashMap<String, Listener>>,
+}
+
+impl Shared {
+    /// Hands an answer to its call, or an event to its session's listener.
+    fn take(&self, mut message: Value) {
+        if let Some(number) = message["id"].as_u64() {
+            let Some(call) = self.calls.lock().unwrap().remove(&number) else { return };
+            let answer = match message.get("error") {
+                Some(error) => Err(error.to_string()),
+                None => Ok(message["result"].take()),
+            };
+            // Whoever called may have given up.
+            let _ = call.send(answer);
+        } else if let (Some(method), Some(session)) =
+            (message["method"].as_str(), message["sessionId"].as_str())
+            && let Some(listener) = self.listeners.lock().unwrap().get_mut(session)
+        {
+            listener(method, &message["params"]);
+        }
+    }
+}
+
+/// The connection to a browser. Clones share it.
+#[derive(Clone)]
+pub(crate) struct DevTools {
+    shared: Arc<Shared>,
+    input: Arc<tokio::sync::Mutex<ChildStdin>>,
+    n_calls: Arc<AtomicU64>,
+}
+
+/// A browser's process.
+pub(crate) struct Process {
+    child: Child,
+}
+
+impl Process {
+    /// Waits until the browser has ended.
+    pub(crate) async fn wait(&mut self) -> ExitStatus {
+        let ended = timeout(PATIENCE, self.child.wait()).await;
+        ended.expect("the browser ends when it is closed").unwrap()
+    }
+}
+
+/// Starts a browser with a profile of its own, and connects to it.
+pub(crate) fn launch(program: &Path, profile: &Path) -> (Process, DevTools) {
+    let mut profile_argument = std::ffi::OsString::from("--user-data-dir=");
+    profile_argument.push(profile);
+    let mut child = Command::new("sh")
+        .args(["-c", CONNECT])
+        .arg(program)
+        .arg(profile_argument)
+        .args([
+            "--remote-debugging-pipe",
+            "--headless=new",
+            "--no-sandbox",
+            "--no-first-run",
+            "--no-default-browser-check",
+            "--disable-gpu",
+            "--disable-background-networking",
+            "--disable-component-update",
+            "--disable-default-apps",
+            "--disable-dev-shm-usage",
+            "--disable-extensions",
+            "--disable-sync",
+            "--window-size=1360,900",
+            "about:blank",
+        ])
+        .stdin(Stdio::piped())
+        .stdout(Stdio::piped())
+        .kill_on_drop(true)
+        .spawn()
+        .unwrap();
+    let (input, output) = (child.stdin.take().unwrap(), child.stdout.take().unwrap());
+    let shared = Arc::<Shared>::default();
+    tokio::spawn(read(output, Arc::clone(&shared)));
+    let input = Arc::new(tokio::sync::Mutex::new(input));
+    (Process { child }, DevTools { shared, input, n_calls: Arc::default() })
+}
+
+/// Reads messages until the browser ends. Calls without an answer end with it.
+async fn read(output: ChildStdout, shared: Arc<Shared>) {
+    let mut output = BufReader::new(output);
+    let mut message = Vec::new();
+    while matches!(output.read_until(0, &mut message).await, Ok(1..)) {
+        if message.pop_if(|last| *last == 0).is_none() {
+            break;
+        }
+        shared.take(serde_json::from_slice(&message).unwrap());
+        message.clear();
+    }
+    shared.calls.lock().unwrap().clear();
+}
+
+impl DevTools {
+    /// Calls a method of the browser, or of the tab of a session.
+    ///
+    /// # Errors
+    /// The browser's words: the method is unknown, or cannot be carried out now.
+    pub(crate) async fn call(
+        &self,
+        session: Option<&str>,
+        method: &str,
+        parameters: Value,
+    ) -> Result<Value, String> {
+        let number = self.n_calls.fetch_add(1, Ordering::Relaxed);
+        let mut message = json!({"id": number, "method": method, "params": parameters});
+        if let Some(session) = session {
+            message["sessionId"] = session.into();
+        }
+        let mut bytes = message.to_string().into_bytes();
+        bytes.push(0);
+        let (call, answer) = oneshot::channel();
+        self.shared.calls.lock().unwrap().insert(number, call);
+        self.input.lock().await.write_all(&bytes).await.map_err(|error| error.to_string())?;
+        let answer = timeout(PATIENCE, answer).await;
+        let answer = answer.map_err(|_| format!("no answer to {method}"))?;
+        answer.map_err(|_| format!("the browser ended before it answered {method}"))?
+    }
+
+    /// Calls the listener with every event of a session from now on.
+    pub(crate) fn listen(
+        &self,
+        session: &str,
+        listener: impl FnMut(&str, &Value) + Send + 'static,
+    ) {
+        self.shared.listeners.lock().unwrap().insert(session.to_owned(), Box::new(listener));
+    }
+}
