@@ -203,11 +203,12 @@ fn as_times(count: u64) -> i64 {
 }
 
 /// For each queue, whether all that waits in it has to be counted to know how much of what waits in
-/// these leaves is wanted: it is below a queue with a maximum that one of them is below, too. What
-/// the limits of users and groups leave is shared by all that they limit, wherever that waits.
+/// these leaves is wanted: it is below a queue with a maximum that one of them is below, too.
 ///
-/// Most requests that wait were told of already. Where no maximum is shared with them, they need
-/// not be visited to tell of another one.
+/// The leaves are those of requests that are to be told of, and of all applications with limits: what limits of users
+/// and groups leave is shared wherever their applications wait, and how much of it another application takes depends
+/// on the maxima that it shares. Most requests that wait were told of already. Where no maximum is shared with these
+/// leaves, they need not be visited to tell of another one.
 pub fn shares_room(queues: &[QueueRoom], leaves: &BTreeSet<usize>) -> Vec<bool> {
     let shared: BTreeSet<usize> = leaves
         .iter()

@@ -149,7 +149,14 @@ impl WaitingApplications {
     /// part of what a queue, a user or a group leaves to applications that have something untold,
     /// or has to hear that it may not run yet. The untold ones wait in these leaves.
     fn visited_whole(&self, untold: &BTreeSet<usize>) -> Vec<bool> {
-        let mut whole = scale_up::shares_room(&self.queues, untold);
+        let mut counted = untold.clone();
+        if !untold.is_empty() {
+            let limited = self.leave.iter().enumerate();
+            let limited =
+                limited.filter(|(_, it)| it.is_waiting && it.limited != LimitedUsers::None);
+            counted.extend(limited.map(|(leaf, _)| leaf));
+        }
+        let mut whole = scale_up::shares_room(&self.queues, &counted);
         for (leaf, whole) in whole.iter_mut().enumerate() {
             let is_limited = match self.leave[leaf].limited {
                 LimitedUsers::None => false,

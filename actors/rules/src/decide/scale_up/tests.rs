@@ -333,12 +333,12 @@ proptest! {
         };
         let all = of_untold(&queues, &applications);
 
-        let leaves = applications.iter().filter(|it| is_untold(it.application)).map(|it| it.leaf);
+        let is_counted =
+            |it: &ApplicationWaiting| is_untold(it.application) || !it.limits.is_empty();
+        let leaves = applications.iter().filter(|it| is_counted(it)).map(|it| it.leaf);
         let whole = shares_room(&queues, &leaves.collect());
         let mut counted = applications;
-        counted.retain(|it| {
-            is_untold(it.application) || whole[it.leaf] || !it.limits.is_empty()
-        });
+        counted.retain(|it| is_counted(it) || whole[it.leaf]);
         prop_assert_eq!(of_untold(&queues, &counted), all);
     }
 }
