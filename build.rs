@@ -72,23 +72,20 @@ fn stubs(folder: &str) -> Result<Builder, Box<dyn std::error::Error>> {
     Ok(builder)
 }
 
-/// Leaves the commit, the target and the time with the compiler. The commit is what `MONOCEROS_COMMIT` says, for
-/// builds from an archive, or else that of the working tree, which is asked for release builds alone:
-/// after each commit everything would be compiled again. The time is what `SOURCE_DATE_EPOCH` says, or else that
-/// of the commit, so that what is built twice is the same; or else now.
+/// Passes the commit, the target and the time to the compiler. The commit is that of the working tree; builds from an
+/// archive have none, and say what `MONOCEROS_COMMIT` says. After a commit this package is compiled again. The time
+/// is that of the commit, so that what is built twice is the same; `SOURCE_DATE_EPOCH` overrides it, and without a
+/// commit it is now.
 fn name_build() -> Result<(), Box<dyn std::error::Error>> {
     println!("cargo::rerun-if-env-changed=MONOCEROS_COMMIT");
-    let given = std::env::var("MONOCEROS_COMMIT").ok();
-    let is_release = std::env::var("PROFILE")? == "release";
-    let commit = match given {
-        Some(given) => Some(given.trim().to_owned()),
-        None if is_release => {
-            if let Some(log) = git(&["rev-parse", "--git-path", "logs/HEAD"]) {
-                println!("cargo::rerun-if-changed={log}");
-            }
-            git(&["rev-parse", "--short=12", "HEAD"])
+    let commit = if let Ok(given) = std::env::var("MONOCEROS_COMMIT") {
+        Some(given.trim().to_owned())
+    } else {
+        // Each commit and each checkout adds a line to it.
+        if let Some(log) = git(&["rev-parse", "--git-path", "logs/HEAD"]) {
+            println!("cargo::rerun-if-changed={log}");
         }
-        None => None,
+        git(&["rev-parse", "--short=12", "HEAD"])
     };
     let commit = commit.filter(|commit| !commit.is_empty()).unwrap_or("unknown".to_owned());
     println!("cargo::rustc-env=BUILT_COMMIT={commit}");
@@ -99,7 +96,7 @@ fn name_build() -> Result<(), Box<dyn std::error::Error>> {
     let rustc = version.split_whitespace().nth(1).unwrap_or("unknown");
     println!("cargo::rustc-env=BUILT_RUSTC={rustc}");
     println!("cargo::rerun-if-env-changed=SOURCE_DATE_EPOCH");
-    let of_commit = || git(&["log", "-1", "--format=%ct"]).filter(|_| is_release);
+    let of_commit = || git(&["log", "-1", "--format=%ct"]);
     let seconds = std::env::var("SOURCE_DATE_EPOCH").ok().or_else(of_commit);
     let seconds = match seconds.filter(|seconds| seconds.parse::<u64>().is_ok()) {
         Some(seconds) => seconds,
