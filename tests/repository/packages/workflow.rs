@@ -1,11 +1,109 @@
-//! The workflow of releases: its jobs follow each other, and what they run is there.
+//! The workflows: the one of changes runs the script that everybody runs; the jobs of the one of releases follow
+//! each other, what they run is there, and those steps that need nothing but this machine are run.
+
+use std::path::Path;
+use std::process::Command;
 
 use regex::Regex;
 use serde_json::Value;
 
-use super::{printed, root, text, tool, yaml};
+use super::{TempFolder, on_path, printed, root, skipped, text, tool, yaml};
 
 const WORKFLOW: &str = ".github/workflows/release.yml";
+const OF_CHANGES: &str = ".github/workflows/check.yml";
+
+/// The steps of a job.
+fn steps<'a>(workflow: &'a Value, job: &str) -> impl Iterator<Item = &'a Value> {
+    workflow["jobs"][job]["steps"].as_array().unwrap().iter()
+}
+
+#[test]
+fn every_change_is_checked_by_the_script_with_the_pinned_toolchain() {
+    let workflow = yaml(&text(OF_CHANGES));
+    assert_eq!(workflow["permissions"], serde_json::json!({"contents": "read"}));
+    assert!(workflow["on"].as_object().unwrap().contains_key("pull_request"));
+    assert!(workflow["jobs"]["check"]["timeout-minutes"].is_u64());
+    let runs: Vec<_> = steps(&workflow, "check").filter_map(|step| step["run"].as_str()).collect();
+    assert_eq!(runs, ["rustup toolchain install", ".ci/run"]);
+
+    // Everything is checked and released with one compiler; the oldest that will do is no newer.
+    let minor = |version: &str| version.split('.').nth(1).unwrap().parse::<u32>().unwrap();
+    let of_file = |file: &str, key: &str| {
+        let line = Regex::new(&format!(r#"(?m)^{key} = "([\d.]+)""#)).unwrap();
+        line.captures(&text(file)).unwrap()[1].to_owned()
+    };
+    let pinned = of_file("rust-toolchain.toml", "channel");
+    assert!(minor(&of_file("Cargo.toml", "rust-version")) <= minor(&pinned), "{pinned}");
+}
+
+/// A job's step by a part of its name.
+fn script(workflow: &Value, job: &str, name: &str) -> String {
+    let mut steps = steps(workflow, job);
+    let step = steps.find(|step| step["name"].as_str().is_some_and(|it| it.contains(name)));
+    let step = step.unwrap_or_else(|| panic!("`{job}` has no step `{name}`"));
+    step["run"].as_str().unwrap().replace("${{ matrix.target }}", "x86_64-unknown-linux-gnu")
+}
+
+/// Runs a step as the workflow does for the tag of this version, in a folder that is like a checkout.
+fn run(script: &str, folder: &Path, helm: Option<&Command>) -> String {
+    let mut bash = Command::new("bash");
+    bash.args(["--noprofile", "--norc", "-eo", "pipefail", "-c", script]).current_dir(folder);
+    bash.env("GITHUB_REF_NAME", concat!("v", env!("CARGO_PKG_VERSION")));
+    if let Some(helm) = helm {
+        let programs = Path::new(helm.get_program()).parent().unwrap().to_owned();
+        let path = std::env::var_os("PATH").unwrap_or_default();
+        let all = std::iter::once(programs).chain(std::env::split_paths(&path));
+        bash.env("PATH", std::env::join_paths(all).unwrap());
+    }
+    printed(&mut bash)
+}
+
+/// The archive, the chart, the checksums and the notes of the version that the tree says, by the commands of the
+/// workflow. The program is the one that is tested, and not an optimized one.
+#[test]
+fn the_steps_of_a_release_that_can_run_here_make_its_files() {
+    if on_path("bash").is_none() {
+        skipped("there is no bash to run the steps of a release");
+        return;
+    }
+    let workflow = yaml(&text(WORKFLOW));
+    let folder = TempFolder::new("release");
+    let copied = ["LICENSE", "README.md", "CHANGELOG.md", "Cargo.toml", "config", "deploy"];
+    let mut copy = Command::new("cp");
+    printed(copy.arg("-r").args(copied.map(|name| root().join(name))).arg(&folder.0));
+    let program = folder.0.join("target/release/monoceros");
+    std::fs::create_dir_all(program.parent().unwrap()).unwrap();
+    std::fs::copy(env!("CARGO_BIN_EXE_monoceros"), &program).unwrap();
+
+    run(&script(&workflow, "build", "as an archive"), &folder.0, None);
+    let version = env!("CARGO_PKG_VERSION");
+    let name = format!("monoceros-{version}-x86_64-unknown-linux-gnu");
+    let unpack =
+        format!("mkdir unpacked && tar -xzf out/{name}.tar.gz -C unpacked && ls unpacked/{name}");
+    let files = run(&unpack, &folder.0, None);
+    let expected = "CHANGELOG.md\nLICENSE\nREADME.md\nmonoceros\nmonoceros.toml\nqueues.yaml\n";
+    assert_eq!(files, expected);
+    let said = run(&format!("unpacked/{name}/monoceros --version"), &folder.0, None);
+    assert!(said.starts_with(&format!("monoceros {version} (commit ")), "{said}");
+
+    if let Some(helm) = tool("helm") {
+        run(&script(&workflow, "chart", "The chart"), &folder.0, Some(&helm));
+        for made in
+            [format!("monoceros-{version}.tgz"), format!("monoceros-{version}-kubernetes.yaml")]
+        {
+            assert!(folder.0.join("out").join(&made).is_file(), "{made}");
+        }
+    }
+
+    run(&script(&workflow, "release", "checksums"), &folder.0, None);
+    let checked = run("cd out && sha256sum --check SHA256SUMS", &folder.0, None);
+    assert!(checked.contains(&format!("{name}.tar.gz: OK")), "{checked}");
+
+    run(&script(&workflow, "release", "change log"), &folder.0, None);
+    let notes = std::fs::read_to_string(folder.0.join("notes.md")).unwrap();
+    assert!(notes.starts_with(&format!("## {version} ")), "{}", &notes[..80]);
+    assert_eq!(notes.lines().filter(|line| line.starts_with("## ")).count(), 1);
+}
 
 #[test]
 fn a_release_is_made_of_a_tag_and_only_after_all_checks() {
@@ -58,8 +156,8 @@ fn what_the_workflow_runs_is_there() {
 fn what_is_released_can_schedule_a_cluster_and_was_tried_on_an_api_server() {
     let workflow = yaml(&text(WORKFLOW));
     let runs = |job: &str| {
-        let steps = workflow["jobs"][job]["steps"].as_array().unwrap().iter();
-        steps.filter_map(|step| step["run"].as_str()).collect::<Vec<_>>().join("\n")
+        let runs = steps(&workflow, job).filter_map(|step| step["run"].as_str());
+        runs.collect::<Vec<_>>().join("\n")
     };
     let guided =
         "rustup component add llvm-tools\ndeploy/build/profile-guided.sh\ncargo install cargo-deb ";
@@ -71,8 +169,7 @@ fn what_is_released_can_schedule_a_cluster_and_was_tried_on_an_api_server() {
     assert!(runs("chart").contains("cp deploy/kubernetes/monoceros.yaml"));
 
     // What builds the server: at least the version that its module wants.
-    let steps = workflow["jobs"]["check"]["steps"].as_array().unwrap();
-    let go = steps.iter().find(|step| step["uses"] == "actions/setup-go@v5").unwrap();
+    let go = steps(&workflow, "check").find(|step| step["uses"] == "actions/setup-go@v5").unwrap();
     let module = text("tests/kubernetes/bed/go.mod");
     let wanted = module.lines().find_map(|line| line.strip_prefix("go ")).unwrap();
     assert!(wanted.starts_with(go["with"]["go-version"].as_str().unwrap()), "{wanted}");
@@ -87,8 +184,9 @@ fn what_is_released_can_schedule_a_cluster_and_was_tried_on_an_api_server() {
 }
 
 #[test]
-fn actionlint_finds_no_fault_with_the_workflow() {
+fn actionlint_finds_no_fault_with_the_workflows() {
     let Some(mut actionlint) = tool("actionlint") else { return };
     // Whatever else of its tools this machine has makes no difference.
-    printed(actionlint.args(["-shellcheck=", "-pyflakes="]).arg(root().join(WORKFLOW)));
+    let files = [WORKFLOW, OF_CHANGES].map(|file| root().join(file));
+    printed(actionlint.args(["-shellcheck=", "-pyflakes="]).args(files));
 }
