@@ -4,7 +4,7 @@
 //! What happens follows from a seed, though not how it meets what the service does at that moment.
 //! `belief` is what the resource manager knows, by what it said and what it was answered; `compare`
 //! holds that against REST and the state dump. A failure prints the seed and all that was said, done
-//! and answered. As many seeds are played as fit into half a minute, from the first on; for more, for
+//! and answered. The first few seeds are played; for as many as fit into a time, for
 //! others, and for one alone:
 //!
 //! ```sh
@@ -30,17 +30,17 @@ use tokio::time::Instant;
 
 use crate::play::Dialect;
 
-/// How long seeds are begun, unless `CHAOS_SECONDS` says otherwise.
-const SECONDS: u64 = 25;
+/// Seeds that are played, unless `CHAOS_SECONDS` says for how long seeds are begun.
+const SEEDS: u64 = 12;
 
 fn number(variable: &str) -> Option<u64> {
     std::env::var(variable).ok().map(|value| value.parse().unwrap())
 }
 
-/// Plays seeds for as long as it may; at least one.
+/// Plays so many seeds, or seeds for as long as it may; at least one.
 fn chaos(dialect: Dialect) {
     let begin = Instant::now();
-    let seconds = Duration::from_secs(number("CHAOS_SECONDS").unwrap_or(SECONDS));
+    let time = number("CHAOS_SECONDS").map(Duration::from_secs);
     let alone = number("CHAOS_SEED");
     let first = alone.or(number("CHAOS_FROM")).unwrap_or(1);
     for seed in first.. {
@@ -56,7 +56,11 @@ fn chaos(dialect: Dialect) {
             eprintln!("chaos: failed; again: CHAOS_SEED={seed} cargo test --test chaos {test}");
             resume_unwind(panic);
         }
-        if alone.is_some() || begin.elapsed() > seconds {
+        let is_last = match time {
+            Some(time) => begin.elapsed() > time,
+            None => seed + 1 >= first + SEEDS,
+        };
+        if alone.is_some() || is_last {
             eprintln!("chaos: {dialect:?}: seeds {first} to {seed}");
             return;
         }

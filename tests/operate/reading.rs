@@ -76,7 +76,7 @@ async fn what_three_hundred_readers_do_not_take_stays_within_its_room() {
 }
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
-async fn three_hundred_calls_for_one_tree_cost_what_one_costs() {
+async fn a_hundred_calls_for_one_tree_cost_what_one_costs() {
     let service = service_with_queues(3_000, &[]).await;
     let mut client =
         AdminServiceClient::new(service.channel().await).max_decoding_message_size(64 * MIB);
@@ -84,14 +84,14 @@ async fn three_hundred_calls_for_one_tree_cost_what_one_costs() {
     let one = client.get_queues(request()).await.unwrap().into_inner().root.unwrap();
     assert_eq!(one.children.len(), 3_000);
     let before = service.peak_memory();
-    let calls = (0..300).map(|_| {
+    let calls = (0..100).map(|_| {
         let mut client = client.clone();
         async move { client.get_queues(request()).await.unwrap().into_inner().root }
     });
     let answers = timeout(PATIENCE, futures::future::join_all(calls)).await.unwrap();
     assert!(answers.iter().all(|root| root.as_ref() == Some(&one)));
     let grown = service.peak_memory().saturating_sub(before);
-    assert!(grown < 200 * MIB, "{} MiB", grown / MIB);
+    assert!(grown < 100 * MIB, "{} MiB", grown / MIB);
 }
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]

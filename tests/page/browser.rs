@@ -3,7 +3,7 @@
 
 use std::path::{Path, PathBuf};
 use std::sync::atomic::{AtomicUsize, Ordering};
-use std::sync::{Arc, Mutex};
+use std::sync::{Arc, Mutex, Weak};
 use std::time::Duration;
 
 use base64::Engine as _;
@@ -12,7 +12,7 @@ use serde::de::DeserializeOwned;
 use serde_json::{Value, json};
 use tokio::time::{sleep, timeout};
 
-use crate::devtools::{self, DevTools, PATIENCE, Process};
+use crate::devtools::{DevTools, PATIENCE};
 
 /// Names under which a Chromium may be on the path.
 const NAMES: [&str; 3] = ["chromium", "chromium-browser", "google-chrome"];
@@ -20,11 +20,49 @@ const NAMES: [&str; 3] = ["chromium", "chromium-browser", "google-chrome"];
 /// Browsers that were started: each has a profile of its own.
 static N_PROFILES: AtomicUsize = AtomicUsize::new(0);
 
-/// A running browser.
-pub(crate) struct Chromium {
-    process: Process,
-    tools: DevTools,
+/// The browser that tests share while any of them runs: to start one costs more than most tests.
+static RUNNING: Mutex<Weak<Process>> = Mutex::new(Weak::new());
+
+/// A browser's process with its profile, which goes with it.
+struct Process {
+    tools: Option<DevTools>,
     profile: PathBuf,
+}
+
+impl Process {
+    /// The one that runs, or a new one.
+    fn shared(program: &Path) -> Arc<Self> {
+        let mut running = RUNNING.lock().unwrap();
+        if let Some(process) = running.upgrade() {
+            return process;
+        }
+        let number = N_PROFILES.fetch_add(1, Ordering::Relaxed);
+        let profile = format!("monoceros-chromium-{}-{number}", std::process::id());
+        let profile = std::env::temp_dir().join(profile);
+        let tools = Some(DevTools::launch(program, &profile));
+        let process = Arc::new(Self { tools, profile });
+        *running = Arc::downgrade(&process);
+        process
+    }
+
+    fn tools(&self) -> &DevTools {
+        self.tools.as_ref().expect("it is there until this is dropped")
+    }
+}
+
+impl Drop for Process {
+    fn drop(&mut self) {
+        // The browser writes to its profile until it has ended.
+        drop(self.tools.take());
+        let _ = std::fs::remove_dir_all(&self.profile);
+    }
+}
+
+/// A browser for one test: with windows and storage of its own, in a process that tests share.
+pub(crate) struct Chromium {
+    process: Arc<Process>,
+    /// Its browser context, as the protocol calls it.
+    context: Value,
 }
 
 impl Chromium {
@@ -34,38 +72,37 @@ impl Chromium {
             eprintln!("skipped: there is no Chromium on the path");
             return None;
         };
-        let number = N_PROFILES.fetch_add(1, Ordering::Relaxed);
-        let profile = format!("monoceros-chromium-{}-{number}", std::process::id());
-        let profile = std::env::temp_dir().join(profile);
-        let (process, tools) = devtools::launch(&program, &profile);
-        tools.call(None, "Browser.getVersion", json!({})).await.unwrap();
-        Some(Self { process, tools, profile })
+        let process = Process::shared(&program);
+        let made = process.tools().call(None, "Target.createBrowserContext", json!({})).await;
+        let context = made.unwrap()["browserContextId"].take();
+        Some(Self { process, context })
     }
 
     /// A new tab, which shows nothing.
     pub(crate) async fn tab(&self) -> Tab {
-        let blank = json!({"url": "about:blank"});
-        let target = self.tools.call(None, "Target.createTarget", blank).await.unwrap();
+        let tools = self.process.tools();
+        let blank = json!({"url": "about:blank", "browserContextId": self.context});
+        let target = tools.call(None, "Target.createTarget", blank).await.unwrap();
         let attach = json!({"targetId": target["targetId"], "flatten": true});
-        let session = self.tools.call(None, "Target.attachToTarget", attach).await.unwrap();
+        let session = tools.call(None, "Target.attachToTarget", attach).await.unwrap();
         let session = session["sessionId"].as_str().unwrap().to_owned();
         let seen = Arc::<Mutex<Seen>>::default();
         let noted = Arc::clone(&seen);
-        self.tools.listen(&session, move |method, event| {
+        tools.listen(&session, move |method, event| {
             noted.lock().unwrap().note(method, event);
         });
-        let tab = Tab { tools: self.tools.clone(), session, seen };
+        let tab = Tab { process: Arc::clone(&self.process), session, seen };
         for domain in ["Log.enable", "Network.enable", "Page.enable", "Runtime.enable"] {
             tab.call(domain, json!({})).await;
         }
         tab
     }
 
-    /// Ends it and removes what it wrote.
-    pub(crate) async fn end(mut self) {
-        self.tools.call(None, "Browser.close", json!({})).await.unwrap();
-        self.process.wait().await;
-        let _ = std::fs::remove_dir_all(&self.profile);
+    /// Closes its tabs and forgets what they stored.
+    pub(crate) async fn end(self) {
+        let context = json!({"browserContextId": self.context});
+        let ended = self.process.tools().call(None, "Target.disposeBrowserContext", context).await;
+        ended.unwrap();
     }
 }
 
@@ -108,7 +145,7 @@ impl Seen {
 
 /// A tab with the page.
 pub(crate) struct Tab {
-    tools: DevTools,
+    process: Arc<Process>,
     session: String,
     seen: Arc<Mutex<Seen>>,
 }
@@ -138,7 +175,7 @@ impl Tab {
     async fn evaluate(&self, expression: &str) -> Result<Value, String> {
         let wanted = json!({"expression": expression, "returnByValue": true, "awaitPromise": true});
         let session = Some(self.session.as_str());
-        let mut found = self.tools.call(session, "Runtime.evaluate", wanted).await?;
+        let mut found = self.process.tools().call(session, "Runtime.evaluate", wanted).await?;
         match found.get("exceptionDetails") {
             Some(thrown) => Err(thrown.to_string()),
             None => Ok(found["result"]["value"].take()),
@@ -174,10 +211,9 @@ impl Tab {
 
     /// Clicks an element as a person would: in the middle, with the mouse.
     pub(crate) async fn click(&self, selector: &str) {
-        let (x, y): (f64, f64) = self.value(&format!("({MIDDLE})({})", Value::from(selector))).await;
-        let event = |kind: &str| {
-            json!({"type": kind, "x": x, "y": y, "button": "left", "buttons": 1, "clickCount": 1})
-        };
+        let (x, y): (f64, f64) =
+            self.value(&format!("({MIDDLE})({})", Value::from(selector))).await;
+        let event = |kind: &str| json!({"type": kind, "x": x, "y": y, "button": "left", "buttons": 1, "clickCount": 1});
         self.call("Input.dispatchMouseEvent", json!({"type": "mouseMoved", "x": x, "y": y})).await;
         self.call("Input.dispatchMouseEvent", event("mousePressed")).await;
         self.call("Input.dispatchMouseEvent", event("mouseReleased")).await;
@@ -269,7 +305,7 @@ impl Tab {
 
     /// Calls a method of the protocol that the browser can always carry out.
     async fn call(&self, method: &str, parameters: Value) -> Value {
-        let answer = self.tools.call(Some(&self.session), method, parameters).await;
+        let answer = self.process.tools().call(Some(&self.session), method, parameters).await;
         answer.unwrap_or_else(|error| panic!("{method}: {error}"))
     }
 }

@@ -7,15 +7,14 @@
 //! from the browser's file descriptor 3 and written to its 4.
 
 use std::collections::HashMap;
+use std::io::{BufRead as _, BufReader, Write as _};
 use std::path::Path;
-use std::process::{ExitStatus, Stdio};
+use std::process::{Child, ChildStdin, ChildStdout, Command, Stdio};
 use std::sync::atomic::{AtomicU64, Ordering};
 use std::sync::{Arc, Mutex};
 use std::time::Duration;
 
 use serde_json::{Value, json};
-use tokio::io::{AsyncBufReadExt as _, AsyncWriteExt as _, BufReader};
-use tokio::process::{Child, ChildStdin, ChildStdout, Command};
 use tokio::sync::oneshot;
 use tokio::time::timeout;
 
@@ -56,80 +55,67 @@ impl Shared {
             listener(method, &message["params"]);
         }
     }
-}
 
-/// The connection to a browser. Clones share it.
-#[derive(Clone)]
-pub(crate) struct DevTools {
-    shared: Arc<Shared>,
-    input: Arc<tokio::sync::Mutex<ChildStdin>>,
-    n_calls: Arc<AtomicU64>,
-}
-
-/// A browser's process.
-pub(crate) struct Process {
-    child: Child,
-}
-
-impl Process {
-    /// Waits until the browser has ended.
-    pub(crate) async fn wait(&mut self) -> ExitStatus {
-        let ended = timeout(PATIENCE, self.child.wait()).await;
-        ended.expect("the browser ends when it is closed").unwrap()
-    }
-}
-
-/// Starts a browser with a profile of its own, and connects to it.
-pub(crate) fn launch(program: &Path, profile: &Path) -> (Process, DevTools) {
-    let mut profile_argument = std::ffi::OsString::from("--user-data-dir=");
-    profile_argument.push(profile);
-    let mut child = Command::new("sh")
-        .args(["-c", CONNECT])
-        .arg(program)
-        .arg(profile_argument)
-        .args([
-            "--remote-debugging-pipe",
-            "--headless=new",
-            "--no-sandbox",
-            "--no-first-run",
-            "--no-default-browser-check",
-            "--disable-gpu",
-            "--disable-background-networking",
-            "--disable-component-update",
-            "--disable-default-apps",
-            "--disable-dev-shm-usage",
-            "--disable-extensions",
-            "--disable-sync",
-            "--window-size=1360,900",
-            "about:blank",
-        ])
-        .stdin(Stdio::piped())
-        .stdout(Stdio::piped())
-        .kill_on_drop(true)
-        .spawn()
-        .unwrap();
-    let (input, output) = (child.stdin.take().unwrap(), child.stdout.take().unwrap());
-    let shared = Arc::<Shared>::default();
-    tokio::spawn(read(output, Arc::clone(&shared)));
-    let input = Arc::new(tokio::sync::Mutex::new(input));
-    (Process { child }, DevTools { shared, input, n_calls: Arc::default() })
-}
-
-/// Reads messages until the browser ends. Calls without an answer end with it.
-async fn read(output: ChildStdout, shared: Arc<Shared>) {
-    let mut output = BufReader::new(output);
-    let mut message = Vec::new();
-    while matches!(output.read_until(0, &mut message).await, Ok(1..)) {
-        if message.pop_if(|last| *last == 0).is_none() {
-            break;
+    /// Reads messages until the browser ends. Calls without an answer end with it.
+    fn read(&self, output: ChildStdout) {
+        let mut output = BufReader::new(output);
+        let mut message = Vec::new();
+        while matches!(output.read_until(0, &mut message), Ok(1..)) {
+            if message.pop_if(|last| *last == 0).is_none() {
+                break;
+            }
+            self.take(serde_json::from_slice(&message).unwrap());
+            message.clear();
         }
-        shared.take(serde_json::from_slice(&message).unwrap());
-        message.clear();
+        self.calls.lock().unwrap().clear();
     }
-    shared.calls.lock().unwrap().clear();
+}
+
+/// A browser's process, and the connection to it. Any number of tests may call at once, each from a runtime of its
+/// own; a thread reads the answers. The browser ends when this is dropped.
+pub(crate) struct DevTools {
+    child: Child,
+    input: Mutex<ChildStdin>,
+    shared: Arc<Shared>,
+    n_calls: AtomicU64,
 }
 
 impl DevTools {
+    /// Starts a browser with a profile of its own, and connects to it.
+    pub(crate) fn launch(program: &Path, profile: &Path) -> Self {
+        let mut profile_argument = std::ffi::OsString::from("--user-data-dir=");
+        profile_argument.push(profile);
+        let mut child = Command::new("sh")
+            .args(["-c", CONNECT])
+            .arg(program)
+            .arg(profile_argument)
+            .args([
+                "--remote-debugging-pipe",
+                "--headless=new",
+                "--no-sandbox",
+                "--no-first-run",
+                "--no-default-browser-check",
+                "--disable-gpu",
+                "--disable-background-networking",
+                "--disable-component-update",
+                "--disable-default-apps",
+                "--disable-dev-shm-usage",
+                "--disable-extensions",
+                "--disable-sync",
+                "--window-size=1360,900",
+                "about:blank",
+            ])
+            .stdin(Stdio::piped())
+            .stdout(Stdio::piped())
+            .spawn()
+            .unwrap();
+        let (input, output) = (child.stdin.take().unwrap(), child.stdout.take().unwrap());
+        let shared = Arc::<Shared>::default();
+        let reader = Arc::clone(&shared);
+        std::thread::spawn(move || reader.read(output));
+        Self { child, input: Mutex::new(input), shared, n_calls: AtomicU64::new(0) }
+    }
+
     /// Calls a method of the browser, or of the tab of a session.
     ///
     /// # Errors
@@ -149,7 +135,7 @@ impl DevTools {
         bytes.push(0);
         let (call, answer) = oneshot::channel();
         self.shared.calls.lock().unwrap().insert(number, call);
-        self.input.lock().await.write_all(&bytes).await.map_err(|error| error.to_string())?;
+        self.input.lock().unwrap().write_all(&bytes).map_err(|error| error.to_string())?;
         let answer = timeout(PATIENCE, answer).await;
         let answer = answer.map_err(|_| format!("no answer to {method}"))?;
         answer.map_err(|_| format!("the browser ended before it answered {method}"))?
@@ -162,5 +148,13 @@ impl DevTools {
         listener: impl FnMut(&str, &Value) + Send + 'static,
     ) {
         self.shared.listeners.lock().unwrap().insert(session.to_owned(), Box::new(listener));
+    }
+}
+
+impl Drop for DevTools {
+    fn drop(&mut self) {
+        // Nothing in the profile is wanted any more.
+        let _ = self.child.kill();
+        let _ = self.child.wait();
     }
 }

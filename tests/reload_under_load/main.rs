@@ -1,9 +1,11 @@
-//! A large configuration changed a thousand times while applications come, ask, release and go.
+//! A large configuration changed again and again while applications come, ask, release and go.
 //!
 //! Every request and every change goes over gRPC to a running service, all from one seed. How they
 //! mix is up to the machine, so nothing is said of who gets what when: only that nothing is lost or
 //! counted twice, that a bad text changes nothing, and that with the first text back everything is
 //! as it was.
+//!
+//! `RELOADS=1000 cargo test --test reload_under_load` changes it a thousand times.
 #![allow(clippy::unwrap_used)]
 
 mod client;
@@ -24,14 +26,17 @@ use crate::client::{Client, Wish};
 use crate::harness::{Dice, Rm, Seen, Service, node, registration};
 
 const SEED: u64 = 4;
-const UPDATES: usize = 1_000;
+/// Changes of the configuration, unless `RELOADS` says otherwise.
+const UPDATES: usize = 200;
 const CLIENTS: usize = 4;
-/// Of each client, spread over all updates.
-const ROUNDS: usize = 80;
+/// Changes of the configuration for each round of each client.
+const UPDATES_PER_ROUND: usize = 10;
 const NODES: usize = 50;
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
-async fn nothing_is_lost_when_a_large_configuration_is_changed_a_thousand_times() {
+async fn nothing_is_lost_when_a_large_configuration_is_changed_again_and_again() {
+    let updates = std::env::var("RELOADS").map_or(UPDATES, |number| number.parse().unwrap());
+    let n_rounds = updates / UPDATES_PER_ROUND;
     let service = Service::start();
     let mut scheduler = service.client().await;
     let registration = registration("rm", &document::base());
@@ -44,20 +49,20 @@ async fn nothing_is_lost_when_a_large_configuration_is_changed_a_thousand_times(
     assert_eq!(at_first.len(), document::QUEUES);
 
     let mut clients: Vec<Client> = (0..CLIENTS).map(|n| Client::new(n, SEED + n as u64)).collect();
-    let (update, updates) = watch::channel(0_usize);
+    let (update, done) = watch::channel(0_usize);
     let (round, rounds) = watch::channel([0_usize; CLIENTS]);
     let work = clients.iter_mut().enumerate().map(|(at, client)| {
-        let (rm, round, mut updates) = (&rm, &round, updates.clone());
+        let (rm, round, mut done) = (&rm, &round, done.clone());
         async move {
-            for number in 0..ROUNDS {
+            for number in 0..n_rounds {
                 // Neither side gets ahead of the other, so that each meets all of the other.
-                updates.wait_for(|n| *n >= number * UPDATES / ROUNDS).await.unwrap();
+                done.wait_for(|n| *n >= number * UPDATES_PER_ROUND).await.unwrap();
                 client.round(rm, number).await;
                 round.send_modify(|rounds| rounds[at] = number + 1);
             }
         }
     });
-    let ((), _) = tokio::join!(reconfigure(&service, &update, rounds), join_all(work));
+    let ((), _) = tokio::join!(reconfigure(&service, updates, &update, rounds), join_all(work));
 
     // Every quota is more than there is again: what is wanted now comes.
     clients[0].barrier(&rm, "changed").await;
@@ -82,7 +87,7 @@ async fn nothing_is_lost_when_a_large_configuration_is_changed_a_thousand_times(
     }
     clients[0].barrier(&rm, "removed").await;
     settled(&rm, &clients).await;
-    once(&rm, &clients);
+    once(&rm, &clients, n_rounds);
     let queues = tree(&service).await;
     assert_eq!(quantity(&queues["allocatedResource"], "vcore"), 0);
     sums_up(&queues);
@@ -92,17 +97,18 @@ async fn nothing_is_lost_when_a_large_configuration_is_changed_a_thousand_times(
 /// All updates, each when the clients are as far.
 async fn reconfigure(
     service: &Service,
+    updates: usize,
     done: &watch::Sender<usize>,
     mut rounds: watch::Receiver<[usize; CLIENTS]>,
 ) {
     let endpoint = Endpoint::from_shared(format!("http://{}", service.grpc)).unwrap();
     let mut admin = AdminServiceClient::new(endpoint.connect().await.unwrap());
     let mut dice = Dice(SEED);
-    for number in 0..UPDATES {
-        let so_far = (number * ROUNDS / UPDATES).saturating_sub(2);
+    for number in 0..updates {
+        let so_far = (number / UPDATES_PER_ROUND).saturating_sub(2);
         rounds.wait_for(|rounds| rounds.iter().all(|n| *n >= so_far)).await.unwrap();
         let text =
-            if number == UPDATES - 1 { document::base() } else { document::variant(&mut dice) };
+            if number == updates - 1 { document::base() } else { document::variant(&mut dice) };
         if number % 50 == 7 {
             let bad = text.replace("leaf-0", "leaf 0");
             let answer = update(&mut admin, bad).await;
@@ -147,14 +153,14 @@ fn counts(seen: &Seen) -> BTreeMap<String, [usize; 2]> {
 }
 
 /// Each answer came once, each allocation was made and released once, and nobody got more.
-fn once(rm: &Rm, clients: &[Client]) {
+fn once(rm: &Rm, clients: &[Client], n_rounds: usize) {
     let wishes: BTreeMap<&str, Wish> = clients
         .iter()
         .flat_map(|client| client.wishes.iter().map(|(key, wish)| (key.as_str(), *wish)))
         .collect();
     let n_submitted: usize = clients.iter().map(|client| client.n_submitted).sum();
     let n_rejected: usize = clients.iter().map(|client| client.n_rejected).sum();
-    assert_eq!(n_submitted, CLIENTS * ROUNDS + 2, "two barriers");
+    assert_eq!(n_submitted, CLIENTS * n_rounds + 2, "two barriers");
     rm.read(|seen| {
         assert_eq!(seen.accepted_applications.len(), n_submitted - n_rejected);
         assert_eq!(seen.rejected_applications.len(), n_rejected);

@@ -23,15 +23,10 @@ const LICENCES: [&str; 10] = [
     "Zlib",
 ];
 
-/// What is built in two versions, as two dependencies want different ones. Six of them are for the
-/// connection to the browser of the tests alone.
-const TWICE: [&str; 17] = [
+/// What is built in two versions, as two dependencies want different ones.
+const TWICE: [&str; 12] = [
     "base64",
     "bit-vec",
-    "block-buffer",
-    "cpufeatures",
-    "crypto-common",
-    "digest",
     "foldhash",
     "getrandom",
     "hashbrown",
@@ -41,7 +36,6 @@ const TWICE: [&str; 17] = [
     "rustix",
     "syn",
     "synstructure",
-    "tower-http",
     "unicode-width",
 ];
 

@@ -113,10 +113,11 @@ fn rejected(reply: &si::AllocationResponse) -> usize {
     reply.rejected_allocations.len()
 }
 
-/// A hundred thousand messages of one ask each, all of which are answered.
+/// Messages of one ask each, all of which are answered: several times what a stock server of HTTP/2 takes for an
+/// attack.
 #[tokio::test]
 async fn a_burst_of_small_messages_is_slowed_down_and_not_lost() {
-    const MESSAGES: usize = 100_000;
+    const MESSAGES: usize = 30_000;
     let service = Service::start_with(&[("session.reorder_window", "0")]);
     register(&service).await;
     let mut client = Client::connect(&service).await;
@@ -154,7 +155,7 @@ async fn a_burst_on_the_stream_of_the_oldest_dialect_is_not_lost() {
 /// On all streams of a connection at once, while nothing that the service says is read.
 #[tokio::test]
 async fn bursts_on_all_streams_wait_for_a_client_that_does_not_read() {
-    const MESSAGES: usize = 20_000;
+    const MESSAGES: usize = 10_000;
     let service = Service::start_with(&[("session.reorder_window", "0")]);
     register(&service).await;
     let mut client = Client::connect(&service).await;
@@ -212,7 +213,7 @@ async fn an_rm_beside_a_burst_is_served() {
 /// The client that this service is built with, whose messages come one by one from a channel.
 #[tokio::test]
 async fn a_stock_client_in_rust_may_send_a_message_for_each_ask() {
-    const MESSAGES: usize = 100_000;
+    const MESSAGES: usize = 30_000;
     let service = Service::start_with(&[("session.reorder_window", "0")]);
     let mut client = service.client().await;
     client.register_resource_manager(registration("rm", QUEUES)).await.unwrap();
@@ -241,7 +242,7 @@ async fn a_stock_client_in_rust_may_send_a_message_for_each_ask() {
 /// and again, and what is good is taken all the same.
 #[tokio::test]
 async fn bursts_wait_while_the_queue_of_the_scheduler_is_full() {
-    const MESSAGES: usize = 10_000;
+    const MESSAGES: usize = 4_000;
     let service = Service::start_with(&[("session.ingress_items", "64")]);
     let rm = Rm::register(&service, "rm").await.with_application("app", "root.a").await;
     rm.send_nodes(vec![node("large", 1_000_000_000, 1_000_000)]).await;

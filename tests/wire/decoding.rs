@@ -209,8 +209,8 @@ async fn messages_that_are_only_announced_cost_nothing() {
     assert_undisturbed(n_placed);
 }
 
-/// What a stock shim reports in one message.
-fn thirty_thousand_nodes() -> Vec<u8> {
+/// What a stock shim reports of so many nodes in one message.
+fn many_nodes(n: usize) -> Vec<u8> {
     let stock = |number: usize| {
         let mut node = node(&format!("ip-10-0-{number}.eu-central-1.compute.internal"), 64_000, 16);
         for (key, value) in [("si.io/hostname", "a-host"), ("si.io/rackname", "/rack-default")] {
@@ -219,7 +219,7 @@ fn thirty_thousand_nodes() -> Vec<u8> {
         node.occupied_resource = node.schedulable_resource.clone();
         node
     };
-    let nodes = (0..30_000).map(stock).collect();
+    let nodes = (0..n).map(stock).collect();
     si::NodeRequest { nodes, rm_id: "innocent".to_owned(), ..Default::default() }.encode_to_vec()
 }
 
@@ -228,7 +228,7 @@ async fn the_first_message_of_a_stream_may_bring_thirty_thousand_nodes() {
     for is_gzip in [false, true] {
         let service = Service::start();
         let rm = innocent(&service).await;
-        let mut message = thirty_thousand_nodes();
+        let mut message = many_nodes(30_000);
         if is_gzip {
             let mut gzip = GzEncoder::new(Vec::new(), Compression::fast());
             gzip.write_all(&message).unwrap();
@@ -273,6 +273,6 @@ async fn whoever_stops_within_a_message_makes_room_for_others() {
     assert!(stopped.iter().any(|(_, sent)| !sent), "the pool is not used up");
     let mut client = connect(&service).await;
     let mut call = open(&mut client, "Scheduler/UpdateNode");
-    assert!(call.send(framed(0, &thirty_thousand_nodes())).await);
-    until_nodes(&service, 30_001).await;
+    assert!(call.send(framed(0, &many_nodes(10_000))).await);
+    until_nodes(&service, 10_001).await;
 }

@@ -18,8 +18,8 @@ fn foreign(key: &str, node_id: &str) -> si::Allocation {
 
 #[tokio::test]
 async fn foreign_allocations_are_on_the_books_when_one_behind_them_is_rejected() {
-    const OTHERS: usize = 2_000;
-    const ROUNDS: usize = 5;
+    const OTHERS: usize = 1_000;
+    const ROUNDS: usize = 3;
     let service = Service::start();
     let rm = Rm::register(&service, "rm").await.with_application("app", "root.a").await;
     for round in 0..ROUNDS {
@@ -27,7 +27,7 @@ async fn foreign_allocations_are_on_the_books_when_one_behind_them_is_rejected()
         let closed = si::NodeInfo {
             action: ActionFromRm::CreateDrain.into(),
             // What others run takes all of it but half of what an ask wants.
-            ..node(&id, 2_500, 100)
+            ..node(&id, 1_500, 100)
         };
         rm.send_nodes(vec![closed]).await;
         rm.until("the node accepted", |seen| seen.accepted_nodes.contains(&id)).await;

@@ -279,15 +279,15 @@ async fn an_application_that_is_removed_and_added_again_gets_what_it_asks_for_ne
 /// taken is not given away.
 #[tokio::test]
 async fn a_node_that_is_opened_after_what_runs_there_was_reported_has_no_room_to_give() {
-    const OTHERS: usize = 2_000;
+    const OTHERS: usize = 1_000;
     let service = Service::start();
     let mut manager = Manager::registered(options(service.grpc, "rm"), nothing).await;
     manager.client.submit(vec![application("a", "root.a")]).await.unwrap();
-    for round in 0..5 {
+    for round in 0..3 {
         let id = format!("n{round}");
         let drained = si::NodeInfo {
             action: si::node_info::ActionFromRm::CreateDrain.into(),
-            ..node(&id, 2_000, 100)
+            ..node(&id, 1_000, 100)
         };
         manager.client.report(vec![drained]).await.unwrap();
         for number in 0..OTHERS {
@@ -310,12 +310,12 @@ async fn a_node_that_is_opened_after_what_runs_there_was_reported_has_no_room_to
         manager.client.ask(vec![ask("a", &format!("k{round}"))]).await.unwrap();
     }
     manager.client.report(vec![node("open", 100_000, 100)]).await.unwrap();
-    manager.until("all placed", |heard| heard.new.len() == 5).await;
+    manager.until("all placed", |heard| heard.new.len() == 3).await;
     let nodes = service.get("/ws/v1/partition/default/nodes").await;
     let nodes: serde_json::Value = serde_json::from_str(&nodes).unwrap();
     for node in nodes.as_array().unwrap() {
         let placed = node["allocations"].as_array().map_or(0, Vec::len);
-        assert_eq!(placed, if node["nodeID"] == "open" { 5 } else { 0 }, "{node:#}");
+        assert_eq!(placed, if node["nodeID"] == "open" { 3 } else { 0 }, "{node:#}");
     }
 }
 

@@ -244,5 +244,5 @@ fn apart(kind: Kind) -> impl Strategy<Value = Script> {
 
 #[test]
 fn whoever_keeps_clear_counts_what_is_assumed_whatever_happens() {
-    run(40, apart(DECLARED), survives_at_once);
+    run(7, apart(DECLARED), survives_at_once);
 }

@@ -166,10 +166,10 @@ fn survives_late_answers(script: &Script) -> Result<(), TestCaseError> {
 
 #[test]
 fn any_history_of_constraints_is_that_of_a_full_search_and_ends_at_zero() {
-    run(60, history(), holds_true);
+    run(10, history(), holds_true);
 }
 
 #[test]
 fn no_history_of_constraints_breaks_what_waits_for_its_predicate() {
-    run(25, history(), survives_late_answers);
+    run(5, history(), survives_late_answers);
 }

@@ -283,7 +283,7 @@ async fn cured(steps: &[Step], pick: usize) -> Result<Outcome, String> {
 fn whoever_makes_the_changes_of_a_cure_cures() {
     let outcomes = std::cell::RefCell::new(Vec::new());
     let states = (parked(), any::<usize>());
-    let result = runner(1_000).run(&states, |(steps, pick)| {
+    let result = runner(330).run(&states, |(steps, pick)| {
         let outcome = in_virtual_time(cured(&steps, pick));
         outcomes.borrow_mut().push(outcome.clone().map_err(TestCaseError::fail)?);
         Ok(())
@@ -387,7 +387,7 @@ async fn gang_cured(text: &str) -> Result<(), String> {
 
 #[test]
 fn a_gang_gets_its_places_by_doing_what_its_entries_say() {
-    let result = runner(300)
+    let result = runner(100)
         .run(&gangs(), |text| in_virtual_time(gang_cured(&text)).map_err(TestCaseError::fail));
     if let Err(TestError::Fail(why, text)) = result {
         panic!("{why}\n\n{text}");

@@ -379,25 +379,25 @@ pub(crate) fn survives_late_answers(script: &Script) -> Result<(), TestCaseError
 
 #[test]
 fn any_history_of_gangs_is_that_of_a_full_search_and_ends_at_zero() {
-    run(15, history(OF_PLACEHOLDERS), holds_true);
+    run(3, history(OF_PLACEHOLDERS), holds_true);
 }
 
 #[test]
 fn gangs_in_haste_break_nothing() {
-    run(8, rush(OF_PLACEHOLDERS, false), survives_watched);
+    run(3, rush(OF_PLACEHOLDERS, false), survives_watched);
 }
 
 #[test]
 fn gangs_whose_predicates_change_their_mind_break_nothing() {
-    run(12, rush(OF_PLACEHOLDERS, true), survives_at_once);
+    run(3, rush(OF_PLACEHOLDERS, true), survives_at_once);
 }
 
 #[test]
 fn gangs_whose_predicates_are_answered_later_break_nothing() {
-    run(10, rush(OF_PLACEHOLDERS, true), survives_late_answers);
+    run(3, rush(OF_PLACEHOLDERS, true), survives_late_answers);
 }
 
 #[test]
 fn no_history_of_gangs_breaks_what_waits_for_its_predicate() {
-    run(6, history(OF_PLACEHOLDERS), survives_late_answers);
+    run(3, history(OF_PLACEHOLDERS), survives_late_answers);
 }

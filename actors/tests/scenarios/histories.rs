@@ -777,22 +777,22 @@ pub(crate) fn run(
 
 #[test]
 fn any_history_is_that_of_a_full_search_and_ends_at_zero() {
-    run(50, history(USUAL), holds_true);
+    run(9, history(USUAL), holds_true);
 }
 
 #[test]
 fn another_configuration_at_any_time_is_that_of_a_full_search_too() {
-    run(40, reloads(), holds_true);
+    run(7, reloads(), holds_true);
 }
 
 #[test]
 fn quantities_at_the_end_of_their_range_change_nothing_of_that() {
-    run(20, history(EXTREME), holds_true);
+    run(4, history(EXTREME), holds_true);
 }
 
 #[test]
 fn haste_changes_the_order_and_breaks_nothing() {
-    run(25, rush(false, false), survives_in_every_way);
+    run(5, rush(false, false), survives_in_every_way);
 }
 
 #[test]
@@ -805,7 +805,7 @@ fn what_is_preferred_is_decided_as_a_full_search_decides_it() {
         steps.splice(first..first, preferences);
         Script(steps)
     });
-    run(15, scripts, |script| {
+    run(3, scripts, |script| {
         let plain = play(script, How::Plain);
         prop_assert_eq!(&plain.wrong, &Vec::<String>::new());
         prop_assert!(!plain.text.contains("resync"), "a partition was lost");
@@ -819,25 +819,25 @@ fn what_is_preferred_is_decided_as_a_full_search_decides_it() {
 
 #[test]
 fn predicates_that_change_their_mind_break_nothing() {
-    run(25, rush(true, false), survives_unwatched);
+    run(5, rush(true, false), survives_unwatched);
 }
 
 #[test]
 fn predicates_that_are_answered_later_and_change_their_mind_break_nothing() {
-    run(20, rush(true, false), survives_late_answers);
+    run(4, rush(true, false), survives_late_answers);
 }
 
 #[test]
 fn limits_and_quotas_that_change_while_answers_are_awaited_break_nothing() {
-    run(20, rush(true, true), survives_late_answers);
+    run(4, rush(true, true), survives_late_answers);
 }
 
 #[test]
 fn no_history_breaks_what_waits_for_its_predicate() {
-    run(12, history(USUAL), survives_late_answers);
+    run(3, history(USUAL), survives_late_answers);
 }
 
 #[test]
 fn many_decisions_of_one_offer_are_those_of_many_offers() {
-    run(40, waves(), holds_true);
+    run(7, waves(), holds_true);
 }

@@ -88,25 +88,25 @@ pub(crate) const DECLARED: Kind = Kind { gang, one: one_of_declared };
 
 #[test]
 fn any_history_of_declared_gangs_is_that_of_a_full_search_and_ends_at_zero() {
-    run(25, history(DECLARED), holds_true);
+    run(5, history(DECLARED), holds_true);
 }
 
 #[test]
 fn declared_gangs_in_haste_break_nothing() {
-    run(10, rush(DECLARED, false), survives_watched);
+    run(3, rush(DECLARED, false), survives_watched);
 }
 
 #[test]
 fn declared_gangs_whose_predicates_change_their_mind_break_nothing() {
-    run(12, rush(DECLARED, true), survives_at_once);
+    run(3, rush(DECLARED, true), survives_at_once);
 }
 
 #[test]
 fn declared_gangs_whose_predicates_are_answered_later_break_nothing() {
-    run(12, rush(DECLARED, true), survives_late_answers);
+    run(3, rush(DECLARED, true), survives_late_answers);
 }
 
 #[test]
 fn no_history_of_declared_gangs_breaks_what_waits_for_its_predicate() {
-    run(8, history(DECLARED), survives_late_answers);
+    run(3, history(DECLARED), survives_late_answers);
 }

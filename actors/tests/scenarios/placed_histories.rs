@@ -138,5 +138,5 @@ fn ends_with_configured_queues(script: &Script) -> Result<(), TestCaseError> {
 
 #[test]
 fn queues_that_come_and_go_with_applications_are_those_of_a_full_search() {
-    run(20, placed_history(), ends_with_configured_queues);
+    run(4, placed_history(), ends_with_configured_queues);
 }

@@ -273,22 +273,22 @@ fn survives_late_answers(script: &Script) -> Result<(), TestCaseError> {
 
 #[test]
 fn any_history_of_preemption_is_that_of_a_full_search_and_ends_at_zero() {
-    run(30, history_of(step()), holds_true);
+    run(5, history_of(step()), holds_true);
 }
 
 #[test]
 fn no_history_of_preemption_breaks_what_waits_for_its_predicate() {
-    run(12, history_of(step()), survives_late_answers);
+    run(3, history_of(step()), survives_late_answers);
 }
 
 #[test]
 fn any_history_of_gangs_that_preempt_is_that_of_a_full_search_and_ends_at_zero() {
-    run(20, history_of(step_of_gangs()), holds_true);
+    run(4, history_of(step_of_gangs()), holds_true);
 }
 
 #[test]
 fn no_history_of_gangs_that_preempt_breaks_what_waits_for_its_predicate() {
-    run(12, history_of(step_of_gangs()), survives_late_answers);
+    run(3, history_of(step_of_gangs()), survives_late_answers);
 }
 
 /// Over how many losses nobody takes back what it lost.

@@ -122,10 +122,10 @@ fn survives_late_answers(script: &Script) -> Result<(), TestCaseError> {
 
 #[test]
 fn any_history_of_reservations_is_that_of_a_full_search_and_ends_at_zero() {
-    run(30, history(), holds_true);
+    run(5, history(), holds_true);
 }
 
 #[test]
 fn no_history_of_reservations_breaks_what_waits_for_its_predicate() {
-    run(12, history(), survives_late_answers);
+    run(3, history(), survives_late_answers);
 }

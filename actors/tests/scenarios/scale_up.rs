@@ -165,6 +165,9 @@ fn a_request_that_fits_its_queue_and_no_node_is_told_once_after_a_second() {
     });
 }
 
+/// Asks of each of 300 applications: together more than twice as many as one step looks through.
+const N_EACH: usize = 30;
+
 /// Asks of an application that no node can hold, `k0` and so on.
 fn asks(application: &str, n_asks: usize) -> String {
     let mut text = String::new();
@@ -222,7 +225,7 @@ fn what_leaves_or_comes_between_two_steps_is_told_once_or_not_at_all() {
         let world = World::new("").await;
         world.say("node n1 vcore=1").await;
         for number in 0..300 {
-            let asks = asks(&format!("a{number:03}"), 100);
+            let asks = asks(&format!("a{number:03}"), N_EACH);
             world.say(&format!("app a{number:03} in root.default\n{asks}")).await;
         }
         let meddle = async {
@@ -244,7 +247,7 @@ fn what_leaves_or_comes_between_two_steps_is_told_once_or_not_at_all() {
         heard.sort_unstable();
         let mut expected = Vec::new();
         for number in (0..300).filter(|number| ![290, 292].contains(number)) {
-            expected.extend(heard_of(&format!("a{number:03}"), 100));
+            expected.extend(heard_of(&format!("a{number:03}"), N_EACH));
         }
         expected.retain(|told| told != "a291/k3");
         expected.extend(["a000/late", "a299/late", "z/k"].map(str::to_owned));
@@ -289,9 +292,9 @@ fn a_hold_between_two_steps_ends_the_look_and_the_rest_is_told_afterwards() {
         world.say("node n1 vcore=1").await;
         let mut expected = Vec::new();
         for number in 0..300 {
-            let asks = asks(&format!("a{number:03}"), 100);
+            let asks = asks(&format!("a{number:03}"), N_EACH);
             world.say(&format!("app a{number:03} in root.q{number:03}\n{asks}")).await;
-            expected.append(&mut heard_of(&format!("a{number:03}"), 100));
+            expected.append(&mut heard_of(&format!("a{number:03}"), N_EACH));
         }
         let control = world.scheduler.control("rm").await.unwrap();
         let hold = async {

@@ -73,21 +73,21 @@ const KIND: Kind = DECLARED;
 
 #[test]
 fn any_history_of_groups_that_stay_together_is_that_of_a_full_search() {
-    run(40, in_domains(history(KIND)), holds_true);
+    run(7, in_domains(history(KIND)), holds_true);
 }
 
 #[test]
 fn groups_that_stay_together_in_haste_break_nothing() {
-    run(15, in_domains(rush(KIND, false)), survives_watched);
+    run(3, in_domains(rush(KIND, false)), survives_watched);
 }
 
 #[test]
 fn groups_that_stay_together_survive_predicates_that_change_their_mind() {
-    run(15, in_domains(rush(KIND, true)), survives_at_once);
+    run(3, in_domains(rush(KIND, true)), survives_at_once);
 }
 
 #[test]
 fn groups_that_stay_together_survive_answers_that_come_later() {
-    run(15, in_domains(rush(KIND, true)), survives_late_answers);
-    run(10, in_domains(history(KIND)), survives_late_answers);
+    run(3, in_domains(rush(KIND, true)), survives_late_answers);
+    run(3, in_domains(history(KIND)), survives_late_answers);
 }
