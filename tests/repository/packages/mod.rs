@@ -20,6 +20,7 @@ mod workflow;
 use std::io::Write as _;
 use std::path::{Path, PathBuf};
 use std::process::Command;
+use std::sync::{Mutex, PoisonError};
 
 use clap::{Args as _, FromArgMatches as _};
 use monoceros::cli::ServeArgs;
@@ -81,6 +82,9 @@ fn on_path(name: &str) -> Option<PathBuf> {
     std::env::split_paths(&folders).map(|folder| folder.join(name)).find(|it| it.is_file())
 }
 
+/// One tool is built at a time, and each once: tests that want the same would build it side by side.
+static BUILDING: Mutex<()> = Mutex::new(());
+
 /// Builds a tool, if that is asked for.
 fn built(name: &str) -> Option<PathBuf> {
     match std::env::var("MONOCEROS_TOOLS").as_deref() {
@@ -92,6 +96,7 @@ fn built(name: &str) -> Option<PathBuf> {
     let go = on_path("go")?;
     let folder = Path::new(env!("CARGO_TARGET_TMPDIR")).join("tools");
     let program = folder.join(name);
+    let _building = BUILDING.lock().unwrap_or_else(PoisonError::into_inner);
     if !program.is_file() {
         printed(Command::new(go).args(["install", module]).env("GOBIN", &folder));
     }
