@@ -244,8 +244,8 @@ async fn cut_everywhere(after: fn(usize) -> After) {
         resumed += usize::from(heard.disconnected > 0);
         manager.client.leave("done").await.unwrap();
     }
-    // How many there are is up to the machine: when it is busy, more is sent in one frame.
-    assert!(resumed > 0, "no connection was cut that had begun");
+    // On a busy machine more is said in one frame.
+    assert!(resumed > MOST_FRAMES / 6, "{resumed}: the frames are fewer than that");
 }
 
 #[tokio::test]
