@@ -61,7 +61,7 @@ impl Drop for Process {
 /// A browser for one test: with windows and storage of its own, in a process that tests share.
 pub(crate) struct Chromium {
     process: Arc<Process>,
-    /// Its browser context, as the protocol calls it.
+    /// The id of the test's browser context.
     context: Value,
 }
 
@@ -127,7 +127,7 @@ impl Seen {
                 self.wrong.push(event["args"].to_string());
             }
             "Runtime.exceptionThrown" => self.wrong.push(event["exceptionDetails"].to_string()),
-            // What the network answers is up to the test: a partition that has gone is no fault of the page.
+            // Answers of the network are up to the test: a partition that has gone is no fault of the page.
             "Log.entryAdded" => {
                 let entry = &event["entry"];
                 if entry["level"] == "error" && entry["source"] != "network" {

@@ -18,7 +18,7 @@ use serde_json::{Value, json};
 use tokio::sync::oneshot;
 use tokio::time::timeout;
 
-/// How long a call may take: the machine may be busy with other tests.
+/// The longest that a call may take: the machine may be busy with other tests.
 pub(crate) const PATIENCE: Duration = Duration::from_secs(120);
 
 /// The shell connects the browser's descriptors, which the standard library cannot: what this process writes to the
@@ -28,7 +28,7 @@ const CONNECT: &str = r#"exec "$0" "$@" 3<&0 4>&1 </dev/null >/dev/null 2>/dev/n
 /// Receives the events of one tab: the method, and its parameters.
 type Listener = Box<dyn FnMut(&str, &Value) + Send>;
 
-/// What calls and the reader of answers share.
+/// State that calls and the reader of answers share.
 #[derive(Default)]
 struct Shared {
     /// Calls without an answer, by their number.
@@ -46,7 +46,7 @@ impl Shared {
                 Some(error) => Err(error.to_string()),
                 None => Ok(message["result"].take()),
             };
-            // Whoever called may have given up.
+            // The caller may have given up.
             let _ = call.send(answer);
         } else if let (Some(method), Some(session)) =
             (message["method"].as_str(), message["sessionId"].as_str())

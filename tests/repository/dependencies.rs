@@ -23,7 +23,7 @@ const LICENCES: [&str; 10] = [
     "Zlib",
 ];
 
-/// What is built in two versions, as two dependencies want different ones.
+/// Packages that are built in two versions, as two dependencies want different ones.
 const TWICE: [&str; 12] = [
     "base64",
     "bit-vec",

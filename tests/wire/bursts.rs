@@ -113,8 +113,7 @@ fn rejected(reply: &si::AllocationResponse) -> usize {
     reply.rejected_allocations.len()
 }
 
-/// Messages of one ask each, all of which are answered: several times what a stock server of HTTP/2 takes for an
-/// attack.
+/// Thirty thousand messages of one ask each, all of which are answered.
 #[tokio::test]
 async fn a_burst_of_small_messages_is_slowed_down_and_not_lost() {
     const MESSAGES: usize = 30_000;

@@ -209,7 +209,7 @@ async fn messages_that_are_only_announced_cost_nothing() {
     assert_undisturbed(n_placed);
 }
 
-/// What a stock shim reports of so many nodes in one message.
+/// A message of a stock shim that reports `n` nodes.
 fn many_nodes(n: usize) -> Vec<u8> {
     let stock = |number: usize| {
         let mut node = node(&format!("ip-10-0-{number}.eu-central-1.compute.internal"), 64_000, 16);

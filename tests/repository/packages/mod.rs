@@ -82,7 +82,7 @@ fn on_path(name: &str) -> Option<PathBuf> {
     std::env::split_paths(&folders).map(|folder| folder.join(name)).find(|it| it.is_file())
 }
 
-/// One tool is built at a time, and each once: tests that want the same would build it side by side.
+/// Held while a tool is built: without it, tests that want the same tool would each build it, at the same time.
 static BUILDING: Mutex<()> = Mutex::new(());
 
 /// Builds a tool, if that is asked for.
