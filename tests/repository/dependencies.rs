@@ -24,9 +24,8 @@ const LICENCES: [&str; 10] = [
 ];
 
 /// Packages that are built in two versions, as two dependencies want different ones.
-const TWICE: [&str; 12] = [
+const TWICE: [&str; 11] = [
     "base64",
-    "bit-vec",
     "foldhash",
     "getrandom",
     "hashbrown",
