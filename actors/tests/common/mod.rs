@@ -36,3 +36,16 @@ pub async fn send_ask(scheduler: &SchedulerHandle, rm: &str, ask: si::Allocation
         si::AllocationRequest { rm_id: rm.to_owned(), asks: vec![ask], ..Default::default() };
     scheduler.update_allocation(request).await.unwrap();
 }
+
+/// Asserts that `main` has a `mod` for each file and folder beside it: one that has none is a file of tests that nobody
+/// runs.
+pub fn assert_all_named(folder: &str, main: &str) {
+    for file in
+        std::fs::read_dir(std::path::Path::new(env!("CARGO_MANIFEST_DIR")).join(folder)).unwrap()
+    {
+        let path = file.unwrap().path();
+        let name = path.file_stem().unwrap().to_str().unwrap();
+        let is_named = main.contains(&format!("mod {name};"));
+        assert!(is_named || matches!(name, "main" | "mod"), "{name} is forgotten");
+    }
+}

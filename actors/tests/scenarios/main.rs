@@ -97,14 +97,7 @@ mod users;
 mod utilization;
 mod waiting;
 
-/// A file that no `mod` names is a file of tests that nobody runs.
 #[test]
 fn no_file_is_forgotten() {
-    let here = std::path::Path::new(env!("CARGO_MANIFEST_DIR")).join("tests/scenarios");
-    let named = include_str!("main.rs");
-    for file in std::fs::read_dir(here).unwrap() {
-        let path = file.unwrap().path();
-        let name = path.file_stem().unwrap().to_str().unwrap();
-        assert!(name == "main" || named.contains(&format!("mod {name};")), "{name} is forgotten");
-    }
+    common::assert_all_named("tests/scenarios", include_str!("main.rs"));
 }

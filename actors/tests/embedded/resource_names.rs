@@ -1,8 +1,5 @@
 //! Resource types are counted for each resource manager, and what it does not use any more is given
 //! back: nobody can name so many that another could not name its own.
-#![allow(clippy::unwrap_used)]
-
-mod common;
 
 use std::sync::{Arc, Mutex};
 use std::time::Duration;
@@ -10,7 +7,7 @@ use std::time::Duration;
 use monoceros_actors::{ResourceManagerCallback, Scheduler, SchedulerHandle};
 use monoceros_proto::si::v1 as si;
 
-use common::in_virtual_time;
+use crate::common::in_virtual_time;
 
 const QUEUES: &str = "partitions: [{name: default, queues: [{name: root, submitacl: '*', queues: [
     {name: a, resources: {max: {test.org/card: 3}}}]}]}]";

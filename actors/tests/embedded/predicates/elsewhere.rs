@@ -9,7 +9,7 @@ use monoceros_actors::{Elsewhere, Scope, Verdict};
 use monoceros_proto::si::v1::TerminationType;
 use proptest::prelude::*;
 
-use crate::shim::{World, passed, play};
+use super::shim::{World, passed, play};
 
 /// A node passes; the answer depends on these topics elsewhere, and the placement affects those.
 fn passes(depends_on: &[u64], affects: &[u64]) -> Verdict {

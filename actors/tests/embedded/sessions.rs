@@ -1,7 +1,4 @@
 //! Sessions of resource managers on the embedding API: registered, again, several at once, lost.
-#![allow(clippy::unwrap_used)]
-
-mod common;
 
 use std::collections::BTreeMap;
 use std::sync::{Arc, Mutex};
@@ -15,7 +12,7 @@ use monoceros_proto::si::v1 as si;
 use monoceros_proto::si::v1::node_info::ActionFromRm;
 use prometheus::TextEncoder;
 
-use common::in_virtual_time;
+use crate::common::in_virtual_time;
 
 type Answers = Box<dyn Fn(&si::PredicatesArgs) -> Result<(), String> + Send + Sync>;
 

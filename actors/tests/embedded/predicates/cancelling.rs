@@ -5,7 +5,7 @@ use monoceros_actors::Scope;
 use monoceros_proto::si::v1::TerminationType;
 use monoceros_proto::si::v1::node_info::ActionFromRm;
 
-use crate::shim::{World, assumed_at, passed, play};
+use super::shim::{World, assumed_at, passed, play};
 
 /// One question is open, about `k1` of two cores on n001; `n002` takes nothing. Something happens;
 /// the question is withdrawn, and what else is heard is returned. A late answer changes nothing.

@@ -1,7 +1,4 @@
 //! Resource managers share a thread, and take turns there.
-#![allow(clippy::unwrap_used)]
-
-mod common;
 
 use std::sync::{Arc, Mutex};
 use std::time::Duration;
@@ -9,7 +6,7 @@ use std::time::Duration;
 use monoceros_actors::{ResourceManagerCallback, Scheduler, SchedulerHandle, Threads};
 use monoceros_proto::si::v1 as si;
 
-use common::{ask_for, in_virtual_time, send_ask, vcore};
+use crate::common::{ask_for, in_virtual_time, send_ask, vcore};
 
 const QUEUES: &str =
     "partitions: [{name: default, queues: [{name: root, submitacl: '*', queues: [{name: a}]}]}]";

@@ -8,7 +8,7 @@ use monoceros_proto::si::v1::TerminationType;
 use monoceros_proto::si::v1::node_info::ActionFromRm;
 use monoceros_proto::si::v1::placement_constraint::Constraint;
 
-use crate::shim::{World, passed, play, resource};
+use super::shim::{World, passed, play, resource};
 
 /// At most so many with `app=web` in a group of nodes with one value of this attribute.
 fn at_most(max_cardinality: i32, scope: &str) -> si::PlacementConstraint {

@@ -1,14 +1,11 @@
 //! What somebody meets who embeds the scheduler and has read nothing about queues.
-#![allow(clippy::unwrap_used)]
-
-mod common;
 
 use std::sync::{Arc, Mutex};
 
 use monoceros_actors::{ResourceManagerCallback, Scheduler, SchedulerBuilder, SchedulerHandle};
 use monoceros_proto::si::v1 as si;
 
-use common::in_virtual_time;
+use crate::common::in_virtual_time;
 
 const RM: &str = "rm";
 

@@ -7,7 +7,7 @@ use monoceros_actors::{Predicates, Scope, Verdict};
 use monoceros_proto::si::v1::TerminationType;
 use monoceros_proto::si::v1::node_info::ActionFromRm;
 
-use crate::shim::{World, assumed_at, failed, passed, passed_at, play};
+use super::shim::{World, assumed_at, failed, passed, passed_at, play};
 
 /// As many placeholders of two cores as are announced, one on each of the first nodes; `more` nodes
 /// of two cores are empty.

@@ -5,7 +5,7 @@ use std::time::Duration;
 
 use monoceros_actors::{Predicates, Scope};
 
-use crate::shim::{passed, play};
+use super::shim::{passed, play};
 
 const FIVE_MINUTES: Duration = Duration::from_secs(300);
 

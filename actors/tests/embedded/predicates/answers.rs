@@ -6,7 +6,7 @@ use monoceros_actors::{Scope, Verdict};
 use monoceros_proto::si::v1::TerminationType;
 use monoceros_proto::si::v1::node_info::ActionFromRm;
 
-use crate::shim::{assumed_at, failed, passed, passed_at, play};
+use super::shim::{assumed_at, failed, passed, passed_at, play};
 
 const SCOPES: [Scope; 3] = [Scope::Topology, Scope::Node, Scope::Static];
 
@@ -258,7 +258,7 @@ fn answers_go_to_the_partition_that_asked_and_no_other_has_the_same_number() {
         - {name: default, queues: [{name: root, submitacl: '*', queues: [{name: a}]}]}\n\
         - {name: gpu, queues: [{name: root, submitacl: '*', queues: [{name: a}]}]}\n";
     play("", 1, |world| async move {
-        let world = crate::shim::World::register(world.scheduler, config, 64).await;
+        let world = super::shim::World::register(world.scheduler, config, 64).await;
         world.node("n1", 4).await;
         world.node_in("gpu", "g1", 4).await;
         world.app("app", "root.a").await;

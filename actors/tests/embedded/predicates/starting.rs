@@ -2,7 +2,7 @@
 
 use monoceros_actors::Scope;
 
-use crate::shim::{failed, passed, play};
+use super::shim::{failed, passed, play};
 
 fn queues(most: u64) -> String {
     let leaf = |name| format!("{{name: {name}, maxapplications: 1}}");

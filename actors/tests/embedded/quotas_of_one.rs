@@ -1,14 +1,11 @@
 //! Quotas of one resource manager, in all its partitions and from one session to the next.
-#![allow(clippy::unwrap_used)]
-
-mod common;
 
 use std::sync::{Arc, Mutex};
 
 use monoceros_actors::{Quotas, ResourceManagerCallback, Scheduler, SchedulerHandle};
 use monoceros_proto::si::v1 as si;
 
-use common::{ask_for, in_virtual_time, send_ask, vcore};
+use crate::common::{ask_for, in_virtual_time, send_ask, vcore};
 
 const QUEUES: &str = "partitions: [
     {name: one, queues: [{name: root, submitacl: '*', queues: [{name: a}]}]},

@@ -14,8 +14,8 @@ use monoceros_actors::{
 use monoceros_proto::si::v1::node_info::ActionFromRm;
 use monoceros_proto::si::v1::{self as si, TerminationType};
 
+use super::preemption::{self, PreemptionAnswers};
 use crate::common::in_virtual_time;
-use crate::preemption::{self, PreemptionAnswers};
 
 /// One side of the wire: what it heard, and what it was asked and has not answered.
 #[derive(Default)]

@@ -8,7 +8,7 @@ use std::time::Duration;
 use monoceros_actors::{Predicates, PreemptionQuestions};
 use monoceros_proto::si::v1::{self as si, TerminationType};
 
-use crate::shim::{World, ask, play};
+use super::shim::{World, ask, play};
 
 /// Says how many of the victims have to go on a node: up to the one at this place.
 type Says = fn(&si::PreemptionPredicatesArgs) -> Option<i32>;

@@ -5,7 +5,7 @@ use std::time::Duration;
 
 use monoceros_actors::{Invalidation, Scheduler, Scope, Verdict};
 
-use crate::shim::{World, failed, passed, passed_at, play, play_with};
+use super::shim::{World, failed, passed, passed_at, play, play_with};
 
 /// Fails everything until nothing is asked any more; the numbers of candidates of each question.
 async fn fail_all(world: &World) -> Vec<usize> {

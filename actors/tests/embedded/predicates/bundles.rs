@@ -10,7 +10,7 @@ use monoceros_actors::{PredicateQuestion, Predicates, Scope, Verdict};
 use monoceros_proto::si::v1 as si;
 use monoceros_proto::si::v1::node_info::ActionFromRm;
 
-use crate::shim::{World, failed, passed, play};
+use super::shim::{World, failed, passed, play};
 
 /// The story, with so many placements that may wait.
 fn play_gang<F: Future<Output = ()>>(in_flight: usize, story: impl FnOnce(World) -> F) {
@@ -603,7 +603,7 @@ fn a_member_that_requires_a_node_is_asked_about_there_alone() {
         application_id: "gang".to_owned(),
         task_group_name: "g".to_owned(),
         max_allocations: 1,
-        resource_ask: Some(crate::shim::resource(2)),
+        resource_ask: Some(super::shim::resource(2)),
         tags: [tag].into(),
         ..Default::default()
     };

@@ -1,7 +1,4 @@
 //! Asks that overtake their application wait for it for as long as the reorder window.
-#![allow(clippy::unwrap_used)]
-
-mod common;
 
 use std::sync::{Arc, Mutex};
 use std::time::Duration;
@@ -10,7 +7,7 @@ use monoceros_actors::{ResourceManagerCallback, Scheduler, SchedulerHandle};
 use monoceros_proto::si::v1 as si;
 use prometheus::TextEncoder;
 
-use common::{ask_for, in_virtual_time, send_ask, vcore};
+use crate::common::{ask_for, in_virtual_time, send_ask, vcore};
 
 /// Writes down what it hears.
 #[derive(Default)]

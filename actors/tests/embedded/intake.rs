@@ -1,7 +1,4 @@
 //! What a scheduler takes from its RMs, as its builder was told.
-#![allow(clippy::unwrap_used)]
-
-mod common;
 
 use std::sync::atomic::{AtomicUsize, Ordering};
 use std::sync::{Arc, Mutex};
@@ -13,7 +10,7 @@ use monoceros_actors::{
 use monoceros_proto::si::v1 as si;
 use monoceros_proto::si::v1::node_info::ActionFromRm;
 
-use common::in_virtual_time;
+use crate::common::in_virtual_time;
 
 /// One leaf `root.default`, open to everybody.
 const QUEUES: &str =

@@ -3,7 +3,7 @@
 use monoceros_actors::{Predicates, Scope};
 use monoceros_proto::si::v1::TerminationType;
 
-use crate::shim::{World, assumed_at, failed, passed, play};
+use super::shim::{World, assumed_at, failed, passed, play};
 
 /// Two questions are open; a third ask waits for room.
 fn with_two_open<F: Future<Output = ()>>(story: impl FnOnce(World) -> F) {

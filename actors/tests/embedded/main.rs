@@ -1,0 +1,20 @@
+//! The scheduler as somebody has it who embeds it: through its handle and a callback, in virtual time.
+//! What is said in words, and judged by a full search, is in `scenarios`.
+#![allow(clippy::unwrap_used)]
+
+#[path = "../common/mod.rs"]
+mod common;
+
+mod first_steps;
+mod intake;
+mod predicates;
+mod quotas_of_one;
+mod reorder;
+mod resource_names;
+mod sessions;
+mod turns;
+
+#[test]
+fn no_file_is_forgotten() {
+    common::assert_all_named("tests/embedded", include_str!("main.rs"));
+}
