@@ -4,14 +4,16 @@
 //! What happens follows from a seed, though not how it meets what the service does at that moment.
 //! `belief` is what the resource manager knows, by what it said and what it was answered; `compare`
 //! holds that against REST and the state dump. A failure prints the seed and all that was said, done
-//! and answered. The first few seeds are played; for as many as fit into a time, for
-//! others, and for one alone:
+//! and answered. The first few seeds are played; for as many as fit into a time, for others, and for
+//! one alone:
 //!
 //! ```sh
 //! CHAOS_SECONDS=3600 cargo test --test chaos
 //! CHAOS_FROM=1000 cargo test --test chaos
 //! CHAOS_SEED=17 cargo test --test chaos oldest
 //! ```
+//!
+//! `reloads` does the like where a large configuration changes all the time.
 #![allow(clippy::unwrap_used)]
 
 mod belief;
@@ -21,9 +23,11 @@ mod harness;
 mod oldest;
 mod play;
 mod proxy;
+mod reloads;
 mod today;
 
 use std::panic::{AssertUnwindSafe, catch_unwind, resume_unwind};
+use std::sync::atomic::{AtomicU64, Ordering};
 use std::time::Duration;
 
 use tokio::time::Instant;
@@ -37,33 +41,46 @@ fn number(variable: &str) -> Option<u64> {
     std::env::var(variable).ok().map(|value| value.parse().unwrap())
 }
 
-/// Plays so many seeds, or seeds for as long as it may; at least one.
+/// Plays so many seeds, or begins seeds for as long as it may; two at a time, at least one.
 fn chaos(dialect: Dialect) {
     let begin = Instant::now();
     let time = number("CHAOS_SECONDS").map(Duration::from_secs);
     let alone = number("CHAOS_SEED");
     let first = alone.or(number("CHAOS_FROM")).unwrap_or(1);
-    for seed in first.. {
-        let runtime = tokio::runtime::Runtime::new().unwrap();
-        let played = catch_unwind(AssertUnwindSafe(|| {
-            runtime.block_on(play::play(dialect, seed));
-        }));
-        if let Err(panic) = played {
-            let test = match dialect {
-                Dialect::Today => "three_streams",
-                Dialect::Oldest => "oldest",
+    let next = AtomicU64::new(first);
+    let play_some = || {
+        loop {
+            let seed = next.fetch_add(1, Ordering::Relaxed);
+            let is_over = match (alone, time) {
+                (Some(_), _) => seed > first,
+                (None, Some(time)) => seed > first && begin.elapsed() > time,
+                (None, None) => seed >= first + SEEDS,
             };
-            eprintln!("chaos: failed; again: CHAOS_SEED={seed} cargo test --test chaos {test}");
-            resume_unwind(panic);
+            if is_over {
+                return;
+            }
+            play(dialect, seed);
         }
-        let is_last = match time {
-            Some(time) => begin.elapsed() > time,
-            None => seed + 1 >= first + SEEDS,
+    };
+    std::thread::scope(|scope| {
+        scope.spawn(play_some);
+        play_some();
+    });
+    eprintln!("chaos: {dialect:?}: seeds from {first} on, {:?}", begin.elapsed());
+}
+
+fn play(dialect: Dialect, seed: u64) {
+    let runtime = tokio::runtime::Runtime::new().unwrap();
+    let played = catch_unwind(AssertUnwindSafe(|| {
+        runtime.block_on(play::play(dialect, seed));
+    }));
+    if let Err(panic) = played {
+        let test = match dialect {
+            Dialect::Today => "three_streams",
+            Dialect::Oldest => "oldest",
         };
-        if alone.is_some() || is_last {
-            eprintln!("chaos: {dialect:?}: seeds {first} to {seed}");
-            return;
-        }
+        eprintln!("chaos: failed; again: CHAOS_SEED={seed} cargo test --test chaos {test}");
+        resume_unwind(panic);
     }
 }
 

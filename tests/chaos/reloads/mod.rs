@@ -5,13 +5,9 @@
 //! counted twice, that a bad text changes nothing, and that with the first text back everything is
 //! as it was.
 //!
-//! `RELOADS=1000 cargo test --test reload_under_load` changes it a thousand times.
-#![allow(clippy::unwrap_used)]
-
+//! `RELOADS=1000 cargo test --test chaos reloads` changes it a thousand times.
 mod client;
 mod document;
-#[path = "../harness/mod.rs"]
-mod harness;
 
 use std::collections::BTreeMap;
 
@@ -22,7 +18,7 @@ use serde_json::Value;
 use tokio::sync::watch;
 use tonic::transport::{Channel, Endpoint};
 
-use crate::client::{Client, Wish};
+use self::client::{Client, Wish};
 use crate::harness::{Dice, Rm, Seen, Service, node, registration};
 
 const SEED: u64 = 4;

@@ -6,7 +6,7 @@ use std::collections::{BTreeMap, BTreeSet};
 
 use monoceros_proto::si::v1 as si;
 
-use crate::document::{GROUPS, USERS, any_leaf, leaf};
+use super::document::{GROUPS, USERS, any_leaf, leaf};
 use crate::harness::{Dice, Rm, Seen, application, ask, old_ask, release};
 
 /// What became of a request, as far as its owner wanted anything.
