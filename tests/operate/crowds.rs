@@ -203,9 +203,8 @@ async fn until_ended(
 }
 
 #[tokio::test]
-async fn streams_that_say_nothing_make_room_and_end_soon() {
-    let settings = [("GRPC__MAX_STREAMS", "1000"), ("GRPC__BIND_TIMEOUT", "4")];
-    let service = Service::start_with(&settings);
+async fn streams_that_say_nothing_make_room() {
+    let service = Service::start_with(&[("GRPC__MAX_STREAMS", "1000")]);
     let before = service.memory();
     let mut held = Vec::new();
     for _ in 0..3 {
@@ -222,6 +221,16 @@ async fn streams_that_say_nothing_make_room_and_end_soon() {
     let rm = rm.with_application("app", "root.a").await;
     rm.send_allocations(vec![], vec![ask("app", "k")], vec![]).await;
     rm.until("placed", |seen| seen.new.len() == 1).await;
+}
+
+#[tokio::test]
+async fn streams_that_say_nothing_end_soon_and_no_other() {
+    let service = Service::start_with(&[("GRPC__BIND_TIMEOUT", "1")]);
+    let rm = Rm::register(&service, "rm").await.with_nodes(&["n1"]).await;
+    let rm = rm.with_application("app", "root.a").await;
+    rm.send_allocations(vec![], vec![ask("app", "k")], vec![]).await;
+    rm.until("placed", |seen| seen.new.len() == 1).await;
+    let mut held = silent_streams(&service, 400).await;
     let ended = async {
         while !held.is_empty() {
             held.retain_mut(|(reply, _)| reply.body_mut().trailers().now_or_never().is_none());
@@ -387,11 +396,11 @@ async fn a_body_that_comes_by_the_byte_is_given_up_and_one_that_comes_slowly_is_
 async fn talkative() -> (Service, Rm) {
     let service = Service::start_with(&[("REST__BODY_TIMEOUT", "1"), ("GRPC__BODY_TIMEOUT", "1")]);
     let rm = Rm::register(&service, "rm").await;
-    let nodes = |from: usize| (from..from + 5_000).map(|n| node(&format!("node-{n:0>200}"), 1, 1));
-    for from in [0, 5_000, 10_000] {
+    let nodes = |from: usize| (from..from + 4_000).map(|n| node(&format!("node-{n:0>200}"), 1, 1));
+    for from in [0, 4_000, 8_000] {
         rm.send_nodes(nodes(from).collect()).await;
     }
-    rm.until("nodes", |seen| seen.accepted_nodes.len() == 15_000).await;
+    rm.until("nodes", |seen| seen.accepted_nodes.len() == 12_000).await;
     (service, rm)
 }
 

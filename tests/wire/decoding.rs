@@ -1,10 +1,12 @@
 //! Messages that are small on the wire and large once decoded, or are only announced: what they cost the
 //! service, and whoever is served meanwhile. And that a large message which means well passes.
 
+use std::sync::LazyLock;
 use std::time::Duration;
 
 use flate2::Compression;
 use flate2::write::GzEncoder;
+use futures::future::join_all;
 use monoceros_proto::si::v1 as si;
 use prost::Message as _;
 use std::io::Write as _;
@@ -123,9 +125,9 @@ fn assert_undisturbed(n_placed: usize) {
     assert!(n_placed >= 5, "{n_placed} placements beside the attack");
 }
 
-/// Methods with a bomb for each. Made before they are thrown: that takes a while, in which the thread
-/// of a test would do nothing else.
-fn made() -> Vec<(&'static str, Bytes)> {
+/// Methods with a bomb for each. Made once, and before they are thrown: that takes a while, in which the
+/// thread of a test would do nothing else.
+static MADE: LazyLock<Vec<(&'static str, Bytes)>> = LazyLock::new(|| {
     let methods = [
         ("Scheduler/UpdateNode", 1),
         ("Scheduler/UpdateAllocation", 4),
@@ -134,7 +136,7 @@ fn made() -> Vec<(&'static str, Bytes)> {
         ("AdminService/ListNodes", 3),
     ];
     methods.map(|(method, field)| (method, bomb(field))).into()
-}
+});
 
 /// Sixteen bombs at a time, by streams and by calls, from nobody in particular.
 async fn bombs(
@@ -154,7 +156,7 @@ async fn bombs(
 
 #[tokio::test]
 async fn bombs_before_registration_cost_a_part_of_what_they_unpack_to_and_disturb_nobody() {
-    let (made, service) = (made(), Service::start());
+    let (made, service) = (MADE.clone(), Service::start());
     let rm = innocent(&service).await;
     let before = service.memory();
     let (reasons, n_placed) = beside(&rm, bombs(connect(&service).await, made)).await;
@@ -175,7 +177,7 @@ async fn with_rules_nothing_is_read_of_a_caller_whom_nobody_knows() {
     let settings = TempFile::new("rules.toml", &rules);
     let service = Service::start_configured(settings.path());
     let before = service.memory();
-    let reasons = bombs(connect(&service).await, made()).await;
+    let reasons = bombs(connect(&service).await, MADE.clone()).await;
     assert!(reasons.iter().all(|reason| reason == "UNAUTHENTICATED"), "{reasons:?}");
     let grown = service.peak_memory().saturating_sub(before);
     assert!(grown <= 32 << 20, "{} MiB", grown >> 20);
@@ -262,14 +264,14 @@ async fn whoever_stops_within_a_message_makes_room_for_others() {
     let service = Service::start();
     let _rm = innocent(&service).await;
     let mut client = connect(&service).await;
-    let mut stopped = Vec::new();
-    for _ in 0..8 {
-        let mut call = open(&mut client, "Scheduler/UpdateNode");
+    let calls: Vec<_> = (0..8).map(|_| open(&mut client, "Scheduler/UpdateNode")).collect();
+    let stopped = join_all(calls.into_iter().map(|mut call| async move {
         let head = [&[0], &(16_u32 << 20).to_be_bytes()[..]].concat();
         assert!(call.send(head.into()).await);
-        let most = timeout(Duration::from_secs(2), call.send(vec![10; 15 << 20].into())).await;
-        stopped.push((call, most.is_ok()));
-    }
+        let most = timeout(Duration::from_secs(3), call.send(vec![10; 15 << 20].into())).await;
+        (call, most.is_ok())
+    }));
+    let stopped = stopped.await;
     assert!(stopped.iter().any(|(_, sent)| !sent), "the pool is not used up");
     let mut client = connect(&service).await;
     let mut call = open(&mut client, "Scheduler/UpdateNode");
