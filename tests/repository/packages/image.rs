@@ -48,9 +48,9 @@ fn the_image_is_built_from_source_and_nobody_in_it_is_root() {
     for (name, rest) in &instructions {
         assert!(known.contains(&&**name), "`{name} {rest}`");
     }
-    let oldest = text("Cargo.toml");
-    let oldest = oldest.lines().find_map(|line| line.strip_prefix("rust-version = ")).unwrap();
-    let compiler = format!("RUST={}", oldest.trim_matches('"'));
+    let pinned = text("rust-toolchain.toml");
+    let pinned = pinned.lines().find_map(|line| line.strip_prefix("channel = ")).unwrap();
+    let compiler = format!("RUST={}", pinned.trim_matches('"'));
     // The second is what `build.rs` reads where there is no repository.
     assert_eq!(all(&instructions, "ARG"), [&*compiler, "MONOCEROS_COMMIT=", "PROFILE_GUIDED="]);
 
