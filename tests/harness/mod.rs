@@ -11,6 +11,7 @@
 
 mod dice;
 mod messages;
+pub mod programs;
 mod rm;
 pub mod shim;
 pub mod transcript;

@@ -13,6 +13,7 @@ use serde_json::{Value, json};
 use tokio::time::{sleep, timeout};
 
 use crate::devtools::{DevTools, PATIENCE};
+use crate::harness::programs::{on_path, skipped};
 
 /// Names under which a Chromium may be on the path.
 const NAMES: [&str; 3] = ["chromium", "chromium-browser", "google-chrome"];
@@ -69,7 +70,7 @@ impl Chromium {
     /// Starts one, where there is one. Where there is none, says so.
     pub(crate) async fn start() -> Option<Self> {
         let Some(program) = NAMES.iter().find_map(|name| on_path(name)) else {
-            eprintln!("skipped: there is no Chromium on the path");
+            skipped("there is no Chromium on the path for the tests of the page");
             return None;
         };
         let process = Process::shared(&program);
@@ -104,11 +105,6 @@ impl Chromium {
         let ended = self.process.tools().call(None, "Target.disposeBrowserContext", context).await;
         ended.unwrap();
     }
-}
-
-fn on_path(name: &str) -> Option<PathBuf> {
-    let paths = std::env::var_os("PATH")?;
-    std::env::split_paths(&paths).map(|folder| folder.join(name)).find(|path| path.is_file())
 }
 
 #[derive(Debug, Default)]

@@ -8,6 +8,8 @@ use std::fs;
 use std::path::{Path, PathBuf};
 use std::process::{Command, Output};
 
+use crate::harness::programs::skipped;
+
 const WEB: &str = concat!(env!("CARGO_MANIFEST_DIR"), "/web");
 
 /// The oldest Node.js that the tools run on.
@@ -101,13 +103,13 @@ fn the_bundle_is_what_its_sources_give_and_their_tests_pass() {
     if Command::new("npm").arg("--version").output().is_err()
         || node().is_none_or(|node| node < NODE)
     {
-        return eprintln!("skipped: there is no npm with Node.js {NODE} or later");
+        return skipped(&format!("there is no npm with Node.js {NODE} or later"));
     }
     let sources = Sources::copied();
     let installed = sources.npm(&["ci", "--no-audit", "--no-fund", "--fetch-retries=1"]);
     let said = text(&installed);
     if !installed.status.success() && is_unreachable(&said) {
-        return eprintln!("skipped: npm cannot reach its packages");
+        return skipped("npm cannot reach its packages");
     }
     assert!(installed.status.success(), "{said}");
     for step in ["test", "build"] {

@@ -16,6 +16,7 @@ use std::time::Duration;
 use rcgen::{CertifiedKey, generate_simple_self_signed};
 use serde_json::Value;
 
+use crate::harness::programs::skipped;
 use crate::harness::{self, Service, TempFile};
 
 /// How long the first line may take: the shim makes its stubs before it.
@@ -37,10 +38,8 @@ pub(crate) fn python() -> Option<&'static Python> {
     static PYTHON: OnceLock<Option<Python>> = OnceLock::new();
     let python = PYTHON.get_or_init(make_python).as_ref();
     if python.is_none() {
-        // Past the test harness, which shows the output of tests that fail only.
-        let mut stderr = std::io::stderr().lock();
         let how = "MONOCEROS_PYTHON=install installs them beside the build";
-        writeln!(stderr, "skipped: no python3 with the packages of the example; {how}").unwrap();
+        skipped(&format!("no python3 with the packages of the example; {how}"));
     }
     python
 }

@@ -17,7 +17,6 @@ mod unit;
 mod watching;
 mod workflow;
 
-use std::io::Write as _;
 use std::path::{Path, PathBuf};
 use std::process::Command;
 use std::sync::{Mutex, PoisonError};
@@ -25,6 +24,8 @@ use std::sync::{Mutex, PoisonError};
 use clap::{Args as _, FromArgMatches as _};
 use monoceros::cli::ServeArgs;
 use serde_json::Value;
+
+use crate::harness::programs::{on_path, skipped};
 
 /// The root of the repository.
 fn root() -> &'static Path {
@@ -77,11 +78,6 @@ fn tool(name: &str) -> Option<Command> {
     found.map(Command::new)
 }
 
-fn on_path(name: &str) -> Option<PathBuf> {
-    let folders = std::env::var_os("PATH").unwrap_or_default();
-    std::env::split_paths(&folders).map(|folder| folder.join(name)).find(|it| it.is_file())
-}
-
 /// Held while a tool is built: without it, tests that want the same tool would each build it, at the same time.
 static BUILDING: Mutex<()> = Mutex::new(());
 
@@ -101,11 +97,6 @@ fn built(name: &str) -> Option<PathBuf> {
         printed(Command::new(go).args(["install", module]).env("GOBIN", &folder));
     }
     Some(program)
-}
-
-/// Says so past the test harness, which shows the output of tests that fail only.
-fn skipped(why: &str) {
-    writeln!(std::io::stderr().lock(), "skipped: {why}").unwrap();
 }
 
 /// What a program prints that has to succeed.

@@ -5,21 +5,16 @@
 //! For Python the published interface is `tests/wire/revisions/t.proto`, which has its names and
 //! numbers; for Go it is the module that its authors publish.
 
-use std::io::Write as _;
 use std::path::{Path, PathBuf};
 use std::process::Command;
 
 use monoceros::grpc::stubs::DESCRIPTORS;
 
+use crate::harness::programs::skipped;
 use crate::harness::{Service, TempFile};
 use crate::python::python;
 
 const ROOT: &str = env!("CARGO_MANIFEST_DIR");
-
-/// Past the test harness, which shows the output of tests that fail only.
-fn skipped(why: &str) {
-    writeln!(std::io::stderr().lock(), "skipped: {why}").unwrap();
-}
 
 #[test]
 fn a_program_in_python_loads_both() {
