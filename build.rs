@@ -3,7 +3,7 @@
 //! protobuf compiler is written in Rust, so that a build needs nothing installed beside Cargo.
 //! Beside that it finds out what a build says of itself, and does nothing else.
 
-use std::path::PathBuf;
+use std::path::{Path, PathBuf};
 use std::process::Command;
 use std::time::{SystemTime, UNIX_EPOCH};
 
@@ -115,6 +115,10 @@ fn now() -> Result<String, Box<dyn std::error::Error>> {
 
 /// What Git says, where there is one, and a repository.
 fn git(arguments: &[&str]) -> Option<String> {
+    // An archive that is unpacked below another repository is not of that one.
+    if !Path::new(".git").exists() {
+        return None;
+    }
     let output = Command::new("git").args(arguments).output().ok()?;
     let text = String::from_utf8(output.stdout).ok()?;
     output.status.success().then(|| text.trim().to_owned())

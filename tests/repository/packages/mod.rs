@@ -90,7 +90,9 @@ fn built(name: &str) -> Option<PathBuf> {
     }
     let (_, module) = OF_GO.iter().find(|(tool, _)| *tool == name)?;
     let go = on_path("go")?;
-    let folder = Path::new(env!("CARGO_TARGET_TMPDIR")).join("tools");
+    // A folder for each version: what a cache has kept of an older one is not taken for it.
+    let version = module.split_once('@').expect("a version").1;
+    let folder = Path::new(env!("CARGO_TARGET_TMPDIR")).join("tools").join(version);
     let program = folder.join(name);
     let _building = BUILDING.lock().unwrap_or_else(PoisonError::into_inner);
     if !program.is_file() {

@@ -25,6 +25,8 @@ fn every_change_is_checked_by_the_script_with_the_pinned_toolchain() {
     assert!(workflow["jobs"]["check"]["timeout-minutes"].is_u64());
     let runs: Vec<_> = steps(&workflow, "check").filter_map(|step| step["run"].as_str()).collect();
     assert_eq!(runs, ["rustup toolchain install", ".ci/run"]);
+    let runs = steps(&workflow, "oldest").filter_map(|step| step["run"].as_str());
+    let oldest = runs.last().unwrap().split_once(" +").unwrap().1;
 
     // Everything is checked and released with one compiler; the oldest that will do is no newer.
     let minor = |version: &str| version.split('.').nth(1).unwrap().parse::<u32>().unwrap();
@@ -33,7 +35,9 @@ fn every_change_is_checked_by_the_script_with_the_pinned_toolchain() {
         line.captures(&text(file)).unwrap()[1].to_owned()
     };
     let pinned = of_file("rust-toolchain.toml", "channel");
-    assert!(minor(&of_file("Cargo.toml", "rust-version")) <= minor(&pinned), "{pinned}");
+    let will_do = of_file("Cargo.toml", "rust-version");
+    assert!(minor(&will_do) <= minor(&pinned), "{pinned}");
+    assert_eq!(oldest.split_once(' ').unwrap().0, will_do);
 }
 
 /// A job's step by a part of its name.
@@ -49,6 +53,7 @@ fn run(script: &str, folder: &Path, helm: Option<&Command>) -> String {
     let mut bash = Command::new("bash");
     bash.args(["--noprofile", "--norc", "-eo", "pipefail", "-c", script]).current_dir(folder);
     bash.env("GITHUB_REF_NAME", concat!("v", env!("CARGO_PKG_VERSION")));
+    bash.env("GITHUB_SERVER_URL", "https://forge").env("GITHUB_REPOSITORY", "us/monoceros");
     if let Some(helm) = helm {
         let programs = Path::new(helm.get_program()).parent().unwrap().to_owned();
         let path = std::env::var_os("PATH").unwrap_or_default();
@@ -67,6 +72,11 @@ fn the_steps_of_a_release_that_can_run_here_make_its_files() {
         return;
     }
     let workflow = yaml(&text(WORKFLOW));
+    if on_path("jq").is_some() {
+        run(&script(&workflow, "check", "one version"), root(), None);
+    } else {
+        skipped("there is no jq to compare the versions of a release");
+    }
     let folder = TempFolder::new("release");
     let copied = ["LICENSE", "README.md", "CHANGELOG.md", "Cargo.toml", "config", "deploy"];
     let mut copy = Command::new("cp");
@@ -101,8 +111,13 @@ fn the_steps_of_a_release_that_can_run_here_make_its_files() {
 
     run(&script(&workflow, "release", "change log"), &folder.0, None);
     let notes = std::fs::read_to_string(folder.0.join("notes.md")).unwrap();
-    assert!(notes.starts_with(&format!("## {version} ")), "{}", &notes[..80]);
-    assert_eq!(notes.lines().filter(|line| line.starts_with("## ")).count(), 1);
+    let changes = text("CHANGELOG.md");
+    let of_version =
+        changes.split("\n## ").find_map(|part| part.strip_prefix(&format!("{version} - ")));
+    let (_, expected) = of_version.unwrap().split_once('\n').unwrap();
+    assert_eq!(notes.lines().count(), expected.lines().count());
+    assert!(notes.contains(&format!("](https://forge/us/monoceros/blob/v{version}/docs/page.md)")));
+    assert!(!notes.contains("](docs/") && !notes.lines().any(|line| line.starts_with("## ")));
 }
 
 #[test]
