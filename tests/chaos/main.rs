@@ -13,7 +13,7 @@
 //! CHAOS_SEED=17 cargo test --test chaos oldest
 //! ```
 //!
-//! `reloads` does the like where a large configuration changes all the time.
+//! `reloads` cuts and kills nothing: there a large configuration changes all the time.
 #![allow(clippy::unwrap_used)]
 
 mod belief;
@@ -27,7 +27,7 @@ mod reloads;
 mod today;
 
 use std::panic::{AssertUnwindSafe, catch_unwind, resume_unwind};
-use std::sync::atomic::{AtomicU64, Ordering};
+use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
 use std::time::Duration;
 
 use tokio::time::Instant;
@@ -41,13 +41,14 @@ fn number(variable: &str) -> Option<u64> {
     std::env::var(variable).ok().map(|value| value.parse().unwrap())
 }
 
-/// Plays so many seeds, or begins seeds for as long as it may; two at a time, at least one.
+/// Plays [`SEEDS`] seeds, or those that begin within `CHAOS_SECONDS`, two at a time. After a failure none begins.
 fn chaos(dialect: Dialect) {
     let begin = Instant::now();
     let time = number("CHAOS_SECONDS").map(Duration::from_secs);
     let alone = number("CHAOS_SEED");
     let first = alone.or(number("CHAOS_FROM")).unwrap_or(1);
-    let next = AtomicU64::new(first);
+    let (next, has_failed) = (AtomicU64::new(first), AtomicBool::new(false));
+    let last = AtomicU64::new(first);
     let play_some = || {
         loop {
             let seed = next.fetch_add(1, Ordering::Relaxed);
@@ -56,25 +57,28 @@ fn chaos(dialect: Dialect) {
                 (None, Some(time)) => seed > first && begin.elapsed() > time,
                 (None, None) => seed >= first + SEEDS,
             };
-            if is_over {
+            if is_over || has_failed.load(Ordering::Relaxed) {
                 return;
             }
-            play(dialect, seed);
+            play(dialect, seed, &has_failed);
+            last.fetch_max(seed, Ordering::Relaxed);
         }
     };
     std::thread::scope(|scope| {
         scope.spawn(play_some);
         play_some();
     });
-    eprintln!("chaos: {dialect:?}: seeds from {first} on, {:?}", begin.elapsed());
+    let (last, took) = (last.into_inner(), begin.elapsed());
+    eprintln!("chaos: {dialect:?}: seeds {first} to {last} in {took:?}");
 }
 
-fn play(dialect: Dialect, seed: u64) {
+fn play(dialect: Dialect, seed: u64, has_failed: &AtomicBool) {
     let runtime = tokio::runtime::Runtime::new().unwrap();
     let played = catch_unwind(AssertUnwindSafe(|| {
         runtime.block_on(play::play(dialect, seed));
     }));
     if let Err(panic) = played {
+        has_failed.store(true, Ordering::Relaxed);
         let test = match dialect {
             Dialect::Today => "three_streams",
             Dialect::Oldest => "oldest",

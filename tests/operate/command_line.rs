@@ -217,7 +217,23 @@ fn the_version_has_the_commit_and_the_target() {
         let head = concat!("monoceros ", env!("CARGO_PKG_VERSION"), " (commit ");
         assert!(stdout.starts_with(head) && stdout.ends_with(")\n"), "{stdout}");
         assert!(stdout.contains(std::env::consts::ARCH), "{stdout}");
+        if let Some(commit) = commit() {
+            assert!(stdout.starts_with(&format!("{head}{commit}, ")), "{stdout}");
+        }
     }
+}
+
+/// The commit of this checkout; nothing where there is none, or where a build is told another.
+fn commit() -> Option<String> {
+    let root = env!("CARGO_MANIFEST_DIR");
+    if !std::path::Path::new(root).join(".git").exists()
+        || std::env::var_os("MONOCEROS_COMMIT").is_some()
+    {
+        return None;
+    }
+    let mut git = std::process::Command::new("git");
+    let output = git.args(["-C", root, "rev-parse", "--short=12", "HEAD"]).output().ok()?;
+    output.status.success().then(|| String::from_utf8(output.stdout).unwrap().trim().to_owned())
 }
 
 #[test]

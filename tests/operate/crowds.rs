@@ -230,14 +230,11 @@ async fn streams_that_say_nothing_end_soon_and_no_other() {
     let rm = rm.with_application("app", "root.a").await;
     rm.send_allocations(vec![], vec![ask("app", "k")], vec![]).await;
     rm.until("placed", |seen| seen.new.len() == 1).await;
+    let began = Instant::now();
     let mut held = silent_streams(&service, 400).await;
-    let ended = async {
-        while !held.is_empty() {
-            held.retain_mut(|(reply, _)| reply.body_mut().trailers().now_or_never().is_none());
-            sleep(Duration::from_millis(10)).await;
-        }
-    };
-    timeout(PATIENCE, ended).await.expect("each ends");
+    until_ended(&mut held, "BIND_TIMEOUT", 400).await;
+    // Without the setting they had ten seconds.
+    assert!(began.elapsed() < Duration::from_secs(9), "{:?}", began.elapsed());
     rm.send_allocations(vec![], vec![ask("app", "k2")], vec![]).await;
     rm.until("placed", |seen| seen.new.len() == 2).await;
 }
@@ -396,11 +393,11 @@ async fn a_body_that_comes_by_the_byte_is_given_up_and_one_that_comes_slowly_is_
 async fn talkative() -> (Service, Rm) {
     let service = Service::start_with(&[("REST__BODY_TIMEOUT", "1"), ("GRPC__BODY_TIMEOUT", "1")]);
     let rm = Rm::register(&service, "rm").await;
-    let nodes = |from: usize| (from..from + 4_000).map(|n| node(&format!("node-{n:0>200}"), 1, 1));
-    for from in [0, 4_000, 8_000] {
+    let nodes = |from: usize| (from..from + 5_000).map(|n| node(&format!("node-{n:0>200}"), 1, 1));
+    for from in [0, 5_000, 10_000] {
         rm.send_nodes(nodes(from).collect()).await;
     }
-    rm.until("nodes", |seen| seen.accepted_nodes.len() == 12_000).await;
+    rm.until("nodes", |seen| seen.accepted_nodes.len() == 15_000).await;
     (service, rm)
 }
 

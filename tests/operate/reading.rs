@@ -91,7 +91,7 @@ async fn a_hundred_calls_for_one_tree_cost_what_one_costs() {
     let answers = timeout(PATIENCE, futures::future::join_all(calls)).await.unwrap();
     assert!(answers.iter().all(|root| root.as_ref() == Some(&one)));
     let grown = service.peak_memory().saturating_sub(before);
-    assert!(grown < 100 * MIB, "{} MiB", grown / MIB);
+    assert!(grown < 66 * MIB, "{} MiB", grown / MIB);
 }
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]

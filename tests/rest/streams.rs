@@ -1,13 +1,12 @@
 //! Events as they come, line by line.
 
-use std::time::Duration;
-
 use monoceros::grpc::stubs::v1::metrics_service_client::MetricsServiceClient;
 use monoceros_proto::v1;
 use serde_json::{Value, json};
 use tokio::io::{AsyncBufReadExt as _, AsyncReadExt as _, AsyncWriteExt as _, BufReader};
 use tokio::net::{TcpSocket, TcpStream};
-use tokio::time::{sleep, timeout};
+use tokio::sync::watch;
+use tokio::time::timeout;
 
 use crate::harness::{PATIENCE, Rm, Service, node};
 
@@ -181,13 +180,21 @@ async fn who_does_not_read_is_told_that_the_stream_was_closed_and_others_go_on()
     let mut quick = Lines::open(&service, "", "quick").await;
     // More than sockets and the queue of a stream hold together.
     let ids: Vec<String> = (0..30_000).map(|number| format!("n{number}")).collect();
+    let (read, mut is_read) = watch::channel(0);
     let reads = tokio::spawn(async move {
         quick.next().await.unwrap();
-        quick.nodes(30_000).await
+        let mut nodes = Vec::new();
+        while nodes.len() < 30_000 {
+            nodes.append(&mut quick.nodes(20).await);
+            read.send_replace(nodes.len());
+        }
+        nodes
     });
-    for some in ids.chunks(20) {
+    for (some, n_before) in ids.chunks(20).zip((0..).step_by(20)) {
         rm.send_nodes(some.iter().map(|id| node(id, 1, 1)).collect()).await;
-        sleep(Duration::from_micros(100)).await;
+        // No more than the queue of a stream holds: on a busy machine the quick one is none, either.
+        let is_near = is_read.wait_for(|n_read| n_before <= n_read + 200);
+        timeout(PATIENCE, is_near).await.expect("it is read").unwrap();
     }
     assert_eq!(reads.await.unwrap(), ids);
     let mut before = Value::Null;

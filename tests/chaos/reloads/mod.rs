@@ -33,6 +33,7 @@ const NODES: usize = 50;
 async fn nothing_is_lost_when_a_large_configuration_is_changed_again_and_again() {
     let updates = std::env::var("RELOADS").map_or(UPDATES, |number| number.parse().unwrap());
     let n_rounds = updates / UPDATES_PER_ROUND;
+    assert!(n_rounds > 0, "RELOADS is {UPDATES_PER_ROUND} or more");
     let service = Service::start();
     let mut scheduler = service.client().await;
     let registration = registration("rm", &document::base());
