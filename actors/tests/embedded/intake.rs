@@ -10,7 +10,7 @@ use monoceros_actors::{
 use monoceros_proto::si::v1 as si;
 use monoceros_proto::si::v1::node_info::ActionFromRm;
 
-use crate::common::in_virtual_time;
+use crate::common::{in_virtual_time, vcore};
 
 /// One leaf `root.default`, open to everybody.
 const QUEUES: &str =
@@ -52,15 +52,11 @@ impl ResourceManagerCallback for Shim {
     }
 }
 
-fn amount(value: i64) -> si::Resource {
-    si::Resource { resources: [("vcore".to_owned(), si::Quantity { value })].into() }
-}
-
 fn ask(application: &str, key: &str, n: i32) -> si::AllocationAsk {
     si::AllocationAsk {
         allocation_key: key.to_owned(),
         application_id: application.to_owned(),
-        resource_ask: Some(amount(1)),
+        resource_ask: Some(vcore(1)),
         max_allocations: n,
         execution_timeout_milli_seconds: 1_000,
         ..Default::default()
@@ -76,7 +72,7 @@ async fn send_node(scheduler: &SchedulerHandle, id: &str, action: ActionFromRm, 
     let node = si::NodeInfo {
         node_id: id.to_owned(),
         action: action as i32,
-        schedulable_resource: Some(amount(10)),
+        schedulable_resource: Some(vcore(10)),
         attributes: [("si/node-partition".to_owned(), partition.to_owned())].into(),
         ..Default::default()
     };
@@ -210,7 +206,7 @@ fn a_report_may_follow_the_three_thousand_nodes_that_it_is_about_at_once() {
             let node = |number: i32| si::NodeInfo {
                 node_id: format!("n{number}"),
                 action: ActionFromRm::Create as i32,
-                schedulable_resource: Some(amount(8)),
+                schedulable_resource: Some(vcore(8)),
                 ..Default::default()
             };
             let nodes = (1..=3_000).map(node).collect();
@@ -218,7 +214,7 @@ fn a_report_may_follow_the_three_thousand_nodes_that_it_is_about_at_once() {
             scheduler.update_node(request).await.unwrap();
             let report = |id: &str| si::UtilizationReport {
                 id: id.to_owned(),
-                actual_used_resource: Some(amount(1)),
+                actual_used_resource: Some(vcore(1)),
             };
             let reports = vec![report("n3000"), report("nobody")];
             assert_eq!(scheduler.report_utilization("rm", reports, 0).await, Ok((1, 1)));

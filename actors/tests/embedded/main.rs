@@ -1,5 +1,5 @@
 //! The scheduler as somebody has it who embeds it: through its handle and a callback, in virtual time.
-//! What is said in words, and judged by a full search, is in `scenarios`.
+//! Scripts in words, judged by a full search, are in `scenarios`.
 #![allow(clippy::unwrap_used)]
 
 #[path = "../common/mod.rs"]
