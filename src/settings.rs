@@ -145,6 +145,9 @@ pub struct SchedulerSettings {
     /// How old such an ask has to be, in seconds. Default 2.
     #[serde(deserialize_with = "seconds::deserialize")]
     pub reservation_delay: Duration,
+    /// How much of the capacity of open nodes may be reserved by asks that may go elsewhere, in
+    /// percent, at most 100. Default 20; two nodes may be in any case.
+    pub reservation_share: u32,
     /// After how many seconds a reservation is given up whose ask does not fit its quotas. Default
     /// an hour.
     #[serde(deserialize_with = "seconds::deserialize")]
@@ -161,6 +164,7 @@ impl SchedulerSettings {
         builder
             .spin(Duration::from_micros(self.spin_us))
             .reservation_delay(self.reservations.then_some(self.reservation_delay))
+            .reservation_share(self.reservation_share)
             .reservation_wait_timeout(self.reservation_wait_timeout)
     }
 }
@@ -267,6 +271,12 @@ impl Settings {
         }
         if users.lookup_timeout.is_zero() {
             return Err("`users.lookup_timeout` is 0: nobody could be looked up".to_owned());
+        }
+        if scheduler.reservation_share > 100 {
+            let share = scheduler.reservation_share;
+            return Err(format!(
+                "`scheduler.reservation_share` ({share}) is more than 100 percent"
+            ));
         }
         if Duration::from_micros(scheduler.spin_us) > SPIN_MAX {
             // Whoever wants more wants a core that is never idle.
@@ -421,6 +431,17 @@ mod tests {
         assert!(!made(&[("MONOCEROS__SCHEDULER__RESERVATIONS", "false")]).unwrap());
         let error = made(&[("DISABLE_RESERVATION", "perhaps")]).unwrap_err().to_string();
         assert!(error.contains("DISABLE_RESERVATION is `perhaps`"), "{error}");
+        let share = |value: &str| {
+            with_environment(
+                &[("MONOCEROS__SCHEDULER__RESERVATION_SHARE", value)],
+                &Flags::default(),
+            )
+            .map(|settings| settings.scheduler.reservation_share)
+            .map_err(|error| error.to_string())
+        };
+        assert_eq!((share("0"), share("100")), (Ok(0), Ok(100)));
+        let error = share("101").unwrap_err();
+        assert!(error.contains("`scheduler.reservation_share` (101) is more than 100"), "{error}");
         let delay = with_file("[scheduler]\nreservation_delay = \"1m\"").unwrap();
         assert_eq!(delay.scheduler.reservation_delay, Duration::from_secs(60));
     }

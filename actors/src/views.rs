@@ -127,7 +127,7 @@ pub(crate) fn queue(
     children.sort_by(|a, b| a.queue_name.cmp(&b.queue_name));
     let config = &facts.config;
     let settings = &config.settings;
-    let max = ledger.max.clone().unwrap_or_default();
+    let max = ledger.shown_max().cloned().unwrap_or_default();
     let sorting = match settings.sort_policy {
         ApplicationSortPolicy::Fifo if config.is_leaf => "fifo",
         _ => "fair",
@@ -191,7 +191,7 @@ pub(crate) fn tree(rows: Vec<QueueRow>, partition: &str) -> Option<QueueSnapshot
         let mut allocating: Vec<String> = of_children.cloned().collect();
         allocating.extend(row.allocating.iter().map(ToString::to_string));
         allocating.sort_unstable();
-        let headroom = row.ledger.headroom(&Limits::unlimited());
+        let headroom = row.headroom.clone();
         let mut snapshot =
             queue(&row.facts, &row.ledger, row.priority, headroom, &row.counts, children);
         snapshot.allocating_accepted_apps = allocating;

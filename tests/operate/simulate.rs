@@ -355,3 +355,39 @@ fn options_that_make_no_sense_are_wrong_usage() {
         assert_eq!(code, Some(2), "{arguments:?}: {stderr}");
     }
 }
+
+/// Four pods of six cores run for a day on nodes of ten; four of eight cores come, which no node has
+/// left, and then two hundred of two cores, which every node has.
+#[test]
+fn large_pods_that_reserve_nodes_keep_small_ones_waiting_three_times_as_long_at_most() {
+    let mut nodes = String::from("sn,cpu_milli,memory_mib,gpu,model\n");
+    let mut rows = String::new();
+    for at in 0..4 {
+        nodes += &format!("n{at},10000,409600,0,\n");
+        rows += &format!("base-{at},6000,1,0,0,,LS,Running,0,86400,0\n");
+    }
+    for at in 0..4 {
+        rows += &format!("large-{at},8000,1,0,0,,LS,Running,60,3660,60\n");
+    }
+    for at in 0..200 {
+        rows += &format!("small-{at},2000,1,0,0,,LS,Running,120,180,120\n");
+    }
+    let played = |more: &[&str]| {
+        let trace = Trace::new(&nodes, "", &rows);
+        trace.replayed(more);
+        let report = trace.report.json("report.json");
+        let pods = report["pods"].as_array().unwrap();
+        let of = |name: &str, field: &str| -> Vec<f64> {
+            let those = pods.iter().filter(|pod| pod["name"].as_str().unwrap().starts_with(name));
+            those.map(|pod| pod[field].as_f64().unwrap_or(f64::INFINITY)).collect()
+        };
+        let waits = of("small", "wait");
+        (waits.iter().sum::<f64>() / waits.len() as f64, of("large", "start"))
+    };
+    let (mean, starts) = played(&[]);
+    let (mean_without, starts_without) = played(&["--no-reservations"]);
+    assert!(mean_without > 0.0 && mean <= 3.0 * mean_without, "{mean} and {mean_without}");
+    for (start, without) in starts.iter().zip(&starts_without) {
+        assert!(start <= without && *start <= 86_400.0, "{starts:?} and {starts_without:?}");
+    }
+}

@@ -302,7 +302,7 @@ impl Application {
             priority: self.book.asks.priority(),
             allocations: self.all_allocations(),
             unsettled: self.book.unsettled.iter().copied().collect(),
-            asks: ApplicationFact::asks(&self.book.asks),
+            asks: ApplicationFact::asks(&self.book.asks, nodes),
             placeholders: self.book.placeholders().clone(),
             task_groups: self
                 .book

@@ -138,7 +138,7 @@ impl Application {
                 self.wake_at_reserved(&node, true, baton, effects);
             }
             Op::OldEnough { at_ns } => self.old_enough(at_ns, baton, effects),
-            Op::Unreserved(key) => self.unreserved(&key, effects),
+            Op::Unreserved { key, replaced } => self.unreserved(&key, replaced, effects),
             Op::ReservationWaited(key) => self.reservation_waited(&key, effects),
             Op::Claimed { question, answer } => self.claimed(question.0, answer, baton, effects),
             Op::Retry { key, retry } => self.retry(&key, retry, effects),

@@ -15,7 +15,7 @@ use monoceros_rules::decide::explain::QueueRoom;
 use monoceros_rules::decide::parking::{Obstacle, refused, retry_after};
 use monoceros_rules::decide::reservations::End;
 use monoceros_rules::nodes::NodeSlot;
-use monoceros_rules::order::ledger::{self, LedgerDelta};
+use monoceros_rules::order::ledger::LedgerDelta;
 use monoceros_rules::order::waits::{Phase, WaitSet};
 use monoceros_rules::values::epoch::Epoch;
 use monoceros_rules::work::allocations::{Allocation, AllocationId};
@@ -289,13 +289,12 @@ impl Application {
     }
 
     fn log_why(&self, parking: &Parking, baton: &Baton) {
-        let capacity = ledger::stored_limits(baton.books.nodes.capacity());
         let queues = baton.offer.frames.iter().map(|frame| {
-            let (config, is_root) = (&frame.facts.config, frame.facts.parent.is_none());
+            let config = &frame.facts.config;
             QueueRoom {
                 queue: &config.path,
                 is_stopped: false,
-                max: if is_root { capacity.as_ref() } else { config.max.as_ref() },
+                max: config.max.as_ref(),
                 used: &frame.allocated,
                 running: 0,
                 most_running: 0,

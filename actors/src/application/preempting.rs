@@ -56,35 +56,16 @@ impl Application {
         self.wish(Promisee::Ask(self.reserver(slot)), nodes_were_tried, baton);
     }
 
-    /// An ask found no room on the node that it requires, or none in a cluster that is full: what is
-    /// less important leaves the node, if no other quota keeps the ask.
+    /// An ask found no room on the node that it requires: what is less important leaves the node.
     fn would_clear_its_node(&mut self, slot: AskSlot, obstacle: Obstacle, baton: &mut Baton) {
-        let ask = self.book.asks.ask(slot);
-        let promises = &baton.books.promises;
-        let fits_below_root = || {
-            let mut below = baton.offer.frames.iter().skip(1);
-            below.all(|frame| {
-                let config = &frame.facts.config;
-                let Some(mut left) = config.max.as_ref().map(|max| max.less(&frame.allocated))
-                else {
-                    return true;
-                };
-                if let Some(promised) = promises.taken_off(&config.path) {
-                    left.take(promised);
-                }
-                left.allows(&ask.resources)
-            })
-        };
-        let fits = match obstacle {
-            Obstacle::RequiredNode => true,
-            Obstacle::Quota => fits_below_root(),
-            _ => false,
-        };
-        let who = self.reserver(slot);
+        if obstacle != Obstacle::RequiredNode {
+            return;
+        }
+        let (ask, who) = (self.book.asks.ask(slot), self.reserver(slot));
         // While others leave for it nobody else does.
-        let is_promised = promises.of(Promisee::Ask(who)).is_some();
+        let is_promised = baton.books.promises.of(Promisee::Ask(who)).is_some();
         let node = ask.required_node.as_ref().and_then(|id| baton.books.nodes.slot_of(id));
-        if let Some(node) = node.filter(|_| fits && !is_promised) {
+        if let Some(node) = node.filter(|_| !is_promised) {
             baton.preemptors.push(Preemptor::ForNode(who, node));
         }
     }
@@ -414,7 +395,8 @@ impl Application {
             self.keep_promise(slot, node, baton);
             self.reserve(slot, node, WaitSet::Due, baton);
         }
-        baton.books.reservations.note_preempted(self.reserver(slot));
+        let books = &mut baton.books;
+        books.reservations.note_preempted(&mut books.nodes, self.reserver(slot));
         self.counts_as_running(baton);
         effects.touched = true;
     }

@@ -19,7 +19,9 @@ use monoceros_rules::audit::Decision;
 use monoceros_rules::decide::at_reserved::{self, NextReserved};
 use monoceros_rules::decide::attempt::Next;
 use monoceros_rules::decide::preemption::Promisee;
-use monoceros_rules::decide::reservations::{self, Claim, End, Reservation, Reserver};
+use monoceros_rules::decide::reservations::{
+    self, Claim, EffectivePriority, End, Rank, Reservation, Reserver,
+};
 use monoceros_rules::nodes::NodeSlot;
 use monoceros_rules::order::ledger::LedgerDelta;
 use monoceros_rules::order::waits::{Phase, WaitSet};
@@ -125,10 +127,12 @@ impl Application {
         baton: &mut Baton,
     ) -> Claimed {
         self.displace(slot, baton);
-        let ask = self.book.asks.ask(slot);
-        let claim = reservations::claim(ask, &baton.books, &baton.patience, baton.now_ns);
-        let node = match claim {
-            Claim::Node(node) => node,
+        if baton.patience.delay.is_some() && self.book.asks.ask(slot).required_node.is_none() {
+            self.book.asks.ask_mut(slot).count_passed_by(&baton.books.nodes);
+        }
+        let (node, instead) = match self.may_claim(slot, baton) {
+            Claim::Node(node) => (node, None),
+            Claim::Instead { node, of } => (node, Some(of)),
             Claim::NotBefore(at_ns) => {
                 self.wait_for_age(at_ns, baton);
                 self.book.asks.set_waits(class, waits);
@@ -138,12 +142,18 @@ impl Application {
                 self.book.asks.set_waits(class, waits.or_to_reserve());
                 return Claimed::Nothing;
             }
+            Claim::WhenPassedBy { times } => {
+                let ask = self.book.asks.ask(slot);
+                let waits = waits.or_when_passed_by(&ask.resources, times);
+                self.book.asks.set_waits(class, waits);
+                return Claimed::Nothing;
+            }
             Claim::Never => {
                 self.book.asks.set_waits(class, waits);
                 return Claimed::Nothing;
             }
         };
-        if ask.required_node.is_none() {
+        if self.book.asks.ask(slot).required_node.is_none() {
             if baton.offer.asks_later {
                 self.ask_to_reserve(slot, node, waits, baton);
                 return Claimed::Asked;
@@ -153,12 +163,38 @@ impl Application {
                 return Claimed::Nothing;
             }
         }
+        let waits = match instead {
+            // The node may be that of the other, and have room at once.
+            Some(of) => {
+                baton.unreserve(of, End::Replaced);
+                WaitSet::Due
+            }
+            None => waits,
+        };
         self.note_silent(slot, node, Silent::Reserves, baton);
         let standing = self.standing();
         self.keep_reservation(slot, node, baton);
         self.reserve(slot, node, waits, baton);
         self.counts_as_running(baton);
         Claimed::Made { is_first_place: self.moved_on(standing, &baton.books.nodes) > 0 }
+    }
+
+    /// Whether the ask reserves a node now.
+    fn may_claim(&self, slot: AskSlot, baton: &Baton) -> Claim {
+        let (ask, rank) = (self.book.asks.ask(slot), self.rank(slot, baton));
+        reservations::claim(ask, &rank, &baton.books, &baton.patience, baton.now_ns)
+    }
+
+    /// The place of an ask among those who reserve.
+    fn rank(&self, slot: AskSlot, baton: &Baton) -> Rank {
+        let ask = self.book.asks.ask(slot);
+        let upward = baton.directory.upward(self.leaf_facts.slot);
+        let upward = upward.map(|facts| (facts.slot.0, &facts.config.settings));
+        Rank {
+            effective: EffectivePriority::of(ask.priority, upward),
+            created_ns: ask.created_ns,
+            was_replaced: ask.search.was_replaced,
+        }
     }
 
     /// Ends the reservation of the node that this ask requires, if an ask has it that may go
@@ -202,7 +238,8 @@ impl Application {
         tracing::debug!(application = %self.book.id, ask = %spec.key, node = %id, "node reserved");
         let event = |at| Event::of(EventKind::NodeReserved, &id, at);
         baton.happens(|at| event(at).asked_for(&spec));
-        let reservation = Reservation::new(node, spec, baton.now_ns);
+        let rank = self.rank(slot, baton);
+        let reservation = Reservation::new(node, spec, baton.now_ns).ranked(rank);
         let who = self.reserver(slot);
         let books = &mut baton.books;
         books.reservations.make(&mut books.nodes, who, reservation);
@@ -283,9 +320,12 @@ impl Application {
     }
 
     /// The reservation of the ask with this key was ended by others.
-    pub(super) fn unreserved(&mut self, key: &str, effects: &mut VisitEffects) {
+    pub(super) fn unreserved(&mut self, key: &str, replaced: bool, effects: &mut VisitEffects) {
         if let Some(slot) = self.book.asks.slot_of(key) {
             effects.touched |= self.book.asks.unreserve(slot);
+            if replaced {
+                self.book.asks.ask_mut(slot).search.make().was_replaced = true;
+            }
         }
     }
 
@@ -449,13 +489,19 @@ impl Application {
                 && books.nodes.is_open(*node)
                 && books.reservations.may_reserve(&books.nodes, *node, spec)
         });
-        match node {
-            // The node may have changed since the RM was asked.
-            Some(node) => {
+        // The node, and what others have reserved, may have changed since the RM was asked.
+        let allowed = node.map(|node| (node, self.may_claim(slot, baton)));
+        match allowed {
+            Some((node, Claim::Node(_))) => {
                 self.keep_claim(slot, node, number, baton);
                 self.reserve(slot, node, WaitSet::Due, baton);
             }
-            None => self.book.asks.set_waits(class, WaitSet::Due),
+            Some((node, Claim::Instead { of, .. })) => {
+                baton.unreserve(of, End::Replaced);
+                self.keep_claim(slot, node, number, baton);
+                self.reserve(slot, node, WaitSet::Due, baton);
+            }
+            _ => self.book.asks.set_waits(class, WaitSet::Due),
         }
     }
 }

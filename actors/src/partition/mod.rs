@@ -231,6 +231,7 @@ impl Partition {
         books.unsettled.widest = watch.candidates_per_question;
         books.unsettled.number_as(nth);
         books.quotas = Standing::new(params.quotas);
+        books.nodes.set_reservation_share(watch.patience.share_percent);
         let baton = Box::new(Baton {
             books,
             directory,

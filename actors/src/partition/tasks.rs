@@ -7,6 +7,7 @@ use std::sync::Arc;
 
 use actix::prelude::*;
 use monoceros_rules::decide::preemption::Promisee;
+use monoceros_rules::decide::reservations::End;
 use monoceros_rules::nodes::NodeSlot;
 use monoceros_rules::queues::QueueConfig;
 use monoceros_rules::work::allocations::ApplicationSlot;
@@ -145,8 +146,9 @@ impl Partition {
                 self.agenda.push_back(Task::Detach(slot, row));
             }
         }
-        for (slot, key) in std::mem::take(&mut baton.unreserved) {
-            self.agenda.push_back(Task::Visit(slot, vec![Op::Unreserved(key)]));
+        for (slot, key, why) in std::mem::take(&mut baton.unreserved) {
+            let replaced = why == End::Replaced;
+            self.agenda.push_back(Task::Visit(slot, vec![Op::Unreserved { key, replaced }]));
         }
         if let Some(bundle) = baton.books.unsettled.bundle
             && bundle.to_ask > 0

@@ -205,6 +205,12 @@ impl Queue {
         self.parent.is_none()
     }
 
+    /// Whether something may wait for what is given back below: for its own quota, or, of root, for
+    /// limits of users and groups, which count in many queues.
+    fn notes_loosenings(&self) -> bool {
+        self.ledger.max.is_some() || self.is_root()
+    }
+
     fn priority(&self) -> i32 {
         let settings = &self.facts.config.settings;
         exposed_priority(self.rows.priority(), settings.priority_policy, settings.priority_offset)
@@ -412,7 +418,7 @@ impl Queue {
         let loosened = std::mem::take(&mut frame.loosened);
         self.absorb(Some(update), &delta, &mut baton.books);
         if loosened.is_some() {
-            if self.ledger.max.is_some() {
+            if self.notes_loosenings() {
                 self.loosening = loosened;
             }
             if self.is_root() {
@@ -442,7 +448,7 @@ impl Queue {
         if is_unchecked {
             self.quota_charged(&mut baton);
         }
-        if self.ledger.max.is_some() {
+        if self.notes_loosenings() {
             self.loosening = self.loosening.max(loosening);
         }
         if self.is_root() {

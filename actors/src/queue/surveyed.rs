@@ -7,6 +7,7 @@ use monoceros_rules::audit::QueueFact;
 use monoceros_rules::decide::explain::QueueRoom;
 use monoceros_rules::decide::preemption::{Promises, QueueFacts as PreemptionFacts};
 use monoceros_rules::limits::{LaneId, Trackers};
+use monoceros_rules::nodes::NodeIndex;
 use monoceros_rules::order::keys::QueueKey;
 use monoceros_rules::order::ledger;
 use monoceros_rules::queues::QueueConfig;
@@ -80,6 +81,8 @@ impl Gate {
 struct Limited {
     is_leaf: bool,
     max: Option<Limits>,
+    /// As it is shown.
+    shown_max: Option<Limits>,
     guaranteed: Option<Resources>,
 }
 
@@ -119,6 +122,7 @@ impl Queue {
         let before = Limited {
             is_leaf: self.facts.config.is_leaf,
             max: self.ledger.max.clone(),
+            shown_max: self.ledger.shown_max().cloned(),
             guaranteed: self.ledger.guaranteed.clone(),
         };
         if entry.facts.fair_max != fair_max {
@@ -132,7 +136,7 @@ impl Queue {
         }
         if self.is_root() {
             let capacity = baton.books.nodes.capacity().clone();
-            self.ledger.max = ledger::stored_limits(&capacity);
+            self.ledger.capacity = ledger::stored_limits(&capacity);
             self.loosening = baton.books.loosen();
         }
         self.quota_reconfigured(before.max.as_ref(), quota_delay_ns, baton);
@@ -167,8 +171,8 @@ impl Queue {
             let event = |at| Event::of(EventKind::QueueType, &config.path, at);
             baton.happens(|at| event(at).with_message(Message::Says(text)));
         }
-        if ledger.max != before.max {
-            let max = ledger.max.as_ref().map(Limits::as_resources).unwrap_or_default();
+        if ledger.shown_max() != before.shown_max.as_ref() {
+            let max = ledger.shown_max().map(Limits::as_resources).unwrap_or_default();
             baton.happens(|at| Event::of(EventKind::QueueMax, &config.path, at).amount(&max));
         }
         if ledger.guaranteed != before.guaranteed {
@@ -178,12 +182,12 @@ impl Queue {
         }
     }
 
-    /// What it has left for the scale-up signal, which leaves root's own limit out.
+    /// What it has left for the scale-up signal.
     pub(crate) fn room(&self, trackers: &Trackers) -> Room {
         let (allocated, pending) = (self.ledger.allocated(), self.ledger.pending());
         let left = match &self.ledger.max {
-            Some(max) if !self.is_root() => max.less(allocated),
-            _ => Limits::unlimited(),
+            Some(max) => max.less(allocated),
+            None => Limits::unlimited(),
         };
         let lanes = self.rows.lanes();
         let limited = if lanes.is_empty() {
@@ -252,8 +256,10 @@ impl Queue {
     }
 
     /// What a list takes of it.
-    pub(crate) fn row(&self, entry: &QueueEntry) -> QueueRow {
+    pub(crate) fn row(&self, entry: &QueueEntry, nodes: &NodeIndex) -> QueueRow {
+        let left = if self.is_root() { nodes.left() } else { Limits::unlimited() };
         QueueRow {
+            headroom: self.ledger.headroom(&left),
             facts: Arc::clone(&self.facts),
             ledger: self.ledger.clone(),
             used_names: self.used_names.clone(),

@@ -107,7 +107,7 @@ pub(crate) struct Baton {
     /// Applications that waited for a node which has come or grown.
     pub(crate) woken: Vec<(ApplicationSlot, Arc<str>)>,
     /// Asks whose reservation was ended by others than their application, which has to know.
-    pub(crate) unreserved: Vec<(ApplicationSlot, Arc<str>)>,
+    pub(crate) unreserved: Vec<(ApplicationSlot, Arc<str>, End)>,
     /// When nodes may be reserved, and for how long.
     pub(crate) patience: Patience,
     /// What applications have to do once this step is over, before any other.
@@ -256,7 +256,7 @@ impl Baton {
     /// else is decided. A node that is free for all again may be what an earlier queue waits for.
     pub(crate) fn unreserve(&mut self, who: Reserver, why: End) {
         if let Some(key) = self.end_reservation(who, why) {
-            self.unreserved.push((who.application, key));
+            self.unreserved.push((who.application, key, why));
             self.offer.rise_to(0);
         }
     }

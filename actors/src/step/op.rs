@@ -60,8 +60,9 @@ pub(crate) enum Op {
     ExclusionOver { key: Arc<str>, over: Exclusion },
     /// Asks that found no node are old enough to reserve one from this time on.
     OldEnough { at_ns: i64 },
-    /// The reservation of the ask with this key was ended.
-    Unreserved(Arc<str>),
+    /// The reservation of the ask with this key was ended, `replaced` by that of one that comes before
+    /// it or not.
+    Unreserved { key: Arc<str>, replaced: bool },
     /// The reservation of the ask with this key may have waited for quota as long as it may.
     ReservationWaited(Arc<str>),
     /// The question whether an ask may reserve a node was answered, or will never be.

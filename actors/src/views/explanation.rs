@@ -18,8 +18,6 @@ pub(crate) struct Circumstances<'a> {
     pub(crate) closed: &'a [Why],
     /// Since when the partition is in its state, ns since the epoch.
     pub(crate) closed_since_ns: i64,
-    /// What is used of the whole cluster beyond what its nodes have.
-    pub(crate) overdrawn: &'a Resources,
     /// Its queues, root first.
     pub(crate) gates: Vec<&'a Gate>,
     /// In each of them the rank of the next one, and in the leaf that of the application; none where
@@ -52,12 +50,9 @@ fn class(
     }
     obstacles.extend_from_slice(around.closed);
     let is_gang = class.keys.is_empty();
-    if is_gang {
-        explain::of_gang(&mut obstacles);
-    }
     explain::in_order(&mut obstacles);
     let alone = (obstacles.len() == 1).then_some(if is_gang { "the gang" } else { "this ask" });
-    let changes = explain::cure(&obstacles, around.overdrawn);
+    let changes = explain::cure(&obstacles);
     let cure = explain::sentence(&changes);
     let since = |why: &Why| match (why, class.noted) {
         (Why::PartitionStopped { .. }, _) => around.closed_since_ns,

@@ -23,7 +23,7 @@ use monoceros_rules::decide::reservations::Reserver;
 use monoceros_rules::limits::{GroupUsage, PlaceUsage, UserUsage};
 use monoceros_rules::order::ledger::QueueLedger;
 use monoceros_rules::order::used_names::UsedNames;
-use monoceros_rules::values::resources::Resources;
+use monoceros_rules::values::resources::{Limits, Resources};
 use monoceros_rules::values::texts::Texts;
 use monoceros_rules::work::allocations::{Allocation, AllocationId, ApplicationSlot};
 use monoceros_rules::work::application::Application;
@@ -435,6 +435,8 @@ impl EndedRow {
 /// A queue, without those below it.
 pub(crate) struct QueueRow {
     pub(crate) facts: Arc<QueueFacts>,
+    /// Its own: of root, what nodes have left.
+    pub(crate) headroom: Limits,
     pub(crate) ledger: QueueLedger,
     pub(crate) used_names: UsedNames,
     pub(crate) priority: i32,

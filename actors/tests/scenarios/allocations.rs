@@ -26,8 +26,8 @@ fn an_existing_allocation_is_booked_whatever_room_there_is() {
             a1 is Accepted
             a1 is Running
             a1/k1 placed on n1
-            root: used vcore=3, pending nothing, headroom vcore=-2, running 1, priority none
-            root.a: used vcore=3, pending nothing, headroom vcore=-2, running 1, priority none
+            root: used vcore=3, pending nothing, headroom vcore=0, running 1, priority none
+            root.a: used vcore=3, pending nothing, headroom vcore=-1, running 1, priority none
             n1: total vcore=1, used vcore=3, occupied nothing, left vcore=-2
             a1 in root.a is Running since 1000s: used vcore=3, pending nothing, holds [k1], asks []
             a1/k1 released: STOPPED_BY_RM
@@ -122,7 +122,7 @@ fn an_allocation_changes_in_place_whatever_the_limits() {
             a1 is Accepted
             a1 is Running
             a1/k1 placed on n1
-            root: used memory=6, pending nothing, headroom memory=-1, running 1, priority none
+            root: used memory=6, pending nothing, headroom memory=0, running 1, priority none
             root.a: used memory=6, pending nothing, headroom memory=-1, running 1, priority none
             n1: total memory=5, used memory=6, occupied nothing, left memory=-1
             user ada: used memory=6, running [a1]
@@ -213,7 +213,7 @@ fn a_pending_ask_that_the_rm_placed_itself_is_booked_and_echoed() {
             a1 in root.a is Running since 1000s: used vcore=3, pending nothing, holds [k1], asks []
             n1: total vcore=1, used nothing, occupied nothing, left vcore=1
             n2: total vcore=1, used vcore=3, occupied nothing, left vcore=-2
-            root: used vcore=3, pending nothing, headroom vcore=-1, running 1, priority none
+            root: used vcore=3, pending nothing, headroom vcore=1, running 1, priority none
             root.a: used vcore=3, pending nothing, headroom vcore=-2, running 1, priority none
         "#]],
     );
@@ -266,8 +266,8 @@ fn what_others_placed_counts_on_the_node_alone() {
             n2 accepted
             n1: total vcore=4, used nothing, occupied vcore=3, left vcore=1
             n2: total vcore=4, used nothing, occupied nothing, left vcore=4
-            root: used nothing, pending nothing, headroom vcore=8, running 0, priority none
-            root.a: used nothing, pending nothing, headroom vcore=8, running 0, priority none
+            root: used nothing, pending nothing, headroom vcore=5, running 0, priority none
+            root.a: used nothing, pending nothing, headroom vcore=5, running 0, priority none
             n1: total vcore=4, used nothing, occupied nothing, left vcore=4
             n2: total vcore=4, used nothing, occupied vcore=2, left vcore=2
             n1: total vcore=4, used nothing, occupied nothing, left vcore=4

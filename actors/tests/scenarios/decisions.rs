@@ -382,11 +382,13 @@ fn a_daemon_waits_for_its_node_and_others_leave_it() {
               root by priority, fair: root.a: no other could use the offer
               root.a by priority, fifo: a1: no other could use the offer
               nodes: 1 tried
-            3 eviction a1/new of root.a on n1: leaves so that an ask gets the only node that it may use
+            3 reservation d/daemon of root.a on n1: the only node that it may use has no room yet
+              root by priority, fair: root.a: no other could use the offer
+              root.a by priority, fifo: d: no other could use the offer
+              nodes: 0 tried, 1 not enough room (n1)
+            4 eviction a1/new of root.a on n1: leaves so that an ask gets the only node that it may use
               root.a by preemption: new before old: its priority 0 is lower than 1
               preempted for ask `daemon` of application `d`, which runs on node `n1` only
-            4 reservation d/daemon of root.a on n1: others leave the node for it
-              nodes: 0 tried
             5 allocation d/daemon of root.a on n1: placed on the only node that it may use
               root by priority, fair: root.a: no other could use the offer
               root.a by priority, fifo: d: no other could use the offer

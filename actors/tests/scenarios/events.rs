@@ -286,7 +286,6 @@ fn a_removed_application_ends_its_asks_leaves_its_queue_and_then_ends_its_alloca
         ",
         &expect![[r#"
             APP a1 ADD APP_REQUEST of k2 vcore=99
-            REQUEST k2 NONE DETAILS_NONE of a1 vcore=99: request `k2` does not fit in queue `root.default` (requested map[vcore:99], available map[vcore:3])
             USERGROUP ada REMOVE UG_USER_RESOURCE of root.default vcore=1
             APP a1 REMOVE REQUEST_CANCEL of k2 vcore=99
             QUEUE root.default REMOVE QUEUE_APP of a1

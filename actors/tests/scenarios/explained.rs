@@ -88,7 +88,7 @@ fn a_queue_at_its_maximum() {
 }
 
 #[test]
-fn the_whole_cluster_is_full() {
+fn no_node_has_room_in_a_cluster_that_has_too_little_in_all() {
     check(
         "
         queue root.a
@@ -99,9 +99,8 @@ fn the_whole_cluster_is_full() {
         ask a1 k2 vcore=2000
         ",
         &expect![[r#"
-            k2 x1: queueQuota root since 1000s
-              the whole cluster has too little left of cores (4 of 5 used); 1 core more would do here
-              - queueQuota root: vcore=1000; vcore=1000 of vcore=2000
+            k2 x1: noNode n1 since 1000s
+              no node has room (2 nodes: 2 lack cores); 1 core more on n1, which comes nearest, would let this ask run
               - noNode n1: vcore=1000; vcore=1000 of vcore=2000
               cure: free 1 core on node n1
               + nodeRoom n1 vcore=1000 0 0
@@ -330,7 +329,6 @@ fn a_partition_that_is_stopped() {
             k2 x1: stopped default since 1002s
               partition default is stopped: nothing is decided until it is started
               - stopped default: -; - of -
-              - queueQuota root: vcore=1000; vcore=0 of vcore=1000
               - noNode n1: vcore=1000; vcore=0 of vcore=1000
               cure: free 1 core on node n1; and let default go on
               + nodeRoom n1 vcore=1000 0 0
@@ -375,9 +373,8 @@ fn all_obstacles_are_told_and_the_cure_names_all() {
         ask a1 k1 vcore=2000
         ",
         &expect![[r#"
-            k1 x1: queueQuota root since 0s
-              the whole cluster has too little left of cores (3 of 4 used); 1 core more would do here
-              - queueQuota root: vcore=1000; vcore=1000 of vcore=2000
+            k1 x1: notRunnable root.a since 0s
+              root.a runs as many applications as it may (1 of 1); one more would do here
               - notRunnable root.a: -; - of -
               - queueQuota root.a: vcore=1000; vcore=1000 of vcore=2000
               - notRunnable root.a.b: -; - of -
@@ -604,6 +601,6 @@ fn an_application_that_is_over_says_when_and_how_it_ended() {
     let again = "app a1 in root.a ; ask a1 k1 vcore=5000";
     after(How::Plain, &(text.to_owned() + &again.replace(" ; ", "\n")), async |world| {
         let again = world.scheduler.explain("default", "a1", 0).await.unwrap();
-        assert_eq!(again[0].cause, "queueQuota", "the new run is not over");
+        assert_eq!(again[0].cause, "noNode", "the new run is not over");
     });
 }

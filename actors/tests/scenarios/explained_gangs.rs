@@ -43,11 +43,16 @@ fn a_declared_gang_is_one_entry_and_the_group_that_is_short_another() {
         wait 5s
         ",
         &expect![[r#"
-            the gang x5: gang  since 0s
-              the whole cluster has too little left of cores (0 of 4 used): all members of the gang together need 3 cores more
-              - gang : vcore=3000; vcore=4000 of vcore=7000
-              cure: free 3 cores on the nodes, or add a node
-              + quota root vcore=3000 0 0
+            the gang x5: gang a since 1000s
+              3 members of task group a found no place for 1 core beside the others (1 node)
+              - gang a: vcore=3000; - of -
+              cure: add 3 nodes with at least 1 core each, or as much room for as many
+              + node  vcore=1000 3 0
+            group a x3: gang a since 1000s
+              3 members of task group a found no place for 1 core beside the others (1 node)
+              - gang a: vcore=3000; - of -
+              cure: add 3 nodes with at least 1 core each, or as much room for as many
+              + node  vcore=1000 3 0
         "#]],
     );
 }
@@ -219,13 +224,12 @@ fn members_of_one_size_are_counted_together() {
         ask a1 k1 vcore=3000 group=w
         ",
         &expect![[r#"
-            the gang x4: gang w since 0s
+            the gang x4: gang w since 1000s
               4 members of task group w found no place for 3 cores beside the others (1 node: 1 is too small)
               - gang w: vcore=12000; - of -
-              - gang : vcore=11000; vcore=1000 of vcore=12000
               cure: add 4 nodes with at least 3 cores each, or as much room for as many
               + node  vcore=3000 4 0
-            group w x4: gang w since 0s
+            group w x4: gang w since 1000s
               4 members of task group w found no place for 3 cores beside the others (1 node: 1 is too small)
               - gang w: vcore=12000; - of -
               cure: add 4 nodes with at least 3 cores each, or as much room for as many
@@ -252,9 +256,8 @@ fn members_of_an_undecided_gang_that_require_a_node() {
         ask a1 k1 vcore=1500 group=w node=n2 ; ask a1 k2 vcore=2000 group=w node=n2 ; ask a1 k3 vcore=3000 group=w node=n9
         ",
         &expect![[r#"
-            the gang x5: gang  since 0s
-              the whole cluster has too little left of cores (1 of 13 used): all members of the gang together need 0.5 cores more
-              - gang : vcore=500; vcore=12000 of vcore=12500
+            the gang x5: requiredNode n2 since 0s
+              node n2, which is required, lacks 0.5 cores
               - requiredNode n2: vcore=500; vcore=3000 of vcore=3500
               - requiredNode n9: -; - of -
               cure: free 0.5 cores on node n2; and add node n9 with at least 3 cores
@@ -429,12 +432,11 @@ fn what_stays_in_a_rack_is_not_told_to_add_a_node_anywhere() {
     check(
         text,
         &expect![[r#"
-        k2 x1: queueQuota root since 1000s
-          the whole cluster is full in cores (2 of 2 used); 1 core more would do here
-          - queueQuota root: vcore=1000; vcore=0 of vcore=1000
-          - topology : -; - of -
-          cure: add a node to rack r1 with room for 1 core
-          + node r1 vcore=1000 0 0
-    "#]],
+            k2 x1: topology  since 0s
+              its task group stays in rack r1, where no node has room (1 node: 1 is outside of its domain)
+              - topology : -; - of -
+              cure: add a node to rack r1 with room for 1 core
+              + node r1 vcore=1000 0 0
+        "#]],
     );
 }

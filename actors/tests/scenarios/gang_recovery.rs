@@ -98,8 +98,8 @@ fn a_gang_whose_placeholders_are_reported_goes_on_gathering() {
             a2/p1 placed on n1
             a1 in root.a is Running since 1000s: used nothing, pending nothing, holds [p1 for tg, p2 for tg], asks []
             a2 in root.a is Accepted since 1000s: used nothing, pending nothing, holds [p1 for tg], asks []
-            root: used vcore=6, pending nothing, headroom vcore=-5, running 1, priority none
-            root.a: used vcore=6, pending nothing, headroom vcore=-5, running 1, priority none
+            root: used vcore=6, pending nothing, headroom vcore=0, running 1, priority none
+            root.a: used vcore=6, pending nothing, headroom vcore=-2, running 1, priority none
             n1: total vcore=1, used vcore=6, occupied nothing, left vcore=-5
         "#]],
     );

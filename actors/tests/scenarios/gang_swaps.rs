@@ -41,7 +41,7 @@ fn a_member_refused_where_its_placeholder_is_goes_to_another_node() {
             a1/p1 placed on n1
             a1/p1 released: PLACEHOLDER_REPLACED
             a1 in root.a is Running since 1000s: used nothing, pending nothing, holds [p1 for tg], asks []
-            root: used vcore=2, pending nothing, headroom vcore=2, running 1, priority none
+            root: used vcore=2, pending nothing, headroom vcore=0, running 1, priority none
             root.a: used vcore=2, pending nothing, headroom vcore=0, running 1, priority none
             user ada: used vcore=2, running [a1]
             n1: total vcore=2, used vcore=2, occupied nothing, left nothing
@@ -85,8 +85,8 @@ fn a_smaller_member_on_another_node_is_charged_with_its_own_size_there() {
             a1/p1 released: PLACEHOLDER_REPLACED
             n1: total vcore=4, used vcore=4, occupied nothing, left nothing
             n2: total vcore=4, used vcore=1, occupied nothing, left vcore=3
-            root: used vcore=4, pending nothing, headroom vcore=4, running 1, priority none
-            root.a: used vcore=4, pending nothing, headroom vcore=4, running 1, priority none
+            root: used vcore=4, pending nothing, headroom vcore=3, running 1, priority none
+            root.a: used vcore=4, pending nothing, headroom vcore=3, running 1, priority none
             a1/r1 placed on n2
             n1: total vcore=4, used nothing, occupied nothing, left vcore=4
             n2: total vcore=4, used vcore=1, occupied nothing, left vcore=3
@@ -466,7 +466,7 @@ fn a_member_resized_while_its_swap_is_in_flight_is_charged_with_its_new_size() {
             n1: total vcore=2, used vcore=2, occupied nothing, left nothing
             a1/r1 placed on n1
             a1 in root.a is Running since 1000s: used vcore=3, pending nothing, holds [r1], asks []
-            root: used vcore=3, pending nothing, headroom vcore=-1, running 1, priority none
+            root: used vcore=3, pending nothing, headroom vcore=0, running 1, priority none
             root.a: used vcore=3, pending nothing, headroom vcore=-1, running 1, priority none
             user ada: used vcore=3, running [a1]
             n1: total vcore=2, used vcore=3, occupied nothing, left vcore=-1
@@ -504,8 +504,8 @@ fn a_member_resized_while_its_swap_to_another_node_is_in_flight_changes_that_nod
             a1/p1 released: PLACEHOLDER_REPLACED
             n1: total vcore=4, used vcore=4, occupied nothing, left nothing
             n2: total vcore=4, used vcore=1, occupied nothing, left vcore=3
-            root: used vcore=4, pending nothing, headroom vcore=4, running 1, priority none
-            root.a: used vcore=4, pending nothing, headroom vcore=4, running 1, priority none
+            root: used vcore=4, pending nothing, headroom vcore=3, running 1, priority none
+            root.a: used vcore=4, pending nothing, headroom vcore=3, running 1, priority none
             user ada: used vcore=4, running [a1]
             a1/r1 placed on n2
             n1: total vcore=4, used nothing, occupied nothing, left vcore=4

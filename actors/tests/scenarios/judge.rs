@@ -617,8 +617,6 @@ impl Judge {
                     at.and_then(|slot| facts.queues.iter().find(|queue| queue.slot == slot))
                 {
                     let max = queue.ledger.max.as_ref().and_then(|max| max.find(name));
-                    let is_root = queue.parent.is_none();
-                    let max = if is_root { Some(max.unwrap_or(0)) } else { max };
                     if max.is_some_and(|max| queue.ledger.allocated().get(name) > max) {
                         let path = &queue.config.path;
                         self.wrong.push(format!("{path} is over its {name}"));

@@ -26,6 +26,7 @@ mod assuming;
 mod backoff;
 mod constraint_histories;
 mod constraints;
+mod crowded;
 mod decisions;
 mod declared_gangs;
 mod ended;

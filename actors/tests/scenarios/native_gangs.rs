@@ -888,13 +888,13 @@ fn a_member_reported_after_the_decision_has_the_place_that_is_held_for_it() {
             a1/k3 placed on n2
             n1: total vcore=2, used nothing, occupied nothing, left vcore=2
             n2: total vcore=2, used vcore=3, occupied nothing, left vcore=-1
-            root: used vcore=3, pending nothing, headroom vcore=1, running 1, priority none
-            root.a: used vcore=3, pending nothing, headroom vcore=1, running 1, priority none
+            root: used vcore=3, pending nothing, headroom vcore=2, running 1, priority none
+            root.a: used vcore=3, pending nothing, headroom vcore=2, running 1, priority none
             a1/a: 3 placeholders of vcore=1, 3 replaced, 0 timed out
             a1/k4 placed on n2
             a1/k5 placed on n2
-            root: used vcore=5, pending nothing, headroom vcore=-1, running 1, priority none
-            root.a: used vcore=5, pending nothing, headroom vcore=-1, running 1, priority none
+            root: used vcore=5, pending nothing, headroom vcore=2, running 1, priority none
+            root.a: used vcore=5, pending nothing, headroom vcore=2, running 1, priority none
         "#]],
     );
 }

@@ -161,14 +161,12 @@ fn who_leaves_for_whom_and_who_stays_are_named() {
         &expect![[r#"
         APP a1 SET APP_ACCEPTED
         lab/wants: APP a1 ADD APP_REQUEST of uid-wants vcore=1000
-        lab/wants: REQUEST uid-wants NONE DETAILS_NONE of a1 vcore=1000: request `lab/wants` does not fit in queue `root.a` (requested map[vcore:1000], available map[vcore:0])
         lab/new: REQUEST uid-new NONE DETAILS_NONE of b1 vcore=1000: preempted for pod `lab/wants` of application `a1`: queue `root.a` takes back what it is guaranteed
         lab/wants: NODE n1 ADD NODE_RESERVATION of uid-wants vcore=1000
         USERGROUP ada REMOVE UG_USER_RESOURCE of root.b vcore=1000
         lab/new: APP b1 REMOVE ALLOC_PREEMPT of uid-new vcore=1000
         lab/new: NODE n1 REMOVE NODE_ALLOC of uid-new vcore=1000
         lab/new: APP b1 REMOVE REQUEST_CANCEL of uid-new vcore=1000
-        lab/wants: REQUEST uid-wants NONE DETAILS_NONE of a1 vcore=1000: request `lab/wants` has become schedulable in queue `root.a`
         lab/wants: NODE n1 REMOVE NODE_RESERVATION of uid-wants vcore=1000
         APP a1 SET APP_RUNNING
         lab/wants: NODE n1 ADD NODE_ALLOC of uid-wants vcore=1000

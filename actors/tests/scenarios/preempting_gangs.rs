@@ -71,9 +71,9 @@ fn a_gang_takes_what_it_lacks_and_runs_when_all_have_left() {
             n3: total vcore=2, used nothing, occupied nothing, left vcore=2
             a1/v1 released: PREEMPTED_BY_SCHEDULER
             a1/v2 released: PREEMPTED_BY_SCHEDULER
-            root: used vcore=2, of which vcore=2 is preempted, pending vcore=4, headroom vcore=2, running 1, priority 0
-            root.q1: used vcore=2, of which vcore=2 is preempted, pending nothing, headroom vcore=2, running 1, priority none
-            root.q2: used nothing, pending vcore=4, headroom vcore=2, running 0, priority 0
+            root: used vcore=2, of which vcore=2 is preempted, pending vcore=4, headroom vcore=0, running 1, priority 0
+            root.q1: used vcore=2, of which vcore=2 is preempted, pending nothing, headroom vcore=0, running 1, priority none
+            root.q2: used nothing, pending vcore=4, headroom vcore=0, running 0, priority 0
             o accepted
             o is Accepted
             n1: total vcore=1, used vcore=1, occupied nothing, left nothing
@@ -533,26 +533,22 @@ fn who_leaves_its_gang_short_says_so() {
         &expect![[r#"
             APP a2 SET APP_ACCEPTED
             APP a2 ADD APP_REQUEST of k1 vcore=1
-            REQUEST k1 NONE DETAILS_NONE of a2 vcore=1: request `k1` does not fit in queue `root.q2` (requested map[vcore:1], available map[vcore:0])
             REQUEST m NONE DETAILS_NONE of g vcore=1: preempted for ask `k1` of application `a2`: queue `root.q2` takes back what it is guaranteed
             NODE n1 ADD NODE_RESERVATION of k1 vcore=1
             USERGROUP ada REMOVE UG_USER_RESOURCE of root.q1 vcore=1
             APP g REMOVE ALLOC_PREEMPT of m#1 vcore=1
             NODE n1 REMOVE NODE_ALLOC of m#1 vcore=1
-            REQUEST k1 NONE DETAILS_NONE of a2 vcore=1: request `k1` has become schedulable in queue `root.q2`
             NODE n1 REMOVE NODE_RESERVATION of k1 vcore=1
             APP a2 SET APP_RUNNING
             NODE n1 ADD NODE_ALLOC of k1 vcore=1
             USERGROUP ada ADD UG_USER_RESOURCE of root.q2 vcore=1
             APP a2 ADD APP_ALLOC of k1 vcore=1
             APP a2 ADD APP_REQUEST of k2 vcore=1
-            REQUEST k2 NONE DETAILS_NONE of a2 vcore=1: request `k2` does not fit in queue `root.q2` (requested map[vcore:1], available map[vcore:0])
             REQUEST m NONE DETAILS_NONE of g vcore=1: preempted for ask `k2` of application `a2`: queue `root.q2` takes back what it is guaranteed; its task group has fewer members now than it needs
             NODE n1 ADD NODE_RESERVATION of k2 vcore=1
             USERGROUP ada REMOVE UG_USER_RESOURCE of root.q1 vcore=1
             APP g REMOVE ALLOC_PREEMPT of m#2 vcore=1
             NODE n1 REMOVE NODE_ALLOC of m#2 vcore=1
-            REQUEST k2 NONE DETAILS_NONE of a2 vcore=1: request `k2` has become schedulable in queue `root.q2`
             NODE n1 REMOVE NODE_RESERVATION of k2 vcore=1
             NODE n1 ADD NODE_ALLOC of k2 vcore=1
             USERGROUP ada ADD UG_USER_RESOURCE of root.q2 vcore=1

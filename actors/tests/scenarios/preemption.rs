@@ -401,7 +401,7 @@ fn a_daemon_takes_nothing_more_important_and_nothing_of_another_kind() {
             a1/high placed on n1
             a1/gpu placed on n1
             a2 is Accepted
-            n1: total gpu=1 vcore=10, used gpu=1 vcore=10, occupied nothing, left nothing
+            n1: total gpu=1 vcore=10, used gpu=1 vcore=10, occupied nothing, left nothing, reserved for [daemon]
         "#]],
     );
 }

@@ -314,11 +314,10 @@ fn a_daemon_looks_again_when_something_on_its_node_changes_in_a_full_cluster() {
         ",
         &expect![[r#"
             a/y released: STOPPED_BY_RM
-            a/less placed on n1
             a/z released: STOPPED_BY_RM
-            a/less released: PREEMPTED_BY_SCHEDULER
             b is Running
             b/daemon placed on n1
+            why a/less: neither its queue nor one above it is guaranteed anything
             why b/another: whatever may leave the node that it requires, it would not fit there: others are more important, require that node, too, or hold too little
         "#]],
     );

@@ -195,7 +195,7 @@ fn who_requires_a_node_waits_where_one_stays_there() {
         &expect![[r#"
             b is Accepted
             a/v released: PREEMPTED_BY_SCHEDULER
-            n1: total vcore=5, used vcore=5, occupied nothing, left nothing
+            n1: total vcore=5, used vcore=5, occupied nothing, left nothing, reserved for [k]
             why b/k: whatever may leave the node that it requires, it would not fit there: others are more important, require that node, too, or hold too little
         "#]],
     );

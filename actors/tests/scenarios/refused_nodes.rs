@@ -154,8 +154,8 @@ fn a_negative_capacity_is_ignored_and_a_small_one_is_taken() {
             a1/k1 placed on n1
             n1: total vcore=4, used vcore=4, occupied nothing, left nothing
             n1: total vcore=1, used vcore=4, occupied nothing, left vcore=-3
-            root: used vcore=4, pending vcore=1, headroom vcore=-3, running 1, priority 0
-            root.a: used vcore=4, pending vcore=1, headroom vcore=-3, running 1, priority 0
+            root: used vcore=4, pending vcore=1, headroom vcore=0, running 1, priority 0
+            root.a: used vcore=4, pending vcore=1, headroom vcore=0, running 1, priority 0
         "#]],
     );
 }

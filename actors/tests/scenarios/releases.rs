@@ -366,8 +366,8 @@ fn a_node_that_shrinks_keeps_what_it_has_and_gets_nothing() {
             a1 is Running
             a1/k1 placed on n1
             n1: total vcore=5, used vcore=8, occupied nothing, left vcore=-3
-            root: used vcore=8, pending nothing, headroom vcore=-3, running 1, priority none
-            root.a: used vcore=8, pending nothing, headroom vcore=-3, running 1, priority none
+            root: used vcore=8, pending nothing, headroom vcore=0, running 1, priority none
+            root.a: used vcore=8, pending nothing, headroom vcore=0, running 1, priority none
             a1/k2 placed on n1
         "#]],
     );
@@ -389,8 +389,8 @@ fn use_by_others_is_no_capacity_lost() {
         &expect![[r#"
             n1 accepted
             n1: total vcore=10, used nothing, occupied vcore=4, left vcore=6
-            root: used nothing, pending nothing, headroom vcore=10, running 0, priority none
-            root.a: used nothing, pending nothing, headroom vcore=10, running 0, priority none
+            root: used nothing, pending nothing, headroom vcore=6, running 0, priority none
+            root.a: used nothing, pending nothing, headroom vcore=6, running 0, priority none
             a1 accepted
             a1 is Accepted
             a1 is Running

@@ -257,8 +257,8 @@ impl Facts {
                 root.ledger.allocated(),
                 &allocated,
             );
-            let max = root.ledger.max.as_ref().map(Limits::as_resources).unwrap_or_default();
-            same(wrong, "maximum of root", path, &max, &total);
+            let shown = root.ledger.capacity.as_ref().map(Limits::as_resources).unwrap_or_default();
+            same(wrong, "capacity of root", path, &shown, &total);
         }
     }
 
@@ -347,7 +347,7 @@ impl Facts {
                 wrong.push(format!("{path} drains and has nothing to wait for"));
             }
             let (ledger, config) = (&queue.ledger, &queue.config);
-            let limits = queue.parent.is_none() || ledger.max == config.max;
+            let limits = ledger.max == config.max;
             let guarantees = ledger.guaranteed == config.guaranteed;
             if !limits || !guarantees || ledger.max_running != config.max_applications {
                 wrong.push(format!("{path} is not limited as configured"));

@@ -32,8 +32,9 @@ pub use search::{About, Answers, Passes, Prefers};
 
 use crate::books::Books;
 use crate::decide::preemption::Promises;
+use crate::decide::reservations::Rank;
 use crate::limits::{GroupUsage, UserUsage};
-use crate::nodes::{Domain, NodeSlot};
+use crate::nodes::{Domain, NodeIndex, NodeSlot};
 use crate::order::ledger::QueueLedger;
 use crate::queues::QueueConfig;
 use crate::queues::object_state::ObjectState;
@@ -166,6 +167,10 @@ pub struct AskFact {
     pub is_due_at_reserved: bool,
     /// The node that it was to reserve refused that, and others are not looked at for a while.
     pub may_not_reserve: bool,
+    /// Growths have passed it by.
+    pub is_passed_by: bool,
+    /// Another ask reserved a node in its place.
+    pub was_replaced: bool,
     /// No RM has sent it: it is for members of a declared gang that have no ask.
     pub internal: bool,
     /// Which nodes it may use, and how many of the alternatives it may use by now.
@@ -200,7 +205,7 @@ impl ApplicationFact {
     }
 
     /// The pending ones of an application's asks.
-    pub fn asks(asks: &Asks) -> Vec<AskFact> {
+    pub fn asks(asks: &Asks, nodes: &NodeIndex) -> Vec<AskFact> {
         let slots = asks.slots().into_iter().map(|slot| (slot, asks.ask(slot)));
         let pending = slots.filter(|(_, ask)| ask.outstanding > 0);
         let fact = |(slot, ask): (AskSlot, &crate::work::asks::Ask)| AskFact {
@@ -220,6 +225,8 @@ impl ApplicationFact {
                 .slot_of(&ask.key)
                 .is_some_and(|slot| asks.is_due_at_reserved(slot)),
             may_not_reserve: ask.may_not_reserve(),
+            is_passed_by: ask.is_passed_by(nodes),
+            was_replaced: ask.search.was_replaced,
             internal: ask.form == Form::Internal,
             constraint: ask.wish().map(|it| (Arc::clone(it.terms().constraint()), it.open())),
             tags: ask.spec.tags.clone(),
@@ -319,6 +326,10 @@ pub struct ReservationFact {
     pub node: NodeSlot,
     /// When it was made, ns since the epoch.
     pub since_ns: i64,
+    /// Its place among those who reserve.
+    pub rank: Rank,
+    /// Whether it counts for the share of the cluster that reservations may cost.
+    pub is_bounded: bool,
 }
 
 /// What the node index says of a node.
@@ -481,6 +492,8 @@ impl Facts {
                 required_node: reservation.spec.required_node.clone(),
                 node: reservation.node,
                 since_ns: reservation.since_ns,
+                rank: reservation.rank.clone(),
+                is_bounded: reservation.is_bounded(),
             })
             .collect();
         self.capacity = books.nodes.capacity().clone();

@@ -18,7 +18,7 @@ use super::{
     ReservationFact,
 };
 use crate::decide::preemption::{Promisee, Promises};
-use crate::decide::reservations::{Patience, Reserver};
+use crate::decide::reservations::{EffectivePriority, Patience, Rank, Reserver};
 use crate::nodes::{Domain, NodeOrder, NodeSlot};
 use crate::order::keys::{ApplicationKey, ApplicationView, AskKey, QueueKey, QueueView};
 use crate::order::ledger;
@@ -232,7 +232,7 @@ impl Search<'_> {
 
     fn fair_max(&self, queue: &QueueFact) -> Option<Limits> {
         match queue.parent.and_then(|parent| self.facts.queue(parent)) {
-            None => queue.ledger.max.clone(),
+            None => queue.ledger.capacity.clone(),
             Some(parent) => {
                 ledger::fair_max(self.fair_max(parent).as_ref(), queue.config.max.as_ref())
             }
@@ -485,6 +485,9 @@ impl Search<'_> {
         if self.now_ns.saturating_sub(ask.created_ns) <= delay_ns {
             return None;
         }
+        if !self.is_free_in_all(&ask.resources) && !ask.is_passed_by {
+            return None;
+        }
         let may_use = |node: &&NodeFact| self.may_use(looking.application, ask, node.slot, None);
         let large = self.nodes.iter().copied();
         let large = large.filter(|node| self.is_for_all(node) && is_large(node) && may_use(node));
@@ -492,6 +495,13 @@ impl Search<'_> {
         let node = large.reduce(|best, next| {
             let gain = lack(&ask.resources, best) - lack(&ask.resources, next);
             if gain > 1e-9 { next } else { best }
+        });
+        let node = node.filter(|node| self.may_set_aside(ask, node, None)).or_else(|| {
+            let last = self.last_that_gives_up(looking.application, ask)?;
+            let theirs = self.nodes.iter().copied().find(|node| node.slot == last.node)?;
+            let may = |node: &&NodeFact| self.may_set_aside(ask, node, Some(last.node));
+            let is_of_use = theirs.open && is_large(theirs) && may_use(&theirs);
+            node.filter(may).or_else(|| is_of_use.then_some(theirs).filter(may))
         })?;
         if !(self.answers.passes)(About::Request(&ask.key), &node.id, false) {
             return None;
@@ -501,6 +511,51 @@ impl Search<'_> {
             return Some(Foreseen::Unknown);
         }
         Some(looking.reserves(ask, node))
+    }
+}
+
+/// How much may be reserved, and who comes before whom.
+impl Search<'_> {
+    /// Whether what all nodes have left together is as much.
+    fn is_free_in_all(&self, wanted: &Resources) -> bool {
+        let left = |name| -> i128 {
+            self.nodes.iter().map(|node| i128::from(node.available.get(name).max(0))).sum()
+        };
+        wanted.entries().all(|(name, wanted)| wanted <= 0 || left(name) >= i128::from(wanted))
+    }
+
+    /// Whether so much of the cluster may be reserved with this node, and without another one.
+    fn may_set_aside(&self, ask: &AskFact, node: &NodeFact, without: Option<NodeSlot>) -> bool {
+        let bounded = self.facts.reservations.iter().filter(|it| it.is_bounded);
+        let aside: Vec<NodeSlot> =
+            bounded.map(|it| it.node).filter(|slot| Some(*slot) != without).collect();
+        let wanted = ask.resources.entries().filter(|(_, wanted)| *wanted > 0);
+        aside.len() < 2
+            || wanted.into_iter().all(|(name, _)| {
+                let sum = |is_one: &dyn Fn(&NodeFact) -> bool| -> i128 {
+                    let those = self.nodes.iter().filter(|it| is_one(it));
+                    those.map(|it| i128::from(it.total.get(name))).sum()
+                };
+                let with_it = sum(&|it| it.slot == node.slot || aside.contains(&it.slot));
+                with_it * 100 <= sum(&|it| it.open) * i128::from(self.patience.share_percent)
+            })
+    }
+
+    /// The reservation that ends for this ask, where no more may be reserved.
+    fn last_that_gives_up(
+        &self,
+        application: &ApplicationFact,
+        ask: &AskFact,
+    ) -> Option<&ReservationFact> {
+        let upward = self.facts.path_of(application.leaf);
+        let upward = upward.map(|queue| (queue.slot, &queue.config.settings));
+        let rank = Rank {
+            effective: EffectivePriority::of(ask.priority, upward),
+            created_ns: ask.created_ns,
+            was_replaced: ask.was_replaced,
+        };
+        let bounded = self.facts.reservations.iter().filter(|it| it.is_bounded);
+        bounded.filter(|it| rank.replaces(&it.rank)).min_by(|a, b| a.rank.compare(&b.rank))
     }
 }
 

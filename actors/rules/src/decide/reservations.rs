@@ -7,6 +7,12 @@
 //! or the reservation ends for another reason ([`End`]). An ask that requires a node, as each member
 //! of a daemon set does, reserves it at once.
 //!
+//! # Who does not reserve
+//! An ask for more than all nodes have left together is served by the next release or the one after
+//! it, where what runs is as large as it is; it reserves only once releases pass it by
+//! ([`PassedBy`](crate::nodes::PassedBy)). And reservations cost a bounded part of the cluster: where
+//! that is used up, an ask reserves only in place of one that comes after it ([`Rank`]).
+//!
 //! # Why one table
 //! A reservation ties an ask to a node, so it belongs to neither. It stands here once; the node
 //! index says of a node only *that* it is set aside, and both are changed by one call. How many
@@ -43,6 +49,10 @@
 //! # Ok::<(), monoceros_rules::nodes::NodeExists>(())
 //! ```
 
+mod rank;
+
+pub use rank::{EffectivePriority, Rank};
+
 use std::collections::{BTreeMap, BTreeSet};
 use std::fmt;
 use std::ops::RangeInclusive;
@@ -50,7 +60,7 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use crate::books::Books;
-use crate::nodes::{NodeIndex, NodeSlot};
+use crate::nodes::{NodeIndex, NodeSlot, PASSED_BY, RESERVATION_SHARE, SetAside};
 use crate::work::allocations::ApplicationSlot;
 use crate::work::asks::{Ask, AskSlot, AskSpec};
 
@@ -82,6 +92,8 @@ pub struct Reservation {
     pub spec: Arc<AskSpec>,
     /// When it was made, ns since the epoch.
     pub since_ns: i64,
+    /// Its place among those who reserve.
+    pub rank: Rank,
     /// Others left, or leave, the node for it: it preempts nobody else while it stands.
     pub has_preempted: bool,
 }
@@ -94,11 +106,18 @@ pub struct Patience {
     pub delay: Option<Duration>,
     /// After how long a reservation ends whose ask does not fit its quotas.
     pub wait_timeout: Duration,
+    /// How much of the capacity of open nodes may be reserved by asks that may go elsewhere, in
+    /// percent.
+    pub share_percent: u32,
 }
 
 impl Default for Patience {
     fn default() -> Self {
-        Self { delay: Some(RESERVATION_DELAY), wait_timeout: RESERVATION_WAIT_TIMEOUT }
+        Self {
+            delay: Some(RESERVATION_DELAY),
+            wait_timeout: RESERVATION_WAIT_TIMEOUT,
+            share_percent: RESERVATION_SHARE,
+        }
     }
 }
 
@@ -108,17 +127,29 @@ pub enum Claim {
     /// It reserves this one, if the RM's predicate has nothing against it; nobody is asked where
     /// the ask requires the node.
     Node(NodeSlot),
+    /// The same, and the reservation of another, which comes after it, ends.
+    Instead {
+        /// The node.
+        node: NodeSlot,
+        /// Whose reservation ends.
+        of: Reserver,
+    },
     /// Not before that time, ns since the epoch.
     NotBefore(i64),
     /// As soon as there is one to be reserved.
     WhenThereIsOne,
+    /// As soon as so many more growths leave no room for it, or all nodes together have enough.
+    WhenPassedBy {
+        /// How many.
+        times: u8,
+    },
     /// It does not.
     Never,
 }
 
 /// Whether a pending ask that found no node reserves one at this time. The node that lacks least of
 /// what it wants is [the one](NodeIndex::best_fit).
-pub fn claim(ask: &Ask, books: &Books, patience: &Patience, now_ns: i64) -> Claim {
+pub fn claim(ask: &Ask, rank: &Rank, books: &Books, patience: &Patience, now_ns: i64) -> Claim {
     if ask.is_reserved() || ask.refusals().is_some_and(|refusals| refusals.claim.is_some()) {
         return Claim::Never;
     }
@@ -134,7 +165,28 @@ pub fn claim(ask: &Ask, books: &Books, patience: &Patience, now_ns: i64) -> Clai
     if now_ns <= old_ns {
         return Claim::NotBefore(old_ns.saturating_add(1));
     }
-    candidate().map_or(Claim::WhenThereIsOne, Claim::Node)
+    let (nodes, passed_by) = (&books.nodes, ask.passed_by());
+    if !nodes.is_free_in_all(&ask.resources) && !passed_by.is_enough() {
+        return Claim::WhenPassedBy { times: PASSED_BY - passed_by.times };
+    }
+    let node = candidate();
+    match node.filter(|node| nodes.may_set_aside(*node, &ask.resources, None)) {
+        Some(node) => Claim::Node(node),
+        None => instead(ask, rank, node, books).unwrap_or(Claim::WhenThereIsOne),
+    }
+}
+
+/// The node that an ask reserves in place of the last of those that come after it, where no more may
+/// be reserved: the one that lacks least of what it wants (`best`), or that of the other.
+fn instead(ask: &Ask, rank: &Rank, best: Option<NodeSlot>, books: &Books) -> Option<Claim> {
+    let (nodes, request) = (&books.nodes, ask.request());
+    let bounded = books.reservations.iter().filter(|(_, it)| it.is_bounded());
+    let after = bounded.filter(|(_, it)| rank.replaces(&it.rank));
+    let (of, last) = after.min_by(|(_, a), (_, b)| a.rank.compare(&b.rank))?;
+    let is_theirs_of_use = || nodes.is_open(last.node) && nodes.may_ever_hold(last.node, &request);
+    let may = |node: &NodeSlot| nodes.may_set_aside(*node, &ask.resources, Some(last.node));
+    let node = best.filter(may).or_else(|| is_theirs_of_use().then_some(last.node).filter(may))?;
+    Some(Claim::Instead { node, of })
 }
 
 /// The ask that may go elsewhere and has reserved the node that this ask requires and could use:
@@ -163,6 +215,8 @@ pub enum End {
     TimedOut,
     /// An ask requires the node.
     Displaced,
+    /// An ask that comes before it reserves in its place.
+    Replaced,
     /// The ask is a member of a gang that is decided as a whole again.
     Undecided,
     /// The ask is to take the place of a placeholder.
@@ -178,7 +232,19 @@ pub enum End {
 impl Reservation {
     /// A reservation that is made at that time, ns since the epoch.
     pub fn new(node: NodeSlot, spec: Arc<AskSpec>, since_ns: i64) -> Self {
-        Self { node, spec, since_ns, has_preempted: false }
+        Self { node, spec, since_ns, rank: Rank::default(), has_preempted: false }
+    }
+
+    /// The same, at this place among those who reserve.
+    #[must_use]
+    pub fn ranked(self, rank: Rank) -> Self {
+        Self { rank, ..self }
+    }
+
+    /// Whether it counts for the share of the cluster that reservations may cost: its ask may go
+    /// elsewhere, and nobody leaves for it.
+    pub fn is_bounded(&self) -> bool {
+        !self.is_required() && !self.has_preempted
     }
 
     /// Whether the ask may use no other node.
@@ -221,7 +287,16 @@ impl Reservations {
         let earlier = self.by_ask.insert(who, reservation);
         debug_assert!(earlier.is_none(), "an ask reserves one node");
         self.by_node.insert((node, who));
-        nodes.set_reserved(node, true);
+        nodes.set_aside(node, self.set_aside(node));
+    }
+
+    /// For whom the node is set aside.
+    fn set_aside(&self, node: NodeSlot) -> SetAside {
+        match self.on_node(node).next() {
+            None => SetAside::No,
+            Some((_, it)) if it.is_bounded() => SetAside::Bounded,
+            Some(_) => SetAside::Kept,
+        }
     }
 
     /// Ends the reservation of an ask, if it has one. The last one of a node gives it back to all.
@@ -229,17 +304,16 @@ impl Reservations {
         let reservation = self.by_ask.remove(&who)?;
         let node = reservation.node;
         self.by_node.remove(&(node, who));
-        if self.on_node(node).next().is_none() {
-            nodes.set_reserved(node, false);
-        }
+        nodes.set_aside(node, self.set_aside(node));
         Some(reservation)
     }
 
     /// Others leave its node for the ask that has this reservation.
-    pub fn note_preempted(&mut self, who: Reserver) {
-        if let Some(reservation) = self.by_ask.get_mut(&who) {
-            reservation.has_preempted = true;
-        }
+    pub fn note_preempted(&mut self, nodes: &mut NodeIndex, who: Reserver) {
+        let Some(reservation) = self.by_ask.get_mut(&who) else { return };
+        reservation.has_preempted = true;
+        let node = reservation.node;
+        nodes.set_aside(node, self.set_aside(node));
     }
 
     /// The reservation of an ask.
@@ -352,6 +426,7 @@ impl fmt::Display for End {
             Self::NodeTooSmall => "the node has become too small",
             Self::TimedOut => "quotas left too little for too long",
             Self::Displaced => "another ask requires the node",
+            Self::Replaced => "a more important or older ask reserves a node in its place",
             Self::Undecided => "its gang is decided anew",
             Self::Placeholders => "the ask takes the place of a placeholder",
             Self::Preempted => "others leave the node for another ask",

@@ -46,7 +46,8 @@ impl NodeIndex {
         found.map(|(_, _, slot, _)| *slot)
     }
 
-    fn may_ever_hold(&self, slot: NodeSlot, request: &NodeRequest<'_>) -> bool {
+    /// Whether the node would hold the request if nothing were there, and is none that it may not use.
+    pub fn may_ever_hold(&self, slot: NodeSlot, request: &NodeRequest<'_>) -> bool {
         self.total(slot).holds(request.resources) && self.admits(slot, request)
     }
 }

@@ -24,16 +24,16 @@ use std::collections::{BTreeMap, BinaryHeap};
 use std::sync::Arc;
 
 use serde::{Deserialize, Serialize};
-use smallvec::SmallVec;
 
 use super::affinity::{Attributes, Start};
 use super::growth::Growths;
 use super::room::Room;
+use super::sum::Sum;
 use super::{IndexedNode, Key, LOOKED_AT, NodeIndex, NodeRequest, NodeSlot};
 use crate::order::shares::Share;
 use crate::order::tree::OrderedTree;
 use crate::values::epoch::Growth;
-use crate::values::resources::{Name, Resources};
+use crate::values::resources::Resources;
 use crate::values::slots::Slots;
 
 /// Of how many attributes domains are kept at a time.
@@ -110,37 +110,20 @@ struct Kept {
 struct Area {
     value: Arc<str>,
     tree: NodeTree,
-    free: Free,
+    /// What its open nodes have free together.
+    free: Sum,
 }
 
-/// What open nodes have free together.
-#[derive(Clone, Debug, Default, PartialEq, Eq)]
-struct Free(SmallVec<[(Name, i128); 4]>);
-
-impl Free {
+impl Sum {
     fn change(&mut self, room: &Room, times: i128) {
-        for (name, quantity) in room.kinds().flat_map(Resources::entries) {
-            let change = times * i128::from(quantity);
-            match self.0.iter_mut().find(|sum| sum.0 == name) {
-                Some(sum) => sum.1 += change,
-                None => self.0.push((name, change)),
-            }
-        }
-    }
-
-    fn of(&self, name: Name) -> i128 {
-        self.0.iter().find(|sum| sum.0 == name).map_or(0, |sum| sum.1)
-    }
-
-    fn holds(&self, total: &Resources) -> bool {
-        total.entries().all(|(name, wanted)| wanted <= 0 || self.of(name) >= i128::from(wanted))
+        self.add(room.kinds().flat_map(Resources::entries), times);
     }
 
     /// The largest share of the partition that is left when so much is taken.
     fn left_by(&self, total: &Resources, capacity: &Resources) -> Share {
         let mut most = 0.0_f64;
-        for (name, sum) in &self.0 {
-            let (left, whole) = (sum - i128::from(total.get(*name)), capacity.get(*name));
+        for (name, sum) in self.iter() {
+            let (left, whole) = (sum - i128::from(total.get(name)), capacity.get(name));
             if left > 0 && whole > 0 {
                 most = most.max(left as f64 / whole as f64);
             }
@@ -191,7 +174,7 @@ impl Kept {
             *id
         } else {
             let value: Arc<str> = Arc::from(value);
-            let (tree, free) = (OrderedTree::new(), Free::default());
+            let (tree, free) = (OrderedTree::new(), Sum::default());
             let id = self.areas.insert(Area { value: Arc::clone(&value), tree, free });
             self.by_value.insert(value, id);
             id
@@ -332,11 +315,11 @@ impl NodeIndex {
         let mut by_fit = ByFit { key: Arc::from(key), heap: BinaryHeap::new() };
         let outer = self.domains.kept(&outer.key).and_then(|kept| kept.area(&outer.value));
         let (Some(kept), Some(outer)) = (self.domains.kept(key), outer) else { return by_fit };
-        let mut inside: BTreeMap<&str, (AreaId, Free)> = BTreeMap::new();
+        let mut inside: BTreeMap<&str, (AreaId, Sum)> = BTreeMap::new();
         for (_, slot, room) in outer.tree.iter() {
             if let Some(id) = kept.area_of(*slot) {
                 let known = inside.entry(&kept.areas[id].value);
-                known.or_insert_with(|| (id, Free::default())).1.change(room, 1);
+                known.or_insert_with(|| (id, Sum::default())).1.change(room, 1);
             }
         }
         for (at, (id, free)) in inside.into_values().enumerate() {
@@ -460,7 +443,7 @@ impl NodeIndex {
     #[cfg(test)]
     pub(super) fn check_domains(&self) {
         for kept in &self.domains.kept {
-            let mut found: BTreeMap<&str, (Free, Vec<NodeSlot>)> = BTreeMap::new();
+            let mut found: BTreeMap<&str, (Sum, Vec<NodeSlot>)> = BTreeMap::new();
             for slot in self.iter() {
                 if let Some(value) = self.attribute(slot, &kept.key) {
                     let (free, nodes) = found.entry(value).or_default();
@@ -474,7 +457,7 @@ impl NodeIndex {
                 area.tree.check();
                 let listed = area.tree.iter().map(|(_, slot, _)| *slot);
                 assert_eq!(listed.collect::<Vec<_>>(), nodes, "in the order of all nodes");
-                let names = free.0.iter().chain(&area.free.0).map(|(name, _)| *name);
+                let names = free.iter().chain(area.free.iter()).map(|(name, _)| name);
                 for name in names {
                     assert_eq!(area.free.of(name), free.of(name));
                 }

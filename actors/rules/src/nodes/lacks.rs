@@ -8,7 +8,7 @@ use std::collections::BTreeMap;
 use std::fmt;
 use std::sync::Arc;
 
-use super::{IndexedNode, NodeIndex, NodeRequest, NodeSlot};
+use super::{IndexedNode, NodeIndex, NodeRequest, NodeSlot, SetAside};
 use crate::values::readable::title;
 
 /// Why no node holds a request. A node counts once, for the first of these that keeps it out; one
@@ -55,7 +55,10 @@ impl NodeLacks {
             self.closed += 1;
         } else if !node.total.holds(request.resources) {
             self.too_small += 1;
-        } else if node.reserved && request.required.is_none() && request.own != Some(slot) {
+        } else if node.aside != SetAside::No
+            && request.required.is_none()
+            && request.own != Some(slot)
+        {
             self.reserved += 1;
         } else if !is_within {
             self.topology += 1;
@@ -152,7 +155,7 @@ mod tests {
             nodes.insert(Arc::from(id), of(9, 9), of(vcore, memory), open).unwrap();
         }
         let reserved = nodes.insert(Arc::from("f"), of(9, 9), of(9, 9), true).unwrap();
-        nodes.set_reserved(reserved, true);
+        nodes.set_aside(reserved, SetAside::Bounded);
         let wanted = of(4, 4);
         let excluded = [Exclusion { node: Arc::from("d"), until_ns: 0 }];
         let request = NodeRequest { excluded: &excluded, ..NodeRequest::of(&wanted) };

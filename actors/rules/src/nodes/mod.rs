@@ -14,7 +14,8 @@
 //!
 //! # Invariants
 //! * Nodes are in order of (score, id), for the totals and availabilities last told.
-//! * [`NodeIndex::capacity`] is the sum of all totals, of closed nodes too.
+//! * [`NodeIndex::capacity`] is the sum of all totals, of closed nodes too, and [`NodeIndex::free`]
+//!   that of what each has left.
 //! * [`NodeIndex::may_hold`] and [`NodeIndex::may_hold_since`] never say `false` of an ask that a
 //!   node which is open to all (and grew since) holds now.
 //! * A change that only lowers what is available is not a growth.
@@ -55,10 +56,13 @@ mod labels;
 mod lacks;
 mod nearest;
 mod passed;
+mod passed_by;
 mod request;
 mod reserved;
 mod room;
 mod score;
+mod share;
+mod sum;
 mod tentative;
 #[cfg(test)]
 mod tests;
@@ -69,7 +73,7 @@ use std::sync::Arc;
 use crate::order::tree::OrderedTree;
 use crate::values::epoch::Growth;
 use crate::values::key_index::KeyIndex;
-use crate::values::resources::{Name, Resources, SharedAmounts};
+use crate::values::resources::{Limits, Resources, SharedAmounts};
 use crate::values::slots::Slots;
 
 use affinity::{Affinity, Start};
@@ -81,9 +85,15 @@ use labels::Labels;
 pub use lacks::NodeLacks;
 pub use nearest::Nearest;
 pub use passed::{PassedFor, PassedOver};
+use passed_by::LastGrowths;
+pub use passed_by::{PASSED_BY, PassedBy};
 pub use request::{Exclusion, NodeRequest};
+pub use reserved::SetAside;
 use room::Room;
 pub use score::{NodeOrder, NodeSortPolicy};
+pub use share::RESERVATION_SHARE;
+use share::Share;
+use sum::{Sum, positive};
 pub use tentative::Taken;
 
 /// How many of the nodes that grew are looked at for one question; beyond it the answer is that
@@ -113,6 +123,10 @@ pub struct NodeIndex {
     by_id: KeyIndex<NodeSlot>,
     tree: OrderedTree<Key, NodeSlot, Room>,
     capacity: Capacity,
+    /// How much may be set aside for reservations; see `share.rs`.
+    share: Share,
+    /// What nodes have left, closed ones included; one that is overcommitted has nothing.
+    free: Sum,
     /// How often a node got another place in the order.
     moves: u64,
     /// Growths and returns so far.
@@ -121,6 +135,8 @@ pub struct NodeIndex {
     returns: Growths,
     /// The nodes that came to be there for a reservation and still are; see `reserved.rs`.
     vacancies: Growths,
+    /// The last growths, each with what there was; see `passed_by.rs`.
+    last_growths: LastGrowths,
     /// Which nodes placement constraints admit.
     affinity: Affinity,
     /// Which nodes are together, as far as somebody asks.
@@ -135,8 +151,8 @@ struct IndexedNode {
     total: Arc<Resources>,
     available: Resources,
     open: bool,
-    /// Set aside for the asks that reserved it.
-    reserved: bool,
+    /// Whether it is set aside for asks that reserved it.
+    aside: SetAside,
     key: Key,
     /// The flags of the conditions that admit it; see `affinity/flags.rs`.
     flags: u64,
@@ -161,11 +177,14 @@ impl NodeIndex {
             by_id: KeyIndex::default(),
             tree: OrderedTree::new(),
             capacity: Capacity::default(),
+            share: Share::default(),
+            free: Sum::default(),
             moves: 0,
             grown: Growth::NONE,
             growths: Growths::default(),
             returns: Growths::default(),
             vacancies: Growths::default(),
+            last_growths: LastGrowths::default(),
             affinity: Affinity::default(),
             domains: Domains::default(),
         }
@@ -186,14 +205,20 @@ impl NodeIndex {
         self.by_id.insert(&id, slot);
         let key = Key { score: 0, label: self.label(&id, slot) };
         self.capacity.change(&total, 1);
+        self.free.add(positive(&available), 1);
         let total = self.totals.share(total);
-        let mut entry = IndexedNode { id, total, available, open, reserved: false, key, flags: 0 };
+        let aside = SetAside::No;
+        self.share.enter(&total, open, aside);
+        let mut entry = IndexedNode { id, total, available, open, aside, key, flags: 0 };
         entry.rescore(&self.order);
         self.tree.insert(entry.key, slot, entry.room());
         self.nodes.insert_at(slot, entry);
         self.enter_affinity(slot);
         if open {
             self.log_vacancy(slot);
+            self.list_growth(slot);
+        } else {
+            self.grown = self.grown.next();
         }
         Ok(slot)
     }
@@ -207,23 +232,35 @@ impl NodeIndex {
         self.labels.remove(&entry.id);
         self.by_id.remove(&entry.id, slot);
         self.capacity.change(&entry.total, -1);
+        self.share.leave(&entry.total, entry.open, entry.aside);
+        self.free.add(positive(&entry.available), -1);
         self.growths.forget(slot);
         self.returns.forget(slot);
         self.vacancies.forget(slot);
+        self.last_growths.forget(slot);
     }
 
     /// Tells what a node has available, and its total where that changed. On a node that is open to
     /// all a quantity of either that is larger than before counts as a growth; amounts below zero
-    /// count as zero here, since they hold nothing either way.
+    /// count as zero here, since they hold nothing either way. A larger quantity on another node has a
+    /// number, too, since all nodes together have more left then.
     pub fn update(&mut self, slot: NodeSlot, total: Option<&Resources>, available: &Resources) {
         self.forget_domains();
         let extends = total.is_some_and(|total| !self.entry(slot).total.holds(total));
-        let grew = self.change(slot, total, available);
-        if grew && extends {
+        if !self.change(slot, total, available) {
+            return;
+        }
+        if !self.entry(slot).is_open_to_all() {
+            // All nodes together have more left.
+            self.grown = self.grown.next();
+            return;
+        }
+        if extends {
             self.log_vacancy(slot);
-        } else if grew {
+        } else {
             self.log_growth(slot);
         }
+        self.list_growth(slot);
     }
 
     /// Tells what a node has available after a placement that was never settled gave back what it
@@ -231,7 +268,9 @@ impl NodeIndex {
     pub fn take_back(&mut self, slot: NodeSlot, available: &Resources) {
         if self.change(slot, None, available) {
             self.grown = self.grown.next();
-            self.returns.log(slot, self.grown);
+            if self.entry(slot).is_open_to_all() {
+                self.returns.log(slot, self.grown);
+            }
         }
     }
 
@@ -242,7 +281,7 @@ impl NodeIndex {
         self.change(slot, None, available);
     }
 
-    /// Whether a node that is open to all has more of something now.
+    /// Whether the node has more of something now.
     fn change(&mut self, slot: NodeSlot, total: Option<&Resources>, available: &Resources) -> bool {
         let entry = &mut self.nodes[slot];
         let mut grew = !entry.available.holds(available);
@@ -250,20 +289,29 @@ impl NodeIndex {
             grew |= !entry.total.holds(total);
             self.capacity.change(&entry.total, -1);
             self.capacity.change(total, 1);
+            self.share.leave(&entry.total, entry.open, entry.aside);
             entry.total = self.totals.share(total.clone());
+            self.share.enter(&entry.total, entry.open, entry.aside);
         }
+        self.free.add(positive(&entry.available), -1);
+        self.free.add(positive(available), 1);
         entry.available.clone_from(available);
         let old = entry.rescore(&self.order);
         self.moves += u64::from(old != entry.key);
         let known = self.tree.rekey(&old, entry.key, entry.room());
         debug_assert!(known, "every node is in the tree");
         self.domains.follow(slot, &old, entry);
-        grew && entry.is_open_to_all()
+        grew
     }
 
     fn log_growth(&mut self, slot: NodeSlot) {
         self.grown = self.grown.next();
         self.growths.log(slot, self.grown);
+    }
+
+    /// Lists a growth that was just counted as one that gave room, or none.
+    fn list_growth(&mut self, slot: NodeSlot) {
+        self.last_growths.note(self.grown, slot, &self.nodes[slot].available);
     }
 
     /// Opens a node for searches or closes it (draining or not ready). Opening counts as a growth.
@@ -272,6 +320,7 @@ impl NodeIndex {
         if entry.open == open {
             return;
         }
+        self.share.change(&entry.total, (entry.open, entry.aside), (open, entry.aside));
         entry.open = open;
         let known = self.tree.set_bound(&entry.key, entry.room());
         debug_assert!(known, "every node is in the tree");
@@ -443,6 +492,22 @@ impl NodeIndex {
         &self.capacity.shown
     }
 
+    /// What nodes have left together of each resource that any of them has, closed and reserved ones
+    /// included. One that is used beyond its capacity has nothing left: what it is over is taken from
+    /// no other. Unlimited without nodes.
+    pub fn left(&self) -> Limits {
+        let mut left = Resources::new();
+        for (name, _) in self.capacity().entries() {
+            left.set(name, i64::try_from(self.free.of(name)).unwrap_or(i64::MAX));
+        }
+        left.into()
+    }
+
+    /// Whether all nodes together have so much left, be it a little on each.
+    pub fn is_free_in_all(&self, wanted: &Resources) -> bool {
+        self.free.holds(wanted)
+    }
+
     /// All nodes in the order in which they are tried, closed ones included.
     pub fn iter(&self) -> impl Iterator<Item = NodeSlot> {
         self.tree.iter().map(|(_, slot, _)| *slot)
@@ -509,7 +574,7 @@ impl IndexedNode {
 
     /// Whether a search that does not name the node may find it.
     fn is_open_to_all(&self) -> bool {
-        self.open && !self.reserved
+        self.open && self.aside == SetAside::No
     }
 
     /// Scores the node as it is now; returns the key it had.
@@ -528,26 +593,16 @@ impl IndexedNode {
     }
 }
 
-/// The sum of all totals. Sums are wider than the totals, so that one at the end of its range
-/// leaves no trace once its node has gone.
+/// The sum of all totals.
 #[derive(Debug, Default)]
 struct Capacity {
-    sums: Vec<(Name, i128)>,
+    sum: Sum,
     shown: Resources,
 }
 
 impl Capacity {
     fn change(&mut self, total: &Resources, times: i128) {
-        for (name, quantity) in total.entries() {
-            let at = self.sums.iter().position(|sum| sum.0 == name).unwrap_or_else(|| {
-                self.sums.push((name, 0));
-                self.sums.len() - 1
-            });
-            let sum = &mut self.sums[at].1;
-            *sum += times * i128::from(quantity);
-            let most = if *sum < 0 { i64::MIN } else { i64::MAX };
-            self.shown.set(name, i64::try_from(*sum).unwrap_or(most));
-        }
-        self.shown.prune();
+        self.sum.add(total.entries(), times);
+        self.shown = self.sum.shown();
     }
 }

@@ -8,7 +8,7 @@
 //!
 //! A node counts once, for the first reason in the order of [`PassedFor`].
 
-use super::{NodeIndex, NodeRequest, NodeSlot};
+use super::{NodeIndex, NodeRequest, NodeSlot, SetAside};
 use crate::order::tree::Between;
 
 /// Why nodes were passed over.
@@ -180,7 +180,7 @@ impl NodeIndex {
         let node = self.entry(slot);
         if !node.open {
             PassedFor::Closed
-        } else if node.reserved {
+        } else if node.aside != SetAside::No {
             PassedFor::Reserved
         } else if request.is_refused_by(&node.id) {
             PassedFor::Refused
@@ -214,7 +214,7 @@ mod tests {
         for (at, (free, open, reserved)) in nodes.iter().enumerate() {
             let id = Arc::from(format!("n{at:05}"));
             let slot = index.insert(id, vcores(10), vcores(*free), *open).unwrap();
-            index.set_reserved(slot, *reserved);
+            index.set_aside(slot, if *reserved { SetAside::Bounded } else { SetAside::No });
         }
         index
     }

@@ -18,33 +18,51 @@ use super::{NodeIndex, NodeRequest, NodeSlot};
 use crate::values::epoch::Growth;
 use crate::values::resources::Resources;
 
+/// Whether a node is set aside for asks, which it is all the same to searches.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub enum SetAside {
+    /// It is not: searches find it.
+    #[default]
+    No,
+    /// For an ask that reserved it and may go elsewhere. How much is set aside so has a bound
+    /// (`share.rs`).
+    Bounded,
+    /// For asks that require it, or for one for which others leave it: it counts for no bound.
+    Kept,
+}
+
 impl NodeIndex {
-    /// Sets a node aside for the asks that reserve it, or gives it back to all. To give back an
-    /// open one counts as a growth of it, whatever it has free.
+    /// Sets a node aside for asks, or gives it back to all. To give back an open one counts as a growth
+    /// of it, whatever it has free.
     ///
     /// ```
     /// use std::sync::Arc;
-    /// use monoceros_rules::nodes::{NodeIndex, NodeOrder, NodeRequest};
+    /// use monoceros_rules::nodes::{NodeIndex, NodeOrder, NodeRequest, SetAside};
     /// use monoceros_rules::values::resources::Resources;
     ///
     /// let one = Resources::of(&[("vcore", 1)]);
     /// let mut nodes = NodeIndex::new(NodeOrder::default());
     /// let n1 = nodes.insert(Arc::from("n1"), one.clone(), one.clone(), true)?;
-    /// nodes.set_reserved(n1, true);
+    /// nodes.set_aside(n1, SetAside::Bounded);
     /// assert_eq!(nodes.first(&NodeRequest::of(&one)), None);
     /// assert!(nodes.is_open(n1) && nodes.has_room(n1, &one), "for those who reserved it");
     ///
     /// let mark = nodes.growth();
-    /// nodes.set_reserved(n1, false);
+    /// nodes.set_aside(n1, SetAside::No);
     /// assert!(nodes.may_hold_since(mark, &one), "whoever waits is to look again");
     /// # Ok::<(), monoceros_rules::nodes::NodeExists>(())
     /// ```
-    pub fn set_reserved(&mut self, slot: NodeSlot, reserved: bool) {
+    pub fn set_aside(&mut self, slot: NodeSlot, aside: SetAside) {
         let entry = &mut self.nodes[slot];
-        if entry.reserved == reserved {
+        if entry.aside == aside {
             return;
         }
-        entry.reserved = reserved;
+        let was_open_to_all = entry.is_open_to_all();
+        self.share.change(&entry.total, (entry.open, entry.aside), (entry.open, aside));
+        entry.aside = aside;
+        if !was_open_to_all && !entry.is_open_to_all() {
+            return;
+        }
         let known = self.tree.set_bound(&entry.key, entry.room());
         debug_assert!(known, "every node is in the tree");
         self.domains.follow(slot, &entry.key, entry);
@@ -53,7 +71,7 @@ impl NodeIndex {
 
     /// Whether the node is set aside for the asks that reserved it.
     pub fn is_reserved(&self, slot: NodeSlot) -> bool {
-        self.entry(slot).reserved
+        self.entry(slot).aside != SetAside::No
     }
 
     /// Whether searches that do not name the node may find it: it is open and not reserved.
@@ -76,10 +94,10 @@ impl NodeIndex {
     }
 
     /// Whether a node that came to be there for a reservation after the growth number `mark`, and
-    /// still is, holds `least` in total. `false` is certain; `true` is too while there are no more
-    /// than 64 such nodes.
+    /// still is, holds `least` in total, and reservations may set aside any more. `false` is certain.
     pub fn may_reserve_since(&self, mark: Growth, least: &Resources) -> bool {
-        self.one_since(&self.vacancies, mark, |node| node.total.holds(least))
+        self.may_set_aside_any(least)
+            && self.one_since(&self.vacancies, mark, |node| node.total.holds(least))
     }
 
     /// A node was opened or closed, set aside or given back: it is there for a reservation now, or
@@ -88,6 +106,7 @@ impl NodeIndex {
     pub(super) fn judge_vacancy(&mut self, slot: NodeSlot) {
         if self.entry(slot).is_open_to_all() {
             self.log_vacancy(slot);
+            self.list_growth(slot);
         } else {
             self.vacancies.forget(slot);
         }

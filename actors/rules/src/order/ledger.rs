@@ -44,9 +44,12 @@ use crate::values::resources::{Limits, Resources};
 /// The accounts of one queue, all descendants included.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct QueueLedger {
-    /// The stored maximum (see [`stored_limits`]); for root the total of all nodes. `None` limits
-    /// nothing.
+    /// The stored maximum (see [`stored_limits`]). `None` limits nothing; so it is of root, where
+    /// what is placed is limited by nodes alone.
     pub max: Option<Limits>,
+    /// What all nodes have, of root: its maximum to whoever reads, and what shares are measured
+    /// against. `None` of any other queue.
+    pub capacity: Option<Limits>,
     /// The stored guarantee.
     pub guaranteed: Option<Resources>,
     /// How many applications may run at once; 0 is unlimited.
@@ -114,6 +117,11 @@ impl QueueLedger {
     /// run in a moment, and counts against the maximum.
     pub fn starting(&self) -> u64 {
         self.starting
+    }
+
+    /// Its maximum to whoever reads: of root, what all nodes have.
+    pub fn shown_max(&self) -> Option<&Limits> {
+        self.capacity.as_ref().or(self.max.as_ref())
     }
 
     /// What may still be placed here when the parent has `parent` left, which for root is

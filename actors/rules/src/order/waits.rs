@@ -25,7 +25,8 @@
 //!
 //! An ask that found no node may reserve one, whatever that has free. Where there was none to
 //! reserve either, it also waits for a node that comes to be there for that
-//! ([`Parked::reserves`]), which counts as a growth.
+//! ([`Parked::reserves`]), which counts as a growth. One that wants more than all nodes have left
+//! waits for growths that pass it by ([`Passed`]).
 //!
 //! What a limit of a user or group holds back is hidden from the queues above, since they know
 //! nothing of it, and its lane is told when that may have changed. A limit that many lanes share is
@@ -50,8 +51,10 @@
 //! often is stopped by [`Parked::judged`]: the same child is not visited twice while nothing at all
 //! was loosened. The property tests compare every skip with a full search.
 
+mod passed;
 mod phases;
 
+pub use passed::Passed;
 pub use phases::{Early, LimitedStarts, Started, Waits};
 
 use crate::decide::bundle::BundleWaits;
@@ -146,6 +149,8 @@ pub struct Parked {
     pub refused_at: Growth,
     /// Some of what waits for room, or was refused, may also reserve a node, however full that is.
     pub reserves: bool,
+    /// What may reserve a node once growths have passed it by.
+    pub passed: Option<Box<Passed>>,
     /// The component-wise least of what members of bundles want that found too few places.
     pub places: Option<Resources>,
     /// How many places have to come for any of these bundles: the least.
@@ -242,6 +247,7 @@ impl Parked {
             || self.refused_may(view)
             || self.places_may(view)
             || (self.reserves && self.may_reserve(view))
+            || self.passed.as_ref().is_some_and(|passed| passed.may(view))
     }
 
     /// As [`Self::may`] where quota does not matter.
@@ -300,6 +306,7 @@ impl Parked {
 impl Bound for Parked {
     fn join(&mut self, other: &Self) {
         self.reserves |= other.reserves;
+        passed::join(&mut self.passed, other.passed.as_deref());
         join_least(&mut self.short, &mut self.short_at, other.short.as_ref(), other.short_at);
         join_least(
             &mut self.roomless,
@@ -421,6 +428,15 @@ impl WaitSet {
     pub fn or_to_reserve(mut self) -> Self {
         if let Self::Parked(parked) = &mut self {
             parked.reserves = true;
+        }
+        self
+    }
+
+    /// The same of an ask that may also reserve a node once so many more growths have passed it by.
+    #[must_use]
+    pub fn or_when_passed_by(mut self, ask: &Resources, times: u8) -> Self {
+        if let Self::Parked(parked) = &mut self {
+            parked.passed = Some(Box::new(Passed::of(ask, parked.judged.growth, times)));
         }
         self
     }

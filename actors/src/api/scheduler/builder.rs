@@ -276,6 +276,14 @@ impl SchedulerBuilder {
         self
     }
 
+    /// How much of the capacity of open nodes may be reserved by asks that may go elsewhere, in percent
+    /// (`docs/scheduling.md#reservations`); 20 unless set. Two nodes may be in any case.
+    #[must_use]
+    pub fn reservation_share(mut self, percent: u32) -> Self {
+        self.watch.patience.share_percent = percent;
+        self
+    }
+
     /// After how long a reservation is given up whose ask does not fit its quotas; an hour unless
     /// set.
     #[must_use]

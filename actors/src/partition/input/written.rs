@@ -140,7 +140,7 @@ fn ops() -> Vec<Op> {
         Retry { key: text(), retry: 1 },
         ExclusionOver { key: text(), over: Exclusion { node: text(), until_ns: 2 } },
         OldEnough { at_ns: 7 },
-        Unreserved(text()),
+        Unreserved { key: text(), replaced: true },
         ReservationWaited(text()),
         Claimed { question: QuestionId(8), answer: ClaimAnswer::Passed },
         BackoffOver { until_ns: i64::MIN },

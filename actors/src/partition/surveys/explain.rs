@@ -123,13 +123,10 @@ impl Survey for Explain {
             return answer(reply, partition.ended_lately(&id));
         };
         let closed = partition.closed(baton);
-        let root = gates.get(&QueueSlot::ROOT);
-        let used = root.map(|root| root.room().used.clone()).unwrap_or_default();
         let from_root = path.iter().rev();
         let circumstances = Circumstances {
             closed: &closed,
             closed_since_ns: partition.state_since_ns,
-            overdrawn: &used.minus_clamped(baton.books.nodes.capacity()),
             gates: from_root.clone().filter_map(|queue| gates.get(queue)).collect(),
             ranks: from_root.map(|queue| ranks.get(queue)).collect(),
         };

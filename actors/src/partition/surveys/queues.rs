@@ -79,7 +79,7 @@ impl List for Queues {
     }
 
     fn at_queue(&self, queue: &Queue, baton: &Baton) -> Option<QueueRow> {
-        Some(queue.row(baton.directory.queue(queue.slot())))
+        Some(queue.row(baton.directory.queue(queue.slot()), &baton.books.nodes))
     }
 
     fn at(row: &QueueRow) -> Arc<str> {

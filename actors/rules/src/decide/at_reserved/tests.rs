@@ -6,7 +6,7 @@ use std::time::Duration;
 use super::*;
 use crate::books::Books;
 use crate::decide::predicates::Try;
-use crate::decide::reservations::{Claim, Reservation, claim, displaced_by};
+use crate::decide::reservations::{Claim, Rank, Reservation, claim, displaced_by};
 use crate::nodes::{Exclusion, NodeOrder};
 use crate::order::waits::{View, WaitSet};
 use crate::values::epoch::Loosening;
@@ -217,11 +217,11 @@ fn quota_that_comes_back_has_the_reserved_node_looked_at_first() {
 
 #[test]
 fn an_ask_reserves_when_it_is_old_enough_and_there_is_a_node_for_it() {
-    let mut world = World::new(&[("n1", 0), ("n2", 1)]);
+    let mut world = World::new(&[("n1", 1), ("n2", 2)]);
     let patience = Patience { delay: Some(Duration::from_nanos(50)), ..Patience::default() };
     let ask = world.put(AskSpec::new("a", vcores(3)));
     let claims = |world: &World, patience: &Patience, now_ns| {
-        claim(world.asks.ask(ask), &world.books, patience, now_ns)
+        claim(world.asks.ask(ask), &Rank::default(), &world.books, patience, now_ns)
     };
     assert_eq!(claims(&world, &patience, 50), Claim::NotBefore(51));
     assert_eq!(claims(&world, &patience, 51), Claim::Node(world.node("n2")));
@@ -245,18 +245,18 @@ fn an_ask_that_requires_a_node_reserves_it_at_once_and_takes_it_from_one_that_ma
         AskSpec::new(key, vcores(vcore)).with(|it| it.required_node = Some(Arc::from("n1")))
     };
     let ask = world.put(for_n1("a", 3));
-    let never = Patience { delay: None, ..Patience::default() };
+    let (never, rank) = (Patience { delay: None, ..Patience::default() }, Rank::default());
     let who = Reserver { application: application(), ask: other };
     assert_eq!(displaced_by(world.asks.ask(ask), &world.books), Some(who));
     let Books { nodes, reservations, .. } = &mut world.books;
     reservations.end(nodes, who);
     assert_eq!(displaced_by(world.asks.ask(ask), &world.books), None);
     let n1 = world.node("n1");
-    assert_eq!(claim(world.asks.ask(ask), &world.books, &never, 0), Claim::Node(n1));
+    assert_eq!(claim(world.asks.ask(ask), &rank, &world.books, &never, 0), Claim::Node(n1));
     let large = world.put(for_n1("large", 10));
-    assert_eq!(claim(world.asks.ask(large), &world.books, &never, 0), Claim::Never);
+    assert_eq!(claim(world.asks.ask(large), &rank, &world.books, &never, 0), Claim::Never);
     let elsewhere = for_n1("gone", 1).with(|it| it.required_node = Some(Arc::from("n9")));
     let elsewhere = world.put(elsewhere);
-    assert_eq!(claim(world.asks.ask(elsewhere), &world.books, &never, 0), Claim::Never);
+    assert_eq!(claim(world.asks.ask(elsewhere), &rank, &world.books, &never, 0), Claim::Never);
     assert_eq!(displaced_by(world.asks.ask(elsewhere), &world.books), None);
 }

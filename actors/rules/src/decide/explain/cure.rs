@@ -5,14 +5,11 @@
 //! time; room on the node where least is missing; a quota; one more running application; a node.
 //! Whoever makes all of them has nothing left in the way. What others would do with the same room is
 //! not looked at: an ask that stands behind others may need the change again.
-//!
-//! Root's maximum is what all nodes have. So room that is given back on a node, or a node that is
-//! added, is room below root too, and is not asked for twice.
 
 use std::fmt;
 use std::sync::Arc;
 
-use super::why::{RequiredState, Why, is_root, missing_runs, named, only};
+use super::why::{RequiredState, Why, missing_runs, named};
 use crate::values::instant::rfc3339;
 use crate::values::readable::amounts;
 use crate::values::resources::Resources;
@@ -188,9 +185,6 @@ impl fmt::Display for Change {
             Self::NodeRoom { node, resources } => {
                 write!(f, "free {} on node {node}", amounts(resources))
             }
-            Self::Quota { queue, resources } if is_root(queue) => {
-                write!(f, "free {} on the nodes, or add a node", amounts(resources))
-            }
             Self::Quota { queue, resources } => write!(
                 f,
                 "raise the maximum of {queue} by {}, or free as much there",
@@ -251,23 +245,9 @@ impl fmt::Display for Change {
     }
 }
 
-/// The changes that together remove all of these obstacles, in order of preference. `overdrawn` is
-/// what is used of the whole cluster beyond what its nodes have, which a node that is added has to
-/// make up for first.
-pub fn cure(obstacles: &[Why], overdrawn: &Resources) -> Vec<Change> {
+/// The changes that together remove all of these obstacles, in order of preference.
+pub fn cure(obstacles: &[Why]) -> Vec<Change> {
     let mut changes: Vec<Change> = obstacles.iter().filter_map(removes).collect();
-    for change in &mut changes {
-        if let Change::Node { resources, .. }
-        | Change::AdmittedNode { resources, .. }
-        | Change::NodeInDomain { resources, .. }
-        | Change::LargerNode { resources, .. } = change
-        {
-            let wanted = resources.clone();
-            resources.add(&only(overdrawn, &wanted));
-            resources.prune();
-        }
-    }
-    join_with_root(&mut changes);
     join_times(&mut changes);
     if changes.is_empty() {
         changes.push(Change::Nothing);
@@ -348,41 +328,6 @@ fn removes(why: &Why) -> Option<Change> {
     })
 }
 
-/// Room on a node, or a node more, is room below root: one change of both.
-fn join_with_root(changes: &mut Vec<Change>) {
-    let of_root = |change: &Change| matches!(change, Change::Quota { queue, .. } if is_root(queue));
-    let gives_room = |change: &Change| {
-        matches!(
-            change,
-            Change::NodeRoom { .. }
-                | Change::Node { .. }
-                | Change::AdmittedNode { .. }
-                | Change::NodeInDomain { .. }
-        )
-    };
-    let Some(at) = changes.iter().position(of_root) else { return };
-    let Some(room) = changes.iter().position(gives_room) else { return };
-    let missing = changes[at].resources().cloned().unwrap_or_default();
-    match &mut changes[room] {
-        // Of several nodes together: where they are not enough for root, both are needed.
-        Change::Node { resources, count: count @ 2.., .. }
-        | Change::NodeInDomain { resources, count: count @ 2.., .. } => {
-            let many = i64::try_from(*count).unwrap_or(i64::MAX);
-            if !resources.times(many).at_least(&missing) {
-                return;
-            }
-        }
-        Change::NodeRoom { resources, .. }
-        | Change::Node { resources, .. }
-        | Change::AdmittedNode { resources, .. }
-        | Change::NodeInDomain { resources, .. } => {
-            resources.raise_to(&missing);
-        }
-        _ => {}
-    }
-    changes.remove(at);
-}
-
 /// Of several times the last.
 fn join_times(changes: &mut Vec<Change>) {
     let at = |change: &Change| match change {
@@ -417,22 +362,14 @@ mod tests {
         Why::Nodes { lacks: NodeLacks::default(), nearest, want: vcores(9_000) }
     }
 
-    fn too_small() -> Why {
-        Why::Nodes { lacks: NodeLacks::default(), nearest: None, want: vcores(9_000) }
-    }
-
-    fn cure_of(obstacles: &[Why]) -> Vec<Change> {
-        cure(obstacles, &Resources::new())
-    }
-
     fn sentence_of(obstacles: &[Why]) -> String {
-        sentence(&cure_of(obstacles))
+        sentence(&cure(obstacles))
     }
 
     #[test]
     fn nothing_in_the_way_needs_no_change() {
-        assert_eq!(cure_of(&[]), [Change::Nothing]);
-        assert_eq!(cure_of(&[Why::Loosened]), [Change::Nothing]);
+        assert_eq!(cure(&[]), [Change::Nothing]);
+        assert_eq!(cure(&[Why::Loosened]), [Change::Nothing]);
     }
 
     #[test]
@@ -451,22 +388,5 @@ mod tests {
              root.a by 3 cores, or free as much there; and let 2 more applications run: user ann in \
              root.a"
         );
-    }
-
-    #[test]
-    fn room_on_a_node_is_room_below_root() {
-        let root = over("root", 8_000, 8_000, 2_000);
-        assert_eq!(sentence_of(&[root.clone(), lacks("n1", 1_000)]), "free 2 cores on node n1");
-        assert_eq!(sentence_of(&[root.clone(), too_small()]), "add a node with at least 9 cores");
-        assert_eq!(sentence_of(&[root]), "free 2 cores on the nodes, or add a node");
-        let other = over("root.a", 8_000, 8_000, 2_000);
-        assert_eq!(cure_of(&[other, lacks("n1", 1_000)]).len(), 2);
-    }
-
-    #[test]
-    fn a_new_node_makes_up_for_what_is_used_beyond_all_nodes() {
-        let overdrawn = Resources::of(&[("vcore", 2_000), ("memory", 5)]);
-        let changes = cure(&[over("root", 8_000, 10_000, 9_000), too_small()], &overdrawn);
-        assert_eq!(sentence(&changes), "add a node with at least 11 cores");
     }
 }

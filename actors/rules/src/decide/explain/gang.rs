@@ -3,7 +3,7 @@
 use std::sync::Arc;
 
 use super::cure::Change;
-use super::why::{Cause, Over, cluster};
+use super::why::Cause;
 use crate::nodes::{Domain, NodeLacks};
 use crate::values::instant::rfc3339;
 use crate::values::readable::amounts;
@@ -22,8 +22,6 @@ pub enum GangWhy {
         /// How many are missing.
         missing: u64,
     },
-    /// All nodes together have too little left for all members.
-    Cluster(Over),
     /// Members of one size found too few places when all of them were looked for.
     Places {
         /// The name of the task group.
@@ -83,11 +81,9 @@ impl GangWhy {
         match self {
             Self::Refused { .. } => Cause::Predicates,
             Self::Domain { .. } => Cause::Topology,
-            Self::Undecided
-            | Self::Asks { .. }
-            | Self::Cluster(_)
-            | Self::Places { .. }
-            | Self::InTheAir => Cause::Gang,
+            Self::Undecided | Self::Asks { .. } | Self::Places { .. } | Self::InTheAir => {
+                Cause::Gang
+            }
         }
     }
 
@@ -98,22 +94,13 @@ impl GangWhy {
                 Some(group)
             }
             Self::Domain { short, .. } => Some(&short.group),
-            Self::Undecided | Self::Cluster(_) | Self::InTheAir => None,
-        }
-    }
-
-    /// What all nodes have too little of.
-    pub(super) fn over(&self) -> Option<&Over> {
-        match self {
-            Self::Cluster(over) => Some(over),
-            _ => None,
+            Self::Undecided | Self::InTheAir => None,
         }
     }
 
     /// What is missing: the amount of all members without a place.
     pub fn short(&self) -> Resources {
         match self {
-            Self::Cluster(over) => over.short(),
             Self::Places { size, lacks, .. }
             | Self::Domain { short: ShortDomain { size, lacks, .. }, .. } => {
                 size.times(i64::try_from(*lacks).unwrap_or(i64::MAX))
@@ -131,11 +118,6 @@ impl GangWhy {
                 let noun = if *missing == 1 { "request" } else { "requests" };
                 format!("the gang waits for {missing} more {noun} of task group {group}")
             }
-            Self::Cluster(over) => format!(
-                "{}: all members of the gang together need {} more",
-                cluster(over),
-                amounts(&over.short())
-            ),
             Self::Places { group, size, lacks, nodes } => {
                 let member = if *lacks == 1 { "member" } else { "members" };
                 format!(
@@ -162,9 +144,6 @@ impl GangWhy {
             Self::Undecided => Change::Gang,
             Self::Asks { group, missing } => {
                 Change::GangMembers { group: TaskGroup::clone(group), count: *missing }
-            }
-            Self::Cluster(over) => {
-                Change::Quota { queue: Arc::from("root"), resources: over.short() }
             }
             Self::Places { size, lacks, .. } => {
                 Change::Node { node: None, resources: size.clone(), count: *lacks }

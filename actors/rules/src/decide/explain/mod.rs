@@ -38,7 +38,7 @@
 //!      ask run"
 //! );
 //! assert_eq!(
-//!     sentence(&cure(&obstacles, &Resources::new())),
+//!     sentence(&cure(&obstacles)),
 //!     "raise the maximum of root.prod.etl by 2 GiB of memory, or free as much there"
 //! );
 //! ```
@@ -72,7 +72,7 @@ pub struct QueueRoom<'a> {
     pub queue: &'a Arc<str>,
     /// Nothing is decided for it.
     pub is_stopped: bool,
-    /// Its maximum; of root what all nodes have.
+    /// Its maximum.
     pub max: Option<&'a Limits>,
     /// What is used.
     pub used: &'a Resources,
@@ -228,18 +228,6 @@ pub fn texts(ask: &Ask) -> BTreeMap<String, u32> {
         Some(refusals) if !refusals.reasons.is_empty() => refusals.reasons.clone(),
         Some(refusals) => refusals.last_reasons.clone(),
         None => BTreeMap::new(),
-    }
-}
-
-/// Obstacles of a declared gang as a whole: what all nodes have is no quota that somebody set, so
-/// where that is too little the gang lacks places.
-pub fn of_gang(obstacles: &mut [Why]) {
-    for why in obstacles {
-        if let Why::Queue { queue, over } = why
-            && why::is_root(queue)
-        {
-            *why = Why::Gang(GangWhy::Cluster(over.clone()));
-        }
     }
 }
 

@@ -93,7 +93,7 @@ fn an_excluded_node_with_room_is_a_refusal_until_its_time_is_over() {
     let lacks = books.nodes.lacks(&request(ask));
     let why = nodes(&books.nodes, ask, &WaitSet::Due, &lacks).unwrap();
     assert_eq!(why.cause(), Cause::Predicates);
-    assert_eq!(cure(&[why], &Resources::new()), [Change::Time { at_ns: Some(7) }]);
+    assert_eq!(cure(&[why]), [Change::Time { at_ns: Some(7) }]);
     let excluded = books.nodes.slot_of("n1").unwrap();
     books.nodes.update(excluded, None, &amount(1, 4));
     let lacks = books.nodes.lacks(&request(ask));

@@ -169,7 +169,7 @@ pub enum Why {
         /// How many may.
         most: u64,
     },
-    /// The maximum of a queue leaves too little. That of root is what all nodes have.
+    /// The maximum of a queue leaves too little.
     Queue {
         /// Its path.
         queue: Arc<str>,
@@ -340,7 +340,7 @@ impl Why {
     pub fn have(&self) -> Resources {
         match self {
             Self::Queue { over, .. } | Self::Limit { over, .. } => over.have(),
-            Self::Gang(why) => why.over().map(Over::have).unwrap_or_default(),
+            Self::Gang(_) => Resources::new(),
             _ => self.want().minus(&self.short()),
         }
     }
@@ -349,7 +349,6 @@ impl Why {
     pub fn want(&self) -> Resources {
         match self {
             Self::Queue { over, .. } | Self::Limit { over, .. } => over.want.clone(),
-            Self::Gang(why) => why.over().map(|over| over.want.clone()).unwrap_or_default(),
             Self::Nodes { nearest: Some(nearest), want, .. }
             | Self::Constraints { nearest: Some(nearest), want, .. }
             | Self::Topology { nearest: Some(nearest), want, .. } => only(want, &nearest.lacks),
@@ -411,9 +410,6 @@ impl Why {
                 named(whose),
                 then(&more_applications(*running, *most))
             ),
-            Self::Queue { queue, over } if is_root(queue) => {
-                format!("{}; {}", cluster(over), then(&more(&over.short())))
-            }
             Self::Queue { queue, over } => format!(
                 "{queue} {}; {}",
                 uses(over, "leaves too little of", "is at its maximum of"),
@@ -490,10 +486,6 @@ pub(super) fn named(whose: &Subject) -> String {
     }
 }
 
-pub(super) fn is_root(queue: &str) -> bool {
-    !queue.contains('.')
-}
-
 /// By how many the maximum of running applications is too low.
 pub(super) fn missing_runs(running: u64, most: u64) -> u64 {
     running.saturating_sub(most).saturating_add(1)
@@ -544,11 +536,6 @@ fn placeholders(group: &str, pending: u64, free: &FreePlaces, asked: u64, leavin
         "the ask takes the place of a placeholder of task group {group}: {}",
         enumeration(&counts)
     )
-}
-
-/// That all nodes together have too little.
-pub(super) fn cluster(over: &Over) -> String {
-    format!("the whole cluster {}", uses(over, "has too little left of", "is full in"))
 }
 
 fn required(node: &str, state: &RequiredState, want: &Resources) -> String {

@@ -37,8 +37,10 @@ pub struct QueueFacts {
     pub parent: Option<usize>,
     /// Its own guarantee.
     pub guaranteed: Option<Resources>,
-    /// Its own maximum; of root, the total of all nodes.
+    /// Its own maximum; root has none.
     pub max: Option<Limits>,
+    /// Of root, what all nodes have.
+    pub capacity: Option<Limits>,
     /// What it uses.
     pub allocated: Resources,
     /// What victims of preemption hold of that.
@@ -64,6 +66,7 @@ impl QueueFacts {
             parent,
             guaranteed: ledger.guaranteed.clone(),
             max: ledger.max.clone(),
+            capacity: ledger.capacity.clone(),
             allocated: ledger.allocated().clone(),
             preempting: ledger.preempting().clone(),
             promised: promises.promised(path).cloned().unwrap_or_default(),
@@ -85,6 +88,8 @@ pub(super) struct Hierarchy {
     guaranteed: Rows,
     has_guarantee: Vec<bool>,
     max: Rows,
+    /// What all nodes have.
+    capacity: Row,
     promised: Rows,
     asker: usize,
     is_above_asker: Vec<bool>,
@@ -108,6 +113,7 @@ impl Hierarchy {
             guaranteed: rows(),
             has_guarantee: Vec::with_capacity(queues.len()),
             max: rows(),
+            capacity: columns.limit(queues.first().and_then(|root| root.capacity.as_ref())),
             promised: rows(),
             asker,
             is_above_asker: vec![false; queues.len()],
@@ -172,15 +178,15 @@ impl Hierarchy {
     }
 
     /// The queue below which an ask may take something: the nearest above it that is root, or a
-    /// fence, or whose maximum would not bear the ask. It may be the leaf itself.
+    /// fence, or whose maximum would not bear the ask. It may be the leaf itself. What all nodes have
+    /// is a maximum here: where a leaf would use more than that, only what is below it can give way.
     pub(super) fn fence(&self, demand: &[i64]) -> usize {
         let path = &self.paths[self.asker];
         let mut max: SmallVec<[Row; 8]> = SmallVec::new();
         for &queue in path {
             let mut row = Row::from_slice(self.max.row(queue as usize));
-            if let Some(above) = max.last() {
-                row.iter_mut().zip(above).for_each(|(own, above)| *own = (*own).min(*above));
-            }
+            let above = max.last().unwrap_or(&self.capacity);
+            row.iter_mut().zip(above).for_each(|(own, above)| *own = (*own).min(*above));
             max.push(row);
         }
         let above_root = path.iter().zip(&max).skip(1).rev();
@@ -393,7 +399,7 @@ fn columns(queues: &[QueueFacts], demand: &[Resources]) -> Columns {
         for (name, _) in queue.guaranteed.iter().flat_map(Resources::entries) {
             columns.add(name);
         }
-        for (name, _) in queue.max.iter().flat_map(Limits::entries) {
+        for (name, _) in queue.max.iter().chain(&queue.capacity).flat_map(Limits::entries) {
             columns.add(name);
         }
     }

@@ -68,6 +68,7 @@
 //!     parent,
 //!     guaranteed: guaranteed.map(vcore),
 //!     max: None,
+//!     capacity: None,
 //!     allocated: vcore(used),
 //!     preempting: Resources::new(),
 //!     promised: Resources::new(),

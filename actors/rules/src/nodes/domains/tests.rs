@@ -1,7 +1,7 @@
 use proptest::prelude::*;
 
 use super::*;
-use crate::nodes::NodeOrder;
+use crate::nodes::{NodeOrder, SetAside};
 
 fn vcores(quantity: i64) -> Resources {
     Resources::of(&[("vcore", quantity)])
@@ -130,7 +130,7 @@ proptest! {
                 }
                 Change::Reserve(at, reserved) => {
                     if let Some(slot) = slot(&nodes, at) {
-                        nodes.set_reserved(slot, *reserved);
+                        nodes.set_aside(slot, if *reserved { SetAside::Bounded } else { SetAside::No });
                     }
                 }
                 Change::Pack(packs) => {

@@ -14,7 +14,7 @@ use super::wish::AskWish;
 use super::{AskSpec, ClassId, Shape};
 use crate::decide::predicates::Try;
 use crate::decide::preemption::Tries;
-use crate::nodes::{Domain, Exclusion, NodeRequest, NodeSlot};
+use crate::nodes::{Domain, Exclusion, NodeIndex, NodeRequest, NodeSlot, PassedBy};
 use crate::order::keys::AskKey;
 use crate::values::epoch::Growth;
 use crate::values::rare::{Nothing, Rare};
@@ -72,6 +72,10 @@ pub struct Search {
     pub(super) refusals: Option<Box<Refusals>>,
     /// The node that it has reserved.
     pub(super) reserved: Option<NodeSlot>,
+    /// How growths pass it by, while it wants more than all nodes have left together.
+    pub(super) passed_by: Option<PassedBy>,
+    /// Another ask reserved a node in its place.
+    pub was_replaced: bool,
 }
 
 impl Nothing for Search {
@@ -82,6 +86,8 @@ impl Nothing for Search {
         domain: None,
         refusals: None,
         reserved: None,
+        passed_by: None,
+        was_replaced: false,
     };
 }
 
@@ -239,6 +245,27 @@ impl Ask {
         self.refusals().is_some_and(|refusals| refusals.rests)
     }
 
+    /// It found no node: growths are counted from now on that leave no room for it, if it wants more
+    /// than all nodes have left together.
+    pub fn count_passed_by(&mut self, nodes: &NodeIndex) {
+        let counted = match self.search.passed_by {
+            Some(before) => nodes.passed_by(&self.request(), before),
+            None if nodes.is_free_in_all(&self.resources) => return,
+            None => PassedBy { at: nodes.growth(), times: 0 },
+        };
+        self.search.make().passed_by = Some(counted);
+    }
+
+    /// How growths pass it by, as counted when it was looked at last.
+    pub fn passed_by(&self) -> PassedBy {
+        self.search.passed_by.unwrap_or_default()
+    }
+
+    /// Whether it would be [passed by](PassedBy::is_enough) if it were looked at now.
+    pub fn is_passed_by(&self, nodes: &NodeIndex) -> bool {
+        self.search.passed_by.is_some_and(|it| nodes.passed_by(&self.request(), it).is_enough())
+    }
+
     /// Whether it has a node reserved.
     pub fn is_reserved(&self) -> bool {
         self.search.reserved.is_some()
@@ -334,9 +361,12 @@ impl Ask {
         }
     }
 
-    /// Its next allocation begins as if no predicate had ever refused it.
+    /// Its next allocation begins as if no predicate had ever refused it, and nothing had passed it by.
     pub(super) fn forget_refusals(&mut self) {
         self.begin_anew();
+        if let Some(search) = self.search.find_mut() {
+            (search.passed_by, search.was_replaced) = (None, false);
+        }
         if let Some(refusals) = self.noted_refusals() {
             refusals.in_a_row = 0;
         }

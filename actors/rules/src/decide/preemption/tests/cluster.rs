@@ -208,7 +208,8 @@ impl Cluster {
                     paths.iter().position(|path| **path == above).expect("queues above exist")
                 }),
                 guaranteed: queue.guaranteed.clone(),
-                max: if path == "root" { Some(total.into()) } else { queue.max.clone() },
+                max: queue.max.clone(),
+                capacity: (path == "root").then(|| total.into()),
                 allocated: sum(|_| true),
                 preempting: sum(|it| it.leaving == Some(Leaving::Preempted)),
                 promised,

@@ -290,8 +290,9 @@ impl<'a> Laws<'a> {
             let facts = &self.facts[path[at]];
             let allocated = facts.allocated.plus(&self.ask);
             let bears = path[..=at].iter().all(|above| {
-                let max = self.facts[*above].max.as_ref();
-                max.is_none_or(|max| max.entries().all(|(name, max)| allocated.get(name) <= max))
+                let facts = &self.facts[*above];
+                let mut limits = facts.max.iter().chain(&facts.capacity);
+                limits.all(|max| max.entries().all(|(name, max)| allocated.get(name) <= max))
             });
             if facts.settings.preemption == PreemptionPolicy::Fence || !bears {
                 return path[at];

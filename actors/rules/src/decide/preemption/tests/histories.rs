@@ -237,7 +237,7 @@ impl Life {
     /// What root has left for whoever was promised nothing.
     fn headroom(&self) -> i64 {
         let root = &self.cluster.facts()[0];
-        let total: i64 = root.max.as_ref().unwrap().entries().map(|(_, max)| max).sum();
+        let total: i64 = root.capacity.as_ref().unwrap().entries().map(|(_, max)| max).sum();
         total - amount(&root.allocated) - self.promises.taken_off("root").map_or(0, amount)
     }
 

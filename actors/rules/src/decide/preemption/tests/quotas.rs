@@ -151,6 +151,7 @@ fn facts(path: &str, parent: Option<usize>, used: i64, guaranteed: Option<i64>) 
         parent,
         guaranteed: guaranteed.map(vcore),
         max: None,
+        capacity: None,
         allocated: vcore(used),
         preempting: Resources::new(),
         promised: Resources::new(),

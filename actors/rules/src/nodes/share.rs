@@ -1,0 +1,225 @@
+//! How much of the cluster reservations may set aside.
+//!
+//! # Why a bound
+//! What is free on a reserved node is idle until the ask that reserved it fits. Where every large ask
+//! may reserve a node of its own, a few of them idle a whole cluster, and gain nothing by it: they
+//! run no sooner than what already runs ends. So the *capacity* of the nodes that are set aside is at
+//! most a share of that of all open nodes, of each resource that the reserving ask wants.
+//!
+//! # Invariants
+//! * [`NodeIndex::may_set_aside_any`] never says `false` where some node could be set aside for
+//!   something that wants `least` at least.
+
+use std::sync::Arc;
+
+use super::sum::Sum;
+use super::{NodeIndex, NodeSlot, SetAside};
+use crate::values::resources::Resources;
+
+/// The share that reservations may set aside, in percent of the capacity of open nodes.
+pub const RESERVATION_SHARE: u32 = 20;
+/// So many nodes may be set aside whatever their share is.
+const ALWAYS: usize = 2;
+/// How many different sizes of nodes are told apart.
+const SIZES_MAX: usize = 64;
+
+/// What is set aside, and how much may be.
+#[derive(Debug)]
+pub(super) struct Share {
+    percent: u32,
+    /// The capacity of open nodes.
+    open: Sum,
+    /// The capacity of the nodes that are set aside within the bound, and how many they are.
+    aside: Sum,
+    n_aside: usize,
+    /// The capacities that nodes have, each with the number of nodes; of some nodes it is not known.
+    sizes: Vec<(Arc<Resources>, usize)>,
+    of_other_sizes: usize,
+}
+
+impl Default for Share {
+    fn default() -> Self {
+        Self {
+            percent: RESERVATION_SHARE,
+            open: Sum::default(),
+            aside: Sum::default(),
+            n_aside: 0,
+            sizes: Vec::new(),
+            of_other_sizes: 0,
+        }
+    }
+}
+
+impl Share {
+    /// A node is there, with this capacity.
+    pub(super) fn enter(&mut self, total: &Arc<Resources>, open: bool, aside: SetAside) {
+        match self.sizes.iter().position(|size| size.0 == *total) {
+            Some(at) => self.sizes[at].1 += 1,
+            None if self.sizes.len() < SIZES_MAX => self.sizes.push((Arc::clone(total), 1)),
+            None => self.of_other_sizes += 1,
+        }
+        self.count(total, open, aside, 1);
+    }
+
+    /// A node is not there any more, or is another.
+    pub(super) fn leave(&mut self, total: &Arc<Resources>, open: bool, aside: SetAside) {
+        match self.sizes.iter().position(|size| size.0 == *total) {
+            Some(at) if self.sizes[at].1 == 1 => drop(self.sizes.swap_remove(at)),
+            Some(at) => self.sizes[at].1 -= 1,
+            None => self.of_other_sizes -= 1,
+        }
+        self.count(total, open, aside, -1);
+    }
+
+    /// A node is open or closed now, or set aside or not.
+    pub(super) fn change(
+        &mut self,
+        total: &Resources,
+        before: (bool, SetAside),
+        after: (bool, SetAside),
+    ) {
+        self.count(total, before.0, before.1, -1);
+        self.count(total, after.0, after.1, 1);
+    }
+
+    fn count(&mut self, total: &Resources, open: bool, aside: SetAside, times: i8) {
+        if open {
+            self.open.add(total.entries(), i128::from(times));
+        }
+        if aside == SetAside::Bounded {
+            self.aside.add(total.entries(), i128::from(times));
+            self.n_aside = self.n_aside.saturating_add_signed(isize::from(times));
+        }
+    }
+
+    /// Whether a node of this capacity may be set aside for one that wants so much, where `instead` is
+    /// no longer.
+    fn allows(&self, total: &Resources, wanted: &Resources, instead: Option<&Resources>) -> bool {
+        let n_aside = self.n_aside - usize::from(instead.is_some());
+        n_aside < ALWAYS
+            || wanted.entries().filter(|(_, wanted)| *wanted > 0).all(|(name, _)| {
+                let less = instead.map_or(0, |instead| i128::from(instead.get(name)));
+                let aside = self.aside.of(name) - less + i128::from(total.get(name));
+                aside.saturating_mul(100) <= self.open.of(name) * i128::from(self.percent)
+            })
+    }
+}
+
+impl NodeIndex {
+    /// Sets the share of the capacity of open nodes that may be set aside for asks that reserve them,
+    /// in percent.
+    pub fn set_reservation_share(&mut self, percent: u32) {
+        self.share.percent = percent;
+    }
+
+    /// Whether the node may be set aside for an ask that wants so much, where another node
+    /// (`instead`) is given back for it. Two may be in any case.
+    pub fn may_set_aside(
+        &self,
+        slot: NodeSlot,
+        wanted: &Resources,
+        instead: Option<NodeSlot>,
+    ) -> bool {
+        let instead = instead.map(|slot| &**self.total(slot));
+        self.share.allows(self.total(slot), wanted, instead)
+    }
+
+    /// Whether some node may be set aside for what wants `least` at least. `false` is certain.
+    pub(super) fn may_set_aside_any(&self, least: &Resources) -> bool {
+        let share = &self.share;
+        share.of_other_sizes > 0
+            || share
+                .sizes
+                .iter()
+                .any(|(total, _)| total.holds(least) && share.allows(total, least, None))
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::nodes::NodeOrder;
+
+    fn of(vcore: i64, gpu: i64) -> Resources {
+        Resources::of(&[("vcore", vcore), ("gpu", gpu)])
+    }
+
+    /// An index of so many nodes of this capacity.
+    fn nodes_of(n: usize, total: &Resources) -> (NodeIndex, Vec<NodeSlot>) {
+        let mut nodes = NodeIndex::new(NodeOrder::default());
+        let insert = |at| nodes.insert(format!("n{at}").into(), total.clone(), total.clone(), true);
+        let slots = (0..n).map(insert).collect::<Result<_, _>>().unwrap();
+        (nodes, slots)
+    }
+
+    /// How many nodes may be set aside, one after the other.
+    fn set_aside_all(nodes: &mut NodeIndex, slots: &[NodeSlot], wanted: &Resources) -> usize {
+        let mut n = 0;
+        for slot in slots {
+            assert!(!nodes.may_set_aside(*slot, wanted, None) || nodes.may_set_aside_any(wanted));
+            if nodes.may_set_aside(*slot, wanted, None) {
+                nodes.set_aside(*slot, SetAside::Bounded);
+                n += 1;
+            }
+        }
+        n
+    }
+
+    #[test]
+    fn a_fifth_of_the_cluster_may_be_set_aside_and_two_nodes_in_any_case() {
+        for (there, may) in [(1, 1), (2, 2), (4, 2), (10, 2), (14, 2), (15, 3), (20, 4), (100, 20)]
+        {
+            let (mut nodes, slots) = nodes_of(there, &of(8, 0));
+            assert_eq!(set_aside_all(&mut nodes, &slots, &of(6, 0)), may, "of {there}");
+            assert!(!nodes.may_set_aside_any(&of(6, 0)) || may == there);
+        }
+    }
+
+    #[test]
+    fn only_what_the_ask_wants_counts_and_only_open_nodes_make_the_whole() {
+        let (mut nodes, mut slots) = nodes_of(10, &of(8, 0));
+        let with_gpus = nodes.insert("g".into(), of(8, 8), of(8, 8), true).unwrap();
+        assert_eq!(set_aside_all(&mut nodes, &slots, &of(6, 0)), 2);
+        assert!(!nodes.may_set_aside(with_gpus, &of(1, 8), None), "all gpus, and two are there");
+        assert!(!nodes.may_set_aside(with_gpus, &of(0, 8), None), "whatever else it wants");
+        nodes.set_aside(slots[0], SetAside::No);
+        assert!(nodes.may_set_aside(with_gpus, &of(0, 8), None), "one of two");
+
+        (nodes, slots) = nodes_of(15, &of(8, 0));
+        assert_eq!(set_aside_all(&mut nodes, &slots[..3], &of(6, 0)), 3);
+        nodes.set_aside(slots[0], SetAside::No);
+        nodes.set_open(slots[14], false);
+        assert!(!nodes.may_set_aside(slots[0], &of(6, 0), None), "three of fourteen are more");
+        assert!(nodes.may_set_aside(slots[0], &of(6, 0), Some(slots[1])), "one for the other");
+    }
+
+    #[test]
+    fn what_is_kept_counts_for_no_bound_and_the_share_may_be_another() {
+        let (mut nodes, slots) = nodes_of(10, &of(8, 0));
+        for slot in &slots[..5] {
+            nodes.set_aside(*slot, SetAside::Kept);
+        }
+        assert_eq!(set_aside_all(&mut nodes, &slots[5..], &of(6, 0)), 2);
+        nodes.set_reservation_share(40);
+        assert_eq!(set_aside_all(&mut nodes, &slots[7..], &of(6, 0)), 2);
+        nodes.set_reservation_share(0);
+        nodes.set_aside(slots[9], SetAside::No);
+        assert!(!nodes.may_set_aside(slots[9], &of(6, 0), None));
+    }
+
+    #[test]
+    fn nodes_of_very_many_sizes_are_never_passed_over() {
+        let mut nodes = NodeIndex::new(NodeOrder::default());
+        let mut slots = Vec::new();
+        for size in 0..100 {
+            let total = of(1_000 + size, 0);
+            slots.push(nodes.insert(format!("{size}").into(), total.clone(), total, true).unwrap());
+        }
+        assert!(set_aside_all(&mut nodes, &slots, &of(1_000, 0)) >= 19);
+        assert!(nodes.may_set_aside_any(&of(1_000, 0)), "it is not known");
+        for slot in slots {
+            nodes.remove(slot);
+        }
+        assert_eq!((nodes.share.of_other_sizes, nodes.share.sizes.len()), (0, 0));
+    }
+}
