@@ -410,7 +410,7 @@ fn allocation(row: &AllocationRow) -> AllocationSnapshot {
     // One that took the place of a placeholder shows since when the place was kept.
     let requested_ns = match entry.pairing {
         Pairing::Took { created_ns } => created_ns,
-        _ => entry.created_ns,
+        _ => entry.stated_creation_ns(),
     };
     // What no RM knows has a name for people alone.
     let key = if entry.is_hold() { &entry.uuid } else { entry.key() };
@@ -420,8 +420,8 @@ fn allocation(row: &AllocationRow) -> AllocationSnapshot {
         uuid: if entry.uuid == *key { String::new() } else { entry.uuid.to_string() },
         allocation_tags: tags(entry.spec.tags.as_ref()),
         request_time: requested_ns,
-        allocation_time: entry.created_ns,
-        allocation_delay: entry.created_ns.saturating_sub(requested_ns),
+        allocation_time: entry.stated_creation_ns(),
+        allocation_delay: entry.stated_creation_ns().saturating_sub(requested_ns),
         placeholder: entry.spec.placeholder,
         placeholder_used: matches!(entry.pairing, Pairing::Took { .. }),
         task_group_name: entry.spec.task_group.as_deref().cloned().unwrap_or_default(),

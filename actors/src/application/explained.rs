@@ -139,7 +139,7 @@ impl Application {
                 position: class.position,
                 count: class.count,
                 spec: Arc::clone(&class.first.spec),
-                created_ns: class.first.created_ns,
+                created_ns: class.first.stated_creation_ns(),
                 obstacles,
                 takes_place,
                 noted: class.noted.map(|(obstacle, since)| (explain::noted(obstacle), since)),

@@ -362,7 +362,7 @@ impl Application {
         baton.disarmed.extend(old.deadline);
         let Some(entry) = baton.books.allocations.get_mut(real) else { return };
         let in_place = matches!(entry.pairing, Pairing::Takes { in_place: true, .. });
-        entry.change().pairing = Pairing::Took { created_ns: old.created_ns };
+        entry.change().pairing = Pairing::Took { created_ns: old.stated_creation_ns() };
         baton.books.nodes.settled(real);
         let Some(entry) = baton.books.allocations.get(real) else { return };
         let (resources, node) = (entry.resources().clone(), entry.node);

@@ -91,7 +91,7 @@ impl Application {
         baton: &mut Baton,
     ) {
         if let Some(entry) = baton.books.allocations.get_mut(real) {
-            entry.change().pairing = Pairing::Took { created_ns: hold.created_ns };
+            entry.change().pairing = Pairing::Took { created_ns: hold.stated_creation_ns() };
         }
         let amounts = (hold.resources(), resources);
         self.book.swapped(amounts, real, baton.now_ns, &mut self.changes);

@@ -58,7 +58,8 @@ impl Application {
         let wait = match created_ns {
             None => timeout,
             Some(created_ns) => {
-                let age = u64::try_from(baton.now_ns.saturating_sub(created_ns)).unwrap_or(0);
+                let since_ns = created_ns.min(self.book.arrived_ns);
+                let age = u64::try_from(baton.now_ns.saturating_sub(since_ns)).unwrap_or(0);
                 timeout.saturating_sub(Duration::from_nanos(age)).max(Duration::from_millis(1))
             }
         };

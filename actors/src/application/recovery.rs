@@ -125,7 +125,7 @@ impl Application {
         effects: &mut VisitEffects,
     ) {
         self.join_lane(baton);
-        let created_ns = spec.created_ns.unwrap_or(baton.now_ns);
+        let created_ns = spec.counted_creation_ns(baton.now_ns);
         self.book.submitted_no_later_than(created_ns);
         let slot = self.ask_of_existing(&spec, baton, effects);
         let whose = self.slot;

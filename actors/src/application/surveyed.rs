@@ -177,7 +177,7 @@ impl Application {
                 resource: (*ask.resources).clone(),
                 count,
                 tags: ask.tags.as_ref().map(|tags| tags.to_map()).unwrap_or_default(),
-                pending_since_ns: ask.created_ns,
+                pending_since_ns: ask.stated_creation_ns(),
             };
             (key, request)
         };

@@ -299,7 +299,7 @@ impl ApplicationRow {
                 }
                 requests.push(AskRow {
                     spec: Arc::clone(&ask.spec),
-                    created_ns: ask.created_ns,
+                    created_ns: ask.stated_creation_ns(),
                     outstanding: ask.outstanding,
                     read_ns: baton.now_ns,
                     attempted: ask.attempted,

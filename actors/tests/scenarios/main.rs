@@ -24,6 +24,7 @@ mod applications;
 mod asks;
 mod assuming;
 mod backoff;
+mod clocks_ahead;
 mod constraint_histories;
 mod constraints;
 mod crowded;

@@ -108,7 +108,7 @@ pub enum Pairing {
     InBundle,
     /// It has taken the place of a placeholder that was created then, ns since the epoch.
     Took {
-        /// Creation time of the placeholder's ask.
+        /// Creation time of the placeholder's ask, as its RM stated it.
         created_ns: i64,
     },
 }
@@ -138,7 +138,8 @@ pub struct Allocation {
     pub spec: Arc<AskSpec>,
     /// The allocation's own name within the application; the key until it is settled.
     pub uuid: Arc<str>,
-    /// Creation time of the ask, ns since the epoch.
+    /// Creation time of the ask, or its arrival where that is earlier, ns since the epoch. Orders
+    /// allocations by age.
     pub created_ns: i64,
     /// When it was bound, ns since the epoch.
     pub bound_ns: i64,
@@ -219,6 +220,12 @@ impl Allocation {
             is_assumed: false,
             circumstances: Rare::default(),
         }
+    }
+
+    /// Creation time of the ask as its RM stated it, ns since the epoch: for people, since it may lie
+    /// ahead.
+    pub fn stated_creation_ns(&self) -> i64 {
+        self.spec.created_ns.unwrap_or(self.created_ns)
     }
 
     /// Its circumstances, to be changed.

@@ -139,6 +139,8 @@ pub struct Application {
     pub groups: Vec<String>,
     /// The tags, as submitted.
     pub tags: Option<Tags>,
+    /// When it was accepted, ns since the epoch.
+    pub arrived_ns: i64,
     /// Submission time, moved back to the oldest ask's creation, ns since the epoch.
     pub submitted_ns: i64,
     /// The latest entry into Running, ns since the epoch.
@@ -193,6 +195,7 @@ impl Application {
             user: new.user,
             groups: new.groups,
             tags: new.tags,
+            arrived_ns: now_ns,
             submitted_ns: now_ns,
             started_ns: None,
             finished_ns: None,

@@ -29,8 +29,11 @@ pub struct Ask {
     pub spec: Arc<AskSpec>,
     /// Outstanding allocations.
     pub outstanding: u32,
-    /// Creation time, ns since the epoch.
+    /// Since when it counts as waiting: its creation time, or its arrival where that is earlier, ns
+    /// since the epoch. The clock of an RM may be ahead.
     pub created_ns: i64,
+    /// Arrival, ns since the epoch; a request that replaces it does not change this.
+    pub arrived_ns: i64,
     /// Order of arrival.
     pub sequence: u64,
     /// What was outstanding of it was withdrawn.
@@ -130,13 +133,14 @@ impl Ask {
     pub(super) fn new(
         spec: Arc<AskSpec>,
         outstanding: u32,
-        created_ns: i64,
+        arrived_ns: i64,
         sequence: u64,
     ) -> Self {
         Self {
+            created_ns: spec.counted_creation_ns(arrived_ns),
             spec,
             outstanding,
-            created_ns,
+            arrived_ns,
             sequence,
             withdrawn: false,
             over_quota: false,
@@ -155,6 +159,12 @@ impl Ask {
     /// What its placement constraint expects of nodes, if it has one.
     pub fn wish(&self) -> Option<&AskWish> {
         self.search.wish.as_deref()
+    }
+
+    /// Creation time as its RM stated it, or else its arrival, ns since the epoch: for people, since
+    /// it may lie ahead.
+    pub fn stated_creation_ns(&self) -> i64 {
+        self.spec.created_ns.unwrap_or(self.arrived_ns)
     }
 
     /// Its place in the order of the asks of its application.

@@ -363,7 +363,7 @@ impl Asks {
 
     fn put_outstanding(
         &mut self,
-        spec: Arc<AskSpec>,
+        mut spec: Arc<AskSpec>,
         outstanding: u32,
         now_ns: i64,
         sequence: u64,
@@ -371,13 +371,17 @@ impl Asks {
         let Some(slot) = self.slot_of(&spec.key) else {
             return self.add_outstanding(spec, outstanding, now_ns, sequence);
         };
+        let stated = self.ask(slot).spec.created_ns;
+        if spec.created_ns.is_none() && stated.is_some() {
+            Arc::make_mut(&mut spec).created_ns = stated;
+        }
         let before = self.pending.clone();
         self.bytes += spec.bytes();
         self.leave_class(slot);
         self.bytes -= self.ask(slot).spec.bytes();
         let ask = self.ask_mut(slot);
         ask.forget_failures();
-        ask.created_ns = spec.created_ns.unwrap_or(ask.created_ns);
+        ask.created_ns = spec.counted_creation_ns(ask.arrived_ns);
         ask.spec = spec;
         ask.outstanding = outstanding;
         ask.sequence = sequence;
@@ -403,9 +407,9 @@ impl Asks {
     ) -> (AskSlot, Resources) {
         debug_assert!(self.slot_of(&spec.key).is_none(), "a key is there once");
         self.bytes += spec.bytes();
-        let (slot, created_ns) = (self.table.next(), spec.created_ns.unwrap_or(now_ns));
+        let slot = self.table.next();
         self.by_key.insert(&spec.key, slot);
-        let ask = Ask::new(spec, outstanding, created_ns, sequence);
+        let ask = Ask::new(spec, outstanding, now_ns, sequence);
         let pending = ask.pending().pruned();
         self.table.insert(ask);
         self.join_class(slot);

@@ -33,7 +33,7 @@ pub struct AskSpec {
     pub instances: u32,
     /// Higher is more important.
     pub priority: i32,
-    /// Creation time, ns since the epoch; `None`: the arrival.
+    /// Creation time as the RM stated it, ns since the epoch; `None`: the arrival.
     pub created_ns: Option<i64>,
     /// Whether it is the driver or first task of its application.
     pub originator: bool,
@@ -155,6 +155,19 @@ impl AskSpec {
     pub fn restate(&mut self, said: &Self) {
         (self.priority, self.preemption) = (said.priority, said.preemption);
         self.tags.clone_from(&said.tags);
+    }
+
+    /// Creation time as decisions count it, of what arrived then: the stated one, but never later than
+    /// the arrival. Otherwise nothing of an RM whose clock is ahead would ever be old enough.
+    ///
+    /// ```
+    /// use monoceros_rules::values::resources::Resources;
+    /// use monoceros_rules::work::asks::AskSpec;
+    /// let ask = AskSpec { created_ns: Some(70), ..AskSpec::new("a", Resources::new()) };
+    /// assert_eq!((ask.counted_creation_ns(100), ask.counted_creation_ns(50)), (70, 50));
+    /// ```
+    pub fn counted_creation_ns(&self, arrived_ns: i64) -> i64 {
+        self.created_ns.map_or(arrived_ns, |stated| stated.min(arrived_ns))
     }
 
     /// Namespace and name of the pod that asks, as `NAMESPACE/NAME`, where it is one.

@@ -45,6 +45,34 @@ fn asks_of_one_shape_are_one_class_that_stands_where_its_first_member_does() {
     assert_eq!(first_members(&asks), ["d", "b"], "the class moves forward with an older member");
 }
 
+/// The clock of its RM is ahead: it stands where it arrived, also when it comes again.
+#[test]
+fn an_ask_created_ahead_counts_from_its_arrival() {
+    let mut asks = Asks::new();
+    let ahead = |at| AskSpec { created_ns: Some(at), ..spec("ahead", 1) };
+    let (slot, _) = asks.put(ahead(9_000), 10, 1);
+    asks.put(spec("later", 2), 11, 2);
+    let times = |asks: &Asks| {
+        let ask = asks.ask(slot);
+        (ask.created_ns, ask.stated_creation_ns())
+    };
+    assert_eq!(times(&asks), (10, 9_000));
+    assert_eq!(first_members(&asks), ["ahead", "later"]);
+    for (said, expected) in [
+        (ahead(9_500), (10, 9_500)),
+        (spec("ahead", 1), (10, 9_500)),
+        (ahead(15), (10, 15)),
+        (ahead(7), (7, 7)),
+        (spec("ahead", 1), (7, 7)),
+        (ahead(8), (8, 8)),
+    ] {
+        asks.put(said, 20, 3);
+        assert_eq!(times(&asks), expected);
+    }
+    let (slot, _) = asks.put(AskSpec { created_ns: Some(i64::MAX), ..spec("far", 3) }, 12, 4);
+    assert_eq!(asks.ask(slot).created_ns, 12);
+}
+
 #[test]
 fn an_ask_that_joins_a_parked_class_makes_it_due() {
     let (headroom, nodes) = (Limits::unlimited(), NodeIndex::new(NodeOrder::default()));
@@ -228,6 +256,9 @@ struct ModelAsk {
     resources: Resources,
     repeat: u32,
     priority: i32,
+    /// Creation time, if any was stated.
+    stated: Option<i64>,
+    arrived: i64,
     created: i64,
     sequence: u64,
     node: bool,
@@ -243,7 +274,7 @@ fn op() -> impl Strategy<Value = Op> {
         prop::option::of(0..2_i64),
         0..3_u32,
         0..2,
-        prop::option::of(0..9_i64),
+        prop::option::of(0..50_i64),
         any::<bool>(),
     )
         .prop_map(|(key, vcore, memory, repeat, priority, created, node)| Op::Put {
@@ -338,9 +369,22 @@ fn apply(asks: &mut Asks, model: &mut Model, op: Op, now: i64) -> Result<(), Tes
                 ..spec(&key.to_string(), 0)
             };
             let spec = spec.with(|it| it.required_node = required_node);
-            let old = model.asks.get(&key).map(|ask| ask.created);
-            let created = created.or(old).unwrap_or(now);
-            let ask = ModelAsk { resources, repeat, priority, created, sequence, node, single: 0 };
+            let old = model.asks.get(&key);
+            let stated = created.or(old.and_then(|old| old.stated));
+            let arrived = old.map_or(now, |old| old.arrived);
+            let created = stated.into_iter().chain([arrived]).min().unwrap();
+            let single = 0;
+            let ask = ModelAsk {
+                resources,
+                repeat,
+                priority,
+                stated,
+                arrived,
+                created,
+                sequence,
+                node,
+                single,
+            };
             model.asks.insert(key, ask);
             asks.put(spec, now, sequence).1
         }
