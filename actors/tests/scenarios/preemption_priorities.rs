@@ -67,10 +67,206 @@ fn what_is_more_important_is_spared() {
         (-1, 0),
         5,
         &expect![[r#"
+            b is Accepted
+            a/old released: PREEMPTED_BY_SCHEDULER
+            why b/k: others leave for it, and 1 of them have still to go
+        "#]],
+    );
+}
+
+#[test]
+fn of_two_on_a_node_the_less_important_goes_though_it_is_older() {
+    check_ask(
+        QUEUES,
+        (0, 100),
+        1000,
+        &expect![[r#"
         b is Accepted
-        a/new released: PREEMPTED_BY_SCHEDULER
+        a/old released: PREEMPTED_BY_SCHEDULER
         why b/k: others leave for it, and 1 of them have still to go
     "#]],
+    );
+}
+
+/// Nodes of 5, each full with an allocation of this priority, the later ones newer.
+fn on_nodes(priorities: &[i32], guaranteed: i32) -> String {
+    let queues = format!("queue root.q1\nqueue root.q2 guaranteed vcore={guaranteed}");
+    let nodes = priorities.iter().enumerate().map(|(at, priority)| {
+        let n = at + 1;
+        format!("\nnode n{n} vcore=5\nask a v{n} vcore=5 prio={priority}\nwait 1s")
+    });
+    format!("{queues}\napp a in root.q1\napp b in root.q2{}", nodes.collect::<String>())
+}
+
+#[test]
+fn of_two_nodes_the_less_important_victim_decides_and_then_the_newer() {
+    let ask = "ask b k vcore=5 prio=1000 policy=both\nwait 30s\nshow nodes";
+    check(
+        &on_nodes(&[0, 100], 5),
+        ask,
+        &expect![[r#"
+        b is Accepted
+        a/v1 released: PREEMPTED_BY_SCHEDULER
+        n1: total vcore=5, used vcore=5, occupied nothing, left nothing, reserved for [k]
+        n2: total vcore=5, used vcore=5, occupied nothing, left nothing
+        why b/k: others leave for it, and 1 of them have still to go
+    "#]],
+    );
+    check(
+        &on_nodes(&[100, 0], 5),
+        ask,
+        &expect![[r#"
+        b is Accepted
+        a/v2 released: PREEMPTED_BY_SCHEDULER
+        n1: total vcore=5, used vcore=5, occupied nothing, left nothing
+        n2: total vcore=5, used vcore=5, occupied nothing, left nothing, reserved for [k]
+        why b/k: others leave for it, and 1 of them have still to go
+    "#]],
+    );
+    check(
+        &on_nodes(&[7, 7], 5),
+        ask,
+        &expect![[r#"
+        b is Accepted
+        a/v2 released: PREEMPTED_BY_SCHEDULER
+        n1: total vcore=5, used vcore=5, occupied nothing, left nothing
+        n2: total vcore=5, used vcore=5, occupied nothing, left nothing, reserved for [k]
+        why b/k: others leave for it, and 1 of them have still to go
+    "#]],
+    );
+}
+
+/// Two of priority 0 on one node, and one of priority 100 on another: sets of different sizes.
+#[test]
+fn two_of_low_priority_go_before_one_of_a_high() {
+    check(
+        "
+        queue root.q1
+        queue root.q2 guaranteed vcore=5
+        node n1 vcore=5
+        app a in root.q1
+        app b in root.q2
+        ask a low x2 vcore=2
+        node n2 vcore=5
+        ask a high vcore=5 prio=100
+        ",
+        "ask b k vcore=4 prio=1000 policy=both\nwait 30s\nshow nodes",
+        &expect![[r#"
+            b is Accepted
+            a/low#1 of low released: PREEMPTED_BY_SCHEDULER
+            a/low#2 of low released: PREEMPTED_BY_SCHEDULER
+            n1: total vcore=5, used vcore=4, occupied nothing, left vcore=1, reserved for [k]
+            n2: total vcore=5, used vcore=5, occupied nothing, left nothing
+            why b/k: others leave for it, and 2 of them have still to go
+        "#]],
+    );
+}
+
+/// What is written on a request counts up to its fence.
+#[test]
+fn behind_a_fence_a_high_priority_makes_no_victim_important() {
+    let fenced = |offset: i32| {
+        format!(
+            "
+            queue root.team prop priority.policy=fence prop priority.offset={offset}
+            queue root.team.leaf
+            queue root.other
+            queue root.mine guaranteed vcore=5
+            node n1 vcore=10
+            app a in root.team.leaf
+            app b in root.mine
+            app c in root.other
+            ask a inside vcore=5 prio=500
+            wait 1s
+            ask c outside vcore=5 prio=10
+            "
+        )
+    };
+    let ask = "ask b k vcore=5 prio=1000 policy=both\nwait 30s";
+    check(
+        &fenced(9),
+        ask,
+        &expect![[r#"
+        b is Accepted
+        a/inside released: PREEMPTED_BY_SCHEDULER
+        why b/k: others leave for it, and 1 of them have still to go
+    "#]],
+    );
+    check(
+        &fenced(11),
+        ask,
+        &expect![[r#"
+        b is Accepted
+        c/outside released: PREEMPTED_BY_SCHEDULER
+        why b/k: others leave for it, and 1 of them have still to go
+    "#]],
+    );
+}
+
+/// A gang takes from the less important, and a member goes by its own priority.
+#[test]
+fn gangs_take_from_the_less_important_and_lose_the_less_important_members() {
+    check(
+        &on_nodes(&[5, 1, 7, 3], 10),
+        "
+        app g in root.q2 needs w x2 vcore=5 prio=9 policy=both
+        wait 30s
+        confirm *
+        show nodes
+        ",
+        &expect![[r#"
+            g accepted
+            g is Accepted
+            a/v2 released: PREEMPTED_BY_SCHEDULER
+            a/v4 released: PREEMPTED_BY_SCHEDULER
+            g is Running
+            n1: total vcore=5, used vcore=5, occupied nothing, left nothing
+            n2: total vcore=5, used vcore=5, occupied nothing, left nothing
+            n3: total vcore=5, used vcore=5, occupied nothing, left nothing
+            n4: total vcore=5, used vcore=5, occupied nothing, left nothing
+        "#]],
+    );
+    check(
+        "
+        queue root.q1
+        queue root.q2 guaranteed vcore=2
+        node n1 vcore=3
+        app a in root.q1 needs w x3 vcore=1
+        app b in root.q2
+        ask a m1 vcore=1 group=w prio=3
+        ask a m2 vcore=1 group=w prio=1
+        ask a m3 vcore=1 group=w prio=2
+        ",
+        "ask b k vcore=2 prio=1000 policy=both\nwait 30s",
+        &expect![[r#"
+            b is Accepted
+            a/m2 released: PREEMPTED_BY_SCHEDULER
+            a/m3 released: PREEMPTED_BY_SCHEDULER
+            why b/k: others leave for it, and 2 of them have still to go
+        "#]],
+    );
+}
+
+/// What requires a node goes by priority, too.
+#[test]
+fn a_daemon_takes_the_less_important() {
+    check(
+        "
+        queue root.q1
+        queue root.d
+        node n1 vcore=10
+        app a in root.q1
+        app b in root.d
+        ask a low vcore=5 prio=0
+        wait 1s
+        ask a high vcore=5 prio=100
+        ",
+        "ask b daemon vcore=5 prio=1000 node=n1",
+        &expect![[r#"
+            b is Accepted
+            a/low released: PREEMPTED_BY_SCHEDULER
+            why b/daemon: others leave for it, and 1 of them have still to go
+        "#]],
     );
 }
 

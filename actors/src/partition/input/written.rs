@@ -166,6 +166,7 @@ fn ops() -> Vec<Op> {
                 victim: allocation(1),
                 next: Some(allocation(2)),
                 kinds: (2, 4),
+                priorities: (-1, i64::from(i32::MAX)),
             }]),
         },
         NotPreempted {

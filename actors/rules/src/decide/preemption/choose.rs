@@ -2,18 +2,22 @@
 //!
 //! # The best set, where that can be found
 //! With up to 16 candidates on a node every set that could be the best is looked at: first the kinds
-//! of victims decide, then how many there are, then who is taken first in order. Sets that cannot
-//! become better than the best so far are not followed. With more candidates two ways are gone, the
-//! order of candidates and the largest first; of each way what is not needed is spared, and the
-//! better result counts.
+//! of victims decide, then the most important victim, then how many there are, then who is taken first
+//! in order. Sets that cannot become better than the best so far are not followed. With more
+//! candidates two ways are gone: the least important first, and the largest first of those that are no
+//! more important than the first way needs. Of each way what is not needed is spared, and the better
+//! result counts.
 //!
 //! # Where queues have too little room
 //! Room on the node is not all: every queue on the asker's path has to bear it. Nearly always the
 //! victims on the node see to that too. Where they do not, others are taken that need not be on the
 //! node, and again only as many as it takes.
 
+use std::cmp::Reverse;
+
 use smallvec::SmallVec;
 
+use super::bounds::{Rest, rest};
 use super::demand::{Judge, Trial};
 use super::planner::{Elsewhere, Planner};
 use super::rows::{Row, is_nothing, shortfall, subtract};
@@ -51,15 +55,26 @@ pub(super) struct Solution {
     pub(super) is_answered: bool,
 }
 
+impl Solution {
+    /// What solutions for different nodes are compared by: the weight, and of equal ones the place in
+    /// order of the first that goes.
+    pub(super) fn rank(&self) -> Rank {
+        (self.weight, self.order.iter().copied().min().unwrap_or(0))
+    }
+}
+
+/// What solutions for different nodes are compared by; smaller is better.
+pub(super) type Rank = (Weight, u32);
+
 /// What is taken at once: a candidate, or all of an application that goes as one.
 #[derive(Debug)]
-struct Item {
+pub(super) struct Item {
     members: SmallVec<[u32; 2]>,
     /// What it frees on the node.
-    cover: Row,
+    pub(super) cover: Row,
     /// It is the same to the search as the one before it.
     is_twin: bool,
-    weight: Weight,
+    pub(super) weight: Weight,
 }
 
 /// A search for the best set.
@@ -68,8 +83,8 @@ struct Search<'a> {
     judge: &'a dyn Judge,
     node: u32,
     items: &'a [Item],
-    /// What all from here on free at most, the largest of them, and what places that are held free.
-    rest: Vec<(Row, Row, Row)>,
+    /// By item, what it and those behind it can do.
+    rest: Vec<Rest>,
     needs_queues: bool,
     chosen: Vec<usize>,
     bound: Weight,
@@ -206,9 +221,8 @@ impl Planner {
             if candidate.node == node {
                 super::rows::add(&mut cover, self.sizes.row(*at as usize));
             }
-            weight.bits |= candidate.bits;
-            weight.victims += u32::from(!candidate.is_hold);
-            weight.holds += u32::from(candidate.is_hold);
+            let own = Weight::of(candidate.bits, candidate.priority, candidate.is_hold);
+            weight = weight.plus(own);
         }
         Item { members, cover, is_twin, weight }
     }
@@ -219,6 +233,7 @@ impl Planner {
         left.leaf == right.leaf
             && left.node == right.node
             && left.bits == right.bits
+            && left.priority == right.priority
             && left.is_hold == right.is_hold
             && left.is_counted == right.is_counted
             && left.group == right.group
@@ -244,6 +259,7 @@ impl Planner {
         let greedy = self.greedily(&mut search, short);
         let chosen = if items.len() <= EXACT && self.steps_left > 0 {
             search.bound = greedy.as_ref().map_or(WORST, |(weight, _)| *weight);
+            search.rest = rest(items, goal.wanted.len());
             search.chosen.clear();
             self.follow(&mut search, 0, short, Weight::default());
             search.best.take().or(greedy.map(|(_, chosen)| chosen))
@@ -258,15 +274,19 @@ impl Planner {
 
     /// The better of both ways.
     fn greedily(&mut self, search: &mut Search<'_>, short: &Row) -> Option<(Weight, Vec<usize>)> {
-        let in_order: Vec<usize> = (0..search.items.len()).collect();
-        let mut by_cover = in_order.clone();
+        let items = search.items;
+        let kind = |at: &usize| (items[*at].weight.bits, items[*at].weight.victims > 0);
+        let mut least_first: Vec<usize> = (0..items.len()).collect();
+        let mut by_cover = least_first.clone();
+        least_first.sort_by_key(|at| (kind(at), items[*at].weight.priority, *at));
+        let first = self.one_way(search, short, &least_first);
+        let enough = first.as_ref().map_or(i64::MIN, |(weight, _)| weight.priority);
         by_cover.sort_by_cached_key(|at| {
-            let item = &search.items[*at];
-            let bits = item.weight.bits;
-            (bits, item.weight.victims > 0, std::cmp::Reverse(cover_share(&item.cover, short)), *at)
+            let item = &items[*at];
+            let priority = item.weight.priority.max(enough);
+            (kind(at), priority, Reverse(cover_share(&item.cover, short)), *at)
         });
-        let first = self.one_way(search, short, &in_order);
-        if by_cover == in_order {
+        if by_cover == least_first {
             return first;
         }
         let second = self.one_way(search, short, &by_cover);
@@ -413,7 +433,13 @@ impl Planner {
     }
 }
 
-const WORST: Weight = Weight { bits: u8::MAX, victims: u32::MAX, holds: u32::MAX };
+const WORST: Weight = Weight {
+    bits: u8::MAX,
+    priority: i64::MAX,
+    victims: u32::MAX,
+    held_priority: i64::MAX,
+    holds: u32::MAX,
+};
 
 impl<'a> Search<'a> {
     fn new(
@@ -423,30 +449,12 @@ impl<'a> Search<'a> {
         items: &'a [Item],
         needs_queues: bool,
     ) -> Self {
-        let nothing = Row::from_elem(0, goal.wanted.len());
-        let last = (nothing.clone(), nothing.clone(), nothing);
-        let mut rest = vec![last; items.len() + 1];
-        for at in (0..items.len()).rev() {
-            let (mut sum, mut largest, mut held) = rest[at + 1].clone();
-            let item = &items[at];
-            super::rows::add(&mut sum, &item.cover);
-            if item.weight.victims == 0 {
-                super::rows::add(&mut held, &item.cover);
-            } else {
-                // By victim: an item of several counts as several.
-                let each = i64::from(item.weight.victims);
-                for (largest, cover) in largest.iter_mut().zip(&item.cover) {
-                    *largest = (*largest).max((*cover).saturating_add(each - 1) / each);
-                }
-            }
-            rest[at] = (sum, largest, held);
-        }
         Self {
             goal,
             judge,
             node,
             items,
-            rest,
+            rest: Vec::new(),
             needs_queues,
             chosen: Vec::new(),
             bound: WORST,
@@ -459,22 +467,13 @@ impl<'a> Search<'a> {
         if self.best.is_some() { weight >= self.bound } else { weight > self.bound }
     }
 
-    /// Whether items from `at` on can be enough, and few enough.
+    /// Whether items from `at` on can be enough, unimportant enough, and few enough.
     fn may_become_best(&self, at: usize, left: &Row, weight: Weight) -> bool {
-        let (sum, largest, held) = &self.rest[at];
-        let mut more = 0;
-        for (k, left) in left.iter().enumerate() {
-            if *left > sum[k] {
-                return false;
-            }
-            let left = left.saturating_sub(held[k]);
-            if left > 0 {
-                more = more.max((left.saturating_add(largest[k] - 1)) / largest[k].max(1));
-            }
-        }
-        let more = u32::try_from(more).unwrap_or(u32::MAX);
-        let victims = weight.victims.saturating_add(more);
-        !self.is_beaten(Weight { victims, ..weight })
+        let rest = &self.rest[at];
+        let Some(least) = rest.least_priority(left) else { return false };
+        let priority = weight.priority.max(least);
+        let victims = weight.victims.saturating_add(rest.least_victims(left));
+        !self.is_beaten(Weight { priority, victims, ..weight })
     }
 }
 

@@ -24,6 +24,9 @@ pub struct Chosen {
     pub next: Option<AllocationId>,
     /// Where both stand among the kinds of what may be taken.
     pub kinds: (u16, u16),
+    /// How important both are: for a guarantee as seen from the queue that each shares with the asker,
+    /// otherwise by their own priorities.
+    pub priorities: (i64, i64),
 }
 
 /// What made the choice between two.
@@ -42,9 +45,9 @@ pub enum Choice {
     /// The lower priority.
     Priority {
         /// Of the victim.
-        first: i32,
+        first: i64,
         /// Of the other.
-        second: i32,
+        second: i64,
     },
     /// It was asked for later; ns since the epoch.
     Newer {
@@ -81,13 +84,11 @@ impl Chosen {
             Ordering::Greater => return Choice::Together,
             Ordering::Equal => {}
         }
-        let (first, second) = (victim.spec.priority, next.spec.priority);
-        if !matches!(grounds, Grounds::Guarantee { .. }) && first != second {
-            return if first < second {
-                Choice::Priority { first, second }
-            } else {
-                Choice::Together
-            };
+        let (first, second) = self.priorities;
+        match first.cmp(&second) {
+            Ordering::Less => return Choice::Priority { first, second },
+            Ordering::Greater => return Choice::Together,
+            Ordering::Equal => {}
         }
         let (first, second) = (victim.created_ns, next.created_ns);
         let unit = if matches!(grounds, Grounds::Quota { .. }) { HOUR_NS } else { 1 };

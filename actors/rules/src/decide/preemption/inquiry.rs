@@ -1,11 +1,11 @@
 //! The questions to the RM: would the ask fit on the node if allocations left, in this order?
 //!
 //! # How it goes
-//! For each member in turn the nodes that would do are asked about in groups of [`BATCH`], those with
-//! the fewest victims first. The answer to a question is how far in its list the RM had to go; it may
-//! know of more than amounts. Of a group the answer with the lowest score counts, and no further
-//! group is asked if it is [`GOOD`]. A member that has no ask of its own is known to no RM and is
-//! asked about by nobody.
+//! For each member in turn the nodes that would do are asked about in groups of [`BATCH`], those that
+//! lose least first. The answer to a question is how far in its list the RM had to go; it may know of
+//! more than amounts. Of a group the answer by which least is lost counts, and no further group is
+//! asked if those that go by it are no more important than those that would go on the next node. A
+//! member that has no ask of its own is known to no RM and is asked about by nobody.
 //!
 //! A list begins with the victims that are needed by what is known here; behind them stands whatever
 //! else may be taken on the node. What is held for members of gangs is in no list: the RM does not
@@ -22,7 +22,6 @@ use super::plan::Plan;
 use super::planner::{Draft, Planner};
 use super::ranking::Emission;
 use super::reasons::NoPreemption;
-use super::score::GOOD;
 use crate::nodes::NodeSlot;
 use crate::work::allocations::AllocationId;
 
@@ -78,9 +77,27 @@ pub struct Inquiry {
 struct Current {
     goal: Goal,
     emission: Emission,
+    /// The next solution, where it is known already.
+    next: Option<Solution>,
     /// The solutions that are asked about, each with its list.
     open: Vec<(Solution, Vec<u32>)>,
-    best: Option<(u64, Solution)>,
+    best: Option<Solution>,
+}
+
+impl Current {
+    fn next(&mut self, planner: &mut Planner, judge: &dyn Judge) -> Option<Solution> {
+        let next = self.next.take();
+        next.or_else(|| self.emission.next(planner, judge, &self.goal))
+    }
+
+    /// Whether the best solution so far counts: those that would go on other nodes are as important.
+    fn is_settled(&mut self, planner: &mut Planner, judge: &dyn Judge) -> bool {
+        let Some(best) = self.best.as_ref().map(|best| best.weight.importance()) else {
+            return false;
+        };
+        self.next = self.next(planner, judge);
+        self.next.as_ref().is_none_or(|next| best <= next.weight.importance())
+    }
 }
 
 impl Inquiry {
@@ -112,14 +129,11 @@ impl Inquiry {
                 return Next::Done(planner.complete(std::mem::take(&mut self.draft)));
             };
             let member = current.goal.member;
-            let is_found = current.best.as_ref().is_some_and(|(score, _)| *score < GOOD);
-            if !is_found && !self.has_ask[member] {
-                let found = current.emission.next(planner, judge, &current.goal);
-                current.best = found.map(|found| (found.weight.score(), found));
-            } else if !is_found {
+            if !self.has_ask[member] {
+                current.best = current.next(planner, judge);
+            } else if !current.is_settled(planner, judge) {
                 while current.open.len() < BATCH {
-                    let next = current.emission.next(planner, judge, &current.goal);
-                    let Some(solution) = next else { break };
+                    let Some(solution) = current.next(planner, judge) else { break };
                     let list = planner.list(&solution);
                     current.open.push((solution, list));
                 }
@@ -131,7 +145,7 @@ impl Inquiry {
                     return Next::Ask(questions);
                 }
             }
-            let Some((_, best)) = current.best else {
+            let Some(best) = current.best else {
                 planner.drop_draft(std::mem::take(&mut self.draft));
                 return Next::Done(Err(self.why_not.clone()));
             };
@@ -142,9 +156,8 @@ impl Inquiry {
     fn next_member(&mut self, planner: &Planner) -> Option<Current> {
         let member = self.members.pop()?;
         let goal = planner.goal(member, &self.draft);
-        let has_ask = self.has_ask[member];
-        let emission = if has_ask { Emission::by_listed() } else { Emission::by_score() };
-        Some(Current { goal, emission, open: Vec::new(), best: None })
+        let emission = Emission::default();
+        Some(Current { goal, emission, next: None, open: Vec::new(), best: None })
     }
 
     /// The answers to the last questions, in their order; what is missing is a refusal.
@@ -169,10 +182,9 @@ impl Inquiry {
             }
             let more = list[needed..taken].to_vec();
             let weight = planner.weigh(&solution.order, &more);
-            let score = weight.score();
-            if current.best.as_ref().is_none_or(|(best, _)| score < *best) {
-                let solution = Solution { more, weight, is_answered: true, ..solution };
-                current.best = Some((score, solution));
+            let solution = Solution { more, weight, is_answered: true, ..solution };
+            if current.best.as_ref().is_none_or(|best| solution.rank() < best.rank()) {
+                current.best = Some(solution);
             }
         }
     }

@@ -103,6 +103,7 @@
 //! assert_eq!((plan.places[0].node, plan.victims), (n1, vec![new]));
 //! ```
 
+mod bounds;
 mod choose;
 mod chosen;
 mod conditions;
@@ -135,7 +136,6 @@ pub use plan::{Place, Plan};
 pub use planner::Planner;
 pub use promises::{Coming, Confirmed, Promise, Promisee, Promises, Room, Victim};
 pub use reasons::{Grounds, NoPreemption, PLANNED_ANEW, Stale};
-pub use score::GOOD;
 pub use survey::{
     ApplicationFacts, Claimed, DISRUPTION, GroupFacts, NodeFacts, STAYS, STAYS_FOR, Survey,
     gives_way, goes_as_one, may_be_taken, stays,

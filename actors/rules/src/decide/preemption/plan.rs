@@ -44,10 +44,4 @@ impl Plan {
     pub fn has_victims(&self) -> bool {
         !self.victims.is_empty()
     }
-
-    /// How much it hurts: see [`GOOD`](super::GOOD). What is held for members of gangs is not in it.
-    #[cfg(test)]
-    pub(super) fn score(&self) -> u64 {
-        self.weight.score()
-    }
 }

@@ -144,7 +144,7 @@ impl Planner {
         let mut draft = Draft::default();
         for member in self.members() {
             let goal = self.goal(member, &draft);
-            let mut emission = Emission::by_score();
+            let mut emission = Emission::default();
             let Some(best) = emission.next(self, judge, &goal) else {
                 self.drop_draft(draft);
                 return Err(self.no_node());
@@ -372,8 +372,12 @@ impl Planner {
             !self.gone[*at] && !other.is_hold && !is_out && self.is_open[other.leaf as usize]
         });
         let next = next.map(|(_, other)| other);
-        let kinds = (victim.class.into(), next.map_or(0, |next| next.class.into()));
-        Chosen { victim: victim.id, next: next.map(|next| next.id), kinds }
+        Chosen {
+            victim: victim.id,
+            next: next.map(|next| next.id),
+            kinds: (victim.class.into(), next.map_or(0, |next| next.class.into())),
+            priorities: (victim.priority, next.map_or(0, |next| next.priority)),
+        }
     }
 
     /// The victims of a solution that are on its node, in order, without those the RM added.

@@ -219,7 +219,7 @@ impl Choice<'_> {
             chosen: Vec::new(),
             target,
         };
-        let mut spared: Option<(AllocationId, u16)> = None;
+        let mut spared: Option<(AllocationId, u16, i64)> = None;
         for unit in units {
             let mut size = Resources::new();
             for (_, it) in &unit {
@@ -228,7 +228,9 @@ impl Choice<'_> {
             let sum = plan.claimed.plus(&size);
             let fits = plan.target.entries().all(|(name, most)| sum.get(name) <= most);
             if !fits || !self.keeps_guarantees(queue, &size) || !self.may_lose(&unit) {
-                let first = unit.first().map(|(id, it)| (*id, self.kind(&plan.target, it)));
+                let priority = |it: &Allocation| i64::from(it.spec.priority);
+                let first =
+                    unit.first().map(|(id, it)| (*id, self.kind(&plan.target, it), priority(it)));
                 spared = spared.or(first);
                 continue;
             }
@@ -241,12 +243,14 @@ impl Choice<'_> {
                 }
                 plan.victims.push(id);
                 let kinds = (self.kind(&plan.target, it), 0);
-                plan.chosen.push(Chosen { victim: id, next: None, kinds });
+                let priorities = (it.spec.priority.into(), 0);
+                plan.chosen.push(Chosen { victim: id, next: None, kinds, priorities });
             }
         }
-        for chosen in &mut plan.chosen {
-            chosen.next = spared.map(|(id, _)| id);
-            chosen.kinds.1 = spared.map_or(0, |(_, kind)| kind);
+        if let Some((next, kind, priority)) = spared {
+            for chosen in &mut plan.chosen {
+                (chosen.next, chosen.kinds.1, chosen.priorities.1) = (Some(next), kind, priority);
+            }
         }
         plan
     }

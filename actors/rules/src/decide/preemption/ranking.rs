@@ -2,16 +2,17 @@
 //!
 //! # Why lazily
 //! Of hundreds of nodes that would do, one is needed, or ten where the RM is asked. So each node has a
-//! *bound*: what its victims weigh at least, from the sizes of its candidates alone. Nodes are
-//! evaluated in order of their bounds, and as soon as no bound is below what was found, the best is
-//! known without a look at the others. Bounds stay from plan to plan: only a node at which something
-//! was taken gets a new one. Whatever the queues forbid makes a plan dearer, so a bound stays true.
+//! *bound*: what its victims weigh at least, and where the first of them stands at least, from the
+//! sizes and priorities of its candidates alone. Nodes are evaluated in order of their bounds, and as
+//! soon as no bound is below what was found, the best is known without a look at the others. Bounds
+//! stay from plan to plan: only a node at which something was taken gets a new one. Whatever the
+//! queues forbid makes a plan dearer, so a bound stays true.
 
 use std::collections::{BTreeMap, BTreeSet};
 
 use smallvec::SmallVec;
 
-use super::choose::{Goal, Solution};
+use super::choose::{Goal, Rank, Solution};
 use super::demand::Judge;
 use super::planner::Planner;
 use super::rows::{Row, is_nothing, shortfall, subtract};
@@ -25,40 +26,19 @@ const KINDS: [u8; 8] = [0, 1, 4, 5, 8, 9, 12, 13];
 #[derive(Debug)]
 pub(super) struct Ranking {
     wanted: Row,
-    way: Way,
     may_be_empty: bool,
-    keys: Vec<Option<u64>>,
-    order: BTreeSet<(u64, u32)>,
+    keys: Vec<Option<Rank>>,
+    order: BTreeSet<(Rank, u32)>,
 }
 
-/// What nodes are ordered by.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(super) enum Way {
-    /// What is lost: the best first.
-    Score,
-    /// How many on the node would have to go: the order in which the RM is asked.
-    Listed,
-}
-
-/// Solutions, one after another, the best first.
-#[derive(Debug)]
+/// Solutions, one after another, the best first; of equal ones that for the first node by id.
+#[derive(Debug, Default)]
 pub(super) struct Emission {
-    way: Way,
-    found: BTreeMap<(u64, u32), Solution>,
-    after: Option<(u64, u32)>,
+    found: BTreeMap<(Rank, u32), Solution>,
+    after: Option<(Rank, u32)>,
 }
 
 impl Emission {
-    /// Ordered by what is lost.
-    pub(super) fn by_score() -> Self {
-        Self { way: Way::Score, found: BTreeMap::new(), after: None }
-    }
-
-    /// Ordered as the RM is asked.
-    pub(super) fn by_listed() -> Self {
-        Self { way: Way::Listed, found: BTreeMap::new(), after: None }
-    }
-
     /// The next one. Nothing may be taken or given back between two of them.
     pub(super) fn next(
         &mut self,
@@ -66,7 +46,7 @@ impl Emission {
         judge: &dyn Judge,
         goal: &Goal,
     ) -> Option<Solution> {
-        planner.rank(goal, self.way, judge.looks_at_victims());
+        planner.rank(goal, judge.looks_at_victims());
         loop {
             let bound = planner.next_bound(self.after);
             let found = self.found.keys().next().copied();
@@ -76,11 +56,7 @@ impl Emission {
             let bound = bound?;
             self.after = Some(bound);
             if let Some(solution) = planner.evaluate(bound.1, goal, judge) {
-                let key = match self.way {
-                    Way::Score => solution.weight.score(),
-                    Way::Listed => planner.listed(&solution).len() as u64,
-                };
-                self.found.insert((key, bound.1), solution);
+                self.found.insert((solution.rank(), bound.1), solution);
             }
         }
     }
@@ -88,16 +64,14 @@ impl Emission {
 
 impl Planner {
     /// Sees to it that there are bounds for this goal.
-    fn rank(&mut self, goal: &Goal, way: Way, looks_at_victims: bool) {
+    fn rank(&mut self, goal: &Goal, looks_at_victims: bool) {
         let may_be_empty = goal.may_be_empty || looks_at_victims;
-        if self.ranking.as_ref().is_some_and(|it| {
-            it.wanted == goal.wanted && it.way == way && it.may_be_empty == may_be_empty
-        }) {
+        let holds = |it: &Ranking| it.wanted == goal.wanted && it.may_be_empty == may_be_empty;
+        if self.ranking.as_ref().is_some_and(holds) {
             return;
         }
         let mut ranking = Ranking {
             wanted: goal.wanted.clone(),
-            way,
             may_be_empty,
             keys: vec![None; self.nodes.len()],
             order: BTreeSet::new(),
@@ -121,23 +95,24 @@ impl Planner {
         self.ranking = Some(ranking);
     }
 
-    fn next_bound(&self, after: Option<(u64, u32)>) -> Option<(u64, u32)> {
+    fn next_bound(&self, after: Option<(Rank, u32)>) -> Option<(Rank, u32)> {
         use std::ops::Bound::{Excluded, Unbounded};
         let order = &self.ranking.as_ref()?.order;
         order.range((after.map_or(Unbounded, Excluded), Unbounded)).next().copied()
     }
 
-    /// The least that the victims on a node may weigh; `None` where they are not enough anyway.
-    fn bound(&self, node: u32, ranking: &Ranking) -> Option<u64> {
+    /// The least that the victims on a node may weigh, and where the first of them stands at least;
+    /// `None` where they are not enough anyway.
+    fn bound(&self, node: u32, ranking: &Ranking) -> Option<Rank> {
         let entry = &self.nodes[node as usize];
         if entry.is_out {
             return None;
         }
         let mut short = shortfall(&ranking.wanted, self.rooms.row(node as usize));
         if is_nothing(&short) {
-            return ranking.may_be_empty.then_some(0);
+            return ranking.may_be_empty.then_some(Rank::default());
         }
-        let mut sizes: SmallVec<[(u8, u32); 16]> = SmallVec::new();
+        let mut victims: SmallVec<[(u8, u32); 16]> = SmallVec::new();
         for &at in &entry.candidates {
             let candidate = &self.candidates[at as usize];
             if self.gone[at as usize] || self.applications[candidate.application as usize].is_out {
@@ -153,44 +128,59 @@ impl Planner {
                 let group = &self.groups[candidate.group as usize];
                 gang_bit(group.real, group.min_members)
             };
-            sizes.push((candidate.bits | of_gang, at));
+            victims.push((candidate.bits | of_gang, at));
         }
         if is_nothing(&short) {
-            return Some(0);
+            return Some(Rank::default());
         }
+        let is_enough = |free: &dyn Fn(usize) -> i128| {
+            short.iter().enumerate().all(|(k, short)| *short <= 0 || free(k) >= i128::from(*short))
+        };
+        let size = |at: u32, k: usize| i128::from(self.sizes.row(at as usize)[k]);
+        // Each figure is the least that sets can have which are no worse in those before it.
         let bits = KINDS.into_iter().find(|kinds| {
-            (0..short.len()).all(|k| {
-                let of = sizes.iter().filter(|(bits, _)| bits & !kinds == 0);
-                let sum = of.map(|(_, at)| i128::from(self.sizes.row(*at as usize)[k]));
-                short[k] <= 0 || sum.sum::<i128>() >= i128::from(short[k])
-            })
+            let of = victims.iter().filter(|(bits, _)| bits & !kinds == 0);
+            is_enough(&|k| of.clone().map(|(_, at)| size(*at, k)).sum())
         })?;
-        let kinds = if ranking.way == Way::Score { bits } else { u8::MAX };
-        let victims = (0..short.len()).map(|k| {
-            if short[k] <= 0 {
-                return 0;
-            }
-            let of = sizes.iter().filter(|(bits, _)| bits & !kinds == 0);
-            let mut of: SmallVec<[i64; 16]> =
-                of.map(|(_, at)| self.sizes.row(*at as usize)[k]).collect();
-            of.sort_unstable_by(|left, right| right.cmp(left));
+        victims.retain(|(of, _)| *of & !bits == 0);
+        let priority_of = |(_, at): &(u8, u32)| self.candidates[*at as usize].priority;
+        victims.sort_by_key(priority_of);
+        let mut free: SmallVec<[i128; 4]> = SmallVec::from_elem(0, short.len());
+        let enough = victims.iter().find(|(_, at)| {
+            free.iter_mut().enumerate().for_each(|(k, free)| *free += size(*at, k));
+            is_enough(&|k| free[k])
+        })?;
+        let priority = priority_of(enough);
+        victims.retain(|it| priority_of(it) <= priority);
+        let places = victims.iter().map(|(_, at)| *at);
+        let alone = places.clone().filter(|at| is_enough(&|k| size(*at, k))).min();
+        let (least, first) = match alone {
+            Some(first) => (1, first),
+            None => (self.least_victims(&short, &places).max(2), places.min()?),
+        };
+        let weight = Weight { bits, priority, victims: least, ..Weight::default() };
+        Some((weight, first))
+    }
+
+    /// How many of these it takes at least to free what is short.
+    fn least_victims(&self, short: &Row, victims: &(impl Iterator<Item = u32> + Clone)) -> u32 {
+        let least = (0..short.len()).filter(|k| short[*k] > 0).map(|k| {
+            let sizes = victims.clone().map(|at| self.sizes.row(at as usize)[k]);
+            let mut sizes: SmallVec<[i64; 16]> = sizes.collect();
+            sizes.sort_unstable_by(|left, right| right.cmp(left));
             let mut left = short[k];
-            let enough = of.iter().position(|size| {
+            let enough = sizes.iter().position(|size| {
                 left = left.saturating_sub(*size);
                 left <= 0
             });
-            enough.map_or(of.len(), |at| at + 1)
+            enough.map_or(sizes.len(), |at| at + 1)
         });
-        let victims = super::survey::index(victims.max().unwrap_or(0));
-        Some(match ranking.way {
-            Way::Score => Weight { bits, victims, holds: 0 }.score(),
-            Way::Listed => u64::from(victims),
-        })
+        super::survey::index(least.max().unwrap_or(0))
     }
 }
 
 impl Ranking {
-    fn set(&mut self, node: u32, key: Option<u64>) {
+    fn set(&mut self, node: u32, key: Option<Rank>) {
         let old = std::mem::replace(&mut self.keys[node as usize], key);
         if let Some(old) = old {
             self.order.remove(&(old, node));

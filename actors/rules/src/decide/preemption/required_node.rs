@@ -248,16 +248,18 @@ fn in_order(
         }
     }
     debug_assert!(chosen.iter().all(|it| on_node.iter().any(|on| on.id == it.id)));
-    let class = |id: &AllocationId| {
-        candidates.iter().find(|it| it.id == *id).map_or(0, |it| u16::from(order(it).0))
+    let rank = |id: &AllocationId| {
+        let (class, priority, _) = candidates.iter().find(|it| it.id == *id).map(|it| order(it))?;
+        Some((u16::from(class), i64::from(priority)))
     };
     let next = plan.others.first().copied();
-    let kind_of_next = next.as_ref().map_or(0, class);
-    plan.chosen = plan
-        .victims
-        .iter()
-        .map(|victim| Chosen { victim: *victim, next, kinds: (class(victim), kind_of_next) })
-        .collect();
+    let second = next.as_ref().and_then(rank).unwrap_or_default();
+    let chosen = |victim: &AllocationId| {
+        let first = rank(victim).unwrap_or_default();
+        let (kinds, priorities) = ((first.0, second.0), (first.1, second.1));
+        Chosen { victim: *victim, next, kinds, priorities }
+    };
+    plan.chosen = plan.victims.iter().map(chosen).collect();
     plan
 }
 

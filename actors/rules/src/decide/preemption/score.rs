@@ -1,9 +1,9 @@
-//! How much a set of victims hurts: first what kind of allocations are among them, then how many
-//! there are.
+//! How much a set of victims hurts: first what kinds of allocations are among them, then how important
+//! the most important of them is, then how many there are.
 //!
-//! The higher bits of a score say that somebody is among the victims who should be spared where
-//! possible; the lower ones count. So a set of ten ordinary allocations is better than one that asked
-//! not to be preempted.
+//! So ten ordinary allocations are better than one that asked not to be preempted, and two of low
+//! priority are better than one of a higher. That is no licence to take more than it needs: a set of
+//! which one can be spared weighs more than the set without it.
 
 use crate::work::allocations::Allocation;
 
@@ -13,11 +13,6 @@ const GANG: u8 = 1;
 const ORIGINATOR: u8 = 4;
 /// Among the victims is one that asked not to be preempted.
 const OPTED_OUT: u8 = 8;
-/// The lowest bit above the count.
-const SHIFT: u32 = 31;
-
-/// A score that is worth no second look: no first task, and nobody who asked not to be preempted.
-pub const GOOD: u64 = 1 << 32;
 
 /// The bits of an allocation that do not depend on what else is taken. Nobody loses work with a place
 /// that is held, so it has none.
@@ -37,26 +32,47 @@ pub(super) fn gang_bit(real: u32, needed: u32) -> u8 {
 }
 
 /// What is weighed of a set. Smaller is better, in order of the fields.
-#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, PartialOrd, Ord)]
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
 pub(super) struct Weight {
     pub(super) bits: u8,
+    /// The highest effective priority among the victims; the lowest number where there are none.
+    pub(super) priority: i64,
     /// Without places that are held.
     pub(super) victims: u32,
-    /// Places that are held.
+    /// The same of places that are held.
+    pub(super) held_priority: i64,
     pub(super) holds: u32,
 }
 
+impl Default for Weight {
+    /// That of a set without anybody.
+    fn default() -> Self {
+        Self { bits: 0, priority: i64::MIN, victims: 0, held_priority: i64::MIN, holds: 0 }
+    }
+}
+
 impl Weight {
-    /// The score; places that are held are not in it.
-    pub(super) fn score(self) -> u64 {
-        u64::from(self.bits) << SHIFT | u64::from(self.victims)
+    /// That of one allocation with these bits.
+    pub(super) fn of(bits: u8, priority: i64, is_hold: bool) -> Self {
+        if is_hold {
+            Self { held_priority: priority, holds: 1, ..Self::default() }
+        } else {
+            Self { bits, priority, victims: 1, ..Self::default() }
+        }
+    }
+
+    /// How important those are who go, however many they are.
+    pub(super) fn importance(self) -> (u8, i64) {
+        (self.bits, self.priority)
     }
 
     /// Both together.
     pub(super) fn plus(self, other: Self) -> Self {
         Self {
             bits: self.bits | other.bits,
+            priority: self.priority.max(other.priority),
             victims: self.victims + other.victims,
+            held_priority: self.held_priority.max(other.held_priority),
             holds: self.holds + other.holds,
         }
     }

@@ -10,7 +10,7 @@
 //! ordinary ones, members of a gang that has no more than it needs; then those of these that are the
 //! first of their application, then those that asked not to be preempted, then those that are both.
 //! Places that are held come first whatever they asked for: nobody loses work with them. Among equals
-//! the newest comes first, then the lower UUID.
+//! the least important comes first, then the newest, then the lower UUID.
 
 use std::collections::BTreeMap;
 use std::sync::Arc;
@@ -177,6 +177,8 @@ pub(super) struct Candidate {
     pub(super) bits: u8,
     /// Where it stands among the kinds of what may be taken.
     pub(super) class: u8,
+    /// Its priority as it is seen from the queue that it shares with the asker.
+    pub(super) priority: i64,
     pub(super) is_hold: bool,
     /// It counts as an eviction of its application.
     pub(super) is_counted: bool,
@@ -222,6 +224,7 @@ pub(super) struct SurveyedNode {
 #[derive(Clone, Debug, PartialEq, Eq, PartialOrd, Ord)]
 struct Order {
     class: u8,
+    priority: i64,
     newest: std::cmp::Reverse<i64>,
     uuid: Arc<str>,
 }
@@ -391,7 +394,8 @@ impl Survey {
             return;
         }
         let asks_with = self.tree.asker_priority_below_shared(leaf).of(self.asker.priority);
-        if self.tree.priority_below_shared(leaf).of(allocation.spec.priority) > asks_with {
+        let priority = self.tree.priority_below_shared(leaf).of(allocation.spec.priority);
+        if priority > asks_with {
             return;
         }
         let least = self.tree.settings(leaf).eviction.min_runtime;
@@ -401,6 +405,7 @@ impl Survey {
         }
         let order = Order {
             class: class_of(allocation, false),
+            priority,
             newest: std::cmp::Reverse(allocation.created_ns),
             uuid: Arc::clone(&allocation.uuid),
         };
@@ -413,6 +418,7 @@ impl Survey {
             group,
             bits: super::score::own_bits(allocation),
             class: order.class,
+            priority,
             is_hold: allocation.is_hold(),
             is_counted: !is_nobodys_work,
         };

@@ -130,12 +130,9 @@ impl Planner {
         for (at, is_grown_into) in all.clone() {
             let bits = self.take(at, is_grown_into);
             debug_assert!(bits.is_some(), "a solution is allowed");
-            let is_hold = self.candidates[at as usize].is_hold;
-            weight = weight.plus(Weight {
-                bits: bits.unwrap_or(0),
-                victims: u32::from(!is_hold),
-                holds: u32::from(is_hold),
-            });
+            let candidate = &self.candidates[at as usize];
+            let bits = bits.unwrap_or(0);
+            weight = weight.plus(Weight::of(bits, candidate.priority, candidate.is_hold));
         }
         for (at, is_grown_into) in all.rev() {
             self.give_back(at, is_grown_into);

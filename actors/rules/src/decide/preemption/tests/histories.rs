@@ -83,8 +83,10 @@ impl Life {
             let here = runs.iter().filter(|(_, node, _)| *node == at);
             cluster.node(&format!("n{at}"), spare + here.map(|(.., size)| size).sum::<i64>());
         }
-        for (at, (queue, node, size)) in runs.iter().enumerate() {
-            cluster.runs(&format!("r{at:02}"), QUEUES[*queue], &format!("n{node}"), *size);
+        for (at, (queue, node, size)) in (0..).zip(runs) {
+            let name = format!("r{at:02}");
+            cluster.runs(&name, QUEUES[*queue], &format!("n{node}"), *size);
+            cluster.priority(&name, [0, -2, 0, -1][at % 4]);
         }
         Self {
             cluster,
@@ -147,7 +149,8 @@ impl Life {
         Ok(())
     }
 
-    /// It lets the asker run, nobody could be spared, and nobody goes who may not.
+    /// It lets the asker run, nobody could be spared, and nobody goes who may not. Where there are few
+    /// choices none is better.
     fn judge(&self, asker: &Asker, plan: &Plan) -> Result<(), TestCaseError> {
         let laws = Laws::new(&self.cluster, asker);
         let place = &plan.places[0];
@@ -156,6 +159,9 @@ impl Life {
         for spared in &place.order {
             let fewer: Vec<_> = place.order.iter().copied().filter(|id| id != spared).collect();
             prop_assert!(!laws.lets_run(&fewer, place.node.index()));
+        }
+        if laws.n_choices() <= 8 {
+            prop_assert_eq!(Some(laws.cost(&place.order)), laws.optimum());
         }
         Ok(())
     }

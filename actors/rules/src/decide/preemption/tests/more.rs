@@ -46,11 +46,11 @@ fn places_that_are_held_go_before_placeholders_and_these_before_work() {
     let ask = cluster.ask("root.mine", 5);
     let plan = cluster.plan(ask.clone()).unwrap();
     assert_eq!(cluster.shown(&Ok(plan.clone())), "n02:  and held held");
-    assert!(!plan.has_victims() && plan.score() == 0);
+    assert!(!plan.has_victims() && plan.weight.victims == 0);
     cluster.ends("held");
     cluster.nodes[2].is_open = false;
-    // Both cost one; on one node the placeholder comes first.
-    assert_eq!(cluster.planned(ask.clone()), "n00: work");
+    // Both cost one, and the placeholder comes first.
+    assert_eq!(cluster.planned(ask.clone()), "n01: place");
     cluster.change("place", |it| it.node = crate::nodes::NodeSlot::at(0));
     cluster.nodes[0].total = vcore(10);
     cluster.nodes[1].is_open = false;
@@ -80,16 +80,17 @@ fn a_member_that_its_gang_needs_goes_after_others() {
     }
     cluster.application("root.other", "root.other").groups = vec![(Arc::clone(&group), 2)];
     let ask = cluster.ask("root.mine", 5);
+    cluster.change("member2", |it| it.created_ns = NOW);
     assert_eq!(cluster.planned(ask.clone()), "n02: single");
     cluster.application("root.other", "root.other").groups = vec![(group, 1)];
     let plan = cluster.plan(ask).unwrap();
-    assert_eq!(cluster.shown(&Ok(plan.clone())), "n00: member1", "one more than it needs");
-    assert_eq!(plan.score(), 1);
+    assert_eq!(cluster.shown(&Ok(plan.clone())), "n01: member2", "one more than it needs");
+    assert_eq!((plan.weight.bits, plan.weight.victims), (0, 1));
     // Two of them: the second one is needed.
     let ask = cluster.gang("root.mine", &[5, 5, 5]);
     let plan = cluster.plan(ask).unwrap();
     assert_eq!(plan.victims.len(), 3);
-    assert_eq!(plan.score(), (1 << 31) + 3);
+    assert_eq!((plan.weight.bits, plan.weight.victims), (1, 3));
 }
 
 #[test]
@@ -138,7 +139,7 @@ fn what_others_were_promised_is_not_taken_twice() {
     cluster.guarantees("root.mine", 5);
     let ask = cluster.ask("root.mine", 5);
     cluster.is_being_preempted("a");
-    assert_eq!(cluster.planned(ask.clone()), "n01: b");
+    assert_eq!(cluster.planned(ask.clone()), "n02: c");
     cluster.queue("root.mine").promised = vcore(5);
     assert_eq!(cluster.planned(ask), "BeyondGuarantee");
 }
@@ -151,7 +152,7 @@ fn a_gang_gets_places_for_all_members_or_takes_nothing() {
     cluster.guarantees("root.mine", 20);
     let gang = cluster.gang("root.mine", &[5, 5, 5, 5]);
     let plan = cluster.plan(gang).unwrap();
-    assert_eq!(cluster.shown(&Ok(plan.clone())), "n02 n03 n00 n01: a b");
+    assert_eq!(cluster.shown(&Ok(plan.clone())), "n02 n03 n01 n00: b a");
     let members: Vec<usize> = plan.places.iter().map(|place| place.member).collect();
     assert_eq!(members, [0, 1, 2, 3]);
     let five = cluster.gang("root.mine", &[5, 5, 5, 5, 5]);
@@ -171,7 +172,7 @@ fn larger_members_choose_first_and_each_leaves_less_to_the_next() {
     cluster.runs("b", "root.other", "n2", 4);
     let gang = cluster.gang("root.mine", &[2, 4, 4]);
     let plan = cluster.plan(gang).unwrap();
-    assert_eq!(cluster.shown(&Ok(plan.clone())), "n1 n2 n1: a b");
+    assert_eq!(cluster.shown(&Ok(plan.clone())), "n2 n1 n1: b a");
     let members: Vec<usize> = plan.places.iter().map(|place| place.member).collect();
     assert_eq!(members, [1, 2, 0]);
 }
@@ -250,33 +251,62 @@ fn an_answer_that_means_nothing_is_a_refusal() {
     }
 }
 
-#[test]
-fn the_lowest_score_wins_and_a_second_group_is_asked_about_only_without_a_good_one() {
+/// Twelve nodes, each with one allocation of this priority.
+fn ranks(priorities: [i32; 12]) -> (Cluster, Asker) {
     let names: Vec<String> = (0..12).map(|at| format!("r{at:02}")).collect();
-    let names: Vec<&str> = names.iter().map(|name| &**name).collect();
-    let mut cluster = full(&names);
-    for name in &names[..10] {
-        cluster.opts_out(name);
+    let mut cluster = full(&names.iter().map(|name| &**name).collect::<Vec<_>>());
+    for (name, priority) in names.iter().zip(priorities) {
+        cluster.priority(name, priority);
     }
-    let ask = cluster.ask("root.mine", 5);
-    let mut planner = cluster.survey(ask.clone()).unwrap();
+    let ask = Asker { priority: 9, ..cluster.ask("root.mine", 5) };
+    (cluster, ask)
+}
+
+fn nodes_asked(questions: &[Question]) -> Vec<usize> {
+    questions.iter().map(|question| question.node.index()).collect()
+}
+
+#[test]
+fn nodes_that_lose_least_are_asked_about_first() {
+    let (mut cluster, ask) = ranks([3, 1, 2, 3, 1, 2, 3, 1, 2, 3, 1, 2]);
+    cluster.opts_out("r10");
+    let mut planner = cluster.survey(ask).unwrap();
     let mut inquiry = Inquiry::begin(&mut planner, |_| true).unwrap();
     let first = asked(&mut inquiry, &mut planner);
-    let nodes: Vec<usize> = first.iter().map(|question| question.node.index()).collect();
-    assert_eq!(nodes, (0..10).collect::<Vec<_>>());
-    inquiry.answer(&mut planner, &[Answer::Fits(0); 10]);
+    assert_eq!(nodes_asked(&first), [7, 4, 1, 11, 8, 5, 2, 9, 6, 3], "the newest of equal ones");
+    inquiry.answer(&mut planner, &[Answer::Refused; 10]);
     let second = asked(&mut inquiry, &mut planner);
-    assert_eq!(second.len(), 2);
+    assert_eq!(nodes_asked(&second), [0, 10], "who asked not to be preempted is the last");
     inquiry.answer(&mut planner, &[Answer::Refused, Answer::Fits(0)]);
-    assert_eq!(cluster.shown(&done(&mut inquiry, &mut planner)), "n11: r11");
+    assert_eq!(cluster.shown(&done(&mut inquiry, &mut planner)), "n10: r10");
+}
 
-    // One good one in the first group is enough.
-    cluster.spec("r04", |spec| spec.preemption = crate::work::asks::Preemption::Itself);
+#[test]
+fn a_second_group_is_asked_about_only_where_it_may_lose_less() {
+    let (mut cluster, ask) = ranks([0; 12]);
+    cluster.nodes[11].total = vcore(10);
+    cluster.runs("important", "root.other", "n11", 5);
+    cluster.priority("important", 7);
+    let fits = |index| {
+        std::array::from_fn::<_, 10, _>(
+            |at| if at == 0 { Answer::Fits(index) } else { Answer::Refused },
+        )
+    };
+    // One group is enough where the answer is as good as any other could be.
+    let mut planner = cluster.survey(ask.clone()).unwrap();
+    let mut inquiry = Inquiry::begin(&mut planner, |_| true).unwrap();
+    assert_eq!(asked(&mut inquiry, &mut planner)[0].node.index(), 11);
+    inquiry.answer(&mut planner, &fits(0));
+    assert_eq!(cluster.shown(&done(&mut inquiry, &mut planner)), "n11: r11");
+    // The RM wants somebody important gone, too: others may do without.
     let mut planner = cluster.survey(ask).unwrap();
     let mut inquiry = Inquiry::begin(&mut planner, |_| true).unwrap();
     asked(&mut inquiry, &mut planner);
-    inquiry.answer(&mut planner, &[Answer::Fits(0); 10]);
-    assert_eq!(cluster.shown(&done(&mut inquiry, &mut planner)), "n04: r04");
+    inquiry.answer(&mut planner, &fits(1));
+    assert_eq!(nodes_asked(&asked(&mut inquiry, &mut planner)), [1, 0]);
+    let mut refused = inquiry;
+    refused.answer(&mut planner, &[Answer::Refused, Answer::Fits(0)]);
+    assert_eq!(cluster.shown(&done(&mut refused, &mut planner)), "n00: r00");
 }
 
 #[test]
@@ -289,9 +319,9 @@ fn only_members_with_asks_are_asked_about() {
     let mut inquiry = Inquiry::begin(&mut planner, |member| member == 1).unwrap();
     let questions = asked(&mut inquiry, &mut planner);
     assert!(questions.iter().all(|question| question.member == 1));
-    assert_eq!(cluster.names_of(&questions[0].victims), "a", "the free node has the first member");
+    assert_eq!(cluster.names_of(&questions[0].victims), "b", "the free node has the first member");
     inquiry.answer(&mut planner, &[Answer::Refused, Answer::Fits(0)]);
-    assert_eq!(cluster.shown(&done(&mut inquiry, &mut planner)), "n02 n01 n00: b a");
+    assert_eq!(cluster.shown(&done(&mut inquiry, &mut planner)), "n02 n00 n01: a b");
 }
 
 #[test]

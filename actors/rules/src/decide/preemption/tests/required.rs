@@ -2,12 +2,14 @@
 
 use std::sync::Arc;
 
+use proptest::prelude::*;
+
 use super::cluster::{Cluster, vcore};
 use crate::decide::preemption::Answer;
 use crate::decide::preemption::required_node::{OnNode, RequiredNode, RequiredPlan, plan};
 use crate::nodes::NodeSlot;
 use crate::values::resources::Resources;
-use crate::work::allocations::AllocationId;
+use crate::work::allocations::{Allocation, AllocationId};
 use crate::work::asks::AskSpec;
 
 fn daemon(size: i64) -> AskSpec {
@@ -208,4 +210,64 @@ fn who_must_not_be_beside_a_daemon_goes() {
     assert_eq!(victims(&cluster, 1), "enemy", "even where there is room");
     cluster.priority("enemy", 1);
     assert_eq!(victims(&cluster, 1), "nobody");
+}
+
+/// What is on the node of a daemon: size, priority, whether it asked to stay, whether it is a first task.
+type RandomRun = (i64, i32, bool, bool);
+
+/// The kind and the priority of the one that is spared the longest.
+fn importance(cluster: &Cluster, set: &[AllocationId]) -> Option<(u8, i32)> {
+    let of = set.iter().map(|id| cluster.table.get(*id).unwrap());
+    let kind = |it: &Allocation| {
+        2 * u8::from(it.spec.originator) + u8::from(!it.spec.preemption.of_itself())
+    };
+    of.map(|it| (kind(it), it.spec.priority)).max()
+}
+
+proptest! {
+    #![proptest_config(ProptestConfig { cases: 500, ..ProptestConfig::default() })]
+
+    /// Of all sets that would do nobody less important is the most important of its set, and none of the
+    /// chosen set can be spared.
+    #[test]
+    fn a_daemon_takes_from_the_least_important(
+        runs in prop::collection::vec((1..4_i64, -2..=2_i32, any::<bool>(), any::<bool>()), 1..8),
+        size in 1..8_i64,
+        priority in 0..=2_i32,
+    ) {
+        let runs: Vec<RandomRun> = runs;
+        let names: Vec<String> = (0..runs.len()).map(|at| format!("r{at}")).collect();
+        let sizes: Vec<(&str, i64)> =
+            names.iter().zip(&runs).map(|(name, run)| (&**name, run.0)).collect();
+        let mut cluster = full(&sizes);
+        for (name, (_, priority, opts_out, is_first)) in names.iter().zip(&runs) {
+            cluster.priority(name, *priority);
+            if *opts_out {
+                cluster.opts_out(name);
+            }
+            if *is_first {
+                cluster.is_originator(name);
+            }
+        }
+        let ask = AskSpec { priority, ..daemon(size) };
+        let may_go = names.iter().zip(&runs).filter(|(_, run)| run.1 <= priority);
+        let may_go: Vec<AllocationId> = may_go.map(|(name, _)| cluster.names[name]).collect();
+        let frees = |set: &[AllocationId]| -> i64 {
+            let sizes = set.iter().map(|id| cluster.table.get(*id).unwrap().resources());
+            sizes.map(|it| it.entries().map(|(_, n)| n).sum::<i64>()).sum()
+        };
+        let sets = (1..1_u32 << may_go.len()).map(|mask| -> Vec<AllocationId> {
+            let chosen = may_go.iter().enumerate().filter(|(at, _)| mask & (1 << at) != 0);
+            chosen.map(|(_, id)| *id).collect()
+        });
+        let best = sets.filter(|set| frees(set) >= size).map(|set| importance(&cluster, &set)).min();
+        let plan = planned(&cluster, &ask);
+        let found = plan.as_ref().map(|plan| importance(&cluster, &plan.victims));
+        prop_assert_eq!(found, best);
+        for spared in plan.iter().flat_map(|plan| &plan.victims) {
+            let victims = plan.iter().flat_map(|plan| &plan.victims);
+            let fewer: Vec<AllocationId> = victims.copied().filter(|id| id != spared).collect();
+            prop_assert!(frees(&fewer) < size, "one could be spared");
+        }
+    }
 }

@@ -38,9 +38,9 @@ fn the_worked_example_of_a_parent_with_a_guarantee() {
     cluster.runs("a1", "root.parent.child1", "n1", 5);
     cluster.runs("a2", "root.parent.child1", "n2", 5);
     let ask = cluster.ask("root.parent.child2", 5);
-    assert_eq!(cluster.planned(ask.clone()), "n1: a1", "the first node by id");
-    cluster.ends("a1");
-    cluster.runs("mine", "root.parent.child2", "n1", 5);
+    assert_eq!(cluster.planned(ask.clone()), "n2: a2", "the newer one");
+    cluster.ends("a2");
+    cluster.runs("mine", "root.parent.child2", "n2", 5);
     assert_eq!(cluster.planned(ask), "BeyondGuarantee", "a second one is not guaranteed");
 }
 
@@ -381,4 +381,136 @@ fn another_victim_is_better_than_an_application_that_goes_as_one() {
     cluster.runs("single", "root.q1", "n3", 5);
     let ask = cluster.ask("root.q2", 5);
     assert_eq!(cluster.planned(ask), "n3: single");
+}
+
+/// One node of 10 with an old allocation of low priority and a new one of a higher.
+#[test]
+fn of_two_victims_on_a_node_the_less_important_goes_though_it_is_older() {
+    let mut cluster = siblings();
+    cluster.priority("newer", 100);
+    let ask = Asker { priority: 1000, ..cluster.ask("root.q2", 5) };
+    assert_eq!(cluster.planned(ask), "n1: older");
+}
+
+#[test]
+fn of_two_nodes_the_one_with_the_less_important_victim_is_taken() {
+    let planned = |priorities: [i32; 2]| {
+        let mut cluster = Cluster::new();
+        cluster.guarantees("root.q2", 10);
+        for (name, node, priority) in [("a", "n1", priorities[0]), ("b", "n2", priorities[1])] {
+            cluster.node(node, 5);
+            cluster.runs(name, "root.q1", node, 5);
+            cluster.priority(name, priority);
+        }
+        let ask = Asker { priority: 1000, ..cluster.ask("root.q2", 5) };
+        cluster.planned(ask)
+    };
+    assert_eq!(planned([0, 100]), "n1: a");
+    assert_eq!(planned([100, 0]), "n2: b");
+    assert_eq!(planned([7, 7]), "n2: b", "of equal ones the newest goes");
+}
+
+#[test]
+fn two_of_low_priority_go_before_one_of_a_higher() {
+    let planned = |priority: i32, guaranteed: i64, is_one_node: bool| {
+        let mut cluster = Cluster::new();
+        cluster.guarantees("root.q2", guaranteed);
+        cluster.node("n1", if is_one_node { 10 } else { 5 });
+        cluster.node("n2", if is_one_node { 0 } else { 5 });
+        cluster.runs("low1", "root.q1", "n1", 3);
+        cluster.runs("low2", "root.q1", "n1", 2);
+        cluster.runs("one", "root.q1", if is_one_node { "n1" } else { "n2" }, 5);
+        cluster.priority("one", priority);
+        let ask = Asker { priority: 1000, ..cluster.ask("root.q2", 5) };
+        cluster.planned(ask)
+    };
+    for is_one_node in [true, false] {
+        assert_eq!(planned(100, 5, is_one_node), "n1: low2 low1");
+    }
+    assert_eq!(planned(0, 5, true), "n1: one", "of equal ones the fewest go");
+    assert_eq!(planned(0, 5, false), "n2: one");
+}
+
+/// None of a set could have been spared: of those that are enough the smaller part goes.
+#[test]
+fn nobody_goes_who_could_be_spared_however_unimportant() {
+    let mut cluster = Cluster::new();
+    cluster.guarantees("root.q2", 10);
+    cluster.node("n1", 10);
+    cluster.runs("low", "root.q1", "n1", 3);
+    cluster.runs("high", "root.q1", "n1", 7);
+    cluster.priority("high", 100);
+    let ask = Asker { priority: 1000, ..cluster.ask("root.q2", 5) };
+    assert_eq!(cluster.planned(ask), "n1: high", "without it there is no room");
+}
+
+/// As the queue sees it that both have in common: what is written on a request counts up to its fence.
+#[test]
+fn a_victim_is_as_important_as_its_fence_lets_it_be() {
+    let planned = |offset: i32, is_fence: bool| {
+        let mut cluster = Cluster::new();
+        cluster.guarantees("root.mine", 10);
+        cluster.node("n1", 10);
+        cluster.runs("inside", "root.team.leaf", "n1", 5);
+        cluster.runs("outside", "root.other", "n1", 5);
+        cluster.priority("inside", 500);
+        cluster.priority("outside", 10);
+        let team = cluster.queue("root.team");
+        team.settings.priority_offset = offset;
+        if is_fence {
+            team.settings.priority_policy = PriorityPolicy::Fence;
+        }
+        let ask = Asker { priority: 1000, ..cluster.ask("root.mine", 5) };
+        cluster.planned(ask)
+    };
+    assert_eq!(planned(9, true), "n1: inside");
+    assert_eq!(planned(11, true), "n1: outside");
+    assert_eq!(planned(10, true), "n1: outside", "equally important, and newer");
+    assert_eq!(planned(0, false), "n1: outside");
+    assert_eq!(planned(-491, false), "n1: inside");
+}
+
+/// Kinds come before priorities: who asked not to be preempted goes after others, whatever these are.
+#[test]
+fn a_wish_to_stay_counts_more_than_priority() {
+    let mut cluster = siblings();
+    cluster.opts_out("older");
+    cluster.priority("newer", 100);
+    let ask = Asker { priority: 1000, ..cluster.ask("root.q2", 5) };
+    assert_eq!(cluster.planned(ask), "n1: newer");
+}
+
+#[test]
+fn a_gang_takes_the_less_important_and_members_go_by_their_priority() {
+    let mut cluster = Cluster::new();
+    cluster.guarantees("root.mine", 20);
+    for (name, priority) in [("a", 5), ("b", 1), ("c", 7), ("d", 3)] {
+        let node = format!("n-{name}");
+        cluster.node(&node, 5);
+        cluster.runs(name, "root.other", &node, 5);
+        cluster.priority(name, priority);
+    }
+    let gang = Asker { priority: 9, ..cluster.gang("root.mine", &[5, 5]) };
+    assert_eq!(cluster.planned(gang.clone()), "n-b n-d: b d");
+    let all = Asker { priority: 5, ..gang };
+    assert_eq!(cluster.planned(all), "n-b n-d: b d");
+    cluster.is_being_preempted("d");
+    let gang = Asker { priority: 5, ..cluster.gang("root.mine", &[5, 5]) };
+    assert_eq!(cluster.planned(gang), "n-b n-a: b a", "nobody more important goes for it");
+}
+
+/// With more candidates than are looked at one set after another.
+#[test]
+fn of_very_many_on_a_node_the_least_important_go() {
+    let mut cluster = Cluster::new();
+    cluster.guarantees("root.mine", 20);
+    cluster.node("n1", 40);
+    for at in 0..20 {
+        let name = format!("r{at:02}");
+        cluster.runs(&name, "root.other", "n1", 2);
+        cluster.priority(&name, 20 - at);
+    }
+    cluster.priority("r03", 1);
+    let ask = Asker { priority: 99, ..cluster.ask("root.mine", 5) };
+    assert_eq!(cluster.planned(ask), "n1: r19 r03 r18");
 }

@@ -1,0 +1,80 @@
+//! What those can do who are still to be looked at in a search for the best set of victims, so that sets
+//! are not followed that cannot become better than the best so far.
+
+use std::collections::BTreeMap;
+
+use super::choose::Item;
+use super::rows::{Row, add, is_nothing, subtract};
+
+/// What some items can do together.
+#[derive(Clone, Default)]
+pub(super) struct Rest {
+    /// What they free.
+    sum: Row,
+    /// What the largest victim frees, by resource.
+    largest: Row,
+    /// What places that are held free.
+    held: Row,
+    /// What the others of this priority free, the lowest priority first.
+    by_priority: BTreeMap<i64, Row>,
+}
+
+/// By item, what it and those behind it can do; behind the last nothing.
+pub(super) fn rest(items: &[Item], width: usize) -> Vec<Rest> {
+    let nothing = Row::from_elem(0, width);
+    let last =
+        Rest { sum: nothing.clone(), largest: nothing.clone(), held: nothing, ..Rest::default() };
+    let mut rest = vec![last; items.len() + 1];
+    for (at, item) in items.iter().enumerate().rev() {
+        let mut own = rest[at + 1].clone();
+        add(&mut own.sum, &item.cover);
+        if item.weight.victims == 0 {
+            add(&mut own.held, &item.cover);
+        } else {
+            // By victim: an item of several counts as several.
+            let each = i64::from(item.weight.victims);
+            for (largest, cover) in own.largest.iter_mut().zip(&item.cover) {
+                *largest = (*largest).max((*cover).saturating_add(each - 1) / each);
+            }
+            let alike = own.by_priority.entry(item.weight.priority);
+            let alike = alike.or_insert_with(|| Row::from_elem(0, width));
+            add(alike, &item.cover);
+        }
+        rest[at] = own;
+    }
+    rest
+}
+
+impl Rest {
+    /// The priority of the most important victim, at least, of those that free what is left; the lowest
+    /// number where places that are held do. `None` where all together are not enough.
+    pub(super) fn least_priority(&self, left: &Row) -> Option<i64> {
+        let mut left = left.clone();
+        if left.iter().zip(&self.sum).any(|(left, sum)| left > sum) {
+            return None;
+        }
+        subtract(&mut left, &self.held);
+        let mut least = i64::MIN;
+        for (priority, free) in &self.by_priority {
+            if is_nothing(&left) {
+                break;
+            }
+            subtract(&mut left, free);
+            least = *priority;
+        }
+        Some(least)
+    }
+
+    /// How many victims it takes at least to free what is left.
+    pub(super) fn least_victims(&self, left: &Row) -> u32 {
+        let mut least = 0;
+        for (k, left) in left.iter().enumerate() {
+            let left = left.saturating_sub(self.held[k]);
+            if left > 0 {
+                let largest = self.largest[k];
+                least = least.max((left.saturating_add(largest - 1)) / largest.max(1));
+            }
+        }
+        u32::try_from(least).unwrap_or(u32::MAX)
+    }
+}
