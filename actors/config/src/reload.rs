@@ -166,13 +166,15 @@ fn below<'t>(
         .take_while(move |(path, _)| path.starts_with(&prefix))
 }
 
-/// Whether a leaf orders its applications by the same keys with both, and lets them back off alike.
+/// Whether a leaf orders its applications by the same keys with both, lets them back off alike, and lets
+/// their requests preempt after the same delay.
 pub fn treats_applications_alike(a: &QueueConfig, b: &QueueConfig) -> bool {
     a.settings.sort_policy == b.settings.sort_policy
         && a.settings.priority_sort == b.settings.priority_sort
         && a.guaranteed == b.guaranteed
         && a.settings.backoff_asks == b.settings.backoff_asks
         && a.settings.backoff_delay == b.settings.backoff_delay
+        && a.settings.preemption_delay == b.settings.preemption_delay
 }
 
 /// The queues of a configuration by path.

@@ -100,15 +100,16 @@ impl Books {
         self.arrivals
     }
 
-    /// Counts a step after which other allocations run, other nodes are there, or queues are set
-    /// otherwise: what was looked for in vain may be found.
+    /// Counts a step after which other allocations run or may leave, or queues are set otherwise:
+    /// victims that were looked for in vain may be found.
     pub fn note_change(&mut self) {
         self.changes += 1;
     }
 
-    /// How many such steps there were.
+    /// How many such steps there were, and growths of nodes: a node that opens, changes its attributes
+    /// or is reserved by nobody any more may do for whoever looks for victims.
     pub fn changes(&self) -> u64 {
-        self.changes
+        self.changes.wrapping_add(self.nodes.growth().number())
     }
 
     /// Whether `more` can be promised without leaving the range of a quantity. `extra` was promised

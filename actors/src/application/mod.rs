@@ -508,6 +508,10 @@ impl Application {
             effects.loosening = baton.books.loosen();
         }
         let (delta, loosening) = (prune(effects.delta), effects.loosening);
+        if !delta.allocated.is_empty() || delta.preempting.has_negative() {
+            // Its queue may have more than its guarantee now.
+            baton.books.note_change();
+        }
         let is_unchecked = effects.is_unchecked;
         let waits = baton.books.is_waiting
             || !self.book.asks.pending().is_empty()

@@ -144,8 +144,12 @@ impl Application {
             Op::Retry { key, retry } => self.retry(&key, retry, effects),
             Op::ChoiceOpens(key) => self.choice_opens(&key, baton, effects),
             Op::ExclusionOver { key, over } => {
-                if let Some(slot) = self.book.asks.slot_of(&key) {
-                    effects.touched |= self.book.asks.admit(slot, &over);
+                if let Some(slot) = self.book.asks.slot_of(&key)
+                    && self.book.asks.admit(slot, &over)
+                {
+                    effects.touched = true;
+                    // Others may leave that node for it.
+                    baton.books.note_change();
                 }
             }
             Op::BackoffOver { until_ns } => effects.touched |= self.end_backoff(until_ns),

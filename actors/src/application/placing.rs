@@ -506,6 +506,8 @@ impl Application {
     ) -> Option<Allocated> {
         let now_ns = baton.now_ns;
         self.end_reservation(ask, End::Placed, baton);
+        // From now on it may be a victim.
+        baton.books.note_change();
         let entry = baton.books.allocations.get_mut(id)?;
         entry.uuid = Arc::clone(&uuid);
         entry.bound_ns = now_ns;

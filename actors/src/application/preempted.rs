@@ -49,7 +49,7 @@ impl Application {
         baton: &Baton,
     ) -> ApplicationFacts {
         let (evictions, now_ns) = (&baton.books.evictions, baton.now_ns);
-        let bounds = &self.leaf_facts.config.settings.eviction;
+        let bounds = &self.leaf_settings(baton).eviction;
         let native = self.book.gang.as_ref().and_then(|gang| gang.native.as_ref());
         let groups = native.map(|native| {
             let groups = native.groups().iter();

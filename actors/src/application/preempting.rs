@@ -14,13 +14,14 @@ use std::time::Duration;
 use monoceros_rules::decide::parking::Obstacle;
 use monoceros_rules::decide::preemption::{NoPreemption, Promisee, TRY_AGAIN, Tries, Wish, after};
 use monoceros_rules::order::waits::WaitSet;
+use monoceros_rules::queues::QueueSettings;
 use monoceros_rules::work::asks::{AskSlot, AskSpec};
 
 use super::Application;
 use super::asking::Kind;
 use super::ops::VisitEffects;
 use crate::events::{EventKind, Message};
-use crate::step::{Alarm, Baton, NoVictims, Preemptor};
+use crate::step::{Alarm, Baton, NoVictims, Op, Preemptor};
 
 /// When asks of an application, or its gang, may look for victims.
 #[derive(Default)]
@@ -144,10 +145,16 @@ impl Application {
             has_preempted: baton.books.has_preempted(who),
             requires_node: false,
             created_ns: 0,
-            delay: self.leaf_facts.config.settings.preemption_delay,
+            delay: self.leaf_settings(baton).preemption_delay,
             last: None,
             again: TRY_AGAIN,
         }
+    }
+
+    /// What its leaf is set to now: what it took over of that itself may be older, since a reload that
+    /// changes nothing of how applications are ordered does not visit them.
+    pub(super) fn leaf_settings<'a>(&self, baton: &'a Baton) -> &'a QueueSettings {
+        &baton.directory.queue(self.leaf_facts.slot).facts.config.settings
     }
 
     fn tries(&self, who: Promisee) -> Option<&Tries> {
@@ -171,18 +178,19 @@ impl Application {
             let left = promise.victims.len();
             return format!("others leave for it, and {left} of them have still to go");
         }
-        let last = self.tries(who).and_then(|tries| tries.why.as_ref());
-        match (self.may_preempt(who, baton), last) {
-            (
-                Err(
-                    NoPreemption::TriedLately { .. }
-                    | NoPreemption::NothingChanged
-                    | NoPreemption::RequiresNode,
-                ),
-                Some(why),
-            ) => why.to_string(),
-            (Err(why), _) => why.to_string(),
-            (Ok(()), _) => String::new(),
+        let tries = self.tries(who);
+        match self.may_preempt(who, baton) {
+            Ok(()) => String::new(),
+            // What requires a node looks again as soon as something changes there.
+            Err(why @ NoPreemption::RequiresNode) => {
+                tries.and_then(|tries| tries.why.as_ref()).unwrap_or(&why).to_string()
+            }
+            Err(why @ (NoPreemption::TriedLately { .. } | NoPreemption::NothingChanged)) => {
+                let (changes, now_ns) = (baton.books.changes(), baton.now_ns);
+                let last = tries.and_then(|tries| tries.explained(changes, now_ns));
+                last.unwrap_or_else(|| why.to_string())
+            }
+            Err(why) => why.to_string(),
         }
     }
 
@@ -229,6 +237,19 @@ impl Application {
         let wait_ns = u64::try_from(at_ns.saturating_sub(baton.now_ns)).unwrap_or(0);
         let alarm = Alarm::MayPreempt { application, id, at_ns };
         baton.alarms.push((Duration::from_nanos(wait_ns), alarm));
+    }
+
+    /// The leaf is set otherwise: whoever waits is tried again, and it is found out anew who may look for
+    /// victims, and when.
+    pub(super) fn look_for_victims_anew(&mut self, baton: &mut Baton) {
+        self.book.asks.wake_all(&baton.books.nodes);
+        if let Some(bundle) = self.bundle.as_mut().filter(|bundle| bundle.air.is_none()) {
+            bundle.waits = WaitSet::Due;
+        }
+        if let Some(preempting) = &mut self.preempting {
+            preempting.due.values_mut().for_each(|due| due.at_change = true);
+            baton.revisits.push((self.slot, Op::MayPreempt { at_ns: None }));
+        }
     }
 
     /// Those that waited for this time, or for a change, may look for victims.
@@ -302,7 +323,7 @@ impl Application {
         };
         tracing::debug!(application = %self.book.id, ask = key, %why, "nothing is preempted");
         if let Some(slot) = slot.filter(|slot| self.book.asks.ask(*slot).required_node.is_some()) {
-            return self.node_not_cleared(slot, why, baton);
+            return self.node_not_cleared(slot, why, bound_ends_ns, baton);
         }
         let waits = why == NoPreemption::NodesArePromised && !baton.books.promises.is_empty();
         let last = (!waits).then_some((baton.now_ns, changes));
@@ -325,19 +346,26 @@ impl Application {
         }
     }
 
-    /// Nobody leaves the node that an ask requires, because of what limits or queues leave beside what
-    /// was promised to others, or because others do already: it is tried again a while later.
-    fn wait_with_node(&mut self, who: Promisee, baton: &mut Baton) {
-        let at_ns = Some(after(baton.now_ns, TRY_AGAIN));
+    /// Nobody leaves the node that an ask requires: it is tried again then, though nothing may change
+    /// on the node.
+    fn wait_with_node(&mut self, who: Promisee, at_ns: i64, baton: &mut Baton) {
+        let at_ns = Some(at_ns);
         let due = Due { at_ns, at_change: false, nodes_were_tried: true };
         self.preempting_mut().due.insert(who, due);
         self.await_preemption(baton);
     }
 
     /// Nothing leaves the node that an ask requires: that is told, unless it was a moment ago. The ask
-    /// is tried again when something changes there, also where it does not fit a full cluster; and if
-    /// it was the RM that refused, after a while.
-    fn node_not_cleared(&mut self, slot: AskSlot, why: NoPreemption, baton: &mut Baton) {
+    /// is tried again when something changes there, also where it does not fit a full cluster; a while
+    /// later if it was the RM that refused, or something that is not of the node; and when a bound ends
+    /// that keeps somebody there.
+    fn node_not_cleared(
+        &mut self,
+        slot: AskSlot,
+        why: NoPreemption,
+        bound_ends_ns: Option<i64>,
+        baton: &mut Baton,
+    ) {
         if let Some(node) = &self.book.asks.ask(slot).required_node {
             baton.directory.named.enter(node, self.slot);
         }
@@ -355,9 +383,14 @@ impl Application {
         let changes = baton.books.changes();
         let tries = self.book.asks.ask_mut(slot).search.make().tries.get_or_insert_default();
         tries.why = Some(why);
+        let who = Promisee::Ask(self.reserver(slot));
         if waits {
-            return self.wait_with_node(Promisee::Ask(self.reserver(slot)), baton);
+            return self.wait_with_node(who, after(baton.now_ns, TRY_AGAIN), baton);
         }
+        if let Some(at_ns) = bound_ends_ns {
+            self.wait_with_node(who, at_ns, baton);
+        }
+        let tries = self.tries_mut(who);
         let again_ns = i64::try_from(TRY_AGAIN.as_nanos()).unwrap_or(i64::MAX);
         if tries.last.is_some_and(|(at_ns, _)| baton.now_ns < at_ns.saturating_add(again_ns)) {
             return;

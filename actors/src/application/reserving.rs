@@ -314,6 +314,10 @@ impl Application {
     pub(super) fn review_reservation(&mut self, slot: AskSlot, baton: &mut Baton) {
         let (who, spec) = (self.reserver(slot), Arc::clone(&self.book.asks.ask(slot).spec));
         let books = &mut baton.books;
+        if books.reservations.of(who).is_some() {
+            // It may give way to others now.
+            books.note_change();
+        }
         if !books.reservations.keep(&books.nodes, who, &spec) {
             self.end_reservation(slot, End::Changed, baton);
         }

@@ -39,6 +39,7 @@ impl Application {
         self.leaf_facts = Arc::clone(&baton.directory.queue(self.leaf_facts.slot).facts);
         self.rejoin_lane(baton);
         self.refresh_backoff();
+        self.look_for_victims_anew(baton);
         self.update()
     }
 

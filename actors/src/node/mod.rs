@@ -501,6 +501,10 @@ impl Node {
                 }
             }
         }
+        if baton.books.nodes.is_reserved(self.slot) {
+            // Growths count where a node is open to all; victims may be found on this one, too.
+            baton.books.note_change();
+        }
         NodeReport::Changed { given_up: self.given_up(baton) }
     }
 

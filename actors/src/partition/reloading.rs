@@ -38,7 +38,7 @@ use crate::api::predicates::QuestionId;
 use crate::events::{Event, EventKind};
 use crate::mailbox::Receive;
 use crate::queue::{QueueFacts, quota_delay_ns};
-use crate::step::{Baton, Directory, Notice, Prepared, QueueSlot};
+use crate::step::{Baton, Directory, Notice, Prepared, QueueEntry, QueueSlot};
 
 /// Queues that are asked what they use before they change: each costs the partition a moment.
 const MOST_CONCERNED: usize = 500;
@@ -97,10 +97,14 @@ impl Partition {
         if config.node_order != self.config.node_order {
             baton.books.nodes.set_order(node_order(&config));
         }
+        let is_switched_on = config.preemption.enabled && !baton.preempts;
         baton.preempts = config.preemption.enabled;
         self.config = config;
         let quotas = self.config.preemption.quota;
         let mut leaves = note_in_directory(&changes, quotas, &mut baton.directory);
+        if is_switched_on {
+            leaves.extend(baton.directory.all_queues().map(|entry| entry.facts.slot));
+        }
         let loosening = baton.books.loosen();
         if let Some(limits) = baton.books.trackers.reload(&limits, loosening) {
             tell_limits(&limits.events, baton);
@@ -189,7 +193,8 @@ fn standing(directory: &Directory) -> Tree {
 }
 
 /// Notes for every queue that is there what it is to be; the queues hear of it when they are
-/// refreshed. Returns the leaves that treat their applications otherwise.
+/// refreshed. Returns the leaves that treat their applications otherwise, and those below another
+/// guarantee.
 /// `preempts_for_quotas` says whether queues above their maximum have to give back.
 fn note_in_directory(
     changes: &[QueueChange],
@@ -197,6 +202,7 @@ fn note_in_directory(
     directory: &mut Directory,
 ) -> BTreeSet<QueueSlot> {
     let mut treated_otherwise = BTreeSet::new();
+    let mut promised_otherwise = BTreeSet::new();
     for change in changes {
         let (path, config) = match change {
             QueueChange::Drain(path) => (path, None),
@@ -211,6 +217,9 @@ fn note_in_directory(
             Some(config) => {
                 if !reload::treats_applications_alike(&facts.config, config) {
                     treated_otherwise.insert(slot);
+                }
+                if facts.config.guaranteed != config.guaranteed {
+                    promised_otherwise.insert(slot);
                 }
                 facts.state = ObjectState::Active;
                 facts.config = Arc::clone(config);
@@ -241,6 +250,13 @@ fn note_in_directory(
             entry.is_stale = true;
         }
     }
+    // What a queue is guaranteed decides below it who may preempt.
+    let is_below = |entry: &&QueueEntry| {
+        let mut above = directory.upward(entry.facts.slot);
+        above.any(|facts| promised_otherwise.contains(&facts.slot))
+    };
+    let below = directory.all_queues().filter(is_below).map(|entry| entry.facts.slot);
+    treated_otherwise.extend(below.collect::<Vec<_>>());
     treated_otherwise
 }
 

@@ -277,9 +277,13 @@ impl Baton {
     fn take_reservation(&mut self, who: Reserver, why: End) -> Option<Arc<str>> {
         let Books { nodes, reservations, .. } = &mut self.books;
         let ended = reservations.end(nodes, who)?;
-        if !nodes.is_reserved(ended.node) {
+        if nodes.is_reserved(ended.node) {
+            // To those who look for victims the others may give way.
+            self.books.note_change();
+        } else {
             self.offer.rise_to(0);
         }
+        let nodes = &self.books.nodes;
         let (node, spec) = (Arc::clone(nodes.id(ended.node)), ended.spec);
         tracing::debug!(ask = %spec.key, %node, %why, "reservation ended");
         let event = |at| Event::of(EventKind::NodeUnreserved, &node, at);

@@ -65,6 +65,7 @@ mod pods;
 mod preempted_histories;
 mod preempting_gangs;
 mod preemption;
+mod preemption_again;
 mod preemption_asks;
 mod preemption_bounds;
 mod preemption_nodes;

@@ -345,7 +345,7 @@ fn a_daemon_whose_node_is_not_as_it_wishes_takes_nothing_there() {
             b is Accepted
             n1: total vcore=10, used vcore=10, occupied nothing, left nothing
             why a/waits: neither its queue nor one above it is guaranteed anything
-            why b/d: whatever may leave the node that it requires, it would not fit there: others are more important, require that node, too, or hold too little
+            why b/d: whatever may leave the node that it requires, it would not fit there: others are more important, require that node, too, hold too little, or stayed a moment ago
         "#]],
     );
 }

@@ -318,7 +318,7 @@ fn a_daemon_looks_again_when_something_on_its_node_changes_in_a_full_cluster() {
             b is Running
             b/daemon placed on n1
             why a/less: neither its queue nor one above it is guaranteed anything
-            why b/another: whatever may leave the node that it requires, it would not fit there: others are more important, require that node, too, or hold too little
+            why b/another: whatever may leave the node that it requires, it would not fit there: others are more important, require that node, too, hold too little, or stayed a moment ago
         "#]],
     );
 }

@@ -196,7 +196,7 @@ fn who_requires_a_node_waits_where_one_stays_there() {
             b is Accepted
             a/v released: PREEMPTED_BY_SCHEDULER
             n1: total vcore=5, used vcore=5, occupied nothing, left nothing, reserved for [k]
-            why b/k: whatever may leave the node that it requires, it would not fit there: others are more important, require that node, too, or hold too little
+            why b/k: whatever may leave the node that it requires, it would not fit there: others are more important, require that node, too, hold too little, or stayed a moment ago
         "#]],
     );
 }

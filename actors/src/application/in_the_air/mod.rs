@@ -261,6 +261,8 @@ impl Application {
         let Some(air) = self.bundle.as_mut().and_then(|bundle| bundle.air.take()) else { return };
         let now_ns = baton.now_ns;
         self.gang_is_placed(baton);
+        // What is held for its members may be taken from now on.
+        baton.books.note_change();
         self.book.decided(now_ns, &mut self.changes);
         effects.delta.running += self.tell_changes(baton);
         baton.notices.append(&mut effects.discharged);

@@ -173,19 +173,21 @@ impl Survey for OnItsNode {
                 })
             })
             .collect();
-        let plan = {
+        let (plan, bound_ends_ns) = {
             let suits = |gone: &[AllocationId]| kind.may_use(node, gone, &books.nodes);
             let available = books.nodes.available(node);
             let now_ns = baton.now_ns;
             let there = RequiredNode { available, holds: &on_node, suits: &suits, now_ns };
-            match &tested {
+            let plan = match &tested {
                 None => required_node::plan(&spec, &there),
                 Some(plan) => plan.recheck(&spec, &there),
-            }
+            };
+            (plan, there.bound_ends_ns())
         };
         drop(on_node);
         let Some(plan) = plan else {
-            return in_vain(who, &spec, NoPreemption::NotOnItsNode, partition);
+            let why = NoPreemption::NotOnItsNode;
+            return in_vain_until(who, &spec, why, bound_ends_ns, partition);
         };
         if tested.is_some() {
             return carry_out(&plan, who, &spec, node, partition, baton);
@@ -232,9 +234,19 @@ fn first(answers: &[Answer]) -> Answer {
 }
 
 fn in_vain(who: Reserver, spec: &AskSpec, why: NoPreemption, partition: &mut Partition) {
+    in_vain_until(who, spec, why, None, partition);
+}
+
+/// The ask waits for its node to change, and for this time if there is one.
+fn in_vain_until(
+    who: Reserver,
+    spec: &AskSpec,
+    why: NoPreemption,
+    bound_ends_ns: Option<i64>,
+    partition: &mut Partition,
+) {
     let key = Some(Arc::clone(&spec.key));
-    // It waits for its node to change, and for nothing else.
-    let found = NoVictims { why, nodes_were_tried: true, changes: 0, bound_ends_ns: None };
+    let found = NoVictims { why, nodes_were_tried: true, changes: 0, bound_ends_ns };
     let op = Op::NotPreempted { key, found };
     partition.agenda.push_back(Task::Visit(who.application, vec![op]));
 }

@@ -131,15 +131,15 @@ fn an_answer_that_comes_later_decides_as_one_that_comes_at_once() {
 #[test]
 fn an_answer_behind_the_last_victim_is_a_refusal() {
     play(QUEUES, 8, |world| async move {
-        let says: Says = |args| Some(if args.node_id == "n1" { 99 } else { 0 });
+        let says: Says = |args| Some(if args.node_id == "n2" { 99 } else { 0 });
         taken(&world, says, &[("n1", 5, &[("v1", 5)]), ("n2", 5, &[("v2", 5)])]).await;
         assert_eq!(
             preempts(&world, 5).await,
             [
                 "b Accepted",
-                "k on n1 without v1 from 0?",
                 "k on n2 without v2 from 0?",
-                "v2 released"
+                "k on n1 without v1 from 0?",
+                "v1 released"
             ]
         );
     });
@@ -152,6 +152,12 @@ fn where_every_node_is_refused_nobody_leaves() {
         let question = "k on n1 without v4 v3 v2 v1 from 0?";
         assert_eq!(preempts(&world, 2).await, ["b Accepted", question]);
         assert_eq!(why(&world).await, "the resource manager refused every node that would do");
+        // It may say otherwise at any time, so it is asked again after the pause.
+        tokio::time::sleep(Duration::from_secs(14)).await;
+        assert_eq!(world.heard().await, Vec::<String>::new());
+        *world.shim.preemption.says.lock().unwrap() = Some(|_| Some(0));
+        tokio::time::sleep(Duration::from_secs(1)).await;
+        assert_eq!(world.heard().await, [question, "v4 released"]);
     });
 }
 
@@ -173,16 +179,18 @@ async fn twelve_nodes(world: &World, says: Says, originators: usize) -> Vec<Stri
 }
 
 #[test]
-fn a_second_group_of_nodes_is_asked_about_only_where_the_first_has_no_good_one() {
+fn a_second_group_of_nodes_is_asked_about_only_where_the_first_is_refused() {
     for (says, originators, asked, victim) in [
-        // Any node is good.
-        ((|_| Some(0)) as Says, 0, 10, "v01"),
-        // One of the first ten is.
-        (|args| (args.node_id == "n10").then_some(0), 0, 10, "v10"),
-        // None of them is: the RM refuses them, or who is there is the first of an application.
-        (|args| (args.node_id == "n12").then_some(0), 0, 12, "v12"),
-        (|_| Some(0), 10, 12, "v11"),
-        (|_| Some(0), 12, 12, "first01"),
+        // Any node will do: the one with the newest victim.
+        ((|_| Some(0)) as Says, 0, 10, "v12"),
+        // One of the first ten will.
+        (|args| (args.node_id == "n03").then_some(0), 0, 10, "v03"),
+        // None of them.
+        (|args| (args.node_id == "n01").then_some(0), 0, 12, "v01"),
+        // Nodes without a first of an application are asked about before others.
+        (|_| Some(0), 10, 10, "v12"),
+        (|args| (args.node_id == "n10").then_some(0), 10, 10, "first10"),
+        (|_| Some(0), 12, 10, "first12"),
     ] {
         play(QUEUES, 8, |world| async move {
             let heard = twelve_nodes(&world, says, originators).await;
@@ -228,7 +236,7 @@ fn a_plan_that_is_out_of_date_again_and_again_is_a_try_in_vain() {
         }
         let stale =
             "what was planned was no longer so: a victim had left or may not be taken any more";
-        assert_eq!(why(&world).await, stale);
+        assert!(why(&world).await.contains(stale), "it is said of the last look");
         tokio::time::sleep(Duration::from_secs(15)).await;
         assert_eq!(world.heard().await, ["k on n1 without v1 from 0?"]);
     });

@@ -53,11 +53,41 @@ pub struct Tries {
 }
 
 impl Tries {
-    /// The last try in vain, where there have been so many changes by now.
+    /// The last try in vain, where there have been so many changes by now. An RM that refused may
+    /// answer otherwise at any time.
     pub fn last(&self, changes: u64, now_ns: i64) -> Option<LastTry> {
-        let (at_ns, by_then) = self.last?;
+        let (at_ns, _) = self.last?;
+        let was_refused = matches!(self.why, Some(NoPreemption::Refused | NoPreemption::Short));
+        let has_changed_since = was_refused || self.has_passed(changes, now_ns);
+        Some(LastTry { at_ns, has_changed_since })
+    }
+
+    /// Whether what made the last try one in vain may be otherwise by now.
+    fn has_passed(&self, changes: u64, now_ns: i64) -> bool {
         let bound_ended = self.bound_ends_ns.is_some_and(|end| end <= now_ns);
-        Some(LastTry { at_ns, has_changed_since: changes != by_then || bound_ended })
+        bound_ended || self.last.is_some_and(|(_, by_then)| by_then != changes)
+    }
+
+    /// Why the last try was in vain, for people: said of the past where that may be otherwise by now.
+    ///
+    /// ```
+    /// use monoceros_rules::decide::preemption::{NoPreemption, Tries};
+    /// let why = Some(NoPreemption::NotNeeded);
+    /// let tries = Tries { last: Some((5, 7)), why, ..Tries::default() };
+    /// assert_eq!(tries.explained(7, 6).unwrap(), "it fits without preemption");
+    /// assert!(tries.explained(8, 6).unwrap().starts_with("when it looked last, it fits"));
+    /// ```
+    pub fn explained(&self, changes: u64, now_ns: i64) -> Option<String> {
+        let why = self.why.as_ref()?;
+        Some(if self.has_passed(changes, now_ns) {
+            format!(
+                "when it looked last, {why}; that may be otherwise now, and it looks again \
+                 {} seconds after that at the latest",
+                TRY_AGAIN.as_secs()
+            )
+        } else {
+            why.to_string()
+        })
     }
 }
 
@@ -143,6 +173,19 @@ mod tests {
             assert_eq!(wish.may_try(now), Err(why));
         }
         assert_eq!(Wish { last: last(15, true), ..wish() }.may_try(now), Ok(()));
+    }
+
+    #[test]
+    fn who_was_refused_by_the_rm_may_try_again_though_nothing_changed() {
+        for (why, may) in [
+            (NoPreemption::Refused, true),
+            (NoPreemption::Short, true),
+            (NoPreemption::NoNode, false),
+        ] {
+            let tries = Tries { last: Some((5, 7)), why: Some(why.clone()), ..Tries::default() };
+            assert_eq!(tries.last(7, 8).unwrap().has_changed_since, may);
+            assert_eq!(tries.explained(7, 8), Some(why.to_string()), "nothing is known to be past");
+        }
     }
 
     #[test]

@@ -107,7 +107,7 @@ impl fmt::Display for NoPreemption {
             ),
             Self::NotOnItsNode => f.write_str(
                 "whatever may leave the node that it requires, it would not fit there: others are more \
-                 important, require that node, too, or hold too little",
+                 important, require that node, too, hold too little, or stayed a moment ago",
             ),
             Self::MayNotStart => {
                 f.write_str("its application does not run yet, and as many run as may")

@@ -14,6 +14,7 @@
 use std::cmp::Reverse;
 
 use super::chosen::{Chosen, those_who_stay};
+use super::conditions::{TRY_AGAIN, after};
 use super::inquiry::Answer;
 use super::survey::may_be_taken;
 use crate::values::resources::Resources;
@@ -107,6 +108,18 @@ pub fn plan(ask: &AskSpec, node: &RequiredNode<'_>) -> Option<RequiredPlan> {
 }
 
 impl RequiredNode<'_> {
+    /// When it is worth another look though nothing has changed on the node, ns since the epoch: the
+    /// first that stayed may be taken again, or, where somebody goes with others that run elsewhere,
+    /// a while later. `None` where only a change of the node can help.
+    pub fn bound_ends_ns(&self) -> Option<i64> {
+        let on_node = self.holds.iter().map(|it| it.allocation);
+        let mates = self.holds.iter().flat_map(|it| it.mates.iter().map(|(_, mate)| *mate));
+        let stay = on_node.chain(mates).map(|it| it.stays_until_ns);
+        let has_mates = self.holds.iter().any(|it| !it.mates.is_empty());
+        let later = has_mates.then(|| after(self.now_ns, TRY_AGAIN));
+        stay.filter(|until_ns| *until_ns > self.now_ns).chain(later).min()
+    }
+
     /// Whether the ask may run there once all of these are gone, each with its mates.
     fn is_met(&self, ask: &AskSpec, chosen: &[&OnNode<'_>]) -> bool {
         let mut room = self.available.clone();

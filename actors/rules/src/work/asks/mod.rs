@@ -381,6 +381,7 @@ impl Asks {
         self.bytes -= self.ask(slot).spec.bytes();
         let ask = self.ask_mut(slot);
         ask.forget_failures();
+        ask.forget_tries();
         ask.created_ns = spec.counted_creation_ns(ask.arrived_ns);
         ask.spec = spec;
         ask.outstanding = outstanding;
