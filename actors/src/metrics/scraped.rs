@@ -7,9 +7,11 @@
 //! longer there is gone.
 //!
 //! # Invariants
-//! * A series of a queue that is still there never vanishes; it falls to zero (a maximum taken out
-//!   of the configuration, a resource that nobody uses any more). What rose and fell since the last
-//!   scrape has its series, too.
+//! * A series of a queue that is still there falls to zero when its resource is not used or
+//!   guaranteed any more. What rose and fell since the last scrape has its series, too.
+//! * A maximum has a series for as long as it is set: zero would be a quota of nothing, and a queue
+//!   without a maximum may have anything. Root's maximum is what the nodes have, so that it falls to
+//!   zero with the last node that has some.
 //! * Paths that become one name by [`sanitised`] are summed, so that each name appears once.
 
 use std::collections::BTreeMap;
@@ -26,7 +28,8 @@ use crate::snapshot::QueueSnapshot;
 const QUEUE_APP: &str = "Applications of a queue in a state; those that ended only rise.";
 const QUEUE_RESOURCE: &str = "Resources of a queue: its quotas and what is used, waits or is \
                               being preempted; and the number of applications that may run \
-                              (zero: any).";
+                              (zero: any). A resource without a series of state max has no \
+                              maximum.";
 const QUEUE_CONTAINER: &str = "Allocations that a queue was given and gave back.";
 const NODE_USAGE: &str = "Nodes by how much of a resource is allocated.";
 
@@ -100,8 +103,11 @@ impl Scraped {
         }
         let mut readings = self.readings.lock().expect("no holder panics");
         for (path, facts) in &mut fresh {
+            let is_root = trees.iter().any(|tree| tree.queue_name == *path);
             for fact in readings.queues.get(path).into_iter().flat_map(BTreeMap::keys) {
-                facts.entry(fact.clone()).or_insert(0);
+                if is_root || !fact.is_maximum() {
+                    facts.entry(fact.clone()).or_insert(0);
+                }
             }
         }
         readings.queues = fresh;
@@ -221,6 +227,10 @@ impl Collector for Scraped {
 }
 
 impl Fact {
+    fn is_maximum(&self) -> bool {
+        matches!(self, Self::Resource("max", _))
+    }
+
     /// Ending of the family's name, its type and its help.
     fn family(&self) -> (&'static str, MetricType, &'static str) {
         match self {

@@ -38,6 +38,8 @@ fn the_documentation_lists_every_family() {
          - Queues of equal paths in several partitions, and queues whose paths are equal once they \
          are part of a name, are summed; there the last one wins, or one is left out. Ranges of node \
          usage are summed over partitions, too, and fall to zero when the last node has gone.\n\
+         - A maximum that is taken out of the configuration has no series any more; there it falls to \
+         zero, which says that nothing may run.\n\
          - `yunikorn_<queue>_queue_container` counts each allocation, there only those that were \
          reported.\n\
          - An application that was rejected at once never counts as `new`, and names no queue that is \
@@ -395,23 +397,53 @@ fn the_process_is_shown_when_its_owner_says_so_and_as_it_is_documented() {
 fn what_a_queue_no_longer_has_falls_to_zero_and_a_queue_that_is_gone_vanishes() {
     let metrics = Metrics::without_legacy_names();
     let mut a = queue("root.a", vec![]);
-    a.max_resource = Limits::of(&[("memory", 10), ("vcore", 4)]);
+    a.guaranteed_resource = Resources::of(&[("memory", 10), ("vcore", 4)]);
     a.pending_resource = Resources::of(&[("vcore", 1)]);
     let b = queue("root.b", vec![]);
     metrics.set_queues(&[queue("root", vec![a.clone(), b])]);
-    a.max_resource = Limits::of(&[("memory", 10)]);
+    a.guaranteed_resource = Resources::of(&[("memory", 10)]);
     a.pending_resource = Resources::new();
     metrics.set_queues(&[queue("root", vec![a])]);
     expect![[r#"
         yunikorn_queue_resource{queue="root",resource="apps",state="maxRunningApps"} 0
         yunikorn_queue_resource{queue="root.a",resource="apps",state="maxRunningApps"} 0
-        yunikorn_queue_resource{queue="root.a",resource="memory",state="max"} 10
-        yunikorn_queue_resource{queue="root.a",resource="vcore",state="max"} 0
+        yunikorn_queue_resource{queue="root.a",resource="memory",state="guaranteed"} 10
+        yunikorn_queue_resource{queue="root.a",resource="vcore",state="guaranteed"} 0
         yunikorn_queue_resource{queue="root.a",resource="vcore",state="pending"} 0
         yunikorn_root_a_queue_container{state="allocated"} 0
         yunikorn_root_a_queue_container{state="released"} 0
     "#]]
     .assert_eq(&lines(&metrics, &["yunikorn_queue", "yunikorn_root"]));
+}
+
+#[test]
+fn a_maximum_has_a_series_while_it_is_set() {
+    let metrics = Metrics::new();
+    let tree = |max: &[&[(&str, i64)]; 2]| {
+        let mut leaf = queue("root.a", vec![]);
+        leaf.max_resource = Limits::of(max[1]);
+        let mut root = queue("root", vec![leaf]);
+        root.max_resource = Limits::of(max[0]);
+        [root]
+    };
+    let shown = |metrics: &Metrics| {
+        let all = lines(metrics, &["yunikorn_queue_resource", "yunikorn_root_a_queue_resource"]);
+        all.lines().filter(|line| line.contains("\"max\"")).collect::<Vec<_>>().join("\n")
+    };
+    metrics.set_queues(&tree(&[&[("memory", 90), ("gpu", 8)], &[("memory", 10), ("gpu", 0)]]));
+    metrics.set_queues(&tree(&[&[("memory", 90), ("gpu", 8)], &[("gpu", 0)]]));
+    expect![[r#"
+        yunikorn_queue_resource{queue="root",resource="gpu",state="max"} 8
+        yunikorn_queue_resource{queue="root",resource="memory",state="max"} 90
+        yunikorn_queue_resource{queue="root.a",resource="gpu",state="max"} 0
+        yunikorn_root_a_queue_resource{resource="gpu",state="max"} 0"#]]
+    .assert_eq(&shown(&metrics));
+    // The last node with gpu is gone, and with it what the leaf may have of gpu.
+    metrics.set_queues(&tree(&[&[("memory", 90)], &[]]));
+    expect![[r#"
+        yunikorn_queue_resource{queue="root",resource="gpu",state="max"} 0
+        yunikorn_queue_resource{queue="root",resource="memory",state="max"} 90"#]]
+    .assert_eq(&shown(&metrics));
 }
 
 #[test]
