@@ -353,6 +353,59 @@ mod tests {
         assert!(text.ends_with("\nand 10 more"), "{text}");
     }
 
+    /// The mistakes in a file of pods, which are the same with each kind of line end, with and
+    /// without a byte order mark.
+    fn mistakes_in_lines(lines: &[&str]) -> String {
+        let ends = ["\n", "\r\n", "\r"];
+        let kinds = ends.iter().flat_map(|end| ["", "\u{feff}"].map(|mark| (mark, end)));
+        let told = kinds.map(|(mark, end)| {
+            let pods = format!("{mark}{}", lines.join(end));
+            parse(MACHINES, &pods).unwrap_err().to_string()
+        });
+        let mut told: Vec<_> = told.collect();
+        told.dedup();
+        told.join("\n\n")
+    }
+
+    #[test]
+    fn mistakes_name_the_lines_that_an_editor_shows() {
+        let header = POD_HEADER.trim_end();
+        let told = mistakes_in_lines(&[
+            "",
+            "",
+            header,
+            "",
+            "a,x,1,0,0,,LS,Running,0,1,0",
+            "b,1,1,0,0,\"T4",
+            "",
+            "\",LS,Running,0,1,y",
+            "",
+            "",
+            "b,1,1,0,0,,LS,Running,0,1,0",
+            "c,1",
+            "d,z,1,0,0,,LS,Running,0,1,0",
+        ]);
+        expect![[r#"
+            the trace has mistakes
+            pods.csv:5: column `cpu_milli`: `x` is not a whole number from 0 to 4294967295
+            pods.csv:6: column `scheduled_time`: `y` is not a whole number from 0 to 4294967295
+            pods.csv:11: column `name`: `b` is already in line 6
+            pods.csv:12: has 2 fields, the header has 11
+            pods.csv:13: column `cpu_milli`: `z` is not a whole number from 0 to 4294967295"#]]
+        .assert_eq(&told);
+        let told = mistakes_in_lines(&["", "", "name,cpu_milli,name", "p,1,q"]);
+        expect![[r#"
+            the trace has mistakes
+            pods.csv:3: column `name`: is in the header more than once
+            pods.csv:3: column `memory_mib`: is missing in the header"#]]
+        .assert_eq(told.lines().take(3).collect::<Vec<_>>().join("\n").as_str());
+        let told = mistakes_in_lines(&["", header, "", ""]);
+        expect![[r#"
+            the trace has mistakes
+            pods.csv:2: there is no row below the header"#]]
+        .assert_eq(&told);
+    }
+
     #[test]
     fn text_that_is_not_utf8_is_a_mistake_with_its_line() {
         let machines = b"sn,cpu_milli,memory_mib,gpu,model\nm\xff,1,1,0,\n";

@@ -1,7 +1,8 @@
 //! CSV files with a header, whose mistakes are all told at once.
 //!
 //! Columns are found by name: their order is free and further columns are passed over. Each mistake
-//! is told with file, line, column and reason.
+//! is told with file, line, column and reason. The line is the one at which an editor shows the
+//! beginning of the row.
 
 use std::collections::{BTreeMap, HashMap};
 use std::fmt;
@@ -11,6 +12,7 @@ use csv::StringRecord;
 
 /// More problems than these are counted, not listed.
 const LISTED_PROBLEMS: usize = 20;
+const UNREADABLE: &str = "is not UTF-8 text or not CSV";
 
 /// Everything that is wrong in the files of a trace.
 #[derive(Debug, Default)]
@@ -57,6 +59,8 @@ impl fmt::Display for Problems {
 /// One row with what is needed to complain about it.
 pub(crate) struct CsvRow<'a> {
     file: &'a Path,
+    /// The line of the header.
+    pub(super) header_line: u64,
     pub(super) line: u64,
     columns: &'a HashMap<&'static str, usize>,
     fields: &'a StringRecord,
@@ -191,6 +195,39 @@ impl CsvRow<'_> {
     }
 }
 
+/// Lines of a text, counted up to rows that are named in their order.
+///
+/// The reader counts lines, too, but says the line at which it stood before it looked for the row:
+/// that is one before it where lines end with CRLF, and further before it after blank lines.
+struct Lines<'a> {
+    text: &'a [u8],
+    /// Up to where lines were counted.
+    at: usize,
+    line: u64,
+}
+
+impl<'a> Lines<'a> {
+    fn of(text: &'a [u8]) -> Self {
+        Self { text, at: 0, line: 1 }
+    }
+
+    /// The line at which the row begins that the reader found when it stood at `position`.
+    fn of_row(&mut self, position: Option<&csv::Position>) -> u64 {
+        let stood = position.map_or(0, csv::Position::byte);
+        let stood = usize::try_from(stood).unwrap_or(usize::MAX);
+        while let Some(&byte) = self.text.get(self.at) {
+            let is_break = matches!(byte, b'\r' | b'\n');
+            if self.at >= stood && !is_break {
+                break;
+            }
+            self.at += 1;
+            let ends_below = byte == b'\r' && self.text.get(self.at) == Some(&b'\n');
+            self.line += u64::from(is_break && !ends_below);
+        }
+        self.line
+    }
+}
+
 /// Calls `each` for the rows of a file whose header has all columns of the first kind, and perhaps
 /// those of the second.
 pub(super) fn for_each_row(
@@ -200,13 +237,18 @@ pub(super) fn for_each_row(
     problems: &mut Problems,
     mut each: impl FnMut(&mut CsvRow<'_>),
 ) {
+    let text = text.strip_prefix("\u{feff}".as_bytes()).unwrap_or(text);
     let mut reader = csv::ReaderBuilder::new().flexible(true).from_reader(text);
+    let mut lines = Lines::of(text);
     let header = match reader.headers() {
         Ok(header) if header.iter().any(|name| !name.trim().is_empty()) => header.clone(),
         Ok(_) => return problems.add(file, 1, None, "the file is empty"),
-        Err(error) => return problems.add(file, 1, None, error),
+        Err(error) => return problems.add(file, lines.of_row(error.position()), None, UNREADABLE),
     };
-    let Some(columns) = find_columns(file, &header, columns, problems) else { return };
+    let header_line = lines.of_row(header.position());
+    let Some(columns) = find_columns((file, header_line), &header, columns, problems) else {
+        return;
+    };
     let mut names = HashMap::new();
     let mut n_rows = 0;
     for record in reader.records() {
@@ -214,29 +256,30 @@ pub(super) fn for_each_row(
         let fields = match record {
             Ok(fields) => fields,
             Err(error) => {
-                let line = error.position().map_or(0, csv::Position::line);
-                problems.add(file, line, None, "is not UTF-8 text or not CSV");
+                let line = lines.of_row(error.position());
+                problems.add(file, line, None, UNREADABLE);
                 continue;
             }
         };
-        let line = fields.position().map_or(0, csv::Position::line);
+        let line = lines.of_row(fields.position());
         if fields.len() != header.len() {
             let reason = format!("has {} fields, the header has {}", fields.len(), header.len());
             problems.add(file, line, None, reason);
             continue;
         }
         let names = &mut names;
-        each(&mut CsvRow { file, line, columns: &columns, fields: &fields, problems, names });
+        let columns = &columns;
+        each(&mut CsvRow { file, header_line, line, columns, fields: &fields, problems, names });
     }
     if n_rows == 0 {
-        problems.add(file, 1, None, "there is no row below the header");
+        problems.add(file, header_line, None, "there is no row below the header");
     }
 }
 
 /// The position of each column, of the second kind only of those that are there; `None` after a
 /// complaint.
 fn find_columns(
-    file: &Path,
+    (file, line): (&Path, u64),
     header: &StringRecord,
     (needed, further): (&[&'static str], &[&'static str]),
     problems: &mut Problems,
@@ -244,8 +287,7 @@ fn find_columns(
     let mut places = HashMap::new();
     let n_problems = problems.count();
     for &column in needed.iter().chain(further) {
-        // A byte order mark is not white space to `trim`.
-        let names = header.iter().map(|name| name.trim_start_matches('\u{feff}').trim());
+        let names = header.iter().map(str::trim);
         let found: Vec<usize> =
             names.enumerate().filter(|(_, name)| *name == column).map(|(at, _)| at).collect();
         match found[..] {
@@ -253,8 +295,8 @@ fn find_columns(
                 places.insert(column, at);
             }
             [] if further.contains(&column) => {}
-            [] => problems.add(file, 1, Some(column), "is missing in the header"),
-            _ => problems.add(file, 1, Some(column), "is in the header more than once"),
+            [] => problems.add(file, line, Some(column), "is missing in the header"),
+            _ => problems.add(file, line, Some(column), "is in the header more than once"),
         }
     }
     (problems.count() == n_problems).then_some(places)

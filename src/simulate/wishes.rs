@@ -106,9 +106,11 @@ fn constraint(row: &mut CsvRow<'_>) -> Option<String> {
 pub(super) fn parse(file: &Path, text: &[u8], pods: &mut [Pod], problems: &mut Problems) {
     let places = pods.iter().enumerate().map(|(at, pod)| (pod.name.clone(), at));
     let places: HashMap<String, usize> = places.collect();
-    let mut has_any = None;
+    let mut without_any = None;
     for_each_row(file, text, (&["name"], &WISH_COLUMNS), problems, |row| {
-        has_any = Some(WISH_COLUMNS.iter().any(|column| row.has(column)));
+        if !WISH_COLUMNS.iter().any(|column| row.has(column)) {
+            without_any = Some(row.header_line);
+        }
         let (name, wishes) = (row.name("name"), of_row(row));
         let Some(name) = name else { return };
         let Some(at) = places.get(&name) else {
@@ -118,9 +120,9 @@ pub(super) fn parse(file: &Path, text: &[u8], pods: &mut [Pod], problems: &mut P
             pods[*at].wishes.take(wishes);
         }
     });
-    if has_any == Some(false) {
+    if let Some(header_line) = without_any {
         let columns = WISH_COLUMNS.map(|column| format!("`{column}`")).join(", ");
-        problems.add(file, 1, None, format_args!("has none of the columns {columns}"));
+        problems.add(file, header_line, None, format_args!("has none of the columns {columns}"));
     }
 }
 
