@@ -123,8 +123,15 @@ fn delay_unit(value: Value, path: &str) -> Result<DelayUnit, String> {
     named(value, path, &["MILLISECONDS", "OPPORTUNITIES"], &units)
 }
 
-/// One of these names, as what it stands for.
+/// One of these names, or its number in the interface, as what it stands for.
 fn named<T: Copy>(value: Value, path: &str, names: &[&str], meanings: &[T]) -> Result<T, String> {
+    if value.is_number() {
+        let number = whole(value, path)?;
+        let found = usize::try_from(number).ok().and_then(|at| meanings.get(at));
+        return found.copied().ok_or_else(|| {
+            format!("`{path}` is {number}, it must be one of {}", names.join(", "))
+        });
+    }
     let written = text(value, path)?;
     let found = names.iter().zip(meanings).find(|(name, _)| **name == written);
     found.map(|(_, meaning)| *meaning).ok_or_else(|| {

@@ -106,16 +106,36 @@ fn group(value: Value, names: &NameHolder) -> Result<DeclaredGroup, String> {
     Ok(group)
 }
 
+/// A whole number: a JSON number without a fraction, or a text of digits, as which the JSON of
+/// protobuf writes numbers of 64 bits.
 #[expect(clippy::needless_pass_by_value, reason = "a reader of `Object::read` is given the value")]
 fn whole(value: Value, key: &str) -> Result<i64, String> {
-    value
-        .as_i64()
-        .ok_or_else(|| format!("`{key}` is no whole number: {}", shown(&value.to_string())))
+    let digits = match &value {
+        Value::Number(number) if number.is_f64() => {
+            let whole = number.as_f64().filter(|number| number.fract() == 0.0);
+            whole.map(|whole| format!("{whole:.0}"))
+        }
+        Value::Number(number) => Some(number.to_string()),
+        Value::String(text) => {
+            let digits = text.strip_prefix('-').unwrap_or(text);
+            let is_whole = !digits.is_empty() && digits.bytes().all(|it| it.is_ascii_digit());
+            is_whole.then(|| text.clone())
+        }
+        _ => None,
+    };
+    let written = || shown(&value.to_string());
+    let digits = digits.ok_or_else(|| format!("`{key}` is no whole number: {}", written()))?;
+    digits.parse().map_err(|_| out_of_range(key, &written(), i64::MIN, i64::MAX))
 }
 
 fn priority(value: Value, key: &str) -> Result<i32, String> {
     let number = whole(value, key)?;
-    i32::try_from(number).map_err(|_| format!("`{key}` is out of range: {number}"))
+    i32::try_from(number)
+        .map_err(|_| out_of_range(key, &number.to_string(), i32::MIN.into(), i32::MAX.into()))
+}
+
+fn out_of_range(key: &str, written: &str, least: i64, most: i64) -> String {
+    format!("`{key}` is out of range: {written}, it must be from {least} to {most}")
 }
 
 #[expect(clippy::needless_pass_by_value, reason = "a reader of `Object::read` is given the value")]

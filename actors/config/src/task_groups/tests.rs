@@ -58,7 +58,7 @@ fn a_number_is_a_quantity_as_the_configuration_has_it() {
         (r#""memory": "9999999999G""#, "is more than 9223372036854775807"),
         (r#""memory": true"#, "`memory` is neither a text nor a number"),
         (r#""memory": 99999999999999999999"#, "is not a quantity of `memory`"),
-        (r#""memory": 0"#, "a member takes map[memory:0], it must be above zero"),
+        (r#""memory": 0"#, "a member takes {memory: 0}, it must be above zero"),
     ] {
         let fault = read(amount).unwrap_err().to_string();
         assert!(fault.starts_with("task group `a`: ") && fault.contains(expected), "{fault}");
@@ -96,7 +96,7 @@ fn a_fault_names_the_group_and_the_key() {
         (r#"[{"name": 7}]"#, "task group number 1: `name` is not a text"),
         (r#"[{"name": "a"}]"#, "task group `a`: `minMember` is missing"),
         (
-            r#"[{"name": "a", "minMember": "3"}]"#,
+            r#"[{"name": "a", "minMember": "3 "}]"#,
             "task group `a`: `minMember` is no whole number: ",
         ),
         (
@@ -118,7 +118,7 @@ fn a_fault_names_the_group_and_the_key() {
         ),
         (
             r#"[{"name": "a", "minMember": 1, "priority": 2147483648}]"#,
-            "`priority` is out of range",
+            "`priority` is out of range: 2147483648, it must be from -2147483648 to 2147483647",
         ),
         (r#"[{"name": "a", "minMember": 1, "tags": {"k": 1}}]"#, "`tags` is not a text"),
         (
@@ -183,6 +183,61 @@ fn constraints_are_read_with_the_names_of_the_interface() {
         Timed { constraint: second, delay: 0, unit: DelayUnit::Milliseconds },
     ]);
     assert_eq!(read, Ok(Some(expected)));
+}
+
+#[test]
+fn numbers_are_read_as_the_json_of_protobuf_writes_them() {
+    let delay = |written: &str| {
+        let text = format!(
+            r#"{{"compositeConstraint": {{"compositeType": 2, "timedChildConstraints": [
+                {{"schedulingDelay": {written}, "delayUnit": 1}}]}}}}"#
+        );
+        super::constraint(&text).map(|read| match read {
+            Some(Constraint::InTurn(timed)) => (timed[0].delay, timed[0].unit),
+            other => panic!("{other:?}"),
+        })
+    };
+    for (written, expected) in [
+        ("2000", 2000),
+        (r#""2000""#, 2000),
+        (r#""-7""#, -7),
+        ("2e3", 2000),
+        ("2000.0", 2000),
+        (r#""9223372036854775807""#, i64::MAX),
+        ("9223372036854775807", i64::MAX),
+        (r#""-9223372036854775808""#, i64::MIN),
+    ] {
+        assert_eq!(delay(written), Ok((expected, DelayUnit::Opportunities)), "{written}");
+    }
+    let key = "constraint.compositeConstraint.timedChildConstraints[0].schedulingDelay";
+    for written in
+        [r#""9223372036854775808""#, "9223372036854775808", "1e19", r#""-99999999999999999999""#]
+    {
+        let fault = delay(written).unwrap_err();
+        let range = "it must be from -9223372036854775808 to 9223372036854775807";
+        assert!(fault.starts_with(&format!("`{key}` is out of range: ")), "{fault}");
+        assert!(fault.ends_with(range), "{fault}");
+    }
+    for written in [r#""""#, r#""-""#, r#""+5""#, r#"" 5""#, r#""2e3""#, "2.5", "true", "[1]"] {
+        let fault = delay(written).unwrap_err();
+        assert!(fault.starts_with(&format!("`{key}` is no whole number: ")), "{fault}");
+    }
+    let near = r#"{"simpleConstraint": {"allocationAffinityAttribute": {
+        "minCardinality": "2", "maxCardinality": "3"}}}"#;
+    let Ok(Some(Constraint::Simple(Simple { near: Some(near), .. }))) = super::constraint(near)
+    else {
+        panic!("a constraint with cardinalities");
+    };
+    assert_eq!((near.min, near.max), (2, 3));
+    let group = r#"[{"name": "a", "minMember": "3", "priority": "-2"}]"#;
+    let expected = DeclaredGroup { priority: -2, ..DeclaredGroup::new("a", 3, None) };
+    assert_eq!(parse(group).unwrap().groups(), [expected]);
+    let unknown = r#"{"compositeConstraint": {"compositeType": 3}}"#;
+    let fault = super::constraint(unknown).unwrap_err();
+    assert!(
+        fault.ends_with("compositeType` is 3, it must be one of AND, OR, DELAYED_OR"),
+        "{fault}"
+    );
 }
 
 #[test]
