@@ -105,7 +105,7 @@ pub(crate) fn partition(
         quota_preemption_enabled: view.config.preemption.quota,
         total_nodes: count(baton.books.nodes.len() as u64),
         applications,
-        total_containers: count(baton.books.allocations.len() as u64),
+        total_containers: count(baton.books.n_booked() as u64),
         state: view.state.text().to_owned(),
         last_state_transition_time: view.state_since_ns,
         decisions_kept: baton.decisions.most() as u64,

@@ -24,6 +24,9 @@ pub struct Books {
     pub nodes: NodeIndex,
     /// Every allocation, those included that wait for the RM's predicate.
     pub allocations: AllocationTable,
+    /// How many members have passed every predicate and wait for their placeholders to be gone. They
+    /// are in the table, beside the placeholders whose places they take.
+    pub on_their_way: usize,
     /// The open questions about allocations that wait for the RM's predicate.
     pub unsettled: Unsettled,
     /// Which ask has reserved which node.
@@ -53,6 +56,7 @@ impl Books {
         Self {
             nodes: NodeIndex::new(order),
             allocations: AllocationTable::new(),
+            on_their_way: 0,
             unsettled: Unsettled::default(),
             reservations: Reservations::default(),
             promises: Promises::default(),
@@ -65,6 +69,18 @@ impl Books {
             arrivals: 0,
             changes: 0,
         }
+    }
+
+    /// How many allocations there are, placeholders included: those that their RM was told of, and
+    /// places that are held for members of gangs. A placement that waits for a predicate, or for a
+    /// placeholder to go, is none yet.
+    pub fn n_booked(&self) -> usize {
+        self.allocations.len() - self.n_unbooked()
+    }
+
+    /// How many placements are in the table and no allocations yet.
+    pub fn n_unbooked(&self) -> usize {
+        self.unsettled.placements() + self.on_their_way
     }
 
     /// Whether others left, or leave, for this asker: it preempts nobody else until that is over. That

@@ -320,6 +320,7 @@ impl Application {
         let successor = Successor { key: Arc::clone(entry.key()), node };
         let Some(entry) = table.get_mut(takes.placeholder) else { return };
         entry.change().leaving = Some(Leaving::Released);
+        baton.books.on_their_way += 1;
         let id = &self.book.id;
         let mut released = Released::of(id, entry, Ending::Replaced, "placeholder replaced by");
         if let Some(slot) = self.book.asks.slot_of(&successor.key) {
@@ -363,6 +364,7 @@ impl Application {
         let Some(entry) = baton.books.allocations.get_mut(real) else { return };
         let in_place = matches!(entry.pairing, Pairing::Takes { in_place: true, .. });
         entry.change().pairing = Pairing::Took { created_ns: old.stated_creation_ns() };
+        baton.books.on_their_way -= 1;
         baton.books.nodes.settled(real);
         let Some(entry) = baton.books.allocations.get(real) else { return };
         let (resources, node) = (entry.resources().clone(), entry.node);
@@ -428,6 +430,7 @@ impl Application {
         }
         let entry = baton.books.allocations.remove(real)?;
         let Pairing::Takes { in_place, .. } = entry.pairing else { return None };
+        baton.books.on_their_way -= 1;
         baton.forget_gone(&entry);
         self.part(&entry, baton);
         self.book.waits_no_longer(real);

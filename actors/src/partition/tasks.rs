@@ -228,8 +228,7 @@ impl Partition {
         baton.directory.halt_all();
         let directory = &baton.directory;
         let removed = Removed {
-            allocations: (baton.books.allocations.len() - baton.books.unsettled.placements())
-                as u64,
+            allocations: baton.books.n_booked() as u64,
             nodes: baton.books.nodes.len() as u64,
             applications: directory.application_by_id.len() as u64,
         };

@@ -169,15 +169,21 @@ impl NodeRow {
         if behind.is_none() { row } else { Self { reservations: Vec::new(), ..row } }
     }
 
-    /// A node without what is on it, but how much that is: also what waits for its predicate, which
-    /// has its room already.
+    /// A node without what is on it, but how many allocations there are.
     pub(crate) fn brief(node: &Node, baton: &Baton) -> Self {
+        let (n_allocations, n_looked_at) = if baton.books.n_unbooked() == 0 {
+            (node.holds.len(), 0)
+        } else {
+            let table = &baton.books.allocations;
+            let held = node.holds.iter().filter_map(|id| table.get(*id));
+            (held.filter(|entry| entry.is_booked()).count(), node.holds.len())
+        };
         let reservations = baton.books.reservations.on_node(node.slot);
         Self {
             id: Arc::clone(&node.id),
             taken: None,
-            parts: 1,
-            n_allocations: Some(node.holds.len()),
+            parts: 1 + n_looked_at / LOOKS_PER_PART,
+            n_allocations: Some(n_allocations),
             attributes: Arc::clone(&node.attributes),
             total: (*node.total).clone(),
             allocated: node.allocated.clone(),
@@ -399,7 +405,8 @@ impl ApplicationRow {
     }
 }
 
-/// How many asks that do not wait cost as much to look at as it costs to take one part.
+/// How many asks that do not wait, or allocations that are only counted, cost as much to look at as it
+/// costs to take one part.
 const LOOKS_PER_PART: usize = 4;
 
 /// Logs of failures that are copied once for all asks that share them.

@@ -1,14 +1,15 @@
 //! Swaps: where a member may take the place of a placeholder, what becomes of a swap in flight when
 //! something else happens to it, and which confirmations come to nothing.
 
+use std::collections::BTreeSet;
 use std::sync::Arc;
 use std::time::Duration;
 
 use expect_test::expect;
-use monoceros_actors::Scheduler;
+use monoceros_actors::{ApplicationFilter, ApplicationList, Page, Scheduler};
 
 use crate::ear::Ear;
-use crate::world::{ONE_LEAF, check, check_plain, in_virtual_time, register, say};
+use crate::world::{How, ONE_LEAF, World, check, check_plain, in_virtual_time, register, say};
 
 /// Both nodes are charged until the placeholder is gone, the queue and the user only once.
 #[test]
@@ -55,6 +56,60 @@ fn a_member_refused_where_its_placeholder_is_goes_to_another_node() {
             a1/tg: 1 placeholders of vcore=2, 1 replaced, 0 timed out
         "#]],
     );
+}
+
+/// How many allocations the partition, the sample of a minute, and brief rows of nodes and of
+/// applications count.
+async fn counts(world: &World) -> [usize; 4] {
+    let scheduler = &world.scheduler;
+    let partition = scheduler.partitions().await.remove(0);
+    let brief = || Page { brief: true, ..Page::default() };
+    let nodes = scheduler.list_nodes("default", &BTreeSet::new(), brief()).await.unwrap();
+    let live = ApplicationList::Live(ApplicationFilter::default());
+    let applications = scheduler.list_applications("default", live, brief()).await.unwrap();
+    [
+        usize::try_from(partition.total_containers).unwrap(),
+        scheduler.running().await.1,
+        nodes.rows.iter().map(|node| node.allocation_count).sum(),
+        applications.rows.iter().map(|application| application.allocation_count).sum(),
+    ]
+}
+
+/// The member is on the node of its placeholder, or on another one.
+#[test]
+fn a_member_on_its_way_is_not_counted_beside_its_placeholder() {
+    in_virtual_time(async {
+        for how in [How::Plain, How::Later(2)] {
+            for refusal in ["", "refuse r1 n1"] {
+                let mut world = World::new(how);
+                world
+                    .play(&format!(
+                        "
+                        queue root.a
+                        node n1 vcore=2
+                        app a1 in root.a gang vcore=2
+                        ask a1 p1 vcore=1 placeholder=tg
+                        ask a1 p2 vcore=1 placeholder=tg
+                        node n2 vcore=2
+                        {refusal}
+                        ask a1 r1 vcore=1 group=tg
+                        "
+                    ))
+                    .await;
+                let shown = format!("{how:?}, {refusal}");
+                assert_eq!(counts(&world).await, [2; 4], "{shown}");
+                world.play("confirm 0").await;
+                assert_eq!(counts(&world).await, [2; 4], "{shown}");
+                world.play("ask a1 r2 vcore=1 group=tg\nask a1 r3 vcore=1").await;
+                assert_eq!(counts(&world).await, [3; 4], "{shown}");
+                // Everything ends while a member is on its way.
+                world.play("remove-app a1").await;
+                assert_eq!(counts(&world).await, [0; 4], "{shown}");
+                assert_eq!(world.scheduler.check_books("default").await.unwrap(), [""; 0]);
+                world.scheduler.shutdown().await;
+            }
+        }
+    });
 }
 
 /// A smaller one leaves nothing of its placeholder behind either.

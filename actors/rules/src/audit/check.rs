@@ -121,6 +121,11 @@ impl Facts {
         if asked != waiting {
             wrong.push(format!("questions {asked:?} but waiting {waiting:?}"));
         }
+        let n_unbooked = self.applications.iter().map(|app| app.unsettled.len()).sum::<usize>();
+        if self.n_booked + n_unbooked != self.allocations.len() {
+            let n_there = self.allocations.len();
+            wrong.push(format!("{} of {n_there} are booked, {n_unbooked} wait", self.n_booked));
+        }
         let of_applications = self.applications.iter().flat_map(|app| &app.unsettled).copied();
         let of_applications: BTreeSet<AllocationId> = of_applications.collect();
         let with_others = self

@@ -358,6 +358,8 @@ pub struct Facts {
     pub nodes: Vec<NodeFact>,
     /// Every allocation in the table, unsettled placements included.
     pub allocations: Vec<AllocationFact>,
+    /// How many of them are counted as allocations.
+    pub n_booked: usize,
     /// Every reservation.
     pub reservations: Vec<ReservationFact>,
     /// What was promised to askers for whom others leave.
@@ -468,6 +470,7 @@ impl Facts {
                 is_assumed: entry.is_assumed,
             })
             .collect();
+        self.n_booked = books.n_booked();
         let questions = books.unsettled.iter();
         self.questions =
             questions.map(|(number, question)| (number, question.allocation)).collect();

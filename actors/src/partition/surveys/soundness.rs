@@ -62,7 +62,7 @@ impl Survey for Sums {
             total: books.nodes.capacity().clone(),
             n_nodes: books.nodes.len(),
             n_reservations: books.reservations.len(),
-            n_allocations: books.allocations.len(),
+            n_allocations: books.n_booked(),
         };
         answer(self.reply, sums);
     }
