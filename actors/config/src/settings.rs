@@ -26,7 +26,9 @@ const MIN_RUNTIME: &str = "preemption.min.runtime";
 const BACKOFF_ASKS: &str = "application.unschedasks.backoff";
 const BACKOFF_DELAY: &str = "application.unschedasks.backoff.delay";
 
-const KNOWN: [&str; 12] = [
+const COMPLETING_TIMEOUT: &str = "application.completing.timeout";
+
+const KNOWN: [&str; 13] = [
     SORT_POLICY,
     SORT_PRIORITY,
     PRIORITY_POLICY,
@@ -39,6 +41,7 @@ const KNOWN: [&str; 12] = [
     MIN_RUNTIME,
     BACKOFF_ASKS,
     BACKOFF_DELAY,
+    COMPLETING_TIMEOUT,
 ];
 
 /// The properties in force: those of the parent as far as they are inherited, and its own.
@@ -101,6 +104,9 @@ pub(super) fn dynamic(properties: &BTreeMap<String, String>, is_leaf: bool) -> Q
         },
         backoff_asks: value(BACKOFF_ASKS).and_then(count).unwrap_or(default.backoff_asks),
         backoff_delay: value(BACKOFF_DELAY).and_then(delay).unwrap_or(default.backoff_delay),
+        completing_timeout: value(COMPLETING_TIMEOUT)
+            .and_then(delay)
+            .unwrap_or(default.completing_timeout),
         ..everywhere
     }
 }
@@ -128,7 +134,7 @@ pub(super) fn check(own: &Texts, report: &mut Report) {
                 preemption_policy(value).is_some(),
                 "`default`, `fence` or `disabled`; `default` is used",
             ),
-            PREEMPTION_DELAY | BACKOFF_DELAY => {
+            PREEMPTION_DELAY | BACKOFF_DELAY | COMPLETING_TIMEOUT => {
                 (delay(value).is_some(), "a time above zero such as `30s` or `1h30m`; 30s is used")
             }
             QUOTA_PREEMPTION_DELAY => (

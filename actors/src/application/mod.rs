@@ -63,9 +63,8 @@ use crate::events::EventKind;
 use crate::metrics::{ActorKind, Counted, Metrics};
 use crate::queue::{Queue, QueueFacts, QueueMail};
 use crate::step::{
-    Alarm, Baton, COMPLETING_TIMEOUT, Climbing, Consequences, Ending, Entered, Notice, Op, Owner,
-    PlaceAnswer, Placement, Resume, RowKey, RowSlot, RowUpdate, Settlement, Station, Surveyor,
-    Visited,
+    Alarm, Baton, Climbing, Consequences, Ending, Entered, Notice, Op, Owner, PlaceAnswer,
+    Placement, Resume, RowKey, RowSlot, RowUpdate, Settlement, Station, Surveyor, Visited,
 };
 pub(crate) use asking::{Asking, Kind, MayUse, NoVictimsFor};
 use backoff::Backoff;
@@ -247,7 +246,8 @@ impl Application {
                         id: Arc::clone(&self.book.id),
                         since_ns: baton.now_ns,
                     };
-                    baton.alarms.push((COMPLETING_TIMEOUT, alarm));
+                    let leaf = &baton.directory.queue(self.leaf_facts.slot).facts;
+                    baton.alarms.push((leaf.config.settings.completing_timeout, alarm));
                 }
                 ApplicationState::Running => self.begin_run(baton),
                 ApplicationState::Completed | ApplicationState::Failed => {

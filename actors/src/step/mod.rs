@@ -67,9 +67,9 @@ pub(crate) use assuming::Counting;
 pub(crate) use directory::{ApplicationEntry, Directory, QueueCounts, QueueEntry, QueueSlot};
 pub(crate) use node_change::{ForeignReport, NodeChange};
 pub(crate) use notice::{
-    Alarm, Allocated, AskReleased, BACKOFF_LEAST, Barrier, BarrierPassed, COMPLETING_TIMEOUT,
-    Ending, Entered, Notice, Owner, PLACEHOLDER_TIMEOUT, RELEASED_BY_RM, Released, Successor,
-    WaitsFor, WantsMachines, WantsOne,
+    Alarm, Allocated, AskReleased, BACKOFF_LEAST, Barrier, BarrierPassed, Ending, Entered, Notice,
+    Owner, PLACEHOLDER_TIMEOUT, RELEASED_BY_RM, Released, Successor, WaitsFor, WantsMachines,
+    WantsOne,
 };
 pub(crate) use offer::{Frame, Offering, RowKey, RowSlot, RowUpdate};
 pub(crate) use op::{Cause, ClaimAnswer, Existing, NoVictims, Op, Which};

@@ -257,8 +257,6 @@ impl Released {
     }
 }
 
-/// How long an application stays Completing before it is Completed.
-pub(crate) const COMPLETING_TIMEOUT: Duration = Duration::from_secs(30);
 /// The shortest back-off: a shorter one would have the partition look at nothing else.
 pub(crate) const BACKOFF_LEAST: Duration = Duration::from_millis(100);
 

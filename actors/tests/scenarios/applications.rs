@@ -134,6 +134,69 @@ fn an_ask_brings_a_completing_application_back_and_its_timer_is_gone() {
     );
 }
 
+/// A reload counts for those that become Completing afterwards, and not for those that are.
+#[test]
+fn how_long_it_completes_is_a_property_of_its_queue() {
+    check(
+        "
+        queue root.a prop application.completing.timeout=1m
+        queue root.b prop application.completing.timeout=500ms
+        node n1 vcore=3
+        app a1 in root.a
+        app a2 in root.a
+        app b1 in root.b
+        ask a1 k1 vcore=1
+        ask a2 k2 vcore=1
+        ask b1 k3 vcore=1
+        release a1 uuid=k1
+        release b1 uuid=k3
+        wait 499ms
+        show apps
+        wait 1ms
+        wait 20s
+        forget
+        queue root.a prop application.completing.timeout=2s
+        queue root.b
+        reload
+        release a2 uuid=k2
+        wait 2s
+        show apps
+        wait 37499ms
+        show apps
+        wait 1ms
+        ",
+        &expect![[r#"
+            n1 accepted
+            a1 accepted
+            a2 accepted
+            b1 accepted
+            a1 is Accepted
+            a1 is Running
+            a1/k1 placed on n1
+            a2 is Accepted
+            a2 is Running
+            a2/k2 placed on n1
+            b1 is Accepted
+            b1 is Running
+            b1/k3 placed on n1
+            a1/k1 released: STOPPED_BY_RM
+            a1 is Completing
+            b1/k3 released: STOPPED_BY_RM
+            b1 is Completing
+            a1 in root.a is Completing since 1000s: used nothing, pending nothing, holds [], asks []
+            a2 in root.a is Running since 1000s: used vcore=1, pending nothing, holds [k2], asks []
+            b1 in root.b is Completing since 1000s: used nothing, pending nothing, holds [], asks []
+            b1 is Completed
+            a2/k2 released: STOPPED_BY_RM
+            a2 is Completing
+            a2 is Completed
+            a1 in root.a is Completing since 1000s: used nothing, pending nothing, holds [], asks []
+            a1 in root.a is Completing since 1000s: used nothing, pending nothing, holds [], asks []
+            a1 is Completed
+        "#]],
+    );
+}
+
 /// The second time in Completing has a timer of its own: the first one does not end it early.
 #[test]
 fn an_old_timer_does_not_end_a_later_completing() {

@@ -124,6 +124,26 @@ fn a_bad_back_off_is_none_and_warns() {
 }
 
 #[test]
+fn the_completing_timeout_reaches_leaves_and_a_bad_one_is_the_default() {
+    let key = "application.completing.timeout";
+    let timeout = |s: &QueueSettings| s.completing_timeout;
+    let parent = format!("{key}: 5m");
+    assert_eq!(inherited(&parent, "", timeout), (30 * SECOND, 300 * SECOND));
+    assert_eq!(inherited(&parent, &format!("{key}: 1s"), timeout), (30 * SECOND, SECOND));
+    for (value, milliseconds, n_warnings) in [
+        ("250ms", 250, 0),
+        ("0s", 30_000, 1),
+        ("30", 30_000, 1),
+        ("-1s", 30_000, 1),
+        ("", 30_000, 1),
+    ] {
+        let (settings, warnings) = leaf_with(key, value);
+        let timeout = Duration::from_millis(milliseconds);
+        assert_eq!((settings.completing_timeout, warnings), (timeout, n_warnings), "`{value}`");
+    }
+}
+
+#[test]
 fn bounds_of_evictions_reach_leaves_through_parents() {
     let bounds = |s: &QueueSettings| s.eviction;
     let none = EvictionBounds::default();
@@ -179,6 +199,7 @@ fn a_reload_without_a_property_sets_its_default() {
         ("preemption.min.runtime", "1s"),
         ("application.unschedasks.backoff", "1"),
         ("application.unschedasks.backoff.delay", "1s"),
+        ("application.completing.timeout", "1s"),
     ] {
         let before = flat(&format!("{{name: a, properties: {{{key}: {value}}}}}"));
         assert_ne!(before["root.a"].settings, QueueSettings::default(), "{key}");

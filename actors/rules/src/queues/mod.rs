@@ -108,6 +108,8 @@ pub struct QueueSettings {
     pub backoff_asks: u64,
     /// For how long it is left alone then.
     pub backoff_delay: Duration,
+    /// How long an application stays Completing before it is Completed.
+    pub completing_timeout: Duration,
 }
 
 /// Who may preempt whom across a queue (`preemption.policy`).
@@ -155,6 +157,7 @@ impl Default for QueueSettings {
             eviction: EvictionBounds::default(),
             backoff_asks: 0,
             backoff_delay: Duration::from_secs(30),
+            completing_timeout: Duration::from_secs(30),
         }
     }
 }
