@@ -3,7 +3,7 @@
 use super::filter::Filter;
 use super::{Expressions, QueueTree, RuleError, RuleObstacle, Submission, tag};
 use crate::RuleConfig;
-use monoceros_rules::values::names::{is_queue_name, is_queue_path, is_rule, shown};
+use monoceros_rules::values::names::{is_queue_name, is_queue_path, is_rule, is_whole_path, shown};
 
 /// A rule that was checked.
 #[derive(Clone, Debug, PartialEq)]
@@ -127,7 +127,7 @@ impl Rule {
         match self.source {
             Source::Fixed { qualified: true, .. } => return Ok(Found::Path(text)),
             Source::Fixed { qualified: false, .. } => return Ok(Found::Child(text.to_owned())),
-            Source::Provided | Source::Tag(_) if text.starts_with("root.") => {
+            Source::Provided | Source::Tag(_) if is_whole_path(text) => {
                 if is_queue_path(text) {
                     return Ok(Found::Path(text));
                 }
@@ -146,7 +146,7 @@ impl Rule {
     fn parent_path<T: QueueTree>(&self, new: &Submission<'_>, tree: &T) -> Outcome {
         let Some(parent) = &self.parent else { return Outcome::Path("root".to_owned()) };
         let path = match parent.evaluate(new, tree) {
-            Outcome::Path(path) if path.starts_with("root.") => path,
+            Outcome::Path(path) if is_whole_path(&path) => path,
             // Also a parent that says just `root`: then the queue is below `root.root`.
             Outcome::Path(path) => format!("root.{path}"),
             other => return other,

@@ -42,6 +42,12 @@ pub fn is_queue_path(path: &str) -> bool {
     path.split('.').all(is_queue_name)
 }
 
+/// Whether it is a whole path: it begins with `root.`, in whatever case, since names of queues have
+/// none.
+pub fn is_whole_path(path: &str) -> bool {
+    path.get(..5).is_some_and(|root| root.eq_ignore_ascii_case("root."))
+}
+
 /// Whether it is the name of [`RECOVERY`], in whatever case.
 pub fn is_reserved(name: &str) -> bool {
     RECOVERY.strip_prefix("root.").is_some_and(|reserved| name.eq_ignore_ascii_case(reserved))

@@ -83,6 +83,10 @@ fn fits(name: &str) -> bool {
     regex::Regex::new("^[a-zA-Z0-9_:#/@-]{1,64}$").unwrap().is_match(name)
 }
 
+fn is_whole(path: &str) -> bool {
+    path.to_lowercase().starts_with("root.")
+}
+
 /// One rule: the name that it finds, and the path that it makes of it and its parent.
 fn plain_rule(rule: &RuleConfig, new: &Application, all: &Queues) -> Plain {
     let text = match &*rule.name {
@@ -104,7 +108,7 @@ fn plain_rule(rule: &RuleConfig, new: &Application, all: &Queues) -> Plain {
     let is_path = match &*rule.name {
         "user" => false,
         "fixed" => text == "root" || text.starts_with("root."),
-        _ => text.starts_with("root."),
+        _ => is_whole(&text),
     };
     let child = if rule.name == "fixed" || is_path { text } else { text.replace('.', "_dot_") };
     if !child.split('.').all(fits) {
@@ -116,7 +120,7 @@ fn plain_rule(rule: &RuleConfig, new: &Application, all: &Queues) -> Plain {
         let parent = match &rule.parent {
             None => "root".to_owned(),
             Some(parent) => match plain_rule(parent, new, all) {
-                Plain::Path(path) if path.starts_with("root.") => path,
+                Plain::Path(path) if is_whole(&path) => path,
                 Plain::Path(path) => format!("root.{path}"),
                 other => return other,
             },
