@@ -294,7 +294,9 @@ async fn a_gang_above_the_maximum_of_its_queue_is_refused() {
         ..submitted(id, "root.a")
     };
     rm.send_applications(vec![gang("large", 4), gang("gang", 3)], vec![]).await;
-    rm.expect_rejection("large", "R_GANG_TOO_LARGE").await;
+    let reason = rm.expect_rejection("large", "R_GANG_TOO_LARGE").await;
+    let amounts = "vcore: 4}, more than the maximum of queue `root.a`, {vcore: 3} [";
+    assert!(reason.contains("{memory: ") && reason.contains(amounts), "{reason}");
     rm.until("accepted", |seen| seen.accepted_applications == ["gang"]).await;
 }
 

@@ -13,6 +13,7 @@ use monoceros_rules::order::keys::ApplicationSortPolicy;
 use monoceros_rules::order::ledger;
 use monoceros_rules::queues::object_state::ObjectState;
 use monoceros_rules::values::names::RECOVERY;
+use monoceros_rules::values::quantity::all_written;
 use monoceros_rules::values::resources::{Limits, Resources};
 use monoceros_rules::work::allocations::ApplicationSlot;
 use monoceros_rules::work::application::{Application as Book, NewApplication};
@@ -238,7 +239,8 @@ fn takes_declared(
     let path = &baton.directory.queue(leaf).facts.config.path;
     let trackers = &baton.books.trackers;
     if let Some((whose, queue, max)) = trackers.never_holds(&new.user, &new.groups, path, &total) {
-        let (whose, ask, max) = (whose.to_string(), total.to_string(), max.to_string());
+        let whose = whose.to_string();
+        let (ask, max) = (all_written(&total.sorted()), all_written(&max.sorted()));
         return Err(Rejection::GangOverLimit { id: id(), whose, queue, ask, max });
     }
     // Group by group, since their sum may be out of range itself.
@@ -290,7 +292,7 @@ fn fits_below_root(
     });
     let Some(max) = max.filter(|max| !max.allows(ask)) else { return Ok(()) };
     let queue = Arc::clone(&directory.queue(leaf).facts.config.path);
-    let (ask, max) = (ask.to_string(), max.to_string());
+    let (ask, max) = (all_written(&ask.sorted()), all_written(&max.sorted()));
     Err(Rejection::GangTooLarge { id: Arc::clone(id), queue, ask, max })
 }
 

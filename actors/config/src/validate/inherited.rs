@@ -8,10 +8,10 @@ use std::collections::HashMap;
 
 use super::draft::Draft;
 use super::limits::WILDCARD;
-use super::resources::written;
 use super::{Limit, Located};
 use crate::error::Report;
 use monoceros_rules::queues::LimitConfig;
+use monoceros_rules::values::quantity::all_written as written;
 use monoceros_rules::values::resources::Limits;
 
 /// First all resources, then all numbers of applications.

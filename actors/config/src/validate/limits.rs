@@ -6,7 +6,7 @@
 use std::collections::HashMap;
 
 use super::draft::Draft;
-use super::resources::{quantities, written};
+use super::resources::quantities;
 use super::templates::shown_texts;
 use super::{Field, Limit, Located};
 use crate::document::Names;
@@ -14,6 +14,7 @@ use crate::error::Report;
 use crate::shown::ShownLimit;
 use monoceros_rules::queues::LimitConfig;
 use monoceros_rules::values::names;
+use monoceros_rules::values::quantity::all_written as written;
 use monoceros_rules::values::resources::{Limits, Resources};
 
 /// Everybody whom no name fits.

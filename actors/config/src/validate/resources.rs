@@ -8,7 +8,7 @@ use super::{Field, Located};
 use crate::document::{QueueResources, Texts};
 use crate::error::Report;
 use crate::shown::ShownResources;
-use monoceros_rules::values::quantity;
+use monoceros_rules::values::quantity::{self, all_written as written};
 use monoceros_rules::values::resources::{Limits, Resources};
 
 use super::templates::shown_texts;
@@ -93,14 +93,6 @@ fn read_max(texts: &Located<Texts>, path: &str, report: &mut Report) -> Resource
     let Some(max) = quantities(texts, &of, None, report) else { return Resources::new() };
     warn_of_zeros(&max, &of, "which sets no quota", texts, report);
     max
-}
-
-/// Amounts as a configuration writes them: `{memory: 8Gi, vcore: 4}`.
-pub(super) fn written(amounts: &[(Arc<str>, i64)]) -> String {
-    let amount =
-        |(name, value): &(Arc<str>, i64)| format!("{name}: {}", quantity::written(name, *value));
-    let amounts: Vec<_> = amounts.iter().map(amount).collect();
-    format!("{{{}}}", amounts.join(", "))
 }
 
 /// Warns of zeros alone: they count as nothing, and whoever writes them is likely to mean "none of

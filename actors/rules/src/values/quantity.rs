@@ -12,6 +12,7 @@
 //! ```
 
 use std::fmt;
+use std::sync::Arc;
 
 /// The name whose quantities are counted in thousandths.
 const CPU: &str = "vcore";
@@ -148,6 +149,21 @@ pub fn written(resource: &str, value: i64) -> String {
             .then(|| format!("{sign}{}{suffix}", digits / scale))
     });
     fitting.unwrap_or_else(|| format!("{sign}{digits}"))
+}
+
+/// Amounts as a configuration writes them, in messages about what somebody wrote:
+/// `{memory: 8Gi, vcore: 4}`.
+///
+/// ```
+/// use monoceros_rules::values::quantity::all_written;
+/// use monoceros_rules::values::resources::Resources;
+/// let amounts = Resources::of(&[("vcore", 500), ("memory", 80)]);
+/// assert_eq!(all_written(&amounts.sorted()), "{memory: 80, vcore: 500m}");
+/// ```
+pub fn all_written(amounts: &[(Arc<str>, i64)]) -> String {
+    let amount = |(name, value): &(Arc<str>, i64)| format!("{name}: {}", written(name, *value));
+    let amounts: Vec<_> = amounts.iter().map(amount).collect();
+    format!("{{{}}}", amounts.join(", "))
 }
 
 /// Whether the text has the shape of a suffix, known or not: anything else is no quantity at all.

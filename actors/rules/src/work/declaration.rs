@@ -30,6 +30,7 @@ use std::sync::Arc;
 use serde::{Deserialize, Serialize};
 
 use crate::values::names::shown;
+use crate::values::quantity::all_written;
 use crate::values::resources::{QUANTITY_MAX, Resources};
 use crate::work::asks::{Preemption, TaskGroup};
 use crate::work::constraint::{AskConstraint, Constraint, ConstraintFault};
@@ -116,7 +117,7 @@ impl DeclaredGroup {
         }
         if let Some(member) = &mut self.member {
             if !member.is_positive() {
-                return Err(GroupFault::NotPositive(member.to_string()));
+                return Err(GroupFault::NotPositive(all_written(&member.sorted())));
             }
             if let Some((name, _)) = member.entries().find(|(_, quantity)| *quantity > QUANTITY_MAX)
             {
@@ -333,12 +334,12 @@ mod tests {
             (vec![group("a", -1)], "task group `a`: needs -1 members, it must be 1 or more"),
             (
                 vec![sized(&[("vcore", 0)])],
-                "task group `g`: a member takes map[vcore:0], it must be above zero in some \
+                "task group `g`: a member takes {vcore: 0}, it must be above zero in some \
                  resource and below in none",
             ),
             (
                 vec![sized(&[("vcore", 2), ("memory", -1)])],
-                "task group `g`: a member takes map[memory:-1 vcore:2], it must be above zero in \
+                "task group `g`: a member takes {memory: -1, vcore: 2m}, it must be above zero in \
                  some resource and below in none",
             ),
             (

@@ -106,7 +106,7 @@ mod tests {
     fn a_fault_of_the_field_names_the_group() {
         let negative = si::TaskGroup { member: Some(resource(-1)), ..group("w") };
         assert!(
-            fault(&[negative], None).starts_with("task group `w`: a member takes map[vcore:-1]")
+            fault(&[negative], None).starts_with("task group `w`: a member takes {vcore: -1m}")
         );
         let zero = si::TaskGroup { min_members: 0, ..group("w") };
         assert!(fault(&[zero], None).starts_with("task group `w`: needs 0 members"));
