@@ -39,6 +39,10 @@ pub(crate) enum Decision {
         pod: usize,
         reason: String,
     },
+    /// The application of the pod is over: nothing was asked for in it for a while.
+    ApplicationEnded {
+        pod: usize,
+    },
     MachineRefused {
         machine: usize,
         reason: String,
@@ -147,6 +151,12 @@ impl ResourceManagerCallback for Decisions {
             };
             for &pod in pods {
                 self.hear(Decision::PodRefused { pod, reason: reason.clone() });
+            }
+        }
+        for application in response.updated {
+            let pods = self.applications.get(&application.application_id);
+            if let (Some(pods), "Completed" | "Failed") = (pods, &*application.state) {
+                self.hear(Decision::ApplicationEnded { pod: pods[0] });
             }
         }
     }

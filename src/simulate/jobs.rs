@@ -22,6 +22,8 @@ pub(crate) struct Job {
     pub(crate) pods: Vec<usize>,
     is_gang: bool,
     is_submitted: bool,
+    /// The scheduler has ended its application before: what comes later is no gang any more.
+    is_over: bool,
     /// How many of its pods are not done with.
     n_left: usize,
 }
@@ -39,7 +41,13 @@ impl Jobs {
             };
             if job == next {
                 let is_gang = pod.gang.is_some();
-                all.push(Job { pods: Vec::new(), is_gang, is_submitted: false, n_left: 0 });
+                all.push(Job {
+                    pods: Vec::new(),
+                    is_gang,
+                    is_submitted: false,
+                    is_over: false,
+                    n_left: 0,
+                });
             }
             all[job].pods.push(at);
             all[job].n_left += 1;
@@ -63,6 +71,19 @@ impl Jobs {
         !std::mem::replace(&mut job.is_submitted, true)
     }
 
+    /// Whether the application of a pod was submitted, and is there as far as is known.
+    pub(crate) fn is_submitted(&self, pod: usize) -> bool {
+        self.of_pod(pod).is_submitted
+    }
+
+    /// The scheduler has ended the application of a pod, which asked for nothing for a while. It is
+    /// submitted again with the next of its pods.
+    pub(crate) fn is_ended(&mut self, pod: usize) {
+        let job = &mut self.all[self.of_pod[pod]];
+        job.is_submitted = false;
+        job.is_over = true;
+    }
+
     /// The gangs that were submitted and have pods left, each by one of its pods.
     pub(crate) fn gangs(&self) -> impl Iterator<Item = usize> {
         self.gangs.iter().map(|gang| self.all[*gang].pods[0])
@@ -82,7 +103,8 @@ impl Jobs {
 }
 
 impl Job {
-    /// What it declares: one group for each kind of its pods; nothing, if it is no gang. Where
+    /// What it declares: one group for each kind of its pods; nothing, if it is no gang, or was one
+    /// of which nothing is held any more. Where
     /// nothing is said of a pod, `all_preempt` says whether others may be preempted for it.
     pub(crate) fn task_groups(&self, trace: &Trace, all_preempt: bool) -> Vec<si::TaskGroup> {
         let mut groups: Vec<si::TaskGroup> = Vec::new();
@@ -108,7 +130,7 @@ impl Job {
     /// machines and of which the same is said. A pod that asks for nothing is in none.
     pub(crate) fn group_of(&self, pod: usize, trace: &Trace) -> Option<String> {
         let pod = &trace.pods[pod];
-        if !self.is_gang || pod.ask == Amount::default() {
+        if !self.is_gang || self.is_over || pod.ask == Amount::default() {
             return None;
         }
         let is_alike = |other: &Pod| {
@@ -158,6 +180,10 @@ mod tests {
         assert_eq!(jobs.of_pod(4).group_of(4, &trace), None);
         assert!(jobs.of_pod(1).task_groups(&trace, false).is_empty());
         assert!(jobs.submit(2) && !jobs.submit(0) && jobs.submit(1), "once for each application");
+        jobs.is_ended(3);
+        assert!(!jobs.is_submitted(0) && jobs.is_submitted(1));
+        assert!(jobs.of_pod(0).task_groups(&trace, false).is_empty());
+        assert!(jobs.submit(3), "it comes again with its next pod");
         assert!(jobs.end(1), "it is its whole application");
         assert!(!jobs.end(0) && !jobs.end(3) && !jobs.end(4) && jobs.end(2));
     }

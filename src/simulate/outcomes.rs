@@ -198,3 +198,28 @@ fn a_pod_of_a_gang_that_no_machine_admits_waits_while_its_mates_run() {
         &["g1 0 1000 Completed", "g2 - - Unplaced", "other 0 9 Completed"],
     );
 }
+
+/// Places are held for 15 minutes. 30 seconds later the scheduler ends the application.
+#[test]
+fn a_pod_that_comes_long_after_the_others_of_its_gang_runs() {
+    for later in [929, 930, 931, 5_000] {
+        let late = format!("late,1000,1,0,0,,LS,Running,{later},{},{later},g", later + 10);
+        let more =
+            format!("more,1000,1,0,0,,LS,Running,{},{},{},g", later + 5, later + 7, later + 5);
+        let last = format!(
+            "last,1000,1,0,0,,LS,Running,{},{},{},g",
+            later + 500,
+            later + 510,
+            later + 500
+        );
+        check_gangs(
+            &["first,1000,1,0,0,,LS,Running,0,10,0,g", &late, &more, &last],
+            &[
+                "first 0 10 Completed",
+                &format!("late {later} {} Completed", later + 10),
+                &format!("more {} {} Completed", later + 5, later + 7),
+                &format!("last {} {} Completed", later + 500, later + 510),
+            ],
+        );
+    }
+}

@@ -187,6 +187,19 @@ fn what_evictions_cost_and_how_fair_it_was_is_in_the_report() {
     assert!(page.contains(row), "{page}");
 }
 
+/// Two victims are over by themselves long before it would be confirmed that they have left.
+#[test]
+fn the_end_of_the_last_pod_ends_the_makespan() {
+    let trace = Trace::new(NODES, ",preempts", &FULL.replace(",no\n", ",yes\n"));
+    let queues = TempFile::new("queues.yaml", &queues(""));
+    let stdout = trace.replayed(&["--queues", queues.path(), "--confirm-after", "1000"]);
+    let report = trace.report.json("report.json");
+    assert_eq!(report["evictions"]["count"], 0);
+    assert_eq!(told(&report)[4], "web 101.0 151.0 m1");
+    close(&report["totals"]["makespan"], 151.0);
+    assert_eq!(line(&stdout, "makespan"), "makespan 2 min 31 s");
+}
+
 #[test]
 fn two_policies_give_one_comparison_of_both() {
     let trace = Trace::new(NODES, ",preempts", &FULL.replace(",no\n", ",\n"));

@@ -46,8 +46,12 @@ impl Agenda {
         self.events.push(Reverse(Event { at, kind, sequence: self.n_events, pod }));
     }
 
-    /// When the next one is, in milliseconds on the clock of the trace.
-    pub(super) fn next_at(&self) -> Option<i64> {
+    /// When the next one is that means something, in milliseconds on the clock of the trace. Those
+    /// before it are dropped.
+    pub(super) fn next_at(&mut self, is_stale: impl Fn(&Event) -> bool) -> Option<i64> {
+        while self.events.peek().is_some_and(|Reverse(next)| is_stale(next)) {
+            self.events.pop();
+        }
         self.events.peek().map(|Reverse(next)| next.at)
     }
 

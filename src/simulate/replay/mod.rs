@@ -15,7 +15,9 @@
 //! # Gangs
 //! A gang is one application, submitted when the first of its pods comes, with all of them as its
 //! task groups. Each pod asks when it comes. So a gang is decided when there is room for all of it,
-//! and what is held for pods that have still to come is nobody else's.
+//! and what is held for pods that have still to come is nobody else's. Where none of its pods is
+//! there for so long that its places are given up and the scheduler ends the application, it is
+//! submitted again, as no gang, with the next pod.
 //!
 //! # Preemption
 //! A victim holds what it has until the resource manager says that it is gone, which the replay says
@@ -168,7 +170,7 @@ impl Replay {
         for (at, pod) in self.trace.clone().pods.iter().enumerate() {
             self.agenda.plan(pod.creation * 1000, EventKind::Arrive, at);
         }
-        while let Some(next) = self.agenda.next_at() {
+        while let Some(next) = self.next_at() {
             let due = self.start + self.since_start(next);
             tokio::select! {
                 biased;
@@ -184,6 +186,10 @@ impl Replay {
             if due.is_empty() && !decided {
                 continue;
             }
+            if due.iter().any(|event| self.comes_later(event)) {
+                // Its application may have ended in this very instant.
+                self.settle().await?;
+            }
             self.tell(&due).await?;
             self.settle().await?;
             self.plan_withdrawals(&due);
@@ -191,6 +197,25 @@ impl Replay {
             tick(self.n_done);
         }
         Ok(())
+    }
+
+    /// When something happens next, in milliseconds on the clock of the trace. What is left of
+    /// attempts that are over happens to nobody: after the last pod the replay is at its end.
+    fn next_at(&mut self) -> Option<i64> {
+        let states = &self.states;
+        self.agenda.next_at(|event| match (event.kind, &states[event.pod]) {
+            (EventKind::Arrive, _) | (EventKind::Withdraw, PodState::Waiting { .. }) => false,
+            (EventKind::End { attempt } | EventKind::Leave { attempt }, PodState::Running(run)) => {
+                attempt != run.attempt
+            }
+            // Who has to leave, and is not wanted any more, is withdrawn by an event of its own.
+            (EventKind::End { .. } | EventKind::Leave { .. } | EventKind::Withdraw, _) => true,
+        })
+    }
+
+    /// A pod comes whose application came with another.
+    fn comes_later(&self, event: &Event) -> bool {
+        event.kind == EventKind::Arrive && self.jobs.is_submitted(event.pod)
     }
 
     fn finish(self) -> History {
@@ -271,6 +296,7 @@ impl Replay {
                     self.preempted(self.clock(instant), pod, (&uuid, &why), &mut batch);
                 }
                 Decision::PodRefused { pod, reason } => self.refused(pod, reason, &mut batch),
+                Decision::ApplicationEnded { pod } => self.jobs.is_ended(pod),
                 Decision::MachineRefused { machine, reason } => {
                     let node = self.trace.machines[machine].name.clone();
                     return Err(ReplayError::MachineRefused { node, reason });
