@@ -60,6 +60,11 @@ struct SavedQueue {
     #[serde(default)]
     allocated_resource: BTreeMap<String, i64>,
     #[serde(default)]
+    pending_resource: BTreeMap<String, i64>,
+    /// Of root: what the nodes have.
+    #[serde(default)]
+    max_resource: BTreeMap<String, i64>,
+    #[serde(default)]
     running_apps: u64,
     #[serde(default)]
     children: Vec<SavedQueue>,
@@ -118,8 +123,10 @@ fn read(bytes: &[u8]) -> anyhow::Result<Usage> {
     };
     let mut usage = Usage::default();
     for root in dump.queues {
-        let partition = root.partition.clone();
-        take_queue(root, partition_of(&mut usage, &partition));
+        let partition = partition_of(&mut usage, &root.partition);
+        let named = [&root.max_resource, &root.allocated_resource, &root.pending_resource];
+        partition.types.extend(named.into_iter().flat_map(BTreeMap::keys).cloned());
+        take_queue(root, partition);
     }
     for SavedUser { name, partition, queues } in dump.users {
         take_place(queues, &name, &mut partition_of(&mut usage, &partition).users);
@@ -200,7 +207,8 @@ mod tests {
     #[test]
     fn a_dump_tells_what_queues_users_and_groups_use() {
         let dump = r#"{"timestamp": 1, "queues": [{"queuename": "root", "partition": "default",
-            "runningApps": 2, "children": [{"queuename": "root.a", "status": "Active",
+            "runningApps": 2, "maxResource": {"nvidia.com/gpu": 8}, "pendingResource": {"cpu": 1},
+            "children": [{"queuename": "root.a", "status": "Active",
             "allocatedResource": {"vcore": 120}, "runningApps": 2}]}],
             "users": [{"userName": "ada", "queues": {"queuePath": "root", "children": [
             {"queuePath": "root.a", "resourceUsage": {"vcore": 7}, "runningApplications": ["x"]}]}}],
@@ -216,6 +224,7 @@ mod tests {
         };
         assert_eq!(default.queues["root.a"], used(120, 2, 3));
         assert_eq!(default.queues["root"].applications, 3);
+        assert_eq!(default.types, ["cpu", "nvidia.com/gpu"].map(str::to_owned).into());
         assert_eq!(default.users["root.a"]["ada"], used(7, 1, 1));
         assert_eq!(usage.partitions["gpu"].groups["root"]["ops"], Used::default());
     }

@@ -8,7 +8,7 @@
 use std::io::{self, Write as _};
 
 use monoceros_actors::config::config_map;
-use monoceros_actors::config::{self, Acl, Configuration, PartitionConfig, QueueConfig};
+use monoceros_actors::config::{self, ConfigWarning, Configuration, KnownTypes, QueueConfig};
 use serde::Serialize;
 
 use crate::logging::clean;
@@ -48,6 +48,16 @@ pub struct Fault {
 }
 
 impl Fault {
+    fn of_warning(warning: &ConfigWarning) -> Self {
+        Self {
+            code: None,
+            line: Some(warning.line),
+            column: Some(warning.column),
+            path: warning.path.clone(),
+            message: warning.message.clone(),
+        }
+    }
+
     /// As a line behind the name of the file.
     fn text(&self) -> String {
         let mut text = String::new();
@@ -86,6 +96,14 @@ impl Checked {
         checked
     }
 
+    /// Has the warnings say what is wrong where these types are known.
+    pub fn know(&mut self, types: &KnownTypes) {
+        if let Some(configuration) = &self.configuration {
+            let warnings = configuration.types.warnings(&configuration.warnings, types);
+            self.warnings = warnings.iter().map(Fault::of_warning).collect();
+        }
+    }
+
     fn parse(&mut self, yaml: &str) {
         match config::parse(yaml) {
             Ok(configuration) => self.accept(configuration),
@@ -94,22 +112,7 @@ impl Checked {
     }
 
     fn accept(&mut self, configuration: Configuration) {
-        for warning in &configuration.warnings {
-            self.warnings.push(Fault {
-                code: None,
-                line: Some(warning.line),
-                column: Some(warning.column),
-                path: warning.path.clone(),
-                message: warning.message.clone(),
-            });
-        }
-        for partition in &configuration.partitions {
-            for warning in why_nothing_runs(partition) {
-                let message = format!("partition `{}`: {warning}", partition.name);
-                let path = String::new();
-                self.warnings.push(Fault { code: None, line: None, column: None, path, message });
-            }
-        }
+        self.warnings = configuration.warnings.iter().map(Fault::of_warning).collect();
         self.configuration = Some(configuration);
     }
 
@@ -157,30 +160,6 @@ pub fn check(path: &std::path::Path, yaml: &str) -> Option<Configuration> {
     let checked = Checked::of(path.display().to_string(), yaml);
     checked.tell();
     checked.configuration
-}
-
-/// A warning for a configuration that is valid and lets no application in at all.
-fn why_nothing_runs(partition: &PartitionConfig) -> Vec<&'static str> {
-    let mut reasons = Vec::new();
-    let makes_leaves = partition.placement.iter().any(|rule| rule.create);
-    if n_leaves(&partition.root) == 0 && !makes_leaves {
-        reasons.push("no queue is a leaf, so no application can run");
-    }
-    if !lets_anybody_in(&partition.root) {
-        reasons.push(
-            "no queue has a `submitacl`, so nobody may submit; `submitacl: \"*\"` of `root` lets \
-             everybody",
-        );
-    }
-    reasons
-}
-
-/// Whether anybody may submit to the queue or one below; who administers may submit, too.
-fn lets_anybody_in(queue: &QueueConfig) -> bool {
-    let nobody = Acl::default();
-    queue.submit_acl != nobody
-        || queue.admin_acl != nobody
-        || queue.children.iter().any(lets_anybody_in)
 }
 
 /// How many queues there are, the given one included.

@@ -72,9 +72,13 @@ pub(super) async fn run(
     };
     let answer = answer.into_inner();
     if answer.success {
-        // What is different, if anything.
-        let changes = answer.reason.lines().map(|change| clean(change) + "\n");
-        output::write(&changes.collect::<String>())?;
+        // Warnings, then what is different, if anything.
+        let is_warning = |line: &&str| line.starts_with("warning: ");
+        for warning in answer.reason.lines().filter(is_warning) {
+            writeln!(io::stderr(), "{}: {}", input::name(file), clean(warning))?;
+        }
+        let changes = answer.reason.lines().filter(|line| !is_warning(line));
+        output::write(&changes.map(|change| clean(change) + "\n").collect::<String>())?;
         return Ok(ExitCode::SUCCESS);
     }
     writeln!(io::stderr(), "{}: {}", input::name(file), clean_lines(&answer.reason))?;

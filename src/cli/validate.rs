@@ -6,7 +6,7 @@ use std::path::{Path, PathBuf};
 use std::process::ExitCode;
 
 use clap::{Args, ValueEnum};
-use monoceros_actors::config::difference::{self, Difference};
+use monoceros_actors::config::difference::{self, Difference, Usage};
 use monoceros_actors::config::{self, Configuration, QueueConfig};
 use serde_json::{Value, json};
 
@@ -44,12 +44,16 @@ enum Shape {
 
 /// Checks the file; the exit code says whether it can be used.
 pub(super) fn run(args: &ValidateArgs) -> anyhow::Result<ExitCode> {
-    let checked = read(&args.file)?;
+    let mut checked = read(&args.file)?;
+    let usage = args.usage.as_deref().map(usage::load).transpose()?;
+    if let Some(usage) = &usage {
+        checked.know(&usage.types());
+    }
     let old = args.against.as_deref().map(read).transpose()?;
     let is_good = |checked: &Checked| checked.configuration.is_some();
     let all_good = is_good(&checked) && old.as_ref().is_none_or(is_good);
     let difference = match (&checked.configuration, old.as_ref().map(|old| &old.configuration)) {
-        (Some(new), Some(Some(old))) => Some(compare(old, new, args)?),
+        (Some(new), Some(Some(old))) => Some(compare(old, new, usage.as_ref())?),
         _ => None,
     };
     match args.output {
@@ -70,11 +74,10 @@ fn read(file: &Path) -> anyhow::Result<Checked> {
 fn compare(
     old: &Configuration,
     new: &Configuration,
-    args: &ValidateArgs,
+    usage: Option<&Usage>,
 ) -> anyhow::Result<Difference> {
-    let usage = args.usage.as_deref().map(usage::load).transpose()?;
     let (old, new) = (or_built_in(old.clone())?, or_built_in(new.clone())?);
-    Ok(difference::between(&old.partitions, &new.partitions, usage.as_ref()))
+    Ok(difference::between(&old.partitions, &new.partitions, usage))
 }
 
 /// What would be used: an empty text stands for the built-in queues.

@@ -32,7 +32,9 @@ fn queues_that_nothing_can_run_in_are_valid_with_warnings() {
     assert!(stdout.contains("1 queue, 0 of them leaves"), "{stdout}");
     let warnings: Vec<_> = stderr.lines().collect();
     assert_eq!(warnings.len(), 2, "{stderr}");
-    assert!(warnings[0].contains("warning: partition `default`: no queue is a leaf"), "{stderr}");
+    let first =
+        "warning: line 1, column 14, partitions[0]: partition `default`: no queue is a leaf";
+    assert!(warnings[0].contains(first), "{stderr}");
     assert!(warnings[1].contains("nobody may submit"), "{stderr}");
 }
 

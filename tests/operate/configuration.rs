@@ -306,3 +306,49 @@ async fn a_configuration_is_read_and_changed_from_a_shell() {
         assert_eq!(shell(&["get"]).1, expected);
     }
 }
+
+/// What a file is warned of by itself, the nodes may know better.
+#[tokio::test(flavor = "multi_thread")]
+async fn warnings_about_types_go_by_what_nodes_have() {
+    let service = Service::start();
+    let rm = Rm::register(&service, "rm").await;
+    let amounts = ["vcore", "memory", "cpu", "nvidia.com/gpu"].map(|name| (name, 1_000));
+    rm.send_nodes(vec![si::NodeInfo {
+        node_id: "n1".to_owned(),
+        action: si::node_info::ActionFromRm::Create.into(),
+        schedulable_resource: Some(harness::amount(&amounts)),
+        ..Default::default()
+    }])
+    .await;
+    rm.until("a node", |seen| !seen.accepted_nodes.is_empty()).await;
+    let quotas =
+        "            maxapplications: 0\n            resources: {max: {cpu: 4, gpu: 1, mem: 1}}\n";
+    let file = TempFile::new("types.yaml", &format!("{}{quotas}", with_queue_c()));
+    let (code, _, alone) = harness::run(&["validate", file.path()]);
+    assert_eq!(code, Some(0));
+    for name in ["cpu", "mem"] {
+        let doubt =
+            format!("`{name}` in max of queue `root.c` is hardly a type that requests name");
+        assert!(alone.contains(&doubt), "{alone}");
+    }
+    let address = service.grpc.to_string();
+    for check in [&["--check"][..], &[], &[]] {
+        let command = ["config", "--grpc", &*address, "set", file.path()];
+        let (code, stdout, stderr) = harness::run(&[&command[..], check].concat());
+        assert_eq!(code, Some(0), "{stderr}");
+        assert!(
+            stderr.lines().all(|line| line.starts_with(&format!("{}: warning: ", file.path())))
+        );
+        assert!(stderr.contains("maxapplications 0 of queue `root.c` has no effect"), "{stderr}");
+        assert!(!stdout.contains("warning"), "{stdout}");
+        let is_same = stdout.is_empty();
+        assert_eq!(stderr.contains("`cpu`"), is_same, "{stderr}");
+        if !is_same {
+            let ending = "is no type that nodes have or requests name; did you mean";
+            for (name, meant) in [("gpu", "nvidia.com/gpu"), ("mem", "memory")] {
+                let doubt = format!("`{name}` in max of queue `root.c` {ending} `{meant}`?");
+                assert!(stderr.contains(&doubt), "{stderr}");
+            }
+        }
+    }
+}

@@ -43,6 +43,8 @@ pub struct ConfigWarning {
     pub path: String,
     /// What was understood.
     pub message: String,
+    /// It doubts a resource type, which those who know the types of nodes and requests may do better.
+    pub is_of_type: bool,
 }
 
 /// The faults of a configuration, at least one; the first is the one a reader should look at first.
@@ -134,7 +136,8 @@ impl Report {
             return;
         }
         let Location { line, column, path } = place.clone();
-        self.warnings.push(ConfigWarning { line, column, path, message: one_line(message.into()) });
+        let message = one_line(message.into());
+        self.warnings.push(ConfigWarning { line, column, path, message, is_of_type: false });
     }
 }
 

@@ -39,6 +39,7 @@ mod document;
 mod error;
 pub mod placement;
 pub mod reload;
+mod resource_types;
 mod scalars;
 mod settings;
 mod shown;
@@ -66,6 +67,7 @@ use monoceros_rules::values::resources::NameHolder;
 pub use self::checksum::carries_checksum;
 use self::error::Report;
 pub use self::error::{ConfigError, ConfigErrors, ConfigWarning};
+pub use self::resource_types::{KnownTypes, NamedTypes};
 pub use self::shown::{
     FREE_KEYS, Shown, ShownFilter, ShownLimit, ShownNodeOrder, ShownPartition, ShownPreemption,
     ShownQueue, ShownResolver, ShownResources, ShownRule, ShownTemplate,
@@ -82,8 +84,10 @@ pub struct Configuration {
     pub partitions: Vec<PartitionConfig>,
     /// SHA-256 of the text without its checksum entry, 64 upper-case hex digits.
     pub checksum: String,
-    /// What loads but probably does not mean what its author thinks.
+    /// What loads but probably does not mean what its author thinks, as far as the text says it.
     pub warnings: Vec<ConfigWarning>,
+    /// The resource types that quotas name.
+    pub types: NamedTypes,
     /// The same for people: the text as it was accepted, with what was added to it.
     pub shown: Shown,
 }
@@ -185,6 +189,7 @@ pub fn dynamic_queue(path: &str, is_leaf: bool, template: Option<&Template>) -> 
 pub fn parse(text: &str) -> Result<Configuration, ConfigErrors> {
     let mut report = Report::default();
     let (mut partitions, mut shown) = (Vec::new(), Shown::default());
+    let mut types = NamedTypes::default();
     if !text.is_empty()
         && let Ok(root) = yaml::load(text, &mut report)
     {
@@ -192,12 +197,13 @@ pub fn parse(text: &str) -> Result<Configuration, ConfigErrors> {
         // Two passes found these; their reader goes from top to bottom.
         report.errors.sort_by_key(|error| (error.line, error.column));
         (partitions, shown.partitions) =
-            validate::partitions(document, &mut report).into_iter().unzip();
+            validate::partitions(document, &mut types, &mut report).into_iter().unzip();
     }
     if !report.errors.is_empty() {
         return Err(ConfigErrors { told: report.errors, n_more: report.n_more_errors });
     }
     let checksum = checksum::of(text);
     shown.checksum.clone_from(&checksum);
-    Ok(Configuration { partitions, checksum, warnings: report.into_warnings(), shown })
+    let warnings = types.warnings(&report.into_warnings(), &KnownTypes::new());
+    Ok(Configuration { partitions, checksum, warnings, types, shown })
 }

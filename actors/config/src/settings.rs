@@ -166,6 +166,85 @@ pub(super) fn check(own: &Texts, report: &mut Report) {
     }
 }
 
+/// Where properties stand, as far as it decides whether they have an effect.
+#[expect(clippy::struct_excessive_bools, reason = "each is a fact of its own")]
+pub(super) struct Standing {
+    pub(super) is_root: bool,
+    /// They are those of a child template.
+    pub(super) is_template: bool,
+    /// The queue, or one below it that is configured, is a leaf.
+    pub(super) has_leaf: bool,
+    /// The partition has preemption for guarantees.
+    pub(super) preempts: bool,
+    /// The partition has preemption by maxima that were lowered.
+    pub(super) preempts_quotas: bool,
+    /// Applications here or below back off.
+    pub(super) backs_off: bool,
+}
+
+/// Whether these properties have applications back off.
+pub(super) fn backs_off(own: &Texts) -> bool {
+    let asks = own.iter().find(|(key, _)| key == BACKOFF_ASKS);
+    asks.is_some_and(|(_, text)| count(&text.value).is_some_and(|asks| asks > 0))
+}
+
+/// Warns of properties of `of` that are understood and have no effect where they stand.
+pub(super) fn warn_of_no_effect(own: &Texts, standing: &Standing, of: &str, report: &mut Report) {
+    for (key, text) in own {
+        if let Some(why) = why_no_effect(key, &text.value, standing) {
+            report.warn(&text.place, format!("`{key}` of {of} has no effect: {why}"));
+        }
+    }
+}
+
+fn why_no_effect(key: &str, value: &str, standing: &Standing) -> Option<&'static str> {
+    let policy = preemption_policy(value).unwrap_or_default();
+    let is_set = match key {
+        PRIORITY_OFFSET => value.parse().is_ok_and(|offset: i32| offset != 0),
+        PRIORITY_POLICY => priority_policy(value) == Some(PriorityPolicy::Fence),
+        PREEMPTION_POLICY => policy != PreemptionPolicy::Default,
+        PREEMPTION_DELAY | QUOTA_PREEMPTION_DELAY | BACKOFF_DELAY => delay(value).is_some(),
+        _ => KNOWN.contains(&key),
+    };
+    let is_for_leaves = matches!(
+        key,
+        SORT_POLICY
+            | PREEMPTION_DELAY
+            | MAX_EVICTIONS
+            | EVICTION_WINDOW
+            | MIN_RUNTIME
+            | BACKOFF_ASKS
+            | BACKOFF_DELAY
+            | COMPLETING_TIMEOUT
+    );
+    match key {
+        _ if !is_set => None,
+        PRIORITY_OFFSET | PRIORITY_POLICY if standing.is_root => {
+            Some("it is for those beside a queue, and nothing is beside root")
+        }
+        PREEMPTION_POLICY if standing.is_root && policy == PreemptionPolicy::Fence => {
+            Some("nothing is outside of root")
+        }
+        _ if is_for_leaves && !standing.has_leaf => Some(
+            "it is for leaves, and no leaf is configured there; queues that are made on demand have \
+             the properties of a `childtemplate`",
+        ),
+        PREEMPTION_DELAY | PREEMPTION_POLICY if !standing.preempts => {
+            Some("`preemption.enabled` of the partition is false")
+        }
+        QUOTA_PREEMPTION_DELAY if standing.is_template => {
+            Some("queues that are made on demand give nothing back")
+        }
+        QUOTA_PREEMPTION_DELAY if !standing.preempts_quotas => {
+            Some("`preemption.quotapreemptionenabled` of the partition is not true")
+        }
+        BACKOFF_DELAY if !standing.backs_off => {
+            Some("`application.unschedasks.backoff` is not set with it")
+        }
+        _ => None,
+    }
+}
+
 fn sort_policy(text: &str) -> Option<ApplicationSortPolicy> {
     match text {
         "" | "fifo" | "stateaware" => Some(ApplicationSortPolicy::Fifo),

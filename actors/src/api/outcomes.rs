@@ -3,9 +3,9 @@
 
 use std::collections::BTreeMap;
 
-use monoceros_config::ConfigErrors;
 use monoceros_config::difference::Difference;
 use monoceros_config::reload::TypeInUse;
+use monoceros_config::{ConfigErrors, ConfigWarning};
 use monoceros_rules::queues::object_state::Refused;
 use monoceros_rules::values::instant::rfc3339;
 use monoceros_rules::work::application_state::ApplicationState;
@@ -130,6 +130,8 @@ pub struct ConfigurationUpdate {
     pub changed: bool,
     /// What is different in the new one, with what was in use a moment before.
     pub difference: Difference,
+    /// What of the new one probably does not mean what its author thinks.
+    pub warnings: Vec<ConfigWarning>,
 }
 
 /// An RM, and what came of other queues for RMs that bring none.

@@ -40,6 +40,8 @@ const PERSIST: &str = "x-si-persist";
 const MOST_TOLD: usize = 1_000;
 /// Bytes of the text that has them: 64 KiB, far below what clients of gRPC take (4 MiB).
 const MOST_TOLD_BYTES: usize = 64 << 10;
+/// What the lines of an answer begin with that are warnings.
+const WARNING: &str = "warning: ";
 
 /// Whether a configuration is put in force.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -214,9 +216,12 @@ pub(super) fn persists(metadata: &MetadataMap) -> Result<bool, CallRefusal> {
 }
 
 fn accepted(update: ConfigurationUpdate) -> Response<si::UpdateConfigurationResponse> {
-    let ConfigurationUpdate { old_config, old_checksum, new_checksum, difference, .. } = update;
+    let ConfigurationUpdate { old_config, old_checksum, new_checksum, .. } = &update;
     // The message has no other field for text; who looks at it only after a failure misses nothing.
-    let reason = difference.told(MOST_TOLD, MOST_TOLD_BYTES);
+    let warnings = warnings(&update, MOST_TOLD_BYTES / 2);
+    let left = MOST_TOLD_BYTES - warnings.len();
+    let reason = (warnings + &update.difference.told(MOST_TOLD, left)).trim_end().to_owned();
+    let old_config = old_config.clone();
     let message = si::UpdateConfigurationResponse { success: true, old_config, reason };
     let mut response = Response::new(message);
     for (key, checksum) in [(OLD_CHECKSUM, old_checksum), (NEW_CHECKSUM, new_checksum)] {
@@ -224,6 +229,21 @@ fn accepted(update: ConfigurationUpdate) -> Response<si::UpdateConfigurationResp
         response.metadata_mut().insert(key, checksum);
     }
     response
+}
+
+/// A line for each warning, in at most so many bytes and a line that counts the others.
+fn warnings(update: &ConfigurationUpdate, bytes: usize) -> String {
+    let mut told = String::new();
+    for (n_told, warning) in update.warnings.iter().enumerate() {
+        let line = format!("{WARNING}{warning}\n");
+        if told.len() + line.len() > bytes {
+            let n_more = update.warnings.len() - n_told;
+            told += &format!("{WARNING}{n_more} more warnings are left out\n");
+            break;
+        }
+        told += &line;
+    }
+    told
 }
 
 fn refused(old_config: String, reason: String) -> Response<si::UpdateConfigurationResponse> {

@@ -3,6 +3,7 @@
 use std::collections::{BTreeMap, BTreeSet};
 use std::sync::Arc;
 
+use crate::KnownTypes;
 use crate::reload::{QueueChange, StandingQueue, Tree};
 use monoceros_rules::queues::QueueConfig;
 use monoceros_rules::queues::object_state::ObjectState;
@@ -13,6 +14,14 @@ use monoceros_rules::values::resources::Resources;
 pub struct Usage {
     /// What is in use in each.
     pub partitions: BTreeMap<String, PartitionUsage>,
+}
+
+impl Usage {
+    /// The resource types that are known of each partition.
+    pub fn types(&self) -> KnownTypes {
+        let types = self.partitions.iter();
+        types.map(|(name, partition)| (name.clone(), partition.types.clone())).collect()
+    }
 }
 
 /// What is in use in a partition. A user or group that is not listed uses nothing, as far as is
@@ -27,6 +36,8 @@ pub struct PartitionUsage {
     pub groups: BTreeMap<String, BTreeMap<String, Used>>,
     /// Queues that are [`Concerned`] and were not looked at.
     pub left_out: usize,
+    /// The resource types that its nodes have and its requests name.
+    pub types: BTreeSet<String>,
 }
 
 /// What a queue, or somebody in a queue, uses.

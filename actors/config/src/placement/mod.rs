@@ -46,7 +46,7 @@ use std::cmp::Reverse;
 pub use self::creation::{CreationError, creation};
 pub(crate) use self::expressions::Expressions;
 pub use self::namespace::NamespaceTags;
-pub(crate) use self::paths::check;
+pub(crate) use self::paths::{FixedPath, check, fixed_path};
 pub use self::refusal::{PassedOver, Refused, RuleObstacle};
 use self::rule::{Outcome, Rule};
 pub use self::shown::{ShownFilter, ShownRule};

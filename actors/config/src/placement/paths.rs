@@ -43,7 +43,33 @@ pub(super) fn check_paths(rules: &[RuleConfig], root: &QueueConfig) -> Vec<RuleE
     checked.filter_map(|(number, rule)| check_path(number, rule, root)).collect()
 }
 
+/// The beginning of a rule's path that is the same for every application.
+pub(crate) struct FixedPath {
+    /// In lower case, from root on.
+    pub(crate) path: String,
+    /// The rule goes on below it.
+    pub(crate) has_more: bool,
+    /// The names of the rules of the chain, the innermost first.
+    pub(crate) chain: String,
+}
+
+/// What is fixed of the path of a rule whose paths are right; none where its chain begins otherwise.
+pub(crate) fn fixed_path(rule: &RuleConfig) -> Option<FixedPath> {
+    fixed_prefix(0, rule).ok()?
+}
+
 fn check_path(number: usize, rule: &RuleConfig, root: &QueueConfig) -> Option<RuleError> {
+    let fixed = match fixed_prefix(number, rule) {
+        Err(error) => return Some(error),
+        Ok(fixed) => fixed?,
+    };
+    let FixedPath { path: prefix, has_more, chain: shown } = fixed;
+    let (code, why) = fault(&prefix, rule.create, has_more, root)?;
+    let message = format!("rule {} (`{shown}`) leads to `{prefix}`: {why}", number + 1);
+    Some(RuleError { code, rule: number, depth: 0, message })
+}
+
+fn fixed_prefix(number: usize, rule: &RuleConfig) -> Result<Option<FixedPath>, RuleError> {
     let mut chain: Vec<&RuleConfig> =
         std::iter::successors(Some(rule), |rule| rule.parent.as_deref()).collect();
     chain.reverse();
@@ -56,7 +82,7 @@ fn check_path(number: usize, rule: &RuleConfig, root: &QueueConfig) -> Option<Ru
         let value = rule.value.to_lowercase();
         let qualified = value == "root" || value.starts_with("root.");
         if value.is_empty() {
-            return None;
+            return Ok(None);
         }
         if level == 0 && qualified {
             prefix = value;
@@ -70,17 +96,14 @@ fn check_path(number: usize, rule: &RuleConfig, root: &QueueConfig) -> Option<Ru
                 rule.value
             );
             let (code, depth) = ("E_RULE_QUALIFIED_INNER", outermost - level);
-            return Some(RuleError { code, rule: number, depth, message });
+            return Err(RuleError { code, rule: number, depth, message });
         } else {
             prefix = format!("{prefix}.{value}");
         }
     }
-    if prefix.is_empty() {
-        return None;
-    }
-    let (code, why) = fault(&prefix, rule.create, n_fixed < chain.len(), root)?;
-    let message = format!("rule {} (`{shown}`) leads to `{prefix}`: {why}", number + 1);
-    Some(RuleError { code, rule: number, depth: 0, message })
+    let has_more = n_fixed < chain.len();
+    let fixed = FixedPath { path: prefix, has_more, chain: shown };
+    Ok(Some(fixed).filter(|fixed| !fixed.path.is_empty()))
 }
 
 /// What is wrong with a path that begins with root, for a rule that goes on below it or ends there.

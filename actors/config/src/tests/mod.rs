@@ -1,6 +1,7 @@
 //! Each rule of `docs/configuration.md` with texts that keep and break it, what a report looks
 //! like, what is shown of a configuration, and what no text may bring about.
 
+mod effects;
 mod hostile;
 mod limits;
 mod limits_page;
@@ -37,8 +38,11 @@ fn parsed(text: &str) -> Configuration {
 
 /// A partition whose root holds the given queues, written in flow style.
 fn below_root(queues: &str) -> String {
-    format!("partitions: [{{queues: [{{name: root, queues: [{queues}]}}]}}]")
+    format!("partitions: [{{queues: [{{name: root, queues: [{queues}], submitacl: '*'}}]}}]")
 }
+
+/// A leaf that everybody may submit to: a partition with it has no warning.
+const OPEN: &str = "queues: [{name: a, submitacl: '*'}]";
 
 /// The queue at a path below the root of the first partition.
 fn queue<'c>(configuration: &'c Configuration, path: &str) -> &'c QueueConfig {

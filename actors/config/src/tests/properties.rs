@@ -118,7 +118,12 @@ fn a_bad_back_off_is_none_and_warns() {
         assert_eq!((settings.backoff_asks, warnings), (expected, n_warnings), "`{value}`");
     }
     for (value, seconds, n_warnings) in [("1m", 60, 0), ("0s", 30, 1), ("x", 30, 1)] {
-        let (settings, warnings) = leaf_with("application.unschedasks.backoff.delay", value);
+        let asks = "application.unschedasks.backoff: 1";
+        let key = "application.unschedasks.backoff.delay";
+        let queue = format!("{{name: a, properties: {{{asks}, {key}: {value}}}}}");
+        let configuration = parsed(&below_root(&queue));
+        let warnings = configuration.warnings.len();
+        let settings = super::queue(&configuration, "root.a").settings;
         assert_eq!((settings.backoff_delay, warnings), (seconds * SECOND, n_warnings), "`{value}`");
     }
 }

@@ -6,8 +6,8 @@ use super::*;
 /// A partition with these rules, in flow style, over `root.dev` (leaf) and `root.users` (parent).
 fn with_rules(rules: &str) -> String {
     format!(
-        "partitions: [{{placementrules: {rules}, queues: [{{name: dev}}, {{name: Users, parent: \
-         true}}]}}]"
+        "partitions: [{{placementrules: {rules}, queues: [{{name: dev, submitacl: ada}}, \
+         {{name: Users, parent: true}}]}}]"
     )
 }
 

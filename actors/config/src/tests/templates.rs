@@ -8,7 +8,9 @@ use super::*;
 
 /// A parent below root with a template, in flow style.
 fn with_template(template: &str) -> String {
-    below_root(&format!("{{name: p, parent: true, childtemplate: {template}}}"))
+    let below = below_root(&format!("{{name: p, parent: true, childtemplate: {template}}}"));
+    let rules = "placementrules: [{name: user, create: true}]";
+    below.replace("partitions: [{", &format!("partitions: [{{{rules}, "))
 }
 
 fn template(text: &str) -> Option<Template> {
@@ -73,7 +75,7 @@ fn zeros_alone_warn() {
         })
         .collect();
     assert_eq!(told, [("max", true), ("guaranteed", true)]);
-    let text = "{resources: {max: {memory: 0, vcore: 1}, guaranteed: {}}}";
+    let text = "{resources: {max: {gpu: 0, vcore: 1}, guaranteed: {}}}";
     assert_eq!(parsed(&with_template(text)).warnings, []);
 }
 

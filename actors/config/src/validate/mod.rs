@@ -6,11 +6,13 @@
 //! hidden until it is corrected. The contents of child templates come last.
 
 mod draft;
+mod effects;
 mod inherited;
 mod limits;
 mod resources;
 mod rules;
 mod templates;
+mod types;
 
 use std::collections::{BTreeMap, HashMap};
 use std::sync::Arc;
@@ -21,7 +23,7 @@ use super::error::{Location, Report};
 use super::placement::Expressions;
 use super::settings;
 use super::shown::{ShownNodeOrder, ShownPartition, ShownPreemption, ShownResolver};
-use super::{NodeOrder, NodeSortPolicy, PartitionConfig, PreemptionFlags};
+use super::{NamedTypes, NodeOrder, NodeSortPolicy, PartitionConfig, PreemptionFlags};
 use monoceros_rules::values::resources::Limits;
 
 pub(super) const DEFAULT_PARTITION: &str = "default";
@@ -33,6 +35,7 @@ const RESOLVERS: [&str; 4] = ["", "os", "ldap", "test"];
 /// Checks all partitions. The result is worth something only where no error was reported.
 pub(super) fn partitions(
     document: Document,
+    types: &mut NamedTypes,
     report: &mut Report,
 ) -> Vec<(PartitionConfig, ShownPartition)> {
     let (partitions, place) = match document.partitions {
@@ -49,7 +52,7 @@ pub(super) fn partitions(
     }
     let mut first_lines = HashMap::new();
     let mut expressions = Expressions::default();
-    let check = |raw| partition(raw, &mut first_lines, &mut expressions, report);
+    let check = |raw| partition(raw, &mut first_lines, &mut expressions, types, report);
     partitions.into_iter().map(check).collect()
 }
 
@@ -58,6 +61,7 @@ fn partition(
     mut raw: Partition,
     first_lines: &mut HashMap<String, usize>,
     expressions: &mut Expressions,
+    types: &mut NamedTypes,
     report: &mut Report,
 ) -> (PartitionConfig, ShownPartition) {
     let name = partition_name(&raw, first_lines, report);
@@ -87,9 +91,12 @@ fn partition(
     if is_known {
         root.check_max_applications(report);
         inherited::check(&root, report);
+        rules::warn_of_paths(&raw.placement, &placement, &root, report);
+        effects::check(&root, &raw, &placement, report);
     }
     report.append(in_templates);
     root.check_properties(report);
+    types::note(&name, &raw, &root, types);
     let config = PartitionConfig {
         name: Arc::from(&*name),
         placement,

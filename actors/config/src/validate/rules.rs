@@ -4,9 +4,10 @@
 //! also loads; here each of its errors gets its place in the text.
 
 use super::Located;
+use super::draft::Draft;
 use crate::document::{Field, Filter, Rule};
 use crate::error::{Location, Report};
-use crate::placement::{self, Expressions, PlacementRules, RuleError};
+use crate::placement::{self, Expressions, FixedPath, PlacementRules, RuleError};
 use crate::shown::{ShownFilter, ShownRule};
 use crate::{FilterConfig, RuleConfig};
 use monoceros_rules::queues::QueueConfig;
@@ -44,6 +45,62 @@ pub(super) fn check(
         warn_of_filters(rule, report);
     }
     (configs.into_iter().map(in_lower_case).collect(), built)
+}
+
+/// Warns of rules that other schedulers of such configurations refuse, and of those that are never
+/// asked.
+pub(super) fn warn_of_paths(
+    rules: &[Rule],
+    configs: &[RuleConfig],
+    root: &Draft,
+    report: &mut Report,
+) {
+    let mut takes_all = None;
+    for (number, (rule, config)) in (1..).zip(rules.iter().zip(configs)) {
+        if let Some(taker) = takes_all {
+            let message =
+                format!("rule {number} is never asked: rule {taker} takes every application");
+            report.warn(&rule.place, message);
+        }
+        let Some(FixedPath { path, has_more, chain }) = placement::fixed_path(config) else {
+            continue;
+        };
+        let Some(found) = Found::at(&path, root) else { continue };
+        let queue = found.queue;
+        if has_more && !queue.is_root && !queue.raw.parent && !queue.children.is_empty() {
+            let message = format!(
+                "rule {number} (`{chain}`) goes on below `{path}`, which is a parent by the queues in it \
+                 alone; YuniKorn refuses such a rule: write `parent: true` on the queue"
+            );
+            report.warn(rule.value.place_or(&rule.place), message);
+        }
+        let is_for_all = std::iter::successors(Some(config), |rule| rule.parent.as_deref())
+            .all(|rule| rule.filter == FilterConfig::default());
+        if !has_more && is_for_all && queue.is_leaf() && found.is_open {
+            takes_all.get_or_insert(number);
+        }
+    }
+}
+
+/// The queue of a path.
+struct Found<'d> {
+    queue: &'d Draft,
+    /// Everybody may submit to it.
+    is_open: bool,
+}
+
+impl<'d> Found<'d> {
+    fn at(path: &str, root: &'d Draft) -> Option<Self> {
+        let opens =
+            |queue: &Draft| queue.submit_acl.is_everybody() || queue.admin_acl.is_everybody();
+        let mut found = Self { queue: root, is_open: opens(root) };
+        for name in path.split('.').skip(1) {
+            let below = &found.queue.children;
+            let queue = below.iter().find(|queue| queue.name.eq_ignore_ascii_case(name))?;
+            found = Self { queue, is_open: found.is_open || opens(queue) };
+        }
+        Some(found)
+    }
 }
 
 /// A rule with its name in lower case, by which it is known. Until then it has the name as its

@@ -170,6 +170,7 @@ fn configs(document: &Document) -> Vec<Arc<PartitionConfig>> {
 /// The outcome with what is different, which is logged if it was applied.
 async fn told(outcome: Outcome, applied: bool) -> Result<ConfigurationUpdate, ConfigurationError> {
     let (mut update, Comparison { old, new, usage }) = outcome?;
+    update.warnings = new.types.warnings(&new.warnings, &usage.types());
     if !update.changed {
         return Ok(update);
     }

@@ -9,7 +9,7 @@
 use std::sync::Arc;
 
 use monoceros_config as config;
-use monoceros_config::{ConfigError, ConfigErrors, ConfigWarning, QueueConfig};
+use monoceros_config::{ConfigError, ConfigErrors, ConfigWarning, NamedTypes, QueueConfig};
 use monoceros_rules::work::quotas::{OverQuota, Quota, Quotas};
 
 use crate::partition::Wanted;
@@ -20,6 +20,8 @@ pub(crate) struct Document {
     pub(crate) text: Arc<str>,
     pub(crate) checksum: String,
     pub(crate) warnings: Vec<ConfigWarning>,
+    /// The resource types that quotas name.
+    pub(crate) types: NamedTypes,
     /// The configuration of each partition, in the order of the text.
     pub(crate) partitions: Vec<Wanted>,
 }
@@ -32,6 +34,7 @@ impl Document {
         Ok(Arc::new(Self {
             checksum: configuration.checksum,
             warnings: configuration.warnings,
+            types: configuration.types,
             partitions: configuration.partitions.into_iter().map(wanted).collect(),
             text,
         }))

@@ -192,6 +192,7 @@ impl Rm {
                 changed: new.checksum != old.checksum,
                 new_checksum: new.checksum.clone(),
                 difference: Difference::default(),
+                warnings: Vec::new(),
             };
             (update, Comparison { old: Arc::clone(&old), new, usage: Usage::default() })
         };

@@ -7,7 +7,9 @@ use std::sync::Arc;
 
 use monoceros_config::difference::{PartitionUsage, Used};
 use monoceros_rules::audit::QueueFact;
+use monoceros_rules::books::Books;
 use monoceros_rules::limits::Subject;
+use monoceros_rules::values::resources::Resources;
 
 use super::Partition;
 use crate::queue::Queue;
@@ -46,7 +48,7 @@ impl Survey for InUse {
 
 /// What the visited queues use, and the users and groups that are tracked in them.
 fn usage(queues: &[QueueFact], baton: &Baton) -> PartitionUsage {
-    let mut usage = PartitionUsage::default();
+    let mut usage = PartitionUsage { types: types(baton), ..PartitionUsage::default() };
     if queues.is_empty() {
         return usage;
     }
@@ -70,6 +72,13 @@ fn usage(queues: &[QueueFact], baton: &Baton) -> PartitionUsage {
         }
     });
     usage
+}
+
+/// The resource types that nodes have and requests name.
+fn types(baton: &Baton) -> BTreeSet<String> {
+    let Books { nodes, promised, .. } = &baton.books;
+    let named = [nodes.capacity(), promised].into_iter().flat_map(Resources::entries);
+    named.filter_map(|(name, _)| Some(name.find_text()?.to_string())).collect()
 }
 
 /// By slot, how many applications are in a queue and below it.
