@@ -529,9 +529,10 @@ fn each_reason_not_to_admit_has_its_code() {
             a5 rejected: R_USER E_USER_EMPTY
             a6 accepted
             a7 rejected: R_PLACEMENT E_PLACEMENT_RULE
-            a8 rejected: R_PLACEMENT E_PLACEMENT_NONE
+            a8 accepted
             a9 accepted
             a6 in root.b.x is New since 1000s: used nothing, pending nothing, holds [], asks []
+            a8 in root.b.x is New since 1000s: used nothing, pending nothing, holds [], asks []
             a9 in root.b.x is New since 1000s: used nothing, pending nothing, holds [], asks []
         "#]],
     );
