@@ -31,7 +31,7 @@ pub(super) struct JoinedLane {
     /// Something limits its user or group here.
     pub(super) is_limited: bool,
     /// It counts among the running applications.
-    counts: bool,
+    pub(super) counts: bool,
 }
 
 impl Application {
@@ -137,8 +137,8 @@ impl Application {
     }
 
     /// Limits of this leaf may have changed: the application may count for another group from now
-    /// on, if the limit is gone that its group was chosen by, and it may have become limited or
-    /// unlimited.
+    /// on, if the limit is gone that its group was chosen by, or it had none, and it may have become
+    /// limited or unlimited.
     pub(super) fn rejoin_lane(&mut self, baton: &mut Baton) {
         let Some(lane) = &mut self.lane else { return };
         let (book, trackers) = (&self.book, &mut baton.books.trackers);

@@ -5,7 +5,7 @@ use std::collections::{BTreeMap, VecDeque};
 use std::sync::Arc;
 
 use monoceros_rules::decide::scale_up::ApplicationWaiting;
-use monoceros_rules::limits::LimitId;
+use monoceros_rules::limits::{LimitId, Moves, Regrouping};
 use monoceros_rules::order::keys::AskKey;
 use monoceros_rules::values::resources::Limits;
 use monoceros_rules::work::allocations::ApplicationSlot;
@@ -41,6 +41,14 @@ impl Application {
         self.refresh_backoff();
         self.look_for_victims_anew(baton);
         self.update()
+    }
+
+    /// How it moves from group to group when other limits come into force, if it does, and whether
+    /// it counts as running.
+    pub(crate) fn moves(&self, regrouping: &Regrouping, baton: &Baton) -> Option<(Moves, bool)> {
+        let lane = self.lane.as_ref()?;
+        let moves = regrouping.moves(&baton.books.trackers, lane.id, &self.book.groups)?;
+        Some((moves, lane.counts))
     }
 
     /// What a list takes of it.

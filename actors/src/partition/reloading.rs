@@ -68,7 +68,10 @@ impl Partition {
                 let paths = concerned.paths.iter();
                 let slots = paths.filter_map(|path| baton.directory.queue_by_path.get(path));
                 let slots = slots.copied().collect();
-                self.agenda.push_back(Task::survey(InUse::of(slots, concerned.left_out)));
+                let limits = wanted.as_ref().map(|wanted| &wanted.limits);
+                let regrouping = limits.map(|limits| baton.books.trackers.regrouping(limits));
+                let in_use = InUse::of(slots, concerned.left_out, regrouping);
+                self.agenda.push_back(Task::survey(in_use));
             }
             Err(in_use) => {
                 let partition = Arc::clone(&self.name);

@@ -233,3 +233,101 @@ fn who_moves_to_an_older_group_by_a_reload_is_not_forgotten() {
         "#]],
     );
 }
+
+/// As after a restart: what runs counts under the new limit.
+#[test]
+fn a_first_limit_of_a_group_counts_what_runs() {
+    check(
+        "
+        queue root.parent
+        queue root.parent.leaf
+        node n1 memory=300
+        app a1 in root.parent.leaf user ann groups g0
+        ask a1 k1 memory=60
+        forget
+        queue root.parent limit groups=g0 memory=50
+        queue root.parent.leaf
+        reload
+        show users
+        ask a1 k2 memory=100
+        app a2 in root.parent.leaf user bob groups g0
+        ask a2 k memory=50
+        app a3 in root.parent.leaf user cid groups g1
+        ask a3 k memory=7
+        show users
+        recover 0
+        show users
+        ",
+        &expect![[r#"
+            n1 accepted
+            a1 accepted
+            a1 is Accepted
+            a1 is Running
+            a1/k1 placed on n1
+            user ann: used memory=60, running [a1]
+            group g0: used memory=60, running [a1]
+            a2 accepted
+            a2 is Accepted
+            a3 accepted
+            a3 is Accepted
+            a3 is Running
+            a3/k placed on n1
+            user ann: used memory=60, running [a1]
+            user bob: used nothing, running []
+            user cid: used memory=7, running [a3]
+            group g0: used memory=60, running [a1]
+            a1 accepted
+            a2 accepted
+            a3 accepted
+            n1 accepted
+            a1 is Accepted
+            a1 is Running
+            a3 is Accepted
+            a3 is Running
+            a2 is Accepted
+            user ann: used memory=60, running [a1]
+            user bob: used nothing, running []
+            user cid: used memory=7, running [a3]
+            group g0: used memory=60, running [a1]
+        "#]],
+    );
+}
+
+/// The group that lost its limit is not the only one that an application may count for later.
+#[test]
+fn a_group_is_chosen_when_one_is_limited_after_another_was_not() {
+    check(
+        "
+        queue root.a limit groups=g1 vcore=9
+        node n1 vcore=20
+        app a1 in root.a user ann groups g0,g1
+        ask a1 k1 x2 vcore=1
+        forget
+        queue root.a
+        reload
+        show users
+        forget
+        queue root.a limit groups=g0 vcore=3 apps=1
+        reload
+        ask a1 k2 x5 vcore=1
+        app a2 in root.a user bob groups g0
+        ask a2 k vcore=1
+        show users
+        ",
+        &expect![[r#"
+            n1 accepted
+            a1 accepted
+            a1 is Accepted
+            a1 is Running
+            a1/k1#1 of k1 placed on n1
+            a1/k1#2 of k1 placed on n1
+            user ann: used vcore=2, running [a1]
+            a1/k2#1 of k2 placed on n1
+            a2 accepted
+            a2 is Accepted
+            user ann: used vcore=3, running [a1]
+            user bob: used nothing, running []
+            group g0: used vcore=3, running [a1]
+        "#]],
+    );
+}

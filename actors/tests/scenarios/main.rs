@@ -84,6 +84,7 @@ mod reconfigured_queues;
 mod refused_applications;
 mod refused_asks;
 mod refused_nodes;
+mod regrouping;
 mod releases;
 mod repeated;
 mod reservations;

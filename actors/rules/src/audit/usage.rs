@@ -186,10 +186,23 @@ impl Facts {
         }
     }
 
-    /// A group is one of the user's, or stands for all of them, and is limited on the way to root.
+    /// A group is one of the user's, or stands for all of them, and is limited on the way to root. Who
+    /// asks for something or holds something counts for one where there is such a limit.
     fn check_groups(&self, wrong: &mut Vec<String>) {
         for application in &self.applications {
-            let Some(group) = &application.group else { continue };
+            let Some(group) = &application.group else {
+                let counts = application.holds() || !application.pending.is_zero();
+                let groups = application.groups.iter().map(|group| Arc::from(&**group));
+                let mut groups = groups.chain([Arc::from("*")]).map(Subject::Group);
+                let is_limited = |subject| {
+                    self.path_of(application.leaf).any(|queue| queue.limit(&subject).is_some())
+                };
+                let is_choice = !application.groups.is_empty() && groups.any(is_limited);
+                if counts && is_choice {
+                    wrong.push(format!("{} counts for no group", application.id));
+                }
+                continue;
+            };
             let is_own = application.groups.iter().any(|own| **own == **group);
             let subject = Subject::Group(Arc::clone(group));
             let is_limited =

@@ -54,8 +54,9 @@ pub(super) struct Lane {
     pub(super) held_back: HeldBack,
     /// By which limits it shows what they hold back.
     pub(super) shown: ShownBy,
-    /// The last reload took a limit away that its group was chosen by.
-    pub(super) lost_limit: bool,
+    /// The last reload took a limit away that its group was chosen by, or limits groups where its
+    /// applications count for none.
+    pub(super) chooses_anew: bool,
 }
 
 /// The lanes of all leaves, by id and by what makes them.
@@ -120,7 +121,7 @@ impl Lane {
             applications: BTreeMap::new(),
             held_back: HeldBack::default(),
             shown: ShownBy::default(),
-            lost_limit: false,
+            chooses_anew: false,
         }
     }
 

@@ -69,7 +69,7 @@ use std::sync::Arc;
 pub use self::lanes::{HeldBack, LaneId};
 use self::lanes::{Lane, LaneKey, Lanes};
 use self::places::{Forest, Place, PlaceId};
-pub use self::reload::{LimitEvent, Reloaded};
+pub use self::reload::{LimitEvent, Moves, Regrouping, Reloaded};
 use self::shared::Numbers;
 pub use self::shared::{SharedLimits, ShownBy};
 pub use self::tables::Tables;
@@ -124,7 +124,7 @@ pub struct Trackers {
 pub struct Joined {
     /// The lane of the application.
     pub lane: LaneId,
-    /// The group it counts for, decided once.
+    /// The group it counts for.
     pub group: Option<Arc<str>>,
 }
 

@@ -1,18 +1,19 @@
 //! Other limits for trackers that count already.
 //!
 //! # What changes
-//! Limits change at once and everywhere; what users use never changes. An application counts for
-//! another group only if a limit was taken away that its group had on the path of its leaf: then
-//! the group is chosen anew, and what the application uses goes with it. Otherwise it keeps its
-//! group, because a choice made anew with every reload would move the use of running work between
-//! groups.
+//! Limits change at once and everywhere; what users use never changes. An application that counts for
+//! a group keeps it, because a choice made anew with every reload would move the use of running work
+//! between groups. Its group is chosen anew only if a limit was taken away that the group had on the
+//! path of its leaf. An application that counts for no group chooses one when a limit names one of
+//! its own there, as it would if it came then: else what runs would not count under the new limit. What
+//! the application uses goes with it in both cases.
 //!
 //! The rule for people is in `docs/limits.md#other-limits-while-applications-run`.
 
 use std::collections::BTreeSet;
 use std::sync::Arc;
 
-use super::lanes::LaneId;
+use super::lanes::{Lane, LaneId};
 use super::places::PlaceId;
 use super::tables::{Tables, upward};
 use super::{Joined, Place, Subject, Trackers};
@@ -22,8 +23,8 @@ use crate::values::resources::Resources;
 /// What a reload did.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct Reloaded {
-    /// Leaves with a lane that other limits apply to, or whose group lost the limit that it was
-    /// chosen by: each application there is to be asked about by [`Trackers::rejoin`].
+    /// Leaves with a lane that other limits apply to, or whose applications choose their group anew:
+    /// each application there is to be asked about by [`Trackers::rejoin`].
     pub leaves: BTreeSet<Arc<str>>,
     /// Every limit of somebody who is tracked, and every one that is gone: users by name, then
     /// groups by name, each from root on, queues by path. Each is told as an event.
@@ -41,20 +42,89 @@ pub struct LimitEvent {
     pub is_set: bool,
 }
 
+/// Whose group is chosen anew when other limits come into force.
+#[derive(Debug)]
+pub struct Regrouping {
+    tables: Arc<Tables>,
+    /// The limits of groups that go, each with the path of its queue.
+    gone: BTreeSet<(Arc<str>, Arc<str>)>,
+    /// The queues on which another group is limited.
+    gained: BTreeSet<Arc<str>>,
+}
+
+impl Regrouping {
+    fn of(old: &Tables, new: &Arc<Tables>) -> Self {
+        let groups = |tables: &Tables| -> BTreeSet<(Arc<str>, Arc<str>)> {
+            let named = tables.named().filter_map(|(path, subject)| match subject {
+                Subject::Group(group) => Some((Arc::clone(path), group)),
+                Subject::User(_) => None,
+            });
+            named.collect()
+        };
+        let (before, after) = (groups(old), groups(new));
+        let gained = after.difference(&before).map(|(path, _)| Arc::clone(path)).collect();
+        let gone = before.difference(&after).cloned().collect();
+        Self { tables: Arc::clone(new), gone, gained }
+    }
+
+    /// Whether applications of the lane are concerned. Those that count for no group had none to
+    /// choose from so far.
+    fn concerns(&self, lane: &Lane) -> bool {
+        let (_, group, leaf) = &lane.key;
+        match group {
+            None => upward(leaf).any(|path| self.gained.contains(path)),
+            Some(group) if !self.gone.is_empty() => {
+                upward(leaf).any(|path| self.gone.contains(&(Arc::from(path), Arc::clone(group))))
+            }
+            Some(_) => false,
+        }
+    }
+
+    /// The leaves of all lanes that are concerned.
+    pub fn leaves(&self, trackers: &Trackers) -> BTreeSet<Arc<str>> {
+        let lanes = trackers.lanes.ids().into_iter().map(|id| trackers.lanes.get(id));
+        lanes.filter(|lane| self.concerns(lane)).map(|lane| Arc::clone(&lane.key.2)).collect()
+    }
+
+    /// The group that an application of the lane counts for now, and the one that it would count
+    /// for; `None` where that is the same.
+    pub fn moves(&self, trackers: &Trackers, lane: LaneId, groups: &[String]) -> Option<Moves> {
+        let lane = trackers.lanes.get(lane);
+        let (_, from, leaf) = &lane.key;
+        let to = self.concerns(lane).then(|| self.tables.select_group(leaf, groups))?;
+        (to != *from).then(|| Moves { from: from.clone(), to })
+    }
+}
+
+/// From one group, or none, to another one.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Moves {
+    /// The group so far.
+    pub from: Option<Arc<str>>,
+    /// The group from then on.
+    pub to: Option<Arc<str>>,
+}
+
 impl Trackers {
+    /// Whose group would be chosen anew if these limits came into force.
+    pub fn regrouping(&self, tables: &Arc<Tables>) -> Regrouping {
+        Regrouping::of(&self.tables, tables)
+    }
+
     /// Puts other limits in force; `loosening` is the number of the step. `None` where they are the
     /// same, which costs one comparison.
     pub fn reload(&mut self, tables: &Arc<Tables>, loosening: Loosening) -> Option<Reloaded> {
         if self.tables == *tables {
             return None;
         }
-        let old = std::mem::replace(&mut self.tables, Arc::clone(tables));
+        let regrouping = self.regrouping(tables);
+        self.tables = Arc::clone(tables);
         self.loosened = loosening;
         for (path, subject) in self.tables.named() {
             self.forest.place(&subject, path, &self.tables);
         }
         let (events, changed) = self.apply_limits();
-        let leaves = self.move_lanes(&old, &changed);
+        let leaves = self.move_lanes(&regrouping, &changed);
         Some(Reloaded { leaves, events })
     }
 
@@ -100,25 +170,23 @@ impl Trackers {
         (events, changed)
     }
 
-    /// Notes which places limit each lane, and whether its group was chosen by a limit that is
-    /// gone. Returns the leaves with a lane for which either changed.
-    fn move_lanes(&mut self, old: &Tables, changed: &BTreeSet<PlaceId>) -> BTreeSet<Arc<str>> {
+    /// Notes which places limit each lane, and whether its applications choose their group anew.
+    /// Returns the leaves with a lane for which either changed.
+    fn move_lanes(
+        &mut self,
+        regrouping: &Regrouping,
+        changed: &BTreeSet<PlaceId>,
+    ) -> BTreeSet<Arc<str>> {
         let mut leaves = BTreeSet::new();
-        let gone: BTreeSet<_> =
-            old.named().filter(|(path, subject)| !self.tables.names(path, subject)).collect();
         for id in self.lanes.ids() {
-            let (_, group, leaf) = &self.lanes.get(id).key;
-            let leaf = Arc::clone(leaf);
-            let lost_limit = group.as_ref().filter(|_| !gone.is_empty()).is_some_and(|group| {
-                let subject = Subject::Group(Arc::clone(group));
-                upward(&leaf).any(|path| gone.contains(&(&Arc::from(path), subject.clone())))
-            });
             let lane = self.lanes.get_mut(id);
-            lane.lost_limit = lost_limit;
+            let leaf = Arc::clone(&lane.key.2);
+            let chooses_anew = regrouping.concerns(lane);
+            lane.chooses_anew = chooses_anew;
             let before = std::mem::take(&mut lane.limited);
             self.note_limited(id);
             let limited = &self.lanes.get(id).limited;
-            if lost_limit || before != *limited || limited.iter().any(|it| changed.contains(it)) {
+            if chooses_anew || before != *limited || limited.iter().any(|it| changed.contains(it)) {
                 leaves.insert(leaf);
             }
         }
@@ -129,8 +197,8 @@ impl Trackers {
     /// leaves it where it is. Otherwise its group was chosen anew, exactly its own usage moved from
     /// the old group to the new one, and it is in another lane.
     ///
-    /// A new limit does not move it, even if it is closer to the leaf than the one its group was
-    /// chosen by.
+    /// A new limit does not move it from one group to another, even if it is closer to the leaf than
+    /// the one its group was chosen by.
     pub fn rejoin(
         &mut self,
         lane: LaneId,
@@ -139,7 +207,7 @@ impl Trackers {
         used: &Resources,
     ) -> Option<Joined> {
         let slot = self.lanes.get(lane);
-        if !slot.lost_limit {
+        if !slot.chooses_anew {
             return None;
         }
         let (whose, before, leaf) = slot.key.clone();

@@ -1,6 +1,11 @@
 //! What is in use of the queues that a proposed configuration lets use less. The RM's session gets
 //! it with the answer that this partition could change, so that the difference which an operator
 //! reads says whom it concerns.
+//!
+//! # Groups
+//! An application that counts for no group counts for one as soon as a limit names it, with all that
+//! runs. So what groups use is said as it will be, and not as it is: else a limit that is exceeded the
+//! moment it comes into force would look as if nobody used anything.
 
 use std::collections::BTreeSet;
 use std::sync::Arc;
@@ -8,10 +13,11 @@ use std::sync::Arc;
 use monoceros_config::difference::{PartitionUsage, Used};
 use monoceros_rules::audit::QueueFact;
 use monoceros_rules::books::Books;
-use monoceros_rules::limits::Subject;
+use monoceros_rules::limits::{Moves, Regrouping, Subject};
 use monoceros_rules::values::resources::Resources;
 
 use super::Partition;
+use crate::application::Application;
 use crate::queue::Queue;
 use crate::step::{Baton, Directory, Prepared, QueueSlot, Route, Survey};
 
@@ -21,18 +27,52 @@ pub(in crate::partition) struct InUse {
     /// How many further queues may use less and are not asked.
     left_out: usize,
     queues: Vec<QueueFact>,
+    /// Whose group is chosen anew.
+    regrouping: Option<Regrouping>,
+    moving: Vec<Moving>,
+}
+
+/// An application that will count for another group.
+struct Moving {
+    leaf: Arc<str>,
+    moves: Moves,
+    used: Resources,
+    is_running: bool,
 }
 
 impl InUse {
     /// A survey of these queues.
-    pub(in crate::partition) fn of(concerned: Vec<QueueSlot>, left_out: usize) -> Self {
-        Self { concerned, left_out, queues: Vec::new() }
+    pub(in crate::partition) fn of(
+        concerned: Vec<QueueSlot>,
+        left_out: usize,
+        regrouping: Option<Regrouping>,
+    ) -> Self {
+        Self { concerned, left_out, queues: Vec::new(), regrouping, moving: Vec::new() }
     }
 }
 
 impl Survey for InUse {
-    fn route(&mut self, _: &mut Partition, _: &Baton) -> Route {
-        Route::default().queues(std::mem::take(&mut self.concerned))
+    fn route(&mut self, _: &mut Partition, baton: &Baton) -> Route {
+        let concerned = std::mem::take(&mut self.concerned);
+        let choosing = match &self.regrouping {
+            Some(regrouping) if !concerned.is_empty() => regrouping.leaves(&baton.books.trackers),
+            _ => BTreeSet::new(),
+        };
+        let by_path = &baton.directory.queue_by_path;
+        let leaves: BTreeSet<_> = choosing.iter().filter_map(|leaf| by_path.get(leaf)).collect();
+        let route = Route::default().queues(concerned);
+        if leaves.is_empty() {
+            return route;
+        }
+        route.applications_that(baton, |entry| leaves.contains(&entry.leaf))
+    }
+
+    fn at_application(&mut self, application: &mut Application, baton: &mut Baton) {
+        let Some(regrouping) = &self.regrouping else { return };
+        let Some((moves, is_running)) = application.moves(regrouping, baton) else { return };
+        let known = application.known();
+        let (leaf, used) = (Arc::clone(&known.queue), known.allocated().clone());
+        self.moving.push(Moving { leaf, moves, used, is_running });
     }
 
     fn at_queue(&mut self, queue: &mut Queue, _: &mut Baton) {
@@ -40,14 +80,15 @@ impl Survey for InUse {
     }
 
     fn home(self: Box<Self>, partition: &mut Partition, baton: &mut Baton) {
-        let usage = PartitionUsage { left_out: self.left_out, ..usage(&self.queues, baton) };
+        let usage =
+            PartitionUsage { left_out: self.left_out, ..usage(&self.queues, &self.moving, baton) };
         let partition_name = Arc::clone(&partition.name);
         partition.session.prepared.post(Prepared { partition: partition_name, answer: Ok(usage) });
     }
 }
 
 /// What the visited queues use, and the users and groups that are tracked in them.
-fn usage(queues: &[QueueFact], baton: &Baton) -> PartitionUsage {
+fn usage(queues: &[QueueFact], moving: &[Moving], baton: &Baton) -> PartitionUsage {
     let mut usage = PartitionUsage { types: types(baton), ..PartitionUsage::default() };
     if queues.is_empty() {
         return usage;
@@ -71,6 +112,24 @@ fn usage(queues: &[QueueFact], baton: &Baton) -> PartitionUsage {
             of_path.entry(path.to_owned()).or_default().insert(name.to_string(), used);
         }
     });
+    for Moving { leaf, moves, used, is_running } in moving {
+        let running = u64::from(*is_running);
+        let upward = std::iter::successors(Some(&**leaf), |path| Some(path.rsplit_once('.')?.0));
+        for path in upward.filter(|path| paths.contains(path)) {
+            let groups = usage.groups.entry(path.to_owned()).or_default();
+            if let Some(from) = moves.from.as_deref().and_then(|from| groups.get_mut(from)) {
+                from.allocated.subtract(used);
+                from.running -= running;
+                from.applications -= running;
+            }
+            if let Some(to) = &moves.to {
+                let to = groups.entry(to.to_string()).or_default();
+                to.allocated.add(used);
+                to.running += running;
+                to.applications += running;
+            }
+        }
+    }
     usage
 }
 

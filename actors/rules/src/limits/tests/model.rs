@@ -258,7 +258,16 @@ impl Pair {
         for limit in &self.model.limits {
             queue(&mut root, limit.path).limits.push(limit.config.clone());
         }
-        let reloaded = self.trackers.reload(&Arc::new(Tables::of(&root)), self.step);
+        let tables = Arc::new(Tables::of(&root));
+        let regrouping = self.trackers.regrouping(&tables);
+        let foreseen = self
+            .model
+            .members
+            .iter()
+            .map(|member| regrouping.moves(&self.trackers, member.lane, &member.groups));
+        let foreseen: Vec<_> = foreseen.collect();
+        let choosing = regrouping.leaves(&self.trackers);
+        let reloaded = self.trackers.reload(&tables, self.step);
         let Reloaded { leaves, events } = reloaded
             .unwrap_or_else(|| Reloaded { events: self.trackers.limits(), ..Reloaded::default() });
         let set = events.iter().filter(|event| event.is_set);
@@ -283,9 +292,16 @@ impl Pair {
                     }
                 }
                 assert!(!is_lost, "{id} may have to move");
+                if group.is_none() {
+                    assert_eq!(self.model.group(leaf, groups), None, "{id} has a group now");
+                }
                 continue;
             }
-            let should = if is_lost { self.model.group(leaf, groups) } else { group.clone() };
+            let keeps = group.is_some() && !is_lost;
+            let should = if keeps { group.clone() } else { self.model.group(leaf, groups) };
+            let moves = Moves { from: group.clone(), to: should.clone() };
+            assert_eq!(foreseen[at], (should != *group).then_some(moves), "{id} moves as foreseen");
+            assert!(should == *group || choosing.contains(leaf), "{id} is asked");
             let used = self.model.members[at].used();
             let joined = self.trackers.rejoin(*lane, id, groups, &used);
             assert_eq!(joined.is_some(), should != *group, "{id} moves");

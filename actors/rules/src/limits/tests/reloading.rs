@@ -173,7 +173,7 @@ fn a_group_that_lost_its_limit_loses_exactly_what_moves() {
 }
 
 #[test]
-fn a_reload_changes_limits_at_once_and_groups_only_where_their_limit_went() {
+fn a_reload_changes_limits_at_once_and_leaves_groups_that_are_limited() {
     check(&[
         (
             "linked, then a matching named group is added: the link stays, the next counts for the new",
@@ -191,16 +191,75 @@ fn a_reload_changes_limits_at_once_and_groups_only_where_their_limit_went() {
              b: ops, map[vcore:5], may start",
         ),
         (
-            "without a group, then one is limited: it stays without",
+            "without a group, then one is limited: what runs counts, as if it came now",
             "",
             "join a ann/dev root.a
-             reload root group=dev vcore=9
+             join c cid/ops root.a
+             join d dan root.a
+             use a vcore=60
+             use c vcore=1
+             reload root group=dev vcore=50 apps=1
              join b ann/dev root.a
              ask a
-             ask b",
+             ask b
+             ask c
+             ask d
+             usage group dev",
             "set group dev root
+             a: dev, map[vcore:-10], may not start
+             b: dev, map[vcore:-10], may not start
+             c: no group, map[], may start
+             d: no group, map[], may start
+             root: map[vcore:60] of map[vcore:50], runs [a] of 1
+             root.a: map[vcore:60], runs [a]",
+        ),
+        (
+            "the wildcard takes all who have groups and count for none",
+            "root.a group=ops vcore=9",
+            "join a ann/dev root.a
+             join b bob/ops root.a
+             join c cid root.a
+             use a vcore=2
+             use b vcore=3
+             reload root.a group=ops,* vcore=9
+             ask a
+             ask b
+             ask c",
+            "set group * root.a
+             set group ops root.a
+             a: *, map[vcore:7], may start
+             b: ops, map[vcore:6], may start
+             c: no group, map[], may start",
+        ),
+        (
+            "a limit goes, and later another of their groups has one",
+            "root group=g1 vcore=9",
+            "join a ann/g0,g1 root.a
+             use a vcore=4
+             reload
+             ask a
+             reload root.a group=g0 vcore=5
+             ask a
+             reload root.a group=g0,g1 vcore=5
+             ask a
+             reload root.b group=g0 vcore=5
+             ask a
+             reload root group=g0 vcore=6; root.b group=g0 vcore=5
+             ask a",
+            "removed group g1 root
              a: no group, map[], may start
-             b: dev, map[vcore:9], may start",
+             set group g0 root.a
+             a: g0, map[vcore:1], may start
+             set group g0 root.a
+             set group g1 root.a
+             a: g0, map[vcore:1], may start
+             removed group g0 root.a
+             set group g0 root.b
+             removed group g1 root.a
+             a: no group, map[], may start
+             set group g0 root
+             set group g0 root.b
+             a: g0, map[vcore:2], may start",
         ),
         (
             "usage 50, limit lowered to 40",
@@ -240,7 +299,8 @@ fn a_queue_may_become_limited_and_unlimited() {
     world.join("a", "ann/dev", "root.a");
     for (limits, is_limited) in [
         ("root.b user=* vcore=1", false),
-        ("root.b user=* vcore=1; root group=dev vcore=1", false),
+        ("root.b user=* vcore=1; root group=qa vcore=1", false),
+        ("root.b user=* vcore=1; root group=dev vcore=1", true),
         ("root.a user=bob vcore=1", false),
         ("root user=* apps=7", true),
         ("", false),
@@ -292,9 +352,10 @@ fn a_reload_concerns_only_leaves_under_other_limits() {
         ),
         ("its group", "root.a user=ann vcore=5; root.b user=* vcore=5", &["root.c"]),
         (
-            "nobody's",
+            // Whoever counts for none there may be in it.
+            "another group's",
             "root group=dev,ops vcore=9; root.a user=ann vcore=5; root.b user=* vcore=5",
-            &[],
+            &["root.a", "root.b"],
         ),
     ];
     for (name, after, expected) in cases {
