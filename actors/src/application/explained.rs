@@ -184,6 +184,7 @@ impl Application {
             return vec![places];
         }
         // It needs room beside the places that it may not take, as long as none is where it has to be.
+        let is_refused = self.pairs.search.is_nowhere(ask.order_key());
         let room = match &ask.required_node {
             Some(node) => {
                 let group = ask.member_of().and_then(|group| gang.group(group));
@@ -193,14 +194,13 @@ impl Application {
                 };
                 let required = || {
                     let why = explain::required_of(nodes, node, &ask.resources);
-                    why.or_else(|| (lacks.refused > 0).then(|| explain::refused(ask, lacks)))
+                    let is_refused = is_refused || lacks.refused > 0;
+                    why.or_else(|| is_refused.then(|| explain::refused(ask, lacks)))
                 };
                 if places.any(is_there) { None } else { required() }
             }
-            None => explain::nodes(nodes, ask, &WaitSet::Due, lacks).or_else(|| {
-                let is_refused = self.pairs.search.is_nowhere(ask.order_key());
-                is_refused.then(|| explain::refused(ask, lacks))
-            }),
+            None => explain::nodes(nodes, ask, &WaitSet::Due, lacks)
+                .or_else(|| is_refused.then(|| explain::refused(ask, lacks))),
         };
         vec![room.unwrap_or(places)]
     }

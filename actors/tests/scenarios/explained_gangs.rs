@@ -393,6 +393,39 @@ fn a_required_node_with_a_place_that_is_forbidden_is_not_said_to_lack_room() {
 }
 
 /// The only place has left the rack, and the node of the rack that has room refuses the member.
+/// The places of its group are elsewhere, and the node that it requires has room: what is in the way is
+/// what that node said, not where the places are.
+#[test]
+fn a_required_node_that_refuses_a_member_is_in_the_way() {
+    for group in ["needs w x2 vcore=1000", "gang vcore=2000"] {
+        let text = format!(
+            "
+            queue root.a
+            node n1 vcore=2000
+            app a1 in root.a {group}
+            {}
+            node n2 vcore=2000
+            refuse k1 n2
+            ask a1 k1 vcore=1000 group=w node=n2
+            ",
+            if group.starts_with("gang") { "ask a1 p x2 vcore=1000 placeholder=w" } else { "" }
+        );
+        for how in [How::Plain, How::OneAtATime] {
+            check_as(
+                how,
+                &text,
+                &expect![[r#"
+                k1 x1: predicates n2 since 0s
+                  node n2, which is required, was refused by predicates: `the script refuses` on 1 node
+                  - predicates n2: -; - of -
+                  cure: wait
+                  + time  - 0 0
+            "#]],
+            );
+        }
+    }
+}
+
 #[test]
 fn a_node_that_refuses_what_has_no_place_in_its_rack_is_in_the_way() {
     let text = "
