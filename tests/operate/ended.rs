@@ -9,8 +9,8 @@ use tokio::time::timeout;
 
 use crate::harness::{PATIENCE, Service, application, ask, node, registration, release, run};
 
-const QUEUES: &str =
-    r#"{partitions: [{queues: [{name: root, submitacl: "*", queues: [{name: a}]}]}]}"#;
+const QUEUES: &str = r#"{partitions: [{queues: [{name: root, submitacl: "*", queues: [{name: a,
+    resources: {max: {vcore: 1}}}]}]}]}"#;
 
 #[tokio::test]
 async fn applications_that_live_and_those_that_were_rejected_are_told_apart() {
@@ -18,7 +18,7 @@ async fn applications_that_live_and_those_that_were_rejected_are_told_apart() {
     let mut client = service.client().await;
     client.register_resource_manager(registration("rm", QUEUES)).await.unwrap();
     let rm = crate::harness::Rm::open(client, "rm").await;
-    rm.send_nodes(vec![node("n1", 1_000, 16)]).await;
+    rm.send_nodes(vec![node("n1", 2_000, 16)]).await;
     let new = vec![application("good", "root.a"), application("bad", "root.nowhere")];
     rm.send_applications(new, vec![]).await;
     rm.until("answers", |seen| seen.accepted_applications.len() == 1).await;

@@ -42,11 +42,10 @@ async fn a_request_that_waits_is_explained_over_http() {
     let one = &all[0];
     assert_eq!(all.as_array().unwrap().len(), 1, "{all}");
     assert_eq!(one["allocationKeys"], json!(["big"]));
-    assert_eq!((&one["count"], &one["cause"]), (&json!(1), &json!("queueQuota")));
-    assert_eq!(one["object"], "root");
+    assert_eq!((&one["count"], &one["cause"]), (&json!(1), &json!("noNode")));
     let causes: Vec<_> =
         one["obstacles"].as_array().unwrap().iter().map(|it| text(&it["cause"])).collect();
-    assert_eq!(causes, ["queueQuota", "noNode"]);
+    assert_eq!(causes, ["noNode"]);
     assert_eq!(one["nodes"]["tooSmall"], 2);
     assert_eq!(one["changes"][0]["kind"], "node");
     assert_eq!(one["changes"][0]["resource"]["vcore"], 100_000);
@@ -158,8 +157,8 @@ async fn the_command_prints_lines_for_people_and_the_document_of_rest() {
     assert_eq!((code, &*stderr), (Some(0), ""));
     for part in [
         "big: 100 cores and 953.68 MiB of memory each",
-        "Cause:  queueQuota root",
-        "And:    no node has room (2 nodes: 2 are too small)",
+        "Cause:  noNode",
+        "Why:    no node has room (2 nodes: 2 are too small)",
         "Cure:   add a node with at least 100 cores",
         "Order:  ask 1 of 1 in one",
     ] {

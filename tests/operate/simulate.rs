@@ -373,18 +373,12 @@ fn options_that_make_no_sense_are_wrong_usage() {
 /// left, and then two hundred of two cores, which every node has.
 #[test]
 fn large_pods_that_reserve_nodes_keep_small_ones_waiting_three_times_as_long_at_most() {
-    let mut nodes = String::from("sn,cpu_milli,memory_mib,gpu,model\n");
-    let mut rows = String::new();
-    for at in 0..4 {
-        nodes += &format!("n{at},10000,409600,0,\n");
-        rows += &format!("base-{at},6000,1,0,0,,LS,Running,0,86400,0\n");
-    }
-    for at in 0..4 {
-        rows += &format!("large-{at},8000,1,0,0,,LS,Running,60,3660,60\n");
-    }
-    for at in 0..200 {
-        rows += &format!("small-{at},2000,1,0,0,,LS,Running,120,180,120\n");
-    }
+    let each = |n: usize, row: &dyn Fn(usize) -> String| (0..n).map(row).collect::<String>();
+    let header = "sn,cpu_milli,memory_mib,gpu,model\n";
+    let nodes = header.to_owned() + &each(4, &|at| format!("n{at},10000,409600,0,\n"));
+    let rows = each(4, &|at| format!("base-{at},6000,1,0,0,,LS,Running,0,86400,0\n"))
+        + &each(4, &|at| format!("large-{at},8000,1,0,0,,LS,Running,60,3660,60\n"))
+        + &each(200, &|at| format!("small-{at},2000,1,0,0,,LS,Running,120,180,120\n"));
     let played = |more: &[&str]| {
         let trace = Trace::new(&nodes, "", &rows);
         trace.replayed(more);

@@ -486,21 +486,23 @@ impl Application {
             self.park_unclaimed(slot, waits, baton);
             return;
         }
-        let books = &baton.books;
-        let spec = &self.book.asks.ask(slot).spec;
-        let node = books.nodes.slot_of(&claim.node).filter(|node| {
-            answer == ClaimAnswer::Passed
-                && books.nodes.is_open(*node)
-                && books.reservations.may_reserve(&books.nodes, *node, spec)
-        });
+        let (books, ask) = (&baton.books, self.book.asks.ask(slot));
+        let node = books
+            .nodes
+            .slot_of(&claim.node)
+            .filter(|node| answer == ClaimAnswer::Passed && books.nodes.is_open(*node));
+        let is_free =
+            |node: NodeSlot| books.reservations.may_reserve(&books.nodes, node, &ask.spec);
+        let is_theirs = |node, of| books.reservations.of(of).is_some_and(|it| it.node == node);
         // The node, and what others have reserved, may have changed since the RM was asked.
-        let allowed = node.map(|node| (node, self.may_claim(slot, baton)));
-        match allowed {
-            Some((node, Claim::Node(_))) => {
+        match node.map(|node| (node, self.may_claim(slot, baton))) {
+            Some((node, Claim::Node(_)))
+                if is_free(node) && books.nodes.may_set_aside(node, &ask.resources, None) =>
+            {
                 self.keep_claim(slot, node, number, baton);
                 self.reserve(slot, node, WaitSet::Due, baton);
             }
-            Some((node, Claim::Instead { of, .. })) => {
+            Some((node, Claim::Instead { of, .. })) if is_free(node) || is_theirs(node, of) => {
                 baton.unreserve(of, End::Replaced);
                 self.keep_claim(slot, node, number, baton);
                 self.reserve(slot, node, WaitSet::Due, baton);

@@ -227,11 +227,10 @@ impl Partition {
         let wants_quotas = config.preemption.quota;
         add_queue(&config.root, None, true, wants_quotas, &metrics, &mut directory);
         let guard = Guard { session: session.clone(), partition: Arc::clone(&name), armed: true };
-        let mut books = Books::new(node_order(&config));
+        let mut books = new_books(&config, watch.patience.share_percent);
         books.unsettled.widest = watch.candidates_per_question;
         books.unsettled.number_as(nth);
         books.quotas = Standing::new(params.quotas);
-        books.nodes.set_reservation_share(watch.patience.share_percent);
         let baton = Box::new(Baton {
             books,
             directory,
@@ -325,6 +324,13 @@ impl Partition {
         let limits = baton.books.trackers.reload(&limits, Loosening::NONE).unwrap_or_default();
         reloading::tell_limits(&limits.events, baton);
     }
+}
+
+/// Books of a partition that has nothing yet.
+fn new_books(config: &PartitionConfig, share_percent: u32) -> Books {
+    let mut books = Books::new(node_order(config));
+    books.nodes.set_reservation_share(share_percent);
+    books
 }
 
 /// A number that no other partition has, of this process or of an earlier one.

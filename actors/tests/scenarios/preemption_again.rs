@@ -389,7 +389,7 @@ fn a_daemon_looks_again_when_somebody_on_its_node_may_go() {
         &expect![[r#"
             b is Accepted
             a/v released: PREEMPTED_BY_SCHEDULER
-            n1: total vcore=5, used vcore=5, occupied nothing, left nothing
+            n1: total vcore=5, used vcore=5, occupied nothing, left nothing, reserved for [k]
             a/v released: PREEMPTED_BY_SCHEDULER
             n1: total vcore=5, used vcore=5, occupied nothing, left nothing, reserved for [k]
             why b/k: others leave for it, and 1 of them have still to go
@@ -416,7 +416,7 @@ fn a_daemon_looks_again_when_somebody_on_its_node_may_go() {
         ",
         &expect![[r#"
             b is Accepted
-            n1: total vcore=5, used vcore=5, occupied nothing, left nothing
+            n1: total vcore=5, used vcore=5, occupied nothing, left nothing, reserved for [k]
             n2: total vcore=5, used vcore=5, occupied nothing, left nothing
             a/here released: PREEMPTED_BY_SCHEDULER
             a/there released: PREEMPTED_BY_SCHEDULER

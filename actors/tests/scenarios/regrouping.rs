@@ -110,7 +110,7 @@ fn a_reload_counts_for_groups_what_a_restart_does() {
             let _ = writeln!(before, "app a{at} in {leaf} user {user}{groups}");
         }
         before += &asked(&ran, "ran");
-        before += &format!("forget\n{}reload\n", queues(&then, true));
+        let _ = write!(before, "forget\n{}reload\n", queues(&then, true));
         let after = format!("show users\n{}show users\n", asked(&asked_next, "next"));
         prop_assert_eq!(
             played(&before, &after, false),

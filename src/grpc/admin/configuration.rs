@@ -116,7 +116,7 @@ pub(super) async fn change(
         (tried, _) => tried,
     };
     match outcome {
-        Ok(update) => Ok(accepted(update)),
+        Ok(update) => Ok(accepted(&update)),
         Err(
             error @ (ConfigurationError::PolicyGroup { .. }
             | ConfigurationError::Invalid(_)
@@ -215,10 +215,10 @@ pub(super) fn persists(metadata: &MetadataMap) -> Result<bool, CallRefusal> {
     }
 }
 
-fn accepted(update: ConfigurationUpdate) -> Response<si::UpdateConfigurationResponse> {
-    let ConfigurationUpdate { old_config, old_checksum, new_checksum, .. } = &update;
+fn accepted(update: &ConfigurationUpdate) -> Response<si::UpdateConfigurationResponse> {
+    let ConfigurationUpdate { old_config, old_checksum, new_checksum, .. } = update;
     // The message has no other field for text; who looks at it only after a failure misses nothing.
-    let warnings = warnings(&update, MOST_TOLD_BYTES / 2);
+    let warnings = warnings(update, MOST_TOLD_BYTES / 2);
     let left = MOST_TOLD_BYTES - warnings.len();
     let reason = (warnings + &update.difference.told(MOST_TOLD, left)).trim_end().to_owned();
     let old_config = old_config.clone();
@@ -238,7 +238,8 @@ fn warnings(update: &ConfigurationUpdate, bytes: usize) -> String {
         let line = format!("{WARNING}{warning}\n");
         if told.len() + line.len() > bytes {
             let n_more = update.warnings.len() - n_told;
-            told += &format!("{WARNING}{n_more} more warnings are left out\n");
+            let rest = format!("{WARNING}{n_more} more warnings are left out\n");
+            told += &rest;
             break;
         }
         told += &line;

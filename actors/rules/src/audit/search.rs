@@ -467,7 +467,8 @@ impl Search<'_> {
                     return Some(foreseen);
                 }
             }
-            n_unplaceable += u64::from(ask.required_node.is_none());
+            let fits_in_all = self.is_free_in_all(&ask.resources);
+            n_unplaceable += u64::from(ask.required_node.is_none() && fits_in_all);
         }
         None
     }
@@ -496,13 +497,12 @@ impl Search<'_> {
             let gain = lack(&ask.resources, best) - lack(&ask.resources, next);
             if gain > 1e-9 { next } else { best }
         });
-        let node = node.filter(|node| self.may_set_aside(ask, node, None)).or_else(|| {
-            let last = self.last_that_gives_up(looking.application, ask)?;
-            let theirs = self.nodes.iter().copied().find(|node| node.slot == last.node)?;
-            let may = |node: &&NodeFact| self.may_set_aside(ask, node, Some(last.node));
-            let is_of_use = theirs.open && is_large(theirs) && may_use(&theirs);
-            node.filter(may).or_else(|| is_of_use.then_some(theirs).filter(may))
-        })?;
+        let Some(node) = node.filter(|node| self.may_set_aside(ask, node)) else {
+            // Whether it reserves in place of another is decided when it is looked at, and nobody has it
+            // looked at for that alone.
+            let may_replace = self.may_replace(looking.application, ask);
+            return may_replace.then_some(Foreseen::Unknown);
+        };
         if !(self.answers.passes)(About::Request(&ask.key), &node.id, false) {
             return None;
         }
@@ -524,11 +524,10 @@ impl Search<'_> {
         wanted.entries().all(|(name, wanted)| wanted <= 0 || left(name) >= i128::from(wanted))
     }
 
-    /// Whether so much of the cluster may be reserved with this node, and without another one.
-    fn may_set_aside(&self, ask: &AskFact, node: &NodeFact, without: Option<NodeSlot>) -> bool {
+    /// Whether so much of the cluster may be reserved with this node.
+    fn may_set_aside(&self, ask: &AskFact, node: &NodeFact) -> bool {
         let bounded = self.facts.reservations.iter().filter(|it| it.is_bounded);
-        let aside: Vec<NodeSlot> =
-            bounded.map(|it| it.node).filter(|slot| Some(*slot) != without).collect();
+        let aside: Vec<NodeSlot> = bounded.map(|it| it.node).collect();
         let wanted = ask.resources.entries().filter(|(_, wanted)| *wanted > 0);
         aside.len() < 2
             || wanted.into_iter().all(|(name, _)| {
@@ -541,12 +540,8 @@ impl Search<'_> {
             })
     }
 
-    /// The reservation that ends for this ask, where no more may be reserved.
-    fn last_that_gives_up(
-        &self,
-        application: &ApplicationFact,
-        ask: &AskFact,
-    ) -> Option<&ReservationFact> {
+    /// Whether a reservation would end for this ask, where no more may be reserved.
+    fn may_replace(&self, application: &ApplicationFact, ask: &AskFact) -> bool {
         let upward = self.facts.path_of(application.leaf);
         let upward = upward.map(|queue| (queue.slot, &queue.config.settings));
         let rank = Rank {
@@ -554,8 +549,7 @@ impl Search<'_> {
             created_ns: ask.created_ns,
             was_replaced: ask.was_replaced,
         };
-        let bounded = self.facts.reservations.iter().filter(|it| it.is_bounded);
-        bounded.filter(|it| rank.replaces(&it.rank)).min_by(|a, b| a.rank.compare(&b.rank))
+        self.facts.reservations.iter().any(|it| it.is_bounded && rank.replaces(&it.rank))
     }
 }
 

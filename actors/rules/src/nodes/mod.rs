@@ -14,7 +14,7 @@
 //!
 //! # Invariants
 //! * Nodes are in order of (score, id), for the totals and availabilities last told.
-//! * [`NodeIndex::capacity`] is the sum of all totals, of closed nodes too, and [`NodeIndex::free`]
+//! * [`NodeIndex::capacity`] is the sum of all totals, of closed nodes too, and [`NodeIndex::left`]
 //!   that of what each has left.
 //! * [`NodeIndex::may_hold`] and [`NodeIndex::may_hold_since`] never say `false` of an ask that a
 //!   node which is open to all (and grew since) holds now.

@@ -52,12 +52,12 @@ pub(super) struct WhyTold {
     has_failed: bool,
 }
 
-/// Whether the cause is that no node will do, or that all together have too little: the maximum of root is
-/// what nodes have.
+/// Whether the cause is that no node will do.
 fn is_about_nodes(entry: &Explanation) -> bool {
-    let cause = entry.cause.as_str();
-    matches!(cause, "noNode" | "predicates" | "constraints" | "topology" | "requiredNode" | "gang")
-        || (cause == "queueQuota" && entry.object == "root")
+    matches!(
+        entry.cause.as_str(),
+        "noNode" | "predicates" | "constraints" | "topology" | "requiredNode" | "gang"
+    )
 }
 
 impl Why {

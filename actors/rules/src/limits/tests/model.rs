@@ -275,6 +275,7 @@ impl Pair {
         let limited = self.model.places().into_iter();
         let limited = limited.filter(|(subject, path)| self.model.limit(path, subject).is_some());
         assert_eq!(set, limited.collect());
+        #[expect(clippy::needless_range_loop, reason = "members change on the way")]
         for at in 0..self.model.members.len() {
             let Member { id, lane, leaf, groups, group, .. } = &self.model.members[at];
             let is_lost = group.clone().map(Subject::Group).is_some_and(|group| {

@@ -173,6 +173,7 @@ fn a_group_that_lost_its_limit_loses_exactly_what_moves() {
 }
 
 #[test]
+#[expect(clippy::too_many_lines, reason = "a table")]
 fn a_reload_changes_limits_at_once_and_leaves_groups_that_are_limited() {
     check(&[
         (

@@ -67,8 +67,10 @@ impl Asks {
         let end = next.map(|class| self.class(class).key);
         let is_before = |key: &AskKey| end.is_none_or(|end| *key < end);
         let roomless = |class: &&Class| {
+            let wanted = class.shape.resources();
             class.shape.required_node().is_none()
-                && view.headroom.allows(class.shape.resources())
+                && view.headroom.allows(wanted)
+                && view.nodes.is_none_or(|nodes| nodes.is_free_in_all(wanted))
                 && !waits_otherwise(&class.shape)
         };
         let before = self.order.iter().take_while(|(key, ..)| is_before(key));
