@@ -196,7 +196,7 @@ pub async fn a_service_with_tls_and_tokens(cluster: &mut Cluster) -> anyhow::Res
     // Why one waits is asked of the same service.
     let places = cluster.places("remote-tls").await?;
     let (waiting, _) = places.iter().find(|(_, node)| node.is_none()).unwrap();
-    cluster.wait_reason("remote-tls", waiting, "Unschedulable", "cluster is full").await?;
+    cluster.wait_reason("remote-tls", waiting, "Unschedulable", "no node has room").await?;
     Ok(())
 }
 
