@@ -275,16 +275,20 @@ impl Planner {
     /// The better of both ways.
     fn greedily(&mut self, search: &mut Search<'_>, short: &Row) -> Option<(Weight, Vec<usize>)> {
         let items = search.items;
-        let kind = |at: &usize| (items[*at].weight.bits, items[*at].weight.victims > 0);
+        let kind = |item: &Item| {
+            let of_gangs = item.members.iter().map(|at| self.bit_of_gang(*at));
+            (item.weight.bits | of_gangs.fold(0, |all, bit| all | bit), item.weight.victims > 0)
+        };
+        let kinds: Vec<(u8, bool)> = items.iter().map(kind).collect();
         let mut least_first: Vec<usize> = (0..items.len()).collect();
         let mut by_cover = least_first.clone();
-        least_first.sort_by_key(|at| (kind(at), items[*at].weight.priority, *at));
+        least_first.sort_by_key(|at| (kinds[*at], items[*at].weight.priority, *at));
         let first = self.one_way(search, short, &least_first);
         let enough = first.as_ref().map_or(i64::MIN, |(weight, _)| weight.priority);
         by_cover.sort_by_cached_key(|at| {
             let item = &items[*at];
             let priority = item.weight.priority.max(enough);
-            (kind(at), priority, Reverse(cover_share(&item.cover, short)), *at)
+            (kinds[*at], priority, Reverse(cover_share(&item.cover, short)), *at)
         });
         if by_cover == least_first {
             return first;

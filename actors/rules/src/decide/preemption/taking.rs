@@ -23,7 +23,7 @@ impl Planner {
     /// taken for room alone does not count against the guarantee of the asker.
     pub(super) fn take(&mut self, at: u32, is_grown_into: bool) -> Option<u8> {
         let candidate = &self.candidates[at as usize];
-        let (leaf, group, bits) = (candidate.leaf as usize, candidate.group, candidate.bits);
+        let (leaf, bits) = (candidate.leaf as usize, candidate.bits);
         let application = &self.applications[candidate.application as usize];
         let is_spent = candidate.is_counted
             && application
@@ -46,14 +46,19 @@ impl Planner {
         if is_grown_into {
             self.tree.grow(size);
         }
-        let of_gang = if group == NONE {
-            0
-        } else {
-            let of = &self.groups[group as usize];
-            gang_bit(of.real.saturating_sub(self.lost[group as usize]), of.min_members)
-        };
+        let of_gang = self.bit_of_gang(at);
         self.count(at, true);
         Some(bits | of_gang)
+    }
+
+    /// The bit of one whose gang needs it, after what was taken so far.
+    pub(super) fn bit_of_gang(&self, at: u32) -> u8 {
+        let group = self.candidates[at as usize].group;
+        if group == NONE {
+            return 0;
+        }
+        let of = &self.groups[group as usize];
+        gang_bit(of.real.saturating_sub(self.lost[group as usize]), of.min_members)
     }
 
     /// What was taken last is there again.

@@ -93,6 +93,25 @@ fn a_member_that_its_gang_needs_goes_after_others() {
     assert_eq!((plan.weight.bits, plan.weight.victims), (1, 3));
 }
 
+/// With more candidates than are looked at one set after another.
+#[test]
+fn of_very_many_members_that_their_gang_needs_go_after_more_important_ones() {
+    let mut cluster = Cluster::new();
+    cluster.guarantees("root.mine", 40);
+    cluster.node("n1", 40);
+    let group = TaskGroup::new("tg".to_owned());
+    cluster.application("gang", "root.other").groups = vec![(Arc::clone(&group), 10)];
+    for at in 0..10 {
+        let (member, single) = (format!("m{at}"), format!("s{at}"));
+        cluster.runs_of(&member, "gang", "n1", vcore(2));
+        cluster.spec(&member, |spec| spec.particulars.make().task_group = Some(Arc::clone(&group)));
+        cluster.runs(&single, "root.other", "n1", 2);
+        cluster.priority(&single, 5);
+    }
+    let ask = Asker { priority: 9, ..cluster.ask("root.mine", 6) };
+    assert_eq!(cluster.planned(ask), "n1: s9 s8 s7");
+}
+
 #[test]
 fn an_application_loses_no_more_than_it_may() {
     let mut cluster = full(&["a", "b"]);

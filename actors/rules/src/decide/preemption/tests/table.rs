@@ -514,3 +514,30 @@ fn of_very_many_on_a_node_the_least_important_go() {
     let ask = Asker { priority: 99, ..cluster.ask("root.mine", 5) };
     assert_eq!(cluster.planned(ask), "n1: r19 r03 r18");
 }
+
+/// People are told of the priorities that were compared, which need not be those on the requests.
+#[test]
+fn a_choice_by_priority_says_what_was_compared() {
+    let mut cluster = siblings();
+    cluster.application("b", "root.q3");
+    cluster.ends("newer");
+    cluster.runs("fenced", "root.q3", "n1", 5);
+    cluster.priority("fenced", 100);
+    cluster.guarantees("root.q1", 0);
+    let settings = &mut cluster.queue("root.q3").settings;
+    (settings.priority_policy, settings.priority_offset) = (PriorityPolicy::Fence, -7);
+    let ask = Asker { priority: 1000, ..cluster.ask("root.q2", 5) };
+    let plan = cluster.plan(ask).unwrap();
+    assert_eq!(cluster.shown(&Ok(plan.clone())), "n1: fenced");
+    let chosen = plan.chosen[0];
+    let grounds = Grounds::Guarantee {
+        application: "a".into(),
+        key: None,
+        pod: None,
+        queue: "root.q2".into(),
+    };
+    let of = |id| cluster.table.get(id).unwrap();
+    let choice = chosen.choice(&grounds, of(chosen.victim), chosen.next.map(of));
+    assert_eq!(choice, Choice::Priority { first: -7, second: 0 });
+    assert_eq!(choice.to_string(), "its priority -7 is lower than 0");
+}
