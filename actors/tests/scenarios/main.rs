@@ -62,6 +62,7 @@ mod partitions;
 mod placed_histories;
 mod placement;
 mod pods;
+mod preempted_for_nothing;
 mod preempted_histories;
 mod preempting_gangs;
 mod preemption;

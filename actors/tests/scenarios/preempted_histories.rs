@@ -1,7 +1,8 @@
 //! Random histories of preemption: queues with guarantees in a cluster that is full, asks that may
 //! take from others and asks that may not, daemons, limits of users and of how many applications run,
 //! placement constraints, victims that are confirmed late, twice or never, queues that are configured
-//! anew, and nodes that come and go. And what is evicted in a cluster
+//! anew, nodes that come, go, and shrink below what they hold, allocations that grow in place, and requests
+//! whose creation time lies ahead. And what is evicted in a cluster
 //! whose demand stays as it is, or ends and begins at any time: no storm, and nothing in turns.
 
 use std::cell::Cell;
@@ -115,7 +116,8 @@ fn wish() -> impl Strategy<Value = Wish> {
     let key = (0..12_u8).prop_map(|n| format!("k{n}"));
     let policy = prop::sample::select(&["", "none", "itself", "others", "both", "both"][..]);
     let required = prop::option::weighted(0.1, node());
-    let priority = prop_oneof![4 => Just(0), 1 => -1..=2];
+    let priority = prop_oneof![2 => Just(0), 1 => -1..=2];
+    let created = prop_oneof![6 => Just(None), 1 => Just(Some("4600".to_owned()))];
     let constraint = prop_oneof![
         8 => Just(String::new()),
         1 => Just(of_node("zone", "x")),
@@ -123,22 +125,23 @@ fn wish() -> impl Strategy<Value = Wish> {
         1 => Just(beside(2, 0)),
     ];
     let tag = prop::bool::weighted(0.5);
-    let rest = (policy, required, priority, prop::bool::weighted(0.1), 1..=2_i32, constraint, tag);
-    (app(), key, 1..=6_i64, rest).prop_map(
-        |(app, key, size, (policy, required, priority, originator, repeat, constraint, tag))| {
-            let tags = tag.then(|| ("app".to_owned(), "web".to_owned()));
-            Wish {
-                policy: policy.to_owned(),
-                required,
-                priority,
-                originator,
-                repeat,
-                constraint,
-                tags: tags.into_iter().collect(),
-                ..Wish::of(&app, &key, vcores(size))
-            }
-        },
-    )
+    let originator = prop::bool::weighted(0.1);
+    let rest = (policy, required, priority, originator, 1..=2_i32, constraint, tag, created);
+    (app(), key, 1..=6_i64, rest).prop_map(|(app, key, size, rest)| {
+        let (policy, required, priority, originator, repeat, constraint, tag, created) = rest;
+        let tags = tag.then(|| ("app".to_owned(), "web".to_owned()));
+        Wish {
+            policy: policy.to_owned(),
+            required,
+            priority,
+            originator,
+            repeat,
+            constraint,
+            created,
+            tags: tags.into_iter().collect(),
+            ..Wish::of(&app, &key, vcores(size))
+        }
+    })
 }
 
 fn machine() -> impl Strategy<Value = Item> {
@@ -162,6 +165,9 @@ fn said() -> impl Strategy<Value = Item> {
             Item::Exists(Wish { repeat: 1, tags, ..wish }, node)
         }),
         2 => machine(),
+        2 => (node(), 1..=8_i64).prop_map(|(id, total)| {
+            Item::Resize(NodeWords { id, total: Some(vcores(total)), ..NodeWords::default() })
+        }),
         1 => node().prop_map(Item::Drain),
         2 => node().prop_map(Item::Undrain),
         1 => node().prop_map(Item::RemoveNode),
