@@ -226,7 +226,7 @@ fn an_ask_passes_over_the_nodes_that_it_is_excluded_from() {
 
 #[test]
 fn a_pass_ends_where_as_many_asks_as_the_leaf_allows_found_no_node() {
-    let mut world = World::new(&[("n1", 1)]);
+    let mut world = World::new(&[("n1", 4), ("n2", 4)]);
     world.backoff_asks = 2;
     for (key, vcore) in [("a", 5), ("b", 6), ("c", 1)] {
         world.ask(key, vcore);

@@ -31,6 +31,14 @@ fn view<'a>(headroom: &'a Limits, nodes: &'a NodeIndex) -> View<'a> {
     }
 }
 
+/// Nodes with room for everything in all. Whether one of them takes an ask is not looked at.
+fn roomy_nodes() -> NodeIndex {
+    let mut nodes = NodeIndex::new(NodeOrder::default());
+    let room = Resources::of(&[("vcore", 99), ("memory", 99)]);
+    nodes.insert(Arc::from("n"), room.clone(), room, true).unwrap();
+    nodes
+}
+
 #[test]
 fn asks_of_one_shape_are_one_class_that_stands_where_its_first_member_does() {
     let mut asks = Asks::new();
@@ -435,7 +443,7 @@ fn apply(asks: &mut Asks, model: &mut Model, op: Op, now: i64) -> Result<(), Tes
 }
 
 fn passes_end_as_in(model: &Model, asks: &Asks) -> Result<(), TestCaseError> {
-    let (headroom, nodes) = (Limits::of(&[("vcore", 1)]), NodeIndex::new(NodeOrder::default()));
+    let (headroom, nodes) = (Limits::of(&[("vcore", 1)]), roomy_nodes());
     let view = view(&headroom, &nodes);
     let classes: Vec<ClassId> = asks.order.iter().map(|(_, class, _)| *class).collect();
     for next in classes.into_iter().map(Some).chain([None]) {
@@ -455,7 +463,7 @@ fn passes_end_as_in(model: &Model, asks: &Asks) -> Result<(), TestCaseError> {
 
 #[test]
 fn asks_behind_the_end_of_a_pass_were_not_tried() {
-    let (headroom, nodes) = (Limits::unlimited(), NodeIndex::new(NodeOrder::default()));
+    let (headroom, nodes) = (Limits::unlimited(), roomy_nodes());
     let view = view(&headroom, &nodes);
     let mut asks = Asks::new();
     for (at, (key, vcore)) in (1..).zip([("a", 1), ("b", 2), ("c", 1), ("d", 2), ("e", 1)]) {
