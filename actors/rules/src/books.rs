@@ -6,11 +6,15 @@
 //! write, nobody else can, and the compiler sees to that. So no two steps change it at once, and
 //! there is no lock.
 
+use std::sync::Arc;
+
 use crate::decide::predicates::Unsettled;
 use crate::decide::preemption::{History, Promisee, Promises};
 use crate::decide::reservations::Reservations;
 use crate::limits::Trackers;
 use crate::nodes::{NodeIndex, NodeOrder};
+use crate::queues::QueueConfig;
+use crate::queues::figures::QueueTable;
 use crate::values::epoch::Loosening;
 use crate::values::resources::Resources;
 use crate::work::allocations::AllocationTable;
@@ -31,6 +35,8 @@ pub struct Books {
     pub unsettled: Unsettled,
     /// Which ask has reserved which node.
     pub reservations: Reservations,
+    /// How queues are set, and what their maxima and guarantees leave.
+    pub queues: QueueTable,
     /// What was promised to whom for whom victims of preemption leave.
     pub promises: Promises,
     /// Who lost what to whom lately.
@@ -59,6 +65,7 @@ impl Books {
             on_their_way: 0,
             unsettled: Unsettled::default(),
             reservations: Reservations::default(),
+            queues: QueueTable::default(),
             promises: Promises::default(),
             evictions: History::default(),
             trackers: Trackers::default(),
@@ -91,6 +98,12 @@ impl Books {
             Promisee::Gang(_) => false,
         };
         self.promises.of(who).is_some() || by_reservation()
+    }
+
+    /// Notes that a queue is there, and uses nothing yet.
+    pub fn enter_queue(&mut self, queue: u32, parent: Option<u32>, config: &Arc<QueueConfig>) {
+        self.queues.enter(queue, parent, Arc::clone(config));
+        self.nodes.rank_otherwise(self.queues.changes_priorities());
     }
 
     /// Counts a step that may have given some queue more room, and names it.

@@ -5,7 +5,9 @@
 use std::cell::RefCell;
 use std::sync::Arc;
 
+use monoceros_rules::books::Books;
 use monoceros_rules::decide::preemption::{Asker, Judge, NoPreemption, Promisee, Trial};
+use monoceros_rules::decide::reservations::EffectivePriority;
 use monoceros_rules::limits::LaneId;
 use monoceros_rules::nodes::{
     Domain, Exclusion, NodeIndex, NodeRequest, NodeSlot, Taken, Terms, Wish,
@@ -101,6 +103,11 @@ impl Kind {
 }
 
 impl Asking {
+    /// Its priority in each queue of its path.
+    pub(crate) fn effective(&self, books: &Books) -> EffectivePriority {
+        EffectivePriority::in_leaf(&books.queues, self.leaf.0, self.priority)
+    }
+
     /// They are a gang, of which all members get places, or none.
     pub(crate) fn is_gang(&self) -> bool {
         matches!(self.askers.first(), Some((Promisee::Gang(_), _)))

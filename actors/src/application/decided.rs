@@ -33,7 +33,7 @@ impl Application {
         let total = total(&self.book.asks, bundled);
         self.gang_is_placed(&mut baton);
         self.choose_domains(found);
-        baton.offer.charge(&total);
+        baton.charge(&total);
         self.uses(&total, &mut baton);
         self.book.decided(baton.now_ns, &mut self.changes);
         let running = self.tell_changes(&mut baton);

@@ -145,7 +145,7 @@ impl Application {
     fn give_rest(&mut self, held: &Resources, rest: &Resources, baton: &mut Baton) {
         if !rest.is_zero() {
             let loosening = baton.books.loosen();
-            baton.offer.give_back(rest, loosening);
+            baton.give_back(rest, loosening);
             if let Some(lane) = &self.lane {
                 let change = rest.times(-1);
                 baton.books.trackers.charge(lane.id, &change, loosening);

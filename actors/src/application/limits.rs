@@ -56,12 +56,12 @@ impl Application {
         look: impl FnOnce(&View<'_>) -> T,
     ) -> T {
         let frame = baton.offer.frames.last().expect("a leaf's offer has the leaf's frame");
-        let view = frame.view(phase, &baton.books.nodes);
+        let view = frame.view(phase, &baton.books.nodes, &baton.books.queues);
         match self.limited_lane() {
             None => look(&view),
             Some(lane) => {
                 let narrowed = Narrowed::of(lane, &view, &baton.books.trackers);
-                look(&narrowed.view(view.nodes))
+                look(&narrowed.view(&view))
             }
         }
     }
@@ -148,6 +148,8 @@ impl Application {
             group
         });
         lane.is_limited = trackers.is_limited(lane.id);
+        let limited = lane.is_limited.then_some(lane.id);
+        baton.books.reservations.set_lane(self.slot, limited);
         if let Some(group) = group {
             self.set_group(group);
             self.tell_link(EventKind::UserGroupLinked, baton);

@@ -312,6 +312,7 @@ impl Application {
                 .map(|(name, group)| (Arc::clone(name), group.clone()))
                 .collect(),
             reserved: self.book.asks.reserved_len(),
+            suspended: self.book.asks.suspended_len(),
             has_placeholder_timer: self.book.gang.as_ref().is_some_and(|it| it.timer.is_some()),
             backs_off: self.backs_off_until().is_some(),
             aging_ns: self.aging.deadline_ns(),

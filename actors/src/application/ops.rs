@@ -139,6 +139,7 @@ impl Application {
             }
             Op::OldEnough { at_ns } => self.old_enough(at_ns, baton, effects),
             Op::Unreserved { key, replaced } => self.unreserved(&key, replaced, effects),
+            Op::Suspended(key) => self.suspended(&key, effects),
             Op::ReservationWaited(key) => self.reservation_waited(&key, effects),
             Op::Claimed { question, answer } => self.claimed(question.0, answer, baton, effects),
             Op::Retry { key, retry } => self.retry(&key, retry, effects),

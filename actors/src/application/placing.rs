@@ -12,6 +12,7 @@ use std::time::Duration;
 
 use monoceros_rules::decide::attempt::{Attempt, Candidate, Next, Parking, next};
 use monoceros_rules::decide::explain::QueueRoom;
+use monoceros_rules::decide::lending::{Borrower, Lent, Loan};
 use monoceros_rules::decide::parking::{Obstacle, refused, retry_after};
 use monoceros_rules::decide::reservations::End;
 use monoceros_rules::nodes::NodeSlot;
@@ -125,6 +126,9 @@ impl Application {
         self.within_user_quota(candidate.ask, &mut baton);
         self.within_quota(candidate.ask, &mut baton);
         self.displace(candidate.ask, &mut baton);
+        if let Some(lent) = candidate.lent {
+            Self::borrow(lent, &mut baton);
+        }
         let asks = &mut self.book.asks;
         if asks.ask(candidate.ask).may_not_reserve()
             && let Some(class) = asks.class_of(candidate.ask)
@@ -152,6 +156,7 @@ impl Application {
             let frame = frame.filter(|frame| frame.with_promised.is_some());
             look(&Attempt {
                 application: self.slot,
+                leaf: self.leaf_facts.slot.0,
                 unpromised: frame.map(|frame| &frame.headroom),
                 asks: &self.book.asks,
                 gang: self.book.gang.as_deref(),
@@ -185,6 +190,7 @@ impl Application {
         }
         let waits = self
             .attempt(baton, |attempt| obstacle.waits(&attempt.asks.ask(slot).spec, attempt.view));
+        let waits = self.or_to_borrow(slot, waits, baton);
         match obstacle {
             Obstacle::Placeholders | Obstacle::GivesWay => {
                 self.book.asks.set_waits(class, waits);
@@ -285,7 +291,17 @@ impl Application {
         self.park_refused(slot, at, baton);
         let Some(class) = self.book.asks.class_of(slot) else { return Claimed::Nothing };
         let waits = WaitSet::Parked(Box::new(refused(&self.book.asks.ask(slot).spec, at)));
+        let waits = self.or_to_borrow(slot, waits, baton);
         self.claim(class, slot, waits, baton)
+    }
+
+    /// The same of an ask that may come to use what others have reserved.
+    fn or_to_borrow(&self, slot: AskSlot, waits: WaitSet, baton: &Baton) -> WaitSet {
+        let ask = self.book.asks.ask(slot);
+        if ask.required_node.is_some() {
+            return waits;
+        }
+        waits.or_to_borrow(ask.priority, self.leaf_facts.slot.0, &baton.books.queues)
     }
 
     fn log_why(&self, parking: &Parking, baton: &Baton) {
@@ -330,6 +346,7 @@ impl Application {
             baton.directory.named.enter(node, self.slot);
         }
         let waits = WaitSet::Parked(Box::new(refused(&ask.spec, at)));
+        let waits = self.or_to_borrow(slot, waits, baton);
         self.book.asks.single_out(slot, waits);
         self.book.asks.ask_mut(slot).rest();
         self.book.asks.note_parked(slot, Obstacle::Refused, baton.now_ns);
@@ -410,8 +427,7 @@ impl Application {
             baton.tally.node_round_over();
             return self.refused_at_reserved(baton, placement);
         }
-        let request = self.book.asks.ask(slot).request();
-        if let Some(node) = baton.books.nodes.next(placement.node, &request) {
+        if let Some(node) = self.next_node(&placement, &mut baton) {
             self.note_next(slot, placement.node, node, &mut baton);
             placement.node = node;
             placement.alternatives.clear();
@@ -437,6 +453,35 @@ impl Application {
         }
     }
 
+    /// The node that is asked after the one that refused a placement.
+    fn next_node(&self, placement: &Placement, baton: &mut Baton) -> Option<NodeSlot> {
+        let ask = self.book.asks.ask(placement.ask);
+        let (books, request) = (&baton.books, ask.request());
+        let last_lent = books.nodes.is_lent(placement.node).then_some(placement.node);
+        if last_lent.is_none()
+            && let Some(node) = books.nodes.next(placement.node, &request)
+        {
+            return Some(node);
+        }
+        let may_borrow = placement.takes.is_none() && request.required.is_none();
+        if !may_borrow || !books.nodes.may_lend(request.resources) {
+            return None;
+        }
+        let borrower = Borrower::of(self.leaf_facts.slot.0, &ask.spec, books);
+        let lent = borrower.first(last_lent, &request, books)?;
+        Self::borrow(lent, baton);
+        Some(lent.node)
+    }
+
+    /// An ask goes to a node that another has reserved. Where that could not run, its reservation is
+    /// suspended.
+    fn borrow(lent: Lent, baton: &mut Baton) {
+        tracing::debug!(node = %baton.books.nodes.id(lent.node), why = ?lent.loan, "node is lent");
+        if lent.loan == Loan::Suspended {
+            baton.suspend(lent.by);
+        }
+    }
+
     /// Goes on where nothing was decided.
     pub(super) fn go_on_undecided(&mut self, mut baton: Box<Baton>) {
         if baton.offer.level() >= baton.offer.frames.len() {
@@ -457,7 +502,7 @@ impl Application {
         self.book.asks.take_one(slot);
         self.book.asks.ask_mut(slot).live.push(placement.allocation);
         let allocated = self.bind(&mut baton, slot, placement.allocation, uuid);
-        baton.offer.charge(resources);
+        baton.charge(resources);
         self.uses(resources, &mut baton);
         let is_placeholder = placement.spec.placeholder;
         self.book.booked(resources, is_placeholder, baton.now_ns, &mut self.changes);
@@ -490,7 +535,7 @@ impl Application {
         self.book.asks.hold_one(placement.ask, placement.allocation);
         self.book.held(placement.allocation, resources);
         let starting = self.moved_on(standing, &baton.books.nodes);
-        baton.offer.charge(resources);
+        baton.charge(resources);
         self.uses(resources, &mut baton);
         self.go_on(baton, priority, &LedgerDelta { starting, ..LedgerDelta::default() });
     }

@@ -18,10 +18,9 @@ use std::time::Duration;
 use monoceros_rules::audit::Decision;
 use monoceros_rules::decide::at_reserved::{self, NextReserved};
 use monoceros_rules::decide::attempt::Next;
+use monoceros_rules::decide::parking::Obstacle;
 use monoceros_rules::decide::preemption::Promisee;
-use monoceros_rules::decide::reservations::{
-    self, Claim, EffectivePriority, End, Rank, Reservation, Reserver,
-};
+use monoceros_rules::decide::reservations::{self, Claim, End, Holder, Reservation, Reserver};
 use monoceros_rules::nodes::NodeSlot;
 use monoceros_rules::order::ledger::LedgerDelta;
 use monoceros_rules::order::waits::{Phase, WaitSet};
@@ -69,10 +68,18 @@ impl Application {
                 NextReserved::Do(Next::Place(candidate)) => return self.send(baton, candidate),
                 NextReserved::Do(Next::Park(parking)) => {
                     self.park(&parking, &mut baton);
+                    if matches!(parking.obstacle, Obstacle::Quota | Obstacle::Limits) {
+                        self.suspend(parking.ask, &mut baton);
+                    }
                     if parking.obstacle.is_want() {
                         baton.promise_refused(Promisee::Ask(self.reserver(parking.ask)));
                     }
                     self.would_preempt(parking.ask, parking.obstacle, &mut baton);
+                }
+                NextReserved::Resume(slot) => {
+                    if let Some(claimed) = self.resume(slot, &mut baton) {
+                        return self.go_on_claimed(baton, claimed);
+                    }
                 }
                 NextReserved::PassOver(class) => self.book.asks.pass_over_reserved(class),
                 NextReserved::GiveUp(slot) => {
@@ -181,17 +188,17 @@ impl Application {
 
     /// Whether the ask reserves a node now.
     fn may_claim(&self, slot: AskSlot, baton: &Baton) -> Claim {
-        let (ask, rank) = (self.book.asks.ask(slot), self.rank(slot, baton));
+        let ask = self.book.asks.ask(slot);
+        let rank = self.holder(slot).rank(&baton.books.queues, ask.priority);
         reservations::claim(ask, &rank, &baton.books, &baton.patience, baton.now_ns)
     }
 
-    /// The place of an ask among those who reserve.
-    fn rank(&self, slot: AskSlot, baton: &Baton) -> Rank {
+    /// Who an ask that reserves a node is to others.
+    fn holder(&self, slot: AskSlot) -> Holder {
         let ask = self.book.asks.ask(slot);
-        let upward = baton.directory.upward(self.leaf_facts.slot);
-        let upward = upward.map(|facts| (facts.slot.0, &facts.config.settings));
-        Rank {
-            effective: EffectivePriority::of(ask.priority, upward),
+        Holder {
+            leaf: self.leaf_facts.slot.0,
+            lane: self.limited_lane(),
             created_ns: ask.created_ns,
             was_replaced: ask.search.was_replaced,
         }
@@ -238,9 +245,11 @@ impl Application {
         tracing::debug!(application = %self.book.id, ask = %spec.key, node = %id, "node reserved");
         let event = |at| Event::of(EventKind::NodeReserved, &id, at);
         baton.happens(|at| event(at).asked_for(&spec));
-        let rank = self.rank(slot, baton);
-        let reservation = Reservation::new(node, spec, baton.now_ns).ranked(rank);
+        let reservation = Reservation::new(node, spec, baton.now_ns).held_by(self.holder(slot));
         let who = self.reserver(slot);
+        if let Some(of) = baton.books.reservations.normal_on(node) {
+            baton.unreserve(of, End::Suspended);
+        }
         let books = &mut baton.books;
         books.reservations.make(&mut books.nodes, who, reservation);
         if books.reservations.watch() {
@@ -318,7 +327,7 @@ impl Application {
             // It may give way to others now.
             books.note_change();
         }
-        if !books.reservations.keep(&books.nodes, who, &spec) {
+        if !books.reservations.keep(&mut books.nodes, who, &spec) {
             self.end_reservation(slot, End::Changed, baton);
         }
     }
@@ -331,6 +340,43 @@ impl Application {
                 self.book.asks.ask_mut(slot).search.make().was_replaced = true;
             }
         }
+    }
+
+    /// An ask could not run even with the room on the node that it has reserved.
+    fn suspend(&self, slot: AskSlot, baton: &mut Baton) {
+        let who = self.reserver(slot);
+        if baton.books.reservations.of(who).is_some_and(Reservation::may_be_suspended) {
+            baton.suspend(who);
+        }
+    }
+
+    /// The node that the ask with this key has reserved is for all: whether it could run again is found
+    /// out by the next offer.
+    pub(super) fn suspended(&mut self, key: &str, effects: &mut VisitEffects) {
+        if let Some(slot) = self.book.asks.slot_of(key)
+            && self.book.asks.suspend(slot)
+        {
+            effects.touched |= self.book.asks.wake_at_reserved(slot);
+        }
+    }
+
+    /// An ask could run again on the node that it has reserved: that is for it alone from now on, unless
+    /// as much is reserved by now as may be.
+    fn resume(&mut self, slot: AskSlot, baton: &mut Baton) -> Option<Claimed> {
+        let who = self.reserver(slot);
+        let books = &mut baton.books;
+        let node = books.reservations.of(who)?.node;
+        let wanted = &self.book.asks.ask(slot).resources;
+        if !books.nodes.may_set_aside(node, wanted, None) {
+            baton.unreserve(who, End::Suspended);
+            // Until this application is told it has the reservation, and could be asked for ever.
+            return Some(Claimed::Nothing);
+        }
+        let standing = self.standing();
+        books.reservations.resume(&mut books.nodes, who);
+        self.book.asks.resume(slot);
+        self.counts_as_running(baton);
+        Some(Claimed::Made { is_first_place: self.moved_on(standing, &baton.books.nodes) > 0 })
     }
 
     /// The reservation of an ask may have waited too long for quota: that is found out by the next

@@ -227,7 +227,7 @@ impl Partition {
         let wants_quotas = config.preemption.quota;
         add_queue(&config.root, None, true, wants_quotas, &metrics, &mut directory);
         let guard = Guard { session: session.clone(), partition: Arc::clone(&name), armed: true };
-        let mut books = new_books(&config, watch.patience.share_percent);
+        let mut books = new_books(&config, &directory, watch.patience.share_percent);
         books.unsettled.widest = watch.candidates_per_question;
         books.unsettled.number_as(nth);
         books.quotas = Standing::new(params.quotas);
@@ -327,9 +327,13 @@ impl Partition {
 }
 
 /// Books of a partition that has nothing yet.
-fn new_books(config: &PartitionConfig, share_percent: u32) -> Books {
+fn new_books(config: &PartitionConfig, directory: &Directory, share_percent: u32) -> Books {
     let mut books = Books::new(node_order(config));
     books.nodes.set_reservation_share(share_percent);
+    for entry in directory.all_queues() {
+        let facts = &entry.facts;
+        books.enter_queue(facts.slot.0, facts.parent.map(|parent| parent.0), &facts.config);
+    }
     books
 }
 

@@ -90,6 +90,7 @@ impl Partition {
             return Some(baton);
         };
         let entry = baton.directory.forget_queue(slot);
+        baton.books.queues.forget(slot.0);
         self.empty.forget(slot);
         let config = &entry.facts.config;
         let removed = if config.is_dynamic {

@@ -30,7 +30,6 @@
 use std::collections::{BTreeMap, BTreeSet};
 
 use monoceros_rules::limits::{HeldBack, LaneId, ShownBy, Trackers};
-use monoceros_rules::nodes::NodeIndex;
 use monoceros_rules::order::tree::OrderedTree;
 use monoceros_rules::order::waits::{Declined, Phase, View, WaitSet, Waits};
 use monoceros_rules::values::epoch::Loosening;
@@ -57,9 +56,10 @@ impl Narrowed {
         }
     }
 
-    pub(crate) fn view<'a>(&'a self, nodes: Option<&'a NodeIndex>) -> View<'a> {
+    /// The same as a view with what else that one has.
+    pub(crate) fn view<'a>(&'a self, view: &View<'a>) -> View<'a> {
         let Self { headroom, loosening, may_start } = self;
-        View { headroom, loosening: *loosening, may_start: *may_start, nodes, limits: None }
+        View { headroom, loosening: *loosening, may_start: *may_start, limits: None, ..*view }
     }
 }
 
@@ -232,7 +232,7 @@ impl Lanes {
                 return leaders;
             }
             let narrowed = Narrowed::of(id, view, trackers);
-            let own = narrowed.view(view.nodes);
+            let own = narrowed.view(view);
             let lane = self.lanes.get_mut(&id).expect("a lane in order is here");
             let may = |waits: &Waits| waits.may(phase, &own);
             match lane.rows.first(may) {
@@ -287,7 +287,14 @@ impl LaneRows {
             Limits::unlimited()
         };
         let (loosening, may_start) = (trackers.loosened(id), trackers.may_start(id));
-        let own = View { headroom: &headroom, loosening, may_start, nodes: None, limits: None };
+        let own = View {
+            headroom: &headroom,
+            loosening,
+            may_start,
+            nodes: None,
+            limits: None,
+            queues: None,
+        };
         // The least of all that waits for quota, and not only of what the lane itself holds back.
         // The least of many may fit although none of them does; then only a loosening of this lane
         // tells when to look again.

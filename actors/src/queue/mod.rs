@@ -229,7 +229,7 @@ impl Queue {
             let phase = baton.offer.phase;
             let frame = baton.offer.frames.last().expect("a queue offers from its own frame");
             let books = &mut baton.books;
-            let view = frame.view(phase, &books.nodes);
+            let view = frame.view(phase, &books.nodes, &books.queues);
             let is_leaf = self.facts.config.is_leaf;
             let level = if is_leaf { Level::Applications } else { Level::Queues };
             baton.tally.choice_begins(level);
@@ -281,6 +281,9 @@ impl Queue {
             tracing::error!(queue = %self.facts.config.path, ?clamped, "totals went below zero");
         }
         self.quota_discharged();
+        if books.queues.count(self.facts.slot.0, self.ledger.allocated()) {
+            books.nodes.note_lending();
+        }
         if let Some(update) = update {
             self.rows.update(update, &mut books.trackers);
         }
@@ -310,7 +313,14 @@ impl Queue {
             Limits::unlimited()
         };
         let loosening = self.loosening;
-        let own = View { headroom: &headroom, loosening, may_start, nodes: None, limits: None };
+        let own = View {
+            headroom: &headroom,
+            loosening,
+            may_start,
+            nodes: None,
+            limits: None,
+            queues: None,
+        };
         waits.as_seen_from_above(&own, &self.declined)
     }
 
@@ -330,6 +340,8 @@ impl Queue {
             EventKind::QueueAdded
         };
         baton.happens(|at| Event::of(added, &facts.config.path, at));
+        let parent = self.facts.slot.0;
+        baton.books.enter_queue(facts.slot.0, Some(parent), &facts.config);
         baton.directory.enter_queue(QueueEntry::new(facts, address, Some(row)));
     }
 }

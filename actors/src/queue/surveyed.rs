@@ -133,11 +133,14 @@ impl Queue {
         entry.is_stale = false;
         if is_changed {
             self.take_limits();
+            let (config, used) = (&self.facts.config, self.ledger.allocated());
+            baton.books.queues.configure(slot.0, config, used);
         }
         if self.is_root() {
             let capacity = baton.books.nodes.capacity().clone();
             self.ledger.capacity = ledger::stored_limits(&capacity);
             self.loosening = baton.books.loosen();
+            baton.lend_anew();
         }
         self.quota_reconfigured(before.max.as_ref(), quota_delay_ns, baton);
         self.tell_changes(&before, baton);

@@ -47,6 +47,8 @@ use monoceros_rules::decide::preemption::Promisee;
 use monoceros_rules::decide::reservations::{End, Patience, Reserver};
 use monoceros_rules::decisions::Decisions;
 use monoceros_rules::nodes::NodeSlot;
+use monoceros_rules::values::epoch::Loosening;
+use monoceros_rules::values::resources::Resources;
 use monoceros_rules::work::allocations::ApplicationSlot;
 use monoceros_rules::work::ended::Ended;
 use monoceros_rules::work::quotas::{Held, QUEUE_BYTES, Standing};
@@ -187,6 +189,46 @@ impl Drop for Guard {
 }
 
 impl Baton {
+    /// Charges a placement to every queue on the path of the offer.
+    pub(crate) fn charge(&mut self, resources: &Resources) {
+        self.offer.charge(resources);
+        let queues = &mut self.books.queues;
+        let mut is_used_up = false;
+        for frame in &self.offer.frames {
+            is_used_up |= queues.charge(frame.facts.slot.0, resources);
+        }
+        if is_used_up {
+            self.books.nodes.note_lending();
+        }
+    }
+
+    /// Notes that a decision leaves this much less allocated in every queue on the path of the offer.
+    pub(crate) fn give_back(&mut self, resources: &Resources, loosening: Loosening) {
+        self.offer.give_back(resources, loosening);
+        for frame in &self.offer.frames {
+            self.books.queues.give_back(frame.facts.slot.0, resources);
+        }
+    }
+
+    /// Queues are configured anew: who may use what others have reserved is found out again.
+    pub(crate) fn lend_anew(&mut self) {
+        self.books.nodes.rank_otherwise(self.books.queues.changes_priorities());
+        self.books.nodes.lend_anew();
+    }
+
+    /// The node that an ask has reserved is for all until that could run. Its application is told
+    /// before anything else is decided.
+    pub(crate) fn suspend(&mut self, who: Reserver) {
+        let Books { nodes, reservations, .. } = &mut self.books;
+        let Some(reservation) = reservations.of(who) else { return };
+        let key = Arc::clone(&reservation.spec.key);
+        if reservations.suspend(nodes, who) {
+            tracing::debug!(ask = %key, "reservation suspended");
+            self.revisits.push((who.application, Op::Suspended(key)));
+            self.offer.rise_to(0);
+        }
+    }
+
     /// What the quotas of the RM say, by what is here now.
     pub(crate) fn quotas(&self) -> Standing {
         let mut standing = self.books.quotas;

@@ -14,6 +14,7 @@ use monoceros_rules::nodes::NodeIndex;
 use monoceros_rules::order::keys::{ApplicationKey, QueueKey, SiblingOrder, Verdict};
 use monoceros_rules::order::ledger::LedgerDelta;
 use monoceros_rules::order::waits::{Phase, View, Waits};
+use monoceros_rules::queues::figures::QueueTable;
 use monoceros_rules::values::epoch::Loosening;
 use monoceros_rules::values::resources::{Limits, Resources};
 use monoceros_rules::values::slots::Slot;
@@ -93,13 +94,19 @@ pub(crate) struct Frame {
 
 impl Frame {
     /// What an offer in this phase sees. Who has a node reserved may have been promised room.
-    pub(crate) fn view<'a>(&'a self, phase: Phase, nodes: &'a NodeIndex) -> View<'a> {
+    pub(crate) fn view<'a>(
+        &'a self,
+        phase: Phase,
+        nodes: &'a NodeIndex,
+        queues: &'a QueueTable,
+    ) -> View<'a> {
         View {
             headroom: if phase == Phase::Reserved { self.whole() } else { &self.headroom },
             loosening: self.loosening,
             may_start: self.may_start,
             nodes: Some(nodes),
             limits: None,
+            queues: Some(queues),
         }
     }
 

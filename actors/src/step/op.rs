@@ -63,6 +63,8 @@ pub(crate) enum Op {
     /// The reservation of the ask with this key was ended, `replaced` by that of one that comes before
     /// it or not.
     Unreserved { key: Arc<str>, replaced: bool },
+    /// The reservation of the ask with this key is suspended.
+    Suspended(Arc<str>),
     /// The reservation of the ask with this key may have waited for quota as long as it may.
     ReservationWaited(Arc<str>),
     /// The question whether an ask may reserve a node was answered, or will never be.

@@ -47,6 +47,7 @@ mod gang_timeouts;
 mod gangs;
 mod group_limits;
 mod journeys;
+mod lent;
 mod limits;
 mod limits_cost;
 mod lists;

@@ -116,11 +116,11 @@ fn a_reserved_node_that_is_opened_again_is_looked_at() {
 fn a_reservation_that_gives_way_by_now_is_taken() {
     check_change(
         &one_node(
-            QUEUES,
+            &format!("{QUEUES} queue root.q3 guaranteed vcore=5"),
             "
             node n2 vcore=4
             node n3 vcore=4
-            app c in root.q1
+            app c in root.q3
             request c waits vcore=5 created=900 prio=7 policy=itself
             ",
         ),
@@ -129,7 +129,7 @@ fn a_reservation_that_gives_way_by_now_is_taken() {
             b is Accepted
             a/v released: PREEMPTED_BY_SCHEDULER
             why b/k: others leave for it, and 1 of them have still to go
-            why c/waits: neither its queue nor one above it is guaranteed anything
+            why c/waits: its policy does not allow it to preempt others
         "#]],
     );
 }

@@ -223,12 +223,12 @@ fn a_node_without_the_first_of_an_application_is_better_with_two_victims_than_on
 }
 
 /// An older request has the only node reserved on which it may run.
-fn reserved(priority: i32) -> String {
+fn reserved(guarantee: &str, priority: i32) -> String {
     format!(
         "
         queue root.q1
         queue root.q2 guaranteed vcore=5
-        queue root.q3
+        queue root.q3{guarantee}
         node n1 vcore=10
         app a in root.q1
         app b in root.q2
@@ -247,7 +247,7 @@ fn reserved(priority: i32) -> String {
 #[test]
 fn an_ordinary_reservation_of_an_older_request_gives_way() {
     check(
-        &reserved(0),
+        &reserved(" guaranteed vcore=5", 0),
         "
         show nodes
         ask b k vcore=5 policy=both
@@ -266,15 +266,15 @@ fn an_ordinary_reservation_of_an_older_request_gives_way() {
             n3: total vcore=4, used nothing, occupied nothing, left vcore=4
             b is Running
             b/k placed on n1
-            why c/r: neither its queue nor one above it is guaranteed anything
+            why c/r: its policy does not allow it to preempt others
         "#]],
     );
 }
 
 #[test]
-fn a_reservation_of_a_more_important_request_stays() {
+fn a_reservation_of_a_more_important_request_stays_if_its_queue_is_owed_something() {
     check(
-        &reserved(1),
+        &reserved(" guaranteed vcore=5", 1),
         "
         ask b k vcore=5 policy=both prio=0
         wait 30s
@@ -286,7 +286,7 @@ fn a_reservation_of_a_more_important_request_stays() {
             n2: total vcore=4, used nothing, occupied nothing, left vcore=4
             n3: total vcore=4, used nothing, occupied nothing, left vcore=4
             why b/k: no node would have room for it, whatever may be taken there
-            why c/r: neither its queue nor one above it is guaranteed anything
+            why c/r: its policy does not allow it to preempt others
         "#]],
     );
 }

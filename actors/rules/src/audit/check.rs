@@ -276,6 +276,11 @@ impl Facts {
             let reserved = application.asks.iter().filter(|ask| ask.is_reserved);
             of_asks.extend(reserved.map(|ask| (application.slot, &ask.key)));
             let in_table = self.reservations.iter().filter(|it| it.application == application.slot);
+            let suspended = in_table.clone().filter(|it| it.is_suspended).count();
+            if suspended != application.suspended {
+                let (id, counted) = (&application.id, application.suspended);
+                wrong.push(format!("{id} counts {counted} suspended reservations"));
+            }
             if in_table.count() != application.reserved {
                 let (id, counted) = (&application.id, application.reserved);
                 wrong.push(format!("{id} counts {counted} asks with a node reserved"));
@@ -315,7 +320,8 @@ impl Facts {
             wrong.push(format!("{key} is marked as having a node reserved, and has none"));
         }
         for node in &self.index {
-            let is_reserved = self.reservations.iter().any(|it| it.node == node.slot);
+            let mut protected = self.reservations.iter().filter(|it| !it.is_suspended);
+            let is_reserved = protected.any(|it| it.node == node.slot);
             if node.reserved != is_reserved {
                 wrong.push(format!("index: {:?} reserved {}", node.slot, node.reserved));
             }

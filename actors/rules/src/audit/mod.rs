@@ -18,6 +18,7 @@
 mod bundle;
 mod check;
 pub(crate) mod constraints;
+mod lent;
 mod search;
 
 pub mod sound;
@@ -32,7 +33,7 @@ pub use search::{About, Answers, Passes, Prefers};
 
 use crate::books::Books;
 use crate::decide::preemption::Promises;
-use crate::decide::reservations::Rank;
+use crate::decide::reservations::Holder;
 use crate::limits::{GroupUsage, UserUsage};
 use crate::nodes::{Domain, NodeIndex, NodeSlot};
 use crate::order::ledger::QueueLedger;
@@ -113,6 +114,8 @@ pub struct ApplicationFact {
     pub asks: Vec<AskFact>,
     /// How many of its asks have a node reserved, those included that wait for a predicate.
     pub reserved: usize,
+    /// How many of these are suspended.
+    pub suspended: usize,
     /// It is passed over until its back-off ends.
     pub backs_off: bool,
     /// When asks that were too young to reserve a node are looked at again, ns since the epoch.
@@ -195,7 +198,8 @@ impl ApplicationFact {
 
     /// It holds something, or has a node reserved.
     fn has_place(&self) -> bool {
-        !(self.unsettled.is_empty() && self.allocations.is_empty()) || self.reserved > 0
+        !(self.unsettled.is_empty() && self.allocations.is_empty())
+            || self.reserved > self.suspended
     }
 
     /// Whether a real member of the task group waits for a placeholder.
@@ -326,8 +330,12 @@ pub struct ReservationFact {
     pub node: NodeSlot,
     /// When it was made, ns since the epoch.
     pub since_ns: i64,
-    /// Its place among those who reserve.
-    pub rank: Rank,
+    /// The priority of the ask.
+    pub priority: i32,
+    /// Who has it.
+    pub holder: Holder,
+    /// Whether the node is for all, since the ask could not run.
+    pub is_suspended: bool,
     /// Whether it counts for the share of the cluster that reservations may cost.
     pub is_bounded: bool,
 }
@@ -495,7 +503,9 @@ impl Facts {
                 required_node: reservation.spec.required_node.clone(),
                 node: reservation.node,
                 since_ns: reservation.since_ns,
-                rank: reservation.rank.clone(),
+                priority: reservation.spec.priority,
+                holder: reservation.holder,
+                is_suspended: reservation.is_suspended,
                 is_bounded: reservation.is_bounded(),
             })
             .collect();

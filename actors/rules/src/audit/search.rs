@@ -18,7 +18,7 @@ use super::{
     ReservationFact,
 };
 use crate::decide::preemption::{Promisee, Promises};
-use crate::decide::reservations::{EffectivePriority, Patience, Rank, Reserver};
+use crate::decide::reservations::{Patience, Rank, Reserver};
 use crate::nodes::{Domain, NodeOrder, NodeSlot};
 use crate::order::keys::{ApplicationKey, ApplicationView, AskKey, QueueKey, QueueView};
 use crate::order::ledger;
@@ -81,7 +81,8 @@ impl Facts {
             score(a).total_cmp(&score(b)).then_with(|| a.id.cmp(&b.id))
         });
         let (root, none) = (self.queue(0), Limits::unlimited());
-        let reserved: BTreeSet<NodeSlot> = self.reservations.iter().map(|it| it.node).collect();
+        let protected = self.reservations.iter().filter(|it| !it.is_suspended);
+        let reserved: BTreeSet<NodeSlot> = protected.map(|it| it.node).collect();
         let (nodes, reserved) = (&nodes, &reserved);
         let mut phases = [Phase::Reserved, Phase::Pairs, Phase::Normal].into_iter();
         let found = phases.find_map(|phase| {
@@ -173,7 +174,7 @@ impl Looking<'_> {
         (Arc::clone(&self.application.id), Arc::clone(&ask.key), Arc::clone(&node.id))
     }
 
-    fn places(&self, ask: &AskFact, node: &NodeFact) -> Foreseen {
+    pub(super) fn places(&self, ask: &AskFact, node: &NodeFact) -> Foreseen {
         let (application, key, node) = self.names(ask, node);
         Foreseen::Next(Decision::Place { application, key, node })
     }
@@ -289,7 +290,15 @@ impl Search<'_> {
                 if waited_ns > timeout_ns.unwrap_or(i64::MAX) && ask.is_due_at_reserved {
                     return Some(looking.gives_up(ask, node));
                 }
+                if reservation.is_bounded {
+                    // It is suspended when it is looked at, which decides nothing.
+                    return Some(Foreseen::Unknown);
+                }
                 continue;
+            }
+            if reservation.is_suspended {
+                // It is found out when it is looked at whether the node is for it again.
+                return Some(Foreseen::Unknown);
             }
             let may_come = node.open || ask.required_node.is_some();
             let admits = self.may_use(looking.application, ask, node.slot, None);
@@ -300,9 +309,9 @@ impl Search<'_> {
         let mut elsewhere = looking.asks.iter().filter(|ask| {
             ask.is_reserved && ask.required_node.is_none() && looking.fits_with_promise(ask)
         });
-        elsewhere.find_map(|ask| {
-            let node = self.first_node(looking.application, ask)?;
-            Some(looking.places(ask, node))
+        elsewhere.find_map(|ask| match self.first_node(looking.application, ask) {
+            Some(node) => Some(looking.places(ask, node)),
+            None => self.lent(looking, ask),
         })
     }
 
@@ -369,7 +378,7 @@ impl Search<'_> {
     }
 
     /// Whether the member may run on the node of a placeholder, or on any other.
-    fn takes(&self, ask: &AskFact, node: NodeSlot, allocate: bool) -> bool {
+    pub(super) fn takes(&self, ask: &AskFact, node: NodeSlot, allocate: bool) -> bool {
         let node = self.nodes.iter().find(|fact| fact.slot == node);
         node.is_some_and(|node| {
             ask.required_node.as_ref().is_none_or(|required| *required == node.id)
@@ -407,7 +416,7 @@ impl Search<'_> {
     }
 
     /// Whether the constraint of the ask admits the node, without what goes where it comes.
-    fn may_use(
+    pub(super) fn may_use(
         &self,
         application: &ApplicationFact,
         ask: &AskFact,
@@ -456,6 +465,11 @@ impl Search<'_> {
             if !ask.is_reserved {
                 if let Some(node) = self.first_node(looking.application, ask) {
                     return Some(looking.places(ask, self.preferred(ask, node)));
+                }
+                if ask.required_node.is_none()
+                    && let Some(foreseen) = self.lent(looking, ask)
+                {
+                    return Some(foreseen);
                 }
                 if let Some((constraint, open)) = &ask.constraint
                     && *open < alternatives(constraint.constraint()).len()
@@ -542,14 +556,18 @@ impl Search<'_> {
 
     /// Whether a reservation would end for this ask, where no more may be reserved.
     fn may_replace(&self, application: &ApplicationFact, ask: &AskFact) -> bool {
-        let upward = self.facts.path_of(application.leaf);
-        let upward = upward.map(|queue| (queue.slot, &queue.config.settings));
         let rank = Rank {
-            effective: EffectivePriority::of(ask.priority, upward),
+            effective: self.facts.effective(application.leaf, ask.priority),
             created_ns: ask.created_ns,
             was_replaced: ask.was_replaced,
         };
-        self.facts.reservations.iter().any(|it| it.is_bounded && rank.replaces(&it.rank))
+        let rank_of = |it: &ReservationFact| Rank {
+            effective: self.facts.effective(it.holder.leaf, it.priority),
+            created_ns: it.holder.created_ns,
+            was_replaced: it.holder.was_replaced,
+        };
+        let mut bounded = self.facts.reservations.iter().filter(|it| it.is_bounded);
+        bounded.any(|it| rank.replaces(&rank_of(it)))
     }
 }
 
@@ -560,7 +578,7 @@ pub(super) fn is_within(domain: Option<&Domain>, node: &NodeFact) -> bool {
     })
 }
 
-fn fits(ask: &AskFact, node: &NodeFact) -> bool {
+pub(super) fn fits(ask: &AskFact, node: &NodeFact) -> bool {
     node.total.holds(&ask.resources) && node.available.holds(&ask.resources)
 }
 

@@ -53,6 +53,7 @@ fn facts(limits: &str, applications: &[Told]) -> Facts {
             task_groups: BTreeMap::new(),
             asks: Vec::new(),
             reserved: 0,
+            suspended: 0,
             has_placeholder_timer: false,
             backs_off: false,
             aging_ns: None,

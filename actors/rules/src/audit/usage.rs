@@ -24,9 +24,9 @@ struct Counted {
 }
 
 impl ApplicationFact {
-    /// What counts among the running applications: it holds something, or has a node reserved.
+    /// What counts among the running applications: it holds something, or has a node for itself.
     fn holds(&self) -> bool {
-        !self.allocations.is_empty() || !self.unsettled.is_empty() || self.reserved > 0
+        !self.allocations.is_empty() || !self.unsettled.is_empty() || self.reserved > self.suspended
     }
 
     fn subjects(&self) -> impl Iterator<Item = Subject> {

@@ -6,6 +6,9 @@
 //! another node while the reserved one of a later ask would do. An application waits for neither
 //! its age nor its back-off here.
 //!
+//! What could not run even with the room has its reservation suspended, and is tried when it may run
+//! again.
+//!
 //! As in [`attempt`](super::attempt), nothing moves while it is decided; the application carries
 //! out what comes back, and asks again.
 
@@ -21,6 +24,8 @@ use crate::work::asks::{AskSlot, ClassId};
 pub enum NextReserved {
     /// What an attempt of any ask may lead to.
     Do(Next),
+    /// The reservation was suspended, and the ask could run now: the node is to be for it again.
+    Resume(AskSlot),
     /// The reserved node cannot have this class now; other nodes are its next chance.
     PassOver(ClassId),
     /// The ask did not fit its quotas for too long: its reservation ends.
@@ -43,6 +48,9 @@ pub fn next(attempt: &Attempt<'_>, patience: &Patience, now_ns: i64) -> NextRese
     }) {
         let waited = reservation.is_some_and(|it| it.has_waited(now_ns, patience.wait_timeout));
         return if waited { NextReserved::GiveUp(ask) } else { park(obstacle) };
+    }
+    if reservation.is_some_and(|it| it.is_suspended) {
+        return NextReserved::Resume(ask);
     }
     let is_required = attempt.asks.ask(ask).required_node.is_some();
     if at_reserved.is_some() {

@@ -14,7 +14,8 @@
 //!    any; how it takes the place of one is decided in [`super::pairs`].
 //! 4. Quota: what the limits of user and group leave, then what the queues leave.
 //! 5. A node: of those that have not refused where predicates are asked by questions and the ask is
-//!    being searched for already, else the first in order with room.
+//!    being searched for already, else the first in order with room. Where there is none, a node that
+//!    another has reserved and [lends](super::lending).
 //!
 //! What is parked changes what comes first, so the actor parks it and asks again, until something
 //! is placed or nothing is left.
@@ -40,12 +41,15 @@
 //!
 //! let headroom = Limits::unlimited();
 //! let (loosening, nodes) = (Loosening::NONE, Some(&books.nodes));
-//! let view = View { headroom: &headroom, loosening, may_start: true, nodes, limits: None };
+//! let (limits, queues) = (None, None);
+//! let view = View { headroom: &headroom, loosening, may_start: true, nodes, limits, queues };
 //! let decide = |asks: &Asks| {
 //!     let (view, books) = (&view, &books);
 //!     let (application, gang, lane, unpromised) = (ApplicationSlot::at(0), None, None, None);
-//!     let (backoff_asks, asks_later) = (0, false);
-//!     next(&Attempt { application, asks, gang, view, unpromised, lane, books, backoff_asks, asks_later })
+//!     let (leaf, backoff_asks, asks_later) = (0, 0, false);
+//!     next(&Attempt {
+//!         application, leaf, asks, gang, view, unpromised, lane, books, backoff_asks, asks_later,
+//!     })
 //! };
 //!
 //! let Next::Park(parking) = decide(&asks) else { panic!("it is too big") };
@@ -57,13 +61,14 @@
 //! ```
 
 use super::explain::{self, QueueRoom, Why};
+use super::lending::{Borrower, Lent};
 use super::pairs::FreePlaces;
 use super::parking::Obstacle;
 use super::predicates::{SearchEnd, Try};
 use super::preemption::Promisee;
 use crate::books::Books;
 use crate::limits::LaneId;
-use crate::nodes::NodeSlot;
+use crate::nodes::{NodeRequest, NodeSlot};
 use crate::order::keys::AskKey;
 use crate::order::waits::{View, WaitSet};
 use crate::values::epoch::Epoch;
@@ -81,6 +86,8 @@ pub struct Attempt<'a> {
     pub gang: Option<&'a Gang>,
     /// Its place.
     pub application: ApplicationSlot,
+    /// The place of its leaf in the directory.
+    pub leaf: u32,
     /// What its queues, its user and its group leave together. For those who may have been promised
     /// some of it, with what was promised to askers for whom others leave.
     pub view: &'a View<'a>,
@@ -124,12 +131,20 @@ pub struct Candidate {
     /// The node that comes first in order, and how many before this one have room, where the RM prefers
     /// this one.
     pub preferred_to: Option<(NodeSlot, usize)>,
+    /// The node is reserved by another, who lends it.
+    pub lent: Option<Lent>,
 }
 
 impl Candidate {
     /// An ask on its way to the first node that was found for it.
     pub fn first(ask: AskSlot, node: NodeSlot) -> Self {
-        Self { ask, node, alternatives: Vec::new(), is_continued: false, preferred_to: None }
+        let (alternatives, preferred_to, lent) = (Vec::new(), None, None);
+        Self { ask, node, alternatives, is_continued: false, preferred_to, lent }
+    }
+
+    /// An ask on its way to a node that another has reserved.
+    pub fn lent(ask: AskSlot, lent: Lent) -> Self {
+        Self { lent: Some(lent), ..Self::first(ask, lent.node) }
     }
 
     /// An ask whose search goes on, at the first of these nodes.
@@ -232,12 +247,19 @@ impl Attempt<'_> {
             return match books.nodes.first(&request) {
                 Some(node) => Ok(Candidate::first(slot, node)),
                 None if request.required.is_some() => Err(Obstacle::RequiredNode),
+                None if let Some(lent) = self.lent(slot, &request) => {
+                    Ok(Candidate::lent(slot, lent))
+                }
                 None if request.is_kept_off(&books.nodes) => Err(Obstacle::Constraints),
                 None => Err(Obstacle::NoNode),
             };
         };
         let mut candidates = trying.candidates(&books.nodes, &request);
         if candidates.is_empty() {
+            let lent = self.lent(slot, &request.passing_over(trying.refused()));
+            if let Some(lent) = lent.filter(|_| request.required.is_none()) {
+                return Ok(Candidate { is_continued: true, ..Candidate::lent(slot, lent) });
+            }
             return Err(match trying.out_of_candidates(&books.unsettled, &books.nodes, &request) {
                 SearchEnd::Anew => Obstacle::GrewMeanwhile,
                 SearchEnd::Returns => Obstacle::HeldByOthers,
@@ -246,6 +268,15 @@ impl Attempt<'_> {
         }
         let node = candidates.remove(0);
         Ok(Candidate::next(slot, node, candidates))
+    }
+
+    /// The first node that others have reserved and lend to the ask.
+    fn lent(&self, slot: AskSlot, request: &NodeRequest<'_>) -> Option<Lent> {
+        if !self.books.nodes.may_lend(request.resources) {
+            return None;
+        }
+        let borrower = Borrower::of(self.leaf, &self.asks.ask(slot).spec, self.books);
+        borrower.first(None, request, self.books)
     }
 
     /// The search of the ask that goes on, where predicates are asked by questions.

@@ -24,6 +24,7 @@ pub mod at_reserved;
 pub mod attempt;
 pub mod bundle;
 pub mod explain;
+pub mod lending;
 pub mod pairs;
 pub mod parking;
 pub mod predicates;

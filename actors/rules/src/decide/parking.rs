@@ -128,7 +128,14 @@ mod tests {
 
     fn view<'a>(headroom: &'a Limits, loosening: u64, nodes: &'a NodeIndex) -> View<'a> {
         let loosening = Loosening::numbered(loosening);
-        View { headroom, loosening, may_start: true, nodes: Some(nodes), limits: None }
+        View {
+            headroom,
+            loosening,
+            may_start: true,
+            nodes: Some(nodes),
+            limits: None,
+            queues: None,
+        }
     }
 
     /// What each obstacle is cured by: quota, a growth, the return of what a placement held.

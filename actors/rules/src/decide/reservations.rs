@@ -22,7 +22,8 @@
 //! * An ask has reserved at most one node, however many of its instances are outstanding.
 //! * A node is reserved by one ask that may go elsewhere, or by any number of asks that require it,
 //!   and never by both kinds.
-//! * The node index has set aside exactly the nodes that are reserved here.
+//! * The node index has set aside exactly the nodes that are reserved here, and not suspended: a
+//!   reservation protects nothing while its ask could not run even with the room.
 //! * An ask fits its node in total.
 //!
 //! ```
@@ -51,7 +52,7 @@
 
 mod rank;
 
-pub use rank::{EffectivePriority, Rank};
+pub use rank::{EffectivePriority, Holder, Rank};
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::fmt;
@@ -60,7 +61,9 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use crate::books::Books;
+use crate::limits::LaneId;
 use crate::nodes::{NodeIndex, NodeSlot, PASSED_BY, RESERVATION_SHARE, SetAside};
+use crate::queues::figures::QueueTable;
 use crate::work::allocations::ApplicationSlot;
 use crate::work::asks::{Ask, AskSlot, AskSpec};
 
@@ -92,10 +95,12 @@ pub struct Reservation {
     pub spec: Arc<AskSpec>,
     /// When it was made, ns since the epoch.
     pub since_ns: i64,
-    /// Its place among those who reserve.
-    pub rank: Rank,
+    /// Who has it, to others.
+    pub holder: Holder,
     /// Others left, or leave, the node for it: it preempts nobody else while it stands.
     pub has_preempted: bool,
+    /// Its ask could not run there even with the room: the node is for all until it can.
+    pub is_suspended: bool,
 }
 
 /// When a node may be reserved, and for how long it may be kept in vain.
@@ -181,8 +186,9 @@ pub fn claim(ask: &Ask, rank: &Rank, books: &Books, patience: &Patience, now_ns:
 fn instead(ask: &Ask, rank: &Rank, best: Option<NodeSlot>, books: &Books) -> Option<Claim> {
     let (nodes, request) = (&books.nodes, ask.request());
     let bounded = books.reservations.iter().filter(|(_, it)| it.is_bounded());
-    let after = bounded.filter(|(_, it)| rank.replaces(&it.rank));
-    let (of, last) = after.min_by(|(_, a), (_, b)| a.rank.compare(&b.rank))?;
+    let ranked = bounded.map(|(of, it)| (of, it, it.rank(&books.queues)));
+    let after = ranked.filter(|(.., theirs)| rank.replaces(theirs));
+    let (of, last, _) = after.min_by(|(.., a), (.., b)| a.compare(b))?;
     let is_theirs_of_use = || nodes.is_open(last.node) && nodes.may_ever_hold(last.node, &request);
     let may = |node: &NodeSlot| nodes.may_set_aside(*node, &ask.resources, Some(last.node));
     let node = best.filter(may).or_else(|| is_theirs_of_use().then_some(last.node).filter(may))?;
@@ -217,6 +223,8 @@ pub enum End {
     Displaced,
     /// An ask that comes before it reserves in its place.
     Replaced,
+    /// The ask could not run, and another reserves the node, or as much is reserved as may be.
+    Suspended,
     /// The ask is a member of a gang that is decided as a whole again.
     Undecided,
     /// The ask is to take the place of a placeholder.
@@ -232,19 +240,31 @@ pub enum End {
 impl Reservation {
     /// A reservation that is made at that time, ns since the epoch.
     pub fn new(node: NodeSlot, spec: Arc<AskSpec>, since_ns: i64) -> Self {
-        Self { node, spec, since_ns, rank: Rank::default(), has_preempted: false }
+        let holder = Holder::default();
+        Self { node, spec, since_ns, holder, has_preempted: false, is_suspended: false }
     }
 
-    /// The same, at this place among those who reserve.
+    /// The same, of this one.
     #[must_use]
-    pub fn ranked(self, rank: Rank) -> Self {
-        Self { rank, ..self }
+    pub fn held_by(self, holder: Holder) -> Self {
+        Self { holder, ..self }
     }
 
     /// Whether it counts for the share of the cluster that reservations may cost: its ask may go
-    /// elsewhere, and nobody leaves for it.
+    /// elsewhere and could run, and nobody leaves for it.
     pub fn is_bounded(&self) -> bool {
+        self.may_be_suspended() && !self.is_suspended
+    }
+
+    /// Whether the node may be for all while its ask could not run: it may go elsewhere, and nobody
+    /// leaves for it.
+    pub fn may_be_suspended(&self) -> bool {
         !self.is_required() && !self.has_preempted
+    }
+
+    /// Its place among those who reserve.
+    pub fn rank(&self, queues: &QueueTable) -> Rank {
+        self.holder.rank(queues, self.spec.priority)
     }
 
     /// Whether the ask may use no other node.
@@ -292,10 +312,40 @@ impl Reservations {
 
     /// For whom the node is set aside.
     fn set_aside(&self, node: NodeSlot) -> SetAside {
-        match self.on_node(node).next() {
+        match self.on_node(node).find(|(_, it)| !it.is_suspended) {
             None => SetAside::No,
-            Some((_, it)) if it.is_bounded() => SetAside::Bounded,
+            Some((_, it)) if it.is_bounded() => SetAside::Bounded(it.spec.priority),
             Some(_) => SetAside::Kept,
+        }
+    }
+
+    /// The node that an ask has reserved is for all, as long as the ask could not run. Says whether it
+    /// was not before.
+    pub fn suspend(&mut self, nodes: &mut NodeIndex, who: Reserver) -> bool {
+        self.set_suspended(nodes, who, true)
+    }
+
+    /// The node that an ask has reserved is for it again.
+    pub fn resume(&mut self, nodes: &mut NodeIndex, who: Reserver) {
+        self.set_suspended(nodes, who, false);
+    }
+
+    fn set_suspended(&mut self, nodes: &mut NodeIndex, who: Reserver, is: bool) -> bool {
+        let Some(reservation) = self.by_ask.get_mut(&who) else { return false };
+        debug_assert!(reservation.may_be_suspended(), "{who:?} needs its node");
+        if reservation.is_suspended == is {
+            return false;
+        }
+        reservation.is_suspended = is;
+        let node = reservation.node;
+        nodes.set_aside(node, self.set_aside(node));
+        true
+    }
+
+    /// An application is limited by another lane, or by none.
+    pub fn set_lane(&mut self, application: ApplicationSlot, lane: Option<LaneId>) {
+        for (_, reservation) in self.by_ask.range_mut(asks_of(application)) {
+            reservation.holder.lane = lane;
         }
     }
 
@@ -323,12 +373,14 @@ impl Reservations {
 
     /// The reservation of an ask that wants something else now keeps its node, if that is still
     /// large enough and the one that it requires. Says whether it does; else it is to be ended.
-    pub fn keep(&mut self, nodes: &NodeIndex, who: Reserver, spec: &Arc<AskSpec>) -> bool {
+    pub fn keep(&mut self, nodes: &mut NodeIndex, who: Reserver, spec: &Arc<AskSpec>) -> bool {
         let Some(reservation) = self.by_ask.get_mut(&who) else { return true };
         let keeps = reservation.spec.required_node == spec.required_node
             && nodes.total(reservation.node).holds(&spec.resources);
         if keeps {
             reservation.spec = Arc::clone(spec);
+            let node = reservation.node;
+            nodes.set_aside(node, self.set_aside(node));
         }
         keeps
     }
@@ -350,7 +402,7 @@ impl Reservations {
         all.map(|(_, who)| (*who, &self.by_ask[who]))
     }
 
-    /// The ask that has reserved the node and may go elsewhere.
+    /// The ask that has reserved the node and may go elsewhere, be its reservation suspended or not.
     pub fn normal_on(&self, node: NodeSlot) -> Option<Reserver> {
         let (who, reservation) = self.on_node(node).next()?;
         (!reservation.is_required()).then_some(who)
@@ -427,6 +479,9 @@ impl fmt::Display for End {
             Self::TimedOut => "quotas left too little for too long",
             Self::Displaced => "another ask requires the node",
             Self::Replaced => "a more important or older ask reserves a node in its place",
+            Self::Suspended => {
+                "the ask could not run, and others have reserved what may be reserved"
+            }
             Self::Undecided => "its gang is decided anew",
             Self::Placeholders => "the ask takes the place of a placeholder",
             Self::Preempted => "others leave the node for another ask",

@@ -13,19 +13,19 @@ impl NodeIndex {
         self.grown
     }
 
-    /// Counts as a growth of the node where it is open to all: an attribute of it changed, or what
+    /// Counts as a growth of the node where anybody may find it: an attribute of it changed, or what
     /// a predicate said of it is void.
     pub fn touch(&mut self, slot: NodeSlot) {
-        if self.entry(slot).is_open_to_all() {
+        if self.entry(slot).may_be_found() {
             self.log_growth(slot);
         }
     }
 
-    /// Counts as a return of the node where it is open to all: what a constraint counted was taken
+    /// Counts as a return of the node where anybody may find it: what a constraint counted was taken
     /// back before it was settled. It is no node that came to be there for a reservation: of two that
     /// are refused in turn each would have the other tried again, for ever.
     pub(super) fn touch_by_return(&mut self, slot: NodeSlot) {
-        if self.entry(slot).is_open_to_all() {
+        if self.entry(slot).may_be_found() {
             self.grown = self.grown.next();
             self.returns.log(slot, self.grown);
         }

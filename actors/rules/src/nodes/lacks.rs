@@ -155,7 +155,7 @@ mod tests {
             nodes.insert(Arc::from(id), of(9, 9), of(vcore, memory), open).unwrap();
         }
         let reserved = nodes.insert(Arc::from("f"), of(9, 9), of(9, 9), true).unwrap();
-        nodes.set_aside(reserved, SetAside::Bounded);
+        nodes.set_aside(reserved, SetAside::Bounded(0));
         let wanted = of(4, 4);
         let excluded = [Exclusion { node: Arc::from("d"), until_ns: 0 }];
         let request = NodeRequest { excluded: &excluded, ..NodeRequest::of(&wanted) };

@@ -19,8 +19,8 @@
 //! * [`NodeIndex::may_hold`] and [`NodeIndex::may_hold_since`] never say `false` of an ask that a
 //!   node which is open to all (and grew since) holds now.
 //! * A change that only lowers what is available is not a growth.
-//! * A node that is set aside (`reserved.rs`) is found by no search that does not name it, and does
-//!   not grow for anybody.
+//! * A node that is set aside (`reserved.rs`) is found by no search that does not name it, except by
+//!   one for what may be lent (`lent.rs`), and grows for nobody else.
 //! * What a placement held while it waited for its predicate and gives back is a *return*: a growth
 //!   for an ask that found no room meanwhile, and none for one that was refused with that room in
 //!   hand.
@@ -54,6 +54,7 @@ mod grown;
 mod growth;
 mod labels;
 mod lacks;
+mod lent;
 mod nearest;
 mod passed;
 mod passed_by;
@@ -83,6 +84,7 @@ pub use domains::{Domain, Wanted};
 use growth::Growths;
 use labels::Labels;
 pub use lacks::NodeLacks;
+use lent::Lent;
 pub use nearest::Nearest;
 pub use passed::{PassedFor, PassedOver};
 use passed_by::LastGrowths;
@@ -122,6 +124,8 @@ pub struct NodeIndex {
     labels: Labels,
     by_id: KeyIndex<NodeSlot>,
     tree: OrderedTree<Key, NodeSlot, Room>,
+    /// The nodes whose room may be lent; see `lent.rs`.
+    lent: Lent,
     capacity: Capacity,
     /// How much may be set aside for reservations; see `share.rs`.
     share: Share,
@@ -176,6 +180,7 @@ impl NodeIndex {
             labels: Labels::default(),
             by_id: KeyIndex::default(),
             tree: OrderedTree::new(),
+            lent: Lent::default(),
             capacity: Capacity::default(),
             share: Share::default(),
             free: Sum::default(),
@@ -229,6 +234,7 @@ impl NodeIndex {
         let entry = self.nodes.remove(slot);
         self.domains.leave(slot, &entry.key);
         self.tree.remove(&entry.key).expect("every node is in the tree");
+        self.lent.leave(&entry);
         self.labels.remove(&entry.id);
         self.by_id.remove(&entry.id, slot);
         self.capacity.change(&entry.total, -1);
@@ -251,8 +257,12 @@ impl NodeIndex {
             return;
         }
         if !self.entry(slot).is_open_to_all() {
-            // All nodes together have more left.
-            self.grown = self.grown.next();
+            if self.entry(slot).is_lent() {
+                self.log_growth(slot);
+            } else {
+                // All nodes together have more left.
+                self.grown = self.grown.next();
+            }
             return;
         }
         if extends {
@@ -268,7 +278,7 @@ impl NodeIndex {
     pub fn take_back(&mut self, slot: NodeSlot, available: &Resources) {
         if self.change(slot, None, available) {
             self.grown = self.grown.next();
-            if self.entry(slot).is_open_to_all() {
+            if self.entry(slot).may_be_found() {
                 self.returns.log(slot, self.grown);
             }
         }
@@ -301,6 +311,7 @@ impl NodeIndex {
         let known = self.tree.rekey(&old, entry.key, entry.room());
         debug_assert!(known, "every node is in the tree");
         self.domains.follow(slot, &old, entry);
+        self.lent.rekey(&old, entry);
         grew
     }
 
@@ -322,6 +333,10 @@ impl NodeIndex {
         }
         self.share.change(&entry.total, (entry.open, entry.aside), (open, entry.aside));
         entry.open = open;
+        if self.follow_lending(slot) {
+            self.log_growth(slot);
+        }
+        let entry = &self.nodes[slot];
         let known = self.tree.set_bound(&entry.key, entry.room());
         debug_assert!(known, "every node is in the tree");
         self.domains.follow(slot, &entry.key, entry);
@@ -337,6 +352,7 @@ impl NodeIndex {
             let known = self.tree.rekey(&old, entry.key, entry.room());
             debug_assert!(known, "every node is in the tree");
             self.domains.follow(slot, &old, entry);
+            self.lent.rekey(&old, entry);
         }
     }
 
@@ -533,6 +549,7 @@ impl NodeIndex {
             let known = self.tree.remove(&key);
             debug_assert!(known.is_some(), "every node is in the tree");
             self.domains.leave(*moved, &key);
+            self.lent.leave(&self.nodes[*moved]);
         }
         self.moves += u64::from(!inserted.moved.is_empty());
         for &(moved, label) in &inserted.moved {
@@ -540,6 +557,7 @@ impl NodeIndex {
             entry.key.label = label;
             self.tree.insert(entry.key, moved, entry.room());
             self.domains.enter(moved, self.affinity.attributes(moved), entry);
+            self.lent.enter(moved, entry);
         }
         inserted.label
     }
@@ -554,6 +572,7 @@ impl NodeIndex {
     fn check(&self) {
         self.tree.check();
         self.check_domains();
+        self.check_lent();
         assert_eq!(self.tree.len(), self.by_id().count());
         for (key, slot, room) in self.tree.iter() {
             let entry = self.entry(*slot);
@@ -575,6 +594,16 @@ impl IndexedNode {
     /// Whether a search that does not name the node may find it.
     fn is_open_to_all(&self) -> bool {
         self.open && self.aside == SetAside::No
+    }
+
+    /// Whether its room may be lent: it is reserved by an ask that may go elsewhere.
+    fn is_lent(&self) -> bool {
+        self.open && matches!(self.aside, SetAside::Bounded(_))
+    }
+
+    /// Whether a search may find it for somebody who does not name it.
+    fn may_be_found(&self) -> bool {
+        self.is_open_to_all() || self.is_lent()
     }
 
     /// Scores the node as it is now; returns the key it had.

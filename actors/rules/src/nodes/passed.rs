@@ -214,7 +214,7 @@ mod tests {
         for (at, (free, open, reserved)) in nodes.iter().enumerate() {
             let id = Arc::from(format!("n{at:05}"));
             let slot = index.insert(id, vcores(10), vcores(*free), *open).unwrap();
-            index.set_aside(slot, if *reserved { SetAside::Bounded } else { SetAside::No });
+            index.set_aside(slot, if *reserved { SetAside::Bounded(0) } else { SetAside::No });
         }
         index
     }

@@ -24,9 +24,9 @@ pub enum SetAside {
     /// It is not: searches find it.
     #[default]
     No,
-    /// For an ask that reserved it and may go elsewhere. How much is set aside so has a bound
-    /// (`share.rs`).
-    Bounded,
+    /// For an ask of this priority that reserved it and may go elsewhere. How much is set aside so has
+    /// a bound (`share.rs`), and it may be lent (`lent.rs`).
+    Bounded(i32),
     /// For asks that require it, or for one for which others leave it: it counts for no bound.
     Kept,
 }
@@ -43,7 +43,7 @@ impl NodeIndex {
     /// let one = Resources::of(&[("vcore", 1)]);
     /// let mut nodes = NodeIndex::new(NodeOrder::default());
     /// let n1 = nodes.insert(Arc::from("n1"), one.clone(), one.clone(), true)?;
-    /// nodes.set_aside(n1, SetAside::Bounded);
+    /// nodes.set_aside(n1, SetAside::Bounded(0));
     /// assert_eq!(nodes.first(&NodeRequest::of(&one)), None);
     /// assert!(nodes.is_open(n1) && nodes.has_room(n1, &one), "for those who reserved it");
     ///
@@ -60,6 +60,11 @@ impl NodeIndex {
         let was_open_to_all = entry.is_open_to_all();
         self.share.change(&entry.total, (entry.open, entry.aside), (entry.open, aside));
         entry.aside = aside;
+        if self.follow_lending(slot) && !was_open_to_all {
+            // It was lent to others before, or to nobody.
+            self.log_growth(slot);
+        }
+        let entry = &self.nodes[slot];
         if !was_open_to_all && !entry.is_open_to_all() {
             return;
         }

@@ -86,7 +86,7 @@ impl Share {
         if open {
             self.open.add(total.entries(), i128::from(times));
         }
-        if aside == SetAside::Bounded {
+        if matches!(aside, SetAside::Bounded(_)) {
             self.aside.add(total.entries(), i128::from(times));
             self.n_aside = self.n_aside.saturating_add_signed(isize::from(times));
         }
@@ -158,7 +158,7 @@ mod tests {
         for slot in slots {
             assert!(!nodes.may_set_aside(*slot, wanted, None) || nodes.may_set_aside_any(wanted));
             if nodes.may_set_aside(*slot, wanted, None) {
-                nodes.set_aside(*slot, SetAside::Bounded);
+                nodes.set_aside(*slot, SetAside::Bounded(0));
                 n += 1;
             }
         }

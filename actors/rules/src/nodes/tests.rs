@@ -101,12 +101,12 @@ fn a_node_that_is_set_aside_is_left_out_until_it_is_given_back() {
     let mut nodes = index(NodeSortPolicy::Fair);
     let (n1, n2) = (add(&mut nodes, "n1", &amount(4, 4)), add(&mut nodes, "n2", &amount(4, 4)));
     let one = amount(1, 1);
-    nodes.set_aside(n1, SetAside::Bounded);
+    nodes.set_aside(n1, SetAside::Bounded(0));
     assert_eq!(nodes.first(&NodeRequest::of(&one)), Some(n2));
     assert_eq!(nodes.next(n1, &NodeRequest::of(&one)), Some(n2));
     let named = NodeRequest { required: Some("n1"), ..NodeRequest::of(&one) };
     assert_eq!(nodes.first(&named), Some(n1), "who names it asks for it");
-    nodes.set_aside(n2, SetAside::Bounded);
+    nodes.set_aside(n2, SetAside::Bounded(0));
     assert!(!nodes.may_hold(&Resources::new()), "not even an ask for nothing");
     assert!(nodes.is_open(n1) && nodes.is_reserved(n1) && nodes.has_room(n1, &one));
 
@@ -138,7 +138,7 @@ fn room_that_comes_and_goes_makes_no_node_to_reserve() {
     nodes.update(n1, Some(&amount(5, 4)), &amount(0, 0));
     assert!(nodes.may_reserve_since(mark, &amount(5, 4)), "it has become large enough");
     assert!(!nodes.may_reserve_since(mark, &amount(6, 4)));
-    nodes.set_aside(n1, SetAside::Bounded);
+    nodes.set_aside(n1, SetAside::Bounded(0));
     assert!(!nodes.may_reserve_since(mark, &amount(5, 4)), "somebody else was quicker");
 }
 
@@ -157,7 +157,7 @@ fn an_ask_reserves_the_node_that_lacks_least_and_the_first_of_equal_ones() {
     let excluded = [Exclusion { node: Arc::from("n2"), until_ns: 0 }];
     let request = NodeRequest { excluded: &excluded, ..NodeRequest::of(&wanted) };
     assert_eq!(best(&nodes, &request).as_deref(), Some("n3"));
-    nodes.set_aside(nodes.slot_of("n2").unwrap(), SetAside::Bounded);
+    nodes.set_aside(nodes.slot_of("n2").unwrap(), SetAside::Bounded(0));
     nodes.set_open(nodes.slot_of("n3").unwrap(), false);
     assert_eq!(best(&nodes, &NodeRequest::of(&wanted)).as_deref(), Some("n4"));
     assert_eq!(best(&nodes, &NodeRequest::of(&amount(5, 4))), None, "none is large enough");
@@ -315,6 +315,10 @@ impl ModelNode {
         self.open && !self.reserved
     }
 
+    fn lends(&self, ask: &Resources) -> bool {
+        self.open && self.reserved && self.available.holds(ask) && self.total.holds(ask)
+    }
+
     /// The parts of what is wanted that it does not have.
     fn lack(&self, ask: &Resources) -> f64 {
         let parts = ask.sorted().into_iter().map(|(name, wanted)| {
@@ -440,7 +444,8 @@ impl Model {
                     node.total = total.clone();
                 }
                 node.available = available.clone();
-                (grew && node.is_open_to_all()).then(|| (id(*number), extends))
+                let is_vacancy = extends && !node.reserved;
+                (grew && node.open).then(|| (id(*number), is_vacancy))
             }
             Step::Place(ask) => {
                 let slot = index.first(&NodeRequest::of(ask))?;
@@ -454,11 +459,12 @@ impl Model {
                 index.set_open(slot, *open);
                 let node = self.nodes.get_mut(&id(*number)).unwrap();
                 let was_open = std::mem::replace(&mut node.open, *open);
-                (!was_open && node.is_open_to_all()).then(|| (id(*number), true))
+                let is_vacancy = !node.reserved;
+                (!was_open && node.open).then(|| (id(*number), is_vacancy))
             }
             Step::SetReserved(number, reserved) => {
                 let slot = known(index, *number)?;
-                index.set_aside(slot, if *reserved { SetAside::Bounded } else { SetAside::No });
+                index.set_aside(slot, if *reserved { SetAside::Bounded(0) } else { SetAside::No });
                 let node = self.nodes.get_mut(&id(*number)).unwrap();
                 let was_reserved = std::mem::replace(&mut node.reserved, *reserved);
                 (was_reserved && node.is_open_to_all()).then(|| (id(*number), true))
@@ -466,7 +472,7 @@ impl Model {
             Step::Touch(number) => {
                 let slot = known(index, *number)?;
                 index.touch(slot);
-                self.nodes[&id(*number)].is_open_to_all().then(|| (id(*number), false))
+                self.nodes[&id(*number)].open.then(|| (id(*number), false))
             }
             Step::SetOrder(number) => {
                 index.set_order(order(*number));
@@ -502,12 +508,22 @@ impl Model {
                 let answer = index.may_hold_since(mark, ask);
                 assert!(answer || !holds, "a node that grew after {mark:?} holds {ask}");
                 assert!(!answer || holds || grown.len() > LOOKED_AT, "{mark:?} {ask}");
+                let lent = grown.iter().any(|node| node.lends(ask));
+                let answer = index.may_lend_since(mark, ask, Some(1), true);
+                assert!(answer || !lent, "a node that grew after {mark:?} lends {ask}");
+                assert!(!answer || lent || grown.len() > LOOKED_AT, "{mark:?} {ask}");
+                assert!(!index.may_lend_since(mark, ask, Some(0), true) || grown.len() > LOOKED_AT);
                 let vacant = self.nodes.values().filter(|n| n.vacant > mark && n.is_open_to_all());
                 let large = vacant.clone().any(|n| n.total.holds(ask));
                 let answer = index.may_reserve_since(mark, ask);
                 assert!(answer || !large, "a node that was vacant after {mark:?} is for {ask}");
                 assert!(!answer || large || vacant.count() > LOOKED_AT, "{mark:?} {ask}");
             }
+            let lends = |id: &&&str| self.nodes[**id].lends(ask);
+            let first = in_order.iter().find(lends).copied();
+            let request = NodeRequest::of(ask);
+            assert_eq!(index.first_lent(None, &request, |_| true).map(id), first);
+            assert!(first.is_none() || index.may_lend(ask));
             let may_be = |id: &&&str| {
                 let node = &self.nodes[**id];
                 node.is_open_to_all() && node.total.holds(ask)

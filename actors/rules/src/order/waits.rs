@@ -26,7 +26,8 @@
 //! An ask that found no node may reserve one, whatever that has free. Where there was none to
 //! reserve either, it also waits for a node that comes to be there for that
 //! ([`Parked::reserves`]), which counts as a growth. One that wants more than all nodes have left
-//! waits for growths that pass it by ([`Passed`]).
+//! waits for growths that pass it by ([`Passed`]). It may also come to use what others have reserved
+//! ([`Borrows`]).
 //!
 //! What a limit of a user or group holds back is hidden from the queues above, since they know
 //! nothing of it, and its lane is told when that may have changed. A limit that many lanes share is
@@ -51,9 +52,11 @@
 //! often is stopped by [`Parked::judged`]: the same child is not visited twice while nothing at all
 //! was loosened. The property tests compare every skip with a full search.
 
+mod borrows;
 mod passed;
 mod phases;
 
+pub use borrows::Borrows;
 pub use passed::Passed;
 pub use phases::{Early, LimitedStarts, Started, Waits};
 
@@ -61,6 +64,7 @@ use crate::decide::bundle::BundleWaits;
 use crate::limits::{SharedLimits, Trackers};
 use crate::nodes::NodeIndex;
 use crate::order::tree::Bound;
+use crate::queues::figures::QueueTable;
 use crate::values::epoch::{Epoch, Growth, Loosening};
 use crate::values::resources::{Limits, Resources};
 
@@ -117,6 +121,8 @@ pub struct View<'a> {
     pub nodes: Option<&'a NodeIndex>,
     /// The limits of users and groups; `None` where nothing below is [`Limited`].
     pub limits: Option<&'a Trackers>,
+    /// What guarantees leave; `None` asks about nothing that is owed by one.
+    pub queues: Option<&'a QueueTable>,
 }
 
 /// What waits below in one respect: nothing, something that must be looked at, or only what was
@@ -151,6 +157,8 @@ pub struct Parked {
     pub reserves: bool,
     /// What may reserve a node once growths have passed it by.
     pub passed: Option<Box<Passed>>,
+    /// Some of what waits for room, or was refused, may use what others have reserved.
+    pub borrows: Option<Borrows>,
     /// The component-wise least of what members of bundles want that found too few places.
     pub places: Option<Resources>,
     /// How many places have to come for any of these bundles: the least.
@@ -248,6 +256,7 @@ impl Parked {
             || self.places_may(view)
             || (self.reserves && self.may_reserve(view))
             || self.passed.as_ref().is_some_and(|passed| passed.may(view))
+            || self.borrows.is_some_and(|borrows| borrows.may(self, view))
     }
 
     /// As [`Self::may`] where quota does not matter.
@@ -306,6 +315,7 @@ impl Parked {
 impl Bound for Parked {
     fn join(&mut self, other: &Self) {
         self.reserves |= other.reserves;
+        borrows::join(&mut self.borrows, other.borrows);
         passed::join(&mut self.passed, other.passed.as_deref());
         join_least(&mut self.short, &mut self.short_at, other.short.as_ref(), other.short_at);
         join_least(
@@ -437,6 +447,15 @@ impl WaitSet {
     pub fn or_when_passed_by(mut self, ask: &Resources, times: u8) -> Self {
         if let Self::Parked(parked) = &mut self {
             parked.passed = Some(Box::new(Passed::of(ask, parked.judged.growth, times)));
+        }
+        self
+    }
+
+    /// The same of an ask in this leaf that may use what others have reserved.
+    #[must_use]
+    pub fn or_to_borrow(mut self, priority: i32, leaf: u32, queues: &QueueTable) -> Self {
+        if let Self::Parked(parked) = &mut self {
+            parked.borrows = Some(Borrows::of(priority, leaf, queues));
         }
         self
     }

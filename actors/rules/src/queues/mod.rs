@@ -10,6 +10,7 @@
 //! * No queue is guaranteed more than it may use, no `max` exceeds one above it.
 
 mod acl;
+pub mod figures;
 pub mod object_state;
 
 use std::collections::BTreeMap;
@@ -110,6 +111,13 @@ pub struct QueueSettings {
     pub backoff_delay: Duration,
     /// How long an application stays Completing before it is Completed.
     pub completing_timeout: Duration,
+}
+
+impl QueueSettings {
+    /// Whether priorities below are others above: by an offset, or behind a fence.
+    pub fn changes_priorities(&self) -> bool {
+        self.priority_offset != 0 || self.priority_policy == PriorityPolicy::Fence
+    }
 }
 
 /// Who may preempt whom across a queue (`preemption.policy`).

@@ -306,12 +306,12 @@ impl Application {
 
     /// Whether it has not run, and holds allocations (placeholders) or has a node reserved.
     pub fn is_allocating(&self) -> bool {
-        self.has_not_run() && (!self.allocations.is_empty() || self.asks.reserved_len() > 0)
+        self.has_not_run() && (!self.allocations.is_empty() || self.asks.reserves_any())
     }
 
     /// Whether it holds anything, or has a node reserved.
     pub fn has_place(&self) -> bool {
-        self.holds_anything() || self.asks.reserved_len() > 0
+        self.holds_anything() || self.asks.reserves_any()
     }
 
     /// Whether it has allocations, placeholders included, or placements that wait.

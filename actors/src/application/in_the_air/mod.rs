@@ -149,7 +149,7 @@ impl Application {
         let priority = self.book.asks.priority();
         let standing = self.standing();
         self.choose_domains(found);
-        baton.offer.charge(total);
+        baton.charge(total);
         self.uses(total, &mut baton);
         let asks_about_holds = baton.offer.asks_about_holds;
         let mut work: BTreeMap<NodeSlot, (Vec<AllocationId>, Resources)> = BTreeMap::new();

@@ -141,6 +141,7 @@ fn ops() -> Vec<Op> {
         ExclusionOver { key: text(), over: Exclusion { node: text(), until_ns: 2 } },
         OldEnough { at_ns: 7 },
         Unreserved { key: text(), replaced: true },
+        Suspended(text()),
         ReservationWaited(text()),
         Claimed { question: QuestionId(8), answer: ClaimAnswer::Passed },
         BackoffOver { until_ns: i64::MIN },

@@ -15,8 +15,8 @@ use std::collections::BTreeMap;
 use std::sync::Arc;
 
 use monoceros_rules::decide::preemption::{
-    Answer, Claimed, Coming, Grounds, Inquiry, Next, NoPreemption, NodeFacts, PLANNED_ANEW, Plan,
-    Planner, Promise, Promisee, Question, QueueFacts, Room, Survey as Ground,
+    Answer, Claimant, Claimed, Coming, Grounds, Inquiry, Next, NoPreemption, NodeFacts,
+    PLANNED_ANEW, Plan, Planner, Promise, Promisee, Question, QueueFacts, Room, Survey as Ground,
 };
 use monoceros_rules::decide::reservations::End;
 use monoceros_rules::nodes::{Domain, NodeSlot};
@@ -203,7 +203,9 @@ impl Survey for Victims {
             search.bound_ends_ns = Some(until_ns);
             return search.in_vain(NoPreemption::RoomIsComing, partition);
         }
-        ground.books(&baton.books, &baton.books.promises, who);
+        let effective = search.asking.effective(&baton.books);
+        let asker = Claimant { who, effective: &effective };
+        ground.books(&baton.books, &baton.books.promises, asker);
         search.bound_ends_ns = ground.bound_ends_ns();
         let mut planner = ground.finish();
         match purpose {
@@ -489,8 +491,10 @@ fn room_is_coming(asking: &Asking, who: Promisee, baton: &Baton) -> Option<i64> 
         let until_ns = coming.values().map(|here| here.until_ns).min()?;
         return sum.holds(&asking.total()).then_some(until_ns);
     }
+    let effective = asking.effective(books);
+    let asker = Claimant { who, effective: &effective };
     let is_enough = |node: NodeSlot, here: &Coming| {
-        let facts = NodeFacts::of(books, &books.promises, node, who, asking.priority);
+        let facts = NodeFacts::of(books, &books.promises, node, asker);
         let (kind, amount) = asking.wanted();
         facts.is_open
             && facts.claim == Claimed::Free

@@ -224,6 +224,7 @@ impl World {
             may_start: true,
             nodes: None,
             limits: None,
+            queues: None,
         };
         while let Some(First { child: who, runner_up, .. }) =
             self.rows.first(Phase::Normal, &view, &mut self.trackers, None)
@@ -246,7 +247,7 @@ impl World {
                 let narrowed = Narrowed::of(lane, &view, &self.trackers);
                 let it = &mut self.applications[who];
                 let wanted = it.wants.as_ref().unwrap();
-                let parked = Parked::short(wanted, &narrowed.view(None));
+                let parked = Parked::short(wanted, &narrowed.view(&view));
                 it.waits = WaitSet::Parked(Box::new(parked));
             }
             self.speak(who);

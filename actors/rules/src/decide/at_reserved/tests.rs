@@ -74,13 +74,15 @@ impl World {
     fn with<T>(&self, look: impl FnOnce(&Attempt<'_>) -> T) -> T {
         let Self { books, asks, headroom, asks_later, .. } = self;
         let (loosening, nodes) = (self.loosening, Some(&books.nodes));
-        let view = &View { headroom, loosening, may_start: true, nodes, limits: None };
+        let view =
+            &View { headroom, loosening, may_start: true, nodes, limits: None, queues: None };
         let (lane, backoff_asks, asks_later) = (None, 0, *asks_later);
         let (application, gang, unpromised) = (application(), None, None);
         look(&Attempt {
             asks,
             gang,
             application,
+            leaf: 0,
             view,
             unpromised,
             lane,
@@ -105,6 +107,7 @@ impl World {
                 }
                 NextReserved::Do(Next::Park(parking)) => self.park(&parking),
                 NextReserved::PassOver(class) => self.asks.pass_over_reserved(class),
+                NextReserved::Resume(ask) => return format!("{} resumes", self.asks.ask(ask).key),
                 NextReserved::GiveUp(ask) => return format!("{} gives up", self.asks.ask(ask).key),
                 NextReserved::Do(_) => return "nothing".to_owned(),
             }
@@ -259,4 +262,27 @@ fn an_ask_that_requires_a_node_reserves_it_at_once_and_takes_it_from_one_that_ma
     let elsewhere = world.put(elsewhere);
     assert_eq!(claim(world.asks.ask(elsewhere), &rank, &world.books, &never, 0), Claim::Never);
     assert_eq!(displaced_by(world.asks.ask(elsewhere), &world.books), None);
+}
+
+#[test]
+fn what_may_run_again_has_its_node_for_itself_again_before_it_is_tried() {
+    let mut world = World::new(&[("n1", 0)]);
+    let large = world.reserved("large", 3, "n1", false);
+    let who = Reserver { application: application(), ask: large };
+    let Books { nodes, reservations, .. } = &mut world.books;
+    assert!(reservations.suspend(nodes, who) && !reservations.suspend(nodes, who));
+    world.asks.suspend(large);
+    world.asks.wake_at_reserved(large);
+    world.headroom = Limits::of(&[("vcore", 2)]);
+    assert_eq!(world.decided(), "nothing", "it could not run");
+    world.headroom = Limits::of(&[("vcore", 3)]);
+    world.asks.wake_at_reserved(large);
+    assert_eq!(world.decided(), "large resumes");
+    assert!(!world.asks.reserves_any());
+    let Books { nodes, reservations, .. } = &mut world.books;
+    reservations.resume(nodes, who);
+    world.asks.resume(large);
+    world.free("n1", 3);
+    assert_eq!(world.decided(), "large to n1");
+    assert!(world.asks.reserves_any());
 }

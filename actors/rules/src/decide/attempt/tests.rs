@@ -59,10 +59,12 @@ impl World {
             may_start: true,
             nodes: Some(&self.books.nodes),
             limits: None,
+            queues: None,
         };
         let Self { asks, books, lane, backoff_asks, asks_later, .. } = self;
         look(&Attempt {
             application: ApplicationSlot::at(0),
+            leaf: 0,
             unpromised: None,
             gang: None,
             asks,

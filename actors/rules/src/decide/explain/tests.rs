@@ -158,9 +158,10 @@ proptest! {
         obstacles.extend(nodes(&books.nodes, asks.ask(slot), &WaitSet::Due, &lacks));
         let headroom = max.less(&used);
         let (loosening, nodes) = (Loosening::NONE, Some(&books.nodes));
-        let view = View { headroom: &headroom, loosening, may_start: true, nodes, limits: None };
+        let view = View { headroom: &headroom, loosening, may_start: true, nodes, limits: None, queues: None };
         let attempt = Attempt {
             application: ApplicationSlot::at(0),
+            leaf: 0,
             unpromised: None,
             asks: &asks,
             gang: None,

@@ -137,6 +137,6 @@ pub use planner::Planner;
 pub use promises::{Coming, Confirmed, Promise, Promisee, Promises, Room, Victim};
 pub use reasons::{Grounds, NoPreemption, PLANNED_ANEW, Stale};
 pub use survey::{
-    ApplicationFacts, Claimed, DISRUPTION, GroupFacts, NodeFacts, STAYS, STAYS_FOR, Survey,
-    gives_way, goes_as_one, may_be_taken, stays,
+    ApplicationFacts, Claimant, Claimed, DISRUPTION, GroupFacts, NodeFacts, STAYS, STAYS_FOR,
+    Survey, goes_as_one, may_be_taken, stays,
 };

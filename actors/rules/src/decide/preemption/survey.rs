@@ -12,6 +12,7 @@
 //! Places that are held come first whatever they asked for: nobody loses work with them. Among equals
 //! the least important comes first, then the newest, then the lower UUID.
 
+use std::cmp::Ordering;
 use std::collections::BTreeMap;
 use std::sync::Arc;
 
@@ -23,6 +24,7 @@ use super::promises::{Promisee, Promises};
 use super::reasons::NoPreemption;
 use super::rows::{Rows, covers, is_nothing};
 use crate::books::Books;
+use crate::decide::reservations::{EffectivePriority, Reservation};
 use crate::nodes::NodeSlot;
 use crate::queues::PreemptionPolicy;
 use crate::values::resources::Resources;
@@ -102,25 +104,17 @@ pub struct NodeFacts {
 }
 
 impl NodeFacts {
-    /// The facts of a node as an asker of this priority sees it.
-    pub fn of(
-        books: &Books,
-        promises: &Promises,
-        node: NodeSlot,
-        asker: Promisee,
-        priority: i32,
-    ) -> Self {
+    /// The facts of a node as an asker sees it.
+    pub fn of(books: &Books, promises: &Promises, node: NodeSlot, asker: Claimant<'_>) -> Self {
         let mut others = books
             .reservations
             .on_node(node)
-            .filter(|(who, _)| Promisee::Ask(*who) != asker)
+            .filter(|(who, _)| Promisee::Ask(*who) != asker.who)
             .peekable();
         let claim = if others.peek().is_none() {
             Claimed::Free
         } else if others.all(|(who, reservation)| {
-            let has_triggered = books.has_preempted(Promisee::Ask(who));
-            let of = reservation.spec.priority;
-            gives_way(reservation.is_required(), has_triggered, of, priority)
+            !books.has_preempted(Promisee::Ask(who)) && gives_way(reservation, &asker, books)
         }) {
             Claimed::GivesWay
         } else if books
@@ -135,11 +129,20 @@ impl NodeFacts {
         Self {
             slot: node,
             total: (**books.nodes.total(node)).clone(),
-            available: books.nodes.available(node).plus(&promises.kept_for(node, asker)),
+            available: books.nodes.available(node).plus(&promises.kept_for(node, asker.who)),
             is_open: books.nodes.is_open(node),
             claim,
         }
     }
+}
+
+/// An asker, as those see it who have nodes reserved.
+#[derive(Clone, Copy, Debug)]
+pub struct Claimant<'a> {
+    /// Who it is.
+    pub who: Promisee,
+    /// Its priority in each queue of its path.
+    pub effective: &'a EffectivePriority,
 }
 
 /// Who has a node reserved, as an asker sees it.
@@ -155,11 +158,16 @@ pub enum Claimed {
     ByOthers,
 }
 
-/// What a reservation of another has to do with an asker: whether it gives way. That of an ask that
-/// requires the node does not, nor that of one for which victims leave, nor of one of a higher
-/// priority.
-pub fn gives_way(is_required: bool, has_triggered: bool, priority: i32, asker: i32) -> bool {
-    !is_required && !has_triggered && priority <= asker
+/// Whether the reservation of another gives way to an asker that takes what its queue is guaranteed.
+/// That of an ask that requires the node does not, nor of one of a higher effective priority, unless
+/// the queue of that has all of its own guarantee, or none. Nor does one for which victims leave,
+/// which is not asked here.
+pub(super) fn gives_way(reservation: &Reservation, asker: &Claimant<'_>, books: &Books) -> bool {
+    let (leaf, spec) = (reservation.holder.leaf, &reservation.spec);
+    let theirs = || EffectivePriority::in_leaf(&books.queues, leaf, spec.priority);
+    !reservation.is_required()
+        && (asker.effective.compare(&theirs()) != Ordering::Less
+            || !books.queues.is_below_guarantee(leaf, &spec.resources))
 }
 
 /// One that may be preempted.
@@ -362,10 +370,9 @@ impl Survey {
     }
 
     /// Every node, and then every allocation, of the books. The applications stand before.
-    pub fn books(&mut self, books: &Books, promises: &Promises, asker: Promisee) {
-        let priority = self.asker.priority;
+    pub fn books(&mut self, books: &Books, promises: &Promises, asker: Claimant<'_>) {
         for node in books.nodes.by_id() {
-            self.node(&NodeFacts::of(books, promises, node, asker, priority));
+            self.node(&NodeFacts::of(books, promises, node, asker));
         }
         for (id, allocation) in books.allocations.iter() {
             self.allocation(id, allocation);

@@ -26,8 +26,10 @@ use std::cmp::Ordering;
 
 use smallvec::SmallVec;
 
+use crate::limits::LaneId;
 use crate::order::keys::PriorityPolicy;
 use crate::queues::QueueSettings;
+use crate::queues::figures::QueueTable;
 
 /// The priority of a request in each queue of its path.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
@@ -54,11 +56,41 @@ impl EffectivePriority {
         Self { at }
     }
 
+    /// That of a request of this priority in a leaf.
+    pub fn in_leaf(queues: &QueueTable, leaf: u32, priority: i32) -> Self {
+        let upward = queues.upward(leaf);
+        Self::of(priority, upward.map(|(queue, figures)| (queue, &figures.config().settings)))
+    }
+
     /// Compares two of one partition where their queues meet.
     pub fn compare(&self, other: &Self) -> Ordering {
         let both = self.at.iter().zip(&other.at);
         let common = both.take_while(|(own, theirs)| own.0 == theirs.0).last();
         common.map_or(Ordering::Equal, |(own, theirs)| own.1.cmp(&theirs.1))
+    }
+}
+
+/// Who has a node reserved, as far as others have to do with it.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub struct Holder {
+    /// The place of its leaf in the directory.
+    pub leaf: u32,
+    /// The lane of its application, if something limits its user or group.
+    pub lane: Option<LaneId>,
+    /// When the request was created, ns since the epoch.
+    pub created_ns: i64,
+    /// It had a node reserved and lost it to one that comes before it.
+    pub was_replaced: bool,
+}
+
+impl Holder {
+    /// Its place among those that would reserve nodes, where its request has this priority.
+    pub fn rank(&self, queues: &QueueTable, priority: i32) -> Rank {
+        Rank {
+            effective: EffectivePriority::in_leaf(queues, self.leaf, priority),
+            created_ns: self.created_ns,
+            was_replaced: self.was_replaced,
+        }
     }
 }
 

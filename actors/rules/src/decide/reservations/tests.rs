@@ -58,12 +58,12 @@ fn a_node_is_reserved_by_one_ask_or_by_all_that_require_it() {
 fn an_ask_that_changes_keeps_its_node_while_that_is_large_enough() {
     let (mut nodes, mut all) = (nodes(2), Reservations::default());
     let (n0, me) = (NodeSlot::at(0), who(0, 0));
-    assert!(all.keep(&nodes, me, &ask(9, None)), "it has none to lose");
+    assert!(all.keep(&mut nodes, me, &ask(9, None)), "it has none to lose");
     all.make(&mut nodes, me, on(n0, &ask(2, None)));
-    assert!(all.keep(&nodes, me, &ask(4, None)));
+    assert!(all.keep(&mut nodes, me, &ask(4, None)));
     assert_eq!(*all.of(me).unwrap().spec.resources, vcores(4));
-    assert!(!all.keep(&nodes, me, &ask(5, None)), "too large");
-    assert!(!all.keep(&nodes, me, &ask(4, Some("n0"))), "it is of the other kind now");
+    assert!(!all.keep(&mut nodes, me, &ask(5, None)), "too large");
+    assert!(!all.keep(&mut nodes, me, &ask(4, Some("n0"))), "it is of the other kind now");
     nodes.update(n0, Some(&vcores(3)), &vcores(0));
     assert_eq!(all.too_large_for(&nodes, n0), [me]);
     assert_eq!(all.too_large_for(&nodes, NodeSlot::at(1)), []);

@@ -130,7 +130,7 @@ proptest! {
                 }
                 Change::Reserve(at, reserved) => {
                     if let Some(slot) = slot(&nodes, at) {
-                        nodes.set_aside(slot, if *reserved { SetAside::Bounded } else { SetAside::No });
+                        nodes.set_aside(slot, if *reserved { SetAside::Bounded(0) } else { SetAside::No });
                     }
                 }
                 Change::Pack(packs) => {

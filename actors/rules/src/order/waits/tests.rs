@@ -108,6 +108,7 @@ impl Model {
             may_start: self.may_start.1,
             nodes: None,
             limits: None,
+            queues: None,
         };
         let waits = self.rows.bound().cloned().unwrap_or_default();
         let mut declined = Declined::default();
@@ -119,6 +120,7 @@ impl Model {
             may_start: self.may_start.0,
             nodes: Some(&self.nodes),
             limits: None,
+            queues: None,
         };
         if !seen.may(self.phase, &from_above) {
             return None;
@@ -131,6 +133,7 @@ impl Model {
                 may_start: self.may_start.0 && self.may_start.1,
                 nodes: Some(&self.nodes),
                 limits: None,
+                queues: None,
             };
             let Some((&at, (), _)) = self.rows.first(|waits| waits.may(self.phase, &view)) else {
                 self.declined_at = view.epoch();
@@ -321,6 +324,7 @@ fn open_view<'a>(headroom: &'a Limits, nodes: &'a NodeIndex) -> View<'a> {
         may_start: true,
         nodes: Some(nodes),
         limits: None,
+        queues: None,
     }
 }
 
@@ -343,7 +347,14 @@ fn what_the_queue_itself_holds_back_is_not_seen_from_above() {
     let tight = Limits::of(&[("vcore", 1)]);
     let own = |number| {
         let loosening = Loosening::numbered(number);
-        View { headroom: &tight, loosening, may_start: true, nodes: None, limits: None }
+        View {
+            headroom: &tight,
+            loosening,
+            may_start: true,
+            nodes: None,
+            limits: None,
+            queues: None,
+        }
     };
     let at = Epoch { loosening: Loosening::numbered(5), ..Epoch::default() };
     let parked = WaitSet::Parked(Box::new(Parked::short(&of(2, 0), &own(5))));
@@ -354,6 +365,7 @@ fn what_the_queue_itself_holds_back_is_not_seen_from_above() {
         may_start: true,
         nodes: None,
         limits: None,
+        queues: None,
     };
     assert!(!parked.as_seen_from_above(&own(5), at).may(&above));
     let looser = Limits::of(&[("vcore", 2)]);
@@ -363,6 +375,7 @@ fn what_the_queue_itself_holds_back_is_not_seen_from_above() {
         may_start: true,
         nodes: None,
         limits: None,
+        queues: None,
     };
     assert_eq!(parked.as_seen_from_above(&own, at), WaitSet::Due, "its own quota was loosened");
 }
@@ -377,6 +390,7 @@ fn an_application_that_has_to_start_waits_while_none_may_start() {
         may_start,
         nodes: None,
         limits: None,
+        queues: None,
     };
     assert!(waits.may(Phase::Normal, &view(true)));
     assert!(!waits.may(Phase::Normal, &view(false)));
@@ -391,6 +405,7 @@ fn exhausted<'a>(headroom: &'a Limits, nodes: &'a NodeIndex) -> View<'a> {
         may_start: false,
         nodes: Some(nodes),
         limits: None,
+        queues: None,
     }
 }
 

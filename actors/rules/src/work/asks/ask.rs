@@ -75,6 +75,8 @@ pub struct Search {
     pub(super) refusals: Option<Box<Refusals>>,
     /// The node that it has reserved.
     pub(super) reserved: Option<NodeSlot>,
+    /// That node is for all, since the ask could not run.
+    pub(super) is_suspended: bool,
     /// How growths pass it by, while it wants more than all nodes have left together.
     pub(super) passed_by: Option<PassedBy>,
     /// Another ask reserved a node in its place.
@@ -89,6 +91,7 @@ impl Nothing for Search {
         domain: None,
         refusals: None,
         reserved: None,
+        is_suspended: false,
         passed_by: None,
         was_replaced: false,
     };

@@ -73,6 +73,7 @@ pub struct Asks {
     reserved: OrderedTree<AskKey, ClassId, ReservedWaits>,
     /// How many asks have a node reserved, those included that wait for a predicate.
     n_reserved: usize,
+    n_suspended: usize,
     /// How many asks of all classes the RM may still have to be told of.
     n_untold: usize,
     /// How many asks have something outstanding.

@@ -49,6 +49,35 @@ impl Asks {
         self.n_reserved
     }
 
+    /// How many of them have one that is for all now, since they could not run.
+    pub fn suspended_len(&self) -> usize {
+        self.n_suspended
+    }
+
+    /// Whether any ask has a node reserved that is for it alone now.
+    pub fn reserves_any(&self) -> bool {
+        self.n_reserved > self.n_suspended
+    }
+
+    /// The node that an ask has reserved is for all, until it could run. Says whether it was not before.
+    pub fn suspend(&mut self, slot: AskSlot) -> bool {
+        let is_new = self.ask(slot).is_reserved() && !self.ask(slot).search.is_suspended;
+        if is_new {
+            self.ask_mut(slot).search.make().is_suspended = true;
+            self.n_suspended += 1;
+        }
+        is_new
+    }
+
+    /// The node that an ask has reserved is for it alone again.
+    pub fn resume(&mut self, slot: AskSlot) {
+        if let Some(search) = self.ask_mut(slot).search.find_mut()
+            && std::mem::take(&mut search.is_suspended)
+        {
+            self.n_suspended -= 1;
+        }
+    }
+
     /// The bound over all classes whose ask has a node reserved.
     pub fn reserved_waits(&self) -> WaitSet {
         match self.reserved.bound() {
@@ -95,6 +124,7 @@ impl Asks {
         if !self.table.find(slot).is_some_and(Ask::is_reserved) {
             return false;
         }
+        self.resume(slot);
         self.leave_class(slot);
         self.n_reserved -= 1;
         let ask = self.ask_mut(slot);

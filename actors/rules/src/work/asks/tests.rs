@@ -28,6 +28,7 @@ fn view<'a>(headroom: &'a Limits, nodes: &'a NodeIndex) -> View<'a> {
         may_start: true,
         nodes: Some(nodes),
         limits: None,
+        queues: None,
     }
 }
 

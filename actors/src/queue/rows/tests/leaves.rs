@@ -177,6 +177,7 @@ impl Tree {
             may_start: true,
             nodes: None,
             limits: None,
+            queues: None,
         };
         let waits = rows.waits().as_seen_from_above(&own, declined);
         let update = RowUpdate { row: *row, lane: None, key, priority: 0, waits };
@@ -294,7 +295,14 @@ impl Tree {
         let wide = Limits::unlimited();
         let (may_start, nodes, limits) = (true, None, None);
         for offers in 0..MOST_OFFERS {
-            let at_root = View { headroom: &wide, loosening: self.noted, may_start, nodes, limits };
+            let at_root = View {
+                headroom: &wide,
+                loosening: self.noted,
+                may_start,
+                nodes,
+                limits,
+                queues: None,
+            };
             let Some(First { child: leaf, .. }) =
                 self.root.first(Phase::Normal, &at_root, &mut self.trackers, None)
             else {
@@ -303,7 +311,8 @@ impl Tree {
             };
             let headroom = self.room(leaf);
             let loosening = self.noted.max(self.leaves[leaf].loosening);
-            let view = View { headroom: &headroom, loosening, may_start, nodes, limits };
+            let view =
+                View { headroom: &headroom, loosening, may_start, nodes, limits, queues: None };
             let rows = &mut self.leaves[leaf].rows;
             let Some(First { child: who, .. }) =
                 rows.first(Phase::Normal, &view, &mut self.trackers, None)
@@ -338,7 +347,7 @@ impl Tree {
 
     fn park(&mut self, who: usize, view: &View<'_>) {
         let narrowed = self.lane(who).map(|lane| Narrowed::of(lane, view, &self.trackers));
-        let own = narrowed.as_ref().map_or(*view, |narrowed| narrowed.view(None));
+        let own = narrowed.as_ref().map_or(*view, |narrowed| narrowed.view(view));
         let it = &mut self.askers[who];
         let parked = Parked::short(it.wants.as_ref().unwrap(), &own);
         it.waits = WaitSet::Parked(Box::new(parked));

@@ -1,0 +1,99 @@
+//! What others have reserved and lend, by the full search.
+
+use std::cmp::Ordering;
+
+use super::search::{Looking, Search, fits};
+use super::{AskFact, Facts, Foreseen, NodeFact, QueueFact, ReservationFact};
+use crate::decide::reservations::EffectivePriority;
+use crate::values::resources::Resources;
+
+/// Whether a reserved node is lent to somebody.
+enum Lent {
+    Yes,
+    /// The reservation protects nothing, and whether somebody has found out depends on who looked.
+    Perhaps,
+    No,
+}
+
+impl Search<'_> {
+    /// The first node that others have reserved and lend to an ask that finds no other.
+    pub(super) fn lent(&self, looking: &Looking<'_>, ask: &AskFact) -> Option<Foreseen> {
+        let nodes = self.nodes.iter().copied();
+        let is_reserved = |node: &NodeFact| {
+            let mut bounded = self.facts.reservations.iter().filter(|it| it.is_bounded);
+            bounded.any(|it| it.node == node.slot)
+        };
+        // The RM is asked last, and about no node that the ask would not be placed on.
+        let mut usable = nodes.filter(|node| {
+            node.open
+                && is_reserved(node)
+                && fits(ask, node)
+                && self.may_use(looking.application, ask, node.slot, None)
+                && self.takes(ask, node.slot, true)
+        });
+        usable.find_map(|node| match self.lends(looking, ask, node) {
+            Lent::Yes => Some(looking.places(ask, node)),
+            Lent::Perhaps => Some(Foreseen::Unknown),
+            Lent::No => None,
+        })
+    }
+
+    fn lends(&self, looking: &Looking<'_>, ask: &AskFact, node: &NodeFact) -> Lent {
+        let facts = self.facts;
+        let Some(it) = facts.reservations.iter().find(|it| it.node == node.slot && it.is_bounded)
+        else {
+            return Lent::No;
+        };
+        let is_own = it.application == looking.application.slot && it.key == ask.key;
+        let (own, theirs) = (looking.application.leaf, it.holder.leaf);
+        let comes_first = || {
+            let own = facts.effective(own, ask.priority);
+            own.compare(&facts.effective(theirs, it.priority)) == Ordering::Greater
+        };
+        if is_own {
+            Lent::No
+        } else if comes_first()
+            || (facts.is_owed(own, &ask.resources, |unused, wanted| wanted <= unused)
+                && !facts.is_owed(theirs, &it.resources, |unused, _| unused > 0))
+        {
+            Lent::Yes
+        } else if facts.could_run(it) {
+            Lent::No
+        } else {
+            Lent::Perhaps
+        }
+    }
+}
+
+impl Facts {
+    /// The effective priorities of a request of this priority in a leaf.
+    pub(super) fn effective(&self, leaf: u32, priority: i32) -> EffectivePriority {
+        let upward = self.path_of(leaf);
+        EffectivePriority::of(priority, upward.map(|queue| (queue.slot, &queue.config.settings)))
+    }
+
+    /// Whether this is so of everything that is wanted and guaranteed to the leaf, or to the nearest
+    /// queue above: of how much is unused, and how much is wanted.
+    fn is_owed(&self, leaf: u32, wanted: &Resources, is: impl Fn(i64, i64) -> bool) -> bool {
+        let guaranteed = |queue: &&QueueFact| queue.config.guaranteed.is_some();
+        let Some(queue) = self.path_of(leaf).find(guaranteed) else { return false };
+        let entries = queue.config.guaranteed.iter().flat_map(Resources::entries);
+        let both: Vec<(i64, i64)> = entries
+            .map(|(name, all)| (all - queue.ledger.allocated().get(name), wanted.get(name)))
+            .filter(|(_, wanted)| *wanted > 0)
+            .collect();
+        !both.is_empty() && both.into_iter().all(|(unused, wanted)| is(unused, wanted))
+    }
+
+    /// Whether the ask of a reservation could run if there were room.
+    fn could_run(&self, it: &ReservationFact) -> bool {
+        let is_allowed = self.path_of(it.holder.leaf).all(|queue| {
+            let Some(max) = &queue.ledger.max else { return true };
+            let promised = self.promises.taken_off(&queue.config.path);
+            let used = queue.ledger.allocated().plus(promised.unwrap_or(&Resources::new()));
+            max.less(&used).allows(&it.resources)
+        });
+        let of = self.applications.iter().find(|application| application.slot == it.application);
+        is_allowed && of.is_none_or(|of| self.user_headroom(of).allows(&it.resources))
+    }
+}

@@ -1,0 +1,132 @@
+//! Who may use room on a node that somebody else has reserved: `docs/scheduling.md#reservations`.
+//!
+//! # Why
+//! What is free on a reserved node is idle until the ask fits that reserved it. That is worth it for
+//! those who would come later, and not for those who come first anyway: an ask of a higher effective
+//! priority, and one whose queue is owed the room by its guarantee. And a reservation whose ask could
+//! not run even with the room protects nothing.
+//!
+//! Nothing is lent where others left for the ask that reserved the node, nor where that may use no other
+//! node, nor what a gang has set aside.
+//!
+//! ```
+//! use std::sync::Arc;
+//! use monoceros_rules::books::Books;
+//! use monoceros_rules::decide::lending::{Borrower, Loan};
+//! use monoceros_rules::decide::reservations::{Reservation, Reserver};
+//! use monoceros_rules::nodes::NodeOrder;
+//! use monoceros_rules::queues::QueueConfig;
+//! use monoceros_rules::values::resources::Resources;
+//! use monoceros_rules::work::allocations::ApplicationSlot;
+//! use monoceros_rules::work::asks::{AskSlot, AskSpec};
+//!
+//! let vcores = |n| Resources::of(&[("vcore", n)]);
+//! let mut books = Books::new(NodeOrder::default());
+//! books.queues.enter(0, None, Arc::new(QueueConfig::bare("root", true)));
+//! let node = books.nodes.insert(Arc::from("n1"), vcores(8), vcores(4), true).unwrap();
+//! let large = Arc::new(AskSpec::new("large", vcores(6)));
+//! let who = Reserver { application: ApplicationSlot::at(0), ask: AskSlot::at(0) };
+//! books.reservations.make(&mut books.nodes, who, Reservation::new(node, large, 0));
+//!
+//! let reservation = books.reservations.of(who).unwrap();
+//! let small = AskSpec::new("small", vcores(2));
+//! assert_eq!(Borrower::of(0, &small, &books).loan(reservation, &books), None);
+//! let urgent = AskSpec { priority: 1, ..small };
+//! assert_eq!(Borrower::of(0, &urgent, &books).loan(reservation, &books), Some(Loan::Priority));
+//! ```
+
+use std::cmp::Ordering;
+
+use super::reservations::{EffectivePriority, Reservation, Reserver};
+use crate::books::Books;
+use crate::nodes::{NodeRequest, NodeSlot};
+use crate::work::asks::AskSpec;
+
+/// Why an ask may use a node that another has reserved.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Loan {
+    /// Its effective priority is higher.
+    Priority,
+    /// It fits into what its queue does not use of its guarantee, and the queue of the other has all of
+    /// its own, or none.
+    Guarantee,
+    /// The other could not run even with the room.
+    Suspended,
+}
+
+/// A node that an ask may use though another has reserved it.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Lent {
+    /// The node.
+    pub node: NodeSlot,
+    /// Who has it reserved.
+    pub by: Reserver,
+    /// Why it may be used.
+    pub loan: Loan,
+}
+
+/// Who would use what others have reserved.
+#[derive(Debug)]
+pub struct Borrower {
+    effective: EffectivePriority,
+    is_owed: bool,
+}
+
+impl Borrower {
+    /// An ask of an application in this leaf.
+    pub fn of(leaf: u32, ask: &AskSpec, books: &Books) -> Self {
+        Self {
+            effective: EffectivePriority::in_leaf(&books.queues, leaf, ask.priority),
+            is_owed: books.queues.fits_guarantee(leaf, &ask.resources),
+        }
+    }
+
+    /// Why it may use the node of a reservation, if it may.
+    pub fn loan(&self, reservation: &Reservation, books: &Books) -> Option<Loan> {
+        if !reservation.is_bounded() {
+            return None;
+        }
+        let (of, wanted) = (&reservation.holder, &reservation.spec.resources);
+        let theirs =
+            || EffectivePriority::in_leaf(&books.queues, of.leaf, reservation.spec.priority);
+        if self.is_owed && !books.queues.is_below_guarantee(of.leaf, wanted) {
+            Some(Loan::Guarantee)
+        } else if self.effective.compare(&theirs()) == Ordering::Greater {
+            Some(Loan::Priority)
+        } else {
+            (!could_run(reservation, books)).then_some(Loan::Suspended)
+        }
+    }
+
+    /// The first node in order that others have reserved and that has room for the request, which is of
+    /// this borrower; behind a node, where one is given.
+    pub fn first(
+        &self,
+        after: Option<NodeSlot>,
+        request: &NodeRequest<'_>,
+        books: &Books,
+    ) -> Option<Lent> {
+        let lent = |node| {
+            let by = books.reservations.normal_on(node)?;
+            let loan = self.loan(books.reservations.of(by)?, books)?;
+            Some(Lent { node, by, loan })
+        };
+        lent(books.nodes.first_lent(after, request, |node| lent(node).is_some())?)
+    }
+}
+
+/// Whether the ask of a reservation could run if there were room: its queues leave as much, beside what
+/// was promised to others, and so do the limits of its user and group.
+pub fn could_run(reservation: &Reservation, books: &Books) -> bool {
+    let (of, wanted) = (&reservation.holder, &reservation.spec.resources);
+    let is_allowed = books.queues.upward(of.leaf).all(|(_, queue)| {
+        queue.left().is_none_or(|left| match books.promises.taken_off(&queue.config().path) {
+            None => left.allows(wanted),
+            Some(promised) => left.less(promised).allows(wanted),
+        })
+    });
+    is_allowed && of.lane.is_none_or(|lane| books.trackers.headroom(lane).allows(wanted))
+}
+
+#[cfg(test)]
+mod tests;

@@ -1,0 +1,273 @@
+//! What everybody may know of each queue: how it is set, and what its maximum and its guarantee leave.
+//!
+//! # Why beside the queues
+//! The totals of a queue are its own: its actor counts them, and an offer carries those of its path.
+//! Whether a reservation may be used by somebody else depends on two queues at once, the one of the
+//! request that has it and the one of the request that would use it. So what decides that is written
+//! here as well, by the queue whenever its totals change, and by an offer for what it decides before
+//! that rises.
+//!
+//! # Invariants
+//! * What is left here is what the ledger of the queue leaves, with the decisions of the offer under way.
+//! * A queue without a maximum has nothing left of one, nor one without a guarantee of that.
+
+use std::sync::Arc;
+
+use super::QueueConfig;
+use crate::values::resources::{Limits, Resources};
+
+/// What is known of one queue.
+#[derive(Clone, Debug)]
+pub struct QueueFigures {
+    /// The place of the queue above; none for root.
+    parent: Option<u32>,
+    config: Arc<QueueConfig>,
+    /// What its maximum leaves; negative where it is above that.
+    left: Option<Limits>,
+    guaranteed: Option<Limits>,
+    /// What it does not use of its guarantee; negative where it uses more.
+    unused: Option<Limits>,
+}
+
+/// What is known of all queues of a partition, by their places.
+#[derive(Clone, Debug, Default)]
+pub struct QueueTable {
+    queues: Vec<Option<QueueFigures>>,
+    /// A queue changes the priorities of what is below it: two numbers that were written on requests
+    /// need not compare as these do.
+    changes_priorities: bool,
+}
+
+impl QueueTable {
+    /// A queue is there, and uses nothing yet.
+    pub fn enter(&mut self, queue: u32, parent: Option<u32>, config: Arc<QueueConfig>) {
+        let at = queue as usize;
+        if self.queues.len() <= at {
+            self.queues.resize(at + 1, None);
+        }
+        self.changes_priorities |= config.settings.changes_priorities();
+        self.queues[at] = Some(QueueFigures::new(parent, config));
+    }
+
+    /// A queue is gone; its place may be given to another.
+    pub fn forget(&mut self, queue: u32) {
+        self.queues[queue as usize] = None;
+        self.look_at_priorities();
+    }
+
+    /// A queue is configured so from now on, and uses so much.
+    pub fn configure(&mut self, queue: u32, config: &Arc<QueueConfig>, used: &Resources) {
+        let Some(figures) = self.find_mut(queue) else { return };
+        *figures = QueueFigures::new(figures.parent, Arc::clone(config));
+        figures.count(used);
+        self.look_at_priorities();
+    }
+
+    fn look_at_priorities(&mut self) {
+        let mut all = self.queues.iter().flatten();
+        self.changes_priorities = all.any(|queue| queue.config.settings.changes_priorities());
+    }
+
+    /// A queue uses so much. Says whether it has all of a guarantee since then.
+    pub fn count(&mut self, queue: u32, used: &Resources) -> bool {
+        self.find_mut(queue).is_some_and(|figures| figures.count(used))
+    }
+
+    /// An offer charges so much to a queue. Says whether it has all of a guarantee since then.
+    pub fn charge(&mut self, queue: u32, amount: &Resources) -> bool {
+        let Some(figures) = self.find_mut(queue) else { return false };
+        if let Some(left) = &mut figures.left {
+            left.take(amount);
+        }
+        let Some(unused) = &mut figures.unused else { return false };
+        let before = unused.clone();
+        unused.take(amount);
+        has_used_up(&before, unused)
+    }
+
+    /// An offer takes so much off what a queue uses.
+    pub fn give_back(&mut self, queue: u32, amount: &Resources) {
+        let Some(figures) = self.find_mut(queue) else { return };
+        for of in [&mut figures.left, &mut figures.unused].into_iter().flatten() {
+            of.give(amount);
+        }
+    }
+
+    /// The queues from this one up to root, each with its place.
+    pub fn upward(&self, queue: u32) -> impl Iterator<Item = (u32, &QueueFigures)> {
+        let at = |place: u32| Some((place, self.find(place)?));
+        std::iter::successors(at(queue), move |(_, below)| at(below.parent?))
+    }
+
+    /// Whether a queue changes the priorities of what is below it, so that two numbers that were
+    /// written on requests need not compare as their effective priorities do.
+    pub fn changes_priorities(&self) -> bool {
+        self.changes_priorities
+    }
+
+    /// Whether so much fits as a whole into what the leaf does not use of its guarantee; of that of the
+    /// nearest queue above where it has none. What is not guaranteed does not count, and something of
+    /// the amount has to be.
+    pub fn fits_guarantee(&self, leaf: u32, amount: &Resources) -> bool {
+        self.guarantee_of(leaf).is_some_and(|unused| {
+            let mut fits = wanted_of(unused, amount).map(|(unused, wanted)| wanted <= unused);
+            fits.next().is_some_and(|first| first && fits.all(|fits| fits))
+        })
+    }
+
+    /// Whether the leaf uses less of its guarantee than all, in everything of this amount that is
+    /// guaranteed; of that of the nearest queue above where it has none.
+    pub fn is_below_guarantee(&self, leaf: u32, amount: &Resources) -> bool {
+        self.guarantee_of(leaf).is_some_and(|unused| {
+            let mut below = wanted_of(unused, amount).map(|(unused, _)| unused > 0);
+            below.next().is_some_and(|first| first && below.all(|below| below))
+        })
+    }
+
+    /// Whether something that wants `least` at least may fit into what the queue does not use of its
+    /// own guarantee. `false` is certain.
+    pub fn may_fit_guarantee(&self, queue: u32, least: &Resources) -> bool {
+        let unused = self.find(queue).and_then(|figures| figures.unused.as_ref());
+        unused.is_some_and(|unused| {
+            // Of several amounts the least may have nothing of what each of them wants.
+            unused.entries().all(|(name, unused)| least.get(name) <= unused.max(0))
+                && unused.entries().any(|(_, unused)| unused > 0)
+        })
+    }
+
+    /// The nearest queue that has a guarantee, from this one up.
+    pub fn guaranteed_by(&self, leaf: u32) -> Option<u32> {
+        self.upward(leaf).find(|(_, figures)| figures.unused.is_some()).map(|(queue, _)| queue)
+    }
+
+    fn guarantee_of(&self, leaf: u32) -> Option<&Limits> {
+        self.upward(leaf).find_map(|(_, figures)| figures.unused.as_ref())
+    }
+
+    fn find(&self, queue: u32) -> Option<&QueueFigures> {
+        self.queues.get(queue as usize)?.as_ref()
+    }
+
+    fn find_mut(&mut self, queue: u32) -> Option<&mut QueueFigures> {
+        self.queues.get_mut(queue as usize)?.as_mut()
+    }
+}
+
+impl QueueFigures {
+    fn new(parent: Option<u32>, config: Arc<QueueConfig>) -> Self {
+        let guaranteed = config.guaranteed.clone().map(Limits::from);
+        Self { parent, left: config.max.clone(), unused: guaranteed.clone(), guaranteed, config }
+    }
+
+    fn count(&mut self, used: &Resources) -> bool {
+        if let (Some(left), Some(max)) = (&mut self.left, &self.config.max) {
+            left.clone_from(max);
+            left.take(used);
+        }
+        let (Some(unused), Some(guaranteed)) = (&mut self.unused, &self.guaranteed) else {
+            return false;
+        };
+        let before = std::mem::replace(unused, guaranteed.clone());
+        unused.take(used);
+        has_used_up(&before, unused)
+    }
+
+    /// How it is configured.
+    pub fn config(&self) -> &QueueConfig {
+        &self.config
+    }
+
+    /// What its maximum leaves; none where nothing limits it.
+    pub fn left(&self) -> Option<&Limits> {
+        self.left.as_ref()
+    }
+}
+
+/// Whether there was something left of a guarantee before, and now there is not.
+fn has_used_up(before: &Limits, after: &Limits) -> bool {
+    let both = before.entries().zip(after.entries());
+    both.into_iter().any(|((_, before), (_, after))| before > 0 && after <= 0)
+}
+
+/// Of everything that is guaranteed and wanted how much is unused, and how much is wanted.
+fn wanted_of(unused: &Limits, amount: &Resources) -> impl Iterator<Item = (i64, i64)> {
+    let both = unused.entries().map(|(name, unused)| (unused, amount.get(name)));
+    both.filter(|(_, wanted)| *wanted > 0)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::order::keys::PriorityPolicy;
+
+    fn vcores(quantity: i64) -> Resources {
+        Resources::of(&[("vcore", quantity)])
+    }
+
+    fn config(guaranteed: Option<i64>, max: Option<i64>) -> QueueConfig {
+        let mut config = QueueConfig::bare("root.q", true);
+        config.guaranteed = guaranteed.map(vcores);
+        config.max = max.map(|max| vcores(max).into());
+        config
+    }
+
+    /// Root, a parent that is guaranteed 10, and below it a leaf that is guaranteed 4 and one that is not.
+    fn table() -> QueueTable {
+        let mut table = QueueTable::default();
+        table.enter(0, None, Arc::new(config(None, None)));
+        table.enter(1, Some(0), Arc::new(config(Some(10), Some(12))));
+        table.enter(2, Some(1), Arc::new(config(Some(4), None)));
+        table.enter(3, Some(1), Arc::new(config(None, None)));
+        table
+    }
+
+    #[test]
+    fn a_guarantee_is_that_of_the_nearest_queue_that_has_one() {
+        let mut table = table();
+        assert_eq!(
+            [0, 1, 2, 3].map(|at| table.guaranteed_by(at)),
+            [None, Some(1), Some(2), Some(1)]
+        );
+        table.count(1, &vcores(7));
+        table.count(2, &vcores(1));
+        let fits = |table: &QueueTable, leaf| {
+            (1..=12).filter(|n| table.fits_guarantee(leaf, &vcores(*n))).count()
+        };
+        assert_eq!([0, 2, 3].map(|leaf| fits(&table, leaf)), [0, 3, 3]);
+        assert!(!table.charge(2, &vcores(2)) && !table.charge(0, &vcores(2)));
+        assert_eq!([2, 3].map(|leaf| fits(&table, leaf)), [1, 3]);
+        assert!(table.charge(2, &vcores(1)), "it has all of it now");
+        table.give_back(2, &vcores(4));
+        assert_eq!(fits(&table, 2), 4);
+    }
+
+    #[test]
+    fn what_is_not_guaranteed_does_not_count_and_something_has_to_be() {
+        let mut table = table();
+        let with_gpus = |vcore| Resources::of(&[("vcore", vcore), ("gpu", 9)]);
+        assert!(table.fits_guarantee(2, &with_gpus(4)) && !table.fits_guarantee(2, &with_gpus(5)));
+        assert!(!table.fits_guarantee(2, &Resources::of(&[("gpu", 1)])));
+        assert!(table.is_below_guarantee(2, &with_gpus(5)), "it uses nothing yet");
+        assert!(!table.is_below_guarantee(2, &Resources::of(&[("gpu", 1)])));
+        table.count(2, &vcores(4));
+        assert!(!table.is_below_guarantee(2, &vcores(1)), "all of it is used");
+    }
+
+    #[test]
+    fn what_is_configured_anew_counts_what_is_used() {
+        let mut table = table();
+        table.count(1, &vcores(7));
+        let left = |table: &QueueTable| table.upward(3).nth(1).unwrap().1.left().cloned();
+        assert_eq!(left(&table), Some(vcores(5).into()));
+        table.configure(1, &Arc::new(config(None, Some(9))), &vcores(7));
+        assert_eq!(left(&table), Some(vcores(2).into()));
+        assert_eq!(table.guaranteed_by(3), None);
+        assert!(!table.changes_priorities());
+        let mut fenced = config(None, None);
+        fenced.settings.priority_policy = PriorityPolicy::Fence;
+        table.configure(3, &Arc::new(fenced), &vcores(0));
+        assert!(table.changes_priorities());
+        table.forget(3);
+        assert!(!table.changes_priorities() && table.upward(3).next().is_none());
+    }
+}
