@@ -15,7 +15,7 @@ use std::collections::BTreeMap;
 use std::sync::Arc;
 
 use monoceros_rules::decide::bundle::{
-    self, BundleWaits, Found, Group, Members, NoDomain, Shortage,
+    self, BundleWaits, Found, Group, Members, MembersAt, NoDomain, Shortage,
 };
 use monoceros_rules::decide::explain::ShortDomain;
 use monoceros_rules::decide::parking::{Obstacle, retry_after};
@@ -327,25 +327,20 @@ impl Application {
     }
 
     fn lacks_places(&self, bundled: &Bundled, shortage: Shortage) -> BundleObstacle {
+        let Some(NoDomain { key, value }) = shortage.domain else {
+            return BundleObstacle::Places(short_members(bundled, &shortage.short));
+        };
         let group = &bundled[shortage.of.group];
         let (slot, _) = group[shortage.of.members];
         let spec = &self.book.asks.ask(slot).spec;
-        let (size, lacks) = (Resources::clone(&spec.resources), shortage.lacks);
-        let name = spec.task_group.clone().unwrap_or_default();
-        match shortage.domain {
-            None => BundleObstacle::Places { group: name, size, lacks },
-            Some(NoDomain { key, value }) => {
-                let members = group.iter().map(|(_, count)| u64::from(*count)).sum();
-                BundleObstacle::Domain(Box::new(ShortDomain {
-                    group: name,
-                    size,
-                    members,
-                    lacks,
-                    key,
-                    value,
-                }))
-            }
-        }
+        BundleObstacle::Domain(Box::new(ShortDomain {
+            group: spec.task_group.clone().unwrap_or_default(),
+            size: Resources::clone(&spec.resources),
+            members: group.iter().map(|(_, count)| u64::from(*count)).sum(),
+            lacks: shortage.lacks,
+            key,
+            value,
+        }))
     }
 
     pub(super) fn note_bundle_attempt(&mut self, baton: &mut Baton) {
@@ -490,6 +485,11 @@ pub(super) fn total(asks: &Asks, bundled: &Bundled) -> Resources {
         total.add(&asks.ask(*slot).resources.times(i64::from(*count)));
     }
     total
+}
+
+/// The asks of members that lack places, with the number of members of their group that do.
+pub(super) fn short_members(bundled: &Bundled, short: &[(MembersAt, u64)]) -> Vec<(AskSlot, u64)> {
+    short.iter().map(|(of, lacks)| (bundled[of.group][of.members].0, *lacks)).collect()
 }
 
 /// The least that any member takes of each resource.

@@ -4,23 +4,17 @@
 use std::collections::BTreeMap;
 use std::sync::Arc;
 
-use monoceros_rules::decide::explain::{self, Cause, GangWhy, ShortDomain, Why};
+use monoceros_rules::decide::explain::{self, Cause, GangWhy, Why};
 use monoceros_rules::decide::pairs;
 use monoceros_rules::decide::preemption::Promisee;
-use monoceros_rules::nodes::{NodeIndex, NodeLacks, NodeRequest};
+use monoceros_rules::nodes::NodeLacks;
 use monoceros_rules::order::waits::WaitSet;
 use monoceros_rules::values::resources::Resources;
 use monoceros_rules::work::allocations::{Allocation, AllocationId, Form};
-use monoceros_rules::work::asks::{Ask, AskSpec, PendingClass, TaskGroup};
-use monoceros_rules::work::native::{Bundled, MissingAsks, Stage};
+use monoceros_rules::work::asks::{Ask, AskSpec, PendingClass};
 
 use super::Application;
-use super::bundle::total;
 use crate::step::{BACKOFF_LEAST, Baton, QueueSlot, RowSlot};
-
-/// For how many sizes of members places are counted, each of which looks at every node; and for how
-/// many nodes it is said that members require them.
-const COUNTED: usize = 20;
 
 /// Which asks are to be explained.
 #[derive(Clone, Debug)]
@@ -205,197 +199,6 @@ impl Application {
         vec![room.unwrap_or(places)]
     }
 
-    /// A declared gang that is not decided: an entry for all of it, and one for the group that is
-    /// short.
-    fn explained_gang(&self, baton: &Baton) -> Vec<ExplainedClass> {
-        let (Some(native), Some(bundle)) = (self.book.undecided(), &self.bundle) else {
-            return Vec::new();
-        };
-        let nodes = &baton.books.nodes;
-        let members = native.groups().iter().map(|group| u64::from(group.min_members)).sum();
-        let bundled = native.bundle(&self.book.asks);
-        let total = bundled.as_ref().map(|bundled| total(&self.book.asks, bundled));
-        let total = total.unwrap_or_default();
-        let required = bundled.as_ref().map(|bundled| self.required_nodes(bundled, nodes));
-        let required = required.unwrap_or_default();
-        let (why, since_ns) = match (native.stage, bundled, bundle.why(nodes)) {
-            (Stage::InTheAir, ..) => (Some(GangWhy::InTheAir), None),
-            (_, _, Some((why, since_ns))) => (Some(why), since_ns),
-            (_, Err(MissingAsks { group, missing }), None) => {
-                (Some(GangWhy::Asks { group, missing }), None)
-            }
-            (_, Ok(bundled), None) => {
-                let short = self.short_of_domain(&bundled, nodes);
-                (short.or_else(|| self.short_of_places(&bundled, nodes)), None)
-            }
-        };
-        // One whose members are not all there yet looks for no places.
-        let preemption = self
-            .undecided_bundle()
-            .map(|_| self.explained_preemption(Promisee::Gang(self.slot), baton))
-            .unwrap_or_default();
-        let mut entries = Vec::new();
-        let mut obstacles = self.own_obstacles(&total, baton);
-        // Others may lack places because of those that can have none.
-        let is_of_places =
-            |why: &GangWhy| matches!(why, GangWhy::Places { .. } | GangWhy::Domain { .. });
-        let is_moot = |why: &GangWhy| is_of_places(why) && !required.is_empty();
-        let why = why.filter(|why| !is_moot(why));
-        obstacles.extend(required);
-        let entry = |group: Option<TaskGroup>, resources, count, obstacles: Vec<Why>, lacks| {
-            let spec = AskSpec::new("", resources).with(|it| it.task_group = group);
-            let takes_place = spec.task_group.is_some();
-            let noted = obstacles.iter().find_map(|why| match why {
-                Why::Gang(gang) => Some((gang.cause(), since_ns?)),
-                _ => None,
-            });
-            let noted = noted.or_else(|| bundle.over_since());
-            ExplainedClass {
-                preemption: preemption.clone(),
-                position: 0,
-                keys: Vec::new(),
-                count,
-                spec: Arc::new(spec),
-                created_ns: self.book.submitted_ns,
-                obstacles,
-                takes_place,
-                noted,
-                lacks,
-                texts: BTreeMap::new(),
-            }
-        };
-        let mut short = None;
-        if let Some(mut why) = why {
-            let mut lacks = NodeLacks::default();
-            if let GangWhy::Places { size, nodes: counts, .. } = &mut why {
-                lacks = nodes.lacks(&NodeRequest::of(size));
-                counts.clone_from(&lacks);
-            }
-            if let GangWhy::Domain { short, nodes: counts } = &mut why {
-                self.count_places(short, nodes);
-                let domain = short.domain();
-                let domains = domain.as_slice();
-                lacks = nodes.lacks(&NodeRequest { domains, ..NodeRequest::of(&short.size) });
-                counts.clone_from(&lacks);
-            }
-            short = match &why {
-                GangWhy::Asks { group, missing } => {
-                    Some((Arc::clone(group), Resources::new(), *missing))
-                }
-                GangWhy::Places { group, size, lacks, .. } => {
-                    Some((Arc::clone(group), size.clone(), *lacks))
-                }
-                GangWhy::Domain { short, .. } => {
-                    Some((Arc::clone(&short.group), short.size.clone(), short.lacks))
-                }
-                _ => None,
-            }
-            .map(|(group, size, count)| {
-                entry(Some(group), size, count, vec![Why::Gang(why.clone())], lacks)
-            });
-            obstacles.push(Why::Gang(why));
-        }
-        let refused = obstacles.iter().any(|why| matches!(why, Why::Gang(GangWhy::Refused { .. })));
-        let refused =
-            bundle.refused().filter(|_| refused).and_then(|slot| self.book.asks.find(slot));
-        let lacks = refused.map(|ask| nodes.lacks(&explain::request(ask))).unwrap_or_default();
-        let mut whole = entry(None, total, members, obstacles, lacks);
-        whole.texts = refused.map(explain::texts).unwrap_or_default();
-        entries.push(whole);
-        entries.extend(short);
-        entries
-    }
-
-    /// What stands in the way of the members that require a node, for each node.
-    fn required_nodes(&self, bundled: &Bundled, nodes: &NodeIndex) -> Vec<Why> {
-        let mut wanted: BTreeMap<&Arc<str>, Resources> = BTreeMap::new();
-        for (slot, count) in bundled.iter().flatten() {
-            let ask = self.book.asks.ask(*slot);
-            let Some(node) = &ask.required_node else { continue };
-            if wanted.len() < COUNTED || wanted.contains_key(node) {
-                let of_node = wanted.entry(node).or_default();
-                of_node.add(&ask.resources.times(i64::from(*count)));
-            }
-        }
-        let wanted = wanted.iter();
-        wanted.filter_map(|(node, want)| explain::required_of(nodes, node, want)).collect()
-    }
-
-    /// The first members of one size for which alone there are too few places: no search was made
-    /// that says so, or quota was short before it.
-    fn short_of_places(&self, bundled: &Bundled, nodes: &NodeIndex) -> Option<GangWhy> {
-        let mut sizes: Vec<(&Ask, u64)> = Vec::new();
-        for (slot, count) in bundled.iter().flatten() {
-            let ask = self.book.asks.ask(*slot);
-            if ask.required_node.is_some() {
-                continue;
-            }
-            let is_alike = |(it, _): &(&Ask, u64)| it.resources.same_amount(&ask.resources);
-            match sizes.iter().position(is_alike) {
-                Some(known) => sizes[known].1 += u64::from(*count),
-                None if sizes.len() < COUNTED => sizes.push((ask, u64::from(*count))),
-                None => {}
-            }
-        }
-        sizes.into_iter().find_map(|(ask, members)| {
-            let lacks = members - nodes.places(&ask.request(), members);
-            (lacks > 0).then(|| GangWhy::Places {
-                group: ask.task_group.clone().unwrap_or_default(),
-                size: Resources::clone(&ask.resources),
-                lacks,
-                nodes: NodeLacks::default(),
-            })
-        })
-    }
-
-    /// The first group that has to stay in one domain and is too large for each by itself: no search
-    /// was made that says so, or quota was short before it. Only members of one size are counted.
-    fn short_of_domain(&self, bundled: &Bundled, nodes: &NodeIndex) -> Option<GangWhy> {
-        let groups = self.book.undecided()?.groups().iter().zip(bundled);
-        let keyed = groups.filter_map(|(group, members)| Some((group.required_domain()?, members)));
-        keyed.take(COUNTED).find_map(|(key, members)| {
-            let (slot, _) = members.first()?;
-            let ask = self.book.asks.ask(*slot);
-            let mut short = ShortDomain {
-                group: ask.task_group.clone().unwrap_or_default(),
-                size: Resources::clone(&ask.resources),
-                members: members.iter().map(|(_, count)| u64::from(*count)).sum(),
-                lacks: 0,
-                key: Arc::from(key),
-                value: None,
-            };
-            self.count_places(&mut short, nodes);
-            (short.lacks > 0).then(|| GangWhy::Domain { short, nodes: NodeLacks::default() })
-        })
-    }
-
-    /// How many members of a group are short in the domain that comes nearest, where all of them are
-    /// of one size and nothing else keeps them off nodes.
-    fn count_places(&self, short: &mut ShortDomain, nodes: &NodeIndex) {
-        let bundled = self.book.undecided().and_then(|it| it.bundle(&self.book.asks).ok());
-        let mut of_group = bundled.iter().flatten().flatten().filter_map(|(slot, _)| {
-            let ask = self.book.asks.ask(*slot);
-            (ask.task_group.as_ref() == Some(&short.group)).then_some(ask)
-        });
-        let is_plain =
-            |ask: &Ask| ask.request().wants_only_room() && ask.resources.same_amount(&short.size);
-        if !of_group.all(is_plain) {
-            return;
-        }
-        let request = NodeRequest::of(&short.size);
-        let places = nodes.places_by_domain(&short.key, &request, short.members);
-        let nearest = places.into_iter().rev().max_by_key(|(_, places)| *places);
-        match nearest {
-            None => (short.lacks, short.value) = (short.members, None),
-            // Others of the gang may have the places.
-            Some((_, places)) if places >= short.members => {}
-            Some((value, places)) => {
-                (short.lacks, short.value) = (short.members - places, Some(value));
-            }
-        }
-    }
-
-    /// What of its user, its group and itself stands in the way of so much.
     /// For whom something of the application was taken, who is to run before the ask does.
     fn gives_way(&self, ask: &Ask, baton: &Baton) -> Option<Why> {
         let (promisee, _) = baton.books.promises.bars(self.slot, ask.sequence)?;
@@ -403,7 +206,8 @@ impl Application {
         Some(Why::GivesWay { application })
     }
 
-    fn own_obstacles(&self, wanted: &Resources, baton: &Baton) -> Vec<Why> {
+    /// The obstacles of the application's user, group and own state for so much.
+    pub(super) fn own_obstacles(&self, wanted: &Resources, baton: &Baton) -> Vec<Why> {
         let starts = self.book.is_starting();
         let mut obstacles = match self.limited_lane() {
             Some(lane) => explain::limits(&baton.books.trackers, lane, wanted, starts),

@@ -25,6 +25,7 @@ mod decided;
 mod decisions;
 mod events;
 mod explained;
+mod explained_gang;
 mod gang;
 mod holds;
 mod in_the_air;

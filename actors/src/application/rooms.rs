@@ -126,7 +126,7 @@ impl Application {
     pub(super) fn gang_would_preempt(&mut self, obstacle: &BundleObstacle, baton: &mut Baton) {
         match obstacle {
             BundleObstacle::Quota(_)
-            | BundleObstacle::Places { .. }
+            | BundleObstacle::Places(_)
             | BundleObstacle::Domain(_)
             | BundleObstacle::Refused { .. } => self.wish(self.gang(), false, baton),
             BundleObstacle::Asks(_) | BundleObstacle::Limits(_) | BundleObstacle::GivesWay => {}

@@ -56,8 +56,8 @@ pub(super) enum BundleObstacle {
     Quota(Resources),
     /// What its user and group leave does not hold all of it.
     Limits(Resources),
-    /// Members of this size find too few places.
-    Places { group: TaskGroup, size: Resources, lacks: u64 },
+    /// The number of members without a place, by an ask of each group that is short.
+    Places(Vec<(AskSlot, u64)>),
     /// No domain takes the whole of a group that has to stay in one.
     Domain(Box<ShortDomain>),
     /// Every node with room refused this member of this group.
@@ -77,8 +77,19 @@ impl Bundle {
         self.obstacle = Some((obstacle, since_ns));
     }
 
-    /// What keeps it from its places beside quotas and limits, as far as that is known to be so
-    /// still, and since when, ns since the epoch. The counts of nodes are left out.
+    /// The members that found no place at the last search, by an ask of each group with their number, and
+    /// since when, ns since the epoch. `None` if there may be places by now.
+    pub(super) fn short_of_places(&self, nodes: &NodeIndex) -> Option<(&[(AskSlot, u64)], i64)> {
+        let WaitSet::Parked(_) = &self.waits else { return None };
+        let Some((BundleObstacle::Places(short), since_ns)) = &self.obstacle else { return None };
+        let is_so = !self.places.clone()?.is_due(nodes);
+        is_so.then_some((&**short, *since_ns))
+    }
+
+    /// The obstacle of the gang in addition to quotas, limits and [too few places], and since when, ns
+    /// since the epoch. `None` if it may be gone by now. The counts of nodes are left out.
+    ///
+    /// [too few places]: Self::short_of_places
     pub(super) fn why(&self, nodes: &NodeIndex) -> Option<(GangWhy, Option<i64>)> {
         let WaitSet::Parked(parked) = &self.waits else { return None };
         let (obstacle, since_ns) = match &self.obstacle {
@@ -100,21 +111,15 @@ impl Bundle {
                 let (group, missing) = (Arc::clone(group), *missing);
                 Some((GangWhy::Asks { group, missing }, since_ns))
             }
-            BundleObstacle::Places { group, size, lacks } => {
-                let mut places = self.places.clone()?;
-                let (group, size, lacks) = (Arc::clone(group), size.clone(), *lacks);
-                let nodes_lack = NodeLacks::default();
-                let why = GangWhy::Places { group, size, lacks, nodes: nodes_lack };
-                (!places.is_due(nodes)).then_some((why, since_ns))
-            }
             BundleObstacle::Domain(short) => {
                 let mut places = self.places.clone()?;
                 let (short, nodes_lack) = ((**short).clone(), NodeLacks::default());
-                let why = GangWhy::Domain { short, nodes: nodes_lack };
+                let why = GangWhy::Domain { short, nodes: nodes_lack, constraint: None };
                 (!places.is_due(nodes)).then_some((why, since_ns))
             }
             // The sums say by themselves whether quota is short; what was refused may pass now.
-            BundleObstacle::Quota(_)
+            BundleObstacle::Places(_)
+            | BundleObstacle::Quota(_)
             | BundleObstacle::Limits(_)
             | BundleObstacle::GivesWay
             | BundleObstacle::Refused { .. } => None,

@@ -161,6 +161,7 @@ fn change(change: &Change) -> ChangeSnapshot {
         | Change::Placeholders { count, .. }
         | Change::GangMembers { count, .. }
         | Change::NodeInDomain { count: count @ 2.., .. }
+        | Change::AdmittedNode { count: count @ 2.., .. }
         | Change::Node { count: count @ 2.., .. } => (*count, 0),
         Change::Time { at_ns } => (0, at_ns.unwrap_or_default()),
         _ => (0, 0),

@@ -473,3 +473,136 @@ fn what_stays_in_a_rack_is_not_told_to_add_a_node_anywhere() {
         "#]],
     );
 }
+
+/// Two groups of one size share the places that there are: each says how many of its own have none.
+#[test]
+fn of_two_groups_of_one_size_each_says_how_many_of_its_own_lack_a_place() {
+    let text = "
+        queue root.q
+        node n1 vcore=2000 ; node n2 vcore=1500
+        app a1 in root.q needs driver x1 vcore=1000 needs workers x4 vcore=1000
+    ";
+    check(
+        text,
+        &expect![[r#"
+            the gang x5: gang workers since 1000s
+              1 member of task group workers found no place for 1 core beside the others (2 nodes)
+              - gang workers: vcore=1000; - of -
+              - gang driver: vcore=1000; - of -
+              cure: add 2 nodes with at least 1 core each, or as much room for as many
+              + node  vcore=1000 2 0
+            group workers x1: gang workers since 1000s
+              1 member of task group workers found no place for 1 core beside the others (2 nodes)
+              - gang workers: vcore=1000; - of -
+              cure: add a node with at least 1 core
+              + node  vcore=1000 0 0
+            group driver x1: gang driver since 1000s
+              1 member of task group driver found no place for 1 core beside the others (2 nodes)
+              - gang driver: vcore=1000; - of -
+              cure: add a node with at least 1 core
+              + node  vcore=1000 0 0
+        "#]],
+    );
+    let all = "wait 5s\n exists a2 k on n1 vcore=1000 uuid=u";
+    check(
+        &format!("{text} app a2 in root.q\n {all}"),
+        &expect![[r#"
+            the gang x5: gang workers since 1000s
+              2 members of task group workers found no place for 1 core beside the others (2 nodes)
+              - gang workers: vcore=2000; - of -
+              - gang driver: vcore=1000; - of -
+              cure: add 3 nodes with at least 1 core each, or as much room for as many
+              + node  vcore=1000 3 0
+            group workers x2: gang workers since 1000s
+              2 members of task group workers found no place for 1 core beside the others (2 nodes)
+              - gang workers: vcore=2000; - of -
+              cure: add 2 nodes with at least 1 core each, or as much room for as many
+              + node  vcore=1000 2 0
+            group driver x1: gang driver since 1000s
+              1 member of task group driver found no place for 1 core beside the others (2 nodes)
+              - gang driver: vcore=1000; - of -
+              cure: add a node with at least 1 core
+              + node  vcore=1000 0 0
+        "#]],
+    );
+}
+
+/// One of them may go nowhere: the other one is not to blame, nor counted with it.
+#[test]
+fn a_group_that_its_constraint_keeps_off_all_nodes_is_the_one_that_is_short() {
+    let nowhere = r#"where={"simpleConstraint":{"nodeAffinityConstraint":{"targetExpressions":[{"targetOperator":"IN","targetKey":"zone","targetValues":["b"]}]}}}"#;
+    let gang = |free: &str, bound: &str| {
+        format!(
+            "
+            queue root.q
+            node n1 vcore=9000 attr zone=a ; node n2 vcore=9000 attr zone=a
+            app a1 in root.q needs free {free} vcore=1000 needs bound {bound}
+            ask a1 b {bound} vcore=1000 group=bound {nowhere}
+            "
+        )
+    };
+    check(
+        &gang("x2", "x1"),
+        &expect![[r#"
+        the gang x3: gang bound since 1000s
+          1 member of task group bound found no place for 1 core beside the others (2 nodes: 2 are excluded by its constraint)
+          - gang bound: vcore=1000; - of -
+          cure: add a node with at least 1 core that its placement constraint admits: zone IN [b]
+          + node  vcore=1000 0 0
+        group bound x1: gang bound since 1000s
+          1 member of task group bound found no place for 1 core beside the others (2 nodes: 2 are excluded by its constraint)
+          - gang bound: vcore=1000; - of -
+          cure: add a node with at least 1 core that its placement constraint admits: zone IN [b]
+          + node  vcore=1000 0 0
+        b x1: gang  since 0s
+          nothing of the application is placed by itself before its gang is decided
+          - gang : -; - of -
+          cure: have the gang decided: its own entry says how
+          + gangMembers  - 0 0
+    "#]],
+    );
+    check(
+        &gang("x1", "x2"),
+        &expect![[r#"
+        the gang x3: gang bound since 1000s
+          2 members of task group bound found no place for 1 core beside the others (2 nodes: 2 are excluded by its constraint)
+          - gang bound: vcore=2000; - of -
+          cure: add 2 nodes with at least 1 core each, or as much room for as many, that its placement constraint admits: zone IN [b]
+          + node  vcore=1000 2 0
+        group bound x2: gang bound since 1000s
+          2 members of task group bound found no place for 1 core beside the others (2 nodes: 2 are excluded by its constraint)
+          - gang bound: vcore=2000; - of -
+          cure: add 2 nodes with at least 1 core each, or as much room for as many, that its placement constraint admits: zone IN [b]
+          + node  vcore=1000 2 0
+        b x2: gang  since 0s
+          nothing of the application is placed by itself before its gang is decided
+          - gang : -; - of -
+          cure: have the gang decided: its own entry says how
+          + gangMembers  - 0 0
+    "#]],
+    );
+}
+
+/// How many nodes lack what is said of the gang as a whole, too, whatever keeps it.
+#[test]
+fn the_entry_of_the_whole_gang_counts_nodes() {
+    for (text, counts) in [
+        ("queue root.q\n", (2, 1)),
+        ("queue root.q max vcore=7000\n app a0 in root.q\n ask a0 k vcore=1000 node=n2\n", (2, 1)),
+        ("queue root.q\n app a0 in root.q\n ask a0 k vcore=2000 node=n1\n", (2, 2)),
+    ] {
+        let gang = "app a1 in root.q needs w x3 vcore=2000";
+        let text = format!("{text} node n1 vcore=3000 ; node n2 vcore=1000\n {gang}");
+        let explained = after(How::Plain, &text, async |world| {
+            world.scheduler.explain("default", "a1", 0).await.unwrap()
+        });
+        let nodes = &explained[0].nodes;
+        let lack: u32 = nodes.too_small + nodes.no_room.values().sum::<u32>();
+        assert_eq!((nodes.total, lack), counts, "{text}");
+    }
+    let waits = "queue root.q\n node n1 vcore=3000\n app a1 in root.q needs d x1";
+    let explained = after(How::Plain, waits, async |world| {
+        world.scheduler.explain("default", "a1", 0).await.unwrap()
+    });
+    assert!(explained.iter().all(|entry| entry.nodes.total == 1), "{explained:?}");
+}

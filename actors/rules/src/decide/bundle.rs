@@ -138,9 +138,12 @@ pub struct Chosen {
 pub struct Shortage {
     /// The first members of which one found none.
     pub of: MembersAt,
-    /// How many members of that size found none; of a group without a domain, how many members
-    /// found none where most did.
+    /// The number of members that find none for want of room of that size; of a group without a domain,
+    /// the number that found none where most did.
     pub lacks: u64,
+    /// The same by groups: members of each that find none, with their number. Members of other sizes,
+    /// and those that may use other nodes, were not looked for.
+    pub short: Vec<(MembersAt, u64)>,
     /// No domain takes the whole group.
     pub domain: Option<NoDomain>,
 }
@@ -210,18 +213,87 @@ fn find_by(
         for n in 0..members.count {
             let Some(node) = how.choose(nodes, &members.request) else {
                 found.undo(nodes);
-                let wanted = members.request.resources;
-                let later = order[at + 1..].iter().map(|of| of.within(bundle));
-                let alike = later.filter(|later| later.request.resources.same_amount(wanted));
-                let lacks = alike.map(|later| u64::from(later.count)).sum::<u64>();
-                let lacks = lacks + u64::from(members.count - n);
-                return Err(Shortage { of: *of, lacks, domain: None });
+                let short = short_of_room(bundle, &order[at..], members.count - n);
+                let lacks = short.iter().map(|(_, lacks)| lacks).sum();
+                return Err(Shortage { of: *of, lacks, short, domain: None });
             };
             found.take(nodes, members, Place { of: *of, node });
         }
     }
     Ok(found)
 }
+
+/// The members that lack places of one size, by groups with their number: `first` of the first in
+/// order, and all behind it that are of the same size and could go nowhere else.
+fn short_of_room(bundle: &[Group<'_>], order: &[MembersAt], first: u32) -> Vec<(MembersAt, u64)> {
+    let Some((of, later)) = order.split_first() else { return Vec::new() };
+    let request = &of.within(bundle).request;
+    let mut short = vec![(*of, u64::from(first))];
+    for at in later {
+        let other = at.within(bundle);
+        let is_bound_alike =
+            at.group == of.group || (request.wants_only_room() && other.request.wants_only_room());
+        if !is_bound_alike || !other.request.resources.same_amount(request.resources) {
+            continue;
+        }
+        match short.iter_mut().find(|(known, _)| known.group == at.group) {
+            Some((_, lacks)) => *lacks += u64::from(other.count),
+            None => short.push((*at, u64::from(other.count))),
+        }
+    }
+    short
+}
+
+/// The members for which there are too few places even if the rest of the bundle takes none: by groups,
+/// with their number. For bundles that no search has looked at.
+pub fn short_alone(nodes: &NodeIndex, bundle: &[Group<'_>]) -> Vec<(MembersAt, u64)> {
+    let order = order(bundle, nodes.capacity());
+    let is_free = |of: &&MembersAt| of.within(bundle).request.required.is_none();
+    let order: Vec<MembersAt> = order.iter().filter(is_free).copied().take(LOOKED_AT).collect();
+    let mut known: SmallVec<[&Resources; 4]> = SmallVec::new();
+    for (at, of) in order.iter().enumerate() {
+        let members = of.within(bundle);
+        let request = &members.request;
+        if !request.wants_only_room() {
+            let lacks = u64::from(members.count) - nodes.places(request, u64::from(members.count));
+            if lacks > 0 {
+                return vec![(*of, lacks)];
+            }
+            continue;
+        }
+        // Whoever wants as much and nothing else shares the places; the last ones have none.
+        if known.iter().any(|size| size.same_amount(request.resources)) {
+            continue;
+        }
+        known.push(request.resources);
+        let is_alike = |other: &&MembersAt| {
+            let other = &other.within(bundle).request;
+            other.wants_only_room() && other.resources.same_amount(request.resources)
+        };
+        let alike: Vec<&MembersAt> = order[at..].iter().filter(is_alike).collect();
+        let all = alike.iter().map(|of| u64::from(of.within(bundle).count)).sum();
+        let mut places = nodes.places(request, all);
+        if places == all {
+            continue;
+        }
+        let mut short: Vec<(MembersAt, u64)> = Vec::new();
+        for of in alike {
+            let count = u64::from(of.within(bundle).count);
+            let n_placed = places.min(count);
+            places -= n_placed;
+            match short.iter_mut().find(|(known, _)| known.group == of.group) {
+                _ if n_placed == count => {}
+                Some((_, lacks)) => *lacks += count - n_placed,
+                None => short.push((*of, count - n_placed)),
+            }
+        }
+        return short;
+    }
+    Vec::new()
+}
+
+/// The number of different members for which places are counted: each looks at every node.
+const LOOKED_AT: usize = 20;
 
 impl Found {
     /// The place of each member, in the order in which they were looked for.

@@ -246,7 +246,8 @@ impl<'b, 'a> Run<'b, 'a> {
         // A domain that is to be avoided may take all of them.
         let lacks = members.saturating_sub(placed).max(1);
         let value = roomiest.map(|domain| domain.value);
-        Shortage { of, lacks, domain: Some(NoDomain { key: Arc::from(key), value }) }
+        let domain = Some(NoDomain { key: Arc::from(key), value });
+        Shortage { of, lacks, short: vec![(of, lacks)], domain }
     }
 }
 

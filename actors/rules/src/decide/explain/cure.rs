@@ -62,10 +62,12 @@ pub enum Change {
         /// How many.
         count: u64,
     },
-    /// A node that is added and that the placement constraint admits.
+    /// Nodes that are added and that the placement constraint admits.
     AdmittedNode {
-        /// What it has at least.
+        /// What each has at least.
         resources: Resources,
+        /// How many.
+        count: u64,
         /// What the constraint expects.
         constraint: String,
     },
@@ -79,6 +81,8 @@ pub enum Change {
         resources: Resources,
         /// How many.
         count: u64,
+        /// What a placement constraint expects of them besides.
+        constraint: Option<String>,
     },
     /// A node that is made larger.
     LargerNode {
@@ -202,12 +206,18 @@ impl fmt::Display for Change {
             Self::Node { node: Some(node), resources, .. } => {
                 write!(f, "add node {node} with at least {}", amounts(resources))
             }
-            Self::AdmittedNode { resources, constraint } => write!(
+            Self::AdmittedNode { resources, count: 1, constraint } => write!(
                 f,
                 "add a node with at least {} that its placement constraint admits: {constraint}",
                 amounts(resources)
             ),
-            Self::NodeInDomain { key, value, resources, count } => {
+            Self::AdmittedNode { resources, count, constraint } => write!(
+                f,
+                "add {count} nodes with at least {} each, or as much room for as many, that its \
+                 placement constraint admits: {constraint}",
+                amounts(resources)
+            ),
+            Self::NodeInDomain { key, value, resources, count, constraint } => {
                 let nodes = if *count == 1 { "a node" } else { "nodes" };
                 let room = amounts(resources);
                 let of_each = if *count == 1 { String::new() } else { format!("{count} times ") };
@@ -217,6 +227,12 @@ impl fmt::Display for Change {
                     }
                     None => {
                         write!(f, "add {nodes} of one {key} with room for {of_each}{room}")
+                    }
+                }?;
+                match constraint {
+                    None => Ok(()),
+                    Some(constraint) => {
+                        write!(f, " that its placement constraint admits: {constraint}")
                     }
                 }
             }
@@ -248,6 +264,7 @@ impl fmt::Display for Change {
 /// The changes that together remove all of these obstacles, in order of preference.
 pub fn cure(obstacles: &[Why]) -> Vec<Change> {
     let mut changes: Vec<Change> = obstacles.iter().filter_map(removes).collect();
+    join_nodes(&mut changes);
     join_times(&mut changes);
     if changes.is_empty() {
         changes.push(Change::Nothing);
@@ -294,13 +311,14 @@ fn removes(why: &Why) -> Option<Change> {
         Why::Constraints { nearest: None, want, excluding, .. } => {
             let conditions: Vec<_> = excluding.iter().map(|it| it.condition.clone()).collect();
             let constraint = conditions.join(" and ");
-            Change::AdmittedNode { resources: want.clone(), constraint }
+            Change::AdmittedNode { resources: want.clone(), count: 1, constraint }
         }
         Why::Topology { nearest: None, domain, want, .. } => Change::NodeInDomain {
             key: Arc::clone(&domain.key),
             value: Some(Arc::clone(&domain.value)),
             resources: want.clone(),
             count: 1,
+            constraint: None,
         },
         Why::Nodes { nearest: Some(nearest), .. }
         | Why::Topology { nearest: Some(nearest), .. }
@@ -326,6 +344,27 @@ fn removes(why: &Why) -> Option<Change> {
         Why::Refused { retry_ns, .. } => Change::Time { at_ns: *retry_ns },
         Why::Loosened => return None,
     })
+}
+
+/// Nodes of one size that are added for several groups are one change.
+fn join_nodes(changes: &mut Vec<Change>) {
+    let mut joined: Vec<Change> = Vec::with_capacity(changes.len());
+    for change in changes.drain(..) {
+        if let Change::Node { node: None, resources, count } = &change {
+            let alike = joined.iter_mut().find_map(|other| match other {
+                Change::Node { node: None, resources: size, count } if size == resources => {
+                    Some(count)
+                }
+                _ => None,
+            });
+            if let Some(sum) = alike {
+                *sum += count;
+                continue;
+            }
+        }
+        joined.push(change);
+    }
+    *changes = joined;
 }
 
 /// Of several times the last.

@@ -32,6 +32,8 @@ pub enum GangWhy {
         lacks: u64,
         /// How many nodes lack what for one more of them.
         nodes: NodeLacks,
+        /// What their placement constraint expects of nodes, if they have one.
+        constraint: Option<String>,
     },
     /// No domain takes the whole of a group that has to stay in one.
     Domain {
@@ -39,6 +41,8 @@ pub enum GangWhy {
         short: ShortDomain,
         /// How many nodes lack what for one more member where most found a place.
         nodes: NodeLacks,
+        /// What their placement constraint expects of nodes, if they have one.
+        constraint: Option<String>,
     },
     /// Every node with room refused a member.
     Refused {
@@ -118,7 +122,7 @@ impl GangWhy {
                 let noun = if *missing == 1 { "request" } else { "requests" };
                 format!("the gang waits for {missing} more {noun} of task group {group}")
             }
-            Self::Places { group, size, lacks, nodes } => {
+            Self::Places { group, size, lacks, nodes, .. } => {
                 let member = if *lacks == 1 { "member" } else { "members" };
                 format!(
                     "{lacks} {member} of task group {group} found no place for {} beside the others \
@@ -126,7 +130,7 @@ impl GangWhy {
                     amounts(size)
                 )
             }
-            Self::Domain { short, nodes } => domain_sentence(short, nodes),
+            Self::Domain { short, nodes, .. } => domain_sentence(short, nodes),
             Self::Refused { group, retry_ns } => {
                 let again = retry_ns.map(|at| format!("; it is tried again at {}", rfc3339(at)));
                 let again = again.unwrap_or_default();
@@ -145,14 +149,22 @@ impl GangWhy {
             Self::Asks { group, missing } => {
                 Change::GangMembers { group: TaskGroup::clone(group), count: *missing }
             }
-            Self::Places { size, lacks, .. } => {
+            Self::Places { size, lacks, constraint: Some(constraint), .. } => {
+                Change::AdmittedNode {
+                    resources: size.clone(),
+                    count: *lacks,
+                    constraint: constraint.clone(),
+                }
+            }
+            Self::Places { size, lacks, constraint: None, .. } => {
                 Change::Node { node: None, resources: size.clone(), count: *lacks }
             }
-            Self::Domain { short, .. } => Change::NodeInDomain {
+            Self::Domain { short, constraint, .. } => Change::NodeInDomain {
                 key: Arc::clone(&short.key),
                 value: short.value.clone(),
                 resources: short.size.clone(),
                 count: short.lacks,
+                constraint: constraint.clone(),
             },
             Self::Refused { retry_ns, .. } => Change::Time { at_ns: *retry_ns },
             Self::InTheAir => Change::Time { at_ns: None },

@@ -1,0 +1,292 @@
+//! The explanation of a declared gang that is undecided: an entry for all of it, and one for each group
+//! that is short.
+
+use std::collections::BTreeMap;
+use std::sync::Arc;
+
+use monoceros_rules::decide::bundle;
+use monoceros_rules::decide::explain::{self, GangWhy, ShortDomain, Why};
+use monoceros_rules::decide::preemption::Promisee;
+use monoceros_rules::nodes::{NodeIndex, NodeLacks, NodeRequest};
+use monoceros_rules::values::resources::Resources;
+use monoceros_rules::work::asks::{Ask, AskSlot, AskSpec, TaskGroup};
+use monoceros_rules::work::native::{Bundled, MissingAsks, Native, Stage};
+
+use super::Application;
+use super::bundle::{Avoided, groups, short_members, total};
+use super::explained::ExplainedClass;
+use super::undecided::Bundle;
+use crate::step::Baton;
+
+/// The number of groups with a required domain, and of required nodes, that are looked at.
+const COUNTED: usize = 20;
+
+/// The obstacles that keep a gang from its places, each with the counts of nodes for one more of the
+/// members concerned.
+struct Kept {
+    whys: Vec<(GangWhy, Option<NodeLacks>)>,
+    /// Since when, ns since the epoch.
+    since_ns: Option<i64>,
+}
+
+impl Kept {
+    fn by(why: GangWhy, since_ns: Option<i64>) -> Self {
+        Self { whys: vec![(why, None)], since_ns }
+    }
+}
+
+impl Application {
+    /// The entries of a declared gang that is undecided: one for all of it, and one for each group that
+    /// is short.
+    pub(super) fn explained_gang(&self, baton: &Baton) -> Vec<ExplainedClass> {
+        let (Some(native), Some(bundle)) = (self.book.undecided(), &self.bundle) else {
+            return Vec::new();
+        };
+        let nodes = &baton.books.nodes;
+        let members = native.groups().iter().map(|group| u64::from(group.min_members)).sum();
+        let bundled = native.bundle(&self.book.asks);
+        let total = bundled.as_ref().map(|bundled| total(&self.book.asks, bundled));
+        let total = total.unwrap_or_default();
+        let required = bundled.as_ref().map(|bundled| self.required_nodes(bundled, nodes));
+        let required = required.unwrap_or_default();
+        let first = bundled.as_ref().ok().and_then(|it| it.iter().flatten().next());
+        let first =
+            first.map(|(slot, _)| *slot).or_else(|| native.groups().iter().find_map(|it| it.ask));
+        let Kept { mut whys, since_ns } = self.kept_from_places(native, bundle, bundled, nodes);
+        // Others may lack places because of those that can have none.
+        let is_of_places =
+            |why: &GangWhy| matches!(why, GangWhy::Places { .. } | GangWhy::Domain { .. });
+        whys.retain(|(why, _)| required.is_empty() || !is_of_places(why));
+        // One whose members are not all there yet looks for no places.
+        let preemption = self
+            .undecided_bundle()
+            .map(|_| self.explained_preemption(Promisee::Gang(self.slot), baton))
+            .unwrap_or_default();
+        let mut obstacles = self.own_obstacles(&total, baton);
+        obstacles.extend(required);
+        let entry = |group: Option<TaskGroup>, resources, count, obstacles: Vec<Why>, lacks| {
+            let spec = AskSpec::new("", resources).with(|it| it.task_group = group);
+            let takes_place = spec.task_group.is_some();
+            let noted = obstacles.iter().find_map(|why| match why {
+                Why::Gang(gang) => Some((gang.cause(), since_ns?)),
+                _ => None,
+            });
+            let noted = noted.or_else(|| bundle.over_since());
+            ExplainedClass {
+                preemption: preemption.clone(),
+                position: 0,
+                keys: Vec::new(),
+                count,
+                spec: Arc::new(spec),
+                created_ns: self.book.submitted_ns,
+                obstacles,
+                takes_place,
+                noted,
+                lacks,
+                texts: BTreeMap::new(),
+            }
+        };
+        let of_ask = |ask: &Ask| nodes.lacks(&explain::request(ask));
+        let any = |slot: Option<AskSlot>| match slot.and_then(|slot| self.book.asks.find(slot)) {
+            Some(ask) => of_ask(ask),
+            // Of members of any size all nodes are counted.
+            None => nodes.lacks(&NodeRequest::of(&Resources::new())),
+        };
+        let is_refused = whys.iter().any(|(why, _)| matches!(why, GangWhy::Refused { .. }));
+        let refused = bundle.refused().filter(|_| is_refused);
+        let refused = refused.and_then(|slot| self.book.asks.find(slot));
+        let counted = whys.iter().find_map(|(_, lacks)| lacks.clone());
+        let lacks = counted.or_else(|| refused.map(of_ask)).unwrap_or_else(|| any(first));
+        let short = whys.iter().filter_map(|(why, lacks)| {
+            let (group, size, count) = short_group(why)?;
+            let lacks = lacks.clone().unwrap_or_else(|| any(None));
+            Some(entry(Some(group), size, count, vec![Why::Gang(why.clone())], lacks))
+        });
+        let short: Vec<_> = short.collect();
+        obstacles.extend(whys.into_iter().map(|(why, _)| Why::Gang(why)));
+        let mut whole = entry(None, total, members, obstacles, lacks);
+        whole.texts = refused.map(explain::texts).unwrap_or_default();
+        [whole].into_iter().chain(short).collect()
+    }
+
+    /// The obstacles of a gang in addition to quotas and limits.
+    fn kept_from_places(
+        &self,
+        native: &Native,
+        bundle: &Bundle,
+        bundled: Result<Bundled, MissingAsks>,
+        nodes: &NodeIndex,
+    ) -> Kept {
+        if native.stage == Stage::InTheAir {
+            return Kept::by(GangWhy::InTheAir, None);
+        }
+        if let Some((short, since_ns)) = bundle.short_of_places(nodes) {
+            // Places may have become fewer since that search.
+            let alone = bundled
+                .map(|bundled| self.short_alone(native, &bundled, nodes))
+                .unwrap_or_default();
+            let whys = short.iter().filter_map(|(slot, lacks)| {
+                let now = alone.iter().find(|(other, _)| other == slot);
+                let lacks = now.map_or(*lacks, |(_, now)| *lacks.max(now));
+                self.lack_places((*slot, lacks), nodes)
+            });
+            return Kept { whys: whys.collect(), since_ns: Some(since_ns) };
+        }
+        if let Some((why, since_ns)) = bundle.why(nodes) {
+            return match why {
+                GangWhy::Domain { short, .. } => {
+                    Kept { whys: vec![self.lack_domain(short, nodes)], since_ns }
+                }
+                why => Kept::by(why, since_ns),
+            };
+        }
+        let bundled = match bundled {
+            Ok(bundled) => bundled,
+            Err(MissingAsks { group, missing }) => {
+                return Kept::by(GangWhy::Asks { group, missing }, None);
+            }
+        };
+        // No search was made that says so, or quota was short before it.
+        if let Some(short) = self.short_of_domain(&bundled, nodes) {
+            return Kept { whys: vec![self.lack_domain(short, nodes)], since_ns: None };
+        }
+        let short = self.short_alone(native, &bundled, nodes);
+        let whys = short.into_iter().filter_map(|short| self.lack_places(short, nodes));
+        Kept { whys: whys.collect(), since_ns: None }
+    }
+
+    /// The members for which there are too few places even if the rest of the gang takes none, by an ask
+    /// of each group with their number.
+    fn short_alone(
+        &self,
+        native: &Native,
+        bundled: &Bundled,
+        nodes: &NodeIndex,
+    ) -> Vec<(AskSlot, u64)> {
+        let avoided = Avoided::new();
+        let wanted = groups(&self.book.asks, native.groups(), bundled, &avoided);
+        short_members(bundled, &bundle::short_alone(nodes, &wanted))
+    }
+
+    /// The obstacle that so many members like this one found no place.
+    fn lack_places(
+        &self,
+        (slot, lacks): (AskSlot, u64),
+        nodes: &NodeIndex,
+    ) -> Option<(GangWhy, Option<NodeLacks>)> {
+        let ask = self.book.asks.find(slot)?;
+        let counts = nodes.lacks(&explain::request(ask));
+        let why = GangWhy::Places {
+            group: ask.task_group.clone().unwrap_or_default(),
+            size: Resources::clone(&ask.resources),
+            lacks,
+            nodes: counts.clone(),
+            constraint: constraint_of(ask, nodes),
+        };
+        Some((why, Some(counts)))
+    }
+
+    /// The obstacle that no domain takes a whole group.
+    fn lack_domain(
+        &self,
+        mut short: ShortDomain,
+        nodes: &NodeIndex,
+    ) -> (GangWhy, Option<NodeLacks>) {
+        self.count_places(&mut short, nodes);
+        let ask = self.first_of_group(&short.group);
+        let domain = short.domain();
+        let domains = domain.as_slice();
+        let request = ask.map_or_else(|| NodeRequest::of(&short.size), explain::request);
+        let counts = nodes.lacks(&NodeRequest { domains, ..request });
+        let constraint = ask.and_then(|ask| constraint_of(ask, nodes));
+        (GangWhy::Domain { short, nodes: counts.clone(), constraint }, Some(counts))
+    }
+
+    /// The first of the asks that are decided for this group.
+    fn first_of_group(&self, group: &TaskGroup) -> Option<&Ask> {
+        let bundled = self.book.undecided()?.bundle(&self.book.asks).ok()?;
+        let mut asks = bundled.iter().flatten().map(|(slot, _)| self.book.asks.ask(*slot));
+        asks.find(|ask| ask.task_group.as_ref() == Some(group))
+    }
+
+    /// The obstacles of members that require a node, for each such node.
+    fn required_nodes(&self, bundled: &Bundled, nodes: &NodeIndex) -> Vec<Why> {
+        let mut wanted: BTreeMap<&Arc<str>, Resources> = BTreeMap::new();
+        for (slot, count) in bundled.iter().flatten() {
+            let ask = self.book.asks.ask(*slot);
+            let Some(node) = &ask.required_node else { continue };
+            if wanted.len() < COUNTED || wanted.contains_key(node) {
+                let of_node = wanted.entry(node).or_default();
+                of_node.add(&ask.resources.times(i64::from(*count)));
+            }
+        }
+        let wanted = wanted.iter();
+        wanted.filter_map(|(node, want)| explain::required_of(nodes, node, want)).collect()
+    }
+
+    /// The first group that has to stay in one domain and is too large for each by itself: no search
+    /// was made that says so, or quota was short before it. Only members of one size are counted.
+    fn short_of_domain(&self, bundled: &Bundled, nodes: &NodeIndex) -> Option<ShortDomain> {
+        let groups = self.book.undecided()?.groups().iter().zip(bundled);
+        let keyed = groups.filter_map(|(group, members)| Some((group.required_domain()?, members)));
+        keyed.take(COUNTED).find_map(|(key, members)| {
+            let (slot, _) = members.first()?;
+            let ask = self.book.asks.ask(*slot);
+            let mut short = ShortDomain {
+                group: ask.task_group.clone().unwrap_or_default(),
+                size: Resources::clone(&ask.resources),
+                members: members.iter().map(|(_, count)| u64::from(*count)).sum(),
+                lacks: 0,
+                key: Arc::from(key),
+                value: None,
+            };
+            self.count_places(&mut short, nodes);
+            (short.lacks > 0).then_some(short)
+        })
+    }
+
+    /// How many members of a group are short in the domain that comes nearest, where all of them are
+    /// of one size and nothing else keeps them off nodes.
+    fn count_places(&self, short: &mut ShortDomain, nodes: &NodeIndex) {
+        let bundled = self.book.undecided().and_then(|it| it.bundle(&self.book.asks).ok());
+        let mut of_group = bundled.iter().flatten().flatten().filter_map(|(slot, _)| {
+            let ask = self.book.asks.ask(*slot);
+            (ask.task_group.as_ref() == Some(&short.group)).then_some(ask)
+        });
+        let is_plain =
+            |ask: &Ask| ask.request().wants_only_room() && ask.resources.same_amount(&short.size);
+        if !of_group.all(is_plain) {
+            return;
+        }
+        let request = NodeRequest::of(&short.size);
+        let places = nodes.places_by_domain(&short.key, &request, short.members);
+        let nearest = places.into_iter().rev().max_by_key(|(_, places)| *places);
+        match nearest {
+            None => (short.lacks, short.value) = (short.members, None),
+            // Others of the gang may have the places.
+            Some((_, places)) if places >= short.members => {}
+            Some((value, places)) => {
+                (short.lacks, short.value) = (short.members - places, Some(value));
+            }
+        }
+    }
+}
+
+/// The group that is short, the size of a member, and how many are missing.
+fn short_group(why: &GangWhy) -> Option<(TaskGroup, Resources, u64)> {
+    Some(match why {
+        GangWhy::Asks { group, missing } => (Arc::clone(group), Resources::new(), *missing),
+        GangWhy::Places { group, size, lacks, .. } => (Arc::clone(group), size.clone(), *lacks),
+        GangWhy::Domain { short, .. } => {
+            (Arc::clone(&short.group), short.size.clone(), short.lacks)
+        }
+        _ => return None,
+    })
+}
+
+/// The conditions that the placement constraint of an ask sets for nodes; `None` if it has none.
+fn constraint_of(ask: &Ask, nodes: &NodeIndex) -> Option<String> {
+    let conditions = nodes.excluding(&ask.wish()?.wish());
+    let conditions: Vec<_> = conditions.into_iter().map(|it| it.condition).collect();
+    (!conditions.is_empty()).then(|| conditions.join(" and "))
+}
