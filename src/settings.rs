@@ -152,6 +152,14 @@ pub struct SchedulerSettings {
     /// an hour.
     #[serde(deserialize_with = "seconds::deserialize")]
     pub reservation_wait_timeout: Duration,
+    /// Seconds that a request waits after its allocation could not be started. Doubled with each further
+    /// failure. Default 1; not 0.
+    #[serde(deserialize_with = "seconds::deserialize")]
+    pub start_retry: Duration,
+    /// Seconds that such a request waits at most. Default 60. An allocation that was not given back for so
+    /// long has started.
+    #[serde(deserialize_with = "seconds::deserialize")]
+    pub start_retry_max: Duration,
     /// For how many microseconds the scheduler's threads look out for more, after the last message,
     /// before they sleep. Default 0, at most 10,000. Costs CPU and saves an ask that comes alone the time
     /// that it takes to wake a thread.
@@ -159,13 +167,14 @@ pub struct SchedulerSettings {
 }
 
 impl SchedulerSettings {
-    /// Hands what is said of reservations and threads to the scheduler.
+    /// Hands what is said of reservations, starts that fail, and threads to the scheduler.
     pub fn apply(&self, builder: SchedulerBuilder) -> SchedulerBuilder {
         builder
             .spin(Duration::from_micros(self.spin_us))
             .reservation_delay(self.reservations.then_some(self.reservation_delay))
             .reservation_share(self.reservation_share)
             .reservation_wait_timeout(self.reservation_wait_timeout)
+            .start_retry(self.start_retry, self.start_retry_max)
     }
 }
 
@@ -276,6 +285,17 @@ impl Settings {
             let share = scheduler.reservation_share;
             return Err(format!(
                 "`scheduler.reservation_share` ({share}) is more than 100 percent"
+            ));
+        }
+        let (first, longest) = (scheduler.start_retry, scheduler.start_retry_max);
+        if first.is_zero() {
+            let why = "what cannot be started would be tried again at once, and without end";
+            return Err(format!("`scheduler.start_retry` is 0: {why}"));
+        }
+        if longest < first {
+            return Err(format!(
+                "`scheduler.start_retry_max` ({longest:?}) is less than `scheduler.start_retry` \
+                 ({first:?})"
             ));
         }
         if Duration::from_micros(scheduler.spin_us) > SPIN_MAX {
@@ -444,6 +464,25 @@ mod tests {
         assert!(error.contains("`scheduler.reservation_share` (101) is more than 100"), "{error}");
         let delay = with_file("[scheduler]\nreservation_delay = \"1m\"").unwrap();
         assert_eq!(delay.scheduler.reservation_delay, Duration::from_secs(60));
+    }
+
+    #[test]
+    fn retries_of_starts_are_never_at_once_and_have_a_bound() {
+        let scheduler = with_file("").unwrap().scheduler;
+        let seconds = [scheduler.start_retry, scheduler.start_retry_max].map(|it| it.as_secs());
+        assert_eq!(seconds, [1, 60]);
+        let scheduler = with_file("[scheduler]\nstart_retry = \"500ms\"").unwrap().scheduler;
+        assert_eq!(scheduler.start_retry, Duration::from_millis(500));
+        for (file, fault) in [
+            ("start_retry = 0", "`scheduler.start_retry` is 0"),
+            (
+                "start_retry = 90",
+                "`scheduler.start_retry_max` (60s) is less than `scheduler.start_retry` (90s)",
+            ),
+        ] {
+            let error = with_file(&format!("[scheduler]\n{file}")).unwrap_err().to_string();
+            assert!(error.contains(fault), "{error}");
+        }
     }
 
     #[test]

@@ -101,6 +101,7 @@ pub struct Metrics {
     offers: IntCounter,
     offer_decisions: Histogram,
     placements: [IntCounter; 2],
+    failed_starts: IntCounter,
     predicates: Predicates,
     actors: Actors,
     si_ignored: IntCounterVec,
@@ -193,6 +194,14 @@ impl Predicates {
             ),
         }
     }
+}
+
+/// The counter of failed starts, however the RM reports them.
+fn failed_starts(make: &mut Maker) -> IntCounter {
+    make.counter(
+        "monoceros_failed_starts_total",
+        "Allocations that an RM could not start. Their requests wait before they are tried again.",
+    )
 }
 
 /// The states that `yunikorn_scheduler_application_total` shows.
@@ -406,6 +415,7 @@ impl Metrics {
                 "Placements by what the node said.",
                 ("outcome", ["placed", "refused"]),
             ),
+            failed_starts: failed_starts(&mut make),
             predicates: Predicates::with(&mut make),
             actors: Actors::with(&mut make),
             si_ignored: make.counters_by_name(

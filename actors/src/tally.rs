@@ -102,6 +102,11 @@ impl Tally {
         self.counts.refused.inc();
     }
 
+    /// The RM could not start what was placed.
+    pub(crate) fn start_failed(&mut self) {
+        self.counts.failed_starts.inc();
+    }
+
     /// The RM is asked for a predicate.
     pub(crate) fn asked(&mut self) {
         self.counts.predicates.asked.inc();

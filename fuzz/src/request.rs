@@ -155,6 +155,7 @@ fn release(draw: &mut Draw<'_>) -> si::AllocationRelease {
         allocation_key: draw.text(),
         allocation_id: draw.name().to_owned(),
         exclude_node: draw.one_in(2),
+        failed: draw.one_in(2),
     }
 }
 

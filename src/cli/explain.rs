@@ -124,6 +124,9 @@ fn of_class(class: &ExplanationSnapshot, names: &Names) -> String {
         say("And:", also.message.clone());
     }
     say("Cure:", class.cure.clone());
+    if !class.gang.is_empty() {
+        say("Gang:", class.gang.clone());
+    }
     if !class.preemption.is_empty() {
         say("Preempt:", class.preemption.clone());
     }
@@ -195,6 +198,7 @@ fn snapshot(message: v1::Explanation) -> ExplanationSnapshot {
         message: message.message,
         cure: message.cure,
         preemption: message.preemption,
+        gang: message.gang,
         task_group: message.task_group,
         obstacles: message
             .obstacles

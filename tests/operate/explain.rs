@@ -173,3 +173,35 @@ async fn the_command_prints_lines_for_people_and_the_document_of_rest() {
     assert_eq!(code, Some(1));
     assert!(stderr.contains("application `two` not found [APPLICATION_UNKNOWN]"), "{stderr}");
 }
+
+/// What the resource manager says of a start that failed is shown wherever it is asked why.
+#[tokio::test(flavor = "multi_thread")]
+async fn a_start_that_failed_is_explained_with_the_words_of_the_resource_manager() {
+    let seconds = [("SCHEDULER__START_RETRY", "60"), ("SCHEDULER__START_RETRY_MAX", "90")];
+    let service = Service::start_with(&seconds);
+    let rm = Rm::register(&service, "rm").await.with_nodes(&["n1"]).await;
+    let rm = rm.with_application("one", "root.a").await;
+    rm.send_allocations(vec![], vec![ask("one", "x")], vec![]).await;
+    rm.until("an allocation", |seen| seen.new.len() == 1).await;
+    let failed = si::AllocationRelease {
+        termination_type: si::TerminationType::SchedulingFailedOnRm.into(),
+        message: "admission webhook: no".to_owned(),
+        ..release("one", "x")
+    };
+    rm.send_allocations(vec![], vec![], vec![failed]).await;
+    service.until_counted("monoceros_failed_starts_total", 1).await;
+    let all = document(&service, "one/explain").await;
+    let one = &all[0];
+    assert_eq!((&one["cause"], text(&one["changes"][0]["kind"])), (&json!("startFailed"), "time"));
+    let message = text(&one["message"]);
+    assert!(message.starts_with("the ask could not be started at 20"), "{message}");
+    assert!(message.contains("Z: `admission webhook: no`; it is tried again at 20"), "{message}");
+    let mut admin = crate::admin::admin(&service).await;
+    let request =
+        v1::ExplainApplicationRequest { application_id: "one".into(), ..Default::default() };
+    let explained = admin.explain_application(request).await.unwrap().into_inner().explanations;
+    assert_eq!((&*explained[0].cause, &*explained[0].message), ("startFailed", message));
+    let (code, stdout, _) = run(&["explain", "--grpc", &service.grpc.to_string(), "one"]);
+    assert_eq!(code, Some(0));
+    assert!(stdout.contains("Cause:  startFailed") && stdout.contains(message), "{stdout}");
+}

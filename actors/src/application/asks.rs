@@ -78,6 +78,10 @@ impl Application {
         });
         let sequence = baton.books.arrival();
         let member_of = spec.member_of().cloned();
+        let is_repeated = known.is_some_and(|slot| self.book.asks.is_repeated(slot, &spec));
+        if !is_repeated {
+            self.gang_asks_otherwise(member_of.as_ref());
+        }
         let (slot, pending) = if known.is_some() {
             self.count_placeholders(&spec, effects);
             self.book.asks.put(spec, now_ns, sequence)
@@ -238,11 +242,13 @@ impl Application {
                 Self::resize_in_flight(id, to, baton, effects);
             }
             let pending = self.book.asks.resize(slot, to.clone());
+            let member_of = self.book.asks.ask(slot).spec.member_of().cloned();
+            self.gang_asks_otherwise(member_of.as_ref());
             // Whether others may leave for it is another question now.
             self.book.asks.ask_mut(slot).forget_tries();
             effects.pends(&pending);
             self.review_reservation(slot, baton);
-            if let Some(group) = self.book.asks.ask(slot).spec.member_of().cloned() {
+            if let Some(group) = member_of {
                 self.look_for_pairs(&group);
             }
         }
@@ -265,6 +271,7 @@ impl Application {
             self.give_up_asked(slot, baton, effects);
             // Whoever of it waits is another one now, in the order and for whom others may leave.
             self.book.asks.restate(slot, said);
+            self.gang_asks_otherwise(said.member_of());
             effects.touched = true;
             self.review_reservation(slot, baton);
             if let Some(group) = said.member_of() {
@@ -413,6 +420,7 @@ impl Application {
         if pending.is_empty() {
             return false;
         }
+        self.gang_asks_otherwise(spec.member_of());
         if let Some(group) = spec.place_in() {
             self.book.gang_mut().end(group, PlaceholderEnd::TimedOut, outstanding);
             self.placeholders_fewer(group, effects);

@@ -24,7 +24,7 @@ use monoceros_rules::nodes::{Domain, NodeRequest, NodeSlot};
 use monoceros_rules::order::waits::{Parked, Phase, WaitSet};
 use monoceros_rules::values::hashing::SeededSet;
 use monoceros_rules::values::resources::Resources;
-use monoceros_rules::work::asks::{AskSlot, AskSpec, Asks};
+use monoceros_rules::work::asks::{Ask, AskSlot, AskSpec, Asks};
 use monoceros_rules::work::native::{Bundled, NativeGroup, Stage};
 use rustc_hash::FxHashMap;
 
@@ -38,6 +38,22 @@ use crate::step::{Alarm, Baton, Counting};
 type Refusals = FxHashMap<AskSlot, SeededSet<Arc<str>>>;
 /// By the place of a group in the bundle, the domains where a member of it was refused.
 pub(super) type Avoided = BTreeMap<usize, Vec<Domain>>;
+
+/// Which nodes members may use while places are looked for.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(super) enum Where {
+    /// Those where no start of the member failed.
+    Elsewhere,
+    /// All.
+    Anywhere,
+}
+
+impl Where {
+    fn request(self, ask: &Ask) -> NodeRequest<'_> {
+        let elsewhere = ask.request_elsewhere().filter(|_| self == Self::Elsewhere);
+        elsewhere.unwrap_or_else(|| ask.request())
+    }
+}
 
 /// In how many domains predicates are asked about the members of a gang, at one offer.
 const DOMAINS_ASKED: usize = 16;
@@ -138,7 +154,7 @@ impl Application {
         baton.tally.node_round_begins();
         let outcome = match rooms {
             Rooms::Free => self.place_in_rooms(&bundled, baton),
-            Rooms::None | Rooms::Leaving => self.place_members(&bundled, baton),
+            Rooms::None | Rooms::Leaving => self.place_members_elsewhere(&bundled, baton),
         };
         baton.tally.node_round_over();
         if outcome.is_err() {
@@ -230,14 +246,35 @@ impl Application {
         Ok(found)
     }
 
+    /// Finds a place for each member. If all find one on nodes where no start of them failed, only such
+    /// nodes are used.
+    fn place_members_elsewhere(
+        &mut self,
+        bundled: &Bundled,
+        baton: &mut Baton,
+    ) -> Result<Found, NotPlaced> {
+        let mut members = bundled.iter().flatten();
+        let any_failed =
+            members.any(|(slot, _)| self.book.asks.ask(*slot).request_elsewhere().is_some());
+        if any_failed && let Ok(found) = self.place_members(bundled, Where::Elsewhere, baton) {
+            return Ok(found);
+        }
+        self.place_members(bundled, Where::Anywhere, baton)
+    }
+
     /// Finds a place for each member where predicates in this process pass it. A group that has to
     /// stay in one domain tries another where a member is refused on every node of the first.
-    fn place_members(&mut self, bundled: &Bundled, baton: &mut Baton) -> Result<Found, NotPlaced> {
+    fn place_members(
+        &mut self,
+        bundled: &Bundled,
+        nodes: Where,
+        baton: &mut Baton,
+    ) -> Result<Found, NotPlaced> {
         let mut refusals = Refusals::default();
         let mut avoid = Avoided::new();
         let mut refused = None;
         for _ in 0..DOMAINS_ASKED {
-            let mut found = match (self.find_places(bundled, &avoid, baton), refused) {
+            let mut found = match (self.find_places(bundled, &avoid, nodes, baton), refused) {
                 (Ok(found), _) => found,
                 (Err(_), Some(refused)) => return Err(NotPlaced::Refused(refused)),
                 (Err(short), None) => return Err(NotPlaced::Short(short)),
@@ -247,7 +284,7 @@ impl Application {
             }
             let mut assumed = Vec::new();
             let asked =
-                self.ask_predicates(bundled, &mut found, &mut refusals, &mut assumed, baton);
+                self.ask_predicates(bundled, nodes, &mut found, &mut refusals, &mut assumed, baton);
             let Err((group, member)) = asked else { return Ok(found) };
             self.forget_members(assumed, baton);
             let domain = found.domain_of(group).cloned();
@@ -278,10 +315,11 @@ impl Application {
         &self,
         bundled: &Bundled,
         avoid: &Avoided,
+        where_to: Where,
         baton: &mut Baton,
     ) -> Result<Found, Box<(Shortage, BundleWaits)>> {
         let native = self.book.undecided().map_or(&[][..], |native| native.groups());
-        let groups = groups(&self.book.asks, native, bundled, avoid);
+        let groups = groups(&self.book.asks, native, bundled, avoid, where_to);
         let nodes = &mut baton.books.nodes;
         bundle::find(nodes, &groups).map_err(|shortage| {
             let places = BundleWaits::new(&groups, &shortage, nodes.growth());
@@ -404,6 +442,7 @@ impl Application {
     fn ask_predicates(
         &mut self,
         bundled: &Bundled,
+        where_to: Where,
         found: &mut Found,
         refusals: &mut Refusals,
         assumed: &mut Vec<(Arc<AskSpec>, NodeSlot)>,
@@ -429,7 +468,7 @@ impl Application {
                     refusals.entry(slot).or_default().insert(id);
                 }
                 let ask = self.book.asks.ask(slot);
-                let (request, tags) = (ask.request(), ask.spec.tags.as_ref());
+                let (request, tags) = (where_to.request(ask), ask.spec.tags.as_ref());
                 let refused = refusals.entry(slot).or_default();
                 let request = request.passing_over(refused);
                 let next = found.move_member(&mut baton.books.nodes, at, &request, tags);
@@ -508,8 +547,9 @@ pub(super) fn groups<'a>(
     native: &'a [NativeGroup],
     bundled: &Bundled,
     avoid: &'a Avoided,
+    nodes: Where,
 ) -> Vec<Group<'a>> {
-    let request = |slot: AskSlot| -> NodeRequest<'a> { asks.ask(slot).request() };
+    let request = |slot: AskSlot| -> NodeRequest<'a> { nodes.request(asks.ask(slot)) };
     let members = |(slot, count): &(AskSlot, u32)| Members {
         request: request(*slot),
         count: *count,

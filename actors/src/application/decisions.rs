@@ -51,7 +51,10 @@ impl Application {
             }
         } else {
             let (first, n_others) = candidate.preferred_to.unwrap_or((candidate.node, 0));
-            books.nodes.passed_over(&ask.request(), None, first, &mut search.passed);
+            let has_failed = ask.has_failed_on(books.nodes.id(first));
+            let elsewhere = ask.request_elsewhere().filter(|_| !has_failed);
+            let request = elsewhere.unwrap_or_else(|| ask.request());
+            books.nodes.passed_over(&request, None, first, &mut search.passed);
             if n_others > 0 {
                 search.passed.note_many(PassedFor::Preference, n_others, Some(first));
             }
@@ -69,7 +72,12 @@ impl Application {
         let Baton { decisions, books, .. } = baton;
         let Some(search) = decisions.searching() else { return };
         search.tried += 1;
-        let request = self.book.asks.ask(slot).request();
+        let ask = self.book.asks.ask(slot);
+        if ask.has_failed_on(books.nodes.id(next)) {
+            // All others have been asked, and each has said why not.
+            return;
+        }
+        let request = ask.request_elsewhere().unwrap_or_else(|| ask.request());
         books.nodes.passed_over(&request, Some(before), next, &mut search.passed);
     }
 

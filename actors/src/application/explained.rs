@@ -12,6 +12,7 @@ use monoceros_rules::order::waits::WaitSet;
 use monoceros_rules::values::resources::Resources;
 use monoceros_rules::work::allocations::{Allocation, AllocationId, Form};
 use monoceros_rules::work::asks::{Ask, AskSpec, PendingClass};
+use monoceros_rules::work::starts::FailedStarts;
 
 use super::Application;
 use crate::step::{BACKOFF_LEAST, Baton, QueueSlot, RowSlot};
@@ -46,6 +47,8 @@ pub(crate) struct ExplainedClass {
     pub(crate) position: usize,
     pub(crate) keys: Vec<Arc<str>>,
     pub(crate) count: u64,
+    /// A sentence on how many members of its task group run; empty unless the group lacks some.
+    pub(crate) gang: String,
     /// What was asked for, by the member that is tried for all.
     pub(crate) spec: Arc<AskSpec>,
     pub(crate) created_ns: i64,
@@ -123,20 +126,26 @@ impl Application {
                 None => self.explained_places(class.first, &lacks, baton),
             };
             let takes_place = !places.is_empty();
-            let mut obstacles = places;
+            let mut obstacles: Vec<Why> =
+                Self::not_started(class.first.starts(), false).into_iter().collect();
+            obstacles.extend(places);
             if !takes_place {
                 obstacles.extend(self.gives_way(class.first, baton));
                 obstacles.extend(self.own_obstacles(class.shape.resources(), baton));
                 obstacles.extend(explain::nodes(nodes, class.first, class.waits, &lacks));
             }
+            let group = class.first.spec.member_of();
+            let lacking = group.and_then(|group| self.book.gang.as_ref()?.lacking(group));
             ExplainedClass {
+                gang: lacking.map(|lacking| lacking.to_string()).unwrap_or_default(),
                 position: class.position,
                 count: class.count,
                 spec: Arc::clone(&class.first.spec),
                 created_ns: class.first.stated_creation_ns(),
                 obstacles,
                 takes_place,
-                noted: class.noted.map(|(obstacle, since)| (explain::noted(obstacle), since)),
+                noted: Self::failing_since(class.first.starts())
+                    .or(class.noted.map(|(obstacle, since)| (explain::noted(obstacle), since))),
                 preemption: self.explained_class(class.first, baton),
                 texts: explain::texts(class.first),
                 keys: class.keys,
@@ -197,6 +206,19 @@ impl Application {
                 .or_else(|| is_refused.then(|| explain::refused(ask, lacks))),
         };
         vec![room.unwrap_or(places)]
+    }
+
+    /// The obstacle of an ask, or of a gang, that waits because it could not be started.
+    pub(super) fn not_started(starts: Option<&FailedStarts>, of_gang: bool) -> Option<Why> {
+        let failed = starts.filter(|starts| starts.until_ns().is_some())?.summary();
+        Some(Why::StartFailed { failed, of_gang })
+    }
+
+    /// The cause of an ask, or of a gang, that waits because it could not be started, and the time of its
+    /// first failed start, ns since the epoch.
+    pub(super) fn failing_since(starts: Option<&FailedStarts>) -> Option<(Cause, i64)> {
+        let starts = starts.filter(|starts| starts.until_ns().is_some())?;
+        Some((Cause::StartFailed, starts.since_ns()))
     }
 
     /// For whom something of the application was taken, who is to run before the ask does.

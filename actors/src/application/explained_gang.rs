@@ -13,7 +13,7 @@ use monoceros_rules::work::asks::{Ask, AskSlot, AskSpec, TaskGroup};
 use monoceros_rules::work::native::{Bundled, MissingAsks, Native, Stage};
 
 use super::Application;
-use super::bundle::{Avoided, groups, short_members, total};
+use super::bundle::{Avoided, Where, groups, short_members, total};
 use super::explained::ExplainedClass;
 use super::undecided::Bundle;
 use crate::step::Baton;
@@ -63,6 +63,7 @@ impl Application {
             .map(|_| self.explained_preemption(Promisee::Gang(self.slot), baton))
             .unwrap_or_default();
         let mut obstacles = self.own_obstacles(&total, baton);
+        obstacles.extend(Self::not_started(native.starts.as_deref(), true));
         obstacles.extend(required);
         let entry = |group: Option<TaskGroup>, resources, count, obstacles: Vec<Why>, lacks| {
             let spec = AskSpec::new("", resources).with(|it| it.task_group = group);
@@ -71,8 +72,10 @@ impl Application {
                 Why::Gang(gang) => Some((gang.cause(), since_ns?)),
                 _ => None,
             });
+            let noted = Self::failing_since(native.starts.as_deref()).or(noted);
             let noted = noted.or_else(|| bundle.over_since());
             ExplainedClass {
+                gang: String::new(),
                 preemption: preemption.clone(),
                 position: 0,
                 keys: Vec::new(),
@@ -164,7 +167,7 @@ impl Application {
         nodes: &NodeIndex,
     ) -> Vec<(AskSlot, u64)> {
         let avoided = Avoided::new();
-        let wanted = groups(&self.book.asks, native.groups(), bundled, &avoided);
+        let wanted = groups(&self.book.asks, native.groups(), bundled, &avoided, Where::Anywhere);
         short_members(bundled, &bundle::short_alone(nodes, &wanted))
     }
 

@@ -237,6 +237,9 @@ impl Application {
             effects.node_work.push((hold.node, work));
         }
         self.drop_hold(id, &hold, PlaceholderEnd::TimedOut, effects);
+        if matches!(event, EventKind::AllocationLostNode | EventKind::AllocationPreempted) {
+            self.place_lost(hold.spec.place_in(), effects);
+        }
         effects.note_hold(event, &hold.spec);
     }
 
@@ -247,11 +250,13 @@ impl Application {
         baton: &mut Baton,
         effects: &mut VisitEffects,
     ) {
-        let real = baton.books.allocations.get(id).and_then(Allocation::gives_way_to);
-        if let Some(real) = real {
+        let hold = baton.books.allocations.get(id);
+        let group = hold.and_then(|hold| hold.spec.place_in().cloned());
+        if let Some(real) = hold.and_then(Allocation::gives_way_to) {
             self.unpair(real, None, baton, effects);
         }
         self.end_hold(id, EventKind::AllocationTimedOut, None, baton, effects);
+        self.place_lost(group.as_ref(), effects);
     }
 
     /// Holds were lost, with their node or to others. If no member was ever real the remaining ones
@@ -262,9 +267,13 @@ impl Application {
             .book
             .native_mut()
             .is_some_and(|native| native.stage == Stage::Decided && !native.has_real);
-        if !is_whole {
-            return;
+        if is_whole {
+            self.undecide(baton, effects);
         }
+    }
+
+    /// The gang is undecided again: what is held for it ends, and all of it is asked for together.
+    pub(super) fn undecide(&mut self, baton: &mut Baton, effects: &mut VisitEffects) {
         for id in self.book.holds().collect::<Vec<_>>() {
             let real = baton.books.allocations.get(id).and_then(Allocation::gives_way_to);
             if let Some(real) = real {

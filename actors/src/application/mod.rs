@@ -30,6 +30,7 @@ mod gang;
 mod holds;
 mod in_the_air;
 mod limits;
+mod lost;
 mod ops;
 mod placeholders;
 mod placing;
@@ -42,6 +43,7 @@ mod reserving;
 mod rooms;
 mod run_limit;
 mod starting;
+mod starts;
 mod surveyed;
 mod topology;
 mod undecided;
@@ -50,7 +52,7 @@ use std::num::NonZeroU64;
 use std::sync::Arc;
 
 use actix::prelude::*;
-use monoceros_rules::audit::ApplicationFact;
+use monoceros_rules::audit::{ApplicationFact, MembersFact};
 use monoceros_rules::nodes::NodeIndex;
 use monoceros_rules::order::keys::{ApplicationKey, ApplicationView};
 use monoceros_rules::order::ledger::LedgerDelta;
@@ -58,7 +60,9 @@ use monoceros_rules::order::waits::{Declined, Phase, Waits};
 use monoceros_rules::work::allocations::ApplicationSlot;
 use monoceros_rules::work::application::{Application as Book, StateChange};
 use monoceros_rules::work::application_state::{ApplicationEvent, ApplicationState};
+use monoceros_rules::work::asks::TaskGroup;
 use monoceros_rules::work::ended::Ended;
+use smallvec::SmallVec;
 
 use crate::events::EventKind;
 use crate::metrics::{ActorKind, Counted, Metrics};
@@ -130,6 +134,8 @@ pub(crate) struct Application {
     declined: Declined,
     /// The search for members that take the places of placeholders.
     pairs: gang::Pairs,
+    /// The task groups of its gang whose asks go before others, because they lost members.
+    owed: SmallVec<[TaskGroup; 1]>,
     /// The search for places of a declared gang, all at once.
     bundle: Option<Box<undecided::Bundle>>,
     /// How long it may run.
@@ -178,6 +184,7 @@ impl Application {
             blocked: Blocked::default(),
             declined: Declined::default(),
             pairs: gang::Pairs::default(),
+            owed: SmallVec::new(),
             bundle: None,
             run_limit: run_limit::RunLimit::new(run_limit_ms),
             backoff: None,
@@ -198,6 +205,7 @@ impl Application {
         let settings = &self.leaf_facts.config.settings;
         let view = ApplicationView {
             priority: self.book.asks.priority(),
+            lacks_members: self.lacks_members(),
             submitted: self.book.submitted_ns,
             allocated: self.book.allocated(),
             guaranteed: self.leaf_facts.config.guaranteed.as_ref(),
@@ -317,6 +325,7 @@ impl Application {
             has_placeholder_timer: self.book.gang.as_ref().is_some_and(|it| it.timer.is_some()),
             backs_off: self.backs_off_until().is_some(),
             aging_ns: self.aging.deadline_ns(),
+            members: self.book.gang.as_deref().map(MembersFact::of).unwrap_or_default(),
             is_native: self.book.has_declared_members(),
             bundle: self.bundle_fact(nodes),
         }
@@ -454,6 +463,8 @@ impl Application {
         self.complete_bundle(&mut baton, &mut effects);
         self.end_reservations_of_members(&mut baton);
         self.tell_ended_holds(&mut baton, &mut effects);
+        self.report_lost_members(&baton, &mut effects);
+        self.review_lost(&baton);
         if effects.left.anything() {
             let now_ns = baton.now_ns;
             self.book.judge(effects.left, now_ns, &mut self.changes);

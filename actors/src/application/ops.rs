@@ -17,7 +17,7 @@ use monoceros_rules::values::resources::Resources;
 use monoceros_rules::work::allocations::Form;
 use monoceros_rules::work::application::Left;
 use monoceros_rules::work::application_state::{ApplicationEvent, ApplicationState};
-use monoceros_rules::work::asks::{AskSlot, AskSpec};
+use monoceros_rules::work::asks::{AskSlot, AskSpec, TaskGroup};
 use monoceros_rules::work::rejection::{Ignored, Rejection};
 use smallvec::SmallVec;
 
@@ -31,13 +31,18 @@ impl Cause {
     /// The event that says why an allocation ended.
     pub(super) fn event(self) -> EventKind {
         match self {
-            Self::Stopped | Self::SchedulingFailed | Self::RefusedForGood => {
+            Self::Stopped | Self::Failed | Self::SchedulingFailed | Self::RefusedForGood => {
                 EventKind::AllocationCancelled
             }
             Self::ConfirmedPreemption => EventKind::AllocationPreempted,
             Self::ConfirmedReplacement => EventKind::AllocationReplaced,
             Self::ConfirmedTimeout => EventKind::AllocationTimedOut,
         }
+    }
+
+    /// Whether the RM ended it by itself, and is to be answered.
+    pub(crate) fn is_stop(self) -> bool {
+        matches!(self, Self::Stopped | Self::Failed)
     }
 
     /// Whether the RM could not start it, so that its ask is to wait again.
@@ -67,6 +72,8 @@ pub(crate) struct VisitEffects {
     pub(super) grounded: Option<Grounded>,
     /// Holds that ended.
     pub(super) ended_holds: Vec<EndedHolds>,
+    /// Task groups that lost members and have fewer than they need.
+    pub(super) lost_members: SmallVec<[TaskGroup; 1]>,
     /// Events of a group that uses less, until it is known whether the application leaves it.
     pub(super) discharged: Vec<Notice>,
     /// The number of the loosening, once the visit counts as one.
@@ -110,8 +117,9 @@ impl Application {
                     baton.notices.push(Notice::Ignored(Ignored::ReleaseOfUnknown));
                 }
             }
-            Op::Release { which, cause, had_waiting } => {
-                if self.release(&which, cause, baton, effects) == 0 && !had_waiting {
+            Op::Release { which, cause, reason, had_waiting } => {
+                let n = self.release(&which, cause, reason.as_ref(), baton, effects);
+                if n == 0 && !had_waiting {
                     baton.notices.push(Notice::Ignored(Ignored::ReleaseOfUnknown));
                 }
             }
@@ -153,6 +161,7 @@ impl Application {
                     baton.books.note_change();
                 }
             }
+            Op::StartTimeOver(over) => self.start_time_over(over, effects),
             Op::BackoffOver { until_ns } => effects.touched |= self.end_backoff(until_ns),
             Op::CompletingOver { since_ns } => self.completing_over(since_ns, baton, effects),
             Op::PlaceholdersOver => self.placeholders_over(baton, effects),

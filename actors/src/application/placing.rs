@@ -105,7 +105,12 @@ impl Application {
             Preferences::AmongAllNodes => false,
         };
         let nodes = &baton.books.nodes;
-        let nodes = nodes.from(candidate.node, &ask.request(), only_equal, NODES_COMPARED);
+        if ask.has_failed_on(nodes.id(candidate.node)) {
+            // Those are the last resort, in their order.
+            return candidate;
+        }
+        let request = ask.request_elsewhere().unwrap_or_else(|| ask.request());
+        let nodes = nodes.from(candidate.node, &request, only_equal, NODES_COMPARED);
         match preferred((self.slot, &ask.key), &nodes, baton) {
             Some(at) if at > 0 => {
                 let preferred_to = Some((candidate.node, at));
@@ -159,6 +164,7 @@ impl Application {
                 leaf: self.leaf_facts.slot.0,
                 unpromised: frame.map(|frame| &frame.headroom),
                 asks: &self.book.asks,
+                owed: &self.owed,
                 gang: self.book.gang.as_deref(),
                 view,
                 lane: self.limited_lane(),
@@ -456,10 +462,10 @@ impl Application {
     /// The node that is asked after the one that refused a placement.
     fn next_node(&self, placement: &Placement, baton: &mut Baton) -> Option<NodeSlot> {
         let ask = self.book.asks.ask(placement.ask);
-        let (books, request) = (&baton.books, ask.request());
+        let (books, request) = (&baton.books, ask.request_to_borrow());
         let last_lent = books.nodes.is_lent(placement.node).then_some(placement.node);
         if last_lent.is_none()
-            && let Some(node) = books.nodes.next(placement.node, &request)
+            && let Some(node) = ask.node_after(placement.node, &books.nodes)
         {
             return Some(node);
         }
@@ -570,6 +576,8 @@ impl Application {
             }
         }
         self.book.allocations.insert(uuid, id);
+        self.joined(id, baton);
+        self.watch_start(ask, baton);
         self.keep_allocation(id, baton);
         baton.books.nodes.settled(id);
         baton.tally.placed();
@@ -611,6 +619,7 @@ impl Application {
     /// `delta` how the counts of running applications changed.
     pub(super) fn go_on(&mut self, mut baton: Box<Baton>, priority: i32, delta: &LedgerDelta) {
         baton.books.note_change();
+        self.review_lost(&baton);
         self.list_allocating(&mut baton);
         self.count_held(&mut baton);
         let frames = baton.offer.frames.len();

@@ -59,10 +59,10 @@ impl Application {
 
     /// An ask found no room on the node that it requires: what is less important leaves the node.
     fn would_clear_its_node(&mut self, slot: AskSlot, obstacle: Obstacle, baton: &mut Baton) {
-        if obstacle != Obstacle::RequiredNode {
+        let (ask, who) = (self.book.asks.ask(slot), self.reserver(slot));
+        if obstacle != Obstacle::RequiredNode || ask.starts().is_some() {
             return;
         }
-        let (ask, who) = (self.book.asks.ask(slot), self.reserver(slot));
         // While others leave for it nobody else does.
         let is_promised = baton.books.promises.of(Promisee::Ask(who)).is_some();
         let node = ask.required_node.as_ref().and_then(|id| baton.books.nodes.slot_of(id));
@@ -114,6 +114,9 @@ impl Application {
 
     /// What one wants that would preempt others, beside when it tried last.
     fn wish_to_preempt(&self, who: Promisee, baton: &Baton) -> Result<Wish, NoPreemption> {
+        if self.failed_starts(who).is_some() {
+            return Err(NoPreemption::StartFailed);
+        }
         if let Promisee::Ask(of) = who
             && self.book.asks.ask(of.ask).required_node.is_some()
         {

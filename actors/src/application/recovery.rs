@@ -31,6 +31,7 @@ impl Application {
             return;
         };
         if let Some(id) = self.book.allocations.get(&uuid).copied() {
+            self.reported_to_run(id, baton, effects);
             let is_there = is_on(id, node_slot, baton);
             self.note_place(is_there, &uuid, &node, baton);
             self.known_again(id, &spec, baton, effects);
@@ -41,6 +42,7 @@ impl Application {
         }
         // In today's form the key is the identity: it runs, though under another UUID.
         if let Some(slot) = self.runs_as(&spec) {
+            self.runs(slot, effects);
             let live = &self.book.asks.ask(slot).live;
             let is_there = live.iter().any(|id| is_on(*id, node_slot, baton));
             self.note_place(is_there, &spec.key, &node, baton);
@@ -70,6 +72,14 @@ impl Application {
         match fits {
             Ok(()) => self.book_existing(spec, &uuid, node_slot, baton, effects),
             Err(reason) => self.reject(&spec, reason, baton),
+        }
+    }
+
+    /// The RM reports an allocation that is known: it has started.
+    fn reported_to_run(&mut self, id: AllocationId, baton: &Baton, effects: &mut VisitEffects) {
+        let Some(entry) = baton.books.allocations.get(id) else { return };
+        if let Some(slot) = self.book.asks.slot_of(entry.key()) {
+            self.runs(slot, effects);
         }
     }
 
@@ -138,6 +148,8 @@ impl Application {
         let id = baton.books.allocations.insert(entry);
         self.book.asks.ask_mut(slot).live.push(id);
         self.book.allocations.insert(Arc::clone(uuid), id);
+        self.joined(id, baton);
+        self.runs(slot, effects);
         baton.books.unsettled.changed(node);
         effects.node_work.push((node, NodeWork::Hold(id, resources.clone())));
         effects.promised.add(&resources);

@@ -14,6 +14,7 @@ use monoceros_rules::work::application_state::ApplicationState;
 use monoceros_rules::work::asks::AskSpec;
 use monoceros_rules::work::ended::Ended;
 use monoceros_rules::work::gang::PlaceholderEnd;
+use monoceros_rules::work::native::Departure;
 use monoceros_rules::work::resource_seconds::Account;
 
 use super::Application;
@@ -47,6 +48,8 @@ struct Ends {
     answer: Option<&'static str>,
     /// What a placeholder counts as; none where its ask is pending again.
     placeholder: Option<PlaceholderEnd>,
+    /// What it is to the gang, of a member.
+    departure: Departure,
 }
 
 impl Ends {
@@ -55,7 +58,11 @@ impl Ends {
             Cause::ConfirmedReplacement => PlaceholderEnd::Replaced,
             _ => PlaceholderEnd::TimedOut,
         };
-        Self { event: cause.event(), answer, placeholder: Some(placeholder) }
+        let departure = match cause {
+            Cause::ConfirmedPreemption | Cause::Failed => Departure::Lost,
+            _ => Departure::Ended,
+        };
+        Self { event: cause.event(), answer, placeholder: Some(placeholder), departure }
     }
 }
 
@@ -66,6 +73,7 @@ impl Application {
         &mut self,
         which: &Which,
         cause: Cause,
+        reason: Option<&Arc<str>>,
         baton: &mut Baton,
         effects: &mut VisitEffects,
     ) -> usize {
@@ -82,12 +90,12 @@ impl Application {
                         self.unpair(id, None, baton, effects);
                     }
                 }
-                effects.left.all |= cause == Cause::Stopped;
+                effects.left.all |= cause.is_stop();
                 self.all_allocations()
             }
         };
         let n_ended = ids.len();
-        let answer = (cause == Cause::Stopped).then_some(RELEASED_BY_RM);
+        let answer = cause.is_stop().then_some(RELEASED_BY_RM);
         for id in ids {
             let entry = baton.books.allocations.get(id);
             let real = entry.and_then(Allocation::gives_way_to);
@@ -95,13 +103,16 @@ impl Application {
                 baton.books.allocations.get(real).is_some_and(|real| real.question.is_some())
             });
             if cause.is_failure_to_start() && self.may_wait_again(id, baton) {
-                self.give_back(id, cause, baton, effects);
+                self.give_back(id, cause, reason, baton, effects);
             } else if real.is_some() && !is_asked {
                 // The placeholder is gone, however that came: that is what the member waits for.
                 self.swap(id, EventKind::AllocationReplaced, answer, baton, effects);
             } else {
                 self.end(id, Ends::of(cause, answer), baton, effects);
             }
+        }
+        if cause.is_failure_to_start() {
+            self.review_starts_of_gang(reason, baton, effects);
         }
         let n_withdrawn = if cause == Cause::ConfirmedTimeout || cause.is_failure_to_start() {
             0
@@ -161,7 +172,7 @@ impl Application {
         baton: &mut Baton,
         effects: &mut VisitEffects,
     ) -> Option<Freed> {
-        let Ends { event, answer, placeholder } = ends;
+        let Ends { event, answer, placeholder, departure } = ends;
         let real = baton.books.allocations.get(id).and_then(Allocation::gives_way_to);
         if let Some(real) = real {
             let gone = (event == EventKind::AllocationLostNode)
@@ -190,6 +201,11 @@ impl Application {
         self.book.allocations.remove(&entry.uuid);
         let is_placeholder = entry.spec.placeholder;
         self.book.unbooked(entry.resources(), is_placeholder);
+        if let Some(group) = entry.spec.member_of() {
+            let is_victim = entry.leaving == Some(Leaving::Preempted);
+            let departure = if is_victim { Departure::Lost } else { departure };
+            self.member_left(group, departure, effects);
+        }
         if is_placeholder {
             effects.left.placeholders = true;
             match placeholder {
@@ -254,19 +270,22 @@ impl Application {
         self.book.history.count(account, instance_type, entry.resources(), bound_ns, now_ns);
     }
 
-    /// The RM could not start it: off every holder, and pending again.
+    /// The RM could not start it: off every holder, and pending again after a while.
     fn give_back(
         &mut self,
         id: AllocationId,
         cause: Cause,
+        reason: Option<&Arc<str>>,
         baton: &mut Baton,
         effects: &mut VisitEffects,
     ) {
         let Some(entry) = baton.books.allocations.get(id) else { return };
-        let (key, node) = (Arc::clone(entry.key()), Arc::clone(baton.books.nodes.id(entry.node)));
+        let (place, key) = ((entry.node, entry.bound_ns), Arc::clone(entry.key()));
+        let node = Arc::clone(baton.books.nodes.id(entry.node));
         let counted = entry.spec.place_in().cloned();
         // Outstanding first, so that the ask is not dropped as done when its allocation leaves.
-        if let Some(slot) = self.book.asks.slot_of(&key) {
+        let slot = self.book.asks.slot_of(&key);
+        if let Some(slot) = slot {
             let pending = self.book.asks.give_back(slot);
             effects.pends(&pending);
             self.pairs_changed();
@@ -277,7 +296,12 @@ impl Application {
             }
         }
         let event = EventKind::AllocationCancelled;
-        self.end(id, Ends { event, answer: None, placeholder: None }, baton, effects);
+        let departure = Departure::NotStarted;
+        let ends = Ends { event, answer: None, placeholder: None, departure };
+        self.end(id, ends, baton, effects);
+        if let Some(slot) = slot {
+            self.start_failed(slot, place, reason, baton, effects);
+        }
     }
 
     /// Everything it asked for and holds goes; the partition forgets it after this step.
@@ -337,9 +361,10 @@ impl Application {
                 // The member goes to another node, and waited for nothing but this.
                 self.swap(*id, event, answer, baton, effects);
             } else {
-                let placeholder = Some(PlaceholderEnd::TimedOut);
+                let (placeholder, departure) = (Some(PlaceholderEnd::TimedOut), Departure::Lost);
+                let ends = Ends { event, answer, placeholder, departure };
                 // What the node held is gone with the node.
-                let _ = self.unbook(*id, Ends { event, answer, placeholder }, baton, effects);
+                let _ = self.unbook(*id, ends, baton, effects);
             }
         }
         if lost_holds {

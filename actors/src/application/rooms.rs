@@ -28,7 +28,7 @@ use monoceros_rules::work::allocations::AllocationId;
 use monoceros_rules::work::native::{Bundled, Native, Stage};
 
 use super::Application;
-use super::bundle::{Avoided, groups};
+use super::bundle::{Avoided, Where, groups};
 use super::in_the_air::Grounded;
 use super::undecided::BundleObstacle;
 use crate::step::{Alarm, Baton, Op};
@@ -70,7 +70,7 @@ impl Application {
         let reserved: Vec<Room> = promise.rooms.clone();
         let native = self.book.undecided().map_or(&[][..], |native| native.groups());
         let avoided = Avoided::new();
-        let groups = groups(&self.book.asks, native, bundled, &avoided);
+        let groups = groups(&self.book.asks, native, bundled, &avoided, Where::Anywhere);
         rooms::take(&mut baton.books.nodes, &groups, &reserved)
     }
 

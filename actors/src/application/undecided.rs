@@ -15,7 +15,7 @@ use monoceros_rules::nodes::{NodeIndex, NodeLacks};
 use monoceros_rules::order::waits::{Phase, WaitSet};
 use monoceros_rules::values::resources::Resources;
 use monoceros_rules::work::asks::{AskSlot, TaskGroup};
-use monoceros_rules::work::native::{MissingAsks, Stage};
+use monoceros_rules::work::native::{MissingAsks, Native, Stage};
 
 use super::Application;
 use super::in_the_air::{Air, Grounded};
@@ -183,6 +183,7 @@ impl Application {
         let Some(gang) = &mut book.gang else { return };
         let Some(native) = &mut gang.native else { return };
         native.stage = Stage::Undecided;
+        native.forget_lost();
         for group in native.groups_mut() {
             let Some(spec) = group.spec.clone() else { continue };
             let sequence = baton.books.arrival();
@@ -251,6 +252,9 @@ impl Application {
 
     /// What an undecided gang waits for.
     pub(super) fn bundle_waits(&self) -> WaitSet {
+        if self.book.native().is_some_and(Native::backs_off) {
+            return WaitSet::Nothing;
+        }
         let waits = self.bundle.as_ref().map_or(WaitSet::Nothing, |bundle| bundle.waits.clone());
         waits.declined(self.declined.at(Phase::Normal))
     }
@@ -260,11 +264,13 @@ impl Application {
         let native = self.book.undecided()?;
         let groups = native.groups().iter();
         let rests = self.bundle.as_ref().is_some_and(|bundle| bundle.rests(nodes));
+        let backs_off = native.backs_off();
         Some(BundleFact {
             groups: groups.clone().map(|it| (Arc::clone(&it.name), it.min_members)).collect(),
             topologies: groups.clone().map(|it| it.topology.clone()).collect(),
             sized: groups.filter(|it| it.spec.is_some()).map(|it| Arc::clone(&it.name)).collect(),
             rests,
+            backs_off,
             in_the_air: native.stage == Stage::InTheAir,
         })
     }

@@ -19,8 +19,10 @@ use monoceros_rules::values::resources::{Limits, Resources};
 use monoceros_rules::values::text::beginning;
 use monoceros_rules::work::application_state::ApplicationState;
 use monoceros_rules::work::asks::{AskSpec, TaskGroup};
+use monoceros_rules::work::gang::Lacking;
 use monoceros_rules::work::rejection::Rejection;
 use monoceros_rules::work::resource_seconds::Account;
+use monoceros_rules::work::starts::NotStarted;
 
 use crate::api::told::resource;
 
@@ -41,6 +43,12 @@ pub(crate) enum EventKind {
     WithinUserQuota,
     /// Predicates refused a request on every node with room.
     RefusedByPredicates,
+    /// An allocation of a request could not be started, and the request waits.
+    NotStarted,
+    /// No member of a gang could be started, and all of it waits.
+    GangNotStarted,
+    /// A task group of a gang lost a member and has fewer than it needs.
+    GangLacksMembers,
     /// A placeholder is too small for a member of its group.
     PlaceholderTooSmall,
     /// An allocation was chosen to be preempted.
@@ -159,6 +167,7 @@ impl EventKind {
             | Self::OverUserQuota
             | Self::WithinUserQuota
             | Self::RefusedByPredicates
+            | Self::NotStarted
             | Self::PlaceholderTooSmall
             | Self::NodeNotCleared
             | Self::VictimChosen => (Type::Request, None, Detail::DetailsNone),
@@ -175,7 +184,9 @@ impl EventKind {
             Self::AllocationLostNode => (Type::App, Remove, Detail::AllocNoderemoved),
             Self::PreemptionLoop => (Type::App, None, Detail::PreemptionLoop),
             Self::AppUnlinked => (Type::App, Remove, Detail::DetailsNone),
-            Self::AppSummary | Self::AppUsed(_) => (Type::App, None, Detail::DetailsNone),
+            Self::AppSummary | Self::AppUsed(_) | Self::GangNotStarted | Self::GangLacksMembers => {
+                (Type::App, None, Detail::DetailsNone)
+            }
             Self::AppBlockedByQueue => (Type::App, None, Detail::AppCannotrunQueue),
             Self::AppRunnableByQueue => (Type::App, None, Detail::AppRunnableQueue),
             Self::AppBlockedByQuota => (Type::App, None, Detail::AppCannotrunQuota),
@@ -258,6 +269,12 @@ pub(crate) enum Message {
     WithinUserQuota,
     /// The reasons of predicates that refused the ask, each with the number of nodes.
     Refused(BTreeMap<String, u32>),
+    /// An allocation of a request could not be started.
+    NotStarted(Box<NotStarted>),
+    /// No member of a gang could be started.
+    GangNotStarted(Box<NotStarted>),
+    /// A task group has fewer members than it needs.
+    LacksMembers(Box<Lacking>),
     /// A placeholder is too small for a member.
     TooSmall(Box<TooSmall>),
     /// Nothing leaves the node that a request requires.
@@ -505,6 +522,9 @@ impl Event {
                 }
                 text
             }
+            Message::NotStarted(why) => format!("request `{name}` {why}"),
+            Message::GangNotStarted(why) => format!("no member of the gang runs: it {why}"),
+            Message::LacksMembers(lacking) => lacking.to_string(),
             Message::TooSmall(it) => format!(
                 "placeholder `{name}` of task group `{}` of application `{}` has {} and is too small for \
                  request `{}` of {}",

@@ -37,6 +37,8 @@ pub struct LocalCounts {
     pub placed: LocalIntCounter,
     /// Placements that a node refused: one each.
     pub refused: LocalIntCounter,
+    /// Allocations that the RM could not start: one each.
+    pub failed_starts: LocalIntCounter,
     /// Predicates that an RM answers later.
     pub predicates: PredicateCounts,
     offers: LocalIntCounter,
@@ -188,6 +190,7 @@ impl LocalCounts {
             errors: shared.attempts.errors.local(),
             placed,
             refused,
+            failed_starts: shared.failed_starts.local(),
             predicates: PredicateCounts::new(&shared),
             offers: shared.offers.local(),
             offer_decisions: shared.offer_decisions.local(),
@@ -304,6 +307,7 @@ impl LocalCounts {
             &self.errors,
             &self.placed,
             &self.refused,
+            &self.failed_starts,
             &self.offers,
         ];
         for counter in singles.into_iter().chain(&self.messages) {

@@ -102,6 +102,11 @@ impl Partition {
                     self.agenda.push_back(Task::Visit(application, ops));
                 }
             }
+            Alarm::Start { application, id, over } => {
+                if is_same(baton, application, &id) {
+                    self.agenda.push_back(Task::Visit(application, vec![Op::StartTimeOver(over)]));
+                }
+            }
             Alarm::OldEnough { application, id, at_ns } => {
                 if is_same(baton, application, &id) {
                     let ops = vec![Op::OldEnough { at_ns }];

@@ -17,7 +17,7 @@ use super::admission::count_rejected;
 use super::input::{NewNode, RefusedItem, Request};
 use super::reorder::{Item, TakenBack, Waiting, weight_of_change, weight_of_node, weight_of_op};
 use super::{Partition, Task};
-use crate::step::{Alarm, Baton, Cause, NodeChange, Notice, Op, Released, WaitsFor};
+use crate::step::{Alarm, Baton, NodeChange, Notice, Op, Released, WaitsFor};
 
 impl Partition {
     pub(super) fn request(&mut self, request: Request, baton: &mut Baton) {
@@ -119,7 +119,7 @@ impl Partition {
             n_found += usize::from(any);
             if let Op::Release { cause, had_waiting, .. } = op {
                 *had_waiting = any;
-                if *cause == Cause::Stopped {
+                if cause.is_stop() {
                     let told = existing.iter().map(|it| Released::of_waiting(id, it));
                     baton.notices.extend(told.map(|it| Notice::Released(Box::new(it))));
                 }

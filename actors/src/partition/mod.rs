@@ -224,8 +224,7 @@ impl Partition {
         } = params;
         ctx.set_mailbox_capacity(0);
         let mut directory = Directory::default();
-        let wants_quotas = config.preemption.quota;
-        add_queue(&config.root, None, true, wants_quotas, &metrics, &mut directory);
+        add_queue(&config.root, None, true, config.preemption.quota, &metrics, &mut directory);
         let guard = Guard { session: session.clone(), partition: Arc::clone(&name), armed: true };
         let mut books = new_books(&config, &directory, watch.patience.share_percent);
         books.unsettled.widest = watch.candidates_per_question;
@@ -245,6 +244,7 @@ impl Partition {
             woken: Vec::new(),
             unreserved: Vec::new(),
             patience: watch.patience,
+            start_retry: watch.start_retry,
             preemptors: Vec::new(),
             with_rooms: BTreeSet::new(),
             preempts: config.preemption.enabled,

@@ -12,6 +12,7 @@ use monoceros_rules::audit::{About, Answers, Decision, Facts, Foreseen};
 use monoceros_rules::decide::predicates::WIDEST;
 use monoceros_rules::decide::reservations::Patience;
 use monoceros_rules::nodes::NodeOrder;
+use monoceros_rules::work::starts::StartRetry;
 
 use crate::api::callback::{Preferences, ResourceManagerCallback};
 use crate::partition::DECISIONS_PER_TRIP;
@@ -28,6 +29,8 @@ pub(crate) struct Watch {
     pub(crate) candidates_per_question: usize,
     /// When nodes may be reserved, and for how long.
     pub(crate) patience: Patience,
+    /// The back-off of requests whose start failed.
+    pub(crate) start_retry: StartRetry,
 }
 
 impl Default for Watch {
@@ -37,6 +40,7 @@ impl Default for Watch {
             oracle: false,
             candidates_per_question: WIDEST,
             patience: Patience::default(),
+            start_retry: StartRetry::default(),
         }
     }
 }

@@ -38,6 +38,9 @@ pub struct ExplanationSnapshot {
     /// Why it does not preempt others, or that others leave for it: a sentence.
     #[serde(skip_serializing_if = "String::is_empty")]
     pub preemption: String,
+    /// A sentence on how many members of its declared task group run; empty unless the group lacks some.
+    #[serde(skip_serializing_if = "String::is_empty")]
+    pub gang: String,
     /// The name of its task group.
     #[serde(skip_serializing_if = "String::is_empty")]
     pub task_group: String,

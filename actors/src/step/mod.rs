@@ -52,6 +52,7 @@ use monoceros_rules::values::resources::Resources;
 use monoceros_rules::work::allocations::ApplicationSlot;
 use monoceros_rules::work::ended::Ended;
 use monoceros_rules::work::quotas::{Held, QUEUE_BYTES, Standing};
+use monoceros_rules::work::starts::StartRetry;
 
 use crate::api::callback::ResourceManagerCallback;
 use crate::api::predicates::AnswerSink;
@@ -74,7 +75,7 @@ pub(crate) use notice::{
     WantsOne,
 };
 pub(crate) use offer::{Frame, Offering, RowKey, RowSlot, RowUpdate};
-pub(crate) use op::{Cause, ClaimAnswer, Existing, NoVictims, Op, Which};
+pub(crate) use op::{Cause, ClaimAnswer, Existing, NoVictims, Op, StartTime, Which};
 pub(crate) use placement::{PlaceAnswer, Placement, REASONS_MAX, Takes};
 pub(crate) use session::{HeldNow, PartitionClosed, PartitionLost, Prepared, Said, SessionLink};
 pub(crate) use station::{Station, Visited};
@@ -112,6 +113,8 @@ pub(crate) struct Baton {
     pub(crate) unreserved: Vec<(ApplicationSlot, Arc<str>, End)>,
     /// When nodes may be reserved, and for how long.
     pub(crate) patience: Patience,
+    /// The back-off of requests whose start failed.
+    pub(crate) start_retry: StartRetry,
     /// What applications have to do once this step is over, before any other.
     pub(crate) revisits: Vec<(ApplicationSlot, Op)>,
     /// Nodes that changed, of which gangs may keep something.

@@ -22,7 +22,7 @@ use tokio::sync::oneshot;
 use crate::api::predicates::{PredicateQuestion, PreemptionQuestions, QuestionId};
 use crate::events::Happening;
 use crate::mailbox::Destination;
-use crate::step::Existing;
+use crate::step::{Existing, StartTime};
 
 /// Something that a partition tells its RM. Small, since lists of them are moved: what few of them have is boxed.
 #[derive(Debug)]
@@ -276,6 +276,8 @@ pub(crate) enum Alarm {
     ExclusionOver { application: ApplicationSlot, id: Arc<str>, key: Arc<str>, over: Exclusion },
     /// An application has backed off until then, ns since the epoch.
     Backoff { application: ApplicationSlot, id: Arc<str>, until_ns: i64 },
+    /// The deadline of a failed start has come.
+    Start { application: ApplicationSlot, id: Arc<str>, over: StartTime },
     /// An ask that found no node is old enough to reserve one from then on, ns since the epoch.
     OldEnough { application: ApplicationSlot, id: Arc<str>, at_ns: i64 },
     /// Some reservation may have waited for quota as long as it may.

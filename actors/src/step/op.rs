@@ -30,8 +30,8 @@ pub(crate) enum Op {
     /// An ask is withdrawn; no key: all of them.
     WithdrawAsks(Option<Arc<str>>),
     /// Allocations end. `had_waiting`: some that waited to be taken have ended with it, so that it
-    /// is not in vain if there are no others.
-    Release { which: Which, cause: Cause, had_waiting: bool },
+    /// is not in vain if there are no others. `reason`: the RM's, of a failed start.
+    Release { which: Which, cause: Cause, reason: Option<Arc<str>>, had_waiting: bool },
     /// The RM removes the application.
     Remove,
     /// The application has joined its queue: what it declared of its members is asked for.
@@ -56,6 +56,8 @@ pub(crate) enum Op {
     Retry { key: Arc<str>, retry: u32 },
     /// A choice of the placement constraint of an ask may open.
     ChoiceOpens(Arc<str>),
+    /// The deadline of a failed start has come.
+    StartTimeOver(StartTime),
     /// An ask may go to a node again that the RM said could never run it.
     ExclusionOver { key: Arc<str>, over: Exclusion },
     /// Asks that found no node are old enough to reserve one from this time on.
@@ -101,6 +103,17 @@ pub(crate) enum Op {
     /// What was promised to an asker for whom something of this application was to leave, or to this
     /// application, is promised no more.
     PromiseOver,
+}
+
+/// A deadline that a failed start sets.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+pub(crate) enum StartTime {
+    /// The back-off of the ask with this key, or without a key that of the gang. It ends at this
+    /// time, ns since the epoch.
+    Backoff { key: Option<Arc<str>>, until_ns: i64 },
+    /// An allocation of the ask with this key, of which so many starts had failed when it was made:
+    /// if no other has failed since, it has started.
+    Holds { key: Arc<str>, times: u32 },
 }
 
 /// A look for victims that found none.
@@ -154,6 +167,8 @@ pub(crate) enum Which {
 pub(crate) enum Cause {
     /// It wants the allocation to end: it gets an answer.
     Stopped,
+    /// The same, because what ran has failed.
+    Failed,
     /// It confirms that it was preempted, as the scheduler asked for: no answer.
     ConfirmedPreemption,
     /// It confirms that it was replaced: no answer.

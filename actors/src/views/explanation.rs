@@ -88,6 +88,7 @@ fn class(
         message: first.message,
         cure,
         preemption: class.preemption.clone(),
+        gang: class.gang,
         task_group: class.spec.task_group.as_deref().cloned().unwrap_or_default(),
         obstacles: shown,
         order: order(class.position, application, around),

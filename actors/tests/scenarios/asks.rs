@@ -277,8 +277,8 @@ fn withdrawing_is_not_answered_and_leaves_what_is_placed() {
     );
 }
 
-/// In one message or several, in this form or that, placed once before or not: of one priority and
-/// one time, the first to arrive is the first to be placed.
+/// In one message or several, in this form or that: of one priority and one time, the first to arrive
+/// is the first to be placed, but for one that could not be started, for which all others go first.
 #[test]
 fn of_equal_priority_and_time_the_first_to_arrive_goes_first_whatever_way_it_came() {
     check_plain(
@@ -295,6 +295,7 @@ fn of_equal_priority_and_time_the_first_to_arrive_goes_first_whatever_way_it_cam
         request a1 k3 vcore=1
         release a1 key=bound as SCHEDULING_FAILED_ON_RM
         resize n1 vcore=9
+        wait 1s
         ",
         &expect![[r#"
             n1 accepted
@@ -302,13 +303,13 @@ fn of_equal_priority_and_time_the_first_to_arrive_goes_first_whatever_way_it_cam
             a1 is Accepted
             a1 is Running
             a1/bound placed on n1
-            a1/bound placed on n1
             a1/k1 placed on n1
             a1/k2 placed on n1
             a1/k3 placed on n1
             a1/k4 placed on n1
             a1/k5 placed on n1
             a1/k6 placed on n1
+            a1/bound placed on n1
         "#]],
     );
 }

@@ -230,6 +230,7 @@ fn how_an_allocation_ended_is_in_the_detail() {
         release a1 uuid=k#2 as SCHEDULING_FAILED_ON_RM
         release a1 uuid=p as PREEMPTED_BY_SCHEDULER
         release a1 uuid=r as PLACEHOLDER_REPLACED
+        wait 1s
         ",
         &expect![[r#"
             USERGROUP ada REMOVE UG_USER_RESOURCE of root.default vcore=1
@@ -238,9 +239,7 @@ fn how_an_allocation_ended_is_in_the_detail() {
             USERGROUP ada REMOVE UG_USER_RESOURCE of root.default vcore=1
             APP a1 REMOVE ALLOC_CANCEL of k#2 vcore=1
             NODE n1 REMOVE NODE_ALLOC of k#2 vcore=1
-            NODE n1 ADD NODE_ALLOC of k#4 vcore=1
-            USERGROUP ada ADD UG_USER_RESOURCE of root.default vcore=1
-            APP a1 ADD APP_ALLOC of k#4 vcore=1
+            REQUEST k NONE DETAILS_NONE of a1 vcore=1: request `k` could not be started at 1970-01-01T00:16:40.0Z: `no image`; it is tried again at 1970-01-01T00:16:41.0Z
             USERGROUP ada REMOVE UG_USER_RESOURCE of root.default vcore=1
             APP a1 REMOVE ALLOC_PREEMPT of p vcore=1
             NODE n1 REMOVE NODE_ALLOC of p vcore=1
@@ -249,6 +248,9 @@ fn how_an_allocation_ended_is_in_the_detail() {
             APP a1 REMOVE ALLOC_REPLACED of r vcore=1
             NODE n1 REMOVE NODE_ALLOC of r vcore=1
             APP a1 REMOVE REQUEST_CANCEL of r vcore=1
+            NODE n1 ADD NODE_ALLOC of k#4 vcore=1
+            USERGROUP ada ADD UG_USER_RESOURCE of root.default vcore=1
+            APP a1 ADD APP_ALLOC of k#4 vcore=1
         "#]],
     );
 }

@@ -50,6 +50,9 @@ pub(crate) fn lines(explained: &[ExplanationSnapshot]) -> String {
             writeln!(text, "  - {} {}: {short}; {have} of {want}", it.cause, it.object).unwrap();
         }
         writeln!(text, "  cure: {}", class.cure).unwrap();
+        if !class.gang.is_empty() {
+            writeln!(text, "  gang: {}", class.gang).unwrap();
+        }
         for change in &class.changes {
             let (kind, object, at) = (&change.kind, &change.object, change.at / 1_000_000);
             let amount = words(&change.resource);

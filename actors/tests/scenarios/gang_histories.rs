@@ -14,7 +14,9 @@ use crate::histories::{
     LEAVES, USUAL, holds_true, item, key, kind_of, node, order, patience, reload, run, survives,
     tree, with_end,
 };
-use crate::script::{Amounts, Item, NodeWords, QueueWords, Script, Show, Step, Which, Wish};
+use crate::script::{
+    Amounts, FAILED, Item, NodeWords, QueueWords, Script, Show, Step, Which, Wish,
+};
 use crate::world::How;
 
 /// Few enough that most of what is said is about something that is there.
@@ -40,7 +42,7 @@ pub(crate) fn size() -> impl Strategy<Value = Amounts> {
 }
 
 /// A node with a bit of everything, so that most of what is asked for fits somewhere.
-fn roomy(id: impl Strategy<Value = String>) -> impl Strategy<Value = NodeWords> {
+pub(crate) fn roomy(id: impl Strategy<Value = String>) -> impl Strategy<Value = NodeWords> {
     let amount = |name: &str, quantity| (name.to_owned(), quantity);
     (id, 1..=9_i64, 3..=12_i64).prop_map(move |(id, vcore, memory)| {
         let total = Amounts(vec![amount("vcore", vcore), amount("memory", memory)]);
@@ -167,6 +169,7 @@ fn kinds() -> impl Strategy<Value = i32> {
         2 => Just(TerminationType::PlaceholderReplaced as i32),
         2 => Just(TerminationType::SchedulingFailedOnRm as i32),
         1 => Just(TerminationType::PreemptedByScheduler as i32),
+        1 => Just(FAILED),
         1 => Just(0),
     ]
 }

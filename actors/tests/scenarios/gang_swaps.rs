@@ -685,6 +685,7 @@ fn a_placeholder_that_could_not_be_bound_is_pending_again_and_counted_once() {
         show apps
         show task-groups
         undrain n1
+        wait 1s
         show task-groups
         ",
         &expect![[r#"

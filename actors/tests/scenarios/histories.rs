@@ -12,7 +12,7 @@ use proptest::prelude::*;
 use proptest::test_runner::{Config, RngSeed, TestError, TestRunner};
 
 use crate::script::{
-    Amounts, Item, LimitWords, NodeWords, QueueWords, Script, Show, Step, Which, Wish,
+    Amounts, FAILED, Item, LimitWords, NodeWords, QueueWords, Script, Show, Step, Which, Wish,
 };
 use crate::wire;
 use crate::world::{How, Played, play};
@@ -384,6 +384,7 @@ pub(crate) fn item(kind: Kind) -> impl Strategy<Value = Item> {
         6 => Just(stopped),
         1 => Just(TerminationType::Timeout as i32),
         2 => Just(TerminationType::SchedulingFailedOnRm as i32),
+        1 => Just(FAILED),
         1 => Just(0),
         1 => Just(77),
         1 => Just(TerminationType::PlaceholderReplaced as i32),

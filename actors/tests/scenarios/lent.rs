@@ -48,6 +48,42 @@ fn who_comes_later_has_nothing_of_what_is_reserved() {
     );
 }
 
+/// It goes to the other one, and then waits for room that nobody has reserved.
+#[test]
+fn a_node_where_a_start_failed_is_not_lent_again() {
+    check_both(
+        "
+        ask small s memory=2 prio=1
+        release small key=s as SCHEDULING_FAILED_ON_RM
+        wait 1s
+        release small key=s as SCHEDULING_FAILED_ON_RM
+        wait 2s
+        node n2 memory=2
+        ",
+        &expect![[r#"
+            n0 accepted
+            n1 accepted
+            base accepted
+            base is Accepted
+            base is Running
+            base/b0 placed on n0
+            base/b1 placed on n1
+            big accepted
+            big is Accepted
+            small accepted
+            small is Accepted
+            small is Running
+            small/s placed on n0
+            small/s placed on n1
+            n2 accepted
+            small/s placed on n2
+            n0: total memory=10, used memory=6, occupied nothing, left memory=4, reserved for [k0]
+            n1: total memory=10, used memory=6, occupied nothing, left memory=4, reserved for [k1]
+            n2: total memory=2, used memory=2, occupied nothing, left nothing
+        "#]],
+    );
+}
+
 #[test]
 fn a_higher_priority_uses_what_is_reserved_and_leaves_it_reserved() {
     check_both(

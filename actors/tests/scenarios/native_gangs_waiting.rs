@@ -183,6 +183,7 @@ fn a_member_that_could_not_be_started_is_placed_again_as_any_other() {
         ask a1 k1 vcore=1 group=a ; ask a1 k2 vcore=1 group=a
         node n1 vcore=2
         release a1 uuid=k1 as SCHEDULING_FAILED_ON_RM
+        wait 1s
         show apps
         show queues
         show task-groups
@@ -211,17 +212,15 @@ fn a_member_that_could_not_be_started_takes_a_held_place_if_one_is_left() {
         queue root.a
         node n1 vcore=3
         app a1 in root.a needs a x3 vcore=1
-        ask a1 k1 vcore=1 group=a
+        ask a1 k1 vcore=1 group=a ; ask a1 k2 vcore=1 group=a
         app a2 in root.a
         ask a2 k1 vcore=1
         release a1 uuid=k1 as SCHEDULING_FAILED_ON_RM
         show apps
+        wait 1s
+        show apps
         show queues
         show nodes
-        show task-groups
-        release a1 uuid=k1 as SCHEDULING_FAILED_ON_RM
-        release a1 uuid=k1 as SCHEDULING_FAILED_ON_RM
-        show apps
         show task-groups
         ",
         &expect![[r#"
@@ -230,21 +229,19 @@ fn a_member_that_could_not_be_started_takes_a_held_place_if_one_is_left() {
             a1 is Accepted
             a1 is Running
             a1/k1 placed on n1
+            a1/k2 placed on n1
             a2 accepted
             a2 is Accepted
-            a1/k1 placed on n1
             a2 is Running
             a2/k1 placed on n1
-            a1 in root.a is Running since 1000s: used vcore=1, pending nothing, holds [(a~3), k1], asks []
+            a1 in root.a is Running since 1000s: used vcore=1, pending vcore=1, holds [(a~3), k2], asks [k1 x1]
+            a2 in root.a is Running since 1000s: used vcore=1, pending nothing, holds [k1], asks []
+            a1/k1 placed on n1
+            a1 in root.a is Running since 1000s: used vcore=2, pending nothing, holds [k1, k2], asks []
             a2 in root.a is Running since 1000s: used vcore=1, pending nothing, holds [k1], asks []
             root: used vcore=3, pending nothing, headroom vcore=0, running 2, priority none
             root.a: used vcore=3, pending nothing, headroom vcore=0, running 2, priority none
             n1: total vcore=3, used vcore=3, occupied nothing, left nothing
-            a1/a: 3 placeholders of vcore=1, 2 replaced, 0 timed out
-            a1/k1 placed on n1
-            a1/k1 placed on n1
-            a1 in root.a is Running since 1000s: used vcore=1, pending nothing, holds [k1], asks []
-            a2 in root.a is Running since 1000s: used vcore=1, pending nothing, holds [k1], asks []
             a1/a: 3 placeholders of vcore=1, 3 replaced, 0 timed out
         "#]],
     );

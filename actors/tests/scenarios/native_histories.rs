@@ -2,14 +2,15 @@
 //! decision or after it, fewer or more than are needed, too large, for other groups or none, while
 //! asks are withdrawn, nodes come and go, time passes and the scheduler is lost.
 
+use monoceros_proto::si::v1::TerminationType;
 use proptest::prelude::*;
 
 use crate::gang_histories::{
-    Kind, app, group, history, of_group, one, rush, size, survives_at_once, survives_late_answers,
-    survives_watched,
+    Kind, app, group, history, of_group, one, roomy, rush, size, survives_at_once,
+    survives_late_answers, survives_watched,
 };
-use crate::histories::{LEAVES, holds_true, run};
-use crate::script::{Amounts, Item, Wish};
+use crate::histories::{LEAVES, holds_true, node, run};
+use crate::script::{Amounts, FAILED, Item, Which, Wish};
 
 /// A group of a declaration. Some say nothing of the size of their members.
 fn declared(name: &'static str) -> impl Strategy<Value = Wish> {
@@ -84,11 +85,46 @@ fn one_of_declared() -> BoxedStrategy<Item> {
     prop_oneof![2 => one(), 1 => member()].boxed()
 }
 
+/// Gangs that lose members all the time: nodes go and come, starts fail, what runs fails, and both
+/// members and others ask for what is free.
+fn one_of_lossy() -> BoxedStrategy<Item> {
+    let key = || (1..=9_usize).prop_map(|number| format!("k{number}"));
+    let failed = TerminationType::SchedulingFailedOnRm as i32;
+    let kinds = prop_oneof![4 => Just(failed), 2 => Just(FAILED), 1 => Just(1)];
+    let other = (app(), key(), size(), 1..=3)
+        .prop_map(|(app, key, amounts, repeat)| Wish { repeat, ..Wish::of(&app, &key, amounts) });
+    prop_oneof![
+        6 => member(),
+        2 => other.prop_map(Item::Ask),
+        4 => node().prop_map(Item::RemoveNode),
+        6 => roomy(node()).prop_map(Item::Node),
+        6 => (app(), key(), kinds).prop_map(|(app, key, kind)| Item::Release {
+            app,
+            which: Which::Key(key),
+            kind,
+        }),
+        1 => one(),
+    ]
+    .boxed()
+}
+
+pub(crate) const LOSSY: Kind = Kind { gang, one: one_of_lossy };
+
 pub(crate) const DECLARED: Kind = Kind { gang, one: one_of_declared };
 
 #[test]
 fn any_history_of_declared_gangs_is_that_of_a_full_search_and_ends_at_zero() {
     run(5, history(DECLARED), holds_true);
+}
+
+#[test]
+fn any_history_of_gangs_that_lose_members_is_that_of_a_full_search() {
+    run(5, history(LOSSY), holds_true);
+}
+
+#[test]
+fn gangs_that_lose_members_while_predicates_are_answered_later_break_nothing() {
+    run(3, history(LOSSY), survives_late_answers);
 }
 
 #[test]

@@ -549,6 +549,7 @@ fn who_leaves_its_gang_short_says_so() {
             USERGROUP ada REMOVE UG_USER_RESOURCE of root.q1 vcore=1
             APP g REMOVE ALLOC_PREEMPT of m#2 vcore=1
             NODE n1 REMOVE NODE_ALLOC of m#2 vcore=1
+            APP g NONE DETAILS_NONE of w: 2 of 3 members of task group w run; 1 was lost and goes before others of its queue and priority
             NODE n1 REMOVE NODE_RESERVATION of k2 vcore=1
             NODE n1 ADD NODE_ALLOC of k2 vcore=1
             USERGROUP ada ADD UG_USER_RESOURCE of root.q2 vcore=1

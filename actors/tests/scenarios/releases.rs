@@ -260,6 +260,7 @@ fn a_recovered_allocation_that_could_not_be_bound_is_pending() {
         app a1 in root.a
         exists a1 k1 on n1 vcore=3 uuid=u1
         release a1 uuid=u1 as SCHEDULING_FAILED_ON_RM
+        wait 1s
         ",
         &expect![[r#"
             n1 accepted
@@ -507,6 +508,7 @@ fn an_application_whose_only_allocation_could_not_be_bound_goes_on() {
         show nodes
         show users
         undrain n1
+        wait 1s
         ",
         &expect![[r#"
             n1 accepted

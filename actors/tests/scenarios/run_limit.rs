@@ -111,9 +111,9 @@ fn the_time_begins_when_an_application_runs_and_not_before() {
         ask a1 k1 vcore=1
         wait 100s
         node n1 vcore=1
-        wait 4s
+        wait 3s
         release a1 uuid=k1 as SCHEDULING_FAILED_ON_RM
-        wait 1s
+        wait 2s
         ",
         &expect![[r#"
             a1 accepted

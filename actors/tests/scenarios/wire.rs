@@ -7,7 +7,7 @@ use monoceros_proto::si::v1 as si;
 use monoceros_proto::si::v1::node_info::ActionFromRm;
 use serde_json::{Map, Value, json};
 
-use crate::script::{Amounts, Item, LimitWords, NodeWords, QueueWords, Which, Wish};
+use crate::script::{Amounts, FAILED, Item, LimitWords, NodeWords, QueueWords, Which, Wish};
 
 /// A message of one of the three kinds.
 pub(crate) enum Message {
@@ -77,7 +77,9 @@ pub(crate) fn message(rm: &str, items: &[Item]) -> Message {
                     application_id: app.clone(),
                     allocation_key,
                     uuid,
-                    termination_type: *kind,
+                    termination_type: if *kind == FAILED { STOPPED } else { *kind },
+                    failed: *kind == FAILED,
+                    message: words_of(*kind).to_owned(),
                     ..Default::default()
                 });
             }
@@ -226,6 +228,13 @@ fn existing(wish: &Wish, node: &str) -> si::Allocation {
         preemption_policy: policy(wish),
         ..Default::default()
     }
+}
+
+const STOPPED: i32 = si::TerminationType::StoppedByRm as i32;
+
+/// What the RM says of a release.
+fn words_of(kind: i32) -> &'static str {
+    if kind == si::TerminationType::SchedulingFailedOnRm as i32 { "no image" } else { "" }
 }
 
 fn releases(request: &mut si::AllocationRequest) -> &mut si::AllocationReleasesRequest {

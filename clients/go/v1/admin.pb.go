@@ -2281,7 +2281,7 @@ type Explanation struct {
 	// Of one allocation; of a gang as a whole, of all its members.
 	Resource *v1.Resource `protobuf:"bytes,3,opt,name=resource,proto3" json:"resource,omitempty"`
 	// `queueQuota`, `userQuota`, `notRunnable`, `noNode`, `predicates`, `requiredNode`, `gang`,
-	// `placeholders`, `delay`, `stopped`, `held`, or `next` when nothing is in the way.
+	// `placeholders`, `startFailed`, `delay`, `stopped`, `held`, or `next` when nothing is in the way.
 	Cause string `protobuf:"bytes,4,opt,name=cause,proto3" json:"cause,omitempty"`
 	// Since when, in nanoseconds since the epoch; zero where that was not noted.
 	Since int64 `protobuf:"varint,5,opt,name=since,proto3" json:"since,omitempty"`
@@ -2303,7 +2303,10 @@ type Explanation struct {
 	// The changes of the cure: doing all of them lets it run.
 	Changes []*Explanation_Change `protobuf:"bytes,14,rep,name=changes,proto3" json:"changes,omitempty"`
 	// Why it does not preempt others, or that others leave for it: a sentence, or nothing.
-	Preemption    string `protobuf:"bytes,15,opt,name=preemption,proto3" json:"preemption,omitempty"`
+	Preemption string `protobuf:"bytes,15,opt,name=preemption,proto3" json:"preemption,omitempty"`
+	// A sentence on how many members of its declared task group run. Empty unless the group has fewer than
+	// it needs.
+	Gang          string `protobuf:"bytes,16,opt,name=gang,proto3" json:"gang,omitempty"`
 	unknownFields protoimpl.UnknownFields
 	sizeCache     protoimpl.SizeCache
 }
@@ -2439,6 +2442,13 @@ func (x *Explanation) GetChanges() []*Explanation_Change {
 func (x *Explanation) GetPreemption() string {
 	if x != nil {
 		return x.Preemption
+	}
+	return ""
+}
+
+func (x *Explanation) GetGang() string {
+	if x != nil {
+		return x.Gang
 	}
 	return ""
 }
@@ -4421,7 +4431,7 @@ const file_monoceros_v1_admin_proto_rawDesc = "" +
 	"\x0eallocation_key\x18\x03 \x01(\tR\rallocationKey\x12\x16\n" +
 	"\x06offset\x18\x04 \x01(\rR\x06offset\"[\n" +
 	"\x1aExplainApplicationResponse\x12=\n" +
-	"\fexplanations\x18\x01 \x03(\v2\x19.monoceros.v1.ExplanationR\fexplanations\"\x88\f\n" +
+	"\fexplanations\x18\x01 \x03(\v2\x19.monoceros.v1.ExplanationR\fexplanations\"\x9c\f\n" +
 	"\vExplanation\x12'\n" +
 	"\x0fallocation_keys\x18\x01 \x03(\tR\x0eallocationKeys\x12\x14\n" +
 	"\x05count\x18\x02 \x01(\x04R\x05count\x125\n" +
@@ -4441,7 +4451,8 @@ const file_monoceros_v1_admin_proto_rawDesc = "" +
 	"\achanges\x18\x0e \x03(\v2 .monoceros.v1.Explanation.ChangeR\achanges\x12\x1e\n" +
 	"\n" +
 	"preemption\x18\x0f \x01(\tR\n" +
-	"preemption\x1a\xf7\x01\n" +
+	"preemption\x12\x12\n" +
+	"\x04gang\x18\x10 \x01(\tR\x04gang\x1a\xf7\x01\n" +
 	"\bObstacle\x12\x14\n" +
 	"\x05cause\x18\x01 \x01(\tR\x05cause\x12\x16\n" +
 	"\x06object\x18\x02 \x01(\tR\x06object\x12/\n" +

@@ -122,6 +122,7 @@ fn explanation(snapshot: ExplanationSnapshot) -> v1::Explanation {
         cure: snapshot.cure,
         task_group: snapshot.task_group,
         preemption: snapshot.preemption,
+        gang: snapshot.gang,
         obstacles: snapshot.obstacles.into_iter().map(obstacle).collect(),
         order: snapshot.order.into_iter().map(order).collect(),
         nodes: Some(nodes(snapshot.nodes)),

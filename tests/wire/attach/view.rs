@@ -382,7 +382,7 @@ async fn a_new_stream_begins_with_what_the_rm_has_not_reported_itself() {
 
 #[tokio::test]
 async fn an_allocation_that_the_shim_cannot_take_in_is_never_told_and_is_placed_again() {
-    let service = Service::start();
+    let service = Service::start_with(&[("SCHEDULER__START_RETRY", "50ms")]);
     let rm = rm_with_nodes(&service, &[("callback.predicates", "none")], &["n1"]).await;
     let confirming = cb::Hello { confirm_assume: true, ..hello("rm", ALL) };
     let mut shim = Shim::attach(&service, confirming).await;
@@ -406,7 +406,7 @@ async fn an_allocation_that_the_shim_cannot_take_in_is_never_told_and_is_placed_
 /// Of what waits for one acknowledgement, in today's form, only what fails is not told.
 #[tokio::test]
 async fn what_waits_beside_an_allocation_that_the_shim_cannot_take_in_is_told() {
-    let service = Service::start();
+    let service = Service::start_with(&[("SCHEDULER__START_RETRY", "50ms")]);
     let rm = rm_with_nodes(&service, &[("callback.predicates", "none")], &["n1"]).await;
     let confirming = cb::Hello { confirm_assume: true, ..hello("rm", ALL) };
     let mut shim = Shim::attach(&service, confirming).await;

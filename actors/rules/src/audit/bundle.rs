@@ -25,6 +25,8 @@ struct Places<'a> {
     domains: Vec<(usize, Domain, bool)>,
     application: &'a ApplicationFact,
     fullest: bool,
+    /// Whether no member goes to a node where a start of it failed.
+    elsewhere: bool,
 }
 
 /// Members for which places are looked for together, or one alone.
@@ -64,7 +66,8 @@ impl Search<'_> {
         let asker = Promisee::Gang(application.slot);
         let gives_way = groups.iter().flatten().any(|ask| looking.gives_way(ask));
         let has_quota = looking.has_quota_for(asker, &total);
-        if bundle.in_the_air || bundle.rests || gives_way || !has_quota {
+        let waits = bundle.in_the_air || bundle.rests || bundle.backs_off;
+        if waits || gives_way || !has_quota {
             return None;
         }
         if let Some(promise) = self.facts.promises.of(asker).filter(|it| it.victims.is_empty()) {
@@ -75,15 +78,30 @@ impl Search<'_> {
                 None => Decision::GiveUpRooms { application },
             });
         }
+        let any_failed = groups.iter().flatten().any(|ask| !ask.failed_nodes.is_empty());
         let in_order = self.in_order(groups, &bundle.topologies);
+        let elsewhere = any_failed.then(|| self.whole(application, &in_order, true)).flatten();
+        let members = elsewhere.or_else(|| self.whole(application, &in_order, false))?;
+        Some(Decision::Gang { application: Arc::clone(&application.id), members })
+    }
+
+    /// Places for all members, where predicates pass them; `elsewhere` than where starts of them
+    /// failed, or anywhere.
+    fn whole(
+        &self,
+        application: &ApplicationFact,
+        in_order: &[Together<'_>],
+        elsewhere: bool,
+    ) -> Option<Vec<Member>> {
         let mut avoid = BTreeSet::new();
         let mut passing = None;
         for _ in 0..DOMAINS_ASKED {
-            let mut places = self.places(application, &in_order, &avoid, false);
+            let by = |fullest| self.places(application, in_order, &avoid, (fullest, elsewhere));
+            let mut places = by(false);
             if places.is_none() && self.order.policy() == NodeSortPolicy::Fair {
-                places = self.places(application, &in_order, &avoid, true);
+                places = by(true);
             }
-            match self.where_predicates_pass(places?, &in_order) {
+            match self.where_predicates_pass(places?, in_order) {
                 Ok(places) => {
                     passing = Some(places);
                     break;
@@ -92,8 +110,7 @@ impl Search<'_> {
                 Err(domain) => avoid.insert(domain?),
             };
         }
-        let members = named(&passing?);
-        Some(Decision::Gang { application: Arc::clone(&application.id), members })
+        passing.as_ref().map(named)
     }
 
     /// The members in the rooms that were promised to the gang, if each may have its own.
@@ -104,7 +121,7 @@ impl Search<'_> {
         bundle: &BundleFact,
         promise: &Promise,
     ) -> Option<Vec<Member>> {
-        let mut places = self.nothing_placed(application, false);
+        let mut places = self.nothing_placed(application, (false, false));
         let capacity = &self.facts.capacity;
         let share = |amount: &Resources| shares(amount, Some(capacity));
         for (at, (group, topology)) in groups.iter().zip(&bundle.topologies).enumerate() {
@@ -148,14 +165,18 @@ impl Search<'_> {
     }
 
     /// All nodes as they are, the rooms of the gang included.
-    fn nothing_placed<'a>(&'a self, application: &'a ApplicationFact, fullest: bool) -> Places<'a> {
+    fn nothing_placed<'a>(
+        &'a self,
+        application: &'a ApplicationFact,
+        (fullest, elsewhere): (bool, bool),
+    ) -> Places<'a> {
         let asker = Promisee::Gang(application.slot);
         let left = self.nodes.iter().map(|node| {
             let own = self.facts.promises.kept_for(node.slot, asker);
             (*node, node.available.plus(&own))
         });
         let (chosen, domains) = (Vec::new(), Vec::new());
-        Places { left: left.collect(), chosen, domains, application, fullest }
+        Places { left: left.collect(), chosen, domains, application, fullest, elsewhere }
     }
 
     /// All members, each as one ask, in the order in which places are looked for.
@@ -201,9 +222,9 @@ impl Search<'_> {
         application: &'a ApplicationFact,
         together: &[Together<'a>],
         avoid: &BTreeSet<(TaskGroup, Domain)>,
-        fullest: bool,
+        (fullest, elsewhere): (bool, bool),
     ) -> Option<Places<'a>> {
-        let mut places = self.nothing_placed(application, fullest);
+        let mut places = self.nothing_placed(application, (fullest, elsewhere));
         for (at, them) in together.iter().enumerate() {
             let is_placed = match them.topology {
                 Some(Topology { required: Some(key), .. }) => {
@@ -393,6 +414,7 @@ impl Search<'_> {
                 && !refused.contains(at)
                 && domains.iter().all(|domain| is_within(Some(domain), node))
                 && !ask.excluded.contains(&node.id)
+                && !(places.elsewhere && ask.failed_nodes.contains(&node.id))
                 && node.total.holds(&ask.resources)
                 && available.holds(&ask.resources)
         };

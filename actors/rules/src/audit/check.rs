@@ -158,6 +158,7 @@ impl Facts {
                 counted.entry(group).or_default().0 += u64::from(ask.repeat);
             }
         }
+        self.check_members(application, wrong);
         for (name, group) in &application.task_groups {
             let (there, free) = counted.remove(name).unwrap_or_default();
             if group.count != there + group.replaced + group.timed_out {

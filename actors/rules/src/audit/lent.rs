@@ -27,6 +27,7 @@ impl Search<'_> {
         let mut usable = nodes.filter(|node| {
             node.open
                 && is_reserved(node)
+                && !ask.failed_nodes.contains(&node.id)
                 && fits(ask, node)
                 && self.may_use(looking.application, ask, node.slot, None)
                 && self.takes(ask, node.slot, true)

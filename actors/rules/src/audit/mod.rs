@@ -19,6 +19,7 @@ mod bundle;
 mod check;
 pub(crate) mod constraints;
 mod lent;
+mod lost;
 mod search;
 
 pub mod sound;
@@ -29,6 +30,7 @@ mod usage;
 use std::collections::BTreeMap;
 use std::sync::Arc;
 
+pub use lost::MembersFact;
 pub use search::{About, Answers, Passes, Prefers};
 
 use crate::books::Books;
@@ -104,6 +106,8 @@ pub struct ApplicationFact {
     pub placeholders: Resources,
     /// What is counted of the placeholders of each task group.
     pub task_groups: BTreeMap<Arc<String>, Group>,
+    /// The counts of members of each group; empty unless the gang was declared and is decided.
+    pub members: Vec<MembersFact>,
     /// It declared its members: places are held for them, and no RM knows of its placeholders.
     pub is_native: bool,
     /// What it declared of its members, as long as they have no places.
@@ -134,6 +138,8 @@ pub struct BundleFact {
     /// It was looked for, and waits for some node to grow that can take a member, since only that is
     /// certain to change anything: none has grown.
     pub rests: bool,
+    /// Whether it waits because no member of it could be started.
+    pub backs_off: bool,
     /// Places are found, and all that is asked for is held there until predicates are answered.
     pub in_the_air: bool,
 }
@@ -182,6 +188,12 @@ pub struct AskFact {
     pub tags: Option<Tags>,
     /// The domain in which its task group stays.
     pub domain: Option<Arc<Domain>>,
+    /// Whether it waits because a start of it failed.
+    pub backs_off: bool,
+    /// Whether a start of it failed, and none has succeeded since.
+    pub has_failed: bool,
+    /// The nodes where its last starts failed.
+    pub failed_nodes: Vec<Arc<str>>,
 }
 
 impl ApplicationFact {
@@ -235,6 +247,9 @@ impl ApplicationFact {
             constraint: ask.wish().map(|it| (Arc::clone(it.terms().constraint()), it.open())),
             tags: ask.spec.tags.clone(),
             domain: ask.search.domain.clone(),
+            backs_off: ask.backs_off(),
+            has_failed: ask.starts().is_some(),
+            failed_nodes: ask.failed_nodes().to_vec(),
         };
         pending.map(fact).collect()
     }

@@ -13,6 +13,7 @@ use std::fmt;
 use std::sync::Arc;
 
 use super::constraints::{Counted, Picture, alternatives};
+use super::lost::for_owed;
 use super::{
     AllocationFact, ApplicationFact, AskFact, Decision, Facts, Foreseen, NodeFact, QueueFact,
     ReservationFact,
@@ -255,8 +256,11 @@ impl Search<'_> {
             if !application.pending.is_positive() || is_passed_over {
                 continue;
             }
+            let owed = self.facts.owed(application);
+            let asks: Vec<&AskFact> = application.asks.iter().collect();
             let view = ApplicationView {
                 priority: application.priority,
+                lacks_members: !for_owed(application, &owed, &asks).is_empty(),
                 submitted: application.submitted_ns,
                 allocated: &application.allocated,
                 guaranteed: leaf.config.guaranteed.as_ref(),
@@ -329,8 +333,8 @@ impl Search<'_> {
 
     /// The first member that takes the place of a placeholder; see [`crate::decide::pairs`].
     fn pair(&self, application: &ApplicationFact) -> Option<Decision> {
-        let mut members: Vec<&AskFact> =
-            application.asks.iter().filter(|ask| !ask.placeholder).collect();
+        let is_member = |ask: &&AskFact| !ask.placeholder && !ask.backs_off;
+        let mut members: Vec<&AskFact> = application.asks.iter().filter(is_member).collect();
         members.sort_by_key(|ask| AskKey::new(ask.priority, ask.created_ns, ask.sequence));
         let mut places: Vec<&AllocationFact> = self.facts.allocations.iter().collect();
         places.retain(|fact| {
@@ -347,7 +351,7 @@ impl Search<'_> {
         let mut first = None;
         for ask in members {
             // What is too small for a member goes, and is free for nobody after it.
-            let mut taken = None;
+            let (mut taken, mut where_it_failed) = (None, None);
             places.retain(|place| {
                 let is_meant = taken.is_none() && place.place_in == ask.task_group;
                 if is_meant && place.resources.minus(&ask.resources).has_negative() {
@@ -357,12 +361,14 @@ impl Search<'_> {
                     first = first.or(Some((ask, *place)));
                     let admits = self.may_use(application, ask, place.node, Some(place.id));
                     if admits && self.takes(ask, place.node, false) {
-                        taken = Some(*place);
+                        let has_failed = self.has_failed_on(ask, place.node);
+                        let found = if has_failed { &mut where_it_failed } else { &mut taken };
+                        *found = found.or(Some(*place));
                     }
                 }
                 true
             });
-            if let Some(place) = taken {
+            if let Some(place) = taken.or(where_it_failed) {
                 let node = self.nodes.iter().find(|node| node.slot == place.node)?;
                 return Some(replace(application, ask, place, node));
             }
@@ -387,10 +393,29 @@ impl Search<'_> {
         })
     }
 
-    /// The first node on which the ask can be placed, by the first alternative of its constraint that
-    /// has one.
+    /// Whether a start of the ask failed on the node.
+    fn has_failed_on(&self, ask: &AskFact, node: NodeSlot) -> bool {
+        let fact = self.nodes.iter().find(|fact| fact.slot == node);
+        fact.is_some_and(|fact| ask.failed_nodes.contains(&fact.id))
+    }
+
+    /// The first node on which the ask can be placed: one where no start of it failed, else any.
     fn first_node(&self, application: &ApplicationFact, ask: &AskFact) -> Option<&NodeFact> {
-        let mut nodes = self.nodes.iter().copied().filter(|node| self.has_room(ask, node));
+        let elsewhere = || self.first_node_of(application, ask, &ask.failed_nodes);
+        let elsewhere = elsewhere().filter(|_| !ask.failed_nodes.is_empty());
+        elsewhere.or_else(|| self.first_node_of(application, ask, &[]))
+    }
+
+    /// The first node that is none of `but`, by the first alternative of the ask's constraint that has
+    /// one.
+    fn first_node_of(
+        &self,
+        application: &ApplicationFact,
+        ask: &AskFact,
+        but: &[Arc<str>],
+    ) -> Option<&NodeFact> {
+        let nodes = self.nodes.iter().copied().filter(|node| !but.contains(&node.id));
+        let mut nodes = nodes.filter(|node| self.has_room(ask, node));
         let Some((constraint, open)) = &ask.constraint else { return nodes.next() };
         let nodes: Vec<&NodeFact> = nodes.collect();
         let picture = self.facts.picture(application, None);
@@ -404,10 +429,12 @@ impl Search<'_> {
     fn preferred<'n>(&'n self, ask: &AskFact, first: &'n NodeFact) -> &'n NodeFact {
         let preference = |node: &NodeFact| (self.answers.prefers)(&ask.key, &node.id);
         let has_choice = ask.required_node.is_none() && ask.constraint.is_none();
+        let has_choice = has_choice && !ask.failed_nodes.contains(&first.id);
         let Some((_, only_equal)) = preference(first).filter(|_| has_choice) else { return first };
         let score = |node: &NodeFact| self.order.score(&node.total, &node.available).to_bits();
         let is_meant = |node: &&NodeFact| !only_equal || score(node) == score(first);
-        let nodes = self.nodes.iter().copied().filter(|node| self.has_room(ask, node));
+        let nodes = self.nodes.iter().copied().filter(|node| !ask.failed_nodes.contains(&node.id));
+        let nodes = nodes.filter(|node| self.has_room(ask, node));
         // Of equal ones the first.
         let best = nodes
             .filter(is_meant)
@@ -450,10 +477,17 @@ impl Search<'_> {
         if let Some(bundle) = &looking.application.bundle {
             return self.bundle(looking, bundle).map(Foreseen::Next);
         }
+        let owed = self.facts.owed(looking.application);
+        let first = for_owed(looking.application, &owed, &looking.asks);
         let mut n_unplaceable = 0;
-        for ask in &looking.asks {
-            if most > 0 && n_unplaceable >= most {
+        for (ask, counts) in
+            first.iter().map(|ask| (ask, false)).chain(looking.asks.iter().map(|ask| (ask, true)))
+        {
+            if counts && most > 0 && n_unplaceable >= most {
                 return None;
+            }
+            if ask.backs_off {
+                continue;
             }
             let member_of = ask.task_group.as_ref().filter(|_| !ask.placeholder);
             if member_of.is_some_and(|group| looking.application.waits_for_placeholders(group)) {
@@ -482,13 +516,16 @@ impl Search<'_> {
                 }
             }
             let fits_in_all = self.is_free_in_all(&ask.resources);
-            n_unplaceable += u64::from(ask.required_node.is_none() && fits_in_all);
+            n_unplaceable += u64::from(counts && ask.required_node.is_none() && fits_in_all);
         }
         None
     }
 
     /// What an ask that found no node reserves.
     fn reserves(&self, looking: &Looking<'_>, ask: &AskFact) -> Option<Foreseen> {
+        if ask.has_failed {
+            return None;
+        }
         let is_large =
             |node: &NodeFact| node.total.holds(&ask.resources) && !ask.excluded.contains(&node.id);
         if let Some(required) = &ask.required_node {

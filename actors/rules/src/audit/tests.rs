@@ -58,6 +58,7 @@ fn facts(limits: &str, applications: &[Told]) -> Facts {
             backs_off: false,
             aging_ns: None,
             is_native: false,
+            members: Vec::new(),
             bundle: None,
         });
     }

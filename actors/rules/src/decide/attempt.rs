@@ -8,7 +8,8 @@
 //! [`why`](Attempt::why).
 //!
 //! # The phases of one attempt
-//! 1. The first class in order that may use the offer; none: the offer is declined.
+//! 1. The first class in order that may use the offer; none: the offer is declined. Members of a task
+//!    group that lost some come before all others of their priority.
 //! 2. Back-off: as many asks as the leaf allows have found no node in this pass.
 //! 3. A real member of a task group waits for the placeholders of its group, as long as there are
 //!    any; how it takes the place of one is decided in [`super::pairs`].
@@ -47,8 +48,9 @@
 //!     let (view, books) = (&view, &books);
 //!     let (application, gang, lane, unpromised) = (ApplicationSlot::at(0), None, None, None);
 //!     let (leaf, backoff_asks, asks_later) = (0, 0, false);
+//!     let owed = &[];
 //!     next(&Attempt {
-//!         application, leaf, asks, gang, view, unpromised, lane, books, backoff_asks, asks_later,
+//!         application, leaf, owed, asks, gang, view, unpromised, lane, books, backoff_asks, asks_later,
 //!     })
 //! };
 //!
@@ -74,7 +76,7 @@ use crate::order::waits::{View, WaitSet};
 use crate::values::epoch::Epoch;
 use crate::values::resources::{Limits, Resources};
 use crate::work::allocations::ApplicationSlot;
-use crate::work::asks::{AskSlot, Asks, ClassId, Shape};
+use crate::work::asks::{AskSlot, Asks, ClassId, Shape, TaskGroup};
 use crate::work::gang::Gang;
 
 /// All that an application has in hand when an offer reaches it.
@@ -84,6 +86,8 @@ pub struct Attempt<'a> {
     pub asks: &'a Asks,
     /// Its placeholders, if it has any.
     pub gang: Option<&'a Gang>,
+    /// Its task groups whose asks go first, because they lost members.
+    pub owed: &'a [TaskGroup],
     /// Its place.
     pub application: ApplicationSlot,
     /// The place of its leaf in the directory.
@@ -166,8 +170,11 @@ pub struct Parking {
 
 /// Decides what is to be done next; changes nothing.
 pub fn next(attempt: &Attempt<'_>) -> Next {
-    let first = attempt.asks.first(attempt.view);
-    if let Some(reached) = attempt.end_of_pass(first.map(|(class, _)| class)) {
+    let owed = attempt.asks.first_of(attempt.owed, attempt.view);
+    let first = owed.or_else(|| attempt.asks.first(attempt.view));
+    if owed.is_none()
+        && let Some(reached) = attempt.end_of_pass(first.map(|(class, _)| class))
+    {
         return Next::BackOff(reached);
     }
     let Some((class, ask)) = first else {
@@ -244,19 +251,24 @@ impl Attempt<'_> {
         let ask = self.asks.ask(slot);
         let (books, request) = (self.books, ask.request());
         let Some(trying) = self.trying(slot) else {
-            return match books.nodes.first(&request) {
+            return match ask.first_node(&books.nodes) {
                 Some(node) => Ok(Candidate::first(slot, node)),
                 None if request.required.is_some() => Err(Obstacle::RequiredNode),
-                None if let Some(lent) = self.lent(slot, &request) => {
+                None if let Some(lent) = self.lent(slot, &ask.request_to_borrow()) => {
                     Ok(Candidate::lent(slot, lent))
                 }
                 None if request.is_kept_off(&books.nodes) => Err(Obstacle::Constraints),
                 None => Err(Obstacle::NoNode),
             };
         };
-        let mut candidates = trying.candidates(&books.nodes, &request);
+        let elsewhere = ask.request_elsewhere();
+        let mut candidates =
+            elsewhere.map_or_else(Vec::new, |other| trying.candidates(&books.nodes, &other));
         if candidates.is_empty() {
-            let lent = self.lent(slot, &request.passing_over(trying.refused()));
+            candidates = trying.candidates(&books.nodes, &request);
+        }
+        if candidates.is_empty() {
+            let lent = self.lent(slot, &ask.request_to_borrow().passing_over(trying.refused()));
             if let Some(lent) = lent.filter(|_| request.required.is_none()) {
                 return Ok(Candidate { is_continued: true, ..Candidate::lent(slot, lent) });
             }

@@ -8,7 +8,8 @@
 //! 1. A placeholder that is smaller than the member in anything cannot hold its place: it has to go
 //!    ([`NextPair::TooSmall`]).
 //! 2. Otherwise its node is asked whether the member may run there ([`NextPair::InPlace`]). If so,
-//!    the member takes its place, and nobody's use changes until the placeholder is gone.
+//!    the member takes its place, and nobody's use changes until the placeholder is gone. Places on
+//!    nodes where a start of the member failed are asked after all others.
 //! 3. When no node of a placeholder takes any member, the first member is tried on other nodes
 //!    ([`NextPair::Elsewhere`]), in place of the first placeholder of its group. Its new node is
 //!    charged at once, so that the placeholder is not given up in vain.
@@ -225,6 +226,7 @@ fn first_usable<'a>(
     asks: &Asks,
     books: &Books,
 ) -> Option<NextPair> {
+    let mut where_it_failed = None;
     for (placeholder, entry) in places {
         if is_too_small(entry, asks, ask) {
             return Some(NextPair::TooSmall(Pair { ask, placeholder }));
@@ -232,10 +234,14 @@ fn first_usable<'a>(
         if !is_refused(refused, key, entry.node)
             && may_use(asks, ask, (entry.node, placeholder), books)
         {
-            return Some(NextPair::InPlace(Pair { ask, placeholder }));
+            let found = NextPair::InPlace(Pair { ask, placeholder });
+            if !asks.ask(ask).has_failed_on(books.nodes.id(entry.node)) {
+                return Some(found);
+            }
+            where_it_failed = where_it_failed.or(Some(found));
         }
     }
-    None
+    where_it_failed
 }
 
 /// The first place held for the group of the member, in the order of their nodes, that it may take.

@@ -155,7 +155,9 @@ pub enum Claim {
 /// Whether a pending ask that found no node reserves one at this time. The node that lacks least of
 /// what it wants is [the one](NodeIndex::best_fit).
 pub fn claim(ask: &Ask, rank: &Rank, books: &Books, patience: &Patience, now_ns: i64) -> Claim {
-    if ask.is_reserved() || ask.refusals().is_some_and(|refusals| refusals.claim.is_some()) {
+    let is_asked = ask.refusals().is_some_and(|refusals| refusals.claim.is_some());
+    // What could not be started keeps no room from others.
+    if ask.is_reserved() || is_asked || ask.starts().is_some() {
         return Claim::Never;
     }
     let request = ask.request();
@@ -199,6 +201,9 @@ fn instead(ask: &Ask, rank: &Rank, best: Option<NodeSlot>, books: &Books) -> Opt
 /// its reservation ends before the ask is tried.
 pub fn displaced_by(ask: &Ask, books: &Books) -> Option<Reserver> {
     ask.spec.required_node.as_ref()?;
+    if ask.starts().is_some() {
+        return None;
+    }
     let node = books.nodes.best_fit(&ask.request())?;
     books.reservations.normal_on(node)
 }
@@ -229,6 +234,8 @@ pub enum End {
     Undecided,
     /// The ask is to take the place of a placeholder.
     Placeholders,
+    /// A start of the ask failed.
+    StartFailed,
     /// Others leave the node for another ask, which is as important.
     Preempted,
     /// Others leave another node for the ask.
@@ -484,6 +491,7 @@ impl fmt::Display for End {
             }
             Self::Undecided => "its gang is decided anew",
             Self::Placeholders => "the ask takes the place of a placeholder",
+            Self::StartFailed => "a start of the ask failed",
             Self::Preempted => "others leave the node for another ask",
             Self::Moved => "others leave another node for the ask",
             Self::VictimStays => "one that was to leave the node for the ask stays",

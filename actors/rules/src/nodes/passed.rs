@@ -25,6 +25,8 @@ pub enum PassedFor {
     Refused,
     /// Its RM said that the ask can never run there.
     Excluded,
+    /// A start of the ask failed there.
+    Failed,
     /// It lies outside of the domain of the task group.
     Topology,
     /// The placement constraint of the ask does not admit it.
@@ -38,12 +40,13 @@ pub enum PassedFor {
 
 impl PassedFor {
     /// All of them.
-    pub const ALL: [Self; 9] = [
+    pub const ALL: [Self; 10] = [
         Self::Closed,
         Self::Reserved,
         Self::Room,
         Self::Refused,
         Self::Excluded,
+        Self::Failed,
         Self::Topology,
         Self::Constraint,
         Self::Preference,
@@ -58,6 +61,7 @@ impl PassedFor {
             Self::Room => "not enough room",
             Self::Refused => "refused by the predicate",
             Self::Excluded => "can never run it",
+            Self::Failed => "a start failed there",
             Self::Topology => "outside of its domain",
             Self::Constraint => "excluded by its constraint",
             Self::Preference => "another is preferred",
@@ -186,6 +190,8 @@ impl NodeIndex {
             PassedFor::Refused
         } else if request.is_excluded_from(&node.id) {
             PassedFor::Excluded
+        } else if request.has_failed_on(&node.id) {
+            PassedFor::Failed
         } else if !self.is_within(slot, request.domains) {
             PassedFor::Topology
         } else {

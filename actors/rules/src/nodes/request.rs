@@ -36,6 +36,8 @@ pub struct NodeRequest<'a> {
     pub refused: Option<&'a SeededSet<Arc<str>>>,
     /// Nodes that the ask may not use for a while.
     pub excluded: &'a [Exclusion],
+    /// Nodes that are passed over because a start of the ask failed there.
+    pub failed: &'a [Arc<str>],
     /// What its placement constraint expects of nodes.
     pub wish: Option<Wish<'a>>,
     /// The domains in all of which the node has to be, the narrowest last.
@@ -51,6 +53,7 @@ impl<'a> NodeRequest<'a> {
             own: None,
             refused: None,
             excluded: &[],
+            failed: &[],
             wish: None,
             domains: &[],
         }
@@ -73,18 +76,24 @@ impl<'a> NodeRequest<'a> {
             && self.wish.is_none()
             && self.domains.is_empty()
             && self.excluded.is_empty()
+            && self.failed.is_empty()
             && self.refused.is_none_or(SeededSet::is_empty)
     }
 
-    /// Whether the node refused it, or it may not use it for a while, whatever that has free. What
+    /// Whether the node refused it, or it may not or should not use it, whatever that has free. What
     /// its constraint says of the node is asked of [the index](super::NodeIndex::admits).
     pub fn passes_over(&self, node: &str) -> bool {
-        self.is_refused_by(node) || self.is_excluded_from(node)
+        self.is_refused_by(node) || self.is_excluded_from(node) || self.has_failed_on(node)
     }
 
     /// Whether the node refused it.
     pub fn is_refused_by(&self, node: &str) -> bool {
         self.refused.is_some_and(|refused| refused.contains(node))
+    }
+
+    /// Whether a start of it failed there, and it is to go elsewhere.
+    pub fn has_failed_on(&self, node: &str) -> bool {
+        self.failed.iter().any(|failed| **failed == *node)
     }
 
     /// Whether the RM said that it can never run there.

@@ -120,6 +120,9 @@ impl QueueKey {
 pub struct ApplicationView<'a> {
     /// The highest priority among its pending asks, else [`MIN_PRIORITY`].
     pub priority: i32,
+    /// Whether its gang has fewer members than it needs because it lost some, and asks for them with
+    /// this priority.
+    pub lacks_members: bool,
     /// When it was submitted, in nanoseconds; moved back to its oldest request.
     pub submitted: i64,
     /// Its usage without placeholders, unsettled placements included.
@@ -131,9 +134,13 @@ pub struct ApplicationView<'a> {
 }
 
 /// The place of an application in its leaf.
+///
+/// A gang that lost members comes before all others of its priority, or, where priority comes after age
+/// or use, before all others.
 // The derived order is that of the fields; those a policy does not want are zero or empty.
 #[derive(Clone, Debug, PartialEq, Eq, PartialOrd, Ord)]
 pub struct ApplicationKey {
+    /// Whether its gang lacks members, below the priority if that comes first.
     first: i64,
     usage: Usage,
     second: i64,
@@ -150,15 +157,15 @@ impl ApplicationKey {
     ) -> Self {
         let priority = descending(application.priority);
         let submitted = application.submitted;
-        let (usage, [first, second, third]) = match (policy, priority_first) {
-            (ApplicationSortPolicy::Fifo, true) => (Usage::default(), [priority, submitted, 0]),
-            (ApplicationSortPolicy::Fifo, false) => (Usage::default(), [submitted, priority, 0]),
-            (ApplicationSortPolicy::Fair, true) => {
-                (Usage::of(application), [priority, submitted, 0])
-            }
-            (ApplicationSortPolicy::Fair, false) => {
-                (Usage::of(application), [0, priority, submitted])
-            }
+        let is_whole = i64::from(!application.lacks_members);
+        let usage = match policy {
+            ApplicationSortPolicy::Fifo => Usage::default(),
+            ApplicationSortPolicy::Fair => Usage::of(application),
+        };
+        let [first, second, third] = match (policy, priority_first) {
+            (_, true) => [2 * priority + is_whole, submitted, 0],
+            (ApplicationSortPolicy::Fifo, false) => [is_whole, submitted, priority],
+            (ApplicationSortPolicy::Fair, false) => [is_whole, priority, submitted],
         };
         Self { first, usage, second, third, id: Arc::clone(application.id) }
     }

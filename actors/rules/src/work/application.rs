@@ -265,6 +265,11 @@ impl Application {
         self.gang.as_ref()?.undecided()
     }
 
+    /// What it declared of its members, if it did.
+    pub fn native(&self) -> Option<&Native> {
+        self.gang.as_ref()?.native.as_deref()
+    }
+
     /// What it declared of its members, to be changed.
     pub fn native_mut(&mut self) -> Option<&mut Native> {
         self.gang.as_mut()?.native.as_deref_mut()

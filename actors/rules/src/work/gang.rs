@@ -18,12 +18,13 @@
 //!   not asked to end.
 
 use std::collections::BTreeMap;
+use std::fmt;
 use std::sync::Arc;
 
 use super::allocations::{Allocation, AllocationId};
-use super::asks::Asks;
+use super::asks::{Asks, TaskGroup};
 use super::declaration::Declaration;
-use super::native::{Native, Stage};
+use super::native::{Departure, Native, Stage};
 use crate::values::resources::Resources;
 
 /// The placeholders of one task group.
@@ -39,6 +40,48 @@ pub struct Group {
     pub timed_out: u64,
     /// Placed ones that are free to be taken.
     pub free: BTreeMap<PlaceKey, AllocationId>,
+}
+
+impl Group {
+    /// Placeholders that are still to come, placed, or about to go.
+    fn left(&self) -> u64 {
+        self.count.saturating_sub(self.replaced + self.timed_out)
+    }
+}
+
+/// A group of a decided gang that has fewer members than it needs.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Lacking {
+    /// The name of the task group.
+    pub group: TaskGroup,
+    /// The number of members that have an allocation.
+    pub runs: u64,
+    /// The number of places that are held in addition.
+    pub held: u64,
+    /// The number of members that it needs.
+    pub needs: u64,
+    /// The number of lost members for which its asks go before others.
+    pub lost: u64,
+}
+
+impl fmt::Display for Lacking {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        let Self { group, runs, held, needs, lost } = self;
+        let run = if *runs == 1 { "runs" } else { "run" };
+        write!(f, "{runs} of {needs} members of task group {group} {run}")?;
+        match held {
+            0 => {}
+            1 => f.write_str(", and 1 place is held")?,
+            held => write!(f, ", and {held} places are held")?,
+        }
+        match lost {
+            0 => Ok(()),
+            1 => f.write_str("; 1 was lost and goes before others of its queue and priority"),
+            lost => {
+                write!(f, "; {lost} were lost and go before others of their queue and priority")
+            }
+        }
+    }
 }
 
 /// The order of a group's free places.
@@ -134,7 +177,53 @@ impl Gang {
     /// Whether a real member of the group waits for a placeholder: one is still to be placed, is
     /// placed, or is about to go.
     pub fn is_usable(&self, name: &String) -> bool {
-        self.groups.get(name).is_some_and(|group| group.count > group.replaced + group.timed_out)
+        self.held(name) > 0
+    }
+
+    /// The number of asks of a group that go before others: the members that it lost, at most as many as
+    /// it lacks. `asked` members have a placement whose predicate is asked. 0 unless the gang was
+    /// declared and is decided.
+    pub fn owed(&self, name: &TaskGroup, asked: u64) -> u64 {
+        let Some(native) = self.native.as_ref().filter(|it| it.n_lost() > 0) else { return 0 };
+        let Some(group) = native.group(name) else { return 0 };
+        u64::from(group.lost()).min(group.lacks(self.held(name) + asked))
+    }
+
+    /// Counts the end of a member's allocation; see [`Native::left`].
+    pub fn member_left(&mut self, name: &TaskGroup, departure: Departure) -> bool {
+        let held = self.held(name);
+        self.native.as_mut().is_some_and(|native| native.left(name, departure, held))
+    }
+
+    /// Counts a held place that is lost with its node or to preemption; see [`Native::lost_one`].
+    pub fn place_lost(&mut self, name: &TaskGroup) -> bool {
+        let held = self.held(name);
+        self.native.as_mut().is_some_and(|native| native.lost_one(name, held))
+    }
+
+    /// The shortage of a declared group; `None` if it has the members that it needs, or the gang is
+    /// undecided.
+    pub fn lacking(&self, name: &TaskGroup) -> Option<Lacking> {
+        let native = self.native.as_ref().filter(|native| native.stage == Stage::Decided)?;
+        let group = native.group(name)?;
+        let held = self.held(name);
+        (group.lacks(held) > 0).then(|| Lacking {
+            group: TaskGroup::clone(name),
+            runs: u64::from(group.members()),
+            held,
+            needs: u64::from(group.min_members),
+            lost: self.owed(name, 0),
+        })
+    }
+
+    /// Whether any of its groups is owed members.
+    pub fn owes(&self) -> bool {
+        self.native.as_ref().is_some_and(|native| native.n_lost() > 0)
+    }
+
+    /// The number of placeholders of the group that are still to come, placed, or about to go.
+    pub fn held(&self, name: &String) -> u64 {
+        self.groups.get(name).map_or(0, Group::left)
     }
 
     /// Whether any placeholder is free to be taken.

@@ -17,4 +17,5 @@ pub mod native;
 pub mod quotas;
 pub mod rejection;
 pub mod resource_seconds;
+pub mod starts;
 pub mod tags;

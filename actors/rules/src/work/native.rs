@@ -21,6 +21,7 @@ use std::sync::Arc;
 use super::allocations::{AllocationId, Form};
 use super::asks::{AskSlot, AskSpec, Asks, TaskGroup};
 use super::declaration::{Declaration, DeclaredGroup, Topology};
+use super::starts::FailedStarts;
 use crate::nodes::{Domain, Terms};
 
 /// The members that an application declared.
@@ -35,6 +36,31 @@ pub struct Native {
     pub has_real: bool,
     /// Places were held for as long as they may.
     pub is_over: bool,
+    /// Whether a member has run: it was reported, ended otherwise than by a failed start, or was not
+    /// given back for the longest back-off.
+    pub has_run: bool,
+    /// The failed starts of the gang as a whole since a member ran: each time no member could be started.
+    pub starts: Option<Box<FailedStarts>>,
+    /// The sum of `lost` over its groups.
+    n_lost: u64,
+}
+
+/// How an allocation of a member ended.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Departure {
+    /// By itself, or because its RM wanted it to.
+    Ended,
+    /// With its node, for another, or because it failed.
+    Lost,
+    /// It could not be started.
+    NotStarted,
+}
+
+impl Departure {
+    /// Whether the member is to be replaced before others are placed.
+    fn is_loss(self) -> bool {
+        self != Self::Ended
+    }
 }
 
 /// Whether all members of a gang have their places.
@@ -71,6 +97,10 @@ pub struct NativeGroup {
     reported: BTreeMap<Arc<str>, u32>,
     /// The number of the last hold.
     last_hold: u64,
+    /// The number of members that have an allocation. Held places are not counted.
+    members: u32,
+    /// The number of lost members that have no successor yet. Only losses count that left the group short.
+    lost: u32,
 }
 
 /// The asks that make one bundle, group by group, each with how many instances of it.
@@ -94,6 +124,9 @@ impl Native {
             holds: BTreeSet::new(),
             has_real: false,
             is_over: false,
+            has_run: false,
+            starts: None,
+            n_lost: 0,
         }
     }
 
@@ -115,6 +148,72 @@ impl Native {
     /// Whether the group was declared.
     pub fn has(&self, group: &TaskGroup) -> bool {
         self.group(group).is_some()
+    }
+
+    /// Counts a member of the group that has an allocation now. It succeeds a lost member, if there is
+    /// one, unless it `took_a_place` that was held.
+    pub fn joined(&mut self, group: &TaskGroup, took_a_place: bool) {
+        let Some(group) = self.group_mut(group) else { return };
+        group.members += 1;
+        if !took_a_place && group.lost > 0 {
+            group.lost -= 1;
+            self.n_lost -= 1;
+        }
+    }
+
+    /// Counts the end of a member's allocation; `held` places of the group are held. Returns whether the
+    /// group lost the member and has fewer than it needs.
+    pub fn left(&mut self, group: &TaskGroup, departure: Departure, held: u64) -> bool {
+        let Some(of) = self.group_mut(group) else { return false };
+        of.members = of.members.saturating_sub(1);
+        departure.is_loss() && self.lost_one(group, held)
+    }
+
+    /// Counts the loss of a member, or of a place that was held for one; `held` places are held still.
+    /// Returns whether the group has fewer members than it needs.
+    pub fn lost_one(&mut self, group: &TaskGroup, held: u64) -> bool {
+        let is_decided = self.stage == Stage::Decided;
+        let Some(group) = self.group_mut(group) else { return false };
+        let counts = is_decided && group.lacks(held) > 0 && group.lost < group.min_members;
+        if counts {
+            group.lost += 1;
+            self.n_lost += 1;
+        }
+        counts
+    }
+
+    /// The number of lost members of all groups that have no successor yet.
+    pub fn n_lost(&self) -> u64 {
+        self.n_lost
+    }
+
+    /// Forgets lost members, for a gang that is undecided again: it looks for all members together.
+    pub fn forget_lost(&mut self) {
+        for group in &mut self.groups {
+            group.lost = 0;
+        }
+        self.n_lost = 0;
+    }
+
+    /// Records that a member has run, and forgets failed starts of the gang.
+    pub fn runs(&mut self) {
+        self.has_run = true;
+        self.starts = None;
+    }
+
+    /// Whether members had allocations, none ever ran, and none is left that may.
+    pub fn could_not_be_started(&self) -> bool {
+        let has_members = || self.groups.iter().any(|group| group.members > 0);
+        self.stage == Stage::Decided && self.has_real && !self.has_run && !has_members()
+    }
+
+    /// Whether the gang waits because no member could be started.
+    pub fn backs_off(&self) -> bool {
+        self.starts.as_ref().is_some_and(|starts| starts.until_ns().is_some())
+    }
+
+    fn group_mut(&mut self, name: &TaskGroup) -> Option<&mut NativeGroup> {
+        self.groups.iter_mut().find(|declared| declared.name == *name)
     }
 
     /// The asks that are decided together: of each group the first in order, as many as it needs,
@@ -154,7 +253,24 @@ impl NativeGroup {
             domain: None,
             reported: BTreeMap::new(),
             last_hold: 0,
+            members: 0,
+            lost: 0,
         }
+    }
+
+    /// The number of members that have an allocation. Held places are not counted.
+    pub fn members(&self) -> u32 {
+        self.members
+    }
+
+    /// The number of lost members that have no successor yet.
+    pub fn lost(&self) -> u32 {
+        self.lost
+    }
+
+    /// The number of members that it lacks while `held` places are held for it.
+    pub fn lacks(&self, held: u64) -> u64 {
+        u64::from(self.min_members).saturating_sub(u64::from(self.members).saturating_add(held))
     }
 
     /// How many members have no ask of their own.

@@ -7,6 +7,7 @@ use std::time::Duration;
 
 use actix::prelude::*;
 use monoceros_rules::work::quotas::Quotas;
+use monoceros_rules::work::starts::StartRetry;
 use tokio::sync::watch;
 
 use super::{SchedulerHandle, StartError};
@@ -289,6 +290,15 @@ impl SchedulerBuilder {
     #[must_use]
     pub fn reservation_wait_timeout(mut self, timeout: Duration) -> Self {
         self.watch.patience.wait_timeout = timeout;
+        self
+    }
+
+    /// The back-off of a request whose allocation could not be started
+    /// (`docs/scheduling.md#starts-that-fail`): after the first failure, and at most; 1 s and 60 s
+    /// unless set.
+    #[must_use]
+    pub fn start_retry(mut self, first: Duration, longest: Duration) -> Self {
+        self.watch.start_retry = StartRetry { first, longest };
         self
     }
 

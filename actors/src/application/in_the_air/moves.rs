@@ -66,10 +66,14 @@ impl Application {
         }
         // It does not keep itself away.
         let gone = [member.id];
-        let request = self.book.asks.ask(member.ask).request().passing_over(&member.refused);
-        let wish = request.wish.map(|wish| Wish { gone: &gone, ..wish });
-        let request = NodeRequest { wish, ..request };
-        let Some(node) = baton.books.nodes.first(&request) else {
+        let first = |request: NodeRequest<'_>| {
+            let request = request.passing_over(&member.refused);
+            let wish = request.wish.map(|wish| Wish { gone: &gone, ..wish });
+            baton.books.nodes.first(&NodeRequest { wish, ..request })
+        };
+        let ask = self.book.asks.ask(member.ask);
+        let elsewhere = ask.request_elsewhere().and_then(first);
+        let Some(node) = elsewhere.or_else(|| first(ask.request())) else {
             return self.find_no_other(at, why, baton, effects);
         };
         if node == before {

@@ -6,10 +6,12 @@ use std::sync::Arc;
 
 use monoceros_proto::si::v1 as si;
 use monoceros_rules::values::names::shown;
+use monoceros_rules::values::text::beginning;
 use monoceros_rules::work::allocations::Form;
 use monoceros_rules::work::asks::{AskSpec, Particulars};
 use monoceros_rules::work::journey::Arrival;
 use monoceros_rules::work::rejection::{Ignored, Rejection};
+use monoceros_rules::work::starts::REASON_BYTES;
 use monoceros_rules::work::tags::Tags;
 
 use super::checks::{amount, first_of, preemption, shared, task_group, wanted};
@@ -240,9 +242,14 @@ impl Translator {
             Which::All
         };
         let Some(cause) = self.cause(release.termination_type, gathering) else { return };
-        let is_for_good = cause == Cause::SchedulingFailed && release.exclude_node;
-        let cause = if is_for_good { Cause::RefusedForGood } else { cause };
-        let op = Op::Release { which, cause, had_waiting: false };
+        let cause = match cause {
+            Cause::SchedulingFailed if release.exclude_node => Cause::RefusedForGood,
+            Cause::Stopped if release.failed => Cause::Failed,
+            cause => cause,
+        };
+        let is_failure = cause.is_failure_to_start() && !release.message.is_empty();
+        let reason = is_failure.then(|| Arc::from(beginning(&release.message, REASON_BYTES)));
+        let op = Op::Release { which, cause, reason, had_waiting: false };
         let application = gathering.application(&release.application_id);
         gathering.op(&partition, application, op);
     }

@@ -108,6 +108,7 @@ fn history() -> Vec<Input> {
         Input::Request(ops(vec![Op::Release {
             which: Which::Key(Arc::from("early")),
             cause: Cause::Stopped,
+            reason: None,
             had_waiting: false,
         }])),
         Input::Request(Request::RemoveNode(Arc::from("n1"))),

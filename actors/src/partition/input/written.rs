@@ -17,7 +17,7 @@ use serde::de::DeserializeOwned;
 
 use super::*;
 use crate::api::predicates::{Elsewhere, Scope};
-use crate::step::{Cause, ClaimAnswer, ForeignReport, NoVictims, Which};
+use crate::step::{Cause, ClaimAnswer, ForeignReport, NoVictims, StartTime, Which};
 
 /// What can be kept, sent anywhere, written and read, and handed in again.
 fn is_plain<T: Clone + Debug + Serialize + DeserializeOwned + Send + Sync + 'static>() {}
@@ -132,7 +132,7 @@ fn ops() -> Vec<Op> {
         Existing(Box::new(existing)),
         Refused { spec: full_ask(), uuid: Some(text()), reason: Box::new(Rejection::NodeUnknown(text())) },
         WithdrawAsks(None),
-        Release { which: Which::All, cause: Cause::Stopped, had_waiting: true },
+        Release { which: Which::All, cause: Cause::Stopped, reason: None, had_waiting: true },
         Remove,
         WakeNamed(text()),
         WakeNamedByReturn(text()),
@@ -160,6 +160,7 @@ fn ops() -> Vec<Op> {
         BundleVoid { since_ns: 5 },
         EndHolds { group: TaskGroup::new("g".into()) },
         MayPreempt { at_ns: Some(6) },
+        StartTimeOver(StartTime::Backoff { key: Some(text()), until_ns: 6 }),
         Preempted {
             ids: vec![allocation(1)],
             grounds: Arc::new(Grounds::Quota { queue: text() }),
@@ -187,11 +188,17 @@ fn ops() -> Vec<Op> {
     for answer in each!(ClaimAnswer { Passed, Refused, None, Cancelled }) {
         ops.push(Op::Claimed { question: QuestionId(1), answer });
     }
+    let times = each!(StartTime {
+        Backoff { key: None, until_ns: 5 },
+        Holds { key: text(), times: 2 },
+    });
+    ops.extend(times.into_iter().map(Op::StartTimeOver));
     for which in each!(Which { Uuid(text()), Key(text()), All }) {
-        ops.push(Op::Release { which, cause: Cause::Stopped, had_waiting: true });
+        ops.push(Op::Release { which, cause: Cause::Stopped, reason: None, had_waiting: true });
     }
     let causes = each!(Cause {
         Stopped,
+        Failed,
         ConfirmedPreemption,
         ConfirmedReplacement,
         ConfirmedTimeout,
@@ -201,6 +208,7 @@ fn ops() -> Vec<Op> {
     ops.extend(causes.into_iter().map(|cause| Op::Release {
         which: Which::All,
         cause,
+        reason: Some(text()),
         had_waiting: false,
     }));
     for form in each!(Form { Ask, Recovered, Unified, Internal }) {
@@ -350,6 +358,7 @@ fn inputs() -> Vec<Input> {
         QuotaScan { at_ns: 7 },
         ExclusionOver { application, id: id(), key: key(), over },
         Backoff { application, id: id(), until_ns: 9 },
+        Start { application, id: id(), over: StartTime::Holds { key: key(), times: 3 } },
         ScaleUp,
         CleanQueues,
         Retention,

@@ -73,7 +73,7 @@ fn show(item: &Item) -> String {
 }
 
 fn release(which: Which, cause: Cause) -> Op {
-    Op::Release { which, cause, had_waiting: false }
+    Op::Release { which, cause, reason: None, had_waiting: false }
 }
 
 fn stop(which: Which) -> Op {

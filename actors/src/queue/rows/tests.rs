@@ -107,6 +107,7 @@ impl World {
             ApplicationSortPolicy::Fair,
             true,
             &ApplicationView {
+                lacks_members: false,
                 priority: *priority,
                 submitted: 0,
                 allocated: holds,

@@ -712,6 +712,7 @@ fn a_member_that_can_never_run_on_a_node_takes_what_is_held_on_another() {
         assert_eq!(world.heard().await, ["gang Running", "m1 on n001", "m2 on n002"]);
         assert_eq!(real_and_held(&world).await, (2, 1));
         world.refuse_for_good("gang", "m1").await;
+        seconds(1).await;
         assert_eq!(world.heard().await, ["3 m1? n003 in place"]);
         assert_eq!((world.used_and_pending().await, real_and_held(&world).await), ((4, 0), (1, 1)));
         world.shim.answer([(3, passed(Scope::Static))]);
@@ -719,6 +720,7 @@ fn a_member_that_can_never_run_on_a_node_takes_what_is_held_on_another() {
         assert_eq!((world.used_and_pending().await, real_and_held(&world).await), ((4, 0), (2, 0)));
         // Nothing is held for it any more, and it may not be where it was.
         world.refuse_for_good("gang", "m1").await;
+        seconds(2).await;
         assert_eq!(world.heard().await, ["4 m1? n004"]);
     });
 }

@@ -1,6 +1,8 @@
 //! The step that makes a placement impossible takes it back, and says so (the table in
 //! ARCHITECTURE.md).
 
+use std::time::Duration;
+
 use monoceros_actors::Scope;
 use monoceros_proto::si::v1::TerminationType;
 use monoceros_proto::si::v1::node_info::ActionFromRm;
@@ -141,6 +143,8 @@ fn what_could_not_be_bound_is_asked_about_again_and_what_waits_stays() {
         world.shim.answer([(1, assumed_at(0))]);
         world.run().await;
         world.end("app", "k#1", TerminationType::SchedulingFailedOnRm).await;
+        assert!(world.heard().await.is_empty(), "its request backs off");
+        tokio::time::sleep(Duration::from_secs(1)).await;
         assert_eq!(world.heard().await, ["3 k? n1"]);
         assert_eq!(world.shim.open_ids(), [2, 3]);
         world.shim.answer_all(&passed(Scope::Static));

@@ -1,5 +1,6 @@
 //! A node on which the RM says that a request can never run: for five minutes the request does not go
-//! back there, whichever way predicates are asked, and nobody else is kept from the node.
+//! back there, whichever way predicates are asked, and nobody else is kept from the node. Elsewhere it is
+//! tried after the back-off of a start that failed.
 
 use std::time::Duration;
 
@@ -7,6 +8,8 @@ use monoceros_actors::{Predicates, Scope};
 
 use super::shim::{passed, play};
 
+/// The first back-off of a request whose start failed.
+const SECOND: Duration = Duration::from_secs(1);
 const FIVE_MINUTES: Duration = Duration::from_secs(300);
 
 #[test]
@@ -30,6 +33,8 @@ fn what_is_refused_for_good_goes_elsewhere_and_back_after_five_minutes() {
         assert_eq!(world.heard().await, ["k asked at once", "k on n1"]);
         world.refuse_for_good("app", "k").await;
         world.node("n2", 4).await;
+        assert_eq!(world.heard().await, Vec::<String>::new(), "it backs off");
+        tokio::time::sleep(SECOND * 2).await;
         assert_eq!(world.heard().await, ["k asked at once", "k on n2"]);
     });
 }
@@ -44,6 +49,7 @@ fn a_question_does_not_name_a_node_that_is_excluded() {
         world.shim.answer_all(&passed(Scope::Static));
         assert_eq!(world.heard().await, ["app Running", "k on n001"]);
         world.refuse_for_good("app", "k").await;
+        tokio::time::sleep(SECOND).await;
         assert_eq!(world.heard().await, ["2 k? n002"]);
         world.shim.answer_all(&passed(Scope::Static));
         assert_eq!(world.heard().await, ["k on n002"]);
@@ -99,6 +105,8 @@ fn a_question_that_names_the_node_is_taken_back_and_asked_without_it() {
         assert_eq!(world.heard().await, ["2 withdrawn"]);
         world.shim.answer([(2, passed(Scope::Static))]);
         world.node("n002", 4).await;
+        assert_eq!(world.heard().await, Vec::<String>::new(), "it backs off");
+        tokio::time::sleep(SECOND).await;
         assert_eq!(world.heard().await, ["3 k? n002"]);
     });
 }

@@ -122,6 +122,9 @@ impl Wish {
     }
 }
 
+/// A release of what has failed, beside the termination types: the RM stops it, and says so.
+pub(crate) const FAILED: i32 = 1_001;
+
 /// Which allocations a release names.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(crate) enum Which {
@@ -359,6 +362,7 @@ fn a_script_reads_what_it_writes() {
         confirm-again 0
         release a1 key=k1
         release a1 uuid=k1#2 as 77
+        release a1 uuid=k1 as FAILED
         refuse k1 *
         explode * n1
         waver k1 n1

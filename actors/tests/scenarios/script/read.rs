@@ -4,7 +4,9 @@ use std::time::Duration;
 
 use monoceros_proto::si::v1::TerminationType;
 
-use super::{Amounts, Item, LimitWords, NodeWords, QueueWords, Script, Show, Step, Which, Wish};
+use super::{
+    Amounts, FAILED, Item, LimitWords, NodeWords, QueueWords, Script, Show, Step, Which, Wish,
+};
 
 /// The words of one item, read from the left.
 struct Words<'a> {
@@ -379,6 +381,7 @@ fn kind(words: &mut Words<'_>) -> i32 {
     }
     let name = words.next();
     match TerminationType::from_str_name(name) {
+        _ if name == "FAILED" => FAILED,
         Some(kind) => kind as i32,
         None => words.number(name),
     }

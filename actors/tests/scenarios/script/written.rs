@@ -4,7 +4,7 @@ use std::fmt;
 
 use monoceros_proto::si::v1::TerminationType;
 
-use super::{Amounts, Item, LimitWords, NodeWords, Script, Show, Step, Which, Wish};
+use super::{Amounts, FAILED, Item, LimitWords, NodeWords, Script, Show, Step, Which, Wish};
 
 impl fmt::Display for Amounts {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
@@ -288,6 +288,9 @@ fn on(node: &str) -> String {
 }
 
 pub(crate) fn kind_name(kind: i32) -> String {
+    if kind == FAILED {
+        return "FAILED".to_owned();
+    }
     TerminationType::try_from(kind)
         .map_or_else(|_| kind.to_string(), |kind| kind.as_str_name().to_owned())
 }

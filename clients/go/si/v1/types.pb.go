@@ -1628,7 +1628,11 @@ type AllocationRelease struct {
 	AllocationID string `protobuf:"bytes,7,opt,name=allocationID,proto3" json:"allocationID,omitempty"`
 	// From the RM with the type SCHEDULING_FAILED_ON_RM: the request can never run on that node. It is
 	// pending again and does not go back there for five minutes. Ignored with every other type.
-	ExcludeNode   bool `protobuf:"varint,1000,opt,name=excludeNode,proto3" json:"excludeNode,omitempty"`
+	ExcludeNode bool `protobuf:"varint,1000,opt,name=excludeNode,proto3" json:"excludeNode,omitempty"`
+	// From the RM with the type STOPPED_BY_RM: the allocation ended because what ran failed. If a declared
+	// gang then has fewer members than it needs, it goes before others until another member is placed.
+	// Ignored with every other type.
+	Failed        bool `protobuf:"varint,1001,opt,name=failed,proto3" json:"failed,omitempty"`
 	unknownFields protoimpl.UnknownFields
 	sizeCache     protoimpl.SizeCache
 }
@@ -1715,6 +1719,13 @@ func (x *AllocationRelease) GetAllocationID() string {
 func (x *AllocationRelease) GetExcludeNode() bool {
 	if x != nil {
 		return x.ExcludeNode
+	}
+	return false
+}
+
+func (x *AllocationRelease) GetFailed() bool {
+	if x != nil {
+		return x.Failed
 	}
 	return false
 }
@@ -4397,7 +4408,7 @@ const file_monoceros_si_v1_types_proto_rawDesc = "" +
 	"\x05value\x18\x02 \x01(\tR\x05value:\x028\x01J\x04\b\x04\x10\x05J\x04\b\a\x10\bR\tqueueName\"\xd4\x01\n" +
 	"\x19AllocationReleasesRequest\x12V\n" +
 	"\x14allocationsToRelease\x18\x01 \x03(\v2\".monoceros.si.v1.AllocationReleaseR\x14allocationsToRelease\x12_\n" +
-	"\x17allocationAsksToRelease\x18\x02 \x03(\v2%.monoceros.si.v1.AllocationAskReleaseR\x17allocationAsksToRelease\"\xc6\x02\n" +
+	"\x17allocationAsksToRelease\x18\x02 \x03(\v2%.monoceros.si.v1.AllocationAskReleaseR\x17allocationAsksToRelease\"\xdf\x02\n" +
 	"\x11AllocationRelease\x12$\n" +
 	"\rpartitionName\x18\x01 \x01(\tR\rpartitionName\x12$\n" +
 	"\rapplicationID\x18\x02 \x01(\tR\rapplicationID\x12\x12\n" +
@@ -4406,7 +4417,8 @@ const file_monoceros_si_v1_types_proto_rawDesc = "" +
 	"\amessage\x18\x05 \x01(\tR\amessage\x12$\n" +
 	"\rallocationKey\x18\x06 \x01(\tR\rallocationKey\x12\"\n" +
 	"\fallocationID\x18\a \x01(\tR\fallocationID\x12!\n" +
-	"\vexcludeNode\x18\xe8\a \x01(\bR\vexcludeNode\"\xee\x01\n" +
+	"\vexcludeNode\x18\xe8\a \x01(\bR\vexcludeNode\x12\x17\n" +
+	"\x06failed\x18\xe9\a \x01(\bR\x06failed\"\xee\x01\n" +
 	"\x14AllocationAskRelease\x12$\n" +
 	"\rpartitionName\x18\x01 \x01(\tR\rpartitionName\x12$\n" +
 	"\rapplicationID\x18\x02 \x01(\tR\rapplicationID\x12$\n" +

@@ -79,6 +79,7 @@ impl World {
         let (lane, backoff_asks, asks_later) = (None, 0, *asks_later);
         let (application, gang, unpromised) = (application(), None, None);
         look(&Attempt {
+            owed: &[],
             asks,
             gang,
             application,

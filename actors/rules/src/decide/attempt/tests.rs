@@ -63,6 +63,7 @@ impl World {
         };
         let Self { asks, books, lane, backoff_asks, asks_later, .. } = self;
         look(&Attempt {
+            owed: &[],
             application: ApplicationSlot::at(0),
             leaf: 0,
             unpromised: None,

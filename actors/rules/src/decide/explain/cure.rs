@@ -302,6 +302,7 @@ fn removes(why: &Why) -> Option<Change> {
             resources: over.short(),
         },
         Why::BacksOff { until_ns } => Change::Time { at_ns: Some(*until_ns) },
+        Why::StartFailed { failed, .. } => Change::Time { at_ns: failed.until_ns },
         Why::Gang(why) => why.change(),
         Why::Placeholders { group, pending: 1.., free, .. } if free.untried + free.refused == 0 => {
             Change::Placeholders { group: Arc::clone(group), count: 1 }

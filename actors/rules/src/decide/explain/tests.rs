@@ -160,6 +160,7 @@ proptest! {
         let (loosening, nodes) = (Loosening::NONE, Some(&books.nodes));
         let view = View { headroom: &headroom, loosening, may_start: true, nodes, limits: None, queues: None };
         let attempt = Attempt {
+            owed: &[],
             application: ApplicationSlot::at(0),
             leaf: 0,
             unpromised: None,

@@ -18,6 +18,7 @@ use crate::values::instant::rfc3339;
 use crate::values::readable::{amounts, by_weight, enumeration, of_most, title};
 use crate::values::resources::{Limits, Resources};
 use crate::work::asks::TaskGroup;
+use crate::work::starts::NotStarted;
 
 /// How many different texts of predicates a sentence has.
 const TEXTS_SHOWN: usize = 8;
@@ -37,6 +38,8 @@ pub enum Cause {
     UserQuota,
     /// A time that has to pass.
     Delay,
+    /// A time that has to pass because its last start failed.
+    StartFailed,
     /// Its gang, which is not decided.
     Gang,
     /// The placeholders of its task group.
@@ -65,6 +68,7 @@ impl Cause {
             Self::QueueQuota => "queueQuota",
             Self::UserQuota => "userQuota",
             Self::Delay => "delay",
+            Self::StartFailed => "startFailed",
             Self::Gang => "gang",
             Self::Placeholders => "placeholders",
             Self::RequiredNode => "requiredNode",
@@ -206,6 +210,13 @@ pub enum Why {
         /// Until when, ns since the epoch.
         until_ns: i64,
     },
+    /// A failed start of the ask or its gang, which waits before the next try.
+    StartFailed {
+        /// How often, since when, and until when it waits.
+        failed: NotStarted,
+        /// Whether it is the gang that waits: none of its members could be started.
+        of_gang: bool,
+    },
     /// Its gang is not decided.
     Gang(GangWhy),
     /// It takes the place of a placeholder of its task group.
@@ -288,6 +299,7 @@ impl Why {
             Self::Queue { .. } => Cause::QueueQuota,
             Self::Limit { .. } => Cause::UserQuota,
             Self::BacksOff { .. } | Self::GivesWay { .. } => Cause::Delay,
+            Self::StartFailed { .. } => Cause::StartFailed,
             Self::Gang(why) => why.cause(),
             Self::Placeholders { .. } => Cause::Placeholders,
             Self::Nodes { .. } => Cause::NoNode,
@@ -317,9 +329,11 @@ impl Why {
             Self::RequiredNode { node, .. } => Some(node),
             Self::Refused { node, .. } => node.as_ref(),
             Self::GivesWay { application } => Some(application),
-            Self::BacksOff { .. } | Self::Gang(_) | Self::Placeholders { .. } | Self::Loosened => {
-                None
-            }
+            Self::BacksOff { .. }
+            | Self::StartFailed { .. }
+            | Self::Gang(_)
+            | Self::Placeholders { .. }
+            | Self::Loosened => None,
         }
     }
 
@@ -373,6 +387,7 @@ impl Why {
             Self::LimitRuns { queue, .. } => (1, depth(queue), 3),
             Self::Limit { queue, .. } => (1, depth(queue), 4),
             Self::BacksOff { .. } | Self::GivesWay { .. } => (2, 0, 0),
+            Self::StartFailed { .. } => (0, 1, 0),
             Self::Gang(_) | Self::Placeholders { .. } => (3, 0, 0),
             Self::Nodes { .. }
             | Self::Constraints { .. }
@@ -429,6 +444,10 @@ impl Why {
                 "the application is left alone until {}, because too many of its asks found no node",
                 rfc3339(*until_ns)
             ),
+            Self::StartFailed { failed, of_gang: false } => format!("the ask {failed}"),
+            Self::StartFailed { failed, of_gang: true } => {
+                format!("no member of the gang runs: it {failed}")
+            }
             Self::Gang(why) => why.sentence(),
             Self::Placeholders { group, pending, free, asked, leaving } => {
                 placeholders(group, *pending, free, *asked, *leaving)

@@ -16,6 +16,8 @@ pub enum NoPreemption {
     HasPreempted,
     /// It requires a node, and takes room there in another way.
     RequiresNode,
+    /// A start of it failed, and none has succeeded since.
+    StartFailed,
     /// It is too young: not before that time, ns since the epoch.
     TooYoung {
         /// That time.
@@ -97,6 +99,9 @@ impl fmt::Display for NoPreemption {
             Self::MayNotPreempt => f.write_str("its policy does not allow it to preempt others"),
             Self::HasPreempted => f.write_str("victims are leaving for it already"),
             Self::RequiresNode => f.write_str("it requires a node, and may only take room there"),
+            Self::StartFailed => {
+                f.write_str("its last start failed, and it takes nothing from others before one succeeds")
+            }
             Self::TooYoung { .. } => f.write_str("it has not waited for the preemption delay yet"),
             Self::TriedLately { .. } => f.write_str("it has looked for victims a moment ago, and does so once in 15 seconds"),
             Self::NothingChanged => f.write_str("nothing has changed since it was tried in vain"),

@@ -28,6 +28,7 @@ fn queue(parent: Option<usize>, priority: i32, left: Limits) -> QueueRoom {
 fn application(leaf: usize, number: u32, classes: Vec<(Resources, u64)>) -> ApplicationWaiting {
     let (allocated, id) = (Resources::new(), Arc::from(format!("{number:09}")));
     let view = ApplicationView {
+        lacks_members: false,
         priority: 0,
         submitted: 0,
         allocated: &allocated,

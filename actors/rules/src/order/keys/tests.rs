@@ -147,6 +147,7 @@ fn a_queue_shows_its_priority_by_policy_and_offset() {
 #[derive(Clone, Debug)]
 struct Application {
     priority: i32,
+    lacks_members: bool,
     submitted: i64,
     allocated: Resources,
     id: Arc<str>,
@@ -161,6 +162,7 @@ impl Application {
     ) -> ApplicationKey {
         let view = ApplicationView {
             priority: self.priority,
+            lacks_members: self.lacks_members,
             submitted: self.submitted,
             allocated: &self.allocated,
             guaranteed,
@@ -255,7 +257,8 @@ fn applications_are_ordered_by_policy_and_priority() {
             .map(|(number, &(submitted, priority, used))| {
                 let allocated = Resources::of(&[("vcore", used)]);
                 let id = Arc::from(number.to_string());
-                let application = Application { priority, submitted, allocated, id };
+                let lacks_members = false;
+                let application = Application { priority, lacks_members, submitted, allocated, id };
                 application.key(leaf.policy, leaf.priority_first, None)
             })
             .collect();
@@ -265,10 +268,43 @@ fn applications_are_ordered_by_policy_and_priority() {
     }
 }
 
+/// Whatever its age and its use; a higher priority goes first all the same, where that is compared
+/// first.
+#[test]
+fn a_gang_that_lost_members_goes_first_among_equals() {
+    use ApplicationSortPolicy::{Fair, Fifo};
+    let application = |id: &str, priority, lacks_members, submitted, used| Application {
+        priority,
+        lacks_members,
+        submitted,
+        allocated: Resources::of(&[("vcore", used)]),
+        id: Arc::from(id),
+    };
+    let all = [
+        application("low gang", i32::MIN, true, 9, 9),
+        application("old", 0, false, 1, 1),
+        application("gang", 0, true, 9, 9),
+        application("older gang", 0, true, 8, 8),
+        application("important", 1, false, 9, 9),
+    ];
+    for (policy, priority_first, expected) in [
+        (Fifo, true, ["important", "older gang", "gang", "old", "low gang"]),
+        (Fair, true, ["important", "older gang", "gang", "old", "low gang"]),
+        (Fifo, false, ["older gang", "gang", "low gang", "old", "important"]),
+        (Fair, false, ["older gang", "gang", "low gang", "old", "important"]),
+    ] {
+        let mut keys: Vec<_> = all.iter().map(|it| it.key(policy, priority_first, None)).collect();
+        keys.sort();
+        let order: Vec<&str> = keys.iter().map(|key| &**key.id()).collect();
+        assert_eq!(order, expected, "{policy:?} {priority_first}");
+    }
+}
+
 #[test]
 fn usage_is_a_share_of_the_guarantee_of_the_leaf() {
     let application = |id: &str, entries| Application {
         priority: 0,
+        lacks_members: false,
         submitted: 0,
         allocated: Resources::of(entries),
         id: Arc::from(id),
@@ -319,9 +355,12 @@ fn any_queue() -> impl Strategy<Value = Queue> {
 }
 
 fn any_application() -> impl Strategy<Value = Application> {
-    (0..2_i32, 0..2_i64, amounts(), 0..3_u8).prop_map(|(priority, submitted, allocated, id)| {
-        Application { priority, submitted, allocated, id: Arc::from(id.to_string()) }
-    })
+    (0..2_i32, any::<bool>(), 0..2_i64, amounts(), 0..3_u8).prop_map(
+        |(priority, lacks_members, submitted, allocated, id)| {
+            let id = Arc::from(id.to_string());
+            Application { priority, lacks_members, submitted, allocated, id }
+        },
+    )
 }
 
 fn is(left: f64, right: f64) -> bool {
@@ -365,7 +404,12 @@ fn applications_as_written(
             shares::comp_usage_ratio(&left.allocated, &right.allocated, guaranteed)
         }
     };
-    let lead = if priority_first { priority.then(by_policy) } else { by_policy.then(priority) };
+    let lost = right.lacks_members.cmp(&left.lacks_members);
+    let lead = if priority_first {
+        priority.then(lost).then(by_policy)
+    } else {
+        lost.then(by_policy).then(priority)
+    };
     lead.then(age).then_with(|| left.id.cmp(&right.id))
 }
 
@@ -496,6 +540,9 @@ proptest! {
                 prop_assert_eq!((first, second), (left.submitted, right.submitted));
             }
             Verdict::Usage { .. } => prop_assert_eq!(policy, ApplicationSortPolicy::Fair),
+            Verdict::LostMembers { is_first } => {
+                prop_assert_eq!((is_first, !is_first), (left.lacks_members, right.lacks_members));
+            }
             _ => {}
         }
     }

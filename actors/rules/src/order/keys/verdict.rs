@@ -43,6 +43,11 @@ pub enum Verdict {
     /// There was no second: no other could use the offer.
     #[default]
     Alone,
+    /// One of the two has a gang that lost members and asks for them.
+    LostMembers {
+        /// Whether it is the first's.
+        is_first: bool,
+    },
     /// The higher priority.
     Priority {
         /// Of the first.
@@ -150,21 +155,27 @@ impl ApplicationKey {
     /// for.
     pub fn verdict(&self, other: &Self, order: SiblingOrder) -> Verdict {
         let submitted = |first, second| Verdict::Submitted { first, second };
-        let priority_first = order.puts_priority_first();
+        let (mine, theirs) = (self.first >> 1, other.first >> 1);
+        if order.puts_priority_first() && mine != theirs {
+            return priority(mine, theirs);
+        }
         if self.first != other.first {
-            let of = if priority_first { priority } else { submitted };
-            return of(self.first, other.first);
+            return Verdict::LostMembers { is_first: self.first < other.first };
         }
         if let Some((first, second)) = self.usage.first_difference(&other.usage) {
             return Verdict::Usage { first, second };
         }
-        // With priority first the time comes next, else the priority.
+        // With use first and priority behind it, time is the last, else the first of the two.
+        let [second, third] = if order == SiblingOrder::Fair {
+            [priority, submitted as fn(i64, i64) -> Verdict]
+        } else {
+            [submitted as fn(i64, i64) -> Verdict, priority]
+        };
         if self.second != other.second {
-            let of = if priority_first { submitted } else { priority };
-            return of(self.second, other.second);
+            return second(self.second, other.second);
         }
         if self.third != other.third {
-            return submitted(self.third, other.third);
+            return third(self.third, other.third);
         }
         Verdict::Name { is_first: self.id < other.id }
     }
@@ -191,12 +202,16 @@ impl Verdict {
     /// `Less` where it puts the first before the second, as it is to.
     pub fn order(&self) -> Ordering {
         match self {
-            Self::Alone | Self::Name { is_first: true } => Ordering::Less,
+            Self::Alone | Self::Name { is_first: true } | Self::LostMembers { is_first: true } => {
+                Ordering::Less
+            }
             Self::Priority { first, second } => second.cmp(first),
             Self::Share { first, second } | Self::Usage { first, second } => first.cmp(second),
             Self::Pending { first, second, .. } => second.cmp(first),
             Self::Submitted { first, second } => first.cmp(second),
-            Self::Name { is_first: false } => Ordering::Greater,
+            Self::Name { is_first: false } | Self::LostMembers { is_first: false } => {
+                Ordering::Greater
+            }
         }
     }
 }
@@ -221,6 +236,9 @@ impl fmt::Display for Verdict {
                 let (first, second) = (amount(*first), amount(*second));
                 write!(f, "its share is the same, and more is pending: {first}, not {second}")
             }
+            Self::LostMembers { .. } => f.write_str(
+                "its gang lost members and has fewer than it needs, which goes first among equals",
+            ),
             Self::Submitted { first, second } => {
                 write!(f, "it was submitted at {}, before {}", rfc3339(*first), rfc3339(*second))
             }

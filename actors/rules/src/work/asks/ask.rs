@@ -20,6 +20,7 @@ use crate::values::epoch::Growth;
 use crate::values::rare::{Nothing, Rare};
 use crate::values::resources::Resources;
 use crate::work::allocations::AllocationId;
+use crate::work::starts::FailedStarts;
 
 /// One ask of the application. What was asked for is its specification, to which it dereferences.
 #[expect(clippy::struct_excessive_bools, reason = "each is a fact of its own")]
@@ -73,6 +74,8 @@ pub struct Search {
     pub domain: Option<Arc<Domain>>,
     /// What was refused of it.
     pub(super) refusals: Option<Box<Refusals>>,
+    /// Its starts that failed since one succeeded.
+    pub(super) starts: Option<Box<FailedStarts>>,
     /// The node that it has reserved.
     pub(super) reserved: Option<NodeSlot>,
     /// That node is for all, since the ask could not run.
@@ -90,6 +93,7 @@ impl Nothing for Search {
         wish: None,
         domain: None,
         refusals: None,
+        starts: None,
         reserved: None,
         is_suspended: false,
         passed_by: None,
@@ -347,10 +351,10 @@ impl Ask {
     }
 
     /// Lets it join the class of its shape again, unless it may not use nodes that the others may,
-    /// or has one reserved.
+    /// has one reserved, or could not be started.
     pub(super) fn join_others(&mut self) {
         let is_excluded = self.refusals().is_some_and(|refusals| !refusals.excluded.is_empty());
-        self.is_single = is_excluded || self.is_reserved();
+        self.is_single = is_excluded || self.is_reserved() || self.starts().is_some();
     }
 
     /// What is outstanding of it.

@@ -52,7 +52,8 @@ impl Asks {
     /// is above 0.
     ///
     /// What stands before `next` and fits the headroom was tried, now or before, and had no node;
-    /// what needs a node of its own, or `waits_otherwise`, is not counted.
+    /// what needs a node of its own, or `waits_otherwise`, or could not be started and backs off, is not
+    /// counted.
     pub fn last_of_pass(
         &self,
         limit: u64,
@@ -73,8 +74,10 @@ impl Asks {
                 && view.nodes.is_none_or(|nodes| nodes.is_free_in_all(wanted))
                 && !waits_otherwise(&class.shape)
         };
+        let is_tried = |class: &ClassId| !self.class_backs_off(*class);
         let before = self.order.iter().take_while(|(key, ..)| is_before(key));
-        let classes = before.map(|(_, class, _)| self.class(*class)).filter(roomless);
+        let before = before.map(|(_, class, _)| *class).filter(is_tried);
+        let classes = before.map(|class| self.class(class)).filter(roomless);
         let classes: Vec<&Class> = classes.collect();
         if classes.iter().map(|class| class.members.len()).sum::<usize>() < limit {
             return None;
@@ -88,8 +91,9 @@ impl Asks {
         }
         let (_, last, _) = firsts.select_nth_unstable(limit - 1);
         let last = *last;
+        let is_behind = |class: &ClassId| last < self.class(*class).last_key();
         let is_followed = next.is_some()
-            || self.order.iter().any(|(_, class, _)| last < self.class(*class).last_key());
+            || self.order.iter().any(|(_, class, _)| is_tried(class) && is_behind(class));
         is_followed.then_some(last)
     }
 

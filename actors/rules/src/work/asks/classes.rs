@@ -88,7 +88,8 @@ impl Asks {
                 self.order.insert(key, class, WaitSet::Nothing);
                 self.reserved.insert(key, class, ReservedWaits::of(WaitSet::Due));
             } else {
-                self.order.insert(key, class, WaitSet::Due);
+                let waits = self.unless_backing_off(slot, WaitSet::Due);
+                self.order.insert(key, class, waits);
             }
             class
         };

@@ -20,9 +20,11 @@ mod ask;
 mod attempts;
 mod classes;
 pub mod failures;
+mod members;
 mod pending;
 mod reserved;
 mod spec;
+mod starts;
 mod wish;
 
 use std::cmp::Reverse;
@@ -181,8 +183,9 @@ impl Asks {
 
     /// Records what became of a class that was tried in vain, or that it must be tried.
     pub fn set_waits(&mut self, class: ClassId, waits: WaitSet) {
-        let key = self.class(class).key;
-        if self.ask(self.first_member(class)).is_reserved() {
+        let (key, first) = (self.class(class).key, self.first_member(class));
+        let waits = self.unless_backing_off(first, waits);
+        if self.ask(first).is_reserved() {
             self.reserved.set_bound(&key, ReservedWaits::of(waits));
         } else {
             self.order.set_bound(&key, waits);
@@ -209,14 +212,13 @@ impl Asks {
     }
 
     /// The first ask in order, after the one with the key given, that is a real member of a task
-    /// group and `is_meant`.
+    /// group, `is_meant`, and does not back off.
     pub fn next_member(
         &self,
         after: Option<&AskKey>,
         is_meant: impl Fn(&TaskGroup) -> bool,
     ) -> Option<(AskKey, AskSlot)> {
-        let meant = self.members.iter().filter(|(group, _)| is_meant(group));
-        let classes = meant.flat_map(|(_, classes)| classes).map(|class| self.class(*class));
+        let classes = self.tried_classes(is_meant);
         classes.filter_map(|class| class.first_after(after)).min_by(|a, b| a.0.cmp(&b.0))
     }
 
@@ -227,9 +229,7 @@ impl Asks {
         after: AskKey,
         is_meant: impl Fn(&TaskGroup) -> bool,
     ) -> impl Iterator<Item = (AskKey, AskSlot)> {
-        let meant = self.members.iter().filter(|(group, _)| is_meant(group));
-        let classes: Vec<_> =
-            meant.flat_map(|(_, classes)| classes).map(|class| self.class(*class)).collect();
+        let classes: Vec<_> = self.tried_classes(is_meant).collect();
         let first = |(at, class): (usize, &&Class), after: &AskKey| {
             class.first_after(Some(after)).map(|(key, slot)| Reverse((key, at, slot)))
         };
@@ -383,6 +383,9 @@ impl Asks {
         let ask = self.ask_mut(slot);
         ask.forget_failures();
         ask.forget_tries();
+        if !ask.spec.is_repeated_by(&spec) {
+            ask.forget_starts();
+        }
         ask.created_ns = spec.counted_creation_ns(ask.arrived_ns);
         ask.spec = spec;
         ask.outstanding = outstanding;
@@ -424,6 +427,7 @@ impl Asks {
         self.leave_class(slot);
         let ask = self.ask_mut(slot);
         Arc::make_mut(&mut ask.spec).resources = Arc::new(resources);
+        ask.forget_starts();
         ask.join_others();
         ask.forget_refusals();
         self.join_class(slot);
@@ -437,6 +441,7 @@ impl Asks {
         self.bytes -= self.ask(slot).spec.bytes();
         let ask = self.ask_mut(slot);
         Arc::make_mut(&mut ask.spec).restate(said);
+        ask.forget_starts();
         ask.join_others();
         ask.forget_refusals();
         ask.forget_tries();

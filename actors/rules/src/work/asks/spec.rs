@@ -150,6 +150,12 @@ impl AskSpec {
         said.preemption.is_said() && differs()
     }
 
+    /// Whether a request with the same key asks for the same: equal in tags and in all that decides
+    /// whether and where it can be placed.
+    pub(super) fn is_repeated_by(self: &Arc<Self>, said: &Arc<Self>) -> bool {
+        Shape::of(self, 0) == Shape::of(said, 0) && self.tags == said.tags
+    }
+
     /// Priority, policy and tags are those of a repetition from now on. What was read from tags when
     /// it came stays: node, creation time, constraint.
     pub fn restate(&mut self, said: &Self) {

@@ -133,7 +133,14 @@ impl Tree {
         RowKey::Application(ApplicationKey::new(
             ApplicationSortPolicy::Fair,
             true,
-            &ApplicationView { priority: 0, submitted: 0, allocated: holds, guaranteed: None, id },
+            &ApplicationView {
+                priority: 0,
+                lacks_members: false,
+                submitted: 0,
+                allocated: holds,
+                guaranteed: None,
+                id,
+            },
         ))
     }
 

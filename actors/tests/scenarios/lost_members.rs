@@ -1,0 +1,453 @@
+//! Declared gangs that lost members go before others of their queue and priority, for as many as they
+//! lost and need (`docs/gangs.md#members-that-are-lost`).
+
+use expect_test::expect;
+
+use crate::explained;
+use crate::world::check;
+
+/// A gang of two runs, and an older application of its queue waits for more; then a node goes with one
+/// of the two.
+const TWO: &str = "
+    queue root.q
+    node n0 gpu=1 ; node n1 gpu=1 ; node n2 gpu=1
+    app gang in root.q needs w x2 gpu=1
+    ask gang w0 gpu=1 group=w ; ask gang w1 gpu=1 group=w
+    app fill in root.q
+    ask fill f x3 gpu=1 created=1
+    remove n0
+";
+
+#[test]
+fn a_member_that_went_with_its_node_comes_before_older_asks_of_the_queue() {
+    check(
+        &format!("{TWO} ask gang w2 gpu=1 group=w\n node n0 gpu=1\n show apps"),
+        &expect![[r#"
+        n0 accepted
+        n1 accepted
+        n2 accepted
+        gang accepted
+        gang is Accepted
+        gang is Running
+        gang/w0 placed on n0
+        gang/w1 placed on n1
+        fill accepted
+        fill is Accepted
+        fill is Running
+        fill/f#1 of f placed on n2
+        gang/w0 released: STOPPED_BY_RM
+        n0 accepted
+        gang/w2 placed on n0
+        fill in root.q is Running since 1s: used gpu=1, pending gpu=2, holds [f], asks [f x2]
+        gang in root.q is Running since 1000s: used gpu=2, pending nothing, holds [w1, w2], asks []
+    "#]],
+    );
+}
+
+#[test]
+fn a_member_that_ended_by_itself_comes_in_its_turn() {
+    let text = TWO.replace("remove n0", "release gang key=w0 ; ask gang w2 gpu=1 group=w");
+    check(
+        &format!("{text}\n show apps"),
+        &expect![[r#"
+        n0 accepted
+        n1 accepted
+        n2 accepted
+        gang accepted
+        gang is Accepted
+        gang is Running
+        gang/w0 placed on n0
+        gang/w1 placed on n1
+        fill accepted
+        fill is Accepted
+        fill is Running
+        fill/f#1 of f placed on n2
+        gang/w0 released: STOPPED_BY_RM
+        fill/f#2 of f placed on n0
+        fill in root.q is Running since 1s: used gpu=2, pending gpu=1, holds [f, f], asks [f x1]
+        gang in root.q is Running since 1000s: used gpu=1, pending gpu=1, holds [w1], asks [w2 x1]
+    "#]],
+    );
+}
+
+#[test]
+fn a_higher_priority_goes_first_all_the_same() {
+    let text = TWO.replace("ask fill f x3 gpu=1 created=1", "ask fill f x3 gpu=1 prio=1");
+    check(
+        &format!("{text} ask gang w2 gpu=1 group=w\n node n0 gpu=1\n show apps"),
+        &expect![[r#"
+        n0 accepted
+        n1 accepted
+        n2 accepted
+        gang accepted
+        gang is Accepted
+        gang is Running
+        gang/w0 placed on n0
+        gang/w1 placed on n1
+        fill accepted
+        fill is Accepted
+        fill is Running
+        fill/f#1 of f placed on n2
+        gang/w0 released: STOPPED_BY_RM
+        n0 accepted
+        fill/f#2 of f placed on n0
+        fill in root.q is Running since 1000s: used gpu=2, pending gpu=1, holds [f, f], asks [f x1]
+        gang in root.q is Running since 1000s: used gpu=1, pending gpu=1, holds [w1], asks [w2 x1]
+    "#]],
+    );
+}
+
+/// Whatever the leaf orders by.
+#[test]
+fn so_it_is_in_leaves_of_every_order() {
+    let expected = expect![[r#"
+        n0 accepted
+        n1 accepted
+        n2 accepted
+        gang accepted
+        gang is Accepted
+        gang is Running
+        gang/w0 placed on n0
+        gang/w1 placed on n1
+        fill accepted
+        fill is Accepted
+        fill is Running
+        fill/f#1 of f placed on n2
+        gang/w0 released: STOPPED_BY_RM
+        n0 accepted
+        gang/w2 placed on n0
+        fill in root.q is Running since 1s: used gpu=1, pending gpu=2, holds [f], asks [f x2]
+        gang in root.q is Running since 1000s: used gpu=2, pending nothing, holds [w1, w2], asks []
+    "#]];
+    for property in [
+        "prop application.sort.policy=fair",
+        "prop application.sort.priority=disabled",
+        "prop application.sort.policy=fair prop application.sort.priority=disabled",
+    ] {
+        let text = TWO.replace("queue root.q", &format!("queue root.q {property}"));
+        let text = format!("{text} ask gang w2 gpu=1 group=w\n node n0 gpu=1\n show apps");
+        check(&text, &expected);
+    }
+}
+
+#[test]
+fn between_queues_their_order_decides() {
+    let text = TWO
+        .replace("app fill in root.q", "app fill in root.a")
+        .replace("queue root.q", "queue root.q\nqueue root.a guaranteed gpu=3");
+    check(
+        &format!("{text} ask gang w2 gpu=1 group=w\n node n0 gpu=1\n show apps"),
+        &expect![[r#"
+        n0 accepted
+        n1 accepted
+        n2 accepted
+        gang accepted
+        gang is Accepted
+        gang is Running
+        gang/w0 placed on n0
+        gang/w1 placed on n1
+        fill accepted
+        fill is Accepted
+        fill is Running
+        fill/f#1 of f placed on n2
+        gang/w0 released: STOPPED_BY_RM
+        n0 accepted
+        fill/f#2 of f placed on n0
+        fill in root.a is Running since 1s: used gpu=2, pending gpu=1, holds [f, f], asks [f x1]
+        gang in root.q is Running since 1000s: used gpu=1, pending gpu=1, holds [w1], asks [w2 x1]
+    "#]],
+    );
+}
+
+/// Four run where two are needed: only the loss that leaves it short counts.
+#[test]
+fn for_as_many_as_it_lost_and_needs_and_no_more() {
+    check(
+        "
+        queue root.q
+        node n0 gpu=2 ; node n1 gpu=1 ; node n2 gpu=1 ; node n3 gpu=0
+        app gang in root.q needs w x2 gpu=1
+        ask gang w0 gpu=1 group=w ; ask gang w1 gpu=1 group=w
+        ask gang w2 gpu=1 group=w ; ask gang w3 gpu=1 group=w
+        app fill in root.q
+        ask fill f x4 gpu=1 created=1
+        remove n1
+        remove n0
+        ask gang x1 x3 gpu=1 group=w
+        node n4 gpu=1
+        node n5 gpu=1
+        show apps
+        ",
+        &expect![[r#"
+            n0 accepted
+            n1 accepted
+            n2 accepted
+            n3 accepted
+            gang accepted
+            gang is Accepted
+            gang is Running
+            gang/w0 placed on n0
+            gang/w1 placed on n0
+            gang/w2 placed on n1
+            gang/w3 placed on n2
+            fill accepted
+            fill is Accepted
+            gang/w2 released: STOPPED_BY_RM
+            gang/w1 released: STOPPED_BY_RM
+            gang/w0 released: STOPPED_BY_RM
+            n4 accepted
+            gang/x1#1 of x1 placed on n4
+            n5 accepted
+            fill is Running
+            fill/f#1 of f placed on n5
+            fill in root.q is Running since 1s: used gpu=1, pending gpu=3, holds [f], asks [f x3]
+            gang in root.q is Running since 1000s: used gpu=2, pending gpu=2, holds [w3, x1], asks [x1 x2]
+        "#]],
+    );
+}
+
+#[test]
+fn a_member_that_was_preempted_is_one_that_was_lost() {
+    check(
+        "
+        queue root.q
+        queue root.high guaranteed gpu=1
+        node n1 gpu=2
+        app gang in root.q needs w x2 gpu=1
+        ask gang w0 gpu=1 group=w ; ask gang w1 gpu=1 group=w
+        app fill in root.q
+        ask fill f x2 gpu=1 created=1
+        app high in root.high
+        ask high h gpu=1 created=1 policy=both
+        settle
+        confirm *
+        ask gang w2 gpu=1 group=w
+        node n2 gpu=1
+        show apps
+        ",
+        &expect![[r#"
+            n1 accepted
+            gang accepted
+            gang is Accepted
+            gang is Running
+            gang/w0 placed on n1
+            gang/w1 placed on n1
+            fill accepted
+            fill is Accepted
+            high accepted
+            high is Accepted
+            gang/w0 released: PREEMPTED_BY_SCHEDULER
+            high is Running
+            high/h placed on n1
+            n2 accepted
+            gang/w2 placed on n2
+            high in root.high is Running since 1s: used gpu=1, pending nothing, holds [h], asks []
+            fill in root.q is Accepted since 1s: used nothing, pending gpu=2, holds [], asks [f x2]
+            gang in root.q is Running since 1000s: used gpu=2, pending nothing, holds [w1, w2], asks []
+        "#]],
+    );
+}
+
+/// While it waits others have the room; then it comes before them.
+#[test]
+fn a_member_that_could_not_be_started_waits_first_and_goes_first_then() {
+    check(
+        "
+        queue root.q
+        node n1 gpu=2
+        app gang in root.q needs w x2 gpu=1
+        ask gang w0 gpu=1 group=w ; ask gang w1 gpu=1 group=w
+        app fill in root.q
+        ask fill f x3 gpu=1 created=1
+        release gang key=w0 as SCHEDULING_FAILED_ON_RM
+        node n2 gpu=1
+        wait 1s
+        node n3 gpu=1
+        show apps
+        ",
+        &expect![[r#"
+            n1 accepted
+            gang accepted
+            gang is Accepted
+            gang is Running
+            gang/w0 placed on n1
+            gang/w1 placed on n1
+            fill accepted
+            fill is Accepted
+            fill is Running
+            fill/f#1 of f placed on n1
+            n2 accepted
+            fill/f#2 of f placed on n2
+            n3 accepted
+            gang/w0 placed on n3
+            fill in root.q is Running since 1s: used gpu=2, pending gpu=1, holds [f, f], asks [f x1]
+            gang in root.q is Running since 1000s: used gpu=2, pending nothing, holds [w0, w1], asks []
+        "#]],
+    );
+}
+
+/// Its own older asks of other groups, and of none, come after it, too.
+#[test]
+fn within_its_application_it_comes_first_as_well() {
+    check(
+        "
+        queue root.q
+        node n1 gpu=1 ; node n2 gpu=1
+        app gang in root.q needs d x1 gpu=1 needs w x1 gpu=1
+        ask gang d0 gpu=1 group=d ; ask gang w0 gpu=1 group=w
+        ask gang w1 gpu=1 group=w created=1 ; ask gang other gpu=1 created=1
+        remove n1
+        ask gang d1 gpu=1 group=d
+        node n3 gpu=1
+        node n4 gpu=1
+        show apps
+        ",
+        &expect![[r#"
+            n1 accepted
+            n2 accepted
+            gang accepted
+            gang is Accepted
+            gang is Running
+            gang/d0 placed on n1
+            gang/w0 placed on n2
+            gang/d0 released: STOPPED_BY_RM
+            n3 accepted
+            gang/d1 placed on n3
+            n4 accepted
+            gang/w1 placed on n4
+            gang in root.q is Running since 1s: used gpu=3, pending gpu=1, holds [d1, w0, w1], asks [other x1]
+        "#]],
+    );
+}
+
+/// A place that was held and expired is none of those.
+#[test]
+fn a_held_place_that_expires_counts_nothing() {
+    check(
+        "
+        queue root.q
+        node n1 gpu=2
+        app gang in root.q needs w x2 gpu=1 timeout 5000
+        ask gang w0 gpu=1 group=w
+        app fill in root.q
+        ask fill f x1 gpu=1 created=1
+        wait 6s
+        ask gang w1 gpu=1 group=w
+        show apps
+        ",
+        &expect![[r#"
+            n1 accepted
+            gang accepted
+            gang is Accepted
+            gang is Running
+            gang/w0 placed on n1
+            fill accepted
+            fill is Accepted
+            fill is Running
+            fill/f placed on n1
+            fill in root.q is Running since 1s: used gpu=1, pending nothing, holds [f], asks []
+            gang in root.q is Running since 1000s: used gpu=1, pending gpu=1, holds [w0], asks [w1 x1]
+        "#]],
+    );
+}
+
+/// A member that takes a place which is held for another is none that came for the lost one.
+#[test]
+fn a_held_place_that_is_taken_pays_nothing_back() {
+    check(
+        "
+        queue root.q
+        node n1 gpu=1 ; node n2 gpu=1 ; node n3 gpu=1
+        app gang in root.q needs w x3 gpu=1
+        ask gang w0 gpu=1 group=w ; ask gang w1 gpu=1 group=w
+        app fill in root.q
+        ask fill f x2 gpu=1 created=1
+        show apps
+        remove n1
+        ask gang w2 gpu=1 group=w ; ask gang w3 gpu=1 group=w
+        show apps
+        node n4 gpu=1
+        node n5 gpu=1
+        show apps
+        ",
+        &expect![[r#"
+            n1 accepted
+            n2 accepted
+            n3 accepted
+            gang accepted
+            gang is Accepted
+            gang is Running
+            gang/w0 placed on n1
+            gang/w1 placed on n2
+            fill accepted
+            fill is Accepted
+            fill in root.q is Accepted since 1s: used nothing, pending gpu=2, holds [], asks [f x2]
+            gang in root.q is Running since 1000s: used gpu=2, pending nothing, holds [w0, w1, (w~3)], asks []
+            gang/w0 released: STOPPED_BY_RM
+            gang/w2 placed on n3
+            fill in root.q is Accepted since 1s: used nothing, pending gpu=2, holds [], asks [f x2]
+            gang in root.q is Running since 1000s: used gpu=2, pending gpu=1, holds [w1, w2], asks [w3 x1]
+            n4 accepted
+            gang/w3 placed on n4
+            n5 accepted
+            fill is Running
+            fill/f#1 of f placed on n5
+            fill in root.q is Running since 1s: used gpu=1, pending gpu=1, holds [f], asks [f x1]
+            gang in root.q is Running since 1000s: used gpu=3, pending nothing, holds [w1, w2, w3], asks []
+        "#]],
+    );
+}
+
+#[test]
+fn a_held_place_that_goes_with_its_node_is_one_that_was_lost() {
+    check(
+        "
+        queue root.q
+        node n1 gpu=2 ; node n2 gpu=1
+        app gang in root.q needs w x3 gpu=1
+        ask gang w0 gpu=1 group=w ; ask gang w1 gpu=1 group=w
+        app fill in root.q
+        ask fill f x2 gpu=1 created=1
+        show apps
+        remove n2
+        ask gang w2 gpu=1 group=w ; ask gang w3 gpu=1 group=w
+        node n3 gpu=1
+        show apps
+        ",
+        &expect![[r#"
+            n1 accepted
+            n2 accepted
+            gang accepted
+            gang is Accepted
+            gang is Running
+            gang/w0 placed on n1
+            gang/w1 placed on n1
+            fill accepted
+            fill is Accepted
+            fill in root.q is Accepted since 1s: used nothing, pending gpu=2, holds [], asks [f x2]
+            gang in root.q is Running since 1000s: used gpu=2, pending nothing, holds [w0, w1, (w~3)], asks []
+            n3 accepted
+            gang/w2 placed on n3
+            fill in root.q is Accepted since 1s: used nothing, pending gpu=2, holds [], asks [f x2]
+            gang in root.q is Running since 1000s: used gpu=3, pending gpu=1, holds [w0, w1, w2], asks [w3 x1]
+        "#]],
+    );
+}
+
+#[test]
+fn an_entry_says_how_many_members_run() {
+    let text = TWO.replace("gang in", "a1 in").replace("ask gang", "ask a1");
+    // The name of another type may be forgotten with the scheduler, before the entry is written.
+    let text = text.replace("gpu", "vcore");
+    explained::check(
+        &format!("{text} ask a1 w2 vcore=1 group=w"),
+        &expect![[r#"
+            w2 x1: noNode n1 since 1000s
+              no node has room (2 nodes: 2 lack cores); 0.001 cores more on n1, which comes nearest, would let this ask run
+              - noNode n1: vcore=1; vcore=0 of vcore=1
+              cure: free 0.001 cores on node n1
+              gang: 1 of 2 members of task group w runs; 1 was lost and goes before others of its queue and priority
+              + nodeRoom n1 vcore=1 0 0
+        "#]],
+    );
+}
