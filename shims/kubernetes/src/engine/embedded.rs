@@ -118,8 +118,8 @@ impl Embedded {
 }
 
 fn explanation(entry: ExplanationSnapshot) -> Explanation {
-    let ExplanationSnapshot { allocation_keys, cause, object, message, .. } = entry;
-    Explanation { keys: allocation_keys, cause, object, message }
+    let ExplanationSnapshot { allocation_keys, cause, object, message, gang, .. } = entry;
+    Explanation::new(allocation_keys, cause, object, message, &gang)
 }
 
 impl Engine for Embedded {

@@ -278,6 +278,14 @@ impl Pod {
         matches!(self.status.phase.as_deref(), Some("Succeeded" | "Failed"))
     }
 
+    /// Whether the pod did not end by itself: it failed, or is disrupted because its node is lost, drained
+    /// or short of memory.
+    pub fn is_lost(&self) -> bool {
+        let disrupted = self.condition("DisruptionTarget");
+        self.status.phase.as_deref() == Some("Failed")
+            || disrupted.is_some_and(|condition| condition.status == "True")
+    }
+
     /// Its node; none until it is bound.
     pub fn node(&self) -> Option<&str> {
         self.spec.node_name.as_deref().filter(|name| !name.is_empty())

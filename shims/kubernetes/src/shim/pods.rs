@@ -6,7 +6,7 @@ use std::time::Duration;
 use monoceros_proto::si::v1::{Allocation, AllocationRelease};
 use tokio_util::sync::CancellationToken;
 
-use super::record::{AppTold, Application, Hand, Record, Told};
+use super::record::{AppTold, Application, End, Hand, Record, Told};
 use super::said::{Bind, HandOrder, Key};
 use super::waiting::{Alarm, Why};
 use super::{Shim, open};
@@ -30,6 +30,9 @@ enum Want {
 
 impl Shim {
     pub(super) fn pod_changed(&mut self, key: &Key, pod: Option<Arc<Pod>>, now: Duration) {
+        if let (Some(record), Some(pod)) = (self.pods.get_mut(key), &pod) {
+            record.end = if pod.is_lost() { End::Lost } else { End::ByItself };
+        }
         let Some(pod) = pod.filter(|pod| !pod.is_over()) else { return self.pod_gone(key, now) };
         let is_ours = self.mapping.is_ours(&pod);
         if !is_ours && pod.node().is_none() {
@@ -68,7 +71,6 @@ impl Shim {
                 if known.hand == Hand::Binding || known.hand == Hand::Bound {
                     known.hand = Hand::Idle;
                 }
-                known.failures = 0;
             }
             let mut scene = open(&self.scene);
             scene.dismiss(key);
@@ -344,6 +346,7 @@ impl Shim {
         if let Some((type_, _)) = ending.filter(|_| is_confirmation) {
             release.termination_type = type_.into();
         }
+        release.failed = !is_confirmation && record.end == End::Lost;
         // The end of an allocation is answered. That of a request is not; where it was placed meanwhile,
         // that is told and ends by the same release.
         let is_answered = matches!(record.told, Told::Placed(_)) && !is_confirmation;

@@ -33,10 +33,10 @@ pub(super) struct Record {
     pub(super) ending: Option<(TerminationType, String)>,
     /// The pod is over: what the engine has of it ends.
     pub(super) is_gone: bool,
+    /// How the pod ends, by its status.
+    pub(super) end: End,
     /// It is not asked for before.
     pub(super) not_before: Duration,
-    /// How often in a row its binding has failed.
-    pub(super) failures: u32,
     /// When it was there first.
     pub(super) seen: Duration,
     /// The engine refuses it.
@@ -57,6 +57,15 @@ pub(super) struct Record {
     pub(super) why: Option<WhyTold>,
     /// When its waiting is looked at next.
     pub(super) due: Option<Duration>,
+}
+
+/// How a pod ends.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(super) enum End {
+    /// The pod succeeds, somebody deletes it, or nothing is known.
+    ByItself,
+    /// The pod fails or is disrupted: a gang that needs it has lost it.
+    Lost,
 }
 
 /// What the engine has of a pod, as far as it was told.
@@ -96,8 +105,8 @@ impl Record {
             share: Share::default(),
             ending: None,
             is_gone: false,
+            end: End::ByItself,
             not_before: Duration::ZERO,
-            failures: 0,
             seen: now,
             refused: None,
             refusals: 0,

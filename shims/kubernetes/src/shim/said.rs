@@ -77,6 +77,23 @@ pub struct Explanation {
     pub message: String,
 }
 
+impl Explanation {
+    /// An entry of the engine's explanation, with its sentence on the gang added to the message.
+    pub fn new(
+        keys: Vec<String>,
+        cause: String,
+        object: String,
+        mut message: String,
+        gang: &str,
+    ) -> Self {
+        if !gang.is_empty() {
+            message.push_str("; ");
+            message.push_str(gang);
+        }
+        Self { keys, cause, object, message }
+    }
+}
+
 /// How a work of the hands has ended.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum Outcome {

@@ -1,19 +1,15 @@
 //! What the engine says, and how the work of the hands ends.
 
+use std::sync::Arc;
 use std::time::Duration;
 
-use monoceros_proto::si::v1::TerminationType;
+use monoceros_proto::si::v1::{AllocationRelease, TerminationType};
 
 use super::applications::warning;
 use super::record::{Hand, Told};
 use super::said::{About, Event, HandOrder, Key, Outcome, Word};
 use super::{Shim, open};
 use crate::objects::Meta as _;
-
-/// A pod whose binding failed is asked for again after this, and then after twice as long each time.
-const FIRST_RETRY: Duration = Duration::from_secs(1);
-/// The longest that such a pod waits.
-const LAST_RETRY: Duration = Duration::from_secs(60);
 
 impl Shim {
     /// The engine has said something.
@@ -145,12 +141,10 @@ impl Shim {
                     return self.binding_ended(&key);
                 }
                 self.meters.failed_bindings.inc();
-                let delay = FIRST_RETRY * 2_u32.saturating_pow(record.failures.min(10));
-                record.failures += 1;
-                record.not_before = now + delay.min(LAST_RETRY);
                 if record.pod.node().is_none() && !record.is_gone {
                     let message = format!("the pod could not be bound: {why}");
                     self.hands.push(warning(&record.pod, "FailedBinding", "Binding", message));
+                    self.not_started(&key, why, now);
                 }
                 self.reconcile(&key, now);
                 self.binding_ended(&key);
@@ -166,6 +160,33 @@ impl Shim {
                 self.group_condition_failed(&condition, now);
             }
         }
+    }
+
+    /// Gives back the placement of a pod that could not be bound. The engine lets its request wait, and
+    /// others go first.
+    fn not_started(&mut self, key: &Key, why: String, now: Duration) {
+        let Some(record) = self.pods.get_mut(key).filter(|_| self.is_active) else { return };
+        if !matches!(record.told, Told::Placed(_)) || record.pod.is_going() {
+            return;
+        }
+        let id = record.application.clone().unwrap_or_default();
+        let release = AllocationRelease {
+            termination_type: TerminationType::SchedulingFailedOnRm.into(),
+            message: why,
+            ..AllocationRelease::new(&*id, &**key)
+        };
+        (record.told, record.is_held) = (Told::Asked, false);
+        record.asked = now;
+        {
+            let mut scene = open(&self.scene);
+            scene.dismiss(key);
+            scene.clear(key);
+            scene.expect(key, Arc::clone(&record.pod));
+        }
+        self.orders.release(release);
+        // Later orders about the pod are about its request.
+        self.orders.cut();
+        self.look_at(key, now);
     }
 
     /// A victim goes, or was taken back before it was anywhere: its events say for whom.

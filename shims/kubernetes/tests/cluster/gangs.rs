@@ -109,6 +109,48 @@ fn members_that_keep_apart_need_a_host_each() {
     });
 }
 
+/// Older pods take the room of a member that has failed before another member is there. What is free next
+/// is for that one; of a member that succeeded, or was deleted, it is not.
+#[test]
+fn what_comes_for_a_pod_that_failed_goes_first_and_for_one_that_ended_it_does_not() {
+    in_virtual_time(async {
+        let disrupted = json!({"conditions": [{"type": "DisruptionTarget", "status": "True"}]});
+        for (end, goes_first) in [
+            (json!({"phase": "Failed"}), true),
+            (disrupted, true),
+            (json!({"phase": "Succeeded"}), false),
+            (json!({}), false),
+        ] {
+            let mut world = World::begun(1).await;
+            let earlier =
+                json!({"metadata": {"annotations": {"yunikorn.apache.org/app-id": "earlier"}}});
+            let add = |world: &mut World, name: &str| world.add(name, earlier.clone());
+            let first: Vec<_> = (0..2).map(|i| add(&mut world, &format!("f{i}"))).collect();
+            world.settle().await;
+            let gang = |world: &mut World, name: &str, declares: bool| {
+                let groups = declares.then(|| workers(2, json!({})));
+                world.add(name, member("gang", groups))
+            };
+            let members = [gang(&mut world, "g0", true), gang(&mut world, "g1", false)];
+            world.settle().await;
+            let waiting: Vec<_> = (2..4).map(|i| add(&mut world, &format!("f{i}"))).collect();
+            world.settle().await;
+            assert_eq!(world.count(&first) + world.count(&members), 4);
+            world.change(&members[1], json!({"status": end}));
+            world.settle().await;
+            world.remove(&members[1]);
+            world.settle().await;
+            assert_eq!(world.count(&waiting), 1, "{end}: nobody else was there");
+            let other = gang(&mut world, "g2", false);
+            world.settle().await;
+            world.remove(&first[0]);
+            world.settle().await;
+            assert_eq!(world.node_of(&other).is_some(), goes_first, "{end}");
+            world.check().await;
+        }
+    });
+}
+
 #[test]
 fn a_task_group_that_nobody_declares_is_waited_for_and_then_plain() {
     in_virtual_time(async {

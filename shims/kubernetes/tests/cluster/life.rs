@@ -91,6 +91,43 @@ fn a_failed_binding_is_given_back_and_tried_again_later() {
     });
 }
 
+/// A webhook refuses every binding of the older pod, as it would for ever.
+#[test]
+fn others_have_the_room_of_a_pod_that_cannot_be_bound() {
+    in_virtual_time(async {
+        let mut world = World::begun(1).await;
+        let all = json!({"spec": {"containers": [{"name": "c",
+            "resources": {"requests": {"cpu": "4"}}}]}});
+        world.binding = Binding::Fails;
+        let zombie = world.add("zombie", all.clone());
+        world.settle().await;
+        world.binding = Binding::Works;
+        let good = world.add("good", all);
+        world.settle().await;
+        assert_eq!((world.node_of(&zombie), world.node_of(&good)), (None, Some("n0")));
+        world.check().await;
+        world.remove(&good);
+        world.settle().await;
+        assert_eq!(world.node_of(&zombie), None, "not before its second is over");
+        world.pass(SECOND).await;
+        assert_eq!(world.node_of(&zombie), Some("n0"));
+        world.check().await;
+    });
+}
+
+/// The engine counts how often, and waits twice as long each time.
+#[test]
+fn a_pod_that_cannot_be_bound_is_tried_a_bounded_number_of_times() {
+    in_virtual_time(async {
+        let mut world = World::begun(1).await;
+        world.binding = Binding::Fails;
+        let pod = world.add("p", json!({}));
+        world.pass(300 * SECOND).await;
+        assert_eq!(world.bound[&pod].len(), 10, "at 0, 1, 3, 7, 15, 31, 63, 123, 183 and 243 s");
+        world.check().await;
+    });
+}
+
 #[test]
 fn a_pod_that_goes_elsewhere_is_taken_where_it_is() {
     in_virtual_time(async {
@@ -481,10 +518,12 @@ fn what_was_to_run_on_a_node_that_goes_is_not_there_when_it_is_back() {
         world.settle().await;
         world.finish_bindings(Binding::Fails).await;
         world.binding = Binding::Works;
+        let mut more_important = listens;
+        more_important["spec"]["priority"] = json!(9);
+        let second = world.add("second", more_important);
         world.set_node("n0", json!({}));
-        let second = world.add("second", listens);
         world.settle().await;
-        assert_eq!(world.node_of(&second), Some("n0"));
+        assert_eq!((world.node_of(&first), world.node_of(&second)), (None, Some("n0")));
         world.check().await;
     });
 }

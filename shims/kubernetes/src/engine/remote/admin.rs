@@ -58,8 +58,8 @@ impl Admin {
         let explained = self.client.clone().explain_application(self.request(request)).await;
         let explained = explained.map(|answer| answer.into_inner().explanations);
         let entry = |entry: v1::Explanation| {
-            let v1::Explanation { allocation_keys, cause, object, message, .. } = entry;
-            Explanation { keys: allocation_keys, cause, object, message }
+            let v1::Explanation { allocation_keys, cause, object, message, gang, .. } = entry;
+            Explanation::new(allocation_keys, cause, object, message, &gang)
         };
         explained.unwrap_or_default().into_iter().map(entry).collect()
     }
