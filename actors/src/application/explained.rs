@@ -132,7 +132,7 @@ impl Application {
             if !takes_place {
                 obstacles.extend(self.gives_way(class.first, baton));
                 obstacles.extend(self.own_obstacles(class.shape.resources(), baton));
-                obstacles.extend(explain::nodes(nodes, class.first, class.waits, &lacks));
+                obstacles.extend(explain::nodes(&baton.books, class.first, class.waits, &lacks));
             }
             let group = class.first.spec.member_of();
             let lacking = group.and_then(|group| self.book.gang.as_ref()?.lacking(group));
@@ -202,7 +202,7 @@ impl Application {
                 };
                 if places.any(is_there) { None } else { required() }
             }
-            None => explain::nodes(nodes, ask, &WaitSet::Due, lacks)
+            None => explain::nodes(&baton.books, ask, &WaitSet::Due, lacks)
                 .or_else(|| is_refused.then(|| explain::refused(ask, lacks))),
         };
         vec![room.unwrap_or(places)]

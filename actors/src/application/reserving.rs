@@ -197,6 +197,7 @@ impl Application {
     fn holder(&self, slot: AskSlot) -> Holder {
         let ask = self.book.asks.ask(slot);
         Holder {
+            application: Arc::clone(&self.book.id),
             leaf: self.leaf_facts.slot.0,
             lane: self.limited_lane(),
             created_ns: ask.created_ns,

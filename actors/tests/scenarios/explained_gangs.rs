@@ -200,12 +200,12 @@ fn nodes_that_others_have_reserved_are_counted() {
     check(
         text,
         &expect![[r#"
-        k1 x1: noNode n2 since 1005s
-          no node has room (2 nodes: 1 is reserved for another, 1 lacks cores); 1 core more on n2, which comes nearest, would let this ask run
-          - noNode n2: vcore=1000; vcore=0 of vcore=1000
-          cure: free 1 core on node n2
-          + nodeRoom n2 vcore=1000 0 0
-    "#]],
+            k1 x1: noNode n2 since 1005s
+              no node has room (2 nodes: 1 is reserved for another, 1 lacks cores); 1 core more on n2, which comes nearest, would let this ask run; n1 has room and is reserved since 1970-01-01T00:16:42.001Z for ask `k2` of a2: to withdraw that would do, too
+              - noNode n2: vcore=1000; vcore=0 of vcore=1000
+              cure: free 1 core on node n2
+              + nodeRoom n2 vcore=1000 0 0
+        "#]],
     );
     let nodes = after(How::Plain, text, async |world| {
         world.scheduler.explain("default", "a1", 0).await.unwrap().remove(0).nodes

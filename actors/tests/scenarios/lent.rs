@@ -609,3 +609,29 @@ fn a_suspended_reservation_counts_neither_as_running_nor_for_the_bound_and_ends_
         "#]],
     );
 }
+
+/// Whoever asks why something waits beside idle room is told who has it.
+#[test]
+fn who_waits_is_told_who_has_the_room() {
+    let steps = BOTH_RESERVED.replace("app small", "app a1");
+    crate::explained::check(
+        &format!("{steps}\n ask a1 s memory=2"),
+        &expect![[r#"
+        s x1: noNode  since 1000s
+          no node has room (2 nodes: 2 are reserved for others); a node with 2 B of memory would let this ask run; n0 has room and is reserved since 1970-01-01T00:16:40.0Z for ask `k0` of big: to withdraw that would do, too
+          - noNode : -; - of -
+          cure: add a node with at least 2 B of memory
+          + node  memory=2 0 0
+    "#]],
+    );
+    crate::explained::check(
+        &format!("{steps}\n ask a1 s memory=5"),
+        &expect![[r#"
+        s x1: noNode  since 1000s
+          no node has room (2 nodes: 2 are reserved for others); a node with 5 B of memory would let this ask run
+          - noNode : -; - of -
+          cure: add a node with at least 5 B of memory
+          + node  memory=5 0 0
+    "#]],
+    );
+}

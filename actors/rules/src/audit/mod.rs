@@ -519,7 +519,7 @@ impl Facts {
                 node: reservation.node,
                 since_ns: reservation.since_ns,
                 priority: reservation.spec.priority,
-                holder: reservation.holder,
+                holder: reservation.holder.clone(),
                 is_suspended: reservation.is_suspended,
                 is_bounded: reservation.is_bounded(),
             })

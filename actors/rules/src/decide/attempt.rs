@@ -323,9 +323,8 @@ impl Attempt<'_> {
             | Obstacle::RequiredNode
             | Obstacle::Refused
             | Obstacle::HeldByOthers => {
-                let nodes = &self.books.nodes;
-                let lacks = nodes.lacks(&explain::request(ask));
-                explain::nodes(nodes, ask, &WaitSet::Due, &lacks)
+                let lacks = self.books.nodes.lacks(&explain::request(ask));
+                explain::nodes(self.books, ask, &WaitSet::Due, &lacks)
             }
         };
         why.unwrap_or(Why::Loosened)

@@ -399,7 +399,7 @@ mod tests {
 
     fn lacks(node: &str, short: i64) -> Why {
         let nearest = Some(Nearest { node: Arc::from(node), lacks: vcores(short) });
-        Why::Nodes { lacks: NodeLacks::default(), nearest, want: vcores(9_000) }
+        Why::Nodes { lacks: NodeLacks::default(), nearest, held: None, want: vcores(9_000) }
     }
 
     fn sentence_of(obstacles: &[Why]) -> String {

@@ -54,10 +54,11 @@ use std::sync::Arc;
 
 pub use cure::{Change, cure, sentence};
 pub use gang::{GangWhy, ShortDomain};
-pub use why::{Cause, Over, RequiredState, Why};
+pub use why::{Cause, HeldNode, Over, RequiredState, Why};
 
 use super::pairs::FreePlaces;
 use super::parking::Obstacle;
+use crate::books::Books;
 use crate::limits::{LaneId, Trackers};
 use crate::nodes::{NodeIndex, NodeLacks, NodeRequest, Wish};
 use crate::order::waits::WaitSet;
@@ -161,8 +162,8 @@ pub fn required_of(index: &NodeIndex, node: &Arc<str>, want: &Resources) -> Opti
 
 /// What of the nodes stands in the way of an ask, whose class has this bound. `lacks` is
 /// [`NodeIndex::lacks`] of its [request].
-pub fn nodes(index: &NodeIndex, ask: &Ask, waits: &WaitSet, lacks: &NodeLacks) -> Option<Why> {
-    let request = request(ask);
+pub fn nodes(books: &Books, ask: &Ask, waits: &WaitSet, lacks: &NodeLacks) -> Option<Why> {
+    let (index, request) = (&books.nodes, request(ask));
     if index.first(&request).is_some() || index.own_holds(&request) {
         return is_refused(index, ask, waits).then(|| refused(ask, lacks));
     }
@@ -193,7 +194,9 @@ pub fn nodes(index: &NodeIndex, ask: &Ask, waits: &WaitSet, lacks: &NodeLacks) -
     }
     // Where no node is large enough, room on one would not help: do not look for it.
     let nearest = if lacks.lacking.is_empty() { None } else { index.nearest(&request) };
-    Some(Why::Nodes { lacks: lacks.clone(), nearest, want: Resources::clone(&ask.resources) })
+    let held = HeldNode::first(books, &request);
+    let want = Resources::clone(&ask.resources);
+    Some(Why::Nodes { lacks: lacks.clone(), nearest, held, want })
 }
 
 /// What its placement constraint does to an ask that it keeps off every node with room.

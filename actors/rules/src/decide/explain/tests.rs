@@ -91,13 +91,13 @@ fn an_excluded_node_with_room_is_a_refusal_until_its_time_is_over() {
     asks.exclude(slot, Exclusion { node: Arc::from("n1"), until_ns: 7 });
     let ask = asks.ask(slot);
     let lacks = books.nodes.lacks(&request(ask));
-    let why = nodes(&books.nodes, ask, &WaitSet::Due, &lacks).unwrap();
+    let why = nodes(&books, ask, &WaitSet::Due, &lacks).unwrap();
     assert_eq!(why.cause(), Cause::Predicates);
     assert_eq!(cure(&[why]), [Change::Time { at_ns: Some(7) }]);
     let excluded = books.nodes.slot_of("n1").unwrap();
     books.nodes.update(excluded, None, &amount(1, 4));
     let lacks = books.nodes.lacks(&request(ask));
-    let why = nodes(&books.nodes, ask, &WaitSet::Due, &lacks).unwrap();
+    let why = nodes(&books, ask, &WaitSet::Due, &lacks).unwrap();
     assert_eq!((why.cause(), &**why.object().unwrap()), (Cause::NoNode, "n2"));
 }
 
@@ -155,7 +155,7 @@ proptest! {
         let (queue, max) = (Arc::from("root.a"), Limits::from(max));
         let mut obstacles = room(&queue, Some(&max), &used, (0, 0)).obstacles(&wanted, true);
         let lacks = books.nodes.lacks(&request(asks.ask(slot)));
-        obstacles.extend(nodes(&books.nodes, asks.ask(slot), &WaitSet::Due, &lacks));
+        obstacles.extend(nodes(&books, asks.ask(slot), &WaitSet::Due, &lacks));
         let headroom = max.less(&used);
         let (loosening, nodes) = (Loosening::NONE, Some(&books.nodes));
         let view = View { headroom: &headroom, loosening, may_start: true, nodes, limits: None, queues: None };

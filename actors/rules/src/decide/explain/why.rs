@@ -10,10 +10,11 @@ use std::fmt;
 use std::sync::Arc;
 
 use super::gang::GangWhy;
+use crate::books::Books;
 use crate::decide::pairs::FreePlaces;
 use crate::limits::Subject;
 use crate::nodes::affinity::Excluding;
-use crate::nodes::{Domain, Nearest, NodeLacks};
+use crate::nodes::{Domain, Nearest, NodeLacks, NodeRequest};
 use crate::values::instant::rfc3339;
 use crate::values::readable::{amounts, by_weight, enumeration, of_most, title};
 use crate::values::resources::{Limits, Resources};
@@ -238,6 +239,8 @@ pub enum Why {
         lacks: NodeLacks,
         /// Where the least is missing; none if all are too small or closed.
         nearest: Option<Nearest>,
+        /// A node that has room and is reserved, if there is one.
+        held: Option<HeldNode>,
         /// What is wanted.
         want: Resources,
     },
@@ -287,6 +290,45 @@ pub enum Why {
     },
     /// What kept it is loosened by now.
     Loosened,
+}
+
+/// A node that has room, and that another ask has reserved.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct HeldNode {
+    /// The node's id.
+    pub node: Arc<str>,
+    /// The id of the application of the other ask.
+    pub application: Arc<str>,
+    /// The key of the other ask.
+    pub key: Arc<str>,
+    /// Since when it is reserved, ns since the epoch.
+    pub since_ns: i64,
+}
+
+impl HeldNode {
+    /// The first node in order with room for a request that others have reserved.
+    pub fn first(books: &Books, request: &NodeRequest<'_>) -> Option<Self> {
+        let node = books.nodes.first_lent(None, request, |_| true)?;
+        let of = books.reservations.of(books.reservations.normal_on(node)?)?;
+        Some(Self {
+            node: Arc::clone(books.nodes.id(node)),
+            application: Arc::clone(&of.holder.application),
+            key: Arc::clone(&of.spec.key),
+            since_ns: of.since_ns,
+        })
+    }
+}
+
+impl fmt::Display for HeldNode {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        let Self { node, application, key, since_ns } = self;
+        let since = rfc3339(*since_ns);
+        write!(
+            f,
+            "{node} has room and is reserved since {since} for ask `{key}` of {application}: to \
+             withdraw that would do, too"
+        )
+    }
 }
 
 impl Why {
@@ -452,16 +494,17 @@ impl Why {
             Self::Placeholders { group, pending, free, asked, leaving } => {
                 placeholders(group, *pending, free, *asked, *leaving)
             }
-            Self::Nodes { lacks, nearest: Some(Nearest { node, lacks: missing }), .. } => format!(
-                "no node has room ({lacks}); {} on {node}, which comes nearest, {}",
-                more(missing),
-                then("").trim_start()
-            ),
-            Self::Nodes { lacks, nearest: None, want } => format!(
-                "no node has room ({lacks}); a node with {} {}",
-                amounts(want),
-                then("").trim_start()
-            ),
+            Self::Nodes { lacks, nearest, held, want } => {
+                let would_do = match nearest {
+                    Some(Nearest { node, lacks }) => {
+                        format!("{} on {node}, which comes nearest,", more(lacks))
+                    }
+                    None => format!("a node with {}", amounts(want)),
+                };
+                let would_do = then(&would_do);
+                let held = held.as_ref().map(|held| format!("; {held}")).unwrap_or_default();
+                format!("no node has room ({lacks}); {would_do}{held}")
+            }
             Self::Constraints { lacks, excluding, .. } => {
                 let each = excluding.iter().take(TEXTS_SHOWN).map(|it| {
                     format!("`{}` leaves {} of {}", it.condition, it.left, it.left + it.excluded)

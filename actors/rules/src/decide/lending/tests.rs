@@ -38,7 +38,9 @@ fn reserve(books: &mut Books, node: &str, holder: Holder, ask: AskSpec) -> Reser
     who
 }
 
-const OF_B: Holder = Holder { leaf: 2, lane: None, created_ns: 0, was_replaced: false };
+fn of_b() -> Holder {
+    Holder { leaf: 2, ..Holder::default() }
+}
 
 fn with_priority(ask: AskSpec, priority: i32) -> AskSpec {
     AskSpec { priority, ..ask }
@@ -63,8 +65,8 @@ fn of(node: &str, loan: Loan) -> (String, Loan) {
 #[test]
 fn the_first_node_is_lent_whose_reservation_comes_after_the_ask() {
     let mut books = books(|_, _| ());
-    reserve(&mut books, "n1", OF_B, with_priority(large(), 5));
-    reserve(&mut books, "n2", OF_B, large());
+    reserve(&mut books, "n1", of_b(), with_priority(large(), 5));
+    reserve(&mut books, "n2", of_b(), large());
     assert_eq!(borrowed(&books, 0), None);
     assert_eq!(borrowed(&books, 1), Some(of("n2", Loan::Priority)));
     assert_eq!(borrowed(&books, 6), Some(of("n1", Loan::Priority)));
@@ -86,9 +88,9 @@ fn priorities_count_as_the_queues_show_them() {
         }
     };
     let mut books = books(set);
-    reserve(&mut books, "n1", OF_B, with_priority(large(), 2));
+    reserve(&mut books, "n1", of_b(), with_priority(large(), 2));
     assert_eq!(borrowed(&books, -9), Some(of("n1", Loan::Priority)), "the fence shows 3");
-    reserve(&mut books, "n2", Holder { leaf: 1, ..OF_B }, large());
+    reserve(&mut books, "n2", Holder { leaf: 1, ..of_b() }, large());
     let full = books.nodes.slot_of("n1").unwrap();
     books.nodes.update(full, None, &vcores(0));
     assert_eq!(borrowed(&books, 0), None, "behind the same fence numbers count");
@@ -104,7 +106,7 @@ fn what_a_guarantee_owes_is_lent_by_whoever_is_owed_nothing() {
         };
         let mut books = books(set);
         books.queues.count(2, &vcores(used));
-        reserve(&mut books, "n1", OF_B, with_priority(large(), 9));
+        reserve(&mut books, "n1", of_b(), with_priority(large(), 9));
         let loan = borrowed(&books, 0);
         assert_eq!(loan, is_lent.then(|| of("n1", Loan::Guarantee)), "{theirs}, {used} used");
         books.queues.count(1, &vcores(1));
@@ -120,7 +122,7 @@ fn what_could_not_run_protects_nothing() {
         }
     };
     let mut books = books(set);
-    let who = reserve(&mut books, "n1", OF_B, large());
+    let who = reserve(&mut books, "n1", of_b(), large());
     assert_eq!(borrowed(&books, 0), None);
     books.queues.charge(2, &vcores(5));
     assert_eq!(borrowed(&books, 0), Some(of("n1", Loan::Suspended)));
@@ -148,7 +150,7 @@ fn a_limit_of_a_user_keeps_an_ask_from_running() {
     books.trackers = Trackers::new(&root);
     let [user, application, queue] = ["ann", "app", "root.b"].map(Arc::from);
     let lane = books.trackers.join(&user, &[], &application, &queue).lane;
-    reserve(&mut books, "n1", Holder { lane: Some(lane), ..OF_B }, large());
+    reserve(&mut books, "n1", Holder { lane: Some(lane), ..of_b() }, large());
     assert_eq!(borrowed(&books, 0), None);
     let loosening = books.loosen();
     books.trackers.charge(lane, &vcores(3), loosening);
@@ -158,8 +160,8 @@ fn a_limit_of_a_user_keeps_an_ask_from_running() {
 #[test]
 fn nothing_is_lent_that_others_leave_or_that_may_be_nowhere_else() {
     let mut books = books(|_, _| ());
-    let who = reserve(&mut books, "n1", OF_B, large());
-    reserve(&mut books, "n2", OF_B, large().with(|it| it.required_node = Some("n2".into())));
+    let who = reserve(&mut books, "n1", of_b(), large());
+    reserve(&mut books, "n2", of_b(), large().with(|it| it.required_node = Some("n2".into())));
     assert_eq!(borrowed(&books, 9), Some(of("n1", Loan::Priority)));
     books.reservations.note_preempted(&mut books.nodes, who);
     assert_eq!(borrowed(&books, 9), None);

@@ -23,6 +23,7 @@
 //! ```
 
 use std::cmp::Ordering;
+use std::sync::Arc;
 
 use smallvec::SmallVec;
 
@@ -71,8 +72,10 @@ impl EffectivePriority {
 }
 
 /// Who has a node reserved, as far as others have to do with it.
-#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct Holder {
+    /// The id of its application.
+    pub application: Arc<str>,
     /// The place of its leaf in the directory.
     pub leaf: u32,
     /// The lane of its application, if something limits its user or group.
