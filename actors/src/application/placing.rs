@@ -12,7 +12,7 @@ use std::time::Duration;
 
 use monoceros_rules::decide::attempt::{Attempt, Candidate, Next, Parking, next};
 use monoceros_rules::decide::explain::QueueRoom;
-use monoceros_rules::decide::lending::{Borrower, Lent, Loan};
+use monoceros_rules::decide::lending::{Lent, Loan};
 use monoceros_rules::decide::parking::{Obstacle, refused, retry_after};
 use monoceros_rules::decide::reservations::End;
 use monoceros_rules::nodes::NodeSlot;
@@ -469,12 +469,11 @@ impl Application {
         {
             return Some(node);
         }
-        let may_borrow = placement.takes.is_none() && request.required.is_none();
-        if !may_borrow || !books.nodes.may_lend(request.resources) {
+        if placement.takes.is_some() || request.required.is_some() {
             return None;
         }
-        let borrower = Borrower::of(self.leaf_facts.slot.0, &ask.spec, books);
-        let lent = borrower.first(last_lent, &request, books)?;
+        let asker = (self.leaf_facts.slot.0, &*ask.spec);
+        let lent = Lent::first(asker, last_lent, &request, books)?;
         Self::borrow(lent, baton);
         Some(lent.node)
     }

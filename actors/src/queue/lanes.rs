@@ -287,14 +287,7 @@ impl LaneRows {
             Limits::unlimited()
         };
         let (loosening, may_start) = (trackers.loosened(id), trackers.may_start(id));
-        let own = View {
-            headroom: &headroom,
-            loosening,
-            may_start,
-            nodes: None,
-            limits: None,
-            queues: None,
-        };
+        let own = View::of_quota(&headroom, loosening, may_start);
         // The least of all that waits for quota, and not only of what the lane itself holds back.
         // The least of many may fit although none of them does; then only a loosening of this lane
         // tells when to look again.

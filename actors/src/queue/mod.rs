@@ -313,14 +313,7 @@ impl Queue {
             Limits::unlimited()
         };
         let loosening = self.loosening;
-        let own = View {
-            headroom: &headroom,
-            loosening,
-            may_start,
-            nodes: None,
-            limits: None,
-            queues: None,
-        };
+        let own = View::of_quota(&headroom, loosening, may_start);
         waits.as_seen_from_above(&own, &self.declined)
     }
 

@@ -3,12 +3,12 @@
 use std::cmp::Ordering;
 
 use super::search::{Looking, Search, fits};
-use super::{AskFact, Facts, Foreseen, NodeFact, QueueFact, ReservationFact};
+use super::{AskFact, Facts, Foreseen, QueueFact, ReservationFact};
 use crate::decide::reservations::EffectivePriority;
 use crate::values::resources::Resources;
 
 /// Whether a reserved node is lent to somebody.
-enum Lent {
+enum Lends {
     Yes,
     /// The reservation protects nothing, and whether somebody has found out depends on who looked.
     Perhaps,
@@ -19,32 +19,27 @@ impl Search<'_> {
     /// The first node that others have reserved and lend to an ask that finds no other.
     pub(super) fn lent(&self, looking: &Looking<'_>, ask: &AskFact) -> Option<Foreseen> {
         let nodes = self.nodes.iter().copied();
-        let is_reserved = |node: &NodeFact| {
-            let mut bounded = self.facts.reservations.iter().filter(|it| it.is_bounded);
-            bounded.any(|it| it.node == node.slot)
-        };
+        let reserved = nodes.filter_map(|node| {
+            let mut reservations = self.facts.reservations.iter();
+            Some((node, reservations.find(|it| it.node == node.slot && it.is_bounded)?))
+        });
         // The RM is asked last, and about no node that the ask would not be placed on.
-        let mut usable = nodes.filter(|node| {
+        let mut usable = reserved.filter(|(node, _)| {
             node.open
-                && is_reserved(node)
                 && !ask.failed_nodes.contains(&node.id)
                 && fits(ask, node)
                 && self.may_use(looking.application, ask, node.slot, None)
                 && self.takes(ask, node.slot, true)
         });
-        usable.find_map(|node| match self.lends(looking, ask, node) {
-            Lent::Yes => Some(looking.places(ask, node)),
-            Lent::Perhaps => Some(Foreseen::Unknown),
-            Lent::No => None,
+        usable.find_map(|(node, it)| match self.lends(looking, ask, it) {
+            Lends::Yes => Some(looking.places(ask, node)),
+            Lends::Perhaps => Some(Foreseen::Unknown),
+            Lends::No => None,
         })
     }
 
-    fn lends(&self, looking: &Looking<'_>, ask: &AskFact, node: &NodeFact) -> Lent {
+    fn lends(&self, looking: &Looking<'_>, ask: &AskFact, it: &ReservationFact) -> Lends {
         let facts = self.facts;
-        let Some(it) = facts.reservations.iter().find(|it| it.node == node.slot && it.is_bounded)
-        else {
-            return Lent::No;
-        };
         let is_own = it.application == looking.application.slot && it.key == ask.key;
         let (own, theirs) = (looking.application.leaf, it.holder.leaf);
         let comes_first = || {
@@ -52,16 +47,16 @@ impl Search<'_> {
             own.compare(&facts.effective(theirs, it.priority)) == Ordering::Greater
         };
         if is_own {
-            Lent::No
+            Lends::No
         } else if comes_first()
             || (facts.is_owed(own, &ask.resources, |unused, wanted| wanted <= unused)
                 && !facts.is_owed(theirs, &it.resources, |unused, _| unused > 0))
         {
-            Lent::Yes
+            Lends::Yes
         } else if facts.could_run(it) {
-            Lent::No
+            Lends::No
         } else {
-            Lent::Perhaps
+            Lends::Perhaps
         }
     }
 }

@@ -63,7 +63,7 @@
 //! ```
 
 use super::explain::{self, QueueRoom, Why};
-use super::lending::{Borrower, Lent};
+use super::lending::Lent;
 use super::pairs::FreePlaces;
 use super::parking::Obstacle;
 use super::predicates::{SearchEnd, Try};
@@ -284,11 +284,7 @@ impl Attempt<'_> {
 
     /// The first node that others have reserved and lend to the ask.
     fn lent(&self, slot: AskSlot, request: &NodeRequest<'_>) -> Option<Lent> {
-        if !self.books.nodes.may_lend(request.resources) {
-            return None;
-        }
-        let borrower = Borrower::of(self.leaf, &self.asks.ask(slot).spec, self.books);
-        borrower.first(None, request, self.books)
+        Lent::first((self.leaf, &self.asks.ask(slot).spec), None, request, self.books)
     }
 
     /// The search of the ask that goes on, where predicates are asked by questions.

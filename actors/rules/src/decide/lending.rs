@@ -97,21 +97,26 @@ impl Borrower {
             (!could_run(reservation, books)).then_some(Loan::Suspended)
         }
     }
+}
 
-    /// The first node in order that others have reserved and that has room for the request, which is of
-    /// this borrower; behind a node, where one is given.
+impl Lent {
+    /// The first node in order that others have reserved and lend to an ask of an application in this
+    /// leaf, whose request this is; behind a node, where one is given.
     pub fn first(
-        &self,
+        (leaf, ask): (u32, &AskSpec),
         after: Option<NodeSlot>,
         request: &NodeRequest<'_>,
         books: &Books,
-    ) -> Option<Lent> {
-        let lent = |node| {
+    ) -> Option<Self> {
+        if !books.nodes.may_lend(request.resources) {
+            return None;
+        }
+        let borrower = Borrower::of(leaf, ask, books);
+        books.nodes.first_lent(after, request, |node| {
             let by = books.reservations.normal_on(node)?;
-            let loan = self.loan(books.reservations.of(by)?, books)?;
-            Some(Lent { node, by, loan })
-        };
-        lent(books.nodes.first_lent(after, request, |node| lent(node).is_some())?)
+            let loan = borrower.loan(books.reservations.of(by)?, books)?;
+            Some(Self { node, by, loan })
+        })
     }
 }
 

@@ -20,13 +20,13 @@ use crate::values::resources::Resources;
 
 /// The nodes whose room may be lent.
 #[derive(Debug, Default)]
-pub(super) struct Lent {
+pub(super) struct LentNodes {
     tree: OrderedTree<Key, NodeSlot, Room>,
     /// Priorities compare otherwise than the numbers on asks: each ask may come before any other.
     ranks_otherwise: bool,
 }
 
-impl Lent {
+impl LentNodes {
     /// A node is there again, at its place.
     pub(super) fn enter(&mut self, slot: NodeSlot, node: &IndexedNode) {
         if node.is_lent() {
@@ -73,35 +73,32 @@ impl NodeIndex {
     /// A node was opened or closed, or set aside or given back. Says whether its room may be lent.
     pub(super) fn follow_lending(&mut self, slot: NodeSlot) -> bool {
         let entry = &self.nodes[slot];
-        let (key, is_lent) = (entry.key, entry.is_lent());
-        if is_lent {
-            let room = Room::open(&entry.total, &entry.available);
-            if self.lent.tree.get(&key).is_none() {
-                self.lent.tree.insert(key, slot, room);
-            }
-        } else {
-            self.lent.tree.remove(&key);
+        if !entry.is_lent() {
+            self.lent.tree.remove(&entry.key);
+        } else if self.lent.tree.get(&entry.key).is_none() {
+            self.lent.enter(slot, entry);
         }
-        is_lent
+        entry.is_lent()
     }
 
-    /// The first node in order whose room may be lent, that has room for the request, and that it may
-    /// use; behind a node, where one is given.
-    pub fn first_lent(
+    /// What is found at the first node in order whose room may be lent, that has room for the request,
+    /// and that it may use; behind a node, where one is given. Where nothing is found the next is looked
+    /// at.
+    pub fn first_lent<T>(
         &self,
         after: Option<NodeSlot>,
         request: &NodeRequest<'_>,
-        may: impl Fn(NodeSlot) -> bool,
-    ) -> Option<NodeSlot> {
+        find: impl Fn(NodeSlot) -> Option<T>,
+    ) -> Option<T> {
         let holds = |room: &Room| room.holds(request.resources);
         let mut found = match after {
             None => self.lent.tree.first(holds),
             Some(after) => self.lent.tree.first_after(&self.entry(after).key, holds),
         };
         while let Some((key, slot, _)) = found {
-            let is_passed_over = request.passes_over(self.id(*slot)) || request.own == Some(*slot);
-            if !is_passed_over && self.admits(*slot, request) && may(*slot) {
-                return Some(*slot);
+            let may_use = request.own != Some(*slot) && self.admits(*slot, request);
+            if let Some(what) = may_use.then(|| find(*slot)).flatten() {
+                return Some(what);
             }
             found = self.lent.tree.first_after(key, holds);
         }
@@ -118,8 +115,8 @@ impl NodeIndex {
         self.lent.tree.bound().is_some_and(|room| room.holds(least))
     }
 
-    /// Whether a node could lend `least` to an ask of this priority (`None`: of any), that grew after the growth number
-    /// `mark` or, unless `only_growths`, had something returned. `false` is certain.
+    /// Whether a node could lend `least` to an ask of this priority (`None`: of any), that grew after the
+    /// growth number `mark` or, unless `only_growths`, had something returned. `false` is certain.
     pub fn may_lend_since(
         &self,
         mark: Growth,

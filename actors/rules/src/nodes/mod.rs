@@ -84,7 +84,7 @@ pub use domains::{Domain, Wanted};
 use growth::Growths;
 use labels::Labels;
 pub use lacks::NodeLacks;
-use lent::Lent;
+use lent::LentNodes;
 pub use nearest::Nearest;
 pub use passed::{PassedFor, PassedOver};
 use passed_by::LastGrowths;
@@ -125,7 +125,7 @@ pub struct NodeIndex {
     by_id: KeyIndex<NodeSlot>,
     tree: OrderedTree<Key, NodeSlot, Room>,
     /// The nodes whose room may be lent; see `lent.rs`.
-    lent: Lent,
+    lent: LentNodes,
     capacity: Capacity,
     /// How much may be set aside for reservations; see `share.rs`.
     share: Share,
@@ -180,7 +180,7 @@ impl NodeIndex {
             labels: Labels::default(),
             by_id: KeyIndex::default(),
             tree: OrderedTree::new(),
-            lent: Lent::default(),
+            lent: LentNodes::default(),
             capacity: Capacity::default(),
             share: Share::default(),
             free: Sum::default(),

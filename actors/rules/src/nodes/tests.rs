@@ -522,7 +522,7 @@ impl Model {
             let lends = |id: &&&str| self.nodes[**id].lends(ask);
             let first = in_order.iter().find(lends).copied();
             let request = NodeRequest::of(ask);
-            assert_eq!(index.first_lent(None, &request, |_| true).map(id), first);
+            assert_eq!(index.first_lent(None, &request, Some).map(id), first);
             assert!(first.is_none() || index.may_lend(ask));
             let may_be = |id: &&&str| {
                 let node = &self.nodes[**id];

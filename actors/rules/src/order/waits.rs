@@ -371,7 +371,12 @@ fn join_least<M: Copy + Ord>(
     }
 }
 
-impl View<'_> {
+impl<'a> View<'a> {
+    /// A view of quota alone: of what a queue or a lane itself leaves.
+    pub fn of_quota(headroom: &'a Limits, loosening: Loosening, may_start: bool) -> Self {
+        Self { headroom, loosening, may_start, nodes: None, limits: None, queues: None }
+    }
+
     /// The counters as they stand: the loosening on this path and the growth of the node index.
     pub fn epoch(&self) -> Epoch {
         let growth = self.nodes.map_or(Growth::NONE, NodeIndex::growth);

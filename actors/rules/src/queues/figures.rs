@@ -33,9 +33,8 @@ pub struct QueueFigures {
 #[derive(Clone, Debug, Default)]
 pub struct QueueTable {
     queues: Vec<Option<QueueFigures>>,
-    /// A queue changes the priorities of what is below it: two numbers that were written on requests
-    /// need not compare as these do.
-    changes_priorities: bool,
+    /// How many of them change the priorities of what is below them.
+    n_changing: usize,
 }
 
 impl QueueTable {
@@ -45,27 +44,30 @@ impl QueueTable {
         if self.queues.len() <= at {
             self.queues.resize(at + 1, None);
         }
-        self.changes_priorities |= config.settings.changes_priorities();
-        self.queues[at] = Some(QueueFigures::new(parent, config));
+        self.put(queue, Some(QueueFigures::new(parent, config)));
     }
 
     /// A queue is gone; its place may be given to another.
     pub fn forget(&mut self, queue: u32) {
-        self.queues[queue as usize] = None;
-        self.look_at_priorities();
+        self.put(queue, None);
     }
 
     /// A queue is configured so from now on, and uses so much.
     pub fn configure(&mut self, queue: u32, config: &Arc<QueueConfig>, used: &Resources) {
-        let Some(figures) = self.find_mut(queue) else { return };
-        *figures = QueueFigures::new(figures.parent, Arc::clone(config));
+        let Some(before) = self.find(queue) else { return };
+        let mut figures = QueueFigures::new(before.parent, Arc::clone(config));
         figures.count(used);
-        self.look_at_priorities();
+        self.put(queue, Some(figures));
     }
 
-    fn look_at_priorities(&mut self) {
-        let mut all = self.queues.iter().flatten();
-        self.changes_priorities = all.any(|queue| queue.config.settings.changes_priorities());
+    fn put(&mut self, queue: u32, figures: Option<QueueFigures>) {
+        let changing = |of: &Option<QueueFigures>| {
+            usize::from(of.as_ref().is_some_and(|of| of.config.settings.changes_priorities()))
+        };
+        let place = &mut self.queues[queue as usize];
+        self.n_changing += changing(&figures);
+        self.n_changing -= changing(place);
+        *place = figures;
     }
 
     /// A queue uses so much. Says whether it has all of a guarantee since then.
@@ -102,26 +104,34 @@ impl QueueTable {
     /// Whether a queue changes the priorities of what is below it, so that two numbers that were
     /// written on requests need not compare as their effective priorities do.
     pub fn changes_priorities(&self) -> bool {
-        self.changes_priorities
+        self.n_changing > 0
     }
 
     /// Whether so much fits as a whole into what the leaf does not use of its guarantee; of that of the
     /// nearest queue above where it has none. What is not guaranteed does not count, and something of
     /// the amount has to be.
     pub fn fits_guarantee(&self, leaf: u32, amount: &Resources) -> bool {
-        self.guarantee_of(leaf).is_some_and(|unused| {
-            let mut fits = wanted_of(unused, amount).map(|(unused, wanted)| wanted <= unused);
-            fits.next().is_some_and(|first| first && fits.all(|fits| fits))
-        })
+        self.is_all_guaranteed(leaf, amount, |unused, wanted| wanted <= unused)
     }
 
     /// Whether the leaf uses less of its guarantee than all, in everything of this amount that is
     /// guaranteed; of that of the nearest queue above where it has none.
     pub fn is_below_guarantee(&self, leaf: u32, amount: &Resources) -> bool {
-        self.guarantee_of(leaf).is_some_and(|unused| {
-            let mut below = wanted_of(unused, amount).map(|(unused, _)| unused > 0);
-            below.next().is_some_and(|first| first && below.all(|below| below))
-        })
+        self.is_all_guaranteed(leaf, amount, |unused, _| unused > 0)
+    }
+
+    /// Whether something of the amount is guaranteed to the leaf, and this is so of all that is: of how
+    /// much is unused, and how much is wanted.
+    fn is_all_guaranteed(
+        &self,
+        leaf: u32,
+        amount: &Resources,
+        is: impl Fn(i64, i64) -> bool,
+    ) -> bool {
+        let Some((_, unused)) = self.guarantee(leaf) else { return false };
+        let both = unused.entries().map(|(name, unused)| (unused, amount.get(name)));
+        let mut both = both.filter(|(_, wanted)| *wanted > 0).peekable();
+        both.peek().is_some() && both.all(|(unused, wanted)| is(unused, wanted))
     }
 
     /// Whether something that wants `least` at least may fit into what the queue does not use of its
@@ -137,11 +147,12 @@ impl QueueTable {
 
     /// The nearest queue that has a guarantee, from this one up.
     pub fn guaranteed_by(&self, leaf: u32) -> Option<u32> {
-        self.upward(leaf).find(|(_, figures)| figures.unused.is_some()).map(|(queue, _)| queue)
+        self.guarantee(leaf).map(|(queue, _)| queue)
     }
 
-    fn guarantee_of(&self, leaf: u32) -> Option<&Limits> {
-        self.upward(leaf).find_map(|(_, figures)| figures.unused.as_ref())
+    /// That queue, with what it does not use of its guarantee.
+    fn guarantee(&self, leaf: u32) -> Option<(u32, &Limits)> {
+        self.upward(leaf).find_map(|(queue, figures)| Some((queue, figures.unused.as_ref()?)))
     }
 
     fn find(&self, queue: u32) -> Option<&QueueFigures> {
@@ -187,12 +198,6 @@ impl QueueFigures {
 fn has_used_up(before: &Limits, after: &Limits) -> bool {
     let both = before.entries().zip(after.entries());
     both.into_iter().any(|((_, before), (_, after))| before > 0 && after <= 0)
-}
-
-/// Of everything that is guaranteed and wanted how much is unused, and how much is wanted.
-fn wanted_of(unused: &Limits, amount: &Resources) -> impl Iterator<Item = (i64, i64)> {
-    let both = unused.entries().map(|(name, unused)| (unused, amount.get(name)));
-    both.filter(|(_, wanted)| *wanted > 0)
 }
 
 #[cfg(test)]

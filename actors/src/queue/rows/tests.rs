@@ -219,14 +219,7 @@ impl World {
     /// Gives to the first child until no child may have more.
     fn offer(&mut self) {
         let headroom = Limits::unlimited();
-        let view = View {
-            headroom: &headroom,
-            loosening: self.reloaded,
-            may_start: true,
-            nodes: None,
-            limits: None,
-            queues: None,
-        };
+        let view = View::of_quota(&headroom, self.reloaded, true);
         while let Some(First { child: who, runner_up, .. }) =
             self.rows.first(Phase::Normal, &view, &mut self.trackers, None)
         {

@@ -308,7 +308,7 @@ pub struct HeldNode {
 impl HeldNode {
     /// The first node in order with room for a request that others have reserved.
     pub fn first(books: &Books, request: &NodeRequest<'_>) -> Option<Self> {
-        let node = books.nodes.first_lent(None, request, |_| true)?;
+        let node = books.nodes.first_lent(None, request, Some)?;
         let of = books.reservations.of(books.reservations.normal_on(node)?)?;
         Some(Self {
             node: Arc::clone(books.nodes.id(node)),

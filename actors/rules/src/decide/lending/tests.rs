@@ -53,8 +53,7 @@ fn large() -> AskSpec {
 /// What an ask for 3 of this priority in the leaf root.a borrows.
 fn borrowed(books: &Books, priority: i32) -> Option<(String, Loan)> {
     let ask = with_priority(AskSpec::new("small", vcores(3)), priority);
-    let borrower = Borrower::of(1, &ask, books);
-    let lent = borrower.first(None, &NodeRequest::of(&ask.resources), books)?;
+    let lent = Lent::first((1, &ask), None, &NodeRequest::of(&ask.resources), books)?;
     Some((books.nodes.id(lent.node).to_string(), lent.loan))
 }
 

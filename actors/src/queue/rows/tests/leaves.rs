@@ -178,14 +178,7 @@ impl Tree {
         let is_asked = self.askers.iter().any(|it| it.leaf == leaf && it.wants.is_some());
         let (key, room) = (is_asked.then(|| self.leaf_key(leaf)), self.room(leaf));
         let Leaf { rows, row, loosening, declined, .. } = &self.leaves[leaf];
-        let own = View {
-            headroom: &room,
-            loosening: *loosening,
-            may_start: true,
-            nodes: None,
-            limits: None,
-            queues: None,
-        };
+        let own = View::of_quota(&room, *loosening, true);
         let waits = rows.waits().as_seen_from_above(&own, declined);
         let update = RowUpdate { row: *row, lane: None, key, priority: 0, waits };
         self.root.update(update, &mut self.trackers);
