@@ -43,7 +43,8 @@ pub struct ConfigWarning {
     pub path: String,
     /// What was understood.
     pub message: String,
-    /// It doubts a resource type, which those who know the types of nodes and requests may do better.
+    /// Whether the warning doubts a resource type, which those who know the types of nodes and requests may
+    /// do better.
     pub is_of_type: bool,
 }
 

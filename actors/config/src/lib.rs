@@ -84,7 +84,7 @@ pub struct Configuration {
     pub partitions: Vec<PartitionConfig>,
     /// SHA-256 of the text without its checksum entry, 64 upper-case hex digits.
     pub checksum: String,
-    /// What loads but probably does not mean what its author thinks, as far as the text says it.
+    /// Warnings of what loads but probably does not mean what its author thinks, as far as the text says it.
     pub warnings: Vec<ConfigWarning>,
     /// The resource types that quotas name.
     pub types: NamedTypes,

@@ -16,7 +16,7 @@ use crate::error::{ConfigWarning, Location, Report};
 /// Types that there are everywhere.
 const EVERYWHERE: [&str; 4] = ["ephemeral-storage", "memory", "pods", "vcore"];
 
-/// What people write who are used to others, and what they mean.
+/// Names of resource types that people write who are used to other schedulers, and what they mean.
 const HABITS: [(&str, &str); 16] = [
     ("core", "vcore"),
     ("cores", "vcore"),
@@ -51,7 +51,7 @@ pub struct NamedTypes(BTreeMap<(String, String), Named>);
 
 #[derive(Clone, Debug, PartialEq, Eq)]
 struct Named {
-    /// What names it first.
+    /// The queue or limit that names the type first.
     of: String,
     place: Location,
     n_more: usize,

@@ -166,7 +166,7 @@ pub(super) fn check(own: &Texts, report: &mut Report) {
     }
 }
 
-/// Where properties stand, as far as it decides whether they have an effect.
+/// The place where properties stand, as far as it decides whether they have an effect.
 #[expect(clippy::struct_excessive_bools, reason = "each is a fact of its own")]
 pub(super) struct Standing {
     pub(super) is_root: bool,

@@ -53,7 +53,7 @@ pub(crate) struct FixedPath {
     pub(crate) chain: String,
 }
 
-/// What is fixed of the path of a rule whose paths are right; none where its chain begins otherwise.
+/// The fixed part of the path of a rule whose paths are right; `None` where its chain begins otherwise.
 pub(crate) fn fixed_path(rule: &RuleConfig) -> Option<FixedPath> {
     fixed_prefix(0, rule).ok()?
 }

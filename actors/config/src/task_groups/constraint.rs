@@ -123,7 +123,7 @@ fn delay_unit(value: Value, path: &str) -> Result<DelayUnit, String> {
     named(value, path, &["MILLISECONDS", "OPPORTUNITIES"], &units)
 }
 
-/// One of these names, or its number in the interface, as what it stands for.
+/// The meaning of one of these names, or of its number in the interface.
 fn named<T: Copy>(value: Value, path: &str, names: &[&str], meanings: &[T]) -> Result<T, String> {
     if value.is_number() {
         let number = whole(value, path)?;

@@ -1,5 +1,5 @@
-//! What is warned of because it has no effect where it stands, or because nothing can satisfy it, or
-//! because other schedulers refuse it.
+//! Warnings of what has no effect where it stands, what nothing can satisfy, and what other schedulers
+//! refuse.
 
 use super::*;
 
