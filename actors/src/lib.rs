@@ -115,7 +115,7 @@ pub use monoceros_rules::values::{names, partition_name, readable};
 pub use monoceros_rules::work::application_state::ApplicationState;
 pub use monoceros_rules::work::identity::LookupError;
 pub use monoceros_rules::work::quotas::Quotas;
-pub use monoceros_rules::work::rejection::{Ignored, Rejection};
+pub use monoceros_rules::work::rejection::{Ignored, Overflow, Rejection};
 pub use pulse::{PartitionSign, Pulses, Sign};
 pub use spin::SPIN_MAX;
 

@@ -136,7 +136,7 @@ pub(crate) fn queue(
     QueueSnapshot {
         queue_name: config.path.to_string(),
         status: facts.state.text().to_owned(),
-        pending_resource: ledger.pending().clone(),
+        pending_resource: ledger.pending().shown().clone(),
         abs_used_capacity: abs_used_capacity(&max.as_resources(), ledger.allocated()),
         max_resource: max,
         guaranteed_resource: ledger.guaranteed.clone().unwrap_or_default(),

@@ -161,7 +161,7 @@ async fn requests_in_the_old_form_are_rejected_in_the_old_field() {
 }
 
 #[tokio::test]
-async fn a_sum_beyond_the_largest_number_is_rejected_and_breaks_nothing() {
+async fn a_quantity_above_the_largest_is_rejected_and_breaks_nothing() {
     let service = Service::start();
     let rm = Rm::register(&service, "rm").await.with_nodes(&["n1"]).await;
     let rm = rm.with_application("app", "root.a").await;
@@ -171,7 +171,10 @@ async fn a_sum_beyond_the_largest_number_is_rejected_and_breaks_nothing() {
     };
     rm.send_allocations(vec![], vec![huge("first"), huge("second"), ask("app", "good")], vec![])
         .await;
-    rm.expect_rejection("second", "R_OVERFLOW").await;
+    for key in ["first", "second"] {
+        let reason = rm.expect_rejection(key, "R_OVERFLOW").await;
+        assert!(reason.contains("4611686018427387904 of `vcore`"), "{reason}");
+    }
     rm.until("the good one", |seen| seen.new.iter().any(|new| new.allocation_key == "good")).await;
 }
 

@@ -16,9 +16,10 @@ use crate::nodes::{NodeIndex, NodeOrder};
 use crate::queues::QueueConfig;
 use crate::queues::figures::QueueTable;
 use crate::values::epoch::Loosening;
-use crate::values::resources::Resources;
+use crate::values::resources::{Resources, Sum};
 use crate::work::allocations::AllocationTable;
 use crate::work::quotas::Standing;
+use crate::work::rejection::Overflow;
 
 /// Everything that a step may read and change beyond the actor it is at: nodes, allocations,
 /// reservations, open questions, and the use of users and groups.
@@ -43,9 +44,10 @@ pub struct Books {
     pub evictions: History,
     /// What users and groups use of each queue, and what their limits allow.
     pub trackers: Trackers,
-    /// Everything asked for and not yet released: root's pending and allocated, and what is gathered and
-    /// has still to climb. Bounds every sum of the partition, so that none can leave the range of a quantity.
-    pub promised: Resources,
+    /// Everything that is allocated: what root uses, and what is gathered and has still to climb. It is
+    /// bounded so that no sum of allocations leaves the range of a quantity. What is pending has no
+    /// bound, and is counted in a [`Sum`].
+    pub allocated: Resources,
     /// Whether anything is asked for and not yet placed: root's pending. Where nothing is, no offer
     /// finds anybody.
     pub is_waiting: bool,
@@ -69,7 +71,7 @@ impl Books {
             promises: Promises::default(),
             evictions: History::default(),
             trackers: Trackers::default(),
-            promised: Resources::new(),
+            allocated: Resources::new(),
             is_waiting: false,
             quotas: Standing::default(),
             loosenings: Loosening::NONE,
@@ -141,14 +143,13 @@ impl Books {
         self.changes.wrapping_add(self.nodes.growth().number())
     }
 
-    /// Whether `more` can be promised without leaving the range of a quantity. `extra` was promised
-    /// in this step and is not in the sum yet.
-    pub fn can_promise(&self, extra: &Resources, more: &Resources, times: u32) -> bool {
-        more.entries().all(|(name, quantity)| {
-            let sum = i128::from(self.promised.get(name))
-                + i128::from(extra.get(name))
-                + i128::from(quantity) * i128::from(times);
-            sum <= i128::from(i64::MAX)
-        })
+    /// Why `more` cannot be allocated, if a sum of what is allocated would leave the range of a quantity
+    /// with it. `extra` was allocated in this step and is not in the sum yet.
+    pub fn overflows(&self, extra: &Resources, more: &Sum) -> Option<Overflow> {
+        let of = "that are allocated";
+        if extra.is_empty() {
+            return Overflow::of_sum(&self.allocated, more, of);
+        }
+        Overflow::of_sum(&self.allocated.plus(extra), more, of)
     }
 }

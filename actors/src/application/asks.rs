@@ -9,7 +9,7 @@ use std::sync::Arc;
 use monoceros_rules::books::Books;
 use monoceros_rules::decide::reservations::End;
 use monoceros_rules::nodes::Terms;
-use monoceros_rules::values::resources::Resources;
+use monoceros_rules::values::resources::{Resources, Sum};
 use monoceros_rules::work::allocations::{AllocationId, Form, Leaving};
 use monoceros_rules::work::asks::{AskSlot, AskSpec};
 use monoceros_rules::work::gang::PlaceholderEnd;
@@ -34,17 +34,17 @@ impl Application {
         });
     }
 
-    pub(super) fn may_take(
-        &self,
-        spec: &AskSpec,
+    /// Whether `more` can be counted as allocated, where it is not checked against nodes and quotas.
+    pub(super) fn may_report(
+        key: &Arc<str>,
+        more: &Sum,
         baton: &Baton,
         effects: &VisitEffects,
     ) -> Result<(), Rejection> {
-        baton.directory.applications[self.slot].may_take(spec)?;
-        if !baton.books.can_promise(&effects.promised, &spec.resources, spec.instances.max(1)) {
-            return Err(Rejection::Overflow(Arc::clone(&spec.key)));
+        match baton.books.overflows(&effects.reported, more) {
+            None => Ok(()),
+            Some(why) => Err(Rejection::Overflow { id: Arc::clone(key), why }),
         }
-        Ok(())
     }
 
     pub(super) fn ask(
@@ -54,7 +54,7 @@ impl Application {
         effects: &mut VisitEffects,
     ) {
         enters(&mut spec, || baton.clock.now_ns());
-        if let Err(reason) = self.may_take(&spec, baton, effects) {
+        if let Err(reason) = baton.directory.applications[self.slot].may_take(&spec) {
             self.reject(&spec, reason, baton);
             return;
         }
@@ -226,14 +226,15 @@ impl Application {
         effects: &mut VisitEffects,
     ) -> Result<(), Rejection> {
         let ask = self.book.asks.ask(slot);
-        let mut growth = to.minus(&ask.resources).times(ask.still_to_come());
         let live = ask.live.clone();
-        for held in live.iter().filter_map(|id| baton.books.allocations.get(*id)) {
-            growth.add(&to.minus(held.resources()));
+        let held = live.iter().chain(&ask.search.unsettled);
+        let held = held.filter_map(|id| baton.books.allocations.get(*id));
+        let mut growth = Sum::default();
+        for held in held {
+            growth.add(to);
+            growth.subtract(held.resources());
         }
-        if !baton.books.can_promise(&effects.promised, &growth, 1) {
-            return Err(Rejection::Overflow(Arc::clone(&ask.key)));
-        }
+        Self::may_report(&ask.key, &growth, baton, effects)?;
         if !to.same_amount(&ask.resources) {
             // What takes the place of a placeholder goes on, in its new size.
             self.give_up_asked(slot, baton, effects);
@@ -349,7 +350,7 @@ impl Application {
         self.tell_charge(&change, baton, effects);
         effects.loosens |= change.has_negative();
         (effects.touched, effects.is_unchecked) = (true, true);
-        effects.promised.add(&change);
+        effects.reported.add(&change);
         effects.delta.allocated.add(&change);
         if is_victim {
             effects.delta.preempting.add(&change);
@@ -428,7 +429,7 @@ impl Application {
             self.pairs_changed();
         }
         effects.happens(baton, |at| self.event(event, at).asked_for(&spec));
-        effects.delta.pending.subtract(&pending);
+        effects.delta.pending.subtract_sum(&pending);
         effects.touched = true;
         effects.left.asks = true;
         true

@@ -11,7 +11,7 @@ use std::sync::Arc;
 use monoceros_rules::decide::bundle::Found;
 use monoceros_rules::nodes::NodeSlot;
 use monoceros_rules::order::ledger::LedgerDelta;
-use monoceros_rules::values::resources::Resources;
+use monoceros_rules::values::resources::{Resources, Sum};
 use monoceros_rules::work::allocations::{Allocation, AllocationId, Form};
 use monoceros_rules::work::asks::{AskSlot, TaskGroup};
 use monoceros_rules::work::journey::Course;
@@ -148,7 +148,7 @@ impl Application {
             gang.take_off(&name, missing);
         }
         let pending = self.forget_internal();
-        effects.delta.pending.subtract(&pending);
+        effects.delta.pending.subtract_sum(&pending);
         effects.touched = true;
         self.reported_at(group, node, baton);
     }
@@ -164,14 +164,14 @@ impl Application {
     }
 
     /// Nothing is asked for internally any more. Returns what was pending of it.
-    pub(super) fn forget_internal(&mut self) -> Resources {
-        let mut pending = Resources::new();
+    pub(super) fn forget_internal(&mut self) -> Sum {
+        let mut pending = Sum::default();
         let book = &mut self.book;
         let Some(native) = book.gang.as_mut().and_then(|gang| gang.native.as_mut()) else {
             return pending;
         };
         for slot in native.groups_mut().iter_mut().filter_map(|group| group.ask.take()) {
-            pending.add(&book.asks.remove_internal(slot));
+            pending.add_sum(&book.asks.remove_internal(slot));
         }
         pending
     }

@@ -13,7 +13,7 @@ use monoceros_rules::nodes::{Exclusion, NodeSlot};
 use monoceros_rules::order::ledger::LedgerDelta;
 use monoceros_rules::order::waits::WaitSet;
 use monoceros_rules::values::epoch::Loosening;
-use monoceros_rules::values::resources::Resources;
+use monoceros_rules::values::resources::{Resources, Sum};
 use monoceros_rules::work::allocations::Form;
 use monoceros_rules::work::application::Left;
 use monoceros_rules::work::application_state::{ApplicationEvent, ApplicationState};
@@ -78,8 +78,8 @@ pub(crate) struct VisitEffects {
     pub(super) discharged: Vec<Notice>,
     /// The number of the loosening, once the visit counts as one.
     pub(super) loosening: Loosening,
-    /// Promised in this visit and not yet in the books.
-    pub(super) promised: Resources,
+    /// Allocated in this visit without a check of nodes and quotas, and not yet in the books.
+    pub(super) reported: Resources,
     /// Something was charged without a look at quotas.
     pub(super) is_unchecked: bool,
 }
@@ -96,10 +96,9 @@ impl VisitEffects {
     }
 
     /// Notes a change of what is pending, which may be negative.
-    pub(super) fn pends(&mut self, change: &Resources) {
+    pub(super) fn pends(&mut self, change: &Sum) {
         self.touched = true;
-        self.promised.add(change);
-        self.delta.pending.add(change);
+        self.delta.pending.add_sum(change);
     }
 }
 

@@ -256,7 +256,7 @@ impl Application {
         let ask = slot.expect("an ask stays while a placement of it waits");
         let resources: Resources = entry.resources().clone();
         let pending = self.book.asks.take_back(ask, id);
-        effects.delta.pending.add(&pending);
+        effects.delta.pending.add_sum(&pending);
         effects.touched = true;
         let node_work = entry.held_on_node().map(|held| NodeWork::Return(id, held.clone()));
         let node_work = node_work.map(|work| (entry.node, work));

@@ -9,6 +9,7 @@ use std::sync::Arc;
 use monoceros_rules::decide::preemption::stays;
 use monoceros_rules::decide::reservations::End;
 use monoceros_rules::nodes::NodeSlot;
+use monoceros_rules::values::resources::Sum;
 use monoceros_rules::work::allocations::{Allocation, AllocationId, Form};
 use monoceros_rules::work::asks::{AskSlot, AskSpec};
 use monoceros_rules::work::rejection::{Ignored, Rejection};
@@ -65,10 +66,15 @@ impl Application {
             self.book.asks.slot_of(&spec.key).filter(|slot| {
                 spec.form == Form::Unified && self.book.asks.ask(*slot).outstanding > 0
             });
-        let fits = self.may_take(&spec, baton, effects).and_then(|()| match same_key {
-            Some(slot) => self.resize(slot, &spec.resources, baton, effects),
-            None => Ok(()),
-        });
+        let may_take = baton.directory.applications[self.slot].may_take(&spec);
+        let fits = may_take
+            .and_then(|()| {
+                Self::may_report(&spec.key, &Sum::from(&*spec.resources), baton, effects)
+            })
+            .and_then(|()| match same_key {
+                Some(slot) => self.resize(slot, &spec.resources, baton, effects),
+                None => Ok(()),
+            });
         match fits {
             Ok(()) => self.book_existing(spec, &uuid, node_slot, baton, effects),
             Err(reason) => self.reject(&spec, reason, baton),
@@ -116,7 +122,7 @@ impl Application {
         }
         let Some(entry) = baton.books.allocations.get(id) else { return };
         let growth = spec.resources.minus(entry.resources());
-        if baton.books.can_promise(&effects.promised, &growth, 1) {
+        if baton.books.overflows(&effects.reported, &growth.into()).is_none() {
             self.resize_allocation(id, &spec.resources, baton, effects);
             Self::restate_allocation(id, spec, baton, effects);
         } else {
@@ -152,7 +158,7 @@ impl Application {
         self.runs(slot, effects);
         baton.books.unsettled.changed(node);
         effects.node_work.push((node, NodeWork::Hold(id, resources.clone())));
-        effects.promised.add(&resources);
+        effects.reported.add(&resources);
         effects.delta.allocated.add(&resources);
         (effects.touched, effects.is_unchecked) = (true, true);
         baton.tally.recovered();

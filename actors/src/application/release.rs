@@ -310,7 +310,7 @@ impl Application {
         self.ground_bundle(Grounded::Anew, None, baton, effects);
         self.withdraw(None, None, baton, effects);
         let internal = self.forget_internal();
-        effects.delta.pending.subtract(&internal);
+        effects.delta.pending.subtract_sum(&internal);
         effects.happens(baton, |at| self.unplaced(at));
         effects.happens(baton, |at| self.event(EventKind::AppUnlinked, at));
         let message = "application removed by the resource manager";

@@ -282,7 +282,7 @@ fn what_rose_and_fell_since_the_last_scrape_has_its_series() {
     let amount = |name| Resources::of(&[(name, 2)]);
     let delta = LedgerDelta {
         allocated: amount("vcore"),
-        pending: amount("memory"),
+        pending: amount("memory").into(),
         preempting: amount("pods"),
         ..LedgerDelta::default()
     };

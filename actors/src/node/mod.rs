@@ -264,7 +264,7 @@ impl Node {
     }
 
     /// Takes an allocation in. Where nobody else uses the node, what is left is what was left without
-    /// it: all that is asked for has a sum ([`Books::promised`]), so that none of these saturates.
+    /// it: everything that is allocated has a sum ([`Books::allocated`]), so that none of these saturates.
     fn hold(&mut self, allocation: AllocationId, resources: &Resources, baton: &mut Baton) {
         self.holds.push(allocation);
         self.allocated.add(resources);

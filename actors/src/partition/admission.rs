@@ -14,14 +14,14 @@ use monoceros_rules::order::ledger;
 use monoceros_rules::queues::object_state::ObjectState;
 use monoceros_rules::values::names::RECOVERY;
 use monoceros_rules::values::quantity::all_written;
-use monoceros_rules::values::resources::{Limits, Resources};
+use monoceros_rules::values::resources::{Limits, Resources, Sum};
 use monoceros_rules::work::allocations::ApplicationSlot;
 use monoceros_rules::work::application::{Application as Book, NewApplication};
 use monoceros_rules::work::application_state::ApplicationState;
 use monoceros_rules::work::declaration::{Declaration, DeclaredGroup, Fault};
 use monoceros_rules::work::ended::Ended;
 use monoceros_rules::work::quotas::{Held, Quota};
-use monoceros_rules::work::rejection::Rejection;
+use monoceros_rules::work::rejection::{Overflow, Rejection};
 
 use super::dynamic::missing_queues;
 use super::{Partition, Task};
@@ -243,17 +243,15 @@ fn takes_declared(
         let (ask, max) = (all_written(&total.sorted()), all_written(&max.sorted()));
         return Err(Rejection::GangOverLimit { id: id(), whose, queue, ask, max });
     }
-    // Group by group, since their sum may be out of range itself.
-    let mut promised = Resources::new();
+    // Allocations that no quantity can count could never run together, whatever nodes there are.
+    let mut sum = Sum::default();
     for group in declared.groups() {
-        let Some(member) = &group.member else { continue };
-        let members = u32::try_from(group.min_members).unwrap_or(u32::MAX);
-        if !baton.books.can_promise(&promised, member, members) {
-            return Err(Rejection::Overflow(id()));
-        }
-        promised.add(&member.times(group.min_members));
+        sum.add_times(group.member.as_ref().unwrap_or(&Resources::NONE), group.min_members);
     }
-    Ok(())
+    match sum.first_too_large() {
+        None => Ok(()),
+        Some(name) => Err(Rejection::Overflow { id: id(), why: Overflow::Members(name.text()) }),
+    }
 }
 
 /// The placement constraints of declared task groups, ready for searches.

@@ -11,9 +11,9 @@ use std::collections::BTreeMap;
 use std::sync::Arc;
 
 use monoceros_rules::nodes::NodeSlot;
-use monoceros_rules::values::resources::Resources;
+use monoceros_rules::values::resources::{Resources, Sum};
 use monoceros_rules::work::allocations::Form;
-use monoceros_rules::work::rejection::Rejection;
+use monoceros_rules::work::rejection::{Overflow, Rejection};
 
 use super::input::ForeignRequest;
 use super::{Partition, Task};
@@ -33,12 +33,11 @@ impl ForeignTable {
         if old.is_none() && resources.is_zero() {
             return Err(Rejection::NoResource(Arc::clone(key)));
         }
-        let fits = resources.entries().all(|(name, quantity)| {
-            let freed = old.map_or(0, |old| old.get(name));
-            let sum = i128::from(self.sum.get(name)) - i128::from(freed) + i128::from(quantity);
-            sum <= i128::from(i64::MAX)
-        });
-        if fits { Ok(()) } else { Err(Rejection::Overflow(Arc::clone(key))) }
+        let others = self.sum.minus(old.unwrap_or(&Resources::NONE));
+        match Overflow::of_sum(&others, &Sum::from(resources), "of other foreign allocations") {
+            None => Ok(()),
+            Some(why) => Err(Rejection::Overflow { id: Arc::clone(key), why }),
+        }
     }
 
     /// Enters an allocation or changes it. Returns the node where it was before, if it was known.

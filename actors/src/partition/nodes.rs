@@ -12,11 +12,11 @@ use actix::prelude::*;
 use monoceros_rules::decide::reservations::End;
 use monoceros_rules::nodes::NodeSlot;
 use monoceros_rules::nodes::attributes::READY;
-use monoceros_rules::values::resources::Resources;
+use monoceros_rules::values::resources::{Resources, Sum};
 use monoceros_rules::values::texts::Texts;
 use monoceros_rules::work::allocations::{AllocationId, ApplicationSlot};
 use monoceros_rules::work::quotas::Quota;
-use monoceros_rules::work::rejection::{Ignored, Rejection};
+use monoceros_rules::work::rejection::{Ignored, Overflow, Rejection};
 
 use super::input::NewNode;
 use super::{Partition, Task};
@@ -115,7 +115,7 @@ impl Partition {
         let over = |over| Rejection::OverQuota { id: Arc::clone(&new.id), over };
         baton.quotas().takes(Quota::Nodes, 1).map_err(over)?;
         check_capacity(&new.id, baton.books.nodes.capacity(), &Resources::new(), &new.total)?;
-        let mut promised = Resources::new();
+        let mut reported = Resources::new();
         let mut named = BTreeSet::new();
         for (application, existing) in &new.existing {
             if !named.insert((application, &existing.uuid)) {
@@ -127,10 +127,11 @@ impl Partition {
                 return Err(Rejection::ApplicationUnknown(Arc::clone(application)));
             };
             baton.directory.applications[slot].may_take(&existing.spec)?;
-            if !baton.books.can_promise(&promised, &existing.spec.resources, 1) {
-                return Err(Rejection::Overflow(Arc::clone(&existing.spec.key)));
+            let spec = &existing.spec;
+            if let Some(why) = baton.books.overflows(&reported, &Sum::from(&*spec.resources)) {
+                return Err(Rejection::Overflow { id: Arc::clone(&spec.key), why });
             }
-            promised.add(&existing.spec.resources);
+            reported.add(&spec.resources);
         }
         Ok(())
     }
@@ -249,11 +250,8 @@ fn check_capacity(
     old: &Resources,
     new: &Resources,
 ) -> Result<(), Rejection> {
-    for (name, quantity) in new.entries() {
-        let sum = i128::from(capacity.get(name)) - i128::from(old.get(name)) + i128::from(quantity);
-        if sum > i128::from(i64::MAX) {
-            return Err(Rejection::Overflow(Arc::clone(id)));
-        }
+    match Overflow::of_sum(&capacity.minus(old), &Sum::from(new), "that other nodes have") {
+        None => Ok(()),
+        Some(why) => Err(Rejection::Overflow { id: Arc::clone(id), why }),
     }
-    Ok(())
 }

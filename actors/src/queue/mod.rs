@@ -289,6 +289,7 @@ impl Queue {
         }
         if self.is_root() {
             books.is_waiting = !self.ledger.pending().is_empty();
+            books.allocated.clone_from(self.ledger.allocated());
         }
     }
 
@@ -296,7 +297,7 @@ impl Queue {
     /// pending, unless it is stopped.
     fn update(&self, row: RowSlot) -> RowUpdate {
         let priority = self.priority();
-        let pending = self.ledger.pending();
+        let pending = self.ledger.pending().shown();
         let is_candidate = self.facts.state.is_scheduled() && !pending.is_empty();
         let key = is_candidate
             .then(|| RowKey::Queue(self.facts.key(priority, self.ledger.allocated(), pending)));
@@ -378,7 +379,7 @@ impl Queue {
         let above = baton.offer.frames.last();
         let mut headroom = above.map_or_else(Limits::unlimited, |frame| frame.headroom.clone());
         let promises = &baton.books.promises;
-        let with_promised = (!promises.is_empty()).then(|| {
+        let mut with_promised = (!promises.is_empty()).then(|| {
             let mut whole = above.map_or_else(Limits::unlimited, |frame| frame.whole().clone());
             self.ledger.narrow(&mut whole);
             Box::new(whole)
@@ -386,6 +387,11 @@ impl Queue {
         match promises.taken_off(&self.facts.config.path) {
             Some(taken_off) => self.ledger.narrow_beside(taken_off, &mut headroom),
             None => self.ledger.narrow(&mut headroom),
+        }
+        if self.is_root() {
+            let capacity = baton.books.nodes.capacity();
+            let rooms = with_promised.as_deref_mut().into_iter().chain([&mut headroom]);
+            rooms.for_each(|room| self.ledger.narrow_to_countable(capacity, room));
         }
         let runner_up = baton.offer.runner_up.take();
         let pending = runner_up.as_ref().map(|_| self.ledger.pending().clone());
@@ -422,13 +428,8 @@ impl Queue {
         let frame = offer.frames.last_mut().expect("an offer rises to the queue of its last frame");
         let loosened = std::mem::take(&mut frame.loosened);
         self.absorb(Some(update), &delta, &mut baton.books);
-        if loosened.is_some() {
-            if self.notes_loosenings() {
-                self.loosening = loosened;
-            }
-            if self.is_root() {
-                baton.books.promised = self.ledger.allocated().plus(self.ledger.pending());
-            }
+        if loosened.is_some() && self.notes_loosenings() {
+            self.loosening = loosened;
         }
         frame.may_start = may_start_above && self.may_start();
         let priority = self.priority();
@@ -455,9 +456,6 @@ impl Queue {
         }
         if self.notes_loosenings() {
             self.loosening = self.loosening.max(loosening);
-        }
-        if self.is_root() {
-            baton.books.promised = self.ledger.allocated().plus(self.ledger.pending());
         }
         let Some((parent, row)) = &self.parent else { return baton.climb_gathered() };
         let update = Some(self.update(*row));

@@ -187,7 +187,7 @@ impl Queue {
 
     /// What it has left for the scale-up signal.
     pub(crate) fn room(&self, trackers: &Trackers) -> Room {
-        let (allocated, pending) = (self.ledger.allocated(), self.ledger.pending());
+        let (allocated, pending) = (self.ledger.allocated(), self.ledger.pending().shown());
         let left = match &self.ledger.max {
             Some(max) => max.less(allocated),
             None => Limits::unlimited(),
@@ -222,10 +222,12 @@ impl Queue {
     /// What it lets through, for an explanation.
     pub(crate) fn gate(&self, promises: &Promises) -> Gate {
         let taken_off = promises.taken_off(&self.facts.config.path);
+        let capacity = self.ledger.capacity.as_ref().map(Limits::as_resources);
+        let countable = capacity.map(|capacity| self.ledger.countable_max(&capacity));
         Gate {
             path: Arc::clone(&self.facts.config.path),
             is_stopped: !self.facts.state.is_scheduled(),
-            max: self.ledger.max.clone(),
+            max: self.ledger.max.clone().or(countable.filter(|max| !max.is_unlimited())),
             used: match taken_off {
                 Some(taken_off) => self.ledger.allocated().plus(taken_off),
                 None => self.ledger.allocated().clone(),

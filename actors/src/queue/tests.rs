@@ -19,7 +19,8 @@ fn queue(state: ObjectState) -> Queue {
 /// yet.
 #[test]
 fn a_stopped_queue_with_something_pending_has_no_place_among_its_siblings() {
-    let pending = LedgerDelta { pending: Resources::of(&[("vcore", 1)]), ..LedgerDelta::default() };
+    let pending =
+        LedgerDelta { pending: Resources::of(&[("vcore", 1)]).into(), ..LedgerDelta::default() };
     for (state, has_place) in
         [(ObjectState::Active, true), (ObjectState::Draining, true), (ObjectState::Stopped, false)]
     {

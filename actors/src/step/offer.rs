@@ -16,7 +16,7 @@ use monoceros_rules::order::ledger::LedgerDelta;
 use monoceros_rules::order::waits::{Phase, View, Waits};
 use monoceros_rules::queues::figures::QueueTable;
 use monoceros_rules::values::epoch::Loosening;
-use monoceros_rules::values::resources::{Limits, Resources};
+use monoceros_rules::values::resources::{Limits, Resources, Sum};
 use monoceros_rules::values::slots::Slot;
 
 use crate::queue::QueueFacts;
@@ -78,7 +78,7 @@ pub(crate) struct Frame {
     /// The queue's own totals with this offer's decisions. What is pending is for its key alone, and is
     /// kept only where there is a runner-up to be compared with.
     pub(crate) allocated: Resources,
-    pub(crate) pending: Resources,
+    pub(crate) pending: Sum,
     pub(crate) priority: i32,
     /// The runner-up among this queue's siblings: while the queue's own key is smaller, the offer
     /// may stay below.
@@ -131,7 +131,7 @@ impl Frame {
         let Some(runner_up) = &self.runner_up else {
             return true;
         };
-        let key = self.facts.key(self.priority, &self.allocated, &self.pending);
+        let key = self.facts.key(self.priority, &self.allocated, self.pending.shown());
         let key = RowKey::Queue(key);
         if explains {
             self.verdict = key.verdict(Some(runner_up), self.facts.sibling_order());

@@ -124,7 +124,7 @@ impl Baton {
     /// all that was gathered: an application that was visited twice may take back what it added.
     pub(super) fn climb(mut self: Box<Self>, leaf: Arc<Station<Queue>>, climbing: Climbing) {
         if self.gathered.goes_on && climbing.is_quiet() {
-            self.books.promised.add(&climbing.delta.allocated);
+            self.books.allocated.add(&climbing.delta.allocated);
             self.gathered.put(leaf, climbing);
             self.go_home();
         } else if self.gathered.is_empty() {

@@ -347,7 +347,7 @@ impl ApplicationRow {
             groups: book.groups.clone(),
             used: book.allocated().minus(book.placeholders()).pruned(),
             peak: book.peak().clone(),
-            pending: book.asks.pending().clone(),
+            pending: book.asks.pending().shown().clone(),
             submitted_ns: book.submitted_ns,
             started_ns: book.started_ns,
             finished_ns: book.finished_ns,

@@ -4,7 +4,8 @@
 
 use expect_test::expect;
 
-use crate::world::{check, too_long};
+use crate::explained::lines;
+use crate::world::{How, World, check, in_virtual_time, too_long};
 
 #[test]
 fn an_ask_without_a_usable_key_is_rejected() {
@@ -188,6 +189,116 @@ fn an_amount_that_cannot_be_counted_is_rejected() {
             n1: total vcore=1, used nothing, occupied nothing, left vcore=1
         "#]],
     );
+}
+
+/// Pending asks of 2^53, and of each smaller power of two, are 2^63 - 1 together, the largest quantity.
+/// Asks beyond that are taken as well, and those that are left after withdrawals are counted exactly.
+#[test]
+fn no_ask_is_refused_for_what_others_ask_for() {
+    const MOST: i64 = 1 << 53;
+    in_virtual_time(async {
+        let mut world = World::new(How::Plain);
+        world.play("queue root.p.a\nqueue root.b\nnode n1 gpu=8\napp a1 in root.p.a").await;
+        world.play("app b1 in root.b").await;
+        world.play(&format!("ask a1 most x1023 gpu={MOST}")).await;
+        let smaller = (0..=52).map(|power| format!("ask a1 power{power} gpu={}\n", 1_i64 << power));
+        world.play(&smaller.collect::<String>()).await;
+        world.play("show queues\nask b1 k1 gpu=1\nask b1 k2 gpu=100\nask b1 k3 gpu=7").await;
+        world.play(&format!("ask a1 many x10000 gpu={MOST}\nshow queues")).await;
+        assert_eq!(world.scheduler.check_books("default").await.unwrap(), [""; 0]);
+        world.play("withdraw a1 many\nwithdraw a1 most\nshow queues").await;
+        for power in 1..=52 {
+            world.play(&format!("withdraw a1 power{power}")).await;
+        }
+        world.play("show queues\nshow apps").await;
+        assert_eq!(world.scheduler.check_books("default").await.unwrap(), [""; 0]);
+        let played = world.take_played();
+        assert_eq!(played.wrong, [""; 0]);
+        expect![[r#"
+            n1 accepted
+            a1 accepted
+            b1 accepted
+            a1 is Accepted
+            a1 is Running
+            a1/power0 placed on n1
+            a1/power1 placed on n1
+            a1/power2 placed on n1
+            root: used gpu=7, pending gpu=9223372036854775800, headroom gpu=1, running 1, priority 0
+            root.b: used nothing, pending nothing, headroom gpu=1, running 0, priority none
+            root.p: used gpu=7, pending gpu=9223372036854775800, headroom gpu=1, running 1, priority 0
+            root.p.a: used gpu=7, pending gpu=9223372036854775800, headroom gpu=1, running 1, priority 0
+            b1 is Accepted
+            b1 is Running
+            b1/k1 placed on n1
+            root: used gpu=8, pending gpu=9223372036854775807, headroom gpu=0, running 2, priority 0
+            root.b: used gpu=1, pending gpu=107, headroom gpu=0, running 1, priority 0
+            root.p: used gpu=7, pending gpu=9223372036854775807, headroom gpu=0, running 1, priority 0
+            root.p.a: used gpu=7, pending gpu=9223372036854775807, headroom gpu=0, running 1, priority 0
+            root: used gpu=8, pending gpu=9007199254741091, headroom gpu=0, running 2, priority 0
+            root.b: used gpu=1, pending gpu=107, headroom gpu=0, running 1, priority 0
+            root.p: used gpu=7, pending gpu=9007199254740984, headroom gpu=0, running 1, priority 0
+            root.p.a: used gpu=7, pending gpu=9007199254740984, headroom gpu=0, running 1, priority 0
+            root: used gpu=8, pending gpu=107, headroom gpu=0, running 2, priority 0
+            root.b: used gpu=1, pending gpu=107, headroom gpu=0, running 1, priority 0
+            root.p: used gpu=7, pending nothing, headroom gpu=0, running 1, priority none
+            root.p.a: used gpu=7, pending nothing, headroom gpu=0, running 1, priority none
+            b1 in root.b is Running since 1000s: used gpu=1, pending gpu=107, holds [k1], asks [k2 x1, k3 x1]
+            a1 in root.p.a is Running since 1000s: used gpu=7, pending nothing, holds [power0, power1, power2], asks []
+        "#]].assert_eq(&played.text);
+        world.scheduler.shutdown().await;
+    });
+}
+
+/// Reported allocations are counted whatever capacity nodes have, up to 2^63 - 1 together. An ask that
+/// would exceed that waits, on a node with room, until less is allocated.
+#[test]
+fn allocations_beyond_a_quantity_are_refused_or_wait() {
+    const MOST: i64 = 1 << 53;
+    let most = |number| format!("exists a1 e{number} on n1 gpu={MOST} uuid=u{number}\n");
+    in_virtual_time(async {
+        let mut world = World::new(How::Plain);
+        world.play("queue root.a\nnode n1 gpu=1\napp a1 in root.a").await;
+        world.play(&(0..1_023).map(most).collect::<String>()).await;
+        world.take_played();
+        world.play(&format!("exists a1 f1 on n1 gpu={MOST} uuid=v1\n")).await;
+        world.play(&format!("exists a1 f2 on n1 gpu={} uuid=v2\n", MOST - 1)).await;
+        world.play("exists a1 f3 on n1 gpu=1 uuid=v3\nshow queues").await;
+        world.play("node n2 gpu=4\nask a1 k1 gpu=3\nask a1 k2 gpu=1\nshow queues").await;
+        let waiting = world.scheduler.explain("default", "a1", 0).await.unwrap();
+        world.play("exists a1 f2 on n1 gpu=2 uuid=v2\nshow queues\nshow nodes").await;
+        assert_eq!(world.scheduler.check_books("default").await.unwrap(), [""; 0]);
+        let played = world.take_played();
+        assert_eq!(played.wrong, [""; 0]);
+        expect![[r#"
+            allocation a1/f1 rejected: R_OVERFLOW
+            allocation a1/f3 rejected: R_OVERFLOW
+            root: used gpu=9223372036854775807, pending nothing, headroom gpu=0, running 1, priority none
+            root.a: used gpu=9223372036854775807, pending nothing, headroom gpu=0, running 1, priority none
+            n2 accepted
+            root: used gpu=9223372036854775807, pending gpu=4, headroom gpu=4, running 1, priority 0
+            root.a: used gpu=9223372036854775807, pending gpu=4, headroom gpu=4, running 1, priority 0
+            a1/k1 placed on n2
+            a1/k2 placed on n2
+            root: used gpu=9214364837600034822, pending nothing, headroom gpu=0, running 1, priority none
+            root.a: used gpu=9214364837600034822, pending nothing, headroom gpu=0, running 1, priority none
+            n1: total gpu=1, used gpu=9214364837600034818, occupied nothing, left gpu=-9214364837600034817
+            n2: total gpu=4, used gpu=4, occupied nothing, left nothing
+        "#]].assert_eq(&played.text);
+        expect![[r#"
+            k1 x1: queueQuota root since 1000s
+              root is at its maximum of gpu (9223372036854775807 of 9223372036854775807 used); 3 gpu more would let this ask run
+              - queueQuota root: gpu=3; gpu=0 of gpu=3
+              cure: raise the maximum of root by 3 gpu, or free as much there
+              + quota root gpu=3 0 0
+            k2 x1: queueQuota root since 1000s
+              root is at its maximum of gpu (9223372036854775807 of 9223372036854775807 used); 1 gpu more would let this ask run
+              - queueQuota root: gpu=1; gpu=0 of gpu=1
+              cure: raise the maximum of root by 1 gpu, or free as much there
+              + quota root gpu=1 0 0
+        "#]]
+        .assert_eq(&lines(&waiting));
+        world.scheduler.shutdown().await;
+    });
 }
 
 #[test]

@@ -28,9 +28,9 @@ pub enum MemoryUnit {
     Megabyte,
 }
 
-/// An amount in megabytes is more bytes than a quantity can say.
+/// This number of megabytes does not fit a quantity in bytes.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub struct AmountOverflow;
+pub struct AmountOverflow(pub i64);
 
 impl MemoryUnit {
     /// The unit of that name.
@@ -45,7 +45,8 @@ impl MemoryUnit {
     /// What the RM sent, as the scheduler counts.
     pub fn inward(self, resource: &mut Option<si::Resource>) -> Result<(), AmountOverflow> {
         if let Some(memory) = self.memory(resource) {
-            memory.value = memory.value.checked_mul(MEGABYTE).ok_or(AmountOverflow)?;
+            let bytes = memory.value.checked_mul(MEGABYTE);
+            memory.value = bytes.ok_or(AmountOverflow(memory.value))?;
         }
         Ok(())
     }
@@ -89,8 +90,14 @@ mod tests {
 
     #[test]
     fn what_does_not_fit_is_refused_and_absence_is_not_an_amount() {
-        assert_eq!(MemoryUnit::Megabyte.inward(&mut Some(resource(i64::MAX))), Err(AmountOverflow));
-        assert_eq!(MemoryUnit::Megabyte.inward(&mut Some(resource(i64::MIN))), Err(AmountOverflow));
+        assert_eq!(
+            MemoryUnit::Megabyte.inward(&mut Some(resource(i64::MAX))),
+            Err(AmountOverflow(i64::MAX))
+        );
+        assert_eq!(
+            MemoryUnit::Megabyte.inward(&mut Some(resource(i64::MIN))),
+            Err(AmountOverflow(i64::MIN))
+        );
         assert_eq!(MemoryUnit::Megabyte.inward(&mut None), Ok(()));
     }
 }

@@ -6,7 +6,7 @@
 //! # Invariant
 //! * One item that cannot be translated is refused or ignored by itself; the others go on.
 
-use monoceros_actors::{Ignored, Rejection};
+use monoceros_actors::{Ignored, Overflow, Rejection};
 use monoceros_proto::si::legacy::v0 as legacy;
 use monoceros_proto::si::legacy::v0::allocation_release::TerminationType;
 use monoceros_proto::si::legacy::v0::priority::Priority;
@@ -15,6 +15,7 @@ use monoceros_proto::si::v1 as si;
 
 use super::constraint::Constraint;
 use super::echo::{Echo, Echoes};
+use super::memory::AmountOverflow;
 use super::options::LegacyOptions;
 
 /// Names the node that an ask must run on.
@@ -79,8 +80,8 @@ impl Taking<'_> {
     }
 
     fn new_application(&mut self, mut new: si::AddApplicationRequest) {
-        if self.options.memory.inward(&mut new.placeholder_ask).is_err() {
-            let reason = overflow(&new.application_id);
+        if let Err(why) = self.options.memory.inward(&mut new.placeholder_ask) {
+            let reason = overflow(&new.application_id, why);
             let application_id = new.application_id;
             let refused = si::RejectedApplication { application_id, reason };
             self.operations.refused.rejected_applications.push(refused);
@@ -108,8 +109,8 @@ impl Taking<'_> {
             let refused = si::RejectedAllocationAsk { allocation_key, application_id, reason };
             self.operations.refused.rejected_allocations.push(refused);
         };
-        if self.options.memory.inward(&mut resource_ask).is_err() {
-            return refuse(overflow(&allocation_key));
+        if let Err(why) = self.options.memory.inward(&mut resource_ask) {
+            return refuse(overflow(&allocation_key, why));
         }
         let mut echo = Echo { priority: priority.clone(), ..Echo::default() };
         let constraint = Constraint::of(placement_constraint);
@@ -241,10 +242,13 @@ impl Taking<'_> {
                 let existing = existing_allocations.into_iter();
                 existing.map(|allocation| self.existing(allocation)).collect()
             });
-        let Ok(existing_allocations) = amounts else {
-            let reason = overflow(&node_id);
-            self.operations.refused.rejected_nodes.push(si::RejectedNode { node_id, reason });
-            return;
+        let existing_allocations = match amounts {
+            Ok(existing) => existing,
+            Err(why) => {
+                let reason = overflow(&node_id, why);
+                self.operations.refused.rejected_nodes.push(si::RejectedNode { node_id, reason });
+                return;
+            }
         };
         self.operations.nodes.nodes.push(si::NodeInfo {
             node_id,
@@ -259,7 +263,7 @@ impl Taking<'_> {
     fn existing(
         &mut self,
         allocation: legacy::Allocation,
-    ) -> Result<si::Allocation, super::memory::AmountOverflow> {
+    ) -> Result<si::Allocation, AmountOverflow> {
         let legacy::Allocation {
             allocation_key,
             allocation_tags,
@@ -332,8 +336,9 @@ impl Taking<'_> {
     }
 }
 
-fn overflow(id: &str) -> String {
-    Rejection::Overflow(id.into()).to_string()
+fn overflow(id: &str, AmountOverflow(megabytes): AmountOverflow) -> String {
+    let why = Overflow::Megabytes(megabytes);
+    Rejection::Overflow { id: id.into(), why }.to_string()
 }
 
 #[cfg(test)]

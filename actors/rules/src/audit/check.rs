@@ -10,7 +10,7 @@ use std::sync::Arc;
 use super::{AllocationFact, ApplicationFact, Facts};
 use crate::order::keys::{MIN_PRIORITY, exposed_priority};
 use crate::queues::object_state::ObjectState;
-use crate::values::resources::{Limits, Resources};
+use crate::values::resources::{Limits, Resources, Sum};
 use crate::work::allocations::{AllocationId, ApplicationSlot, Pairing};
 use crate::work::application_state::ApplicationState;
 use crate::work::asks::TaskGroup;
@@ -74,11 +74,11 @@ impl Facts {
             same(wrong, "allocated by the application", id, &application.allocated, &held);
             same(wrong, "held by placeholders", id, &application.placeholders, &placeholders);
             self.check_groups_of(application, wrong);
-            let mut pending = Resources::new();
+            let mut pending = Sum::default();
             for ask in &application.asks {
-                pending.add(&ask.resources.times(i64::from(ask.repeat)));
+                pending.add_times(&ask.resources, i64::from(ask.repeat));
             }
-            same(wrong, "pending in the application", id, &application.pending, &pending);
+            same_sum(wrong, "pending in the application", id, &application.pending, pending);
             check_bundle_of(application, wrong);
             let highest = application.asks.iter().map(|ask| ask.priority).max();
             if application.priority != highest.unwrap_or(MIN_PRIORITY) {
@@ -332,7 +332,7 @@ impl Facts {
     fn check_queues(&self, wrong: &mut Vec<String>) {
         for queue in &self.queues {
             let path = &queue.config.path;
-            let (mut allocated, mut pending) = (Resources::new(), Resources::new());
+            let (mut allocated, mut pending) = (Resources::new(), Sum::default());
             let (mut running, mut starting) = (0, 0);
             let mut priority = MIN_PRIORITY;
             let mut is_empty = true;
@@ -340,7 +340,7 @@ impl Facts {
                 for application in self.applications.iter().filter(|a| a.leaf == queue.slot) {
                     is_empty = false;
                     allocated.add(&application.allocated);
-                    pending.add(&application.pending);
+                    pending.add_sum(&application.pending);
                     running += u64::from(application.state == ApplicationState::Running);
                     starting += u64::from(application.may_run_soon());
                     priority = priority.max(application.priority);
@@ -349,7 +349,7 @@ impl Facts {
                 for child in self.children(queue.slot) {
                     is_empty = false;
                     allocated.add(child.ledger.allocated());
-                    pending.add(child.ledger.pending());
+                    pending.add_sum(child.ledger.pending());
                     running += child.ledger.running();
                     starting += child.ledger.starting();
                     priority = priority.max(child.priority);
@@ -365,7 +365,7 @@ impl Facts {
                 wrong.push(format!("{path} is not limited as configured"));
             }
             same(wrong, "allocated by the queue", path, queue.ledger.allocated(), &allocated);
-            same(wrong, "pending in the queue", path, queue.ledger.pending(), &pending);
+            same_sum(wrong, "pending in the queue", path, queue.ledger.pending(), pending);
             if queue.ledger.running() != running {
                 wrong.push(format!("{path} counts {} as running", queue.ledger.running()));
             }
@@ -378,7 +378,7 @@ impl Facts {
             if exposed != queue.priority {
                 wrong.push(format!("{path} shows priority {} not {exposed}", queue.priority));
             }
-            for amount in [queue.ledger.allocated(), queue.ledger.pending()] {
+            for amount in [queue.ledger.allocated(), queue.ledger.pending().shown()] {
                 if amount.has_negative() || amount.entries().any(|(_, q)| q == 0) {
                     wrong.push(format!("not above zero: {path} counts {amount}"));
                 }
@@ -410,6 +410,14 @@ fn check_bundle_of(application: &ApplicationFact, wrong: &mut Vec<String>) {
             wrong
                 .push(format!("{id}: {group} of {needed} has {real} asks and {internal} internal"));
         }
+    }
+}
+
+/// [`same`] of sums, which are compared as they are and not as they are shown.
+fn same_sum(wrong: &mut Vec<String>, what: &str, whose: &Arc<str>, is: &Sum, mut should: Sum) {
+    should.prune();
+    if *is != should {
+        wrong.push(format!("{what}: {whose} has {is:?}, the sum is {should:?}"));
     }
 }
 

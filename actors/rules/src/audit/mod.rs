@@ -41,7 +41,7 @@ use crate::nodes::{Domain, NodeIndex, NodeSlot};
 use crate::order::ledger::QueueLedger;
 use crate::queues::QueueConfig;
 use crate::queues::object_state::ObjectState;
-use crate::values::resources::{Limits, Resources};
+use crate::values::resources::{Limits, Resources, Sum};
 use crate::values::texts::Texts;
 use crate::work::allocations::{AllocationId, ApplicationSlot, Form, Pairing};
 use crate::work::application_state::ApplicationState;
@@ -95,7 +95,7 @@ pub struct ApplicationFact {
     /// What the application holds.
     pub allocated: Resources,
     /// What the application asks for.
-    pub pending: Resources,
+    pub pending: Sum,
     /// The highest priority among its pending asks.
     pub priority: i32,
     /// Its allocations.

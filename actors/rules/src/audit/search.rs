@@ -201,6 +201,10 @@ impl Search<'_> {
             let used = queue.ledger.allocated().plus(promised.unwrap_or(&Resources::new()));
             headroom.narrow(&max.less(&used));
         }
+        if queue.parent.is_none() {
+            queue.ledger.narrow_to_countable(&self.facts.capacity, &mut headroom);
+            queue.ledger.narrow_to_countable(&self.facts.capacity, &mut whole);
+        }
         let rooms = [&headroom, &whole];
         let limit = queue.ledger.max_running;
         let counted = queue.ledger.running() + queue.ledger.starting();
@@ -211,7 +215,9 @@ impl Search<'_> {
         let mut children: Vec<(QueueKey, &QueueFact)> = self
             .facts
             .children(queue.slot)
-            .filter(|child| child.state.is_scheduled() && child.ledger.pending().is_positive())
+            .filter(|child| {
+                child.state.is_scheduled() && child.ledger.pending().shown().is_positive()
+            })
             .map(|child| (self.queue_key(queue, child), child))
             .collect();
         children.sort_by(|a, b| a.0.cmp(&b.0));
@@ -226,7 +232,7 @@ impl Search<'_> {
                 allocated: child.ledger.allocated(),
                 guaranteed: child.config.guaranteed.as_ref(),
                 fair_max: self.fair_max(child).as_ref(),
-                pending: child.ledger.pending(),
+                pending: child.ledger.pending().shown(),
                 path: &child.config.path,
             },
         )
@@ -253,7 +259,7 @@ impl Search<'_> {
                 Phase::Pairs => false,
                 Phase::Normal => !may_run || application.backs_off,
             };
-            if !application.pending.is_positive() || is_passed_over {
+            if !application.pending.shown().is_positive() || is_passed_over {
                 continue;
             }
             let owed = self.facts.owed(application);

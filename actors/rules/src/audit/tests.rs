@@ -45,7 +45,7 @@ fn facts(limits: &str, applications: &[Told]) -> Facts {
             state: *state,
             submitted_ns: 0,
             allocated: vcores(*holds),
-            pending: Resources::new(),
+            pending: Sum::default(),
             priority: 0,
             allocations: Vec::new(),
             unsettled,

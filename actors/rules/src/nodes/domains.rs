@@ -28,12 +28,11 @@ use serde::{Deserialize, Serialize};
 use super::affinity::{Attributes, Start};
 use super::growth::Growths;
 use super::room::Room;
-use super::sum::Sum;
 use super::{IndexedNode, Key, LOOKED_AT, NodeIndex, NodeRequest, NodeSlot};
 use crate::order::shares::Share;
 use crate::order::tree::OrderedTree;
 use crate::values::epoch::Growth;
-use crate::values::resources::Resources;
+use crate::values::resources::{Resources, Sum};
 use crate::values::slots::Slots;
 
 /// Of how many attributes domains are kept at a time.
@@ -110,19 +109,26 @@ struct Kept {
 struct Area {
     value: Arc<str>,
     tree: NodeTree,
-    /// What its open nodes have free together.
-    free: Sum,
+    free: Free,
 }
 
-impl Sum {
-    fn change(&mut self, room: &Room, times: i128) {
-        self.add(room.kinds().flat_map(Resources::entries), times);
+/// What open nodes have free together.
+#[derive(Debug, Default)]
+struct Free(Sum);
+
+impl Free {
+    fn add(&mut self, room: &Room) {
+        room.kinds().for_each(|free| self.0.add(free));
+    }
+
+    fn subtract(&mut self, room: &Room) {
+        room.kinds().for_each(|free| self.0.subtract(free));
     }
 
     /// The largest share of the partition that is left when so much is taken.
     fn left_by(&self, total: &Resources, capacity: &Resources) -> Share {
         let mut most = 0.0_f64;
-        for (name, sum) in self.iter() {
+        for (name, sum) in self.0.entries() {
             let (left, whole) = (sum - i128::from(total.get(name)), capacity.get(name));
             if left > 0 && whole > 0 {
                 most = most.max(left as f64 / whole as f64);
@@ -134,14 +140,14 @@ impl Sum {
     /// For how many of this size there would be places if nodes were one.
     fn places(&self, size: &Resources) -> u64 {
         let wanted = size.entries().filter(|(_, wanted)| *wanted > 0);
-        let places = wanted.map(|(name, wanted)| self.of(name) / i128::from(wanted));
+        let places = wanted.map(|(name, wanted)| self.0.get(name) / i128::from(wanted));
         places.min().map_or(u64::MAX, |places| u64::try_from(places.max(0)).unwrap_or(u64::MAX))
     }
 }
 
 impl Area {
     fn may_take(&self, wanted: &Wanted<'_>) -> bool {
-        self.free.holds(wanted.total)
+        self.free.0.holds(wanted.total)
             && self.tree.bound().is_some_and(|room| wanted.sizes.iter().all(|it| room.holds(it)))
     }
 }
@@ -174,13 +180,13 @@ impl Kept {
             *id
         } else {
             let value: Arc<str> = Arc::from(value);
-            let (tree, free) = (OrderedTree::new(), Sum::default());
+            let (tree, free) = (OrderedTree::new(), Free::default());
             let id = self.areas.insert(Area { value: Arc::clone(&value), tree, free });
             self.by_value.insert(value, id);
             id
         };
         let (area, room) = (&mut self.areas[id], node.room());
-        area.free.change(&room, 1);
+        area.free.add(&room);
         area.tree.insert(node.key, slot, room);
         if self.of.len() <= slot.index() {
             self.of.resize(slot.index() + 1, None);
@@ -192,7 +198,8 @@ impl Kept {
         let Some(id) = self.of.get_mut(slot.index()).and_then(Option::take) else { return };
         let area = &mut self.areas[id];
         let (_, room) = area.tree.get(key).expect("a node is in the tree of its domain");
-        area.free.change(room, -1);
+        area.free.subtract(room);
+        area.free.0.prune();
         area.tree.remove(key);
         if area.tree.is_empty() {
             let area = self.areas.remove(id);
@@ -205,8 +212,8 @@ impl Kept {
         let Some(id) = self.area_of(slot) else { return };
         let (area, room) = (&mut self.areas[id], node.room());
         let (_, before) = area.tree.get(old).expect("a node is in the tree of its domain");
-        area.free.change(before, -1);
-        area.free.change(&room, 1);
+        area.free.subtract(before);
+        area.free.add(&room);
         area.tree.rekey(old, node.key, room);
     }
 }
@@ -315,15 +322,15 @@ impl NodeIndex {
         let mut by_fit = ByFit { key: Arc::from(key), heap: BinaryHeap::new() };
         let outer = self.domains.kept(&outer.key).and_then(|kept| kept.area(&outer.value));
         let (Some(kept), Some(outer)) = (self.domains.kept(key), outer) else { return by_fit };
-        let mut inside: BTreeMap<&str, (AreaId, Sum)> = BTreeMap::new();
+        let mut inside: BTreeMap<&str, (AreaId, Free)> = BTreeMap::new();
         for (_, slot, room) in outer.tree.iter() {
             if let Some(id) = kept.area_of(*slot) {
                 let known = inside.entry(&kept.areas[id].value);
-                known.or_insert_with(|| (id, Sum::default())).1.change(room, 1);
+                known.or_insert_with(|| (id, Free::default())).1.add(room);
             }
         }
         for (at, (id, free)) in inside.into_values().enumerate() {
-            if free.holds(wanted.total) && kept.areas[id].may_take(wanted) {
+            if free.0.holds(wanted.total) && kept.areas[id].may_take(wanted) {
                 let left = free.left_by(wanted.total, self.capacity());
                 by_fit.heap.push(Reverse((left, at, id)));
             }
@@ -380,7 +387,7 @@ impl NodeIndex {
             wanted.iter().any(|(key, total)| match self.domains.kept(key) {
                 Some(kept) => {
                     let area = kept.area_of(slot).map(|id| &kept.areas[id]);
-                    area.is_some_and(|area| area.free.holds(total))
+                    area.is_some_and(|area| area.free.0.holds(total))
                 }
                 None => self.attribute(slot, key).is_some(),
             })
@@ -443,11 +450,11 @@ impl NodeIndex {
     #[cfg(test)]
     pub(super) fn check_domains(&self) {
         for kept in &self.domains.kept {
-            let mut found: BTreeMap<&str, (Sum, Vec<NodeSlot>)> = BTreeMap::new();
+            let mut found: BTreeMap<&str, (Free, Vec<NodeSlot>)> = BTreeMap::new();
             for slot in self.iter() {
                 if let Some(value) = self.attribute(slot, &kept.key) {
                     let (free, nodes) = found.entry(value).or_default();
-                    free.change(&self.nodes[slot].room(), 1);
+                    free.add(&self.nodes[slot].room());
                     nodes.push(slot);
                 }
             }
@@ -457,10 +464,7 @@ impl NodeIndex {
                 area.tree.check();
                 let listed = area.tree.iter().map(|(_, slot, _)| *slot);
                 assert_eq!(listed.collect::<Vec<_>>(), nodes, "in the order of all nodes");
-                let names = free.iter().chain(area.free.iter()).map(|(name, _)| name);
-                for name in names {
-                    assert_eq!(area.free.of(name), free.of(name));
-                }
+                assert!(area.free.0.since(&free.0).is_empty(), "{:?}, not {free:?}", area.free);
             }
         }
     }

@@ -63,18 +63,18 @@ mod reserved;
 mod room;
 mod score;
 mod share;
-mod sum;
 mod tentative;
 #[cfg(test)]
 mod tests;
 pub mod utilization;
 
+use std::borrow::Cow;
 use std::sync::Arc;
 
 use crate::order::tree::OrderedTree;
 use crate::values::epoch::Growth;
 use crate::values::key_index::KeyIndex;
-use crate::values::resources::{Limits, Resources, SharedAmounts};
+use crate::values::resources::{Limits, Resources, SharedAmounts, Sum};
 use crate::values::slots::Slots;
 
 use affinity::{Affinity, Start};
@@ -95,7 +95,6 @@ use room::Room;
 pub use score::{NodeOrder, NodeSortPolicy};
 pub use share::RESERVATION_SHARE;
 use share::Share;
-use sum::{Sum, positive};
 pub use tentative::Taken;
 
 /// How many of the nodes that grew are looked at for one question; beyond it the answer is that
@@ -126,7 +125,8 @@ pub struct NodeIndex {
     tree: OrderedTree<Key, NodeSlot, Room>,
     /// The nodes whose room may be lent; see `lent.rs`.
     lent: LentNodes,
-    capacity: Capacity,
+    /// The sum of all totals, without names of which there is nothing.
+    capacity: Sum,
     /// How much may be set aside for reservations; see `share.rs`.
     share: Share,
     /// What nodes have left, closed ones included; one that is overcommitted has nothing.
@@ -181,7 +181,7 @@ impl NodeIndex {
             by_id: KeyIndex::default(),
             tree: OrderedTree::new(),
             lent: LentNodes::default(),
-            capacity: Capacity::default(),
+            capacity: Sum::default(),
             share: Share::default(),
             free: Sum::default(),
             moves: 0,
@@ -209,8 +209,9 @@ impl NodeIndex {
         let slot = self.nodes.next();
         self.by_id.insert(&id, slot);
         let key = Key { score: 0, label: self.label(&id, slot) };
-        self.capacity.change(&total, 1);
-        self.free.add(positive(&available), 1);
+        self.capacity.add(&total);
+        self.capacity.prune();
+        self.free.add(&positive(&available));
         let total = self.totals.share(total);
         let aside = SetAside::No;
         self.share.enter(&total, open, aside);
@@ -237,9 +238,11 @@ impl NodeIndex {
         self.lent.leave(&entry);
         self.labels.remove(&entry.id);
         self.by_id.remove(&entry.id, slot);
-        self.capacity.change(&entry.total, -1);
+        self.capacity.subtract(&entry.total);
+        self.capacity.prune();
         self.share.leave(&entry.total, entry.open, entry.aside);
-        self.free.add(positive(&entry.available), -1);
+        self.free.subtract(&positive(&entry.available));
+        self.free.prune();
         self.growths.forget(slot);
         self.returns.forget(slot);
         self.vacancies.forget(slot);
@@ -297,14 +300,15 @@ impl NodeIndex {
         let mut grew = !entry.available.holds(available);
         if let Some(total) = total {
             grew |= !entry.total.holds(total);
-            self.capacity.change(&entry.total, -1);
-            self.capacity.change(total, 1);
+            self.capacity.subtract(&entry.total);
+            self.capacity.add(total);
+            self.capacity.prune();
             self.share.leave(&entry.total, entry.open, entry.aside);
             entry.total = self.totals.share(total.clone());
             self.share.enter(&entry.total, entry.open, entry.aside);
         }
-        self.free.add(positive(&entry.available), -1);
-        self.free.add(positive(available), 1);
+        self.free.subtract(&positive(&entry.available));
+        self.free.add(&positive(available));
         entry.available.clone_from(available);
         let old = entry.rescore(&self.order);
         self.moves += u64::from(old != entry.key);
@@ -505,7 +509,7 @@ impl NodeIndex {
 
     /// The sum of the totals of all nodes, without names of which there is nothing.
     pub fn capacity(&self) -> &Resources {
-        &self.capacity.shown
+        self.capacity.shown()
     }
 
     /// What nodes have left together of each resource that any of them has, closed and reserved ones
@@ -514,7 +518,7 @@ impl NodeIndex {
     pub fn left(&self) -> Limits {
         let mut left = Resources::new();
         for (name, _) in self.capacity().entries() {
-            left.set(name, i64::try_from(self.free.of(name)).unwrap_or(i64::MAX));
+            left.set(name, self.free.shown().get(name));
         }
         left.into()
     }
@@ -622,16 +626,14 @@ impl IndexedNode {
     }
 }
 
-/// The sum of all totals.
-#[derive(Debug, Default)]
-struct Capacity {
-    sum: Sum,
-    shown: Resources,
-}
-
-impl Capacity {
-    fn change(&mut self, total: &Resources, times: i128) {
-        self.sum.add(total.entries(), times);
-        self.shown = self.sum.shown();
+/// The quantities of an amount that are above zero.
+fn positive(amount: &Resources) -> Cow<'_, Resources> {
+    if !amount.has_negative() {
+        return Cow::Borrowed(amount);
     }
+    let mut positive = Resources::new();
+    for (name, quantity) in amount.entries().filter(|(_, quantity)| *quantity > 0) {
+        positive.push(name, quantity);
+    }
+    Cow::Owned(positive)
 }

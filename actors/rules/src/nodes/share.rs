@@ -12,9 +12,8 @@
 
 use std::sync::Arc;
 
-use super::sum::Sum;
 use super::{NodeIndex, NodeSlot, SetAside};
-use crate::values::resources::Resources;
+use crate::values::resources::{Resources, Sum};
 
 /// The share that reservations may set aside, in percent of the capacity of open nodes.
 pub const RESERVATION_SHARE: u32 = 20;
@@ -84,10 +83,12 @@ impl Share {
 
     fn count(&mut self, total: &Resources, open: bool, aside: SetAside, times: i8) {
         if open {
-            self.open.add(total.entries(), i128::from(times));
+            self.open.add_times(total, i64::from(times));
+            self.open.prune();
         }
         if matches!(aside, SetAside::Bounded(_)) {
-            self.aside.add(total.entries(), i128::from(times));
+            self.aside.add_times(total, i64::from(times));
+            self.aside.prune();
             self.n_aside = self.n_aside.saturating_add_signed(isize::from(times));
         }
     }
@@ -99,8 +100,8 @@ impl Share {
         n_aside < ALWAYS
             || wanted.entries().filter(|(_, wanted)| *wanted > 0).all(|(name, _)| {
                 let less = instead.map_or(0, |instead| i128::from(instead.get(name)));
-                let aside = self.aside.of(name) - less + i128::from(total.get(name));
-                aside.saturating_mul(100) <= self.open.of(name) * i128::from(self.percent)
+                let aside = self.aside.get(name) - less + i128::from(total.get(name));
+                aside.saturating_mul(100) <= self.open.get(name) * i128::from(self.percent)
             })
     }
 }

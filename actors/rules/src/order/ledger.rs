@@ -15,12 +15,15 @@
 //!
 //! # Invariants
 //! * Used, pending and preempting amounts hold only quantities above zero; the running count is at
-//!   least zero. A delta that would break this is cut, and [`Clamped`] says by how much.
+//!   least zero. What is pending is exact, whatever it comes to ([`Sum`]). A delta that would break
+//!   this is cut, and [`Clamped`] says by how much.
 //! * Applying deltas and then their reverse leaves a ledger as it was, in any order in which none
 //!   was cut.
 //! * Where every delta is applied to a whole path, and none is cut at its leaf, none is cut above.
 //! * An ask fits the headroom of a chain exactly when it would take no queue of the chain above its
 //!   maximum in a name that it asks for.
+//! * What root uses stays a quantity if the headroom of root is [narrowed to
+//!   that](QueueLedger::narrow_to_countable), and no queue uses more than root.
 //!
 //! # When things go wrong
 //! A cut delta means that a path was charged unevenly, a fault of the caller. It is no reason to
@@ -39,7 +42,7 @@
 
 use std::fmt;
 
-use crate::values::resources::{Limits, Resources};
+use crate::values::resources::{Limits, Resources, Sum};
 
 /// The accounts of one queue, all descendants included.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
@@ -55,7 +58,7 @@ pub struct QueueLedger {
     /// How many applications may run at once; 0 is unlimited.
     pub max_running: u64,
     allocated: Resources,
-    pending: Resources,
+    pending: Sum,
     preempting: Resources,
     running: u64,
     starting: u64,
@@ -67,7 +70,7 @@ pub struct LedgerDelta {
     /// Change of what is used, unsettled placements included.
     pub allocated: Resources,
     /// Change of what is asked for and not yet placed.
-    pub pending: Resources,
+    pub pending: Sum,
     /// Change of what was chosen to be preempted and is still held.
     pub preempting: Resources,
     /// Change of the number of running applications.
@@ -99,7 +102,7 @@ impl QueueLedger {
     }
 
     /// What is asked for below and not yet placed.
-    pub fn pending(&self) -> &Resources {
+    pub fn pending(&self) -> &Sum {
         &self.pending
     }
 
@@ -149,13 +152,34 @@ impl QueueLedger {
         }
     }
 
+    /// Narrows the headroom of root to its [`Self::countable_max`].
+    pub fn narrow_to_countable(&self, capacity: &Resources, headroom: &mut Limits) {
+        let max = self.countable_max(capacity);
+        if !max.is_unlimited() {
+            headroom.narrow(&max.less(&self.allocated));
+        }
+    }
+
+    /// The maximum of root that keeps what it uses a quantity, where all nodes together have this
+    /// capacity. It limits nothing unless more was reported as running than nodes have room for: what is
+    /// placed beside that is at most the capacity.
+    pub fn countable_max(&self, capacity: &Resources) -> Limits {
+        let mut max = Resources::new();
+        for (name, used) in self.allocated.entries() {
+            if used.checked_add(capacity.get(name)).is_none() {
+                max.set(name, i64::MAX);
+            }
+        }
+        max.into()
+    }
+
     /// Books a change, without any check of the maximum: checks come before, by the headroom of the
     /// whole path, and recovered or resized allocations have none. Answers what had to be cut.
     #[must_use = "what was cut must be logged"]
     pub fn apply(&mut self, delta: &LedgerDelta) -> Option<Clamped> {
         let clamped = Clamped {
             allocated: change(&mut self.allocated, &delta.allocated),
-            pending: change(&mut self.pending, &delta.pending),
+            pending: change_sum(&mut self.pending, &delta.pending),
             preempting: change(&mut self.preempting, &delta.preempting),
             running: missing_count(self.running, delta.running),
             starting: missing_count(self.starting, delta.starting),
@@ -187,7 +211,7 @@ impl LedgerDelta {
     /// This change and another, as one.
     pub fn add(&mut self, other: &Self) {
         self.allocated.add(&other.allocated);
-        self.pending.add(&other.pending);
+        self.pending.add_sum(&other.pending);
         self.preempting.add(&other.preempting);
         self.running = self.running.saturating_add(other.running);
         self.starting = self.starting.saturating_add(other.starting);
@@ -198,7 +222,7 @@ impl LedgerDelta {
     pub fn since(&self, before: &Self) -> Self {
         Self {
             allocated: self.allocated.minus(&before.allocated).pruned(),
-            pending: self.pending.minus(&before.pending).pruned(),
+            pending: self.pending.since(&before.pending),
             preempting: self.preempting.minus(&before.preempting).pruned(),
             running: self.running.saturating_sub(before.running),
             starting: self.starting.saturating_sub(before.starting),
@@ -210,7 +234,7 @@ impl LedgerDelta {
     pub fn reversed(&self) -> Self {
         Self {
             allocated: self.allocated.times(-1),
-            pending: self.pending.times(-1),
+            pending: self.pending.reversed(),
             preempting: self.preempting.times(-1),
             running: self.running.saturating_neg(),
             starting: self.starting.saturating_neg(),
@@ -299,6 +323,17 @@ fn change(total: &mut Resources, delta: &Resources) -> Resources {
             total.set(name, 0);
         }
     }
+    total.prune();
+    missing
+}
+
+/// [`change`] of a sum.
+fn change_sum(total: &mut Sum, delta: &Sum) -> Resources {
+    if delta.is_empty() {
+        return Resources::new();
+    }
+    total.add_sum(delta);
+    let missing = total.cut_below_zero();
     total.prune();
     missing
 }

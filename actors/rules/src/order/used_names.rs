@@ -14,7 +14,8 @@
 //! use monoceros_rules::order::used_names::UsedNames;
 //! use monoceros_rules::values::resources::Resources;
 //! let mut used = UsedNames::default();
-//! let delta = LedgerDelta { pending: Resources::of(&[("vcore", 3)]), ..LedgerDelta::default() };
+//! let pending = Resources::of(&[("vcore", 3)]).into();
+//! let delta = LedgerDelta { pending, ..LedgerDelta::default() };
 //! used.note(&delta);
 //! used.note(&delta.reversed());
 //! assert_eq!(used.pending(), ["vcore".into()]);
@@ -45,7 +46,7 @@ impl UsedNames {
     /// Notes what a change adds.
     pub fn note(&mut self, delta: &LedgerDelta) {
         note(&mut self.allocated, &delta.allocated);
-        note(&mut self.pending, &delta.pending);
+        note(&mut self.pending, delta.pending.shown());
         note(&mut self.preempting, &delta.preempting);
     }
 

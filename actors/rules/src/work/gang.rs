@@ -25,7 +25,7 @@ use super::allocations::{Allocation, AllocationId};
 use super::asks::{Asks, TaskGroup};
 use super::declaration::Declaration;
 use super::native::{Departure, Native, Stage};
-use crate::values::resources::Resources;
+use crate::values::resources::{Resources, Sum};
 
 /// The placeholders of one task group.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
@@ -146,8 +146,8 @@ impl Gang {
     ///
     /// To be called after anything has changed what real members ask for, while the gang is
     /// [`Stage::Undecided`].
-    pub fn complete(&mut self, asks: &mut Asks) -> Resources {
-        let mut change = Resources::new();
+    pub fn complete(&mut self, asks: &mut Asks) -> Sum {
+        let mut change = Sum::default();
         let Some(native) = &self.native else { return change };
         for declared in native.groups() {
             let (Some(slot), Some(spec)) = (declared.ask, &declared.spec) else { continue };
@@ -156,12 +156,13 @@ impl Gang {
             if missing == before {
                 continue;
             }
-            change.add(&asks.set_outstanding(slot, missing));
+            change.add_sum(&asks.set_outstanding(slot, missing));
             let group = self.groups.entry(Arc::clone(&declared.name)).or_default();
             group.min_resource.clone_from(&spec.resources);
             group.count = group.count + u64::from(missing) - u64::from(before);
         }
-        change.pruned()
+        change.prune();
+        change
     }
 
     /// Every group that has or had placeholders, by name.

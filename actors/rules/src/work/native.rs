@@ -341,7 +341,7 @@ impl NativeGroup {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::values::resources::Resources;
+    use crate::values::resources::{Resources, Sum};
     use crate::work::gang::Gang;
 
     fn vcores(n: i64) -> Resources {
@@ -369,21 +369,21 @@ mod tests {
     fn a_real_ask_takes_the_place_of_internal_ones_as_long_as_there_are_any() {
         let mut asks = Asks::new();
         let mut gang = gang(&mut asks);
-        let pending = |asks: &Asks| asks.pending().clone();
+        let pending = |asks: &Asks| asks.pending().shown().clone();
         let count = |gang: &Gang| gang.group(&"w".to_owned()).map_or(0, |group| group.count);
-        assert_eq!(gang.complete(&mut asks), vcores(8));
+        assert_eq!(gang.complete(&mut asks), vcores(8).into());
         assert_eq!((pending(&asks), count(&gang)), (vcores(8), 4));
         let (first, _) = asks.put(member("a", "w", 3), 1, 1);
-        assert_eq!(gang.complete(&mut asks), vcores(-6));
+        assert_eq!(gang.complete(&mut asks), vcores(-6).into());
         assert_eq!((pending(&asks), count(&gang)), (vcores(5), 1));
         asks.put(member("b", "w", 2), 2, 2);
         asks.put(member("c", "other", 1), 3, 3);
         gang.complete(&mut asks);
         assert_eq!((pending(&asks), count(&gang)), (vcores(6), 0));
         asks.withdraw(first);
-        assert_eq!(gang.complete(&mut asks), vcores(4), "members again");
+        assert_eq!(gang.complete(&mut asks), vcores(4).into(), "members again");
         assert_eq!((pending(&asks), count(&gang)), (vcores(7), 2));
-        assert_eq!(gang.complete(&mut asks), Resources::new());
+        assert_eq!(gang.complete(&mut asks), Sum::default());
     }
 
     #[test]
@@ -416,7 +416,7 @@ mod tests {
         assert_eq!((asks.slot_of(""), asks.len()), (None, 0));
         assert!(asks.pending_keys(None).is_empty());
         let slot = gang.native.as_ref().unwrap().groups()[0].ask.unwrap();
-        assert_eq!(asks.remove_internal(slot), vcores(8));
+        assert_eq!(asks.remove_internal(slot), vcores(8).into());
         assert!(asks.pending().is_empty());
     }
 

@@ -11,6 +11,7 @@ use std::sync::Arc;
 use serde::{Deserialize, Serialize};
 
 use crate::queues::object_state::ObjectState;
+use crate::values::resources::{QUANTITY_MAX, Resources, Sum};
 use crate::work::declaration::Fault;
 use crate::work::identity::UserError;
 use crate::work::quotas::OverQuota;
@@ -190,9 +191,14 @@ pub enum Rejection {
     /// A quantity of the ask or allocation is negative.
     #[error("allocation contains negative resources: `{0}` [R_NEGATIVE_RESOURCE]")]
     NegativeResource(Arc<str>),
-    /// With it, the sum of everything promised would not fit a 64-bit quantity.
-    #[error("resource overflow: `{0}` [R_OVERFLOW]")]
-    Overflow(Arc<str>),
+    /// An amount of it, or a sum with that amount, is beyond the range of a quantity.
+    #[error("resource overflow: `{id}`: {why} [R_OVERFLOW]")]
+    Overflow {
+        /// The key of the ask or allocation, or the id of the node or application.
+        id: Arc<str>,
+        /// The amount.
+        why: Overflow,
+    },
     /// The number of allocations is out of range.
     #[error(
         "invalid ask `{key}`: maxAllocations is {repeat}, it must be from 1 to {limit} [R_REPEAT]"
@@ -275,6 +281,49 @@ pub enum Rejection {
         /// The text of the table.
         why: String,
     },
+}
+
+/// An amount that cannot be counted.
+#[derive(Clone, Debug, PartialEq, Eq, thiserror::Error, Serialize, Deserialize)]
+pub enum Overflow {
+    /// One quantity is above the largest one of one item.
+    #[error("{amount} of `{resource}`, at most {QUANTITY_MAX} are taken")]
+    Amount {
+        /// The resource type.
+        resource: Arc<str>,
+        /// The quantity that the RM sent.
+        amount: i64,
+    },
+    /// A number of megabytes cannot be counted in bytes. For RMs that count memory in megabytes.
+    #[error("{0} megabytes of memory do not fit a 64-bit number of bytes")]
+    Megabytes(i64),
+    /// All members of a gang together have a sum that no quantity holds.
+    #[error("its members take more than {max} of `{0}` together", max = i64::MAX)]
+    Members(Arc<str>),
+    /// The sum with what is counted already would be beyond a quantity.
+    #[error("{amount} of `{resource}`, and {held} {of}: together more than {}", i64::MAX)]
+    Sum {
+        /// The resource type.
+        resource: Arc<str>,
+        /// How much would be added.
+        amount: i64,
+        /// The sum without it.
+        held: i64,
+        /// What the sum is of, in words that follow the number.
+        of: Fixed,
+    },
+}
+
+impl Overflow {
+    /// The first resource type, in order of the texts, of which `held` and `more` together are beyond a
+    /// quantity. `of` says what `held` is.
+    pub fn of_sum(held: &Resources, more: &Sum, of: &'static str) -> Option<Self> {
+        let mut sum = more.clone();
+        sum.add(held);
+        let name = sum.first_too_large()?;
+        let (amount, held) = (more.shown().get(name), held.get(name));
+        Some(Self::Sum { resource: name.text(), amount, held, of: of.into() })
+    }
 }
 
 /// The code of a reason as it travels: what follows the last bracket, without a cause beside it.

@@ -349,7 +349,7 @@ impl Application {
         }
         for slot in asks {
             let pending = self.book.asks.take_back_all(slot);
-            effects.delta.pending.add(&pending);
+            effects.delta.pending.add_sum(&pending);
         }
         (effects.loosens, effects.touched) = (true, true);
         if let Some(native) = self.book.native_mut() {

@@ -6,12 +6,13 @@ use std::num::NonZeroU64;
 use std::sync::Arc;
 
 use monoceros_proto::si::v1 as si;
+use monoceros_rules::values::names::shown;
 use monoceros_rules::values::resources::{
     NAME_BYTES, NAMES_MAX, Name, NameHolder, QUANTITY_MAX, Resources, TooManyNames,
 };
 use monoceros_rules::work::asks::{Preemption, TaskGroup};
 use monoceros_rules::work::quotas::Quotas;
-use monoceros_rules::work::rejection::Rejection;
+use monoceros_rules::work::rejection::{Overflow, Rejection};
 use monoceros_rules::work::tags::{TagMap, Tags};
 
 use crate::api::journeys::Sampling;
@@ -247,7 +248,10 @@ pub(super) fn amount(
 ) -> Result<Resources, Rejection> {
     amounts(resource, names).map_err(|why| match why {
         NotCounted::Name(why) => Rejection::Names { id: Arc::clone(id), why },
-        NotCounted::TooMuch => Rejection::Overflow(Arc::clone(id)),
+        NotCounted::TooMuch { resource, amount } => {
+            let why = Overflow::Amount { resource: Arc::from(resource), amount };
+            Rejection::Overflow { id: Arc::clone(id), why }
+        }
     })
 }
 
@@ -256,8 +260,8 @@ pub(super) fn amount(
 pub(super) enum NotCounted {
     #[error("{0}")]
     Name(String),
-    #[error("a quantity is above {QUANTITY_MAX}")]
-    TooMuch,
+    #[error("{amount} of `{resource}` is above {QUANTITY_MAX}")]
+    TooMuch { resource: String, amount: i64 },
 }
 
 /// Reads an amount, whose names are held from now on.
@@ -280,7 +284,8 @@ fn amounts_by(
             return Err(NotCounted::Name(why));
         }
         if quantity.value > QUANTITY_MAX {
-            return Err(NotCounted::TooMuch);
+            let (resource, amount) = (shown(name), quantity.value);
+            return Err(NotCounted::TooMuch { resource, amount });
         }
         let name = named(name).map_err(|error| NotCounted::Name(error.to_string()))?;
         if let Some(name) = name {

@@ -12,6 +12,7 @@ use monoceros_rules::work::asks::{AskSpec, Preemption, TaskGroup};
 use monoceros_rules::work::declaration::{Declaration, Fault};
 use monoceros_rules::work::identity::UserError;
 use monoceros_rules::work::quotas::{OverQuota, Quota};
+use monoceros_rules::work::rejection::Overflow;
 use monoceros_rules::work::tags::Tags;
 use serde::de::DeserializeOwned;
 
@@ -83,7 +84,7 @@ fn rejections() -> Vec<Rejection> {
         NoResource(Arc::clone(&key)),
         NegativePlaceholders(id()),
         NegativeResource(Arc::clone(&key)),
-        Overflow(Arc::clone(&key)),
+        Overflow { id: Arc::clone(&key), why: Overflow::Megabytes(9) },
         Repeat { key: Arc::clone(&key), repeat: -1, limit: 9 },
         PlaceholderWithoutGroup(Arc::clone(&key)),
         GroupName(Arc::clone(&key)),
@@ -97,6 +98,15 @@ fn rejections() -> Vec<Rejection> {
         OverQuota { id: id(), over: OverQuota { quota: Quota::Nodes, limit: 3 } },
         TextTooLong { id: id(), what: "its text".into(), limit: 3 },
     });
+    let resource = || Arc::from("gpu");
+    for why in each!(Overflow {
+        Amount { resource: resource(), amount: 9 },
+        Megabytes(9),
+        Members(resource()),
+        Sum { resource: resource(), amount: i64::MAX, held: 8, of: "held".into() },
+    }) {
+        rejections.push(Rejection::Overflow { id: id(), why });
+    }
     let [user, why] = ["ada", "unknown"].map(str::to_owned);
     for why in each!(UserError { Empty, Resolve { user, why }, Name("a b".into()) }) {
         rejections.push(Rejection::User { id: id(), why });

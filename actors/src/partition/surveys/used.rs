@@ -12,7 +12,6 @@ use std::sync::Arc;
 
 use monoceros_config::difference::{PartitionUsage, Used};
 use monoceros_rules::audit::QueueFact;
-use monoceros_rules::books::Books;
 use monoceros_rules::limits::{Moves, Regrouping, Subject};
 use monoceros_rules::values::resources::Resources;
 
@@ -27,6 +26,8 @@ pub(in crate::partition) struct InUse {
     /// How many further queues may use less and are not asked.
     left_out: usize,
     queues: Vec<QueueFact>,
+    /// The resource types that nodes have and requests name.
+    types: BTreeSet<String>,
     /// Whose group is chosen anew.
     regrouping: Option<Regrouping>,
     moving: Vec<Moving>,
@@ -47,20 +48,30 @@ impl InUse {
         left_out: usize,
         regrouping: Option<Regrouping>,
     ) -> Self {
-        Self { concerned, left_out, queues: Vec::new(), regrouping, moving: Vec::new() }
+        Self {
+            concerned,
+            left_out,
+            queues: Vec::new(),
+            types: BTreeSet::new(),
+            regrouping,
+            moving: Vec::new(),
+        }
     }
 }
 
 impl Survey for InUse {
     fn route(&mut self, _: &mut Partition, baton: &Baton) -> Route {
-        let concerned = std::mem::take(&mut self.concerned);
         let choosing = match &self.regrouping {
-            Some(regrouping) if !concerned.is_empty() => regrouping.leaves(&baton.books.trackers),
+            Some(regrouping) if !self.concerned.is_empty() => {
+                regrouping.leaves(&baton.books.trackers)
+            }
             _ => BTreeSet::new(),
         };
         let by_path = &baton.directory.queue_by_path;
         let leaves: BTreeSet<_> = choosing.iter().filter_map(|leaf| by_path.get(leaf)).collect();
-        let route = Route::default().queues(concerned);
+        // The totals of root name every resource type that is pending or allocated.
+        let route =
+            Route::default().queues(self.concerned.iter().copied().chain([QueueSlot::ROOT]));
         if leaves.is_empty() {
             return route;
         }
@@ -75,13 +86,24 @@ impl Survey for InUse {
         self.moving.push(Moving { leaf, moves, used, is_running });
     }
 
-    fn at_queue(&mut self, queue: &mut Queue, _: &mut Baton) {
-        self.queues.push(queue.fact());
+    fn at_queue(&mut self, queue: &mut Queue, baton: &mut Baton) {
+        let fact = queue.fact();
+        if queue.slot() == QueueSlot::ROOT {
+            let ledger = &fact.ledger;
+            let pending = ledger.pending().shown();
+            let amounts = [baton.books.nodes.capacity(), ledger.allocated(), pending];
+            let names = amounts.into_iter().flat_map(Resources::entries);
+            let names = names.filter_map(|(name, _)| Some(name.find_text()?.to_string()));
+            self.types.extend(names);
+        }
+        if self.concerned.contains(&queue.slot()) {
+            self.queues.push(fact);
+        }
     }
 
     fn home(self: Box<Self>, partition: &mut Partition, baton: &mut Baton) {
-        let usage =
-            PartitionUsage { left_out: self.left_out, ..usage(&self.queues, &self.moving, baton) };
+        let Self { left_out, queues, types, moving, .. } = *self;
+        let usage = PartitionUsage { left_out, types, ..usage(&queues, &moving, baton) };
         let partition_name = Arc::clone(&partition.name);
         partition.session.prepared.post(Prepared { partition: partition_name, answer: Ok(usage) });
     }
@@ -89,7 +111,7 @@ impl Survey for InUse {
 
 /// What the visited queues use, and the users and groups that are tracked in them.
 fn usage(queues: &[QueueFact], moving: &[Moving], baton: &Baton) -> PartitionUsage {
-    let mut usage = PartitionUsage { types: types(baton), ..PartitionUsage::default() };
+    let mut usage = PartitionUsage::default();
     if queues.is_empty() {
         return usage;
     }
@@ -131,13 +153,6 @@ fn usage(queues: &[QueueFact], moving: &[Moving], baton: &Baton) -> PartitionUsa
         }
     }
     usage
-}
-
-/// The resource types that nodes have and requests name.
-fn types(baton: &Baton) -> BTreeSet<String> {
-    let Books { nodes, promised, .. } = &baton.books;
-    let named = [nodes.capacity(), promised].into_iter().flat_map(Resources::entries);
-    named.filter_map(|(name, _)| Some(name.find_text()?.to_string())).collect()
 }
 
 /// By slot, how many applications are in a queue and below it.

@@ -36,7 +36,7 @@ fn placed(allocated: Entries) -> LedgerDelta {
 }
 
 fn asked(pending: Entries) -> LedgerDelta {
-    LedgerDelta { pending: resources(pending), ..LedgerDelta::default() }
+    LedgerDelta { pending: resources(pending).into(), ..LedgerDelta::default() }
 }
 
 fn started(running: i64) -> LedgerDelta {
@@ -226,7 +226,7 @@ fn charges() -> impl Strategy<Value = LedgerDelta> {
     (amounts(), amounts(), amounts(), 0..3_i64, 0..3_i64).prop_map(
         |(allocated, pending, preempting, running, starting)| LedgerDelta {
             allocated,
-            pending,
+            pending: pending.into(),
             preempting,
             running,
             starting,
@@ -306,7 +306,7 @@ proptest! {
                 to_refund.swap_remove(at - to_charge.len()).reversed()
             };
             prop_assert_eq!(ledger.apply(&delta), None);
-            for total in [ledger.allocated(), ledger.pending(), ledger.preempting()] {
+            for total in [ledger.allocated(), ledger.pending().shown(), ledger.preempting()] {
                 prop_assert!(is_tidy(total), "{}", total);
             }
         }
@@ -320,10 +320,10 @@ proptest! {
     ) {
         let mut ledger = start.clone();
         let cut = ledger.apply(&charge.reversed()).unwrap_or_default();
-        prop_assert!(is_tidy(ledger.allocated()) && is_tidy(ledger.pending()));
+        prop_assert!(is_tidy(ledger.allocated()) && is_tidy(ledger.pending().shown()));
         prop_assert!(is_tidy(ledger.preempting()));
-        let expected = start.pending().minus(&charge.pending);
-        prop_assert!(ledger.pending().minus(&cut.pending).same_amount(&expected));
+        let expected = start.pending().since(&charge.pending);
+        prop_assert_eq!(ledger.pending().since(&cut.pending.clone().into()), expected);
         prop_assert_eq!(ledger.running() + charge.running.unsigned_abs(), start.running() + cut.running);
     }
 
@@ -382,18 +382,47 @@ fn what_one_sum_is_more_than_an_earlier_one_has_no_zeros() {
     let before = LedgerDelta { running: 2, ..placed(&[("a", 5), ("b", 1)]) };
     let after = LedgerDelta {
         allocated: resources(&[("a", 5), ("b", 3)]),
-        pending: resources(&[("a", -4)]),
+        pending: resources(&[("a", -4)]).into(),
         running: 1,
         starting: 1,
         ..LedgerDelta::default()
     };
     let more = LedgerDelta {
         allocated: resources(&[("b", 2)]),
-        pending: resources(&[("a", -4)]),
+        pending: resources(&[("a", -4)]).into(),
         running: -1,
         starting: 1,
         ..LedgerDelta::default()
     };
     assert_eq!(after.since(&before), more);
     assert_eq!(after.since(&after), LedgerDelta::default());
+}
+
+#[test]
+fn root_limits_nothing_while_all_nodes_can_be_counted_beside_its_use() {
+    let mut root = QueueLedger::default();
+    assert!(root.apply(&placed(&[("gpu", i64::MAX - 3), ("vcore", 7)])).is_none());
+    let narrowed = |capacity| {
+        let mut headroom = Limits::of(&[("vcore", 5)]);
+        root.narrow_to_countable(&resources(&[("gpu", capacity), ("vcore", 9)]), &mut headroom);
+        headroom
+    };
+    assert_eq!(narrowed(3), Limits::of(&[("vcore", 5)]));
+    assert_eq!(narrowed(4), Limits::of(&[("gpu", 3), ("vcore", 5)]));
+    assert_eq!(root.countable_max(&resources(&[("gpu", 4)])), Limits::of(&[("gpu", i64::MAX)]));
+}
+
+#[test]
+fn pending_beyond_a_quantity_is_exact() {
+    let mut queue = QueueLedger::default();
+    let most = asked(&[("gpu", i64::MAX)]);
+    for _ in 0..3 {
+        assert!(queue.apply(&most).is_none());
+    }
+    assert_eq!(queue.pending().shown(), &resources(&[("gpu", i64::MAX)]));
+    assert!(queue.apply(&asked(&[("gpu", 1)])).is_none());
+    for _ in 0..3 {
+        assert!(queue.apply(&most.reversed()).is_none());
+    }
+    assert_eq!(queue.pending().shown(), &resources(&[("gpu", 1)]));
 }

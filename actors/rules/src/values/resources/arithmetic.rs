@@ -225,7 +225,8 @@ fn truncated(value: f64) -> i64 {
 }
 
 /// `left[k] = op(left[k] or 0, right[k])` for every name of `right`.
-fn combine(left: &mut Entries, right: &Entries, op: impl Fn(i64, i64) -> i64) {
+#[inline]
+pub(super) fn combine(left: &mut Entries, right: &Entries, op: impl Fn(i64, i64) -> i64) {
     let done = combine_alike(left, right, &op);
     if done < right.len() {
         combine_behind(left, right, done, op);

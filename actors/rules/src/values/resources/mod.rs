@@ -15,7 +15,8 @@
 //!
 //! # Invariants
 //! * Entries are strictly ascending by name.
-//! * Every sum saturates at the ends of `i64`; nothing here wraps or panics.
+//! * Every sum saturates at the ends of `i64`, but for [`Sum`], which is exact; nothing here wraps or
+//!   panics.
 //!
 //! ```
 //! use monoceros_rules::values::resources::{Limits, Resources};
@@ -31,6 +32,7 @@ mod compare;
 mod holder;
 mod names;
 mod shared;
+mod sum;
 #[cfg(test)]
 mod tests;
 
@@ -47,11 +49,12 @@ pub use self::compare::{equal, equal_or_zero};
 pub use self::holder::{NAMES_MAX, NameHolder};
 pub use self::names::{Name, TooManyNames};
 pub use self::shared::SharedAmounts;
+pub use self::sum::Sum;
 
 /// Longest name of a resource that is taken from outside, bytes.
 pub const NAME_BYTES: usize = 256;
 /// Largest quantity of one item that is taken from outside: a thousand of them still have a sum, so
-/// that one giant ask does not shut everybody else out of the partition.
+/// that one giant node or allocation does not shut everybody else out of the partition.
 pub const QUANTITY_MAX: i64 = 1 << 53;
 
 type Entry = (Name, i64);

@@ -18,7 +18,7 @@ use crate::nodes::{Domain, Exclusion, NodeIndex, NodeRequest, NodeSlot, PassedBy
 use crate::order::keys::AskKey;
 use crate::values::epoch::Growth;
 use crate::values::rare::{Nothing, Rare};
-use crate::values::resources::Resources;
+use crate::values::resources::Sum;
 use crate::work::allocations::AllocationId;
 use crate::work::starts::FailedStarts;
 
@@ -358,8 +358,8 @@ impl Ask {
     }
 
     /// What is outstanding of it.
-    pub(super) fn pending(&self) -> Resources {
-        self.spec.resources.times(i64::from(self.outstanding))
+    pub(super) fn pending(&self) -> Sum {
+        Sum::times(&self.spec.resources, i64::from(self.outstanding))
     }
 
     pub(super) fn shape(&self) -> Shape {

@@ -11,7 +11,7 @@ use super::reserved::ReservedWaits;
 use super::{AskKey, AskSlot, Asks, ClassId, Shape};
 use crate::decide::parking::Obstacle;
 use crate::order::waits::WaitSet;
-use crate::values::resources::Resources;
+use crate::values::resources::Sum;
 
 /// Asks of one shape, tried as one.
 #[derive(Debug)]
@@ -52,7 +52,7 @@ impl Asks {
         if shape.required_node().is_none() {
             self.n_untold += unsignalled;
         }
-        self.pending.add(&pending);
+        self.pending.add_sum(&pending);
         self.pending.prune();
         let class = if let Some(class) = self.class_with(&shape) {
             let entry = &mut self.classes[class];
@@ -116,9 +116,9 @@ impl Asks {
         }
     }
 
-    pub(super) fn forget_member(&mut self, slot: AskSlot, outstanding: &Resources) {
+    pub(super) fn forget_member(&mut self, slot: AskSlot, outstanding: &Sum) {
         if !outstanding.is_empty() {
-            self.pending.subtract(outstanding);
+            self.pending.subtract_sum(outstanding);
             self.pending.prune();
         }
         let ask = &mut self.table[slot];

@@ -37,7 +37,7 @@ use crate::order::tree::OrderedTree;
 use crate::order::waits::{View, WaitSet};
 use crate::values::hashing::SeededMap;
 use crate::values::key_index::KeyIndex;
-use crate::values::resources::Resources;
+use crate::values::resources::{Resources, Sum};
 use crate::values::slots::Slots;
 use crate::work::allocations::{AllocationId, Form};
 
@@ -82,7 +82,7 @@ pub struct Asks {
     n_pending: usize,
     /// The memory that all take, about.
     bytes: u64,
-    pending: Resources,
+    pending: Sum,
 }
 
 impl Asks {
@@ -92,7 +92,7 @@ impl Asks {
     }
 
     /// Resource × outstanding over all asks.
-    pub fn pending(&self) -> &Resources {
+    pub fn pending(&self) -> &Sum {
         &self.pending
     }
 
@@ -296,7 +296,7 @@ impl Asks {
         spec: impl Into<Arc<AskSpec>>,
         now_ns: i64,
         sequence: u64,
-    ) -> (AskSlot, Resources) {
+    ) -> (AskSlot, Sum) {
         let spec = spec.into();
         let outstanding = spec.instances;
         self.put_outstanding(spec, outstanding, now_ns, sequence)
@@ -312,20 +312,20 @@ impl Asks {
     }
 
     /// So many instances of an ask are outstanding from now on. Returns the change of pending.
-    pub fn set_outstanding(&mut self, slot: AskSlot, outstanding: u32) -> Resources {
+    pub fn set_outstanding(&mut self, slot: AskSlot, outstanding: u32) -> Sum {
         let before = self.pending.clone();
         self.leave_class(slot);
         self.ask_mut(slot).outstanding = outstanding;
         self.join_class(slot);
-        self.pending.minus(&before).pruned()
+        self.pending.since(&before)
     }
 
     /// Drops an ask that no RM has sent, with what is outstanding of it. Returns what was pending.
-    pub fn remove_internal(&mut self, slot: AskSlot) -> Resources {
+    pub fn remove_internal(&mut self, slot: AskSlot) -> Sum {
         let before = self.pending.clone();
         self.leave_class(slot);
         self.bytes -= self.table.remove(slot).spec.bytes();
-        before.minus(&self.pending).pruned()
+        before.since(&self.pending)
     }
 
     /// How many instances are outstanding of asks that are real members of the task group.
@@ -368,7 +368,7 @@ impl Asks {
         outstanding: u32,
         now_ns: i64,
         sequence: u64,
-    ) -> (AskSlot, Resources) {
+    ) -> (AskSlot, Sum) {
         let Some(slot) = self.slot_of(&spec.key) else {
             return self.add_outstanding(spec, outstanding, now_ns, sequence);
         };
@@ -394,11 +394,11 @@ impl Asks {
         ask.join_others();
         ask.forget_refusals();
         self.join_class(slot);
-        (slot, self.pending.minus(&before).pruned())
+        (slot, self.pending.since(&before))
     }
 
     /// As [`Self::put`], of an ask whose key is not there.
-    pub fn add(&mut self, spec: Arc<AskSpec>, now_ns: i64, sequence: u64) -> (AskSlot, Resources) {
+    pub fn add(&mut self, spec: Arc<AskSpec>, now_ns: i64, sequence: u64) -> (AskSlot, Sum) {
         let outstanding = spec.instances;
         self.add_outstanding(spec, outstanding, now_ns, sequence)
     }
@@ -409,20 +409,21 @@ impl Asks {
         outstanding: u32,
         now_ns: i64,
         sequence: u64,
-    ) -> (AskSlot, Resources) {
+    ) -> (AskSlot, Sum) {
         debug_assert!(self.slot_of(&spec.key).is_none(), "a key is there once");
         self.bytes += spec.bytes();
         let slot = self.table.next();
         self.by_key.insert(&spec.key, slot);
         let ask = Ask::new(spec, outstanding, now_ns, sequence);
-        let pending = ask.pending().pruned();
+        let mut pending = ask.pending();
+        pending.prune();
         self.table.insert(ask);
         self.join_class(slot);
         (slot, pending)
     }
 
     /// Changes only the resources of an ask. Returns the change of pending.
-    pub fn resize(&mut self, slot: AskSlot, resources: Resources) -> Resources {
+    pub fn resize(&mut self, slot: AskSlot, resources: Resources) -> Sum {
         let before = self.pending.clone();
         self.leave_class(slot);
         let ask = self.ask_mut(slot);
@@ -431,7 +432,7 @@ impl Asks {
         ask.join_others();
         ask.forget_refusals();
         self.join_class(slot);
-        self.pending.minus(&before).pruned()
+        self.pending.since(&before)
     }
 
     /// Changes only priority, policy and tags of an ask, as a repetition says them. It keeps its
@@ -474,7 +475,7 @@ impl Asks {
 
     /// All placements of the ask that wait are taken back: their instances are outstanding again.
     /// Returns the change of pending.
-    pub fn take_back_all(&mut self, slot: AskSlot) -> Resources {
+    pub fn take_back_all(&mut self, slot: AskSlot) -> Sum {
         let ask = self.ask_mut(slot);
         let unsettled = ask.search.find_mut().map(|search| std::mem::take(&mut search.unsettled));
         let waiting = unsettled.map_or(0, |unsettled| unsettled.len());
@@ -485,7 +486,7 @@ impl Asks {
 
     /// The placement was taken back: its instance is outstanding again. Returns the change of
     /// pending.
-    pub fn take_back(&mut self, slot: AskSlot, placement: AllocationId) -> Resources {
+    pub fn take_back(&mut self, slot: AskSlot, placement: AllocationId) -> Sum {
         self.ask_mut(slot).waits_no_longer(placement);
         self.give_back(slot)
     }
@@ -502,31 +503,31 @@ impl Asks {
             class.noted = None;
         }
         if ask.outstanding == 0 {
-            self.forget_member(slot, &Resources::new());
+            self.forget_member(slot, &Sum::default());
         }
     }
 
     /// One instance is outstanding again. Returns the change of pending.
-    pub fn give_back(&mut self, slot: AskSlot) -> Resources {
+    pub fn give_back(&mut self, slot: AskSlot) -> Sum {
         let before = self.pending.clone();
         self.leave_class(slot);
         let ask = self.ask_mut(slot);
         ask.outstanding += 1;
         ask.withdrawn = false;
         self.join_class(slot);
-        self.pending.minus(&before).pruned()
+        self.pending.since(&before)
     }
 
     /// Drops what is outstanding of an ask. Returns what was pending of it. The entry stays while
     /// allocations made from it live.
-    pub fn withdraw(&mut self, slot: AskSlot) -> Resources {
+    pub fn withdraw(&mut self, slot: AskSlot) -> Sum {
         let before = self.pending.clone();
         self.leave_class(slot);
         let ask = self.ask_mut(slot);
         ask.withdrawn |= ask.outstanding > 0;
         ask.outstanding = 0;
         self.drop_if_done(slot);
-        before.minus(&self.pending).pruned()
+        before.since(&self.pending)
     }
 
     /// Forgets an ask that has nothing outstanding, nothing that waits for its predicate, and no
