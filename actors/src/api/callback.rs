@@ -125,7 +125,8 @@ pub trait ResourceManagerCallback: Send + Sync + 'static {
     ///   [forgotten](Self::forgotten). Never by both, and what was told is never forgotten.
     /// * Of a gang that is placed as a whole each member is assumed once its predicate has passed, and
     ///   the next is asked about then. If one of them finds no node all are forgotten, the last one
-    ///   first.
+    ///   first. So they are when the search goes on in a later step, because thousands of nodes
+    ///   refused; those that passed are asked about again in the step that books all.
     /// * A held place is never told. It is forgotten when it ends, and also before a member is asked
     ///   about that would take it: then the member is assumed, or the place is again.
     /// * What takes the place of a placeholder is assumed while the placeholder runs still, and told once

@@ -11,61 +11,36 @@
 //! # Invariant
 //! Either all members of a bundle are booked in a step, or nothing is.
 
-use std::collections::BTreeMap;
 use std::sync::Arc;
-
-use monoceros_rules::decide::bundle::{
-    self, BundleWaits, Found, Group, Members, MembersAt, NoDomain, Shortage,
-};
-use monoceros_rules::decide::explain::ShortDomain;
-use monoceros_rules::decide::parking::{Obstacle, retry_after};
-use monoceros_rules::decide::preemption::Promisee;
-use monoceros_rules::nodes::{Domain, NodeRequest, NodeSlot};
-use monoceros_rules::order::waits::{Parked, Phase, WaitSet};
-use monoceros_rules::values::hashing::SeededSet;
-use monoceros_rules::values::resources::Resources;
-use monoceros_rules::work::asks::{Ask, AskSlot, AskSpec, Asks};
-use monoceros_rules::work::native::{Bundled, NativeGroup, Stage};
-use rustc_hash::FxHashMap;
 
 use super::Application;
 use super::ops::VisitEffects;
 use super::rooms::Rooms;
+use super::searching::{Avoided, Where};
 use super::undecided::BundleObstacle;
-use crate::step::{Alarm, Baton, Counting};
-
-/// Which nodes refused which ask, while places are looked for.
-type Refusals = FxHashMap<AskSlot, SeededSet<Arc<str>>>;
-/// By the place of a group in the bundle, the domains where a member of it was refused.
-pub(super) type Avoided = BTreeMap<usize, Vec<Domain>>;
-
-/// Which nodes members may use while places are looked for.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(super) enum Where {
-    /// Those where no start of the member failed.
-    Elsewhere,
-    /// All.
-    Anywhere,
-}
-
-impl Where {
-    fn request(self, ask: &Ask) -> NodeRequest<'_> {
-        let elsewhere = ask.request_elsewhere().filter(|_| self == Self::Elsewhere);
-        elsewhere.unwrap_or_else(|| ask.request())
-    }
-}
-
-/// In how many domains predicates are asked about the members of a gang, at one offer.
-const DOMAINS_ASKED: usize = 16;
+use crate::step::{Alarm, Baton};
+use monoceros_rules::decide::bundle::{
+    BundleWaits, Found, Group, Members, MembersAt, NoDomain, Shortage,
+};
+use monoceros_rules::decide::explain::ShortDomain;
+use monoceros_rules::decide::parking::{Obstacle, retry_after};
+use monoceros_rules::decide::preemption::Promisee;
+use monoceros_rules::nodes::NodeRequest;
+use monoceros_rules::order::waits::{Parked, Phase, WaitSet};
+use monoceros_rules::values::resources::Resources;
+use monoceros_rules::work::asks::{AskSlot, Asks};
+use monoceros_rules::work::native::{Bundled, NativeGroup, Stage};
 
 /// Not all members have places.
-enum NotPlaced {
+pub(super) enum NotPlaced {
     /// There are too few.
     Short(Box<(Shortage, BundleWaits)>),
     /// This member was refused wherever there was room.
     Refused(AskSlot),
     /// A member may not have the room that was reserved for it.
     Unfit,
+    /// The search goes on in a later step.
+    Unfinished,
 }
 
 impl Application {
@@ -91,8 +66,14 @@ impl Application {
                         bundle.note(obstacle, baton.now_ns);
                     }
                 }
-                let at = self.epoch(&baton);
-                self.declined.note(Phase::Normal, at);
+                if self.bundle.as_ref().is_some_and(|bundle| bundle.search.is_some()) {
+                    // Others have their turn before it goes on.
+                    baton.offer.rise_to(0);
+                    baton.offer.budget = baton.offer.decided;
+                } else {
+                    let at = self.epoch(&baton);
+                    self.declined.note(Phase::Normal, at);
+                }
                 self.rise(baton);
             }
         }
@@ -154,7 +135,7 @@ impl Application {
         baton.tally.node_round_begins();
         let outcome = match rooms {
             Rooms::Free => self.place_in_rooms(&bundled, baton),
-            Rooms::None | Rooms::Leaving => self.place_members_elsewhere(&bundled, baton),
+            Rooms::None | Rooms::Leaving => self.place_members(&bundled, baton),
         };
         baton.tally.node_round_over();
         if outcome.is_err() {
@@ -169,6 +150,7 @@ impl Application {
                 self.give_up_rooms(baton);
                 Err(None)
             }
+            Err(NotPlaced::Unfinished) => Err(None),
             Err(NotPlaced::Short(short)) => {
                 let (shortage, places) = *short;
                 if self.widen_bundle(&bundled, baton) {
@@ -246,56 +228,6 @@ impl Application {
         Ok(found)
     }
 
-    /// Finds a place for each member. If all find one on nodes where no start of them failed, only such
-    /// nodes are used.
-    fn place_members_elsewhere(
-        &mut self,
-        bundled: &Bundled,
-        baton: &mut Baton,
-    ) -> Result<Found, NotPlaced> {
-        let mut members = bundled.iter().flatten();
-        let any_failed =
-            members.any(|(slot, _)| self.book.asks.ask(*slot).request_elsewhere().is_some());
-        if any_failed && let Ok(found) = self.place_members(bundled, Where::Elsewhere, baton) {
-            return Ok(found);
-        }
-        self.place_members(bundled, Where::Anywhere, baton)
-    }
-
-    /// Finds a place for each member where predicates in this process pass it. A group that has to
-    /// stay in one domain tries another where a member is refused on every node of the first.
-    fn place_members(
-        &mut self,
-        bundled: &Bundled,
-        nodes: Where,
-        baton: &mut Baton,
-    ) -> Result<Found, NotPlaced> {
-        let mut refusals = Refusals::default();
-        let mut avoid = Avoided::new();
-        let mut refused = None;
-        for _ in 0..DOMAINS_ASKED {
-            let mut found = match (self.find_places(bundled, &avoid, nodes, baton), refused) {
-                (Ok(found), _) => found,
-                (Err(_), Some(refused)) => return Err(NotPlaced::Refused(refused)),
-                (Err(short), None) => return Err(NotPlaced::Short(short)),
-            };
-            if baton.offer.asks_later {
-                return Ok(found);
-            }
-            let mut assumed = Vec::new();
-            let asked =
-                self.ask_predicates(bundled, nodes, &mut found, &mut refusals, &mut assumed, baton);
-            let Err((group, member)) = asked else { return Ok(found) };
-            self.forget_members(assumed, baton);
-            let domain = found.domain_of(group).cloned();
-            found.undo(&mut baton.books.nodes);
-            refused = Some(member);
-            let Some(domain) = domain else { break };
-            avoid.entry(group).or_default().push(domain);
-        }
-        Err(NotPlaced::Refused(refused.expect("every search but one in vain ends in a refusal")))
-    }
-
     /// The gang is over its quota, or over that of its user and group, or within both.
     fn note_quota(&mut self, speaker: AskSlot, over: Option<Obstacle>, baton: &mut Baton) {
         match over {
@@ -309,22 +241,6 @@ impl Application {
                 self.within_quota(speaker, baton);
             }
         }
-    }
-
-    fn find_places(
-        &self,
-        bundled: &Bundled,
-        avoid: &Avoided,
-        where_to: Where,
-        baton: &mut Baton,
-    ) -> Result<Found, Box<(Shortage, BundleWaits)>> {
-        let native = self.book.undecided().map_or(&[][..], |native| native.groups());
-        let groups = groups(&self.book.asks, native, bundled, avoid, where_to);
-        let nodes = &mut baton.books.nodes;
-        bundle::find(nodes, &groups).map_err(|shortage| {
-            let places = BundleWaits::new(&groups, &shortage, nodes.growth());
-            Box::new((shortage, places))
-        })
     }
 
     /// Placement constraints may let members of the gang use more nodes, now or later. Says whether
@@ -352,7 +268,7 @@ impl Application {
         }
         if let Some(bundle) = self.bundle.as_mut().filter(|bundle| may_now && bundle.air.is_none())
         {
-            (bundle.waits, bundle.places) = (WaitSet::Due, None);
+            (bundle.waits, bundle.places, bundle.search) = (WaitSet::Due, None, None);
             effects.touched = true;
         }
     }
@@ -360,7 +276,7 @@ impl Application {
     fn park_bundle(&mut self, parked: Parked, places: Option<BundleWaits>) {
         if let Some(bundle) = &mut self.bundle {
             bundle.waits = WaitSet::Parked(Box::new(parked));
-            (bundle.places, bundle.retry_ns) = (places, None);
+            (bundle.places, bundle.retry_ns, bundle.search) = (places, None, None);
         }
     }
 
@@ -414,69 +330,6 @@ impl Application {
                 baton.directory.named.enter(node, self.slot);
             }
         }
-    }
-
-    /// The predicate of a member has passed: the RM counts it, so that it is seen when its mates are
-    /// asked about.
-    fn assume_member(
-        &self,
-        spec: Arc<AskSpec>,
-        node: NodeSlot,
-        assumed: &mut Vec<(Arc<AskSpec>, NodeSlot)>,
-        baton: &Baton,
-    ) {
-        baton.count_on(Counting::Assumes, (self.slot, &spec), node);
-        assumed.push((spec, node));
-    }
-
-    /// The gang does not fit: none of its members counts.
-    fn forget_members(&self, assumed: Vec<(Arc<AskSpec>, NodeSlot)>, baton: &Baton) {
-        for (spec, node) in assumed.into_iter().rev() {
-            baton.count_on(Counting::Forgets, (self.slot, &spec), node);
-        }
-    }
-
-    /// Asks the RM in this process whether each member may run at its place, or have it held; one that
-    /// may not moves to another node, of the same domain where its group has one. `Err`: no node will
-    /// have this one, of this group.
-    fn ask_predicates(
-        &mut self,
-        bundled: &Bundled,
-        where_to: Where,
-        found: &mut Found,
-        refusals: &mut Refusals,
-        assumed: &mut Vec<(Arc<AskSpec>, NodeSlot)>,
-        baton: &mut Baton,
-    ) -> Result<(), (usize, AskSlot)> {
-        for at in 0..found.places().len() {
-            let place = found.places()[at];
-            let (slot, _) = bundled[place.of.group][place.of.members];
-            let spec = Arc::clone(&self.book.asks.ask(slot).spec);
-            let mut node = place.node;
-            loop {
-                let id = Arc::clone(baton.books.nodes.id(node));
-                let known = refusals.get(&slot).is_some_and(|refused| refused.contains(&id));
-                if !known {
-                    let about = (self.slot, &*spec);
-                    let Err(why) = crate::node::predicate(about, &id, true, baton) else { break };
-                    baton.tally.refused();
-                    baton.offer.refused += 1;
-                    if baton.tracking.is_on() {
-                        let reasons = &mut self.book.asks.ask_mut(slot).refusals_mut().reasons;
-                        *reasons.entry(why).or_default() += 1;
-                    }
-                    refusals.entry(slot).or_default().insert(id);
-                }
-                let ask = self.book.asks.ask(slot);
-                let (request, tags) = (where_to.request(ask), ask.spec.tags.as_ref());
-                let refused = refusals.entry(slot).or_default();
-                let request = request.passing_over(refused);
-                let next = found.move_member(&mut baton.books.nodes, at, &request, tags);
-                node = next.ok_or((place.of.group, slot))?;
-            }
-            self.assume_member(spec, node, assumed, baton);
-        }
-        Ok(())
     }
 
     pub(super) fn refused_member(&self, ask: AskSlot) -> BundleObstacle {

@@ -13,8 +13,9 @@ use monoceros_rules::work::asks::{Ask, AskSlot, AskSpec, TaskGroup};
 use monoceros_rules::work::native::{Bundled, MissingAsks, Native, Stage};
 
 use super::Application;
-use super::bundle::{Avoided, Where, groups, short_members, total};
+use super::bundle::{groups, short_members, total};
 use super::explained::ExplainedClass;
+use super::searching::{Avoided, Where};
 use super::undecided::Bundle;
 use crate::step::Baton;
 

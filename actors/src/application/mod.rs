@@ -42,6 +42,7 @@ mod release;
 mod reserving;
 mod rooms;
 mod run_limit;
+mod searching;
 mod starting;
 mod starts;
 mod surveyed;
@@ -441,8 +442,13 @@ impl Application {
         self.visited(baton, |application, baton, effects| {
             // An event for each, mostly.
             effects.happened.reserve(ops.len());
-            for op in ops {
-                application.apply(op, baton, effects);
+            let mut ops = ops.into_iter();
+            while let Some(op) = ops.next() {
+                if let Some(rest) = application.apply(op, baton, effects) {
+                    let rest = std::iter::once(rest).chain(ops).collect();
+                    baton.unfinished.push((application.slot, rest));
+                    break;
+                }
             }
             application.go_on_with_bundle(baton, effects);
         });

@@ -103,7 +103,13 @@ impl VisitEffects {
 }
 
 impl Application {
-    pub(super) fn apply(&mut self, op: Op, baton: &mut Baton, effects: &mut VisitEffects) {
+    /// Does what is ordered. Returns what is left of it for a later step.
+    pub(super) fn apply(
+        &mut self,
+        op: Op,
+        baton: &mut Baton,
+        effects: &mut VisitEffects,
+    ) -> Option<Op> {
         match op {
             Op::Ask(spec) => self.ask(spec, baton, effects),
             Op::Unified(spec) => self.unified(spec, baton, effects),
@@ -117,12 +123,14 @@ impl Application {
                 }
             }
             Op::Release { which, cause, reason, had_waiting } => {
-                let n = self.release(&which, cause, reason.as_ref(), baton, effects);
+                let (n, rest) = self.release(&which, cause, reason.as_ref(), baton, effects);
                 if n == 0 && !had_waiting {
                     baton.notices.push(Notice::Ignored(Ignored::ReleaseOfUnknown));
                 }
+                return rest;
             }
-            Op::Remove => self.remove(baton, effects),
+            Op::EndMany(ends) => return self.end_many(ends, baton, effects),
+            Op::Remove => return self.remove(baton, effects),
             Op::WakeNamed(node) => {
                 effects.touched |= self.book.asks.wake_named(&node);
                 self.wake_at_reserved(&node, false, baton, effects);
@@ -184,6 +192,7 @@ impl Application {
             Op::PromiseOver => self.promise_over(baton, effects),
             Op::Invalidated(invalidation) => self.invalidated(&invalidation, baton, effects),
         }
+        None
     }
 
     /// Rejects an ask or allocation. If it is one that runs already, it stays as it is and is not

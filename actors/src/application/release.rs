@@ -21,7 +21,12 @@ use super::Application;
 use super::in_the_air::Grounded;
 use super::ops::VisitEffects;
 use crate::events::{Event, EventKind};
-use crate::step::{Baton, Cause, Ending, NodeWork, Notice, RELEASED_BY_RM, Released, Which};
+use crate::step::{
+    Baton, Cause, Ending, ManyEnd, NodeWork, Notice, Op, RELEASED_BY_RM, Released, Which,
+};
+
+/// How many allocations end in one step: a few milliseconds.
+const ENDED_AT_ONCE: usize = 2_048;
 
 /// What an allocation held that has left every other holder. The node has still to let go of it.
 #[must_use = "the node has to let go of it, unless it is gone itself"]
@@ -67,8 +72,8 @@ impl Ends {
 }
 
 impl Application {
-    /// Ends the allocations that an RM names, and withdraws what is pending of the same name. Says
-    /// how many of both there were.
+    /// Ends the allocations that an RM names, and withdraws what is pending of the same name. Returns
+    /// how many of both there were, and what is left to be done in a later step.
     pub(super) fn release(
         &mut self,
         which: &Which,
@@ -76,7 +81,7 @@ impl Application {
         reason: Option<&Arc<str>>,
         baton: &mut Baton,
         effects: &mut VisitEffects,
-    ) -> usize {
+    ) -> (usize, Option<Op>) {
         let ids: Vec<AllocationId> = match which {
             Which::Uuid(uuid) => self.book.allocations.get(uuid).copied().into_iter().collect(),
             Which::Key(key) => match self.book.asks.slot_of(key) {
@@ -90,30 +95,12 @@ impl Application {
                         self.unpair(id, None, baton, effects);
                     }
                 }
-                effects.left.all |= cause.is_stop();
-                self.all_allocations()
+                self.all_to_end()
             }
         };
         let n_ended = ids.len();
-        let answer = cause.is_stop().then_some(RELEASED_BY_RM);
-        for id in ids {
-            let entry = baton.books.allocations.get(id);
-            let real = entry.and_then(Allocation::gives_way_to);
-            let is_asked = real.is_some_and(|real| {
-                baton.books.allocations.get(real).is_some_and(|real| real.question.is_some())
-            });
-            if cause.is_failure_to_start() && self.may_wait_again(id, baton) {
-                self.give_back(id, cause, reason, baton, effects);
-            } else if real.is_some() && !is_asked {
-                // The placeholder is gone, however that came: that is what the member waits for.
-                self.swap(id, EventKind::AllocationReplaced, answer, baton, effects);
-            } else {
-                self.end(id, Ends::of(cause, answer), baton, effects);
-            }
-        }
-        if cause.is_failure_to_start() {
-            self.review_starts_of_gang(reason, baton, effects);
-        }
+        let ends = ManyEnd { ids, cause, reason: reason.cloned(), are_all: *which == Which::All };
+        let rest = self.end_many(ends, baton, effects);
         let n_withdrawn = if cause == Cause::ConfirmedTimeout || cause.is_failure_to_start() {
             0
         } else {
@@ -124,7 +111,43 @@ impl Application {
                 Which::All => self.withdraw(None, Some(Form::Unified), baton, effects),
             }
         };
-        n_ended + n_withdrawn
+        (n_ended + n_withdrawn, rest)
+    }
+
+    /// Ends allocations, those that are left of them, up to [`ENDED_AT_ONCE`]. Returns the rest, which
+    /// is for a later step.
+    pub(super) fn end_many(
+        &mut self,
+        ends: ManyEnd,
+        baton: &mut Baton,
+        effects: &mut VisitEffects,
+    ) -> Option<Op> {
+        let ManyEnd { mut ids, cause, reason, are_all } = ends;
+        let later = ids.split_off(ids.len().min(ENDED_AT_ONCE));
+        let answer = cause.is_stop().then_some(RELEASED_BY_RM);
+        for id in ids {
+            let entry = baton.books.allocations.get(id);
+            let real = entry.and_then(Allocation::gives_way_to);
+            let is_asked = real.is_some_and(|real| {
+                baton.books.allocations.get(real).is_some_and(|real| real.question.is_some())
+            });
+            if cause.is_failure_to_start() && self.may_wait_again(id, baton) {
+                self.give_back(id, cause, reason.as_ref(), baton, effects);
+            } else if real.is_some() && !is_asked {
+                // The placeholder is gone, however that came: that is what the member waits for.
+                self.swap(id, EventKind::AllocationReplaced, answer, baton, effects);
+            } else {
+                self.end(id, Ends::of(cause, answer), baton, effects);
+            }
+        }
+        if !later.is_empty() {
+            return Some(Op::EndMany(ManyEnd { ids: later, cause, reason, are_all }));
+        }
+        effects.left.all |= are_all && cause.is_stop();
+        if cause.is_failure_to_start() {
+            self.review_starts_of_gang(reason.as_ref(), baton, effects);
+        }
+        None
     }
 
     /// A release by key drops the pending request of that key; one by UUID only in today's form,
@@ -148,6 +171,18 @@ impl Application {
         let live =
             matches!(self.book.state(), ApplicationState::Accepted | ApplicationState::Running);
         live && baton.books.allocations.get(id).is_some_and(|entry| entry.leaving.is_none())
+    }
+
+    /// All that it has, in the order in which it ends. Where that takes several steps it is the order of
+    /// the table, since names take long to be sorted.
+    fn all_to_end(&self) -> Vec<AllocationId> {
+        if self.book.allocations.len() <= ENDED_AT_ONCE {
+            return self.all_allocations();
+        }
+        let mut all: Vec<_> = self.book.allocations.values().copied().collect();
+        all.sort_unstable();
+        all.extend(self.book.holds());
+        all
     }
 
     /// Its allocations in order of their UUIDs, then what is held for its members.
@@ -304,17 +339,24 @@ impl Application {
         }
     }
 
-    /// Everything it asked for and holds goes; the partition forgets it after this step.
-    pub(super) fn remove(&mut self, baton: &mut Baton, effects: &mut VisitEffects) {
+    /// Everything it asked for and holds goes; the partition forgets it after this step. An application
+    /// that holds much gives it back in slices: nothing of it waits any more after the first, and what is
+    /// returned is for a later step.
+    pub(super) fn remove(&mut self, baton: &mut Baton, effects: &mut VisitEffects) -> Option<Op> {
         let unanswered = self.unanswered();
         self.ground_bundle(Grounded::Anew, None, baton, effects);
         self.withdraw(None, None, baton, effects);
         let internal = self.forget_internal();
         effects.delta.pending.subtract_sum(&internal);
-        effects.happens(baton, |at| self.unplaced(at));
-        effects.happens(baton, |at| self.event(EventKind::AppUnlinked, at));
+        let mut ids = self.all_to_end();
+        let is_last = ids.len() <= ENDED_AT_ONCE;
+        ids.truncate(ENDED_AT_ONCE);
+        if is_last {
+            effects.happens(baton, |at| self.unplaced(at));
+            effects.happens(baton, |at| self.event(EventKind::AppUnlinked, at));
+        }
         let message = "application removed by the resource manager";
-        for id in self.all_allocations() {
+        for id in ids {
             self.end(id, Ends::of(Cause::Stopped, Some(message)), baton, effects);
         }
         // They may have overtaken the removal on another stream, and be meant for the application
@@ -322,18 +364,22 @@ impl Application {
         for (form, key) in unanswered {
             self.tell_ask_released(form, key, Ending::StoppedByRm, message, baton);
         }
+        effects.left = Left::default();
+        effects.touched = true;
+        if !is_last {
+            return Some(Op::Remove);
+        }
         if self.book.state() == ApplicationState::Running {
             effects.delta.running -= 1;
         }
         let counts = baton.directory.counts(self.leaf_facts.slot);
         counts.moved(Some(self.book.state()), None);
-        effects.left = Left::default();
-        effects.touched = true;
         self.end_run(baton);
         baton.ended.push((self.slot, self.row));
         if self.book.started_ns.is_some() {
             baton.removed.push(Ended::removed(&self.book, baton.now_ns));
         }
+        None
     }
 
     /// The node took its holdings with it: everything but the node lets go.

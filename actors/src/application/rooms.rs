@@ -28,8 +28,9 @@ use monoceros_rules::work::allocations::AllocationId;
 use monoceros_rules::work::native::{Bundled, Native, Stage};
 
 use super::Application;
-use super::bundle::{Avoided, Where, groups};
+use super::bundle::groups;
 use super::in_the_air::Grounded;
+use super::searching::{Avoided, Where};
 use super::undecided::BundleObstacle;
 use crate::step::{Alarm, Baton, Op};
 

@@ -20,6 +20,7 @@ use monoceros_rules::work::native::{MissingAsks, Native, Stage};
 use super::Application;
 use super::in_the_air::{Air, Grounded};
 use super::ops::VisitEffects;
+use super::searching::Search;
 use crate::step::Baton;
 
 /// The search for places of a declared gang.
@@ -29,6 +30,8 @@ pub(super) struct Bundle {
     pub(super) waits: WaitSet,
     /// What it waits for, if it found too few places.
     pub(super) places: Option<BundleWaits>,
+    /// A search for places that goes on with the next offer.
+    pub(super) search: Option<Box<Search>>,
     /// What kept it from its places when it was looked at last, and since when that has been so, ns
     /// since the epoch.
     pub(super) obstacle: Option<(BundleObstacle, i64)>,
@@ -247,6 +250,7 @@ impl Application {
     pub(super) fn wake_bundle(&mut self) {
         if let Some(bundle) = &mut self.bundle {
             (bundle.waits, bundle.places, bundle.by_time) = (WaitSet::Due, None, false);
+            bundle.search.iter_mut().for_each(|search| search.tries_domains_again());
         }
     }
 

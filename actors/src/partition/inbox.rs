@@ -4,7 +4,8 @@
 //! offers must have their turn among them.
 //!
 //! # Invariants
-//! * Entries begin in the order in which they came.
+//! * Entries begin in the order in which they came. The rest of one that was too long for one step goes
+//!   before those that came after it.
 //! * Entries and offers take turns while there are both, so that neither the RM nor those who wait
 //!   for room starve.
 //! * A question that goes ahead is answered after the step that is under way, whatever waits; and
@@ -72,6 +73,11 @@ pub(super) enum MayOffer {
 impl Inbox {
     pub(super) fn push(&mut self, entry: Entry) {
         self.entries.push_back(entry);
+    }
+
+    /// Takes the rest of the entry that was taken last.
+    pub(super) fn push_first(&mut self, rest: Input) {
+        self.entries.push_front(Entry::Input(rest));
     }
 
     /// Takes a question that goes ahead of all entries.

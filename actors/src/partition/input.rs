@@ -32,7 +32,7 @@ use monoceros_rules::decide::preemption::Answer as PreemptionAnswer;
 use monoceros_rules::limits::Tables;
 use monoceros_rules::queues::object_state::ObjectState;
 use monoceros_rules::values::resources::Resources;
-use monoceros_rules::work::allocations::Form;
+use monoceros_rules::work::allocations::{ApplicationSlot, Form};
 use monoceros_rules::work::application::NewApplication;
 use monoceros_rules::work::quotas::Held;
 use monoceros_rules::work::rejection::Rejection;
@@ -55,6 +55,8 @@ pub(crate) struct Stamped {
 #[derive(Clone, Debug, Serialize, Deserialize)]
 pub(crate) enum Input {
     Request(Request),
+    /// An application goes on with what was too long for one step.
+    Unfinished(ApplicationSlot, Vec<Op>),
     /// Answers to questions; no verdict: the question never reached the RM.
     Answers(Vec<(QuestionId, Option<Verdict>)>),
     /// Answers to questions about preemption, in their order.

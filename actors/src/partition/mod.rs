@@ -226,9 +226,7 @@ impl Partition {
         let mut directory = Directory::default();
         add_queue(&config.root, None, true, config.preemption.quota, &metrics, &mut directory);
         let guard = Guard { session: session.clone(), partition: Arc::clone(&name), armed: true };
-        let mut books = new_books(&config, &directory, watch.patience.share_percent);
-        books.unsettled.widest = watch.candidates_per_question;
-        books.unsettled.number_as(nth);
+        let mut books = new_books(&config, &directory, &watch, nth);
         books.quotas = Standing::new(params.quotas);
         let baton = Box::new(Baton {
             books,
@@ -249,6 +247,7 @@ impl Partition {
             with_rooms: BTreeSet::new(),
             preempts: config.preemption.enabled,
             revisits: Vec::new(),
+            unfinished: Vec::new(),
             woken_by_return: Vec::new(),
             disarmed: Vec::new(),
             offer: Offering::default(),
@@ -327,9 +326,11 @@ impl Partition {
 }
 
 /// Books of a partition that has nothing yet.
-fn new_books(config: &PartitionConfig, directory: &Directory, share_percent: u32) -> Books {
+fn new_books(config: &PartitionConfig, directory: &Directory, watch: &Watch, nth: u64) -> Books {
     let mut books = Books::new(node_order(config));
-    books.nodes.set_reservation_share(share_percent);
+    books.unsettled.widest = watch.candidates_per_question;
+    books.unsettled.number_as(nth);
+    books.nodes.set_reservation_share(watch.patience.share_percent);
     for entry in directory.all_queues() {
         let facts = &entry.facts;
         books.enter_queue(facts.slot.0, facts.parent.map(|parent| parent.0), &facts.config);

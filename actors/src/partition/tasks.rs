@@ -16,6 +16,7 @@ use monoceros_rules::work::quotas::Held;
 use tokio::time::Instant;
 
 use super::Partition;
+use super::input::Input;
 use super::queue_lifecycle::removal_if_over;
 use super::surveys::{Everything, LookAgain, LookForVictims, LookOnNode};
 use crate::api::outcomes::Removed;
@@ -158,6 +159,9 @@ impl Partition {
             baton.revisits.push((bundle.application, Op::AskMembers));
         }
         self.may_decide |= !baton.revisits.is_empty();
+        for (slot, ops) in std::mem::take(&mut baton.unfinished).into_iter().rev() {
+            self.inbox.push_first(Input::Unfinished(slot, ops));
+        }
         if baton.books.changes() != self.looked_at && !baton.directory.preempt_later.is_empty() {
             for slot in std::mem::take(&mut baton.directory.preempt_later) {
                 baton.revisits.push((slot, Op::MayPreempt { at_ns: None }));

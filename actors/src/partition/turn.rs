@@ -201,6 +201,10 @@ impl Partition {
                 self.may_decide |= !matches!(request, Request::Refused(_));
                 self.request(request, baton);
             }
+            Input::Unfinished(slot, ops) => {
+                self.may_decide = true;
+                self.agenda.push_back(Task::Visit(slot, ops));
+            }
             Input::Answers(answers) => self.answers(answers, baton),
             Input::PreemptionAnswers(question, answers) => {
                 self.preemption_answers(question, &answers, baton);

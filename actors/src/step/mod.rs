@@ -75,7 +75,7 @@ pub(crate) use notice::{
     WantsOne,
 };
 pub(crate) use offer::{Frame, Offering, RowKey, RowSlot, RowUpdate};
-pub(crate) use op::{Cause, ClaimAnswer, Existing, NoVictims, Op, StartTime, Which};
+pub(crate) use op::{Cause, ClaimAnswer, Existing, ManyEnd, NoVictims, Op, StartTime, Which};
 pub(crate) use placement::{PlaceAnswer, Placement, REASONS_MAX, Takes};
 pub(crate) use session::{HeldNow, PartitionClosed, PartitionLost, Prepared, Said, SessionLink};
 pub(crate) use station::{Station, Visited};
@@ -117,6 +117,8 @@ pub(crate) struct Baton {
     pub(crate) start_retry: StartRetry,
     /// What applications have to do once this step is over, before any other.
     pub(crate) revisits: Vec<(ApplicationSlot, Op)>,
+    /// What applications have still to do, in order, once others had their turn.
+    pub(crate) unfinished: Vec<(ApplicationSlot, Vec<Op>)>,
     /// Nodes that changed, of which gangs may keep something.
     pub(crate) with_rooms: BTreeSet<NodeSlot>,
     /// Those who would preempt others, found in this step.

@@ -32,6 +32,8 @@ pub(crate) enum Op {
     /// Allocations end. `had_waiting`: some that waited to be taken have ended with it, so that it
     /// is not in vain if there are no others. `reason`: the RM's, of a failed start.
     Release { which: Which, cause: Cause, reason: Option<Arc<str>>, had_waiting: bool },
+    /// The rest of many allocations ends.
+    EndMany(ManyEnd),
     /// The RM removes the application.
     Remove,
     /// The application has joined its queue: what it declared of its members is asked for.
@@ -132,6 +134,17 @@ pub(crate) struct NoVictims {
     pub(crate) bound_ends_ns: Option<i64>,
 }
 
+/// Allocations that end together, be it in several steps.
+#[derive(Clone, Debug, Serialize, Deserialize)]
+pub(crate) struct ManyEnd {
+    pub(crate) ids: Vec<AllocationId>,
+    pub(crate) cause: Cause,
+    /// The RM's, of a failed start.
+    pub(crate) reason: Option<Arc<str>>,
+    /// They are all that the application has.
+    pub(crate) are_all: bool,
+}
+
 /// An allocation that the RM says exists.
 #[derive(Clone, Debug, Serialize, Deserialize)]
 pub(crate) struct Existing {
@@ -155,7 +168,7 @@ pub(crate) enum ClaimAnswer {
 }
 
 /// Which allocations a release names.
-#[derive(Clone, Debug, Serialize, Deserialize)]
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub(crate) enum Which {
     Uuid(Arc<str>),
     Key(Arc<str>),

@@ -53,6 +53,7 @@ mod limits;
 mod limits_cost;
 mod lists;
 mod long_rows;
+mod long_steps;
 mod lost_members;
 mod messages;
 mod native_gangs;

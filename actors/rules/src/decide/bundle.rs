@@ -15,7 +15,7 @@
 //! A gang for which others have left gets the places that were promised to it instead ([`rooms`]).
 //!
 //! For n members that takes time in proportion to n × log(nodes), also in vain; with a topology, and
-//! to the number of domains.
+//! to the number of domains. What takes longer than one step goes on in a later one ([`find_within`]).
 //!
 //! # When to look again
 //! A bundle whose members are all of one size fits exactly when the places on all nodes add up to
@@ -57,6 +57,7 @@
 //! ```
 
 pub mod rooms;
+mod search;
 #[cfg(test)]
 mod tests;
 mod topology;
@@ -71,6 +72,8 @@ use crate::values::epoch::Growth;
 use crate::values::resources::Resources;
 use crate::work::declaration::Topology;
 use crate::work::tags::Tags;
+
+pub use search::{Paused, Unfound, find, find_within};
 
 /// The members of one task group, in the order of their asks.
 #[derive(Clone, Debug, Default)]
@@ -158,9 +161,10 @@ pub struct NoDomain {
 }
 
 /// How a node is chosen.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 enum How {
     /// The first in the order of nodes.
+    #[default]
     First,
     /// The fullest with room.
     Tightest,
@@ -173,54 +177,6 @@ impl How {
             Self::Tightest => nodes.tightest(request),
         }
     }
-}
-
-/// Finds a place for each member, or gives everything back.
-pub fn find(nodes: &mut NodeIndex, bundle: &[Group<'_>]) -> Result<Found, Shortage> {
-    let order = order(bundle, nodes.capacity());
-    let spread = find_by(nodes, bundle, &order, How::First);
-    if spread.is_ok() || nodes.is_tightest_first() {
-        return spread;
-    }
-    find_by(nodes, bundle, &order, How::Tightest)
-}
-
-fn find_by(
-    nodes: &mut NodeIndex,
-    bundle: &[Group<'_>],
-    order: &[MembersAt],
-    how: How,
-) -> Result<Found, Shortage> {
-    let mut found = Found::default();
-    let mut from = 0;
-    for (at, of) in order.iter().enumerate() {
-        if at < from {
-            continue;
-        }
-        if bundle[of.group].topology.is_some() {
-            match topology::place(nodes, bundle, order, at, how, &mut found) {
-                Ok(placed) => from = at + placed,
-                Err(shortage) => {
-                    found.undo(nodes);
-                    return Err(shortage);
-                }
-            }
-            if from > at {
-                continue;
-            }
-        }
-        let members = of.within(bundle);
-        for n in 0..members.count {
-            let Some(node) = how.choose(nodes, &members.request) else {
-                found.undo(nodes);
-                let short = short_of_room(bundle, &order[at..], members.count - n);
-                let lacks = short.iter().map(|(_, lacks)| lacks).sum();
-                return Err(Shortage { of: *of, lacks, short, domain: None });
-            };
-            found.take(nodes, members, Place { of: *of, node });
-        }
-    }
-    Ok(found)
 }
 
 /// The members that lack places of one size, by groups with their number: `first` of the first in
@@ -356,6 +312,12 @@ impl Found {
         self.places.clear();
         self.chosen.clear();
     }
+
+    /// Gives everything back, and says what it was: a search goes on from there later.
+    pub fn pause(mut self, nodes: &mut NodeIndex) -> Paused {
+        self.taken.undo(nodes);
+        Paused::with(self.places, self.chosen)
+    }
 }
 
 impl MembersAt {
@@ -425,12 +387,29 @@ impl Group<'_> {
     }
 }
 
+/// The number of sizes that are kept apart.
+const SIZES_MAX: usize = 16;
+
+/// The sizes, each once, in their order; of more than [`SIZES_MAX`] the first one more than that.
+fn distinct_sizes<'a>(all: impl Iterator<Item = &'a Resources>) -> SmallVec<[Resources; 1]> {
+    let mut sizes: SmallVec<[Resources; 1]> = SmallVec::new();
+    for size in all {
+        if !sizes.iter().any(|known| known.same_amount(size)) {
+            sizes.push(size.clone());
+        }
+        if sizes.len() > SIZES_MAX {
+            break;
+        }
+    }
+    sizes
+}
+
 /// What a bundle waits for that found no places.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct BundleWaits {
     /// The growth of the node index up to which it was looked for.
     at: Growth,
-    /// The sizes of its members, each once.
+    /// The sizes of its members, each once; of many different ones the least that any of them takes.
     sizes: SmallVec<[Resources; 1]>,
     /// How many places have to come, of any of these sizes.
     lacks: u64,
@@ -446,16 +425,16 @@ impl BundleWaits {
     /// What a bundle waits for that lacked this when the index had grown so far.
     pub fn new(bundle: &[Group<'_>], shortage: &Shortage, at: Growth) -> Self {
         let members = || bundle.iter().flat_map(|group| &group.members);
-        let mut sizes: SmallVec<[Resources; 1]> = SmallVec::new();
-        for members in members() {
-            let size = members.request.resources;
-            if !sizes.iter().any(|known| known.same_amount(size)) {
-                sizes.push(size.clone());
-            }
+        let mut sizes = distinct_sizes(members().map(|members| members.request.resources));
+        let are_alike = sizes.len() == 1;
+        if sizes.len() > SIZES_MAX {
+            let mut least = sizes[0].clone();
+            members().for_each(|members| least.lower_to(members.request.resources));
+            sizes = SmallVec::from_elem(least, 1);
         }
         let only_room_counts = members().all(|members| members.request.wants_only_room())
             && bundle.iter().all(|group| group.required().is_none());
-        let is_of_one_size = sizes.len() == 1 && only_room_counts;
+        let is_of_one_size = are_alike && only_room_counts;
         let (lacks, needs) = if is_of_one_size {
             (shortage.lacks, members().map(|members| u64::from(members.count)).sum())
         } else {

@@ -71,8 +71,8 @@ impl std::fmt::Display for Domain {
 pub struct Wanted<'a> {
     /// The sum.
     pub total: &'a Resources,
-    /// Every size that there is among them.
-    pub sizes: &'a [&'a Resources],
+    /// Sizes that there are among them: a domain needs a node for each.
+    pub sizes: &'a [Resources],
 }
 
 crate::slot! {
@@ -422,7 +422,7 @@ impl NodeIndex {
         from: Start<'_>,
     ) -> Option<NodeSlot> {
         let (tree, left) = self.within(request.domains)?;
-        let may = |room: &Room| room.holds(request.resources);
+        let may = |room: &Room| self.looks_at(room, request.resources);
         let mut found = match from {
             Start::First => tree.first(may),
             Start::Behind(key) => tree.first_after(key, may),

@@ -69,6 +69,7 @@ mod tests;
 pub mod utilization;
 
 use std::borrow::Cow;
+use std::cell::Cell;
 use std::sync::Arc;
 
 use crate::order::tree::OrderedTree;
@@ -145,6 +146,8 @@ pub struct NodeIndex {
     affinity: Affinity,
     /// Which nodes are together, as far as somebody asks.
     domains: Domains,
+    /// How often searches looked at something; see [`Self::looks`].
+    looks: Cell<u64>,
 }
 
 /// What the index keeps of a node.
@@ -192,6 +195,7 @@ impl NodeIndex {
             last_growths: LastGrowths::default(),
             affinity: Affinity::default(),
             domains: Domains::default(),
+            looks: Cell::new(0),
         }
     }
 
@@ -372,7 +376,7 @@ impl NodeIndex {
         if !request.domains.is_empty() {
             return self.find_within(request, Start::First);
         }
-        let first = self.tree.first(|room| room.holds(request.resources));
+        let first = self.tree.first(|room| self.looks_at(room, request.resources));
         self.pass_over(first.map(|(_, slot, _)| *slot), request)
     }
 
@@ -422,6 +426,27 @@ impl NodeIndex {
         all.take_while(is_meant).take(most).collect()
     }
 
+    /// How often searches have looked at a node, or at what several have free, so far.
+    pub fn looks(&self) -> u64 {
+        self.looks.get()
+    }
+
+    /// Whether there is enough free; counts as a look.
+    fn looks_at(&self, room: &Room, amount: &Resources) -> bool {
+        self.looks.set(self.looks.get().wrapping_add(1));
+        room.holds(amount)
+    }
+
+    /// Whether the request may use this node now: it would be found by a search that passed over all
+    /// others.
+    pub fn takes(&self, slot: NodeSlot, request: &NodeRequest<'_>) -> bool {
+        let Some(node) = self.nodes.find(slot) else { return false };
+        match request.required {
+            Some(required) => self.required(required, request) == Some(slot),
+            None => node.holds(request.resources) && self.admits(slot, request),
+        }
+    }
+
     fn required(&self, node: &str, request: &NodeRequest<'_>) -> Option<NodeSlot> {
         let slot = self.slot_of(node)?;
         let has_room = self.entry(slot).has_room(request.resources);
@@ -430,7 +455,7 @@ impl NodeIndex {
 
     fn next_with_room(&self, after: NodeSlot, request: &NodeRequest<'_>) -> Option<NodeSlot> {
         let after = &self.entry(after).key;
-        let next = self.tree.first_after(after, |room| room.holds(request.resources));
+        let next = self.tree.first_after(after, |room| self.looks_at(room, request.resources));
         next.map(|(_, slot, _)| *slot)
     }
 

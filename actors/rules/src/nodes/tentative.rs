@@ -13,6 +13,7 @@
 use rustc_hash::FxHashMap;
 
 use super::affinity::{Families, Start};
+use super::room::Room;
 use super::{LOOKED_AT, NodeIndex, NodeRequest, NodeSlot, NodeSortPolicy};
 use crate::values::epoch::Growth;
 use crate::values::resources::Resources;
@@ -105,12 +106,13 @@ impl NodeIndex {
         if !request.domains.is_empty() {
             return self.find_within(request, Start::Last);
         }
-        let mut found = self.tree.last(None, |room| room.holds(request.resources));
+        let may = |room: &Room| self.looks_at(room, request.resources);
+        let mut found = self.tree.last(None, may);
         while let Some((key, slot, _)) = found {
             if !request.passes_over(self.id(*slot)) {
                 return Some(*slot);
             }
-            found = self.tree.last(Some(key), |room| room.holds(request.resources));
+            found = self.tree.last(Some(key), may);
         }
         None
     }

@@ -18,7 +18,7 @@ use serde::de::DeserializeOwned;
 
 use super::*;
 use crate::api::predicates::{Elsewhere, Scope};
-use crate::step::{Cause, ClaimAnswer, ForeignReport, NoVictims, StartTime, Which};
+use crate::step::{Cause, ClaimAnswer, ForeignReport, ManyEnd, NoVictims, StartTime, Which};
 
 /// What can be kept, sent anywhere, written and read, and handed in again.
 fn is_plain<T: Clone + Debug + Serialize + DeserializeOwned + Send + Sync + 'static>() {}
@@ -143,6 +143,12 @@ fn ops() -> Vec<Op> {
         Refused { spec: full_ask(), uuid: Some(text()), reason: Box::new(Rejection::NodeUnknown(text())) },
         WithdrawAsks(None),
         Release { which: Which::All, cause: Cause::Stopped, reason: None, had_waiting: true },
+        EndMany(ManyEnd {
+            ids: vec![allocation(4)],
+            cause: Cause::Stopped,
+            reason: Some(text()),
+            are_all: true,
+        }),
         Remove,
         WakeNamed(text()),
         WakeNamedByReturn(text()),
@@ -335,6 +341,7 @@ fn inputs() -> Vec<Input> {
                 users: ['*'], maxapplications: 1}]}]}]}]";
     let mut inputs = each!(Input {
         Request(Request::RemoveNode(id())),
+        Unfinished(application, vec![Op::Remove]),
         Answers(answers),
         PreemptionAnswers(QuestionId(7), vec![Answer::Fits(-1), Answer::Refused]),
         Control(Control::Hold(true)),

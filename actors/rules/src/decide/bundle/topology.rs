@@ -21,13 +21,35 @@ use std::sync::Arc;
 
 use smallvec::SmallVec;
 
-use super::{Chosen, Found, Group, How, MembersAt, NoDomain, Place, Shortage};
+use super::search::Slice;
+use super::{
+    Chosen, Found, Group, How, Members, MembersAt, NoDomain, Place, Shortage, distinct_sizes,
+};
 use crate::nodes::{Domain, NodeIndex, NodeRequest, Wanted};
 use crate::values::resources::Resources;
 use crate::work::declaration::Topology;
 
 /// How often an earlier group is asked to make way in one search.
 const MOVES_MAX: usize = 64;
+/// How many looks at nodes that may take.
+const LOOKS_TO_MOVE: u64 = 200_000;
+
+/// A group has no places in a domain.
+pub(super) enum Unplaced {
+    /// No domain takes it.
+    Short(Shortage),
+    /// There are domains that were not tried yet.
+    Paused,
+}
+
+/// A search is to go on in a later step.
+struct Pause;
+
+impl From<Pause> for Unplaced {
+    fn from(_: Pause) -> Self {
+        Self::Paused
+    }
+}
 
 /// The members of one group, in the order in which they are looked for.
 struct Run<'b, 'a> {
@@ -35,9 +57,9 @@ struct Run<'b, 'a> {
     members: &'b [MembersAt],
     topology: &'a Topology,
     how: How,
-    /// What all of them want of open nodes, and each size once.
+    /// What all of them want of open nodes, and each size once, of many different ones some.
     total: Resources,
-    sizes: SmallVec<[&'a Resources; 2]>,
+    sizes: SmallVec<[Resources; 1]>,
     /// Whether it does not matter which node of a domain each gets.
     is_of_one_size: bool,
 }
@@ -51,16 +73,17 @@ pub(super) fn place(
     at: usize,
     how: How,
     found: &mut Found,
-) -> Result<usize, Shortage> {
+    slice: &mut Slice,
+) -> Result<usize, Unplaced> {
     let Some(run) = Run::new(bundle, order, order[at].group, how) else { return Ok(0) };
     let Some(key) = &run.topology.required else {
-        let is_placed = run.place_preferred(nodes, found);
+        let is_placed = run.place_preferred(nodes, found, slice)?;
         return Ok(if is_placed { run.members.len() } else { 0 });
     };
-    let domain = match run.place_required(nodes, key, None, found) {
+    let domain = match run.place_required(nodes, key, None, found, slice)? {
         Some(domain) => domain,
         None => make_way(nodes, &run, order, key, found)
-            .ok_or_else(|| run.shortage(nodes, key, found))?,
+            .ok_or_else(|| Unplaced::Short(run.shortage(nodes, key, found)))?,
     };
     let group = run.group();
     found.chosen.push(Chosen { group, domain, has_moved: false });
@@ -76,7 +99,10 @@ fn make_way(
     found: &mut Found,
 ) -> Option<Domain> {
     let mut tries = 0;
+    let mut slice = Slice::of(LOOKS_TO_MOVE, nodes);
     for at in (0..found.chosen.len()).rev() {
+        // Domains that did not take a group may take it in the next try.
+        slice.tried.clear();
         let Chosen { group, domain: before, has_moved } = found.chosen[at].clone();
         if has_moved || tries == MOVES_MAX {
             continue;
@@ -86,9 +112,10 @@ fn make_way(
         let Some(its_key) = &earlier.topology.required else { continue };
         let as_it_was = found.places.clone();
         let places = found.take_out(nodes, run.bundle, group);
-        let domain = run.place_required(nodes, key, None, found);
-        if let Some(domain) = domain {
-            if let Some(other) = earlier.place_required(nodes, its_key, Some(&before), found) {
+        let domain = run.place_required(nodes, key, None, found, &mut slice);
+        if let Ok(Some(domain)) = domain {
+            let other = earlier.place_required(nodes, its_key, Some(&before), found, &mut slice);
+            if let Ok(Some(other)) = other {
                 found.chosen[at] = Chosen { group, domain: other, has_moved: true };
                 return Some(domain);
             }
@@ -113,13 +140,9 @@ impl<'b, 'a> Run<'b, 'a> {
         let first = order.iter().position(|of| of.group == group)?;
         let last = order.iter().rposition(|of| of.group == group)?;
         let members = &order[first..=last];
-        let mut sizes: SmallVec<[&'a Resources; 2]> = SmallVec::new();
-        for members in &bundle[group].members {
-            let size = members.request.resources;
-            if members.request.required.is_none() && !sizes.iter().any(|it| it.same_amount(size)) {
-                sizes.push(size);
-            }
-        }
+        let is_free = |it: &&Members<'_>| it.request.required.is_none();
+        let free = bundle[group].members.iter().filter(is_free);
+        let sizes = distinct_sizes(free.map(|members| members.request.resources));
         let only_room = bundle[group].members.iter().all(|it| it.request.wants_only_room());
         let (total, is_of_one_size) = (bundle[group].wants_open(), only_room && sizes.len() == 1);
         Some(Self { bundle, members, topology, how, total, sizes, is_of_one_size })
@@ -146,7 +169,8 @@ impl<'b, 'a> Run<'b, 'a> {
         key: &str,
         without: Option<&Domain>,
         found: &mut Found,
-    ) -> Option<Domain> {
+        slice: &mut Slice,
+    ) -> Result<Option<Domain>, Pause> {
         nodes.keep_domains(key);
         let avoid = self.bundle[self.group()].avoid;
         let may_be = |domain: &Domain| Some(domain) != without && !avoid.contains(domain);
@@ -154,57 +178,86 @@ impl<'b, 'a> Run<'b, 'a> {
             self.keep_preferred(nodes);
             let mut by_fit = nodes.domains_by_fit(key, &self.wanted());
             while let Some(domain) = by_fit.next(nodes) {
-                if may_be(&domain) && self.place_inside(nodes, &domain, found) {
-                    return Some(domain);
+                if may_be(&domain) && self.place_inside(nodes, &domain, found, slice)? {
+                    return Ok(Some(domain));
                 }
             }
         }
         let mut by_fit = nodes.domains_by_fit(key, &self.wanted());
         while let Some(domain) = by_fit.next(nodes) {
-            if may_be(&domain) && self.place_in(nodes, std::slice::from_ref(&domain), found) {
-                return Some(domain);
+            let domains = std::slice::from_ref(&domain);
+            if may_be(&domain) && self.place_in(nodes, domains, found, slice)? {
+                return Ok(Some(domain));
             }
         }
-        None
+        Ok(None)
     }
 
     /// Places in the best domain of a preferred attribute inside of another domain.
-    fn place_inside(&self, nodes: &mut NodeIndex, outer: &Domain, found: &mut Found) -> bool {
+    fn place_inside(
+        &self,
+        nodes: &mut NodeIndex,
+        outer: &Domain,
+        found: &mut Found,
+        slice: &mut Slice,
+    ) -> Result<bool, Pause> {
         for key in &self.topology.preferred {
             let mut by_fit = nodes.domains_inside(key, outer, &self.wanted());
             while let Some(inner) = by_fit.next(nodes) {
-                if self.place_in(nodes, &[outer.clone(), inner], found) {
-                    return true;
+                if self.place_in(nodes, &[outer.clone(), inner], found, slice)? {
+                    return Ok(true);
                 }
             }
         }
-        false
+        Ok(false)
     }
 
     /// Places in the best domain of a preferred attribute.
-    fn place_preferred(&self, nodes: &mut NodeIndex, found: &mut Found) -> bool {
+    fn place_preferred(
+        &self,
+        nodes: &mut NodeIndex,
+        found: &mut Found,
+        slice: &mut Slice,
+    ) -> Result<bool, Pause> {
         self.keep_preferred(nodes);
         for key in &self.topology.preferred {
             let mut by_fit = nodes.domains_by_fit(key, &self.wanted());
             while let Some(domain) = by_fit.next(nodes) {
-                if self.place_in(nodes, std::slice::from_ref(&domain), found) {
-                    return true;
+                if self.place_in(nodes, std::slice::from_ref(&domain), found, slice)? {
+                    return Ok(true);
                 }
             }
         }
-        false
+        Ok(false)
     }
 
     /// Places for all members in these domains, or nothing is kept.
-    fn place_in(&self, nodes: &mut NodeIndex, domains: &[Domain], found: &mut Found) -> bool {
+    fn place_in(
+        &self,
+        nodes: &mut NodeIndex,
+        domains: &[Domain],
+        found: &mut Found,
+        slice: &mut Slice,
+    ) -> Result<bool, Pause> {
+        let tried = (self.group(), domains.to_vec());
+        if slice.tried.contains(&tried) {
+            return Ok(false);
+        }
+        if slice.is_over(nodes) {
+            return Err(Pause);
+        }
         let places = |nodes: &mut NodeIndex, how: How, found: &mut Found| {
             self.try_in(nodes, domains, how, found).is_ok()
         };
-        places(nodes, self.how, found)
+        let is_placed = places(nodes, self.how, found)
             || (self.how == How::First
                 && !self.is_of_one_size
                 && !nodes.is_tightest_first()
-                && places(nodes, How::Tightest, found))
+                && places(nodes, How::Tightest, found));
+        if !is_placed {
+            slice.tried.insert(tried);
+        }
+        Ok(is_placed)
     }
 
     /// The error is how many members found a place; nothing of it is kept.
@@ -237,7 +290,7 @@ impl<'b, 'a> Run<'b, 'a> {
         let counts = self.members.iter().map(|of| u64::from(of.within(self.bundle).count));
         let members: u64 = counts.sum();
         let nothing = Resources::new();
-        let size = self.sizes.first().copied().unwrap_or(&nothing);
+        let size = self.sizes.first().unwrap_or(&nothing);
         let roomiest = nodes.roomiest_domain(key, size);
         let placed = roomiest.as_ref().map_or(0, |domain| {
             let tried = self.try_in(nodes, std::slice::from_ref(domain), self.how, found);
@@ -253,7 +306,7 @@ impl<'b, 'a> Run<'b, 'a> {
 
 impl Found {
     /// Gives back all places from this one on.
-    fn give_from(&mut self, nodes: &mut NodeIndex, bundle: &[Group<'_>], from: usize) {
+    pub(super) fn give_from(&mut self, nodes: &mut NodeIndex, bundle: &[Group<'_>], from: usize) {
         for place in self.places.split_off(from) {
             self.give(nodes, place.of.within(bundle), place);
         }

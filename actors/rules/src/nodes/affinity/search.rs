@@ -263,7 +263,7 @@ impl NodeIndex {
             };
         }
         let needed = affinity.flags_needed(choice, wish);
-        let may = |room: &Room| room.has_flags(needed) && room.holds(request.resources);
+        let may = |room: &Room| room.has_flags(needed) && self.looks_at(room, request.resources);
         let mut found = match from {
             Start::First => tree.first(may),
             Start::Behind(key) => tree.first_after(key, may),

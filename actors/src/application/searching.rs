@@ -1,0 +1,345 @@
+//! The search for places of all members of a gang, with the predicates of an RM in this process, in as
+//! many steps as it takes.
+//!
+//! # Why in several steps
+//! Ten thousand members that differ all have ten thousand searches, and nine of ten nodes may refuse
+//! each of them. While one step lasts nobody else of the partition has an answer. So a step has a bounded
+//! number of looks at nodes and of refusals; what is left goes on with the next offer, from the places
+//! that were found ([`monoceros_rules::decide::bundle::find_within`]). The usual search is over in one.
+//!
+//! # Predicates
+//! An answer counts for the step in which it was given. A place that passed in an earlier step is not
+//! asked about again while the search goes on; once all have passed, those of earlier steps are asked about
+//! again in the step that books all members. A refusal counts until the search is over.
+//!
+//! # Invariant
+//! * Between two steps nothing is taken, and the RM counts on nothing.
+
+use std::collections::BTreeMap;
+use std::sync::Arc;
+
+use monoceros_rules::decide::bundle::{self, BundleWaits, Found, Paused, Unfound};
+use monoceros_rules::nodes::{Domain, NodeRequest, NodeSlot};
+use monoceros_rules::order::waits::WaitSet;
+use monoceros_rules::values::epoch::Growth;
+use monoceros_rules::values::hashing::SeededSet;
+use monoceros_rules::work::asks::{Ask, AskSlot, AskSpec};
+use monoceros_rules::work::native::Bundled;
+use rustc_hash::{FxHashMap, FxHashSet};
+
+use super::Application;
+use super::bundle::{NotPlaced, groups};
+use crate::step::{Baton, Counting};
+
+/// How many looks at nodes one step has for a gang: some ten milliseconds.
+const LOOKS_PER_STEP: u64 = 400_000;
+/// How many refusals by nodes one step takes for a gang.
+const REFUSALS_PER_STEP: usize = 2_048;
+/// After how many refusals in all a search is given up, as if the member that was refused last had been
+/// refused everywhere.
+const REFUSALS_MAX: usize = 1_000_000;
+/// In how many domains predicates are asked about the members of a gang.
+const DOMAINS_ASKED: usize = 16;
+
+/// By the place of a group in the bundle, the domains where a member of it was refused.
+pub(super) type Avoided = BTreeMap<usize, Vec<Domain>>;
+
+/// Which nodes members may use while places are looked for.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(super) enum Where {
+    /// Those where no start of the member failed.
+    Elsewhere,
+    /// All.
+    Anywhere,
+}
+
+impl Where {
+    pub(super) fn request(self, ask: &Ask) -> NodeRequest<'_> {
+        let elsewhere = ask.request_elsewhere().filter(|_| self == Self::Elsewhere);
+        elsewhere.unwrap_or_else(|| ask.request())
+    }
+}
+
+/// A search that is under way.
+pub(super) struct Search {
+    /// What it looks for. A gang that asks otherwise begins anew.
+    bundled: Bundled,
+    nodes: Where,
+    /// The growth of the nodes when it began: whatever came later may be what it lacks.
+    since: Growth,
+    paused: Paused,
+    avoid: Avoided,
+    /// Which nodes refused which ask.
+    refusals: FxHashMap<AskSlot, SeededSet<Arc<str>>>,
+    n_refusals: usize,
+    /// The asks that passed on nodes in earlier steps.
+    passed: FxHashSet<(AskSlot, NodeSlot)>,
+    /// The member that was refused last, and in how many domains some were.
+    refused: Option<AskSlot>,
+    n_domains: usize,
+}
+
+/// What one step has left for a search.
+struct Slice {
+    /// The number of looks at which it ends.
+    until: u64,
+    refusals: usize,
+}
+
+impl Slice {
+    fn begin(baton: &Baton) -> Self {
+        let until = baton.books.nodes.looks().saturating_add(LOOKS_PER_STEP);
+        Self { until, refusals: REFUSALS_PER_STEP }
+    }
+
+    /// A node has refused a member. Says whether another may be asked in this step.
+    fn goes_on(&mut self, baton: &Baton) -> bool {
+        self.refusals = self.refusals.saturating_sub(1);
+        self.refusals > 0 && baton.books.nodes.looks() < self.until
+    }
+}
+
+/// Members that the RM counts on their nodes.
+type AssumedMembers = Vec<(Arc<AskSpec>, NodeSlot)>;
+
+/// Not all members passed.
+enum NotPassed {
+    /// No node will have this one, of this group.
+    Refused { group: usize, member: AskSlot },
+    /// The rest is asked in a later step.
+    Unfinished,
+}
+
+impl Search {
+    fn new(bundled: &Bundled, nodes: Where, since: Growth) -> Self {
+        Self {
+            bundled: bundled.clone(),
+            nodes,
+            since,
+            paused: Paused::default(),
+            avoid: Avoided::new(),
+            refusals: FxHashMap::default(),
+            n_refusals: 0,
+            passed: FxHashSet::default(),
+            refused: None,
+            n_domains: 0,
+        }
+    }
+
+    /// Something has changed for the gang: a domain that did not take a group may take it now.
+    pub(super) fn tries_domains_again(&mut self) {
+        self.paused.forget_tried();
+    }
+}
+
+impl Application {
+    /// Finds a place for each member where predicates in this process pass it. If all find one on nodes
+    /// where no start of them failed, only such nodes are used. A group that has to stay in one domain
+    /// tries another where a member is refused on every node of the first.
+    pub(super) fn place_members(
+        &mut self,
+        bundled: &Bundled,
+        baton: &mut Baton,
+    ) -> Result<Found, NotPlaced> {
+        let mut slice = Slice::begin(baton);
+        let mut search = self.search_for(bundled, baton);
+        loop {
+            let mut found = match self.find_places(&mut search, slice.until, baton) {
+                Ok(found) => found,
+                Err(Unfound::Paused(paused)) => return Err(self.pause(search, paused)),
+                Err(Unfound::Short(_)) if search.nodes == Where::Elsewhere => {
+                    *search = Search::new(bundled, Where::Anywhere, baton.books.nodes.growth());
+                    continue;
+                }
+                Err(Unfound::Short(shortage)) => {
+                    if let Some(refused) = search.refused {
+                        return Err(NotPlaced::Refused(refused));
+                    }
+                    let native = self.book.undecided().map_or(&[][..], |native| native.groups());
+                    let asks = &self.book.asks;
+                    let groups = groups(asks, native, bundled, &search.avoid, search.nodes);
+                    let places = BundleWaits::new(&groups, &shortage, search.since);
+                    return Err(NotPlaced::Short(Box::new((shortage, places))));
+                }
+            };
+            if baton.offer.asks_later {
+                return Ok(found);
+            }
+            match self.ask_members_at_once(&mut search, &mut found, &mut slice, baton) {
+                Ok(()) => return Ok(found),
+                Err(NotPassed::Unfinished) => {
+                    let paused = found.pause(&mut baton.books.nodes);
+                    return Err(self.pause(search, paused));
+                }
+                Err(NotPassed::Refused { group, member }) => {
+                    let domain = found.domain_of(group).cloned();
+                    found.undo(&mut baton.books.nodes);
+                    search.refused = Some(member);
+                    search.n_domains += 1;
+                    match domain.filter(|_| search.n_domains < DOMAINS_ASKED) {
+                        Some(domain) => search.avoid.entry(group).or_default().push(domain),
+                        None if search.nodes == Where::Elsewhere => {
+                            let since = baton.books.nodes.growth();
+                            *search = Search::new(bundled, Where::Anywhere, since);
+                        }
+                        None => return Err(NotPlaced::Refused(member)),
+                    }
+                }
+            }
+        }
+    }
+
+    /// The search that is under way, or one that begins.
+    fn search_for(&mut self, bundled: &Bundled, baton: &Baton) -> Box<Search> {
+        let under_way = self.bundle.as_mut().and_then(|bundle| bundle.search.take());
+        under_way.filter(|search| search.bundled == *bundled).unwrap_or_else(|| {
+            let mut members = bundled.iter().flatten();
+            let has_failed =
+                |slot: &AskSlot| self.book.asks.ask(*slot).request_elsewhere().is_some();
+            let any_failed = members.any(|(slot, _)| has_failed(slot));
+            let nodes = if any_failed { Where::Elsewhere } else { Where::Anywhere };
+            Box::new(Search::new(bundled, nodes, baton.books.nodes.growth()))
+        })
+    }
+
+    fn pause(&mut self, mut search: Box<Search>, paused: Paused) -> NotPlaced {
+        tracing::debug!(application = %self.book.id, places = paused.n_places(),
+            "the search for places of the gang goes on later");
+        search.paused = paused;
+        if let Some(bundle) = &mut self.bundle {
+            (bundle.waits, bundle.search) = (WaitSet::Due, Some(search));
+        }
+        NotPlaced::Unfinished
+    }
+
+    fn find_places(
+        &self,
+        search: &mut Search,
+        until: u64,
+        baton: &mut Baton,
+    ) -> Result<Found, Unfound> {
+        let native = self.book.undecided().map_or(&[][..], |native| native.groups());
+        let asks = &self.book.asks;
+        let groups = groups(asks, native, &search.bundled, &search.avoid, search.nodes);
+        let paused = std::mem::take(&mut search.paused);
+        bundle::find_within(&mut baton.books.nodes, &groups, paused, until)
+    }
+
+    /// Asks the RM in this process whether each member may run at its place, or have it held. Those that
+    /// passed in an earlier step are asked about once more in the end.
+    fn ask_members_at_once(
+        &mut self,
+        search: &mut Search,
+        found: &mut Found,
+        slice: &mut Slice,
+        baton: &mut Baton,
+    ) -> Result<(), NotPassed> {
+        let passed_now = search.passed.is_empty();
+        let assumed = self.ask_predicates(search, found, slice, baton)?;
+        if passed_now {
+            return Ok(());
+        }
+        self.forget_members(assumed, baton);
+        search.passed.clear();
+        self.ask_predicates(search, found, slice, baton).map(drop)
+    }
+
+    /// Asks about the members that did not pass in an earlier step. One that may not run at its place moves
+    /// to another node, of the same domain where its group has one. Unless all pass the RM counts on none.
+    fn ask_predicates(
+        &mut self,
+        search: &mut Search,
+        found: &mut Found,
+        slice: &mut Slice,
+        baton: &mut Baton,
+    ) -> Result<AssumedMembers, NotPassed> {
+        let mut assumed = AssumedMembers::new();
+        let mut passed = Vec::new();
+        for at in 0..found.places().len() {
+            if let Err(why) = self.ask_about(search, found, at, slice, baton) {
+                self.forget_members(assumed, baton);
+                if matches!(why, NotPassed::Unfinished) {
+                    search.passed.extend(passed);
+                }
+                return Err(why);
+            }
+            let place = found.places()[at];
+            let (slot, _) = search.bundled[place.of.group][place.of.members];
+            let spec = Arc::clone(&self.book.asks.ask(slot).spec);
+            passed.push((slot, place.node));
+            self.assume_member(spec, place.node, &mut assumed, baton);
+        }
+        Ok(assumed)
+    }
+
+    /// Finds a node for one member where it passes, from its place on.
+    fn ask_about(
+        &mut self,
+        search: &mut Search,
+        found: &mut Found,
+        at: usize,
+        slice: &mut Slice,
+        baton: &mut Baton,
+    ) -> Result<(), NotPassed> {
+        let place = found.places()[at];
+        let (slot, _) = search.bundled[place.of.group][place.of.members];
+        let spec = Arc::clone(&self.book.asks.ask(slot).spec);
+        let mut node = place.node;
+        loop {
+            let id = Arc::clone(baton.books.nodes.id(node));
+            let is_refused = search.refusals.get(&slot).is_some_and(|it| it.contains(&id));
+            if !is_refused {
+                if search.passed.contains(&(slot, node)) {
+                    return Ok(());
+                }
+                let about = (self.slot, &*spec);
+                let Err(why) = crate::node::predicate(about, &id, true, baton) else {
+                    return Ok(());
+                };
+                self.note_refusal(slot, why, baton);
+                search.refusals.entry(slot).or_default().insert(id);
+                search.n_refusals += 1;
+            }
+            let ask = self.book.asks.ask(slot);
+            let (request, tags) = (search.nodes.request(ask), ask.spec.tags.as_ref());
+            let refused = search.refusals.entry(slot).or_default();
+            let request = request.passing_over(refused);
+            let next = found.move_member(&mut baton.books.nodes, at, &request, tags);
+            let next = next.filter(|_| search.n_refusals < REFUSALS_MAX);
+            let refused = NotPassed::Refused { group: place.of.group, member: slot };
+            node = next.ok_or(refused)?;
+            if !slice.goes_on(baton) {
+                return Err(NotPassed::Unfinished);
+            }
+        }
+    }
+
+    fn note_refusal(&mut self, slot: AskSlot, why: String, baton: &mut Baton) {
+        baton.tally.refused();
+        baton.offer.refused += 1;
+        if baton.tracking.is_on() {
+            let reasons = &mut self.book.asks.ask_mut(slot).refusals_mut().reasons;
+            *reasons.entry(why).or_default() += 1;
+        }
+    }
+
+    /// The predicate of a member has passed: the RM counts it, so that it is seen when its mates are
+    /// asked about.
+    pub(super) fn assume_member(
+        &self,
+        spec: Arc<AskSpec>,
+        node: NodeSlot,
+        assumed: &mut AssumedMembers,
+        baton: &Baton,
+    ) {
+        baton.count_on(Counting::Assumes, (self.slot, &spec), node);
+        assumed.push((spec, node));
+    }
+
+    /// The gang does not fit: none of its members counts.
+    pub(super) fn forget_members(&self, assumed: AssumedMembers, baton: &Baton) {
+        for (spec, node) in assumed.into_iter().rev() {
+            baton.count_on(Counting::Forgets, (self.slot, &spec), node);
+        }
+    }
+}

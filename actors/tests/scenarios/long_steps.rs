@@ -1,0 +1,217 @@
+//! What would take long is done in several steps, between which others have their turn.
+
+use std::future::poll_fn;
+use std::hash::{DefaultHasher, Hash, Hasher};
+use std::sync::Arc;
+use std::sync::atomic::{AtomicU64, Ordering};
+use std::task::Poll;
+
+use monoceros_actors::{ResourceManagerCallback, Scheduler, SchedulerHandle};
+use monoceros_proto::si::v1 as si;
+use tokio::task::spawn_local;
+
+use crate::lists::QUEUES;
+use crate::world::{in_virtual_time, register, say};
+
+/// How many refusals of nodes, or releases, one step may have.
+const PER_STEP: u64 = 2_048;
+
+/// Counts what happens between two turns of somebody else.
+#[derive(Default)]
+struct Slices {
+    placed: AtomicU64,
+    /// All but every thirtieth node refuse a request, others for each.
+    refuses: bool,
+    refused: AtomicU64,
+    refused_in_turn: AtomicU64,
+    most_in_turn: AtomicU64,
+    on_drained: AtomicU64,
+    released: AtomicU64,
+    /// How many were released when something was placed last.
+    released_before: AtomicU64,
+}
+
+impl Slices {
+    /// Somebody else has its turn.
+    fn turn(&self) {
+        let refused = self.refused_in_turn.swap(0, Ordering::Relaxed);
+        self.most_in_turn.fetch_max(refused, Ordering::Relaxed);
+    }
+}
+
+impl ResourceManagerCallback for Slices {
+    fn update_allocation(&self, response: si::AllocationResponse) {
+        assert!(response.rejected.is_empty(), "{:?}", response.rejected);
+        if !response.new.is_empty() {
+            self.released_before.store(self.released.load(Ordering::Relaxed), Ordering::Relaxed);
+        }
+        self.placed.fetch_add(response.new.len() as u64, Ordering::Relaxed);
+        self.released.fetch_add(response.released.len() as u64, Ordering::Relaxed);
+        let drained = response.new.iter().filter(|it| it.node_id == "n0000").count();
+        self.on_drained.fetch_add(drained as u64, Ordering::Relaxed);
+    }
+    fn update_application(&self, _: si::ApplicationResponse) {}
+    fn update_node(&self, _: si::NodeResponse) {}
+
+    fn predicates(&self, args: &si::PredicatesArgs) -> Result<(), String> {
+        let mut hasher = DefaultHasher::new();
+        (&args.allocation_key, &args.node_id).hash(&mut hasher);
+        if !self.refuses || hasher.finish().is_multiple_of(30) {
+            return Ok(());
+        }
+        self.refused.fetch_add(1, Ordering::Relaxed);
+        self.refused_in_turn.fetch_add(1, Ordering::Relaxed);
+        Err("not here".to_owned())
+    }
+}
+
+/// Comes back once everybody else had a turn.
+async fn turn_of_others() {
+    let mut had_one = false;
+    poll_fn(|context| {
+        context.waker().wake_by_ref();
+        if std::mem::replace(&mut had_one, true) { Poll::Ready(()) } else { Poll::Pending }
+    })
+    .await;
+}
+
+async fn start(slices: &Arc<Slices>, nodes: usize) -> SchedulerHandle {
+    let scheduler = Scheduler::builder().epoch_ns(0).start_local().unwrap();
+    register(&scheduler, "rm", QUEUES, Arc::clone(slices) as _).await;
+    let node = |number| format!("node n{number:04} vcore=100000\n");
+    say(&scheduler, "rm", &(0..nodes).map(node).collect::<String>()).await;
+    scheduler
+}
+
+fn asks(count: i64, group: &str) -> si::AllocationRequest {
+    let ask = |number| si::AllocationAsk {
+        allocation_key: format!("m{number:04}"),
+        application_id: "gang".into(),
+        resource_ask: Some(crate::common::vcore(1 + number)),
+        max_allocations: 1,
+        task_group_name: group.to_owned(),
+        ..Default::default()
+    };
+    si::AllocationRequest {
+        rm_id: "rm".into(),
+        asks: (0..count).map(ask).collect(),
+        ..Default::default()
+    }
+}
+
+async fn declare(scheduler: &SchedulerHandle, members: i32) {
+    let task_groups =
+        vec![si::TaskGroup { name: "g".into(), min_members: members, ..Default::default() }];
+    let new = vec![si::AddApplicationRequest {
+        application_id: "gang".into(),
+        queue_name: "root.a".into(),
+        ugi: Some(si::UserGroupInformation { user: "ann".into(), groups: vec![] }),
+        task_groups,
+        ..Default::default()
+    }];
+    let request = si::ApplicationRequest { rm_id: "rm".into(), new, ..Default::default() };
+    scheduler.update_application(request).await.unwrap();
+}
+
+/// Members that differ all, and most nodes refuse each: no step has more than so many refusals, a
+/// node that leaves between two of them is used by nobody, and all members are placed at once.
+#[test]
+fn a_search_for_a_gang_goes_on_in_later_steps() {
+    in_virtual_time(async {
+        let slices = Arc::new(Slices { refuses: true, ..Slices::default() });
+        let scheduler = start(&slices, 600).await;
+        declare(&scheduler, 600).await;
+        scheduler.settle().await;
+        let watching = Arc::clone(&slices);
+        let watch = spawn_local(async move {
+            loop {
+                turn_of_others().await;
+                watching.turn();
+            }
+        });
+        scheduler.update_allocation(asks(600, "g")).await.unwrap();
+        let node = si::NodeInfo {
+            node_id: "n0000".into(),
+            action: si::node_info::ActionFromRm::DrainNode as i32,
+            ..Default::default()
+        };
+        let request =
+            si::NodeRequest { rm_id: "rm".into(), nodes: vec![node], ..Default::default() };
+        scheduler.update_node(request).await.unwrap();
+        while slices.refused.load(Ordering::Relaxed) < PER_STEP {
+            turn_of_others().await;
+        }
+        assert_eq!(slices.placed.load(Ordering::Relaxed), 0, "all are placed at once");
+        scheduler.settle().await;
+        watch.abort();
+        assert!(slices.refused.load(Ordering::Relaxed) > 2 * PER_STEP);
+        let most = slices.most_in_turn.load(Ordering::Relaxed);
+        assert!(most <= PER_STEP, "{most} in one step");
+        assert_eq!(slices.placed.load(Ordering::Relaxed), 600);
+        assert_eq!(slices.on_drained.load(Ordering::Relaxed), 0);
+        assert_eq!(scheduler.check_books("default").await.unwrap(), [""; 0]);
+        scheduler.shutdown().await;
+    });
+}
+
+async fn steps(scheduler: &SchedulerHandle) -> u64 {
+    scheduler.steps("default").await.unwrap().last
+}
+
+/// A large application gives back its room in slices: others have it before all of it is given back, and
+/// what its resource manager sends next is done after all of it.
+#[test]
+fn a_large_application_is_removed_in_slices() {
+    in_virtual_time(async {
+        let slices = Arc::new(Slices::default());
+        let scheduler = start(&slices, 1).await;
+        say(&scheduler, "rm", "app a1 in root.a\nask a1 k x5000 vcore=19").await;
+        say(&scheduler, "rm", "app b1 in root.b\nask b1 k1 vcore=20000").await;
+        assert_eq!(slices.placed.load(Ordering::Relaxed), 5_000);
+        let before = steps(&scheduler).await;
+        let remove = vec![si::RemoveApplicationRequest {
+            application_id: "a1".into(),
+            ..Default::default()
+        }];
+        let request = si::ApplicationRequest { rm_id: "rm".into(), remove, ..Default::default() };
+        scheduler.update_application(request).await.unwrap();
+        scheduler.settle().await;
+        assert_eq!(slices.placed.load(Ordering::Relaxed), 5_001);
+        assert_eq!(slices.released.load(Ordering::Relaxed), 5_000);
+        let before_b1 = slices.released_before.load(Ordering::Relaxed);
+        assert!(before_b1 < 5_000, "{before_b1} were released before b1 was placed");
+        say(&scheduler, "rm", "app a1 in root.a\nask a1 k vcore=5").await;
+        assert!(steps(&scheduler).await > before + 3);
+        assert_eq!(slices.placed.load(Ordering::Relaxed), 5_002);
+        let a1 = scheduler.application("default", "a1").await.unwrap().unwrap();
+        assert_eq!(a1.allocations.len(), 1);
+        assert_eq!(scheduler.check_books("default").await.unwrap(), [""; 0]);
+        scheduler.shutdown().await;
+    });
+}
+
+/// What is placed between two slices of a release stays.
+#[test]
+fn a_release_of_all_ends_what_was_there_when_it_came() {
+    in_virtual_time(async {
+        let slices = Arc::new(Slices::default());
+        let scheduler = start(&slices, 1).await;
+        say(&scheduler, "rm", "app a1 in root.a\nask a1 k x5000 vcore=19").await;
+        say(&scheduler, "rm", "ask a1 late vcore=20000").await;
+        let allocations_to_release = vec![si::AllocationRelease {
+            application_id: "a1".into(),
+            termination_type: si::TerminationType::StoppedByRm as i32,
+            ..Default::default()
+        }];
+        let releases =
+            Some(si::AllocationReleasesRequest { allocations_to_release, ..Default::default() });
+        let request = si::AllocationRequest { rm_id: "rm".into(), releases, ..Default::default() };
+        scheduler.update_allocation(request).await.unwrap();
+        scheduler.settle().await;
+        assert_eq!(slices.placed.load(Ordering::Relaxed), 5_001);
+        let a1 = scheduler.application("default", "a1").await.unwrap().unwrap();
+        assert_eq!(a1.allocations.len(), 1, "the late one");
+        assert_eq!(scheduler.check_books("default").await.unwrap(), [""; 0]);
+        scheduler.shutdown().await;
+    });
+}
