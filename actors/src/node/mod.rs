@@ -405,6 +405,16 @@ impl Node {
         }
     }
 
+    /// A closed node protects room for nobody who may go elsewhere: that one is to look there.
+    fn unreserve_if_closed(&self, baton: &mut Baton) {
+        if self.is_open() {
+            return;
+        }
+        for who in baton.books.reservations.not_bound_to(self.slot) {
+            baton.unreserve(who, End::NodeClosed);
+        }
+    }
+
     fn available_anew(&self) -> Resources {
         self.total.minus(&self.allocated).minus(&self.others()).pruned()
     }
@@ -452,6 +462,7 @@ impl Node {
                 for who in books.reservations.too_large_for(&books.nodes, self.slot) {
                     baton.unreserve(who, End::NodeTooSmall);
                 }
+                self.unreserve_if_closed(baton);
             }
             NodeChange::Drain(draining) => {
                 if self.draining != draining {
@@ -460,6 +471,7 @@ impl Node {
                 self.set_draining(draining);
                 baton.books.nodes.set_open(self.slot, self.is_open());
                 baton.with_rooms.insert(self.slot);
+                self.unreserve_if_closed(baton);
                 if baton.books.nodes.is_reserved(self.slot) {
                     baton.wake_named(self.slot, &self.id);
                 }

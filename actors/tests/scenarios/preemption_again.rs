@@ -449,3 +449,67 @@ fn explanations_say_what_has_passed_as_passed() {
         world.scheduler.shutdown().await;
     });
 }
+
+/// The node that was promised closes, with the victim still there or gone: somebody leaves another.
+#[test]
+fn who_was_promised_a_node_that_closes_looks_again() {
+    let given = "
+        queue root.q1
+        queue root.q2 guaranteed vcore=5
+        node n1 vcore=5
+        node n2 vcore=5
+        app a in root.q1
+        app b in root.q2
+        ask a low vcore=5
+        ask a mid vcore=5 prio=5
+    ";
+    check(
+        given,
+        "
+        ask b k vcore=5 policy=both prio=10
+        wait 31s
+        drain n1
+        wait 1s
+        show nodes
+        wait 15s
+        confirm *
+        wait 1s
+        show nodes
+        ",
+        &expect![[r#"
+            b is Accepted
+            a/low released: PREEMPTED_BY_SCHEDULER
+            n1 closed: total vcore=5, used vcore=5, occupied nothing, left nothing
+            n2: total vcore=5, used vcore=5, occupied nothing, left nothing
+            a/mid released: PREEMPTED_BY_SCHEDULER
+            a is Completing
+            b is Running
+            b/k placed on n2
+            n1 closed: total vcore=5, used nothing, occupied nothing, left vcore=5
+            n2: total vcore=5, used vcore=5, occupied nothing, left nothing
+        "#]],
+    );
+    check(
+        given,
+        "
+        ask b k vcore=5 policy=both prio=10
+        wait 31s
+        resize n1 attr ready=false
+        confirm *
+        wait 16s
+        confirm *
+        wait 1s
+        show nodes
+        ",
+        &expect![[r#"
+            b is Accepted
+            a/low released: PREEMPTED_BY_SCHEDULER
+            a/mid released: PREEMPTED_BY_SCHEDULER
+            a is Completing
+            b is Running
+            b/k placed on n2
+            n1 closed: total vcore=5, used nothing, occupied nothing, left vcore=5
+            n2: total vcore=5, used vcore=5, occupied nothing, left nothing
+        "#]],
+    );
+}

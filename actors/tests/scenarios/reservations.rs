@@ -236,7 +236,7 @@ fn an_ask_with_a_reserved_node_goes_to_another_that_has_room_first() {
 }
 
 #[test]
-fn a_reserved_node_that_drains_is_not_used_and_stays_reserved() {
+fn a_node_that_drains_is_reserved_no_longer_and_another_may_be() {
     check(
         &half_full(
             "
@@ -261,8 +261,8 @@ fn a_reserved_node_that_drains_is_not_used_and_stays_reserved() {
             a1/e2 placed on n2
             a2 is Accepted
             a1/e2 released: STOPPED_BY_RM
-            n1: total vcore=4, used vcore=3, occupied nothing, left vcore=1
-            n2 closed: total vcore=4, used nothing, occupied nothing, left vcore=4, reserved for [large]
+            n1: total vcore=4, used vcore=3, occupied nothing, left vcore=1, reserved for [large]
+            n2 closed: total vcore=4, used nothing, occupied nothing, left vcore=4
             n3: total vcore=2, used nothing, occupied nothing, left vcore=2
             n8 closed: total vcore=9, used nothing, occupied nothing, left vcore=9
             a2 is Running

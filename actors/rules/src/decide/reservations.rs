@@ -222,6 +222,8 @@ pub enum End {
     NodeRemoved,
     /// The node has become too small.
     NodeTooSmall,
+    /// The node takes nothing new any more.
+    NodeClosed,
     /// It could not be used for too long, because quotas leave too little.
     TimedOut,
     /// An ask requires the node.
@@ -422,6 +424,12 @@ impl Reservations {
         all.filter(|(_, it)| !total.holds(&it.spec.resources)).map(|(who, _)| who).collect()
     }
 
+    /// The asks that have reserved the node and may go elsewhere.
+    pub fn not_bound_to(&self, node: NodeSlot) -> Vec<Reserver> {
+        let all = self.on_node(node);
+        all.filter(|(_, it)| it.spec.required_node.is_none()).map(|(who, _)| who).collect()
+    }
+
     /// Notes that a deadline is armed for the next reservation that may have waited too long. Says
     /// whether none was.
     pub fn watch(&mut self) -> bool {
@@ -483,6 +491,7 @@ impl fmt::Display for End {
             Self::Changed => "the ask has changed",
             Self::NodeRemoved => "the node was removed",
             Self::NodeTooSmall => "the node has become too small",
+            Self::NodeClosed => "the node takes nothing new any more",
             Self::TimedOut => "quotas left too little for too long",
             Self::Displaced => "another ask requires the node",
             Self::Replaced => "a more important or older ask reserves a node in its place",
