@@ -540,7 +540,11 @@ impl Application {
             .filter(|node| answer == ClaimAnswer::Passed && books.nodes.is_open(*node));
         let is_free =
             |node: NodeSlot| books.reservations.may_reserve(&books.nodes, node, &ask.spec);
-        let is_theirs = |node, of| books.reservations.of(of).is_some_and(|it| it.node == node);
+        let may_replace = |node: NodeSlot, of| {
+            let theirs = books.reservations.of(of).map(|it| it.node);
+            let is_theirs = theirs == Some(node) && books.nodes.total(node).holds(&ask.resources);
+            (is_theirs || is_free(node)) && books.nodes.may_set_aside(node, &ask.resources, theirs)
+        };
         // The node, and what others have reserved, may have changed since the RM was asked.
         match node.map(|node| (node, self.may_claim(slot, baton))) {
             Some((node, Claim::Node(_)))
@@ -549,7 +553,7 @@ impl Application {
                 self.keep_claim(slot, node, number, baton);
                 self.reserve(slot, node, WaitSet::Due, baton);
             }
-            Some((node, Claim::Instead { of, .. })) if is_free(node) || is_theirs(node, of) => {
+            Some((node, Claim::Instead { of, .. })) if may_replace(node, of) => {
                 baton.unreserve(of, End::Replaced);
                 self.keep_claim(slot, node, number, baton);
                 self.reserve(slot, node, WaitSet::Due, baton);
