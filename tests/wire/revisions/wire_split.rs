@@ -98,6 +98,22 @@ async fn an_allocation_repeats_its_task_group_and_who_may_preempt_whom() {
     }
 }
 
+/// Others have the room of what could not be started, before it is tried again.
+#[tokio::test]
+async fn a_start_that_failed_waits_in_every_revision_that_can_say_so() {
+    for revision in ["m", "n", "t"] {
+        let service = Service::start();
+        let rm = split(&service, revision, "rm", 1_000).await;
+        let asked = |key| if revision == "t" { request(key, "") } else { ask(key, 1, "") };
+        rm.send(ALLOCATION, &asked("k")).await;
+        rm.last(ALLOCATION, "new", 1).await;
+        rm.send(ALLOCATION, &asked("other")).await;
+        rm.send(ALLOCATION, &release(r#"allocationKey: "k" terminationType: 5"#)).await;
+        let new = rm.last(ALLOCATION, "new", 2).await;
+        assert_eq!(field(&new, "allocationKey"), "other", "{revision}");
+    }
+}
+
 #[tokio::test]
 async fn each_form_of_asking_is_refused_in_its_own_list_and_the_good_ones_go_on() {
     let service = Service::start();
