@@ -27,6 +27,7 @@ use monoceros_rules::decide::parking::{Obstacle, retry_after};
 use monoceros_rules::decide::preemption::Promisee;
 use monoceros_rules::nodes::NodeRequest;
 use monoceros_rules::order::waits::{Parked, Phase, WaitSet};
+use monoceros_rules::values::epoch::{Epoch, Growth};
 use monoceros_rules::values::resources::Resources;
 use monoceros_rules::work::asks::{AskSlot, Asks};
 use monoceros_rules::work::native::{Bundled, NativeGroup, Stage};
@@ -35,8 +36,8 @@ use monoceros_rules::work::native::{Bundled, NativeGroup, Stage};
 pub(super) enum NotPlaced {
     /// There are too few.
     Short(Box<(Shortage, BundleWaits)>),
-    /// This member was refused wherever there was room.
-    Refused(AskSlot),
+    /// This member was refused wherever there was room; nodes had grown so far when the search began.
+    Refused(AskSlot, Growth),
     /// A member may not have the room that was reserved for it.
     Unfit,
     /// The search goes on in a later step.
@@ -143,6 +144,9 @@ impl Application {
         }
         match outcome {
             Ok(mut found) => {
+                if let Some(bundle) = &mut self.bundle {
+                    bundle.search = None;
+                }
                 found.keep(&mut baton.books.nodes);
                 Ok((bundled, found))
             }
@@ -168,8 +172,8 @@ impl Application {
                 self.note_attempt(&bundled, baton);
                 Err(Some(self.lacks_places(&bundled, shortage)))
             }
-            Err(NotPlaced::Refused(refused)) => {
-                self.refuse_bundle(refused, baton);
+            Err(NotPlaced::Refused(refused, since)) => {
+                self.refuse_bundle(refused, since, baton);
                 Err(Some(self.refused_member(refused)))
             }
         }
@@ -338,10 +342,10 @@ impl Application {
     }
 
     /// Every node with room refused a member: the gang waits for one to grow, or for some time.
-    fn refuse_bundle(&mut self, refused: AskSlot, baton: &mut Baton) {
+    fn refuse_bundle(&mut self, refused: AskSlot, since: Growth, baton: &mut Baton) {
         self.note_bundle_attempt(baton);
         self.tell_refusals(baton, refused);
-        let at = self.epoch(baton);
+        let at = Epoch { growth: since, ..self.epoch(baton) };
         self.park_bundle_refused(|least| Parked::refused(least, at), baton);
     }
 

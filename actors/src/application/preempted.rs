@@ -143,7 +143,7 @@ impl Application {
         group: &'a NativeGroup,
         baton: &'a Baton,
     ) -> impl Iterator<Item = AllocationId> + 'a {
-        self.all_allocations().into_iter().filter(|id| {
+        self.book.each_allocation().filter(|id| {
             baton
                 .books
                 .allocations

@@ -288,7 +288,11 @@ impl Application {
         id: AllocationId,
     ) -> Option<Arc<AskSpec>> {
         let slot = self.book.asks.slot_of(entry.key())?;
-        self.book.asks.ask_mut(slot).live.retain(|live| *live != id);
+        let live = &mut self.book.asks.ask_mut(slot).live;
+        // The first ones most often, where there are many.
+        if let Some(at) = live.iter().position(|live| *live == id) {
+            live.remove(at);
+        }
         let ask = self.book.asks.ask(slot);
         let over = (ask.is_over() && !ask.withdrawn).then(|| Arc::clone(&ask.spec));
         self.book.asks.drop_if_done(slot);
@@ -348,9 +352,16 @@ impl Application {
         self.withdraw(None, None, baton, effects);
         let internal = self.forget_internal();
         effects.delta.pending.subtract_sum(&internal);
-        let mut ids = self.all_to_end();
+        let mut ids: Vec<AllocationId> = self.book.each_allocation().collect();
         let is_last = ids.len() <= ENDED_AT_ONCE;
-        ids.truncate(ENDED_AT_ONCE);
+        if is_last {
+            ids = self.all_allocations();
+        } else {
+            // Which they are has to be the same in every run.
+            ids.select_nth_unstable(ENDED_AT_ONCE);
+            ids.truncate(ENDED_AT_ONCE);
+            ids.sort_unstable();
+        }
         if is_last {
             effects.happens(baton, |at| self.unplaced(at));
             effects.happens(baton, |at| self.event(EventKind::AppUnlinked, at));

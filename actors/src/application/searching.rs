@@ -18,11 +18,11 @@
 use std::collections::BTreeMap;
 use std::sync::Arc;
 
-use monoceros_rules::decide::bundle::{self, BundleWaits, Found, Paused, Unfound};
+use fixedbitset::FixedBitSet;
+use monoceros_rules::decide::bundle::{self, BundleWaits, Found, MembersAt, Paused, Unfound};
 use monoceros_rules::nodes::{Domain, NodeRequest, NodeSlot};
 use monoceros_rules::order::waits::WaitSet;
 use monoceros_rules::values::epoch::Growth;
-use monoceros_rules::values::hashing::SeededSet;
 use monoceros_rules::work::asks::{Ask, AskSlot, AskSpec};
 use monoceros_rules::work::native::Bundled;
 use rustc_hash::{FxHashMap, FxHashSet};
@@ -35,9 +35,6 @@ use crate::step::{Baton, Counting};
 const LOOKS_PER_STEP: u64 = 400_000;
 /// How many refusals by nodes one step takes for a gang.
 const REFUSALS_PER_STEP: usize = 2_048;
-/// After how many refusals in all a search is given up, as if the member that was refused last had been
-/// refused everywhere.
-const REFUSALS_MAX: usize = 1_000_000;
 /// In how many domains predicates are asked about the members of a gang.
 const DOMAINS_ASKED: usize = 16;
 
@@ -62,16 +59,16 @@ impl Where {
 
 /// A search that is under way.
 pub(super) struct Search {
-    /// What it looks for. A gang that asks otherwise begins anew.
+    /// What it looks for.
     bundled: Bundled,
     nodes: Where,
     /// The growth of the nodes when it began: whatever came later may be what it lacks.
     since: Growth,
     paused: Paused,
     avoid: Avoided,
-    /// Which nodes refused which ask.
-    refusals: FxHashMap<AskSlot, SeededSet<Arc<str>>>,
-    n_refusals: usize,
+    /// Which nodes refused which ask, by their slots. A node that comes in place of one that left counts as
+    /// one that refused, until the next search.
+    refusals: FxHashMap<AskSlot, FixedBitSet>,
     /// The asks that passed on nodes in earlier steps.
     passed: FxHashSet<(AskSlot, NodeSlot)>,
     /// The member that was refused last, and in how many domains some were.
@@ -119,11 +116,29 @@ impl Search {
             paused: Paused::default(),
             avoid: Avoided::new(),
             refusals: FxHashMap::default(),
-            n_refusals: 0,
             passed: FxHashSet::default(),
             refused: None,
             n_domains: 0,
         }
+    }
+
+    /// The gang asks for this from now on. What was found for asks that are still among it stays.
+    fn goes_on_with(&mut self, bundled: &Bundled) {
+        if self.bundled == *bundled {
+            return;
+        }
+        let mut now = FxHashMap::default();
+        for (group, members) in bundled.iter().enumerate() {
+            let at = |(members, (slot, _)): (usize, &(AskSlot, u32))| {
+                (*slot, MembersAt { group, members })
+            };
+            now.extend(members.iter().enumerate().map(at));
+        }
+        let before = std::mem::replace(&mut self.bundled, bundled.clone());
+        self.paused.move_places(|of| now.get(&before.get(of.group)?.get(of.members)?.0).copied());
+        self.paused.forget_tried();
+        self.refusals.retain(|slot, _| now.contains_key(slot));
+        self.passed.retain(|(slot, _)| now.contains_key(slot));
     }
 
     /// Something has changed for the gang: a domain that did not take a group may take it now.
@@ -153,7 +168,7 @@ impl Application {
                 }
                 Err(Unfound::Short(shortage)) => {
                     if let Some(refused) = search.refused {
-                        return Err(NotPlaced::Refused(refused));
+                        return Err(NotPlaced::Refused(refused, search.since));
                     }
                     let native = self.book.undecided().map_or(&[][..], |native| native.groups());
                     let asks = &self.book.asks;
@@ -182,7 +197,7 @@ impl Application {
                             let since = baton.books.nodes.growth();
                             *search = Search::new(bundled, Where::Anywhere, since);
                         }
-                        None => return Err(NotPlaced::Refused(member)),
+                        None => return Err(NotPlaced::Refused(member, search.since)),
                     }
                 }
             }
@@ -192,13 +207,17 @@ impl Application {
     /// The search that is under way, or one that begins.
     fn search_for(&mut self, bundled: &Bundled, baton: &Baton) -> Box<Search> {
         let under_way = self.bundle.as_mut().and_then(|bundle| bundle.search.take());
-        under_way.filter(|search| search.bundled == *bundled).unwrap_or_else(|| {
+        if let Some(mut search) = under_way {
+            search.goes_on_with(bundled);
+            return search;
+        }
+        Box::new({
             let mut members = bundled.iter().flatten();
             let has_failed =
                 |slot: &AskSlot| self.book.asks.ask(*slot).request_elsewhere().is_some();
             let any_failed = members.any(|(slot, _)| has_failed(slot));
             let nodes = if any_failed { Where::Elsewhere } else { Where::Anywhere };
-            Box::new(Search::new(bundled, nodes, baton.books.nodes.growth()))
+            Search::new(bundled, nodes, baton.books.nodes.growth())
         })
     }
 
@@ -286,26 +305,23 @@ impl Application {
         let spec = Arc::clone(&self.book.asks.ask(slot).spec);
         let mut node = place.node;
         loop {
-            let id = Arc::clone(baton.books.nodes.id(node));
-            let is_refused = search.refusals.get(&slot).is_some_and(|it| it.contains(&id));
-            if !is_refused {
+            let refusals = search.refusals.entry(slot).or_default();
+            if !refusals.contains(node.index()) {
                 if search.passed.contains(&(slot, node)) {
                     return Ok(());
                 }
+                let id = Arc::clone(baton.books.nodes.id(node));
                 let about = (self.slot, &*spec);
                 let Err(why) = crate::node::predicate(about, &id, true, baton) else {
                     return Ok(());
                 };
                 self.note_refusal(slot, why, baton);
-                search.refusals.entry(slot).or_default().insert(id);
-                search.n_refusals += 1;
+                refusals.grow_and_insert(node.index());
             }
             let ask = self.book.asks.ask(slot);
             let (request, tags) = (search.nodes.request(ask), ask.spec.tags.as_ref());
-            let refused = search.refusals.entry(slot).or_default();
-            let request = request.passing_over(refused);
+            let request = request.avoiding(refusals);
             let next = found.move_member(&mut baton.books.nodes, at, &request, tags);
-            let next = next.filter(|_| search.n_refusals < REFUSALS_MAX);
             let refused = NotPassed::Refused { group: place.of.group, member: slot };
             node = next.ok_or(refused)?;
             if !slice.goes_on(baton) {

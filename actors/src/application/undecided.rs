@@ -234,6 +234,10 @@ impl Application {
     /// Answers of predicates may be wrong by now: a gang that was refused is tried again. Says
     /// whether it is.
     pub(super) fn invalidate_bundle(&mut self) -> bool {
+        if let Some(bundle) = &mut self.bundle {
+            // One that is under way has answers, too.
+            bundle.search = None;
+        }
         let was_refused = self.is_bundle_refused();
         if was_refused {
             self.wake_bundle();

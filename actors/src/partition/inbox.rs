@@ -80,6 +80,11 @@ impl Inbox {
         self.entries.push_front(Entry::Input(rest));
     }
 
+    /// Whether the rest of an entry is next.
+    pub(super) fn has_unfinished(&self) -> bool {
+        matches!(self.entries.front(), Some(Entry::Input(Input::Unfinished(..))))
+    }
+
     /// Takes a question that goes ahead of all entries.
     pub(super) fn push_question(&mut self, question: Box<dyn Survey>) {
         self.questions.push_back(question);

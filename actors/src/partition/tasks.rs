@@ -162,12 +162,15 @@ impl Partition {
         for (slot, ops) in std::mem::take(&mut baton.unfinished).into_iter().rev() {
             self.inbox.push_first(Input::Unfinished(slot, ops));
         }
-        if baton.books.changes() != self.looked_at && !baton.directory.preempt_later.is_empty() {
+        // Nobody leaves while an application gives back more: that may be enough.
+        if baton.books.changes() != self.looked_at && !self.inbox.has_unfinished() {
             for slot in std::mem::take(&mut baton.directory.preempt_later) {
                 baton.revisits.push((slot, Op::MayPreempt { at_ns: None }));
             }
         }
-        self.looked_at = baton.books.changes();
+        if !self.inbox.has_unfinished() {
+            self.looked_at = baton.books.changes();
+        }
         if self.agenda.is_empty() && baton.revisits.is_empty() {
             baton.check_rooms();
             self.may_decide |= !baton.revisits.is_empty();
@@ -217,7 +220,8 @@ impl Partition {
     /// Whether the next one that waits for it may look for victims: nobody leaves for what can be
     /// placed without.
     pub(super) fn may_look(&self) -> bool {
-        !self.may_decide && self.decides() && self.inquiries.is_anybody_next()
+        let is_at_rest = !self.may_decide && !self.inbox.has_unfinished();
+        is_at_rest && self.decides() && self.inquiries.is_anybody_next()
     }
 
     /// Gathers the facts of everything, for the oracle.

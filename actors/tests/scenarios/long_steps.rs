@@ -2,6 +2,7 @@
 
 use std::future::poll_fn;
 use std::hash::{DefaultHasher, Hash, Hasher};
+use std::ops::Range;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, Ordering};
 use std::task::Poll;
@@ -10,6 +11,7 @@ use monoceros_actors::{ResourceManagerCallback, Scheduler, SchedulerHandle};
 use monoceros_proto::si::v1 as si;
 use tokio::task::spawn_local;
 
+use crate::common::vcore;
 use crate::lists::QUEUES;
 use crate::world::{in_virtual_time, register, say};
 
@@ -20,8 +22,8 @@ const PER_STEP: u64 = 2_048;
 #[derive(Default)]
 struct Slices {
     placed: AtomicU64,
-    /// All but every thirtieth node refuse a request, others for each.
-    refuses: bool,
+    /// Of so many nodes one passes a request, others for each; 0: all do.
+    one_of: u64,
     refused: AtomicU64,
     refused_in_turn: AtomicU64,
     most_in_turn: AtomicU64,
@@ -56,7 +58,7 @@ impl ResourceManagerCallback for Slices {
     fn predicates(&self, args: &si::PredicatesArgs) -> Result<(), String> {
         let mut hasher = DefaultHasher::new();
         (&args.allocation_key, &args.node_id).hash(&mut hasher);
-        if !self.refuses || hasher.finish().is_multiple_of(30) {
+        if self.one_of == 0 || hasher.finish().is_multiple_of(self.one_of) {
             return Ok(());
         }
         self.refused.fetch_add(1, Ordering::Relaxed);
@@ -83,25 +85,23 @@ async fn start(slices: &Arc<Slices>, nodes: usize) -> SchedulerHandle {
     scheduler
 }
 
-fn asks(count: i64, group: &str) -> si::AllocationRequest {
+fn asks(numbers: Range<i64>, size: impl Fn(i64) -> i64) -> si::AllocationRequest {
     let ask = |number| si::AllocationAsk {
         allocation_key: format!("m{number:04}"),
         application_id: "gang".into(),
-        resource_ask: Some(crate::common::vcore(1 + number)),
+        resource_ask: Some(vcore(size(number))),
         max_allocations: 1,
-        task_group_name: group.to_owned(),
+        task_group_name: "g".into(),
         ..Default::default()
     };
-    si::AllocationRequest {
-        rm_id: "rm".into(),
-        asks: (0..count).map(ask).collect(),
-        ..Default::default()
-    }
+    let asks = numbers.map(ask).collect();
+    si::AllocationRequest { rm_id: "rm".into(), asks, ..Default::default() }
 }
 
-async fn declare(scheduler: &SchedulerHandle, members: i32) {
-    let task_groups =
-        vec![si::TaskGroup { name: "g".into(), min_members: members, ..Default::default() }];
+/// A gang of so many members; where they have a size, what they ask for is known before they ask.
+async fn declare(scheduler: &SchedulerHandle, min_members: i32, member: Option<i64>) {
+    let (name, member) = ("g".to_owned(), member.map(vcore));
+    let task_groups = vec![si::TaskGroup { name, min_members, member, ..Default::default() }];
     let new = vec![si::AddApplicationRequest {
         application_id: "gang".into(),
         queue_name: "root.a".into(),
@@ -118,9 +118,9 @@ async fn declare(scheduler: &SchedulerHandle, members: i32) {
 #[test]
 fn a_search_for_a_gang_goes_on_in_later_steps() {
     in_virtual_time(async {
-        let slices = Arc::new(Slices { refuses: true, ..Slices::default() });
+        let slices = Arc::new(Slices { one_of: 30, ..Slices::default() });
         let scheduler = start(&slices, 600).await;
-        declare(&scheduler, 600).await;
+        declare(&scheduler, 600, None).await;
         scheduler.settle().await;
         let watching = Arc::clone(&slices);
         let watch = spawn_local(async move {
@@ -129,7 +129,7 @@ fn a_search_for_a_gang_goes_on_in_later_steps() {
                 watching.turn();
             }
         });
-        scheduler.update_allocation(asks(600, "g")).await.unwrap();
+        scheduler.update_allocation(asks(0..600, |number| 1 + number)).await.unwrap();
         let node = si::NodeInfo {
             node_id: "n0000".into(),
             action: si::node_info::ActionFromRm::DrainNode as i32,
@@ -149,6 +149,35 @@ fn a_search_for_a_gang_goes_on_in_later_steps() {
         assert!(most <= PER_STEP, "{most} in one step");
         assert_eq!(slices.placed.load(Ordering::Relaxed), 600);
         assert_eq!(slices.on_drained.load(Ordering::Relaxed), 0);
+        assert_eq!(scheduler.check_books("default").await.unwrap(), [""; 0]);
+        scheduler.shutdown().await;
+    });
+}
+
+/// Members that ask while places are looked for: what is known of those that have asked before stays known.
+#[test]
+fn a_search_that_is_under_way_goes_on_when_more_members_ask() {
+    in_virtual_time(async {
+        let slices = Arc::new(Slices { one_of: 60, ..Slices::default() });
+        let scheduler = start(&slices, 800).await;
+        let control = scheduler.control("rm").await.unwrap();
+        control.hold(true);
+        declare(&scheduler, 500, Some(200)).await;
+        scheduler.update_allocation(asks(0..450, |_| 200)).await.unwrap();
+        scheduler.settle().await;
+        control.hold(false);
+        while slices.refused.load(Ordering::Relaxed) == 0 {
+            turn_of_others().await;
+        }
+        for from in (450..500).step_by(10) {
+            scheduler.update_allocation(asks(from..from + 10, |_| 200)).await.unwrap();
+        }
+        assert_eq!(slices.placed.load(Ordering::Relaxed), 0, "it goes on still");
+        scheduler.settle().await;
+        assert_eq!(slices.placed.load(Ordering::Relaxed), 500);
+        let refused = slices.refused.load(Ordering::Relaxed);
+        // Each has 59 refusals on average.
+        assert!(refused < 500 * 75, "{refused}");
         assert_eq!(scheduler.check_books("default").await.unwrap(), [""; 0]);
         scheduler.shutdown().await;
     });

@@ -429,7 +429,7 @@ impl NodeIndex {
             Start::Last => tree.last(None, may),
         };
         while let Some((key, slot, _)) = found {
-            if self.is_within(*slot, left) && !request.passes_over(self.id(*slot)) {
+            if self.is_within(*slot, left) && !self.is_passed_over(*slot, request) {
                 return Some(*slot);
             }
             found = match from {

@@ -426,6 +426,12 @@ impl NodeIndex {
         all.take_while(is_meant).take(most).collect()
     }
 
+    /// Whether the request passes over the node, whatever that has free.
+    fn is_passed_over(&self, slot: NodeSlot, request: &NodeRequest<'_>) -> bool {
+        request.avoided.is_some_and(|slots| slots.contains(slot.index()))
+            || request.passes_over(self.id(slot))
+    }
+
     /// How often searches have looked at a node, or at what several have free, so far.
     pub fn looks(&self) -> u64 {
         self.looks.get()
@@ -465,7 +471,7 @@ impl NodeIndex {
         mut found: Option<NodeSlot>,
         request: &NodeRequest<'_>,
     ) -> Option<NodeSlot> {
-        while let Some(slot) = found.filter(|slot| request.passes_over(self.id(*slot))) {
+        while let Some(slot) = found.filter(|slot| self.is_passed_over(*slot, request)) {
             found = self.next_with_room(slot, request);
         }
         found

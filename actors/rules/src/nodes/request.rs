@@ -7,6 +7,7 @@
 
 use std::sync::Arc;
 
+use fixedbitset::FixedBitSet;
 use serde::{Deserialize, Serialize};
 
 use super::{Domain, NodeIndex, NodeSlot, Wish};
@@ -34,6 +35,8 @@ pub struct NodeRequest<'a> {
     pub own: Option<NodeSlot>,
     /// Nodes that refused the ask since it began to ask them.
     pub refused: Option<&'a SeededSet<Arc<str>>>,
+    /// The slots of nodes that refused it in the search that is under way.
+    pub avoided: Option<&'a FixedBitSet>,
     /// Nodes that the ask may not use for a while.
     pub excluded: &'a [Exclusion],
     /// Nodes that are passed over because a start of the ask failed there.
@@ -52,6 +55,7 @@ impl<'a> NodeRequest<'a> {
             required: None,
             own: None,
             refused: None,
+            avoided: None,
             excluded: &[],
             failed: &[],
             wish: None,
@@ -63,6 +67,12 @@ impl<'a> NodeRequest<'a> {
     #[must_use]
     pub fn passing_over(self, refused: &'a SeededSet<Arc<str>>) -> Self {
         Self { refused: Some(refused), ..self }
+    }
+
+    /// The same, but for the nodes with these slots.
+    #[must_use]
+    pub fn avoiding(self, slots: &'a FixedBitSet) -> Self {
+        Self { avoided: Some(slots), ..self }
     }
 
     /// Whether there is a node with room that only its constraint keeps it off.
@@ -78,6 +88,7 @@ impl<'a> NodeRequest<'a> {
             && self.excluded.is_empty()
             && self.failed.is_empty()
             && self.refused.is_none_or(SeededSet::is_empty)
+            && self.avoided.is_none()
     }
 
     /// Whether the node refused it, or it may not or should not use it, whatever that has free. What

@@ -42,7 +42,7 @@ pub struct Taken {
     /// What each touched node had.
     before: FxHashMap<NodeSlot, Resources>,
     /// What constraints count as being there, though it is not yet.
-    supposed: Vec<(NodeSlot, Families)>,
+    supposed: FxHashMap<NodeSlot, Vec<Families>>,
 }
 
 impl Taken {
@@ -63,22 +63,26 @@ impl Taken {
 
     /// Has constraints count something with these tags as being on the node.
     pub fn suppose(&mut self, nodes: &mut NodeIndex, slot: NodeSlot, tags: Option<&Tags>) {
-        self.supposed.extend(nodes.suppose(slot, tags).map(|families| (slot, families)));
+        if let Some(families) = nodes.suppose(slot, tags) {
+            self.supposed.entry(slot).or_default().push(families);
+        }
     }
 
     /// Constraints count nothing any more that is not there: it comes now, or never.
     pub fn suppose_nothing(&mut self, nodes: &mut NodeIndex) {
-        for (slot, families) in self.supposed.drain(..) {
-            nodes.suppose_no_more(slot, &families);
+        for (slot, supposed) in self.supposed.drain() {
+            for families in supposed {
+                nodes.suppose_no_more(slot, &families);
+            }
         }
     }
 
     /// Constraints no longer count one thing with these tags on the node.
     pub fn suppose_less(&mut self, nodes: &mut NodeIndex, slot: NodeSlot, tags: Option<&Tags>) {
         let families = nodes.families_of(tags);
-        let is_it = |supposed: &(NodeSlot, Families)| *supposed == (slot, families.clone());
-        if let Some(at) = self.supposed.iter().position(is_it) {
-            self.supposed.swap_remove(at);
+        let Some(supposed) = self.supposed.get_mut(&slot) else { return };
+        if let Some(at) = supposed.iter().position(|supposed| *supposed == families) {
+            supposed.swap_remove(at);
             nodes.suppose_no_more(slot, &families);
         }
     }
@@ -109,7 +113,7 @@ impl NodeIndex {
         let may = |room: &Room| self.looks_at(room, request.resources);
         let mut found = self.tree.last(None, may);
         while let Some((key, slot, _)) = found {
-            if !request.passes_over(self.id(*slot)) {
+            if !self.is_passed_over(*slot, request) {
                 return Some(*slot);
             }
             found = self.tree.last(Some(key), may);

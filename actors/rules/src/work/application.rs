@@ -275,6 +275,11 @@ impl Application {
         self.gang.as_mut()?.native.as_deref_mut()
     }
 
+    /// What it has, held places among it, in no order.
+    pub fn each_allocation(&self) -> impl Iterator<Item = AllocationId> + '_ {
+        self.allocations.values().copied().chain(self.holds())
+    }
+
     /// The places that are held for members of a declared gang.
     pub fn holds(&self) -> impl Iterator<Item = AllocationId> + '_ {
         let native = self.gang.as_ref().and_then(|gang| gang.native.as_ref());

@@ -169,6 +169,17 @@ impl Paused {
         Self { places, chosen, ..Self::default() }
     }
 
+    /// The bundle is another: of each place, whose it is now.
+    pub fn move_places(&mut self, whose: impl Fn(MembersAt) -> Option<MembersAt>) {
+        self.places.retain_mut(|place| match whose(place.of) {
+            Some(of) => {
+                place.of = of;
+                true
+            }
+            None => false,
+        });
+    }
+
     /// Domains that did not take a group are tried again.
     pub fn forget_tried(&mut self) {
         self.tried.clear();

@@ -166,7 +166,7 @@ impl Affinity {
 impl NodeIndex {
     /// Whether the request may use the node, whatever that has free.
     pub fn admits(&self, slot: NodeSlot, request: &NodeRequest<'_>) -> bool {
-        !request.passes_over(self.id(slot))
+        !self.is_passed_over(slot, request)
             && self.is_within(slot, request.domains)
             && request.wish.is_none_or(|wish| self.affinity.admits_wish(&wish, slot))
     }
@@ -179,7 +179,7 @@ impl NodeIndex {
                 conditions.all(|condition| self.affinity.could_be_as_wished(condition, slot))
             })
         };
-        !request.passes_over(self.id(slot))
+        !self.is_passed_over(slot, request)
             && self.is_within(slot, request.domains)
             && request.wish.is_none_or(could)
     }
@@ -243,7 +243,7 @@ impl NodeIndex {
         let admits = |slot: NodeSlot| {
             affinity.admits_choice(choice, slot, wish)
                 && self.is_within(slot, request.domains)
-                && !request.passes_over(self.id(slot))
+                && !self.is_passed_over(slot, request)
                 && !earlier.iter().any(|choice| affinity.admits_choice(choice, slot, wish))
         };
         if let Some(few) = affinity.few(choice, wish) {
