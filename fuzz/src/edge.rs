@@ -24,9 +24,9 @@ use tokio::net::TcpListener;
 use tokio::runtime::Runtime;
 use tokio::time::timeout;
 use tokio_util::sync::CancellationToken;
+use tonic::Request;
 use tonic::client::Grpc;
 use tonic::transport::{Channel, Endpoint};
-use tonic::{Request, Status};
 
 use super::Kind;
 use super::raw::Raw;
