@@ -5,6 +5,10 @@
 //! document, thirty-two times. Instead one reading of it is under way at a time. Who asks meanwhile
 //! waits for the *next* one, together with everybody else who wants the same.
 //!
+//! One that took long is followed by a pause of three times as long before the same is read again. So the
+//! longest lists together take a quarter of the time of a core, however many want them and however
+//! often.
+//!
 //! # Invariants
 //! * Nobody gets an answer that is older than the question: a reading that has begun is joined by
 //!   nobody.
@@ -13,12 +17,20 @@
 use std::collections::HashMap;
 use std::fmt;
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError, Weak};
+use std::time::Duration;
 
 use futures::FutureExt as _;
 use futures::future::{BoxFuture, Shared, WeakShared};
+use tokio::time::{Instant, sleep_until};
 
 use super::document::{Document, Made};
 use super::door::{Busy, Door, Kind};
+
+/// From how long a reading on a pause follows it.
+const LONG: Duration = Duration::from_millis(20);
+/// How many times as long as the reading that pause is, and how long at most.
+const PAUSE: u32 = 3;
+const PAUSE_MAX: Duration = Duration::from_secs(1);
 
 /// A reading with an answer for all who wait for it.
 type Reading<E> = Shared<BoxFuture<'static, Result<Arc<Document>, E>>>;
@@ -36,6 +48,8 @@ pub(crate) struct Joined<E> {
 
 struct Tables<E> {
     waiting: HashMap<Wanted, WeakReading<E>>,
+    /// Until when what took long is not read again.
+    pauses: HashMap<Wanted, Instant>,
     /// Documents that somebody has not taken yet, by what they are.
     in_hand: HashMap<Wanted, Weak<Document>>,
 }
@@ -60,7 +74,8 @@ where
 {
     /// Readings through this door.
     pub(crate) fn new(door: Door) -> Self {
-        let tables = Tables { waiting: HashMap::new(), in_hand: HashMap::new() };
+        let tables =
+            Tables { waiting: HashMap::new(), pauses: HashMap::new(), in_hand: HashMap::new() };
         Self { door, tables: Arc::new(Mutex::new(tables)) }
     }
 
@@ -94,6 +109,10 @@ where
         }
         let (this, key) = (self.clone(), wanted.clone());
         let reading = async move {
+            let pause = this.tables().pauses.get(&key).copied();
+            if let Some(until) = pause {
+                sleep_until(until).await;
+            }
             let turn = this.door.turn(key.0, &key.1).await;
             // From here on others have to wait for the next one.
             let in_hand = {
@@ -102,11 +121,13 @@ where
                 tables.in_hand.get(&key).and_then(Weak::upgrade)
             };
             let turn = turn?;
+            let began = Instant::now();
             let draft = match read(in_hand).await? {
                 Made::InHand(document) => return Ok(document),
                 Made::New(draft) => draft,
             };
             drop(turn);
+            this.tables().rest_after(&key, began.elapsed());
             let room = this.door.room(draft.bytes.len()).await?;
             let document = Arc::new(Document::new(draft, room, this.door.clone()));
             let mut tables = this.tables();
@@ -125,6 +146,18 @@ where
 
     fn tables(&self) -> MutexGuard<'_, Tables<E>> {
         self.tables.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+}
+
+impl<E> Tables<E> {
+    /// A reading took so long: the same is not read again for a while.
+    fn rest_after(&mut self, wanted: &Wanted, took: Duration) {
+        if took < LONG {
+            return;
+        }
+        let now = Instant::now();
+        self.pauses.retain(|_, until| *until > now);
+        self.pauses.insert(wanted.clone(), now + took.saturating_mul(PAUSE).min(PAUSE_MAX));
     }
 }
 
@@ -180,6 +213,40 @@ mod tests {
         assert_eq!(number(first).await, "1");
         for late in late {
             assert_eq!(number(late).await, "2", "it began after they had asked, once for both");
+        }
+    }
+
+    /// How long a reading takes that itself takes so long, after one of the same.
+    async fn after_one_of(takes: Duration, wanted: [&'static str; 2]) -> Duration {
+        let joined: Joined<Busy> = Joined::new(Door::new(1 << 20));
+        let read = |wanted: &'static str| {
+            joined.read(Kind::Nodes, "p", wanted, move |_| async move {
+                tokio::time::sleep(takes).await;
+                Ok(Draft::of(wanted.into()).into())
+            })
+        };
+        read(wanted[0]).await.unwrap();
+        let began = Instant::now();
+        if takes < LONG || wanted[0] != wanted[1] {
+            read(wanted[1]).await.unwrap();
+        } else {
+            let both = futures::join!(read(wanted[1]), read(wanted[1]));
+            assert!(Arc::ptr_eq(&both.0.unwrap(), &both.1.unwrap()), "both have waited");
+        }
+        began.elapsed()
+    }
+
+    #[tokio::test(start_paused = true)]
+    async fn what_took_long_is_read_again_after_a_pause() {
+        let all = ["all", "all"];
+        for (takes, wanted, expected) in
+            [(10, all, 10), (40, all, 160), (900, all, 1_900), (900, ["all", "page"], 900)]
+        {
+            let took = after_one_of(Duration::from_millis(takes), wanted).await;
+            // A timer may be some milliseconds late.
+            let late = took.checked_sub(Duration::from_millis(expected));
+            let is_it = late.is_some_and(|late| late < Duration::from_millis(10));
+            assert!(is_it, "{took:?} after one of {takes} ms");
         }
     }
 

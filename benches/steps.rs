@@ -1,14 +1,13 @@
 //! The longest step of applications that are as large, and as mixed, as they may be.
 //!
-//! `cargo bench -p monoceros-actors --bench steps -- [FILTER]` prints a table. A step keeps everybody
-//! else of its partition waiting, so it has to be short whatever one application is. All actors are on
-//! one thread here, and a task beside them measures the longest time between two of its turns: more
-//! than one step may be in it, and no step took longer. FILTER is a part of the name of a case, which
-//! is then run alone. See docs/performance.md for the figures.
+//! `cargo bench --bench steps -- [FILTER]` prints a table. A step keeps everybody else of its partition
+//! waiting, so it has to be short whatever one application is. All actors are on one thread here, and a
+//! task beside them measures the longest time between two of its turns: more than one step may be in it,
+//! and no step took longer. FILTER is a part of the name of a case, which is then run alone. See
+//! docs/performance.md for the figures.
 
-#![allow(clippy::print_stdout, clippy::unwrap_used, clippy::print_stderr, missing_docs)]
+#![allow(clippy::print_stdout, clippy::unwrap_used, missing_docs)]
 
-#[path = "../../benches/aims/mod.rs"]
 mod aims;
 
 use std::cell::Cell;
@@ -47,7 +46,6 @@ enum Predicates {
 struct Shim {
     predicates: Predicates,
     allocated: AtomicU64,
-    asked: AtomicU64,
 }
 
 impl ResourceManagerCallback for Shim {
@@ -65,7 +63,6 @@ impl ResourceManagerCallback for Shim {
     }
 
     fn predicates(&self, args: &si::PredicatesArgs) -> Result<(), String> {
-        self.asked.fetch_add(1, Ordering::Relaxed);
         let passes = match self.predicates {
             Predicates::Pass => true,
             Predicates::Refuse => false,
@@ -89,8 +86,7 @@ struct Bench {
 impl Bench {
     async fn start(predicates: Predicates, nodes: usize, capacity: &[(&str, i64)]) -> Self {
         let scheduler = Scheduler::builder().start_local().unwrap();
-        let (allocated, asked) = (AtomicU64::new(0), AtomicU64::new(0));
-        let shim = Arc::new(Shim { predicates, allocated, asked });
+        let shim = Arc::new(Shim { predicates, allocated: AtomicU64::new(0) });
         let (rm_id, config) = ("bench".to_owned(), CONFIG.to_owned());
         let request = si::RegisterResourceManagerRequest { rm_id, config, ..Default::default() };
         let callback = Arc::clone(&shim);
@@ -339,12 +335,13 @@ async fn run(case: Case) -> Duration {
         _ => read(case).await,
     };
     let longest = bench.longest.get();
-    eprintln!(
-        "{}: {} allocated, {} asked",
-        case.name(),
-        bench.allocated(),
-        bench.shim.asked.load(Ordering::Relaxed)
-    );
+    let expected = match case {
+        Case::GangOfSizes => Some(10_000),
+        Case::GangPredicates => Some(6_000),
+        Case::GangThatDoesNotFit | Case::GangRefused | Case::AsksRefused => Some(0),
+        _ => None,
+    };
+    assert!(expected.is_none_or(|expected| bench.allocated() == expected), "{}", case.name());
     bench.scheduler.shutdown().await;
     longest
 }
