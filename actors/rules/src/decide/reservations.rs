@@ -54,6 +54,7 @@ mod rank;
 
 pub use rank::{EffectivePriority, Holder, Rank};
 
+use std::cmp::Reverse;
 use std::collections::{BTreeMap, BTreeSet};
 use std::fmt;
 use std::ops::RangeInclusive;
@@ -187,10 +188,7 @@ pub fn claim(ask: &Ask, rank: &Rank, books: &Books, patience: &Patience, now_ns:
 /// be reserved: the one that lacks least of what it wants (`best`), or that of the other.
 fn instead(ask: &Ask, rank: &Rank, best: Option<NodeSlot>, books: &Books) -> Option<Claim> {
     let (nodes, request) = (&books.nodes, ask.request());
-    let bounded = books.reservations.iter().filter(|(_, it)| it.is_bounded());
-    let ranked = bounded.map(|(of, it)| (of, it, it.rank(&books.queues)));
-    let after = ranked.filter(|(.., theirs)| rank.replaces(theirs));
-    let (of, last, _) = after.min_by(|(.., a), (.., b)| a.compare(b))?;
+    let (of, last) = books.reservations.last_replaced_by(rank, &books.queues)?;
     let is_theirs_of_use = || nodes.is_open(last.node) && nodes.may_ever_hold(last.node, &request);
     let may = |node: &NodeSlot| nodes.may_set_aside(*node, &ask.resources, Some(last.node));
     let node = best.filter(may).or_else(|| is_theirs_of_use().then_some(last.node).filter(may))?;
@@ -294,6 +292,8 @@ pub struct Reservations {
     by_ask: BTreeMap<Reserver, Reservation>,
     /// The same ones.
     by_node: BTreeSet<(NodeSlot, Reserver)>,
+    /// The same ones, the last first by the priorities that are written on their asks, and by age.
+    by_rank: BTreeSet<(i32, Reverse<i64>, Reserver)>,
     /// A deadline is armed for the next that may have waited too long.
     is_watched: bool,
 }
@@ -313,6 +313,7 @@ impl Reservations {
     pub fn make(&mut self, nodes: &mut NodeIndex, who: Reserver, reservation: Reservation) {
         let node = reservation.node;
         debug_assert!(self.may_reserve(nodes, node, &reservation.spec), "{who:?} on {node:?}");
+        self.by_rank.insert(place(who, &reservation));
         let earlier = self.by_ask.insert(who, reservation);
         debug_assert!(earlier.is_none(), "an ask reserves one node");
         self.by_node.insert((node, who));
@@ -362,6 +363,7 @@ impl Reservations {
     pub fn end(&mut self, nodes: &mut NodeIndex, who: Reserver) -> Option<Reservation> {
         let reservation = self.by_ask.remove(&who)?;
         let node = reservation.node;
+        self.by_rank.remove(&place(who, &reservation));
         self.by_node.remove(&(node, who));
         nodes.set_aside(node, self.set_aside(node));
         Some(reservation)
@@ -387,7 +389,9 @@ impl Reservations {
         let keeps = reservation.spec.required_node == spec.required_node
             && nodes.total(reservation.node).holds(&spec.resources);
         if keeps {
+            self.by_rank.remove(&place(who, reservation));
             reservation.spec = Arc::clone(spec);
+            self.by_rank.insert(place(who, reservation));
             let node = reservation.node;
             nodes.set_aside(node, self.set_aside(node));
         }
@@ -415,6 +419,25 @@ impl Reservations {
     pub fn normal_on(&self, node: NodeSlot) -> Option<Reserver> {
         let (who, reservation) = self.on_node(node).next()?;
         (!reservation.is_required()).then_some(who)
+    }
+
+    /// Of those that count for the share of reservations and that one of this rank replaces, the last.
+    fn last_replaced_by(
+        &self,
+        rank: &Rank,
+        queues: &QueueTable,
+    ) -> Option<(Reserver, &Reservation)> {
+        if !queues.changes_priorities() {
+            // Those that are suspended, or for which others leave, are few.
+            let mut in_order = self.by_rank.iter().map(|(.., who)| (*who, &self.by_ask[who]));
+            let last = in_order.find(|(_, it)| it.is_bounded())?;
+            return Some(last).filter(|(_, it)| rank.replaces(&it.rank(queues)));
+        }
+        let bounded = self.iter().filter(|(_, it)| it.is_bounded());
+        let ranked = bounded.map(|(of, it)| (of, it, it.rank(queues)));
+        let after = ranked.filter(|(.., theirs)| rank.replaces(theirs));
+        let (of, last, _) = after.min_by(|(.., a), (.., b)| a.compare(b))?;
+        Some((of, last))
     }
 
     /// The asks that have reserved the node and are larger than it.
@@ -476,6 +499,11 @@ impl Reservations {
     pub fn is_empty(&self) -> bool {
         self.by_ask.is_empty()
     }
+}
+
+/// Its place in the order by written priorities and age.
+fn place(who: Reserver, reservation: &Reservation) -> (i32, Reverse<i64>, Reserver) {
+    (reservation.spec.priority, Reverse(reservation.holder.created_ns), who)
 }
 
 fn asks_of(application: ApplicationSlot) -> RangeInclusive<Reserver> {

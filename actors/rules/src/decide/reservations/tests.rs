@@ -2,6 +2,7 @@ use proptest::prelude::*;
 
 use super::*;
 use crate::nodes::{NodeOrder, NodeRequest};
+use crate::queues::QueueConfig;
 use crate::values::resources::Resources;
 
 fn vcores(quantity: i64) -> Resources {
@@ -179,5 +180,39 @@ proptest! {
             }
             check(&all, &nodes, &model);
         }
+    }
+
+    /// Of any reservations the one that is replaced first is that of a look at all of them.
+    #[test]
+    fn the_last_that_is_replaced_is_found_without_a_look_at_all(
+        made in prop::collection::vec((0..6_u32, -2..3_i32, 0..5_i64, 0..8_u8), 0..24),
+        (priority, created_ns) in (-2..3_i32, 0..5_i64),
+    ) {
+        let mut queues = QueueTable::default();
+        queues.enter(0, None, Arc::new(QueueConfig::bare("root", true)));
+        let (mut nodes, mut all) = (nodes(6), Reservations::default());
+        let spec = |priority| Arc::new(AskSpec { priority, ..AskSpec::new("ask", vcores(2)) });
+        for (number, priority, created_ns, kind) in made {
+            let me = who(number, 0);
+            match kind {
+                0 => drop(all.end(&mut nodes, me)),
+                1 => prop_assert!(all.keep(&mut nodes, me, &spec(priority))),
+                2 if all.of(me).is_some_and(Reservation::may_be_suspended) => {
+                    all.suspend(&mut nodes, me);
+                }
+                3 => all.note_preempted(&mut nodes, me),
+                _ if all.of(me).is_none() => {
+                    let holder = Holder { created_ns, ..Holder::default() };
+                    let made = on(NodeSlot::at(number), &spec(priority)).held_by(holder);
+                    all.make(&mut nodes, me, made);
+                }
+                _ => {}
+            }
+        }
+        let rank = Holder { created_ns, ..Holder::default() }.rank(&queues, priority);
+        let after = all.iter().filter(|(_, it)| it.is_bounded() && rank.replaces(&it.rank(&queues)));
+        let last = after.min_by(|(_, a), (_, b)| a.rank(&queues).compare(&b.rank(&queues)));
+        let found = all.last_replaced_by(&rank, &queues);
+        prop_assert_eq!(found.map(|(who, _)| who), last.map(|(who, _)| who));
     }
 }
