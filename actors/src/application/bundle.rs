@@ -13,12 +13,6 @@
 
 use std::sync::Arc;
 
-use super::Application;
-use super::ops::VisitEffects;
-use super::rooms::Rooms;
-use super::searching::{Avoided, Where};
-use super::undecided::BundleObstacle;
-use crate::step::{Alarm, Baton};
 use monoceros_rules::decide::bundle::{
     BundleWaits, Found, Group, Members, MembersAt, NoDomain, Shortage,
 };
@@ -31,6 +25,13 @@ use monoceros_rules::values::epoch::{Epoch, Growth};
 use monoceros_rules::values::resources::Resources;
 use monoceros_rules::work::asks::{AskSlot, Asks};
 use monoceros_rules::work::native::{Bundled, NativeGroup, Stage};
+
+use super::Application;
+use super::ops::VisitEffects;
+use super::rooms::Rooms;
+use super::searching::{Avoided, Where};
+use super::undecided::BundleObstacle;
+use crate::step::{Alarm, Baton};
 
 /// Not all members have places.
 pub(super) enum NotPlaced {

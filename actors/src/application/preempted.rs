@@ -25,9 +25,6 @@ impl Application {
     /// What of it goes together, where something of it may be taken.
     pub(crate) fn together(&self, baton: &Baton) -> Together {
         let table = &baton.books.allocations;
-        let alive = self.all_allocations().into_iter();
-        let alive = alive.filter(|id| table.get(*id).is_some_and(|it| it.leaving.is_none()));
-        let alive: Vec<AllocationId> = alive.collect();
         let mut short = BTreeSet::new();
         let native = self.book.gang.as_ref().and_then(|gang| gang.native.as_ref());
         for group in native.map(|native| native.groups()).unwrap_or_default() {
@@ -36,8 +33,12 @@ impl Application {
                 short.extend(real);
             }
         }
-        let goes_as_one = goes_as_one(self.book.tags.as_ref());
-        Together { mates: if goes_as_one { alive } else { Vec::new() }, short }
+        let mut mates = Vec::new();
+        if goes_as_one(self.book.tags.as_ref()) {
+            mates = self.all_allocations();
+            mates.retain(|id| table.get(*id).is_some_and(|it| it.leaving.is_none()));
+        }
+        Together { mates, short }
     }
 
     /// What is to be known of this application where something of it may be taken for another.

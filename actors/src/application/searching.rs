@@ -211,14 +211,11 @@ impl Application {
             search.goes_on_with(bundled);
             return search;
         }
-        Box::new({
-            let mut members = bundled.iter().flatten();
-            let has_failed =
-                |slot: &AskSlot| self.book.asks.ask(*slot).request_elsewhere().is_some();
-            let any_failed = members.any(|(slot, _)| has_failed(slot));
-            let nodes = if any_failed { Where::Elsewhere } else { Where::Anywhere };
-            Search::new(bundled, nodes, baton.books.nodes.growth())
-        })
+        let mut members = bundled.iter().flatten();
+        let any_failed =
+            members.any(|(slot, _)| self.book.asks.ask(*slot).request_elsewhere().is_some());
+        let nodes = if any_failed { Where::Elsewhere } else { Where::Anywhere };
+        Box::new(Search::new(bundled, nodes, baton.books.nodes.growth()))
     }
 
     fn pause(&mut self, mut search: Box<Search>, paused: Paused) -> NotPlaced {
@@ -275,23 +272,25 @@ impl Application {
         let mut assumed = AssumedMembers::new();
         let mut passed = Vec::new();
         for at in 0..found.places().len() {
-            if let Err(why) = self.ask_about(search, found, at, slice, baton) {
-                self.forget_members(assumed, baton);
-                if matches!(why, NotPassed::Unfinished) {
-                    search.passed.extend(passed);
+            let (slot, spec) = match self.ask_about(search, found, at, slice, baton) {
+                Ok(member) => member,
+                Err(why) => {
+                    self.forget_members(assumed, baton);
+                    if matches!(why, NotPassed::Unfinished) {
+                        search.passed.extend(passed);
+                    }
+                    return Err(why);
                 }
-                return Err(why);
-            }
-            let place = found.places()[at];
-            let (slot, _) = search.bundled[place.of.group][place.of.members];
-            let spec = Arc::clone(&self.book.asks.ask(slot).spec);
-            passed.push((slot, place.node));
-            self.assume_member(spec, place.node, &mut assumed, baton);
+            };
+            let node = found.places()[at].node;
+            passed.push((slot, node));
+            self.assume_member(spec, node, &mut assumed, baton);
         }
         Ok(assumed)
     }
 
-    /// Finds a node for one member where it passes, from its place on.
+    /// Finds a node for one member where it passes, from its place on. Returns its ask, and what that
+    /// asks for.
     fn ask_about(
         &mut self,
         search: &mut Search,
@@ -299,7 +298,7 @@ impl Application {
         at: usize,
         slice: &mut Slice,
         baton: &mut Baton,
-    ) -> Result<(), NotPassed> {
+    ) -> Result<(AskSlot, Arc<AskSpec>), NotPassed> {
         let place = found.places()[at];
         let (slot, _) = search.bundled[place.of.group][place.of.members];
         let spec = Arc::clone(&self.book.asks.ask(slot).spec);
@@ -308,12 +307,12 @@ impl Application {
             let refusals = search.refusals.entry(slot).or_default();
             if !refusals.contains(node.index()) {
                 if search.passed.contains(&(slot, node)) {
-                    return Ok(());
+                    return Ok((slot, spec));
                 }
                 let id = Arc::clone(baton.books.nodes.id(node));
                 let about = (self.slot, &*spec);
                 let Err(why) = crate::node::predicate(about, &id, true, baton) else {
-                    return Ok(());
+                    return Ok((slot, spec));
                 };
                 self.note_refusal(slot, why, baton);
                 refusals.grow_and_insert(node.index());

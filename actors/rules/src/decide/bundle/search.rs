@@ -41,11 +41,11 @@ pub(super) type Tried = FxHashSet<(usize, Vec<Domain>)>;
 pub enum Unfound {
     /// There are too few.
     Short(Shortage),
-    /// It goes on later.
+    /// The search goes on later.
     Paused(Paused),
 }
 
-/// How far a search may go in this step.
+/// The part of a search that this step may do.
 pub(super) struct Slice {
     /// The number of looks at which it ends.
     until: u64,
@@ -150,7 +150,7 @@ fn find_by(
 }
 
 impl Slice {
-    /// As many looks as this from now on, for a try that is given up beyond.
+    /// A slice of so many looks from now on, for a try that is given up beyond.
     pub(super) fn of(looks: u64, nodes: &NodeIndex) -> Self {
         let until = nodes.looks().saturating_add(looks);
         Self { until, has_progress: true, tried: Tried::default() }
@@ -185,7 +185,7 @@ impl Paused {
         self.tried.clear();
     }
 
-    /// How many places it remembers.
+    /// The number of places that it remembers.
     pub fn n_places(&self) -> usize {
         self.places.len()
     }
