@@ -108,6 +108,7 @@ pub mod tags {
 pub use monoceros_config as config;
 pub use monoceros_rules::audit::Facts;
 pub use monoceros_rules::decisions::KEPT_MAX as DECISIONS_MAX;
+pub use monoceros_rules::nodes::{Fits, NodeFits, NodePlaces};
 pub use monoceros_rules::queues::object_state::{ObjectState, Refused};
 pub use monoceros_rules::values::instant::rfc3339;
 pub use monoceros_rules::values::resources::{Limits, Name, Resources};

@@ -10,6 +10,7 @@ use monoceros_proto::si::v1::{
     AllocationResponse, ApplicationResponse, EventRecord, NodeResponse, PredicatesArgs,
     PreemptionPredicatesArgs, PreemptionPredicatesResponse, UpdateContainerSchedulingStateRequest,
 };
+use monoceros_rules::nodes::Fits;
 
 use crate::api::predicates::{
     PredicateAnswer, PredicateQuestion, PreemptionQuestions, QuestionId, Scope, Verdict,
@@ -113,6 +114,17 @@ pub trait ResourceManagerCallback: Send + Sync + 'static {
     fn preference(&self, args: &PredicatesArgs) -> i64 {
         let _ = args;
         0
+    }
+
+    /// Which nodes an ask may use by what the nodes alone say (labels, taints), whatever room they have, so
+    /// that an explanation says what is missing on those and not that others do not match. With an empty
+    /// key it is about the members of a task group that have not asked. Called when somebody wants to know
+    /// why the ask waits, from the partition's thread and for each class of asks, so it is looked up and
+    /// not found out: an RM that begins to count says [`Fits::Counting`]. No decision reads it. Unless
+    /// implemented nobody knows.
+    fn fits(&self, application_id: &str, allocation_key: &str, task_group_name: &str) -> Fits {
+        let _ = (application_id, allocation_key, task_group_name);
+        Fits::Unknown
     }
 
     /// This counts as running on the node from now on: a placement is booked whose predicate has

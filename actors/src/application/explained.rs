@@ -7,7 +7,7 @@ use std::sync::Arc;
 use monoceros_rules::decide::explain::{self, Cause, GangWhy, Why};
 use monoceros_rules::decide::pairs;
 use monoceros_rules::decide::preemption::Promisee;
-use monoceros_rules::nodes::NodeLacks;
+use monoceros_rules::nodes::{Fits, NodeLacks};
 use monoceros_rules::order::waits::WaitSet;
 use monoceros_rules::values::resources::Resources;
 use monoceros_rules::work::allocations::{Allocation, AllocationId, Form};
@@ -15,6 +15,7 @@ use monoceros_rules::work::asks::{Ask, AskSpec, PendingClass};
 use monoceros_rules::work::starts::FailedStarts;
 
 use super::Application;
+use crate::node::fits;
 use crate::step::{BACKOFF_LEAST, Baton, QueueSlot, RowSlot};
 
 /// Which asks are to be explained.
@@ -117,13 +118,16 @@ impl Application {
         baton: &Baton,
     ) -> Vec<ExplainedClass> {
         let nodes = &baton.books.nodes;
-        let requests: Vec<_> = classes.iter().map(|class| explain::request(class.first)).collect();
+        let fits: Vec<_> = classes.iter().map(|class| self.fits(class.first, baton)).collect();
+        let requests = classes.iter().zip(&fits);
+        let requests: Vec<_> =
+            requests.map(|(class, fits)| (explain::request(class.first), fits)).collect();
         let lacks = nodes.lacks_of_each(&requests);
         drop(requests);
-        let explained = classes.into_iter().zip(lacks).map(|(class, lacks)| {
+        let explained = classes.into_iter().zip(lacks).zip(&fits).map(|((class, lacks), fits)| {
             let places = match self.book.undecided() {
                 Some(_) => vec![Why::Gang(GangWhy::Undecided)],
-                None => self.explained_places(class.first, &lacks, baton),
+                None => self.explained_places(class.first, &lacks, fits, baton),
             };
             let takes_place = !places.is_empty();
             let mut obstacles: Vec<Why> =
@@ -132,7 +136,8 @@ impl Application {
             if !takes_place {
                 obstacles.extend(self.gives_way(class.first, baton));
                 obstacles.extend(self.own_obstacles(class.shape.resources(), baton));
-                obstacles.extend(explain::nodes(&baton.books, class.first, class.waits, &lacks));
+                let why = explain::nodes(&baton.books, class.first, class.waits, &lacks, fits);
+                obstacles.extend(why);
             }
             let group = class.first.spec.member_of();
             let lacking = group.and_then(|group| self.book.gang.as_ref()?.lacking(group));
@@ -167,9 +172,20 @@ impl Application {
         who.map(|who| self.explained_preemption(who, baton)).unwrap_or_default()
     }
 
+    /// Which nodes an ask may use by what they alone say, as far as its RM knows.
+    pub(super) fn fits(&self, ask: &Ask, baton: &Baton) -> Fits {
+        fits((self.slot, &ask.spec), baton)
+    }
+
     /// What keeps an ask from the places of its task group, if there are any. `lacks` is what nodes
-    /// lack for it.
-    fn explained_places(&self, ask: &Ask, lacks: &NodeLacks, baton: &Baton) -> Vec<Why> {
+    /// lack for it, those that it may not use (`fits`) left out.
+    fn explained_places(
+        &self,
+        ask: &Ask,
+        lacks: &NodeLacks,
+        fits: &Fits,
+        baton: &Baton,
+    ) -> Vec<Why> {
         let (asks, nodes) = (&self.book.asks, &baton.books.nodes);
         let (Some(gang), Some(slot)) = (self.book.gang.as_deref(), asks.slot_of(&ask.key)) else {
             return Vec::new();
@@ -202,7 +218,7 @@ impl Application {
                 };
                 if places.any(is_there) { None } else { required() }
             }
-            None => explain::nodes(&baton.books, ask, &WaitSet::Due, lacks)
+            None => explain::nodes(&baton.books, ask, &WaitSet::Due, lacks, fits)
                 .or_else(|| is_refused.then(|| explain::refused(ask, lacks))),
         };
         vec![room.unwrap_or(places)]

@@ -4,10 +4,10 @@
 use std::collections::BTreeMap;
 use std::sync::Arc;
 
-use monoceros_rules::decide::bundle;
+use monoceros_rules::decide::bundle::{self, MembersAt};
 use monoceros_rules::decide::explain::{self, GangWhy, ShortDomain, Why};
 use monoceros_rules::decide::preemption::Promisee;
-use monoceros_rules::nodes::{NodeIndex, NodeLacks, NodeRequest};
+use monoceros_rules::nodes::{Fits, NodeIndex, NodeLacks, NodeRequest};
 use monoceros_rules::values::resources::Resources;
 use monoceros_rules::work::asks::{Ask, AskSlot, AskSpec, TaskGroup};
 use monoceros_rules::work::native::{Bundled, MissingAsks, Native, Stage};
@@ -53,7 +53,7 @@ impl Application {
         let first = bundled.as_ref().ok().and_then(|it| it.iter().flatten().next());
         let first =
             first.map(|(slot, _)| *slot).or_else(|| native.groups().iter().find_map(|it| it.ask));
-        let Kept { mut whys, since_ns } = self.kept_from_places(native, bundle, bundled, nodes);
+        let Kept { mut whys, since_ns } = self.kept_from_places(native, bundle, bundled, baton);
         // Others may lack places because of those that can have none.
         let is_of_places =
             |why: &GangWhy| matches!(why, GangWhy::Places { .. } | GangWhy::Domain { .. });
@@ -90,11 +90,11 @@ impl Application {
                 texts: BTreeMap::new(),
             }
         };
-        let of_ask = |ask: &Ask| nodes.lacks(&explain::request(ask));
+        let of_ask = |ask: &Ask| self.lacks_of(ask, baton);
         let any = |slot: Option<AskSlot>| match slot.and_then(|slot| self.book.asks.find(slot)) {
             Some(ask) => of_ask(ask),
             // Of members of any size all nodes are counted.
-            None => nodes.lacks(&NodeRequest::of(&Resources::new())),
+            None => nodes.lacks(&NodeRequest::of(&Resources::new()), &Fits::Unknown),
         };
         let is_refused = whys.iter().any(|(why, _)| matches!(why, GangWhy::Refused { .. }));
         let refused = bundle.refused().filter(|_| is_refused);
@@ -119,27 +119,31 @@ impl Application {
         native: &Native,
         bundle: &Bundle,
         bundled: Result<Bundled, MissingAsks>,
-        nodes: &NodeIndex,
+        baton: &Baton,
     ) -> Kept {
+        let nodes = &baton.books.nodes;
         if native.stage == Stage::InTheAir {
             return Kept::by(GangWhy::InTheAir, None);
         }
         if let Some((short, since_ns)) = bundle.short_of_places(nodes) {
             // Places may have become fewer since that search.
             let alone = bundled
-                .map(|bundled| self.short_alone(native, &bundled, nodes))
+                .map(|bundled| self.short_alone(native, &bundled, baton))
                 .unwrap_or_default();
             let whys = short.iter().filter_map(|(slot, lacks)| {
                 let now = alone.iter().find(|(other, _)| other == slot);
                 let lacks = now.map_or(*lacks, |(_, now)| *lacks.max(now));
-                self.lack_places((*slot, lacks), nodes)
+                self.lack_places((*slot, lacks), baton)
             });
             return Kept { whys: whys.collect(), since_ns: Some(since_ns) };
         }
         if let Some((why, since_ns)) = bundle.why(nodes) {
             return match why {
                 GangWhy::Domain { short, .. } => {
-                    Kept { whys: vec![self.lack_domain(short, nodes)], since_ns }
+                    Kept { whys: vec![self.lack_domain(short, baton)], since_ns }
+                }
+                GangWhy::Refused { .. } => {
+                    self.kept_by_refusal(native, bundled, (why, since_ns), baton)
                 }
                 why => Kept::by(why, since_ns),
             };
@@ -152,11 +156,48 @@ impl Application {
         };
         // No search was made that says so, or quota was short before it.
         if let Some(short) = self.short_of_domain(&bundled, nodes) {
-            return Kept { whys: vec![self.lack_domain(short, nodes)], since_ns: None };
+            return Kept { whys: vec![self.lack_domain(short, baton)], since_ns: None };
         }
-        let short = self.short_alone(native, &bundled, nodes);
-        let whys = short.into_iter().filter_map(|short| self.lack_places(short, nodes));
+        let short = self.short_alone(native, &bundled, baton);
+        let whys = short.into_iter().filter_map(|short| self.lack_places(short, baton));
         Kept { whys: whys.collect(), since_ns: None }
+    }
+
+    /// What nodes lack for a member.
+    fn lacks_of(&self, ask: &Ask, baton: &Baton) -> NodeLacks {
+        baton.books.nodes.lacks(&explain::request(ask), &self.fits(ask, baton))
+    }
+
+    /// The obstacle of a gang of which a member was refused by every node with room: too few places on nodes
+    /// that members may use, where that is known to be so.
+    fn kept_by_refusal(
+        &self,
+        native: &Native,
+        bundled: Result<Bundled, MissingAsks>,
+        (why, since_ns): (GangWhy, Option<i64>),
+        baton: &Baton,
+    ) -> Kept {
+        let short = bundled.map(|bundled| self.short_alone(native, &bundled, baton));
+        let short = short.unwrap_or_default().into_iter();
+        let whys: Vec<_> = short.filter_map(|short| self.lack_places(short, baton)).collect();
+        let refusing = |(_, nodes): &(_, Option<NodeLacks>)| {
+            nodes.as_ref().is_some_and(|nodes| !nodes.unfit.is_empty())
+        };
+        if whys.iter().any(refusing) {
+            return Kept { whys, since_ns };
+        }
+        let refused = self.bundle.as_ref().and_then(|bundle| bundle.refused());
+        let refused = refused.and_then(|slot| self.book.asks.find(slot));
+        let why = match (why, refused) {
+            (GangWhy::Refused { group, retry_ns, .. }, Some(ask)) => {
+                let nodes = self.lacks_of(ask, baton);
+                let mut texts = explain::texts(ask);
+                texts.retain(|text, _| !nodes.unfit.contains_key(&**text));
+                GangWhy::Refused { group, texts, nodes: Some(nodes), retry_ns }
+            }
+            (why, _) => why,
+        };
+        Kept::by(why, since_ns)
     }
 
     /// The members for which there are too few places even if the rest of the gang takes none, by an ask
@@ -165,43 +206,45 @@ impl Application {
         &self,
         native: &Native,
         bundled: &Bundled,
-        nodes: &NodeIndex,
+        baton: &Baton,
     ) -> Vec<(AskSlot, u64)> {
         let avoided = Avoided::new();
         let wanted = groups(&self.book.asks, native.groups(), bundled, &avoided, Where::Anywhere);
-        short_members(bundled, &bundle::short_alone(nodes, &wanted))
+        let fits = |at: MembersAt| {
+            let ask = self.book.asks.find(bundled[at.group][at.members].0);
+            ask.map(|ask| self.fits(ask, baton)).unwrap_or_default()
+        };
+        short_members(bundled, &bundle::short_alone(&baton.books.nodes, &wanted, fits))
     }
 
     /// The obstacle that so many members like this one found no place.
     fn lack_places(
         &self,
         (slot, lacks): (AskSlot, u64),
-        nodes: &NodeIndex,
+        baton: &Baton,
     ) -> Option<(GangWhy, Option<NodeLacks>)> {
         let ask = self.book.asks.find(slot)?;
-        let counts = nodes.lacks(&explain::request(ask));
+        let counts = self.lacks_of(ask, baton);
         let why = GangWhy::Places {
             group: ask.task_group.clone().unwrap_or_default(),
             size: Resources::clone(&ask.resources),
             lacks,
             nodes: counts.clone(),
-            constraint: constraint_of(ask, nodes),
+            constraint: constraint_of(ask, &baton.books.nodes),
         };
         Some((why, Some(counts)))
     }
 
     /// The obstacle that no domain takes a whole group.
-    fn lack_domain(
-        &self,
-        mut short: ShortDomain,
-        nodes: &NodeIndex,
-    ) -> (GangWhy, Option<NodeLacks>) {
+    fn lack_domain(&self, mut short: ShortDomain, baton: &Baton) -> (GangWhy, Option<NodeLacks>) {
+        let nodes = &baton.books.nodes;
         self.count_places(&mut short, nodes);
         let ask = self.first_of_group(&short.group);
         let domain = short.domain();
         let domains = domain.as_slice();
         let request = ask.map_or_else(|| NodeRequest::of(&short.size), explain::request);
-        let counts = nodes.lacks(&NodeRequest { domains, ..request });
+        let fits = ask.map(|ask| self.fits(ask, baton)).unwrap_or_default();
+        let counts = nodes.lacks(&NodeRequest { domains, ..request }, &fits);
         let constraint = ask.and_then(|ask| constraint_of(ask, nodes));
         (GangWhy::Domain { short, nodes: counts.clone(), constraint }, Some(counts))
     }

@@ -5,6 +5,7 @@
 //! * A bundle that was looked for in vain is not looked for again before something has changed that
 //!   may help it.
 
+use std::collections::BTreeMap;
 use std::sync::Arc;
 
 use monoceros_rules::audit::BundleFact;
@@ -90,7 +91,7 @@ impl Bundle {
     }
 
     /// The obstacle of the gang in addition to quotas, limits and [too few places], and since when, ns
-    /// since the epoch. `None` if it may be gone by now. The counts of nodes are left out.
+    /// since the epoch. `None` if it may be gone by now. The counts of nodes are left out, and what they said.
     ///
     /// [too few places]: Self::short_of_places
     pub(super) fn why(&self, nodes: &NodeIndex) -> Option<(GangWhy, Option<i64>)> {
@@ -100,13 +101,16 @@ impl Bundle {
             None => (None, None),
         };
         if parked.refused.is_some() && self.retry_ns.is_some() && self.rests(nodes) {
-            let retry_ns = self.retry_ns;
+            let refused = |group| {
+                let (texts, nodes, retry_ns) = (BTreeMap::new(), None, self.retry_ns);
+                GangWhy::Refused { group, texts, nodes, retry_ns }
+            };
             return Some(match obstacle {
                 Some(BundleObstacle::Refused { group, .. }) => {
-                    (GangWhy::Refused { group: Arc::clone(group), retry_ns }, since_ns)
+                    (refused(Arc::clone(group)), since_ns)
                 }
                 // The answers came later, one by one.
-                _ => (GangWhy::Refused { group: TaskGroup::default(), retry_ns }, None),
+                _ => (refused(TaskGroup::default()), None),
             });
         }
         match obstacle? {

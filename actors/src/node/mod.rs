@@ -40,7 +40,7 @@ use monoceros_rules::work::quotas::{self, Held};
 use monoceros_rules::work::tags::Tags;
 use prometheus::IntGauge;
 
-pub(crate) use self::predicates::{may_be_placed, may_be_reserved, preferences, preferred};
+pub(crate) use self::predicates::{fits, may_be_placed, may_be_reserved, preferences, preferred};
 use crate::application::ApplicationMail;
 use crate::events::{Event, EventKind, Message};
 use crate::metrics::{ActorKind, Counted, Metrics};

@@ -14,7 +14,7 @@ use std::panic::{AssertUnwindSafe, catch_unwind};
 use std::sync::Arc;
 
 use monoceros_rules::decide::predicates::{Confirmation, confirm};
-use monoceros_rules::nodes::NodeSlot;
+use monoceros_rules::nodes::{Fits, NodeSlot};
 use monoceros_rules::work::allocations::{Allocation, ApplicationSlot, Form};
 use monoceros_rules::work::asks::AskSpec;
 
@@ -138,6 +138,16 @@ fn word(
 /// Between which nodes an RM in this process says that an ask has preferences.
 pub(crate) fn preferences(key: &str, baton: &Baton) -> Preferences {
     let asked = || baton.callback.preferences(key);
+    catch_unwind(AssertUnwindSafe(asked)).unwrap_or_default()
+}
+
+/// Which nodes an RM in this process knows an ask to be able to use by what the nodes alone say, or the
+/// members of a task group for which places are held.
+pub(crate) fn fits((application, spec): About<'_>, baton: &Baton) -> Fits {
+    let application = baton.directory.application(application).map_or("", |entry| &*entry.id);
+    let group = held_for(spec);
+    let key = if group.is_some() { "" } else { &*spec.key };
+    let asked = || baton.callback.fits(application, key, group.unwrap_or_default());
     catch_unwind(AssertUnwindSafe(asked)).unwrap_or_default()
 }
 

@@ -143,6 +143,8 @@ fn nodes(lacks: &NodeLacks, mut texts: BTreeMap<String, u32>, is_refused: bool) 
     if lacks.excluded > 0 {
         texts.insert("it can never run there".to_owned(), number(lacks.excluded));
     }
+    let unfit = lacks.unfit.iter();
+    texts.extend(unfit.map(|(reason, nodes)| (reason.to_string(), number(*nodes))));
     let no_room = lacks.lacking.iter();
     NodeCounts {
         total: number(lacks.nodes),
@@ -163,6 +165,7 @@ fn change(change: &Change) -> ChangeSnapshot {
         | Change::GangMembers { count, .. }
         | Change::NodeInDomain { count: count @ 2.., .. }
         | Change::AdmittedNode { count: count @ 2.., .. }
+        | Change::UsableNode { count: count @ 2.., .. }
         | Change::Node { count: count @ 2.., .. } => (*count, 0),
         Change::Time { at_ns } => (0, at_ns.unwrap_or_default()),
         _ => (0, 0),

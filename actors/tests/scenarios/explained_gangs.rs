@@ -125,7 +125,7 @@ fn a_gang_with_a_member_that_predicates_refuse() {
         text,
         &expect![[r#"
             the gang x3: predicates d since 1000s
-              all nodes with room were refused by predicates for a member of d; it is tried again at 1970-01-01T00:16:41.0Z
+              all nodes with room were refused by predicates for a member of d: `the script refuses` on 1 node (1 node)
               - predicates d: -; - of -
               cure: wait until 1970-01-01T00:16:41.0Z
               + time  - 0 1001000
@@ -141,7 +141,7 @@ fn a_gang_with_a_member_that_predicates_refuse() {
         text,
         &expect![[r#"
             the gang x3: predicates d since 1000s
-              all nodes with room were refused by predicates for a member of d; it is tried again at 1970-01-01T00:16:41.0Z
+              all nodes with room were refused by predicates for a member of d (1 node)
               - predicates d: -; - of -
               cure: wait until 1970-01-01T00:16:41.0Z
               + time  - 0 1001000
@@ -201,9 +201,9 @@ fn nodes_that_others_have_reserved_are_counted() {
         text,
         &expect![[r#"
             k1 x1: noNode n2 since 1005s
-              no node has room (2 nodes: 1 is reserved for another, 1 lacks cores); 1 core more on n2, which comes nearest, would let this ask run; n1 has room and is reserved since 1970-01-01T00:16:42.001Z for ask `k2` of a2: to withdraw that would do, too
+              no node has room (2 nodes: 1 is reserved for another, 1 lacks cores); 1 core more on n2, which comes nearest, would let this ask run; n1 has room and is reserved for ask `k2` of a2: to withdraw that would do, too
               - noNode n2: vcore=1000; vcore=0 of vcore=1000
-              cure: free 1 core on node n2
+              cure: free 1 core on node n2, or withdraw ask `k2` of a2, for which n1 is reserved since 1970-01-01T00:16:42.001Z
               + nodeRoom n2 vcore=1000 0 0
         "#]],
     );

@@ -712,7 +712,7 @@ fn the_cause_says_how_often_since_when_and_what_was_said() {
         ",
         &expect![[r#"
             k1 x1: startFailed  since 1000s
-              the ask could not be started 2 times since 1970-01-01T00:16:40.0Z: `no image`; it is tried again at 1970-01-01T00:16:44.0Z
+              the ask could not be started 2 times: `no image`
               - startFailed : -; - of -
               cure: wait until 1970-01-01T00:16:44.0Z
               + time  - 0 1004000
@@ -755,7 +755,7 @@ fn a_gang_that_could_not_be_started_says_so_of_all_of_it() {
         ",
         &expect![[r#"
             the gang x2: startFailed  since 1000s
-              no member of the gang runs: it could not be started at 1970-01-01T00:16:40.0Z: `no image`; it is tried again at 1970-01-01T00:16:41.0Z
+              no member of the gang runs: it could not be started: `no image`
               - startFailed : -; - of -
               cure: wait until 1970-01-01T00:16:41.0Z
               + time  - 0 1001000

@@ -617,12 +617,12 @@ fn who_waits_is_told_who_has_the_room() {
     crate::explained::check(
         &format!("{steps}\n ask a1 s memory=2"),
         &expect![[r#"
-        s x1: noNode  since 1000s
-          no node has room (2 nodes: 2 are reserved for others); a node with 2 B of memory would let this ask run; n0 has room and is reserved since 1970-01-01T00:16:40.0Z for ask `k0` of big: to withdraw that would do, too
-          - noNode : -; - of -
-          cure: add a node with at least 2 B of memory
-          + node  memory=2 0 0
-    "#]],
+            s x1: noNode  since 1000s
+              no node has room (2 nodes: 2 are reserved for others); a node with 2 B of memory would let this ask run; n0 has room and is reserved for ask `k0` of big: to withdraw that would do, too
+              - noNode : -; - of -
+              cure: add a node with at least 2 B of memory, or withdraw ask `k0` of big, for which n0 is reserved since 1970-01-01T00:16:40.0Z
+              + node  memory=2 0 0
+        "#]],
     );
     crate::explained::check(
         &format!("{steps}\n ask a1 s memory=5"),

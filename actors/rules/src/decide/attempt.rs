@@ -70,7 +70,7 @@ use super::predicates::{SearchEnd, Try};
 use super::preemption::Promisee;
 use crate::books::Books;
 use crate::limits::LaneId;
-use crate::nodes::{NodeRequest, NodeSlot};
+use crate::nodes::{Fits, NodeRequest, NodeSlot};
 use crate::order::keys::AskKey;
 use crate::order::waits::{View, WaitSet};
 use crate::values::epoch::Epoch;
@@ -319,8 +319,8 @@ impl Attempt<'_> {
             | Obstacle::RequiredNode
             | Obstacle::Refused
             | Obstacle::HeldByOthers => {
-                let lacks = self.books.nodes.lacks(&explain::request(ask));
-                explain::nodes(self.books, ask, &WaitSet::Due, &lacks)
+                let lacks = self.books.nodes.lacks(&explain::request(ask), &Fits::Unknown);
+                explain::nodes(self.books, ask, &WaitSet::Due, &lacks, &Fits::Unknown)
             }
         };
         why.unwrap_or(Why::Loosened)

@@ -66,7 +66,7 @@ use std::sync::Arc;
 
 use smallvec::SmallVec;
 
-use crate::nodes::{Domain, NodeIndex, NodeRequest, NodeSlot, Taken};
+use crate::nodes::{Domain, Fits, NodeIndex, NodeRequest, NodeSlot, Taken};
 use crate::order::shares::{compare_shares, shares};
 use crate::values::epoch::Growth;
 use crate::values::resources::Resources;
@@ -201,34 +201,54 @@ fn short_of_room(bundle: &[Group<'_>], order: &[MembersAt], first: u32) -> Vec<(
 }
 
 /// The members for which there are too few places even if the rest of the bundle takes none: by groups,
-/// with their number. For bundles that no search has looked at.
-pub fn short_alone(nodes: &NodeIndex, bundle: &[Group<'_>]) -> Vec<(MembersAt, u64)> {
+/// with their number. For bundles that no search has looked at. `fits` says which nodes members may use
+/// by what the nodes alone say; it is asked about the first member of each group.
+pub fn short_alone(
+    nodes: &NodeIndex,
+    bundle: &[Group<'_>],
+    fits: impl Fn(MembersAt) -> Fits,
+) -> Vec<(MembersAt, u64)> {
     let order = order(bundle, nodes.capacity());
     let is_free = |of: &&MembersAt| of.within(bundle).request.required.is_none();
-    let order: Vec<MembersAt> = order.iter().filter(is_free).copied().take(LOOKED_AT).collect();
-    let mut known: SmallVec<[&Resources; 4]> = SmallVec::new();
+    let order: Vec<MembersAt> = order.iter().filter(is_free).copied().collect();
+    let mut of_groups: Vec<Option<Fits>> = vec![None; bundle.len()];
+    let mut known: SmallVec<[(&Resources, Option<usize>); 4]> = SmallVec::new();
+    let mut looked_at = 0;
     for (at, of) in order.iter().enumerate() {
         let members = of.within(bundle);
         let request = &members.request;
+        let fits = of_groups[of.group].get_or_insert_with(|| fits(*of));
+        // Who may use different nodes does not share places with others.
+        let only_group = fits.is_known().then_some(of.group);
+        let shares = |(size, group): &(&Resources, Option<usize>)| {
+            *group == only_group && size.same_amount(request.resources)
+        };
+        // Whoever wants as much and nothing else shares the places; the last ones have none.
+        if request.wants_only_room() && known.iter().any(shares) {
+            continue;
+        }
+        looked_at += 1;
+        if looked_at > LOOKED_AT {
+            break;
+        }
         if !request.wants_only_room() {
-            let lacks = u64::from(members.count) - nodes.places(request, u64::from(members.count));
+            let all = u64::from(members.count);
+            let lacks = all - nodes.places(request, fits, all);
             if lacks > 0 {
                 return vec![(*of, lacks)];
             }
             continue;
         }
-        // Whoever wants as much and nothing else shares the places; the last ones have none.
-        if known.iter().any(|size| size.same_amount(request.resources)) {
-            continue;
-        }
-        known.push(request.resources);
+        known.push((request.resources, only_group));
         let is_alike = |other: &&MembersAt| {
-            let other = &other.within(bundle).request;
-            other.wants_only_room() && other.resources.same_amount(request.resources)
+            let request = &other.within(bundle).request;
+            request.wants_only_room()
+                && request.resources.same_amount(members.request.resources)
+                && only_group.is_none_or(|group| other.group == group)
         };
         let alike: Vec<&MembersAt> = order[at..].iter().filter(is_alike).collect();
         let all = alike.iter().map(|of| u64::from(of.within(bundle).count)).sum();
-        let mut places = nodes.places(request, all);
+        let mut places = nodes.places(request, fits, all);
         if places == all {
             continue;
         }

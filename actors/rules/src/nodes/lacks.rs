@@ -8,8 +8,11 @@ use std::collections::BTreeMap;
 use std::fmt;
 use std::sync::Arc;
 
-use super::{IndexedNode, NodeIndex, NodeRequest, NodeSlot, SetAside};
+use super::{Fits, IndexedNode, NodeIndex, NodeRequest, NodeSlot, SetAside};
 use crate::values::readable::title;
+
+/// How many different reasons of nodes a sentence has.
+const TEXTS_SHOWN: usize = 8;
 
 /// Why no node holds a request. A node counts once, for the first of these that keeps it out; one
 /// that lacks several resources counts for each.
@@ -19,7 +22,11 @@ pub struct NodeLacks {
     pub nodes: usize,
     /// Those of them that take nothing now: they drain or are not ready.
     pub closed: usize,
-    /// Open ones that would not hold it even if nothing else were there.
+    /// By what they say themselves, how many of the open ones it may not use, whatever room they have.
+    pub unfit: BTreeMap<Arc<str>, usize>,
+    /// Which nodes it may use by that is being counted still.
+    pub is_counting: bool,
+    /// Other open ones that would not hold it even if nothing else were there.
     pub too_small: usize,
     /// Other open ones that are set aside for asks which reserved them.
     pub reserved: usize,
@@ -38,14 +45,26 @@ pub struct NodeLacks {
 }
 
 impl NodeLacks {
-    /// Counts a node; `short` has a number for each resource of the request.
+    /// Whether there are nodes, and all of the open ones refuse the request by themselves.
+    pub fn are_all_unfit(&self) -> bool {
+        !self.unfit.is_empty() && self.closed + self.unfit.values().sum::<usize>() == self.nodes
+    }
+
+    /// What nodes say by themselves, what most of them say first.
+    pub fn unfit_by_count(&self) -> impl Iterator<Item = (&Arc<str>, usize)> {
+        let mut unfit: Vec<_> = self.unfit.iter().map(|(reason, count)| (reason, *count)).collect();
+        unfit.sort_by(|one, other| other.1.cmp(&one.1).then(one.0.cmp(other.0)));
+        unfit.into_iter()
+    }
+
+    /// Counts a node.
     fn count(
         &mut self,
         slot: NodeSlot,
         node: &IndexedNode,
         request: &NodeRequest<'_>,
         (is_within, is_as_wished): (bool, bool),
-        short: &mut [usize],
+        counts: &mut Counts<'_>,
     ) {
         if request.required.is_some_and(|required| *required != *node.id) {
             return;
@@ -53,6 +72,8 @@ impl NodeLacks {
         self.nodes += 1;
         if !node.open && request.required.is_none() {
             self.closed += 1;
+        } else if let Some(reason) = counts.fits.refusal(&node.id) {
+            counts.unfit(reason);
         } else if !node.total.holds(request.resources) {
             self.too_small += 1;
         } else if node.aside != SetAside::No
@@ -70,7 +91,7 @@ impl NodeLacks {
             self.excluded += 1;
         } else {
             let mut holds = true;
-            for ((name, wanted), short) in request.resources.entries().zip(short) {
+            for ((name, wanted), short) in request.resources.entries().zip(&mut counts.short) {
                 let lacks = wanted > node.available.get(name).max(0);
                 *short += usize::from(lacks);
                 holds &= !lacks;
@@ -80,30 +101,57 @@ impl NodeLacks {
     }
 }
 
+/// What is counted by number, and named at the end: a cluster has many nodes and few texts.
+struct Counts<'a> {
+    fits: &'a Fits,
+    /// By resource of the request, how many nodes lack it.
+    short: Vec<usize>,
+    /// By reason, how many nodes refuse.
+    unfit: Vec<usize>,
+}
+
+impl Counts<'_> {
+    fn unfit(&mut self, reason: u16) {
+        let reason = usize::from(reason);
+        if self.unfit.len() <= reason {
+            self.unfit.resize(reason + 1, 0);
+        }
+        self.unfit[reason] += 1;
+    }
+}
+
 impl NodeIndex {
     /// Looks at every node.
-    pub fn lacks(&self, request: &NodeRequest<'_>) -> NodeLacks {
-        self.lacks_of_each(&[*request]).pop().unwrap_or_default()
+    pub fn lacks(&self, request: &NodeRequest<'_>, fits: &Fits) -> NodeLacks {
+        self.lacks_of_each(&[(*request, fits)]).pop().unwrap_or_default()
     }
 
     /// [`Self::lacks`] of several requests, in one pass over all nodes.
-    pub fn lacks_of_each(&self, requests: &[NodeRequest<'_>]) -> Vec<NodeLacks> {
-        // Texts are looked up once at the end: a cluster has many nodes and few types.
-        let none = |request: &NodeRequest<'_>| vec![0_usize; request.resources.entries().len()];
-        let mut counted: Vec<_> =
-            requests.iter().map(|request| (NodeLacks::default(), none(request))).collect();
+    pub fn lacks_of_each(&self, requests: &[(NodeRequest<'_>, &Fits)]) -> Vec<NodeLacks> {
+        let begin = |(request, fits): &(NodeRequest<'_>, _)| {
+            let short = vec![0; request.resources.entries().len()];
+            (NodeLacks::default(), Counts { fits: *fits, short, unfit: Vec::new() })
+        };
+        let mut counted: Vec<_> = requests.iter().map(begin).collect();
         for (slot, node) in self.nodes.iter() {
-            for ((lacks, short), request) in counted.iter_mut().zip(requests) {
+            for ((lacks, counts), (request, _)) in counted.iter_mut().zip(requests) {
                 let is_as_wished = request.wish.is_none_or(|wish| self.is_as_wished(slot, &wish));
                 let is_within = self.is_within(slot, request.domains);
-                lacks.count(slot, node, request, (is_within, is_as_wished), short);
+                lacks.count(slot, node, request, (is_within, is_as_wished), counts);
             }
         }
-        let named = counted.into_iter().zip(requests).map(|((mut lacks, short), request)| {
-            let types = request.resources.entries().zip(short).filter(|(_, count)| *count > 0);
-            lacks.lacking = types.map(|((name, _), count)| (name.text(), count)).collect();
-            lacks
-        });
+        let named =
+            counted.into_iter().zip(requests).map(|((mut lacks, counts), (request, fits))| {
+                let types = request.resources.entries().zip(counts.short);
+                let types = types.filter(|(_, count)| *count > 0);
+                lacks.lacking = types.map(|((name, _), count)| (name.text(), count)).collect();
+                let reasons = (0..).zip(counts.unfit).filter(|(_, count)| *count > 0);
+                let reasons =
+                    reasons.filter_map(|(number, count)| Some((fits.reason(number)?, count)));
+                lacks.unfit = reasons.map(|(reason, count)| (Arc::clone(reason), count)).collect();
+                lacks.is_counting = matches!(fits, Fits::Counting);
+                lacks
+            });
         named.collect()
     }
 }
@@ -128,8 +176,12 @@ impl fmt::Display for NodeLacks {
             let verb = if *count == 1 { "lacks" } else { "lack" };
             format!("{count} {verb} {}", title(name))
         });
-        for (at, text) in said.chain(lacking).enumerate() {
+        let unfit = self.unfit_by_count().map(|(reason, count)| format!("`{reason}` on {count}"));
+        for (at, text) in said.chain(lacking).chain(unfit.take(TEXTS_SHOWN)).enumerate() {
             write!(f, "{}{text}", if at == 0 { ": " } else { ", " })?;
+        }
+        if self.is_counting {
+            write!(f, "; which of them it may use is being counted")?;
         }
         Ok(())
     }
@@ -138,7 +190,7 @@ impl fmt::Display for NodeLacks {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::nodes::{Exclusion, NodeOrder};
+    use crate::nodes::{Exclusion, NodeFits, NodeOrder};
     use crate::values::resources::Resources;
 
     fn of(vcore: i64, memory: i64) -> Resources {
@@ -161,14 +213,29 @@ mod tests {
         let request = NodeRequest { excluded: &excluded, ..NodeRequest::of(&wanted) };
         assert_eq!(nodes.first(&request), None);
         assert_eq!(
-            nodes.lacks(&request).to_string(),
+            nodes.lacks(&request, &Fits::Unknown).to_string(),
             "6 nodes: 1 takes nothing now, 1 is too small, 1 is reserved for another, \
              1 can never run it, 1 lacks memory, 2 lack cores"
         );
         let named = NodeRequest { required: Some("b"), ..NodeRequest::of(&wanted) };
-        assert_eq!(nodes.lacks(&named).to_string(), "1 node: 1 lacks memory, 1 lacks cores");
-        assert_eq!(nodes.lacks_of_each(&[named, request])[1], nodes.lacks(&request));
+        assert_eq!(
+            nodes.lacks(&named, &Fits::Unknown).to_string(),
+            "1 node: 1 lacks memory, 1 lacks cores"
+        );
+        assert_eq!(
+            nodes.lacks_of_each(&[(named, &Fits::Unknown), (request, &Fits::Unknown)])[1],
+            nodes.lacks(&request, &Fits::Unknown)
+        );
+        let fits = NodeFits::from_iter([("a", "other pool"), ("c", "tainted"), ("f", "tainted")]);
+        assert_eq!(
+            nodes.lacks(&request, &Fits::Known(fits.into())).to_string(),
+            "6 nodes: 1 takes nothing now, 1 is too small, 1 can never run it, 1 lacks memory, \
+             1 lacks cores, `other pool` on 1, `tainted` on 1",
+            "what a node says goes before the room that it has, and not before that it is closed"
+        );
+        let counting = nodes.lacks(&named, &Fits::Counting).to_string();
+        assert!(counting.ends_with("1 lacks cores; which of them it may use is being counted"));
         let gone = NodeRequest { required: Some("z"), ..NodeRequest::of(&wanted) };
-        assert_eq!(nodes.lacks(&gone).to_string(), "0 nodes");
+        assert_eq!(nodes.lacks(&gone, &Fits::Unknown).to_string(), "0 nodes");
     }
 }

@@ -3,13 +3,14 @@
 //!
 //! *Nearest* is the node whose largest shortage, relative to what is wanted, is least; of several
 //! the first in order. Nodes that would not hold the request even when empty do not count, nor do
-//! those that are closed or that the request passes over: on these nothing has to be given back.
+//! those that are closed, that the request passes over or that refuse it by themselves: on these nothing has
+//! to be given back.
 
 use std::sync::Arc;
 
 use super::room::missing_share;
 use super::score::ordered_bits;
-use super::{IndexedNode, NodeIndex, NodeRequest, NodeSlot};
+use super::{Fits, IndexedNode, NodeIndex, NodeRequest, NodeSlot};
 use crate::values::resources::Resources;
 
 /// The node that comes nearest to a request.
@@ -24,16 +25,17 @@ pub struct Nearest {
 impl NodeIndex {
     /// The node that comes nearest to a request; none where more room on a node would not help. It
     /// looks only at nodes that may come nearer than the best so far.
-    pub fn nearest(&self, request: &NodeRequest<'_>) -> Option<Nearest> {
+    pub fn nearest(&self, request: &NodeRequest<'_>, fits: &Fits) -> Option<Nearest> {
+        let may = |slot: NodeSlot| self.may_come_near(slot, request, fits);
         let slot = match request.required {
-            Some(node) => self.slot_of(node).filter(|slot| self.may_come_near(*slot, request)),
-            None => self.nearest_of_all(request),
+            Some(node) => self.slot_of(node).filter(|slot| may(*slot)),
+            None => self.nearest_of_all(request, fits),
         }?;
         let node = self.entry(slot);
         Some(Nearest { node: Arc::clone(&node.id), lacks: node.lacks(request.resources) })
     }
 
-    fn nearest_of_all(&self, request: &NodeRequest<'_>) -> Option<NodeSlot> {
+    fn nearest_of_all(&self, request: &NodeRequest<'_>, fits: &Fits) -> Option<NodeSlot> {
         let share = |slot: NodeSlot| {
             let available = &self.entry(slot).available;
             ordered_bits(missing_share(request.resources, available))
@@ -41,30 +43,32 @@ impl NodeIndex {
         let least = self.tree.least(
             |room| room.least_missing(request.resources).map(ordered_bits),
             |_, slot, room| {
-                let may = room.is_open() && self.may_come_near(*slot, request);
+                let may = room.is_open() && self.may_come_near(*slot, request, fits);
                 may.then(|| share(*slot))
             },
         );
         let least = least.map(|(share, _, slot, _)| (share, *slot)).into_iter();
-        let own = request.own.filter(|own| self.may_come_near(*own, request));
+        let own = request.own.filter(|own| self.may_come_near(*own, request, fits));
         // Of two that are as near, the one that is reserved for it.
         let own = own.map(|own| (share(own), own));
         own.into_iter().chain(least).min_by_key(|(share, _)| *share).map(|(_, slot)| slot)
     }
 
     /// Whether the node would hold the request if nothing else were there.
-    fn may_come_near(&self, slot: NodeSlot, request: &NodeRequest<'_>) -> bool {
-        self.total(slot).holds(request.resources) && self.admits(slot, request)
+    fn may_come_near(&self, slot: NodeSlot, request: &NodeRequest<'_>, fits: &Fits) -> bool {
+        self.total(slot).holds(request.resources)
+            && self.admits(slot, request)
+            && fits.refusal(self.id(slot)).is_none()
     }
 
     /// For how many requests like this one, one beside the other, nodes have room; `most` at most.
-    pub fn places(&self, request: &NodeRequest<'_>, most: u64) -> u64 {
+    pub fn places(&self, request: &NodeRequest<'_>, fits: &Fits, most: u64) -> u64 {
         let mut places = 0_u64;
         for (slot, node) in self.nodes.iter() {
             if places >= most {
                 return most;
             }
-            if self.is_open_to_all(slot) && self.may_come_near(slot, request) {
+            if self.is_open_to_all(slot) && self.may_come_near(slot, request, fits) {
                 places = places.saturating_add(node.times(request.resources));
             }
         }
@@ -113,7 +117,7 @@ mod tests {
     use proptest::prelude::*;
 
     use super::*;
-    use crate::nodes::{Exclusion, NodeOrder};
+    use crate::nodes::{Exclusion, NodeFits, NodeOrder};
 
     fn of(vcore: i64, memory: i64) -> Resources {
         Resources::of(&[("vcore", vcore), ("memory", memory)])
@@ -133,15 +137,25 @@ mod tests {
     fn the_node_with_the_least_relative_shortage_is_nearest() {
         let nodes = index(&[(4, 4, true), (2, 9, true), (5, 1, true), (8, 8, false)]);
         let wanted = of(6, 6);
-        let nearest = nodes.nearest(&NodeRequest::of(&wanted)).unwrap();
+        let nearest = nodes.nearest(&NodeRequest::of(&wanted), &Fits::Unknown).unwrap();
         assert_eq!((&*nearest.node, nearest.lacks), ("n0001", Resources::of(&[("vcore", 4)])));
         let excluded = [Exclusion { node: Arc::from("n0001"), until_ns: 0 }];
         let request = NodeRequest { excluded: &excluded, ..NodeRequest::of(&wanted) };
-        assert_eq!(nodes.nearest(&request).unwrap().lacks, of(1, 5));
+        assert_eq!(nodes.nearest(&request, &Fits::Unknown).unwrap().lacks, of(1, 5));
         let named = NodeRequest { required: Some("n0003"), ..NodeRequest::of(&wanted) };
-        assert_eq!(nodes.nearest(&named).unwrap().lacks, Resources::new(), "closed or not");
+        assert_eq!(
+            nodes.nearest(&named, &Fits::Unknown).unwrap().lacks,
+            Resources::new(),
+            "closed or not"
+        );
+        let fits = Fits::Known(NodeFits::from_iter([("n0001", "a"), ("n0002", "b")]).into());
+        assert_eq!(nodes.nearest(&NodeRequest::of(&wanted), &fits), None, "n0000 is too small");
         let too_much = of(21, 1);
-        assert_eq!(nodes.nearest(&NodeRequest::of(&too_much)), None, "none is large enough");
+        assert_eq!(
+            nodes.nearest(&NodeRequest::of(&too_much), &Fits::Unknown),
+            None,
+            "none is large enough"
+        );
     }
 
     #[test]
@@ -149,17 +163,19 @@ mod tests {
         let nodes =
             index(&[(4, 4, true), (5, 9, true), (7, 3, true), (9, 9, false), (-1, 9, true)]);
         let two = of(2, 2);
-        assert_eq!(nodes.places(&NodeRequest::of(&two), 9), 2 + 2 + 1);
-        assert_eq!(nodes.places(&NodeRequest::of(&two), 3), 3);
-        assert_eq!(nodes.places(&NodeRequest::of(&Resources::new()), 7), 7);
-        assert_eq!(nodes.places(&NodeRequest::of(&of(30, 1)), 7), 0);
+        assert_eq!(nodes.places(&NodeRequest::of(&two), &Fits::Unknown, 9), 2 + 2 + 1);
+        assert_eq!(nodes.places(&NodeRequest::of(&two), &Fits::Unknown, 3), 3);
+        let fits = Fits::Known(NodeFits::from_iter([("n0001", "tainted")]).into());
+        assert_eq!(nodes.places(&NodeRequest::of(&two), &fits, 9), 2 + 1);
+        assert_eq!(nodes.places(&NodeRequest::of(&Resources::new()), &Fits::Unknown, 7), 7);
+        assert_eq!(nodes.places(&NodeRequest::of(&of(30, 1)), &Fits::Unknown, 7), 0);
     }
 
     #[test]
     fn what_is_below_zero_has_to_be_given_back_too() {
         let nodes = index(&[(1, 1, true), (-3, 9, true)]);
         let wanted = of(5, 5);
-        let nearest = nodes.nearest(&NodeRequest::of(&wanted)).unwrap();
+        let nearest = nodes.nearest(&NodeRequest::of(&wanted), &Fits::Unknown).unwrap();
         assert_eq!(nearest.lacks, Resources::of(&[("vcore", 8)]));
     }
 
@@ -180,7 +196,7 @@ mod tests {
                 let near = open.filter(|slot| index.total(*slot).holds(&wanted));
                 let least = near.map(|slot| share(&index.entry(slot).lacks(&wanted)));
                 let least = least.reduce(f64::min);
-                let nearest = index.nearest(&request);
+                let nearest = index.nearest(&request, &Fits::Unknown);
                 prop_assert_eq!(nearest.as_ref().map(|nearest| share(&nearest.lacks)), least);
                 if let Some(nearest) = nearest {
                     prop_assert_eq!(nearest.lacks.is_empty(), index.first(&request).is_some());

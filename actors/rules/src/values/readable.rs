@@ -39,6 +39,8 @@ pub fn amount(name: &str, quantity: i64) -> String {
     match kind(name) {
         Kind::Cores => cores(quantity),
         Kind::Bytes => format!("{} of {name}", bytes(quantity)),
+        // Kubernetes counts pods by this name.
+        Kind::Pieces if (name, quantity) == ("pods", 1) => "1 pod".to_owned(),
         Kind::Pieces => format!("{quantity} {name}"),
     }
 }
@@ -166,6 +168,7 @@ mod tests {
             ("hugepages-2Mi", 4 << 20, "4 MiB of hugepages-2Mi"),
             ("ephemeral-storage", 3 << 40, "3 TiB of ephemeral-storage"),
             ("nvidia.com/gpu", 3, "3 nvidia.com/gpu"),
+            ("pods", 1, "1 pod"),
             ("pods", i64::MIN, "-9223372036854775808 pods"),
         ] {
             assert_eq!(amounts(&Resources::of(&[(name, quantity)])), text);

@@ -205,6 +205,18 @@ pub struct NotStarted {
     pub until_ns: Option<i64>,
 }
 
+impl NotStarted {
+    /// How often, and what the RM said; without times.
+    pub fn in_short(&self) -> String {
+        let times = match self.times {
+            1 => String::new(),
+            times => format!(" {times} times"),
+        };
+        let reason = self.reason.as_ref().map(|reason| format!(": `{reason}`"));
+        format!("could not be started{times}{}", reason.unwrap_or_default())
+    }
+}
+
 impl fmt::Display for NotStarted {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         match self.times {

@@ -9,8 +9,8 @@ use std::sync::Arc;
 use futures::future::BoxFuture;
 use monoceros_actors::config::DEFAULT_PARTITION;
 use monoceros_actors::{
-    AllocationsTold, Assumed, Invalidation, NewAllocation, Preferences, ResourceManagerCallback,
-    SchedulerHandle, snapshot::ExplanationSnapshot,
+    AllocationsTold, Assumed, Fits, Invalidation, NewAllocation, Preferences,
+    ResourceManagerCallback, SchedulerHandle, snapshot::ExplanationSnapshot,
 };
 use monoceros_proto::si::v1 as si;
 use tokio::sync::mpsc::UnboundedSender;
@@ -192,6 +192,19 @@ impl ResourceManagerCallback for Ear {
             true if self.prefers_among_all => Preferences::AmongAllNodes,
             true => Preferences::AmongEqualNodes,
         }
+    }
+
+    fn fits(&self, application_id: &str, allocation_key: &str, task_group_name: &str) -> Fits {
+        let mut scene = open(&self.scene);
+        let had_work = scene.has_to_count();
+        let fits = match allocation_key {
+            "" => scene.fits(&hold_key(application_id, task_group_name)),
+            key => scene.fits(key),
+        };
+        if scene.has_to_count() && !had_work {
+            self.words.send(Word::CountNodes).ok();
+        }
+        fits
     }
 
     fn preference(&self, args: &si::PredicatesArgs) -> i64 {

@@ -19,7 +19,7 @@ impl Scene {
         if let Some(reason) = &question.unsupported {
             return Err(reason.clone());
         }
-        node::check(question, node)?;
+        node::check(&question.node, node)?;
         check_ports(question, seat)?;
         self.check_near(question, *kind, node)?;
         self.check_guards(*kind, node)?;

@@ -30,6 +30,7 @@
 mod books;
 mod check;
 mod counts;
+mod fits;
 mod index;
 mod kept;
 mod kind;

@@ -4,7 +4,6 @@ use std::hash::{Hash, Hasher};
 
 use k8s_openapi::api::core::v1::{NodeSelectorRequirement, NodeSelectorTerm, Taint, Toleration};
 
-use super::question::Question;
 use super::selectors::{Labels, terms_admit};
 use crate::objects::{Meta as _, Node, Pod};
 
@@ -52,7 +51,7 @@ impl NodeFilter {
 }
 
 /// What some nodes can do and others cannot, of what the pod needs: by the names that nodes declare.
-pub(super) fn needed_features(pod: &Pod) -> Vec<&'static str> {
+fn needed_features(pod: &Pod) -> Vec<&'static str> {
     let containers = || pod.spec.containers.iter().chain(&pod.spec.init_containers);
     let needed = [
         (containers().any(|one| one.restarts_all), "RestartAllContainersOnContainerExits"),
@@ -97,9 +96,40 @@ pub(super) fn untolerated<'n>(tolerations: &[Toleration], node: &'n Node) -> Opt
     node.spec.taints.iter().find(keeps_away)
 }
 
+/// What a pod wants of a node that depends on the node alone.
+#[derive(Clone, Debug, Default, PartialEq)]
+pub(super) struct NodeWish {
+    pub(super) filter: NodeFilter,
+    pub(super) tolerations: Vec<Toleration>,
+    /// What it has to be able to do.
+    pub(super) features: Vec<&'static str>,
+}
+
+impl Eq for NodeWish {}
+
+impl Hash for NodeWish {
+    fn hash<H: Hasher>(&self, state: &mut H) {
+        (&self.filter, &self.features).hash(state);
+        for toleration in &self.tolerations {
+            (&toleration.key, &toleration.operator, &toleration.value, &toleration.effect)
+                .hash(state);
+        }
+    }
+}
+
+impl NodeWish {
+    pub(super) fn of(pod: &Pod) -> Self {
+        Self {
+            filter: NodeFilter::of(pod),
+            tolerations: pod.spec.tolerations.clone(),
+            features: needed_features(pod),
+        }
+    }
+}
+
 /// Refuses a node for its cordon, its taints, its labels or what it cannot do.
-pub(super) fn check(question: &Question, node: &Node) -> Result<(), String> {
-    let Question { filter, tolerations, features, .. } = question;
+pub(super) fn check(wish: &NodeWish, node: &Node) -> Result<(), String> {
+    let NodeWish { filter, tolerations, features } = wish;
     if node.spec.unschedulable {
         let cordon = Taint {
             key: UNSCHEDULABLE.to_owned(),

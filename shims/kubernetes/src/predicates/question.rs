@@ -1,8 +1,10 @@
 //! A pod as predicates read it.
 
-use k8s_openapi::api::core::v1::{PodAffinityTerm, Toleration, TopologySpreadConstraint};
+use std::sync::Arc;
 
-use super::node::{NodeFilter, needed_features};
+use k8s_openapi::api::core::v1::{PodAffinityTerm, TopologySpreadConstraint};
+
+use super::node::{NodeFilter, NodeWish};
 use super::ports::HostPort;
 use super::preferences::Preferences;
 use super::selectors::{PodTerm, labels_match, with_own_labels};
@@ -13,10 +15,8 @@ use crate::objects::{Meta as _, Pod};
 /// What a pod wants of its node, and of those around it.
 #[derive(Clone, Debug, PartialEq)]
 pub(super) struct Question {
-    pub(super) filter: NodeFilter,
-    pub(super) tolerations: Vec<Toleration>,
-    /// What nodes have to be able to do.
-    pub(super) features: Vec<&'static str>,
+    /// What depends on the node alone.
+    pub(super) node: Arc<NodeWish>,
     pub(super) ports: Vec<HostPort>,
     /// Near to pods that match all of its terms, by each of these keys.
     pub(super) near: Vec<usize>,
@@ -82,7 +82,7 @@ pub(super) fn guards(pod: &Pod) -> Vec<Guard> {
 
 /// Reads a pod; `tally` gives the number of a tally, and makes it where there is none.
 pub(super) fn compile(pod: &Pod, mut tally: impl FnMut(Wanted) -> usize) -> Question {
-    let filter = NodeFilter::of(pod);
+    let node = NodeWish::of(pod);
     let affinity = pod.spec.affinity.as_ref();
     let near = affinity.and_then(|all| all.pod_affinity.as_ref());
     let near = near
@@ -101,12 +101,10 @@ pub(super) fn compile(pod: &Pod, mut tally: impl FnMut(Wanted) -> usize) -> Ques
     for Guard { term, key } in guards(pod) {
         away.push(tally(Wanted { terms: vec![term], key, spread: None }));
     }
-    let spread = spread(pod, &filter, &mut tally);
+    let spread = spread(pod, &node.filter, &mut tally);
     let preferences = Preferences::of(pod, &mut tally);
     Question {
-        filter,
-        tolerations: pod.spec.tolerations.clone(),
-        features: needed_features(pod),
+        node: Arc::new(node),
         ports: HostPort::of(pod),
         near: by_key,
         away,

@@ -9,9 +9,11 @@ use std::collections::hash_map::Entry;
 use std::hash::Hash;
 use std::sync::Arc;
 
+use monoceros_actors::Fits;
 use rustc_hash::FxHashMap;
 
 use super::counts::Counts;
+use super::fits::NodesCounted;
 use super::ports::HostPort;
 use super::question::{Question, compile, guards};
 use super::volumes::{Held, VolumeChoice, Volumes};
@@ -29,6 +31,8 @@ pub struct Scene {
     pub(super) counts: Counts,
     pub(super) volumes: Volumes,
     pub(super) asking: Asking,
+    /// What nodes say by themselves, for explanations.
+    counted: NodesCounted,
     /// Pods with ports or claims that have moved, and whether they were there before.
     moved: FxHashMap<(Arc<str>, Arc<str>), bool>,
     /// Somebody who was refused may pass now.
@@ -137,6 +141,7 @@ impl Scene {
             return;
         }
         self.look_back();
+        self.counted.node_changed(&name, self.seats.len());
         let Some(seat) = self.seats.get_mut(&name) else { return };
         let before = seat.node.take();
         let node = seat.node.insert(node);
@@ -151,6 +156,9 @@ impl Scene {
     /// A node is gone; what is counted on it stays known until it is said to be gone.
     pub fn remove_node(&mut self, name: &str) {
         self.look_back();
+        if let Some((name, _)) = self.seats.get_key_value(name) {
+            self.counted.node_changed(name, self.seats.len());
+        }
         let Some(seat) = self.seats.get_mut(name) else { return };
         if let Some(node) = seat.node.take() {
             self.counts.count_node(&node, seat.pods.values(), false);
@@ -224,6 +232,24 @@ impl Scene {
             self.no_more(old);
         }
         self.questions.insert(key.to_owned(), asked);
+    }
+
+    /// Which nodes the pod expected under this key may use by what they alone say, as far as that is
+    /// counted; from now on it is.
+    pub fn fits(&mut self, key: &str) -> Fits {
+        let Some(asked) = self.questions.get(key) else { return Fits::Unknown };
+        self.counted.ask(&asked.question.node, &self.seats)
+    }
+
+    /// Whether something is still to be counted that [`Self::fits`] was asked.
+    pub fn has_to_count(&self) -> bool {
+        self.counted.has_work()
+    }
+
+    /// Counts on for [`Self::fits`], so much that it takes less than a millisecond. Returns at how many nodes
+    /// it has looked.
+    pub fn count_fits(&mut self) -> usize {
+        self.counted.count(&self.seats)
     }
 
     /// Whether a pod is asked about under this key.

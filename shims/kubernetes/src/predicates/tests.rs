@@ -3,6 +3,7 @@
 
 mod affinity;
 mod assumed;
+mod fits;
 mod helping;
 mod histories;
 mod nodes;

@@ -101,6 +101,10 @@ pub struct Shim {
     /// Pods that are being asked about, by their application, or alone.
     asking: FxHashMap<(Arc<str>, Option<Key>), Vec<Key>>,
     n_asking: usize,
+    /// Since when there is no node, while that is so and the engine is told.
+    no_node_since: Option<Duration>,
+    /// When it is counted on what nodes say by themselves; none while all of that is known.
+    counts_at: Option<Duration>,
 }
 
 impl Shim {
@@ -136,6 +140,8 @@ impl Shim {
             alarms: BTreeSet::new(),
             asking: FxHashMap::default(),
             n_asking: 0,
+            no_node_since: None,
+            counts_at: None,
         }
     }
 
@@ -169,6 +175,7 @@ impl Shim {
     /// The engine has been registered with, with [`Self::queues`], and knows nothing: it is told everything.
     pub fn begin(&mut self, now: Duration) {
         self.is_active = true;
+        self.no_node_since = self.nodes.is_empty().then_some(now);
         self.configured = self.configured_now();
         self.orders.clear();
         self.unanswered.clear();
@@ -235,7 +242,11 @@ impl Shim {
     pub fn change(&mut self, change: Change, now: Duration) {
         match change {
             Change::Pod(key, pod) => self.pod_changed(&key, pod, now),
-            Change::Node(name, node) => self.node_changed(&name, node, now),
+            Change::Node(name, node) => {
+                self.node_changed(&name, node, now);
+                let since = self.no_node_since.unwrap_or(now);
+                self.no_node_since = self.nodes.is_empty().then_some(since);
+            }
             Change::Namespace(name, namespace) => {
                 open(&self.scene).set_namespace(&name, namespace.as_deref());
                 match namespace {

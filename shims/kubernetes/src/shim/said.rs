@@ -56,6 +56,8 @@ pub enum Word {
         /// One for each kind of requests.
         entries: Vec<Explanation>,
     },
+    /// Somebody wants to know what nodes say by themselves: that is to be counted in the next ticks.
+    CountNodes,
     /// It has lost what it knew, and why: everything is to be told again.
     Lost(String),
     /// It does not serve this cluster any more, and why.

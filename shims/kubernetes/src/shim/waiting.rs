@@ -4,15 +4,18 @@
 //! * A condition is written when its reason or its object changes, not its numbers; at most once in
 //!   [`APART`] for a pod, and all together at the rate that is set.
 //! * `Unschedulable`, for which autoscalers buy machines, is written only where the engine has said that
-//!   more machines would help.
+//!   more machines would help, or where there has been no node for [`NO_NODE`].
 
 use std::sync::Arc;
 use std::time::Duration;
 
-use super::Shim;
+use monoceros_actors::Fits;
+
 use super::applications::warning;
 use super::record::Told;
 use super::said::{Condition, Explanation, HandOrder, Key};
+use super::{Shim, open};
+use crate::translate::hold_key;
 
 /// Between two conditions of a pod.
 pub(super) const APART: Duration = Duration::from_secs(30);
@@ -20,6 +23,16 @@ pub(super) const APART: Duration = Duration::from_secs(30);
 const PATIENCE: Duration = Duration::from_secs(1);
 /// The engine says this long after a request, at the latest, whether more machines would help.
 const SIGNAL: Duration = Duration::from_secs(4);
+/// A cluster without nodes for so long has none, and does not only restart.
+const NO_NODE: Duration = Duration::from_secs(10);
+/// Until what nodes say is counted, a pod that was asked for is not told why it waits for so long.
+const PATIENCE_TO_COUNT: Duration = Duration::from_secs(20);
+/// Whether that is counted is looked at again after this.
+const COUNTING: Duration = Duration::from_millis(200);
+/// How often in a tick it is counted what nodes say: a few thousandths of a tenth of a second each.
+const COUNTED_AT_ONCE: usize = 5;
+/// So many groups of a gang are counted for before its pods are told why they wait.
+const GROUPS_COUNTED: usize = 20;
 /// Keys of each class that an explanation names at the most.
 const KEYS_NAMED: usize = 1_000;
 /// Classes that an explanation has at the most.
@@ -120,12 +133,13 @@ impl Shim {
             let refilled = self.refilled + Duration::from_secs_f64(1.0 / self.rate);
             if self.may_say() { at } else { refilled.max(at) }
         });
-        alarm.into_iter().chain(due).chain(self.orders.due()).min()
+        alarm.into_iter().chain(due).chain(self.counts_at).chain(self.orders.due()).min()
     }
 
     /// Time passes.
     pub fn tick(&mut self, now: Duration) {
         self.refill(now);
+        self.count_nodes(now);
         while let Some((at, _)) = self.alarms.first()
             && *at <= now
         {
@@ -151,6 +165,37 @@ impl Shim {
         }
     }
 
+    /// Counts on what nodes say by themselves, a few milliseconds long.
+    fn count_nodes(&mut self, now: Duration) {
+        if self.counts_at.is_none_or(|at| at > now) {
+            return;
+        }
+        for _ in 0..COUNTED_AT_ONCE {
+            // Whoever is asked for predicates has the scene in between.
+            if open(&self.scene).count_fits() == 0 {
+                break;
+            }
+        }
+        let is_left = open(&self.scene).has_to_count();
+        self.counts_at = is_left.then_some(now);
+    }
+
+    /// Whether it is known of all nodes what they say by themselves to a pod, and to those for whom its gang
+    /// wants places; from now on it is counted.
+    fn is_counted(&mut self, key: &Key, id: &Arc<str>, now: Duration) -> bool {
+        let gang = self.applications.get(id).and_then(|application| application.gang.as_ref());
+        let held = gang.into_iter().flat_map(|gang| gang.templates.keys());
+        let mut scene = open(&self.scene);
+        let mut is_counted = !matches!(scene.fits(key), Fits::Counting);
+        for group in held.take(GROUPS_COUNTED) {
+            is_counted &= !matches!(scene.fits(&hold_key(id, group)), Fits::Counting);
+        }
+        if !is_counted {
+            self.counts_at.get_or_insert(now);
+        }
+        is_counted
+    }
+
     /// Finds out why a pod waits.
     fn look(&mut self, key: &Key, now: Duration) {
         self.reconcile(key, now);
@@ -167,8 +212,13 @@ impl Shim {
                 }
             }
             (Told::Asked, _, Some(application)) => {
-                let application = Arc::clone(application);
-                self.ask_why(application, None, Arc::clone(key));
+                let (application, asked) = (Arc::clone(application), record.asked);
+                // What is told first stands for long, so it waits until it can be told in full.
+                if self.is_counted(key, &application, now) || asked + PATIENCE_TO_COUNT <= now {
+                    self.ask_why(application, None, Arc::clone(key));
+                } else {
+                    self.schedule(key, now + COUNTING);
+                }
             }
             _ => {}
         }
@@ -224,12 +274,16 @@ impl Shim {
                 self.schedule(&key, now + 2 * PATIENCE);
                 continue;
             }
-            let is_early = record.why.is_none() && record.asked + SIGNAL > now;
-            if is_early && !record.wants_nodes && is_about_nodes(entry) {
+            // Where there is no node nothing is tried, and a machine is what is missing all the same.
+            let is_without = self.no_node_since.is_some_and(|since| since + NO_NODE <= now);
+            let wants_nodes = record.wants_nodes || is_without;
+            let signal = if self.no_node_since.is_some() { NO_NODE } else { SIGNAL };
+            let is_early = record.why.is_none() && record.asked + signal > now;
+            if is_early && !wants_nodes && is_about_nodes(entry) {
                 self.schedule(&key, now + PATIENCE);
                 continue;
             }
-            let why = Why::explained(entry, record.wants_nodes);
+            let why = Why::explained(entry, wants_nodes);
             self.tell(&key, &why, now);
             of_group = Some(why);
         }

@@ -67,6 +67,7 @@ impl Shim {
             Word::Explained { application, about, entries } => {
                 self.explained(&application, about.as_ref(), &entries, now);
             }
+            Word::CountNodes => self.counts_at = Some(now),
             // Whoever registers anew begins anew; and the end is for whoever runs the shim.
             Word::Lost(_) | Word::Ended(_) => {}
             Word::Configured(Ok(())) => self.try_refused(now),

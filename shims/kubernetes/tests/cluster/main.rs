@@ -7,6 +7,7 @@ mod gangs;
 mod groups;
 mod life;
 mod preferring;
+mod reasons;
 mod refused;
 mod rules;
 mod side;

@@ -193,8 +193,7 @@ fn an_ask_that_names_a_node_goes_there_or_waits_for_it() {
     world.asks.withdraw(slot);
     let slot = world.put(named("d", 1, "n2"));
     world.asks.exclude(slot, Exclusion { node: Arc::from("n2"), until_ns: 5 });
-    let why = "node n2, which is required, can never run it, says the resource manager; it is \
-               asked again at 1970-01-01T00:00:00.000000005Z";
+    let why = "node n2, which is required, can never run it, says the resource manager";
     assert_eq!(world.parked(), (Obstacle::RequiredNode, why.to_owned()));
     world.asks.withdraw(slot);
     world.put(named("c", 3, "n2"));
@@ -217,8 +216,7 @@ fn an_ask_passes_over_the_nodes_that_it_is_excluded_from() {
     world.asks.exclude(slot, until("n2", 7));
     assert_eq!(
         world.parked().1,
-        "all nodes with room were refused by predicates (2 nodes: 2 can never run it); it is tried \
-         again at 1970-01-01T00:00:00.000000007Z"
+        "all nodes with room were refused by predicates (2 nodes: 2 can never run it)"
     );
     world.park();
     assert_eq!(world.placed(), pair("b", "n1"));

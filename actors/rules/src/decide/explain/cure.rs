@@ -9,11 +9,15 @@
 use std::fmt;
 use std::sync::Arc;
 
-use super::why::{RequiredState, Why, missing_runs, named};
+use super::why::{HeldNode, RequiredState, Why, missing_runs, named};
+use crate::nodes::{Nearest, NodeLacks};
 use crate::values::instant::rfc3339;
-use crate::values::readable::amounts;
+use crate::values::readable::{amounts, enumeration};
 use crate::values::resources::Resources;
 use crate::work::asks::TaskGroup;
+
+/// How many different reasons of nodes a sentence has.
+const REASONS_SHOWN: usize = 3;
 
 /// A change. What it does to the numbers of an explanation is in the tests of this module.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -71,6 +75,22 @@ pub enum Change {
         /// What the constraint expects.
         constraint: String,
     },
+    /// Nodes that are added, and that say nothing against what is to run there.
+    UsableNode {
+        /// What each has at least.
+        resources: Resources,
+        /// How many.
+        count: u64,
+        /// What keeps it off nodes, most of them first.
+        reasons: Vec<Arc<str>>,
+    },
+    /// A change of nodes, in place of which a request may be withdrawn that holds one.
+    OrWithdrawn {
+        /// The change of nodes.
+        change: Box<Self>,
+        /// The node, and what holds it.
+        held: HeldNode,
+    },
     /// Nodes that are added to a domain.
     NodeInDomain {
         /// The attribute.
@@ -126,8 +146,10 @@ impl Change {
             Self::RunningApplications { .. } => "runningApplications",
             Self::Node { .. }
             | Self::AdmittedNode { .. }
+            | Self::UsableNode { .. }
             | Self::NodeInDomain { .. }
             | Self::LargerNode { .. } => "node",
+            Self::OrWithdrawn { change, .. } => change.kind(),
             Self::Gang | Self::Placeholders { .. } | Self::GangMembers { .. } => "gangMembers",
             Self::State { .. } => "state",
         }
@@ -136,7 +158,12 @@ impl Change {
     /// What is changed.
     pub fn object(&self) -> Option<&str> {
         match self {
-            Self::Nothing | Self::Time { .. } | Self::Gang | Self::AdmittedNode { .. } => None,
+            Self::Nothing
+            | Self::Time { .. }
+            | Self::Gang
+            | Self::AdmittedNode { .. }
+            | Self::UsableNode { .. } => None,
+            Self::OrWithdrawn { change, .. } => change.object(),
             Self::NodeRoom { node, .. } | Self::LargerNode { node, .. } => Some(node),
             Self::Quota { queue, .. } => Some(queue),
             Self::UserLimit { whose, .. } => Some(whose),
@@ -156,8 +183,10 @@ impl Change {
             | Self::UserLimit { resources, .. }
             | Self::Node { resources, .. }
             | Self::AdmittedNode { resources, .. }
+            | Self::UsableNode { resources, .. }
             | Self::NodeInDomain { resources, .. }
             | Self::LargerNode { resources, .. } => Some(resources),
+            Self::OrWithdrawn { change, .. } => change.resources(),
             _ => None,
         }
     }
@@ -172,8 +201,10 @@ impl Change {
             Self::RunningApplications { .. } => 4,
             Self::Node { .. }
             | Self::AdmittedNode { .. }
+            | Self::UsableNode { .. }
             | Self::NodeInDomain { .. }
             | Self::LargerNode { .. } => 5,
+            Self::OrWithdrawn { change, .. } => change.preference(),
             Self::Gang | Self::Placeholders { .. } | Self::GangMembers { .. } => 6,
             Self::State { .. } => 7,
         }
@@ -217,6 +248,27 @@ impl fmt::Display for Change {
                  placement constraint admits: {constraint}",
                 amounts(resources)
             ),
+            Self::UsableNode { resources, count, reasons } => {
+                let nodes = match count {
+                    1 => format!("a node with at least {}", amounts(resources)),
+                    _ => format!("{count} nodes with at least {} each", amounts(resources)),
+                };
+                let reasons = reasons.iter().take(REASONS_SHOWN).map(|it| format!("`{it}`"));
+                let reasons = enumeration(&reasons.collect::<Vec<_>>());
+                write!(
+                    f,
+                    "add {nodes} that it may use, or change what keeps it off others: {reasons}"
+                )
+            }
+            Self::OrWithdrawn { change, held } => {
+                let HeldNode { node, application, key, since_ns } = held;
+                let since = rfc3339(*since_ns);
+                write!(
+                    f,
+                    "{change}, or withdraw ask `{key}` of {application}, for which {node} is reserved \
+                     since {since}"
+                )
+            }
             Self::NodeInDomain { key, value, resources, count, constraint } => {
                 let nodes = if *count == 1 { "a node" } else { "nodes" };
                 let room = amounts(resources);
@@ -321,13 +373,22 @@ fn removes(why: &Why) -> Option<Change> {
             count: 1,
             constraint: None,
         },
-        Why::Nodes { nearest: Some(nearest), .. }
-        | Why::Topology { nearest: Some(nearest), .. }
+        Why::Nodes { nearest, lacks, held, want } => {
+            let change = match nearest {
+                Some(Nearest { node, lacks }) => {
+                    Change::NodeRoom { node: Arc::clone(node), resources: lacks.clone() }
+                }
+                None => more_nodes(want, 1, lacks),
+            };
+            match held {
+                Some(held) => Change::OrWithdrawn { change: Box::new(change), held: held.clone() },
+                None => change,
+            }
+        }
+        Why::Unfit { lacks, want } => more_nodes(want, 1, lacks),
+        Why::Topology { nearest: Some(nearest), .. }
         | Why::Constraints { nearest: Some(nearest), .. } => {
             Change::NodeRoom { node: Arc::clone(&nearest.node), resources: nearest.lacks.clone() }
-        }
-        Why::Nodes { nearest: None, want, .. } => {
-            Change::Node { node: None, resources: want.clone(), count: 1 }
         }
         Why::RequiredNode { node, state, want } => match state {
             RequiredState::Lacks(lacks) => {
@@ -345,6 +406,16 @@ fn removes(why: &Why) -> Option<Change> {
         Why::Refused { retry_ns, .. } => Change::Time { at_ns: *retry_ns },
         Why::Loosened => return None,
     })
+}
+
+/// Nodes that are added; where others refuse by themselves, such that do not.
+pub(super) fn more_nodes(resources: &Resources, count: u64, lacks: &NodeLacks) -> Change {
+    let resources = resources.clone();
+    if lacks.unfit.is_empty() {
+        return Change::Node { node: None, resources, count };
+    }
+    let reasons = lacks.unfit_by_count().map(|(reason, _)| Arc::clone(reason)).collect();
+    Change::UsableNode { resources, count, reasons }
 }
 
 /// Nodes of one size that are added for several groups are one change.
@@ -384,7 +455,6 @@ mod tests {
     use super::*;
     use crate::decide::explain::why::Over;
     use crate::limits::Subject;
-    use crate::nodes::{Nearest, NodeLacks};
     use crate::values::resources::Limits;
 
     fn vcores(quantity: i64) -> Resources {

@@ -1,11 +1,11 @@
 //! What keeps a declared gang from its places, all of which it gets at once or none.
 
+use std::collections::BTreeMap;
 use std::sync::Arc;
 
-use super::cure::Change;
-use super::why::Cause;
+use super::cure::{Change, more_nodes};
+use super::why::{Cause, said};
 use crate::nodes::{Domain, NodeLacks};
-use crate::values::instant::rfc3339;
 use crate::values::readable::amounts;
 use crate::values::resources::Resources;
 use crate::work::asks::TaskGroup;
@@ -48,6 +48,10 @@ pub enum GangWhy {
     Refused {
         /// The name of the task group; empty where that is not known.
         group: TaskGroup,
+        /// What predicates said of the member, each with the number of nodes.
+        texts: BTreeMap<String, u32>,
+        /// How many nodes lack what for the member, where that is known.
+        nodes: Option<NodeLacks>,
         /// When it is tried again though nothing changed, ns since the epoch, where that is known.
         retry_ns: Option<i64>,
     },
@@ -124,18 +128,23 @@ impl GangWhy {
             }
             Self::Places { group, size, lacks, nodes, .. } => {
                 let member = if *lacks == 1 { "member" } else { "members" };
+                let may = if nodes.unfit.is_empty() { "" } else { " on nodes that it may use" };
                 format!(
-                    "{lacks} {member} of task group {group} found no place for {} beside the others \
-                     ({nodes})",
+                    "{lacks} {member} of task group {group} found no place for {}{may} beside the \
+                     others ({nodes})",
                     amounts(size)
                 )
             }
             Self::Domain { short, nodes, .. } => domain_sentence(short, nodes),
-            Self::Refused { group, retry_ns } => {
-                let again = retry_ns.map(|at| format!("; it is tried again at {}", rfc3339(at)));
-                let again = again.unwrap_or_default();
+            Self::Refused { group, texts, nodes, .. } => {
                 let of = if group.is_empty() { String::new() } else { format!(" of {group}") };
-                format!("all nodes with room were refused by predicates for a member{of}{again}")
+                let has_unfit = nodes.as_ref().is_some_and(|nodes| !nodes.unfit.is_empty());
+                let may = if has_unfit { " that it may use" } else { "" };
+                let counts = nodes.as_ref().map(|nodes| format!(" ({nodes})")).unwrap_or_default();
+                let texts = said(texts);
+                format!(
+                    "all nodes with room{may} were refused by predicates for a member{of}{texts}{counts}"
+                )
             }
             Self::InTheAir => {
                 "all members have places, and predicates are asked about them".to_owned()
@@ -156,8 +165,8 @@ impl GangWhy {
                     constraint: constraint.clone(),
                 }
             }
-            Self::Places { size, lacks, constraint: None, .. } => {
-                Change::Node { node: None, resources: size.clone(), count: *lacks }
+            Self::Places { size, lacks, constraint: None, nodes, .. } => {
+                more_nodes(size, *lacks, nodes)
             }
             Self::Domain { short, constraint, .. } => Change::NodeInDomain {
                 key: Arc::clone(&short.key),

@@ -60,7 +60,7 @@ use super::pairs::FreePlaces;
 use super::parking::Obstacle;
 use crate::books::Books;
 use crate::limits::{LaneId, Trackers};
-use crate::nodes::{NodeIndex, NodeLacks, NodeRequest, Wish};
+use crate::nodes::{Fits, NodeIndex, NodeLacks, NodeRequest, Wish};
 use crate::order::waits::WaitSet;
 use crate::values::resources::{Limits, Resources};
 use crate::work::asks::{Ask, AskWish, Asks};
@@ -161,16 +161,24 @@ pub fn required_of(index: &NodeIndex, node: &Arc<str>, want: &Resources) -> Opti
 }
 
 /// What of the nodes stands in the way of an ask, whose class has this bound. `lacks` is
-/// [`NodeIndex::lacks`] of its [request].
-pub fn nodes(books: &Books, ask: &Ask, waits: &WaitSet, lacks: &NodeLacks) -> Option<Why> {
+/// [`NodeIndex::lacks`] of its [request], by the same knowledge of nodes that it may use.
+pub fn nodes(
+    books: &Books,
+    ask: &Ask,
+    waits: &WaitSet,
+    lacks: &NodeLacks,
+    fits: &Fits,
+) -> Option<Why> {
     let (index, request) = (&books.nodes, request(ask));
-    if index.first(&request).is_some() || index.own_holds(&request) {
+    // Room on nodes that it may not use is none.
+    let is_room_usable = !fits.is_known() || ask.required_node.is_some() || lacks.holding > 0;
+    if is_room_usable && (index.first(&request).is_some() || index.own_holds(&request)) {
         return is_refused(index, ask, waits).then(|| refused(ask, lacks));
     }
     let is_kept_off = lacks.constraints > 0
         && (request.is_kept_off(index) || (lacks.lacking.is_empty() && lacks.refused == 0));
     if let Some(wish) = ask.wish().filter(|_| is_kept_off) {
-        return Some(constraints(index, ask, wish, lacks));
+        return Some(constraints(index, ask, wish, lacks, fits));
     }
     if let Some(node) = &ask.required_node {
         return Some(required(index, ask, node, lacks));
@@ -178,7 +186,7 @@ pub fn nodes(books: &Books, ask: &Ask, waits: &WaitSet, lacks: &NodeLacks) -> Op
     let in_domain = ask.search.domain.as_ref().map(|domain| Why::Topology {
         domain: (**domain).clone(),
         lacks: lacks.clone(),
-        nearest: index.nearest(&request).filter(|nearest| !nearest.lacks.is_empty()),
+        nearest: index.nearest(&request, fits).filter(|nearest| !nearest.lacks.is_empty()),
         want: Resources::clone(&ask.resources),
     });
     let has_room_outside = || index.first(&NodeRequest { domains: &[], ..request }).is_some();
@@ -192,15 +200,24 @@ pub fn nodes(books: &Books, ask: &Ask, waits: &WaitSet, lacks: &NodeLacks) -> Op
     if in_domain.is_some() {
         return in_domain;
     }
-    // Where no node is large enough, room on one would not help: do not look for it.
-    let nearest = if lacks.lacking.is_empty() { None } else { index.nearest(&request) };
-    let held = HeldNode::first(books, &request);
     let want = Resources::clone(&ask.resources);
+    if lacks.are_all_unfit() {
+        return Some(Why::Unfit { lacks: lacks.clone(), want });
+    }
+    // Where no node is large enough, room on one would not help: do not look for it.
+    let nearest = if lacks.lacking.is_empty() { None } else { index.nearest(&request, fits) };
+    let held = HeldNode::first(books, &request, fits);
     Some(Why::Nodes { lacks: lacks.clone(), nearest, held, want })
 }
 
 /// What its placement constraint does to an ask that it keeps off every node with room.
-fn constraints(index: &NodeIndex, ask: &Ask, wish: &AskWish, lacks: &NodeLacks) -> Why {
+fn constraints(
+    index: &NodeIndex,
+    ask: &Ask,
+    wish: &AskWish,
+    lacks: &NodeLacks,
+    fits: &Fits,
+) -> Why {
     let request = request(ask);
     let has_node = |open: &usize| {
         let wish = Some(Wish { open: *open, ..wish.wish() });
@@ -210,7 +227,7 @@ fn constraints(index: &NodeIndex, ask: &Ask, wish: &AskWish, lacks: &NodeLacks) 
     Why::Constraints {
         lacks: lacks.clone(),
         excluding: index.excluding(&wish.wish()),
-        nearest: index.nearest(&request).filter(|nearest| !nearest.lacks.is_empty()),
+        nearest: index.nearest(&request, fits).filter(|nearest| !nearest.lacks.is_empty()),
         opens_ns: opens.and_then(|open| wish.opens_ns(open)),
         want: Resources::clone(&ask.resources),
     }
@@ -282,7 +299,15 @@ pub fn refused(ask: &Ask, lacks: &NodeLacks) -> Why {
         (retry, excluded) => retry.or(excluded),
     };
     let node = ask.required_node.clone();
-    Why::Refused { node, lacks: lacks.clone(), texts: texts(ask), retry_ns }
+    let mut texts = texts(ask);
+    if node.is_none() {
+        // What nodes say by themselves is counted with the nodes.
+        texts.retain(|text, _| !lacks.unfit.contains_key(&**text));
+    } else {
+        let unfit = lacks.unfit.iter();
+        texts.extend(unfit.map(|(reason, _)| (reason.to_string(), 1)));
+    }
+    Why::Refused { node, lacks: lacks.clone(), texts, retry_ns }
 }
 
 fn required(index: &NodeIndex, ask: &Ask, node: &Arc<str>, lacks: &NodeLacks) -> Why {

@@ -7,7 +7,7 @@ use super::*;
 use crate::books::Books;
 use crate::decide::attempt::{Attempt, Next, next};
 use crate::limits::Tables;
-use crate::nodes::{Exclusion, NodeOrder};
+use crate::nodes::{Exclusion, Fits, NodeFits, NodeOrder};
 use crate::order::waits::View;
 use crate::queues::{LimitConfig, QueueConfig};
 use crate::values::epoch::Loosening;
@@ -90,15 +90,70 @@ fn an_excluded_node_with_room_is_a_refusal_until_its_time_is_over() {
     let (slot, _) = asks.put(AskSpec::new("a", amount(2, 1)), 0, 1);
     asks.exclude(slot, Exclusion { node: Arc::from("n1"), until_ns: 7 });
     let ask = asks.ask(slot);
-    let lacks = books.nodes.lacks(&request(ask));
-    let why = nodes(&books, ask, &WaitSet::Due, &lacks).unwrap();
+    let lacks = books.nodes.lacks(&request(ask), &Fits::Unknown);
+    let why = nodes(&books, ask, &WaitSet::Due, &lacks, &Fits::Unknown).unwrap();
     assert_eq!(why.cause(), Cause::Predicates);
     assert_eq!(cure(&[why]), [Change::Time { at_ns: Some(7) }]);
     let excluded = books.nodes.slot_of("n1").unwrap();
     books.nodes.update(excluded, None, &amount(1, 4));
-    let lacks = books.nodes.lacks(&request(ask));
-    let why = nodes(&books, ask, &WaitSet::Due, &lacks).unwrap();
+    let lacks = books.nodes.lacks(&request(ask), &Fits::Unknown);
+    let why = nodes(&books, ask, &WaitSet::Due, &lacks, &Fits::Unknown).unwrap();
     assert_eq!((why.cause(), &**why.object().unwrap()), (Cause::NoNode, "n2"));
+}
+
+/// Four nodes: `a` of a pool of its own, full or not; `b` and `c` empty; `t` small.
+fn pools(free_on_a: i64) -> Books {
+    let mut books = Books::new(NodeOrder::default());
+    for (id, total, free) in [("a", 4, free_on_a), ("b", 4, 4), ("c", 4, 4), ("t", 1, 1)] {
+        books.nodes.insert(Arc::from(id), amount(total, 4), amount(free, 4), true).unwrap();
+    }
+    books
+}
+
+/// What keeps an ask of two cores from the pools, where these nodes refuse it by themselves.
+fn why_in_pools(free_on_a: i64, refusing: &[(&str, &str)]) -> Option<(Why, String)> {
+    let books = pools(free_on_a);
+    let mut asks = Asks::new();
+    let (slot, _) = asks.put(AskSpec::new("k", amount(2, 1)), 0, 1);
+    let ask = asks.ask(slot);
+    let fits = Fits::Known(Arc::new(refusing.iter().copied().collect::<NodeFits>()));
+    let lacks = books.nodes.lacks(&request(ask), &fits);
+    let why = nodes(&books, ask, &WaitSet::Due, &lacks, &fits)?;
+    let text = format!("{}; {}", why.sentence(Some("this ask")), sentence(&cure(&[why.clone()])));
+    Some((why, text))
+}
+
+#[test]
+fn of_several_pools_the_one_counts_that_an_ask_may_use() {
+    let others = [("b", "no match"), ("c", "no match"), ("t", "tainted")];
+    let (why, text) = why_in_pools(1, &others).unwrap();
+    assert_eq!((why.cause(), why.object().map(|node| &**node)), (Cause::NoNode, Some("a")));
+    assert_eq!(
+        text,
+        "no node that it may use has room (4 nodes: 1 lacks cores, `no match` on 2, `tainted` on 1); \
+         0.001 cores more on a, which comes nearest, would let this ask run; free 0.001 \
+         cores on node a"
+    );
+    assert_eq!(why_in_pools(2, &others), None, "it has room where it may run");
+}
+
+#[test]
+fn where_an_ask_may_use_no_node_time_is_no_cure() {
+    let all = [("a", "no match"), ("b", "no match"), ("c", "no match"), ("t", "tainted")];
+    let (why, text) = why_in_pools(4, &all).unwrap();
+    assert_eq!((why.cause(), why.object()), (Cause::Predicates, None));
+    assert_eq!(
+        text,
+        "it may use none of the nodes (4 nodes: `no match` on 3, `tainted` on 1); add a node with at \
+         least 0.002 cores and 1 B of memory that it may use, or change what keeps it off others: \
+         `no match` and `tainted`"
+    );
+    let (why, text) = why_in_pools(4, &all[..3]).unwrap();
+    assert_eq!(why.cause(), Cause::NoNode);
+    assert!(
+        text.starts_with("no node that it may use has room (4 nodes: 1 is too small, "),
+        "{text}"
+    );
 }
 
 fn some_amount(most: i64) -> impl Strategy<Value = Resources> {
@@ -154,8 +209,8 @@ proptest! {
         let (slot, _) = asks.put(spec, 0, 1);
         let (queue, max) = (Arc::from("root.a"), Limits::from(max));
         let mut obstacles = room(&queue, Some(&max), &used, (0, 0)).obstacles(&wanted, true);
-        let lacks = books.nodes.lacks(&request(asks.ask(slot)));
-        obstacles.extend(nodes(&books, asks.ask(slot), &WaitSet::Due, &lacks));
+        let lacks = books.nodes.lacks(&request(asks.ask(slot)), &Fits::Unknown);
+        obstacles.extend(nodes(&books, asks.ask(slot), &WaitSet::Due, &lacks, &Fits::Unknown));
         let headroom = max.less(&used);
         let (loosening, nodes) = (Loosening::NONE, Some(&books.nodes));
         let view = View { headroom: &headroom, loosening, may_start: true, nodes, limits: None, queues: None };

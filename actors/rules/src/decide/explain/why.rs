@@ -14,8 +14,7 @@ use crate::books::Books;
 use crate::decide::pairs::FreePlaces;
 use crate::limits::Subject;
 use crate::nodes::affinity::Excluding;
-use crate::nodes::{Domain, Nearest, NodeLacks, NodeRequest};
-use crate::values::instant::rfc3339;
+use crate::nodes::{Domain, Fits, Nearest, NodeLacks, NodeRequest};
 use crate::values::readable::{amounts, by_weight, enumeration, of_most, title};
 use crate::values::resources::{Limits, Resources};
 use crate::work::asks::TaskGroup;
@@ -244,6 +243,13 @@ pub enum Why {
         /// What is wanted.
         want: Resources,
     },
+    /// It may use none of the nodes that take something, whatever room they have.
+    Unfit {
+        /// How many nodes say what.
+        lacks: NodeLacks,
+        /// What is wanted.
+        want: Resources,
+    },
     /// Its placement constraint keeps it off every node with room.
     Constraints {
         /// How many nodes lack what.
@@ -306,9 +312,10 @@ pub struct HeldNode {
 }
 
 impl HeldNode {
-    /// The first node in order with room for a request that others have reserved.
-    pub fn first(books: &Books, request: &NodeRequest<'_>) -> Option<Self> {
-        let node = books.nodes.first_lent(None, request, Some)?;
+    /// The first node in order with room for a request that others have reserved, and that it may use.
+    pub fn first(books: &Books, request: &NodeRequest<'_>, fits: &Fits) -> Option<Self> {
+        let may_use = |node| fits.refusal(books.nodes.id(node)).is_none().then_some(node);
+        let node = books.nodes.first_lent(None, request, may_use)?;
         let of = books.reservations.of(books.reservations.normal_on(node)?)?;
         Some(Self {
             node: Arc::clone(books.nodes.id(node)),
@@ -321,12 +328,11 @@ impl HeldNode {
 
 impl fmt::Display for HeldNode {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        let Self { node, application, key, since_ns } = self;
-        let since = rfc3339(*since_ns);
+        let Self { node, application, key, .. } = self;
         write!(
             f,
-            "{node} has room and is reserved since {since} for ask `{key}` of {application}: to \
-             withdraw that would do, too"
+            "{node} has room and is reserved for ask `{key}` of {application}: to withdraw that would \
+             do, too"
         )
     }
 }
@@ -348,7 +354,7 @@ impl Why {
             Self::Constraints { .. } => Cause::Constraints,
             Self::Topology { .. } => Cause::Topology,
             Self::RequiredNode { .. } => Cause::RequiredNode,
-            Self::Refused { .. } => Cause::Predicates,
+            Self::Unfit { .. } | Self::Refused { .. } => Cause::Predicates,
             Self::Loosened => Cause::Next,
         }
     }
@@ -375,6 +381,7 @@ impl Why {
             | Self::StartFailed { .. }
             | Self::Gang(_)
             | Self::Placeholders { .. }
+            | Self::Unfit { .. }
             | Self::Loosened => None,
         }
     }
@@ -432,6 +439,7 @@ impl Why {
             Self::StartFailed { .. } => (0, 1, 0),
             Self::Gang(_) | Self::Placeholders { .. } => (3, 0, 0),
             Self::Nodes { .. }
+            | Self::Unfit { .. }
             | Self::Constraints { .. }
             | Self::Topology { .. }
             | Self::RequiredNode { .. }
@@ -440,7 +448,7 @@ impl Why {
         }
     }
 
-    /// One sentence. `alone`: what could run if nothing of this stood in its way, since nothing else
+    /// One sentence, which stays true: it has no times. `alone`: what could run if nothing of this stood in its way, since nothing else
     /// does.
     pub fn sentence(&self, alone: Option<&str>) -> String {
         let does = alone.map_or("would do here".to_owned(), |who| format!("would let {who} run"));
@@ -482,13 +490,16 @@ impl Why {
                 "allocations of its application leave for application `{application}`, which runs \
                  before anything that was asked for afterwards"
             ),
-            Self::BacksOff { until_ns } => format!(
-                "the application is left alone until {}, because too many of its asks found no node",
-                rfc3339(*until_ns)
-            ),
-            Self::StartFailed { failed, of_gang: false } => format!("the ask {failed}"),
+            Self::BacksOff { .. } => {
+                "the application is left alone for a while, because too many of \
+                                      its asks found no node"
+                    .to_owned()
+            }
+            Self::StartFailed { failed, of_gang: false } => {
+                format!("the ask {}", failed.in_short())
+            }
             Self::StartFailed { failed, of_gang: true } => {
-                format!("no member of the gang runs: it {failed}")
+                format!("no member of the gang runs: it {}", failed.in_short())
             }
             Self::Gang(why) => why.sentence(),
             Self::Placeholders { group, pending, free, asked, leaving } => {
@@ -503,8 +514,10 @@ impl Why {
                 };
                 let would_do = then(&would_do);
                 let held = held.as_ref().map(|held| format!("; {held}")).unwrap_or_default();
-                format!("no node has room ({lacks}); {would_do}{held}")
+                let may = if lacks.unfit.is_empty() { "" } else { " that it may use" };
+                format!("no node{may} has room ({lacks}); {would_do}{held}")
             }
+            Self::Unfit { lacks, .. } => format!("it may use none of the nodes ({lacks})"),
             Self::Constraints { lacks, excluding, .. } => {
                 let each = excluding.iter().take(TEXTS_SHOWN).map(|it| {
                     format!("`{}` leaves {} of {}", it.condition, it.left, it.left + it.excluded)
@@ -519,15 +532,14 @@ impl Why {
                 format!("its task group stays in {domain}, where no node has room ({lacks})")
             }
             Self::RequiredNode { node, state, want } => required(node, state, want),
-            Self::Refused { node, lacks, texts, retry_ns } => {
+            Self::Refused { node, lacks, texts, .. } => {
                 let who = match node {
                     Some(node) => format!("node {node}, which is required, was"),
-                    None => "all nodes with room were".to_owned(),
+                    None if lacks.unfit.is_empty() => "all nodes with room were".to_owned(),
+                    None => "all nodes with room that it may use were".to_owned(),
                 };
                 let of_nodes = if node.is_some() { String::new() } else { format!(" ({lacks})") };
-                let again = retry_ns.map(|at| format!("; it is tried again at {}", rfc3339(at)));
-                let again = again.unwrap_or_default();
-                format!("{who} refused by predicates{}{of_nodes}{again}", said(texts))
+                format!("{who} refused by predicates{}{of_nodes}", said(texts))
             }
             Self::Loosened => "what kept it is loosened by now".to_owned(),
         }
@@ -609,16 +621,14 @@ fn required(node: &str, state: &RequiredState, want: &Resources) -> String {
         RequiredState::Lacks(lacks) => {
             format!("node {node}, which is required, lacks {}", amounts(lacks))
         }
-        RequiredState::Excluded { until_ns } => format!(
-            "node {node}, which is required, can never run it, says the resource manager; it \
-             is asked again at {}",
-            rfc3339(*until_ns)
-        ),
+        RequiredState::Excluded { .. } => {
+            format!("node {node}, which is required, can never run it, says the resource manager")
+        }
     }
 }
 
 /// The texts of most nodes.
-fn said(texts: &BTreeMap<String, u32>) -> String {
+pub(super) fn said(texts: &BTreeMap<String, u32>) -> String {
     let mut most: Vec<_> = texts.iter().collect();
     most.sort_by(|a, b| b.1.cmp(a.1).then(a.0.cmp(b.0)));
     let shown = most.iter().take(TEXTS_SHOWN).map(|(text, nodes)| {

@@ -1,7 +1,7 @@
 use proptest::prelude::*;
 
 use super::*;
-use crate::nodes::{NodeOrder, SetAside};
+use crate::nodes::{Fits, NodeOrder, SetAside};
 
 fn vcores(quantity: i64) -> Resources {
     Resources::of(&[("vcore", quantity)])
@@ -37,7 +37,7 @@ fn a_search_in_a_domain_finds_its_nodes_in_order_kept_or_not() {
         assert_eq!(nodes.tightest(&request), nodes.slot_of("n2"));
         let request = NodeRequest { domains: &nobody, ..request };
         assert_eq!(nodes.first(&request), None);
-        assert_eq!(nodes.lacks(&request).topology, 5);
+        assert_eq!(nodes.lacks(&request, &Fits::Unknown).topology, 5);
     }
 }
 

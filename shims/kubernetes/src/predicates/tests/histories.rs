@@ -179,7 +179,7 @@ impl Model {
         });
         let mut taken = self.on(node.name()).flat_map(|(other, _)| HostPort::of(other));
         let is_free = !taken.any(|one| question.ports.iter().any(|port| port.collides(&one)));
-        node::check(&question, node).is_ok()
+        node::check(&question.node, node).is_ok()
             && is_near
             && is_away
             && is_even

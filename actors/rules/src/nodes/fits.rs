@@ -1,0 +1,111 @@
+//! Which nodes a request may use by what the nodes alone say: labels, taints, a cordon.
+//!
+//! # Why beside predicates
+//! A predicate is asked about nodes that have room, so what it says of those explains the wrong thing where
+//! there are several pools: a request is told that the empty nodes of another pool do not match, and not
+//! that the one node which it may use lacks a core. Rules that look at the node and the request alone have
+//! the same answer whatever room there is, and a resource manager in this process may know it beforehand.
+//!
+//! # Invariant
+//! * Explanations read it, and no decision does.
+
+use std::fmt;
+use std::sync::Arc;
+
+use crate::values::hashing::SeededMap;
+
+/// What is known of the nodes that a request may use by what they alone say.
+#[derive(Clone, Debug, Default)]
+pub enum Fits {
+    /// Nobody says: predicates are asked about nodes with room, and that is all.
+    #[default]
+    Unknown,
+    /// It is being counted.
+    Counting,
+    /// What each node says.
+    Known(Arc<NodeFits>),
+}
+
+impl Fits {
+    /// Why the node refuses the request by itself, by the number of the reason, if it does and that is known.
+    pub fn refusal(&self, node: &str) -> Option<u16> {
+        match self {
+            Self::Known(fits) => fits.refusal(node),
+            Self::Unknown | Self::Counting => None,
+        }
+    }
+
+    /// Whether it is known of each node whether the request may use it.
+    pub fn is_known(&self) -> bool {
+        matches!(self, Self::Known(_))
+    }
+
+    /// The reason with this number.
+    pub(super) fn reason(&self, number: u16) -> Option<&Arc<str>> {
+        match self {
+            Self::Known(fits) => fits.reasons.get(usize::from(number)),
+            Self::Unknown | Self::Counting => None,
+        }
+    }
+}
+
+/// Where nodes stand in lists of what they say, by their ids.
+pub type NodePlaces = SeededMap<Arc<str>, u32>;
+
+/// What each node says to requests of one kind.
+#[derive(Clone, Default)]
+pub struct NodeFits {
+    /// Where each node stands in `refusals`. Shared by all kinds of requests.
+    places: Arc<NodePlaces>,
+    /// The number of the reason, and one more; zero where the request may use the node.
+    refusals: Vec<u16>,
+    reasons: Vec<Arc<str>>,
+}
+
+impl NodeFits {
+    /// What the nodes in these places say: of each the number of its reason and one more, or zero. A node
+    /// that is not named may be used.
+    pub fn new(places: Arc<NodePlaces>, refusals: Vec<u16>, reasons: Vec<Arc<str>>) -> Self {
+        Self { places, refusals, reasons }
+    }
+
+    /// The number of the reason by which a node refuses.
+    fn refusal(&self, node: &str) -> Option<u16> {
+        let place = usize::try_from(*self.places.get(node)?).ok()?;
+        self.refusals.get(place)?.checked_sub(1)
+    }
+}
+
+impl<'a> FromIterator<(&'a str, &'a str)> for NodeFits {
+    /// The nodes that refuse, each with the reason.
+    ///
+    /// ```
+    /// # use monoceros_rules::nodes::{Fits, NodeFits};
+    /// let fits = NodeFits::from_iter([("n1", "tainted"), ("n2", "no match"), ("n3", "tainted")]);
+    /// let fits = Fits::Known(fits.into());
+    /// assert_eq!(fits.refusal("n1"), fits.refusal("n3"));
+    /// assert_ne!(fits.refusal("n1"), fits.refusal("n2"));
+    /// assert_eq!(fits.refusal("n4"), None);
+    /// ```
+    fn from_iter<T: IntoIterator<Item = (&'a str, &'a str)>>(refused: T) -> Self {
+        let (mut places, mut fits) = (NodePlaces::default(), Self::default());
+        for (place, (node, reason)) in (0..).zip(refused) {
+            let known = fits.reasons.iter().position(|known| **known == *reason);
+            let number = known.unwrap_or_else(|| {
+                fits.reasons.push(Arc::from(reason));
+                fits.reasons.len() - 1
+            });
+            places.insert(Arc::from(node), place);
+            fits.refusals.push(u16::try_from(number + 1).unwrap_or(0));
+        }
+        fits.places = Arc::new(places);
+        fits
+    }
+}
+
+impl fmt::Debug for NodeFits {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        let refuse = self.refusals.iter().filter(|refusal| **refusal > 0).count();
+        write!(f, "{refuse} of {} nodes refuse: {:?}", self.refusals.len(), self.reasons)
+    }
+}
