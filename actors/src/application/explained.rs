@@ -196,7 +196,12 @@ impl Application {
         let asked = asked.filter(|entry| entry.question.is_some() && entry.takes().is_some());
         let free = pairs::free_places(asks, slot, gang, &self.pairs.search, &baton.books);
         let places = explain::placeholders(asks, gang, ask, free, asked.count() as u64);
-        let Some(places) = places else { return Vec::new() };
+        let Some(mut places) = places else { return Vec::new() };
+        if let Why::Placeholders { is_held, refused, .. } = &mut places {
+            *is_held = self.book.native().is_some();
+            let node = free.refused_on.map(|node| Arc::clone(nodes.id(node)));
+            *refused = node.map(|node| (node, explain::texts(ask)));
+        }
         let is_settled =
             matches!(places, Why::Placeholders { pending: 0, asked: 0, leaving: 0, .. });
         if free.forbidden == 0 || free.untried + free.refused > 0 || !is_settled {

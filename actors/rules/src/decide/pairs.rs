@@ -322,6 +322,8 @@ pub struct FreePlaces {
     pub untried: u64,
     /// Of how many the node has refused it.
     pub refused: u64,
+    /// The first of these nodes.
+    pub refused_on: Option<NodeSlot>,
     /// How many it may not take itself: they are not on the node that it requires, or not in the
     /// domain of its group, or its constraint keeps it off.
     pub forbidden: u64,
@@ -345,6 +347,7 @@ pub fn free_places(
     for (placeholder, entry) in free(asks, ask, gang, books) {
         let is_excluded = request.is_excluded_from(books.nodes.id(entry.node));
         let count = if is_excluded || is_refused(&search.refused, &key, entry.node) {
+            places.refused_on.get_or_insert(entry.node);
             &mut places.refused
         } else if may_use(asks, ask, (entry.node, placeholder), books) {
             &mut places.untried

@@ -128,11 +128,11 @@ impl NodeIndex {
 
     /// [`Self::lacks`] of several requests, in one pass over all nodes.
     pub fn lacks_of_each(&self, requests: &[(NodeRequest<'_>, &Fits)]) -> Vec<NodeLacks> {
-        let begin = |(request, fits): &(NodeRequest<'_>, _)| {
+        let counted = requests.iter().map(|(request, fits)| {
             let short = vec![0; request.resources.entries().len()];
-            (NodeLacks::default(), Counts { fits: *fits, short, unfit: Vec::new() })
-        };
-        let mut counted: Vec<_> = requests.iter().map(begin).collect();
+            (NodeLacks::default(), Counts { fits, short, unfit: Vec::new() })
+        });
+        let mut counted: Vec<_> = counted.collect();
         for (slot, node) in self.nodes.iter() {
             for ((lacks, counts), (request, _)) in counted.iter_mut().zip(requests) {
                 let is_as_wished = request.wish.is_none_or(|wish| self.is_as_wished(slot, &wish));

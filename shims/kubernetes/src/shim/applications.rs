@@ -5,6 +5,7 @@ use std::time::Duration;
 
 use rustc_hash::FxHashMap;
 
+use super::gathering::declarer;
 use super::record::{AppTold, Application, Told};
 use super::said::{About, Event, HandOrder, Key};
 use super::waiting::{Alarm, Why};
@@ -33,9 +34,12 @@ impl Names {
         all.insert(said.to_owned(), Arc::clone(id));
     }
 
-    fn leave(&mut self, namespace: &str, said: &str) {
+    /// The application of this id is gone; a later one of the same keeps the name.
+    fn leave(&mut self, namespace: &str, said: &str, id: &Arc<str>) {
         let Some(all) = self.0.get_mut(namespace) else { return };
-        all.remove(said);
+        if all.get(said) == Some(id) {
+            all.remove(said);
+        }
         if all.is_empty() {
             self.0.remove(namespace);
         }
@@ -49,7 +53,17 @@ impl Shim {
         if let Some(known) = self.names.get(namespace, said) {
             return Arc::clone(known);
         }
+        self.free_id(namespace, said, false)
+    }
+
+    /// An id that no application has: what pods of the namespace say; the same with the namespace before it,
+    /// where another one has that; and with a number behind it for one of the same that comes later.
+    pub(super) fn free_id(&self, namespace: &str, said: &str, is_later: bool) -> Arc<str> {
         let mut id = said.to_owned();
+        if is_later {
+            let mut numbered = (2_u64..).map(|number| format!("{said}.{number}"));
+            id = numbered.find(|id| !self.applications.contains_key(&**id)).unwrap_or(id);
+        }
         while self.applications.contains_key(&*id) {
             id = format!("{namespace}/{id}");
         }
@@ -64,7 +78,8 @@ impl Shim {
         self.names = Names::default();
         for (before, application) in all {
             let Application { namespace, said, .. } = &application;
-            let id = self.id_in(namespace, said);
+            let is_later = self.names.get(namespace, said).is_some();
+            let id = self.free_id(namespace, said, is_later);
             self.names.enter(namespace, said, &id);
             if id != before {
                 for (_, key) in &application.pods {
@@ -130,8 +145,12 @@ impl Shim {
             self.hands.push(warning(&first, "Ignored", "Submit", why));
         }
         self.orders.submit(request);
+        let declaring = self.applications.get(id).and_then(|known| known.gathered.declaring());
+        let declaring = declaring.and_then(|key| self.pods.get(key));
+        let declared_by = declaring.map(|record| declarer(&record.pod).to_owned());
         if let Some(known) = self.applications.get_mut(id) {
             known.told = AppTold::Told;
+            known.declared_by = declared_by.filter(|_| gang.is_some());
             known.gang = gang;
             known.is_new = true;
             known.undeclared = None;
@@ -190,7 +209,7 @@ impl Shim {
 
     fn forget_application(&mut self, id: &Arc<str>) {
         let Some(application) = self.applications.remove(id) else { return };
-        self.names.leave(&application.namespace, &application.said);
+        self.names.leave(&application.namespace, &application.said, id);
         self.dismiss_holds(id, application.gang.as_ref());
     }
 

@@ -4,6 +4,7 @@
 //! A group of ten thousand pods comes one pod at a time. Each is looked at when it comes, and the others
 //! only when that makes a difference to them: the group is complete, or somebody has declared it.
 
+use std::collections::BTreeMap;
 use std::sync::Arc;
 use std::time::Duration;
 
@@ -20,6 +21,11 @@ use crate::translate::{
 /// So long a pod that names a task group waits for one that declares it.
 const DECLARATION: Duration = Duration::from_secs(30);
 
+/// So often a gang is declared anew because a pod is larger than its group says.
+const RESIZED_MOST: u32 = 8;
+/// Of so many groups that an application does not have it is told that pods name them.
+const UNKNOWN_TOLD: usize = 20;
+
 /// The condition that tells whether a group has begun.
 pub(super) const INITIALLY_SCHEDULED: &str = "PodGroupInitiallyScheduled";
 /// The condition that tells whether a group has to make room as a whole.
@@ -34,6 +40,10 @@ pub(super) struct Share {
     declares: bool,
     /// It names a task group.
     names_group: bool,
+    /// It has a node.
+    is_bound: bool,
+    /// It has a node, and is being deleted.
+    is_ending: bool,
 }
 
 impl Share {
@@ -43,6 +53,8 @@ impl Share {
             is_ready: !pod.is_going() && pod.spec.scheduling_gates.is_empty(),
             declares: has_declared_gang(pod),
             names_group: task_group_of(pod).is_some(),
+            is_bound: pod.node().is_some(),
+            is_ending: pod.node().is_some() && pod.is_going(),
         }
     }
 }
@@ -53,13 +65,22 @@ pub(super) struct Gathered {
     ready: usize,
     declaring: std::collections::BTreeSet<(i64, Key)>,
     naming: usize,
+    bound: usize,
+    ending: usize,
 }
 
 impl Gathered {
+    /// The oldest pod that declares the gang.
+    pub(super) fn declaring(&self) -> Option<&Key> {
+        self.declaring.first().map(|(_, key)| key)
+    }
+
     fn change(&mut self, key: &Key, created: i64, before: Share, after: Share) {
         self.ready = self.ready + usize::from(after.is_ready) - usize::from(before.is_ready);
         self.naming =
             self.naming + usize::from(after.names_group) - usize::from(before.names_group);
+        self.bound = self.bound + usize::from(after.is_bound) - usize::from(before.is_bound);
+        self.ending = self.ending + usize::from(after.is_ending) - usize::from(before.is_ending);
         if after.declares != before.declares {
             let it = (created, Arc::clone(key));
             let changed =
@@ -89,14 +110,111 @@ impl Shim {
         application.gathered.change(key, pod.created(), before, share);
         let is_declared = !application.gathered.declaring.is_empty();
         if application.told == AppTold::Told {
-            if share.declares && !before.declares && application.gang.is_none() {
-                let why = "the task groups are declared too late: pods of the application are \
-                           scheduled one by one already";
-                self.hands.push(warning(&pod, "GangIgnored", "Submit", why.to_owned()));
+            if share.declares && !before.declares {
+                self.declared_late(&pod, &id);
             }
             return false;
         }
         (is_complete(&application.gathered) && !was_complete) || (is_declared && !was_declared)
+    }
+
+    /// Tells of a pod that declares task groups for an application whose gang is told, if it is another
+    /// gang that it declares.
+    fn declared_late(&mut self, pod: &Pod, id: &Arc<str>) {
+        let Some(application) = self.applications.get_mut(id) else { return };
+        let Some(gang) = &application.gang else {
+            let why = "the task groups are declared too late: pods of the application are \
+                       scheduled one by one already";
+            return self.hands.push(warning(pod, "GangIgnored", "Submit", why.to_owned()));
+        };
+        let is_of_another = application.declared_by.as_deref() != Some(declarer(pod));
+        if !is_of_another || std::mem::replace(&mut application.is_second_told, true) {
+            return;
+        }
+        let counts = gang.in_short();
+        let declared = declared_gang(pod).and_then(Result::ok);
+        let declared = declared.map(|gang| gang.in_short()).unwrap_or_default();
+        let why = format!(
+            "the application has a gang already ({counts}), which is not over: what this pod declares \
+             ({declared}) is not heeded, and it is scheduled as one more member"
+        );
+        self.hands.push(warning(pod, "GangIgnored", "Submit", why));
+    }
+
+    /// A gang with groups whose members are as large as the largest of those that are there.
+    fn with_sizes_of_members(&mut self, id: &Arc<str>, mut gang: DeclaredGang) -> DeclaredGang {
+        let Some(application) = self.applications.get(id) else { return gang };
+        let mut told = BTreeMap::new();
+        for (_, key) in &application.pods {
+            let Some(record) = self.pods.get(key).filter(|record| !record.is_gone) else {
+                continue;
+            };
+            if let Some(larger) = gang.larger(&record.pod) {
+                gang.enlarge(&larger);
+                told.insert(larger.group.clone(), (Arc::clone(&record.pod), larger));
+            }
+        }
+        for (pod, larger) in told.into_values() {
+            let why = format!("{larger}: so much counts for each member");
+            self.hands.push(warning(&pod, "GangResized", "Submit", why));
+        }
+        gang
+    }
+
+    /// Has a gang that is not decided be declared anew where a pod of it is larger than what was said of its
+    /// group. Where it is decided, that is told.
+    pub(super) fn heed_size(&mut self, key: &Key, now: Duration) {
+        let Some(record) = self.pods.get(key).filter(|record| !record.is_gone) else { return };
+        let (pod, id) = (Arc::clone(&record.pod), record.application.clone().unwrap_or_default());
+        let Some(application) = self.applications.get_mut(&id) else { return };
+        if application.told != AppTold::Told || application.resized > RESIZED_MOST {
+            return;
+        }
+        let larger = application.gang.as_ref().and_then(|gang| gang.larger(&pod));
+        let Some(larger) = larger else { return };
+        application.resized += 1;
+        if application.resized <= RESIZED_MOST && !self.has_started(&id) {
+            self.withdraw(&id);
+            return self.reconcile_all(&id, now);
+        }
+        if let Some(application) = self.applications.get_mut(&id) {
+            application.resized = RESIZED_MOST + 1;
+        }
+        let why = format!(
+            "{larger}: it does not fit into what is held for the group, and is scheduled by itself"
+        );
+        self.hands.push(warning(&pod, "GangIgnored", "Submit", why));
+    }
+
+    /// Tells of a pod that names a task group which its application does not have.
+    pub(super) fn heed_group(&mut self, pod: &Pod, id: &Arc<str>) {
+        let Some(group) = task_group_of(pod).filter(|_| pod_group_of(pod).is_none()) else {
+            return;
+        };
+        let Some(application) = self.applications.get_mut(id) else { return };
+        let Some(gang) = application.gang.as_ref().filter(|gang| !gang.has(group)) else { return };
+        let unknown = &mut application.unknown_groups;
+        if unknown.len() >= UNKNOWN_TOLD || !unknown.insert(group.to_owned()) {
+            return;
+        }
+        let declared: Vec<_> =
+            gang.groups.iter().map(|group| format!("`{}`", group.name)).collect();
+        let why = format!(
+            "the task group `{group}` is not declared (declared: {}): the pod is no member of the gang, \
+             and is scheduled by itself",
+            declared.join(", ")
+        );
+        self.hands.push(warning(pod, "GangIgnored", "Submit", why));
+    }
+
+    /// Has a pod count for nothing in its application, which it leaves.
+    pub(super) fn leave_share(&mut self, key: &Key, id: &Arc<str>) {
+        let Some(record) = self.pods.get_mut(key) else { return };
+        let share = std::mem::take(&mut record.share);
+        let created = record.pod.created();
+        if let Some(application) = self.applications.get_mut(id) {
+            application.gathered.change(key, created, share, Share::default());
+        }
     }
 
     pub(super) fn group_of(&self, pod: &Pod) -> Option<&Arc<PodGroup>> {
@@ -134,12 +252,9 @@ impl Shim {
                 return Ok(None);
             };
             return match declared_gang(&pod) {
-                Some(Err(why)) => {
-                    // It is said once, and the pods are scheduled one by one.
-                    self.hands.push(warning(&pod, "GangIgnored", "Submit", why));
-                    Ok(None)
-                }
-                Some(Ok(gang)) => Ok(Some(gang)),
+                // To start in part what is meant to start as a whole cannot be undone.
+                Some(Err(why)) => Err(Why::new("Unreadable", "", why)),
+                Some(Ok(gang)) => Ok(Some(self.with_sizes_of_members(id, gang))),
                 None => Ok(None),
             };
         }
@@ -276,6 +391,11 @@ impl Shim {
     }
 }
 
+/// Who has made a pod that declares a gang: its controller, or the pod itself.
+pub(super) fn declarer(pod: &Pod) -> &str {
+    pod.controller().map_or(pod.uid(), |controller| &controller.uid)
+}
+
 /// How many pods the group starts with.
 fn needed(group: &PodGroup) -> usize {
     let gang = group.spec.scheduling_policy.gang.as_ref();
@@ -301,9 +421,15 @@ impl GroupTold {
 }
 
 impl Application {
+    /// Whether it is a gang with task groups of which all that has a node is being deleted.
+    pub(super) fn is_ending(&self) -> bool {
+        let Gathered { bound, ending, naming, declaring, .. } = &self.gathered;
+        *bound > 0 && bound == ending && *naming > 0 && !declaring.is_empty()
+    }
+
     /// What is known of its pods stays, and nothing was told of it.
     pub(super) fn begin_anew(&mut self) {
-        let Self { namespace, said, pods, gathered, .. } = std::mem::take(self);
-        *self = Self { namespace, said, pods, gathered, ..Self::default() };
+        let Self { namespace, said, pods, gathered, resized, .. } = std::mem::take(self);
+        *self = Self { namespace, said, pods, gathered, resized, ..Self::default() };
     }
 }

@@ -20,6 +20,7 @@ mod applications;
 mod conditions;
 mod disruption;
 mod gathering;
+mod generations;
 mod nodes;
 mod orders;
 mod pods;
@@ -205,6 +206,7 @@ impl Shim {
             // A binding that is under way ends at the API server, and is told; who goes, this engine says.
             record.let_stay();
         }
+        self.all_move_on();
         let names: Vec<_> = self.nodes.keys().cloned().collect();
         for name in &names {
             self.tell_node(name);

@@ -12,7 +12,7 @@ use super::waiting::{Alarm, Why};
 use super::{Shim, open};
 use crate::objects::{Meta as _, Pod};
 use crate::predicates::unsupported;
-use crate::translate::{Wish, application_id, foreign, pod_group_of, task_group_of};
+use crate::translate::{Wish, application_id, declared_text, foreign, pod_group_of, task_group_of};
 
 /// What the engine should have of a pod.
 enum Want {
@@ -39,7 +39,9 @@ impl Shim {
             return self.pod_gone(key, now);
         }
         let said = is_ours.then(|| application_id(&pod, &self.mapping));
-        let id = said.as_ref().map(|said| self.id_in(pod.namespace(), said));
+        let is_known = self.pods.contains_key(key);
+        let new_id = said.as_ref().filter(|_| !is_known);
+        let id = new_id.map(|said| self.id_of_new(&pod, said));
         let mut is_new = false;
         let known = self.pods.entry(Arc::clone(key)).or_insert_with(|| {
             is_new = true;
@@ -78,10 +80,18 @@ impl Shim {
         } else if is_asked && !looks_alike {
             open(&self.scene).expect(key, Arc::clone(&pod));
         }
-        let makes_a_difference = self.count_share(key);
+        let goes = !is_new && pod.node().is_some() && pod.is_going() && !before.is_going();
+        let redeclares = !is_new && declared_text(&before) != declared_text(&pod);
+        let makes_a_difference = self.count_share(key) || redeclares;
+        if is_new && pod.node().is_none() {
+            self.heed_size(key, now);
+        }
         match application {
             Some(id) if makes_a_difference => self.reconcile_all(&id, now),
             _ => self.reconcile(key, now),
+        }
+        if goes {
+            self.goes(key, now);
         }
         if pod.node().is_some() {
             self.binding_ended(key);
@@ -265,7 +275,11 @@ impl Shim {
         record.refused = None;
         record.waits_for = None;
         record.wants_nodes = false;
-        open(&self.scene).expect(key, Arc::clone(&record.pod));
+        let (pod, application) = (Arc::clone(&record.pod), record.application.clone());
+        open(&self.scene).expect(key, Arc::clone(&pod));
+        if let Some(id) = application {
+            self.heed_group(&pod, &id);
+        }
         self.say(key, None, false, now);
         self.look_at(key, now);
     }
@@ -337,7 +351,7 @@ impl Shim {
     }
 
     /// Ends what the engine has of a pod. Whether that is done at once.
-    fn give_back(&mut self, key: &Key) -> bool {
+    pub(super) fn give_back(&mut self, key: &Key) -> bool {
         let Some(record) = self.pods.get_mut(key) else { return false };
         let id = record.application.clone().unwrap_or_default();
         let mut release = AllocationRelease::new(&*id, &**key);

@@ -153,6 +153,14 @@ pub(super) struct Application {
     pub(super) undeclared: Option<Duration>,
     /// How often in a row it was refused.
     pub(super) refusals: u32,
+    /// Who declared the gang: the UID of a controller, or of a pod.
+    pub(super) declared_by: Option<String>,
+    /// It was told that somebody else declares a gang for it, too.
+    pub(super) is_second_told: bool,
+    /// How often it was declared anew, for pods that are larger than their groups say.
+    pub(super) resized: u32,
+    /// Task groups that it does not have, of which it was told that pods name them.
+    pub(super) unknown_groups: BTreeSet<String>,
     /// How its PodGroup was told to stand.
     pub(super) group_told: Option<GroupTold>,
     /// Its PodGroup was told that it is preempted.

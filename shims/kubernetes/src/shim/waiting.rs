@@ -83,7 +83,7 @@ impl Why {
         let is_about_nodes = is_about_nodes(entry);
         let reason = match entry.cause.as_str() {
             _ if wants_nodes && is_about_nodes => "Unschedulable".to_owned(),
-            "gang" => "WaitingForGang".to_owned(),
+            "gang" | "placeholders" => "WaitingForGang".to_owned(),
             cause => {
                 let mut letters = cause.chars();
                 let first = letters.next().map(|letter| letter.to_ascii_uppercase());

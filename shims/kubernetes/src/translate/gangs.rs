@@ -1,14 +1,16 @@
 //! Pods that start together: task groups in annotations, and PodGroups.
 
 use std::collections::BTreeMap;
+use std::fmt;
 use std::sync::Arc;
 
 use k8s_openapi::api::core::v1::{Affinity, Toleration, TopologySpreadConstraint};
-use monoceros_proto::si::v1::{AddApplicationRequest, TaskGroup, Topology};
+use monoceros_actors::{Resources, readable};
+use monoceros_proto::si::v1::{AddApplicationRequest, Quantity, TaskGroup, Topology};
 use serde::Deserialize;
 
 use super::nodes::resource;
-use super::said;
+use super::{Amounts, pod_amounts, said};
 use crate::objects::{Meta as _, Pod, PodGroup, Quantities, rounded_up};
 
 /// A gang of an application: its groups, and a pod as the members of each will be.
@@ -56,6 +58,28 @@ struct WrittenTopology {
     preferred: Vec<String>,
 }
 
+impl Written {
+    /// What the group does not say of its members, this one says of the others.
+    fn complete(&mut self, member: &Pod) {
+        let spec = &member.spec;
+        if self.node_selector.is_empty() {
+            self.node_selector.clone_from(&spec.node_selector);
+        }
+        if self.tolerations.is_empty() {
+            self.tolerations.clone_from(&spec.tolerations);
+        }
+        if self.affinity.is_none() {
+            self.affinity.clone_from(&spec.affinity);
+        }
+        if self.topology_spread_constraints.is_empty() {
+            self.topology_spread_constraints.clone_from(&spec.topology_spread_constraints);
+        }
+        if self.labels.is_empty() {
+            self.labels.clone_from(member.labels());
+        }
+    }
+}
+
 /// The task group that a pod says it is a member of.
 pub fn task_group_of(pod: &Pod) -> Option<&str> {
     said(pod, "task-group-name")
@@ -63,21 +87,39 @@ pub fn task_group_of(pod: &Pod) -> Option<&str> {
 
 /// Whether the pod declares the gang of its application.
 pub fn has_declared_gang(pod: &Pod) -> bool {
-    said(pod, "task-groups").is_some()
+    declared_text(pod).is_some()
+}
+
+/// The task groups that a pod declares, as they are written.
+pub fn declared_text(pod: &Pod) -> Option<&str> {
+    said(pod, "task-groups")
 }
 
 /// The gang that a pod declares, if it does.
 pub fn declared_gang(pod: &Pod) -> Option<Result<DeclaredGang, String>> {
-    let text = said(pod, "task-groups")?;
+    let text = declared_text(pod)?;
     Some(read(pod, text).map_err(|why| format!("the annotation task-groups cannot be used: {why}")))
 }
 
 fn read(pod: &Pod, text: &str) -> Result<DeclaredGang, String> {
     let written: Vec<Written> = serde_json::from_str(text).map_err(|why| why.to_string())?;
     let mut gang = DeclaredGang::default();
-    for group in written {
+    for mut group in written {
+        if group.name.is_empty() {
+            return Err("a group has no name".to_owned());
+        }
+        if gang.has(&group.name) {
+            return Err(format!("there are two groups {}", group.name));
+        }
+        if group.min_member < 1 {
+            let Written { name, min_member, .. } = &group;
+            return Err(format!("group {name}: minMember is {min_member}, and is 1 at least"));
+        }
+        if task_group_of(pod) == Some(&group.name) {
+            group.complete(pod);
+        }
         let mut declared = TaskGroup::new(&group.name, group.min_member);
-        let mut member = super::Amounts::new();
+        let mut member = Amounts::new();
         for (name, quantity) in &group.min_resource {
             let (name, scale) = if name == "cpu" { ("vcore", 1_000) } else { (name.as_str(), 1) };
             let amount = rounded_up(quantity, scale).ok_or_else(|| {
@@ -165,9 +207,62 @@ impl DeclaredGang {
         application.execution_timeout_milli_seconds = self.timeout_ms;
     }
 
+    /// What a pod takes more than is said of its group, if it does.
+    pub fn larger(&self, pod: &Pod) -> Option<Larger> {
+        let name = task_group_of(pod)?;
+        let group = self.groups.iter().find(|group| group.name == name)?;
+        let sizes = &group.member.as_ref()?.resources;
+        let (mut declared, mut own) = (Amounts::new(), Amounts::new());
+        for (name, amount) in pod_amounts(pod).ok()? {
+            let said = sizes.get(&name).map_or(0, |amount| amount.value);
+            if amount > said {
+                declared.insert(name.clone(), said);
+                own.insert(name, amount);
+            }
+        }
+        (!own.is_empty()).then(|| Larger { group: name.to_owned(), declared, own })
+    }
+
+    /// Has each member of a group take as much as this one.
+    pub fn enlarge(&mut self, larger: &Larger) {
+        let group = self.groups.iter_mut().find(|group| group.name == larger.group);
+        let Some(member) = group.and_then(|group| group.member.as_mut()) else { return };
+        for (name, amount) in &larger.own {
+            member.resources.insert(name.clone(), Quantity { value: *amount });
+        }
+    }
+
+    /// The groups with the numbers of their members, for people.
+    pub fn in_short(&self) -> String {
+        let groups =
+            self.groups.iter().map(|group| format!("{}: {}", group.name, group.min_members));
+        groups.collect::<Vec<_>>().join(", ")
+    }
+
     /// Whether there is such a group.
     pub fn has(&self, group: &str) -> bool {
         self.groups.iter().any(|known| known.name == group)
+    }
+}
+
+/// A member that takes more than its group says, of the types of which that is so.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Larger {
+    /// The name of the group.
+    pub group: String,
+    declared: Amounts,
+    own: Amounts,
+}
+
+impl fmt::Display for Larger {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        let text = |all: &Amounts| {
+            let all: Vec<_> = all.iter().map(|(name, amount)| (&**name, *amount)).collect();
+            readable::amounts(&Resources::of(&all))
+        };
+        let Self { group, declared, own } = self;
+        let (own, declared) = (text(own), text(declared));
+        write!(f, "a member of task group {group} takes {own}, and the group declares {declared}")
     }
 }
 

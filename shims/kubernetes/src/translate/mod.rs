@@ -19,7 +19,8 @@ mod queues;
 pub use self::amounts::{Amounts, node_amounts, pod_amounts};
 pub use self::asks::{Wish, foreign};
 pub use self::gangs::{
-    DeclaredGang, declared_gang, has_declared_gang, hold_key, pod_group_gang, task_group_of,
+    DeclaredGang, declared_gang, declared_text, has_declared_gang, hold_key, pod_group_gang,
+    task_group_of,
 };
 pub use self::identity::{
     Mapping, application, application_id, is_ignored, pod_group_of, quota_tags,

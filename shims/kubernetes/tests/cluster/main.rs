@@ -5,6 +5,7 @@
 mod chaos;
 mod gangs;
 mod groups;
+mod jobs;
 mod life;
 mod preferring;
 mod reasons;

@@ -143,7 +143,8 @@ pub fn placeholders(
     let in_the_air = asked.min(left.saturating_sub(placed));
     let leaving = left.saturating_sub(placed + in_the_air);
     let group = Arc::clone(group);
-    Some(Why::Placeholders { group, pending, free, asked: in_the_air, leaving })
+    let (asked, refused) = (in_the_air, None);
+    Some(Why::Placeholders { group, pending, free, asked, leaving, is_held: false, refused })
 }
 
 /// What of a node stands in the way of all that is wanted of it and may go nowhere else.

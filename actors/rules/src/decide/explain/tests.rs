@@ -119,7 +119,11 @@ fn why_in_pools(free_on_a: i64, refusing: &[(&str, &str)]) -> Option<(Why, Strin
     let fits = Fits::Known(Arc::new(refusing.iter().copied().collect::<NodeFits>()));
     let lacks = books.nodes.lacks(&request(ask), &fits);
     let why = nodes(&books, ask, &WaitSet::Due, &lacks, &fits)?;
-    let text = format!("{}; {}", why.sentence(Some("this ask")), sentence(&cure(&[why.clone()])));
+    let text = format!(
+        "{}; {}",
+        why.sentence(Some("this ask")),
+        sentence(&cure(std::slice::from_ref(&why)))
+    );
     Some((why, text))
 }
 

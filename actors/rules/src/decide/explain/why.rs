@@ -231,6 +231,10 @@ pub enum Why {
         asked: u64,
         /// How many the resource manager has still to end.
         leaving: u64,
+        /// Whether the scheduler holds the places itself, for members that were declared.
+        is_held: bool,
+        /// The node of one that refused it, and what was said.
+        refused: Option<(Arc<str>, BTreeMap<String, u32>)>,
     },
     /// No node has room, takes new allocations, and can run it.
     Nodes {
@@ -502,8 +506,11 @@ impl Why {
                 format!("no member of the gang runs: it {}", failed.in_short())
             }
             Self::Gang(why) => why.sentence(),
-            Self::Placeholders { group, pending, free, asked, leaving } => {
+            Self::Placeholders { group, pending, free, asked, leaving, is_held: false, .. } => {
                 placeholders(group, *pending, free, *asked, *leaving)
+            }
+            Self::Placeholders { group, free, asked, refused, .. } => {
+                held_places(group, free, *asked, refused.as_ref())
             }
             Self::Nodes { lacks, nearest, held, want } => {
                 let would_do = match nearest {
@@ -608,6 +615,32 @@ fn placeholders(group: &str, pending: u64, free: &FreePlaces, asked: u64, leavin
     let counts: Vec<_> = counts.map(|(count, what)| format!("{count} {what}")).collect();
     format!(
         "the ask takes the place of a placeholder of task group {group}: {}",
+        enumeration(&counts)
+    )
+}
+
+/// What keeps a member from the places that are held for its group.
+fn held_places(
+    group: &str,
+    free: &FreePlaces,
+    asked: u64,
+    refused: Option<&(Arc<str>, BTreeMap<String, u32>)>,
+) -> String {
+    let on = refused.map(|(node, texts)| match texts.len() {
+        0 => format!(" (such as that on {node})"),
+        _ => format!(" (such as that on {node}){}", said(texts)),
+    });
+    let refused = format!("refused by predicates{}", on.unwrap_or_default());
+    let counts = [
+        (asked, "taken if predicates pass, which are asked"),
+        (free.untried, "free to be taken"),
+        (free.forbidden, "where the ask may not go"),
+        (free.refused, refused.as_str()),
+    ];
+    let counts = counts.iter().filter(|(count, _)| *count > 0);
+    let counts: Vec<_> = counts.map(|(count, what)| format!("{count} {what}")).collect();
+    format!(
+        "the ask takes a place that is held for task group {group}, of which there are {}",
         enumeration(&counts)
     )
 }

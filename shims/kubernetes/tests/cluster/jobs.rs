@@ -1,0 +1,285 @@
+//! Gangs as jobs live: applied again, larger than they said, with mistakes in what they declare.
+
+use std::time::Duration;
+
+use serde_json::{Value, json};
+
+use crate::world::{World, in_virtual_time};
+
+const SECOND: Duration = Duration::from_secs(1);
+
+/// A pod of a job `training` of which four of two cores start together; `more` is merged into the group.
+fn pod_of(job: &str, more: Value) -> Value {
+    let mut group = json!({"name": "w", "minMember": 4, "minResource": {"cpu": "2"}});
+    for (key, value) in more.as_object().unwrap() {
+        group[key] = value.clone();
+    }
+    let owner = json!([{"apiVersion": "batch/v1", "kind": "Job", "name": "training", "uid": job,
+        "controller": true}]);
+    json!({"metadata": {"ownerReferences": owner, "annotations": {
+            "monoceros.io/app-id": "training", "monoceros.io/task-group-name": "w",
+            "monoceros.io/task-groups": json!([group]).to_string()}},
+        "spec": {"containers": [{"name": "c", "resources": {"requests": {"cpu": "2"}}}]}})
+}
+
+fn job(world: &mut World, job: &str) -> Vec<String> {
+    (0..4).map(|i| world.add(&format!("{job}{i}"), pod_of(job, json!({})))).collect()
+}
+
+fn delete(world: &mut World, pods: &[String]) {
+    for pod in pods {
+        let at = json!({"metadata": {"deletionTimestamp": "2026-01-01T00:01:00Z"}});
+        world.change(pod, at);
+    }
+}
+
+fn events<'w>(world: &'w World, reason: &str) -> Vec<&'w str> {
+    let events = world.events.iter().filter(|event| event.reason == reason);
+    events.map(|event| event.message.as_str()).collect()
+}
+
+#[test]
+fn a_job_that_is_applied_again_while_its_old_pods_end_starts_as_a_whole() {
+    in_virtual_time(async {
+        let mut world = World::begun(2).await;
+        let old = job(&mut world, "old");
+        world.settle().await;
+        assert_eq!(world.count(&old), 4);
+        delete(&mut world, &old);
+        let new = job(&mut world, "new");
+        world.pass(5 * SECOND).await;
+        for pod in &old[..2] {
+            world.remove(pod);
+        }
+        world.pass(5 * SECOND).await;
+        assert_eq!(world.count(&new), 0, "two places are no gang");
+        assert!(world.conditions.contains_key(&new[3]));
+        world.check().await;
+        // It is decided beside what the old ones still hold.
+        world.set_node("n2", json!({}));
+        world.settle().await;
+        assert_eq!(world.count(&new), 4);
+        for pod in &old[2..] {
+            world.remove(pod);
+        }
+        world.pass(60 * SECOND).await;
+        world.check().await;
+        let found = world.scheduler.application("default", "training.2").await.unwrap();
+        assert_eq!(found.unwrap().allocations.len(), 4);
+        assert!(world.scheduler.application("default", "training").await.unwrap().is_none());
+    });
+}
+
+#[test]
+fn it_does_not_matter_which_pods_are_seen_first() {
+    in_virtual_time(async {
+        let mut world = World::begun(2).await;
+        let old = job(&mut world, "old");
+        world.settle().await;
+        // A job controller makes pods before those of the deleted job are deleted.
+        let new = job(&mut world, "new");
+        world.pass(2 * SECOND).await;
+        delete(&mut world, &old);
+        world.settle().await;
+        world.remove(&old[0]);
+        world.remove(&old[1]);
+        world.pass(5 * SECOND).await;
+        assert_eq!(world.count(&new), 0);
+        world.remove(&old[2]);
+        world.remove(&old[3]);
+        world.pass(5 * SECOND).await;
+        assert_eq!(world.count(&new), 4);
+        world.check().await;
+        // The same once more: numbers go on.
+        delete(&mut world, &new);
+        let third = job(&mut world, "third");
+        world.remove(&new[0]);
+        world.pass(5 * SECOND).await;
+        assert_eq!(world.count(&third), 0);
+        world.check().await;
+    });
+}
+
+#[test]
+fn a_restart_knows_the_new_gang_from_the_old_pods() {
+    in_virtual_time(async {
+        let mut world = World::new(2);
+        let new = job(&mut world, "new");
+        let old = job(&mut world, "old");
+        for (at, pod) in old.iter().enumerate() {
+            world.change(pod, json!({"spec": {"nodeName": format!("n{}", at % 2)}}));
+        }
+        delete(&mut world, &old);
+        world.remove(&old[0]);
+        world.remove(&old[1]);
+        world.begin().await;
+        world.pass(5 * SECOND).await;
+        assert_eq!(world.count(&new), 0);
+        world.check().await;
+        world.remove(&old[2]);
+        world.remove(&old[3]);
+        world.pass(5 * SECOND).await;
+        assert_eq!(world.count(&new), 4);
+        // A scheduler that loses what it knew keeps them apart, and one gang.
+        world.begin().await;
+        assert_eq!(world.count(&new), 4);
+        world.check().await;
+    });
+}
+
+#[test]
+fn where_old_members_run_on_new_ones_are_told_what_counts() {
+    in_virtual_time(async {
+        let mut world = World::begun(3).await;
+        let old = job(&mut world, "old");
+        world.settle().await;
+        delete(&mut world, &old[..3]);
+        let second = world.add("second", pod_of("second", json!({"minMember": 9})));
+        world.settle().await;
+        assert!(world.node_of(&second).is_some());
+        let said = events(&world, "GangIgnored");
+        assert!(said[0].contains("(w: 4)") && said[0].contains("(w: 9)"), "{said:?}");
+        world.add("third", pod_of("second", json!({"minMember": 9})));
+        world.settle().await;
+        assert_eq!(events(&world, "GangIgnored").len(), 1, "it is told once");
+        // A pod that its own job makes again is not told anything.
+        world.set_node("n3", json!({}));
+        let own = world.add("own", pod_of("old", json!({})));
+        world.settle().await;
+        assert_eq!(events(&world, "GangIgnored").len(), 1);
+        assert!(world.node_of(&own).is_some());
+        world.check().await;
+    });
+}
+
+#[test]
+fn members_say_what_their_group_does_not() {
+    in_virtual_time(async {
+        // There is room for two in the pool of the members, and for any number elsewhere.
+        let mut world = World::begun(4).await;
+        world.set_node("a0", json!({"pool": "a"}));
+        let mut pod = pod_of("job", json!({}));
+        pod["spec"]["nodeSelector"] = json!({"pool": "a"});
+        let first = world.add("p0", pod.clone());
+        world.pass(2 * SECOND).await;
+        let second = world.add("p1", pod.clone());
+        world.pass(20 * SECOND).await;
+        assert_eq!(world.count(&[first.clone(), second.clone()]), 0);
+        world.set_node("a1", json!({"pool": "a"}));
+        world.settle().await;
+        assert_eq!(world.count(&[first, second]), 2);
+        let rest = ["p2", "p3"].map(|name| world.add(name, pod.clone()));
+        world.settle().await;
+        assert_eq!(world.count(&rest), 2, "their places are held in their pool");
+        world.check().await;
+    });
+}
+
+#[test]
+fn members_are_as_large_as_they_are_and_not_as_their_group_says() {
+    in_virtual_time(async {
+        let mut world = World::begun(1).await;
+        let small = json!({"minResource": {"cpu": "1"}});
+        let pods: Vec<_> =
+            (0..4).map(|i| world.add(&format!("p{i}"), pod_of("job", small.clone()))).collect();
+        world.pass(5 * SECOND).await;
+        assert_eq!(world.count(&pods), 0, "four of one core would have room");
+        assert_eq!(
+            events(&world, "GangResized"),
+            [
+                "a member of task group w takes 2 cores, and the group declares 1 core: so much counts for \
+              each member"
+            ]
+        );
+        world.set_node("n1", json!({}));
+        world.settle().await;
+        assert_eq!(world.count(&pods), 4);
+        world.check().await;
+    });
+}
+
+#[test]
+fn a_larger_member_that_comes_later_counts_while_nothing_is_decided() {
+    in_virtual_time(async {
+        let mut world = World::begun(1).await;
+        let small = json!({"minResource": {"cpu": "1"}, "minMember": 5});
+        let mut one = pod_of("job", small.clone());
+        one["spec"]["containers"][0]["resources"]["requests"]["cpu"] = json!("1");
+        let first = world.add("first", one.clone());
+        world.pass(2 * SECOND).await;
+        let large = world.add("large", pod_of("job", small.clone()));
+        world.pass(2 * SECOND).await;
+        for number in 1..3 {
+            world.set_node(&format!("n{number}"), json!({}));
+        }
+        world.settle().await;
+        assert_eq!(world.count(&[first, large]), 2);
+        assert_eq!(events(&world, "GangResized").len(), 1);
+        // One that is larger than what is held now is scheduled by itself, and that is told.
+        let mut three = pod_of("job", small);
+        three["spec"]["containers"][0]["resources"]["requests"]["cpu"] = json!("3");
+        world.add("three", three);
+        world.settle().await;
+        let said = events(&world, "GangIgnored");
+        assert!(said[0].contains("takes 3 cores, and the group declares 2 cores"), "{said:?}");
+        world.check().await;
+    });
+}
+
+#[test]
+fn a_group_that_nobody_declares_is_told() {
+    in_virtual_time(async {
+        let mut world = World::begun(1).await;
+        world.add("m", pod_of("job", json!({"minMember": 1})));
+        let mut other = pod_of("job", json!({"minMember": 1}));
+        other["metadata"]["annotations"]["monoceros.io/task-group-name"] = json!("worker");
+        world.add("o", other.clone());
+        world.add("o2", other);
+        world.settle().await;
+        let said = events(&world, "GangIgnored");
+        assert_eq!(said.len(), 1, "once for each name: {said:?}");
+        assert!(said[0].contains("`worker` is not declared (declared: `w`)"), "{said:?}");
+    });
+}
+
+#[test]
+fn what_cannot_be_read_waits_and_says_why() {
+    in_virtual_time(async {
+        for (groups, why) in [
+            ("[]", "it declares no group"),
+            ("{]", "expected"),
+            (r#"[{"name": "w", "minMember": "four"}]"#, "invalid type"),
+            (r#"[{"name": "w", "minMember": 0}]"#, "group w: minMember is 0, and is 1 at least"),
+            (r#"[{"name": "w", "minMember": -1}]"#, "group w: minMember is -1, and is 1 at least"),
+            (r#"[{"name": "", "minMember": 1}]"#, "a group has no name"),
+            (
+                r#"[{"name": "w", "minMember": 1}, {"name": "w", "minMember": 1}]"#,
+                "there are two groups w",
+            ),
+        ] {
+            let mut world = World::begun(1).await;
+            let mut pod = pod_of("job", json!({}));
+            pod["metadata"]["annotations"]["monoceros.io/task-groups"] = json!(groups);
+            let first = world.add("p", pod.clone());
+            let annotations = pod["metadata"]["annotations"].as_object_mut().unwrap();
+            annotations.remove("monoceros.io/task-groups");
+            let other = world.add("q", pod);
+            world.pass(40 * SECOND).await;
+            assert_eq!(world.count(&[first.clone(), other.clone()]), 0, "{groups}");
+            for pod in [&first, &other] {
+                let (reason, message) = &world.conditions[pod];
+                assert_eq!(reason, "Unreadable");
+                assert!(message.contains(why), "{groups}: {message}");
+            }
+            assert!(events(&world, "FailedScheduling")[0].contains(why));
+            // It is read again when it is changed.
+            let right =
+                json!([{"name": "w", "minMember": 2, "minResource": {"cpu": "2"}}]).to_string();
+            let right = json!({"metadata": {"annotations": {"monoceros.io/task-groups": right}}});
+            world.change(&first, right);
+            world.settle().await;
+            assert_eq!(world.count(&[first, other]), 2, "{groups}");
+            world.check().await;
+        }
+    });
+}
