@@ -102,7 +102,7 @@ pub use front::fuzzing;
 pub use front::rm_proxy::check_rm_id;
 /// Tags that say what people know something by.
 pub mod tags {
-    pub use monoceros_rules::work::tags::{NAMESPACE, POD, pod_of};
+    pub use monoceros_rules::work::tags::{NAMESPACE, NAMESPACE_CHANGED, POD, pod_of};
 }
 
 pub use monoceros_config as config;

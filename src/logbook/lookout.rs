@@ -15,6 +15,12 @@ use tokio::sync::watch;
 use tokio::time::sleep;
 use tracing::{info, warn};
 
+/// Whether a check found something that is wrong with the scheduler. What came from outside was told when it
+/// came.
+fn is_wrong_here(check: &HealthCheckSnapshot) -> bool {
+    !check.succeeded && !check.from_outside
+}
+
 /// The outcome of the last look. Clones are the same.
 #[derive(Clone, Debug, Default)]
 pub struct Lookout(Arc<Mutex<Option<HealthSnapshot>>>);
@@ -32,7 +38,7 @@ impl Lookout {
         let before = before.unwrap_or_default();
         let wrong = |outcome: &HealthSnapshot| -> BTreeSet<&'static str> {
             let checks = outcome.health_checks.iter();
-            checks.filter(|check| !check.succeeded).map(|check| check.description).collect()
+            checks.filter(|check| is_wrong_here(check)).map(|check| check.description).collect()
         };
         let (was_wrong, is_wrong) = (wrong(&before), wrong(&found));
         let is_new = |check: &&HealthCheckSnapshot| {

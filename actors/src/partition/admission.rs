@@ -22,6 +22,7 @@ use monoceros_rules::work::declaration::{Declaration, DeclaredGroup, Fault};
 use monoceros_rules::work::ended::Ended;
 use monoceros_rules::work::quotas::{Held, Quota};
 use monoceros_rules::work::rejection::{Overflow, Rejection};
+use monoceros_rules::work::tags::NAMESPACE_CHANGED;
 
 use super::dynamic::missing_queues;
 use super::{Partition, Task};
@@ -31,6 +32,9 @@ use crate::step::{ApplicationEntry, Baton, Directory, Notice, Op, QueueSlot, Sta
 
 impl Partition {
     pub(super) fn add_application(&mut self, new: NewApplication, baton: &mut Baton) {
+        if new.tags.as_ref().is_some_and(|tags| tags.get(NAMESPACE_CHANGED).is_some()) {
+            return self.namespace_changed(&new, baton);
+        }
         let directory = &baton.directory;
         let quotas = baton.quotas();
         let within = |quota, n_more| {
@@ -59,6 +63,18 @@ impl Partition {
             },
             Err(reason) => self.reject(&new, reason, baton),
         }
+    }
+
+    /// An application that is there says anew what its namespace says of its queue, and nothing else.
+    fn namespace_changed(&mut self, new: &NewApplication, baton: &mut Baton) {
+        let slot = baton.directory.application_slot(&new.id);
+        let leaf = slot.and_then(|slot| baton.directory.application(slot)).map(|entry| entry.leaf);
+        let Some(leaf) = leaf else {
+            let unknown = Rejection::ApplicationUnknown(Arc::clone(&new.id));
+            return self.reject(new, unknown, baton);
+        };
+        self.take_namespace(new, leaf, baton);
+        baton.notices.push(Notice::ApplicationAccepted(Arc::clone(&new.id)));
     }
 
     /// The path of the application's leaf, and the leaf if it is there.

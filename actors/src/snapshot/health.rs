@@ -7,8 +7,11 @@ use serde::Serialize;
 #[derive(Clone, Debug, Default, PartialEq, Eq, Serialize)]
 #[serde(rename_all = "PascalCase")]
 pub struct HealthSnapshot {
-    /// Whether all checks succeeded.
+    /// Whether all checks succeeded, as dashboards of the interface read it.
     pub healthy: bool,
+    /// Whether nothing is wrong with the scheduler itself: all checks succeeded, or failed for what came
+    /// from outside.
+    pub sound: bool,
     /// The checks, in an order that does not change.
     #[serde(skip_serializing_if = "Vec::is_empty")]
     pub health_checks: Vec<HealthCheckSnapshot>,
@@ -23,6 +26,10 @@ pub struct HealthCheckSnapshot {
     pub name: &'static str,
     /// Whether nothing wrong was found.
     pub succeeded: bool,
+    /// Where something was found: whether it came from outside, such as messages that were refused or nodes
+    /// that shrank below what runs on them.
+    #[serde(skip_serializing_if = "std::ops::Not::not")]
+    pub from_outside: bool,
     /// What would be wrong.
     #[serde(skip_serializing_if = "str::is_empty")]
     pub description: &'static str,

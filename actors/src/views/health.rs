@@ -19,8 +19,12 @@ pub(crate) struct Findings {
     pub(crate) failed_nodes: i64,
     /// Partitions with a sum below zero, once for each.
     pub(crate) negative_partitions: Vec<String>,
+    /// Of these, those of what is allocated there.
+    pub(crate) negative_allocated: usize,
     /// Nodes with an amount below zero, once for each.
     pub(crate) negative_nodes: Vec<String>,
+    /// Of these, those of what is allocated or taken by others there.
+    pub(crate) negative_used: usize,
     /// Partitions that do not have what their nodes have.
     pub(crate) uneven_partitions: Vec<String>,
     /// Nodes that do not have what they are said to have.
@@ -51,36 +55,56 @@ pub(crate) fn health(found: &Findings) -> HealthSnapshot {
     let check = |name, succeeded, description, diagnosis_message| HealthCheckSnapshot {
         name,
         succeeded,
+        from_outside: false,
         description,
         diagnosis_message,
+    };
+    let outside = |is_outside, check: HealthCheckSnapshot| HealthCheckSnapshot {
+        from_outside: is_outside && !check.succeeded,
+        ..check
     };
     let none = |name, description, what: &str, listed: &[String]| {
         check(name, listed.is_empty(), description, format!("{what}: {}", list(listed)))
     };
     let checks = vec![
-        check(
-            "Scheduling errors",
-            found.errors == 0,
-            "Check for scheduling error entries in metrics",
-            format!("There were {} scheduling errors logged in the metrics", found.errors),
+        // These two count messages that made no sense, for good.
+        outside(
+            true,
+            check(
+                "Scheduling errors",
+                found.errors == 0,
+                "Check for scheduling error entries in metrics",
+                format!("There were {} scheduling errors logged in the metrics", found.errors),
+            ),
         ),
-        check(
-            "Failed nodes",
-            found.failed_nodes == 0,
-            "Check for failed nodes entries in metrics",
-            format!("There were {} failed nodes logged in the metrics", found.failed_nodes),
+        outside(
+            true,
+            check(
+                "Failed nodes",
+                found.failed_nodes == 0,
+                "Check for failed nodes entries in metrics",
+                format!("There were {} failed nodes logged in the metrics", found.failed_nodes),
+            ),
         ),
-        none(
-            "Negative resources",
-            "Check for negative resources in the partitions",
-            "Partitions with negative resources",
-            &found.negative_partitions,
+        // A node may shrink below what runs there, or be given to others, and then lacks what it has too
+        // little of.
+        outside(
+            found.negative_allocated == 0,
+            none(
+                "Negative resources",
+                "Check for negative resources in the partitions",
+                "Partitions with negative resources",
+                &found.negative_partitions,
+            ),
         ),
-        none(
-            "Negative resources",
-            "Check for negative resources in the nodes",
-            "Nodes with negative resources",
-            &found.negative_nodes,
+        outside(
+            found.negative_used == 0,
+            none(
+                "Negative resources",
+                "Check for negative resources in the nodes",
+                "Nodes with negative resources",
+                &found.negative_nodes,
+            ),
         ),
         none(
             "Consistency of data",
@@ -113,7 +137,11 @@ pub(crate) fn health(found: &Findings) -> HealthSnapshot {
             &found.orphans_of_applications,
         ),
     ];
-    HealthSnapshot { healthy: checks.iter().all(|check| check.succeeded), health_checks: checks }
+    HealthSnapshot {
+        healthy: checks.iter().all(|check| check.succeeded),
+        sound: checks.iter().all(|check| check.succeeded || check.from_outside),
+        health_checks: checks,
+    }
 }
 
 fn list(names: &[String]) -> String {
@@ -160,7 +188,12 @@ mod tests {
         ] {
             assert_eq!(failed(&found), [check]);
             assert!(!health(&found).healthy);
+            assert_eq!(health(&found).sound, check <= 4, "what comes from outside is no fault");
         }
+        let of_ours = Findings { negative_nodes: one(), negative_used: 1, ..none() };
+        assert!(!health(&of_ours).sound);
+        let of_ours = Findings { negative_partitions: one(), negative_allocated: 1, ..none() };
+        assert!(!health(&of_ours).sound);
     }
 
     #[test]

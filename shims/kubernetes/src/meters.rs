@@ -17,6 +17,8 @@ pub struct Meters {
     pub dropped_events: IntCounter,
     /// Pods that have been asked for and have no node.
     pub pods_waiting: IntGauge,
+    /// Pods that are not scheduled for what they, or their applications, say.
+    pub pods_refused: IntGauge,
     /// Pods on nodes that are not there.
     pub pods_on_unknown_nodes: IntGauge,
     /// Whether this replica schedules.
@@ -60,6 +62,10 @@ impl Meters {
                 "Events that were not written, because there were too many.",
             )?,
             pods_waiting: gauge("pods_waiting", "Pods that have been asked for and have no node.")?,
+            pods_refused: gauge(
+                "pods_refused",
+                "Pods that are refused, or cannot be read, or want what is not supported.",
+            )?,
             pods_on_unknown_nodes: gauge(
                 "pods_on_unknown_nodes",
                 "Pods bound to nodes that are not there.",

@@ -228,9 +228,19 @@ export interface EventBatch {
   EventRecords: EventRecord[] | null;
 }
 
+export interface HealthCheck {
+  Name: string;
+  Succeeded: boolean;
+  /** What was found came from outside: messages that were refused, nodes that shrank. */
+  FromOutside?: boolean;
+  Description: string;
+  DiagnosisMessage: string;
+}
+
 export interface Health {
   Healthy: boolean;
-  HealthChecks?: { Name: string; Succeeded: boolean; Description: string; DiagnosisMessage: string }[];
+  Sound: boolean;
+  HealthChecks?: HealthCheck[];
 }
 
 export interface Decision {

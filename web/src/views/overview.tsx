@@ -258,17 +258,19 @@ function Minutes({ name, minutes, count }: { name: string; minutes: Minute[] | u
 function Soundness() {
   const health = usePolled<Health>("/ws/v1/scheduler/healthcheck", 10);
   const clusters = usePolled<Cluster[]>("/ws/v1/clusters", 30);
-  const failed = (health.data?.HealthChecks ?? []).filter((check) => !check.Succeeded);
+  const checks = health.data?.HealthChecks ?? [];
+  const failed = checks.filter((check) => !check.Succeeded && !check.FromOutside);
+  const outside = checks.filter((check) => !check.Succeeded && check.FromOutside);
   const started = clusters.data?.[0]?.startTime;
   return (
     <Section title="Health" id="health" class="wide">
       <Trouble of={health} />
       {health.data && (
         <p class="health">
-          <Tag of={health.data.Healthy ? "Sound" : "Unsound"} />{" "}
+          <Tag of={health.data.Sound ? "Sound" : "Unsound"} />{" "}
           {failed.length === 0
-            ? `All ${health.data.HealthChecks?.length ?? 0} checks of what is counted and accounted succeed`
-            : `${failed.length} of ${health.data.HealthChecks?.length ?? 0} checks fail`}
+            ? `All ${checks.length} checks find what is counted and accounted in order`
+            : `${failed.length} of ${checks.length} checks fail`}
           {started && (
             <>
               ; runs since <Ago at={started} />
@@ -280,6 +282,11 @@ function Soundness() {
       {failed.map((check) => (
         <p class="trouble" key={check.Description}>
           {check.Name}: {check.DiagnosisMessage}
+        </p>
+      ))}
+      {outside.map((check) => (
+        <p class="quiet" key={check.Description}>
+          From outside: {check.DiagnosisMessage}
         </p>
       ))}
     </Section>

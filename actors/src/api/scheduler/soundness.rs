@@ -76,6 +76,7 @@ async fn look_over(entry: &PartitionEntry, found: &mut Findings) -> Result<(), R
             found.negative_partitions.push(name());
         }
     }
+    found.negative_allocated += usize::from(sums.allocated.has_negative());
     found.reserved.push(sums.n_reservations as f64 / sums.n_nodes as f64);
     let nodes = lists::whole(entry, surveys::CheckedNodes, |node| node).await?.rows;
     let mut sum = Resources::new();
@@ -83,6 +84,7 @@ async fn look_over(entry: &PartitionEntry, found: &mut Findings) -> Result<(), R
         sum.add(&node.total);
         let times = std::iter::repeat_n(node.id.to_string(), node.n_negative);
         found.negative_nodes.extend(times);
+        found.negative_used += usize::from(node.uses_negative);
         if !node.is_even {
             found.uneven_nodes.push(node.id.to_string());
         }

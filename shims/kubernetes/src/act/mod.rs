@@ -7,12 +7,14 @@
 //! * A binding names the UID of its pod, and goes to a node that is there. What came of it, where that is
 //!   not certain, the pod itself says: it is read until it can be.
 //! * An eviction goes on only while whoever has ordered it wants it.
-//! * So many requests are under way at once as are set; of events, what is too much is dropped and counted.
+//! * So many requests are under way at once as are set; of events, those that matter least are dropped where there are
+//!   too many, and counted.
 //! * A panic is not silent: orders would be taken and nothing done.
 //! * Who waits for something else than an answer (for volumes, for a budget) keeps nobody from working.
 
 mod bind;
 mod complaints;
+mod events;
 mod evict;
 mod tell;
 mod volumes;
@@ -20,7 +22,7 @@ mod volumes;
 use std::fmt;
 use std::future::poll_fn;
 use std::pin::pin;
-use std::sync::{Arc, Mutex, PoisonError};
+use std::sync::Arc;
 use std::task::Poll;
 use std::time::Duration;
 
@@ -35,6 +37,7 @@ use tokio::time::{Instant, sleep, timeout};
 use tokio_util::sync::CancellationToken;
 
 use self::complaints::{Call, Complaints};
+use self::events::Events;
 use crate::meters::Meters;
 use crate::shim::{HandOrder, Outcome, SharedScene};
 
@@ -46,8 +49,6 @@ const EVICTIONS: usize = 16;
 const VOLUMES: usize = 16;
 /// Conditions and events under way at once.
 const WRITES: usize = 8;
-/// Events that wait to be written.
-const EVENTS_AHEAD: usize = 1_000;
 
 /// Why a pod is not bound that the scheduler has called back.
 const CALLED_OFF: &str = "the pod is to make room";
@@ -113,29 +114,8 @@ pub struct Hands {
     volumes: UnboundedSender<HandOrder>,
     evictions: UnboundedSender<HandOrder>,
     conditions: UnboundedSender<HandOrder>,
-    events: mpsc::Sender<HandOrder>,
-    allowance: Mutex<Allowance>,
-    meters: Arc<Meters>,
+    events: Arc<Events>,
     broken: CancellationToken,
-}
-
-/// How many events may still be written now.
-struct Allowance {
-    rate: u32,
-    left: f64,
-    at: Instant,
-}
-
-impl Allowance {
-    fn take(&mut self) -> bool {
-        let rate = f64::from(self.rate);
-        let now = Instant::now();
-        self.left = (self.left + now.duration_since(self.at).as_secs_f64() * rate).min(rate);
-        self.at = now;
-        let is_there = self.left >= 1.0;
-        self.left -= if is_there { 1.0 } else { 0.0 };
-        is_there
-    }
 }
 
 impl fmt::Debug for Hands {
@@ -184,20 +164,26 @@ impl Hands {
             keep_working(all, stop, &broken);
             give
         };
-        let (give, mut take) = mpsc::channel::<HandOrder>(EVENTS_AHEAD);
-        let told = hand.clone();
-        let events = futures::stream::poll_fn(move |context| take.poll_recv(context));
-        let all = events.for_each_concurrent(WRITES, move |order| told.clone().obey(order, None));
-        keep_working(all, stop, &broken);
+        let events = Arc::new(Events::new(rate, meters.dropped_events.clone()));
+        for _ in 0..WRITES {
+            let (hand, events) = (hand.clone(), Arc::clone(&events));
+            let all = async move {
+                loop {
+                    let waiting = events.next().await;
+                    if !hand.say(&waiting.event).await {
+                        events.put_back(waiting).await;
+                    }
+                }
+            };
+            keep_working(all, stop, &broken);
+        }
         let bindings = work(Some(bindings), None);
         Self {
             volumes: work(None, Some(bindings.clone())),
             bindings,
             evictions: work(None, None),
             conditions: work(Some(WRITES), None),
-            events: give,
-            allowance: Mutex::new(Allowance { rate, left: f64::from(rate), at: begun }),
-            meters,
+            events,
             broken,
         }
     }
@@ -209,23 +195,15 @@ impl Hands {
 
     /// Begins to do something.
     pub fn take(&self, order: HandOrder) {
+        let hands = match &order {
+            HandOrder::Bind(bind) if bind.pod.claims().next().is_some() => &self.volumes,
+            HandOrder::Bind(_) => &self.bindings,
+            HandOrder::Evict(_) => &self.evictions,
+            HandOrder::Condition(_) | HandOrder::GroupCondition(_) => &self.conditions,
+            HandOrder::Event(event) => return self.events.put(event.clone()),
+        };
         // The other side ends only with the process.
-        match &order {
-            HandOrder::Bind(bind) if bind.pod.claims().next().is_some() => {
-                drop(self.volumes.send(order));
-            }
-            HandOrder::Bind(_) => drop(self.bindings.send(order)),
-            HandOrder::Evict(_) => drop(self.evictions.send(order)),
-            HandOrder::Condition(_) | HandOrder::GroupCondition(_) => {
-                drop(self.conditions.send(order));
-            }
-            HandOrder::Event(_) => {
-                let may = self.allowance.lock().unwrap_or_else(PoisonError::into_inner).take();
-                if !may || self.events.try_send(order).is_err() {
-                    self.meters.dropped_events.inc();
-                }
-            }
-        }
+        drop(hands.send(order));
     }
 }
 
@@ -269,7 +247,8 @@ impl Hand {
             }
             HandOrder::Condition(condition) => self.tell(&condition).await,
             HandOrder::GroupCondition(condition) => self.tell_group(&condition).await,
-            HandOrder::Event(event) => self.say(&event).await,
+            // These have their own queue.
+            HandOrder::Event(_) => {}
         }
     }
 

@@ -1,5 +1,5 @@
 //! Conditions and events: what people read. Each is worth a few attempts; that a condition is not written
-//! after these is told to whoever has ordered it, and of an event to nobody.
+//! after these is told to whoever has ordered it, and of an event to the queue that it came from.
 
 use std::sync::atomic::{AtomicU64, Ordering};
 use std::time::Duration;
@@ -99,7 +99,8 @@ impl Hand {
         }
     }
 
-    pub(super) async fn say(&self, event: &Event) {
+    /// Writes what happened. Returns whether that is done, or nothing more to be done about it.
+    pub(super) async fn say(&self, event: &Event) -> bool {
         static COUNT: AtomicU64 = AtomicU64::new(0);
         let now = Timestamp::now();
         let number = COUNT.fetch_add(1, Ordering::Relaxed);
@@ -123,7 +124,8 @@ impl Hand {
             },
         });
         let path = format!("/apis/events.k8s.io/v1/namespaces/{namespace}/events");
-        self.write(Call::CreateEvent, "POST", &path, "application/json", body).await;
+        let call = Call::CreateEvent;
+        self.write(call, "POST", &path, "application/json", body).await == Written::Over
     }
 
     /// Writes something, in a few attempts.

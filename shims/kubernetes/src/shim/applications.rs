@@ -3,6 +3,7 @@
 use std::sync::Arc;
 use std::time::Duration;
 
+use monoceros_actors::tags::NAMESPACE_CHANGED;
 use rustc_hash::FxHashMap;
 
 use super::gathering::declarer;
@@ -156,6 +157,31 @@ impl Shim {
             known.undeclared = None;
         }
         Ok(())
+    }
+
+    /// A namespace says otherwise of its queue than before: its applications say that anew.
+    pub(super) fn namespace_changed(&mut self, name: &str) {
+        if !self.is_active {
+            return;
+        }
+        let is_told = |known: &Application| known.namespace == name && known.told == AppTold::Told;
+        let told =
+            self.applications.iter().filter(|(_, known)| is_told(known) && known.is_accepted);
+        let mut ids: Vec<_> = told.map(|(id, _)| Arc::clone(id)).collect();
+        ids.sort_unstable();
+        let mut untold = true;
+        for id in ids {
+            let Some(first) = self.first_pod(&id) else { continue };
+            let namespace = self.namespaces.get(name);
+            let (mut request, wrong) =
+                application(&first, namespace.map(|it| &**it), &self.mapping);
+            (*id).clone_into(&mut request.application_id);
+            self.orders.submit(request.with_tag(NAMESPACE_CHANGED, "true"));
+            for why in wrong.into_iter().filter(|_| untold) {
+                self.hands.push(warning(&first, "Ignored", "Submit", why));
+            }
+            untold = false;
+        }
     }
 
     /// The oldest pod that is there.

@@ -33,6 +33,7 @@ impl Shim {
             return;
         }
         record.ending = Some((type_, message.to_owned()));
+        record.is_ending_told = false;
         self.evict(key);
     }
 

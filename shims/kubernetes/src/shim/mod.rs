@@ -47,7 +47,7 @@ use self::waiting::Alarm;
 use crate::meters::Meters;
 use crate::objects::{ConfigMap, Meta as _, Namespace, PodDisruptionBudget, PodGroup};
 use crate::predicates::Scene;
-use crate::translate::{CONFIG_MAPS, Mapping, QUEUES, Queues, queues};
+use crate::translate::{CONFIG_MAPS, Mapping, QUEUES, Queues, queues, quota_tags};
 
 /// The scene, as it is shared with whoever answers predicates.
 pub type SharedScene = Arc<Mutex<Scene>>;
@@ -253,8 +253,13 @@ impl Shim {
                 open(&self.scene).set_namespace(&name, namespace.as_deref());
                 match namespace {
                     Some(namespace) => {
-                        if self.namespaces.insert(name.clone(), namespace).is_none() {
-                            self.namespace_came(&name, now);
+                        let now_said = quota_tags(&namespace).0;
+                        match self.namespaces.insert(name.clone(), namespace) {
+                            None => self.namespace_came(&name, now),
+                            Some(before) if quota_tags(&before).0 != now_said => {
+                                self.namespace_changed(&name);
+                            }
+                            Some(_) => {}
                         }
                     }
                     None => drop(self.namespaces.remove(&name)),
@@ -312,6 +317,8 @@ impl Shim {
             |record: &&Record| record.pod.node().is_some_and(|node| !self.nodes.contains_key(node));
         let stray = self.pods.values().filter(is_stray).count();
         let waiting = self.pods.values().filter(|record| record.told == Told::Asked).count();
+        let refused = self.pods.values().filter(|record| record.is_refused()).count();
+        self.meters.pods_refused.set(i64::try_from(refused).unwrap_or(i64::MAX));
         self.meters.pods_on_unknown_nodes.set(i64::try_from(stray).unwrap_or(i64::MAX));
         self.meters.pods_waiting.set(i64::try_from(waiting).unwrap_or(i64::MAX));
     }

@@ -355,8 +355,10 @@ impl Shim {
         let Some(record) = self.pods.get_mut(key) else { return false };
         let id = record.application.clone().unwrap_or_default();
         let mut release = AllocationRelease::new(&*id, &**key);
+        let is_sent_away = record.hand == Hand::Evicting && record.wanted.is_some();
         let ending = record.let_stay();
         let is_confirmation = ending.is_some() && matches!(record.told, Told::Placed(_));
+        let told_ending = ending.clone();
         if let Some((type_, _)) = ending.filter(|_| is_confirmation) {
             release.termination_type = type_.into();
         }
@@ -366,12 +368,17 @@ impl Shim {
         let is_answered = matches!(record.told, Told::Placed(_)) && !is_confirmation;
         record.told = if is_answered { Told::Leaving } else { Told::Nothing };
         let is_gone = record.is_gone;
+        // It was over before anybody said that it may go.
+        let untold = told_ending.filter(|_| is_gone && is_sent_away);
         if record.pod.node().is_none() || record.is_gone {
             let mut scene = open(&self.scene);
             scene.dismiss(key);
             scene.clear(key);
         }
         self.orders.release(release);
+        if let Some((type_, message)) = untold {
+            self.tell_ending(key, type_, message);
+        }
         if !is_answered && !is_gone {
             // What comes next of the same pod is another request.
             self.orders.cut();

@@ -31,6 +31,8 @@ pub(super) struct Record {
     pub(super) share: Share,
     /// The engine wants it to go.
     pub(super) ending: Option<(TerminationType, String)>,
+    /// An event has told of that.
+    pub(super) is_ending_told: bool,
     /// The pod is over: what the engine has of it ends.
     pub(super) is_gone: bool,
     /// How the pod ends, by its status.
@@ -104,6 +106,7 @@ impl Record {
             target: None,
             share: Share::default(),
             ending: None,
+            is_ending_told: false,
             is_gone: false,
             end: End::ByItself,
             not_before: Duration::ZERO,
@@ -118,6 +121,14 @@ impl Record {
             why: None,
             due: None,
         }
+    }
+
+    /// Whether it is not asked for because of what it, or its application, says.
+    pub(super) fn is_refused(&self) -> bool {
+        const REASONS: [&str; 5] =
+            ["Refused", "ApplicationRefused", "NotSupported", "GroupNotSupported", "Unreadable"];
+        let why = self.waits_for.as_ref().filter(|_| self.told == Told::Nothing && !self.is_gone);
+        why.is_some_and(|why| REASONS.contains(&&*why.reason))
     }
 
     /// Whatever the engine wanted to end of it does not end any more, and nobody sees to that. Returns how it

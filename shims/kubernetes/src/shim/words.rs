@@ -194,13 +194,21 @@ impl Shim {
     fn has_gone(&mut self, key: &Key) {
         self.meters.evicted.inc();
         let Some(record) = self.pods.get(key) else { return };
-        let Some((type_, message)) = &record.ending else { return };
+        let Some((type_, message)) = record.ending.clone() else { return };
+        self.tell_ending(key, type_, message);
+    }
+
+    /// Has an event say for whom, or why, a pod goes; once.
+    pub(super) fn tell_ending(&mut self, key: &Key, type_: TerminationType, message: String) {
+        let Some(record) = self.pods.get_mut(key) else { return };
+        if std::mem::replace(&mut record.is_ending_told, true) {
+            return;
+        }
         let reason = match type_ {
             TerminationType::PreemptedByScheduler => "Preempted",
             _ => "Evicted",
         };
-        let event = warning(&record.pod, reason, "Evicting", message.clone());
-        self.hands.push(event);
+        self.hands.push(warning(&record.pod, reason, "Evicting", message));
     }
 
     /// What was configured is not taken; what was in force stays, or what a start falls back on.

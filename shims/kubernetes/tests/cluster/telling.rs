@@ -247,6 +247,25 @@ fn a_pod_waits_until_its_namespace_is_known_and_then_has_its_quota() {
         world.settle().await;
         assert_eq!(world.count(&pods), 2);
         world.check().await;
+        // Its only application lives on, and what the namespace says anew counts for it.
+        namespace(&mut world, "late", json!({"monoceros.io/namespace.quota": "{\"cpu\": \"3\"}"}));
+        world.settle().await;
+        assert_eq!(world.count(&pods), 3);
+        namespace(&mut world, "late", json!({"monoceros.io/namespace.quota": "{\"cpu\": \"1\"}"}));
+        world.remove(&pods[0]);
+        let more = world.add("more", in_late.clone());
+        world.pass(2 * SECOND).await;
+        assert_eq!(world.node_of(&more), None);
+        let submitted = world.told.iter().filter(|line| line.starts_with("submit")).count();
+        assert_eq!(submitted, 3, "{:?}", world.told);
+        // What changes otherwise of a namespace is nothing to the scheduler.
+        let labels = json!({"metadata": {"name": "late", "labels": {"a": "b"},
+            "annotations": {"monoceros.io/namespace.quota": "{\"cpu\": \"1\"}"}}});
+        world.set("late", labels, Change::Namespace);
+        world.settle().await;
+        let submitted = world.told.iter().filter(|line| line.starts_with("submit")).count();
+        assert_eq!(submitted, 3);
+        world.check().await;
     });
 }
 

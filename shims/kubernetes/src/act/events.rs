@@ -1,0 +1,203 @@
+//! Events that wait to be written: those that matter most first, and so many in a second as are set.
+//!
+//! # Why
+//! A burst of five thousand pods has five thousand events `Scheduled`, and the one that says why a pod of the
+//! burst was preempted or waits is what somebody looks for.
+//!
+//! # Invariants
+//! * At most [`AHEAD`] wait. Of more, the oldest of those that matter least is dropped, and counted.
+//! * That a pod was preempted or evicted is tried again until it is written, for some minutes.
+
+use std::collections::VecDeque;
+use std::sync::{Mutex, MutexGuard, PoisonError};
+use std::time::Duration;
+
+use prometheus::IntCounter;
+use tokio::sync::Notify;
+use tokio::time::{Instant, sleep};
+
+use crate::shim::Event;
+
+/// Events that wait to be written.
+const AHEAD: usize = 5_000;
+/// How often an event that has to be written is tried, each time with a few attempts.
+const TRIES: u32 = 20;
+/// Between two of these.
+const PAUSE: Duration = Duration::from_secs(5);
+
+/// An event that waits.
+#[derive(Debug)]
+pub(super) struct Waiting {
+    pub(super) event: Event,
+    tries: u32,
+}
+
+/// All that wait.
+pub(super) struct Events {
+    state: Mutex<State>,
+    came: Notify,
+    rate: f64,
+    dropped: IntCounter,
+}
+
+struct State {
+    /// By rank.
+    waiting: [VecDeque<Waiting>; 3],
+    /// How many may be written now, as of that time.
+    allowed: f64,
+    at: Instant,
+}
+
+/// How much an event matters: the less, the more.
+fn rank(event: &Event) -> usize {
+    match event.reason {
+        "Preempted" | "Evicted" => 0,
+        _ if event.is_warning => 1,
+        _ => 2,
+    }
+}
+
+impl Events {
+    /// None, of which so many may be written in a second.
+    pub(super) fn new(rate: u32, dropped: IntCounter) -> Self {
+        let rate = f64::from(rate);
+        let state = State { waiting: Default::default(), allowed: rate, at: Instant::now() };
+        Self { state: Mutex::new(state), came: Notify::new(), rate, dropped }
+    }
+
+    fn open(&self) -> MutexGuard<'_, State> {
+        self.state.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+
+    /// Has an event be written when its turn comes.
+    pub(super) fn put(&self, event: Event) {
+        self.enter(Waiting { event, tries: 0 });
+    }
+
+    fn enter(&self, waiting: Waiting) {
+        let mut state = self.open();
+        state.waiting[rank(&waiting.event)].push_back(waiting);
+        if state.waiting.iter().map(VecDeque::len).sum::<usize>() > AHEAD
+            && let Some(least) = state.waiting.iter_mut().rev().find(|of_rank| !of_rank.is_empty())
+        {
+            least.pop_front();
+            self.dropped.inc();
+        }
+        drop(state);
+        self.came.notify_one();
+    }
+
+    /// An event could not be written: one that has to be is tried again after a pause.
+    pub(super) async fn put_back(&self, Waiting { event, tries }: Waiting) {
+        if rank(&event) > 0 || tries + 1 >= TRIES {
+            self.dropped.inc();
+            return;
+        }
+        sleep(PAUSE).await;
+        self.enter(Waiting { event, tries: tries + 1 });
+    }
+
+    /// The next event, once it may be written.
+    pub(super) async fn next(&self) -> Waiting {
+        loop {
+            match self.try_next() {
+                Ok(waiting) => return waiting,
+                Err(Some(pause)) => sleep(pause).await,
+                Err(None) => self.came.notified().await,
+            }
+        }
+    }
+
+    /// The next event; or for how long none may be written; or that none is there.
+    fn try_next(&self) -> Result<Waiting, Option<Duration>> {
+        let mut state = self.open();
+        if state.waiting.iter().all(VecDeque::is_empty) {
+            return Err(None);
+        }
+        let now = Instant::now();
+        let passed = now.duration_since(state.at).as_secs_f64();
+        state.allowed = (state.allowed + passed * self.rate).min(self.rate);
+        state.at = now;
+        if state.allowed < 1.0 {
+            let missing = (1.0 - state.allowed) / self.rate;
+            return Err(Some(Duration::from_secs_f64(missing.max(0.001))));
+        }
+        state.allowed -= 1.0;
+        state.waiting.iter_mut().find_map(VecDeque::pop_front).ok_or(None)
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::shim::About;
+
+    fn event(reason: &'static str, is_warning: bool, name: usize) -> Event {
+        let (namespace, uid) = ("ns".to_owned(), String::new());
+        let about = About { kind: "Pod", namespace, name: name.to_string(), uid };
+        Event { about, is_warning, reason, action: "", message: String::new() }
+    }
+
+    fn events(rate: u32) -> Events {
+        Events::new(rate, IntCounter::new("dropped", "dropped").expect("a counter"))
+    }
+
+    #[tokio::test(start_paused = true)]
+    async fn what_matters_most_is_written_first_and_at_the_rate_that_is_set() {
+        let events = events(10);
+        let begun = Instant::now();
+        for number in 0..100 {
+            events.put(event("Scheduled", false, number));
+        }
+        for number in 0..5 {
+            events.put(event("FailedScheduling", true, number));
+        }
+        events.put(event("Preempted", true, 0));
+        let mut reasons = Vec::new();
+        for _ in 0..106 {
+            reasons.push(events.next().await.event.reason);
+        }
+        assert_eq!(reasons[0], "Preempted");
+        assert_eq!(reasons[1..6], ["FailedScheduling"; 5]);
+        assert!(reasons[6..].iter().all(|reason| *reason == "Scheduled"));
+        // Ten at once, and ten in each second.
+        let seconds = begun.elapsed().as_secs_f64();
+        assert!((9.5..9.8).contains(&seconds), "{seconds}");
+    }
+
+    #[tokio::test(start_paused = true)]
+    async fn of_too_many_the_oldest_that_matter_least_are_dropped_and_counted() {
+        let events = events(1_000_000);
+        for number in 0..AHEAD {
+            events.put(event("Scheduled", false, number));
+        }
+        events.put(event("Evicted", true, 0));
+        events.put(event("Scheduled", false, AHEAD));
+        assert_eq!(events.dropped.get(), 2);
+        assert_eq!(events.next().await.event.reason, "Evicted");
+        assert_eq!(events.next().await.event.about.name, "2");
+        for _ in 0..AHEAD - 2 {
+            events.next().await;
+        }
+        assert_eq!(events.try_next().err(), Some(None), "all are written");
+    }
+
+    #[tokio::test(start_paused = true)]
+    async fn that_a_pod_was_preempted_is_tried_for_some_minutes() {
+        let events = events(10);
+        events.put(event("Preempted", true, 0));
+        let begun = Instant::now();
+        for _ in 1..TRIES {
+            let waiting = events.next().await;
+            events.put_back(waiting).await;
+        }
+        assert_eq!(begun.elapsed(), PAUSE * (TRIES - 1));
+        let waiting = events.next().await;
+        events.put_back(waiting).await;
+        assert_eq!((events.try_next().err(), events.dropped.get()), (Some(None), 1));
+        events.put(event("Scheduled", false, 0));
+        let waiting = events.next().await;
+        events.put_back(waiting).await;
+        assert_eq!(events.dropped.get(), 2, "others are not");
+    }
+}
