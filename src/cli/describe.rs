@@ -339,6 +339,7 @@ async fn rm(cluster: &mut Cluster, id: &str) -> anyhow::Result<Option<Sheet>> {
     sheet.say("RM", &found.rm_id);
     sheet.say("State", &found.state);
     sheet.say("Lost", &found.lost);
+    sheet.say("Remark", &found.remark);
     sheet.say_since("Registered", found.registered_at_nano);
     sheet.say_since("Paused", found.paused_at_nano);
     sheet.say("Session", found.session_id.to_string());

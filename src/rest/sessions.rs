@@ -45,6 +45,8 @@ struct ShownSession {
     build_info: BTreeMap<String, String>,
     #[serde(skip_serializing_if = "Option::is_none")]
     lost: Option<String>,
+    #[serde(skip_serializing_if = "Option::is_none")]
+    remark: Option<&'static str>,
 }
 
 /// All sessions, of which there are no more than the settings allow.
@@ -70,5 +72,6 @@ fn shown(session: SessionStatus) -> ShownSession {
         instance_id: session.instance,
         build_info: registrant.build_info,
         lost: session.lost,
+        remark: session.remark,
     }
 }

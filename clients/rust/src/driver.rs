@@ -27,8 +27,9 @@ const ACKNOWLEDGE: Duration = Duration::from_millis(200);
 const HEALTHY: Duration = Duration::from_secs(60);
 /// Messages that wait for the program before nothing more is read.
 const EVENTS: usize = 1_000;
-/// How long the program may take to deal with what it was told before its state is reported.
-const DEALS_WITHIN: Duration = Duration::from_secs(5);
+/// How long nothing more of the program may find room before its state is reported though it has not dealt
+/// with all that it was told: what it waits for may be that room.
+const FULL_FOR: Duration = Duration::from_secs(5);
 /// How many commands are taken at once.
 const COMMANDS: usize = 256;
 
@@ -145,16 +146,21 @@ impl Driver {
         }
     }
 
-    /// Waits until the program has dealt with all that it was told in the session that is over, but
-    /// not for ever: what it believes is about to be reported, and should be what it was told.
+    /// Waits until the program has dealt with all that it was told in the session that is over: what it
+    /// believes is about to be reported, and is to be what it was told. Only a program that waits for room
+    /// is not waited for, since none comes before the report.
     async fn until_all_is_dealt_with(&mut self) {
         let dealt = Arc::clone(&self.dealt);
-        let patience = Instant::now() + DEALS_WITHIN;
+        let mut full_since = None;
         while !dealt.is_all_dealt_with() && !self.events.is_closed() {
             let has_room = self.outgoing.items() < self.options.most_items;
+            if has_room {
+                full_since = None;
+            }
+            let full_since = *full_since.get_or_insert_with(Instant::now);
             tokio::select! {
                 () = dealt.news() => {}
-                () = sleep_until(patience) => return,
+                () = sleep_until(full_since + FULL_FOR), if !has_room => return,
                 command = self.commands.recv(), if has_room => match command {
                     Some(Command::Send(request)) => self.outgoing.push(request),
                     Some(Command::Leave(leave)) => {

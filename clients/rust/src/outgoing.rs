@@ -15,9 +15,15 @@ use crate::request::{AnyRequest, Kind};
 /// Most items that are joined in one message, unless set otherwise.
 pub(crate) const BATCH_ITEMS: usize = 1_000;
 
+/// Most bytes that are joined in one message. An item that is larger goes by itself.
+const BATCH_BYTES: usize = 1 << 20;
+
 /// Most items that are sent and not known to be taken: less than the scheduler holds while an earlier
 /// request is missing (`session.ingress_items`).
 const AHEAD_ITEMS: usize = 16_384;
+
+/// Most bytes of the same, likewise (`session.ingress_bytes`).
+const AHEAD_BYTES: usize = 64 << 20;
 
 /// The requests that are not known to be taken.
 #[derive(Debug)]
@@ -29,6 +35,8 @@ pub(crate) struct Outgoing {
     sent: usize,
     /// How many items these have.
     sent_items: usize,
+    /// How many bytes.
+    sent_bytes: usize,
     /// The highest number that any stream has got: what it stands for is never changed.
     sealed: u64,
     /// The number of the last one.
@@ -40,6 +48,7 @@ pub(crate) struct Outgoing {
 struct Kept {
     number: u64,
     items: usize,
+    bytes: usize,
     request: AnyRequest,
 }
 
@@ -51,15 +60,25 @@ impl Outgoing {
             kept: VecDeque::new(),
             sent: 0,
             sent_items: 0,
+            sent_bytes: 0,
             sealed: 0,
             last: 0,
             items: 0,
         }
     }
 
-    /// Another request. One without items vanishes.
+    /// Another request. One without items vanishes, and one with too many bytes becomes several.
     pub(crate) fn push(&mut self, request: AnyRequest) {
-        let items = request.items();
+        if request.bytes() <= BATCH_BYTES {
+            return self.put(request);
+        }
+        for part in request.into_single() {
+            self.put(part);
+        }
+    }
+
+    fn put(&mut self, request: AnyRequest) {
+        let (items, bytes) = (request.items(), request.bytes());
         if items == 0 {
             return;
         }
@@ -68,29 +87,33 @@ impl Outgoing {
         if let Some(last) = self.kept.back_mut()
             && last.number > self.sealed
             && last.items + items <= self.batch_items
+            && last.bytes + bytes <= BATCH_BYTES
         {
             let Some(back) = last.request.join(request) else {
                 last.items += items;
+                last.bytes += bytes;
                 return;
             };
             request = back;
         }
         self.last += 1;
         request.set_number(self.last);
-        self.kept.push_back(Kept { number: self.last, items, request });
+        self.kept.push_back(Kept { number: self.last, items, bytes, request });
     }
 
     /// The kind of the next one to send, if there is any, and not too much is on its way.
     pub(crate) fn next_kind(&self) -> Option<Kind> {
         let next = self.kept.get(self.sent)?;
-        let fits = self.sent == 0 || self.sent_items + next.items <= AHEAD_ITEMS;
-        fits.then(|| next.request.kind())
+        let fits = self.sent_items + next.items <= AHEAD_ITEMS
+            && self.sent_bytes + next.bytes <= AHEAD_BYTES;
+        (self.sent == 0 || fits).then(|| next.request.kind())
     }
 
     /// Whether the next one to send can hardly grow any more.
     pub(crate) fn is_full(&self) -> bool {
         let waiting = self.kept.len() - self.sent;
-        waiting > 1 || self.kept.back().is_some_and(|last| last.items >= self.batch_items)
+        let is_large = |last: &Kept| last.items >= self.batch_items || last.bytes >= BATCH_BYTES;
+        waiting > 1 || self.kept.back().is_some_and(is_large)
     }
 
     /// The next one, to be sent now.
@@ -99,6 +122,7 @@ impl Outgoing {
         let request = next.request.clone();
         self.sent += 1;
         self.sent_items += next.items;
+        self.sent_bytes += next.bytes;
         self.sealed = self.sealed.max(next.number);
         Some(request)
     }
@@ -111,6 +135,7 @@ impl Outgoing {
             if self.sent > 0 {
                 self.sent -= 1;
                 self.sent_items -= kept.items;
+                self.sent_bytes -= kept.bytes;
             }
         }
     }
@@ -119,7 +144,7 @@ impl Outgoing {
     /// after it is to be sent again.
     pub(crate) fn resume(&mut self, number: u64) {
         self.taken(number);
-        (self.sent, self.sent_items) = (0, 0);
+        (self.sent, self.sent_items, self.sent_bytes) = (0, 0, 0);
         self.last = self.last.max(number);
     }
 
@@ -233,6 +258,62 @@ mod tests {
         outgoing.push(asks(1));
         let sent: Vec<_> = std::iter::from_fn(|| outgoing.send()).collect();
         assert_eq!(sent.iter().map(AnyRequest::items).collect::<Vec<_>>(), [1, 1]);
+    }
+
+    fn large_ask(key: &str, bytes: usize) -> si::Allocation {
+        let tags = [("t".to_owned(), "x".repeat(bytes))].into();
+        si::Allocation {
+            allocation_tags: tags,
+            allocation_key: key.to_owned(),
+            ..Default::default()
+        }
+    }
+
+    #[test]
+    fn messages_are_bounded_in_bytes_and_what_is_too_much_for_one_becomes_several() {
+        let mut outgoing = Outgoing::new(BATCH_ITEMS);
+        let keys = ["a", "b", "c", "d", "e"];
+        let allocations: Vec<_> = keys.iter().map(|key| large_ask(key, BATCH_BYTES / 3)).collect();
+        let releases = Some(si::AllocationReleasesRequest {
+            allocations_to_release: vec![si::AllocationRelease::default()],
+            ..Default::default()
+        });
+        outgoing.push(si::AllocationRequest { allocations, releases, ..Default::default() }.into());
+        outgoing.push(
+            si::AllocationRequest {
+                allocations: vec![large_ask("f", 2 * BATCH_BYTES)],
+                ..Default::default()
+            }
+            .into(),
+        );
+        outgoing.push(asks(1));
+        let (mut order, mut sizes) = (Vec::new(), Vec::new());
+        while let Some(request) = outgoing.send() {
+            sizes.push(request.bytes());
+            let AnyRequest::Allocations(request) = request else { panic!("of one kind") };
+            order.extend(request.allocations.into_iter().map(|ask| ask.allocation_key));
+            order.extend(request.releases.map(|_| "release".to_owned()));
+        }
+        assert_eq!(order, ["a", "b", "c", "d", "e", "release", "f", ""]);
+        let is_small = |size: &&usize| **size <= BATCH_BYTES;
+        assert_eq!((sizes.len(), sizes.iter().filter(is_small).count()), (5, 4), "{sizes:?}");
+    }
+
+    #[test]
+    fn no_more_bytes_are_on_their_way_than_a_scheduler_holds() {
+        let mut outgoing = Outgoing::new(BATCH_ITEMS);
+        for _ in 0..100 {
+            let allocations = vec![large_ask("k", BATCH_BYTES)];
+            outgoing.push(si::AllocationRequest { allocations, ..Default::default() }.into());
+        }
+        while outgoing.next_kind().is_some() {
+            outgoing.send().unwrap();
+        }
+        assert_eq!(outgoing.sent, 63);
+        outgoing.taken(1);
+        assert_eq!(outgoing.next_kind(), Some(Kind::Allocations));
+        outgoing.resume(1);
+        assert_eq!(outgoing.sent_bytes, 0);
     }
 
     #[test]

@@ -2,6 +2,7 @@
 //! in one message.
 
 use monoceros_proto::si::v1 as si;
+use prost::Message as _;
 
 /// Kinds of stream, in the order of their numbers.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -70,6 +71,60 @@ impl AnyRequest {
             _ => 0,
         };
         self.lengths().iter().sum::<usize>() + existing
+    }
+
+    /// How many bytes it has as a message.
+    pub(crate) fn bytes(&self) -> usize {
+        match self {
+            Self::Nodes(request) => request.encoded_len(),
+            Self::Applications(request) => request.encoded_len(),
+            Self::Allocations(request) => request.encoded_len(),
+        }
+    }
+
+    /// Its items as requests of their own, in the order in which the scheduler deals with them.
+    pub(crate) fn into_single(self) -> Vec<Self> {
+        match self {
+            Self::Nodes(si::NodeRequest { nodes, .. }) => {
+                let one = |node| si::NodeRequest { nodes: vec![node], ..Default::default() };
+                nodes.into_iter().map(|node| one(node).into()).collect()
+            }
+            Self::Applications(si::ApplicationRequest { new, remove, .. }) => {
+                let new = new.into_iter().map(|new| (vec![new], Vec::new()));
+                let remove = remove.into_iter().map(|remove| (Vec::new(), vec![remove]));
+                let one =
+                    |(new, remove)| si::ApplicationRequest { new, remove, ..Default::default() };
+                new.chain(remove).map(|lists| one(lists).into()).collect()
+            }
+            Self::Allocations(si::AllocationRequest { allocations, asks, releases, .. }) => {
+                let allocations = allocations.into_iter().map(|one| si::AllocationRequest {
+                    allocations: vec![one],
+                    ..Default::default()
+                });
+                let asks = asks
+                    .into_iter()
+                    .map(|one| si::AllocationRequest { asks: vec![one], ..Default::default() });
+                let si::AllocationReleasesRequest {
+                    allocation_asks_to_release,
+                    allocations_to_release,
+                } = releases.unwrap_or_default();
+                let of_asks = allocation_asks_to_release.into_iter().map(|one| {
+                    si::AllocationReleasesRequest {
+                        allocation_asks_to_release: vec![one],
+                        ..Default::default()
+                    }
+                });
+                let of_allocations =
+                    allocations_to_release.into_iter().map(|one| si::AllocationReleasesRequest {
+                        allocations_to_release: vec![one],
+                        ..Default::default()
+                    });
+                let releases = of_asks.chain(of_allocations).map(|releases| {
+                    si::AllocationRequest { releases: Some(releases), ..Default::default() }
+                });
+                allocations.chain(asks).chain(releases).map(Self::from).collect()
+            }
+        }
     }
 
     /// Adds `later`, if the scheduler deals with the items of both in the same order when they come

@@ -100,6 +100,7 @@ fn message(session: SessionStatus) -> v1::SessionInfo {
         instance_id: session.instance.unwrap_or_default(),
         build_info: registrant.build_info.into_iter().collect(),
         lost: session.lost.unwrap_or_default(),
+        remark: session.remark.unwrap_or_default().to_owned(),
     }
 }
 

@@ -174,6 +174,11 @@ impl Attachment {
         self.is_attached.load(Ordering::Relaxed)
     }
 
+    /// What of the answers of the shim does not count, and why.
+    pub fn remark(&self) -> Option<&'static str> {
+        self.lock().conversation.remark()
+    }
+
     /// Waits until every response that the scheduler has sent is delivered: none is kept back for
     /// the shim.
     pub async fn all_delivered(&self) {

@@ -101,6 +101,8 @@ pub(super) struct Turn {
     pub(super) cancelled: Vec<u64>,
     /// For the first time, the shim's view is behind this one.
     pub(super) behind: Option<u64>,
+    /// For the first time, an answer says what it depends on, which does not count without a view.
+    pub(super) is_unheeded: bool,
 }
 
 /// The questions of one stream.
@@ -122,6 +124,8 @@ pub(super) struct Batcher {
     useless: usize,
     /// The shim's view was behind before.
     was_behind: bool,
+    /// What an answer depends on was said without a view before.
+    was_unheeded: bool,
 }
 
 /// How far a question has come.
@@ -261,6 +265,7 @@ impl Batcher {
             abandoned: BTreeMap::new(),
             useless: 0,
             was_behind: false,
+            was_unheeded: false,
         }
     }
 

@@ -128,7 +128,14 @@ struct Stream {
     saves: Saves,
     pulse: Pulse,
     out: Outgoing,
+    /// What of its answers does not count.
+    remark: Option<&'static str>,
 }
+
+/// Why answers count less than they say.
+const WITHOUT_A_VIEW: &str = "the shim says what its answers depend on (`elsewhere`), which counts with the \
+                              capability CACHE_SYNC alone: each depends on everything, and one placement \
+                              settles per round trip";
 
 /// What the shim can do.
 #[derive(Clone, Copy, Debug)]
@@ -242,6 +249,7 @@ impl Conversation {
             saves: Saves::default(),
             pulse: Pulse::new(self.options.callback.heartbeat, now),
             out,
+            remark: None,
         });
         self.set_mode(now);
         self.leave_open(open);
@@ -478,6 +486,11 @@ impl Conversation {
         self.stream.as_ref().is_some_and(|stream| stream.able.to(capability))
     }
 
+    /// What of the answers of the stream does not count, and why.
+    pub(super) fn remark(&self) -> Option<&'static str> {
+        self.stream.as_ref()?.remark
+    }
+
     fn next_number(&mut self) -> u64 {
         self.number += 1;
         self.number
@@ -542,7 +555,11 @@ impl Conversation {
     }
 
     fn carry_out(&mut self, now: Instant, turn: Turn) {
-        let Turn { answers, forget, cancelled, behind } = turn;
+        let Turn { answers, forget, cancelled, behind, is_unheeded } = turn;
+        if let (true, Some(stream)) = (is_unheeded, &mut self.stream) {
+            stream.remark = Some(WITHOUT_A_VIEW);
+            warn!(session = stream.session, "{WITHOUT_A_VIEW}");
+        }
         if let (Some(cache_seq), Some(stream)) = (behind, &self.stream) {
             warn!(
                 session = stream.session,

@@ -146,6 +146,8 @@ pub struct SessionStatus {
     pub instance: Option<String>,
     /// Why it takes no more streams, when that is so.
     pub lost: Option<String>,
+    /// What of the answers of its shim does not count, and why.
+    pub remark: Option<&'static str>,
 }
 
 /// How a stream asks to be bound.
@@ -246,6 +248,7 @@ impl Session {
         let bound = self.outboxes().into_iter().filter(|(_, _, outbox)| outbox.is_bound());
         let attach = self.attachment.is_attached().then_some("attach");
         let open_streams = bound.map(|(name, _, _)| name).chain(attach).collect();
+        let remark = self.attachment.remark();
         let live = self.live();
         let standing = &live.standing;
         let state = standing.life().state();
@@ -263,6 +266,7 @@ impl Session {
             outbox_items: self.backlog.load().items,
             instance: standing.instance().map(ToOwned::to_owned),
             lost: standing.lost().map(ToString::to_string),
+            remark,
         }
     }
 

@@ -145,8 +145,15 @@ impl Batcher {
     ) {
         self.metrics.query(QueryOutcome::Passed);
         let position = pending.candidates()[position];
-        // Without a view that follows the decisions, any decision may make it void.
-        let scope = if self.limits.follows { scope } else { Scope::Topology };
+        let scope = match scope {
+            // Without a view that follows the decisions, any decision may make void what depends on other
+            // nodes, whatever it says of that.
+            Scope::Elsewhere(_) if !self.limits.follows => {
+                turn.is_unheeded = !std::mem::replace(&mut self.was_unheeded, true);
+                Scope::Topology
+            }
+            scope => scope,
+        };
         let verdict = Verdict::Passed { position, scope, assumed };
         if assumed {
             self.assume(&pending.question, position);

@@ -207,17 +207,28 @@ fn refusals_of_all_parts_are_told_together() {
 }
 
 #[test]
-fn without_a_view_every_answer_depends_on_everything_and_nothing_is_assumed() {
+fn without_a_view_an_answer_may_depend_on_its_node_or_on_nothing_and_is_never_assumed() {
     let mut bench = Bench::new(Limits { follows: false, assume: false, ..LIMITS });
-    bench.ask(1, &["n1"]);
-    let batch = bench.batch().unwrap();
-    assert!(!batch.queries[0].assume);
-    let elsewhere = Some(cb::Elsewhere { depends_on: vec![1], affects: vec![1] });
-    let scope = cb::Scope::Topology.into();
-    let result = cb::PredicateResult { scope, elsewhere, ..result(0, 1, &[1]) };
-    let turn = bench.say(batch.batch_id, vec![result]);
-    let passed = Verdict::Passed { position: 0, scope: Scope::Topology, assumed: false };
-    assert_eq!(verdicts(&turn), [(1, &passed)]);
+    let elsewhere = || Some(cb::Elsewhere { depends_on: vec![1], affects: vec![1] });
+    for (at, (said, elsewhere, counts)) in [
+        (cb::Scope::Static, None, Scope::Static),
+        (cb::Scope::Node, None, Scope::Node),
+        (cb::Scope::Topology, None, Scope::Topology),
+        (cb::Scope::Topology, elsewhere(), Scope::Topology),
+        (cb::Scope::Unspecified, elsewhere(), Scope::Topology),
+    ]
+    .into_iter()
+    .enumerate()
+    {
+        bench.ask(at as u64, &["n1"]);
+        let batch = bench.batch().unwrap();
+        assert!(!batch.queries[0].assume);
+        let result = cb::PredicateResult { scope: said.into(), elsewhere, ..result(0, 1, &[1]) };
+        let turn = bench.say(batch.batch_id, vec![result]);
+        let passed = Verdict::Passed { position: 0, scope: counts, assumed: false };
+        assert_eq!(verdicts(&turn), [(at as u64, &passed)]);
+        assert_eq!(turn.is_unheeded, at == 3, "what does not count is told once");
+    }
 }
 
 #[test]
