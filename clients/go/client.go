@@ -3,7 +3,7 @@ package monoceros
 import (
 	"context"
 	"errors"
-	"math/rand/v2"
+	"math/rand"
 	"time"
 
 	"google.golang.org/grpc"

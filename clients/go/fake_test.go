@@ -3,7 +3,7 @@ package monoceros
 import (
 	"context"
 	"fmt"
-	"math/rand/v2"
+	"math/rand"
 	"net"
 	"strconv"
 	"sync"
@@ -313,10 +313,10 @@ func running(t *testing.T, config Config) *Client {
 }
 
 func TestEverythingTakesEffectOnceAndInOrderHoweverOftenStreamsBreak(t *testing.T) {
-	dice, breaks := rand.New(rand.NewPCG(1, 2)), rand.New(rand.NewPCG(3, 4))
+	dice, breaks := rand.New(rand.NewSource(12)), rand.New(rand.NewSource(34))
 	service, broken := &fake{}, 0
 	service.breaks = func() bool {
-		if breaks.IntN(150) == 0 {
+		if breaks.Intn(150) == 0 {
 			broken++
 			return true
 		}
@@ -332,11 +332,11 @@ func TestEverythingTakesEffectOnceAndInOrderHoweverOftenStreamsBreak(t *testing.
 	})
 	<-began
 	var said []string
-	for at := range 10_000 {
-		name, ctx := fmt.Sprint(at), t.Context()
+	for at := 0; at < 10_000; at++ {
+		name, ctx := fmt.Sprint(at), during(t)
 		var what string
 		var err error
-		switch dice.IntN(6) {
+		switch dice.Intn(6) {
 		case 0:
 			what, err = "node ", client.Nodes(ctx, &si.NodeInfo{NodeID: name})
 		case 1:
@@ -351,7 +351,7 @@ func TestEverythingTakesEffectOnceAndInOrderHoweverOftenStreamsBreak(t *testing.
 		}
 		said = append(said, what+name)
 	}
-	if err := client.Flush(t.Context()); err != nil {
+	if err := client.Flush(during(t)); err != nil {
 		t.Fatal(err)
 	}
 	service.mu.Lock()
@@ -373,7 +373,7 @@ func TestEverythingTakesEffectOnceAndInOrderHoweverOftenStreamsBreak(t *testing.
 	eventually(t, "everything is acknowledged", func() bool {
 		service.mu.Lock()
 		defer service.mu.Unlock()
-		for k := range kinds {
+		for k := kind(0); k < kinds; k++ {
 			if service.acked[k] != uint64(len(service.replies[k])) {
 				return false
 			}
@@ -406,10 +406,10 @@ func TestASessionThatIsLostIsTakenUpFromTheState(t *testing.T) {
 	close(broken)
 	service.mu.Unlock()
 	eventually(t, "the second session", func() bool { return len(heard.all()) == 4 })
-	if err := client.Nodes(t.Context(), &si.NodeInfo{NodeID: "later"}); err != nil {
+	if err := client.Nodes(during(t), &si.NodeInfo{NodeID: "later"}); err != nil {
 		t.Fatal(err)
 	}
-	if err := client.Flush(t.Context()); err != nil {
+	if err := client.Flush(during(t)); err != nil {
 		t.Fatal(err)
 	}
 	service.mu.Lock()
@@ -435,7 +435,7 @@ func TestAnOlderSchedulerIsNamed(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	if err := client.Run(t.Context()); err != errNumbers {
+	if err := client.Run(during(t)); err != errNumbers {
 		t.Error(err)
 	}
 }
@@ -465,4 +465,12 @@ func wait(stream grpc.ServerStream) error {
 	err := stream.SendHeader(nil)
 	<-stream.Context().Done()
 	return err
+}
+
+// during is a context that ends with the test, before what the test has started is cleaned up.
+func during(t *testing.T) context.Context {
+	t.Helper()
+	ctx, cancel := context.WithCancel(context.Background())
+	t.Cleanup(cancel)
+	return ctx
 }

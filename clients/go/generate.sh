@@ -1,7 +1,9 @@
 #!/usr/bin/env bash
 # Makes the stubs from the texts in proto/. Needs protoc (or PROTOC, a command like it) and:
-#   go install google.golang.org/protobuf/cmd/protoc-gen-go@v1.36.12
-#   go install google.golang.org/grpc/cmd/protoc-gen-go-grpc@v1.6.2
+#   go install google.golang.org/protobuf/cmd/protoc-gen-go@v1.33.0
+#   go install google.golang.org/grpc/cmd/protoc-gen-go-grpc@v1.3.0
+# Both versions are old on purpose: stubs need a runtime that is no older than what made them, so
+# newer ones would raise the versions in go.mod for everybody.
 set -euo pipefail
 cd "$(dirname "$0")"
 module=monoceros.io/clients/go

@@ -20,7 +20,7 @@ func gone(key string) *si.AllocationRelease { return &si.AllocationRelease{Alloc
 func mustAdd(t *testing.T, o *outbox, items ...item) {
 	t.Helper()
 	for _, it := range items {
-		if err := o.add(t.Context(), it); err != nil {
+		if err := o.add(during(t), it); err != nil {
 			t.Fatal(err)
 		}
 	}
@@ -59,7 +59,7 @@ func TestItemsAreJoinedWhereTheirOrderAllowsIt(t *testing.T) {
 
 func TestARequestLeavesWhenItIsFullOrDue(t *testing.T) {
 	o := newOutbox(1 << 20)
-	for range batchItems + 1 {
+	for n := 0; n <= batchItems; n++ {
 		mustAdd(t, o, allocationItem(ask("a")))
 	}
 	now := o.pending[1].due.Add(-batchWait)
@@ -76,11 +76,11 @@ func TestARequestLeavesWhenItIsFullOrDue(t *testing.T) {
 
 func TestWhatWasNotTakenIsSentAgainWithItsNumber(t *testing.T) {
 	o := newOutbox(1 << 20)
-	for k := range 4 {
+	for k := 0; k < 4; k++ {
 		mustAdd(t, o, allocationItem(ask(fmt.Sprint(k))), nodeItem(&si.NodeInfo{}))
 	}
 	var sent []*request
-	for at := range uint64(8) {
+	for at := uint64(0); at < 8; at++ {
 		r, _ := o.poll(at, later())
 		sent = append(sent, r)
 	}
@@ -103,13 +103,13 @@ func TestWhatWasNotTakenIsSentAgainWithItsNumber(t *testing.T) {
 func TestWhoSaysTooMuchWaitsAndOneWhoGivesUpIsTold(t *testing.T) {
 	o := newOutbox(2)
 	mustAdd(t, o, allocationItem(ask("a")), allocationItem(ask("b")))
-	given, cancel := context.WithCancel(t.Context())
+	given, cancel := context.WithCancel(during(t))
 	cancel()
 	if err := o.add(given, allocationItem(ask("c"))); !errors.Is(err, context.Canceled) {
 		t.Fatal(err)
 	}
 	added := make(chan error)
-	go func() { added <- o.add(t.Context(), allocationItem(ask("c"))) }()
+	go func() { added <- o.add(during(t), allocationItem(ask("c"))) }()
 	if r, _ := o.poll(0, later()); r == nil || r.items != 2 {
 		t.Fatalf("%+v", r)
 	}
@@ -117,7 +117,7 @@ func TestWhoSaysTooMuchWaitsAndOneWhoGivesUpIsTold(t *testing.T) {
 		t.Fatal(err)
 	}
 	flushed := make(chan error)
-	go func() { flushed <- o.flushed(t.Context()) }()
+	go func() { flushed <- o.flushed(during(t)) }()
 	o.poll(1, later())
 	o.took(1)
 	select {
@@ -135,10 +135,10 @@ func TestNobodyWaitsForAClientThatHasEnded(t *testing.T) {
 	o := newOutbox(1)
 	mustAdd(t, o, allocationItem(ask("a")))
 	ends := make(chan error)
-	go func() { ends <- o.add(t.Context(), allocationItem(ask("b"))) }()
-	go func() { ends <- o.flushed(t.Context()) }()
+	go func() { ends <- o.add(during(t), allocationItem(ask("b"))) }()
+	go func() { ends <- o.flushed(during(t)) }()
 	o.end(errNumbers)
-	for range 2 {
+	for n := 0; n < 2; n++ {
 		if err := <-ends; err != errNumbers {
 			t.Error(err)
 		}

@@ -6,7 +6,7 @@ import (
 	"errors"
 	"fmt"
 	"io"
-	"math/rand/v2"
+	"math/rand"
 	"net"
 	"os"
 	"os/exec"
@@ -132,7 +132,7 @@ func (c *cluster) run(t *testing.T, client *Client, key string) {
 	c.mu.Lock()
 	c.tasks[key] = task(key)
 	c.mu.Unlock()
-	if err := client.Allocate(t.Context(), task(key)); err != nil {
+	if err := client.Allocate(during(t), task(key)); err != nil {
 		t.Fatal(err)
 	}
 }
@@ -142,7 +142,7 @@ func (c *cluster) stop(t *testing.T, client *Client, key string) {
 	c.mu.Lock()
 	delete(c.tasks, key)
 	c.mu.Unlock()
-	if err := client.Release(t.Context(), stopped(key)); err != nil {
+	if err := client.Release(during(t), stopped(key)); err != nil {
 		t.Fatal(err)
 	}
 }
@@ -236,7 +236,7 @@ func cutter(t *testing.T, target string, dice *rand.Rand) (string, func() int) {
 			}
 			mu.Lock()
 			// Answers that wait are joined: the largest has to get through now and then.
-			up, down := 1000+dice.Int64N(20_000), 1000+dice.Int64N(300_000)
+			up, down := 1000+dice.Int63n(20_000), 1000+dice.Int63n(300_000)
 			mu.Unlock()
 			go pipe(ours, theirs, up)
 			go pipe(theirs, ours, down)
@@ -251,7 +251,7 @@ func cutter(t *testing.T, target string, dice *rand.Rand) (string, func() int) {
 
 func TestConnectionsThatAreCutAnywhereLoseAndDoubleNothing(t *testing.T) {
 	service := startService(t, "127.0.0.1:0")
-	address, cuts := cutter(t, service.address, rand.New(rand.NewPCG(3, 4)))
+	address, cuts := cutter(t, service.address, rand.New(rand.NewSource(34)))
 	cluster := newCluster(node("n1", 1_000_000))
 	sessions := 0
 	client := running(t, Config{
@@ -262,20 +262,20 @@ func TestConnectionsThatAreCutAnywhereLoseAndDoubleNothing(t *testing.T) {
 		},
 	})
 	const tasks = 4000
-	for at := range tasks {
+	for at := 0; at < tasks; at++ {
 		cluster.run(t, client, fmt.Sprint("t", at))
 		if at%10 == 0 {
 			// In small messages, and on all streams.
-			if err := client.Nodes(t.Context(), node(fmt.Sprint("n", at+2), 1)); err != nil {
+			if err := client.Nodes(during(t), node(fmt.Sprint("n", at+2), 1)); err != nil {
 				t.Fatal(err)
 			}
-			if err := client.Flush(t.Context()); err != nil {
+			if err := client.Flush(during(t)); err != nil {
 				t.Fatal(err)
 			}
 		}
 	}
 	eventually(t, "all run", func() bool { return len(cluster.running()) == tasks })
-	for at := range tasks {
+	for at := 0; at < tasks; at++ {
 		cluster.stop(t, client, fmt.Sprint("t", at))
 	}
 	released := func() map[string]int {
@@ -287,7 +287,7 @@ func TestConnectionsThatAreCutAnywhereLoseAndDoubleNothing(t *testing.T) {
 	}
 	eventually(t, "all is released", func() bool {
 		seen := released()
-		for at := range tasks {
+		for at := 0; at < tasks; at++ {
 			if seen[fmt.Sprint("release t", at)] == 0 {
 				return false
 			}
@@ -381,7 +381,7 @@ func TestASecondInstanceTakesOverAndGoesOnWithTheNumbers(t *testing.T) {
 		t.Fatal(err)
 	}
 	ended := make(chan error, 1)
-	go func() { ended <- old.Run(t.Context()) }()
+	go func() { ended <- old.Run(during(t)) }()
 	cluster.run(t, old, "a")
 	eventually(t, "it runs", func() bool { return len(cluster.running()) == 1 })
 

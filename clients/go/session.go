@@ -109,7 +109,7 @@ func (c *Client) serve(ctx context.Context) error {
 	client := scheduler.NewSchedulerClient(c.conn)
 	var streams [kinds]grpc.ClientStream
 	var err error
-	for k := range kinds {
+	for k := kind(0); k < kinds; k++ {
 		bound := metadata.AppendToOutgoingContext(c.outgoing(ctx), "x-si-rm-id", c.config.RM,
 			"x-si-session", c.session,
 			"x-si-resume", strconv.FormatUint(c.inbox.resume(k), 10),
@@ -131,8 +131,9 @@ func (c *Client) serve(ctx context.Context) error {
 			return err
 		}
 	}
-	for k, stream := range streams {
-		task(func(ctx context.Context) error { return c.hear(ctx, kind(k), stream) })
+	for k := range streams {
+		k := kind(k)
+		task(func(ctx context.Context) error { return c.hear(ctx, k, streams[k]) })
 	}
 	task(func(ctx context.Context) error { return c.send(ctx, streams) })
 	// Whatever ends one stream ends the others, and each says why.
@@ -217,7 +218,7 @@ func (c *Client) send(ctx context.Context, streams [kinds]grpc.ClientStream) err
 		if time.Now().Before(next) {
 			continue
 		}
-		for k := range kinds {
+		for k := kind(0); k < kinds; k++ {
 			if seq := c.inbox.acknowledged(k); seq > acked[k] {
 				acked[k] = seq
 				if err := streams[k].SendMsg(acknowledgement(k, seq)); err != nil {
