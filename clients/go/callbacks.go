@@ -3,7 +3,6 @@ package monoceros
 import (
 	"context"
 	"fmt"
-	"strconv"
 
 	mono "monoceros.io/clients/go/v1"
 )
@@ -80,13 +79,13 @@ type callbacks struct {
 // attach opens the stream of questions, which is there before anything is asked for. It returns what
 // has to run until the session ends.
 func (c *Client) attach(ctx context.Context) ([]func(context.Context) error, error) {
-	session, err := strconv.ParseUint(c.session, 10, 64)
+	session, err := sessionNumber(c.session)
 	if err != nil {
-		return nil, fmt.Errorf("monoceros: the scheduler's session is `%s`", c.session)
+		return nil, err
 	}
 	stream, err := mono.NewCallbackServiceClient(c.conn).Attach(c.outgoing(ctx))
 	if err != nil {
-		return nil, endOf(err, nil)
+		return nil, endOf(ctx, "callback stream", err, nil)
 	}
 	a := &callbacks{Callbacks: *c.config.Callbacks, stream: stream, names: map[uint32]string{}}
 	hello := &mono.Hello{RmId: c.config.RM, SessionId: session, InstanceId: c.config.Instance}
@@ -100,7 +99,7 @@ func (c *Client) attach(ctx context.Context) ([]func(context.Context) error, err
 	_ = stream.Send(&mono.ShimMessage{Body: &mono.ShimMessage_Hello{Hello: hello}})
 	welcome, err := stream.Recv()
 	if err != nil {
-		return nil, endOf(err, stream.Trailer())
+		return nil, endOf(ctx, "callback stream", err, stream.Trailer())
 	}
 	if welcome.GetWelcome() == nil {
 		return nil, fmt.Errorf("monoceros: the first message of the stream of questions is no welcome")
@@ -110,7 +109,7 @@ func (c *Client) attach(ctx context.Context) ([]func(context.Context) error, err
 		for {
 			message, err := stream.Recv()
 			if err != nil {
-				return endOf(err, stream.Trailer())
+				return endOf(ctx, "callback stream", err, stream.Trailer())
 			}
 			select {
 			case heard <- message:

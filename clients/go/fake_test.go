@@ -474,3 +474,15 @@ func during(t *testing.T) context.Context {
 	t.Cleanup(cancel)
 	return ctx
 }
+
+// received is what a channel has within 30 seconds.
+func received[T any](t *testing.T, what string, from <-chan T) T {
+	t.Helper()
+	select {
+	case one := <-from:
+		return one
+	case <-time.After(30 * time.Second):
+		t.Fatalf("not within 30 s: %s", what)
+		panic("unreachable")
+	}
+}

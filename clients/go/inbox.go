@@ -22,7 +22,8 @@ type inbox struct {
 	handled  [kinds]uint64
 }
 
-// heard is a message, or a mark that is closed when everything before it was dealt with.
+// heard is a message, or a mark that is closed when everything before it was dealt with. A message of
+// the client itself has no number.
 type heard struct {
 	kind    kind
 	seq     uint64
@@ -58,24 +59,30 @@ func (i *inbox) handle(h heard) {
 		close(h.mark)
 		return
 	}
+	if h.seq == 0 {
+		return
+	}
 	i.mu.Lock()
 	i.handled[h.kind] = h.seq
 	i.mu.Unlock()
 }
 
 // put queues a message, unless it was received before.
-func (i *inbox) put(ctx context.Context, k kind, seq uint64, message proto.Message) error {
-	if seq <= i.resume(k) {
+func (i *inbox) put(ctx context.Context, h heard) error {
+	if h.seq != 0 && h.seq <= i.resume(h.kind) {
 		return nil
 	}
 	select {
-	case i.queue <- heard{kind: k, seq: seq, message: message}:
+	case i.queue <- h:
 	case <-ctx.Done():
 		return ctx.Err()
 	}
+	if h.seq == 0 {
+		return nil
+	}
 	i.mu.Lock()
 	defer i.mu.Unlock()
-	i.received[k] = seq
+	i.received[h.kind] = h.seq
 	return nil
 }
 

@@ -2,6 +2,7 @@ package monoceros
 
 import (
 	"context"
+	"fmt"
 	"sync"
 	"time"
 
@@ -23,13 +24,21 @@ const (
 func (k kind) String() string { return [kinds]string{"node", "application", "allocation"}[k] }
 
 const (
-	// batchItems is how many items one request may have.
+	// batchItems is how many items one request may have, the allocations of its nodes included, and
+	// batchBytes how many bytes. A single item may have more.
 	batchItems = 1000
+	batchBytes = 1 << 20
 	// batchWait is how long an item waits for others.
 	batchWait = time.Millisecond
 	// aheadItems is how many items are sent and not known to be taken: less than the scheduler holds
 	// while an earlier request is missing (session.ingress_items).
 	aheadItems = 16384
+	// aheadBytes bounds the same in bytes: less than session.ingress_bytes.
+	aheadBytes = 64 << 20
+	// itemOverhead is what an item takes in a request beside its own bytes, and requestOverhead what the
+	// request itself takes, at most.
+	itemOverhead    = 24
+	requestOverhead = 64
 )
 
 // item is one thing to say. Those of one request take effect in the order of their stages, and
@@ -38,28 +47,64 @@ const (
 type item struct {
 	kind  kind
 	stage int
+	// message is the item itself, of which bytes is the size in a request.
+	message proto.Message
+	bytes   int
+	// broken says why the item cannot be written.
+	broken error
+	// items is one, and one more for each allocation of a node, since the scheduler counts these, too.
+	items int
 	add   func(proto.Message)
 }
 
+// buffers are those in which items are written to see how large they are and that they can be.
+var buffers = sync.Pool{New: func() any { return new([]byte) }}
+
+func newItem(k kind, stage int, message proto.Message, add func(proto.Message)) item {
+	buffer := buffers.Get().(*[]byte)
+	bytes, err := proto.MarshalOptions{}.MarshalAppend((*buffer)[:0], message)
+	size := len(bytes) + itemOverhead
+	// A large one is not kept for the small ones that follow.
+	if cap(bytes) <= batchBytes {
+		*buffer = bytes
+		buffers.Put(buffer)
+	}
+	return item{kind: k, stage: stage, message: message, bytes: size, broken: err, items: 1, add: add}
+}
+
+// check returns an ItemError if the item cannot be sent in a message of so many bytes.
+func (it item) check(most int) error {
+	if it.broken != nil {
+		return &ItemError{nameOf(it.message), fmt.Errorf("%w: %w", ErrUnwritable, it.broken)}
+	}
+	if size := it.bytes + requestOverhead; size > most {
+		return &ItemError{nameOf(it.message), fmt.Errorf(
+			"%w: a request with it has %d bytes, and may have %d (Config.MaxMessage)", ErrTooLarge, size, most)}
+	}
+	return nil
+}
+
 func nodeItem(node *si.NodeInfo) item {
-	return item{nodes, 0, func(m proto.Message) {
+	it := newItem(nodes, 0, node, func(m proto.Message) {
 		r := m.(*si.NodeRequest)
 		r.Nodes = append(r.Nodes, node)
-	}}
+	})
+	it.items += len(node.GetExistingAllocations())
+	return it
 }
 
 func applicationItem(application *si.AddApplicationRequest) item {
-	return item{applications, 0, func(m proto.Message) {
+	return newItem(applications, 0, application, func(m proto.Message) {
 		r := m.(*si.ApplicationRequest)
 		r.New = append(r.New, application)
-	}}
+	})
 }
 
 func removalItem(removal *si.RemoveApplicationRequest) item {
-	return item{applications, 1, func(m proto.Message) {
+	return newItem(applications, 1, removal, func(m proto.Message) {
 		r := m.(*si.ApplicationRequest)
 		r.Remove = append(r.Remove, removal)
-	}}
+	})
 }
 
 // Stages of allocations.
@@ -74,20 +119,20 @@ func allocationItem(allocation *si.Allocation) item {
 	if allocation.GetNodeID() != "" {
 		stage = there
 	}
-	return item{allocations, stage, func(m proto.Message) {
+	return newItem(allocations, stage, allocation, func(m proto.Message) {
 		r := m.(*si.AllocationRequest)
 		r.Allocations = append(r.Allocations, allocation)
-	}}
+	})
 }
 
 func releaseItem(release *si.AllocationRelease) item {
-	return item{allocations, released, func(m proto.Message) {
+	return newItem(allocations, released, release, func(m proto.Message) {
 		r := m.(*si.AllocationRequest)
 		if r.Releases == nil {
 			r.Releases = &si.AllocationReleasesRequest{}
 		}
 		r.Releases.AllocationsToRelease = append(r.Releases.AllocationsToRelease, release)
-	}}
+	})
 }
 
 // request is one message, with its number once it has one.
@@ -96,6 +141,7 @@ type request struct {
 	number  uint64
 	message proto.Message
 	items   int
+	bytes   int
 	stage   int
 	// due is when it leaves, full or not.
 	due time.Time
@@ -110,16 +156,22 @@ func newRequest(k kind, now time.Time) *request {
 	return &request{kind: k, message: messages[k], due: now.Add(batchWait)}
 }
 
-// takes adds an item, if it may join.
-func (r *request) takes(it item) bool {
-	if r.kind != it.kind || it.stage < r.stage || r.items == batchItems {
-		return false
-	}
-	if r.kind == allocations && r.items > 0 && (r.stage == there) != (it.stage == there) {
-		return false
+// takes adds an item, if it may join. The first item always may.
+func (r *request) takes(it item, most int) bool {
+	if r.items > 0 {
+		if r.kind != it.kind || it.stage < r.stage {
+			return false
+		}
+		if r.items+it.items > batchItems || r.bytes+it.bytes > most {
+			return false
+		}
+		if r.kind == allocations && (r.stage == there) != (it.stage == there) {
+			return false
+		}
 	}
 	it.add(r.message)
-	r.items++
+	r.items += it.items
+	r.bytes += it.bytes
 	r.stage = it.stage
 	return true
 }
@@ -143,13 +195,15 @@ func (r *request) setNumber(number uint64) {
 // Requests are in sent (numbered taken+1 and on, without a gap), then in pending; the last pending
 // one takes further items while it is not due.
 type outbox struct {
-	mu      sync.Mutex
-	limit   int
+	mu    sync.Mutex
+	limit int
+	// batch is how many bytes a request of several items may have.
+	batch   int
 	taken   uint64
 	sent    []*request
 	pending []*request
-	// waiting counts the items in pending, ahead those in sent.
-	waiting, ahead int
+	// waiting counts the items in pending, ahead those in sent, and aheadSize their bytes.
+	waiting, ahead, aheadSize int
 	// open is set while everything is told anew: then nobody waits for room.
 	open bool
 	// ended says why nothing is sent any more.
@@ -159,8 +213,8 @@ type outbox struct {
 	changed chan struct{}
 }
 
-func newOutbox(limit int) *outbox {
-	return &outbox{limit: limit, ready: make(chan struct{}, 1), changed: make(chan struct{})}
+func newOutbox(limit, batch int) *outbox {
+	return &outbox{limit: limit, batch: batch, ready: make(chan struct{}, 1), changed: make(chan struct{})}
 }
 
 func (o *outbox) wake() {
@@ -223,12 +277,12 @@ func (o *outbox) add(ctx context.Context, it item) error {
 }
 
 func (o *outbox) append(it item, now time.Time) {
-	o.waiting++
-	if n := len(o.pending); n > 0 && o.pending[n-1].takes(it) {
+	o.waiting += it.items
+	if n := len(o.pending); n > 0 && o.pending[n-1].takes(it, o.batch) {
 		return
 	}
 	r := newRequest(it.kind, now)
-	r.takes(it)
+	r.takes(it, o.batch)
 	o.pending = append(o.pending, r)
 }
 
@@ -270,20 +324,22 @@ func (o *outbox) poll(after uint64, now time.Time) (*request, time.Duration) {
 		return nil, 0
 	}
 	r := o.pending[0]
-	if o.ahead > 0 && o.ahead+r.items > aheadItems {
+	if o.ahead > 0 && (o.ahead+r.items > aheadItems || o.aheadSize+r.bytes > aheadBytes) {
 		return nil, 0
 	}
-	if wait := r.due.Sub(now); wait > 0 && len(o.pending) == 1 && r.items < batchItems {
+	full := r.items >= batchItems || r.bytes >= o.batch
+	if wait := r.due.Sub(now); wait > 0 && len(o.pending) == 1 && !full {
 		return nil, wait
 	}
 	o.pending[0] = nil
 	o.pending = o.pending[1:]
-	full := o.waiting >= o.limit
+	crowded := o.waiting >= o.limit
 	o.waiting -= r.items
 	o.ahead += r.items
+	o.aheadSize += r.bytes
 	r.setNumber(o.last() + 1)
 	o.sent = append(o.sent, r)
-	if full {
+	if crowded {
 		o.broadcast()
 	}
 	return r, 0
@@ -310,6 +366,7 @@ func (o *outbox) took(number uint64) bool {
 		n := int(number - o.taken)
 		for _, r := range o.sent[:n] {
 			o.ahead -= r.items
+			o.aheadSize -= r.bytes
 		}
 		forget(o.sent[:n])
 		o.sent = o.sent[n:]
@@ -350,7 +407,8 @@ func (o *outbox) begin() {
 	defer o.mu.Unlock()
 	forget(o.sent)
 	forget(o.pending)
-	o.taken, o.sent, o.pending, o.waiting, o.ahead, o.open = 0, nil, nil, 0, 0, true
+	o.taken, o.sent, o.pending, o.open = 0, nil, nil, true
+	o.waiting, o.ahead, o.aheadSize = 0, 0, 0
 	o.broadcast()
 }
 

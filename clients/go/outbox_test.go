@@ -4,11 +4,13 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"strings"
 	"testing"
 	"time"
 
 	"google.golang.org/grpc/codes"
 	"google.golang.org/grpc/status"
+	"google.golang.org/protobuf/proto"
 
 	si "monoceros.io/clients/go/si/v1"
 )
@@ -29,7 +31,7 @@ func mustAdd(t *testing.T, o *outbox, items ...item) {
 func later() time.Time { return time.Now().Add(time.Hour) }
 
 func TestItemsAreJoinedWhereTheirOrderAllowsIt(t *testing.T) {
-	o := newOutbox(1 << 20)
+	o := newOutbox(1<<20, batchBytes)
 	mustAdd(t, o, allocationItem(ask("a")), allocationItem(ask("b")), releaseItem(gone("a")),
 		// Asks of a request take effect before its releases.
 		allocationItem(ask("a")),
@@ -58,7 +60,7 @@ func TestItemsAreJoinedWhereTheirOrderAllowsIt(t *testing.T) {
 }
 
 func TestARequestLeavesWhenItIsFullOrDue(t *testing.T) {
-	o := newOutbox(1 << 20)
+	o := newOutbox(1<<20, batchBytes)
 	for n := 0; n <= batchItems; n++ {
 		mustAdd(t, o, allocationItem(ask("a")))
 	}
@@ -75,7 +77,7 @@ func TestARequestLeavesWhenItIsFullOrDue(t *testing.T) {
 }
 
 func TestWhatWasNotTakenIsSentAgainWithItsNumber(t *testing.T) {
-	o := newOutbox(1 << 20)
+	o := newOutbox(1<<20, batchBytes)
 	for k := 0; k < 4; k++ {
 		mustAdd(t, o, allocationItem(ask(fmt.Sprint(k))), nodeItem(&si.NodeInfo{}))
 	}
@@ -101,7 +103,7 @@ func TestWhatWasNotTakenIsSentAgainWithItsNumber(t *testing.T) {
 }
 
 func TestWhoSaysTooMuchWaitsAndOneWhoGivesUpIsTold(t *testing.T) {
-	o := newOutbox(2)
+	o := newOutbox(2, batchBytes)
 	mustAdd(t, o, allocationItem(ask("a")), allocationItem(ask("b")))
 	given, cancel := context.WithCancel(during(t))
 	cancel()
@@ -132,7 +134,7 @@ func TestWhoSaysTooMuchWaitsAndOneWhoGivesUpIsTold(t *testing.T) {
 }
 
 func TestNobodyWaitsForAClientThatHasEnded(t *testing.T) {
-	o := newOutbox(1)
+	o := newOutbox(1, batchBytes)
 	mustAdd(t, o, allocationItem(ask("a")))
 	ends := make(chan error)
 	go func() { ends <- o.add(during(t), allocationItem(ask("b"))) }()
@@ -146,7 +148,7 @@ func TestNobodyWaitsForAClientThatHasEnded(t *testing.T) {
 }
 
 func TestANewSessionTellsTheStateBeforeWhatIsSaidMeanwhile(t *testing.T) {
-	o := newOutbox(1)
+	o := newOutbox(1, batchBytes)
 	mustAdd(t, o, allocationItem(ask("before")))
 	o.poll(0, later())
 	o.begin()
@@ -157,7 +159,11 @@ func TestANewSessionTellsTheStateBeforeWhatIsSaidMeanwhile(t *testing.T) {
 		Nodes:       []*si.NodeInfo{node},
 		Allocations: []*si.Allocation{ask("wanted"), running},
 	}
-	o.proceed(state.items())
+	items, refused, err := state.items(64 << 20)
+	if err != nil || refused != nil {
+		t.Fatal(refused, err)
+	}
+	o.proceed(items)
 	var seen []string
 	for at := uint64(0); ; at++ {
 		r, _ := o.poll(at, later())
@@ -203,16 +209,81 @@ func TestEachEndHasItsVerdict(t *testing.T) {
 		{codes.FailedPrecondition, "POLICY_GROUP_CONFLICT", stop},
 		{codes.Aborted, "SESSION_SUPERSEDED", stop},
 		{codes.Aborted, "STREAM_DISPLACED", stop},
+		{codes.OutOfRange, "MESSAGE_UNREADABLE", stop},
+		{codes.DataLoss, "MESSAGE_UNREADABLE", anew},
 		{codes.OK, "DEREGISTERED", stop},
 		{codes.InvalidArgument, "CONFIG_INVALID", stop},
 		{codes.PermissionDenied, "RM_DENIED", stop},
 	} {
-		end := &Error{status.New(one.code, "text"), one.reason}
+		end := &Error{Status: status.New(one.code, "text"), Reason: one.reason}
 		if seen := judge(end); seen != one.verdict {
 			t.Errorf("%v: %v, expected %v", end, seen, one.verdict)
 		}
 	}
 	if judge(fmt.Errorf("%w: 7", errVoid)) != anew || judge(errNumbers) != stop {
 		t.Error("what the client finds itself")
+	}
+}
+
+// polled is what leaves an outbox from now on: the items of each request.
+func polled(o *outbox) []int {
+	var items []int
+	for at := uint64(0); ; at++ {
+		r, _ := o.poll(at, later())
+		if r == nil {
+			return items
+		}
+		items = append(items, r.items)
+	}
+}
+
+func TestARequestHasNoMoreBytesThanABatch(t *testing.T) {
+	o := newOutbox(1<<20, 1000)
+	for n := 0; n < 4; n++ {
+		mustAdd(t, o, allocationItem(&si.Allocation{AllocationKey: strings.Repeat("k", 400)}))
+	}
+	// One that is larger than a batch has a request of its own.
+	mustAdd(t, o, allocationItem(ask("a")), allocationItem(&si.Allocation{AllocationKey: strings.Repeat("k", 2000)}),
+		allocationItem(ask("b")))
+	for at, r := range o.pending {
+		if size := proto.Size(r.message) + requestOverhead; r.items > 1 && size > 1000+requestOverhead || size > r.bytes+requestOverhead {
+			t.Errorf("request %d has %d bytes, and is counted as %d", at, size, r.bytes)
+		}
+	}
+	// Full by its bytes, so it does not wait to be due.
+	if r, wait := o.poll(0, o.pending[0].due.Add(-batchWait)); r == nil {
+		t.Errorf("it waits for %v", wait)
+	}
+	if seen := fmt.Sprint(polled(o)); seen != "[2 3 1 1]" {
+		t.Error(seen)
+	}
+}
+
+func TestAllocationsOfANodeAreItems(t *testing.T) {
+	o := newOutbox(1<<20, batchBytes)
+	for n := 0; n < 3; n++ {
+		node := &si.NodeInfo{}
+		for a := 0; a < batchItems/2; a++ {
+			node.ExistingAllocations = append(node.ExistingAllocations, ask("a"))
+		}
+		mustAdd(t, o, nodeItem(node))
+	}
+	if seen := fmt.Sprint(polled(o)); seen != "[501 501 501]" {
+		t.Error(seen)
+	}
+}
+
+func TestBytesOnTheirWayAreBounded(t *testing.T) {
+	o := newOutbox(1<<20, batchBytes)
+	large := strings.Repeat("k", aheadBytes/4)
+	for n := 0; n < 5; n++ {
+		mustAdd(t, o, allocationItem(ask(large)))
+	}
+	if seen := fmt.Sprint(polled(o)); seen != "[1 1 1]" {
+		t.Error(seen)
+	}
+	o.took(2)
+	if r, _ := o.poll(3, later()); r == nil {
+		t.Error("two are taken, and nothing follows")
 	}
 }

@@ -15,6 +15,9 @@ import (
 	"sync"
 	"testing"
 
+	"google.golang.org/grpc/codes"
+	"google.golang.org/grpc/status"
+
 	si "monoceros.io/clients/go/si/v1"
 	mono "monoceros.io/clients/go/v1"
 )
@@ -35,9 +38,9 @@ type service struct {
 	address string
 }
 
-// startService starts the built scheduler. MONOCEROS says where it is; else it is where cargo
-// builds it.
-func startService(t *testing.T, address string) *service {
+// startService starts the built scheduler, with settings in its environment. MONOCEROS says where it
+// is; else it is where cargo builds it.
+func startService(t *testing.T, address string, settings ...string) *service {
 	t.Helper()
 	binary := os.Getenv("MONOCEROS")
 	if binary == "" {
@@ -47,6 +50,7 @@ func startService(t *testing.T, address string) *service {
 		t.Skipf("skipped: there is no service at %s; `cargo build` makes it", binary)
 	}
 	s := &service{command: exec.Command(binary, "serve", "--grpc", address, "--http", "127.0.0.1:0")}
+	s.command.Env = append(os.Environ(), settings...)
 	out, err := s.command.StdoutPipe()
 	if err != nil {
 		t.Fatal(err)
@@ -177,8 +181,10 @@ func (c *cluster) running() []string {
 func TestARestartOfTheSchedulerIsNotSeen(t *testing.T) {
 	first := startService(t, "127.0.0.1:0")
 	cluster := newCluster(node("n1", 2), node("n2", 2))
+	registrations := make(chan Registration, 8)
 	client := running(t, Config{
 		Target: first.address, Queues: queues, State: cluster.state, Handler: cluster,
+		Registered: func(r Registration) { registrations <- r },
 	})
 	for _, key := range []string{"a", "b", "c", "d", "waits"} {
 		cluster.run(t, client, key)
@@ -193,6 +199,10 @@ func TestARestartOfTheSchedulerIsNotSeen(t *testing.T) {
 		now := cluster.running()
 		return len(now) == 4 && fmt.Sprint(now) != fmt.Sprint(before)
 	})
+	one, other := received(t, "registration", registrations), received(t, "registration", registrations)
+	if one.Outcome != "new" || other.Outcome != "new" || one.Scheduler == other.Scheduler {
+		t.Errorf("the registration is not repeated with another scheduler: %+v, %+v", one, other)
+	}
 	for key, times := range cluster.started {
 		if times != 1 {
 			t.Errorf("%s was started %d times", key, times)
@@ -395,9 +405,101 @@ func TestASecondInstanceTakesOverAndGoesOnWithTheNumbers(t *testing.T) {
 	cluster.run(t, client, "b")
 	eventually(t, "both run", func() bool { return len(cluster.running()) == 2 })
 	var end *Error
-	if err := <-ended; !errors.As(err, &end) || end.Reason != "STREAM_DISPLACED" {
+	if err := received(t, "the end of Run", ended); !errors.As(err, &end) || end.Reason != "STREAM_DISPLACED" {
 		t.Error(err)
 	}
 	cluster.stop(t, client, "a")
 	eventually(t, "the answer", func() bool { return slices.Contains(cluster.all(), "release a") })
+}
+
+// sessions are the ids of the RMs that are registered.
+func (s *service) sessions(t *testing.T, client *Client) []string {
+	t.Helper()
+	answer, err := mono.NewAdminServiceClient(client.Conn()).ListSessions(during(t), &mono.ListSessionsRequest{})
+	if err != nil {
+		t.Fatal(err)
+	}
+	var ids []string
+	for _, one := range answer.Sessions {
+		ids = append(ids, one.RmId)
+	}
+	return ids
+}
+
+func TestADeregistrationEndsTheSessionAndRun(t *testing.T) {
+	service := startService(t, "127.0.0.1:0")
+	cluster := newCluster(node("n1", 2))
+	observer := running(t, Config{
+		Target: service.address, RM: "observer", PolicyGroup: "other", State: nothing, Handler: &listener{},
+	})
+	client, err := New(Config{
+		Target: service.address, RM: "rm", Queues: queues, State: cluster.state, Handler: cluster,
+	})
+	if err != nil {
+		t.Fatal(err)
+	}
+	ended := make(chan error, 1)
+	go func() { ended <- client.Run(context.Background()) }()
+	cluster.run(t, client, "a")
+	eventually(t, "it runs", func() bool { return len(cluster.running()) == 1 })
+	if seen := service.sessions(t, observer); !slices.Contains(seen, "rm") {
+		t.Fatalf("%v", seen)
+	}
+	if err := client.Deregister(during(t), "moved away"); err != nil {
+		t.Error(err)
+	}
+	if err := received(t, "the end of Run", ended); err != nil {
+		t.Errorf("Run: %v", err)
+	}
+	if seen := service.sessions(t, observer); slices.Contains(seen, "rm") {
+		t.Errorf("%v", seen)
+	}
+	if err := client.Allocate(during(t), task("b")); !errors.Is(err, ErrEnded) {
+		t.Error(err)
+	}
+}
+
+func TestADeregistrationByAnOperatorIsAnError(t *testing.T) {
+	service := startService(t, "127.0.0.1:0")
+	client := made(t, Config{Target: service.address, RM: "rm", State: nothing, Handler: &listener{}})
+	ended := make(chan error, 1)
+	go func() { ended <- client.Run(context.Background()) }()
+	if err := client.WaitRegistered(during(t)); err != nil {
+		t.Fatal(err)
+	}
+	// Once the streams are open: before that the end of the session is a reason to register.
+	if err := client.Nodes(during(t), node("n1", 1)); err != nil {
+		t.Fatal(err)
+	}
+	if err := client.Flush(during(t)); err != nil {
+		t.Fatal(err)
+	}
+	if _, err := mono.NewAdminServiceClient(client.Conn()).DeregisterResourceManager(during(t),
+		&mono.DeregisterResourceManagerRequest{RmId: "rm"}); err != nil {
+		t.Fatal(err)
+	}
+	var end *Error
+	if err := received(t, "the end of Run", ended); !errors.As(err, &end) || end.Reason != "DEREGISTERED" {
+		t.Errorf("Run: %v", err)
+	}
+}
+
+func TestASchedulerThatTakesSmallerMessagesIsNotTriedForEver(t *testing.T) {
+	service := startService(t, "127.0.0.1:0", "MONOCEROS__GRPC__MAX_RECV_MESSAGE_BYTES=65536")
+	large := node("n1", 2)
+	large.Attributes = map[string]string{"rack": strings.Repeat("x", 100_000)}
+	cluster := newCluster(large, node("n2", 2))
+	config := Config{
+		Target: service.address, RM: "rm", Queues: queues, State: cluster.state, Handler: cluster,
+	}
+	client := made(t, config)
+	if err := client.Run(during(t)); status.Code(err) != codes.OutOfRange {
+		t.Errorf("Run: %v", err)
+	}
+	config.MaxMessage = 65536
+	running(t, config)
+	eventually(t, "one node is there, and one is rejected", func() bool {
+		seen := fmt.Sprint(cluster.all())
+		return strings.Contains(seen, "node n2") && strings.Contains(seen, "no node n1: ")
+	})
 }

@@ -2,7 +2,6 @@ package monoceros
 
 import (
 	"context"
-	"errors"
 	"fmt"
 	"strconv"
 	"sync"
@@ -19,11 +18,11 @@ import (
 const (
 	// registerWait is how long a registration may take.
 	registerWait = time.Minute
-	// ackEvery is how often the scheduler is told what it may forget.
+	// ackEvery is the interval between acknowledgements of messages that were handled.
 	ackEvery = 100 * time.Millisecond
 )
 
-// register opens a session: everything is told anew, unless it is one that goes on.
+// register opens a session, in which everything is reported again, or goes on with one.
 func (c *Client) register(ctx context.Context) error {
 	call, cancel := context.WithTimeout(c.outgoing(ctx), registerWait)
 	defer cancel()
@@ -37,35 +36,54 @@ func (c *Client) register(ctx context.Context) error {
 			BuildInfo: c.config.BuildInfo, Config: c.config.Queues, ExtraConfig: c.config.ExtraConfig,
 		}, grpc.Header(&header), grpc.Trailer(&trailer))
 	if err != nil {
-		return endOf(err, trailer)
+		return endOf(call, "register", err, trailer)
 	}
-	session := first(header, "x-si-session")
-	if first(header, "x-si-registered") == "attached" {
+	registration := Registration{
+		Session: first(header, "x-si-session"), Scheduler: first(header, "x-si-scheduler"),
+		Outcome: first(header, "x-si-registered"),
+	}
+	if registration.Outcome == "attached" {
 		taken, err := strconv.ParseUint(first(header, "x-si-taken-seq"), 10, 64)
 		if err != nil {
 			return errNumbers
 		}
 		c.outbox.attach(taken)
-		c.session = session
-		return nil
+	} else if err := c.report(ctx); err != nil {
+		return err
 	}
+	c.session = registration.Session
+	c.life.registered(c.session)
+	if c.config.Registered != nil {
+		c.config.Registered(registration)
+	}
+	return nil
+}
+
+// report queues the state of the RM, in place of everything that was sent before.
+func (c *Client) report(ctx context.Context) error {
 	// In this order: who waits for room in the outbox, as a handler may, is let go first.
 	c.outbox.begin()
 	if err := c.inbox.begin(ctx); err != nil {
 		return err
 	}
-	// What was said up to here is in the state.
+	// What was sent up to here is in the state.
 	c.outbox.begin()
 	state, err := c.config.State(ctx)
 	if err != nil {
-		return fmt.Errorf("monoceros: the state cannot be told: %w", err)
+		return fmt.Errorf("%w: %w", ErrState, err)
 	}
-	c.outbox.proceed(state.items())
-	c.session = session
+	items, refused, err := state.items(c.config.MaxMessage)
+	if err != nil {
+		return fmt.Errorf("%w: %w", ErrState, err)
+	}
+	for _, reply := range refused {
+		if err := c.inbox.put(ctx, heard{message: reply}); err != nil {
+			return err
+		}
+	}
+	c.outbox.proceed(items)
 	return nil
 }
-
-var errNumbers = errors.New("monoceros: the scheduler does not number requests; it is older than this client")
 
 func first(md metadata.MD, key string) string {
 	if values := md.Get(key); len(values) > 0 {
@@ -74,7 +92,7 @@ func first(md metadata.MD, key string) string {
 	return ""
 }
 
-// outgoing adds to every call who is speaking, and in which attempt.
+// outgoing adds the instance and the number of the attempt to a call.
 func (c *Client) outgoing(ctx context.Context) context.Context {
 	ctx = metadata.AppendToOutgoingContext(ctx, "x-si-attempt", fmt.Sprintf("%016x.%d", c.name, c.attempt))
 	if c.config.Instance == "" {
@@ -83,18 +101,22 @@ func (c *Client) outgoing(ctx context.Context) context.Context {
 	return metadata.AppendToOutgoingContext(ctx, "x-si-instance", c.config.Instance)
 }
 
-// serve opens the streams of the session and speaks on them until one ends, and says why it did.
+// serve opens the streams of the session, and returns why one of them has ended once all have.
 func (c *Client) serve(ctx context.Context) error {
 	ctx, cancel := context.WithCancel(ctx)
 	var tasks sync.WaitGroup
 	defer tasks.Wait()
 	defer cancel()
-	ends := make(chan error, 2*kinds)
+	// The first end is the reason of the others.
+	ends := make(chan error, 1)
 	task := func(run func(context.Context) error) {
 		tasks.Add(1)
 		go func() {
 			defer tasks.Done()
-			ends <- run(ctx)
+			select {
+			case ends <- run(ctx):
+			default:
+			}
 		}()
 	}
 	if c.config.Callbacks != nil {
@@ -123,14 +145,15 @@ func (c *Client) serve(ctx context.Context) error {
 			streams[k], err = client.UpdateAllocation(bound)
 		}
 		if err != nil {
-			return endOf(err, nil)
+			return endOf(ctx, k.String()+" stream", err, nil)
 		}
 	}
-	for _, stream := range streams {
-		if err := c.opened(stream); err != nil {
+	for k, stream := range streams {
+		if err := c.opened(ctx, kind(k), stream); err != nil {
 			return err
 		}
 	}
+	c.life.connected()
 	for k := range streams {
 		k := kind(k)
 		task(func(ctx context.Context) error { return c.hear(ctx, k, streams[k]) })
@@ -141,16 +164,16 @@ func (c *Client) serve(ctx context.Context) error {
 }
 
 // opened reads the headers of a stream, which say up to where requests were taken.
-func (c *Client) opened(stream grpc.ClientStream) error {
+func (c *Client) opened(ctx context.Context, k kind, stream grpc.ClientStream) error {
 	header, err := stream.Header()
 	if err == nil && header == nil {
 		// It ended at once; the status says why.
 		err = stream.RecvMsg(&si.NodeResponse{})
 	}
 	if err != nil {
-		end := endOf(err, stream.Trailer()).(*Error)
+		end := endOf(ctx, k.String()+" stream", err, stream.Trailer())
 		if end.Reason == "SEQUENCE_GAP" {
-			// It knows of fewer requests than it has told us.
+			// The scheduler knows of fewer requests than it has acknowledged.
 			return fmt.Errorf("%w: %w", errVoid, end)
 		}
 		return end
@@ -169,7 +192,7 @@ func (c *Client) taken(number uint64) error {
 	return nil
 }
 
-// hear reads one stream.
+// hear reads one stream, and queues what comes for the handler.
 func (c *Client) hear(ctx context.Context, k kind, stream grpc.ClientStream) error {
 	for {
 		var reply interface {
@@ -186,21 +209,22 @@ func (c *Client) hear(ctx context.Context, k kind, stream grpc.ClientStream) err
 			reply = &si.AllocationResponse{}
 		}
 		if err := stream.RecvMsg(reply); err != nil {
-			return endOf(err, stream.Trailer())
+			return endOf(ctx, k.String()+" stream", err, stream.Trailer())
 		}
 		if err := c.taken(reply.GetTakenSeq()); err != nil {
 			return err
 		}
-		// Without a number it said nothing else.
+		// A message without a number has nothing but what was taken.
 		if seq := reply.GetSeq(); seq != 0 {
-			if err := c.inbox.put(ctx, k, seq, reply); err != nil {
+			if err := c.inbox.put(ctx, heard{kind: k, seq: seq, message: reply}); err != nil {
 				return err
 			}
 		}
 	}
 }
 
-// send says what the outbox has, in order, from what was not taken on, and between what was heard.
+// send writes the outbox in order, starting with the first request that was not taken, and between the
+// requests acknowledgements of messages that were handled.
 func (c *Client) send(ctx context.Context, streams [kinds]grpc.ClientStream) error {
 	var acked [kinds]uint64
 	next := time.Now().Add(ackEvery)
@@ -230,7 +254,7 @@ func (c *Client) send(ctx context.Context, streams [kinds]grpc.ClientStream) err
 	}
 }
 
-// unsent waits for the reader of the stream that does not send any more: it hears why.
+// unsent waits for the reader of the stream that does not send any more, which knows why.
 func (c *Client) unsent(ctx context.Context) error {
 	<-ctx.Done()
 	return ctx.Err()

@@ -1,12 +1,15 @@
 package monoceros
 
 import (
+	"errors"
+	"fmt"
+
 	"google.golang.org/protobuf/proto"
 
 	si "monoceros.io/clients/go/si/v1"
 )
 
-// State is everything that an RM knows. The scheduler keeps nothing on disk, so it is told all of it
+// State is everything that an RM knows. The scheduler keeps nothing on disk, so all of it is reported
 // whenever a session begins: at the start, and after a restart of the scheduler.
 type State struct {
 	// Nodes that there are. Those with the action CREATE_DRAIN or DRAIN_NODE stay closed.
@@ -18,14 +21,28 @@ type State struct {
 	Allocations []*si.Allocation
 }
 
-// items returns what has to be said, in this order: nodes, which are closed at first, so that nobody
+// items returns what has to be sent, in this order: nodes, which are closed at first, so that nobody
 // gets the room of what runs there; applications; what runs; nodes once more, open; what is asked for.
-func (s *State) items() []item {
+// Items that cannot be sent in a message of so many bytes are left out; the messages that it returns
+// reject them, for the handler.
+func (s *State) items(most int) ([]item, []proto.Message, error) {
+	if s == nil {
+		return nil, nil, errors.New("there is neither a state nor an error")
+	}
 	var items, opening, asked []item
-	for _, node := range s.Nodes {
+	var refused rejections
+	for at, node := range s.Nodes {
+		if node == nil {
+			return nil, nil, fmt.Errorf("node %d of %d: %w", at+1, len(s.Nodes), ErrNil)
+		}
 		closed := proto.Clone(node).(*si.NodeInfo)
 		closed.Action = si.NodeInfo_CREATE_DRAIN
-		items = append(items, nodeItem(closed))
+		it := nodeItem(closed)
+		if err := it.check(most); err != nil {
+			refused.node(node.GetNodeID(), err)
+			continue
+		}
+		items = append(items, it)
 		switch node.GetAction() {
 		case si.NodeInfo_CREATE_DRAIN, si.NodeInfo_DRAIN_NODE:
 		default:
@@ -35,15 +52,76 @@ func (s *State) items() []item {
 			opening = append(opening, nodeItem(open))
 		}
 	}
-	for _, application := range s.Applications {
-		items = append(items, applicationItem(application))
+	for at, application := range s.Applications {
+		if application == nil {
+			return nil, nil, fmt.Errorf("application %d of %d: %w", at+1, len(s.Applications), ErrNil)
+		}
+		it := applicationItem(application)
+		if err := it.check(most); err != nil {
+			refused.application(application.GetApplicationID(), err)
+			continue
+		}
+		items = append(items, it)
 	}
-	for _, allocation := range s.Allocations {
+	for at, allocation := range s.Allocations {
+		if allocation == nil {
+			return nil, nil, fmt.Errorf("allocation %d of %d: %w", at+1, len(s.Allocations), ErrNil)
+		}
+		it := allocationItem(allocation)
+		if err := it.check(most); err != nil {
+			refused.allocation(allocation, err)
+			continue
+		}
 		if allocation.GetNodeID() == "" {
-			asked = append(asked, allocationItem(allocation))
+			asked = append(asked, it)
 		} else {
-			items = append(items, allocationItem(allocation))
+			items = append(items, it)
 		}
 	}
-	return append(append(items, opening...), asked...)
+	return append(append(items, opening...), asked...), refused.messages(), nil
+}
+
+// rejections are items of a state that are not sent, in the form in which the scheduler rejects items.
+type rejections struct {
+	nodes        []*si.RejectedNode
+	applications []*si.RejectedApplication
+	allocations  []*si.RejectedAllocation
+}
+
+// reasonOf says why an item is rejected, with a code like those of the scheduler.
+func reasonOf(err error) string {
+	if errors.Is(err, ErrTooLarge) {
+		return err.Error() + " [R_TOO_LARGE]"
+	}
+	return err.Error() + " [R_UNWRITABLE]"
+}
+
+func (r *rejections) node(id string, err error) {
+	r.nodes = append(r.nodes, &si.RejectedNode{NodeID: id, Reason: reasonOf(err)})
+}
+
+func (r *rejections) application(id string, err error) {
+	r.applications = append(r.applications,
+		&si.RejectedApplication{ApplicationID: id, Reason: reasonOf(err)})
+}
+
+func (r *rejections) allocation(one *si.Allocation, err error) {
+	r.allocations = append(r.allocations, &si.RejectedAllocation{
+		ApplicationID: one.GetApplicationID(), AllocationKey: one.GetAllocationKey(),
+		Reason: reasonOf(err),
+	})
+}
+
+func (r *rejections) messages() []proto.Message {
+	var messages []proto.Message
+	if r.nodes != nil {
+		messages = append(messages, &si.NodeResponse{Rejected: r.nodes})
+	}
+	if r.applications != nil {
+		messages = append(messages, &si.ApplicationResponse{Rejected: r.applications})
+	}
+	if r.allocations != nil {
+		messages = append(messages, &si.AllocationResponse{RejectedAllocations: r.allocations})
+	}
+	return messages
 }

@@ -1,0 +1,176 @@
+package monoceros
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"io"
+	"strings"
+
+	"google.golang.org/grpc/codes"
+	"google.golang.org/grpc/metadata"
+	"google.golang.org/grpc/status"
+	"google.golang.org/protobuf/proto"
+
+	si "monoceros.io/clients/go/si/v1"
+)
+
+var (
+	// ErrRunning is returned by a call of Run that is not the first. A client runs once; New makes
+	// another one.
+	ErrRunning = errors.New("monoceros: Run was called before")
+	// ErrNotRunning is returned by calls that need Run to have been called.
+	ErrNotRunning = errors.New("monoceros: Run was not called yet")
+	// ErrEnded is returned by calls after Run has returned, together with the error of Run if there
+	// was one, and by calls after Close.
+	ErrEnded = errors.New("monoceros: the client has ended")
+	// ErrNil says that an item is a nil pointer.
+	ErrNil = errors.New("it is nil")
+	// ErrTooLarge says that an item is larger than a message may be (Config.MaxMessage).
+	ErrTooLarge = errors.New("it is too large")
+	// ErrUnwritable says that an item cannot be written, because a text in it is not UTF-8.
+	ErrUnwritable = errors.New("it cannot be written")
+	// ErrState says that Config.State has failed, or returned something that cannot be sent.
+	ErrState = errors.New("monoceros: Config.State")
+)
+
+// reasonTrailer is the trailer with the machine-readable reason of a status.
+const reasonTrailer = "x-si-reason"
+
+// Error is the end of a call or stream. errors.Is finds the error of a context that ended the call,
+// errors.As and status.FromError the status.
+type Error struct {
+	// Op is the call or stream, such as `register` or `node stream`.
+	Op string
+	// Status is that of gRPC.
+	Status *status.Status
+	// Reason is a word for programs, such as SESSION_STALE; empty if the scheduler gave none.
+	Reason string
+	// Err is the error of gRPC, with that of the context if that had ended; nil where a stream ended
+	// with OK.
+	Err error
+}
+
+func (e *Error) Error() string {
+	text := "monoceros: " + e.Op + ": " + e.Status.String()
+	if e.Reason != "" {
+		text += " [" + e.Reason + "]"
+	}
+	return text
+}
+
+// Unwrap returns Err.
+func (e *Error) Unwrap() error { return e.Err }
+
+// GRPCStatus makes status.Code and the like work.
+func (e *Error) GRPCStatus() *status.Status { return e.Status }
+
+// endOf makes the Error of a call or stream that has returned err.
+func endOf(ctx context.Context, op string, err error, trailer metadata.MD) *Error {
+	if errors.Is(err, io.EOF) {
+		err = nil
+	}
+	end := &Error{Op: op, Status: status.Convert(err), Err: err}
+	if cause := ctx.Err(); err != nil && cause != nil {
+		end.Err = fmt.Errorf("%w: %w", cause, err)
+	}
+	if reasons := trailer.Get(reasonTrailer); len(reasons) > 0 {
+		end.Reason = reasons[0]
+	}
+	return end
+}
+
+// ItemError is an item that was not sent. The other items of the call, or of the state, were.
+type ItemError struct {
+	// Item names the item, such as "allocation `a` of application `x`".
+	Item string
+	// Err is ErrTooLarge with the sizes, or ErrUnwritable with the cause.
+	Err error
+}
+
+func (e *ItemError) Error() string { return "monoceros: " + e.Item + ": " + e.Err.Error() }
+
+// Unwrap returns Err.
+func (e *ItemError) Unwrap() error { return e.Err }
+
+// nameOf names an item in an error.
+func nameOf(item proto.Message) string {
+	switch one := item.(type) {
+	case *si.NodeInfo:
+		return "node `" + short(one.GetNodeID()) + "`"
+	case *si.AddApplicationRequest:
+		return "application `" + short(one.GetApplicationID()) + "`"
+	case *si.RemoveApplicationRequest:
+		return "removal of application `" + short(one.GetApplicationID()) + "`"
+	case *si.Allocation:
+		return "allocation `" + short(one.GetAllocationKey()) + "` of application `" + short(one.GetApplicationID()) + "`"
+	case *si.AllocationRelease:
+		return "release of `" + short(one.GetAllocationKey()) + "` of application `" + short(one.GetApplicationID()) + "`"
+	}
+	return "an item"
+}
+
+// short cuts a name, which may be what is too large.
+func short(name string) string {
+	const most = 128
+	if len(name) > most {
+		return validText(name[:most]) + "…"
+	}
+	return validText(name)
+}
+
+// validText makes a text one that a message can have: a string that is not UTF-8 would end the stream.
+func validText(text string) string { return strings.ToValidUTF8(text, "\uFFFD") }
+
+// errVoid ends a session that the client itself finds to be void.
+var errVoid = errors.New("monoceros: the scheduler and the client do not know of the same requests")
+
+// errNumbers ends a client whose scheduler is too old.
+var errNumbers = errors.New("monoceros: the scheduler does not number requests; it is older than this client")
+
+// verdict is what to do when a stream or the registration has ended.
+type verdict int
+
+const (
+	// again: open the streams again.
+	again verdict = iota
+	// anew: register, and report everything.
+	anew
+	// stop: it will not get better by itself, or another instance speaks for the RM.
+	stop
+)
+
+func judge(err error) verdict {
+	if errors.Is(err, errVoid) {
+		return anew
+	}
+	var end *Error
+	if !errors.As(err, &end) {
+		return stop
+	}
+	if end.Status.Code() == codes.OutOfRange {
+		// A message is larger than the scheduler takes (grpc.max_recv_message_bytes), and would be so
+		// the next time.
+		return stop
+	}
+	switch end.Reason {
+	case "SESSION_STALE", "RM_NOT_REGISTERED", "RESYNC_REQUIRED", "MESSAGE_UNREADABLE", "INTERNAL_ERROR":
+		return anew
+	case "SESSION_SUPERSEDED", "STREAM_DISPLACED", reasonDeregistered, "LIMIT_ITEMS", "LIMIT_BYTES", "LIMIT_ID":
+		return stop
+	}
+	switch end.Status.Code() {
+	case codes.InvalidArgument, codes.Unauthenticated, codes.PermissionDenied,
+		codes.FailedPrecondition, codes.Unimplemented:
+		return stop
+	}
+	return again
+}
+
+// reasonDeregistered is the reason of streams whose session was ended by a deregistration.
+const reasonDeregistered = "DEREGISTERED"
+
+func isDeregistered(err error) bool {
+	var end *Error
+	return errors.As(err, &end) && end.Reason == reasonDeregistered
+}

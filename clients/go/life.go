@@ -1,0 +1,178 @@
+package monoceros
+
+import (
+	"context"
+	"fmt"
+	"sync"
+)
+
+// life is how far a client has come. Run writes it; WaitRegistered, Deregister and Close read it, and
+// may end Run.
+type life struct {
+	mu sync.Mutex
+	// changed is closed when waiters look again.
+	changed chan struct{}
+	// cancel ends Run; nil before Run was called.
+	cancel context.CancelFunc
+	// ended says that the client is over: ErrEnded, with the error of Run if there was one.
+	ended error
+	// session is the number of the session, empty while there is none.
+	session string
+	// open is set while the streams are open.
+	open bool
+	// last is why the last attempt to connect failed; nil once streams were open after it.
+	last error
+	// leaving is set from a call of Deregister on, unless the scheduler has refused it.
+	leaving bool
+	// left is set when the session was found to be over while leaving.
+	left bool
+	// stopped is set when Close or Deregister ends Run, which then returns nil.
+	stopped bool
+}
+
+func newLife() *life { return &life{changed: make(chan struct{})} }
+
+// broadcast lets waiters look again; l.mu is held.
+func (l *life) broadcast() {
+	close(l.changed)
+	l.changed = make(chan struct{})
+}
+
+// start notes that Run was called, with what ends it.
+func (l *life) start(cancel context.CancelFunc) error {
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	if l.ended != nil {
+		return l.ended
+	}
+	if l.cancel != nil {
+		return ErrRunning
+	}
+	l.cancel = cancel
+	l.broadcast()
+	return nil
+}
+
+// end notes that the client is over, and returns what calls return from now on.
+func (l *life) end(err error) error {
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	l.ended = ErrEnded
+	if err != nil {
+		l.ended = fmt.Errorf("%w: %w", ErrEnded, err)
+	}
+	l.session, l.open = "", false
+	l.broadcast()
+	return l.ended
+}
+
+// hasEnded returns what calls return once the client is over.
+func (l *life) hasEnded() error {
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	return l.ended
+}
+
+// stop ends Run, which returns nil then. It is false if nothing was run and nothing has ended.
+func (l *life) stop() bool {
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	l.stopped = true
+	if l.cancel != nil {
+		l.cancel()
+	}
+	return l.cancel != nil || l.ended != nil
+}
+
+// registered notes a session; an empty one is none.
+func (l *life) registered(session string) {
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	l.session = session
+	l.broadcast()
+}
+
+// connected notes that the streams are open.
+func (l *life) connected() {
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	l.open, l.last = true, nil
+}
+
+// broke notes why the streams ended, or could not be opened.
+func (l *life) broke(err error) {
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	l.open, l.last = false, err
+}
+
+// over is what Run returns once its context has ended: nothing if Close or Deregister did that, and
+// else the error of the context, with the last reason why there was no connection if there was none.
+// The last attempt has returned err.
+func (l *life) over(ctx context.Context, err error) error {
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	switch {
+	case l.stopped:
+		return nil
+	case l.open:
+		return ctx.Err()
+	case l.last != nil:
+		err = l.last
+	}
+	return fmt.Errorf("monoceros: %w before it was connected: %w", ctx.Err(), err)
+}
+
+// gone notes that the session is over. It says whether that is what Deregister wants, and no reason to
+// register again.
+func (l *life) gone() bool {
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	l.session = ""
+	l.left = l.leaving
+	l.broadcast()
+	return l.left
+}
+
+// hasLeft says whether Run has ended because the session was deregistered.
+func (l *life) hasLeft() bool {
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	return l.left
+}
+
+// leave notes whether the client is about to deregister.
+func (l *life) leave(leaving bool) {
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	l.leaving = leaving
+}
+
+// wait returns the session, as soon as there is one.
+func (l *life) wait(ctx context.Context) (string, error) {
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	for {
+		if l.ended != nil {
+			return "", l.ended
+		}
+		if l.session != "" {
+			return l.session, nil
+		}
+		changed := l.changed
+		l.mu.Unlock()
+		select {
+		case <-changed:
+			l.mu.Lock()
+		case <-ctx.Done():
+			l.mu.Lock()
+			switch {
+			case l.cancel == nil:
+				return "", fmt.Errorf("%w: %w", ErrNotRunning, ctx.Err())
+			case l.last != nil:
+				return "", fmt.Errorf("monoceros: %w before it was registered: %w", ctx.Err(), l.last)
+			}
+			return "", fmt.Errorf("monoceros: %w before it was registered", ctx.Err())
+		}
+	}
+}
