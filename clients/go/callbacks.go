@@ -2,27 +2,79 @@ package monoceros
 
 import (
 	"context"
-	"fmt"
+	"errors"
 
+	si "monoceros.io/clients/go/si/v1"
 	mono "monoceros.io/clients/go/v1"
 )
 
-// Callbacks answers what the scheduler asks. Its functions are called one at a time.
+// Callbacks is what the scheduler may ask the program and report to it, in addition to what Handler
+// receives (docs/callback.md). Every field is optional, and the scheduler asks and reports only what
+// has a function here.
+//
+// Predicate, Judge, Elsewhere, Preemption, View, Confirm and Members are called one at a time, in the
+// order in which the scheduler has sent what they are about. Events, ContainerStates, and SaveConfig
+// with StateDump are each called one at a time, too, while others run. A context ends with the stream,
+// and where the scheduler does not want the answer any more or does not wait longer.
 type Callbacks struct {
 	// Predicate says whether a request may run on a node, and if not, why.
 	Predicate func(Question) (fits bool, reason string)
-	// Scope is what the answers depend on: on nothing that changes, on what runs on the node, or on
-	// what runs anywhere, which is so if it is not set.
+	// Judge is Predicate with all that an answer can say, for programs that need more than yes and no.
+	// Only one of the two may be set.
+	Judge func(context.Context, Question) Answer
+	// Holds lets Predicate or Judge be asked about places that are held for members of a gang whose
+	// requests have not come yet: a Question then has a TaskGroup and no Allocation. Without it every
+	// node with room will do for these.
+	Holds bool
+	// Scope is what the answers depend on: on nothing that changes (SCOPE_STATIC), on what runs on the
+	// node (SCOPE_NODE), or on what runs anywhere (SCOPE_TOPOLOGY, and if it is not set). An answer that
+	// does not hold any more when it arrives is asked for again.
+	//
+	// Without a View an answer of SCOPE_STATIC holds as with one, and an answer of SCOPE_NODE until
+	// something comes to that node or leaves it. Others cannot hold without a View, which the scheduler
+	// needs to know on what the answer was given: each placement then makes all of them void that are
+	// under way.
 	Scope mono.Scope
-	// Elsewhere says which topics, numbers of the program's own choice, an answer depends on beside
-	// its own node, and which the request affects on other nodes. It counts where Scope is the
-	// topology and there is a View. Without it, and where it returns nil, that is everything.
+	// Elsewhere says which topics, numbers of the program's own choice, an answer depends on besides
+	// its own node, and which the request affects on other nodes. It counts where Scope is the topology.
+	// Without it, and where it returns nil, that is everything. It needs a View, and is not called with
+	// Judge, whose Answer has it.
 	Elsewhere func(Question) *mono.Elsewhere
 	// View follows what the scheduler places, so that answers are about the cluster as it will be.
-	// Without it nothing is placed between two answers that depend on everything.
 	View View
-	// Members is told where the other members of a gang are to be, before it is asked about one.
+	// Confirm says whether the program can take a placement: nil if it can. The scheduler waits for that
+	// before it sends the allocation to Handler (confirm_assume), for callback.cache_sync_timeout at
+	// most. A placement that is refused is undone, its request is placed again, and View.Assume is not
+	// called for it. When a stream begins, what the scheduler has placed before is confirmed again.
+	Confirm func(Placement) *Refusal
+	// Members is called with the places of the other members of a gang before the first question about
+	// one of them, and again when members have moved.
 	Members func(Bundle)
+
+	// Preemption says whether a request fits on a node once allocations have left, before any of them is
+	// preempted. Without it every proposal of the scheduler is taken to fit. It is only called where
+	// predicates are asked, so it needs Predicate or Judge.
+	Preemption func(context.Context, Preemption) Eviction
+
+	// Events receives what happened, in order; dropped counts those that were lost before, because the
+	// program took them too slowly. Hello.EventTypes chooses which.
+	Events func(events []*si.EventRecord, dropped uint64)
+	// ContainerStates receives the state of requests, of each the latest. The only one is FAILED: the
+	// quota has room and no node has.
+	ContainerStates func([]*si.UpdateContainerSchedulingStateRequest)
+	// StateDump returns the program's own state for the state dump of the scheduler: JSON as text in
+	// UTF-8.
+	StateDump func(context.Context) ([]byte, error)
+	// SaveConfig keeps a configuration that an operator has set, and returns the one that it replaces.
+	SaveConfig func(context.Context, SavedConfig) (old string, err error)
+
+	// Hello has wishes for the stream: how large batches may be and how many at a time, how long an
+	// answer may take, what holds while nobody is attached, which events, with how much credit. Zero
+	// leaves a wish to the scheduler. The client itself fills in who it is, the capabilities, where
+	// events go on, and confirm_assume.
+	Hello *mono.Hello
+	// Welcome is called with what was agreed, each time the stream is opened.
+	Welcome func(*mono.Welcome)
 }
 
 // Question is about one request and one node.
@@ -32,6 +84,24 @@ type Question struct {
 	Allocate bool
 	// Bundle is the gang that is decided with it as a whole, or zero.
 	Bundle uint64
+	// TaskGroup is that of a member whose request has not come yet (Callbacks.Holds); then there is no
+	// Allocation.
+	TaskGroup string
+}
+
+// Answer is what Judge says of a request on a node.
+type Answer struct {
+	// Fits says whether the request may run there. Plugin and Reason say why not; both may be empty.
+	Fits           bool
+	Plugin, Reason string
+	// Scope and Elsewhere are those of this answer; a zero Scope is that of Callbacks. Of the answers
+	// about one request the one counts that fits, or the last.
+	Scope     mono.Scope
+	Elsewhere *mono.Elsewhere
+	// Outcome is zero for an answer. Else no more nodes are asked about for this request, and none fits:
+	// UNKNOWN_ALLOCATION (there is no such request), ERROR (the program failed; Reason says how), SHED
+	// (the program has too much to do and wants to be asked later) or STALE (its view is too old).
+	Outcome mono.Outcome
 }
 
 // View is how the program sees what runs where.
@@ -40,7 +110,7 @@ type View interface {
 	Assume(Placement)
 	// Forget counts it no more.
 	Forget(Placement)
-	// Reset lists all that the scheduler has placed and was not told by the program itself: what else
+	// Reset lists all that the scheduler has placed and the program itself has not reported: what else
 	// is assumed is not there.
 	Reset([]Placement)
 }
@@ -49,7 +119,15 @@ type View interface {
 // Node is empty in what is to be forgotten.
 type Placement struct{ Application, Allocation, Node string }
 
-// Bundle says where members of a gang are to be; a member that was told before has moved.
+// Refusal says why a placement is not confirmed.
+type Refusal struct {
+	Reason string
+	// SameNode says that the request may be placed on this node again. Otherwise the scheduler does not
+	// do so for five minutes.
+	SameNode bool
+}
+
+// Bundle says where members of a gang are to be; a member that was reported before has moved.
 type Bundle struct {
 	ID          uint64
 	Application string
@@ -62,196 +140,81 @@ type Bundle struct {
 type Place struct {
 	Member           uint32
 	Allocation, Node string
+	// TaskGroup is that of a member whose request has not come yet; then there is no Allocation.
+	TaskGroup string
 }
 
-// callbacks is one stream of questions.
-type callbacks struct {
-	Callbacks
-	stream mono.CallbackService_AttachClient
-	// names of the nodes by the numbers that the scheduler gave them.
-	names map[uint32]string
-	// listed are the placements of a list that is not complete.
-	listed []Placement
-	// applied is the number of the last change of the view.
-	applied uint64
+// Preemption asks whether a request fits on a node once victims have left it. All up to the index Start
+// leave at least.
+type Preemption struct {
+	Allocation, Node string
+	Victims          []string
+	Start            int
 }
 
-// attach opens the stream of questions, which is there before anything is asked for. It returns what
-// has to run until the session ends.
-func (c *Client) attach(ctx context.Context) ([]func(context.Context) error, error) {
-	session, err := sessionNumber(c.session)
-	if err != nil {
-		return nil, err
-	}
-	stream, err := mono.NewCallbackServiceClient(c.conn).Attach(c.outgoing(ctx))
-	if err != nil {
-		return nil, endOf(ctx, "callback stream", err, nil)
-	}
-	a := &callbacks{Callbacks: *c.config.Callbacks, stream: stream, names: map[uint32]string{}}
-	hello := &mono.Hello{RmId: c.config.RM, SessionId: session, InstanceId: c.config.Instance}
-	if a.Predicate != nil {
-		hello.Capabilities = append(hello.Capabilities, mono.Capability_PREDICATES)
-	}
-	if a.View != nil {
-		hello.Capabilities = append(hello.Capabilities, mono.Capability_CACHE_SYNC)
-	}
-	// A stream that does not take it says why when it is read.
-	_ = stream.Send(&mono.ShimMessage{Body: &mono.ShimMessage_Hello{Hello: hello}})
-	welcome, err := stream.Recv()
-	if err != nil {
-		return nil, endOf(ctx, "callback stream", err, stream.Trailer())
-	}
-	if welcome.GetWelcome() == nil {
-		return nil, fmt.Errorf("monoceros: the first message of the stream of questions is no welcome")
-	}
-	heard := make(chan *mono.CoreMessage, 16)
-	hear := func(ctx context.Context) error {
-		for {
-			message, err := stream.Recv()
-			if err != nil {
-				return endOf(ctx, "callback stream", err, stream.Trailer())
-			}
-			select {
-			case heard <- message:
-			case <-ctx.Done():
-				return ctx.Err()
-			}
-		}
-	}
-	answer := func(ctx context.Context) error {
-		for {
-			select {
-			case message := <-heard:
-				if answer := a.answer(message); answer != nil && stream.Send(answer) != nil {
-					// Whoever hears knows why.
-					<-ctx.Done()
-				}
-			case <-ctx.Done():
-				return ctx.Err()
-			}
-		}
-	}
-	return []func(context.Context) error{hear, answer}, nil
+// Eviction answers a Preemption.
+type Eviction struct {
+	// Fits is false if the request does not fit whichever of the victims leave.
+	Fits bool
+	// Last is the index of the last victim that has to leave, in the order of the question; -1 if none
+	// has to.
+	Last int
 }
 
-// answer deals with one message, in the order of the stream.
-func (a *callbacks) answer(message *mono.CoreMessage) *mono.ShimMessage {
-	switch body := message.GetBody().(type) {
-	case *mono.CoreMessage_PredicateBatch:
-		results := &mono.PredicateResults{
-			BatchId: body.PredicateBatch.GetBatchId(), CacheSeq: a.applied, Last: true,
-		}
-		for _, query := range body.PredicateBatch.GetQueries() {
-			results.Results = append(results.Results, a.result(query))
-		}
-		return &mono.ShimMessage{Body: &mono.ShimMessage_PredicateResults{PredicateResults: results}}
-	case *mono.CoreMessage_NodeDictionary:
-		if body.NodeDictionary.GetReset_() {
-			clear(a.names)
-		}
-		for _, index := range body.NodeDictionary.GetRemove() {
-			delete(a.names, index)
-		}
-		for _, entry := range body.NodeDictionary.GetAdd() {
-			a.names[entry.GetIndex()] = entry.GetNodeId()
-		}
-	case *mono.CoreMessage_CacheSync:
-		if a.View != nil {
-			a.sync(body.CacheSync)
-		}
-	case *mono.CoreMessage_BundlePlaces:
-		if a.Members != nil {
-			a.Members(a.bundle(body.BundlePlaces))
-		}
-	case *mono.CoreMessage_Heartbeat:
-		if body.Heartbeat.GetReply() {
-			beat := &mono.Heartbeat{Nonce: body.Heartbeat.GetNonce(), CacheSeq: a.applied}
-			return &mono.ShimMessage{Body: &mono.ShimMessage_Heartbeat{Heartbeat: beat}}
-		}
+// SavedConfig is a configuration that the program is to keep.
+type SavedConfig struct {
+	// Config is the queue configuration in YAML, ExtraConfig the settings beside it.
+	Config      string
+	ExtraConfig map[string]string
+}
+
+func (c *Callbacks) judges() bool { return c.Predicate != nil || c.Judge != nil }
+
+// check refuses what would have no effect.
+func (c *Callbacks) check() error {
+	switch {
+	case c.Predicate != nil && c.Judge != nil:
+		return errors.New("monoceros: Callbacks.Predicate and Callbacks.Judge are both set: which one is to answer?")
+	case c.Holds && !c.judges():
+		return errors.New("monoceros: Callbacks.Holds has no effect without Predicate or Judge")
+	case c.Members != nil && !c.judges():
+		return errors.New("monoceros: Callbacks.Members has no effect without Predicate or Judge")
+	case c.Preemption != nil && !c.judges():
+		return errors.New("monoceros: Callbacks.Preemption has no effect without Predicate or Judge")
+	case c.Scope != mono.Scope_SCOPE_UNSPECIFIED && !c.judges():
+		return errors.New("monoceros: Callbacks.Scope has no effect without Predicate or Judge")
+	case c.Elsewhere != nil && c.Predicate == nil:
+		return errors.New("monoceros: Callbacks.Elsewhere has no effect without Predicate; an Answer of Judge has its own")
+	case c.Elsewhere != nil && c.View == nil && c.Confirm == nil:
+		return errors.New("monoceros: Callbacks.Elsewhere has no effect without View")
 	}
 	return nil
 }
 
-// result looks at the nodes of a question in their order, until one passes.
-func (a *callbacks) result(query *mono.PredicateQuery) *mono.PredicateResult {
-	result := &mono.PredicateResult{
-		QueryId: query.GetQueryId(), Outcome: mono.Outcome_EVALUATED, Scope: a.Scope,
+// hello is what opens the stream.
+func (c *Callbacks) hello() *mono.Hello {
+	hello := &mono.Hello{}
+	if c.Hello != nil {
+		hello = cloned(c.Hello)
 	}
-	if a.Predicate == nil {
-		result.Outcome, result.Error = mono.Outcome_ERROR, "no predicates"
-		return result
-	}
-	failures := map[string]*mono.FailureGroup{}
-	for at, index := range query.GetNodeIndex() {
-		question := Question{
-			Application: query.GetApplicationId(), Allocation: query.GetAllocationKey(),
-			Node: a.names[index], Allocate: query.GetAllocate(), Bundle: query.GetBundleId(),
+	hello.Capabilities = nil
+	for _, one := range []struct {
+		able       bool
+		capability mono.Capability
+	}{
+		{c.judges(), mono.Capability_PREDICATES},
+		{c.Holds, mono.Capability_HOLD_PREDICATES},
+		{c.Preemption != nil, mono.Capability_PREEMPTION_PREDICATES},
+		{c.View != nil || c.Confirm != nil, mono.Capability_CACHE_SYNC},
+		{c.Events != nil, mono.Capability_EVENTS},
+		{c.ContainerStates != nil, mono.Capability_CONTAINER_STATES},
+		{c.StateDump != nil, mono.Capability_STATE_DUMP},
+		{c.SaveConfig != nil, mono.Capability_CONFIG_STORE},
+	} {
+		if one.able {
+			hello.Capabilities = append(hello.Capabilities, one.capability)
 		}
-		result.Evaluated++
-		fits, reason := a.Predicate(question)
-		if fits {
-			result.PassBitmap = set(result.PassBitmap, at)
-			if a.Elsewhere != nil {
-				result.Elsewhere = a.Elsewhere(question)
-			}
-			if query.GetAssume() && a.View != nil {
-				a.View.Assume(Placement{question.Application, question.Allocation, question.Node})
-			}
-			break
-		}
-		group := failures[reason]
-		if group == nil {
-			group = &mono.FailureGroup{Reason: reason}
-			failures[reason] = group
-			result.Failures = append(result.Failures, group)
-		}
-		group.Count++
-		group.FailBitmap = set(group.FailBitmap, at)
 	}
-	return result
-}
-
-// set sets a bit, least significant first.
-func set(bits []byte, at int) []byte {
-	for len(bits) <= at/8 {
-		bits = append(bits, 0)
-	}
-	bits[at/8] |= 1 << (at % 8)
-	return bits
-}
-
-func (a *callbacks) sync(sync *mono.CacheSync) {
-	var assumed []Placement
-	for _, one := range sync.GetArgs().GetAssumedAllocations() {
-		assumed = append(assumed, Placement{
-			one.GetApplicationID(), one.GetAllocationKey(), one.GetNodeID(),
-		})
-	}
-	if sync.GetSnapshot() {
-		a.listed = append(a.listed, assumed...)
-		assumed = nil
-	}
-	for _, one := range assumed {
-		a.View.Assume(one)
-	}
-	for _, one := range sync.GetArgs().GetForgetAllocations() {
-		a.View.Forget(Placement{
-			Application: one.GetApplicationID(), Allocation: one.GetAllocationKey(),
-		})
-	}
-	if sync.GetSnapshotEnd() {
-		a.View.Reset(a.listed)
-		a.listed = nil
-	}
-	a.applied = max(a.applied, sync.GetCacheSeq())
-}
-
-func (a *callbacks) bundle(told *mono.BundlePlaces) Bundle {
-	bundle := Bundle{ID: told.GetBundleId(), Application: told.GetApplicationId(), Over: told.GetOver()}
-	for _, place := range told.GetPlaces() {
-		bundle.Places = append(bundle.Places, Place{
-			place.GetMember(), place.GetAllocationKey(), a.names[place.GetNodeIndex()],
-		})
-	}
-	return bundle
+	hello.ConfirmAssume = c.Confirm != nil
+	return hello
 }

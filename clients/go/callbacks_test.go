@@ -8,7 +8,7 @@ import (
 
 // What the program says of other nodes goes with an answer that passes, and with no other.
 func TestAnAnswerSaysWhatItHasToDoWithOtherNodes(t *testing.T) {
-	a := &callbacks{
+	a := &attachment{
 		Callbacks: Callbacks{
 			Predicate: func(asked Question) (bool, string) { return asked.Node == "n2", "not there" },
 			Elsewhere: func(asked Question) *mono.Elsewhere {
@@ -21,16 +21,16 @@ func TestAnAnswerSaysWhatItHasToDoWithOtherNodes(t *testing.T) {
 		names: map[uint32]string{1: "n1", 2: "n2"},
 	}
 	query := &mono.PredicateQuery{ApplicationId: "app", AllocationKey: "k", NodeIndex: []uint32{1, 2}}
-	said := a.result(query).GetElsewhere()
+	said := a.result(during(t), query).GetElsewhere()
 	if len(said.GetDependsOn()) != 1 || said.GetDependsOn()[0] != 2 || said.GetAffects()[0] != 1 {
 		t.Errorf("said %v", said)
 	}
 	query.NodeIndex = []uint32{1}
-	if said := a.result(query).GetElsewhere(); said != nil {
+	if said := a.result(during(t), query).GetElsewhere(); said != nil {
 		t.Errorf("said %v of a refusal", said)
 	}
 	a.Elsewhere, query.NodeIndex = nil, []uint32{2}
-	if said := a.result(query).GetElsewhere(); said != nil {
+	if said := a.result(during(t), query).GetElsewhere(); said != nil {
 		t.Errorf("said %v by itself", said)
 	}
 }

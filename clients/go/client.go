@@ -6,6 +6,7 @@ import (
 	"fmt"
 	"math/rand"
 	"strings"
+	"sync/atomic"
 	"time"
 
 	"google.golang.org/grpc"
@@ -90,18 +91,23 @@ type Registration struct {
 
 // Client is the connection of one RM. Its methods can be called at the same time, and before Run.
 type Client struct {
-	config  Config
-	conn    *grpc.ClientConn
-	outbox  *outbox
-	inbox   *inbox
-	life    *life
-	session string
+	config        Config
+	conn          *grpc.ClientConn
+	outbox        *outbox
+	inbox         *inbox
+	life          *life
+	invalidations *invalidations
+	session       string
 	// name and attempt tell the scheduler what is left of a connection that broke: it may come late,
 	// and changes nothing then.
 	name    uint64
 	attempt uint64
 	// attaches is set until a session was lost.
 	attaches bool
+	// lastEvent is the number of the last event of the session that was handled.
+	lastEvent atomic.Uint64
+	// away is how long the scheduler asked to stay away, when it ended the stream of callbacks.
+	away atomic.Int64
 }
 
 // New makes a client, which connects in Run. The error names the field of config that is wrong.
@@ -141,13 +147,14 @@ func New(config Config) (*Client, error) {
 		return nil, fmt.Errorf("monoceros: Config.Target `%s`: %w", config.Target, err)
 	}
 	return &Client{
-		config:   config,
-		conn:     conn,
-		outbox:   newOutbox(config.Waiting, min(batchBytes, config.MaxMessage)),
-		inbox:    newInbox(config.Handler),
-		life:     newLife(),
-		name:     rand.Uint64(),
-		attaches: config.Attach,
+		config:        config,
+		conn:          conn,
+		outbox:        newOutbox(config.Waiting, min(batchBytes, config.MaxMessage)),
+		inbox:         newInbox(config.Handler),
+		life:          newLife(),
+		invalidations: newInvalidations(),
+		name:          rand.Uint64(),
+		attaches:      config.Attach,
 	}, nil
 }
 
@@ -176,6 +183,9 @@ func (c *Config) check() error {
 	}
 	if _, err := proto.Marshal(registration); err != nil {
 		return fmt.Errorf("monoceros: Config cannot be written as a registration: %w", err)
+	}
+	if c.Callbacks != nil {
+		return c.Callbacks.check()
 	}
 	return nil
 }
@@ -301,6 +311,7 @@ func (c *Client) stayConnected(ctx context.Context) error {
 				return nil
 			}
 			c.session, c.attaches = "", false
+			c.lastEvent.Store(0)
 		}
 		if c.config.Broken != nil {
 			c.config.Broken(err)
@@ -309,7 +320,7 @@ func (c *Client) stayConnected(ctx context.Context) error {
 			pause = c.config.Pause
 		}
 		wait := time.Duration(float64(pause) * (0.8 + 0.4*rand.Float64()))
-		timer := time.NewTimer(wait)
+		timer := time.NewTimer(max(wait, time.Duration(c.away.Swap(0))))
 		select {
 		case <-timer.C:
 		case <-ctx.Done():

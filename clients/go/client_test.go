@@ -14,6 +14,7 @@ import (
 	"google.golang.org/grpc/status"
 
 	si "monoceros.io/clients/go/si/v1"
+	mono "monoceros.io/clients/go/v1"
 )
 
 // valid is a configuration that New takes.
@@ -33,6 +34,7 @@ func made(t *testing.T, config Config) *Client {
 }
 
 func TestNewNamesTheFieldThatIsWrong(t *testing.T) {
+	yes := func(Question) (bool, string) { return true, "" }
 	for field, spoil := range map[string]func(*Config){
 		"Target":     func(c *Config) { c.Target = " " },
 		"RM is e":    func(c *Config) { c.RM = "" },
@@ -43,6 +45,19 @@ func TestNewNamesTheFieldThatIsWrong(t *testing.T) {
 		"Attach":     func(c *Config) { c.Attach = true },
 		"MaxMessage": func(c *Config) { c.MaxMessage = 1000 },
 		"written":    func(c *Config) { c.Queues = "\xff" },
+		"Judge": func(c *Config) {
+			c.Callbacks = &Callbacks{Predicate: yes, Judge: func(context.Context, Question) Answer { return Answer{} }}
+		},
+		"Holds": func(c *Config) { c.Callbacks = &Callbacks{Holds: true} },
+		"Preemption": func(c *Config) {
+			c.Callbacks = &Callbacks{Preemption: func(context.Context, Preemption) Eviction { return Eviction{} }}
+		},
+		"Members":   func(c *Config) { c.Callbacks = &Callbacks{Members: func(Bundle) {}} },
+		"Scope":     func(c *Config) { c.Callbacks = &Callbacks{Scope: mono.Scope_SCOPE_NODE} },
+		"Elsewhere": func(c *Config) { c.Callbacks = &Callbacks{Elsewhere: func(Question) *mono.Elsewhere { return nil }} },
+		"without View": func(c *Config) {
+			c.Callbacks = &Callbacks{Predicate: yes, Elsewhere: func(Question) *mono.Elsewhere { return nil }}
+		},
 	} {
 		config := valid()
 		spoil(&config)

@@ -120,11 +120,11 @@ func (c *Client) serve(ctx context.Context) error {
 		}()
 	}
 	if c.config.Callbacks != nil {
-		answering, err := c.attach(ctx)
+		a, err := c.attach(ctx)
 		if err != nil {
 			return err
 		}
-		for _, run := range answering {
+		for _, run := range a.tasks() {
 			task(run)
 		}
 	}
