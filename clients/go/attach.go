@@ -252,7 +252,7 @@ func (a *attachment) question(ctx context.Context, message *mono.CoreMessage) {
 		}
 	case *mono.CoreMessage_CacheSync:
 		failures := a.sync(body.CacheSync)
-		if a.Confirm != nil {
+		if a.confirms() {
 			ack := &mono.CacheSyncAck{CacheSeq: body.CacheSync.GetCacheSeq(), Failures: failures}
 			a.send(ctx, &mono.ShimMessage{Body: &mono.ShimMessage_CacheSyncAck{CacheSyncAck: ack}})
 		}
@@ -422,8 +422,8 @@ func (a *attachment) sync(sync *mono.CacheSync) []*mono.CacheSyncFailure {
 	var failures []*mono.CacheSyncFailure
 	for _, one := range sync.GetArgs().GetAssumedAllocations() {
 		placement := Placement{one.GetApplicationID(), one.GetAllocationKey(), one.GetNodeID()}
-		if a.Confirm != nil {
-			if refusal := a.Confirm(placement); refusal != nil {
+		if a.confirms() {
+			if refusal := a.confirm(placement); refusal != nil {
 				failures = append(failures, &mono.CacheSyncFailure{
 					ApplicationId: placement.Application, AllocationKey: placement.Allocation,
 					Reason: cut(refusal.Reason), Retryable: refusal.SameNode,
@@ -440,6 +440,17 @@ func (a *attachment) sync(sync *mono.CacheSync) []*mono.CacheSyncFailure {
 		a.applied.Store(seq)
 	}
 	return failures
+}
+
+// confirm asks the program about a placement.
+func (a *attachment) confirm(placement Placement) *Refusal {
+	if a.Confirm != nil {
+		return a.Confirm(placement)
+	}
+	if err := a.client.record.take(placement, a.Take); err != nil {
+		return &Refusal{Reason: err.Error()}
+	}
+	return nil
 }
 
 func (a *attachment) show(sync *mono.CacheSync, assumed []Placement) {

@@ -12,7 +12,7 @@ import (
 // receives (docs/callback.md). Every field is optional, and the scheduler asks and reports only what
 // has a function here.
 //
-// Predicate, Judge, Elsewhere, Preemption, View, Confirm and Members are called one at a time, in the
+// Predicate, Judge, Elsewhere, Preemption, View, Confirm, Take and Members are called one at a time, in the
 // order in which the scheduler has sent what they are about. Events, ContainerStates, and SaveConfig
 // with StateDump are each called one at a time, too, while others run. A context ends with the stream,
 // and where the scheduler does not want the answer any more or does not wait longer.
@@ -47,6 +47,11 @@ type Callbacks struct {
 	// most. A placement that is refused is undone, its request is placed again, and View.Assume is not
 	// called for it. When a stream begins, what the scheduler has placed before is confirmed again.
 	Confirm func(Placement) *Refusal
+	// Take receives each allocation before the next question is asked, so that answers know it, and
+	// Handler does not receive it in `new`. The allocation is the request, with its node. An error is a
+	// Refusal. It is for programs that count what runs as they receive it; it needs Config.Remember, for
+	// the request, and excludes Confirm.
+	Take func(*si.Allocation) error
 	// Members is called with the places of the other members of a gang before the first question about
 	// one of them, and again when members have moved.
 	Members func(Bundle)
@@ -170,6 +175,8 @@ type SavedConfig struct {
 
 func (c *Callbacks) judges() bool { return c.Predicate != nil || c.Judge != nil }
 
+func (c *Callbacks) confirms() bool { return c.Confirm != nil || c.Take != nil }
+
 // check refuses what would have no effect.
 func (c *Callbacks) check() error {
 	switch {
@@ -185,7 +192,9 @@ func (c *Callbacks) check() error {
 		return errors.New("monoceros: Callbacks.Scope has no effect without Predicate or Judge")
 	case c.Elsewhere != nil && c.Predicate == nil:
 		return errors.New("monoceros: Callbacks.Elsewhere has no effect without Predicate; an Answer of Judge has its own")
-	case c.Elsewhere != nil && c.View == nil && c.Confirm == nil:
+	case c.Take != nil && c.Confirm != nil:
+		return errors.New("monoceros: Callbacks.Take and Callbacks.Confirm are both set: which one is to answer?")
+	case c.Elsewhere != nil && c.View == nil && !c.confirms():
 		return errors.New("monoceros: Callbacks.Elsewhere has no effect without View")
 	}
 	return nil
@@ -205,7 +214,7 @@ func (c *Callbacks) hello() *mono.Hello {
 		{c.judges(), mono.Capability_PREDICATES},
 		{c.Holds, mono.Capability_HOLD_PREDICATES},
 		{c.Preemption != nil, mono.Capability_PREEMPTION_PREDICATES},
-		{c.View != nil || c.Confirm != nil, mono.Capability_CACHE_SYNC},
+		{c.View != nil || c.confirms(), mono.Capability_CACHE_SYNC},
 		{c.Events != nil, mono.Capability_EVENTS},
 		{c.ContainerStates != nil, mono.Capability_CONTAINER_STATES},
 		{c.StateDump != nil, mono.Capability_STATE_DUMP},
@@ -215,6 +224,6 @@ func (c *Callbacks) hello() *mono.Hello {
 			hello.Capabilities = append(hello.Capabilities, one.capability)
 		}
 	}
-	hello.ConfirmAssume = c.Confirm != nil
+	hello.ConfirmAssume = c.confirms()
 	return hello
 }

@@ -32,7 +32,7 @@ type Handler interface {
 	Allocations(*si.AllocationResponse)
 }
 
-// Config is what a client is made of. Target, RM, State and Handler have to be set.
+// Config is what a client is made of. Target, RM, Handler, and either State or Remember have to be set.
 type Config struct {
 	// Target is the address of the scheduler, as grpc.NewClient takes it.
 	Target string
@@ -54,6 +54,11 @@ type Config struct {
 	// and the like then. What it sends while State runs comes after the state. An error of State, or no
 	// state and no error, ends Run with ErrState.
 	State func(context.Context) (*State, error)
+	// Remember lets the client report, in place of State, what it has: what the program has sent by it
+	// and what came of it. The first session begins with what was sent before Run, usually nothing. It
+	// is for programs that send what changes and cannot list all they have; it takes the memory of a
+	// copy of each item, and ids have to be unique over the partitions of the RM.
+	Remember bool
 	// Handler receives the answers.
 	Handler Handler
 	// Callbacks answers the scheduler's questions; without it every node with room will do.
@@ -95,6 +100,7 @@ type Client struct {
 	conn          *grpc.ClientConn
 	outbox        *outbox
 	inbox         *inbox
+	record        *record
 	life          *life
 	invalidations *invalidations
 	session       string
@@ -131,6 +137,11 @@ func New(config Config) (*Client, error) {
 	if config.MaxPause < config.Pause {
 		config.MaxPause = max(config.Pause, 30*time.Second)
 	}
+	var record *record
+	if config.Remember {
+		record = newRecord()
+		config.State, config.Handler = record.state, recording{record, config.Handler}
+	}
 	options := []grpc.DialOption{
 		grpc.WithTransportCredentials(insecure.NewCredentials()),
 		grpc.WithKeepaliveParams(keepalive.ClientParameters{Time: 20 * time.Second, Timeout: 10 * time.Second}),
@@ -151,6 +162,7 @@ func New(config Config) (*Client, error) {
 		conn:          conn,
 		outbox:        newOutbox(config.Waiting, min(batchBytes, config.MaxMessage)),
 		inbox:         newInbox(config.Handler),
+		record:        record,
 		life:          newLife(),
 		invalidations: newInvalidations(),
 		name:          rand.Uint64(),
@@ -168,8 +180,12 @@ func (c *Config) check() error {
 		return fmt.Errorf("monoceros: Config.RM is %q: only printable ASCII can be sent in metadata", short(c.RM))
 	case !isPrintable(c.Instance):
 		return fmt.Errorf("monoceros: Config.Instance is %q: only printable ASCII can be sent in metadata", short(c.Instance))
-	case c.State == nil:
-		return errors.New("monoceros: Config.State is nil")
+	case c.State == nil && !c.Remember:
+		return errors.New("monoceros: Config.State is nil, and Remember is not set")
+	case c.State != nil && c.Remember:
+		return errors.New("monoceros: Config.State and Config.Remember are both set: which is to be reported?")
+	case c.Attach && c.Remember:
+		return errors.New("monoceros: Config.Remember knows nothing of the session that Attach takes over")
 	case c.Handler == nil:
 		return errors.New("monoceros: Config.Handler is nil")
 	case c.Attach && c.Instance == "":
@@ -185,6 +201,9 @@ func (c *Config) check() error {
 		return fmt.Errorf("monoceros: Config cannot be written as a registration: %w", err)
 	}
 	if c.Callbacks != nil {
+		if c.Callbacks.Take != nil && !c.Remember {
+			return errors.New("monoceros: Callbacks.Take needs Config.Remember")
+		}
 		return c.Callbacks.check()
 	}
 	return nil
@@ -248,6 +267,9 @@ func say[T interface {
 		if err := it.check(c.config.MaxMessage); err != nil {
 			refused = append(refused, err)
 			continue
+		}
+		if c.record != nil {
+			c.record.sent(one)
 		}
 		if err := c.outbox.add(ctx, it); err != nil {
 			if len(said) > 1 {

@@ -41,6 +41,8 @@ func TestNewNamesTheFieldThatIsWrong(t *testing.T) {
 		"RM is \"":   func(c *Config) { c.RM = "a\nb" },
 		"Instance":   func(c *Config) { c.Instance = "ä" },
 		"State":      func(c *Config) { c.State = nil },
+		"both set":   func(c *Config) { c.Remember = true },
+		"Remember":   func(c *Config) { c.State, c.Remember, c.Attach, c.Instance = nil, true, true, "i" },
 		"Handler":    func(c *Config) { c.Handler = nil },
 		"Attach":     func(c *Config) { c.Attach = true },
 		"MaxMessage": func(c *Config) { c.MaxMessage = 1000 },
@@ -51,6 +53,13 @@ func TestNewNamesTheFieldThatIsWrong(t *testing.T) {
 		"Holds": func(c *Config) { c.Callbacks = &Callbacks{Holds: true} },
 		"Preemption": func(c *Config) {
 			c.Callbacks = &Callbacks{Preemption: func(context.Context, Preemption) Eviction { return Eviction{} }}
+		},
+		"Take needs": func(c *Config) { c.Callbacks = &Callbacks{Take: func(*si.Allocation) error { return nil }} },
+		"Take and": func(c *Config) {
+			c.State, c.Remember = nil, true
+			c.Callbacks = &Callbacks{
+				Take: func(*si.Allocation) error { return nil }, Confirm: func(Placement) *Refusal { return nil },
+			}
 		},
 		"Members":   func(c *Config) { c.Callbacks = &Callbacks{Members: func(Bundle) {}} },
 		"Scope":     func(c *Config) { c.Callbacks = &Callbacks{Scope: mono.Scope_SCOPE_NODE} },

@@ -1,0 +1,327 @@
+package monoceros
+
+import (
+	"context"
+	"sort"
+	"strings"
+	"sync"
+
+	"google.golang.org/protobuf/proto"
+
+	si "monoceros.io/clients/go/si/v1"
+)
+
+// record is what an RM has, as far as its messages and those of the scheduler show it (Config.Remember).
+// An item is noted before it is queued, so that it is sent, or in the state, or both.
+//
+// Ids are taken to be unique over the partitions of the RM.
+type record struct {
+	mu           sync.Mutex
+	nodes        map[string]*noted[*si.NodeInfo]
+	applications map[string]*noted[*si.AddApplicationRequest]
+	allocations  map[allocationID]*noted[*si.Allocation]
+	// last numbers what is noted, so that a state has the order in which things came.
+	last uint64
+}
+
+type allocationID struct{ application, key string }
+
+// noted is an item of one's own, which is replaced and never changed, since a state may have it.
+type noted[T proto.Message] struct {
+	item   T
+	number uint64
+	// taken is set of an allocation that the program has received by Callbacks.Take, for its node.
+	taken bool
+}
+
+func newRecord() *record {
+	return &record{
+		nodes:        map[string]*noted[*si.NodeInfo]{},
+		applications: map[string]*noted[*si.AddApplicationRequest]{},
+		allocations:  map[allocationID]*noted[*si.Allocation]{},
+	}
+}
+
+// put notes an item. One that was there keeps its place in the order.
+func put[K comparable, T proto.Message](r *record, in map[K]*noted[T], key K, item T) {
+	if known := in[key]; known != nil {
+		known.item = item
+		return
+	}
+	r.last++
+	in[key] = &noted[T]{item: item, number: r.last}
+}
+
+// inOrder lists items as they came.
+func inOrder[K comparable, T proto.Message](in map[K]*noted[T]) []T {
+	all := make([]*noted[T], 0, len(in))
+	for _, one := range in {
+		all = append(all, one)
+	}
+	sort.Slice(all, func(a, b int) bool { return all[a].number < all[b].number })
+	items := make([]T, len(all))
+	for at, one := range all {
+		items[at] = one.item
+	}
+	return items
+}
+
+// state is a Config.State.
+func (r *record) state(context.Context) (*State, error) {
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	return &State{
+		Nodes: inOrder(r.nodes), Applications: inOrder(r.applications), Allocations: inOrder(r.allocations),
+	}, nil
+}
+
+// sent notes an item that the program sends.
+func (r *record) sent(item proto.Message) {
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	switch one := item.(type) {
+	case *si.NodeInfo:
+		r.node(one)
+	case *si.AddApplicationRequest:
+		put(r, r.applications, one.GetApplicationID(), cloned(one))
+	case *si.RemoveApplicationRequest:
+		r.dropApplication(one.GetApplicationID(), func(*si.Allocation) bool { return true })
+	case *si.Allocation:
+		r.allocation(one)
+	case *si.AllocationRelease:
+		r.release(one)
+	}
+}
+
+func (r *record) node(sent *si.NodeInfo) {
+	id := sent.GetNodeID()
+	switch sent.GetAction() {
+	case si.NodeInfo_CREATE, si.NodeInfo_CREATE_DRAIN:
+		node := cloned(sent)
+		for _, one := range node.GetExistingAllocations() {
+			r.allocation(one)
+		}
+		node.ExistingAllocations = nil
+		put(r, r.nodes, id, node)
+		return
+	case si.NodeInfo_DECOMISSION:
+		delete(r.nodes, id)
+		for key, one := range r.allocations {
+			if one.item.GetNodeID() == id {
+				delete(r.allocations, key)
+			}
+		}
+		return
+	}
+	known := r.nodes[id]
+	if known == nil {
+		return
+	}
+	node := cloned(known.item)
+	switch sent.GetAction() {
+	case si.NodeInfo_DRAIN_NODE:
+		node.Action = si.NodeInfo_CREATE_DRAIN
+	case si.NodeInfo_DRAIN_TO_SCHEDULABLE:
+		node.Action = si.NodeInfo_CREATE
+	case si.NodeInfo_UPDATE:
+		updateNode(node, cloned(sent))
+	}
+	known.item = node
+}
+
+// updateNode does what the scheduler does with an update (docs/nodes.md).
+func updateNode(node, update *si.NodeInfo) {
+	const removed, ready = "monoceros.io/removed-attributes", "ready"
+	if update.SchedulableResource != nil {
+		node.SchedulableResource = update.SchedulableResource
+	}
+	if update.OccupiedResource != nil {
+		node.OccupiedResource = update.OccupiedResource
+	}
+	if node.Attributes == nil {
+		node.Attributes = map[string]string{}
+	}
+	// A node is ready unless the update says that it is not.
+	delete(node.Attributes, ready)
+	for _, key := range strings.Split(update.Attributes[removed], ",") {
+		delete(node.Attributes, strings.TrimSpace(key))
+	}
+	for key, value := range update.Attributes {
+		if key != removed {
+			node.Attributes[key] = value
+		}
+	}
+}
+
+// allocation notes a request, or what runs. A change of something that runs need not say where it does.
+func (r *record) allocation(sent *si.Allocation) {
+	one := cloned(sent)
+	key := allocationID{one.GetApplicationID(), one.GetAllocationKey()}
+	if known := r.allocations[key]; known != nil {
+		if one.NodeID == "" {
+			one.NodeID = known.item.GetNodeID()
+		}
+		known.taken = known.taken && one.NodeID == known.item.GetNodeID()
+	}
+	put(r, r.allocations, key, one)
+}
+
+// release notes a release by the program. One without a key is of all of the application.
+func (r *record) release(sent *si.AllocationRelease) {
+	key := allocationID{sent.GetApplicationID(), sent.GetAllocationKey()}
+	for _, key := range r.keys(key) {
+		known := r.allocations[key]
+		if sent.GetTerminationType() == si.TerminationType_SCHEDULING_FAILED_ON_RM {
+			pending := cloned(known.item)
+			pending.NodeID = ""
+			known.item, known.taken = pending, false
+			continue
+		}
+		if confirms(sent) && known.item.GetNodeID() == "" {
+			continue
+		}
+		delete(r.allocations, key)
+	}
+}
+
+// confirms says whether a release is of the kind that the scheduler begins and the program confirms. It
+// withdraws no request.
+func confirms(release *si.AllocationRelease) bool {
+	switch release.GetTerminationType() {
+	case si.TerminationType_TIMEOUT, si.TerminationType_PREEMPTED_BY_SCHEDULER,
+		si.TerminationType_PLACEHOLDER_REPLACED:
+		return true
+	}
+	return false
+}
+
+// keys are those that are known: the one, or all of the application if it has no key.
+func (r *record) keys(named allocationID) []allocationID {
+	if named.key != "" {
+		if r.allocations[named] == nil {
+			return nil
+		}
+		return []allocationID{named}
+	}
+	var keys []allocationID
+	for key := range r.allocations {
+		if key.application == named.application {
+			keys = append(keys, key)
+		}
+	}
+	return keys
+}
+
+func (r *record) dropApplication(id string, drops func(*si.Allocation) bool) {
+	delete(r.applications, id)
+	for key, one := range r.allocations {
+		if key.application == id && drops(one.item) {
+			delete(r.allocations, key)
+		}
+	}
+}
+
+// take hands a placement to the program, unless the program has it already or the request is not known
+// (any more). An error says that the program does not take it.
+func (r *record) take(p Placement, take func(*si.Allocation) error) error {
+	key := allocationID{p.Application, p.Allocation}
+	r.mu.Lock()
+	known := r.allocations[key]
+	if known == nil || known.item.GetNodeID() == p.Node {
+		r.mu.Unlock()
+		return nil
+	}
+	before := known.item
+	placed := cloned(before)
+	placed.NodeID = p.Node
+	known.item, known.taken = placed, true
+	r.mu.Unlock()
+	err := take(cloned(placed))
+	if err != nil {
+		r.mu.Lock()
+		defer r.mu.Unlock()
+		if known.item == placed {
+			known.item, known.taken = before, false
+		}
+	}
+	return err
+}
+
+// recording is a handler that notes what the scheduler says before the program gets it.
+type recording struct {
+	record  *record
+	handler Handler
+}
+
+func (h recording) Nodes(m *si.NodeResponse) {
+	h.record.mu.Lock()
+	for _, one := range m.GetRejected() {
+		if !isThere(one.GetReason()) {
+			delete(h.record.nodes, one.GetNodeID())
+		}
+	}
+	h.record.mu.Unlock()
+	h.handler.Nodes(m)
+}
+
+// isThere says whether an item was rejected because the scheduler has it already, which is so where it
+// was in the state and was sent, too.
+func isThere(reason string) bool {
+	return strings.Contains(reason, "[R_NODE_EXISTS]") || strings.Contains(reason, "[R_APP_EXISTS]")
+}
+
+func (h recording) Applications(m *si.ApplicationResponse) {
+	pending := func(one *si.Allocation) bool { return one.GetNodeID() == "" }
+	h.record.mu.Lock()
+	for _, one := range m.GetRejected() {
+		if !isThere(one.GetReason()) {
+			h.record.dropApplication(one.GetApplicationID(), pending)
+		}
+	}
+	for _, one := range m.GetUpdated() {
+		switch one.GetState() {
+		case "Completed", "Failed", "Rejected", "Expired":
+			h.record.dropApplication(one.GetApplicationID(), pending)
+		}
+	}
+	h.record.mu.Unlock()
+	h.handler.Applications(m)
+}
+
+func (h recording) Allocations(m *si.AllocationResponse) {
+	h.record.mu.Lock()
+	var fresh []*si.Allocation
+	for _, one := range m.GetNew() {
+		key := allocationID{one.GetApplicationID(), one.GetAllocationKey()}
+		running := one
+		if known := h.record.allocations[key]; known != nil {
+			if known.taken && known.item.GetNodeID() == one.GetNodeID() {
+				continue
+			}
+			known.taken = false
+			running = known.item
+		}
+		running = cloned(running)
+		running.NodeID = one.GetNodeID()
+		put(h.record, h.record.allocations, key, running)
+		fresh = append(fresh, one)
+	}
+	m.New = fresh
+	for _, one := range m.GetRejectedAllocations() {
+		key := allocationID{one.GetApplicationID(), one.GetAllocationKey()}
+		if known := h.record.allocations[key]; known != nil && known.item.GetNodeID() == "" {
+			delete(h.record.allocations, key)
+		}
+	}
+	for _, one := range m.GetReleased() {
+		key := allocationID{one.GetApplicationID(), one.GetAllocationKey()}
+		known := h.record.allocations[key]
+		if known == nil || confirms(one) && known.item.GetNodeID() != "" {
+			// It runs until the program confirms that it has ended.
+			continue
+		}
+		delete(h.record.allocations, key)
+	}
+	h.record.mu.Unlock()
+	h.handler.Allocations(m)
+}
