@@ -25,7 +25,7 @@ import (
 // them again must change nothing.
 //
 // An item of the State that cannot be sent is rejected here, too, by the client itself: the reason ends
-// in [R_TOO_LARGE] if it is larger than MaxMessage, or in [R_UNWRITABLE] if a text in it is not UTF-8.
+// in [C_TOO_LARGE] if it is larger than MaxMessage, or in [C_UNWRITABLE] if a text in it is not UTF-8.
 type Handler interface {
 	Nodes(*si.NodeResponse)
 	Applications(*si.ApplicationResponse)

@@ -256,7 +256,7 @@ func TestAnItemThatCannotBeSentHoldsUpNoOther(t *testing.T) {
 		eventually(t, one, func() bool {
 			for _, line := range heard.all() {
 				if strings.HasPrefix(line, one) {
-					return strings.HasSuffix(line, "[R_TOO_LARGE]") != strings.HasSuffix(line, "[R_UNWRITABLE]")
+					return strings.HasSuffix(line, "[C_TOO_LARGE]") != strings.HasSuffix(line, "[C_UNWRITABLE]")
 				}
 			}
 			return false

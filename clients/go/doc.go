@@ -1,10 +1,10 @@
 // Package monoceros is a client of the scheduler for resource managers (RMs).
 //
-// An RM tells which nodes it has, which applications, and what they ask for, and hears where to run
-// it. What it says is numbered and kept until the scheduler has taken it; what it hears is
-// acknowledged. So a broken connection loses nothing and doubles nothing, and when the scheduler
-// itself was restarted the client registers anew and tells everything again, which it asks of the
-// program ([Config.State]). The program sees neither.
+// An RM reports which nodes it has and which applications, asks for allocations, and learns where they
+// are to run. Requests are numbered and kept until the scheduler has taken them; answers are
+// acknowledged. So a broken connection loses nothing and doubles nothing, and when the scheduler itself
+// was restarted the client registers again and reports everything, which it asks of the program
+// ([Config.State]) or has kept ([Config.Remember]).
 //
 //	client, err := monoceros.New(monoceros.Config{
 //		Target: "127.0.0.1:50051", RM: "cluster-1", State: state, Handler: handler,
@@ -14,8 +14,11 @@
 //
 // # What is where
 //
-// client.go has the settings and the loop that connects again; session.go one session's streams;
-// outbox.go what waits to be said, and its numbers; inbox.go what was heard; state.go how
-// everything is told again; callbacks.go the questions of the scheduler; verdict.go what the end of
-// a stream means. The packages below hold the stubs, which a program may use by themselves.
+// client.go has the settings and the loop that connects again; life.go how far a client has come, for
+// those who wait for it; leave.go the calls that end it; session.go one session's streams; outbox.go the
+// requests that wait to be sent, and their numbers; inbox.go the answers; state.go how everything is
+// reported again; record.go the state that the client keeps; callbacks.go what the scheduler may ask,
+// attach.go the stream on which it does, invalidate.go what the program says first there; errors.go the
+// errors, and what the end of a stream means. The packages below hold the stubs, which a program may use
+// by themselves.
 package monoceros

@@ -88,12 +88,12 @@ type rejections struct {
 	allocations  []*si.RejectedAllocation
 }
 
-// reasonOf says why an item is rejected, with a code like those of the scheduler.
+// reasonOf says why an item is rejected, with a code like those of the scheduler, which begin with R.
 func reasonOf(err error) string {
 	if errors.Is(err, ErrTooLarge) {
-		return err.Error() + " [R_TOO_LARGE]"
+		return err.Error() + " [C_TOO_LARGE]"
 	}
-	return err.Error() + " [R_UNWRITABLE]"
+	return err.Error() + " [C_UNWRITABLE]"
 }
 
 func (r *rejections) node(id string, err error) {

@@ -1,6 +1,6 @@
 //! Our stubs and those of the published interface in one program: no name is defined twice, the
 //! bytes are the same, and both reach the service; and the client in Go, whose stubs are in this
-//! repository.
+//! repository, with its example for programs that have the published ones.
 //!
 //! For Python the published interface is `tests/wire/revisions/t.proto`, which has its names and
 //! numbers; for Go it is the module that its authors publish.
@@ -96,6 +96,15 @@ fn the_client_in_go_does_as_its_tests_say_and_its_stubs_are_those_of_the_texts()
         ("MONOCEROS", env!("CARGO_BIN_EXE_monoceros")),
         ("MONOCEROS_DESCRIPTORS", descriptors.path()),
     ];
+    let seen = go(&module, &["test", "-v", "-count=1", "./..."], &variables);
+    assert!(!seen.contains("SKIP"), "{seen}");
+}
+
+#[test]
+fn a_program_of_the_published_interface_in_go_runs_on_the_client() {
+    let Some(module) = go_module("clients/go/examples/adapter") else { return };
+    go(&module, &["vet", "./..."], &[]);
+    let variables = [("MONOCEROS", env!("CARGO_BIN_EXE_monoceros"))];
     let seen = go(&module, &["test", "-v", "-count=1", "./..."], &variables);
     assert!(!seen.contains("SKIP"), "{seen}");
 }
