@@ -537,7 +537,7 @@ func (a *attachment) request(ctx context.Context, message *mono.CoreMessage) {
 			return
 		}
 		if len(old) > batchBytes {
-			// Nobody needs it as much as the answer itself.
+			// An old configuration that fits no message is left out of the answer.
 			old = ""
 		}
 		saved := &mono.ConfigSaveResult{

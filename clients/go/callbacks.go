@@ -30,15 +30,15 @@ type Callbacks struct {
 	// node (SCOPE_NODE), or on what runs anywhere (SCOPE_TOPOLOGY, and if it is not set). An answer that
 	// does not hold any more when it arrives is asked for again.
 	//
-	// Without a View an answer of SCOPE_STATIC holds as with one, and an answer of SCOPE_NODE until
-	// something comes to that node or leaves it. Others cannot hold without a View, which the scheduler
-	// needs to know on what the answer was given: each placement then makes all of them void that are
-	// under way.
+	// Without a View, Confirm or Take an answer of SCOPE_STATIC holds as with one of these, and an answer
+	// of SCOPE_NODE until something comes to that node or leaves it. Others cannot hold then, since the
+	// scheduler does not know of which placements the program knew when it answered: each placement makes
+	// all of them void that are under way.
 	Scope mono.Scope
 	// Elsewhere says which topics, numbers of the program's own choice, an answer depends on besides
 	// its own node, and which the request affects on other nodes. It counts where Scope is the topology.
-	// Without it, and where it returns nil, that is everything. It needs a View, and is not called with
-	// Judge, whose Answer has it.
+	// Without it, and where it returns nil, that is everything. It needs View, Confirm or Take, and is not
+	// called with Judge, whose Answer has it.
 	Elsewhere func(Question) *mono.Elsewhere
 	// View follows what the scheduler places, so that answers are about the cluster as it will be.
 	View View
@@ -195,7 +195,7 @@ func (c *Callbacks) check() error {
 	case c.Take != nil && c.Confirm != nil:
 		return errors.New("monoceros: Callbacks.Take and Callbacks.Confirm are both set: which one is to answer?")
 	case c.Elsewhere != nil && c.View == nil && !c.confirms():
-		return errors.New("monoceros: Callbacks.Elsewhere has no effect without View")
+		return errors.New("monoceros: Callbacks.Elsewhere has no effect without View, Confirm or Take")
 	}
 	return nil
 }

@@ -10,10 +10,12 @@ import (
 	"testing"
 	"time"
 
+	"google.golang.org/grpc"
 	"google.golang.org/grpc/codes"
 	"google.golang.org/grpc/status"
 
 	si "monoceros.io/clients/go/si/v1"
+	scheduler "monoceros.io/clients/go/si/v1/scheduler"
 	mono "monoceros.io/clients/go/v1"
 )
 
@@ -303,5 +305,61 @@ func TestADeregistrationThatIsRefusedEndsNothing(t *testing.T) {
 	}
 	if err := client.Flush(during(t)); err != nil {
 		t.Error(err)
+	}
+}
+
+// agreeable is an administrator's service that agrees to a deregistration, and ends no stream.
+type agreeable struct {
+	mono.UnimplementedAdminServiceServer
+	asked chan *mono.DeregisterResourceManagerRequest
+}
+
+func (a *agreeable) DeregisterResourceManager(_ context.Context, r *mono.DeregisterResourceManagerRequest) (*mono.DeregisterResourceManagerResponse, error) {
+	a.asked <- r
+	return &mono.DeregisterResourceManagerResponse{}, nil
+}
+
+func TestADeregistrationEndsRunAlsoIfNoStreamEnds(t *testing.T) {
+	service := &fake{breaks: func() bool { return false }}
+	service.broken, service.news = make(chan struct{}), make(chan struct{})
+	admin := &agreeable{asked: make(chan *mono.DeregisterResourceManagerRequest, 1)}
+	listening, err := net.Listen("tcp", "127.0.0.1:0")
+	if err != nil {
+		t.Fatal(err)
+	}
+	server := grpc.NewServer()
+	scheduler.RegisterSchedulerServer(server, service)
+	mono.RegisterAdminServiceServer(server, admin)
+	go server.Serve(listening)
+	t.Cleanup(server.Stop)
+	client := made(t, Config{Target: listening.Addr().String(), RM: "rm", Handler: &listener{}, State: nothing})
+	ended := make(chan error, 1)
+	go func() { ended <- client.Run(context.Background()) }()
+	if err := client.Deregister(during(t), "moved"); err != nil {
+		t.Error(err)
+	}
+	if asked := received(t, "the call", admin.asked); asked.RmId != "rm" || asked.SessionId != 1 || asked.Reason != "moved" {
+		t.Error(asked)
+	}
+	if err := received(t, "the end of Run", ended); err != nil {
+		t.Error(err)
+	}
+}
+
+func TestTheLastReasonIsNotThatOfTheContext(t *testing.T) {
+	l := newLife()
+	refused, cut := errors.New("connection refused"), errors.New("cut short")
+	ctx, cancel := context.WithCancel(context.Background())
+	cancel()
+	if err := l.over(ctx, cut); !errors.Is(err, cut) || !errors.Is(err, context.Canceled) {
+		t.Errorf("the first attempt: %v", err)
+	}
+	l.broke(refused)
+	if err := l.over(ctx, cut); !errors.Is(err, refused) || errors.Is(err, cut) {
+		t.Errorf("a later attempt: %v", err)
+	}
+	l.connected()
+	if err := l.over(ctx, cut); err != context.Canceled {
+		t.Errorf("while it was connected: %v", err)
 	}
 }

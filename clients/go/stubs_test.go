@@ -1,7 +1,9 @@
 package monoceros
 
 import (
+	"fmt"
 	"os"
+	"strings"
 	"testing"
 
 	"google.golang.org/protobuf/proto"
@@ -69,5 +71,26 @@ func TestStubsAreThoseOfTheTexts(t *testing.T) {
 	}
 	for path := range stubs {
 		t.Errorf("%s is no text any more", path)
+	}
+}
+
+func TestTheManualNamesTheVersionsOfTheModule(t *testing.T) {
+	module, err := os.ReadFile("go.mod")
+	if err != nil {
+		t.Fatal(err)
+	}
+	manual, err := os.ReadFile("README.md")
+	if err != nil {
+		t.Fatal(err)
+	}
+	version := func(before string) string {
+		_, after, _ := strings.Cut(string(module), before)
+		parts := strings.SplitN(strings.Fields(after)[0], ".", 3)
+		return strings.Join(parts[:2], ".")
+	}
+	expected := fmt.Sprintf("asks for Go %s, grpc %s and protobuf %s,",
+		version("\ngo "), version("google.golang.org/grpc v"), version("google.golang.org/protobuf v"))
+	if !strings.Contains(string(manual), expected) {
+		t.Errorf("README.md does not say `%s`", expected)
 	}
 }
