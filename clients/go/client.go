@@ -219,7 +219,7 @@ func isPrintable(text string) bool {
 	return true
 }
 
-// Conn is the connection, for calls of other services.
+// Conn is the connection, for calls of other services, also before Run. It is closed when Run returns.
 func (c *Client) Conn() grpc.ClientConnInterface { return c.conn }
 
 // Nodes reports nodes that come, change or go. Like the other methods that send something it returns

@@ -474,7 +474,9 @@ func TestADeregistrationByAnOperatorIsAnError(t *testing.T) {
 	if err := client.Flush(during(t)); err != nil {
 		t.Fatal(err)
 	}
-	if _, err := mono.NewAdminServiceClient(client.Conn()).DeregisterResourceManager(during(t),
+	// By another connection: this client's is closed as soon as the streams have ended.
+	operator := made(t, Config{Target: service.address, RM: "operator", State: nothing, Handler: &listener{}})
+	if _, err := mono.NewAdminServiceClient(operator.Conn()).DeregisterResourceManager(during(t),
 		&mono.DeregisterResourceManagerRequest{RmId: "rm"}); err != nil {
 		t.Fatal(err)
 	}
