@@ -121,8 +121,8 @@ pub struct Report {
 /// What a resource manager remembers; the scheduler keeps nothing on disk.
 pub trait State: Send + Sync + 'static {
     /// Everything, as it is now. Called whenever a session begins; must not wait for the client.
-    /// What was told in the session before has been dealt with by then, unless the program takes
-    /// longer than five seconds to ask for the next event.
+    /// What was told in the session before has been dealt with by then, unless the program waits for room
+    /// to say something while it deals with it.
     fn report(&self) -> Report;
 }
 
