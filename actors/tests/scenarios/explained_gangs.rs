@@ -360,12 +360,12 @@ fn free_places_are_counted_by_what_keeps_a_member_from_them() {
     check(
         text,
         &expect![[r#"
-        k1 x2: placeholders  since 1000s
-          the ask takes the place of a placeholder of task group w: 1 placed, but refused by predicates and 1 placed where the ask may not go
-          - placeholders : -; - of -
-          cure: wait
-          + time  - 0 0
-    "#]],
+            k1 x2: placeholders  since 1000s
+              the ask takes a place that is held for task group w, of which there are 1 where the ask may not go and 1 refused by predicates (such as that on n1): `the script refuses` on 1 node
+              - placeholders : -; - of -
+              cure: wait
+              + time  - 0 0
+        "#]],
     );
 }
 
@@ -383,12 +383,12 @@ fn a_required_node_with_a_place_that_is_forbidden_is_not_said_to_lack_room() {
     check(
         text,
         &expect![[r#"
-        k1 x1: placeholders  since 1000s
-          the ask takes the place of a placeholder of task group w: 2 placed where the ask may not go
-          - placeholders : -; - of -
-          cure: wait
-          + time  - 0 0
-    "#]],
+            k1 x1: placeholders  since 1000s
+              the ask takes a place that is held for task group w, of which there are 2 where the ask may not go
+              - placeholders : -; - of -
+              cure: wait
+              + time  - 0 0
+        "#]],
     );
 }
 
