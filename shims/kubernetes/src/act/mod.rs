@@ -139,11 +139,12 @@ impl Hands {
         stop: &CancellationToken,
     ) -> Self {
         let (bindings, rate) = (settings.bindings, settings.events_per_second);
+        let events = Arc::new(Events::new(rate, meters.dropped_events.clone()));
         let hand = Hand {
             client,
             settings: Arc::new(settings),
             scene,
-            meters: Arc::clone(&meters),
+            meters,
             right,
             outcomes,
             begun,
@@ -164,7 +165,6 @@ impl Hands {
             keep_working(all, stop, &broken);
             give
         };
-        let events = Arc::new(Events::new(rate, meters.dropped_events.clone()));
         for _ in 0..WRITES {
             let (hand, events) = (hand.clone(), Arc::clone(&events));
             let all = async move {

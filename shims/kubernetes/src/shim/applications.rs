@@ -7,7 +7,7 @@ use monoceros_actors::tags::NAMESPACE_CHANGED;
 use rustc_hash::FxHashMap;
 
 use super::gathering::declarer;
-use super::record::{AppTold, Application, Told};
+use super::record::{AppTold, Application, DeclaredBy, Told};
 use super::said::{About, Event, HandOrder, Key};
 use super::waiting::{Alarm, Why};
 use super::{Shim, open};
@@ -148,10 +148,13 @@ impl Shim {
         self.orders.submit(request);
         let declaring = self.applications.get(id).and_then(|known| known.gathered.declaring());
         let declaring = declaring.and_then(|key| self.pods.get(key));
-        let declared_by = declaring.map(|record| declarer(&record.pod).to_owned());
+        let declared_by = declaring.filter(|_| gang.is_some()).map(|record| DeclaredBy {
+            uid: declarer(&record.pod).to_owned(),
+            is_other_told: false,
+        });
         if let Some(known) = self.applications.get_mut(id) {
             known.told = AppTold::Told;
-            known.declared_by = declared_by.filter(|_| gang.is_some());
+            known.declared_by = declared_by.unwrap_or_default();
             known.gang = gang;
             known.is_new = true;
             known.undeclared = None;

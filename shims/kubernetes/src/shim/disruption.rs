@@ -13,7 +13,7 @@ use tokio_util::sync::CancellationToken;
 
 use super::Shim;
 use super::applications::warning;
-use super::record::{Hand, Record, Told};
+use super::record::{Ending, Hand, Record, Told};
 use super::said::{Evict, HandOrder, Key};
 use crate::objects::{Meta as _, Pod, PodDisruptionBudget, PriorityClass};
 use crate::predicates::labels_match;
@@ -32,8 +32,7 @@ impl Shim {
         if !matches!(record.told, Told::Placed(_)) {
             return;
         }
-        record.ending = Some((type_, message.to_owned()));
-        record.is_ending_told = false;
+        record.ending = Some(Ending { type_, message: message.to_owned(), is_told: false });
         self.evict(key);
     }
 
@@ -41,7 +40,7 @@ impl Shim {
     /// that is known first.
     pub(super) fn evict(&mut self, key: &Key) {
         let Some(record) = self.pods.get_mut(key) else { return };
-        let Some((_, message)) = &record.ending else { return };
+        let Some(Ending { message, .. }) = &record.ending else { return };
         match record.hand {
             Hand::Idle | Hand::Bound => {}
             Hand::Binding => return record.wanted = None,
@@ -63,7 +62,7 @@ impl Shim {
         let ending = record.let_stay();
         let Told::Placed(node) = record.told.clone() else { return };
         match ending {
-            Some((TerminationType::PreemptedByScheduler, _)) => {}
+            Some(Ending { type_: TerminationType::PreemptedByScheduler, .. }) => {}
             // Nothing else is called back.
             Some(_) => {
                 record.ending = ending;

@@ -40,10 +40,17 @@ pub(super) struct Share {
     declares: bool,
     /// It names a task group.
     names_group: bool,
-    /// It has a node.
-    is_bound: bool,
+    place: Place,
+}
+
+/// Whether a pod has a node, and is to keep it.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+enum Place {
+    #[default]
+    None,
+    Bound,
     /// It has a node, and is being deleted.
-    is_ending: bool,
+    Ending,
 }
 
 impl Share {
@@ -53,8 +60,11 @@ impl Share {
             is_ready: !pod.is_going() && pod.spec.scheduling_gates.is_empty(),
             declares: has_declared_gang(pod),
             names_group: task_group_of(pod).is_some(),
-            is_bound: pod.node().is_some(),
-            is_ending: pod.node().is_some() && pod.is_going(),
+            place: match pod.node() {
+                None => Place::None,
+                Some(_) if pod.is_going() => Place::Ending,
+                Some(_) => Place::Bound,
+            },
         }
     }
 }
@@ -65,7 +75,9 @@ pub(super) struct Gathered {
     ready: usize,
     declaring: std::collections::BTreeSet<(i64, Key)>,
     naming: usize,
+    /// Pods with a node that are not being deleted.
     bound: usize,
+    /// Those that are.
     ending: usize,
 }
 
@@ -79,8 +91,11 @@ impl Gathered {
         self.ready = self.ready + usize::from(after.is_ready) - usize::from(before.is_ready);
         self.naming =
             self.naming + usize::from(after.names_group) - usize::from(before.names_group);
-        self.bound = self.bound + usize::from(after.is_bound) - usize::from(before.is_bound);
-        self.ending = self.ending + usize::from(after.is_ending) - usize::from(before.is_ending);
+        let change = |count: usize, place: Place| {
+            count + usize::from(after.place == place) - usize::from(before.place == place)
+        };
+        self.bound = change(self.bound, Place::Bound);
+        self.ending = change(self.ending, Place::Ending);
         if after.declares != before.declares {
             let it = (created, Arc::clone(key));
             let changed =
@@ -127,8 +142,10 @@ impl Shim {
                        scheduled one by one already";
             return self.hands.push(warning(pod, "GangIgnored", "Submit", why.to_owned()));
         };
-        let is_of_another = application.declared_by.as_deref() != Some(declarer(pod));
-        if !is_of_another || std::mem::replace(&mut application.is_second_told, true) {
+        let declared_by = &mut application.declared_by;
+        if declared_by.uid == declarer(pod)
+            || std::mem::replace(&mut declared_by.is_other_told, true)
+        {
             return;
         }
         let counts = gang.in_short();
@@ -424,7 +441,7 @@ impl Application {
     /// Whether it is a gang with task groups of which all that has a node is being deleted.
     pub(super) fn is_ending(&self) -> bool {
         let Gathered { bound, ending, naming, declaring, .. } = &self.gathered;
-        *bound > 0 && bound == ending && *naming > 0 && !declaring.is_empty()
+        *ending > 0 && *bound == 0 && *naming > 0 && !declaring.is_empty()
     }
 
     /// What is known of its pods stays, and nothing was told of it.

@@ -359,8 +359,8 @@ impl Shim {
         let ending = record.let_stay();
         let is_confirmation = ending.is_some() && matches!(record.told, Told::Placed(_));
         let told_ending = ending.clone();
-        if let Some((type_, _)) = ending.filter(|_| is_confirmation) {
-            release.termination_type = type_.into();
+        if let Some(ending) = ending.filter(|_| is_confirmation) {
+            release.termination_type = ending.type_.into();
         }
         release.failed = !is_confirmation && record.end == End::Lost;
         // The end of an allocation is answered. That of a request is not; where it was placed meanwhile,
@@ -376,8 +376,8 @@ impl Shim {
             scene.clear(key);
         }
         self.orders.release(release);
-        if let Some((type_, message)) = untold {
-            self.tell_ending(key, type_, message);
+        if let Some(ending) = untold {
+            self.tell_ending(key, ending);
         }
         if !is_answered && !is_gone {
             // What comes next of the same pod is another request.

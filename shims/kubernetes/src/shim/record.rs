@@ -30,9 +30,7 @@ pub(super) struct Record {
     /// What it counts for in its application.
     pub(super) share: Share,
     /// The engine wants it to go.
-    pub(super) ending: Option<(TerminationType, String)>,
-    /// An event has told of that.
-    pub(super) is_ending_told: bool,
+    pub(super) ending: Option<Ending>,
     /// The pod is over: what the engine has of it ends.
     pub(super) is_gone: bool,
     /// How the pod ends, by its status.
@@ -59,6 +57,15 @@ pub(super) struct Record {
     pub(super) why: Option<WhyTold>,
     /// When its waiting is looked at next.
     pub(super) due: Option<Duration>,
+}
+
+/// Why the engine wants a pod to go.
+#[derive(Clone, Debug)]
+pub(super) struct Ending {
+    pub(super) type_: TerminationType,
+    pub(super) message: String,
+    /// An event has told of it.
+    pub(super) is_told: bool,
 }
 
 /// How a pod ends.
@@ -106,7 +113,6 @@ impl Record {
             target: None,
             share: Share::default(),
             ending: None,
-            is_ending_told: false,
             is_gone: false,
             end: End::ByItself,
             not_before: Duration::ZERO,
@@ -133,7 +139,7 @@ impl Record {
 
     /// Whatever the engine wanted to end of it does not end any more, and nobody sees to that. Returns how it
     /// was to end.
-    pub(super) fn let_stay(&mut self) -> Option<(TerminationType, String)> {
+    pub(super) fn let_stay(&mut self) -> Option<Ending> {
         if self.hand == Hand::Evicting {
             self.hand = Hand::Idle;
             self.wanted = None;
@@ -164,10 +170,8 @@ pub(super) struct Application {
     pub(super) undeclared: Option<Duration>,
     /// How often in a row it was refused.
     pub(super) refusals: u32,
-    /// Who declared the gang: the UID of a controller, or of a pod.
-    pub(super) declared_by: Option<String>,
-    /// It was told that somebody else declares a gang for it, too.
-    pub(super) is_second_told: bool,
+    /// Who declared the gang.
+    pub(super) declared_by: DeclaredBy,
     /// How often it was declared anew, for pods that are larger than their groups say.
     pub(super) resized: u32,
     /// Task groups that it does not have, of which it was told that pods name them.
@@ -188,6 +192,15 @@ impl Application {
     pub(super) fn age(&self) -> impl Ord + '_ {
         (self.pods.first().map(|(created, _)| *created), &self.namespace, &self.said)
     }
+}
+
+/// Who declared the gang of an application.
+#[derive(Debug, Default)]
+pub(super) struct DeclaredBy {
+    /// The UID of a controller, or of a pod.
+    pub(super) uid: String,
+    /// It was told that somebody else declares a gang for the application, too.
+    pub(super) is_other_told: bool,
 }
 
 /// What the engine has of an application.

@@ -6,7 +6,7 @@ use std::time::Duration;
 use monoceros_proto::si::v1::{AllocationRelease, TerminationType};
 
 use super::applications::warning;
-use super::record::{Hand, Told};
+use super::record::{Ending, Hand, Told};
 use super::said::{About, Event, HandOrder, Key, Outcome, Word};
 use super::{Shim, open};
 use crate::objects::Meta as _;
@@ -194,21 +194,24 @@ impl Shim {
     fn has_gone(&mut self, key: &Key) {
         self.meters.evicted.inc();
         let Some(record) = self.pods.get(key) else { return };
-        let Some((type_, message)) = record.ending.clone() else { return };
-        self.tell_ending(key, type_, message);
+        let Some(ending) = record.ending.clone() else { return };
+        self.tell_ending(key, ending);
     }
 
     /// Has an event say for whom, or why, a pod goes; once.
-    pub(super) fn tell_ending(&mut self, key: &Key, type_: TerminationType, message: String) {
+    pub(super) fn tell_ending(&mut self, key: &Key, ending: Ending) {
         let Some(record) = self.pods.get_mut(key) else { return };
-        if std::mem::replace(&mut record.is_ending_told, true) {
+        if ending.is_told {
             return;
         }
-        let reason = match type_ {
+        if let Some(ending) = &mut record.ending {
+            ending.is_told = true;
+        }
+        let reason = match ending.type_ {
             TerminationType::PreemptedByScheduler => "Preempted",
             _ => "Evicted",
         };
-        self.hands.push(warning(&record.pod, reason, "Evicting", message));
+        self.hands.push(warning(&record.pod, reason, "Evicting", ending.message));
     }
 
     /// What was configured is not taken; what was in force stays, or what a start falls back on.
