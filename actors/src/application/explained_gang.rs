@@ -130,11 +130,15 @@ impl Application {
             let alone = bundled
                 .map(|bundled| self.short_alone(native, &bundled, baton))
                 .unwrap_or_default();
-            let whys = short.iter().filter_map(|(slot, lacks)| {
-                let now = alone.iter().find(|(other, _)| other == slot);
-                let lacks = now.map_or(*lacks, |(_, now)| *lacks.max(now));
-                self.lack_places((*slot, lacks), baton)
-            });
+            let group = |slot| self.book.asks.find(slot).and_then(|ask| ask.task_group.as_ref());
+            let mut lacking = short.to_vec();
+            for (slot, lacks) in alone {
+                match lacking.iter_mut().find(|(other, _)| group(*other) == group(slot)) {
+                    Some((_, before)) => *before = lacks.max(*before),
+                    None => lacking.push((slot, lacks)),
+                }
+            }
+            let whys = lacking.into_iter().filter_map(|short| self.lack_places(short, baton));
             return Kept { whys: whys.collect(), since_ns: Some(since_ns) };
         }
         if let Some((why, since_ns)) = bundle.why(nodes) {

@@ -124,13 +124,14 @@ pub async fn run<E: Engine>(
     }
     let (see, seen) = mpsc::channel(CHANGES_AHEAD);
     let kinds = mirror::follow(&client, &options.namespace, &see, &own_stop);
-    let shim =
+    let mut shim =
         Shim::new(options.mapping, scene, Arc::clone(&meters), options.conditions_per_second);
     let own_meters = Arc::clone(&meters);
     let (counted, ticked, leads) = (begun, begun, false);
     let (lead, holding) = (lease.as_ref().map(|lease| lease.lead()), None);
     let lost = lost(lead.clone());
     let broken = hands.broken();
+    shim.count_nodes(engine.looks_at_nodes());
     let mut work = Work {
         shim,
         engine,

@@ -211,19 +211,21 @@ pub fn short_alone(
     let order = order(bundle, nodes.capacity());
     let is_free = |of: &&MembersAt| of.within(bundle).request.required.is_none();
     let order: Vec<MembersAt> = order.iter().filter(is_free).copied().collect();
-    let mut of_groups: Vec<Option<Fits>> = vec![None; bundle.len()];
-    let mut known: SmallVec<[(&Resources, Option<usize>); 4]> = SmallVec::new();
+    let mut of_groups = vec![Fits::Unknown; bundle.len()];
+    for (group, fits_of) in of_groups.iter_mut().enumerate() {
+        let first = order.iter().find(|of| of.group == group);
+        *fits_of = first.map(|of| fits(*of)).unwrap_or_default();
+    }
+    let mut known: SmallVec<[(&Resources, &Fits); 4]> = SmallVec::new();
     let mut looked_at = 0;
     for (at, of) in order.iter().enumerate() {
         let members = of.within(bundle);
         let request = &members.request;
-        let fits = of_groups[of.group].get_or_insert_with(|| fits(*of));
-        // Who may use different nodes does not share places with others.
-        let only_group = fits.is_known().then_some(of.group);
-        let shares = |(size, group): &(&Resources, Option<usize>)| {
-            *group == only_group && size.same_amount(request.resources)
+        let fits = &of_groups[of.group];
+        let shares = |(size, of): &(&Resources, &Fits)| {
+            of.is_same(fits) && size.same_amount(request.resources)
         };
-        // Whoever wants as much and nothing else shares the places; the last ones have none.
+        // Whoever wants as much of the same nodes and nothing else shares the places; the last ones have none.
         if request.wants_only_room() && known.iter().any(shares) {
             continue;
         }
@@ -239,12 +241,12 @@ pub fn short_alone(
             }
             continue;
         }
-        known.push((request.resources, only_group));
+        known.push((request.resources, fits));
         let is_alike = |other: &&MembersAt| {
             let request = &other.within(bundle).request;
             request.wants_only_room()
                 && request.resources.same_amount(members.request.resources)
-                && only_group.is_none_or(|group| other.group == group)
+                && of_groups[other.group].is_same(fits)
         };
         let alike: Vec<&MembersAt> = order[at..].iter().filter(is_alike).collect();
         let all = alike.iter().map(|of| u64::from(of.within(bundle).count)).sum();

@@ -40,6 +40,15 @@ impl Fits {
         matches!(self, Self::Known(_))
     }
 
+    /// Whether the same nodes may be used, as far as that is known.
+    pub fn is_same(&self, other: &Self) -> bool {
+        match (self, other) {
+            (Self::Known(fits), Self::Known(other)) => Arc::ptr_eq(fits, other),
+            (Self::Known(_), _) | (_, Self::Known(_)) => false,
+            _ => true,
+        }
+    }
+
     /// The reason with this number.
     pub(super) fn reason(&self, number: u16) -> Option<&Arc<str>> {
         match self {

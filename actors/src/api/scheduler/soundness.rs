@@ -76,7 +76,6 @@ async fn look_over(entry: &PartitionEntry, found: &mut Findings) -> Result<(), R
             found.negative_partitions.push(name());
         }
     }
-    found.negative_allocated += usize::from(sums.allocated.has_negative());
     found.reserved.push(sums.n_reservations as f64 / sums.n_nodes as f64);
     let nodes = lists::whole(entry, surveys::CheckedNodes, |node| node).await?.rows;
     let mut sum = Resources::new();

@@ -74,7 +74,7 @@ pub(crate) struct CheckedNode {
     pub(crate) total: Resources,
     /// How many of its amounts have something below zero.
     pub(crate) n_negative: usize,
-    /// Whether one of these is what is allocated, or taken by others, there.
+    /// Whether one of these is another than what is available.
     pub(crate) uses_negative: bool,
     pub(crate) is_even: bool,
     /// Allocations that no application has, in words.
@@ -111,7 +111,7 @@ impl List for CheckedNodes {
         });
         Some(CheckedNode {
             id: Arc::clone(&node.id),
-            uses_negative: node.allocated.has_negative() || occupied.has_negative(),
+            uses_negative: amounts[..3].iter().any(|amount| amount.has_negative()),
             n_negative: amounts.iter().filter(|amount| amount.has_negative()).count(),
             is_even: is_balanced(&node.total, &node.allocated, &occupied, node.available()),
             orphans: orphans.collect(),

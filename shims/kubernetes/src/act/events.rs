@@ -12,6 +12,7 @@ use std::collections::VecDeque;
 use std::sync::{Mutex, MutexGuard, PoisonError};
 use std::time::Duration;
 
+use k8s_openapi::jiff::Timestamp;
 use prometheus::IntCounter;
 use tokio::sync::Notify;
 use tokio::time::{Instant, sleep};
@@ -22,13 +23,15 @@ use crate::shim::Event;
 const AHEAD: usize = 5_000;
 /// How often an event that has to be written is tried, each time with a few attempts.
 const TRIES: u32 = 20;
-/// Between two of these.
+/// The pause between two of these.
 const PAUSE: Duration = Duration::from_secs(5);
 
 /// An event that waits.
 #[derive(Debug)]
-pub(super) struct Waiting {
+pub(super) struct QueuedEvent {
     pub(super) event: Event,
+    /// When it happened.
+    pub(super) at: Timestamp,
     tries: u32,
 }
 
@@ -42,13 +45,15 @@ pub(super) struct Events {
 
 struct State {
     /// By rank.
-    waiting: [VecDeque<Waiting>; 3],
+    waiting: [VecDeque<QueuedEvent>; 3],
+    /// Those that could not be written, by when they are tried again.
+    later: VecDeque<(Instant, QueuedEvent)>,
     /// How many may be written now, as of that time.
     allowed: f64,
     at: Instant,
 }
 
-/// How much an event matters: the less, the more.
+/// The rank of an event; 0 is written first.
 fn rank(event: &Event) -> usize {
     match event.reason {
         "Preempted" | "Evicted" => 0,
@@ -58,10 +63,11 @@ fn rank(event: &Event) -> usize {
 }
 
 impl Events {
-    /// None, of which so many may be written in a second.
+    /// An empty queue that gives so many events in a second.
     pub(super) fn new(rate: u32, dropped: IntCounter) -> Self {
         let rate = f64::from(rate);
-        let state = State { waiting: Default::default(), allowed: rate, at: Instant::now() };
+        let (waiting, later) = (Default::default(), VecDeque::new());
+        let state = State { waiting, later, allowed: rate, at: Instant::now() };
         Self { state: Mutex::new(state), came: Notify::new(), rate, dropped }
     }
 
@@ -71,13 +77,11 @@ impl Events {
 
     /// Has an event be written when its turn comes.
     pub(super) fn put(&self, event: Event) {
-        self.enter(Waiting { event, tries: 0 });
-    }
-
-    fn enter(&self, waiting: Waiting) {
+        let queued = QueuedEvent { event, at: Timestamp::now(), tries: 0 };
         let mut state = self.open();
-        state.waiting[rank(&waiting.event)].push_back(waiting);
-        if state.waiting.iter().map(VecDeque::len).sum::<usize>() > AHEAD
+        state.waiting[rank(&queued.event)].push_back(queued);
+        let waiting = state.waiting.iter().map(VecDeque::len).sum::<usize>() + state.later.len();
+        if waiting > AHEAD
             && let Some(least) = state.waiting.iter_mut().rev().find(|of_rank| !of_rank.is_empty())
         {
             least.pop_front();
@@ -88,20 +92,21 @@ impl Events {
     }
 
     /// An event could not be written: one that has to be is tried again after a pause.
-    pub(super) async fn put_back(&self, Waiting { event, tries }: Waiting) {
-        if rank(&event) > 0 || tries + 1 >= TRIES {
+    pub(super) fn put_back(&self, mut queued: QueuedEvent) {
+        queued.tries += 1;
+        if rank(&queued.event) > 0 || queued.tries >= TRIES {
             self.dropped.inc();
             return;
         }
-        sleep(PAUSE).await;
-        self.enter(Waiting { event, tries: tries + 1 });
+        self.open().later.push_back((Instant::now() + PAUSE, queued));
+        self.came.notify_one();
     }
 
     /// The next event, once it may be written.
-    pub(super) async fn next(&self) -> Waiting {
+    pub(super) async fn next(&self) -> QueuedEvent {
         loop {
             match self.try_next() {
-                Ok(waiting) => return waiting,
+                Ok(queued) => return queued,
                 Err(Some(pause)) => sleep(pause).await,
                 Err(None) => self.came.notified().await,
             }
@@ -109,12 +114,15 @@ impl Events {
     }
 
     /// The next event; or for how long none may be written; or that none is there.
-    fn try_next(&self) -> Result<Waiting, Option<Duration>> {
+    fn try_next(&self) -> Result<QueuedEvent, Option<Duration>> {
         let mut state = self.open();
-        if state.waiting.iter().all(VecDeque::is_empty) {
-            return Err(None);
-        }
         let now = Instant::now();
+        while let Some((_, queued)) = state.later.pop_front_if(|(at, _)| *at <= now) {
+            state.waiting[0].push_back(queued);
+        }
+        if state.waiting.iter().all(VecDeque::is_empty) {
+            return Err(state.later.front().map(|(at, _)| at.saturating_duration_since(now)));
+        }
         let passed = now.duration_since(state.at).as_secs_f64();
         state.allowed = (state.allowed + passed * self.rate).min(self.rate);
         state.at = now;
@@ -188,16 +196,16 @@ mod tests {
         events.put(event("Preempted", true, 0));
         let begun = Instant::now();
         for _ in 1..TRIES {
-            let waiting = events.next().await;
-            events.put_back(waiting).await;
+            let queued = events.next().await;
+            events.put_back(queued);
         }
+        let queued = events.next().await;
         assert_eq!(begun.elapsed(), PAUSE * (TRIES - 1));
-        let waiting = events.next().await;
-        events.put_back(waiting).await;
+        events.put_back(queued);
         assert_eq!((events.try_next().err(), events.dropped.get()), (Some(None), 1));
         events.put(event("Scheduled", false, 0));
-        let waiting = events.next().await;
-        events.put_back(waiting).await;
+        let queued = events.next().await;
+        events.put_back(queued);
         assert_eq!(events.dropped.get(), 2, "others are not");
     }
 }

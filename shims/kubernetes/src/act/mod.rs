@@ -170,8 +170,8 @@ impl Hands {
             let all = async move {
                 loop {
                     let waiting = events.next().await;
-                    if !hand.say(&waiting.event).await {
-                        events.put_back(waiting).await;
+                    if !hand.say(&waiting.event, waiting.at).await {
+                        events.put_back(waiting);
                     }
                 }
             };

@@ -38,6 +38,8 @@ enum Written {
     Conflict,
     /// It may be done another time.
     Failed,
+    /// The server does not do it, however often it is asked.
+    Refused,
 }
 
 impl Hand {
@@ -99,8 +101,8 @@ impl Hand {
         }
     }
 
-    /// Writes what happened. Returns whether that is done, or nothing more to be done about it.
-    pub(super) async fn say(&self, event: &Event) -> bool {
+    /// Writes what happened then. Returns false if it should be tried again.
+    pub(super) async fn say(&self, event: &Event, at: Timestamp) -> bool {
         static COUNT: AtomicU64 = AtomicU64::new(0);
         let now = Timestamp::now();
         let number = COUNT.fetch_add(1, Ordering::Relaxed);
@@ -111,7 +113,7 @@ impl Hand {
         let body = json!({
             "apiVersion": "events.k8s.io/v1", "kind": "Event",
             "metadata": {"name": name, "namespace": namespace},
-            "eventTime": format!("{now:.6}"),
+            "eventTime": format!("{at:.6}"),
             "reportingController": "monoceros.io/scheduler",
             "reportingInstance": "monoceros",
             "action": event.action,
@@ -125,7 +127,8 @@ impl Hand {
         });
         let path = format!("/apis/events.k8s.io/v1/namespaces/{namespace}/events");
         let call = Call::CreateEvent;
-        self.write(call, "POST", &path, "application/json", body).await == Written::Over
+        // What is there under its name was written by an attempt that was not answered.
+        self.write(call, "POST", &path, "application/json", body).await != Written::Failed
     }
 
     /// Writes something, in a few attempts.
@@ -151,7 +154,7 @@ impl Hand {
                 Err(failure) => {
                     self.complain(call, path, &failure);
                     if !failure.may_pass() {
-                        return Written::Failed;
+                        return Written::Refused;
                     }
                     tokio::time::sleep(Duration::from_millis(200 << attempt)).await;
                 }

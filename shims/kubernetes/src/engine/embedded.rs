@@ -16,7 +16,7 @@ use monoceros_proto::si::v1 as si;
 use tokio::sync::mpsc::UnboundedSender;
 
 use super::{Engine, EngineError, victims};
-use crate::shim::{EngineOrder, Explanation, Key, SharedScene, Word, open};
+use crate::shim::{EngineOrder, Explanation, Key, Placed, SharedScene, Word, open};
 use crate::translate::{Queues, hold_key};
 
 /// An engine in the same process.
@@ -135,6 +135,10 @@ impl Engine for Embedded {
         })
     }
 
+    fn looks_at_nodes(&self) -> bool {
+        true
+    }
+
     fn tell(&self, order: EngineOrder) -> BoxFuture<'_, Result<(), EngineError>> {
         Box::pin(self.order(order))
     }
@@ -155,8 +159,11 @@ impl ResourceManagerCallback for Ear {
     }
 
     fn allocations(&self, told: AllocationsTold<'_>) {
-        let placed =
-            |new: NewAllocation<'_>| (Arc::clone(new.allocation_key()), Arc::clone(new.node_id()));
+        let placed = |new: NewAllocation<'_>| Placed {
+            key: Arc::clone(new.allocation_key()),
+            application: Arc::clone(new.application_id()),
+            node: Arc::clone(new.node_id()),
+        };
         let placed: Vec<_> = told.new_allocations().map(placed).collect();
         if !placed.is_empty() {
             self.words.send(Word::Placed(placed)).ok();

@@ -22,6 +22,11 @@ pub trait Engine: Send + Sync + 'static {
         queues: &'e Queues,
     ) -> BoxFuture<'e, Result<Option<String>, EngineError>>;
 
+    /// Whether its explanations look up what nodes say by themselves.
+    fn looks_at_nodes(&self) -> bool {
+        false
+    }
+
     /// Tells it something. What is told one after the other takes effect in that order.
     fn tell(&self, order: EngineOrder) -> BoxFuture<'_, Result<(), EngineError>>;
 }

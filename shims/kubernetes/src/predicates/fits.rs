@@ -27,6 +27,8 @@ const LOOKS: usize = 1_000;
 const TEMPLATES: usize = 1_000;
 /// So many different reasons of nodes are told of a template; the last stands for all others.
 const REASONS: usize = 200;
+/// So many nodes that have changed are looked at where somebody asks.
+const AT_ONCE: u64 = 64;
 /// So many changes of nodes are remembered. Who has missed more is counted anew.
 const CHANGES: usize = 10_000;
 
@@ -91,6 +93,8 @@ impl NodesCounted {
             return *place;
         }
         let place = u32::try_from(self.names.len()).unwrap_or(u32::MAX);
+        // What was told holds the list, which would be copied.
+        self.templates.values_mut().for_each(|template| template.told = None);
         Arc::make_mut(&mut self.places).insert(Arc::clone(name), place);
         self.names.push(Arc::clone(name));
         place
@@ -98,6 +102,10 @@ impl NodesCounted {
 
     /// What nodes say to pods that want this, if it is known; else it is counted from now on.
     pub(super) fn ask(&mut self, wish: &Arc<NodeWish>, seats: &Seats) -> Fits {
+        if wish.filter.names_nodes() {
+            // One that is for a node by name is a template of its own.
+            return Fits::Unknown;
+        }
         if self.places.is_empty() {
             let mut names: Vec<_> = seats.keys().map(Arc::clone).collect();
             names.sort_unstable();
@@ -110,6 +118,15 @@ impl NodesCounted {
         let new = || Template::new(n_changes);
         let template = self.templates.entry(Arc::clone(wish)).or_insert_with(new);
         template.asked = asked;
+        let missed = n_changes.saturating_sub(template.seen);
+        if template.next >= self.names.len() && (1..=AT_ONCE).contains(&missed) {
+            // A few nodes that have changed are looked at now: what was counted of all others holds.
+            let missed = usize::try_from(missed).unwrap_or(usize::MAX);
+            for place in self.changes.iter().rev().take(missed) {
+                template.look(*place as usize, wish, &self.names, seats);
+            }
+            (template.seen, template.told) = (n_changes, None);
+        }
         if template.is_done(self.names.len(), n_changes) {
             let Template { refusals, reasons, told, .. } = template;
             let told = told.get_or_insert_with(|| {

@@ -44,6 +44,12 @@ impl NodeFilter {
         Self { labels: pod.spec.node_selector.clone(), terms }
     }
 
+    /// Whether it names nodes, as those of pods of a DaemonSet do.
+    pub(super) fn names_nodes(&self) -> bool {
+        let mut terms = self.terms.iter().flatten();
+        terms.any(|term| term.match_fields.as_ref().is_some_and(|fields| !fields.is_empty()))
+    }
+
     pub(super) fn admits(&self, node: &Node) -> bool {
         self.labels.iter().all(|(key, value)| node.label(key) == Some(value))
             && self.terms.as_ref().is_none_or(|terms| terms_admit(terms, node))

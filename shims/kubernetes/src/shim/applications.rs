@@ -18,6 +18,8 @@ use crate::translate::{DeclaredGang, application, hold_key};
 const FIRST_RETRY: Duration = Duration::from_secs(10);
 /// The longest that a refused application waits.
 const LAST_RETRY: Duration = Duration::from_secs(300);
+/// After this long everything is heard that the engine said before it was told otherwise.
+const WORDS: Duration = Duration::from_millis(500);
 /// All members of a group are victims together or not at all.
 const DISRUPTION: &str = "monoceros.io/disruption";
 
@@ -113,21 +115,21 @@ impl Shim {
             }
             AppTold::Nothing | AppTold::Refused(..) => {}
         }
+        let Some(first) = self.first_pod(id) else {
+            return Err(Why::new("Unknown", "", "its application has no pod"));
+        };
+        if !is_running && !self.namespaces.contains_key(first.namespace()) {
+            // What it says of quotas is to be known first.
+            let message = format!("the namespace {} is not known yet", first.namespace());
+            return Err(Why::new("WaitingForNamespace", "", message));
+        }
         let gang = self.gang(id, now);
         let gang = match gang {
             Ok(gang) => gang,
             Err(_) if is_running => None,
             Err(why) => return Err(why),
         };
-        let Some(first) = self.first_pod(id) else {
-            return Err(Why::new("Unknown", "", "its application has no pod"));
-        };
         let namespace = self.namespaces.get(first.namespace());
-        if namespace.is_none() && !is_running {
-            // What it says of quotas is to be known first.
-            let message = format!("the namespace {} is not known yet", first.namespace());
-            return Err(Why::new("WaitingForNamespace", "", message));
-        }
         let (mut request, wrong) = application(&first, namespace.map(|it| &**it), &self.mapping);
         (**id).clone_into(&mut request.application_id);
         if let Some(gang) = &gang {
@@ -162,14 +164,14 @@ impl Shim {
         Ok(())
     }
 
-    /// A namespace says otherwise of its queue than before: its applications say that anew.
-    pub(super) fn namespace_changed(&mut self, name: &str) {
+    /// The quota annotations of a namespace changed: sends them with each of its applications, and has those
+    /// that were refused be tried again.
+    pub(super) fn namespace_changed(&mut self, name: &str, now: Duration) {
         if !self.is_active {
             return;
         }
         let is_told = |known: &Application| known.namespace == name && known.told == AppTold::Told;
-        let told =
-            self.applications.iter().filter(|(_, known)| is_told(known) && known.is_accepted);
+        let told = self.applications.iter().filter(|(_, known)| is_told(known));
         let mut ids: Vec<_> = told.map(|(id, _)| Arc::clone(id)).collect();
         ids.sort_unstable();
         let mut untold = true;
@@ -185,6 +187,17 @@ impl Shim {
             }
             untold = false;
         }
+        let is_refused = |known: &Application| {
+            known.namespace == name && matches!(known.told, AppTold::Refused(..))
+        };
+        let refused = self.applications.iter().filter(|(_, known)| is_refused(known));
+        let refused: Vec<_> = refused.map(|(id, _)| Arc::clone(id)).collect();
+        for id in refused {
+            if let Some(known) = self.applications.get_mut(&id) {
+                known.told = AppTold::Nothing;
+            }
+            self.reconcile_all(&id, now);
+        }
     }
 
     /// The oldest pod that is there.
@@ -197,7 +210,7 @@ impl Shim {
     }
 
     /// Takes everything back that was told of an application, of which nothing runs.
-    pub(super) fn withdraw(&mut self, id: &Arc<str>) {
+    pub(super) fn withdraw(&mut self, id: &Arc<str>, now: Duration) {
         let Some(application) = self.applications.get_mut(id) else { return };
         let gang = application.gang.take();
         let pods: Vec<_> = application.pods.iter().map(|(_, key)| Arc::clone(key)).collect();
@@ -210,8 +223,18 @@ impl Shim {
             if record.told == Told::Asked {
                 record.told = Told::Nothing;
                 open(&self.scene).dismiss(&key);
+                self.wait_for_words(&key, now);
             }
         }
+    }
+
+    /// Has a pod that was asked for be asked for again a moment later: where it was placed meanwhile, that
+    /// is heard before, and is not taken for an answer to the next request.
+    pub(super) fn wait_for_words(&mut self, key: &Key, now: Duration) {
+        let Some(record) = self.pods.get_mut(key) else { return };
+        record.not_before = record.not_before.max(now + WORDS);
+        let at = record.not_before;
+        self.alarm(at, Alarm::Pod(Arc::clone(key)));
     }
 
     /// A pod has left its application; with the last one it may end.
@@ -239,6 +262,17 @@ impl Shim {
     fn forget_application(&mut self, id: &Arc<str>) {
         let Some(application) = self.applications.remove(id) else { return };
         self.names.leave(&application.namespace, &application.said, id);
+        if **id != *application.said {
+            // One of the same that began earlier may be there still.
+            let is_same = |other: &&Application| {
+                (&other.namespace, &other.said) == (&application.namespace, &application.said)
+            };
+            let others = self.applications.iter().filter(|(_, other)| is_same(other));
+            if let Some(last) = others.max_by_key(|(id, _)| (id.len(), Arc::clone(id))) {
+                let last = Arc::clone(last.0);
+                self.names.enter(&application.namespace, &application.said, &last);
+            }
+        }
         self.dismiss_holds(id, application.gang.as_ref());
     }
 
@@ -274,6 +308,10 @@ impl Shim {
     pub(super) fn application_refused(&mut self, id: &Arc<str>, reason: &str, now: Duration) {
         let Some(application) = self.applications.get_mut(id) else { return };
         if application.told != AppTold::Told {
+            return;
+        }
+        if reason.contains("[R_APP_UNKNOWN]") {
+            // It ended before it was said what its namespace says: that comes with the next one.
             return;
         }
         if reason.contains("[R_APP_EXISTS]") {

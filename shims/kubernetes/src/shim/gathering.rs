@@ -15,7 +15,8 @@ use super::said::{GroupCondition, Key};
 use super::waiting::{APART, Alarm, Why};
 use crate::objects::{Meta as _, Pod, PodGroup};
 use crate::translate::{
-    DeclaredGang, declared_gang, has_declared_gang, pod_group_gang, pod_group_of, task_group_of,
+    DeclaredGang, declared_gang, declared_text, has_declared_gang, pod_group_gang, pod_group_of,
+    task_group_of,
 };
 
 /// So long a pod that names a task group waits for one that declares it.
@@ -23,8 +24,8 @@ const DECLARATION: Duration = Duration::from_secs(30);
 
 /// So often a gang is declared anew because a pod is larger than its group says.
 const RESIZED_MOST: u32 = 8;
-/// Of so many groups that an application does not have it is told that pods name them.
-const UNKNOWN_TOLD: usize = 20;
+/// So many different warnings an application has that are told once each.
+const TOLD_ONCE: usize = 20;
 
 /// The condition that tells whether a group has begun.
 pub(super) const INITIALLY_SCHEDULED: &str = "PodGroupInitiallyScheduled";
@@ -136,16 +137,25 @@ impl Shim {
     /// Tells of a pod that declares task groups for an application whose gang is told, if it is another
     /// gang that it declares.
     fn declared_late(&mut self, pod: &Pod, id: &Arc<str>) {
-        let Some(application) = self.applications.get_mut(id) else { return };
-        let Some(gang) = &application.gang else {
+        let has_started = self.has_started(id);
+        let Some(application) = self.applications.get(id) else { return };
+        if application.gang.is_none() {
             let why = "the task groups are declared too late: pods of the application are \
                        scheduled one by one already";
             return self.hands.push(warning(pod, "GangIgnored", "Submit", why.to_owned()));
-        };
-        let declared_by = &mut application.declared_by;
-        if declared_by.uid == declarer(pod)
-            || std::mem::replace(&mut declared_by.is_other_told, true)
-        {
+        }
+        let is_of_another = application.declared_by.uid != declarer(pod);
+        let first = application.gathered.declaring().and_then(|key| self.pods.get(key));
+        let says_the_same =
+            first.is_some_and(|first| declared_text(&first.pod) == declared_text(pod));
+        // Pods of one gang may all declare it, and those of several jobs.
+        let is_meant = says_the_same && (pod.controller().is_none() || !has_started);
+        if !is_of_another || is_meant {
+            return;
+        }
+        let Some(application) = self.applications.get_mut(id) else { return };
+        let Some(gang) = &application.gang else { return };
+        if std::mem::replace(&mut application.declared_by.is_other_told, true) {
             return;
         }
         let counts = gang.in_short();
@@ -173,14 +183,14 @@ impl Shim {
         }
         for (pod, larger) in told.into_values() {
             let why = format!("{larger}: so much counts for each member");
-            self.hands.push(warning(&pod, "GangResized", "Submit", why));
+            self.warn_once(id, &pod, "GangResized", why);
         }
         gang
     }
 
     /// Has a gang that is not decided be declared anew where a pod of it is larger than what was said of its
     /// group. Where it is decided, that is told.
-    pub(super) fn heed_size(&mut self, key: &Key, now: Duration) {
+    pub(super) fn redeclare_if_larger(&mut self, key: &Key, now: Duration) {
         let Some(record) = self.pods.get(key).filter(|record| !record.is_gone) else { return };
         let (pod, id) = (Arc::clone(&record.pod), record.application.clone().unwrap_or_default());
         let Some(application) = self.applications.get_mut(&id) else { return };
@@ -191,7 +201,7 @@ impl Shim {
         let Some(larger) = larger else { return };
         application.resized += 1;
         if application.resized <= RESIZED_MOST && !self.has_started(&id) {
-            self.withdraw(&id);
+            self.withdraw(&id, now);
             return self.reconcile_all(&id, now);
         }
         if let Some(application) = self.applications.get_mut(&id) {
@@ -203,17 +213,22 @@ impl Shim {
         self.hands.push(warning(&pod, "GangIgnored", "Submit", why));
     }
 
+    /// Tells of something that is wrong with an application, unless that was told before, or much was.
+    fn warn_once(&mut self, id: &str, pod: &Pod, reason: &'static str, why: String) {
+        let Some(application) = self.applications.get_mut(id) else { return };
+        let told = &mut application.told_once;
+        if told.len() < TOLD_ONCE && told.insert(why.clone()) {
+            self.hands.push(warning(pod, reason, "Submit", why));
+        }
+    }
+
     /// Tells of a pod that names a task group which its application does not have.
-    pub(super) fn heed_group(&mut self, pod: &Pod, id: &Arc<str>) {
+    pub(super) fn report_unknown_group(&mut self, pod: &Pod, id: &Arc<str>) {
         let Some(group) = task_group_of(pod).filter(|_| pod_group_of(pod).is_none()) else {
             return;
         };
-        let Some(application) = self.applications.get_mut(id) else { return };
-        let Some(gang) = application.gang.as_ref().filter(|gang| !gang.has(group)) else { return };
-        let unknown = &mut application.unknown_groups;
-        if unknown.len() >= UNKNOWN_TOLD || !unknown.insert(group.to_owned()) {
-            return;
-        }
+        let gang = self.applications.get(id).and_then(|application| application.gang.as_ref());
+        let Some(gang) = gang.filter(|gang| !gang.has(group)) else { return };
         let declared: Vec<_> =
             gang.groups.iter().map(|group| format!("`{}`", group.name)).collect();
         let why = format!(
@@ -221,7 +236,7 @@ impl Shim {
              and is scheduled by itself",
             declared.join(", ")
         );
-        self.hands.push(warning(pod, "GangIgnored", "Submit", why));
+        self.warn_once(id, pod, "GangIgnored", why);
     }
 
     /// Has a pod count for nothing in its application, which it leaves.
@@ -232,6 +247,32 @@ impl Shim {
         if let Some(application) = self.applications.get_mut(id) {
             application.gathered.change(key, created, share, Share::default());
         }
+    }
+
+    /// Whether as many members are being deleted as the gang needs.
+    pub(super) fn is_going_whole(&self, application: &Application) -> bool {
+        let declaring = application.gathered.declaring().and_then(|key| self.pods.get(key));
+        let declared = || declared_gang(&declaring?.pod)?.ok();
+        let groups = match &application.gang {
+            Some(gang) => gang.groups.clone(),
+            None => declared().map(|gang| gang.groups).unwrap_or_default(),
+        };
+        let needed = groups.iter().map(|group| usize::try_from(group.min_members).unwrap_or(0));
+        application.gathered.ending >= needed.sum()
+    }
+
+    /// Why the declaration of an application that runs without a gang cannot be read, if there is one.
+    pub(super) fn unreadable(&self, id: &str) -> Option<Why> {
+        let application = self.applications.get(id).filter(|known| known.gang.is_none())?;
+        let pod = &self.pods.get(application.gathered.declaring()?)?.pod;
+        let why = declared_gang(pod)?.err()?;
+        Some(Why::new("Unreadable", "", why))
+    }
+
+    /// Whether the declaration of this pod is what decides for its application, of which nothing is told.
+    pub(super) fn is_read_by(&self, id: &str, key: &Key) -> bool {
+        let application = self.applications.get(id).filter(|known| known.told != AppTold::Told);
+        application.is_some_and(|known| known.gathered.declaring() == Some(key))
     }
 
     pub(super) fn group_of(&self, pod: &Pod) -> Option<&Arc<PodGroup>> {
@@ -258,9 +299,13 @@ impl Shim {
             };
             let needed = needed(group);
             if gang.is_some() && ready < needed {
-                return waits(format!(
-                    "{ready} pods of the PodGroup {name} are there, and it starts with {needed}"
-                ));
+                let are = if ready == 1 {
+                    "pod of the PodGroup {} is"
+                } else {
+                    "pods of the PodGroup {} are"
+                };
+                let are = are.replace("{}", name);
+                return waits(format!("{ready} {are} there, and it starts with {needed}"));
             }
             return Ok(gang);
         }
@@ -301,7 +346,7 @@ impl Shim {
             self.group_words.forget(&key);
         }
         if self.is_outdated(&id) {
-            self.withdraw(&id);
+            self.withdraw(&id, now);
         }
         self.reconcile_all(&id, now);
     }
@@ -446,7 +491,7 @@ impl Application {
 
     /// What is known of its pods stays, and nothing was told of it.
     pub(super) fn begin_anew(&mut self) {
-        let Self { namespace, said, pods, gathered, resized, .. } = std::mem::take(self);
-        *self = Self { namespace, said, pods, gathered, resized, ..Self::default() };
+        let Self { namespace, said, pods, gathered, resized, told_once, .. } = std::mem::take(self);
+        *self = Self { namespace, said, pods, gathered, resized, told_once, ..Self::default() };
     }
 }

@@ -34,15 +34,38 @@ impl Shim {
     pub(super) fn id_of_new(&mut self, pod: &Pod, said: &str) -> Arc<str> {
         let id = self.id_in(pod.namespace(), said);
         let is_new = pod.node().is_none() && !pod.is_going();
-        if is_new && self.is_active && self.is_ending(&id) {
+        if is_new && self.is_active && self.begins_anew(pod, &id) {
             return self.begin_generation(&id);
         }
         id
     }
 
-    /// Whether an application is a gang of which all that has a node is being deleted.
+    /// Whether an application is a gang of which all that has a node, or is about to get one, is being
+    /// deleted.
     fn is_ending(&self, id: &str) -> bool {
-        self.applications.get(id).is_some_and(Application::is_ending)
+        let Some(application) = self.applications.get(id).filter(|it| it.is_ending()) else {
+            return false;
+        };
+        let mut records = application.pods.iter().filter_map(|(_, key)| self.pods.get(key));
+        !records.any(|record| {
+            let is_on_its_way = record.hand != Hand::Idle || matches!(record.told, Told::Placed(_));
+            record.pod.node().is_none() && !record.is_gone && is_on_its_way
+        })
+    }
+
+    /// Whether a pod of an application that is ending is of the next gang: another job has made it, or all
+    /// members that the gang needs are going. A job that replaces one pod of several that have run to their
+    /// end makes no new gang.
+    fn begins_anew(&self, pod: &Pod, id: &str) -> bool {
+        let Some(application) = self.applications.get(id).filter(|_| self.is_ending(id)) else {
+            return false;
+        };
+        let going = application.pods.iter().filter_map(|(_, key)| self.pods.get(key));
+        let mut going = going.filter(|record| record.pod.node().is_some() && !record.is_gone);
+        let controller = |pod: &Pod| pod.controller().map(|controller| controller.uid.clone());
+        let own = controller(pod);
+        let is_of_another = own.is_none() || !going.any(|other| controller(&other.pod) == own);
+        is_of_another || self.is_going_whole(application)
     }
 
     /// An application with the next free number behind the id that its pods say. Pods that come belong to
@@ -62,14 +85,17 @@ impl Shim {
         id
     }
 
-    /// Has the pods of an application that is ending, as far as nothing of them is decided, be a gang of
-    /// their own. Returns its id, if there are any.
-    pub(super) fn move_on(&mut self, id: &Arc<str>) -> Option<Arc<str>> {
+    /// Moves the undecided pods of an application that is ending into the next one. Returns its id, if there
+    /// are any.
+    pub(super) fn move_on(&mut self, id: &Arc<str>, now: Duration) -> Option<Arc<str>> {
         if !self.is_ending(id) {
             return None;
         }
         let pods = &self.applications.get(id)?.pods;
-        let moves = |key: &&Key| self.pods.get(*key).is_some_and(may_move);
+        let moves = |key: &&Key| {
+            let record = self.pods.get(*key);
+            record.is_some_and(|record| may_move(record) && self.begins_anew(&record.pod, id))
+        };
         let moving: Vec<Key> = pods.iter().map(|(_, key)| key).filter(moves).cloned().collect();
         if moving.is_empty() {
             return None;
@@ -78,6 +104,7 @@ impl Shim {
         for key in &moving {
             if self.pods.get(key).is_some_and(|record| record.told == Told::Asked) {
                 self.give_back(key);
+                self.wait_for_words(key, now);
             }
             self.leave_share(key, id);
             let Some(record) = self.pods.get_mut(key) else { continue };
@@ -95,20 +122,21 @@ impl Shim {
         Some(next)
     }
 
-    /// As [`Self::move_on`], for every application: of what was read at a start.
-    pub(super) fn all_move_on(&mut self) {
+    /// Calls [`Self::move_on`] for every application, when the shim begins.
+    pub(super) fn all_move_on(&mut self, now: Duration) {
         let mut ids: Vec<_> = self.applications.keys().cloned().collect();
         ids.sort_unstable();
         for id in ids {
-            self.move_on(&id);
+            self.move_on(&id, now);
         }
     }
 
-    /// Has a change of a pod with a node, which is being deleted now, begin the next gang where it was the
-    /// last that stood in the way.
-    pub(super) fn goes(&mut self, key: &Key, now: Duration) {
-        let id = self.pods.get(key).and_then(|record| record.application.clone());
-        if let Some(next) = id.and_then(|id| self.move_on(&id)) {
+    /// Calls [`Self::move_on`] for an application of which a pod has begun to go, or has gone.
+    pub(super) fn pod_goes(&mut self, id: Option<&Arc<str>>, now: Duration) {
+        if !self.is_active {
+            return;
+        }
+        if let Some(next) = id.and_then(|id| self.move_on(id, now)) {
             self.reconcile_all(&next, now);
         }
     }

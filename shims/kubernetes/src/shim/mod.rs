@@ -41,7 +41,7 @@ use self::orders::Orders;
 use self::record::{Application, NodeRecord, Record, Told};
 pub use self::said::{
     About, Bind, Change, Condition, EngineOrder, Event, Evict, Explanation, GroupCondition,
-    HandOrder, Key, Outcome, Word,
+    HandOrder, Key, Outcome, Placed, Word,
 };
 use self::waiting::Alarm;
 use crate::meters::Meters;
@@ -104,6 +104,8 @@ pub struct Shim {
     n_asking: usize,
     /// Since when there is no node, while that is so and the engine is told.
     no_node_since: Option<Duration>,
+    /// Whether somebody looks up what nodes say by themselves.
+    counts_nodes: bool,
     /// When it is counted on what nodes say by themselves; none while all of that is known.
     counts_at: Option<Duration>,
 }
@@ -142,8 +144,14 @@ impl Shim {
             asking: FxHashMap::default(),
             n_asking: 0,
             no_node_since: None,
+            counts_nodes: false,
             counts_at: None,
         }
+    }
+
+    /// Has what nodes say by themselves be counted, for an engine whose explanations look it up.
+    pub fn count_nodes(&mut self, whether: bool) {
+        self.counts_nodes = whether;
     }
 
     /// The queues that a registration is to bring: as ConfigMaps have them now; or, where these cannot be
@@ -206,7 +214,7 @@ impl Shim {
             // A binding that is under way ends at the API server, and is told; who goes, this engine says.
             record.let_stay();
         }
-        self.all_move_on();
+        self.all_move_on(now);
         let names: Vec<_> = self.nodes.keys().cloned().collect();
         for name in &names {
             self.tell_node(name);
@@ -257,7 +265,7 @@ impl Shim {
                         match self.namespaces.insert(name.clone(), namespace) {
                             None => self.namespace_came(&name, now),
                             Some(before) if quota_tags(&before).0 != now_said => {
-                                self.namespace_changed(&name);
+                                self.namespace_changed(&name, now);
                             }
                             Some(_) => {}
                         }

@@ -7,7 +7,7 @@ use monoceros_proto::si::v1::{Allocation, AllocationRelease};
 use tokio_util::sync::CancellationToken;
 
 use super::record::{AppTold, Application, End, Hand, Record, Told};
-use super::said::{Bind, HandOrder, Key};
+use super::said::{Bind, HandOrder, Key, Placed};
 use super::waiting::{Alarm, Why};
 use super::{Shim, open};
 use crate::objects::{Meta as _, Pod};
@@ -32,6 +32,10 @@ impl Shim {
     pub(super) fn pod_changed(&mut self, key: &Key, pod: Option<Arc<Pod>>, now: Duration) {
         if let (Some(record), Some(pod)) = (self.pods.get_mut(key), &pod) {
             record.end = if pod.is_lost() { End::Lost } else { End::ByItself };
+            if pod.is_over() && !pod.is_going() {
+                // Whatever it was to go for, it has ended by itself.
+                record.wanted = None;
+            }
         }
         let Some(pod) = pod.filter(|pod| !pod.is_over()) else { return self.pod_gone(key, now) };
         let is_ours = self.mapping.is_ours(&pod);
@@ -82,16 +86,19 @@ impl Shim {
         }
         let goes = !is_new && pod.node().is_some() && pod.is_going() && !before.is_going();
         let redeclares = !is_new && declared_text(&before) != declared_text(&pod);
+        let redeclares =
+            redeclares && application.as_ref().is_some_and(|id| self.is_read_by(id, key));
         let makes_a_difference = self.count_share(key) || redeclares;
         if is_new && pod.node().is_none() {
-            self.heed_size(key, now);
+            self.redeclare_if_larger(key, now);
         }
         match application {
             Some(id) if makes_a_difference => self.reconcile_all(&id, now),
             _ => self.reconcile(key, now),
         }
         if goes {
-            self.goes(key, now);
+            let id = self.pods.get(key).and_then(|record| record.application.clone());
+            self.pod_goes(id.as_ref(), now);
         }
         if pod.node().is_some() {
             self.binding_ended(key);
@@ -101,6 +108,7 @@ impl Shim {
     fn pod_gone(&mut self, key: &Key, now: Duration) {
         let Some(record) = self.pods.get_mut(key) else { return };
         record.is_gone = true;
+        let application = record.application.clone();
         self.count_share(key);
         let Some(record) = self.pods.get_mut(key) else { return };
         if let Some(node) = record.pod.node()
@@ -119,6 +127,7 @@ impl Shim {
         if self.is_active {
             self.reconcile(key, now);
             self.binding_ended(key);
+            self.pod_goes(application.as_ref(), now);
         } else {
             self.drop_record(key);
         }
@@ -259,6 +268,9 @@ impl Shim {
         let Some(application) = record.application.clone() else { return Want::Nothing(None) };
         // What has been asked for stays, even if others of its group go.
         let is_asked = record.told == Told::Asked;
+        if !is_asked && let Some(why) = self.unreadable(&application) {
+            return Want::Nothing(Some(why));
+        }
         let taken = self.submit(&application, now, is_asked);
         match taken {
             Ok(()) if is_asked || self.takes_requests(&application) => Want::Ask,
@@ -278,7 +290,7 @@ impl Shim {
         let (pod, application) = (Arc::clone(&record.pod), record.application.clone());
         open(&self.scene).expect(key, Arc::clone(&pod));
         if let Some(id) = application {
-            self.heed_group(&pod, &id);
+            self.report_unknown_group(&pod, &id);
         }
         self.say(key, None, false, now);
         self.look_at(key, now);
@@ -387,13 +399,17 @@ impl Shim {
     }
 
     /// The engine has placed a request.
-    pub(super) fn placed_on(&mut self, key: &Key, node: &str, now: Duration) {
+    pub(super) fn placed_on(&mut self, placed: &Placed, now: Duration) {
+        let Placed { key, application, node } = placed;
         let Some(record) = self.pods.get_mut(key) else {
             // It was withdrawn meanwhile, and that ends it.
             open(&self.scene).clear(key);
             return;
         };
+        let is_of_another = record.application.as_ref().is_some_and(|own| own != application);
         match record.told {
+            // It was asked for by another application before, which has given it back: that is on its way.
+            Told::Asked if is_of_another => return open(&self.scene).clear(key),
             Told::Asked => {}
             // What runs is repeated.
             Told::Placed(_) => {
@@ -410,7 +426,7 @@ impl Shim {
                 return;
             }
         }
-        let node: Arc<str> = Arc::from(node);
+        let node = Arc::clone(node);
         let called_off = CancellationToken::new();
         record.told = Told::Placed(Arc::clone(&node));
         record.is_held = true;

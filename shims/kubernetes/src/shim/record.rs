@@ -174,8 +174,8 @@ pub(super) struct Application {
     pub(super) declared_by: DeclaredBy,
     /// How often it was declared anew, for pods that are larger than their groups say.
     pub(super) resized: u32,
-    /// Task groups that it does not have, of which it was told that pods name them.
-    pub(super) unknown_groups: BTreeSet<String>,
+    /// Warnings that were told, and are not told again.
+    pub(super) told_once: BTreeSet<String>,
     /// How its PodGroup was told to stand.
     pub(super) group_told: Option<GroupTold>,
     /// Its PodGroup was told that it is preempted.

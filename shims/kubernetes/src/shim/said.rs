@@ -37,8 +37,8 @@ pub enum Change {
 /// What the engine says.
 #[derive(Clone, Debug)]
 pub enum Word {
-    /// Pods that have a place, each with the node.
-    Placed(Vec<(Key, Arc<str>)>),
+    /// Pods that have a place.
+    Placed(Vec<Placed>),
     /// Allocations, releases, refusals.
     Allocations(si::AllocationResponse),
     /// Applications accepted and refused, and their states.
@@ -64,6 +64,17 @@ pub enum Word {
     Ended(String),
     /// The queues of [`EngineOrder::Configure`] are in force, or why they are not.
     Configured(Result<(), String>),
+}
+
+/// A pod that has a place.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Placed {
+    /// Its UID.
+    pub key: Key,
+    /// The application in which it was asked for.
+    pub application: Arc<str>,
+    /// The node.
+    pub node: Arc<str>,
 }
 
 /// Why some requests of an application wait.

@@ -28,8 +28,8 @@ const NO_NODE: Duration = Duration::from_secs(10);
 /// Until what nodes say is counted, a pod that was asked for is not told why it waits for so long.
 const PATIENCE_TO_COUNT: Duration = Duration::from_secs(20);
 /// Whether that is counted is looked at again after this.
-const COUNTING: Duration = Duration::from_millis(200);
-/// How often in a tick it is counted what nodes say: a few thousandths of a tenth of a second each.
+const COUNTING: Duration = Duration::from_secs(1);
+/// Counting rounds in a tick, about half a millisecond each.
 const COUNTED_AT_ONCE: usize = 5;
 /// So many groups of a gang are counted for before its pods are told why they wait.
 const GROUPS_COUNTED: usize = 20;
@@ -139,7 +139,7 @@ impl Shim {
     /// Time passes.
     pub fn tick(&mut self, now: Duration) {
         self.refill(now);
-        self.count_nodes(now);
+        self.count_on(now);
         while let Some((at, _)) = self.alarms.first()
             && *at <= now
         {
@@ -166,7 +166,7 @@ impl Shim {
     }
 
     /// Counts on what nodes say by themselves, a few milliseconds long.
-    fn count_nodes(&mut self, now: Duration) {
+    fn count_on(&mut self, now: Duration) {
         if self.counts_at.is_none_or(|at| at > now) {
             return;
         }
@@ -183,6 +183,9 @@ impl Shim {
     /// Whether it is known of all nodes what they say by themselves to a pod, and to those for whom its gang
     /// wants places; from now on it is counted.
     fn is_counted(&mut self, key: &Key, id: &Arc<str>, now: Duration) -> bool {
+        if !self.counts_nodes {
+            return true;
+        }
         let gang = self.applications.get(id).and_then(|application| application.gang.as_ref());
         let held = gang.into_iter().flat_map(|gang| gang.templates.keys());
         let mut scene = open(&self.scene);

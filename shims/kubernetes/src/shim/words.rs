@@ -7,7 +7,7 @@ use monoceros_proto::si::v1::{AllocationRelease, TerminationType};
 
 use super::applications::warning;
 use super::record::{Ending, Hand, Told};
-use super::said::{About, Event, HandOrder, Key, Outcome, Word};
+use super::said::{About, Event, HandOrder, Key, Outcome, Placed, Word};
 use super::{Shim, open};
 use crate::objects::Meta as _;
 
@@ -16,17 +16,25 @@ impl Shim {
     pub fn hear(&mut self, word: Word, now: Duration) {
         match word {
             Word::Placed(placed) => {
-                for (key, node) in placed {
-                    self.placed_on(&key, &node, now);
+                for placed in placed {
+                    self.placed_on(&placed, now);
                 }
             }
             Word::Allocations(response) => {
                 for new in response.new {
-                    self.placed_on(&Key::from(new.allocation_key), &new.node_id, now);
+                    let placed = Placed {
+                        key: new.allocation_key.into(),
+                        application: new.application_id.into(),
+                        node: new.node_id.into(),
+                    };
+                    self.placed_on(&placed, now);
                 }
                 for released in response.released {
                     let type_ = released.termination_type();
                     let key = Key::from(released.allocation_key);
+                    if self.was_of_another(&key, &released.application_id) {
+                        continue;
+                    }
                     self.released(&key, type_, &released.message, now);
                 }
                 for refused in response.rejected_allocations {
@@ -75,6 +83,13 @@ impl Shim {
         }
     }
 
+    /// Whether a pod belonged to this application, and belongs to another by now: what is said of it there
+    /// is an answer to what was given back.
+    fn was_of_another(&self, key: &Key, application: &str) -> bool {
+        let own = self.pods.get(key).and_then(|record| record.application.as_deref());
+        own.is_some_and(|own| !application.is_empty() && own != application)
+    }
+
     fn released(&mut self, key: &Key, type_: TerminationType, message: &str, now: Duration) {
         let Some(record) = self.pods.get_mut(key) else { return };
         let is_wish = matches!(
@@ -102,6 +117,8 @@ impl Shim {
             scene.clear(key);
         }
         self.reconcile(key, now);
+        let id = self.pods.get(key).and_then(|record| record.application.clone());
+        self.pod_goes(id.as_ref(), now);
     }
 
     /// A work of the hands has ended.

@@ -20,6 +20,8 @@ pub struct DeclaredGang {
     pub groups: Vec<TaskGroup>,
     /// By the name of the group: what predicates are asked about while no member is there.
     pub templates: BTreeMap<String, Arc<Pod>>,
+    /// By the name of the group: what a member takes as it is written.
+    written: BTreeMap<String, Amounts>,
     /// `Hard` or `Soft`; empty unless said.
     pub style: String,
     /// How long places are held, in milliseconds; 0 unless said.
@@ -129,6 +131,7 @@ fn read(pod: &Pod, text: &str) -> Result<DeclaredGang, String> {
         }
         if !member.is_empty() {
             member.insert("pods".to_owned(), 1);
+            gang.written.insert(group.name.clone(), member.clone());
             declared.member = Some(resource(member));
         }
         if let Some(WrittenTopology { required, preferred }) = group.topology {
@@ -212,11 +215,12 @@ impl DeclaredGang {
         let name = task_group_of(pod)?;
         let group = self.groups.iter().find(|group| group.name == name)?;
         let sizes = &group.member.as_ref()?.resources;
+        let written = self.written.get(name)?;
         let (mut declared, mut own) = (Amounts::new(), Amounts::new());
         for (name, amount) in pod_amounts(pod).ok()? {
             let said = sizes.get(&name).map_or(0, |amount| amount.value);
             if amount > said {
-                declared.insert(name.clone(), said);
+                declared.insert(name.clone(), written.get(&name).copied().unwrap_or(0));
                 own.insert(name, amount);
             }
         }

@@ -2,9 +2,10 @@
 
 use std::time::Duration;
 
+use monoceros_kubernetes::shim::Change;
 use serde_json::{Value, json};
 
-use crate::world::{World, in_virtual_time};
+use crate::world::{Binding, World, in_virtual_time};
 
 const SECOND: Duration = Duration::from_secs(1);
 
@@ -221,7 +222,7 @@ fn a_larger_member_that_comes_later_counts_while_nothing_is_decided() {
         world.add("three", three);
         world.settle().await;
         let said = events(&world, "GangIgnored");
-        assert!(said[0].contains("takes 3 cores, and the group declares 2 cores"), "{said:?}");
+        assert!(said[0].contains("takes 3 cores, and the group declares 1 core"), "{said:?}");
         world.check().await;
     });
 }
@@ -280,6 +281,162 @@ fn what_cannot_be_read_waits_and_says_why() {
             world.settle().await;
             assert_eq!(world.count(&[first, other]), 2, "{groups}");
             world.check().await;
+        }
+    });
+}
+
+#[test]
+fn a_job_that_replaces_a_pod_of_several_that_ran_makes_no_new_gang() {
+    in_virtual_time(async {
+        let mut world = World::begun(2).await;
+        let pods = job(&mut world, "job");
+        world.settle().await;
+        for pod in &pods[..3] {
+            world.change(pod, json!({"status": {"phase": "Succeeded"}}));
+        }
+        delete(&mut world, &pods[3..]);
+        let next = world.add("next", pod_of("job", json!({})));
+        world.settle().await;
+        assert!(world.node_of(&next).is_some(), "it is one more member, as any");
+        for pod in &pods[..3] {
+            world.remove(pod);
+        }
+        world.check().await;
+    });
+}
+
+#[test]
+fn members_that_are_about_to_get_their_nodes_are_no_gang_that_ends() {
+    in_virtual_time(async {
+        let mut world = World::begun(3).await;
+        world.binding = Binding::Hangs;
+        let pods = job(&mut world, "job");
+        world.settle().await;
+        let node = world.bound[&pods[0]][0].clone();
+        world.change(&pods[0], json!({"spec": {"nodeName": node}}));
+        delete(&mut world, &pods[..1]);
+        let next = world.add("next", pod_of("other", json!({})));
+        world.settle().await;
+        assert_eq!(world.bound.get(&next).map(Vec::len), Some(1), "it is one more member, as any");
+        assert!(world.scheduler.application("default", "training.2").await.unwrap().is_none());
+    });
+}
+
+#[test]
+fn the_last_pod_that_vanishes_or_ends_makes_way_for_the_new_gang() {
+    in_virtual_time(async {
+        for ends in [json!(null), json!({"status": {"phase": "Succeeded"}})] {
+            let mut world = World::begun(2).await;
+            let old = job(&mut world, "old");
+            world.settle().await;
+            let new = job(&mut world, "new");
+            delete(&mut world, &old[..3]);
+            world.settle().await;
+            match &ends {
+                Value::Null => world.remove(&old[3]),
+                status => world.change(&old[3], status.clone()),
+            }
+            world.remove(&old[0]);
+            world.pass(5 * SECOND).await;
+            assert_eq!(world.count(&new), 0, "two places are no gang: {:#?}", world.told);
+            world.remove(&old[1]);
+            world.remove(&old[2]);
+            world.pass(5 * SECOND).await;
+            assert_eq!(world.count(&new), 4);
+            world.remove(&old[3]);
+            world.check().await;
+        }
+    });
+}
+
+#[test]
+fn pods_that_all_declare_one_gang_are_told_nothing() {
+    in_virtual_time(async {
+        let mut world = World::begun(2).await;
+        let mut bare = pod_of("none", json!({}));
+        bare["metadata"].as_object_mut().unwrap().remove("ownerReferences");
+        for name in ["a", "b"] {
+            world.add(name, bare.clone());
+        }
+        // Two jobs of one set declare the same.
+        world.add("c", pod_of("first", json!({})));
+        world.add("d", pod_of("second", json!({})));
+        world.settle().await;
+        assert_eq!(events(&world, "GangIgnored"), [""; 0]);
+        world.check().await;
+    });
+}
+
+#[test]
+fn numbers_go_on_while_a_gang_before_is_still_there() {
+    in_virtual_time(async {
+        let mut world = World::begun(2).await;
+        let old = job(&mut world, "old");
+        world.settle().await;
+        delete(&mut world, &old);
+        let second = job(&mut world, "second");
+        world.settle().await;
+        for pod in &second {
+            world.remove(pod);
+        }
+        world.pass(2 * SECOND).await;
+        let third = job(&mut world, "third");
+        world.set_node("n2", json!({}));
+        world.set_node("n3", json!({}));
+        world.settle().await;
+        assert_eq!(world.count(&third), 4);
+        let found = world.scheduler.application("default", "training.2").await.unwrap();
+        assert_eq!(found.unwrap().allocations.len(), 4);
+        world.check().await;
+    });
+}
+
+#[test]
+fn a_declaration_that_cannot_be_read_keeps_others_waiting_where_one_runs_already() {
+    in_virtual_time(async {
+        let mut world = World::new(1);
+        let mut pod = pod_of("job", json!({}));
+        pod["metadata"]["annotations"]["monoceros.io/task-groups"] = json!("{]");
+        let runs = world.add("runs", pod.clone());
+        world.change(&runs, json!({"spec": {"nodeName": "n0"}}));
+        let waits = world.add("waits", pod);
+        world.begin().await;
+        world.pass(5 * SECOND).await;
+        assert_eq!(world.node_of(&waits), None);
+        assert_eq!(world.conditions[&waits].0, "Unreadable");
+        world.check().await;
+    });
+}
+
+#[test]
+fn a_pod_that_ends_by_itself_is_not_said_to_be_preempted() {
+    in_virtual_time(async {
+        for (ends, told) in [(json!({"status": {"phase": "Succeeded"}}), 0), (json!(null), 1)] {
+            let mut world = World::new(1);
+            world.budgets_hold = true;
+            let queues = "partitions: [{name: default, placementrules: [{name: provided}], queues: [{name: root,
+                submitacl: '*', queues: [{name: low}, {name: high, resources: {guaranteed: {vcore: 4}},
+                properties: {preemption.delay: 1s}}]}]}]";
+            let map =
+                json!({"metadata": {"name": "monoceros-configs"}, "data": {"queues.yaml": queues}});
+            world.set("monoceros-configs", map, Change::ConfigMap);
+            world.begin().await;
+            let wants = |queue: &str, priority: i32| {
+                json!({"metadata": {"labels": {"queue": format!("root.{queue}"), "applicationId": queue}},
+                    "spec": {"priority": priority, "containers":
+                        [{"name": "c", "resources": {"requests": {"cpu": "4"}}}]}})
+            };
+            let low = world.add("low", wants("low", 0));
+            world.pass(2 * SECOND).await;
+            world.add("high", wants("high", 10));
+            world.pass(60 * SECOND).await;
+            assert!(world.evicted.contains(&low));
+            match &ends {
+                Value::Null => world.remove(&low),
+                status => world.change(&low, status.clone()),
+            }
+            world.settle().await;
+            assert_eq!(events(&world, "Preempted").len(), told);
         }
     });
 }

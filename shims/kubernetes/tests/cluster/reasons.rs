@@ -71,7 +71,7 @@ fn a_pod_that_may_use_no_node_is_not_told_to_wait() {
         let message = &world.conditions[&pod].1;
         assert!(message.starts_with("it may use none of the nodes (3 nodes: "), "{message}");
         let explained = world.explain(&pod).await;
-        let cure = "cure: \"add a node with at least 1 core and 1 pod that it may use, or change";
+        let cure = "cure: \"add a node with at least 1 core and 1 pod that it may use: others say";
         assert!(explained.contains(cure), "{explained}");
         // With the node that it wants it runs, and what was counted of nodes does not stand in its way.
         world.set_node("new", json!({"no": "where"}));
@@ -99,7 +99,7 @@ fn a_gang_is_told_how_many_places_lack_on_nodes_that_its_members_may_use() {
         }
         assert_eq!(
             message,
-            "2 members of task group w found no place for 2 cores and 1 pod on nodes that it may use \
+            "2 members of task group w found no place for 2 cores and 1 pod on nodes that they may use \
              beside the others (3 nodes: 1 lacks cores, `the node does not match the pod's node selector \
              or affinity` on 1, `the node has the taint node-role.kubernetes.io/control-plane:NoSchedule, \
              which is not tolerated` on 1)"
@@ -129,5 +129,32 @@ fn a_cluster_without_nodes_wants_machines_once_it_has_had_none_for_ten_seconds()
         world.remove_node("n0");
         world.pass(120 * SECOND).await;
         assert_eq!(world.conditions[&second].0, "Unschedulable");
+    });
+}
+
+#[test]
+fn groups_that_may_use_the_same_nodes_share_the_places_there() {
+    in_virtual_time(async {
+        let mut world = pools().await;
+        let takes = json!([{"name": "c", "resources": {"requests": {"cpu": "1"}}}]);
+        let group = |name: &str| {
+            json!({"name": name, "minMember": 1, "minResource": {"cpu": "1"},
+            "nodeSelector": {"case": "a"}})
+        };
+        let groups = json!([group("driver"), group("worker")]).to_string();
+        let pods = ["driver", "worker"].map(|name| {
+            let annotations = json!({"monoceros.io/app-id": "gang",
+                "monoceros.io/task-group-name": name, "monoceros.io/task-groups": groups});
+            let pod = json!({"metadata": {"annotations": annotations},
+                "spec": {"nodeSelector": {"case": "a"}, "containers": takes}});
+            world.add(name, pod)
+        });
+        world.pass(20 * SECOND).await;
+        assert_eq!(world.count(&pods), 0, "one core is left there");
+        if IS_ELSEWHERE {
+            return;
+        }
+        let message = &world.conditions[&pods[0]].1;
+        assert!(message.starts_with("1 member of task group worker found no place"), "{message}");
     });
 }

@@ -91,7 +91,8 @@ impl World {
             ..Mapping::default()
         };
         let meters = Arc::new(Meters::new(&prometheus::Registry::new()).unwrap());
-        let shim = Shim::new(mapping, Arc::clone(&scene), meters, 50);
+        let mut shim = Shim::new(mapping, Arc::clone(&scene), meters, 50);
+        shim.count_nodes(side.engine.looks_at_nodes());
         let mut world = Self {
             shim,
             scheduler,

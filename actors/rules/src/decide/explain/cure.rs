@@ -255,10 +255,7 @@ impl fmt::Display for Change {
                 };
                 let reasons = reasons.iter().take(REASONS_SHOWN).map(|it| format!("`{it}`"));
                 let reasons = enumeration(&reasons.collect::<Vec<_>>());
-                write!(
-                    f,
-                    "add {nodes} that it may use, or change what keeps it off others: {reasons}"
-                )
+                write!(f, "add {nodes} that it may use: others say {reasons}")
             }
             Self::OrWithdrawn { change, held } => {
                 let HeldNode { node, application, key, since_ns } = held;

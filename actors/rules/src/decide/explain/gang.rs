@@ -128,7 +128,7 @@ impl GangWhy {
             }
             Self::Places { group, size, lacks, nodes, .. } => {
                 let member = if *lacks == 1 { "member" } else { "members" };
-                let may = if nodes.unfit.is_empty() { "" } else { " on nodes that it may use" };
+                let may = if nodes.unfit.is_empty() { "" } else { " on nodes that they may use" };
                 format!(
                     "{lacks} {member} of task group {group} found no place for {}{may} beside the \
                      others ({nodes})",

@@ -149,8 +149,8 @@ fn where_an_ask_may_use_no_node_time_is_no_cure() {
     assert_eq!(
         text,
         "it may use none of the nodes (4 nodes: `no match` on 3, `tainted` on 1); add a node with at \
-         least 0.002 cores and 1 B of memory that it may use, or change what keeps it off others: \
-         `no match` and `tainted`"
+         least 0.002 cores and 1 B of memory that it may use: others say `no match` and \
+         `tainted`"
     );
     let (why, text) = why_in_pools(4, &all[..3]).unwrap();
     assert_eq!(why.cause(), Cause::NoNode);

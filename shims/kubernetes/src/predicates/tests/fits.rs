@@ -99,13 +99,25 @@ fn a_change_of_one_node_is_one_look_and_no_round_has_more_than_a_thousand() {
     assert_eq!([scene.count_fits(), scene.count_fits(), scene.count_fits()], [1_000, 1_000, 500]);
     assert!(!scene.has_to_count() && scene.fits("k").is_known());
     scene.set_node(zone(7, 2));
+    assert!(scene.fits("k").refusal("n7").is_some(), "one node is looked at where it is asked");
+    assert!(!scene.has_to_count());
+    for number in 0..100 {
+        scene.set_node(zone(number, 2));
+    }
     assert!(!scene.fits("k").is_known());
-    assert_eq!(scene.count_fits(), 1);
-    assert!(scene.fits("k").refusal("n7").is_some());
+    // Those that were in that zone have not changed.
+    assert_eq!(scene.count_fits(), 66);
+    assert!(scene.fits("k").refusal("n1").is_some());
     // Another pod that wants the same is counted already.
     scene.expect("other", wanting(1, false));
     assert!(scene.fits("other").is_known());
     assert!(matches!(scene.fits("nobody"), Fits::Unknown));
+    // One that is for a node by name is none of a template.
+    let field = json!([{"key": "metadata.name", "operator": "In", "values": ["n1"]}]);
+    let affinity = json!({"nodeAffinity": {"requiredDuringSchedulingIgnoredDuringExecution":
+        {"nodeSelectorTerms": [{"matchFields": field}]}}});
+    scene.expect("daemon", pod("daemon", &json!({}), &json!({"affinity": affinity})));
+    assert!(matches!(scene.fits("daemon"), Fits::Unknown));
 }
 
 #[test]
