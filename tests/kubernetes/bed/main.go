@@ -1,13 +1,16 @@
-// The API server of Kubernetes and its store in one program: the first argument says which of the two to
-// be. There is no kubelet and no controller; a test plays them.
+// The API server of Kubernetes, its store, its scheduler and its controllers in one program: the first
+// argument says which of them to be. There is no kubelet; a test plays it.
 package main
 
 import (
 	"os"
 
+	"github.com/spf13/cobra"
 	"go.etcd.io/etcd/server/v3/etcdmain"
 	"k8s.io/component-base/cli"
-	"k8s.io/kubernetes/cmd/kube-apiserver/app"
+	apiserver "k8s.io/kubernetes/cmd/kube-apiserver/app"
+	controllers "k8s.io/kubernetes/cmd/kube-controller-manager/app"
+	scheduler "k8s.io/kubernetes/cmd/kube-scheduler/app"
 )
 
 func main() {
@@ -19,10 +22,18 @@ func main() {
 	case "etcd":
 		etcdmain.Main(os.Args[1:])
 	case "kube-apiserver":
-		os.Args = os.Args[1:]
-		os.Exit(cli.Run(app.NewAPIServerCommand()))
+		run(apiserver.NewAPIServerCommand())
+	case "kube-scheduler":
+		run(scheduler.NewSchedulerCommand())
+	case "kube-controller-manager":
+		run(controllers.NewControllerManagerCommand())
 	default:
-		println("usage: bed etcd|kube-apiserver FLAGS")
+		println("usage: bed etcd|kube-apiserver|kube-scheduler|kube-controller-manager FLAGS")
 		os.Exit(2)
 	}
+}
+
+func run(command *cobra.Command) {
+	os.Args = os.Args[1:]
+	os.Exit(cli.Run(command))
 }

@@ -1,10 +1,12 @@
-//! A control plane: an API server and its store, without kubelets and controllers.
+//! A control plane: an API server and its store, without kubelets. Its own scheduler and controllers run
+//! where a case starts them.
 
 use std::env;
 use std::fs;
 use std::net::TcpListener;
 use std::path::{Path, PathBuf};
 use std::process::{Child, Command, Stdio};
+use std::sync::atomic::{AtomicUsize, Ordering};
 use std::time::Duration;
 
 use anyhow::{Context as _, bail, ensure};
@@ -28,13 +30,30 @@ pub const NOBODY: &str = "nobody-token";
 /// The service account of the manifests.
 pub const ACCOUNT: &str = "system:serviceaccount:monoceros:monoceros";
 
-const FEATURES: &str = "GenericWorkload=true,CompositePodGroup=true,TopologyAwareWorkloadScheduling=true,PodGroupPreemptionPolicy=true";
+const FEATURES: &str = "GenericWorkload=true,CompositePodGroup=true,TopologyAwareWorkloadScheduling=true,PodGroupPreemptionPolicy=true,TaintTolerationComparisonOperators=true";
 
-/// The two programs: one file that is either, or two.
+/// A program, and its first arguments.
+type Program = (PathBuf, Vec<String>);
+
+/// The programs: one file that is each of them, or one file each.
 #[derive(Clone, Debug)]
 struct Programs {
-    server: (PathBuf, Vec<String>),
-    store: (PathBuf, Vec<String>),
+    server: Program,
+    store: Program,
+    /// Not everywhere where there is a server.
+    scheduler: Option<Program>,
+    controllers: Option<Program>,
+}
+
+/// A program of Kubernetes beside the server, which is killed when this is dropped.
+pub struct Component(Child);
+
+impl Drop for Component {
+    fn drop(&mut self) {
+        // Gone already is as good.
+        self.0.kill().ok();
+        self.0.wait().ok();
+    }
 }
 
 /// A control plane that runs.
@@ -51,18 +70,25 @@ pub struct Bed {
 
 /// Finds the programs, or builds them where that is wanted. The error says in one line why there are none.
 fn programs() -> anyhow::Result<Result<Programs, String>> {
-    let both = |path: PathBuf| Programs {
-        server: (path.clone(), vec!["kube-apiserver".to_owned()]),
-        store: (path, vec!["etcd".to_owned()]),
+    let all = |path: PathBuf| {
+        let as_which = |which: &str| (path.clone(), vec![which.to_owned()]);
+        Programs {
+            server: as_which("kube-apiserver"),
+            store: as_which("etcd"),
+            scheduler: Some(as_which("kube-scheduler")),
+            controllers: Some(as_which("kube-controller-manager")),
+        }
     };
     if let Some(path) = env::var_os("MONOCEROS_K8S_BED") {
-        return Ok(Ok(both(path.into())));
+        return Ok(Ok(all(path.into())));
     }
     if let Some(folder) = env::var_os("KUBEBUILDER_ASSETS") {
         let folder = PathBuf::from(folder);
         return Ok(Ok(Programs {
             server: (folder.join("kube-apiserver"), Vec::new()),
             store: (folder.join("etcd"), Vec::new()),
+            scheduler: None,
+            controllers: None,
         }));
     }
     if env::var("MONOCEROS_KUBERNETES").as_deref() != Ok("build") {
@@ -71,7 +97,7 @@ fn programs() -> anyhow::Result<Result<Programs, String>> {
         ));
     }
     match go_version() {
-        Some((major, minor)) if (major, minor) >= (1, 26) => Ok(Ok(both(build()?))),
+        Some((major, minor)) if (major, minor) >= (1, 26) => Ok(Ok(all(build()?))),
         Some((major, minor)) => Ok(Err(format!("Go {major}.{minor} is here, and 1.26 is needed"))),
         None => Ok(Err("Go is not here".to_owned())),
     }
@@ -103,7 +129,7 @@ fn build() -> anyhow::Result<PathBuf> {
     if program.exists() && fs::read_to_string(&stamped).is_ok_and(|text| text == stamp) {
         return Ok(program);
     }
-    say("building an API server, which takes some minutes the first time");
+    say("building an API server with its scheduler, which takes some minutes the first time");
     let version = "k8s.io/component-base/version";
     let flags = format!(
         "-s -w -X {version}.gitVersion={VERSION} -X {version}.gitMajor=1 -X {version}.gitMinor=37"
@@ -138,7 +164,10 @@ impl Bed {
                 return Ok(None);
             }
         };
-        let folder = env::temp_dir().join(format!("monoceros-bed-{}", std::process::id()));
+        static BEDS: AtomicUsize = AtomicUsize::new(0);
+        let number = BEDS.fetch_add(1, Ordering::Relaxed);
+        let folder = format!("monoceros-bed-{}-{number}", std::process::id());
+        let folder = env::temp_dir().join(folder);
         fs::create_dir_all(&folder)?;
         certificates(&folder)?;
         let tokens = format!(
@@ -231,6 +260,65 @@ impl Bed {
             server.wait()?;
         }
         Ok(())
+    }
+
+    /// Whether there are a scheduler and controllers of Kubernetes to be started.
+    pub fn has_components(&self) -> bool {
+        self.programs.scheduler.is_some() && self.programs.controllers.is_some()
+    }
+
+    /// Starts the scheduler of Kubernetes, for pods whose `schedulerName` is this. What it cannot place
+    /// it tries again after a second at the latest.
+    pub fn start_kube_scheduler(&self, name: &str) -> anyhow::Result<Component> {
+        let config = json!({
+            "apiVersion": "kubescheduler.config.k8s.io/v1", "kind": "KubeSchedulerConfiguration",
+            "leaderElection": {"leaderElect": false},
+            "clientConnection": {"kubeconfig": self.kubeconfig(ADMIN)?, "qps": 1000, "burst": 1000},
+            "podInitialBackoffSeconds": 1, "podMaxBackoffSeconds": 1,
+            "profiles": [{"schedulerName": name}],
+        });
+        let path = self.folder.join("kube-scheduler.json");
+        fs::write(&path, config.to_string())?;
+        let flags = [
+            format!("--config={}", path.display()),
+            format!("--feature-gates={FEATURES}"),
+            "--secure-port=0".to_owned(),
+        ];
+        self.start_component("kube-scheduler", self.programs.scheduler.as_ref(), &flags)
+    }
+
+    /// Starts these controllers of Kubernetes.
+    pub fn start_controllers(&self, names: &[&str]) -> anyhow::Result<Component> {
+        let flags = [
+            format!("--kubeconfig={}", self.kubeconfig(ADMIN)?.display()),
+            format!("--controllers={}", names.join(",")),
+            format!("--feature-gates={FEATURES}"),
+            "--leader-elect=false".to_owned(),
+            "--secure-port=0".to_owned(),
+            "--kube-api-qps=1000".to_owned(),
+            "--kube-api-burst=1000".to_owned(),
+            "--pvclaimbinder-sync-period=1s".to_owned(),
+        ];
+        let program = self.programs.controllers.as_ref();
+        self.start_component("kube-controller-manager", program, &flags)
+    }
+
+    fn start_component(
+        &self,
+        name: &str,
+        program: Option<&Program>,
+        flags: &[String],
+    ) -> anyhow::Result<Component> {
+        let (program, first) = program.with_context(|| format!("there is no {name}"))?;
+        let log = fs::File::create(self.folder.join(format!("{name}.log")))?;
+        let child = Command::new(program)
+            .args(first)
+            .args(flags)
+            .stdout(Stdio::null())
+            .stderr(log)
+            .spawn()
+            .with_context(|| name.to_owned())?;
+        Ok(Component(child))
     }
 
     fn kubeconfig_text(&self, token: &str) -> String {
