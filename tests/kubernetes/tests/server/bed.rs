@@ -32,6 +32,9 @@ pub const ACCOUNT: &str = "system:serviceaccount:monoceros:monoceros";
 
 const FEATURES: &str = "GenericWorkload=true,CompositePodGroup=true,TopologyAwareWorkloadScheduling=true,PodGroupPreemptionPolicy=true,TaintTolerationComparisonOperators=true";
 
+/// How many control planes were started: each has a folder of its own.
+static BEDS: AtomicUsize = AtomicUsize::new(0);
+
 /// A program, and its first arguments.
 type Program = (PathBuf, Vec<String>);
 
@@ -164,7 +167,6 @@ impl Bed {
                 return Ok(None);
             }
         };
-        static BEDS: AtomicUsize = AtomicUsize::new(0);
         let number = BEDS.fetch_add(1, Ordering::Relaxed);
         let folder = format!("monoceros-bed-{}-{number}", std::process::id());
         let folder = env::temp_dir().join(folder);

@@ -16,6 +16,7 @@ use tokio::process::{Child, Command};
 use tokio::time::{Instant, sleep};
 
 use crate::bed::{ADMIN, Bed, SHIM};
+use crate::cases::Theirs;
 
 /// A cluster on a bed.
 pub struct Cluster {
@@ -25,6 +26,8 @@ pub struct Cluster {
     pub environment: Vec<(&'static str, &'static str)>,
     /// Where schedulers log to: one file for each case.
     pub log: PathBuf,
+    /// The control plane of kube-scheduler, once a case has compared with it.
+    pub theirs: Option<Box<Theirs>>,
 }
 
 /// The scheduler as a process.
@@ -43,7 +46,7 @@ impl Cluster {
     pub async fn new(bed: Bed) -> anyhow::Result<Self> {
         let client = bed.client(ADMIN).await?;
         let log = bed.folder().join("scheduler.log");
-        let cluster = Self { bed, client, environment: Vec::new(), log };
+        let cluster = Self { bed, client, environment: Vec::new(), log, theirs: None };
         cluster.create_namespace("monoceros", json!({})).await?;
         cluster.grant(&[]).await?;
         Ok(cluster)
@@ -244,7 +247,7 @@ impl Cluster {
         self.remove_all().await
     }
 
-    async fn remove_all(&self) -> anyhow::Result<()> {
+    pub async fn remove_all(&self) -> anyhow::Result<()> {
         for kind in [
             "/api/v1/namespaces/NAMESPACE/pods",
             "/apis/policy/v1/namespaces/NAMESPACE/poddisruptionbudgets",

@@ -2,6 +2,7 @@
 
 mod admission;
 mod chaos;
+mod differential;
 mod failing;
 mod faults;
 mod gangs;
@@ -15,6 +16,7 @@ mod replicas;
 mod rights;
 mod ruling;
 
+pub use differential::Theirs;
 use futures::future::LocalBoxFuture;
 
 use crate::cluster::Cluster;
@@ -85,5 +87,16 @@ pub fn all() -> Vec<(&'static str, Case)> {
         remote::a_leader_that_is_killed,
         remote::a_leader_that_is_paused,
         chaos::a_minute_of_everything,
+        differential::selectors_and_affinity,
+        differential::cordons_taints_and_tolerations,
+        differential::numbers_of_taints,
+        differential::features_that_nodes_declare,
+        differential::ports_of_nodes,
+        differential::near_and_away,
+        differential::pods_that_are_spread,
+        differential::claims_and_volumes,
+        differential::requests_and_capacities,
+        differential::who_has_to_go,
+        differential::reasons_of_conditions,
     ]
 }

@@ -1,0 +1,292 @@
+//! The same situations once for kube-scheduler and once for this scheduler: where pods go, what stays
+//! pending, and how many nodes each says are kept out by what.
+//!
+//! # Two API servers
+//! Each scheduler has a control plane of its own, and every situation is built in both at the same time.
+//! On one API server the two would either see each other's pods or need labels, taints or selectors that
+//! keep them apart, which are what is compared; one after the other would take twice as long.
+//!
+//! # Many rows on few nodes
+//! A [`Scene`] has nodes, and rows that do not see each other: each has a namespace of its own, and `$` in
+//! its objects becomes a text of its own. Of several nodes that will do kube-scheduler takes one at random.
+//! So a row that [goes](Outcome::Goes) to some nodes is built once for each node, and once more for all:
+//! the pod of a node is *pinned* to it by a resource that no other node has. Resources are looked at by
+//! neither scheduler when it decides about taints, affinity or spread, as selectors would be. So the whole
+//! set of nodes is compared, not one of them.
+//!
+//! # Before a row
+//! Watches of nodes and pods are not in order with each other. A pod pinned to each node is bound first,
+//! with all taints tolerated, so that both schedulers are known to have all nodes; pods and their deletions
+//! come in order.
+//!
+//! # What is expected
+//! The table says what is right, so that two schedulers that do nothing are not alike. Where ours differs
+//! on purpose, or by a fault that is known, the row says what ours does and [why](Row::ours); a row that
+//! says so without need fails. The same with [counts](said).
+
+mod amounts;
+mod build;
+mod conditions;
+mod nodes;
+mod pods;
+mod preemption;
+mod run;
+mod said;
+mod seen;
+mod spreads;
+mod volumes;
+
+pub use amounts::requests_and_capacities;
+pub use conditions::reasons_of_conditions;
+pub use nodes::{
+    cordons_taints_and_tolerations, features_that_nodes_declare, numbers_of_taints, ports_of_nodes,
+    selectors_and_affinity,
+};
+pub use pods::near_and_away;
+pub use preemption::who_has_to_go;
+pub use run::Theirs;
+pub use spreads::pods_that_are_spread;
+pub use volumes::claims_and_volumes;
+
+use serde_json::{Value, json};
+
+use crate::cluster::merge;
+
+/// A call to the API server, with `$` for the instance of the row.
+#[derive(Clone, Debug)]
+pub struct Call {
+    method: &'static str,
+    path: String,
+    body: Value,
+}
+
+/// What becomes of a pod.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub enum Outcome {
+    /// To each of these nodes it may go, to no other: tried on each node by itself.
+    Goes(Vec<&'static str>),
+    /// It is bound to one of these.
+    Among(Vec<&'static str>),
+    /// No node will do.
+    Waits,
+}
+
+/// A pod that both schedulers are asked about.
+#[derive(Clone, Debug)]
+pub struct Asked {
+    name: &'static str,
+    pod: Value,
+    /// What becomes of it at first, and after each change.
+    outcomes: Vec<Outcome>,
+}
+
+/// What is in a namespace, and what is asked there.
+#[derive(Clone, Debug)]
+pub struct Row {
+    what: String,
+    /// Of the namespace.
+    labels: Value,
+    /// What is there before pods are.
+    objects: Vec<Call>,
+    /// Pods that run, with their nodes.
+    runs: Vec<(&'static str, Value)>,
+    /// What has become of them before pods are asked.
+    happened: Vec<Call>,
+    asked: Vec<Asked>,
+    /// What happens afterwards; the pods are looked at after each of these.
+    changes: Vec<Vec<Call>>,
+    /// What ours does instead, at first and after each change, and why.
+    ours: Option<(Vec<Outcome>, &'static str)>,
+    /// Why the counts of the two differ.
+    counts: Option<&'static str>,
+    /// Its pods take something of nodes that others would need: what runs is built once, and the pods of
+    /// the nodes are the only ones.
+    is_pinned: bool,
+    /// Of the names of its nodes, where several scenes are one.
+    suffix: String,
+}
+
+/// Nodes, and what happens on them.
+#[derive(Clone, Debug)]
+pub struct Scene {
+    name: &'static str,
+    nodes: Vec<Value>,
+    objects: Vec<Call>,
+    rows: Vec<Row>,
+}
+
+pub fn create(path: &str, body: Value) -> Call {
+    Call { method: "POST", path: path.to_owned(), body }
+}
+
+pub fn patch(path: &str, body: Value) -> Call {
+    Call { method: "PATCH", path: path.to_owned(), body }
+}
+
+/// Deletes it, with a grace of some seconds, which only a kubelet would end.
+pub fn delete(path: &str, grace: u32) -> Call {
+    let body = json!({"kind": "DeleteOptions", "apiVersion": "v1", "gracePeriodSeconds": grace});
+    Call { method: "DELETE", path: path.to_owned(), body }
+}
+
+/// The path of something in the namespace of the row.
+pub fn own(kind: &str) -> String {
+    format!("/api/v1/namespaces/ns$/{kind}")
+}
+
+/// A node with these labels, `more` put over it: 32 cores, and room for as many pods as there may be.
+pub fn node(name: &str, labels: Value, more: Value) -> Value {
+    let amounts = json!({"cpu": "32", "memory": "64Gi", "pods": "10000"});
+    let mut node = json!({"metadata": {"name": name, "labels": {"kubernetes.io/hostname": name}},
+        "status": {"allocatable": amounts}});
+    merge(&mut node["metadata"]["labels"], labels);
+    merge(&mut node, more);
+    node["status"]["allocatable"][build::pin(name)] = json!("10000");
+    node["status"]["capacity"] = node["status"]["allocatable"].clone();
+    node
+}
+
+/// Of the tables of predicates: `a1` and `a2` in zone a, `b1` in zone b with a disk.
+pub fn three() -> Vec<Value> {
+    vec![
+        node("a1", json!({"zone": "a", "cores": "8"}), json!({})),
+        node("a2", json!({"zone": "a", "cores": "16"}), json!({})),
+        node("b1", json!({"zone": "b", "disk": "ssd"}), json!({})),
+    ]
+}
+
+pub fn pod(labels: Value, spec: Value) -> Value {
+    json!({"metadata": {"labels": labels}, "spec": spec})
+}
+
+/// Merged into an object.
+pub fn with(object: &Value, more: &Value) -> Value {
+    let mut merged = object.clone();
+    merge(&mut merged, more.clone());
+    merged
+}
+
+pub fn scene(name: &'static str, nodes: Vec<Value>, rows: Vec<Row>) -> Scene {
+    Scene { name, nodes, objects: Vec::new(), rows }
+}
+
+impl Scene {
+    fn with(mut self, object: Call) -> Self {
+        self.objects.push(object);
+        self
+    }
+}
+
+/// One scene of many: rows that are pinned see their own nodes alone. In objects `@` becomes what is behind
+/// the names of nodes.
+pub fn beside(name: &'static str, scenes: Vec<Scene>) -> Scene {
+    let mut all = scene(name, Vec::new(), Vec::new());
+    for (number, scene) in scenes.into_iter().enumerate() {
+        let suffix = format!(".{number}");
+        for mut node in scene.nodes {
+            let name = format!("{}{suffix}", node["metadata"]["name"].as_str().unwrap_or_default());
+            node["metadata"]["name"] = json!(name);
+            node["status"]["allocatable"][build::pin(&name)] = json!("10000");
+            node["status"]["capacity"] = node["status"]["allocatable"].clone();
+            all.nodes.push(node);
+        }
+        for Call { method, path, body } in scene.objects {
+            let body = serde_json::from_str(&body.to_string().replace('@', &suffix)).unwrap();
+            all.objects.push(Call { method, path, body });
+        }
+        for mut row in scene.rows {
+            assert!(row.is_pinned, "{} sees the nodes of others", row.what);
+            row.suffix.clone_from(&suffix);
+            all.rows.push(row);
+        }
+    }
+    all
+}
+
+/// A row without a question yet.
+pub fn given(what: impl Into<String>) -> Row {
+    Row {
+        what: what.into(),
+        labels: json!({}),
+        objects: Vec::new(),
+        runs: Vec::new(),
+        happened: Vec::new(),
+        asked: Vec::new(),
+        changes: Vec::new(),
+        ours: None,
+        counts: None,
+        is_pinned: false,
+        suffix: String::new(),
+    }
+}
+
+/// A pod that may go to these nodes.
+pub fn goes(what: impl Into<String>, pod: Value, nodes: &[&'static str]) -> Row {
+    given(what).asks("asked", pod, Outcome::Goes(nodes.to_vec()))
+}
+
+impl Row {
+    /// The name of a node as the table has it.
+    fn plain<'n>(&self, node: &'n str) -> &'n str {
+        node.strip_suffix(&*self.suffix).unwrap_or(node)
+    }
+
+    fn labelled(mut self, labels: Value) -> Self {
+        self.labels = labels;
+        self
+    }
+
+    fn has(mut self, object: Call) -> Self {
+        self.objects.push(object);
+        self
+    }
+
+    /// A pod of others that runs there.
+    fn runs(mut self, node: &'static str, pod: Value) -> Self {
+        self.runs.push((node, pod));
+        self
+    }
+
+    fn happened(mut self, call: Call) -> Self {
+        self.happened.push(call);
+        self
+    }
+
+    fn asks(mut self, name: &'static str, pod: Value, outcome: Outcome) -> Self {
+        self.asked.push(Asked { name, pod, outcomes: vec![outcome] });
+        self
+    }
+
+    /// What happens then, and what becomes of the pods, in their order.
+    fn then<const N: usize>(mut self, change: Vec<Call>, outcomes: [Outcome; N]) -> Self {
+        assert_eq!(N, self.asked.len(), "{}", self.what);
+        for (asked, outcome) in self.asked.iter_mut().zip(outcomes) {
+            asked.outcomes.push(outcome);
+        }
+        self.changes.push(change);
+        self
+    }
+
+    /// What ours does with the only pod instead, at first and after each change.
+    fn ours(mut self, outcomes: Vec<Outcome>, why: &'static str) -> Self {
+        assert_eq!(
+            (self.asked.len(), outcomes.len()),
+            (1, self.changes.len() + 1),
+            "{}",
+            self.what
+        );
+        self.ours = Some((outcomes, why));
+        self
+    }
+
+    fn pinned(mut self) -> Self {
+        self.is_pinned = true;
+        self
+    }
+
+    /// Why ours counts other nodes, or by other words.
+    fn counts(mut self, why: Option<&'static str>) -> Self {
+        self.counts = why;
+        self
+    }
+}

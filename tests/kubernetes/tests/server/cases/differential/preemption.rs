@@ -1,0 +1,186 @@
+//! Who has to go for a pod that is more important.
+//!
+//! The two are alike where a pod may use one node alone, as a member of a DaemonSet: ours takes that node
+//! from what is less important there. Otherwise it preempts for the guarantee of a queue, which
+//! kube-scheduler does not know; nothing of that is compared.
+
+use std::collections::BTreeSet;
+use std::time::Duration;
+
+use anyhow::{Context as _, ensure};
+use serde_json::json;
+use tokio::time::sleep;
+
+use super::run::on_both;
+use super::{pod, with};
+use crate::cluster::{Cluster, eventually};
+
+/// How long nobody has to go for it to be seen that nobody has to.
+const NOBODY_GOES: Duration = Duration::from_secs(3);
+
+/// A node of four cores, and what runs there and wants to.
+struct Story {
+    what: &'static str,
+    /// Pods that run: names, cores and classes of priority.
+    running: &'static [(&'static str, &'static str, &'static str)],
+    /// Whose budget allows no disruption.
+    spared: Option<&'static str>,
+    /// Cores and class of the member of a DaemonSet.
+    wants: (&'static str, &'static str),
+    /// Who goes for kube-scheduler.
+    victims: &'static [&'static str],
+    /// Who goes for ours instead, and why.
+    ours: Option<(&'static [&'static str], &'static str)>,
+}
+
+fn stories() -> Vec<Story> {
+    let story = |what, running, wants, victims| Story {
+        what,
+        running,
+        spared: None,
+        wants,
+        victims,
+        ours: None,
+    };
+    vec![
+        story(
+            "the least important goes",
+            &[("low", "2", "low"), ("middle", "2", "middle")],
+            ("2", "high"),
+            &["low"],
+        ),
+        story(
+            "both go where one is not enough",
+            &[("low", "2", "low"), ("middle", "2", "middle")],
+            ("3", "high"),
+            &["low", "middle"],
+        ),
+        story(
+            "whoever is more important stays",
+            &[("low", "1", "low"), ("highest", "3", "highest")],
+            ("1", "high"),
+            &["low"],
+        ),
+        story(
+            "nobody goes in vain",
+            &[("low", "1", "low"), ("highest", "3", "highest")],
+            ("2", "high"),
+            &[],
+        ),
+        story("nobody goes where there is room", &[("low", "1", "low")], ("2", "high"), &[]),
+        Story {
+            ours: Some((
+                &["low"],
+                "found: a member of a DaemonSet preempts, whatever its `preemptionPolicy`",
+            )),
+            ..story("for one that never preempts", &[("low", "4", "low")], ("2", "never"), &[])
+        },
+        Story {
+            spared: Some("a"),
+            ..story(
+                "a budget spares its pod",
+                &[("a", "2", "low"), ("b", "2", "low")],
+                ("2", "high"),
+                &["b"],
+            )
+        },
+        Story {
+            ours: Some((
+                &["equal"],
+                "a required node is taken from equals, too (docs/preemption.md)",
+            )),
+            ..story("one that is as important", &[("equal", "4", "high")], ("2", "high"), &[])
+        },
+    ]
+}
+
+pub async fn who_has_to_go(cluster: &mut Cluster) -> anyhow::Result<()> {
+    let stories = stories();
+    on_both(cluster, async |cluster, is_ours| {
+        let mut wrong = Vec::new();
+        for (name, value) in [("low", 10), ("middle", 100), ("high", 1_000), ("highest", 10_000)] {
+            cluster.priority_class(name, value).await?;
+        }
+        let never =
+            json!({"metadata": {"name": "never"}, "value": 1_000, "preemptionPolicy": "Never"});
+        cluster.create("/apis/scheduling.k8s.io/v1/priorityclasses", never).await?;
+        let all = stories.iter().enumerate().map(|(number, story)| async move {
+            let node = format!("n{number}");
+            play(cluster, story, &node).await.context(story.what)
+        });
+        for (story, victims) in stories.iter().zip(futures::future::try_join_all(all).await?) {
+            let right = match story.ours {
+                Some((victims, _)) if is_ours => victims,
+                _ => story.victims,
+            };
+            let right: BTreeSet<_> = right.iter().map(|name| (*name).to_owned()).collect();
+            if victims != right {
+                let who = if is_ours { "ours" } else { "kube-scheduler" };
+                wrong.push(format!("{}: {who}: {victims:?}, not {right:?}", story.what));
+            }
+        }
+        ensure!(wrong.is_empty(), "{}", wrong.join("\n"));
+        Ok(())
+    })
+    .await
+}
+
+/// Plays a story on a node of its own, and says who had to go.
+async fn play(cluster: &Cluster, story: &Story, node: &str) -> anyhow::Result<BTreeSet<String>> {
+    let namespace = format!("for-{node}");
+    cluster.create_namespace(&namespace, json!({})).await?;
+    cluster.node(node, 4, json!({})).await?;
+    for (name, cpu, class) in story.running {
+        let spec = json!({"priorityClassName": class, "nodeSelector": {"kubernetes.io/hostname": node},
+            "containers": [{"name": "c", "image": "c", "resources": {"requests": {"cpu": cpu}}}]});
+        cluster.pod(&namespace, name, pod(json!({"name": name}), spec)).await?;
+        cluster.wait_node(&namespace, name).await?;
+    }
+    if let Some(spared) = story.spared {
+        spare(cluster, &namespace, spared).await?;
+    }
+    let (cpu, class) = story.wants;
+    let member = json!({"priorityClassName": class, "affinity": {"nodeAffinity": {
+        "requiredDuringSchedulingIgnoredDuringExecution": {"nodeSelectorTerms": [{"matchFields": [
+            {"key": "metadata.name", "operator": "In", "values": [node]}]}]}}},
+        "containers": [{"name": "c", "image": "c", "resources": {"requests": {"cpu": cpu}}}]});
+    let owner = json!([{"apiVersion": "apps/v1", "kind": "DaemonSet", "name": "d", "uid": "d",
+        "controller": true}]);
+    let member = with(&pod(json!({}), member), &json!({"metadata": {"ownerReferences": owner}}));
+    cluster.pod(&namespace, "member", member).await?;
+    let going = settled(cluster, &namespace).await?;
+    for victim in &going {
+        cluster.delete_pod(&namespace, victim).await?;
+    }
+    if !going.is_empty() {
+        cluster.wait_node(&namespace, "member").await?;
+    }
+    Ok(going)
+}
+
+/// A budget of this pod, with what a controller would say.
+async fn spare(cluster: &Cluster, namespace: &str, name: &str) -> anyhow::Result<()> {
+    let path = format!("/apis/policy/v1/namespaces/{namespace}/poddisruptionbudgets");
+    let budget = json!({"metadata": {"name": name}, "spec": {"minAvailable": 1,
+        "selector": {"matchLabels": {"name": name}}}});
+    cluster.create(&path, budget).await?;
+    let status = json!({"status": {"disruptionsAllowed": 0, "currentHealthy": 1,
+        "desiredHealthy": 1, "expectedPods": 1, "observedGeneration": 1}});
+    cluster.patch(&format!("{path}/{name}/status"), status).await?;
+    // Neither says when it has read it.
+    sleep(Duration::from_millis(500)).await;
+    Ok(())
+}
+
+/// Those that have to go, once somebody has and a moment has passed; nobody, if nobody has for a while.
+async fn settled(cluster: &Cluster, namespace: &str) -> anyhow::Result<BTreeSet<String>> {
+    let begun = tokio::time::Instant::now();
+    eventually("somebody to go", async || {
+        let is_some = !cluster.going(namespace).await?.is_empty();
+        let is_over = is_some || begun.elapsed() > NOBODY_GOES;
+        Ok(if is_over { Ok(()) } else { Err("nobody goes".to_owned()) })
+    })
+    .await?;
+    sleep(Duration::from_millis(500)).await;
+    cluster.going(namespace).await
+}

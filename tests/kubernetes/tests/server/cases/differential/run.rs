@@ -1,0 +1,279 @@
+//! Plays scenes in both control planes, and compares.
+
+use std::time::Duration;
+
+use anyhow::{Context as _, ensure};
+use tokio::time::{Instant, sleep};
+
+use super::build::{Instance, NAME, ask, build, clear, instances, make};
+use super::seen::{Seen, see, wanted};
+use super::{Scene, said};
+use crate::bed::{Bed, Component, SHIM, say};
+use crate::cluster::{Cluster, Scheduler};
+
+/// Between two looks at what has become of pods.
+pub const BETWEEN_LOOKS: Duration = Duration::from_millis(50);
+/// How long a pod may take to become what the table says.
+const PATIENCE: Duration = Duration::from_secs(15);
+/// How long what is said may take to settle, once it is clear that the pod waits.
+const SETTLES: Duration = Duration::from_secs(2);
+
+/// The control plane of kube-scheduler. It stays when a case is over, since to start one takes seconds.
+pub struct Theirs {
+    cluster: Cluster,
+    _scheduler: Component,
+}
+
+/// Both sides, while a case runs.
+struct Sides<'c> {
+    theirs: &'c Cluster,
+    ours: &'c Cluster,
+    scheduler: &'c Scheduler,
+}
+
+/// What a case has found.
+#[derive(Default)]
+struct Findings {
+    rows: usize,
+    pods: usize,
+    /// Pods that wait, on whose counts both agree, and those on which they do not.
+    alike: usize,
+    unlike: usize,
+    wrong: Vec<String>,
+}
+
+/// Builds the scenes one after the other, and says what is not alike. `controllers` run in both control
+/// planes for so long.
+pub async fn alike(
+    cluster: &mut Cluster,
+    controllers: &[&str],
+    scenes: Vec<Scene>,
+) -> anyhow::Result<()> {
+    let Some(theirs) = with_theirs(cluster).await? else { return Ok(()) };
+    let outcome = compare(cluster, &theirs.cluster, controllers, &scenes).await;
+    cluster.theirs = Some(theirs);
+    outcome
+}
+
+/// Does the same in both control planes at once, each with its scheduler; the closure is told which is ours.
+pub async fn on_both(
+    cluster: &mut Cluster,
+    act: impl AsyncFn(&Cluster, bool) -> anyhow::Result<()>,
+) -> anyhow::Result<()> {
+    let Some(theirs) = with_theirs(cluster).await? else { return Ok(()) };
+    let scheduler = cluster.start(SHIM, &[]).await?;
+    scheduler.ready().await?;
+    let (of_ours, of_theirs) = futures::join!(act(cluster, true), act(&theirs.cluster, false));
+    let cleared = theirs.cluster.remove_all().await;
+    cluster.theirs = Some(theirs);
+    of_ours.and(of_theirs).and(cleared)
+}
+
+/// The control plane of kube-scheduler; nothing where there is none.
+async fn with_theirs(cluster: &mut Cluster) -> anyhow::Result<Option<Box<Theirs>>> {
+    if !cluster.bed.has_components() {
+        say("skipped, there is no kube-scheduler to compare with beside this API server");
+        return Ok(None);
+    }
+    Ok(Some(match cluster.theirs.take() {
+        Some(theirs) => theirs,
+        None => Box::new(start_theirs().await?),
+    }))
+}
+
+async fn start_theirs() -> anyhow::Result<Theirs> {
+    let bed = Bed::start().await?.context("a second control plane")?;
+    let scheduler = bed.start_kube_scheduler(NAME)?;
+    Ok(Theirs { cluster: Cluster::new(bed).await?, _scheduler: scheduler })
+}
+
+async fn compare(
+    ours: &Cluster,
+    theirs: &Cluster,
+    controllers: &[&str],
+    scenes: &[Scene],
+) -> anyhow::Result<()> {
+    let mut running = Vec::new();
+    for cluster in [ours, theirs].into_iter().filter(|_| !controllers.is_empty()) {
+        running.push(cluster.bed.start_controllers(controllers)?);
+    }
+    let scheduler = ours.start(SHIM, &[]).await?;
+    scheduler.ready().await?;
+    let sides = Sides { theirs, ours, scheduler: &scheduler };
+    let mut findings = Findings::default();
+    for scene in scenes {
+        let begun = Instant::now();
+        let found = findings.wrong.len();
+        sides.play(scene, &mut findings).await.with_context(|| scene.name)?;
+        for wrong in &mut findings.wrong[found..] {
+            *wrong = format!("{}, {wrong}", scene.name);
+        }
+        let took = begun.elapsed().as_secs_f64();
+        if std::env::var_os("MONOCEROS_KEEP").is_some() {
+            say(&format!("scene {} ({} rows, {took:.1} s)", scene.name, scene.rows.len()));
+        }
+    }
+    let Findings { rows, pods, alike, unlike, wrong } = findings;
+    say(&format!(
+        "{rows} rows with {pods} pods; of those that wait, {alike} are counted alike, {unlike} not"
+    ));
+    ensure!(wrong.is_empty(), "{} are not alike:\n{}", wrong.len(), wrong.join("\n"));
+    Ok(())
+}
+
+impl Sides<'_> {
+    async fn play(&self, scene: &Scene, findings: &mut Findings) -> anyhow::Result<()> {
+        let instances = instances(scene);
+        futures::try_join!(
+            build(self.theirs, scene, &instances),
+            build(self.ours, scene, &instances)
+        )?;
+        futures::try_join!(ask(self.theirs, &instances), ask(self.ours, &instances))?;
+        findings.rows += scene.rows.len();
+        findings.pods += instances.len();
+        let stages = scene.rows.iter().map(|row| row.changes.len()).max().unwrap_or_default();
+        for stage in 0..=stages {
+            if let Some(change) = stage.checked_sub(1) {
+                futures::try_join!(
+                    make(self.theirs, &instances, change),
+                    make(self.ours, &instances, change)
+                )?;
+            }
+            self.look(stage, &instances, findings).await?;
+        }
+        futures::try_join!(
+            clear(self.theirs, scene, &instances),
+            clear(self.ours, scene, &instances)
+        )?;
+        Ok(())
+    }
+
+    /// Waits until each pod is what the table says, on both sides, or for a while.
+    async fn look(
+        &self,
+        stage: usize,
+        instances: &[Instance<'_>],
+        findings: &mut Findings,
+    ) -> anyhow::Result<()> {
+        let begun = Instant::now();
+        let mut open: Vec<&Instance<'_>> =
+            instances.iter().filter(|it| it.row.changes.len() >= stage).collect();
+        loop {
+            let (theirs, ours) = futures::try_join!(
+                see(self.theirs, None, &open),
+                see(self.ours, Some(self.scheduler), &open)
+            )?;
+            let waited = begun.elapsed();
+            let mut left = Vec::new();
+            for (instance, (theirs, ours)) in open.iter().zip(theirs.iter().zip(&ours)) {
+                let verdict = instance.judge(stage, theirs, ours);
+                let settles = if instance.row.counts.is_some() { SETTLES / 4 } else { SETTLES };
+                let is_settled = verdict.is_alike() || waited >= settles;
+                if verdict.places.is_empty() && is_settled {
+                    findings.count(instance, &verdict);
+                } else if waited >= PATIENCE {
+                    findings.wrong.extend(verdict.places);
+                } else {
+                    left.push(*instance);
+                }
+            }
+            if left.is_empty() {
+                return self.look_again(stage, instances, findings).await;
+            }
+            open = left;
+            sleep(BETWEEN_LOOKS).await;
+        }
+    }
+}
+
+impl Sides<'_> {
+    /// Sees that nothing has changed while others were waited for: that a pod waits is believed at once.
+    async fn look_again(
+        &self,
+        stage: usize,
+        instances: &[Instance<'_>],
+        findings: &mut Findings,
+    ) -> anyhow::Result<()> {
+        let all: Vec<_> = instances.iter().filter(|it| it.row.changes.len() >= stage).collect();
+        let (theirs, ours) = futures::try_join!(
+            see(self.theirs, None, &all),
+            see(self.ours, Some(self.scheduler), &all)
+        )?;
+        for (instance, (theirs, ours)) in all.iter().zip(theirs.iter().zip(&ours)) {
+            // It is being tried once more, because something has happened.
+            if [theirs, ours].contains(&&Seen::Nothing) {
+                continue;
+            }
+            for wrong in instance.judge(stage, theirs, ours).places {
+                if !findings.wrong.contains(&wrong) {
+                    findings.wrong.push(wrong);
+                }
+            }
+        }
+        Ok(())
+    }
+}
+
+/// What the two sides make of a pod.
+struct Verdict {
+    /// What is not as the table says.
+    places: Vec<String>,
+    /// What is counted by them and by us, where the pod waits and both are asked for all nodes.
+    counts: Option<(said::Counts, said::Counts)>,
+    said: String,
+}
+
+impl Verdict {
+    fn is_alike(&self) -> bool {
+        self.counts.as_ref().is_none_or(|(theirs, ours)| theirs == ours)
+    }
+}
+
+impl Findings {
+    fn count(&mut self, instance: &Instance<'_>, verdict: &Verdict) {
+        if verdict.counts.is_none() {
+            return;
+        }
+        let wrong = match (verdict.is_alike(), instance.row.counts) {
+            (false, None) => Some(format!("counts differ: {}", verdict.said)),
+            (true, Some(why)) => Some(format!("counts are alike, in spite of: {why}")),
+            (true, None) | (false, Some(_)) => None,
+        };
+        let number = if verdict.is_alike() { &mut self.alike } else { &mut self.unlike };
+        *number += 1;
+        self.wrong.extend(wrong.map(|wrong| format!("{}: {wrong}", instance.name())));
+    }
+}
+
+impl Instance<'_> {
+    fn judge(&self, stage: usize, theirs: &Seen, ours: &Seen) -> Verdict {
+        let right = &self.asked.outcomes[stage.min(self.asked.outcomes.len() - 1)];
+        let of_ours = self.row.ours.as_ref().map_or(right, |(all, _)| &all[stage]);
+        let node = self.node.as_deref().map(|node| self.row.plain(node));
+        let mut places = Vec::new();
+        for (who, seen, outcome) in [("kube-scheduler", theirs, right), ("ours", ours, of_ours)] {
+            let seen = match seen {
+                Seen::Bound(node) => &Seen::Bound(self.row.plain(node).to_owned()),
+                Seen::Makes(node) => &Seen::Makes(self.row.plain(node).to_owned()),
+                seen => seen,
+            };
+            if !seen.is(outcome, node) {
+                let wanted = wanted(outcome, node);
+                places.push(format!("{} ({stage}): {who}: {seen:?}, not {wanted}", self.name()));
+            }
+        }
+        let counts = match (theirs, ours) {
+            (Seen::Waits(theirs), Seen::Waits(ours)) if node.is_none() => {
+                Some(said::both(theirs, ours))
+            }
+            _ => None,
+        };
+        let said = match &counts {
+            Some((by_theirs, by_ours)) => {
+                format!("{by_theirs:?} and {by_ours:?} of {theirs:?} and {ours:?}")
+            }
+            None => String::new(),
+        };
+        Verdict { places, counts, said }
+    }
+}

@@ -1,0 +1,158 @@
+//! How many nodes are kept out by what, in the sentence of each scheduler.
+//!
+//! kube-scheduler counts each node once, for the first filter that refuses it (amounts once for each type
+//! that is lacking): `0/7 nodes are available: 1 Insufficient cpu, 5 node(s) didn't match …`. Ours counts
+//! nodes with room that predicates have refused, and behind that the others by what they lack.
+
+use std::collections::BTreeMap;
+
+/// Nodes by what keeps them out. What is said of the pod, whatever the node, is there without a number.
+pub type Counts = BTreeMap<String, u64>;
+
+/// A node without room that a predicate would refuse, too, is counted for what it lacks: ours asks
+/// predicates about nodes with room alone. `None` once it counts each node as kube-scheduler does; rows
+/// that [name](super::Row::counts) this then have to be alike.
+pub const WITHOUT_ROOM: Option<&str> =
+    Some("not yet: ours asks predicates about nodes with room alone");
+/// Two predicates refuse the same node, and ours asks the other one first.
+pub const ANOTHER_FIRST: Option<&str> =
+    Some("ours looks at pods before volumes, and at affinity before spread");
+
+/// What ours says of nodes that lack something even when empty.
+const TOO_SMALL: &str = "too small";
+
+/// What kube-scheduler says, and what that is called here.
+const THEIRS: [(&str, &str); 21] = [
+    ("were unschedulable", "cordon"),
+    ("had untolerated taint", "taint"),
+    ("didn't match Pod's node affinity/selector", "node affinity"),
+    ("didn't satisfy plugin(s) [NodeAffinity]", "node affinity"),
+    ("didn't have free ports", "port"),
+    ("didn't match pod affinity rules", "pods to be near"),
+    ("didn't match pod anti-affinity rules", "pods to be away from"),
+    ("didn't satisfy existing pods anti-affinity rules", "pods that keep it away"),
+    ("didn't match pod topology spread constraints (missing required label)", "label of a spread"),
+    ("didn't match pod topology spread constraints", "spread"),
+    ("exceed max volume count", "volume limit"),
+    ("didn't find available persistent volumes to bind", "no volume"),
+    ("didn't match PersistentVolume's node affinity", "volume out of reach"),
+    ("had no available volume zone", "volume out of reach"),
+    ("bound to non-existent pv", "volume is gone"),
+    ("PersistentVolumeClaim with ReadWriteOncePod", "claim in use"),
+    ("unbound immediate PersistentVolumeClaims", "claim without a volume"),
+    ("persistentvolumeclaim", "claim"),
+    ("storageclass", "class"),
+    ("Too many pods", "pods"),
+    ("declared features", "feature"),
+];
+
+/// What ours says of a node, and what that is called here.
+const OURS: [(&str, &str); 21] = [
+    ("the node is cordoned", "cordon"),
+    ("the node has the taint", "taint"),
+    ("node selector or affinity", "node affinity"),
+    ("port ", "port"),
+    ("together with", "pods to be near"),
+    ("by which pods are to be together", "pods to be near"),
+    ("keeps away from", "pods to be away from"),
+    ("keeps this one away", "pods that keep it away"),
+    ("by which pods are spread", "label of a spread"),
+    ("the spread over", "spread"),
+    ("takes no more volumes", "volume limit"),
+    ("is left for the node", "no volume"),
+    ("makes no volumes for the node", "no volume"),
+    ("cannot be reached from the node", "volume out of reach"),
+    ("by one at a time", "claim in use"),
+    ("has no volume yet", "claim without a volume"),
+    ("the feature ", "feature"),
+    ("is not bound to its volume", "claim without a volume"),
+    ("the storage class", "class"),
+    ("the volume of the claim", "volume is gone"),
+    ("the claim", "claim"),
+];
+
+fn called(said: &str, names: &[(&str, &str)]) -> Option<String> {
+    let found = names.iter().find(|(words, _)| said.contains(words));
+    found.map(|(_, name)| (*name).to_owned())
+}
+
+/// A number, and what is behind it.
+fn numbered(text: &str) -> (u64, &str) {
+    let text = text.trim();
+    let counted = text.split_once(' ').and_then(|(count, rest)| Some((count.parse().ok()?, rest)));
+    counted.unwrap_or((0, text))
+}
+
+/// What both say, the kinds of both made the same: where ours calls nodes too small, even when empty,
+/// amounts are added up.
+pub fn both(theirs: &str, ours: &str) -> (Counts, Counts) {
+    let (mut theirs, mut ours) = (by_kube_scheduler(theirs), by_ours(ours));
+    if ours.contains_key(TOO_SMALL) {
+        add_up_amounts(&mut theirs);
+        add_up_amounts(&mut ours);
+    }
+    // What theirs says of the pod is the same on each node for ours.
+    for (called, _) in theirs.iter().filter(|(_, count)| **count == 0) {
+        ours.entry(called.clone()).and_modify(|count| *count = 0);
+    }
+    (theirs, ours)
+}
+
+fn add_up_amounts(counts: &mut Counts) {
+    let is_amount =
+        |called: &str| called == TOO_SMALL || !THEIRS.iter().any(|(_, name)| *name == called);
+    let amounts: u64 =
+        counts.iter().filter(|(called, _)| is_amount(called)).map(|(_, count)| count).sum();
+    counts.retain(|called, _| !is_amount(called));
+    if amounts > 0 {
+        counts.insert(TOO_SMALL.to_owned(), amounts);
+    }
+}
+
+/// `0/7 nodes are available: 1 Insufficient cpu, 5 node(s) …. preemption: …`
+pub fn by_kube_scheduler(message: &str) -> Counts {
+    let mut counts = Counts::new();
+    let said = message.split_once("available: ").map_or("", |(_, said)| said);
+    // What comes behind the first sentence is about preemption.
+    let said = said.split(". ").next().unwrap_or_default().trim_end_matches('.');
+    for part in said.split(", ") {
+        let (count, what) = numbered(part);
+        let called = match what.strip_prefix("Insufficient ") {
+            Some(amount) => amount.to_owned(),
+            None => called(what, &THEIRS).unwrap_or_else(|| what.to_owned()),
+        };
+        *counts.entry(called).or_default() += count;
+    }
+    counts
+}
+
+/// `all nodes with room were refused by predicates: ⟨text⟩ on 2 nodes and ⟨text⟩ on 1 node (7 nodes: 4 lack
+/// cores)`, or `no node has room (7 nodes: 4 lack cores); …`
+pub fn by_ours(message: &str) -> Counts {
+    let mut counts = Counts::new();
+    let (_, mut lacking) = message.split_once(" (").unwrap_or((message, ""));
+    // What predicates say may have brackets and backticks of its own.
+    if let Some((_, texts)) = message.split_once("refused by predicates: `") {
+        let mut refused = texts;
+        while let Some((text, behind)) = refused.split_once("` on ") {
+            let called = called(text, &OURS).unwrap_or_else(|| text.to_owned());
+            *counts.entry(called).or_default() += numbered(behind).0;
+            lacking = behind.split_once(" (").map_or("", |(_, lacking)| lacking);
+            refused = behind.split_once('`').map_or("", |(_, texts)| texts);
+        }
+    }
+    let lacking = lacking.split(')').next().unwrap_or_default();
+    let lacking = lacking.split_once(": ").map_or("", |(_, lacking)| lacking);
+    for part in lacking.split(", ").filter(|part| !part.is_empty()) {
+        let (count, what) = numbered(part);
+        let amount = what.strip_prefix("lacks ").or(what.strip_prefix("lack "));
+        let called = match amount {
+            Some("cores") => "cpu".to_owned(),
+            Some(amount) => amount.to_owned(),
+            None if what.ends_with("too small") => TOO_SMALL.to_owned(),
+            None => what.to_owned(),
+        };
+        *counts.entry(called).or_default() += count;
+    }
+    counts
+}
