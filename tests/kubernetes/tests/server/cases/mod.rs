@@ -96,6 +96,7 @@ pub fn all() -> Vec<(&'static str, Case)> {
         differential::pods_that_are_spread,
         differential::claims_and_volumes,
         differential::requests_and_capacities,
+        differential::random_rows,
         differential::who_has_to_go,
         differential::reasons_of_conditions,
     ]

@@ -74,7 +74,9 @@ pub fn instances(scene: &Scene) -> Vec<Instance<'_>> {
     let scene_number = SCENES.fetch_add(1, Ordering::Relaxed);
     let mut all = Vec::new();
     for (number, row) in scene.rows.iter().enumerate() {
-        let goes = |asked: &Asked| matches!(asked.outcomes.first(), Some(Outcome::Goes(_)));
+        let goes = |asked: &Asked| {
+            matches!(asked.outcomes.first(), Some(Outcome::Goes(_) | Outcome::Alike))
+        };
         let id = |copy: usize| format!("{scene_number}x{number}x{copy}");
         match &row.asked[..] {
             [asked] if goes(asked) => {

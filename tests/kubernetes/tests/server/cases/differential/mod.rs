@@ -30,6 +30,7 @@ mod conditions;
 mod nodes;
 mod pods;
 mod preemption;
+mod random;
 mod run;
 mod said;
 mod seen;
@@ -44,6 +45,7 @@ pub use nodes::{
 };
 pub use pods::near_and_away;
 pub use preemption::who_has_to_go;
+pub use random::random_rows;
 pub use run::Theirs;
 pub use spreads::pods_that_are_spread;
 pub use volumes::claims_and_volumes;
@@ -69,6 +71,8 @@ pub enum Outcome {
     Among(Vec<&'static str>),
     /// No node will do.
     Waits,
+    /// The same on each node, tried by itself, whatever that is.
+    Alike,
 }
 
 /// A pod that both schedulers are asked about.

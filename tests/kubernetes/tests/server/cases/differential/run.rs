@@ -7,7 +7,7 @@ use tokio::time::{Instant, sleep};
 
 use super::build::{Instance, NAME, ask, build, clear, instances, make};
 use super::seen::{Seen, see, wanted};
-use super::{Scene, said};
+use super::{Outcome, Scene, said};
 use crate::bed::{Bed, Component, SHIM, say};
 use crate::cluster::{Cluster, Scheduler};
 
@@ -36,6 +36,8 @@ struct Sides<'c> {
 struct Findings {
     rows: usize,
     pods: usize,
+    /// Pods that were placed, once or more often.
+    placed: usize,
     /// Pods that wait, on whose counts both agree, and those on which they do not.
     alike: usize,
     unlike: usize,
@@ -113,9 +115,10 @@ async fn compare(
             say(&format!("scene {} ({} rows, {took:.1} s)", scene.name, scene.rows.len()));
         }
     }
-    let Findings { rows, pods, alike, unlike, wrong } = findings;
+    let Findings { rows, pods, placed, alike, unlike, wrong } = findings;
     say(&format!(
-        "{rows} rows with {pods} pods; of those that wait, {alike} are counted alike, {unlike} not"
+        "{rows} rows with {pods} pods, {placed} of them placed; nodes are counted alike for {alike} \
+         that wait, and not for {unlike}"
     ));
     ensure!(wrong.is_empty(), "{} are not alike:\n{}", wrong.len(), wrong.join("\n"));
     Ok(())
@@ -170,6 +173,7 @@ impl Sides<'_> {
                 let settles = if instance.row.counts.is_some() { SETTLES / 4 } else { SETTLES };
                 let is_settled = verdict.is_alike() || waited >= settles;
                 if verdict.places.is_empty() && is_settled {
+                    findings.placed += usize::from(!matches!(theirs, Seen::Waits(_)));
                     findings.count(instance, &verdict);
                 } else if waited >= PATIENCE {
                     findings.wrong.extend(verdict.places);
@@ -257,7 +261,11 @@ impl Instance<'_> {
                 Seen::Makes(node) => &Seen::Makes(self.row.plain(node).to_owned()),
                 seen => seen,
             };
-            if !seen.is(outcome, node) {
+            if *outcome == Outcome::Alike {
+                if !theirs.is_like(ours) {
+                    places.push(format!("{}: {who}: {seen:?}", self.name()));
+                }
+            } else if !seen.is(outcome, node) {
                 let wanted = wanted(outcome, node);
                 places.push(format!("{} ({stage}): {who}: {seen:?}, not {wanted}", self.name()));
             }

@@ -22,6 +22,14 @@ pub enum Seen {
 }
 
 impl Seen {
+    /// Whether both are placed or both wait.
+    pub fn is_like(&self, other: &Self) -> bool {
+        match (self, other) {
+            (Self::Waits(_), Self::Waits(_)) => true,
+            (one, other) => *one != Self::Nothing && one == other,
+        }
+    }
+
     pub fn is(&self, outcome: &Outcome, node: Option<&str>) -> bool {
         match (self, outcome) {
             (Self::Bound(bound) | Self::Makes(bound), Outcome::Goes(nodes)) => {
