@@ -35,6 +35,9 @@ const FEATURES: &str = "GenericWorkload=true,CompositePodGroup=true,TopologyAwar
 /// How many control planes were started: each has a folder of its own.
 static BEDS: AtomicUsize = AtomicUsize::new(0);
 
+/// Collects garbage less often than by default: a fifth less of the processor, for 100 MB of memory.
+const COLLECTOR: (&str, &str) = ("GOGC", "400");
+
 /// A program, and its first arguments.
 type Program = (PathBuf, Vec<String>);
 
@@ -200,6 +203,7 @@ impl Bed {
             .arg(format!("--initial-advertise-peer-urls={peer}"))
             .arg(format!("--initial-cluster=default={peer}"))
             .arg("--unsafe-no-fsync")
+            .env(COLLECTOR.0, COLLECTOR.1)
             .stdout(Stdio::null())
             .stderr(log)
             .spawn()
@@ -231,6 +235,7 @@ impl Bed {
             .arg("--disable-admission-plugins=ServiceAccount,TaintNodesByCondition")
             .arg(format!("--feature-gates={FEATURES}"))
             .arg("--runtime-config=scheduling.k8s.io/v1beta1=true,scheduling.k8s.io/v1alpha3=true")
+            .env(COLLECTOR.0, COLLECTOR.1)
             .stdout(Stdio::null())
             .stderr(log)
             .spawn()
@@ -316,6 +321,7 @@ impl Bed {
         let child = Command::new(program)
             .args(first)
             .args(flags)
+            .env(COLLECTOR.0, COLLECTOR.1)
             .stdout(Stdio::null())
             .stderr(log)
             .spawn()

@@ -7,12 +7,16 @@
 use serde_json::{Value, json};
 
 use super::run::alike;
-use super::{Outcome, Row, delete, given, node, own, pod, scene, with};
+use super::{
+    Outcome, Row, Scene, beside, create, delete, given, node, own, patch, pod, scene, with,
+};
 use crate::cluster::Cluster;
 
 /// Scenes, each with nodes of its own, and rows of each.
-const SCENES: usize = 3;
-const ROWS: usize = 14;
+const SCENES: usize = 1;
+const ROWS: usize = 16;
+/// Rows about what pods take.
+const SIZES: usize = 10;
 const NODES: [&str; 5] = ["n0", "n1", "n2", "n3", "n4"];
 const KEYS: [&str; 4] = ["zone", "rack", "disk", "kubernetes.io/hostname"];
 
@@ -196,6 +200,59 @@ impl Dice {
     }
 }
 
+/// What pods take.
+impl Dice {
+    fn container(&mut self) -> Value {
+        let cpu = self.of(&["0", "1m", "250m", "0.5", "999m", "1", "1500m"]);
+        let resources = match self.below(5) {
+            0 => json!({"limits": {"cpu": cpu}}),
+            1 => json!({"requests": {"cpu": cpu, "memory": "1Gi"}}),
+            2 => json!({}),
+            _ => json!({"requests": {"cpu": cpu}}),
+        };
+        json!({"resources": resources})
+    }
+
+    /// Up to four cores, with whatever adds to them.
+    fn size(&mut self) -> Value {
+        let containers: Vec<_> = (0..=self.below(2)).map(|_| self.container()).collect();
+        let init = (0..self.below(4)).map(|_| {
+            let one = self.container();
+            let sidecar = json!({"restartPolicy": "Always"});
+            if self.once_in(2) { with(&one, &sidecar) } else { one }
+        });
+        let init: Vec<_> = init.collect();
+        let mut spec = json!({"containers": containers, "initContainers": init});
+        if self.once_in(4) {
+            spec["resources"] = json!({"requests": {"cpu": self.of(&["7", "7500m", "8"])}});
+        }
+        if self.once_in(4) {
+            spec["runtimeClassName"] = json!("random");
+        }
+        pod(json!({}), spec)
+    }
+
+    /// Nodes of one core and more, and what runs there.
+    fn sizes(&mut self) -> Scene {
+        let nodes = ["c1", "c2", "c3", "c5", "c8"];
+        let asked = self.size();
+        let runs: Vec<_> = (0..self.below(4)).map(|_| (self.of(&nodes), self.size())).collect();
+        let mut row = given(format!("{asked} beside {runs:?}")).pinned();
+        row = row.asks("asked", asked, Outcome::Alike);
+        let phase = self.of(&["Succeeded", "Failed", "Running"]);
+        if !runs.is_empty() && self.once_in(3) {
+            let status = json!({"status": {"phase": phase}});
+            row = row.happened(patch(&own("pods/r0/status"), status));
+        }
+        let row = runs.into_iter().fold(row, |row, (node, pod)| row.runs(node, pod));
+        let nodes = nodes.map(|name| {
+            let amounts = json!({"cpu": &name[1..], "memory": "3Gi"});
+            node(name, json!({}), json!({"status": {"allocatable": amounts}}))
+        });
+        scene("sizes", nodes.to_vec(), vec![row])
+    }
+}
+
 pub async fn random_rows(cluster: &mut Cluster) -> anyhow::Result<()> {
     let mut dice = Dice::of_run();
     let scenes = (0..SCENES).map(|_| {
@@ -203,6 +260,11 @@ pub async fn random_rows(cluster: &mut Cluster) -> anyhow::Result<()> {
         let rows = (0..ROWS).map(|_| dice.row()).collect();
         scene("random", nodes, rows)
     });
-    let scenes = scenes.collect();
+    let mut scenes: Vec<_> = scenes.collect();
+    let class = json!({"metadata": {"name": "random"}, "handler": "random",
+        "overhead": {"podFixed": {"cpu": "300m"}}});
+    let class = create("/apis/node.k8s.io/v1/runtimeclasses", class);
+    let sizes = (0..SIZES).map(|_| dice.sizes());
+    scenes.push(beside("random sizes", sizes.collect()).with(class));
     alike(cluster, &[], scenes).await
 }

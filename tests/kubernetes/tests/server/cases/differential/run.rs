@@ -12,7 +12,7 @@ use crate::bed::{Bed, Component, SHIM, say};
 use crate::cluster::{Cluster, Scheduler};
 
 /// Between two looks at what has become of pods.
-pub const BETWEEN_LOOKS: Duration = Duration::from_millis(50);
+pub const BETWEEN_LOOKS: Duration = Duration::from_millis(80);
 /// How long a pod may take to become what the table says.
 const PATIENCE: Duration = Duration::from_secs(15);
 /// How long what is said may take to settle, once it is clear that the pod waits.
