@@ -98,6 +98,7 @@ pub fn all() -> Vec<(&'static str, Case)> {
         differential::requests_and_capacities,
         differential::random_rows,
         differential::who_has_to_go,
+        differential::groups_as_a_whole,
         differential::reasons_of_conditions,
     ]
 }

@@ -27,6 +27,7 @@
 mod amounts;
 mod build;
 mod conditions;
+mod gangs;
 mod nodes;
 mod pods;
 mod preemption;
@@ -39,6 +40,7 @@ mod volumes;
 
 pub use amounts::requests_and_capacities;
 pub use conditions::reasons_of_conditions;
+pub use gangs::groups_as_a_whole;
 pub use nodes::{
     cordons_taints_and_tolerations, features_that_nodes_declare, numbers_of_taints, ports_of_nodes,
     selectors_and_affinity,

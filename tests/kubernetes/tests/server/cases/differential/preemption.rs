@@ -8,7 +8,7 @@ use std::collections::BTreeSet;
 use std::time::Duration;
 
 use anyhow::{Context as _, ensure};
-use serde_json::json;
+use serde_json::{Value, json};
 use tokio::time::sleep;
 
 use super::run::on_both;
@@ -18,6 +18,10 @@ use crate::cluster::{Cluster, eventually};
 /// How long nobody has to go for it to be seen that nobody has to.
 const NOBODY_GOES: Duration = Duration::from_secs(3);
 
+/// The member waits for ever, as long as the other pod is there.
+const NOT_FOR_OTHERS: &str =
+    "found: where there is room, nobody goes for a port or for being too near";
+
 /// A node of four cores, and what runs there and wants to.
 struct Story {
     what: &'static str,
@@ -25,6 +29,10 @@ struct Story {
     running: &'static [(&'static str, &'static str, &'static str)],
     /// Whose budget allows no disruption.
     spared: Option<&'static str>,
+    /// Who has the port that the member wants.
+    listens: Option<&'static str>,
+    /// From whom the member keeps away.
+    away: Option<&'static str>,
     /// Cores and class of the member of a DaemonSet.
     wants: (&'static str, &'static str),
     /// Who goes for kube-scheduler.
@@ -38,6 +46,8 @@ fn stories() -> Vec<Story> {
         what,
         running,
         spared: None,
+        listens: None,
+        away: None,
         wants,
         victims,
         ours: None,
@@ -67,6 +77,57 @@ fn stories() -> Vec<Story> {
             ("2", "high"),
             &[],
         ),
+        story(
+            "all go who are less important, and nobody else",
+            &[("low", "1", "low"), ("middle", "1", "middle"), ("high", "2", "high")],
+            ("2", "high"),
+            &["low", "middle"],
+        ),
+        story(
+            "who would not be enough stays",
+            &[("low", "1", "low"), ("middle", "3", "middle")],
+            ("3", "high"),
+            &["middle"],
+        ),
+        story(
+            "the small one is enough",
+            &[("low", "3", "low"), ("middle", "1", "middle")],
+            ("1", "high"),
+            &["low"],
+        ),
+        Story {
+            listens: Some("middle"),
+            ours: Some((
+                &["low", "middle"],
+                "found: the least important goes first, though who has the port is enough",
+            )),
+            ..story(
+                "who has the port and the room goes",
+                &[("low", "2", "low"), ("middle", "2", "middle")],
+                ("2", "high"),
+                &["middle"],
+            )
+        },
+        Story {
+            listens: Some("middle"),
+            ours: Some((&[], NOT_FOR_OTHERS)),
+            ..story(
+                "who has the port goes",
+                &[("low", "1", "low"), ("middle", "1", "middle")],
+                ("1", "high"),
+                &["middle"],
+            )
+        },
+        Story {
+            away: Some("middle"),
+            ours: Some((&[], NOT_FOR_OTHERS)),
+            ..story(
+                "who is too near goes",
+                &[("low", "1", "low"), ("middle", "1", "middle")],
+                ("1", "high"),
+                &["middle"],
+            )
+        },
         story("nobody goes where there is room", &[("low", "1", "low")], ("2", "high"), &[]),
         Story {
             ours: Some((
@@ -131,8 +192,11 @@ async fn play(cluster: &Cluster, story: &Story, node: &str) -> anyhow::Result<BT
     cluster.create_namespace(&namespace, json!({})).await?;
     cluster.node(node, 4, json!({})).await?;
     for (name, cpu, class) in story.running {
-        let spec = json!({"priorityClassName": class, "nodeSelector": {"kubernetes.io/hostname": node},
+        let mut spec = json!({"priorityClassName": class, "nodeSelector": {"kubernetes.io/hostname": node},
             "containers": [{"name": "c", "image": "c", "resources": {"requests": {"cpu": cpu}}}]});
+        if story.listens == Some(name) {
+            spec["containers"][0]["ports"] = port();
+        }
         cluster.pod(&namespace, name, pod(json!({"name": name}), spec)).await?;
         cluster.wait_node(&namespace, name).await?;
     }
@@ -140,10 +204,18 @@ async fn play(cluster: &Cluster, story: &Story, node: &str) -> anyhow::Result<BT
         spare(cluster, &namespace, spared).await?;
     }
     let (cpu, class) = story.wants;
-    let member = json!({"priorityClassName": class, "affinity": {"nodeAffinity": {
+    let mut member = json!({"priorityClassName": class, "affinity": {"nodeAffinity": {
         "requiredDuringSchedulingIgnoredDuringExecution": {"nodeSelectorTerms": [{"matchFields": [
             {"key": "metadata.name", "operator": "In", "values": [node]}]}]}}},
         "containers": [{"name": "c", "image": "c", "resources": {"requests": {"cpu": cpu}}}]});
+    if story.listens.is_some() {
+        member["containers"][0]["ports"] = port();
+    }
+    if let Some(away) = story.away {
+        member["affinity"]["podAntiAffinity"] = json!({
+            "requiredDuringSchedulingIgnoredDuringExecution": [{"topologyKey": "kubernetes.io/hostname",
+                "labelSelector": {"matchLabels": {"name": away}}}]});
+    }
     let owner = json!([{"apiVersion": "apps/v1", "kind": "DaemonSet", "name": "d", "uid": "d",
         "controller": true}]);
     let member = with(&pod(json!({}), member), &json!({"metadata": {"ownerReferences": owner}}));
@@ -156,6 +228,10 @@ async fn play(cluster: &Cluster, story: &Story, node: &str) -> anyhow::Result<BT
         cluster.wait_node(&namespace, "member").await?;
     }
     Ok(going)
+}
+
+fn port() -> Value {
+    json!([{"containerPort": 80, "hostPort": 80}])
 }
 
 /// A budget of this pod, with what a controller would say.

@@ -68,7 +68,10 @@ pub async fn on_both(
     let (of_ours, of_theirs) = futures::join!(act(cluster, true), act(&theirs.cluster, false));
     let cleared = theirs.cluster.remove_all().await;
     cluster.theirs = Some(theirs);
-    of_ours.and(of_theirs).and(cleared)
+    match (of_ours, of_theirs) {
+        (Err(of_ours), Err(of_theirs)) => Err(of_ours.context(format!("{of_theirs:#}, and"))),
+        (of_ours, of_theirs) => of_ours.and(of_theirs).and(cleared),
+    }
 }
 
 /// The control plane of kube-scheduler; nothing where there is none.
