@@ -1,28 +1,28 @@
-//! The same situations once for kube-scheduler and once for this scheduler: where pods go, what stays
-//! pending, and how many nodes each says are kept out by what.
+//! The same situations for kube-scheduler and for this scheduler. Compared are the nodes that each pod may
+//! go to, the pods that stay pending, and how many nodes each scheduler counts for which reason.
 //!
-//! # Two API servers
-//! Each scheduler has a control plane of its own, and every situation is built in both at the same time.
-//! On one API server the two would either see each other's pods or need labels, taints or selectors that
-//! keep them apart, which are what is compared; one after the other would take twice as long.
+//! # Two control planes
+//! Each scheduler has an API server of its own, and every situation is built in both at the same time. On
+//! one API server the two would see each other's pods, or need labels, taints or selectors that keep them
+//! apart, and those are what is compared. One after the other would take twice as long.
 //!
-//! # Many rows on few nodes
-//! A [`Scene`] has nodes, and rows that do not see each other: each has a namespace of its own, and `$` in
-//! its objects becomes a text of its own. Of several nodes that will do kube-scheduler takes one at random.
-//! So a row that [goes](Outcome::Goes) to some nodes is built once for each node, and once more for all:
-//! the pod of a node is *pinned* to it by a resource that no other node has. Resources are looked at by
-//! neither scheduler when it decides about taints, affinity or spread, as selectors would be. So the whole
-//! set of nodes is compared, not one of them.
+//! # Rows and pins
+//! A [`Scene`] has nodes, and rows that do not affect each other: each row has a namespace of its own, and
+//! `$` in its objects becomes a text of its own. kube-scheduler chooses at random among equal nodes. So a
+//! row that [goes](Outcome::Goes) to a set of nodes is built once per node, and the pod is *pinned*: it
+//! requests a resource that this node alone has. That restricts the pod without a selector or a toleration,
+//! which rules of spread would read. The whole set of nodes is compared, not the choice. Where no node
+//! will do, the row is also built without a pin, and the counts in the two messages are compared.
 //!
-//! # Before a row
-//! Watches of nodes and pods are not in order with each other. A pod pinned to each node is bound first,
-//! with all taints tolerated, so that both schedulers are known to have all nodes; pods and their deletions
-//! come in order.
+//! # Before pods are asked
+//! Watches of nodes and of pods are not ordered relative to each other. So a pod that tolerates all taints
+//! is pinned and bound to every node first; then both schedulers have all nodes. Changes of pods arrive in
+//! order.
 //!
-//! # What is expected
-//! The table says what is right, so that two schedulers that do nothing are not alike. Where ours differs
-//! on purpose, or by a fault that is known, the row says what ours does and [why](Row::ours); a row that
-//! says so without need fails. The same with [counts](said).
+//! # Expected results
+//! Each row states the right result, so that two schedulers that do nothing do not pass. Where ours differs,
+//! on purpose or by a known fault, the row states what ours does and [why](Row::ours). Such a row fails
+//! when the difference is gone. The same holds for [counts](said).
 
 mod amounts;
 mod build;
@@ -67,7 +67,7 @@ pub struct Call {
 /// What becomes of a pod.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum Outcome {
-    /// To each of these nodes it may go, to no other: tried on each node by itself.
+    /// It may go to each of these nodes and to no other: tried on each node by itself.
     Goes(Vec<&'static str>),
     /// It is bound to one of these.
     Among(Vec<&'static str>),

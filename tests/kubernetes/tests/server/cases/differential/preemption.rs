@@ -41,17 +41,18 @@ struct Story {
     ours: Option<(&'static [&'static str], &'static str)>,
 }
 
-fn stories() -> Vec<Story> {
-    let story = |what, running, wants, victims| Story {
-        what,
-        running,
-        spared: None,
-        listens: None,
-        away: None,
-        wants,
-        victims,
-        ours: None,
-    };
+fn story(
+    what: &'static str,
+    running: &'static [(&'static str, &'static str, &'static str)],
+    wants: (&'static str, &'static str),
+    victims: &'static [&'static str],
+) -> Story {
+    let (spared, listens, away, ours) = (None, None, None, None);
+    Story { what, running, spared, listens, away, wants, victims, ours }
+}
+
+/// Who goes so that there is room.
+fn for_room() -> Vec<Story> {
     vec![
         story(
             "the least important goes",
@@ -95,6 +96,36 @@ fn stories() -> Vec<Story> {
             ("1", "high"),
             &["low"],
         ),
+        story("nobody goes where there is room", &[("low", "1", "low")], ("2", "high"), &[]),
+        Story {
+            ours: Some((
+                &["low"],
+                "found: a member of a DaemonSet preempts, whatever its `preemptionPolicy`",
+            )),
+            ..story("for one that never preempts", &[("low", "4", "low")], ("2", "never"), &[])
+        },
+        Story {
+            spared: Some("a"),
+            ..story(
+                "a budget spares its pod",
+                &[("a", "2", "low"), ("b", "2", "low")],
+                ("2", "high"),
+                &["b"],
+            )
+        },
+        Story {
+            ours: Some((
+                &["equal"],
+                "a required node is taken from equals, too (docs/preemption.md)",
+            )),
+            ..story("one that is as important", &[("equal", "4", "high")], ("2", "high"), &[])
+        },
+    ]
+}
+
+/// Who goes because the member may not run beside them.
+fn for_others() -> Vec<Story> {
+    vec![
         Story {
             listens: Some("middle"),
             ours: Some((
@@ -128,35 +159,11 @@ fn stories() -> Vec<Story> {
                 &["middle"],
             )
         },
-        story("nobody goes where there is room", &[("low", "1", "low")], ("2", "high"), &[]),
-        Story {
-            ours: Some((
-                &["low"],
-                "found: a member of a DaemonSet preempts, whatever its `preemptionPolicy`",
-            )),
-            ..story("for one that never preempts", &[("low", "4", "low")], ("2", "never"), &[])
-        },
-        Story {
-            spared: Some("a"),
-            ..story(
-                "a budget spares its pod",
-                &[("a", "2", "low"), ("b", "2", "low")],
-                ("2", "high"),
-                &["b"],
-            )
-        },
-        Story {
-            ours: Some((
-                &["equal"],
-                "a required node is taken from equals, too (docs/preemption.md)",
-            )),
-            ..story("one that is as important", &[("equal", "4", "high")], ("2", "high"), &[])
-        },
     ]
 }
 
 pub async fn who_has_to_go(cluster: &mut Cluster) -> anyhow::Result<()> {
-    let stories = stories();
+    let stories: Vec<_> = for_room().into_iter().chain(for_others()).collect();
     on_both(cluster, async |cluster, is_ours| {
         let mut wrong = Vec::new();
         for (name, value) in [("low", 10), ("middle", 100), ("high", 1_000), ("highest", 10_000)] {
