@@ -73,6 +73,8 @@ pub enum Outcome {
     Among(Vec<&'static str>),
     /// No node will do.
     Waits,
+    /// It is not tried.
+    Untried,
     /// The same on each node, tried by itself, whatever that is.
     Alike,
 }

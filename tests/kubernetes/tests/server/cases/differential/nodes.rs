@@ -23,6 +23,45 @@ fn field(operator: &str, name: &str) -> Value {
     json!({"matchFields": [{"key": "metadata.name", "operator": operator, "values": [name]}]})
 }
 
+/// Nodes whose kubelet is not heard of, and one that is being deleted: a node is used until it is tainted
+/// or gone.
+fn of_lost_nodes() -> Vec<super::Scene> {
+    let unready = json!({"status": {"conditions": [{"type": "Ready", "status": "False",
+        "reason": "KubeletNotReady", "message": "", "lastHeartbeatTime": null,
+        "lastTransitionTime": null}]}});
+    let not_ready = "node.kubernetes.io/not-ready";
+    let nodes = vec![
+        node("unready", json!({}), unready),
+        // Every pod tolerates that for some minutes.
+        tainted("executes", &json!([taint(not_ready, "", "NoExecute")])),
+        tainted("schedules", &json!([taint(not_ready, "", "NoSchedule")])),
+    ];
+    let plain = || goes("plain", pod(json!({}), json!({})), &["unready", "executes"]);
+    let kept = json!({"metadata": {"finalizers": ["example.com/keep"]}});
+    let nodes_of_going = vec![node("going", json!({}), kept), node("stays", json!({}), json!({}))];
+    let going = given("a node that is being deleted");
+    let going = going.happened(super::delete("/api/v1/nodes/going", 0));
+    let asks = json!({"nodeSelector": {"kubernetes.io/hostname": "going"}});
+    let going = going.asks("asked", pod(json!({}), asks), Outcome::Among(vec!["going"]));
+    let gone = patch("/api/v1/nodes/going", json!({"metadata": {"finalizers": null}}));
+    let gated = given("a gate that is lifted").asks(
+        "asked",
+        pod(json!({}), json!({"schedulingGates": [{"name": "example.com/gate"}]})),
+        Outcome::Untried,
+    );
+    let lifted = patch(&own("pods/asked"), json!({"spec": {"schedulingGates": null}}));
+    let alone = vec![node("a1", json!({}), json!({}))];
+    vec![
+        scene("lost nodes", nodes, vec![plain()]),
+        scene(
+            "a node that goes",
+            nodes_of_going,
+            vec![going.then(vec![gone], [Outcome::Among(vec!["going"])])],
+        ),
+        scene("gates", alone, vec![gated.then(vec![lifted], [Outcome::Among(vec!["a1"])])]),
+    ]
+}
+
 /// A pod of this spec may go to these nodes.
 fn spec(spec: &Value, nodes: &[&'static str]) -> Row {
     goes(spec.to_string(), pod(json!({}), spec.clone()), nodes)
@@ -156,12 +195,13 @@ pub async fn cordons_taints_and_tolerations(cluster: &mut Cluster) -> anyhow::Re
         node("b1", json!({"zone": "b"}), json!({})),
     ];
     let of_a = json!({"nodeSelector": {"zone": "a"}});
-    let scenes = vec![
+    let mut scenes = vec![
         scene("taints", nodes, rows),
         scene("taint-off", vec![no, beside()], vec![off]),
         scene("cordon-off", vec![shut, beside()], vec![open]),
         scene("closed", closed, vec![spec(&of_a, &[])]),
     ];
+    scenes.extend(of_lost_nodes());
     alike(cluster, &[], scenes).await
 }
 

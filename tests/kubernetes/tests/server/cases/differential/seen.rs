@@ -40,7 +40,7 @@ impl Seen {
                 Some(node) => !nodes.contains(&node),
                 None => nodes.is_empty(),
             },
-            (Self::Waits(_), Outcome::Waits) => true,
+            (Self::Waits(_), Outcome::Waits) | (Self::Nothing, Outcome::Untried) => true,
             _ => false,
         }
     }
