@@ -5,8 +5,8 @@ use serde_json::{Value, json};
 
 use super::run::alike;
 use super::{
-    Call, Outcome, Row, Scene, beside, create, delete, given, goes, node, own, patch, pod, said,
-    scene, with,
+    Call, Outcome, Row, Scene, beside, create, delete, given, goes, node, own, patch, pod, scene,
+    with,
 };
 use crate::cluster::Cluster;
 
@@ -291,7 +291,7 @@ fn of_two_obstacles() -> Vec<Scene> {
     let listens_too = json!({"containers": [with(&asks("2"), &json!({"ports": port}))]});
     let port = given("no port, and no room").runs("c2", pod(json!({}), listens));
     let port = port.asks("asked", pod(json!({}), listens_too), Outcome::Waits);
-    let of_node = |what: &str, more: Value| wants(what, "4", more).counts(said::WITHOUT_ROOM);
+    let of_node = |what: &str, more: Value| wants(what, "4", more);
     let (small, large) = (|| of("c2", json!({"cpu": "2"})), || of("c8", json!({"cpu": "8"})));
     vec![
         scene("selector", vec![small(), large()], vec![of_node("no room, and no label", nowhere)]),

@@ -11,9 +11,6 @@ use crate::cluster::{Cluster, eventually};
 
 /// kube-scheduler knows one reason.
 const UNSCHEDULABLE: &str = "Unschedulable";
-/// What ours says where there is no node at all. Not yet the same: nothing was tried, so nothing has asked
-/// for machines.
-const WITHOUT_NODES: &str = "NoNode";
 
 /// Pods that wait by name, and what ours says of them.
 fn waiting() -> Vec<(&'static str, Value, &'static str)> {
@@ -63,8 +60,7 @@ pub async fn reasons_of_conditions(cluster: &mut Cluster) -> anyhow::Result<()> 
     on_both(cluster, async |cluster, is_ours| {
         cluster.create_namespace("waiting", json!({})).await?;
         cluster.pod("waiting", "early", json!({})).await?;
-        let right = if is_ours { WITHOUT_NODES } else { UNSCHEDULABLE };
-        wait_reasons(cluster, &[("early", right)]).await?;
+        wait_reasons(cluster, &[("early", UNSCHEDULABLE)]).await?;
         cluster.delete_pod("waiting", "early").await?;
         let small = node("small", json!({}), json!({"status": {"allocatable": {"cpu": "2"}}}));
         cluster.create("/api/v1/nodes", small).await?;

@@ -2,18 +2,13 @@
 //!
 //! kube-scheduler counts each node once, for the first filter that refuses it (amounts once for each type
 //! that is lacking): `0/7 nodes are available: 1 Insufficient cpu, 5 node(s) didn't match …`. Ours counts
-//! nodes with room that predicates have refused, and behind that the others by what they lack.
+//! each node for what it says by itself, then for what it lacks; and those with room for what predicates say.
 
 use std::collections::BTreeMap;
 
 /// Nodes by what keeps them out. What is said of the pod, whatever the node, is there without a number.
 pub type Counts = BTreeMap<String, u64>;
 
-/// A node without room that a predicate would refuse, too, is counted for what it lacks: ours asks
-/// predicates about nodes with room alone. `None` once it counts each node as kube-scheduler does; rows
-/// that [name](super::Row::counts) this then have to be alike.
-pub const WITHOUT_ROOM: Option<&str> =
-    Some("not yet: ours asks predicates about nodes with room alone");
 /// Two predicates refuse the same node, and ours asks the other one first.
 pub const ANOTHER_FIRST: Option<&str> =
     Some("ours looks at pods before volumes, and at affinity before spread");
@@ -126,24 +121,25 @@ pub fn by_kube_scheduler(message: &str) -> Counts {
     counts
 }
 
-/// `all nodes with room were refused by predicates: ⟨text⟩ on 2 nodes and ⟨text⟩ on 1 node (7 nodes: 4 lack
-/// cores)`, or `no node has room (7 nodes: 4 lack cores); …`
+/// `no node that it may use has room (7 nodes: 1 lacks cores, `⟨text⟩` on 5, `⟨text⟩` on 1); …`, or `all nodes
+/// with room were refused by predicates: `⟨text⟩` on 2 nodes (7 nodes: 4 lack cores)`.
 pub fn by_ours(message: &str) -> Counts {
     let mut counts = Counts::new();
-    let (_, mut lacking) = message.split_once(" (").unwrap_or((message, ""));
-    // What predicates say may have brackets and backticks of its own.
-    if let Some((_, texts)) = message.split_once("refused by predicates: `") {
-        let mut refused = texts;
-        while let Some((text, behind)) = refused.split_once("` on ") {
-            let called = called(text, &OURS).unwrap_or_else(|| text.to_owned());
-            *counts.entry(called).or_default() += numbered(behind).0;
-            lacking = behind.split_once(" (").map_or("", |(_, lacking)| lacking);
-            refused = behind.split_once('`').map_or("", |(_, texts)| texts);
-        }
+    // What nodes and predicates say may have brackets, commas and backticks of its own.
+    let (mut rest, mut others) = (message, String::new());
+    while let Some((before, text)) = rest.split_once('`')
+        && let Some((text, behind)) = text.split_once("` on ")
+    {
+        let digits = behind.find(|letter: char| !letter.is_ascii_digit()).unwrap_or(behind.len());
+        let called = called(text, &OURS).unwrap_or_else(|| text.to_owned());
+        *counts.entry(called).or_default() += behind[..digits].parse::<u64>().unwrap_or(0);
+        others.push_str(before);
+        rest = &behind[digits..];
     }
-    let lacking = lacking.split(')').next().unwrap_or_default();
-    let lacking = lacking.split_once(": ").map_or("", |(_, lacking)| lacking);
-    for part in lacking.split(", ").filter(|part| !part.is_empty()) {
+    others.push_str(rest);
+    let lacking = others.split_once(" nodes: ").or_else(|| others.split_once(" node: "));
+    let lacking = lacking.map_or("", |(_, lacking)| lacking).split(')').next().unwrap_or_default();
+    for part in lacking.split(", ").map(str::trim).filter(|part| !part.is_empty()) {
         let (count, what) = numbered(part);
         let amount = what.strip_prefix("lacks ").or(what.strip_prefix("lack "));
         let called = match amount {

@@ -106,7 +106,7 @@ fn condition(pod: &Value, reason: &str) -> Option<String> {
     Some(said.to_owned())
 }
 
-/// Why the pod waits, as ours says; nothing before it was tried.
+/// Why the pod waits, as ours says; nothing before it was tried and nodes were counted.
 async fn explained(
     scheduler: &Scheduler,
     namespace: &str,
@@ -125,5 +125,8 @@ async fn explained(
     let answer: Value = serde_json::from_str(&text)?;
     let entry = &answer[0];
     let is_tried = entry["cause"].as_str().is_some_and(|cause| cause != "next");
-    Ok(entry["message"].as_str().filter(|_| is_tried).map(str::to_owned))
+    let message = entry["message"].as_str().filter(|_| is_tried);
+    // What nodes say by themselves is known a moment later.
+    let message = message.filter(|message| !message.contains("is being counted"));
+    Ok(message.map(str::to_owned))
 }
