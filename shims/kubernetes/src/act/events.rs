@@ -117,7 +117,9 @@ impl Events {
     fn try_next(&self) -> Result<QueuedEvent, Option<Duration>> {
         let mut state = self.open();
         let now = Instant::now();
-        while let Some((_, queued)) = state.later.pop_front_if(|(at, _)| *at <= now) {
+        while state.later.front().is_some_and(|(at, _)| *at <= now)
+            && let Some((_, queued)) = state.later.pop_front()
+        {
             state.waiting[0].push_back(queued);
         }
         if state.waiting.iter().all(VecDeque::is_empty) {
