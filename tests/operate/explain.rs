@@ -194,8 +194,8 @@ async fn a_start_that_failed_is_explained_with_the_words_of_the_resource_manager
     let one = &all[0];
     assert_eq!((&one["cause"], text(&one["changes"][0]["kind"])), (&json!("startFailed"), "time"));
     let message = text(&one["message"]);
-    assert!(message.starts_with("the ask could not be started at 20"), "{message}");
-    assert!(message.contains("Z: `admission webhook: no`; it is tried again at 20"), "{message}");
+    assert_eq!(message, "the ask could not be started: `admission webhook: no`");
+    assert!(text(&one["cure"]).starts_with("wait until 20"), "{}", one["cure"]);
     let mut admin = crate::admin::admin(&service).await;
     let request =
         v1::ExplainApplicationRequest { application_id: "one".into(), ..Default::default() };

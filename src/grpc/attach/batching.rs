@@ -101,7 +101,7 @@ pub(super) struct Turn {
     pub(super) cancelled: Vec<u64>,
     /// For the first time, the shim's view is behind this one.
     pub(super) behind: Option<u64>,
-    /// For the first time, an answer says what it depends on, which does not count without a view.
+    /// Set once for a stream, when an answer first has `elsewhere` without CACHE_SYNC.
     pub(super) is_unheeded: bool,
 }
 
@@ -124,7 +124,7 @@ pub(super) struct Batcher {
     useless: usize,
     /// The shim's view was behind before.
     was_behind: bool,
-    /// What an answer depends on was said without a view before.
+    /// An answer had `elsewhere` without CACHE_SYNC before.
     was_unheeded: bool,
 }
 

@@ -30,8 +30,7 @@ pub const NAMESPACE: &str = "kubernetes.io/meta/namespace";
 /// The tag with the name of a pod.
 pub const POD: &str = "kubernetes.io/meta/podName";
 
-/// The tag of an application that is there and is said once more because its namespace has changed what it
-/// says of its queue: of the message that is heard, and nothing else.
+/// Marks an application that is submitted again only to say what its namespace says of its queue by now.
 pub const NAMESPACE_CHANGED: &str = "monoceros.io/namespace-changed";
 
 /// The longest namespace or name that a pod may have, in bytes.

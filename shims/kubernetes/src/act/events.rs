@@ -21,7 +21,7 @@ use crate::shim::Event;
 
 /// Events that wait to be written.
 const AHEAD: usize = 5_000;
-/// How often an event that has to be written is tried, each time with a few attempts.
+/// Tries of an event that has to be written, each of a few attempts.
 const TRIES: u32 = 20;
 /// The pause between two of these.
 const PAUSE: Duration = Duration::from_secs(5);
@@ -63,7 +63,7 @@ fn rank(event: &Event) -> usize {
 }
 
 impl Events {
-    /// An empty queue that gives so many events in a second.
+    /// An empty queue that gives `rate` events in a second.
     pub(super) fn new(rate: u32, dropped: IntCounter) -> Self {
         let rate = f64::from(rate);
         let (waiting, later) = (Default::default(), VecDeque::new());

@@ -21,30 +21,31 @@ use rustc_hash::FxHashMap;
 use super::node::{self, NodeWish};
 use super::scene::Seats;
 
-/// How many nodes are looked at in one go. About half a millisecond.
+/// Nodes that are looked at in a round, which takes about half a millisecond.
 const LOOKS: usize = 1_000;
-/// Of how many templates it is known what nodes say. Who has not been asked for longest is forgotten first.
+/// Templates that are kept. The one that nobody has asked about for longest is dropped first.
 const TEMPLATES: usize = 1_000;
 /// So many different reasons of nodes are told of a template; the last stands for all others.
 const REASONS: usize = 200;
-/// So many nodes that have changed are looked at where somebody asks.
+/// Nodes that have changed and are looked at where somebody asks, and not in a round.
 const AT_ONCE: u64 = 64;
-/// So many changes of nodes are remembered. Who has missed more is counted anew.
+/// Changes of nodes that are remembered. A template that has missed more is counted anew.
 const CHANGES: usize = 10_000;
 
 /// What was counted.
 #[derive(Debug, Default)]
 pub(super) struct NodesCounted {
-    /// Where each node that ever was there stands in the lists of templates.
+    /// The position of each node in the lists of templates, also of nodes that are gone.
     places: Arc<NodePlaces>,
     names: Vec<Arc<str>>,
-    /// Places of nodes that have changed, and how many were before the first.
+    /// Positions of nodes that have changed, the last [`CHANGES`] of them.
     changes: VecDeque<u32>,
+    /// How many changes came before these.
     n_dropped: u64,
     templates: FxHashMap<Arc<NodeWish>, Template>,
-    /// Those that are to be counted on.
+    /// Templates that are not counted in full.
     wanted: VecDeque<Arc<NodeWish>>,
-    /// Grows with each question.
+    /// The number of questions so far.
     asked: u64,
 }
 
@@ -55,12 +56,12 @@ struct Template {
     reasons: Vec<Arc<str>>,
     /// The first node that was not looked at at all.
     next: usize,
-    /// So many changes of nodes are looked at.
+    /// The number of changes of nodes that were looked at.
     seen: u64,
-    /// When somebody asked last.
+    /// The number of the last question about it.
     asked: u64,
     is_wanted: bool,
-    /// The same, as it is told; made again after a change.
+    /// A copy for explanations; none after a change.
     told: Option<Arc<NodeFits>>,
 }
 

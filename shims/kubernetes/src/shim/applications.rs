@@ -7,7 +7,7 @@ use monoceros_actors::tags::NAMESPACE_CHANGED;
 use rustc_hash::FxHashMap;
 
 use super::gathering::declarer;
-use super::record::{AppTold, Application, DeclaredBy, Told};
+use super::record::{AppTold, Application, DeclaredBy, Place, Told};
 use super::said::{About, Event, HandOrder, Key};
 use super::waiting::{Alarm, Why};
 use super::{Shim, open};
@@ -18,7 +18,7 @@ use crate::translate::{DeclaredGang, application, hold_key};
 const FIRST_RETRY: Duration = Duration::from_secs(10);
 /// The longest that a refused application waits.
 const LAST_RETRY: Duration = Duration::from_secs(300);
-/// After this long everything is heard that the engine said before it was told otherwise.
+/// How long words of the engine may be under way that it said before it was told otherwise.
 const WORDS: Duration = Duration::from_millis(500);
 /// All members of a group are victims together or not at all.
 const DISRUPTION: &str = "monoceros.io/disruption";
@@ -85,7 +85,7 @@ impl Shim {
             let id = self.free_id(namespace, said, is_later);
             self.names.enter(namespace, said, &id);
             if id != before {
-                for (_, key) in &application.pods {
+                for (_, _, key) in &application.pods {
                     if let Some(record) = self.pods.get_mut(key) {
                         record.application = Some(Arc::clone(&id));
                     }
@@ -203,7 +203,7 @@ impl Shim {
     /// The oldest pod that is there.
     pub(super) fn first_pod(&self, id: &str) -> Option<Arc<Pod>> {
         let mut pods = self.applications.get(id)?.pods.iter();
-        pods.find_map(|(_, key)| {
+        pods.find_map(|(_, _, key)| {
             let record = self.pods.get(key).filter(|record| !record.is_gone)?;
             Some(Arc::clone(&record.pod))
         })
@@ -213,7 +213,7 @@ impl Shim {
     pub(super) fn withdraw(&mut self, id: &Arc<str>, now: Duration) {
         let Some(application) = self.applications.get_mut(id) else { return };
         let gang = application.gang.take();
-        let pods: Vec<_> = application.pods.iter().map(|(_, key)| Arc::clone(key)).collect();
+        let pods: Vec<_> = application.pods.iter().map(|(_, _, key)| Arc::clone(key)).collect();
         application.begin_anew();
         self.orders.remove(id);
         self.dismiss_holds(id, gang.as_ref());
@@ -238,9 +238,9 @@ impl Shim {
     }
 
     /// A pod has left its application; with the last one it may end.
-    pub(super) fn left_application(&mut self, id: &Arc<str>, key: &Key, pod: &Pod) {
+    pub(super) fn left_application(&mut self, id: &Arc<str>, place: &Place) {
         let Some(application) = self.applications.get_mut(id) else { return };
-        application.pods.remove(&(pod.created(), Arc::clone(key)));
+        application.pods.remove(place);
         if application.pods.is_empty() {
             self.end_application(id);
         }

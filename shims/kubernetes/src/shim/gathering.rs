@@ -22,9 +22,9 @@ use crate::translate::{
 /// So long a pod that names a task group waits for one that declares it.
 const DECLARATION: Duration = Duration::from_secs(30);
 
-/// So often a gang is declared anew because a pod is larger than its group says.
+/// How often a gang is declared anew because a pod is larger than its group says.
 const RESIZED_MOST: u32 = 8;
-/// So many different warnings an application has that are told once each.
+/// Different warnings of an application, each of which is told once.
 const TOLD_ONCE: usize = 20;
 
 /// The condition that tells whether a group has begun.
@@ -172,7 +172,7 @@ impl Shim {
     fn with_sizes_of_members(&mut self, id: &Arc<str>, mut gang: DeclaredGang) -> DeclaredGang {
         let Some(application) = self.applications.get(id) else { return gang };
         let mut told = BTreeMap::new();
-        for (_, key) in &application.pods {
+        for (_, _, key) in &application.pods {
             let Some(record) = self.pods.get(key).filter(|record| !record.is_gone) else {
                 continue;
             };
@@ -368,7 +368,7 @@ impl Shim {
     /// Whether any pod of the application has its node, as far as that was told.
     fn has_started(&self, id: &str) -> bool {
         let pods = self.applications.get(id).into_iter().flat_map(|application| &application.pods);
-        let mut records = pods.filter_map(|(_, key)| self.pods.get(key));
+        let mut records = pods.filter_map(|(_, _, key)| self.pods.get(key));
         records.any(|record| {
             !record.is_gone
                 && (record.pod.node().is_some() || matches!(record.told, Told::Placed(_)))

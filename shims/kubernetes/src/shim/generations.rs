@@ -46,7 +46,7 @@ impl Shim {
         let Some(application) = self.applications.get(id).filter(|it| it.is_ending()) else {
             return false;
         };
-        let mut records = application.pods.iter().filter_map(|(_, key)| self.pods.get(key));
+        let mut records = application.pods.iter().filter_map(|(_, _, key)| self.pods.get(key));
         !records.any(|record| {
             let is_on_its_way = record.hand != Hand::Idle || matches!(record.told, Told::Placed(_));
             record.pod.node().is_none() && !record.is_gone && is_on_its_way
@@ -60,7 +60,7 @@ impl Shim {
         let Some(application) = self.applications.get(id).filter(|_| self.is_ending(id)) else {
             return false;
         };
-        let going = application.pods.iter().filter_map(|(_, key)| self.pods.get(key));
+        let going = application.pods.iter().filter_map(|(_, _, key)| self.pods.get(key));
         let mut going = going.filter(|record| record.pod.node().is_some() && !record.is_gone);
         let controller = |pod: &Pod| pod.controller().map(|controller| controller.uid.clone());
         let own = controller(pod);
@@ -96,7 +96,7 @@ impl Shim {
             let record = self.pods.get(*key);
             record.is_some_and(|record| may_move(record) && self.begins_anew(&record.pod, id))
         };
-        let moving: Vec<Key> = pods.iter().map(|(_, key)| key).filter(moves).cloned().collect();
+        let moving: Vec<Key> = pods.iter().map(|(_, _, key)| key).filter(moves).cloned().collect();
         if moving.is_empty() {
             return None;
         }
@@ -110,7 +110,7 @@ impl Shim {
             let Some(record) = self.pods.get_mut(key) else { continue };
             record.application = Some(Arc::clone(&next));
             record.share = Share::default();
-            let place = (record.pod.created(), Arc::clone(key));
+            let place = record.place(key);
             if let Some(before) = self.applications.get_mut(id) {
                 before.pods.remove(&place);
             }

@@ -71,6 +71,8 @@ pub struct Shim {
     /// The engine is told; else only the cluster is followed.
     is_active: bool,
     pods: FxHashMap<Key, Record>,
+    /// The number of pods that have come so far.
+    n_pods: u64,
     applications: FxHashMap<Arc<str>, Application>,
     names: Names,
     nodes: BTreeMap<String, NodeRecord>,
@@ -122,6 +124,7 @@ impl Shim {
             refilled: Duration::ZERO,
             is_active: false,
             pods: FxHashMap::default(),
+            n_pods: 0,
             applications: FxHashMap::default(),
             names: Names::default(),
             nodes: BTreeMap::new(),

@@ -47,10 +47,12 @@ impl Shim {
         let new_id = said.as_ref().filter(|_| !is_known);
         let id = new_id.map(|said| self.id_of_new(&pod, said));
         let mut is_new = false;
+        let number = self.n_pods;
         let known = self.pods.entry(Arc::clone(key)).or_insert_with(|| {
             is_new = true;
-            Record::new(Arc::clone(&pod), id, now)
+            Record::new(Arc::clone(&pod), number, id, now)
         });
+        self.n_pods += u64::from(is_new);
         let before = std::mem::replace(&mut known.pod, Arc::clone(&pod));
         // What was thought to be over is there again.
         let is_back = std::mem::take(&mut known.is_gone);
@@ -59,7 +61,7 @@ impl Shim {
         if is_new && let Some((id, said)) = application.as_ref().zip(said) {
             let entry = self.applications.entry(Arc::clone(id));
             let entry = entry.or_insert_with(|| Application::new(pod.namespace(), &said));
-            entry.pods.insert((pod.created(), Arc::clone(key)));
+            entry.pods.insert(known.place(key));
             self.names.enter(pod.namespace(), &said, id);
             let namespace = self.of_namespace.entry(pod.namespace().to_owned()).or_default();
             namespace.insert(Arc::clone(key));
@@ -149,8 +151,8 @@ impl Shim {
                 self.of_namespace.remove(namespace);
             }
         }
-        if let Some(id) = record.application {
-            self.left_application(&id, key, &record.pod);
+        if let Some(id) = &record.application {
+            self.left_application(id, &record.place(key));
         }
     }
 
@@ -462,7 +464,7 @@ impl Shim {
     /// All pods of an application.
     pub(super) fn reconcile_all(&mut self, id: &Arc<str>, now: Duration) {
         let Some(application) = self.applications.get(id) else { return };
-        let pods: Vec<_> = application.pods.iter().map(|(_, key)| Arc::clone(key)).collect();
+        let pods: Vec<_> = application.pods.iter().map(|(_, _, key)| Arc::clone(key)).collect();
         for key in pods {
             self.reconcile(&key, now);
         }

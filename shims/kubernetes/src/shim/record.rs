@@ -10,13 +10,19 @@ use tokio_util::sync::DropGuard;
 use super::gathering::{Gathered, GroupTold, Share};
 use super::said::Key;
 use super::waiting::{Why, WhyTold};
-use crate::objects::{Node, Pod};
+use crate::objects::{Meta as _, Node, Pod};
 use crate::translate::{Amounts, DeclaredGang, node_amounts};
+
+/// Where a pod stands among those of its application: by the second in which it was created, then in the order
+/// in which pods came.
+pub(super) type Place = (i64, u64, Key);
 
 /// A pod that somebody schedules, and that has not run to its end.
 #[derive(Debug)]
 pub(super) struct Record {
     pub(super) pod: Arc<Pod>,
+    /// The number of pods that came before it.
+    pub(super) number: u64,
     /// Its application; none for what others schedule.
     pub(super) application: Option<Arc<str>>,
     pub(super) told: Told,
@@ -102,9 +108,15 @@ pub(super) enum Hand {
 }
 
 impl Record {
-    pub(super) fn new(pod: Arc<Pod>, application: Option<Arc<str>>, now: Duration) -> Self {
+    pub(super) fn new(
+        pod: Arc<Pod>,
+        number: u64,
+        application: Option<Arc<str>>,
+        now: Duration,
+    ) -> Self {
         Self {
             pod,
+            number,
             application,
             told: Told::Nothing,
             said: 0,
@@ -127,6 +139,11 @@ impl Record {
             why: None,
             due: None,
         }
+    }
+
+    /// Where it stands among the pods of its application.
+    pub(super) fn place(&self, key: &Key) -> Place {
+        (self.pod.created(), self.number, Arc::clone(key))
     }
 
     /// Whether it is not asked for because of what it, or its application, says.
@@ -156,7 +173,7 @@ pub(super) struct Application {
     /// Its id, as its pods say it.
     pub(super) said: String,
     /// Its pods, oldest first.
-    pub(super) pods: BTreeSet<(i64, Key)>,
+    pub(super) pods: BTreeSet<Place>,
     /// What they count for together.
     pub(super) gathered: Gathered,
     pub(super) told: AppTold,
@@ -190,7 +207,7 @@ impl Application {
 
     /// Orders applications by their oldest pods.
     pub(super) fn age(&self) -> impl Ord + '_ {
-        (self.pods.first().map(|(created, _)| *created), &self.namespace, &self.said)
+        (self.pods.first().map(|(created, ..)| *created), &self.namespace, &self.said)
     }
 }
 

@@ -56,7 +56,7 @@ pub enum Word {
         /// One for each kind of requests.
         entries: Vec<Explanation>,
     },
-    /// Somebody wants to know what nodes say by themselves: that is to be counted in the next ticks.
+    /// An explanation asked for a template that is not counted: it is in the next ticks.
     CountNodes,
     /// It has lost what it knew, and why: everything is to be told again.
     Lost(String),

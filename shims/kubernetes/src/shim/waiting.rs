@@ -23,15 +23,15 @@ pub(super) const APART: Duration = Duration::from_secs(30);
 const PATIENCE: Duration = Duration::from_secs(1);
 /// The engine says this long after a request, at the latest, whether more machines would help.
 const SIGNAL: Duration = Duration::from_secs(4);
-/// A cluster without nodes for so long has none, and does not only restart.
+/// How long there has to be no node before a pod is told that machines are missing.
 const NO_NODE: Duration = Duration::from_secs(10);
-/// Until what nodes say is counted, a pod that was asked for is not told why it waits for so long.
+/// The longest that a pod is not told why it waits because nodes are still counted.
 const PATIENCE_TO_COUNT: Duration = Duration::from_secs(20);
-/// Whether that is counted is looked at again after this.
+/// The pause between two looks at whether nodes are counted.
 const COUNTING: Duration = Duration::from_secs(1);
 /// Counting rounds in a tick, about half a millisecond each.
 const COUNTED_AT_ONCE: usize = 5;
-/// So many groups of a gang are counted for before its pods are told why they wait.
+/// Groups of a gang for which nodes are counted before its pods are told why they wait.
 const GROUPS_COUNTED: usize = 20;
 /// Keys of each class that an explanation names at the most.
 const KEYS_NAMED: usize = 1_000;

@@ -114,3 +114,17 @@ fn pods_that_want_to_be_together_are_in_the_zone_of_the_first() {
         world.check().await;
     });
 }
+
+#[test]
+fn of_pods_of_one_second_the_one_that_came_first_is_first() {
+    in_virtual_time(async {
+        let mut world = World::begun(1).await;
+        let whole = json!({"spec": {"containers":
+            [{"name": "c", "resources": {"requests": {"cpu": "4"}}}]}});
+        // Their UIDs are in the other order.
+        let [first, second] = ["z", "a"].map(|name| world.add(name, whole.clone()));
+        world.settle().await;
+        assert_eq!(world.node_of(&first), Some("n0"));
+        assert_eq!(world.node_of(&second), None);
+    });
+}
