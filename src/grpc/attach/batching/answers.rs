@@ -149,7 +149,7 @@ impl Batcher {
             // Without a view that follows the decisions, any decision may make void what depends on other
             // nodes, whatever it says of that.
             Scope::Elsewhere(_) if !self.limits.follows => {
-                turn.is_unheeded = !std::mem::replace(&mut self.was_unheeded, true);
+                turn.is_unheeded |= !std::mem::replace(&mut self.was_unheeded, true);
                 Scope::Topology
             }
             scope => scope,

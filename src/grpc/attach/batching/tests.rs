@@ -232,6 +232,21 @@ fn without_a_view_an_answer_may_depend_on_its_node_or_on_nothing_and_is_never_as
 }
 
 #[test]
+fn what_does_not_count_is_told_of_a_message_with_several_such_answers() {
+    let mut bench = Bench::new(Limits { follows: false, assume: false, ..LIMITS });
+    bench.ask(1, &["n1"]);
+    bench.ask(2, &["n1"]);
+    let batch = bench.batch().unwrap();
+    let answer = |query| cb::PredicateResult {
+        scope: cb::Scope::Topology.into(),
+        elsewhere: Some(cb::Elsewhere { depends_on: vec![1], affects: vec![1] }),
+        ..result(query, 1, &[1])
+    };
+    let turn = bench.say(batch.batch_id, vec![answer(0), answer(1)]);
+    assert_eq!((turn.answers.len(), turn.is_unheeded), (2, true));
+}
+
+#[test]
 fn a_shim_that_follows_and_may_not_assume_is_believed_about_the_scope() {
     let mut bench = Bench::new(Limits { assume: false, ..LIMITS });
     bench.ask(1, &["n1"]);
