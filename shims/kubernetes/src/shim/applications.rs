@@ -187,17 +187,7 @@ impl Shim {
             }
             untold = false;
         }
-        let is_refused = |known: &Application| {
-            known.namespace == name && matches!(known.told, AppTold::Refused(..))
-        };
-        let refused = self.applications.iter().filter(|(_, known)| is_refused(known));
-        let refused: Vec<_> = refused.map(|(id, _)| Arc::clone(id)).collect();
-        for id in refused {
-            if let Some(known) = self.applications.get_mut(&id) {
-                known.told = AppTold::Nothing;
-            }
-            self.reconcile_all(&id, now);
-        }
+        self.try_refused_applications(|known| known.namespace == name, now);
     }
 
     /// The oldest pod that is there.
@@ -343,20 +333,25 @@ impl Shim {
         self.applications.get(id).is_some_and(|known| known.is_accepted || known.gang.is_some())
     }
 
-    /// What was refused may be taken with these queues.
-    pub(super) fn try_refused(&mut self, now: Duration) {
-        let is_refused =
-            |application: &Application| matches!(application.told, AppTold::Refused(..));
-        let refused = self.applications.iter_mut().filter(|(_, one)| is_refused(one));
+    /// Tries those of the refused applications again that are meant.
+    fn try_refused_applications(&mut self, is_meant: impl Fn(&Application) -> bool, now: Duration) {
+        let is_refused = |known: &Application| matches!(known.told, AppTold::Refused(..));
+        let refused = self.applications.iter_mut();
+        let refused = refused.filter(|(_, known)| is_refused(known) && is_meant(known));
         let refused: Vec<_> = refused
-            .map(|(id, application)| {
-                application.told = AppTold::Nothing;
+            .map(|(id, known)| {
+                known.told = AppTold::Nothing;
                 Arc::clone(id)
             })
             .collect();
         for id in refused {
             self.reconcile_all(&id, now);
         }
+    }
+
+    /// What was refused may be taken with these queues.
+    pub(super) fn try_refused(&mut self, now: Duration) {
+        self.try_refused_applications(|_| true, now);
         let pods = self.pods.iter_mut().filter(|(_, record)| record.refused.is_some());
         let pods: Vec<_> = pods
             .map(|(key, record)| {

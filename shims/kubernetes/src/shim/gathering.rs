@@ -10,7 +10,7 @@ use std::time::Duration;
 
 use super::Shim;
 use super::applications::warning;
-use super::record::{AppTold, Application, Told};
+use super::record::{AppTold, Application, DeclaredBy, Told};
 use super::said::{GroupCondition, Key};
 use super::waiting::{APART, Alarm, Why};
 use crate::objects::{Meta as _, Pod, PodGroup};
@@ -83,6 +83,11 @@ pub(super) struct Gathered {
 }
 
 impl Gathered {
+    /// Whether any pod has a node.
+    fn has_nodes(&self) -> bool {
+        self.bound + self.ending > 0
+    }
+
     /// The oldest pod that declares the gang.
     pub(super) fn declaring(&self) -> Option<&Key> {
         self.declaring.first().map(|(_, key)| key)
@@ -135,29 +140,28 @@ impl Shim {
     }
 
     /// Tells of a pod that declares task groups for an application whose gang is told, if it is another
-    /// gang that it declares.
+    /// gang that it declares. Each pod of a gang may declare it: nothing here looks at all of them.
     fn declared_late(&mut self, pod: &Pod, id: &Arc<str>) {
-        let has_started = self.has_started(id);
         let Some(application) = self.applications.get(id) else { return };
         if application.gang.is_none() {
             let why = "the task groups are declared too late: pods of the application are \
                        scheduled one by one already";
             return self.hands.push(warning(pod, "GangIgnored", "Submit", why.to_owned()));
         }
-        let is_of_another = application.declared_by.uid != declarer(pod);
+        let DeclaredBy { uid, is_other_told } = &application.declared_by;
+        if *is_other_told || *uid == declarer(pod) {
+            return;
+        }
         let first = application.gathered.declaring().and_then(|key| self.pods.get(key));
         let says_the_same =
             first.is_some_and(|first| declared_text(&first.pod) == declared_text(pod));
-        // Pods of one gang may all declare it, and those of several jobs.
-        let is_meant = says_the_same && (pod.controller().is_none() || !has_started);
-        if !is_of_another || is_meant {
+        // Several jobs, and pods without one, may declare the same gang before it runs.
+        if says_the_same && (pod.controller().is_none() || !application.gathered.has_nodes()) {
             return;
         }
         let Some(application) = self.applications.get_mut(id) else { return };
         let Some(gang) = &application.gang else { return };
-        if std::mem::replace(&mut application.declared_by.is_other_told, true) {
-            return;
-        }
+        application.declared_by.is_other_told = true;
         let counts = gang.in_short();
         let declared = declared_gang(pod).and_then(Result::ok);
         let declared = declared.map(|gang| gang.in_short()).unwrap_or_default();
@@ -263,7 +267,9 @@ impl Shim {
 
     /// Why the declaration of an application that runs without a gang cannot be read, if there is one.
     pub(super) fn unreadable(&self, id: &str) -> Option<Why> {
-        let application = self.applications.get(id).filter(|known| known.gang.is_none())?;
+        let application = self.applications.get(id);
+        let runs_alone = |known: &&Application| known.told == AppTold::Told && known.gang.is_none();
+        let application = application.filter(runs_alone)?;
         let pod = &self.pods.get(application.gathered.declaring()?)?.pod;
         let why = declared_gang(pod)?.err()?;
         Some(Why::new("Unreadable", "", why))
@@ -299,13 +305,10 @@ impl Shim {
             };
             let needed = needed(group);
             if gang.is_some() && ready < needed {
-                let are = if ready == 1 {
-                    "pod of the PodGroup {} is"
-                } else {
-                    "pods of the PodGroup {} are"
-                };
-                let are = are.replace("{}", name);
-                return waits(format!("{ready} {are} there, and it starts with {needed}"));
+                let (pods, are) = if ready == 1 { ("pod", "is") } else { ("pods", "are") };
+                return waits(format!(
+                    "{ready} {pods} of the PodGroup {name} {are} there, and it starts with {needed}"
+                ));
             }
             return Ok(gang);
         }
@@ -487,6 +490,11 @@ impl Application {
     pub(super) fn is_ending(&self) -> bool {
         let Gathered { bound, ending, naming, declaring, .. } = &self.gathered;
         *ending > 0 && *bound == 0 && *naming > 0 && !declaring.is_empty()
+    }
+
+    /// Whether any pod that is ready has no node, where all that have one are being deleted.
+    pub(super) fn has_others(&self) -> bool {
+        self.gathered.ready > 0
     }
 
     /// What is known of its pods stays, and nothing was told of it.

@@ -11,6 +11,7 @@
 //!   declared, do other pods of it move on to the next one.
 //! * A pod that has a node, or is about to get one, stays in its application.
 
+use std::collections::BTreeSet;
 use std::sync::Arc;
 use std::time::Duration;
 
@@ -29,43 +30,50 @@ fn may_move(record: &Record) -> bool {
         && matches!(record.told, Told::Nothing | Told::Asked)
 }
 
+/// What is going of a gang.
+struct Going {
+    /// The controllers of its pods, by UID.
+    controllers: BTreeSet<String>,
+    /// As many members are going as it needs.
+    is_whole: bool,
+}
+
+impl Going {
+    /// Whether another pod belongs to the same gang: a job that replaces one pod of several that have run to
+    /// their end makes no new gang.
+    fn includes(&self, pod: &Pod) -> bool {
+        let is_of_same = pod.controller().is_some_and(|it| self.controllers.contains(&it.uid));
+        is_of_same && !self.is_whole
+    }
+}
+
 impl Shim {
     /// The application that a pod which comes belongs to by what it says.
     pub(super) fn id_of_new(&mut self, pod: &Pod, said: &str) -> Arc<str> {
         let id = self.id_in(pod.namespace(), said);
         let is_new = pod.node().is_none() && !pod.is_going();
-        if is_new && self.is_active && self.begins_anew(pod, &id) {
+        if is_new && self.is_active && self.going(&id).is_some_and(|going| !going.includes(pod)) {
             return self.begin_generation(&id);
         }
         id
     }
 
-    /// Whether an application is a gang of which all that has a node, or is about to get one, is being
-    /// deleted.
-    fn is_ending(&self, id: &str) -> bool {
-        let Some(application) = self.applications.get(id).filter(|it| it.is_ending()) else {
-            return false;
-        };
-        let mut records = application.pods.iter().filter_map(|(_, _, key)| self.pods.get(key));
-        !records.any(|record| {
-            let is_on_its_way = record.hand != Hand::Idle || matches!(record.told, Told::Placed(_));
-            record.pod.node().is_none() && !record.is_gone && is_on_its_way
-        })
-    }
-
-    /// Whether a pod of an application that is ending is of the next gang: another job has made it, or all
-    /// members that the gang needs are going. A job that replaces one pod of several that have run to their
-    /// end makes no new gang.
-    fn begins_anew(&self, pod: &Pod, id: &str) -> bool {
-        let Some(application) = self.applications.get(id).filter(|_| self.is_ending(id)) else {
-            return false;
-        };
-        let going = application.pods.iter().filter_map(|(_, _, key)| self.pods.get(key));
-        let mut going = going.filter(|record| record.pod.node().is_some() && !record.is_gone);
-        let controller = |pod: &Pod| pod.controller().map(|controller| controller.uid.clone());
-        let own = controller(pod);
-        let is_of_another = own.is_none() || !going.any(|other| controller(&other.pod) == own);
-        is_of_another || self.is_going_whole(application)
+    /// What is going of an application that is a gang of which all that has a node is being deleted, and
+    /// nothing is about to get one. `None` for any other.
+    fn going(&self, id: &str) -> Option<Going> {
+        let application = self.applications.get(id).filter(|it| it.is_ending())?;
+        let mut controllers = BTreeSet::new();
+        for (_, _, key) in &application.pods {
+            let Some(record) = self.pods.get(key).filter(|record| !record.is_gone) else {
+                continue;
+            };
+            if record.pod.node().is_some() {
+                controllers.extend(record.pod.controller().map(|it| it.uid.clone()));
+            } else if record.hand != Hand::Idle || matches!(record.told, Told::Placed(_)) {
+                return None;
+            }
+        }
+        Some(Going { controllers, is_whole: self.is_going_whole(application) })
     }
 
     /// An application with the next free number behind the id that its pods say. Pods that come belong to
@@ -88,13 +96,11 @@ impl Shim {
     /// Moves the undecided pods of an application that is ending into the next one. Returns its id, if there
     /// are any.
     pub(super) fn move_on(&mut self, id: &Arc<str>, now: Duration) -> Option<Arc<str>> {
-        if !self.is_ending(id) {
-            return None;
-        }
-        let pods = &self.applications.get(id)?.pods;
+        let pods = &self.applications.get(id).filter(|it| it.has_others())?.pods;
+        let going = self.going(id)?;
         let moves = |key: &&Key| {
             let record = self.pods.get(*key);
-            record.is_some_and(|record| may_move(record) && self.begins_anew(&record.pod, id))
+            record.is_some_and(|record| may_move(record) && !going.includes(&record.pod))
         };
         let moving: Vec<Key> = pods.iter().map(|(_, _, key)| key).filter(moves).cloned().collect();
         if moving.is_empty() {
