@@ -225,7 +225,7 @@ pub fn short_alone(
         let shares = |(size, of): &(&Resources, &Fits)| {
             of.is_same(fits) && size.same_amount(request.resources)
         };
-        // Whoever wants as much of the same nodes and nothing else shares the places; the last ones have none.
+        // Members that want as much of the same nodes, and nothing else, share the places: the last have none.
         if request.wants_only_room() && known.iter().any(shares) {
             continue;
         }

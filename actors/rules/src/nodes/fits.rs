@@ -17,12 +17,12 @@ use crate::values::hashing::SeededMap;
 /// What is known of the nodes that a request may use by what they alone say.
 #[derive(Clone, Debug, Default)]
 pub enum Fits {
-    /// Nobody says: predicates are asked about nodes with room, and that is all.
+    /// Nothing: predicates are asked about nodes with room, and that is all.
     #[default]
     Unknown,
-    /// It is being counted.
+    /// Nothing yet: nodes are being counted.
     Counting,
-    /// What each node says.
+    /// The answer of each node.
     Known(Arc<NodeFits>),
 }
 

@@ -11,7 +11,7 @@ use std::sync::Arc;
 use super::{Fits, IndexedNode, NodeIndex, NodeRequest, NodeSlot, SetAside};
 use crate::values::readable::title;
 
-/// How many different reasons of nodes a sentence has.
+/// Different reasons of nodes that a sentence names at most.
 const TEXTS_SHOWN: usize = 8;
 
 /// Why no node holds a request. A node counts once, for the first of these that keeps it out; one
@@ -22,9 +22,9 @@ pub struct NodeLacks {
     pub nodes: usize,
     /// Those of them that take nothing now: they drain or are not ready.
     pub closed: usize,
-    /// By what they say themselves, how many of the open ones it may not use, whatever room they have.
+    /// Open ones that it may not use whatever room they have, by the reason that they give themselves.
     pub unfit: BTreeMap<Arc<str>, usize>,
-    /// Which nodes it may use by that is being counted still.
+    /// Whether these are still being counted.
     pub is_counting: bool,
     /// Other open ones that would not hold it even if nothing else were there.
     pub too_small: usize,
@@ -50,7 +50,7 @@ impl NodeLacks {
         !self.unfit.is_empty() && self.closed + self.unfit.values().sum::<usize>() == self.nodes
     }
 
-    /// What nodes say by themselves, what most of them say first.
+    /// Reasons that nodes give themselves, the most frequent first.
     pub fn unfit_by_count(&self) -> impl Iterator<Item = (&Arc<str>, usize)> {
         let mut unfit: Vec<_> = self.unfit.iter().map(|(reason, count)| (reason, *count)).collect();
         unfit.sort_by(|one, other| other.1.cmp(&one.1).then(one.0.cmp(other.0)));
@@ -101,7 +101,7 @@ impl NodeLacks {
     }
 }
 
-/// What is counted by number, and named at the end: a cluster has many nodes and few texts.
+/// Counts by number, named at the end: a cluster has many nodes and few texts.
 struct Counts<'a> {
     fits: &'a Fits,
     /// By resource of the request, how many nodes lack it.

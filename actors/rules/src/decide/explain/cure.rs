@@ -16,7 +16,7 @@ use crate::values::readable::{amounts, enumeration};
 use crate::values::resources::Resources;
 use crate::work::asks::TaskGroup;
 
-/// How many different reasons of nodes a sentence has.
+/// Different reasons of nodes that a sentence names at most.
 const REASONS_SHOWN: usize = 3;
 
 /// A change. What it does to the numbers of an explanation is in the tests of this module.
@@ -77,11 +77,11 @@ pub enum Change {
     },
     /// Nodes that are added, and that say nothing against what is to run there.
     UsableNode {
-        /// What each has at least.
+        /// The least size of each.
         resources: Resources,
-        /// How many.
+        /// Their number.
         count: u64,
-        /// What keeps it off nodes, most of them first.
+        /// Reasons that keep it off other nodes, the most frequent first.
         reasons: Vec<Arc<str>>,
     },
     /// A change of nodes, in place of which a request may be withdrawn that holds one.

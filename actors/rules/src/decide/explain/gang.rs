@@ -48,9 +48,9 @@ pub enum GangWhy {
     Refused {
         /// The name of the task group; empty where that is not known.
         group: TaskGroup,
-        /// What predicates said of the member, each with the number of nodes.
+        /// Texts of predicates about the member, each with the number of nodes.
         texts: BTreeMap<String, u32>,
-        /// How many nodes lack what for the member, where that is known.
+        /// Counts of nodes by what they lack for the member, where these are known.
         nodes: Option<NodeLacks>,
         /// When it is tried again though nothing changed, ns since the epoch, where that is known.
         retry_ns: Option<i64>,
