@@ -102,7 +102,9 @@ pub use front::fuzzing;
 pub use front::rm_proxy::check_rm_id;
 /// Tags that say what people know something by.
 pub mod tags {
-    pub use monoceros_rules::work::tags::{NAMESPACE, NAMESPACE_CHANGED, POD, pod_of};
+    pub use monoceros_rules::work::tags::{
+        HELD_AGAIN, HOLD_AGAIN, HOLD_AGAIN_SINCE, NAMESPACE, NAMESPACE_CHANGED, POD, pod_of,
+    };
 }
 
 pub use monoceros_config as config;

@@ -31,7 +31,7 @@ use super::ops::VisitEffects;
 use super::rooms::Rooms;
 use super::searching::{Avoided, Where};
 use super::undecided::BundleObstacle;
-use crate::step::{Alarm, Baton};
+use crate::step::{Alarm, Baton, Op};
 
 /// Not all members have places.
 pub(super) enum NotPlaced {
@@ -63,7 +63,11 @@ impl Application {
             Err(obstacle) => {
                 if let Some(obstacle) = obstacle {
                     tracing::debug!(application = %self.book.id, ?obstacle, "gang not placed");
-                    self.gang_would_preempt(&obstacle, &mut baton);
+                    if obstacle.may_be_gone_with_fewer() && self.may_settle_for_less() {
+                        baton.revisits.push((self.slot, Op::SettleForLess));
+                    } else {
+                        self.gang_would_preempt(&obstacle, &mut baton);
+                    }
                     if let Some(bundle) = &mut self.bundle {
                         bundle.note(obstacle, baton.now_ns);
                     }
@@ -415,7 +419,7 @@ pub(super) fn groups<'a>(
     };
     let group = |(at, group): (usize, &Vec<(AskSlot, u32)>)| Group {
         members: group.iter().map(members).collect(),
-        topology: native.get(at).and_then(|it| it.topology.as_deref()),
+        topology: native.get(at).and_then(NativeGroup::sought_topology),
         avoid: avoid.get(&at).map_or(&[], Vec::as_slice),
     };
     bundled.iter().enumerate().map(group).collect()

@@ -15,7 +15,7 @@ use monoceros_rules::values::resources::{Resources, Sum};
 use monoceros_rules::work::allocations::{Allocation, AllocationId, Form};
 use monoceros_rules::work::asks::{AskSlot, TaskGroup};
 use monoceros_rules::work::journey::Course;
-use monoceros_rules::work::native::{Bundled, Stage};
+use monoceros_rules::work::native::{Bundled, Native};
 
 use super::Application;
 use super::bundle::total;
@@ -63,9 +63,7 @@ impl Application {
             sum.add(&spec.resources);
         }
         self.forget_internal();
-        if let Some(native) = self.book.native_mut() {
-            (native.stage, native.is_over) = (Stage::Decided, false);
-        }
+        self.decide(&mut baton);
         self.tell_holds(&n_held, &mut baton);
         if baton.offer.is_watched {
             let held = self.placed_at(found, bundled, &baton);
@@ -137,9 +135,27 @@ impl Application {
             self.reported_at(group, node, baton);
             return self.note_real(group);
         }
+        let mut looks_on = false;
+        if let Some(native) = self.book.native_mut() {
+            native.has_real = true;
+            if let Some(group) = group.filter(|_| native.holds_again().is_some()) {
+                // It has one of the places that were held.
+                native.settle_for_fewer(group, 1);
+                looks_on = native.wanted() > 0;
+            }
+        }
+        if !looks_on {
+            self.decide_without_places(baton, effects);
+        }
+        effects.touched = true;
+        self.reported_at(group, node, baton);
+    }
+
+    /// The gang is decided, and no place is held for it: what it still asks for is scheduled as usual.
+    pub(super) fn decide_without_places(&mut self, baton: &mut Baton, effects: &mut VisitEffects) {
+        self.decide(baton);
         let Some(gang) = &mut self.book.gang else { return };
-        let Some(native) = &mut gang.native else { return };
-        (native.stage, native.has_real) = (Stage::Decided, true);
+        let Some(native) = &gang.native else { return };
         let asks = &self.book.asks;
         let missing = native.groups().iter().filter_map(|group| {
             Some((Arc::clone(&group.name), u64::from(asks.ask(group.ask?).outstanding)))
@@ -150,7 +166,13 @@ impl Application {
         let pending = self.forget_internal();
         effects.delta.pending.subtract_sum(&pending);
         effects.touched = true;
-        self.reported_at(group, node, baton);
+    }
+
+    /// The gang is decided from now on.
+    pub(super) fn decide(&mut self, baton: &mut Baton) {
+        if self.book.native_mut().is_some_and(Native::decide) {
+            self.tell_held_again(baton);
+        }
     }
 
     /// A member of this task group runs from now on, or did.

@@ -44,7 +44,7 @@ impl Application {
             return Vec::new();
         };
         let nodes = &baton.books.nodes;
-        let members = native.groups().iter().map(|group| u64::from(group.min_members)).sum();
+        let members = native.groups().iter().map(|group| u64::from(group.wanted())).sum();
         let bundled = native.bundle(&self.book.asks);
         let total = bundled.as_ref().map(|bundled| total(&self.book.asks, bundled));
         let total = total.unwrap_or_default();

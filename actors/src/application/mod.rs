@@ -27,6 +27,7 @@ mod events;
 mod explained;
 mod explained_gang;
 mod gang;
+mod held_before;
 mod holds;
 mod in_the_air;
 mod limits;

@@ -141,6 +141,8 @@ impl Application {
                 self.wake_bundle();
                 effects.touched = true;
             }
+            Op::HoldAgain(again) => self.hold_again(&again, baton, effects),
+            Op::SettleForLess => self.settle_for_less(baton, effects),
             Op::GroundBundle => self.ground_bundle(Grounded::Anew, None, baton, effects),
             Op::AskMembers => self.ask_members(baton),
             Op::BundleVoid { since_ns } => self.bundle_void(since_ns, baton, effects),

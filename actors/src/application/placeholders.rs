@@ -9,6 +9,7 @@
 //! * Whoever leaves a task group with fewer placeholders looks whether its members have still any to
 //!   wait for ([`Application::placeholders_fewer`]).
 
+use std::num::NonZeroU64;
 use std::sync::Arc;
 use std::time::Duration;
 
@@ -26,6 +27,11 @@ use crate::step::{Alarm, Baton, Ending, Notice, PLACEHOLDER_TIMEOUT, Released};
 /// The tag of an application that says since when its placeholders may wait, in seconds since the
 /// epoch: a restart of the scheduler does not prolong their time.
 const CREATION_TIME: &str = "yunikorn.apache.org/creationTime";
+
+/// How long places are held for an application that says this.
+pub(super) fn holding_time(timeout_ms: Option<NonZeroU64>) -> Duration {
+    timeout_ms.map_or(PLACEHOLDER_TIMEOUT, |ms| Duration::from_millis(ms.get()))
+}
 
 impl Application {
     /// A placeholder is an allocation from now on, with its name: it is free to be taken, and the
@@ -48,13 +54,15 @@ impl Application {
         if !needs_one || !has_some || gang.timer.is_some() {
             return;
         }
-        let is_native = gang.native.is_some();
-        let timeout = self.book.execution_timeout_ms;
-        let timeout = timeout.map_or(PLACEHOLDER_TIMEOUT, |ms| Duration::from_millis(ms.get()));
-        // What is held for members is held since the decision, and no restart brings it back.
-        let tags = self.book.tags.as_ref().filter(|_| !is_native);
-        let created = tags.and_then(|tags| tags.get(CREATION_TIME)?.parse::<i64>().ok());
-        let created_ns = created.and_then(|seconds| seconds.checked_mul(1_000_000_000));
+        // What is held for members is held since the decision, unless a scheduler before this one held it.
+        let created_ns = if let Some(native) = &gang.native {
+            native.held_since_ns()
+        } else {
+            let tags = self.book.tags.as_ref();
+            let created = tags.and_then(|tags| tags.get(CREATION_TIME)?.parse::<i64>().ok());
+            created.and_then(|seconds| seconds.checked_mul(1_000_000_000))
+        };
+        let timeout = holding_time(self.book.execution_timeout_ms);
         let wait = match created_ns {
             None => timeout,
             Some(created_ns) => {

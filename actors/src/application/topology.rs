@@ -2,7 +2,7 @@
 //!
 //! # Invariants
 //! * As long as a group has a domain, every ask of it is placed there only, also one that comes later
-//!   or is placed anew; an undecided gang has none.
+//!   or is placed anew; an undecided gang has none, unless members of it run.
 //! * A domain that was chosen stays, whatever becomes of its nodes. One that was found with
 //!   allocations that an RM reports is that where most of them run.
 
@@ -30,7 +30,7 @@ impl Application {
         self.tell_domains();
     }
 
-    /// Places are looked for anew, wherever they are.
+    /// Places are looked for anew, wherever they are; of a group with members that run, where those are.
     pub(super) fn forget_domains(&mut self) {
         let Some(native) = self.book.native_mut() else { return };
         let has_any = native.groups().iter().any(|group| group.domain.is_some());

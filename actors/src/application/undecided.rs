@@ -17,12 +17,13 @@ use monoceros_rules::order::waits::{Phase, WaitSet};
 use monoceros_rules::values::resources::Resources;
 use monoceros_rules::work::asks::{AskSlot, TaskGroup};
 use monoceros_rules::work::native::{MissingAsks, Native, Stage};
+use smallvec::SmallVec;
 
 use super::Application;
 use super::in_the_air::{Air, Grounded};
 use super::ops::VisitEffects;
 use super::searching::Search;
-use crate::step::Baton;
+use crate::step::{Baton, Op};
 
 /// The search for places of a declared gang.
 #[derive(Default)]
@@ -201,6 +202,12 @@ impl Application {
             group.ask = Some(ask);
         }
         let pending = gang.complete(&mut book.asks);
+        let asks: SmallVec<[AskSlot; 4]> =
+            gang.native.iter().flat_map(|native| native.groups()).filter_map(|it| it.ask).collect();
+        for ask in asks {
+            // Members run there since before this scheduler began.
+            self.join_domain(ask, baton);
+        }
         effects.pends(&pending);
         if !pending.is_empty() {
             self.join_lane(baton);
@@ -224,6 +231,9 @@ impl Application {
         match effects.grounded {
             Some(why @ (Grounded::Refused | Grounded::Unanswered)) => {
                 self.park_grounded(why, baton);
+                if why == Grounded::Refused && self.may_settle_for_less() {
+                    baton.revisits.push((self.slot, Op::SettleForLess));
+                }
             }
             _ if effects.touched => {
                 self.wake_bundle();
@@ -278,8 +288,11 @@ impl Application {
         let rests = self.bundle.as_ref().is_some_and(|bundle| bundle.rests(nodes));
         let backs_off = native.backs_off();
         Some(BundleFact {
-            groups: groups.clone().map(|it| (Arc::clone(&it.name), it.min_members)).collect(),
-            topologies: groups.clone().map(|it| it.topology.clone()).collect(),
+            groups: groups.clone().map(|it| (Arc::clone(&it.name), it.wanted())).collect(),
+            topologies: groups
+                .clone()
+                .map(|it| it.sought_topology().cloned().map(Arc::new))
+                .collect(),
             sized: groups.filter(|it| it.spec.is_some()).map(|it| Arc::clone(&it.name)).collect(),
             rests,
             backs_off,

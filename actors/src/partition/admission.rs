@@ -20,6 +20,7 @@ use monoceros_rules::work::application::{Application as Book, NewApplication};
 use monoceros_rules::work::application_state::ApplicationState;
 use monoceros_rules::work::declaration::{Declaration, DeclaredGroup, Fault};
 use monoceros_rules::work::ended::Ended;
+use monoceros_rules::work::hold_again::HoldAgain;
 use monoceros_rules::work::quotas::{Held, Quota};
 use monoceros_rules::work::rejection::{Overflow, Rejection};
 use monoceros_rules::work::tags::NAMESPACE_CHANGED;
@@ -34,6 +35,9 @@ impl Partition {
     pub(super) fn add_application(&mut self, new: NewApplication, baton: &mut Baton) {
         if new.tags.as_ref().is_some_and(|tags| tags.get(NAMESPACE_CHANGED).is_some()) {
             return self.namespace_changed(&new, baton);
+        }
+        if let Some(again) = new.tags.as_ref().and_then(|tags| HoldAgain::of(tags)) {
+            return self.hold_again(&new, again, baton);
         }
         let directory = &baton.directory;
         let quotas = baton.quotas();
@@ -75,6 +79,16 @@ impl Partition {
         };
         self.take_namespace(new, leaf, baton);
         baton.notices.push(Notice::ApplicationAccepted(Arc::clone(&new.id)));
+    }
+
+    /// Places are to be held again for the gang of an application that is there; nothing else is heard. The answer
+    /// is that they are.
+    fn hold_again(&mut self, new: &NewApplication, again: HoldAgain, baton: &mut Baton) {
+        let Some(slot) = baton.directory.application_slot(&new.id) else {
+            let unknown = Rejection::ApplicationUnknown(Arc::clone(&new.id));
+            return self.reject(new, unknown, baton);
+        };
+        self.agenda.push_back(Task::Visit(slot, vec![Op::HoldAgain(Box::new(again))]));
     }
 
     /// The path of the application's leaf, and the leaf if it is there.

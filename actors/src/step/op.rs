@@ -9,6 +9,7 @@ use monoceros_rules::decide::preemption::{Chosen, Grounds, NoPreemption};
 use monoceros_rules::nodes::Exclusion;
 use monoceros_rules::work::allocations::AllocationId;
 use monoceros_rules::work::asks::{AskSpec, TaskGroup};
+use monoceros_rules::work::hold_again::HoldAgain;
 use monoceros_rules::work::rejection::Rejection;
 use serde::{Deserialize, Serialize};
 
@@ -40,6 +41,10 @@ pub(crate) enum Op {
     Declare,
     /// Another bundle is not in the air any more.
     WakeBundle,
+    /// Places that a scheduler before this one held for its gang are to be held again.
+    HoldAgain(Box<HoldAgain>),
+    /// There are too few of such places: it looks for fewer.
+    SettleForLess,
     /// Its bundle in the air is taken back.
     GroundBundle,
     /// More questions about members of its bundle may be asked.

@@ -7,6 +7,7 @@ use std::hash::{DefaultHasher, Hash, Hasher};
 use std::panic::{AssertUnwindSafe, catch_unwind};
 use std::sync::{Arc, Mutex, MutexGuard};
 
+use monoceros_actors::tags::HELD_AGAIN;
 use monoceros_actors::{
     Assumed, Elsewhere, PredicateAnswer, PredicateQuestion, Preferences, ResourceManagerCallback,
     Scope, Verdict,
@@ -57,6 +58,9 @@ impl fmt::Display for Word {
             Self::AppAccepted(id) | Self::NodeAccepted(id) => write!(f, "{id} accepted"),
             Self::AppRejected(id, reason) | Self::NodeRejected(id, reason) => {
                 write!(f, "{id} rejected: {}", code(reason))
+            }
+            Self::AppUpdated(app) if app.message == HELD_AGAIN => {
+                write!(f, "{}: {HELD_AGAIN}", app.application_id)
             }
             Self::AppUpdated(app) => write!(f, "{} is {}", app.application_id, app.state),
             Self::Allocated(new) => {

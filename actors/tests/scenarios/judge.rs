@@ -16,6 +16,7 @@ use std::collections::{BTreeMap, BTreeSet};
 use std::sync::Arc;
 
 use monoceros_actors::snapshot::NodeSnapshot;
+use monoceros_actors::tags::HELD_AGAIN;
 use monoceros_proto::si::v1::{self as si, TerminationType};
 use monoceros_rules::audit::{ApplicationFact, Facts};
 use monoceros_rules::decide::preemption::STAYS;
@@ -304,6 +305,9 @@ impl Judge {
                 }
             }
             Word::AppRejected(id, _) => self.answers_app(id),
+            Word::AppUpdated(app) if app.message == HELD_AGAIN => {
+                self.answers_app(&app.application_id);
+            }
             Word::AppUpdated(app) => self.moves(&app.application_id, &app.state),
             Word::Allocated(new) => {
                 let id = self.calls(new);

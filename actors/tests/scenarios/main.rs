@@ -10,6 +10,7 @@ mod decided;
 mod ear;
 mod ending;
 mod given;
+mod held_again;
 mod held_predicates;
 mod histories;
 mod judge;

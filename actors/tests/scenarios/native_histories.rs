@@ -2,6 +2,7 @@
 //! decision or after it, fewer or more than are needed, too large, for other groups or none, while
 //! asks are withdrawn, nodes come and go, time passes and the scheduler is lost.
 
+use monoceros_actors::tags::{HOLD_AGAIN, HOLD_AGAIN_SINCE};
 use monoceros_proto::si::v1::TerminationType;
 use proptest::prelude::*;
 
@@ -81,8 +82,29 @@ fn member() -> impl Strategy<Value = Item> {
     })
 }
 
+/// Places that were held before are to be held again, as an RM says after a restart.
+fn hold_again() -> impl Strategy<Value = Item> {
+    (app(), 990..=1_000_i64, 0..=4, 0..=4).prop_map(|(id, since, x, y)| {
+        let places =
+            |group: &str, places: i32| (format!("{HOLD_AGAIN}{group}"), places.to_string());
+        let since = (HOLD_AGAIN_SINCE.to_owned(), since.to_string());
+        Item::App {
+            id,
+            queue: LEAVES[0].to_owned(),
+            user: "ada".to_owned(),
+            groups: String::new(),
+            tags: vec![since, places("x", x), places("y", y)],
+            partition: String::new(),
+            gang: Amounts::default(),
+            style: String::new(),
+            timeout_ms: 0,
+            needs: Vec::new(),
+        }
+    })
+}
+
 fn one_of_declared() -> BoxedStrategy<Item> {
-    prop_oneof![2 => one(), 1 => member()].boxed()
+    prop_oneof![6 => one(), 3 => member(), 1 => hold_again()].boxed()
 }
 
 /// Gangs that lose members all the time: nodes go and come, starts fail, what runs fails, and both
@@ -104,6 +126,7 @@ fn one_of_lossy() -> BoxedStrategy<Item> {
             kind,
         }),
         1 => one(),
+        2 => hold_again(),
     ]
     .boxed()
 }

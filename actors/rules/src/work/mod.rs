@@ -11,6 +11,7 @@ pub mod constraint;
 pub mod declaration;
 pub mod ended;
 pub mod gang;
+pub mod hold_again;
 pub mod identity;
 pub mod journey;
 pub mod native;

@@ -13,6 +13,11 @@
 //!   the group needs members beyond what is asked for by real ones ([`Gang::complete`]).
 //! * Once it is decided there is no internal ask.
 //!
+//! # After a restart
+//! A gang of which members run was decided by a scheduler that is no more, and what that one held is lost. Its RM may
+//! say how much is to be held again ([`HoldAgain`]): then it is undecided once more, but for so many members only,
+//! and settles for fewer places where there are not enough.
+//!
 //! [`Gang::complete`]: super::gang::Gang::complete
 
 use std::collections::{BTreeMap, BTreeSet};
@@ -21,6 +26,7 @@ use std::sync::Arc;
 use super::allocations::{AllocationId, Form};
 use super::asks::{AskSlot, AskSpec, Asks, TaskGroup};
 use super::declaration::{Declaration, DeclaredGroup, Topology};
+use super::hold_again::HoldAgain;
 use super::starts::FailedStarts;
 use crate::nodes::{Domain, Terms};
 
@@ -43,6 +49,17 @@ pub struct Native {
     pub starts: Option<Box<FailedStarts>>,
     /// The sum of `lost` over its groups.
     n_lost: u64,
+    /// What was held for it by a scheduler before this one, while places are held again or looked for.
+    held_before: Option<HeldBefore>,
+}
+
+/// What a scheduler before this one held for a gang that runs in part.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct HeldBefore {
+    /// When the youngest member got its node, ns since the epoch: the time of the places counts from there.
+    pub since_ns: i64,
+    /// By how many members less it is tried next where it is not known how many are too many. 0 once it is decided.
+    step: u32,
 }
 
 /// How an allocation of a member ended.
@@ -81,6 +98,9 @@ pub struct NativeGroup {
     pub name: TaskGroup,
     /// How many members it needs.
     pub min_members: u32,
+    /// For how many members places are looked for together: fewer than it needs only where the others run
+    /// since before this scheduler began.
+    wanted: u32,
     /// What is asked for where a member has no ask; `None`: nothing, its asks are waited for.
     pub spec: Option<Arc<AskSpec>>,
     /// Its internal ask, as long as the gang is not decided.
@@ -127,6 +147,79 @@ impl Native {
             has_run: false,
             starts: None,
             n_lost: 0,
+            held_before: None,
+        }
+    }
+
+    /// Has it look for the places that were held before, from now on. A group whose members have no size had none,
+    /// and none has more than the members that it lacks.
+    pub fn hold_again(&mut self, again: &HoldAgain, now_ns: i64) {
+        let since_ns = again.since_ns.map_or(now_ns, |since_ns| since_ns.min(now_ns));
+        self.held_before = Some(HeldBefore { since_ns, step: 1 });
+        for group in &mut self.groups {
+            let most = if group.spec.is_some() { group.lacks(0) } else { 0 };
+            let most = u32::try_from(most).unwrap_or(u32::MAX);
+            group.wanted = again.places_of(&group.name).min(most);
+        }
+    }
+
+    /// What was held for it before this scheduler began, while it is looked for.
+    pub fn holds_again(&self) -> Option<HeldBefore> {
+        self.held_before.filter(|before| before.step > 0)
+    }
+
+    /// Since when its places are held, where a scheduler before this one held them; ns since the epoch.
+    pub fn held_since_ns(&self) -> Option<i64> {
+        self.held_before.map(|before| before.since_ns)
+    }
+
+    /// Records that places are held for its members, or that none are. Returns whether it was one of which a
+    /// scheduler before this one held places.
+    pub fn decide(&mut self) -> bool {
+        (self.stage, self.is_over) = (Stage::Decided, false);
+        for group in &mut self.groups {
+            group.wanted = group.min_members;
+        }
+        let before = self.held_before.as_mut();
+        before.is_some_and(|before| std::mem::take(&mut before.step) > 0)
+    }
+
+    /// Has all members be looked for together: what a scheduler before this one held does not count any more.
+    pub fn forget_held_before(&mut self) {
+        self.held_before = None;
+        for group in &mut self.groups {
+            group.wanted = group.min_members;
+        }
+    }
+
+    /// The number of members for which places are looked for.
+    pub fn wanted(&self) -> u64 {
+        self.groups.iter().map(|group| u64::from(group.wanted)).sum()
+    }
+
+    /// Has so many fewer places be looked for in the group.
+    pub fn settle_for_fewer(&mut self, name: &TaskGroup, fewer: u64) {
+        let fewer = u32::try_from(fewer).unwrap_or(u32::MAX);
+        if let Some(group) = self.group_mut(name) {
+            group.wanted = group.wanted.saturating_sub(fewer);
+        }
+    }
+
+    /// Has fewer places be looked for where nobody knows how many are too many: one fewer in this group, or in that
+    /// of which most are looked for; two fewer the next time, then four.
+    pub fn settle_for_less(&mut self, name: Option<&TaskGroup>) {
+        let most = self.groups.iter().rev().max_by_key(|group| group.wanted);
+        let name = name.or(most.map(|group| &group.name)).cloned();
+        let Some((before, name)) = self.held_before.as_mut().zip(name) else { return };
+        let step = before.step;
+        before.step = step.saturating_mul(2);
+        self.settle_for_fewer(&name, u64::from(step));
+    }
+
+    /// Looks for no place at all.
+    pub fn settle_for_none(&mut self) {
+        for group in &mut self.groups {
+            group.wanted = 0;
         }
     }
 
@@ -246,6 +339,7 @@ impl NativeGroup {
         Self {
             name: Arc::clone(&declared.name),
             min_members: u32::try_from(declared.min_members).unwrap_or(u32::MAX),
+            wanted: u32::try_from(declared.min_members).unwrap_or(u32::MAX),
             spec,
             ask: None,
             terms: None,
@@ -273,10 +367,15 @@ impl NativeGroup {
         u64::from(self.min_members).saturating_sub(u64::from(self.members).saturating_add(held))
     }
 
-    /// How many members have no ask of their own.
+    /// For how many members places are looked for together, while the gang is undecided.
+    pub fn wanted(&self) -> u32 {
+        self.wanted
+    }
+
+    /// How many members of those that are looked for have no ask of their own.
     pub fn missing(&self, asks: &Asks) -> u32 {
         let there = u32::try_from(asks.outstanding_members(&self.name)).unwrap_or(u32::MAX);
-        self.min_members.saturating_sub(there)
+        self.wanted.saturating_sub(there)
     }
 
     /// The attribute of which all members are in one domain.
@@ -284,10 +383,17 @@ impl NativeGroup {
         self.topology.as_ref()?.required.as_deref()
     }
 
-    /// Places are looked for anew: no domain is chosen.
+    /// Where its members are to be relative to each other, unless that is known by those that run.
+    pub fn sought_topology(&self) -> Option<&Topology> {
+        self.topology.as_deref().filter(|_| self.domain.is_none())
+    }
+
+    /// Places are looked for anew: no domain is chosen, unless members run.
     pub fn forget_domain(&mut self) {
-        self.domain = None;
-        self.reported.clear();
+        if self.members == 0 {
+            self.domain = None;
+            self.reported.clear();
+        }
     }
 
     /// A member is reported to run where the required attribute has this value. Where no decision of
@@ -317,7 +423,7 @@ impl NativeGroup {
 
     fn bundle(&self, asks: &Asks) -> Result<Vec<(AskSlot, u32)>, MissingAsks> {
         let mut bundled = Vec::new();
-        let mut needed = self.min_members;
+        let mut needed = self.wanted;
         for (slot, outstanding) in asks.members_of(&self.name) {
             let taken = outstanding.min(needed);
             if taken == 0 {
@@ -418,6 +524,35 @@ mod tests {
         let slot = gang.native.as_ref().unwrap().groups()[0].ask.unwrap();
         assert_eq!(asks.remove_internal(slot), vcores(8).into());
         assert!(asks.pending().is_empty());
+    }
+
+    /// Of four workers one runs; the driver, whose size nobody said, has no place.
+    #[test]
+    fn places_are_held_again_for_members_that_are_lacking() {
+        let mut asks = Asks::new();
+        let mut gang = gang(&mut asks);
+        let native = gang.native.as_mut().unwrap();
+        let workers = TaskGroup::new("w".to_owned());
+        native.decide();
+        native.joined(&workers, false);
+        let places = [("w", 9), ("d", 1)].map(|(name, n)| (TaskGroup::new(name.to_owned()), n));
+        let again = HoldAgain { since_ns: Some(7), places: places.to_vec() };
+        native.hold_again(&again, 5);
+        assert_eq!((native.wanted(), native.held_since_ns()), (3, Some(5)), "not later than now");
+        native.stage = Stage::Undecided;
+        assert_eq!(gang.complete(&mut asks), vcores(6).into());
+        let native = gang.native.as_mut().unwrap();
+        assert_eq!(native.bundle(&asks).unwrap().len(), 2);
+        native.settle_for_fewer(&workers, 1);
+        native.settle_for_less(None);
+        assert_eq!(native.wanted(), 1);
+        native.settle_for_less(Some(&workers));
+        assert_eq!(native.wanted(), 0, "two fewer than one");
+        assert!(native.decide(), "its places were held before");
+        assert!(!native.decide());
+        assert_eq!((native.wanted(), native.held_since_ns()), (5, Some(5)));
+        native.forget_held_before();
+        assert_eq!(native.held_since_ns(), None);
     }
 
     #[test]

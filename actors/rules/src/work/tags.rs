@@ -33,6 +33,15 @@ pub const POD: &str = "kubernetes.io/meta/podName";
 /// Marks an application that is submitted again only to say what its namespace says of its queue by now.
 pub const NAMESPACE_CHANGED: &str = "monoceros.io/namespace-changed";
 
+/// Marks an application that is submitted again only to have places held again for members of its gang: since when
+/// they were held before, in seconds since the epoch.
+pub const HOLD_AGAIN_SINCE: &str = "monoceros.io/hold-again-since";
+/// The beginning of a tag that says for how many members of a task group places are to be held again. The name of
+/// the group follows.
+pub const HOLD_AGAIN: &str = "monoceros.io/hold-again.";
+/// What the RM is told of such an application with its state, once what fits is held again.
+pub const HELD_AGAIN: &str = "places are held again";
+
 /// The longest namespace or name that a pod may have, in bytes.
 const NAME_BYTES: usize = 253;
 

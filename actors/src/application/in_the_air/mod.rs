@@ -294,9 +294,9 @@ impl Application {
             }
         }
         self.forget_internal();
+        self.decide(baton);
         let mut held = Vec::new();
         if let Some(native) = self.book.native_mut() {
-            (native.stage, native.is_over) = (Stage::Decided, false);
             let groups = native.groups().iter().zip(&n_held).filter(|(_, n_held)| **n_held > 0);
             held.extend(groups.map(|(group, _)| Arc::clone(&group.name)));
         }

@@ -10,6 +10,7 @@ use monoceros_rules::work::allocations::{AllocationId, ApplicationSlot};
 use monoceros_rules::work::application::GangStyle;
 use monoceros_rules::work::asks::{AskSpec, Preemption, TaskGroup};
 use monoceros_rules::work::declaration::{Declaration, Fault};
+use monoceros_rules::work::hold_again::HoldAgain;
 use monoceros_rules::work::identity::UserError;
 use monoceros_rules::work::quotas::{OverQuota, Quota};
 use monoceros_rules::work::rejection::Overflow;
@@ -133,6 +134,19 @@ fn full_ask() -> Arc<AskSpec> {
     }))
 }
 
+fn victim() -> Chosen {
+    Chosen {
+        victim: allocation(1),
+        next: Some(allocation(2)),
+        kinds: (2, 4),
+        priorities: (-1, i64::from(i32::MAX)),
+    }
+}
+
+fn held_places() -> HoldAgain {
+    HoldAgain { since_ns: Some(4), places: vec![(TaskGroup::new("g".into()), 2)] }
+}
+
 fn ops() -> Vec<Op> {
     let text = || Arc::<str>::from("text");
     let existing = Existing { spec: full_ask(), uuid: text(), node: text() };
@@ -171,6 +185,8 @@ fn ops() -> Vec<Op> {
         Declare,
         RetryBundle { retry: 3 },
         WakeBundle,
+        HoldAgain(Box::new(held_places())),
+        SettleForLess,
         GroundBundle,
         AskMembers,
         BundleVoid { since_ns: 5 },
@@ -180,12 +196,7 @@ fn ops() -> Vec<Op> {
         Preempted {
             ids: vec![allocation(1)],
             grounds: Arc::new(Grounds::Quota { queue: text() }),
-            chosen: Arc::new(vec![Chosen {
-                victim: allocation(1),
-                next: Some(allocation(2)),
-                kinds: (2, 4),
-                priorities: (-1, i64::from(i32::MAX)),
-            }]),
+            chosen: Arc::new(vec![victim()]),
         },
         NotPreempted {
             key: Some(text()),
