@@ -3,11 +3,11 @@
 use std::collections::BTreeMap;
 
 use k8s_openapi::api::core::v1::{Affinity, Toleration, TopologySpreadConstraint};
-use k8s_openapi::apimachinery::pkg::apis::meta::v1::ObjectMeta;
+use k8s_openapi::apimachinery::pkg::apis::meta::v1::{ObjectMeta, Time};
 use serde::de::IgnoredAny;
 use serde::{Deserialize, Deserializer};
 
-use super::meta::{Quantities, known, or_default};
+use super::meta::{Meta as _, Quantities, known, or_default};
 
 /// A pod.
 #[derive(Clone, Debug, Default, Deserialize)]
@@ -257,6 +257,8 @@ pub struct PodCondition {
     pub reason: Option<String>,
     /// Why, for people.
     pub message: Option<String>,
+    /// Since when it has been so.
+    pub last_transition_time: Option<Time>,
 }
 
 /// A container on its node.
@@ -289,6 +291,18 @@ impl Pod {
     /// Its node; none until it is bound.
     pub fn node(&self) -> Option<&str> {
         self.spec.node_name.as_deref().filter(|name| !name.is_empty())
+    }
+
+    /// The second in which the pod got its node, since the epoch; that of its creation where nobody wrote it.
+    pub fn bound(&self) -> i64 {
+        let bound = self.condition("PodScheduled").filter(|condition| condition.status == "True");
+        let time = bound.and_then(|condition| condition.last_transition_time.as_ref());
+        time.map_or(self.created(), |time| time.0.as_second())
+    }
+
+    /// Whether the pod ended well.
+    pub fn has_succeeded(&self) -> bool {
+        self.status.phase.as_deref() == Some("Succeeded")
     }
 
     /// The condition of this type.

@@ -275,6 +275,7 @@ impl Shim {
 
     /// The engine has ended an application.
     pub(super) fn application_ended(&mut self, id: &Arc<str>, failed: Option<&str>, now: Duration) {
+        self.held_again(id, now);
         let Some(application) = self.applications.get_mut(id) else { return };
         if application.told != AppTold::Told {
             return;
@@ -296,6 +297,7 @@ impl Shim {
 
     /// The engine refuses an application.
     pub(super) fn application_refused(&mut self, id: &Arc<str>, reason: &str, now: Duration) {
+        self.held_again(id, now);
         let Some(application) = self.applications.get_mut(id) else { return };
         if application.told != AppTold::Told {
             return;

@@ -21,6 +21,7 @@ mod conditions;
 mod disruption;
 mod gathering;
 mod generations;
+mod held_before;
 mod nodes;
 mod orders;
 mod pods;
@@ -37,6 +38,7 @@ use rustc_hash::{FxHashMap, FxHashSet};
 
 use self::applications::Names;
 use self::conditions::GroupWords;
+use self::held_before::{Holding, Succeeded};
 use self::orders::Orders;
 use self::record::{Application, NodeRecord, Record, Told};
 pub use self::said::{
@@ -51,6 +53,15 @@ use crate::translate::{CONFIG_MAPS, Mapping, QUEUES, Queues, queues, quota_tags}
 
 /// The scene, as it is shared with whoever answers predicates.
 pub type SharedScene = Arc<Mutex<Scene>>;
+
+/// Pods, oldest first.
+fn by_age<'p>(pods: impl Iterator<Item = (&'p Key, &'p Record)>) -> Vec<Key> {
+    let mut all: Vec<_> = pods.collect();
+    all.sort_unstable_by_key(|(key, record)| {
+        (record.pod.created(), record.pod.namespace(), record.pod.name(), &***key)
+    });
+    all.into_iter().map(|(key, _)| Arc::clone(key)).collect()
+}
 
 /// Opens a scene. A panic in a predicate leaves it as it was: nothing is half counted.
 pub fn open(scene: &Mutex<Scene>) -> MutexGuard<'_, Scene> {
@@ -106,6 +117,8 @@ pub struct Shim {
     n_asking: usize,
     /// Since when there is no node, while that is so and the engine is told.
     no_node_since: Option<Duration>,
+    succeeded: Succeeded,
+    holding: Holding,
     /// Whether somebody looks up what nodes say by themselves.
     counts_nodes: bool,
     /// When it is counted on what nodes say by themselves; none while all of that is known.
@@ -147,6 +160,8 @@ impl Shim {
             asking: FxHashMap::default(),
             n_asking: 0,
             no_node_since: None,
+            succeeded: Succeeded::default(),
+            holding: Holding::default(),
             counts_nodes: false,
             counts_at: None,
         }
@@ -222,16 +237,8 @@ impl Shim {
         for name in &names {
             self.tell_node(name);
         }
-        let (mut bound, mut waiting): (Vec<_>, Vec<_>) =
-            self.pods.iter().partition(|(_, record)| record.pod.node().is_some());
-        let by_age = |all: &mut Vec<(&Key, &Record)>| -> Vec<Key> {
-            all.sort_unstable_by_key(|(key, record)| {
-                (record.pod.created(), record.pod.namespace(), record.pod.name(), &***key)
-            });
-            all.iter().map(|(key, _)| Arc::clone(key)).collect()
-        };
-        let (bound, waiting) = (by_age(&mut bound), by_age(&mut waiting));
-        for key in bound {
+        let bound = self.pods.iter().filter(|(_, record)| record.pod.node().is_some());
+        for key in by_age(bound) {
             self.reconcile(&key, now);
         }
         self.orders.cut();
@@ -239,9 +246,7 @@ impl Shim {
             self.open_node(name);
         }
         self.orders.cut();
-        for key in waiting {
-            self.reconcile(&key, now);
-        }
+        self.hold_again(now);
     }
 
     /// The engine is not to be told of anything any more.

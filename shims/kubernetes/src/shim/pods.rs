@@ -37,6 +37,7 @@ impl Shim {
                 record.wanted = None;
             }
         }
+        self.succeeded.note(key, pod.as_deref(), &self.mapping);
         let Some(pod) = pod.filter(|pod| !pod.is_over()) else { return self.pod_gone(key, now) };
         let is_ours = self.mapping.is_ours(&pod);
         if !is_ours && pod.node().is_none() {
@@ -253,6 +254,10 @@ impl Shim {
             return Want::Keep;
         }
         if pod.is_going() || !pod.spec.scheduling_gates.is_empty() {
+            return Want::Nothing(None);
+        }
+        if self.holding.is_awaited() && record.told == Told::Nothing {
+            // It is asked for when gangs that run in part have their places.
             return Want::Nothing(None);
         }
         if record.not_before > now {

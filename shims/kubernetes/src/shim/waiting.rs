@@ -45,6 +45,8 @@ pub(super) enum Alarm {
     Pod(Key),
     /// All pods of an application.
     Application(Arc<str>),
+    /// Pods that wait until places are held again.
+    HeldAgain,
 }
 
 /// Why a pod waits.
@@ -146,6 +148,7 @@ impl Shim {
             match self.alarms.pop_first() {
                 Some((_, Alarm::Pod(key))) => self.reconcile(&key, now),
                 Some((_, Alarm::Application(id))) => self.reconcile_all(&id, now),
+                Some((_, Alarm::HeldAgain)) => self.held_long_enough(now),
                 None => break,
             }
         }

@@ -3,6 +3,7 @@
 use std::sync::Arc;
 use std::time::Duration;
 
+use monoceros_actors::tags::HELD_AGAIN;
 use monoceros_proto::si::v1::{AllocationRelease, TerminationType};
 
 use super::applications::warning;
@@ -49,7 +50,11 @@ impl Shim {
                     self.application_accepted(&accepted.application_id.into(), now);
                 }
                 for updated in response.updated {
-                    let id = updated.application_id.into();
+                    let id = Arc::from(updated.application_id);
+                    if updated.message == HELD_AGAIN {
+                        self.held_again(&id, now);
+                        continue;
+                    }
                     match updated.state.as_str() {
                         "Completed" => self.application_ended(&id, None, now),
                         "Failed" => self.application_ended(&id, Some(&updated.message), now),

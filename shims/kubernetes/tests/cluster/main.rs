@@ -5,6 +5,7 @@
 mod chaos;
 mod gangs;
 mod groups;
+mod held_again;
 mod jobs;
 mod life;
 mod preferring;

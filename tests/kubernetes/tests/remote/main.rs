@@ -8,6 +8,8 @@ mod chaos;
 mod gangs;
 #[path = "../../../../shims/kubernetes/tests/cluster/groups.rs"]
 mod groups;
+#[path = "../../../../shims/kubernetes/tests/cluster/held_again.rs"]
+mod held_again;
 #[path = "../../../../shims/kubernetes/tests/cluster/life.rs"]
 mod life;
 mod lost;

@@ -1,0 +1,166 @@
+//! Gangs that run in part when the scheduler begins: the room that they wait for is held again.
+
+use std::time::Duration;
+
+use k8s_openapi::jiff::Timestamp;
+use monoceros_kubernetes::shim::EngineOrder;
+use serde_json::{Value, json};
+
+use crate::world::{World, in_virtual_time};
+
+const SECOND: Duration = Duration::from_secs(1);
+
+/// A pod of one core of an application with a driver and three workers of one core each.
+fn pod(application: &str, group: &str, declares: bool) -> Value {
+    let groups = json!([
+        {"name": "driver", "minMember": 1, "minResource": {"cpu": "1"}},
+        {"name": "workers", "minMember": 3, "minResource": {"cpu": "1"}}]);
+    let mut annotations = json!({
+        "yunikorn.apache.org/app-id": application, "yunikorn.apache.org/task-group-name": group});
+    if declares {
+        annotations["yunikorn.apache.org/task-groups"] = json!(groups.to_string());
+    }
+    json!({"metadata": {"annotations": annotations}})
+}
+
+fn other() -> Value {
+    json!({"metadata": {"annotations": {"yunikorn.apache.org/app-id": "other"}}})
+}
+
+/// Has a pod run on a node since so many seconds ago.
+fn runs(world: &mut World, uid: &str, node: &str, seconds: u64) {
+    let since = (Timestamp::now() - Duration::from_secs(seconds)).to_string();
+    let bound = json!([{"type": "PodScheduled", "status": "True", "lastTransitionTime": since}]);
+    world.change(uid, json!({"spec": {"nodeName": node}, "status": {"conditions": bound}}));
+}
+
+/// The driver runs, three workers are to come, and another pod waits: it waits on after a restart.
+#[test]
+fn the_room_that_a_gang_waits_for_is_held_through_a_restart() {
+    in_virtual_time(async {
+        let mut world = World::begun(1).await;
+        let driver = world.add("driver", pod("job", "driver", true));
+        world.settle().await;
+        assert_eq!(world.node_of(&driver), Some("n0"));
+        runs(&mut world, &driver, "n0", 60);
+        let waits = world.add("other", other());
+        world.settle().await;
+        assert_eq!(world.node_of(&waits), None);
+        for _ in 0..2 {
+            world.begin().await;
+            world.pass(20 * SECOND).await;
+            assert_eq!(world.node_of(&waits), None);
+            world.check_each().await;
+        }
+        let workers: Vec<_> =
+            (0..3).map(|i| world.add(&format!("w{i}"), pod("job", "workers", false))).collect();
+        world.settle().await;
+        assert_eq!(world.count(&workers), 3);
+        assert_eq!(world.node_of(&waits), None);
+        world.check().await;
+    });
+}
+
+/// Members that are there and wait have the room that is held for them, whoever is older.
+#[test]
+fn members_that_wait_come_before_older_pods_of_others() {
+    in_virtual_time(async {
+        let mut world = World::new(1);
+        let waits = world.add("a-other", other());
+        let driver = world.add("driver", pod("job", "driver", true));
+        let workers: Vec<_> =
+            (0..3).map(|i| world.add(&format!("w{i}"), pod("job", "workers", false))).collect();
+        runs(&mut world, &driver, "n0", 60);
+        runs(&mut world, &workers[0], "n0", 50);
+        world.begin().await;
+        world.pass(20 * SECOND).await;
+        assert_eq!(world.count(&workers), 3);
+        assert_eq!(world.node_of(&waits), None);
+        world.check().await;
+    });
+}
+
+#[test]
+fn nothing_is_held_for_members_that_have_succeeded_or_that_an_earlier_job_had() {
+    in_virtual_time(async {
+        let mut world = World::new(1);
+        let driver = world.add("driver", pod("job", "driver", true));
+        runs(&mut world, &driver, "n0", 60);
+        let worker = |world: &mut World, name: &str, created: &str| {
+            let mut worker = pod("job", "workers", false);
+            worker["metadata"]["creationTimestamp"] = json!(created);
+            worker["status"] = json!({"phase": "Succeeded"});
+            world.add(name, worker)
+        };
+        worker(&mut world, "before", "2025-12-31T23:59:59Z");
+        worker(&mut world, "w0", "2026-01-01T00:00:00Z");
+        let gone = worker(&mut world, "w1", "2026-01-01T00:00:07Z");
+        let others: Vec<_> = (0..3).map(|i| world.add(&format!("o{i}"), other())).collect();
+        world.begin().await;
+        world.pass(20 * SECOND).await;
+        assert_eq!(world.count(&others), 2, "of four cores one runs and one is held");
+        world.remove(&others[0]);
+        world.remove(&gone);
+        world.begin().await;
+        world.pass(20 * SECOND).await;
+        assert_eq!(world.count(&others[1..]), 1, "two are held");
+        world.check_each().await;
+    });
+}
+
+/// The time counts from the binding of the youngest member: 15 minutes unless the gang says otherwise.
+#[test]
+fn what_was_held_long_enough_is_not_held_again() {
+    in_virtual_time(async {
+        for (seconds, is_held) in [(14 * 60, true), (15 * 60 + 1, false)] {
+            let mut world = World::new(1);
+            let driver = world.add("driver", pod("job", "driver", true));
+            runs(&mut world, &driver, "n0", seconds);
+            let waits = world.add("other", other());
+            world.begin().await;
+            world.pass(10 * SECOND).await;
+            assert_eq!(world.node_of(&waits).is_none(), is_held);
+            world.pass(120 * SECOND).await;
+            assert_eq!(world.node_of(&waits), Some("n0"));
+            world.check().await;
+        }
+    });
+}
+
+#[test]
+fn as_much_is_held_as_fits() {
+    in_virtual_time(async {
+        let mut world = World::new(1);
+        let driver = world.add("driver", pod("job", "driver", true));
+        runs(&mut world, &driver, "n0", 60);
+        let others: Vec<_> = (0..2).map(|i| world.add(&format!("o{i}"), other())).collect();
+        runs(&mut world, &others[0], "n0", 60);
+        let workers: Vec<_> =
+            (0..3).map(|i| world.add(&format!("w{i}"), pod("job", "workers", false))).collect();
+        world.begin().await;
+        world.pass(20 * SECOND).await;
+        assert_eq!((world.count(&workers), world.node_of(&others[1])), (2, None));
+        world.check().await;
+    });
+}
+
+/// An engine that does not say that places are held keeps pods waiting for five seconds.
+#[test]
+fn pods_wait_a_bounded_time_for_places_to_be_held() {
+    in_virtual_time(async {
+        let mut world = World::new(1);
+        let driver = world.add("driver", pod("job", "driver", true));
+        runs(&mut world, &driver, "n0", 60);
+        world.add("other", other());
+        world.shim.begin(world.now);
+        let is_of_other = |order: &EngineOrder| match order {
+            EngineOrder::Submit(all) => all.iter().any(|one| one.application_id == "other"),
+            _ => false,
+        };
+        let mut told = |seconds: u32| {
+            world.shim.tick(seconds * SECOND);
+            world.shim.engine_orders(seconds * SECOND).iter().any(is_of_other)
+        };
+        assert_eq!([told(0), told(4), told(5)], [false, false, true]);
+    });
+}
