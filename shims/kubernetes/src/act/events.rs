@@ -7,6 +7,7 @@
 //! # Invariants
 //! * At most [`AHEAD`] wait. Of more, the oldest of those that matter least is dropped, and counted.
 //! * That a pod was preempted or evicted is tried again until it is written, for some minutes.
+//! * That a pod waits is not written once it is known that it has its node.
 
 use std::collections::VecDeque;
 use std::sync::{Mutex, MutexGuard, PoisonError};
@@ -23,6 +24,8 @@ use crate::shim::Event;
 const AHEAD: usize = 5_000;
 /// Tries of an event that has to be written, each of a few attempts.
 const TRIES: u32 = 20;
+/// The event that says why a pod waits.
+const WAITS: &str = "FailedScheduling";
 /// The pause between two of these.
 const PAUSE: Duration = Duration::from_secs(5);
 
@@ -79,6 +82,10 @@ impl Events {
     pub(super) fn put(&self, event: Event) {
         let queued = QueuedEvent { event, at: Timestamp::now(), tries: 0 };
         let mut state = self.open();
+        if queued.event.reason == "Scheduled" {
+            let about = &queued.event.about;
+            state.waiting[1].retain(|it| it.event.reason != WAITS || it.event.about != *about);
+        }
         state.waiting[rank(&queued.event)].push_back(queued);
         let waiting = state.waiting.iter().map(VecDeque::len).sum::<usize>() + state.later.len();
         if waiting > AHEAD
@@ -173,6 +180,21 @@ mod tests {
         // Ten at once, and ten in each second.
         let seconds = begun.elapsed().as_secs_f64();
         assert!((9.5..9.8).contains(&seconds), "{seconds}");
+    }
+
+    #[tokio::test(start_paused = true)]
+    async fn that_a_pod_waits_is_not_written_once_it_has_its_node() {
+        let events = events(10);
+        for (reason, name) in [(WAITS, 1), (WAITS, 2), ("GangIgnored", 1)] {
+            events.put(event(reason, true, name));
+        }
+        events.put(event("Scheduled", false, 1));
+        let mut written = Vec::new();
+        while let Ok(queued) = events.try_next() {
+            written.push((queued.event.reason, queued.event.about.name));
+        }
+        let expected = [(WAITS, "2"), ("GangIgnored", "1"), ("Scheduled", "1")];
+        assert_eq!(written, expected.map(|(reason, name)| (reason, name.to_owned())));
     }
 
     #[tokio::test(start_paused = true)]
