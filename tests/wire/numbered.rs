@@ -4,7 +4,7 @@
 use std::collections::BTreeMap;
 use std::net::SocketAddr;
 use std::sync::Arc;
-use std::sync::atomic::{AtomicBool, Ordering};
+use std::sync::atomic::{AtomicBool, AtomicUsize, Ordering};
 use std::time::Duration;
 
 use backon::ExponentialBuilder;
@@ -336,6 +336,29 @@ async fn a_scheduler_that_was_restarted_hears_everything_again() {
     assert_eq!(manager.heard.sessions.len(), 2);
     manager.client.ask(vec![ask("a", "k2")]).await.unwrap();
     manager.until("and more", |heard| heard.new.contains_key("k2")).await;
+}
+
+/// What a program makes of an answer is in what it reports, however long it deals with that.
+#[tokio::test]
+async fn a_program_that_still_deals_with_an_answer_is_not_asked_for_its_state() {
+    let (grpc, http) = (address(), address());
+    let service = Service::start_at(&grpc, &http);
+    let reports = Arc::new(AtomicUsize::new(0));
+    let counted = Arc::clone(&reports);
+    let state = move || {
+        counted.fetch_add(1, Ordering::SeqCst);
+        Report { nodes: vec![node("n1", 4_000, 16)], ..Report::default() }
+    };
+    let mut manager = Manager::start(options(service.grpc, "rm"), state);
+    manager.until("accepted", |heard| heard.accepted.contains_key("n1")).await;
+    drop(service);
+    let service = Service::start_at(&grpc, &http);
+    // The last answer is not dealt with before the next event is asked for.
+    tokio::time::sleep(Duration::from_millis(500)).await;
+    assert_eq!(reports.load(Ordering::SeqCst), 1);
+    assert_eq!(service.get("/ws/v1/partitions").await.trim(), "[]");
+    manager.until("a session again", |heard| heard.sessions.len() == 2).await;
+    assert_eq!(reports.load(Ordering::SeqCst), 2);
 }
 
 /// Nothing that was said before is said in another session, since there is none.

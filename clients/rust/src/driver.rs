@@ -175,10 +175,11 @@ impl Driver {
 
     /// One connection. `Ok`: there is nothing more to say.
     async fn connected(&mut self, options: &Options) -> Result<(), Status> {
-        let connection = Connection::open(options, self.attempt.next()).await?;
         if self.session.is_none() {
+            // Before it connects: that may take long, and a connection that says nothing does not last.
             self.until_all_is_dealt_with().await;
         }
+        let connection = Connection::open(options, self.attempt.next()).await?;
         if let Some(leave) = self.leaves.take() {
             return self.leave(&connection, leave).await;
         }
