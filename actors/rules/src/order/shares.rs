@@ -21,7 +21,7 @@ use std::cmp::Ordering;
 
 use smallvec::SmallVec;
 
-use crate::values::resources::{Limits, Name, Resources};
+use crate::values::resources::{Limits, Resources};
 
 /// A fraction as an integer of the same order, so that a key is compared without a float.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, PartialOrd, Ord, Hash)]
@@ -93,15 +93,6 @@ pub(crate) fn compare_descending(
     }
 }
 
-/// Which of two usages is the larger part of `total`.
-pub fn comp_usage_ratio(
-    left: &Resources,
-    right: &Resources,
-    total: Option<&Resources>,
-) -> Ordering {
-    compare_shares(&shares(left, total), &shares(right, total))
-}
-
 /// How much of its due a queue uses: the largest share of any name it uses, at least zero.
 ///
 /// A share is of the guarantee where that has the name, else of the fair maximum; a name in neither
@@ -129,39 +120,6 @@ pub fn fair_share(
     largest
 }
 
-/// The largest share of `left` over the largest of `right`; 1 when both are zero, infinite when
-/// only `right` is. Without names the largest share is zero.
-pub fn fairness_ratio(left: &Resources, right: &Resources, total: Option<&Resources>) -> f64 {
-    let largest = |amount| shares(amount, total).last().copied().unwrap_or(0.0);
-    let (left, right): (f64, f64) = (largest(left), largest(right));
-    match (left == 0.0, right == 0.0) {
-        (true, true) => 1.0,
-        (false, true) => f64::INFINITY,
-        (_, false) => left / right,
-    }
-}
-
-/// How badly `wanted` fits in `available`: 0 when all of it fits, up to 1 more for each name that
-/// is wanted and short. Without any `available` every name counts 1, wanted or not.
-pub fn fit_in_score(available: Option<&Resources>, wanted: &Resources) -> f64 {
-    let Some(available) = available else {
-        return wanted.entries().len() as f64;
-    };
-    let mut terms: SmallVec<[f64; 4]> = SmallVec::new();
-    for (name, want) in wanted.entries() {
-        let here = available.get(name);
-        if want > 0 && here <= 0 {
-            terms.push(1.0);
-        } else if want > here.max(0) {
-            terms.push((want - here) as f64 / want as f64);
-        }
-    }
-    // A sum of floats depends on its order; the order of the terms themselves is the same wherever
-    // and whenever the names were interned.
-    terms.sort_unstable_by(f64::total_cmp);
-    terms.iter().sum::<f64>() + 0.0 // the sum of no floats is -0.0
-}
-
 /// Use in whole percent, rounded down, of every name that both have: 0 where
 /// nothing is used, 100 where something is used of nothing, at most `i32::MAX`.
 pub fn abs_used_capacity(capacity: &Resources, used: &Resources) -> Resources {
@@ -179,36 +137,6 @@ pub fn abs_used_capacity(capacity: &Resources, used: &Resources) -> Resources {
         percent.set(name, value);
     }
     percent
-}
-
-/// The name with the largest part of `capacity` in use, among those both have; of equals the
-/// alphabetically last. A capacity of zero counts as wholly used once
-/// anything of it is.
-pub fn dominant_resource_type(used: &Resources, capacity: &Resources) -> Option<Name> {
-    let mut dominant: Option<(Share, Name)> = None;
-    for (name, part) in used.entries() {
-        let ratio = match capacity.find(name) {
-            None => continue,
-            Some(0) if part == 0 => 0.0,
-            Some(0) => 1.0,
-            Some(whole) => part as f64 / whole as f64,
-        };
-        let share = Share::of(ratio);
-        let larger = |(most, first): (Share, Name)| {
-            share.cmp(&most).then_with(|| name.alphabetical(first)).is_gt()
-        };
-        if dominant.is_none_or(larger) {
-            dominant = Some((share, name));
-        }
-    }
-    dominant.map(|(_, name)| name)
-}
-
-/// How many of the names of `amount` the `other` has too, in whole percent, rounded down. Zero when
-/// `amount` has none.
-pub fn type_matching(amount: &Resources, other: &Resources) -> usize {
-    let common = amount.entries().filter(|(name, _)| other.find(*name).is_some()).count();
-    (common * 100).checked_div(amount.entries().len()).unwrap_or(0)
 }
 
 #[cfg(test)]
@@ -260,14 +188,6 @@ mod tests {
     }
 
     #[test]
-    fn usage_is_compared_as_part_of_the_total_or_as_it_is() {
-        let (left, right) = (of(&[("vcore", 10)]), of(&[("memory", 100)]));
-        let total = of(&[("vcore", 20), ("memory", 1000)]);
-        assert_eq!(comp_usage_ratio(&left, &right, None), Ordering::Less);
-        assert_eq!(comp_usage_ratio(&left, &right, Some(&total)), Ordering::Greater);
-    }
-
-    #[test]
     fn a_fair_share_is_of_the_guarantee_else_of_the_fair_maximum() {
         type Entries<'a> = &'a [(&'a str, i64)];
         let cases: &[(Entries, Option<Entries>, Option<Entries>, f64)] = &[
@@ -292,28 +212,6 @@ mod tests {
     }
 
     #[test]
-    fn a_fairness_ratio_is_defined_without_usage() {
-        let total = of(&[("v", 10)]);
-        let ratio = |left, right| fairness_ratio(&of(left), &of(right), Some(&total));
-        assert!(is(ratio(&[("v", 5)], &[("v", 2)]), 2.5));
-        assert!(is(ratio(&[], &[("v", 0)]), 1.0));
-        assert!(is(ratio(&[("v", 5)], &[]), f64::INFINITY));
-        assert!(is(ratio(&[], &[("v", 2)]), 0.0));
-    }
-
-    #[test]
-    fn a_fit_score_counts_what_is_missing() {
-        let wanted = of(&[("v", 10), ("m", 4), ("gpu", 0)]);
-        let score = |entries| fit_in_score(Some(&of(entries)), &wanted);
-        assert!(is(fit_in_score(None, &wanted), 3.0), "nothing to compare with");
-        assert!(is(score(&[]), 2.0));
-        assert!(is(score(&[("v", -3), ("m", 4)]), 1.0));
-        assert!(is(score(&[("v", 5), ("m", 3)]), 0.75));
-        assert!(is(score(&[("v", 10), ("m", 9)]), 0.0));
-        assert!(is(fit_in_score(Some(&of(&[("v", 1)])), &of(&[])), 0.0));
-    }
-
-    #[test]
     fn used_capacity_is_whole_percent_of_what_both_have() {
         let percent = |capacity, used| abs_used_capacity(&of(capacity), &of(used));
         assert_eq!(percent(&[("m", 0)], &[("m", 5)]), of(&[("m", 100)]));
@@ -323,26 +221,6 @@ mod tests {
         assert_eq!(percent(&[("m", 100)], &[("m", 29)]), of(&[("m", 29)]), "no float loses one");
         assert_eq!(percent(&[("m", 1)], &[("m", i64::MAX)]), of(&[("m", i64::from(i32::MAX))]));
         assert_eq!(percent(&[], &[("m", 1)]), of(&[]));
-    }
-
-    #[test]
-    fn the_dominant_name_is_the_one_most_used() {
-        let dominant = |used, capacity| {
-            dominant_resource_type(&of(used), &of(capacity)).map(|name| name.to_string())
-        };
-        assert_eq!(dominant(&[("v", 5), ("m", 1)], &[("v", 10), ("m", 10)]).unwrap(), "v");
-        assert_eq!(dominant(&[("zz", 1), ("aa", 1)], &[("zz", 2), ("aa", 2)]).unwrap(), "zz");
-        assert_eq!(dominant(&[("aa", 1), ("m", 1)], &[("aa", 0), ("m", 2)]).unwrap(), "aa");
-        assert_eq!(dominant(&[("aa", 0), ("m", 1)], &[("aa", 0), ("m", 2)]).unwrap(), "m");
-        assert_eq!(dominant(&[("aa", 1)], &[("m", 2)]), None);
-    }
-
-    #[test]
-    fn matching_names_are_counted_in_percent() {
-        let matching = |left, right| type_matching(&of(left), &of(right));
-        assert_eq!(matching(&[("a", 1), ("b", 0), ("c", 1)], &[("a", 0), ("b", 5)]), 66);
-        assert_eq!(matching(&[("a", 1)], &[]), 0);
-        assert_eq!(matching(&[], &[("a", 1)]), 0);
     }
 
     proptest! {

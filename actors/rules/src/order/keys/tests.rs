@@ -401,7 +401,8 @@ fn applications_as_written(
     let by_policy = match policy {
         ApplicationSortPolicy::Fifo => age,
         ApplicationSortPolicy::Fair => {
-            shares::comp_usage_ratio(&left.allocated, &right.allocated, guaranteed)
+            let share = |of: &Application| shares::shares(&of.allocated, guaranteed);
+            shares::compare_shares(&share(left), &share(right))
         }
     };
     let lost = right.lacks_members.cmp(&left.lacks_members);

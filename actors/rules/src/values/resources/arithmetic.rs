@@ -125,18 +125,6 @@ impl Resources {
         Err(BelowZero { names, clamped })
     }
 
-    /// The sum over the names that are present here.
-    #[must_use]
-    pub fn plus_existing(&self, other: &Self) -> Self {
-        Self(self.0.iter().map(|&(name, q)| (name, q.saturating_add(other.get(name)))).collect())
-    }
-
-    /// The difference over the names that are present here.
-    #[must_use]
-    pub fn minus_existing(&self, other: &Self) -> Self {
-        Self(self.0.iter().map(|&(name, q)| (name, q.saturating_sub(other.get(name)))).collect())
-    }
-
     /// Every quantity times `ratio`, cut off towards zero; a ratio of zero leaves nothing, and what
     /// is not a number counts as zero.
     #[must_use]
@@ -145,13 +133,6 @@ impl Resources {
             return Self::new();
         }
         Self(self.0.iter().map(|&(name, q)| (name, truncated(q as f64 * ratio))).collect())
-    }
-
-    /// Every quantity, cut down to its limit where it has one.
-    #[must_use]
-    pub fn capped(&self, limits: &Limits) -> Self {
-        let cap = |name, quantity: i64| limits.find(name).map_or(quantity, |cap| quantity.min(cap));
-        Self(self.0.iter().map(|&(name, q)| (name, cap(name, q))).collect())
     }
 
     /// These quantities, and those of `other` for names that are absent here.

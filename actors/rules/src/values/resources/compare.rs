@@ -83,11 +83,6 @@ impl Resources {
     pub fn exceeds(&self, other: &Self) -> bool {
         self.at_least(other) && !self.same_amount(other)
     }
-
-    /// Whether any name is present on both sides, whatever its quantities.
-    pub fn has_name_of(&self, other: &Self) -> bool {
-        merged(&self.0, &other.0).any(|(_, l, r)| l.is_some() && r.is_some())
-    }
 }
 
 /// Of what both sides have of each name, the alphabetically first in which they differ.
@@ -132,12 +127,6 @@ impl Limits {
             }
         }
         None
-    }
-
-    /// [`Self::allows`], with negative limits compared as they are: a request of zero does not fit
-    /// what is below zero.
-    pub fn allows_actual(&self, ask: &Resources) -> bool {
-        ask.entries().all(|(name, wanted)| self.find(name).is_none_or(|limit| wanted <= limit))
     }
 
     /// Whether `usage` stays within the names that are limited:

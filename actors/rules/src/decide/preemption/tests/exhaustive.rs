@@ -262,8 +262,8 @@ impl<'a> Laws<'a> {
             let used = self.used(queue, gone, grown);
             let promised =
                 if queue == self.asker.queue { facts.promised.clone() } else { Resources::new() };
-            let left = guaranteed.minus_existing(&used).minus_existing(&promised);
-            left.entries().collect()
+            let left = |name| guaranteed.get(name) - used.get(name) - promised.get(name);
+            guaranteed.entries().map(|(name, _)| (name, left(name))).collect()
         });
         let asker_has_own = self.facts[self.asker.queue].guaranteed.is_some();
         let is_above_asker =
