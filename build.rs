@@ -10,13 +10,8 @@ use std::time::{SystemTime, UNIX_EPOCH};
 use prost::Message as _;
 use tonic_prost_build::Builder;
 
-/// The other name of each service (`src/grpc/aliases.rs`): its package, the service, its text.
-const ALIASES: [(&str, &str, &str); 4] = [
-    ("si.v1", "Scheduler", "monoceros/si/v1/scheduler.proto"),
-    ("si.v1", "AdminService", "monoceros/v1/admin.proto"),
-    ("si.v1", "MetricsService", "monoceros/v1/admin.proto"),
-    ("callback.v1", "CallbackService", "monoceros/v1/callback.proto"),
-];
+/// The package of the scheduler in the published interface (`src/grpc/aliases.rs`).
+const PUBLISHED: &str = "si.v1";
 
 /// What the server's streams send: the messages, and what has them as bytes (`src/grpc/encoded.rs`).
 const REPLIES: [(&str, &str); 4] = [
@@ -34,21 +29,19 @@ fn main() -> Result<(), Box<dyn std::error::Error>> {
         "monoceros/v1/callback.proto",
     ];
     let files = protox::compile(files, ["proto"])?;
-    // For server reflection. A service under its other name is a file that defines nothing else,
+    // For server reflection. The scheduler under its other name is a file that defines nothing else,
     // and has the messages of the real one.
     let mut described = files.clone();
-    for (package, service, text) in ALIASES {
-        let mut file = files.file.iter().find(|file| file.name() == text).ok_or(text)?.clone();
-        file.dependency.push(text.to_owned());
-        file.name = Some(format!("monoceros/aliases/{package}.{service}.proto"));
-        file.package = Some(package.to_owned());
-        file.service.retain(|defined| defined.name() == service);
-        file.message_type.clear();
-        file.enum_type.clear();
-        file.options = None;
-        file.source_code_info = None;
-        described.file.push(file);
-    }
+    let text = "monoceros/si/v1/scheduler.proto";
+    let mut file = files.file.iter().find(|file| file.name() == text).ok_or(text)?.clone();
+    file.dependency.push(text.to_owned());
+    file.name = Some(format!("monoceros/aliases/{PUBLISHED}.Scheduler.proto"));
+    file.package = Some(PUBLISHED.to_owned());
+    file.message_type.clear();
+    file.enum_type.clear();
+    file.options = None;
+    file.source_code_info = None;
+    described.file.push(file);
     let descriptors = PathBuf::from(std::env::var("OUT_DIR")?).join("descriptors.bin");
     std::fs::write(descriptors, described.encode_to_vec())?;
     stubs("client")?.build_server(false).compile_fds(files.clone())?;

@@ -30,7 +30,6 @@ use crate::settings::{LogSettings, Settings};
 use crate::simulate::{self, SimulateArgs};
 use crate::{serve, settings};
 
-mod admin;
 mod amounts;
 mod cluster;
 mod config;
@@ -52,7 +51,6 @@ mod top;
 mod validate;
 mod version;
 
-use self::admin::AdminCommand;
 use self::connect::ConnectArgs;
 use self::describe::DescribeArgs;
 use self::dump::DumpArgs;
@@ -133,9 +131,6 @@ enum Command {
     Completions(CompletionArgs),
     /// Print the manual page, or write the pages of all commands
     Man(ManArgs),
-    /// What several commands were called before
-    #[command(subcommand, hide = true)]
-    Admin(AdminCommand),
 }
 
 /// Arguments of `monoceros serve`.
@@ -225,7 +220,6 @@ pub fn run() -> ExitCode {
         Command::Validate(args) => validate::run(&args),
         Command::Completions(args) => manual::complete(&args),
         Command::Man(args) => manual::pages(&args),
-        Command::Admin(command) => ask(command.today(), &cli.connect),
         command => ask(command, &cli.connect),
     };
     outcome.unwrap_or_else(|error| {
@@ -267,8 +261,7 @@ fn ask(command: Command, connect: &ConnectArgs) -> anyhow::Result<ExitCode> {
             Command::Serve(_)
             | Command::Validate(_)
             | Command::Completions(_)
-            | Command::Man(_)
-            | Command::Admin(_) => unreachable!("these ask no scheduler, or were translated"),
+            | Command::Man(_) => unreachable!("these ask no scheduler"),
         }
     })
 }
@@ -363,7 +356,7 @@ mod tests {
             &["--rm", "a", "--grpc", "h:1", "get", "nodes", "n1"][..],
             &["get", "--rm", "a", "nodes", "--grpc", "h:1", "n1"],
             &["get", "nodes", "n1", "--rm", "a", "--grpc", "h:1"],
-            &["--rm", "a", "admin", "nodes", "--grpc", "h:1"],
+            &["--rm", "a", "get", "nodes", "--grpc", "h:1"],
         ] {
             let connect = parsed(line).connect;
             assert_eq!((connect.rm.as_deref(), connect.grpc.as_deref()), (Some("a"), Some("h:1")));

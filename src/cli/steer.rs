@@ -47,9 +47,6 @@ pub(super) struct DrainArgs {
     /// Give up waiting after so many seconds
     #[arg(long, value_name = "SECONDS", requires = "wait")]
     pub(super) timeout: Option<u32>,
-    /// Open them again instead
-    #[arg(long, hide = true, conflicts_with = "wait")]
-    pub(super) open: bool,
 }
 
 /// Arguments of commands that ask first.
@@ -70,9 +67,6 @@ fn reason(given: Option<&str>) -> String {
 
 /// Closes nodes; waits until they are empty, if that is wanted.
 pub(super) async fn drain(cluster: &mut Cluster, args: &DrainArgs) -> anyhow::Result<ExitCode> {
-    if args.open {
-        return uncordon(cluster, &args.of).await;
-    }
     let answer = switch(cluster, &args.of, true).await?;
     let (changed, left) = (answer.changed, answer.remaining_allocations);
     output::write(&format!("{} closed, {} on them\n", nodes(changed), allocations(left.into())))?;

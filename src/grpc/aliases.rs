@@ -1,10 +1,9 @@
-//! Services that are reached by a second path as well.
+//! A second path to the scheduler: the one of the published interface.
 //!
 //! # Why
 //! The stubs of this repository are in packages of their own, so that they can stand beside those of
 //! the published interface in one program, and a path of gRPC begins with the package. Clients of
-//! the published interface call `/si.v1.Scheduler/…` all the same, and those that were generated
-//! before our packages had their names call `/si.v1.AdminService/…` and the like.
+//! the published interface call `/si.v1.Scheduler/…` all the same.
 //!
 //! # Invariants
 //! * A call by the other path is the call by the real one: the path is rewritten before the service
@@ -24,29 +23,8 @@ use tonic::server::NamedService;
 /// The scheduler, as the published interface calls it.
 pub(super) enum PublishedScheduler {}
 
-/// The service for operators, as it was called before.
-pub(super) enum FormerAdmin {}
-
-/// The metrics, as they were called before.
-pub(super) enum FormerMetrics {}
-
-/// The stream of callbacks, as it was called before.
-pub(super) enum FormerCallback {}
-
 impl NamedService for PublishedScheduler {
     const NAME: &'static str = "si.v1.Scheduler";
-}
-
-impl NamedService for FormerAdmin {
-    const NAME: &'static str = "si.v1.AdminService";
-}
-
-impl NamedService for FormerMetrics {
-    const NAME: &'static str = "si.v1.MetricsService";
-}
-
-impl NamedService for FormerCallback {
-    const NAME: &'static str = "callback.v1.CallbackService";
 }
 
 /// A service under the name of `N`.

@@ -73,7 +73,7 @@ use tonic::{Request, Response, Status, Streaming};
 use tonic_reflection::server::v1::{ServerReflection, ServerReflectionServer};
 use tonic_reflection::server::{Builder as Reflection, v1alpha};
 
-use self::aliases::{Alias, FormerAdmin, FormerCallback, FormerMetrics, PublishedScheduler};
+use self::aliases::{Alias, PublishedScheduler};
 use self::end::RegistrationRefusal;
 use self::ending::Ending;
 pub(crate) use self::incoming::pace;
@@ -185,13 +185,9 @@ pub async fn serve(
     let callbacks = Wrapped::new(callbacks, attach::NotingWritten);
     let metrics = Wrapped::new(metrics, Ending(shutdown.clone()));
     let published = Alias::<PublishedScheduler, _>::of(&scheduler);
-    let former_callbacks = Alias::<FormerCallback, _>::of(&callbacks);
-    let former_admin = Alias::<FormerAdmin, _>::of(&admin);
-    let former_metrics = Alias::<FormerMetrics, _>::of(&metrics);
     let services = health::Services::default();
     let services = services.with(&scheduler).with(&callbacks).with(&admin).with(&metrics);
-    let services = services.with(&published).with(&former_callbacks);
-    let services = services.with(&former_admin).with(&former_metrics);
+    let services = services.with(&published);
     let (reflection, reflection_alpha) = reflection();
     let connections = connections.speaking_http_2().into_stream();
     let windows = Windows::new(settings.max_streams_per_connection);
@@ -208,11 +204,8 @@ pub async fn serve(
         .add_service(scheduler)
         .add_service(published)
         .add_service(callbacks)
-        .add_service(former_callbacks)
         .add_service(admin)
-        .add_service(former_admin)
         .add_service(metrics)
-        .add_service(former_metrics)
         .add_service(health::serve(services, healthy, shutdown.clone()).await)
         .add_service(Wrapped::new(reflection, Ending(shutdown.clone())))
         .add_service(Wrapped::new(reflection_alpha, Ending(shutdown.clone())))

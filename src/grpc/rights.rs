@@ -62,20 +62,14 @@ const TABLE: [Row; 31] = [
     (REFLECTION_ALPHA, "ServerReflectionInfo", Right::Nothing),
 ];
 
-/// The other names by which services are reached (see `aliases`).
-const ALIASES: [(&str, &str); 4] = [
-    ("si.v1.Scheduler", SCHEDULER),
-    ("callback.v1.CallbackService", CALLBACKS),
-    ("si.v1.AdminService", ADMIN),
-    ("si.v1.MetricsService", METRICS),
-];
+/// The scheduler, as the published interface calls it (see `aliases`).
+const PUBLISHED_SCHEDULER: &str = "si.v1.Scheduler";
 
 /// What a call of this path needs.
 fn right_of(path: &str) -> Right {
     let called = path.strip_prefix('/').and_then(|path| path.split_once('/'));
     let Some((service, method)) = called else { return Right::Administer };
-    let real = ALIASES.iter().find(|(other, _)| *other == service);
-    let service = real.map_or(service, |(_, real)| *real);
+    let service = if service == PUBLISHED_SCHEDULER { SCHEDULER } else { service };
     let row = TABLE.iter().find(|row| row.0 == service && row.1 == method);
     row.map_or(Right::Administer, |(_, _, right)| *right)
 }
@@ -161,7 +155,6 @@ mod tests {
 
     #[test]
     fn every_method_has_a_right_and_every_right_is_of_a_method() {
-        let other: BTreeSet<&str> = ALIASES.iter().map(|(other, _)| *other).collect();
         let mut rows: BTreeSet<(String, String)> = BTreeSet::new();
         for (service, method, _) in TABLE {
             assert!(
@@ -170,7 +163,7 @@ mod tests {
             );
         }
         let served = methods();
-        let real = served.iter().filter(|(service, _)| !other.contains(service.as_str()));
+        let real = served.iter().filter(|(service, _)| service != PUBLISHED_SCHEDULER);
         assert_eq!(rows, real.cloned().collect());
         for (service, method) in &served {
             let named = |row: &&Row| row.1 == method;
@@ -179,11 +172,8 @@ mod tests {
     }
 
     #[test]
-    fn a_service_by_another_name_needs_the_same() {
-        assert_eq!(right_of("/si.v1.AdminService/Shutdown"), Right::Administer);
+    fn the_scheduler_by_its_published_name_needs_the_same() {
         assert_eq!(right_of("/si.v1.Scheduler/UpdateNode"), Right::Speak);
-        assert_eq!(right_of("/callback.v1.CallbackService/Attach"), Right::Speak);
-        assert_eq!(right_of("/si.v1.MetricsService/StreamEvents"), Right::Read);
         for unknown in ["", "/", "/x", "/si.v1.Scheduler/Nope", "/a/b/c"] {
             assert_eq!(right_of(unknown), Right::Administer, "{unknown}");
         }

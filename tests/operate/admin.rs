@@ -343,17 +343,14 @@ fn as_caller<T>(message: T, token: Option<&AsciiMetadataValue>) -> Request<T> {
     request
 }
 
-const SERVICES: [&str; 9] = [
+const SERVICES: [&str; 6] = [
     "",
     "monoceros.si.v1.Scheduler",
     "monoceros.v1.AdminService",
     "monoceros.v1.MetricsService",
     "monoceros.v1.CallbackService",
-    // The same by their other names.
+    // As the published interface calls it.
     "si.v1.Scheduler",
-    "si.v1.AdminService",
-    "si.v1.MetricsService",
-    "callback.v1.CallbackService",
 ];
 
 #[tokio::test]

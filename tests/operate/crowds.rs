@@ -383,7 +383,7 @@ async fn a_body_that_comes_by_the_byte_is_given_up_and_one_that_comes_slowly_is_
     assert_eq!(send(500).await, "HTTP/1.1 200");
 
     let mut client = connect(&service, 65_535).await;
-    let (reply, mut requests) = open(&mut client, "/si.v1.AdminService/ListNodes");
+    let (reply, mut requests) = open(&mut client, "/monoceros.v1.AdminService/ListNodes");
     requests.send_data(vec![0, 0, 0, 1, 0].into(), false).unwrap();
     let reply = timeout(PATIENCE, reply).await.expect("it ends").unwrap();
     assert_eq!(reply.headers()["x-si-reason"], "BODY_TIMEOUT");
@@ -438,7 +438,7 @@ async fn whoever_takes_nothing_of_an_answer_to_a_call_is_cut_off_and_a_slow_one_
     let (service, _rm) = talkative().await;
     for is_moving in [true, false] {
         let mut client = connect(&service, 1_000).await;
-        let (reply, mut requests) = open(&mut client, "/si.v1.AdminService/ListNodes");
+        let (reply, mut requests) = open(&mut client, "/monoceros.v1.AdminService/ListNodes");
         let request = v1::ListNodesRequest { page_size: 1_000, ..Default::default() };
         let message = request.encode_to_vec();
         let head = [&[0], &u32::try_from(message.len()).unwrap().to_be_bytes()[..]].concat();

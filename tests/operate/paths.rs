@@ -4,13 +4,7 @@
 use futures::stream::{self, Stream, StreamExt as _};
 use monoceros::grpc::stubs::DESCRIPTORS;
 use monoceros::grpc::stubs::scheduler_client::SchedulerClient;
-use monoceros::grpc::stubs::v1::admin_service_client::AdminServiceClient;
-use monoceros::grpc::stubs::v1::callback_service_client::CallbackServiceClient;
-use monoceros::grpc::stubs::v1::metrics_service_client::MetricsServiceClient;
 use monoceros_proto::si::v1 as si;
-use monoceros_proto::v1;
-use monoceros_proto::v1::core_message::Body as Core;
-use monoceros_proto::v1::shim_message::Body as Shim;
 use prost_reflect::DescriptorPool;
 use tokio::time::timeout;
 use tonic::body::Body;
@@ -19,7 +13,7 @@ use tonic::codegen::http;
 use tonic::{Code, Request};
 use tower::ServiceExt as _;
 
-use crate::harness::{PATIENCE, QUEUES, Rm, Service, node, reason_of, registration};
+use crate::harness::{PATIENCE, QUEUES, Service, node, reason_of, registration};
 
 /// A connection on which the service `name` is called `other`.
 async fn calling(
@@ -72,32 +66,9 @@ async fn a_session_goes_on_whichever_path_a_stream_comes_by() {
 }
 
 #[tokio::test]
-async fn operators_metrics_and_callbacks_are_served_by_their_former_paths() {
-    let service = Service::start();
-    let _rm = Rm::register(&service, "rm").await.with_nodes(&["n1"]).await;
-
-    let admin = calling(&service, "monoceros.v1.AdminService", "si.v1.AdminService").await;
-    let nodes = AdminServiceClient::new(admin).list_nodes(v1::ListNodesRequest::default()).await;
-    assert_eq!(nodes.unwrap().into_inner().nodes[0].node_id, "n1");
-
-    let metrics = calling(&service, "monoceros.v1.MetricsService", "si.v1.MetricsService").await;
-    let mut metrics = MetricsServiceClient::new(metrics);
-    let none = metrics.get_auto_scaling_metrics(v1::AutoScalingParameters::default()).await;
-    assert_eq!(none.unwrap().into_inner().outstanding_requests, []);
-
-    let former = "callback.v1.CallbackService";
-    let callbacks = calling(&service, "monoceros.v1.CallbackService", former).await;
-    let hello = Shim::Hello(v1::Hello { rm_id: "rm".into(), ..Default::default() });
-    let hello = v1::ShimMessage { body: Some(hello) };
-    let attached = CallbackServiceClient::new(callbacks).attach(staying_open(hello)).await;
-    let first = timeout(PATIENCE, attached.unwrap().into_inner().message()).await.unwrap();
-    assert!(matches!(first.unwrap().unwrap().body, Some(Core::Welcome(_))));
-}
-
-#[tokio::test]
 async fn what_is_no_service_under_any_name_is_refused() {
     let service = Service::start();
-    for other in ["si.v1.SchedulerToo", "si.v2.Scheduler"] {
+    for other in ["si.v1.SchedulerToo", "si.v2.Scheduler", "si.v1.AdminService"] {
         let nobody = calling(&service, "monoceros.si.v1.Scheduler", other).await;
         let mut nobody = SchedulerClient::new(nobody);
         let refused = nobody.register_resource_manager(registration("rm", ""));
@@ -106,27 +77,19 @@ async fn what_is_no_service_under_any_name_is_refused() {
 }
 
 #[test]
-fn no_message_is_in_a_package_of_others_and_each_name_of_a_service_has_the_same_methods() {
+fn no_message_is_in_a_package_of_others_and_both_names_of_the_scheduler_have_the_same_methods() {
     let all = DescriptorPool::decode(DESCRIPTORS).unwrap();
     for message in all.all_messages() {
         let name = message.full_name();
         let own = name.starts_with("monoceros.") || name.starts_with("google.protobuf.");
         assert!(own, "`{name}` is not in a package of ours");
     }
-    for (real, other) in [
-        ("monoceros.si.v1.Scheduler", "si.v1.Scheduler"),
-        ("monoceros.v1.AdminService", "si.v1.AdminService"),
-        ("monoceros.v1.MetricsService", "si.v1.MetricsService"),
-        ("monoceros.v1.CallbackService", "callback.v1.CallbackService"),
-    ] {
-        let methods = |name: &str| -> Vec<_> {
-            let service = all.get_service_by_name(name).unwrap_or_else(|| panic!("no {name}"));
-            let methods = service.methods();
-            methods
-                .map(|method| (method.name().to_owned(), method.input(), method.output()))
-                .collect()
-        };
-        assert!(!methods(real).is_empty());
-        assert_eq!(methods(real), methods(other), "{other}");
-    }
+    let methods = |name: &str| -> Vec<_> {
+        let service = all.get_service_by_name(name).unwrap_or_else(|| panic!("no {name}"));
+        let methods = service.methods();
+        methods.map(|method| (method.name().to_owned(), method.input(), method.output())).collect()
+    };
+    let real = methods("monoceros.si.v1.Scheduler");
+    assert!(!real.is_empty());
+    assert_eq!(real, methods("si.v1.Scheduler"));
 }

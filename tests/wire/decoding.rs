@@ -53,7 +53,7 @@ async fn connect(service: &Service) -> h2::client::SendRequest<Bytes> {
 }
 
 fn open(client: &mut h2::client::SendRequest<Bytes>, method: &str) -> Call {
-    let request = http::Request::post(format!("http://localhost/si.v1.{method}"))
+    let request = http::Request::post(format!("http://localhost/{method}"))
         .header("content-type", "application/grpc")
         .header("te", "trailers")
         .header("grpc-encoding", "gzip")
@@ -129,11 +129,11 @@ fn assert_undisturbed(n_placed: usize) {
 /// thread of a test would do nothing else.
 static MADE: LazyLock<Vec<(&'static str, Bytes)>> = LazyLock::new(|| {
     let methods = [
-        ("Scheduler/UpdateNode", 1),
-        ("Scheduler/UpdateAllocation", 4),
-        ("Scheduler/Update", 1),
-        ("Scheduler/RegisterResourceManager", 6),
-        ("AdminService/ListNodes", 3),
+        ("si.v1.Scheduler/UpdateNode", 1),
+        ("si.v1.Scheduler/UpdateAllocation", 4),
+        ("si.v1.Scheduler/Update", 1),
+        ("si.v1.Scheduler/RegisterResourceManager", 6),
+        ("monoceros.v1.AdminService/ListNodes", 3),
     ];
     methods.map(|(method, field)| (method, bomb(field))).into()
 });
@@ -193,7 +193,7 @@ async fn messages_that_are_only_announced_cost_nothing() {
         let head = |flag: u8| Bytes::from([&[flag], &(64_u32 << 20).to_be_bytes()[..]].concat());
         let mut calls = Vec::new();
         for number in 0..1_000 {
-            let methods = ["Scheduler/UpdateNode", "AdminService/ListNodes"];
+            let methods = ["si.v1.Scheduler/UpdateNode", "monoceros.v1.AdminService/ListNodes"];
             client = client.ready().await.unwrap();
             let mut call = open(&mut client, methods[number % 2]);
             assert!(call.send(head(u8::from(number % 3 == 0))).await);
@@ -237,7 +237,7 @@ async fn the_first_message_of_a_stream_may_bring_thirty_thousand_nodes() {
             message = gzip.finish().unwrap();
         }
         let mut client = connect(&service).await;
-        let mut call = open(&mut client, "Scheduler/UpdateNode");
+        let mut call = open(&mut client, "si.v1.Scheduler/UpdateNode");
         assert!(call.send(framed(u8::from(is_gzip), &message)).await);
         until_nodes(&service, 30_001).await;
         drop(rm);
@@ -264,7 +264,7 @@ async fn whoever_stops_within_a_message_makes_room_for_others() {
     let service = Service::start();
     let _rm = innocent(&service).await;
     let mut client = connect(&service).await;
-    let calls: Vec<_> = (0..8).map(|_| open(&mut client, "Scheduler/UpdateNode")).collect();
+    let calls: Vec<_> = (0..8).map(|_| open(&mut client, "si.v1.Scheduler/UpdateNode")).collect();
     let stopped = join_all(calls.into_iter().map(|mut call| async move {
         let head = [&[0], &(16_u32 << 20).to_be_bytes()[..]].concat();
         assert!(call.send(head.into()).await);
@@ -274,7 +274,7 @@ async fn whoever_stops_within_a_message_makes_room_for_others() {
     let stopped = stopped.await;
     assert!(stopped.iter().any(|(_, sent)| !sent), "the pool is not used up");
     let mut client = connect(&service).await;
-    let mut call = open(&mut client, "Scheduler/UpdateNode");
+    let mut call = open(&mut client, "si.v1.Scheduler/UpdateNode");
     assert!(call.send(framed(0, &many_nodes(10_000))).await);
     until_nodes(&service, 10_001).await;
 }

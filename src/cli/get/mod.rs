@@ -136,6 +136,7 @@ impl Kind {
 
 impl GetArgs {
     /// All of a kind, as columns.
+    #[cfg(test)]
     pub(super) fn all(kind: Kind) -> Self {
         Self {
             kind,
