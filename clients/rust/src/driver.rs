@@ -176,7 +176,7 @@ impl Driver {
     /// One connection. `Ok`: there is nothing more to say.
     async fn connected(&mut self, options: &Options) -> Result<(), Status> {
         if self.session.is_none() {
-            // Before it connects: that may take long, and a connection that says nothing does not last.
+            // The program may take long, and a connection that says nothing meanwhile does not last.
             self.until_all_is_dealt_with().await;
         }
         let connection = Connection::open(options, self.attempt.next()).await?;
