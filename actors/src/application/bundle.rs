@@ -63,7 +63,8 @@ impl Application {
             Err(obstacle) => {
                 if let Some(obstacle) = obstacle {
                     tracing::debug!(application = %self.book.id, ?obstacle, "gang not placed");
-                    if obstacle.may_be_gone_with_fewer() && self.may_settle_for_less() {
+                    if obstacle.may_be_gone_with_fewer() && self.holds_again() {
+                        self.count_within_quota(&obstacle, &baton);
                         baton.revisits.push((self.slot, Op::SettleForLess));
                     } else {
                         self.gang_would_preempt(&obstacle, &mut baton);
@@ -202,7 +203,11 @@ impl Application {
     }
 
     /// By what the gang is over its quota, if it is: what was promised to it is for it.
-    fn over_quota_of_bundle(&self, total: &Resources, baton: &Baton) -> Option<(Obstacle, Parked)> {
+    pub(super) fn over_quota_of_bundle(
+        &self,
+        total: &Resources,
+        baton: &Baton,
+    ) -> Option<(Obstacle, Parked)> {
         let gang = Promisee::Gang(self.slot);
         let phase = match baton.books.promises.of(gang) {
             Some(_) => Phase::Reserved,

@@ -138,9 +138,11 @@ impl Application {
         let mut looks_on = false;
         if let Some(native) = self.book.native_mut() {
             native.has_real = true;
-            if let Some(group) = group.filter(|_| native.holds_again().is_some()) {
-                // It has one of the places that were held.
-                native.settle_for_fewer(group, 1);
+            if native.holds_again() {
+                // A member that is reported has one of the places that were held.
+                if let Some(group) = group {
+                    native.settle_for_fewer(group, 1);
+                }
                 looks_on = native.wanted() > 0;
             }
         }
@@ -165,7 +167,9 @@ impl Application {
         }
         let pending = self.forget_internal();
         effects.delta.pending.subtract_sum(&pending);
-        effects.touched = true;
+        self.arm_placeholders(baton);
+        // With what was pending it may be over.
+        (effects.touched, effects.left.asks) = (true, true);
     }
 
     /// The gang is decided from now on.

@@ -1,5 +1,5 @@
 //! Gangs of which a scheduler before this one held places: what fits is held again. For people,
-//! `docs/gangs.md#held-places`.
+//! `docs/gangs.md#held-again-after-a-restart`.
 //!
 //! # How
 //! Its RM reports what runs, opens nodes, and says then how many places were held. The gang is undecided once more,
@@ -8,21 +8,28 @@
 //! and the RM is told: it may ask for what others want.
 //!
 //! # Invariants
-//! * Such a gang never waits for places that are not there, and preempts nobody.
+//! * Such a gang looks for places for [`SOUGHT_FOR`] at most, whatever is in the way, and preempts nobody.
+//! * Places are looked for only while the application is Running and has a real allocation.
 //! * Places are held no longer than they would have been without the restart.
-//! * Each order to hold places again is answered once.
+//! * Each order to hold places again is answered once, unless the application is removed before.
 
+use std::sync::Arc;
 use std::time::Duration;
 
+use monoceros_rules::work::application_state::ApplicationState;
 use monoceros_rules::work::hold_again::HoldAgain;
 use monoceros_rules::work::native::{Native, Stage};
 use monoceros_rules::work::tags::HELD_AGAIN;
 
 use super::Application;
+use super::in_the_air::Grounded;
 use super::ops::VisitEffects;
 use super::placeholders::holding_time;
 use super::undecided::BundleObstacle;
-use crate::step::Baton;
+use crate::step::{Alarm, Baton};
+
+/// The longest search: what it asks for waits meanwhile.
+const SOUGHT_FOR: Duration = Duration::from_secs(5);
 
 impl BundleObstacle {
     /// Whether fewer members may have places where all of them have none.
@@ -32,65 +39,105 @@ impl BundleObstacle {
 }
 
 impl Application {
-    /// Has places be looked for that were held before, if its gang is decided and lacks members.
+    /// Whether places are looked for that were held before.
+    pub(super) fn holds_again(&self) -> bool {
+        self.book.undecided().is_some_and(Native::holds_again)
+    }
+
+    /// Has places be looked for that were held before, if its gang runs in part: as many as are not held already. An
+    /// order that comes while places of an earlier one are looked for takes its place.
     pub(super) fn hold_again(
         &mut self,
         again: &HoldAgain,
         baton: &mut Baton,
         effects: &mut VisitEffects,
     ) {
-        let is_terminated = self.book.state().is_terminated();
-        let native = self.book.native_mut().filter(|_| !is_terminated);
-        if !native.is_some_and(|native| native.stage == Stage::Decided && native.has_real) {
+        if self.holds_again() {
+            self.give_up_holding_again(baton, effects);
+        }
+        let native = self.book.gang.as_ref().and_then(|gang| gang.native.as_deref());
+        let runs = native.is_some_and(|native| native.stage == Stage::Decided && native.has_real);
+        if !runs || !self.may_hold_again() {
             return self.tell_held_again(baton);
         }
-        self.take_back_places(baton, effects);
-        if let Some(native) = self.book.native_mut() {
-            native.hold_again(again, baton.now_ns);
+        self.recall_asks(baton, effects);
+        if let Some(gang) = &mut self.book.gang {
+            gang.hold_again(again, baton.now_ns);
         }
         self.ask_internally(baton, effects);
         effects.touched = true;
-        let is_over = self.is_held_long_enough(baton.now_ns);
-        if is_over || self.book.undecided().is_some_and(|native| native.wanted() == 0) {
-            self.decide_without_places(baton, effects);
+        let left = self.holding_time_left(baton.now_ns);
+        if left.is_zero() || self.book.undecided().is_none_or(|native| native.wanted() == 0) {
+            return self.decide_without_places(baton, effects);
+        }
+        let order = self.bundle.as_mut().map_or(0, |bundle| {
+            bundle.hold_orders = bundle.hold_orders.wrapping_add(1);
+            bundle.hold_orders
+        });
+        let (application, id) = (self.slot, Arc::clone(&self.book.id));
+        let alarm = Alarm::HoldAgainOver { application, id, order };
+        baton.alarms.push((left.min(SOUGHT_FOR), alarm));
+    }
+
+    /// Ends the search that this order began, if it goes on.
+    pub(super) fn hold_again_over(
+        &mut self,
+        order: u32,
+        baton: &mut Baton,
+        effects: &mut VisitEffects,
+    ) {
+        let is_meant = self.bundle.as_ref().is_some_and(|bundle| bundle.hold_orders == order);
+        if is_meant && self.holds_again() {
+            self.give_up_holding_again(baton, effects);
         }
     }
 
-    /// Tells the RM that what fits is held again.
+    /// Whether the application is in a state in which places may be held for it.
+    fn may_hold_again(&self) -> bool {
+        let has_real = !self.book.allocated().same_amount(self.book.placeholders());
+        has_real && self.book.state() == ApplicationState::Running
+    }
+
+    /// How long places that were held before may still be held.
+    fn holding_time_left(&self, now_ns: i64) -> Duration {
+        let native = self.book.undecided();
+        let since_ns = native.and_then(Native::held_since_ns).unwrap_or(now_ns);
+        let held =
+            Duration::from_nanos(u64::try_from(now_ns.saturating_sub(since_ns)).unwrap_or(0));
+        holding_time(self.book.execution_timeout_ms).saturating_sub(held)
+    }
+
+    /// Tells the RM that what fits is held.
     pub(super) fn tell_held_again(&self, baton: &mut Baton) {
         let held = self.entered(self.book.state(), HELD_AGAIN, baton.now_ns);
         baton.notices.push(held);
     }
 
-    /// Whether it is a gang whose places are to be held again, and settles for what there is.
-    pub(super) fn may_settle_for_less(&self) -> bool {
-        self.book.undecided().is_some_and(|native| native.holds_again().is_some())
+    /// Looks for no places any more, and holds none.
+    fn give_up_holding_again(&mut self, baton: &mut Baton, effects: &mut VisitEffects) {
+        self.ground_bundle(Grounded::Anew, None, baton, effects);
+        self.decide_without_places(baton, effects);
     }
 
-    /// Whether the places that are looked for again would not be held any more by now.
-    fn is_held_long_enough(&self, now_ns: i64) -> bool {
-        let before = self.book.undecided().and_then(Native::holds_again);
-        before.is_some_and(|before| {
-            let time = holding_time(self.book.execution_timeout_ms);
-            is_over(before.since_ns, time, now_ns)
-        })
+    /// Looks on only while the application runs: what is over has nothing held.
+    pub(super) fn review_held_before(&mut self, baton: &mut Baton, effects: &mut VisitEffects) {
+        if self.holds_again() && !self.may_hold_again() {
+            self.give_up_holding_again(baton, effects);
+        }
     }
 
     /// Looks for fewer places than were not there; decides where none are left to be looked for.
     pub(super) fn settle_for_less(&mut self, baton: &mut Baton, effects: &mut VisitEffects) {
-        let is_over = self.is_held_long_enough(baton.now_ns);
+        let native = self.book.undecided().filter(|_| self.holds_again());
+        let Some(native) = native.filter(|native| native.stage == Stage::Undecided) else { return };
+        let before = native.wanted();
+        let n_fit = self.bundle.as_mut().and_then(|bundle| bundle.n_fit.take());
         let obstacle = self.bundle.as_ref().and_then(|bundle| bundle.obstacle.as_ref());
-        let obstacle = obstacle.map(|(obstacle, _)| obstacle);
         let book = &mut self.book;
         let Some(native) = book.gang.as_mut().and_then(|gang| gang.native.as_deref_mut()) else {
             return;
         };
-        if native.holds_again().is_none() || native.stage != Stage::Undecided {
-            return;
-        }
-        let before = native.wanted();
-        match obstacle {
-            _ if is_over => native.settle_for_none(),
+        match obstacle.map(|(obstacle, _)| obstacle) {
             Some(BundleObstacle::Places(short)) => {
                 for (slot, lacks) in short {
                     let ask = book.asks.find(*slot);
@@ -102,11 +149,19 @@ impl Application {
             Some(BundleObstacle::Domain(short)) => {
                 native.settle_for_fewer(&short.group, short.lacks);
             }
-            Some(BundleObstacle::Refused { group, .. }) => native.settle_for_less(Some(group)),
-            Some(_) | None => {}
+            Some(BundleObstacle::Refused { group, .. }) => {
+                let wanted = native.group(group).map_or(0, |group| u64::from(group.wanted()));
+                let fewer = n_fit.map_or(1, |n_fit| wanted.saturating_sub(n_fit));
+                native.settle_for_fewer(group, fewer);
+            }
+            _ => {
+                let fewer = n_fit.map_or(1, |n_fit| before.saturating_sub(n_fit));
+                native.settle_for_fewer_in_all(fewer);
+            }
         }
         if native.wanted() == before {
-            native.settle_for_less(None);
+            // Whatever it was that did not fit, it fits with fewer.
+            native.settle_for_fewer_in_all(1);
         }
         if native.wanted() > 0 {
             self.wake_bundle();
@@ -115,10 +170,23 @@ impl Application {
             self.decide_without_places(baton, effects);
         }
     }
-}
 
-/// Whether places that are held since then, for this time, are held no more.
-fn is_over(since_ns: i64, time: Duration, now_ns: i64) -> bool {
-    let time_ns = i64::try_from(time.as_nanos()).unwrap_or(i64::MAX);
-    since_ns.saturating_add(time_ns) <= now_ns
+    /// Counts the members that quotas and limits have room for, where they are what is in the way.
+    pub(super) fn count_within_quota(&mut self, obstacle: &BundleObstacle, baton: &Baton) {
+        let is_quota = matches!(obstacle, BundleObstacle::Quota(_) | BundleObstacle::Limits(_));
+        let Some(native) = self.book.undecided().filter(|_| is_quota) else { return };
+        // So many are too few to leave out, and so many are enough.
+        let (wanted, mut too_few, mut enough) = (native.wanted(), 0, native.wanted());
+        while too_few + 1 < enough {
+            let fewer = u64::midpoint(too_few, enough);
+            let amount = native.amount_without(fewer);
+            match self.over_quota_of_bundle(&amount, baton) {
+                Some(_) => too_few = fewer,
+                None => enough = fewer,
+            }
+        }
+        if let Some(bundle) = &mut self.bundle {
+            bundle.n_fit = Some(wanted - enough);
+        }
+    }
 }

@@ -274,15 +274,6 @@ impl Application {
 
     /// The gang is undecided again: what is held for it ends, and all of it is asked for together.
     pub(super) fn undecide(&mut self, baton: &mut Baton, effects: &mut VisitEffects) {
-        self.take_back_places(baton, effects);
-        if let Some(native) = self.book.native_mut() {
-            native.forget_held_before();
-        }
-        self.ask_internally(baton, effects);
-    }
-
-    /// What is held for the gang ends, and nothing that it asks for is on its way any more.
-    pub(super) fn take_back_places(&mut self, baton: &mut Baton, effects: &mut VisitEffects) {
         for id in self.book.holds().collect::<Vec<_>>() {
             let real = baton.books.allocations.get(id).and_then(Allocation::gives_way_to);
             if let Some(real) = real {
@@ -290,7 +281,15 @@ impl Application {
             }
             self.end_hold(id, EventKind::AllocationCancelled, None, baton, effects);
         }
-        // None of its asks goes alone from now on.
+        self.recall_asks(baton, effects);
+        if let Some(native) = self.book.native_mut() {
+            native.forget_held_before();
+        }
+        self.ask_internally(baton, effects);
+    }
+
+    /// None of its asks goes alone from now on: what is on its way comes back.
+    pub(super) fn recall_asks(&mut self, baton: &mut Baton, effects: &mut VisitEffects) {
         for slot in self.book.asks.slots() {
             self.give_up_asked(slot, baton, effects);
             self.end_reservation(slot, End::Undecided, baton);

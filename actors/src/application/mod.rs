@@ -467,6 +467,7 @@ impl Application {
         let mut effects = VisitEffects::default();
         let standing = self.standing();
         act(self, &mut baton, &mut effects);
+        self.review_held_before(&mut baton, &mut effects);
         self.complete_bundle(&mut baton, &mut effects);
         self.end_reservations_of_members(&mut baton);
         self.tell_ended_holds(&mut baton, &mut effects);

@@ -142,6 +142,7 @@ impl Application {
                 effects.touched = true;
             }
             Op::HoldAgain(again) => self.hold_again(&again, baton, effects),
+            Op::HoldAgainOver { order } => self.hold_again_over(order, baton, effects),
             Op::SettleForLess => self.settle_for_less(baton, effects),
             Op::GroundBundle => self.ground_bundle(Grounded::Anew, None, baton, effects),
             Op::AskMembers => self.ask_members(baton),

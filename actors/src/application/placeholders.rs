@@ -66,7 +66,9 @@ impl Application {
         let wait = match created_ns {
             None => timeout,
             Some(created_ns) => {
-                let since_ns = created_ns.min(self.book.arrived_ns);
+                let is_native = gang.native.is_some();
+                let latest_ns = if is_native { baton.now_ns } else { self.book.arrived_ns };
+                let since_ns = created_ns.min(latest_ns);
                 let age = u64::try_from(baton.now_ns.saturating_sub(since_ns)).unwrap_or(0);
                 timeout.saturating_sub(Duration::from_nanos(age)).max(Duration::from_millis(1))
             }

@@ -101,8 +101,8 @@ type AssumedMembers = Vec<(Arc<AskSpec>, NodeSlot)>;
 
 /// Not all members passed.
 enum NotPassed {
-    /// No node will have this one, of this group.
-    Refused { group: usize, member: AskSlot },
+    /// No node will have this one, of this group. So many of that pass, if that was counted.
+    Refused { group: usize, member: AskSlot, passed: u64 },
     /// The rest is asked in a later step.
     Unfinished,
 }
@@ -186,7 +186,10 @@ impl Application {
                     let paused = found.pause(&mut baton.books.nodes);
                     return Err(self.pause(search, paused));
                 }
-                Err(NotPassed::Refused { group, member }) => {
+                Err(NotPassed::Refused { group, member, passed }) => {
+                    if let Some(bundle) = &mut self.bundle {
+                        bundle.n_fit = Some(passed);
+                    }
                     let domain = found.domain_of(group).cloned();
                     found.undo(&mut baton.books.nodes);
                     search.refused = Some(member);
@@ -260,6 +263,27 @@ impl Application {
         self.ask_predicates(search, found, slice, baton).map(drop)
     }
 
+    /// Counts the members of a group that pass where they are, of which those before `at` have passed.
+    fn count_passing(
+        &self,
+        search: &Search,
+        found: &Found,
+        (at, group): (usize, usize),
+        baton: &mut Baton,
+    ) -> u64 {
+        let places = found.places();
+        let mut passed = places[..at].iter().filter(|place| place.of.group == group).count();
+        let rest = places[at + 1..].iter().filter(|place| place.of.group == group);
+        for place in rest.take(REFUSALS_PER_STEP) {
+            let (slot, _) = search.bundled[place.of.group][place.of.members];
+            let spec = &*self.book.asks.ask(slot).spec;
+            let node = Arc::clone(baton.books.nodes.id(place.node));
+            let answer = crate::node::predicate((self.slot, spec), &node, true, baton);
+            passed += usize::from(answer.is_ok());
+        }
+        passed as u64
+    }
+
     /// Asks about the members that did not pass in an earlier step. One that may not run at its place moves
     /// to another node, of the same domain where its group has one. Unless all pass the RM counts on none.
     fn ask_predicates(
@@ -274,7 +298,12 @@ impl Application {
         for at in 0..found.places().len() {
             let (slot, spec) = match self.ask_about(search, found, at, slice, baton) {
                 Ok(member) => member,
-                Err(why) => {
+                Err(mut why) => {
+                    if let NotPassed::Refused { group, passed, .. } = &mut why
+                        && self.holds_again()
+                    {
+                        *passed = self.count_passing(search, found, (at, *group), baton);
+                    }
                     self.forget_members(assumed, baton);
                     if matches!(why, NotPassed::Unfinished) {
                         search.passed.extend(passed);
@@ -321,7 +350,7 @@ impl Application {
             let (request, tags) = (search.nodes.request(ask), ask.spec.tags.as_ref());
             let request = request.avoiding(refusals);
             let next = found.move_member(&mut baton.books.nodes, at, &request, tags);
-            let refused = NotPassed::Refused { group: place.of.group, member: slot };
+            let refused = NotPassed::Refused { group: place.of.group, member: slot, passed: 0 };
             node = next.ok_or(refused)?;
             if !slice.goes_on(baton) {
                 return Err(NotPassed::Unfinished);

@@ -24,8 +24,7 @@ impl Application {
         }
         let Some(native) = self.book.native_mut() else { return };
         for chosen in found.domains() {
-            let group = &mut native.groups_mut()[chosen.group];
-            group.domain = Some(Arc::new(chosen.domain.clone()));
+            native.groups_mut()[chosen.group].choose_domain(chosen.domain.clone());
         }
         self.tell_domains();
     }

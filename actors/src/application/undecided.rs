@@ -48,6 +48,11 @@ pub(super) struct Bundle {
     pub(super) air: Option<Box<Air>>,
     /// When it was declared, ns since the epoch.
     pub(super) declared_ns: i64,
+    /// Numbers the orders to hold places again, so that an earlier deadline is known to be stale.
+    pub(super) hold_orders: u32,
+    /// The number of members that would have had places at the last look, where that is known: of the group that was
+    /// refused, or of all where a quota was too small.
+    pub(super) n_fit: Option<u64>,
     /// What became of its tries to preempt others.
     pub(super) tries: Option<Box<Tries>>,
 }
@@ -205,7 +210,6 @@ impl Application {
         let asks: SmallVec<[AskSlot; 4]> =
             gang.native.iter().flat_map(|native| native.groups()).filter_map(|it| it.ask).collect();
         for ask in asks {
-            // Members run there since before this scheduler began.
             self.join_domain(ask, baton);
         }
         effects.pends(&pending);
@@ -231,7 +235,7 @@ impl Application {
         match effects.grounded {
             Some(why @ (Grounded::Refused | Grounded::Unanswered)) => {
                 self.park_grounded(why, baton);
-                if why == Grounded::Refused && self.may_settle_for_less() {
+                if why == Grounded::Refused && self.holds_again() {
                     baton.revisits.push((self.slot, Op::SettleForLess));
                 }
             }

@@ -69,55 +69,55 @@ impl Partition {
     }
 
     pub(super) fn alarm(&mut self, alarm: Alarm, baton: &mut Baton) {
-        let is_same = |baton: &Baton, slot: ApplicationSlot, id: &Arc<str>| {
-            baton.directory.application(slot).is_some_and(|entry| entry.id == *id)
+        let mut visit = |application: ApplicationSlot, id: &Arc<str>, op: Op| {
+            let entry = baton.directory.application(application);
+            // Its slot may be that of another by now.
+            if entry.is_some_and(|entry| entry.id == *id) {
+                self.agenda.push_back(Task::Visit(application, vec![op]));
+            }
         };
         match alarm {
             Alarm::Completing { application, id, since_ns } => {
-                if is_same(baton, application, &id) {
-                    let ops = vec![Op::CompletingOver { since_ns }];
-                    self.agenda.push_back(Task::Visit(application, ops));
-                }
+                visit(application, &id, Op::CompletingOver { since_ns });
             }
             Alarm::PredicateRetry { application, id, key, retry } => {
-                if is_same(baton, application, &id) {
-                    let ops = vec![Op::Retry { key, retry }];
-                    self.agenda.push_back(Task::Visit(application, ops));
-                }
+                visit(application, &id, Op::Retry { key, retry });
             }
             Alarm::ChoiceOpens { application, id, key } => {
-                if is_same(baton, application, &id) {
-                    self.agenda.push_back(Task::Visit(application, vec![Op::ChoiceOpens(key)]));
-                }
+                visit(application, &id, Op::ChoiceOpens(key));
             }
             Alarm::ExclusionOver { application, id, key, over } => {
-                if is_same(baton, application, &id) {
-                    let ops = vec![Op::ExclusionOver { key, over }];
-                    self.agenda.push_back(Task::Visit(application, ops));
-                }
+                visit(application, &id, Op::ExclusionOver { key, over });
             }
             Alarm::Backoff { application, id, until_ns } => {
-                if is_same(baton, application, &id) {
-                    let ops = vec![Op::BackoffOver { until_ns }];
-                    self.agenda.push_back(Task::Visit(application, ops));
-                }
+                visit(application, &id, Op::BackoffOver { until_ns });
             }
             Alarm::Start { application, id, over } => {
-                if is_same(baton, application, &id) {
-                    self.agenda.push_back(Task::Visit(application, vec![Op::StartTimeOver(over)]));
-                }
+                visit(application, &id, Op::StartTimeOver(over));
             }
             Alarm::OldEnough { application, id, at_ns } => {
-                if is_same(baton, application, &id) {
-                    let ops = vec![Op::OldEnough { at_ns }];
-                    self.agenda.push_back(Task::Visit(application, ops));
-                }
+                visit(application, &id, Op::OldEnough { at_ns });
             }
             Alarm::MayPreempt { application, id, at_ns } => {
-                if is_same(baton, application, &id) {
-                    let ops = vec![Op::MayPreempt { at_ns: Some(at_ns) }];
-                    self.agenda.push_back(Task::Visit(application, ops));
-                }
+                visit(application, &id, Op::MayPreempt { at_ns: Some(at_ns) });
+            }
+            Alarm::PlaceholderTimeout { application, id } => {
+                visit(application, &id, Op::PlaceholdersOver);
+            }
+            Alarm::BundleVoid { application, id, since_ns } => {
+                visit(application, &id, Op::BundleVoid { since_ns });
+            }
+            Alarm::HoldAgainOver { application, id, order } => {
+                visit(application, &id, Op::HoldAgainOver { order });
+            }
+            Alarm::BundleRetry { application, id, retry } => {
+                visit(application, &id, Op::RetryBundle { retry });
+            }
+            Alarm::PairRetry { application, id, retry } => {
+                visit(application, &id, Op::RetryPairs { retry });
+            }
+            Alarm::RunOver { application, id, until_ns } => {
+                visit(application, &id, Op::RunOver { until_ns });
             }
             Alarm::PromisesWaited => baton.end_waited_promises(),
             Alarm::QuotaScan { at_ns } => {
@@ -128,34 +128,6 @@ impl Partition {
                 }
             }
             Alarm::ReservationsWaited => self.reservations_waited(baton),
-            Alarm::PlaceholderTimeout { application, id } => {
-                if is_same(baton, application, &id) {
-                    self.agenda.push_back(Task::Visit(application, vec![Op::PlaceholdersOver]));
-                }
-            }
-            Alarm::BundleVoid { application, id, since_ns } => {
-                if is_same(baton, application, &id) {
-                    let ops = vec![Op::BundleVoid { since_ns }];
-                    self.agenda.push_back(Task::Visit(application, ops));
-                }
-            }
-            Alarm::BundleRetry { application, id, retry } => {
-                if is_same(baton, application, &id) {
-                    let ops = vec![Op::RetryBundle { retry }];
-                    self.agenda.push_back(Task::Visit(application, ops));
-                }
-            }
-            Alarm::PairRetry { application, id, retry } => {
-                if is_same(baton, application, &id) {
-                    self.agenda.push_back(Task::Visit(application, vec![Op::RetryPairs { retry }]));
-                }
-            }
-            Alarm::RunOver { application, id, until_ns } => {
-                if is_same(baton, application, &id) {
-                    let ops = vec![Op::RunOver { until_ns }];
-                    self.agenda.push_back(Task::Visit(application, ops));
-                }
-            }
             Alarm::ScaleUp => self.signal_scale_up(baton),
             Alarm::CleanQueues => self.clean_queues(baton),
             Alarm::Retention => self.expire_ended(baton),

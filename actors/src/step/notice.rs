@@ -307,6 +307,8 @@ pub(crate) enum Alarm {
     PairRetry { application: ApplicationSlot, id: Arc<str>, retry: u32 },
     /// Answers about a bundle in the air are void since then.
     BundleVoid { application: ApplicationSlot, id: Arc<str>, since_ns: i64 },
+    /// Places that a gang had before this scheduler began were looked for as long as they may be.
+    HoldAgainOver { application: ApplicationSlot, id: Arc<str>, order: u32 },
     /// A declared gang of which a member was refused by every node may be tried again.
     BundleRetry { application: ApplicationSlot, id: Arc<str>, retry: u32 },
 }

@@ -43,6 +43,8 @@ pub(crate) enum Op {
     WakeBundle,
     /// Places that a scheduler before this one held for its gang are to be held again.
     HoldAgain(Box<HoldAgain>),
+    /// The search for such places has lasted as long as it may; `order` numbers the order that began it.
+    HoldAgainOver { order: u32 },
     /// There are too few of such places: it looks for fewer.
     SettleForLess,
     /// Its bundle in the air is taken back.

@@ -1,9 +1,14 @@
 //! Declared gangs that ran in part before the scheduler began: what it held before is held again, as much of it as
-//! fits and for as long as it would have been (`docs/gangs.md#held-places`).
+//! fits and for as long as it would have been (`docs/gangs.md#held-again-after-a-restart`).
+
+use std::time::Duration;
 
 use expect_test::{Expect, expect};
+use monoceros_actors::Predicates;
 
-use crate::world::{How, check_also};
+use crate::scale_up::World;
+use crate::script::Script;
+use crate::world::{How, check_also, in_virtual_time, play};
 
 /// However predicates are asked, it comes to the same.
 #[track_caller]
@@ -86,6 +91,63 @@ fn as_many_are_held_as_there_are_places() {
             a2 in root.a is Running since 1000s: used vcore=1, pending nothing, holds [k1], asks []
         "#]],
     );
+}
+
+/// Of ten places that were held, a quota or a limit has room for each number.
+#[test]
+fn as_many_are_held_as_a_quota_or_a_limit_has_room_for() {
+    for left in 0..=10 {
+        let most = 12 + left;
+        for bound in [format!("max vcore={most}"), format!("limit users=ada vcore={most}")] {
+            let text = format!(
+                "
+                queue root.a {bound}
+                node n1 vcore=90 drained
+                app a1 in root.a user ada needs w x11 vcore=1
+                app a2 in root.a user ada
+                exists a1 k1 on n1 vcore=1 group=w ; exists a2 k1 on n1 vcore=11
+                undrain n1
+                app a1 in root.a user ada tag monoceros.io/hold-again-since=990 tag monoceros.io/hold-again.w=10
+                show nodes
+                "
+            );
+            let played = play(&Script::parse(&text), How::Plain);
+            assert_eq!(played.wrong, Vec::<String>::new(), "{text}");
+            assert!(played.text.contains(&format!("used vcore={most}")), "{most}: {}", played.text);
+        }
+    }
+}
+
+/// Each of seven nodes has room for one, and refuses it or not.
+#[test]
+fn as_many_are_held_as_nodes_take() {
+    let once = [1, 4, 7].map(|refusing| (refusing, How::OneAtATime));
+    for (refusing, how) in once.into_iter().chain([(3, How::Later(8)), (7, How::Later(2))]) {
+        let on_each = |begin: &str, of: usize| -> Vec<_> {
+            (1..=of).map(|n| begin.replace('#', &n.to_string())).collect()
+        };
+        let text = format!(
+            "
+            queue root.a
+            node n0 vcore=1 drained ; {}
+            {}
+            app a1 in root.a needs w x8 vcore=1
+            exists a1 k1 on n0 vcore=1 group=w
+            {}
+            app a1 in root.a tag monoceros.io/hold-again-since=990 tag monoceros.io/hold-again.w=7
+            wait 5s
+            show nodes
+            ",
+            on_each("node n# vcore=1 drained", 7).join(" ; "),
+            on_each("refuse hold:a1/w n#", refusing).join("\n"),
+            on_each("undrain n#", 7).join(" ; "),
+        );
+        let played = play(&Script::parse(&text), how);
+        assert_eq!(played.wrong, Vec::<String>::new(), "{text}");
+        assert_eq!(played.text.matches("places are held again").count(), 1, "{}", played.text);
+        let used = played.text.matches("used vcore=1,").count();
+        assert_eq!(used, 8 - refusing, "{refusing} {how:?}: {}", played.text);
+    }
 }
 
 #[test]
@@ -262,9 +324,9 @@ fn only_a_gang_that_runs_has_places_held_again() {
     );
 }
 
-/// Said twice, it is what was said last that is held; what runs meanwhile counts.
+/// What is held stays, whatever is said again; a member that is reported takes one of the places.
 #[test]
-fn what_is_said_again_is_what_is_held() {
+fn what_is_said_twice_ends_nothing_that_is_held() {
     check(
         "
         queue root.a
@@ -287,15 +349,134 @@ fn what_is_said_again_is_what_is_held() {
             a1 is Running
             a1/k1 placed on n1
             a1: places are held again
-            a1 in root.a is Running since 1000s: used vcore=1, pending nothing, holds [k1, (w~5), (w~6), (w~7)], asks []
+            a1 in root.a is Running since 1000s: used vcore=1, pending nothing, holds [k1, (w~1), (w~2), (w~3)], asks []
             a1: places are held again
-            a1 in root.a is Running since 1000s: used vcore=1, pending nothing, holds [k1, (w~8)], asks []
+            a1 in root.a is Running since 1000s: used vcore=1, pending nothing, holds [k1, (w~1), (w~2), (w~3)], asks []
             a1/k2 placed on n1
-            a1 in root.a is Running since 1000s: used vcore=2, pending nothing, holds [k1, k2], asks []
+            a1 in root.a is Running since 1000s: used vcore=2, pending nothing, holds [k1, k2, (w~1), (w~2)], asks []
             a1: places are held again
-            a1 in root.a is Running since 1000s: used vcore=2, pending nothing, holds [k1, k2, (w~10), (w~9)], asks []
+            a1 in root.a is Running since 1000s: used vcore=2, pending nothing, holds [k1, k2, (w~1), (w~2)], asks []
         "#]],
     );
+}
+
+/// What a gang holds ends where nothing of it runs any more, also while places are looked for.
+#[test]
+fn nothing_is_held_for_a_gang_that_is_over() {
+    check(
+        "
+        queue root.a max vcore=7
+        node n1 vcore=20 drained
+        app a1 in root.a needs w x6 vcore=1
+        app a2 in root.a
+        exists a1 k1 on n1 vcore=1 group=w ; exists a2 k1 on n1 vcore=6
+        undrain n1
+        app a1 in root.a tag monoceros.io/hold-again-since=990 tag monoceros.io/hold-again.w=5 &
+        release a1 key=k1
+        show apps
+        app a1 in root.a tag monoceros.io/hold-again-since=990 tag monoceros.io/hold-again.w=5
+        wait 31s
+        show apps
+        ",
+        &expect![[r#"
+            n1 accepted
+            a1 accepted
+            a1 is Accepted
+            a2 accepted
+            a1 is Running
+            a1/k1 placed on n1
+            a2 is Accepted
+            a2 is Running
+            a2/k1 placed on n1
+            a1: places are held again
+            a1/k1 released: STOPPED_BY_RM
+            a1 is Completing
+            a1 in root.a is Completing since 1000s: used nothing, pending nothing, holds [], asks []
+            a2 in root.a is Running since 1000s: used vcore=6, pending nothing, holds [k1], asks []
+            a1: places are held again
+            a1 is Completed
+            a2 in root.a is Running since 1000s: used vcore=6, pending nothing, holds [k1], asks []
+        "#]],
+    );
+}
+
+/// A report without a task group is none of the members that places are held for.
+#[test]
+fn what_is_reported_meanwhile_ends_no_search() {
+    check(
+        "
+        queue root.a
+        node n1 vcore=9 drained
+        app a1 in root.a needs w x2 vcore=1
+        exists a1 k1 on n1 vcore=1 group=w
+        undrain n1
+        app a1 in root.a tag monoceros.io/hold-again-since=990 tag monoceros.io/hold-again.w=1 &
+        exists a1 x on n1 vcore=1
+        show apps
+        ",
+        &expect![[r#"
+            n1 accepted
+            a1 accepted
+            a1 is Accepted
+            a1 is Running
+            a1/k1 placed on n1
+            a1: places are held again
+            a1/x placed on n1
+            a1 in root.a is Running since 1000s: used vcore=2, pending nothing, holds [k1, (w~1), x], asks []
+        "#]],
+    );
+}
+
+/// What cannot be read means from now on, however long the application is there.
+#[test]
+fn places_without_a_time_are_held_from_now_on() {
+    check(
+        "
+        queue root.a
+        node n1 vcore=9 drained
+        app a1 in root.a timeout 10000 needs w x2 vcore=1
+        exists a1 k1 on n1 vcore=1 group=w
+        undrain n1
+        wait 11s
+        app a1 in root.a tag monoceros.io/hold-again-since=soon tag monoceros.io/hold-again.w=1
+        wait 9s
+        show apps
+        wait 1s
+        show apps
+        ",
+        &expect![[r#"
+            n1 accepted
+            a1 accepted
+            a1 is Accepted
+            a1 is Running
+            a1/k1 placed on n1
+            a1: places are held again
+            a1 in root.a is Running since 1000s: used vcore=1, pending nothing, holds [k1, (w~1)], asks []
+            a1 in root.a is Running since 1000s: used vcore=1, pending nothing, holds [k1], asks []
+        "#]],
+    );
+}
+
+/// An RM that does not answer keeps what the gang asks for waiting for five seconds.
+#[test]
+fn a_search_that_nobody_answers_ends() {
+    in_virtual_time(async {
+        let world = World::new("").await;
+        let control = world.scheduler.control("rm").await.unwrap();
+        control.set_predicates(Predicates::Remote { in_flight: 8, holds: true });
+        world.be_silent(true);
+        world.say("node n1 vcore=9\napp a1 in root.default needs w x2 vcore=1").await;
+        world.say("exists a1 k1 on n1 vcore=1 group=w").await;
+        let again = "tag monoceros.io/hold-again-since=1000 tag monoceros.io/hold-again.w=1";
+        world.say(&format!("app a1 in root.default {again}")).await;
+        let waits = async || world.scheduler.explain("default", "a1", 0).await.unwrap().len();
+        assert_eq!(waits().await, 1);
+        tokio::time::sleep(Duration::from_millis(4_900)).await;
+        assert_eq!(waits().await, 1);
+        tokio::time::sleep(Duration::from_millis(200)).await;
+        assert_eq!(waits().await, 0);
+        assert_eq!(world.scheduler.check_books("default").await.unwrap(), [""; 0]);
+    });
 }
 
 #[test]

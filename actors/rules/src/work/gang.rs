@@ -24,6 +24,7 @@ use std::sync::Arc;
 use super::allocations::{Allocation, AllocationId};
 use super::asks::{Asks, TaskGroup};
 use super::declaration::Declaration;
+use super::hold_again::HoldAgain;
 use super::native::{Departure, Native, Stage};
 use crate::values::resources::{Resources, Sum};
 
@@ -230,6 +231,14 @@ impl Gang {
     /// Whether any placeholder is free to be taken.
     pub fn has_free(&self) -> bool {
         self.groups.values().any(|group| !group.free.is_empty())
+    }
+
+    /// Has places be looked for that a scheduler before this one held, and that are not held now.
+    pub fn hold_again(&mut self, again: &HoldAgain, now_ns: i64) {
+        let Self { native, groups, .. } = self;
+        if let Some(native) = native {
+            native.hold_again(again, |name| groups.get(name).map_or(0, Group::left), now_ns);
+        }
     }
 
     /// This many more placeholders are asked for, or reported.

@@ -23,7 +23,8 @@ impl HoldAgain {
         let since_ns = since.and_then(|seconds| seconds.checked_mul(1_000_000_000));
         let places = tags.iter().filter_map(|(name, places)| {
             let group = name.strip_prefix(HOLD_AGAIN)?;
-            Some((TaskGroup::new(group.to_owned()), places.parse().ok()?))
+            let places = u32::try_from(places.parse::<u64>().ok()?).unwrap_or(u32::MAX);
+            Some((TaskGroup::new(group.to_owned()), places))
         });
         Some(Self { since_ns, places: places.collect() })
     }

@@ -29,6 +29,7 @@ use super::declaration::{Declaration, DeclaredGroup, Topology};
 use super::hold_again::HoldAgain;
 use super::starts::FailedStarts;
 use crate::nodes::{Domain, Terms};
+use crate::values::resources::Resources;
 
 /// The members that an application declared.
 #[derive(Clone, Debug)]
@@ -49,17 +50,17 @@ pub struct Native {
     pub starts: Option<Box<FailedStarts>>,
     /// The sum of `lost` over its groups.
     n_lost: u64,
-    /// What was held for it by a scheduler before this one, while places are held again or looked for.
+    /// What a scheduler before this one held for it, since it was said.
     held_before: Option<HeldBefore>,
 }
 
 /// What a scheduler before this one held for a gang that runs in part.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub struct HeldBefore {
-    /// When the youngest member got its node, ns since the epoch: the time of the places counts from there.
-    pub since_ns: i64,
-    /// By how many members less it is tried next where it is not known how many are too many. 0 once it is decided.
-    step: u32,
+struct HeldBefore {
+    /// Since when places are held, ns since the epoch.
+    since_ns: i64,
+    /// They are still looked for.
+    is_sought: bool,
 }
 
 /// How an allocation of a member ended.
@@ -98,8 +99,8 @@ pub struct NativeGroup {
     pub name: TaskGroup,
     /// How many members it needs.
     pub min_members: u32,
-    /// For how many members places are looked for together: fewer than it needs only where the others run
-    /// since before this scheduler began.
+    /// For how many members places are looked for together. That are fewer than it needs only where places are
+    /// looked for that a scheduler before this one held.
     wanted: u32,
     /// What is asked for where a member has no ask; `None`: nothing, its asks are waited for.
     pub spec: Option<Arc<AskSpec>>,
@@ -112,6 +113,8 @@ pub struct NativeGroup {
     pub topology: Option<Arc<Topology>>,
     /// Where all of them are, if they are to be in one domain and it is chosen.
     pub domain: Option<Arc<Domain>>,
+    /// The domain was chosen with a bundle that may still be taken back.
+    is_domain_tentative: bool,
     /// How many members were reported to run in which domain, where that was chosen before this
     /// scheduler began.
     reported: BTreeMap<Arc<str>, u32>,
@@ -151,21 +154,27 @@ impl Native {
         }
     }
 
-    /// Has it look for the places that were held before, from now on. A group whose members have no size had none,
-    /// and none has more than the members that it lacks.
-    pub fn hold_again(&mut self, again: &HoldAgain, now_ns: i64) {
+    /// Has it look for places that were held before, from now on: those of each group that are not `held` now. A
+    /// group whose members have no size had none, and none has more than the members that it lacks.
+    pub(super) fn hold_again(
+        &mut self,
+        again: &HoldAgain,
+        held: impl Fn(&TaskGroup) -> u64,
+        now_ns: i64,
+    ) {
         let since_ns = again.since_ns.map_or(now_ns, |since_ns| since_ns.min(now_ns));
-        self.held_before = Some(HeldBefore { since_ns, step: 1 });
+        self.held_before = Some(HeldBefore { since_ns, is_sought: true });
         for group in &mut self.groups {
             let most = if group.spec.is_some() { group.lacks(0) } else { 0 };
             let most = u32::try_from(most).unwrap_or(u32::MAX);
-            group.wanted = again.places_of(&group.name).min(most);
+            let held = u32::try_from(held(&group.name)).unwrap_or(u32::MAX);
+            group.wanted = again.places_of(&group.name).min(most).saturating_sub(held);
         }
     }
 
-    /// What was held for it before this scheduler began, while it is looked for.
-    pub fn holds_again(&self) -> Option<HeldBefore> {
-        self.held_before.filter(|before| before.step > 0)
+    /// Whether places are looked for that were held before this scheduler began.
+    pub fn holds_again(&self) -> bool {
+        self.held_before.is_some_and(|before| before.is_sought)
     }
 
     /// Since when its places are held, where a scheduler before this one held them; ns since the epoch.
@@ -178,10 +187,10 @@ impl Native {
     pub fn decide(&mut self) -> bool {
         (self.stage, self.is_over) = (Stage::Decided, false);
         for group in &mut self.groups {
-            group.wanted = group.min_members;
+            (group.wanted, group.is_domain_tentative) = (group.min_members, false);
         }
         let before = self.held_before.as_mut();
-        before.is_some_and(|before| std::mem::take(&mut before.step) > 0)
+        before.is_some_and(|before| std::mem::take(&mut before.is_sought))
     }
 
     /// Has all members be looked for together: what a scheduler before this one held does not count any more.
@@ -205,22 +214,28 @@ impl Native {
         }
     }
 
-    /// Has fewer places be looked for where nobody knows how many are too many: one fewer in this group, or in that
-    /// of which most are looked for; two fewer the next time, then four.
-    pub fn settle_for_less(&mut self, name: Option<&TaskGroup>) {
-        let most = self.groups.iter().rev().max_by_key(|group| group.wanted);
-        let name = name.or(most.map(|group| &group.name)).cloned();
-        let Some((before, name)) = self.held_before.as_mut().zip(name) else { return };
-        let step = before.step;
-        before.step = step.saturating_mul(2);
-        self.settle_for_fewer(&name, u64::from(step));
+    /// Has so many fewer places be looked for, of the last groups first.
+    pub fn settle_for_fewer_in_all(&mut self, mut fewer: u64) {
+        for group in self.groups.iter_mut().rev() {
+            let taken = u32::try_from(fewer).unwrap_or(u32::MAX).min(group.wanted);
+            group.wanted -= taken;
+            fewer -= u64::from(taken);
+        }
     }
 
-    /// Looks for no place at all.
-    pub fn settle_for_none(&mut self) {
-        for group in &mut self.groups {
-            group.wanted = 0;
+    /// The amount that is looked for, less so many members of the last groups.
+    pub fn amount_without(&self, mut fewer: u64) -> Resources {
+        let mut amount = Resources::new();
+        for group in self.groups.iter().rev() {
+            let wanted = u64::from(group.wanted);
+            let left = wanted.saturating_sub(fewer);
+            fewer = fewer.saturating_sub(wanted);
+            if let Some(spec) = &group.spec {
+                let left = i64::try_from(left).unwrap_or(i64::MAX);
+                amount.add(&spec.resources.times(left));
+            }
         }
+        amount
     }
 
     /// The groups, as declared.
@@ -345,6 +360,7 @@ impl NativeGroup {
             terms: None,
             topology: declared.topology.clone().map(Arc::new),
             domain: None,
+            is_domain_tentative: false,
             reported: BTreeMap::new(),
             last_hold: 0,
             members: 0,
@@ -388,11 +404,18 @@ impl NativeGroup {
         self.topology.as_deref().filter(|_| self.domain.is_none())
     }
 
-    /// Places are looked for anew: no domain is chosen, unless members run.
+    /// Chooses a domain for its members, as long as places are found for them there.
+    pub fn choose_domain(&mut self, domain: Domain) {
+        (self.domain, self.is_domain_tentative) = (Some(Arc::new(domain)), true);
+    }
+
+    /// Places are looked for anew: no domain is chosen, unless members run in one.
     pub fn forget_domain(&mut self) {
         if self.members == 0 {
             self.domain = None;
             self.reported.clear();
+        } else if self.is_domain_tentative {
+            self.domain = None;
         }
     }
 
@@ -447,7 +470,7 @@ impl NativeGroup {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::values::resources::{Resources, Sum};
+    use crate::values::resources::Sum;
     use crate::work::gang::Gang;
 
     fn vcores(n: i64) -> Resources {
@@ -537,17 +560,18 @@ mod tests {
         native.joined(&workers, false);
         let places = [("w", 9), ("d", 1)].map(|(name, n)| (TaskGroup::new(name.to_owned()), n));
         let again = HoldAgain { since_ns: Some(7), places: places.to_vec() };
-        native.hold_again(&again, 5);
+        native.hold_again(&again, |_| 0, 5);
         assert_eq!((native.wanted(), native.held_since_ns()), (3, Some(5)), "not later than now");
         native.stage = Stage::Undecided;
         assert_eq!(gang.complete(&mut asks), vcores(6).into());
         let native = gang.native.as_mut().unwrap();
         assert_eq!(native.bundle(&asks).unwrap().len(), 2);
         native.settle_for_fewer(&workers, 1);
-        native.settle_for_less(None);
+        assert_eq!(native.amount_without(1), vcores(2));
+        native.settle_for_fewer_in_all(1);
         assert_eq!(native.wanted(), 1);
-        native.settle_for_less(Some(&workers));
-        assert_eq!(native.wanted(), 0, "two fewer than one");
+        native.settle_for_fewer_in_all(5);
+        assert_eq!((native.wanted(), native.holds_again()), (0, true));
         assert!(native.decide(), "its places were held before");
         assert!(!native.decide());
         assert_eq!((native.wanted(), native.held_since_ns()), (5, Some(5)));

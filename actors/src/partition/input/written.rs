@@ -186,6 +186,7 @@ fn ops() -> Vec<Op> {
         RetryBundle { retry: 3 },
         WakeBundle,
         HoldAgain(Box::new(held_places())),
+        HoldAgainOver { order: 3 },
         SettleForLess,
         GroundBundle,
         AskMembers,
@@ -397,6 +398,7 @@ fn inputs() -> Vec<Input> {
         ReservationsWaited,
         PlaceholderTimeout { application, id: id() },
         PairRetry { application, id: id(), retry: 4 },
+        HoldAgainOver { application, id: id(), order: 4 },
         BundleRetry { application, id: id(), retry: 4 },
         BundleVoid { application, id: id(), since_ns: 4 },
     });
