@@ -203,6 +203,8 @@ impl Shim {
     pub(super) fn withdraw(&mut self, id: &Arc<str>, now: Duration) {
         let Some(application) = self.applications.get_mut(id) else { return };
         let gang = application.gang.take();
+        self.held_again(id);
+        let Some(application) = self.applications.get_mut(id) else { return };
         let pods: Vec<_> = application.pods.iter().map(|(_, _, key)| Arc::clone(key)).collect();
         application.begin_anew();
         self.orders.remove(id);
@@ -251,6 +253,7 @@ impl Shim {
 
     fn forget_application(&mut self, id: &Arc<str>) {
         let Some(application) = self.applications.remove(id) else { return };
+        self.held_again(id);
         self.names.leave(&application.namespace, &application.said, id);
         if **id != *application.said {
             // One of the same that began earlier may be there still.
@@ -275,7 +278,7 @@ impl Shim {
 
     /// The engine has ended an application.
     pub(super) fn application_ended(&mut self, id: &Arc<str>, failed: Option<&str>, now: Duration) {
-        self.held_again(id, now);
+        self.held_again(id);
         let Some(application) = self.applications.get_mut(id) else { return };
         if application.told != AppTold::Told {
             return;
@@ -297,7 +300,7 @@ impl Shim {
 
     /// The engine refuses an application.
     pub(super) fn application_refused(&mut self, id: &Arc<str>, reason: &str, now: Duration) {
-        self.held_again(id, now);
+        self.held_again(id);
         let Some(application) = self.applications.get_mut(id) else { return };
         if application.told != AppTold::Told {
             return;

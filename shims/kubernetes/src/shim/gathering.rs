@@ -93,6 +93,11 @@ impl Gathered {
         self.declaring.first().map(|(_, key)| key)
     }
 
+    /// All pods that declare it, oldest first.
+    pub(super) fn all_declaring(&self) -> impl Iterator<Item = &Key> {
+        self.declaring.iter().map(|(_, key)| key)
+    }
+
     fn change(&mut self, key: &Key, created: i64, before: Share, after: Share) {
         self.ready = self.ready + usize::from(after.is_ready) - usize::from(before.is_ready);
         self.naming =

@@ -252,6 +252,7 @@ impl Shim {
     /// The engine is not to be told of anything any more.
     pub fn pause(&mut self) {
         self.is_active = false;
+        self.holding = Holding::default();
         self.orders.clear();
         self.hands.clear();
     }

@@ -8,6 +8,7 @@ use monoceros_proto::si::v1::node_info::ActionFromRm;
 
 use super::record::{NodeRecord, Told};
 use super::said::{About, Event, HandOrder, Key};
+use super::waiting::Alarm;
 use super::{Shim, open};
 use crate::objects::Node;
 use crate::translate::{created, updated};
@@ -138,6 +139,9 @@ impl Shim {
             self.orders.cut();
             self.open_node(node);
             self.orders.cut();
+        }
+        if self.under_way.is_empty() && self.holding.is_awaited() {
+            self.alarm(Duration::ZERO, Alarm::HeldAgain);
         }
     }
 

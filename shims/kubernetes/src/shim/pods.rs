@@ -257,7 +257,7 @@ impl Shim {
             return Want::Nothing(None);
         }
         if self.holding.is_awaited() && record.told == Told::Nothing {
-            // It is asked for when gangs that run in part have their places.
+            // Gangs that run in part have their places first.
             return Want::Nothing(None);
         }
         if record.not_before > now {

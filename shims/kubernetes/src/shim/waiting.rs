@@ -148,7 +148,7 @@ impl Shim {
             match self.alarms.pop_first() {
                 Some((_, Alarm::Pod(key))) => self.reconcile(&key, now),
                 Some((_, Alarm::Application(id))) => self.reconcile_all(&id, now),
-                Some((_, Alarm::HeldAgain)) => self.held_long_enough(now),
+                Some((_, Alarm::HeldAgain)) => self.go_on_holding(now),
                 None => break,
             }
         }

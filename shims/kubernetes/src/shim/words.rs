@@ -52,7 +52,8 @@ impl Shim {
                 for updated in response.updated {
                     let id = Arc::from(updated.application_id);
                     if updated.message == HELD_AGAIN {
-                        self.held_again(&id, now);
+                        self.held_again(&id);
+                        self.go_on_holding(now);
                         continue;
                     }
                     match updated.state.as_str() {

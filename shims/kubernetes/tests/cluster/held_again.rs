@@ -6,7 +6,7 @@ use k8s_openapi::jiff::Timestamp;
 use monoceros_kubernetes::shim::EngineOrder;
 use serde_json::{Value, json};
 
-use crate::world::{World, in_virtual_time};
+use crate::world::{Binding, World, in_virtual_time};
 
 const SECOND: Duration = Duration::from_secs(1);
 
@@ -144,23 +144,83 @@ fn as_much_is_held_as_fits() {
     });
 }
 
-/// An engine that does not say that places are held keeps pods waiting for five seconds.
+/// A driver that runs, and a pod of somebody else that waits.
+fn part_of_a_gang() -> World {
+    let mut world = World::new(1);
+    let driver = world.add("driver", pod("job", "driver", true));
+    runs(&mut world, &driver, "n0", 60);
+    world.add("other", other());
+    world
+}
+
+/// Whether the other pod is asked for by that time, with an engine that says nothing.
+fn asks_for_other(world: &mut World, now: Duration) -> bool {
+    world.shim.tick(now);
+    let is_of_other = |order: &EngineOrder| match order {
+        EngineOrder::Submit(all) => all.iter().any(|one| one.application_id == "other"),
+        _ => false,
+    };
+    world.shim.engine_orders(now).iter().any(is_of_other)
+}
+
+/// An engine that does not say that places are held keeps pods waiting for five seconds; in each session.
 #[test]
 fn pods_wait_a_bounded_time_for_places_to_be_held() {
     in_virtual_time(async {
+        let mut world = part_of_a_gang();
+        world.shim.begin(Duration::ZERO);
+        assert!(!asks_for_other(&mut world, 4 * SECOND));
+        world.shim.begin(4 * SECOND);
+        for (seconds, is_asked) in [(5, false), (8, false), (9, true)] {
+            assert_eq!(asks_for_other(&mut world, seconds * SECOND), is_asked, "{seconds}");
+        }
+    });
+}
+
+/// The session is lost while members are being bound: they are members, and their node is open before places are
+/// looked for.
+#[test]
+fn what_is_being_bound_counts_before_places_are_held() {
+    in_virtual_time(async {
+        let mut world = World::begun(1).await;
+        world.binding = Binding::Hangs;
+        let new = |mut pod: Value| {
+            pod["metadata"]["creationTimestamp"] = json!(Timestamp::now().to_string());
+            pod
+        };
+        let driver = world.add("driver", new(pod("job", "driver", true)));
+        let worker = world.add("w0", new(pod("job", "workers", false)));
+        world.settle().await;
+        let waits = world.add("other", other());
+        world.begin().await;
+        world.pass(SECOND).await;
+        world.finish_bindings(Binding::Works).await;
+        world.pass(10 * SECOND).await;
+        assert_eq!(world.count(&[driver, worker]), 2);
+        assert_eq!(world.node_of(&waits), None, "two of four cores are held: {:#?}", world.told);
+        world.check_each().await;
+    });
+}
+
+/// Pods without a job that each declare the gang: the oldest of them has succeeded.
+#[test]
+fn members_that_declare_the_same_are_of_one_gang() {
+    in_virtual_time(async {
         let mut world = World::new(1);
-        let driver = world.add("driver", pod("job", "driver", true));
-        runs(&mut world, &driver, "n0", 60);
-        world.add("other", other());
-        world.shim.begin(world.now);
-        let is_of_other = |order: &EngineOrder| match order {
-            EngineOrder::Submit(all) => all.iter().any(|one| one.application_id == "other"),
-            _ => false,
+        let worker = |world: &mut World, name: &str, seconds: u32| {
+            let mut worker = pod("job", "workers", true);
+            let created = format!("2026-01-01T00:00:0{seconds}Z");
+            worker["metadata"]["creationTimestamp"] = json!(created);
+            world.add(name, worker)
         };
-        let mut told = |seconds: u32| {
-            world.shim.tick(seconds * SECOND);
-            world.shim.engine_orders(seconds * SECOND).iter().any(is_of_other)
-        };
-        assert_eq!([told(0), told(4), told(5)], [false, false, true]);
+        let over = worker(&mut world, "w0", 0);
+        world.change(&over, json!({"status": {"phase": "Succeeded"}}));
+        let running = worker(&mut world, "w1", 1);
+        runs(&mut world, &running, "n0", 60);
+        let others: Vec<_> = (0..4).map(|i| world.add(&format!("o{i}"), other())).collect();
+        world.begin().await;
+        world.pass(10 * SECOND).await;
+        assert_eq!(world.count(&others), 1, "one runs, and a worker and the driver are to come");
+        world.check_each().await;
     });
 }
