@@ -17,7 +17,7 @@ use monoceros_rules::decide::bundle::{
     BundleWaits, Found, Group, Members, MembersAt, NoDomain, Shortage,
 };
 use monoceros_rules::decide::explain::ShortDomain;
-use monoceros_rules::decide::parking::{Obstacle, retry_after};
+use monoceros_rules::decide::parking::Obstacle;
 use monoceros_rules::decide::preemption::Promisee;
 use monoceros_rules::nodes::NodeRequest;
 use monoceros_rules::order::waits::{Parked, Phase, WaitSet};
@@ -290,7 +290,8 @@ impl Application {
     fn park_bundle(&mut self, parked: Parked, places: Option<BundleWaits>) {
         if let Some(bundle) = &mut self.bundle {
             bundle.waits = WaitSet::Parked(Box::new(parked));
-            (bundle.places, bundle.retry_ns, bundle.search) = (places, None, None);
+            (bundle.places, bundle.search) = (places, None);
+            bundle.retries.stop();
         }
     }
 
@@ -370,15 +371,11 @@ impl Application {
         let least = least(&self.book.asks, &bundled);
         self.park_bundle(parked(&least), None);
         let Some(bundle) = &mut self.bundle else { return };
-        let by_time = std::mem::take(&mut bundle.by_time);
-        bundle.in_a_row = if by_time { bundle.in_a_row.saturating_add(1) } else { 1 };
-        bundle.retry = bundle.retry.wrapping_add(1);
+        bundle.retries.refused();
+        let (pause, retry) = bundle.retries.pause(baton.now_ns);
         let id = Arc::clone(&self.book.id);
-        let alarm = Alarm::BundleRetry { application: self.slot, id, retry: bundle.retry };
-        let delay = retry_after(bundle.in_a_row);
-        let delay_ns = i64::try_from(delay.as_nanos()).unwrap_or(i64::MAX);
-        bundle.retry_ns = Some(baton.now_ns.saturating_add(delay_ns));
-        baton.alarms.push((delay, alarm));
+        let alarm = Alarm::BundleRetry { application: self.slot, id, retry };
+        baton.alarms.push((pause, alarm));
         // What a node said counts until something changes.
         baton.directory.refused.insert(self.slot);
     }

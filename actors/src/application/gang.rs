@@ -17,7 +17,7 @@ use std::sync::Arc;
 
 use monoceros_rules::decide::attempt::Candidate;
 use monoceros_rules::decide::pairs::{self, NextPair, Pair, Search};
-use monoceros_rules::decide::parking::{Obstacle, retry_after};
+use monoceros_rules::decide::parking::Obstacle;
 use monoceros_rules::decide::reservations::End;
 use monoceros_rules::nodes::NodeSlot;
 use monoceros_rules::order::keys::AskKey;
@@ -25,6 +25,7 @@ use monoceros_rules::order::ledger::LedgerDelta;
 use monoceros_rules::order::waits::{Parked, Phase, WaitSet};
 use monoceros_rules::values::epoch::Growth;
 use monoceros_rules::values::resources::Resources;
+use monoceros_rules::values::retries::Retries;
 use monoceros_rules::work::allocations::{Allocation, AllocationId, Leaving, Pairing};
 use monoceros_rules::work::asks::{AskSlot, TaskGroup};
 use monoceros_rules::work::gang::PlaceholderEnd;
@@ -44,11 +45,8 @@ pub(super) struct Pairs {
     pub(super) waits: WaitSet,
     /// What the first member wants, if no other node has room for it.
     roomless: Option<Resources>,
-    /// How often it was in vain in a row when nothing but time had passed.
-    in_a_row: u32,
-    /// Numbers the refusals, so that an earlier deadline is known to be stale.
-    retry: u32,
-    by_time: bool,
+    /// When it is looked again though nothing changed.
+    retries: Retries,
     /// The growth of the node index when the search began.
     since: Growth,
 }
@@ -136,13 +134,11 @@ impl Application {
             (parked.roomless, parked.roomless_at) = (Some(roomless), at.growth);
         }
         pairs.waits = WaitSet::Parked(Box::new(parked));
-        let by_time = std::mem::take(&mut pairs.by_time);
-        pairs.in_a_row = if by_time { pairs.in_a_row.saturating_add(1) } else { 1 };
-        pairs.retry = pairs.retry.wrapping_add(1);
-        let retry = pairs.retry;
+        pairs.retries.refused();
+        let (pause, retry) = pairs.retries.pause(baton.now_ns);
         let id = Arc::clone(&self.book.id);
         let alarm = Alarm::PairRetry { application: self.slot, id, retry };
-        baton.alarms.push((retry_after(self.pairs.in_a_row), alarm));
+        baton.alarms.push((pause, alarm));
         // What a node said counts until something changes.
         baton.directory.refused.insert(self.slot);
     }
@@ -155,7 +151,8 @@ impl Application {
             free.is_some_and(|group| !group.free.is_empty()) && self.book.asks.has_members(group);
         if may_pair {
             self.pairs.search.begin_anew();
-            (self.pairs.waits, self.pairs.by_time) = (WaitSet::Due, false);
+            self.pairs.waits = WaitSet::Due;
+            self.pairs.retries.begin_anew();
         }
         may_pair
     }
@@ -181,13 +178,13 @@ impl Application {
 
     /// Some time has passed since members were refused.
     pub(super) fn retry_pairs(&mut self, retry: u32, effects: &mut VisitEffects) {
-        if self.pairs.retry == retry && self.invalidate_pairs() {
+        if self.pairs.retries.is_last(retry) && self.invalidate_pairs() {
             let Book { asks, gang, .. } = &mut self.book;
             asks.wake_refused(|ask| {
                 let gang = gang.as_ref();
                 ask.spec.member_of().is_some_and(|group| gang.is_some_and(|it| it.is_usable(group)))
             });
-            self.pairs.by_time = true;
+            self.pairs.retries.begin_by_time();
             effects.touched = true;
         }
     }
@@ -208,7 +205,7 @@ impl Application {
         let growth = baton.books.nodes.growth();
         if matches!(self.pairs.waits, WaitSet::Parked(_)) {
             // A node has more room, if only what another placement gave back.
-            self.pairs.by_time = false;
+            self.pairs.retries.begin_anew();
             self.pairs.waits = WaitSet::Due;
             self.pairs.search.looks_elsewhere();
         }

@@ -225,8 +225,7 @@ impl Application {
         let Some(slot) = asks.slot_of(key) else { return };
         let Some(class) = asks.class_of(slot) else { return };
         let ask = asks.ask_mut(slot);
-        if ask.refusals().is_some_and(|refusals| refusals.retry == retry) {
-            ask.refusals_mut().retried_by_time = true;
+        if ask.noted_refusals().is_some_and(|refusals| refusals.retries.begin(retry)) {
             ask.refresh();
             asks.set_waits(class, WaitSet::Due);
             effects.touched = true;

@@ -13,7 +13,7 @@ use std::time::Duration;
 use monoceros_rules::decide::attempt::{Attempt, Candidate, Next, Parking, next};
 use monoceros_rules::decide::explain::QueueRoom;
 use monoceros_rules::decide::lending::{Lent, Loan};
-use monoceros_rules::decide::parking::{Obstacle, refused, retry_after};
+use monoceros_rules::decide::parking::{Obstacle, refused};
 use monoceros_rules::decide::reservations::End;
 use monoceros_rules::nodes::NodeSlot;
 use monoceros_rules::order::ledger::LedgerDelta;
@@ -364,13 +364,10 @@ impl Application {
     pub(super) fn arm_retry(&mut self, slot: AskSlot, baton: &mut Baton) {
         let ask = self.book.asks.ask_mut(slot);
         let key = Arc::clone(&ask.key);
-        let refusals = ask.refusals_mut();
-        let delay = retry_after(refusals.in_a_row);
-        let delay_ns = i64::try_from(delay.as_nanos()).unwrap_or(i64::MAX);
-        refusals.retry_ns = Some(baton.now_ns.saturating_add(delay_ns));
+        let (pause, retry) = ask.refusals_mut().retries.pause(baton.now_ns);
         let (application, id) = (self.slot, Arc::clone(&self.book.id));
-        let alarm = Alarm::PredicateRetry { application, id, key, retry: refusals.retry };
-        baton.alarms.push((delay, alarm));
+        let alarm = Alarm::PredicateRetry { application, id, key, retry };
+        baton.alarms.push((pause, alarm));
     }
 
     /// Asks a node to hold one instance of an ask, perhaps in place of a placeholder. The one place

@@ -15,6 +15,7 @@ use monoceros_rules::decide::preemption::Tries;
 use monoceros_rules::nodes::{NodeIndex, NodeLacks};
 use monoceros_rules::order::waits::{Phase, WaitSet};
 use monoceros_rules::values::resources::Resources;
+use monoceros_rules::values::retries::Retries;
 use monoceros_rules::work::asks::{AskSlot, TaskGroup};
 use monoceros_rules::work::native::{MissingAsks, Native, Stage};
 use smallvec::SmallVec;
@@ -37,13 +38,8 @@ pub(super) struct Bundle {
     /// What kept it from its places when it was looked at last, and since when that has been so, ns
     /// since the epoch.
     pub(super) obstacle: Option<(BundleObstacle, i64)>,
-    /// When it is tried again after a refusal though nothing changed, ns since the epoch.
-    pub(super) retry_ns: Option<i64>,
-    /// How often a member was refused in a row when nothing but time had passed.
-    pub(super) in_a_row: u32,
-    /// Numbers the refusals, so that an earlier deadline is known to be stale.
-    pub(super) retry: u32,
-    pub(super) by_time: bool,
+    /// When it is tried again after a refusal though nothing changed.
+    pub(super) retries: Retries,
     /// Its members have places and wait for the RM's predicates.
     pub(super) air: Option<Box<Air>>,
     /// When it was declared, ns since the epoch.
@@ -106,9 +102,10 @@ impl Bundle {
             Some((obstacle, since_ns)) => (Some(obstacle), Some(*since_ns)),
             None => (None, None),
         };
-        if parked.refused.is_some() && self.retry_ns.is_some() && self.rests(nodes) {
+        let retry_ns = self.retries.until_ns();
+        if parked.refused.is_some() && retry_ns.is_some() && self.rests(nodes) {
             let refused = |group| {
-                let (texts, nodes, retry_ns) = (BTreeMap::new(), None, self.retry_ns);
+                let (texts, nodes) = (BTreeMap::new(), None);
                 GangWhy::Refused { group, texts, nodes, retry_ns }
             };
             return Some(match obstacle {
@@ -241,8 +238,8 @@ impl Application {
             }
             _ if effects.touched => {
                 self.wake_bundle();
-                if let Some(bundle) = &mut self.bundle {
-                    bundle.by_time = effects.retries_bundle;
+                if let Some(bundle) = self.bundle.as_mut().filter(|_| effects.retries_bundle) {
+                    bundle.retries.begin_by_time();
                 }
             }
             _ => {}
@@ -271,7 +268,8 @@ impl Application {
 
     pub(super) fn wake_bundle(&mut self) {
         if let Some(bundle) = &mut self.bundle {
-            (bundle.waits, bundle.places, bundle.by_time) = (WaitSet::Due, None, false);
+            (bundle.waits, bundle.places) = (WaitSet::Due, None);
+            bundle.retries.begin_anew();
             bundle.search.iter_mut().for_each(|search| search.tries_domains_again());
         }
     }
@@ -306,7 +304,7 @@ impl Application {
 
     /// Some time has passed since a member was refused.
     pub(super) fn retry_bundle(&mut self, retry: u32, effects: &mut VisitEffects) {
-        let is_meant = self.bundle.as_ref().is_some_and(|bundle| bundle.retry == retry);
+        let is_meant = self.bundle.as_mut().is_some_and(|bundle| bundle.retries.begin(retry));
         if is_meant && self.book.undecided().is_some() {
             (effects.touched, effects.retries_bundle) = (true, true);
         }

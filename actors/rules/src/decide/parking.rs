@@ -12,12 +12,6 @@ use crate::order::waits::{Parked, View, WaitSet};
 use crate::values::epoch::Epoch;
 use crate::work::asks::AskSpec;
 
-/// After how long an ask that every node refused is first tried again though nothing grew. The time
-/// doubles with each refusal in a row, up to [`PREDICATE_RETRY_MAX`].
-pub const PREDICATE_RETRY: Duration = Duration::from_secs(1);
-/// The longest that such an ask waits, however often it was refused.
-pub const PREDICATE_RETRY_MAX: Duration = Duration::from_secs(30);
-
 /// For how long an ask does not go back to a node on which the RM says that it can never run.
 pub const EXCLUDED_FOR: Duration = Duration::from_secs(300);
 
@@ -91,20 +85,6 @@ pub fn refused(ask: &AskSpec, at: Epoch) -> Parked {
         Some(_) => Parked { judged: at, ..Parked::default() },
         None => Parked::refused(&ask.resources, at),
     }
-}
-
-/// How long an ask waits that was refused for this many times in a row, before it is tried again
-/// though nothing grew.
-///
-/// ```
-/// use std::time::Duration;
-/// use monoceros_rules::decide::parking::retry_after;
-///
-/// assert_eq!([1, 2, 5, 6, 99].map(|times| retry_after(times).as_secs()), [1, 2, 16, 30, 30]);
-/// ```
-pub fn retry_after(times_in_a_row: u32) -> Duration {
-    let doublings = times_in_a_row.clamp(1, 16) - 1;
-    PREDICATE_RETRY.saturating_mul(1 << doublings).min(PREDICATE_RETRY_MAX)
 }
 
 #[cfg(test)]

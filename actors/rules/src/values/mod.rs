@@ -13,6 +13,7 @@ pub mod quantity;
 pub mod rare;
 pub mod readable;
 pub mod resources;
+pub mod retries;
 pub mod slots;
 pub mod text;
 pub mod texts;

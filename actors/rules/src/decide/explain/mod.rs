@@ -294,7 +294,7 @@ fn is_room_excluded(index: &NodeIndex, ask: &Ask) -> bool {
 /// Predicates refuse an ask every node with room.
 pub fn refused(ask: &Ask, lacks: &NodeLacks) -> Why {
     let excluded = ask.request().excluded.iter().map(|excluded| excluded.until_ns).min();
-    let retry = ask.refusals().and_then(|refusals| refusals.retry_ns);
+    let retry = ask.refusals().and_then(|refusals| refusals.retries.until_ns());
     let retry_ns = match (retry, excluded) {
         (Some(retry), Some(excluded)) => Some(retry.min(excluded)),
         (retry, excluded) => retry.or(excluded),

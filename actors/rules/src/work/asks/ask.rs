@@ -19,6 +19,7 @@ use crate::order::keys::AskKey;
 use crate::values::epoch::Growth;
 use crate::values::rare::{Nothing, Rare};
 use crate::values::resources::Sum;
+use crate::values::retries::Retries;
 use crate::work::allocations::AllocationId;
 use crate::work::starts::FailedStarts;
 
@@ -102,7 +103,6 @@ impl Nothing for Search {
 }
 
 /// What predicates and the RM refused of an ask.
-#[expect(clippy::struct_excessive_bools, reason = "each is a fact of its own")]
 #[derive(Debug, Default)]
 pub struct Refusals {
     /// Some nodes refused it since its last allocation, and the next are asked.
@@ -119,17 +119,10 @@ pub struct Refusals {
     pub reasons: BTreeMap<String, u32>,
     /// What they were when every node with room had refused it last; only for explanations.
     pub last_reasons: BTreeMap<String, u32>,
-    /// When it is tried again though nothing changed, ns since the epoch.
-    pub retry_ns: Option<i64>,
+    /// When it is tried again though nothing changed.
+    pub retries: Retries,
     /// When it was told last that predicates refused it, ns since the epoch.
     pub told_ns: Option<i64>,
-    /// How often all nodes refused it in a row when nothing but time had passed; decides when it
-    /// is tried again.
-    pub in_a_row: u32,
-    /// Number of its last refusal, so that an earlier deadline is known to be stale.
-    pub retry: u32,
-    /// It is tried because time has passed, not because something changed.
-    pub retried_by_time: bool,
     /// Nodes that the RM said can never run it: it does not go there until their time is over.
     pub excluded: Vec<Exclusion>,
     /// Why it was not placed so far, while it is in no class that keeps that.
@@ -210,7 +203,7 @@ impl Ask {
     }
 
     /// What was refused of it, to be changed, if anything ever was.
-    pub(super) fn noted_refusals(&mut self) -> Option<&mut Refusals> {
+    pub fn noted_refusals(&mut self) -> Option<&mut Refusals> {
         self.search.find_mut()?.refusals.as_deref_mut()
     }
 
@@ -385,7 +378,7 @@ impl Ask {
             (search.passed_by, search.was_replaced) = (None, false);
         }
         if let Some(refusals) = self.noted_refusals() {
-            refusals.in_a_row = 0;
+            refusals.retries.passed();
         }
     }
 }

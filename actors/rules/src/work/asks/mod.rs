@@ -454,7 +454,7 @@ impl Asks {
     pub fn take_one(&mut self, slot: AskSlot) {
         let ask = self.ask_mut(slot);
         if let Some(refusals) = ask.noted_refusals() {
-            refusals.in_a_row = 0;
+            refusals.retries.passed();
         }
         self.take(slot);
     }
@@ -544,10 +544,7 @@ impl Asks {
     /// Gives an ask that every node refused a class of its own, in the state given. Whoever calls
     /// this says whether it rests.
     pub fn single_out(&mut self, slot: AskSlot, waits: WaitSet) {
-        let refusals = self.ask_mut(slot).refusals_mut();
-        let by_time = std::mem::take(&mut refusals.retried_by_time);
-        refusals.in_a_row = if by_time { refusals.in_a_row.saturating_add(1) } else { 1 };
-        refusals.retry = refusals.retry.wrapping_add(1);
+        self.ask_mut(slot).refusals_mut().retries.refused();
         self.set_apart(slot, waits);
     }
 

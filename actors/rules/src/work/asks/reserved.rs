@@ -199,7 +199,7 @@ impl Asks {
         for class in &old {
             let first = self.first_member(*class);
             if let Some(refusals) = self.ask_mut(first).noted_refusals() {
-                refusals.retried_by_time = true;
+                refusals.retries.begin_by_time();
             }
             self.set_waits(*class, WaitSet::Due);
         }
