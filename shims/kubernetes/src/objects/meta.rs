@@ -118,7 +118,7 @@ pub trait Meta {
 
 /// Has the kinds be watched.
 macro_rules! readable {
-    ($($kind:ident: $group:literal / $version:literal $plural:literal;)*) => {$(
+    ($($kind:ident $name:literal: $group:literal / $version:literal $plural:literal;)*) => {$(
         impl Meta for $kind {
             fn metadata(&self) -> &ObjectMeta {
                 &self.metadata
@@ -126,7 +126,7 @@ macro_rules! readable {
         }
 
         impl Read for $kind {
-            const KIND: &'static str = stringify!($kind);
+            const KIND: &'static str = $name;
             const GROUP: &'static str = $group;
             const VERSION: &'static str = $version;
             const PLURAL: &'static str = $plural;
@@ -164,53 +164,17 @@ use super::{
 };
 
 readable! {
-    ConfigMap: "" / "v1" "configmaps";
-    Namespace: "" / "v1" "namespaces";
-    Node: "" / "v1" "nodes";
-    PersistentVolume: "" / "v1" "persistentvolumes";
-    PersistentVolumeClaim: "" / "v1" "persistentvolumeclaims";
-    Pod: "" / "v1" "pods";
-    PodDisruptionBudget: "policy" / "v1" "poddisruptionbudgets";
-    PodGroup: "scheduling.k8s.io" / "v1beta1" "podgroups";
-    PriorityClass: "scheduling.k8s.io" / "v1" "priorityclasses";
-    StorageClass: "storage.k8s.io" / "v1" "storageclasses";
-}
-
-impl Meta for CsiNode {
-    fn metadata(&self) -> &ObjectMeta {
-        &self.metadata
-    }
-}
-
-impl Read for CsiNode {
-    const KIND: &'static str = "CSINode";
-    const GROUP: &'static str = "storage.k8s.io";
-    const VERSION: &'static str = "v1";
-    const PLURAL: &'static str = "csinodes";
-}
-
-impl kube::Resource for CsiNode {
-    type DynamicType = ();
-    type Scope = kube::core::DynamicResourceScope;
-
-    fn kind((): &()) -> Cow<'_, str> {
-        Self::KIND.into()
-    }
-    fn group((): &()) -> Cow<'_, str> {
-        Self::GROUP.into()
-    }
-    fn version((): &()) -> Cow<'_, str> {
-        Self::VERSION.into()
-    }
-    fn plural((): &()) -> Cow<'_, str> {
-        Self::PLURAL.into()
-    }
-    fn meta(&self) -> &ObjectMeta {
-        &self.metadata
-    }
-    fn meta_mut(&mut self) -> &mut ObjectMeta {
-        &mut self.metadata
-    }
+    ConfigMap "ConfigMap": "" / "v1" "configmaps";
+    CsiNode "CSINode": "storage.k8s.io" / "v1" "csinodes";
+    Namespace "Namespace": "" / "v1" "namespaces";
+    Node "Node": "" / "v1" "nodes";
+    PersistentVolume "PersistentVolume": "" / "v1" "persistentvolumes";
+    PersistentVolumeClaim "PersistentVolumeClaim": "" / "v1" "persistentvolumeclaims";
+    Pod "Pod": "" / "v1" "pods";
+    PodDisruptionBudget "PodDisruptionBudget": "policy" / "v1" "poddisruptionbudgets";
+    PodGroup "PodGroup": "scheduling.k8s.io" / "v1beta1" "podgroups";
+    PriorityClass "PriorityClass": "scheduling.k8s.io" / "v1" "priorityclasses";
+    StorageClass "StorageClass": "storage.k8s.io" / "v1" "storageclasses";
 }
 
 /// The quantity in units of `1 / scale`, rounded up (down below zero's other side: away from what is
