@@ -34,6 +34,8 @@ pub mod encoded;
 pub mod end;
 mod ending;
 mod health;
+#[cfg(test)]
+mod in_virtual_time;
 mod incoming;
 pub mod kind;
 pub mod legacy;

@@ -1,13 +1,11 @@
 //! Sessions with a scheduler behind them, in virtual time.
 
-use monoceros_actors::Scheduler;
-
+use super::super::in_virtual_time::with_registry;
 use super::super::kind::{Allocations, Applications, Dialect, Nodes};
 use super::super::session::Binding;
 use super::super::session::attempt::Attempt;
 use super::super::stream_handle::StreamHandle;
 use super::*;
-use crate::settings::Flags;
 
 /// The registry and a scheduler with one RM, `rm`, that has a node and an application.
 struct World {
@@ -24,16 +22,7 @@ fn play_with<F: Future<Output = ()>>(
     extra: &[(&str, &str)],
     story: impl FnOnce(World) -> F,
 ) {
-    let runtime = tokio::runtime::Builder::new_current_thread()
-        .enable_all()
-        .start_paused(true)
-        .build()
-        .unwrap();
-    tokio::task::LocalSet::new().block_on(&runtime, async {
-        let handle = Scheduler::builder().start_local().unwrap();
-        let mut settings = Settings::load(None, &Flags::default()).unwrap();
-        set(&mut settings);
-        let registry = Arc::new(Registry::new(handle.clone(), &settings, None));
+    with_registry(set, async |handle, registry| {
         let world = World { registry, handle };
         world.register(extra, Origin::default()).await.unwrap();
         world.report().await;

@@ -2,7 +2,6 @@
 
 use std::time::Duration;
 
-use monoceros_actors::Scheduler;
 use monoceros_proto::si::v1 as si;
 use prost::Message as _;
 use tokio::time::Instant;
@@ -10,15 +9,16 @@ use tokio_util::sync::CancellationToken;
 use tonic::metadata::MetadataMap;
 
 use super::super::end::StreamEnd;
+use super::super::in_virtual_time::with_registry;
 use super::super::kind::{Allocations, Nodes};
-use super::super::registry::{Origin, Registry};
+use super::super::registry::Origin;
 use super::super::session::Session;
 use super::super::session::state::SessionState;
 use super::super::{
     ATTEMPT_HEADER, CLIENT_SEQ_HEADER, INSTANCE_HEADER, RM_ID_HEADER, SESSION_HEADER,
 };
 use super::*;
-use crate::settings::{Flags, Settings};
+use crate::settings::Settings;
 
 mod numbered;
 
@@ -32,16 +32,7 @@ fn play_with<F: Future<Output = ()>>(
     set: impl FnOnce(&mut Settings),
     story: impl FnOnce(Arc<GrpcEdge>) -> F,
 ) {
-    let runtime = tokio::runtime::Builder::new_current_thread()
-        .enable_all()
-        .start_paused(true)
-        .build()
-        .unwrap();
-    tokio::task::LocalSet::new().block_on(&runtime, async {
-        let handle = Scheduler::builder().start_local().unwrap();
-        let mut settings = Settings::load(None, &Flags::default()).unwrap();
-        set(&mut settings);
-        let registry = Arc::new(Registry::new(handle.clone(), &settings, None));
+    with_registry(set, async |handle, registry| {
         let shutdown = CancellationToken::new();
         let edge = Arc::new(GrpcEdge { handle, registry, traces: None, shutdown });
         register(&edge).await;
