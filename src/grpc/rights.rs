@@ -11,9 +11,11 @@ use futures::future::{Either, Ready, ready};
 use tonic::Status;
 use tonic::body::Body;
 use tonic::codegen::http::{Request, Response};
+use tonic::server::NamedService as _;
 use tower::{Layer, Service};
 use tracing::{debug, warn};
 
+use super::aliases::PublishedScheduler;
 use crate::identity::{Identity, Right};
 
 /// A service, its method, and what that needs.
@@ -62,8 +64,8 @@ const TABLE: [Row; 31] = [
     (REFLECTION_ALPHA, "ServerReflectionInfo", Right::Nothing),
 ];
 
-/// The scheduler, as the published interface calls it (see `aliases`).
-const PUBLISHED_SCHEDULER: &str = "si.v1.Scheduler";
+/// The scheduler, as the published interface calls it.
+const PUBLISHED_SCHEDULER: &str = PublishedScheduler::NAME;
 
 /// What a call of this path needs.
 fn right_of(path: &str) -> Right {

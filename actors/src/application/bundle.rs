@@ -421,7 +421,7 @@ pub(super) fn groups<'a>(
     };
     let group = |(at, group): (usize, &Vec<(AskSlot, u32)>)| Group {
         members: group.iter().map(members).collect(),
-        topology: native.get(at).and_then(NativeGroup::sought_topology),
+        topology: native.get(at).and_then(NativeGroup::sought_topology).map(|it| &**it),
         avoid: avoid.get(&at).map_or(&[], Vec::as_slice),
     };
     bundled.iter().enumerate().map(group).collect()

@@ -24,7 +24,7 @@ use monoceros_rules::work::tags::HELD_AGAIN;
 use super::Application;
 use super::in_the_air::Grounded;
 use super::ops::VisitEffects;
-use super::placeholders::holding_time;
+use super::placeholders::holding_time_left;
 use super::undecided::BundleObstacle;
 use crate::step::{Alarm, Baton};
 
@@ -102,9 +102,7 @@ impl Application {
     fn holding_time_left(&self, now_ns: i64) -> Duration {
         let native = self.book.undecided();
         let since_ns = native.and_then(Native::held_since_ns).unwrap_or(now_ns);
-        let held =
-            Duration::from_nanos(u64::try_from(now_ns.saturating_sub(since_ns)).unwrap_or(0));
-        holding_time(self.book.execution_timeout_ms).saturating_sub(held)
+        holding_time_left(self.book.execution_timeout_ms, since_ns, now_ns)
     }
 
     /// Tells the RM that what fits is held.

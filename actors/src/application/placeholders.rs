@@ -28,9 +28,16 @@ use crate::step::{Alarm, Baton, Ending, Notice, PLACEHOLDER_TIMEOUT, Released};
 /// epoch: a restart of the scheduler does not prolong their time.
 const CREATION_TIME: &str = "yunikorn.apache.org/creationTime";
 
-/// How long places are held for an application that says this.
-pub(super) fn holding_time(timeout_ms: Option<NonZeroU64>) -> Duration {
-    timeout_ms.map_or(PLACEHOLDER_TIMEOUT, |ms| Duration::from_millis(ms.get()))
+/// The rest of the time for which places are held that are held since then, where the application gives them so
+/// long.
+pub(super) fn holding_time_left(
+    timeout_ms: Option<NonZeroU64>,
+    since_ns: i64,
+    now_ns: i64,
+) -> Duration {
+    let timeout = timeout_ms.map_or(PLACEHOLDER_TIMEOUT, |ms| Duration::from_millis(ms.get()));
+    let age = u64::try_from(now_ns.saturating_sub(since_ns)).unwrap_or(0);
+    timeout.saturating_sub(Duration::from_nanos(age))
 }
 
 impl Application {
@@ -55,24 +62,17 @@ impl Application {
             return;
         }
         // What is held for members is held since the decision, unless a scheduler before this one held it.
-        let created_ns = if let Some(native) = &gang.native {
+        let since_ns = if let Some(native) = &gang.native {
             native.held_since_ns()
         } else {
             let tags = self.book.tags.as_ref();
             let created = tags.and_then(|tags| tags.get(CREATION_TIME)?.parse::<i64>().ok());
-            created.and_then(|seconds| seconds.checked_mul(1_000_000_000))
+            let created_ns = created.and_then(|seconds| seconds.checked_mul(1_000_000_000));
+            created_ns.map(|created_ns| created_ns.min(self.book.arrived_ns))
         };
-        let timeout = holding_time(self.book.execution_timeout_ms);
-        let wait = match created_ns {
-            None => timeout,
-            Some(created_ns) => {
-                let is_native = gang.native.is_some();
-                let latest_ns = if is_native { baton.now_ns } else { self.book.arrived_ns };
-                let since_ns = created_ns.min(latest_ns);
-                let age = u64::try_from(baton.now_ns.saturating_sub(since_ns)).unwrap_or(0);
-                timeout.saturating_sub(Duration::from_nanos(age)).max(Duration::from_millis(1))
-            }
-        };
+        let (timeout_ms, now_ns) = (self.book.execution_timeout_ms, baton.now_ns);
+        let left = holding_time_left(timeout_ms, since_ns.unwrap_or(now_ns), now_ns);
+        let wait = left.max(Duration::from_millis(1));
         let id = Arc::clone(&self.book.id);
         let alarm = Alarm::PlaceholderTimeout { application: self.slot, id };
         gang.timer = Some(baton.arm(wait, alarm));

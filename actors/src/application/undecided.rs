@@ -291,10 +291,7 @@ impl Application {
         let backs_off = native.backs_off();
         Some(BundleFact {
             groups: groups.clone().map(|it| (Arc::clone(&it.name), it.wanted())).collect(),
-            topologies: groups
-                .clone()
-                .map(|it| it.sought_topology().cloned().map(Arc::new))
-                .collect(),
+            topologies: groups.clone().map(|it| it.sought_topology().cloned()).collect(),
             sized: groups.filter(|it| it.spec.is_some()).map(|it| Arc::clone(&it.name)).collect(),
             rests,
             backs_off,

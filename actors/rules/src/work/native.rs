@@ -400,8 +400,8 @@ impl NativeGroup {
     }
 
     /// Where its members are to be relative to each other, unless that is known by those that run.
-    pub fn sought_topology(&self) -> Option<&Topology> {
-        self.topology.as_deref().filter(|_| self.domain.is_none())
+    pub fn sought_topology(&self) -> Option<&Arc<Topology>> {
+        self.topology.as_ref().filter(|_| self.domain.is_none())
     }
 
     /// Chooses a domain for its members, as long as places are found for them there.

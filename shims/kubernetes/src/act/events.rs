@@ -24,10 +24,10 @@ use crate::shim::Event;
 const AHEAD: usize = 5_000;
 /// Tries of an event that has to be written, each of a few attempts.
 const TRIES: u32 = 20;
-/// The event that says why a pod waits.
-const WAITS: &str = "FailedScheduling";
 /// The pause between two of these.
 const PAUSE: Duration = Duration::from_secs(5);
+/// The event that says why a pod waits.
+const WAITS: &str = "FailedScheduling";
 
 /// An event that waits.
 #[derive(Debug)]
