@@ -26,7 +26,7 @@ impl Application {
     pub(super) fn reject(&self, spec: &AskSpec, reason: Rejection, baton: &mut Baton) {
         let names_nothing = matches!(reason, Rejection::NodeUnknown(_));
         baton.tally.ask_rejected(!names_nothing);
-        baton.notices.push(Notice::AskRejected {
+        baton.effects.notify(Notice::AskRejected {
             form: spec.form,
             key: Arc::clone(&spec.key),
             application: Arc::clone(&self.book.id),
@@ -53,7 +53,7 @@ impl Application {
         baton: &mut Baton,
         effects: &mut VisitEffects,
     ) {
-        enters(&mut spec, || baton.clock.now_ns());
+        enters(&mut spec, || baton.services.clock.now_ns());
         if let Err(reason) = baton.directory.applications[self.slot].may_take(&spec) {
             self.reject(&spec, reason, baton);
             return;
@@ -212,7 +212,7 @@ impl Application {
         } else {
             tracing::warn!(application = %self.book.id, ask = %spec.key, %reason,
                 "change of what is allocated ignored");
-            baton.notices.push(Notice::Ignored(Ignored::AllocationChange));
+            baton.effects.notify(Notice::Ignored(Ignored::AllocationChange));
         }
     }
 
@@ -378,7 +378,7 @@ impl Application {
     ) {
         let application = Arc::clone(&self.book.id);
         let released = AskReleased { form, key, application, ending, message };
-        baton.notices.push(Notice::AskReleased(Box::new(released)));
+        baton.effects.notify(Notice::AskReleased(Box::new(released)));
     }
 
     /// Withdraws the ask with this key, or all of the form (`None`: of every form). Says how many

@@ -42,7 +42,7 @@ impl Application {
         let until_ns = baton.now_ns.saturating_add(delay_ns);
         self.backoff = Some(Backoff { until_ns: Some(until_ns), reached });
         let id = Arc::clone(&self.book.id);
-        baton.alarms.push((delay, Alarm::Backoff { application: self.slot, id, until_ns }));
+        baton.effects.remind(delay, Alarm::Backoff { application: self.slot, id, until_ns });
         tracing::debug!(application = %self.book.id, ?delay, "backs off");
     }
 

@@ -65,7 +65,7 @@ impl Application {
                     tracing::debug!(application = %self.book.id, ?obstacle, "gang not placed");
                     if obstacle.may_be_gone_with_fewer() && self.holds_again() {
                         self.count_within_quota(&obstacle, &baton);
-                        baton.revisits.push((self.slot, Op::SettleForLess));
+                        baton.effects.revisit(self.slot, Op::SettleForLess);
                     } else {
                         self.gang_would_preempt(&obstacle, &mut baton);
                     }
@@ -375,7 +375,7 @@ impl Application {
         let (pause, retry) = bundle.retries.pause(baton.now_ns);
         let id = Arc::clone(&self.book.id);
         let alarm = Alarm::BundleRetry { application: self.slot, id, retry };
-        baton.alarms.push((pause, alarm));
+        baton.effects.remind(pause, alarm);
         // What a node said counts until something changes.
         baton.directory.refused.insert(self.slot);
     }

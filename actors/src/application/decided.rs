@@ -45,7 +45,7 @@ impl Application {
             let (spec, created_ns) = (Arc::clone(&ask.spec), ask.created_ns);
             let mut entry =
                 Allocation::new(self.slot, Arc::clone(&spec), place.node, created_ns, baton.now_ns);
-            entry.follow(Course::of(&spec, baton.now_ns, || baton.clock.now_ns()));
+            entry.follow(Course::of(&spec, baton.now_ns, || baton.services.clock.now_ns()));
             // Where predicates were asked at once, that was when they passed.
             entry.is_assumed = !baton.offer.asks_later;
             let id = baton.books.allocations.insert(entry);
@@ -67,7 +67,9 @@ impl Application {
         self.tell_holds(&n_held, &mut baton);
         if baton.offer.is_watched {
             let held = self.placed_at(found, bundled, &baton);
-            baton.notices.push(Notice::GangPlaced { application: Arc::clone(&self.book.id), held });
+            baton
+                .effects
+                .notify(Notice::GangPlaced { application: Arc::clone(&self.book.id), held });
         }
         self.arm_placeholders(&mut baton);
         let starting = self.moved_on(standing, &baton.books.nodes);

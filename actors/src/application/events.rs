@@ -53,7 +53,7 @@ impl Application {
         self.book.asks.note_failure(slot, OVER_QUOTA, baton.now_ns);
         let ask = self.book.asks.ask_mut(slot);
         ask.attempted = true;
-        if std::mem::replace(&mut ask.over_quota, true) || !baton.tracking.is_on() {
+        if std::mem::replace(&mut ask.over_quota, true) || !baton.settings.tracking.is_on() {
             return;
         }
         let frame = baton.offer.frames.last().expect("a leaf's offer has the leaf's frame");
@@ -77,7 +77,8 @@ impl Application {
     pub(super) fn over_user_quota(&mut self, slot: AskSlot, baton: &mut Baton) {
         self.book.asks.note_failure(slot, OVER_USER_QUOTA, baton.now_ns);
         let was = std::mem::replace(&mut self.book.asks.ask_mut(slot).over_user_quota, true);
-        let Some(lane) = self.limited_lane().filter(|_| !was && baton.tracking.is_on()) else {
+        let Some(lane) = self.limited_lane().filter(|_| !was && baton.settings.tracking.is_on())
+        else {
             return;
         };
         let available = Box::new(baton.books.trackers.headroom(lane));
@@ -120,7 +121,8 @@ impl Application {
 
     /// Makes the event that a member is larger than a placeholder of its group.
     pub(super) fn tell_too_small(&self, ask: AskSlot, place: AllocationId, baton: &mut Baton) {
-        let Some(entry) = baton.books.allocations.get(place).filter(|_| baton.tracking.is_on())
+        let Some(entry) =
+            baton.books.allocations.get(place).filter(|_| baton.settings.tracking.is_on())
         else {
             return;
         };

@@ -138,7 +138,7 @@ impl Application {
         let (pause, retry) = pairs.retries.pause(baton.now_ns);
         let id = Arc::clone(&self.book.id);
         let alarm = Alarm::PairRetry { application: self.slot, id, retry };
-        baton.alarms.push((pause, alarm));
+        baton.effects.remind(pause, alarm);
         // What a node said counts until something changes.
         baton.directory.refused.insert(self.slot);
     }
@@ -331,7 +331,7 @@ impl Application {
             "placeholder gives way"
         );
         released.replaced_by = Some(successor);
-        baton.notices.push(Notice::Released(Box::new(released)));
+        baton.effects.notify(Notice::Released(Box::new(released)));
     }
 
     /// A placeholder is free no longer.
@@ -357,7 +357,7 @@ impl Application {
         let Some(real) = old.gives_way_to() else { return };
         self.count_use(&old, event, baton);
         let is_node_gone = event == EventKind::AllocationLostNode;
-        baton.disarmed.extend(old.deadline);
+        baton.effects.disarm(old.deadline);
         let Some(entry) = baton.books.allocations.get_mut(real) else { return };
         let in_place = matches!(entry.pairing, Pairing::Takes { in_place: true, .. });
         entry.change().pairing = Pairing::Took { created_ns: old.stated_creation_ns() };
@@ -399,13 +399,13 @@ impl Application {
         baton.directory.counts(self.leaf_facts.slot).released += 1;
         if let Some(message) = answer {
             let released = Released::of(&self.book.id, &old, Ending::StoppedByRm, message);
-            baton.notices.push(Notice::Released(Box::new(released)));
+            baton.effects.notify(Notice::Released(Box::new(released)));
         }
         let uuid = self.book.next_uuid(slot);
         self.book.asks.settle_one(slot, real);
         let allocated = self.bind(baton, slot, real, uuid);
         effects.delta.running += self.tell_changes(baton);
-        baton.notices.append(&mut effects.discharged);
+        baton.effects.notices.append(&mut effects.discharged);
         Self::tell_allocated(baton, allocated);
         self.disarm_placeholders(baton);
         baton.books.unsettled.changed(old.node);
@@ -454,7 +454,7 @@ impl Application {
             && gang.native.as_ref().is_some_and(|native| native.is_over)
         {
             // What it waited for was all that kept the place.
-            baton.revisits.push((self.slot, Op::EndHolds { group }));
+            baton.effects.revisit(self.slot, Op::EndHolds { group });
         }
         if old.leaving.is_none()
             && let Some(group) = old.spec.place_in()

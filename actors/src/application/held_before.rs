@@ -76,7 +76,7 @@ impl Application {
         });
         let (application, id) = (self.slot, Arc::clone(&self.book.id));
         let alarm = Alarm::HoldAgainOver { application, id, order };
-        baton.alarms.push((left.min(SOUGHT_FOR), alarm));
+        baton.effects.remind(left.min(SOUGHT_FOR), alarm);
     }
 
     /// Ends the search that this order began, if it goes on.
@@ -108,7 +108,7 @@ impl Application {
     /// Tells the RM that what fits is held.
     pub(super) fn tell_held_again(&self, baton: &mut Baton) {
         let held = self.entered(self.book.state(), HELD_AGAIN, baton.now_ns);
-        baton.notices.push(held);
+        baton.effects.notify(held);
     }
 
     /// Looks for no places any more, and holds none.

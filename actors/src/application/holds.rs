@@ -58,7 +58,7 @@ impl Application {
         self.give_rest(&freed, &freed.minus(&resources).pruned(), &mut baton);
         self.replace_hold(takes.placeholder, &hold, id, &resources, &mut baton);
         if baton.offer.is_watched {
-            baton.notices.push(Notice::HoldTaken(Box::new(Decision::Replace {
+            baton.effects.notify(Notice::HoldTaken(Box::new(Decision::Replace {
                 application: Arc::clone(&self.book.id),
                 key: Arc::clone(&placement.spec.key),
                 placeholder: Arc::clone(&hold.uuid),
@@ -137,7 +137,7 @@ impl Application {
         self.book.asks.settle_one(slot, real);
         let allocated = self.bind(baton, slot, real, uuid);
         effects.delta.running += self.tell_changes(baton);
-        baton.notices.append(&mut effects.discharged);
+        baton.effects.notices.append(&mut effects.discharged);
         Self::tell_allocated(baton, allocated);
     }
 
@@ -183,7 +183,7 @@ impl Application {
         let Some(entry) = baton.books.allocations.get(placeholder) else { return };
         let Some(group) = entry.spec.place_in().cloned() else { return };
         self.book.gang_mut().take_all_free(&group);
-        baton.revisits.push((self.slot, Op::EndHolds { group }));
+        baton.effects.revisit(self.slot, Op::EndHolds { group });
     }
 
     /// The holds of a group end, but for those that a member waits to take.

@@ -124,14 +124,14 @@ impl Application {
             books.trackers.start(id, &self.book.id);
         }
         if holds || waits {
-            baton.notices.append(&mut effects.discharged);
+            baton.effects.notices.append(&mut effects.discharged);
             return;
         }
         books.trackers.leave(id, &self.book.id);
         let last = effects.discharged.pop();
-        baton.notices.append(&mut effects.discharged);
+        baton.effects.notices.append(&mut effects.discharged);
         self.tell_link(EventKind::UserGroupUnlinked, baton);
-        baton.notices.extend(last);
+        baton.effects.notices.extend(last);
         self.lane = None;
         self.set_group(None);
     }
@@ -183,7 +183,7 @@ impl Application {
         baton: &mut Baton,
         effects: &mut VisitEffects,
     ) {
-        baton.notices.append(&mut effects.discharged);
+        baton.effects.notices.append(&mut effects.discharged);
         let queue = &self.book.queue;
         baton.happens(|at| {
             Event::of(EventKind::UserCharged, &self.book.user, at).referring(queue).amount(change)
@@ -209,7 +209,7 @@ impl Application {
                 .referring(queue)
                 .amount(change)
         });
-        if let Some(group) = self.group().filter(|_| baton.tracking.is_on()) {
+        if let Some(group) = self.group().filter(|_| baton.settings.tracking.is_on()) {
             let event = Event::of(EventKind::GroupDischarged, group, baton.now_ns);
             let event = event.referring(queue).amount(change);
             effects.discharged.push(Notice::Happened(event.into()));

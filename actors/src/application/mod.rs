@@ -249,7 +249,7 @@ impl Application {
             if let Some(entry) = baton.directory.applications.find_mut(self.slot) {
                 entry.state = change.to;
             }
-            baton.notices.push(self.entered(change.to, change.message, baton.now_ns));
+            baton.effects.notify(self.entered(change.to, change.message, baton.now_ns));
             match change.to {
                 ApplicationState::Completing => {
                     let alarm = Alarm::Completing {
@@ -258,13 +258,13 @@ impl Application {
                         since_ns: baton.now_ns,
                     };
                     let leaf = &baton.directory.queue(self.leaf_facts.slot).facts;
-                    baton.alarms.push((leaf.config.settings.completing_timeout, alarm));
+                    baton.effects.remind(leaf.config.settings.completing_timeout, alarm);
                 }
                 ApplicationState::Running => self.begin_run(baton),
                 ApplicationState::Completed | ApplicationState::Failed => {
                     self.end_run(baton);
-                    baton.ended.push((self.slot, self.row));
-                    baton.terminated.push(Ended::of(&self.book));
+                    baton.effects.ended.rows.push((self.slot, self.row));
+                    baton.effects.ended.terminated.push(Ended::of(&self.book));
                     baton.happens(|at| self.unplaced(at));
                     baton.happens(|at| self.event(EventKind::AppUnlinked, at));
                 }
@@ -292,7 +292,7 @@ impl Application {
         self.book.fire(ApplicationEvent::Fail, baton.now_ns, &mut self.changes);
         for change in std::mem::take(&mut self.changes) {
             baton.tally.state_change(change, &self.book.queue);
-            baton.notices.push(self.entered(change.to, "PartitionRemoved", baton.now_ns));
+            baton.effects.notify(self.entered(change.to, "PartitionRemoved", baton.now_ns));
         }
     }
 
@@ -352,7 +352,7 @@ impl Visited for Application {
     type Mail = ApplicationMail;
 
     fn mail(baton: &mut Baton) -> &mut Option<ApplicationMail> {
-        &mut baton.for_application
+        &mut baton.mail.application
     }
 
     fn visit(&mut self, baton: Box<Baton>, mail: ApplicationMail, _ctx: &mut Self::Context) {
@@ -447,7 +447,7 @@ impl Application {
             while let Some(op) = ops.next() {
                 if let Some(rest) = application.apply(op, baton, effects) {
                     let rest = std::iter::once(rest).chain(ops).collect();
-                    baton.unfinished.push((application.slot, rest));
+                    baton.effects.follow_ups.unfinished.push((application.slot, rest));
                     break;
                 }
             }
@@ -480,7 +480,7 @@ impl Application {
         self.disarm_placeholders(&mut baton);
         self.charge_limits(&mut baton, &mut effects);
         effects.delta.running += self.tell_changes(&mut baton);
-        baton.say(&mut effects.happened);
+        baton.effects.notify_all(&mut effects.happened);
         effects.delta.starting += self.moved_on(standing, &baton.books.nodes);
         self.list_allocating(&mut baton);
         self.list_untold(&mut baton);

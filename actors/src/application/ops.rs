@@ -90,7 +90,7 @@ impl VisitEffects {
         baton: &Baton,
         event: impl FnOnce(i64) -> H,
     ) {
-        if baton.tracking.is_on() {
+        if baton.settings.tracking.is_on() {
             self.happened.push(Notice::Happened(event(baton.now_ns).into()));
         }
     }
@@ -119,13 +119,13 @@ impl Application {
             }
             Op::WithdrawAsks(key) => {
                 if self.withdraw(key.as_ref(), None, baton, effects) == 0 {
-                    baton.notices.push(Notice::Ignored(Ignored::ReleaseOfUnknown));
+                    baton.effects.notify(Notice::Ignored(Ignored::ReleaseOfUnknown));
                 }
             }
             Op::Release { which, cause, reason, had_waiting } => {
                 let (n, rest) = self.release(&which, cause, reason.as_ref(), baton, effects);
                 if n == 0 && !had_waiting {
-                    baton.notices.push(Notice::Ignored(Ignored::ReleaseOfUnknown));
+                    baton.effects.notify(Notice::Ignored(Ignored::ReleaseOfUnknown));
                 }
                 return rest;
             }
@@ -212,7 +212,7 @@ impl Application {
             None => spec.form == Form::Unified && self.is_allocated(&spec.key),
         };
         if is_allocated {
-            baton.notices.push(Notice::Ignored(Ignored::AllocationChange));
+            baton.effects.notify(Notice::Ignored(Ignored::AllocationChange));
         } else {
             self.reject(spec, reason, baton);
         }
@@ -250,7 +250,7 @@ impl Application {
         self.book.asks.exclude(slot, over.clone());
         let (id, key) = (Arc::clone(&self.book.id), Arc::clone(&self.book.asks.ask(slot).key));
         let alarm = Alarm::ExclusionOver { application: self.slot, id, key, over };
-        baton.alarms.push((EXCLUDED_FOR, alarm));
+        baton.effects.remind(EXCLUDED_FOR, alarm);
     }
 
     /// The application was Completing for its time: it is over, or waits for its placeholders to be

@@ -75,14 +75,14 @@ impl Application {
         let wait = left.max(Duration::from_millis(1));
         let id = Arc::clone(&self.book.id);
         let alarm = Alarm::PlaceholderTimeout { application: self.slot, id };
-        gang.timer = Some(baton.arm(wait, alarm));
+        gang.timer = Some(baton.effects.arm(wait, alarm));
     }
 
     /// Takes the deadline of the placeholders back, if there are none any more.
     pub(super) fn disarm_placeholders(&mut self, baton: &mut Baton) {
         let is_needed = !self.book.placeholders().is_zero() && !self.book.state().is_terminated();
         if let Some(gang) = self.book.gang.as_mut().filter(|_| !is_needed) {
-            baton.disarmed.extend(gang.timer.take());
+            baton.effects.disarm(gang.timer.take());
         }
     }
 
@@ -165,7 +165,7 @@ impl Application {
         }
         entry.change().leaving = Some(Leaving::Released);
         let released = Released::of(&self.book.id, entry, Ending::Timeout, why);
-        baton.notices.push(Notice::Released(Box::new(released)));
+        baton.effects.notify(Notice::Released(Box::new(released)));
         self.take_free(id, baton);
     }
 

@@ -264,9 +264,8 @@ impl Application {
         let Some(at_ns) = self.book.asks.arm_wish(slot) else { return };
         let key = Arc::clone(&self.book.asks.ask(slot).key);
         let (application, id) = (self.slot, Arc::clone(&self.book.id));
-        let delay = u64::try_from(at_ns.saturating_sub(baton.now_ns)).unwrap_or(0);
         let alarm = Alarm::ChoiceOpens { application, id, key };
-        baton.alarms.push((Duration::from_nanos(delay), alarm));
+        baton.effects.remind_at(at_ns, baton.now_ns, alarm);
     }
 
     /// The time has come at which a choice of the constraint of an ask may open.
@@ -367,7 +366,7 @@ impl Application {
         let (pause, retry) = ask.refusals_mut().retries.pause(baton.now_ns);
         let (application, id) = (self.slot, Arc::clone(&self.book.id));
         let alarm = Alarm::PredicateRetry { application, id, key, retry };
-        baton.alarms.push((pause, alarm));
+        baton.effects.remind(pause, alarm);
     }
 
     /// Asks a node to hold one instance of an ask, perhaps in place of a placeholder. The one place
@@ -389,7 +388,7 @@ impl Application {
         let open = ask.wish().map_or(usize::MAX, AskWish::open);
         let (created_ns, now_ns) = (ask.created_ns, baton.now_ns);
         let mut entry = Allocation::new(self.slot, Arc::clone(&spec), node, created_ns, now_ns);
-        entry.follow(Course::of(&spec, now_ns, || baton.clock.now_ns()));
+        entry.follow(Course::of(&spec, now_ns, || baton.services.clock.now_ns()));
         let placement = Placement {
             application: self.slot,
             ask: slot,
@@ -561,12 +560,12 @@ impl Application {
         debug_assert!(entry.is_assumed, "what is placed is assumed before it is told");
         entry.is_assumed = false;
         let course = entry.take_course().map(|mut course| {
-            course.decided_ns = baton.clock.now_ns();
+            course.decided_ns = baton.services.clock.now_ns();
             Box::new((id, *course))
         });
         if let Some(timeout) = entry.spec.execution_timeout_ms {
             let alarm = Alarm::ExecutionTimeout { allocation: id };
-            let deadline = baton.arm(Duration::from_millis(timeout.get()), alarm);
+            let deadline = baton.effects.arm(Duration::from_millis(timeout.get()), alarm);
             if let Some(entry) = baton.books.allocations.get_mut(id) {
                 entry.change().deadline = Some(deadline);
             }
@@ -607,7 +606,7 @@ impl Application {
             debug_assert!(false, "a placement on its way is in the table");
             return;
         };
-        baton.notices.push(Notice::Allocated(Arc::new(allocated)));
+        baton.effects.notify(Notice::Allocated(Arc::new(allocated)));
     }
 
     /// Goes on after a decision, while no other application comes first. `priority` is what it was

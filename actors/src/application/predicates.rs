@@ -150,7 +150,7 @@ impl Application {
         }
         self.note_real(member_of.as_ref());
         effects.delta.running += self.tell_changes(baton);
-        baton.notices.append(&mut effects.discharged);
+        baton.effects.notices.append(&mut effects.discharged);
         Self::tell_allocated(baton, allocated);
     }
 
@@ -288,7 +288,7 @@ impl Application {
 
     pub(super) fn tell_cancelled(number: u64, baton: &mut Baton) {
         baton.tally.predicate_cancelled();
-        baton.notices.push(Notice::Withdrawn(QuestionId(number)));
+        baton.effects.notify(Notice::Withdrawn(QuestionId(number)));
     }
 
     /// The nodes that a cancelled question named: the RM may have assumed any of them, and answered

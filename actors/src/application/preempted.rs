@@ -105,7 +105,7 @@ impl Application {
             let released = Released::of(&self.book.id, entry, Ending::Preempted, why.to_string());
             tracing::debug!(placement = %id, application = %self.book.id, allocation = %entry.uuid,
                 %why, "preempted");
-            baton.notices.push(Notice::Released(Box::new(released)));
+            baton.effects.notify(Notice::Released(Box::new(released)));
             let chosen = chosen.iter().find(|chosen| chosen.victim == *id);
             self.keep_eviction(*id, chosen, grounds, baton);
             effects.happens(baton, |at| {

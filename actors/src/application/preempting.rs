@@ -9,7 +9,6 @@
 
 use std::collections::BTreeMap;
 use std::sync::Arc;
-use std::time::Duration;
 
 use monoceros_rules::decide::parking::Obstacle;
 use monoceros_rules::decide::preemption::{NoPreemption, Promisee, TRY_AGAIN, Tries, Wish, after};
@@ -67,7 +66,7 @@ impl Application {
         let is_promised = baton.books.promises.of(Promisee::Ask(who)).is_some();
         let node = ask.required_node.as_ref().and_then(|id| baton.books.nodes.slot_of(id));
         if let Some(node) = node.filter(|_| !is_promised) {
-            baton.preemptors.push(Preemptor::ForNode(who, node));
+            baton.effects.preemptors.push(Preemptor::ForNode(who, node));
         }
     }
 
@@ -143,7 +142,7 @@ impl Application {
     /// What a wish is whoever has it, beside its policy and age, and when it tried last.
     pub(super) fn wish_of(&self, who: Promisee, baton: &Baton) -> Wish {
         Wish {
-            is_enabled: baton.preempts,
+            is_enabled: baton.settings.preempts,
             may_preempt: false,
             has_preempted: baton.books.has_preempted(who),
             requires_node: false,
@@ -205,7 +204,7 @@ impl Application {
                 tries.last = Some((baton.now_ns, baton.books.changes()));
                 (tries.why, tries.waits_for_promises, tries.bound_ends_ns) = (None, false, None);
                 self.preempting_mut().due.remove(&who);
-                baton.preemptors.push(Preemptor::ForGuarantee { who, nodes_were_tried });
+                baton.effects.preemptors.push(Preemptor::ForGuarantee { who, nodes_were_tried });
                 return;
             }
             Err(NoPreemption::TooYoung { until_ns } | NoPreemption::TriedLately { until_ns }) => {
@@ -237,9 +236,8 @@ impl Application {
             return;
         }
         preempting.armed_ns = Some(at_ns);
-        let wait_ns = u64::try_from(at_ns.saturating_sub(baton.now_ns)).unwrap_or(0);
         let alarm = Alarm::MayPreempt { application, id, at_ns };
-        baton.alarms.push((Duration::from_nanos(wait_ns), alarm));
+        baton.effects.remind_at(at_ns, baton.now_ns, alarm);
     }
 
     /// The leaf is set otherwise: whoever waits is tried again, and it is found out anew who may look for
@@ -251,7 +249,7 @@ impl Application {
         }
         if let Some(preempting) = &mut self.preempting {
             preempting.due.values_mut().for_each(|due| due.at_change = true);
-            baton.revisits.push((self.slot, Op::MayPreempt { at_ns: None }));
+            baton.effects.revisit(self.slot, Op::MayPreempt { at_ns: None });
         }
     }
 

@@ -95,7 +95,7 @@ impl Application {
         if !is_there {
             tracing::warn!(application = %self.book.id, allocation = %name, %node,
                 "an allocation is said to be on another node than it was placed on, ignored");
-            baton.notices.push(Notice::Ignored(Ignored::AllocationChange));
+            baton.effects.notify(Notice::Ignored(Ignored::AllocationChange));
         }
     }
 
@@ -128,7 +128,7 @@ impl Application {
         } else {
             tracing::warn!(application = %self.book.id, allocation = %entry.uuid,
                 "change of what is allocated ignored: it is more than can be counted");
-            baton.notices.push(Notice::Ignored(Ignored::AllocationChange));
+            baton.effects.notify(Notice::Ignored(Ignored::AllocationChange));
         }
     }
 
@@ -171,8 +171,8 @@ impl Application {
         }
         effects.delta.running += self.tell_changes(baton);
         if form == Form::Unified {
-            baton.notices.append(&mut effects.discharged);
-            baton.notices.push(Notice::Allocated(Arc::new(allocated)));
+            baton.effects.notices.append(&mut effects.discharged);
+            baton.effects.notify(Notice::Allocated(Arc::new(allocated)));
             return;
         }
         baton.happens(|at| {

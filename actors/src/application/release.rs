@@ -232,7 +232,7 @@ impl Application {
             "released"
         );
         Self::note_preempted(id, &entry, baton, effects);
-        baton.disarmed.extend(entry.deadline);
+        baton.effects.disarm(entry.deadline);
         self.book.allocations.remove(&entry.uuid);
         let is_placeholder = entry.spec.placeholder;
         self.book.unbooked(entry.resources(), is_placeholder);
@@ -274,7 +274,7 @@ impl Application {
         }
         if let Some(message) = answer {
             let released = Released::of(&self.book.id, &entry, Ending::StoppedByRm, message);
-            baton.notices.push(Notice::Released(Box::new(released)));
+            baton.effects.notify(Notice::Released(Box::new(released)));
         }
         baton.books.unsettled.changed_by(entry.node, entry.elsewhere.as_deref());
         Some(Freed { id, node: entry.node, resources: entry.resources().clone() })
@@ -386,9 +386,9 @@ impl Application {
         let counts = baton.directory.counts(self.leaf_facts.slot);
         counts.moved(Some(self.book.state()), None);
         self.end_run(baton);
-        baton.ended.push((self.slot, self.row));
+        baton.effects.ended.rows.push((self.slot, self.row));
         if self.book.started_ns.is_some() {
-            baton.removed.push(Ended::removed(&self.book, baton.now_ns));
+            baton.effects.ended.removed.push(Ended::removed(&self.book, baton.now_ns));
         }
         None
     }
@@ -446,6 +446,6 @@ impl Application {
         }
         entry.change().leaving = Some(Leaving::Released);
         let released = Released::of(&self.book.id, entry, Ending::Timeout, why);
-        baton.notices.push(Notice::Released(Box::new(released)));
+        baton.effects.notify(Notice::Released(Box::new(released)));
     }
 }

@@ -60,7 +60,7 @@ impl Application {
     pub(super) fn place_reserved(&mut self, mut baton: Box<Baton>) {
         self.set_blocked(Blocked::default(), &mut baton);
         loop {
-            let (patience, now_ns) = (baton.patience, baton.now_ns);
+            let (patience, now_ns) = (baton.settings.patience, baton.now_ns);
             baton.tally.node_round_begins();
             let next =
                 self.attempt(&baton, |attempt| at_reserved::next(attempt, &patience, now_ns));
@@ -134,7 +134,9 @@ impl Application {
         baton: &mut Baton,
     ) -> Claimed {
         self.displace(slot, baton);
-        if baton.patience.delay.is_some() && self.book.asks.ask(slot).required_node.is_none() {
+        if baton.settings.patience.delay.is_some()
+            && self.book.asks.ask(slot).required_node.is_none()
+        {
             self.book.asks.ask_mut(slot).count_passed_by(&baton.books.nodes);
         }
         let (node, instead) = match self.may_claim(slot, baton) {
@@ -190,7 +192,7 @@ impl Application {
     fn may_claim(&self, slot: AskSlot, baton: &Baton) -> Claim {
         let ask = self.book.asks.ask(slot);
         let rank = self.holder(slot).rank(&baton.books.queues, ask.priority);
-        reservations::claim(ask, &rank, &baton.books, &baton.patience, baton.now_ns)
+        reservations::claim(ask, &rank, &baton.books, &baton.settings.patience, baton.now_ns)
     }
 
     /// Who an ask that reserves a node is to others.
@@ -254,7 +256,9 @@ impl Application {
         let books = &mut baton.books;
         books.reservations.make(&mut books.nodes, who, reservation);
         if books.reservations.watch() {
-            baton.alarms.push((after(baton.patience.wait_timeout), Alarm::ReservationsWaited));
+            baton
+                .effects
+                .remind(after(baton.settings.patience.wait_timeout), Alarm::ReservationsWaited);
         }
         self.book.asks.reserve(slot, node, waits);
     }
@@ -447,12 +451,12 @@ impl Application {
         let wait_ns = u64::try_from(at_ns.saturating_sub(baton.now_ns)).unwrap_or(0);
         let (application, id) = (self.slot, Arc::clone(&self.book.id));
         let alarm = Alarm::OldEnough { application, id, at_ns };
-        baton.alarms.push((Duration::from_nanos(wait_ns), alarm));
+        baton.effects.remind(Duration::from_nanos(wait_ns), alarm);
     }
 
     /// A deadline is over: asks that are old enough now are tried again.
     pub(super) fn old_enough(&mut self, at_ns: i64, baton: &mut Baton, effects: &mut VisitEffects) {
-        let Some(delay) = baton.patience.delay else { return };
+        let Some(delay) = baton.settings.patience.delay else { return };
         if self.aging.deadline_ns != Some(at_ns) {
             return;
         }
@@ -480,7 +484,7 @@ impl Application {
         baton.tally.asked();
         tracing::debug!(application = %self.book.id, ask = %ask.key, question = number, node = %id,
             "asked whether the node may be reserved");
-        baton.notices.push(Notice::Asked(Box::new(PredicateQuestion {
+        baton.effects.notify(Notice::Asked(Box::new(PredicateQuestion {
             id: QuestionId(number),
             application: Arc::clone(&self.book.id),
             key: Arc::clone(&ask.key),
@@ -488,7 +492,7 @@ impl Application {
             nodes: vec![id],
             allocate: false,
             bundle: None,
-            answers: baton.answers.clone(),
+            answers: baton.services.answers.clone(),
         })));
     }
 

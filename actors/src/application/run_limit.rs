@@ -43,13 +43,14 @@ impl Application {
         let wait_ns = i64::try_from(wait.as_nanos()).unwrap_or(i64::MAX);
         let until_ns = baton.now_ns.saturating_add(wait_ns);
         let id = Arc::clone(&self.book.id);
-        let timer = baton.arm(wait, Alarm::RunOver { application: self.slot, id, until_ns });
+        let timer =
+            baton.effects.arm(wait, Alarm::RunOver { application: self.slot, id, until_ns });
         self.run_limit.until = Some((until_ns, timer));
     }
 
     /// It is over or leaves: its time does not matter any more.
     pub(super) fn end_run(&mut self, baton: &mut Baton) {
-        baton.disarmed.extend(self.run_limit.until.take().map(|(_, timer)| timer));
+        baton.effects.disarm(self.run_limit.until.take().map(|(_, timer)| timer));
     }
 
     /// Its time is over: it fails, and everything that it asks for and holds is to go. One that

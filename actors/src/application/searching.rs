@@ -361,7 +361,7 @@ impl Application {
     fn note_refusal(&mut self, slot: AskSlot, why: String, baton: &mut Baton) {
         baton.tally.refused();
         baton.offer.refused += 1;
-        if baton.tracking.is_on() {
+        if baton.settings.tracking.is_on() {
             let reasons = &mut self.book.asks.ask_mut(slot).refusals_mut().reasons;
             *reasons.entry(why).or_default() += 1;
         }

@@ -42,14 +42,14 @@ impl Application {
         baton.tally.start_failed();
         self.cancel_claim(slot, baton);
         self.end_reservation(slot, End::StartFailed, baton);
-        if baton.start_retry.has_started(made_ns, baton.now_ns) {
+        if baton.settings.start_retry.has_started(made_ns, baton.now_ns) {
             // It ran, and whatever failed before it does not count.
             self.runs(slot, effects);
         }
         let node = Some(Arc::clone(baton.books.nodes.id(node)));
         let reason = reason.map_or("", |reason| &**reason);
         let failed = FailedStart::new(node, reason, baton.now_ns);
-        let until_ns = self.book.asks.start_failed(slot, failed, &baton.start_retry);
+        let until_ns = self.book.asks.start_failed(slot, failed, &baton.settings.start_retry);
         effects.touched = true;
         self.pairs_changed();
         let Some(until_ns) = until_ns else { return };
@@ -79,7 +79,7 @@ impl Application {
         let Some(native) = self.book.native_mut() else { return };
         native.has_real = false;
         let starts = native.starts.get_or_insert_default();
-        let Some(until_ns) = starts.note(failed, &baton.start_retry) else { return };
+        let Some(until_ns) = starts.note(failed, &baton.settings.start_retry) else { return };
         let message = Message::GangNotStarted(Box::new(starts.summary()));
         self.arm_start_backoff(None, until_ns, baton);
         let event = |at| self.event(EventKind::GangNotStarted, at);
@@ -92,10 +92,10 @@ impl Application {
         let delay = Duration::from_nanos(delay);
         tracing::debug!(application = %id, ask = key.as_deref(), ?delay,
             "could not be started, and waits");
-        baton.alarms.push((
+        baton.effects.remind(
             delay,
             Alarm::Start { application, id, over: StartTime::Backoff { key, until_ns } },
-        ));
+        );
     }
 
     /// Handles the end of a time that began with a failed start, or with the next try.
@@ -139,7 +139,7 @@ impl Application {
         let (application, id) = (self.slot, Arc::clone(&self.book.id));
         let (key, times) = (Arc::clone(&ask.key), starts.times());
         let alarm = Alarm::Start { application, id, over: StartTime::Holds { key, times } };
-        baton.alarms.push((baton.start_retry.longest, alarm));
+        baton.effects.remind(baton.settings.start_retry.longest, alarm);
     }
 
     /// Handles the deadline of an allocation of the ask with this key, made when so many starts had

@@ -142,7 +142,7 @@ impl Application {
         if !requests.is_empty() {
             let application = Arc::clone(&self.book.id);
             let wanting = Box::new(WantsMachines { application, requests });
-            baton.notices.push(Notice::WantsMachines(wanting));
+            baton.effects.notify(Notice::WantsMachines(wanting));
         }
         self.review_untold(baton);
         looked_at

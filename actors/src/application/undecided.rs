@@ -233,7 +233,7 @@ impl Application {
             Some(why @ (Grounded::Refused | Grounded::Unanswered)) => {
                 self.park_grounded(why, baton);
                 if why == Grounded::Refused && self.holds_again() {
-                    baton.revisits.push((self.slot, Op::SettleForLess));
+                    baton.effects.revisit(self.slot, Op::SettleForLess);
                 }
             }
             _ if effects.touched => {

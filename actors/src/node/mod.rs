@@ -399,7 +399,7 @@ impl Node {
         match baton.books.promises.kept(self.slot) {
             None => tell(&mut baton.books.nodes, &self.available),
             Some(kept) => {
-                baton.with_rooms.insert(self.slot);
+                baton.effects.nominated_nodes.insert(self.slot);
                 tell(&mut baton.books.nodes, &self.available.minus(&kept).pruned());
             }
         }
@@ -441,7 +441,7 @@ impl Node {
                 baton.books.nodes.set_attributes(self.slot, &self.attributes);
                 baton.directory.note_instance_type(self.slot, &self.attributes);
                 baton.books.nodes.set_open(self.slot, self.is_open());
-                baton.with_rooms.insert(self.slot);
+                baton.effects.nominated_nodes.insert(self.slot);
                 baton.books.nodes.touch(self.slot);
                 let is_new = |new: &Resources| !new.same_amount(&self.others.occupied);
                 if let Some(occupied) = occupied.filter(is_new) {
@@ -470,7 +470,7 @@ impl Node {
                 }
                 self.set_draining(draining);
                 baton.books.nodes.set_open(self.slot, self.is_open());
-                baton.with_rooms.insert(self.slot);
+                baton.effects.nominated_nodes.insert(self.slot);
                 self.unreserve_if_closed(baton);
                 if baton.books.nodes.is_reserved(self.slot) {
                     baton.wake_named(self.slot, &self.id);
@@ -599,7 +599,7 @@ impl Visited for Node {
     type Mail = NodeMail;
 
     fn mail(baton: &mut Baton) -> &mut Option<NodeMail> {
-        &mut baton.for_node
+        &mut baton.mail.node
     }
 
     fn visit(&mut self, baton: Box<Baton>, mail: NodeMail, _ctx: &mut Self::Context) {

@@ -21,7 +21,7 @@ use monoceros_rules::work::asks::AskSpec;
 use super::Node;
 use crate::api::callback::Preferences;
 use crate::api::predicates::{PredicateQuestion, QuestionBundle, QuestionId};
-use crate::step::{Baton, Notice, Passed, Placement, Settlement};
+use crate::step::{Baton, Notice, Passed, Placement, Services, Settlement};
 
 /// Whether a placement passes the predicate of an RM in this process. A place that is held for it is
 /// not to be counted beside it.
@@ -95,7 +95,7 @@ fn ask_now(
     baton: &mut Baton,
 ) -> Result<(), String> {
     word((application, key, group), node, allocate, baton);
-    let Baton { question: args, callback, .. } = baton;
+    let Services { question: args, callback, .. } = &mut baton.services;
     let asked = || match group {
         Some(_) => callback.hold_predicates(args),
         None => callback.predicates(args),
@@ -120,7 +120,8 @@ fn word(
     allocate: bool,
     baton: &mut Baton,
 ) {
-    let Baton { question: args, directory, .. } = baton;
+    let Baton { services, directory, .. } = baton;
+    let args = &mut services.question;
     let application = directory.application(application).map_or("", |entry| &*entry.id);
     let texts = [
         (&mut args.allocation_key, key),
@@ -137,7 +138,7 @@ fn word(
 
 /// Between which nodes an RM in this process says that an ask has preferences.
 pub(crate) fn preferences(key: &str, baton: &Baton) -> Preferences {
-    let asked = || baton.callback.preferences(key);
+    let asked = || baton.services.callback.preferences(key);
     catch_unwind(AssertUnwindSafe(asked)).unwrap_or_default()
 }
 
@@ -147,7 +148,7 @@ pub(crate) fn fits((application, spec): About<'_>, baton: &Baton) -> Fits {
     let application = baton.directory.application(application).map_or("", |entry| &*entry.id);
     let group = held_for(spec);
     let key = if group.is_some() { "" } else { &*spec.key };
-    let asked = || baton.callback.fits(application, key, group.unwrap_or_default());
+    let asked = || baton.services.callback.fits(application, key, group.unwrap_or_default());
     catch_unwind(AssertUnwindSafe(asked)).unwrap_or_default()
 }
 
@@ -161,7 +162,7 @@ pub(crate) fn preferred(
     for (at, &slot) in nodes.iter().enumerate() {
         let node = Arc::clone(baton.books.nodes.id(slot));
         word((application, key, None), &node, true, baton);
-        let asked = || baton.callback.preference(&baton.question);
+        let asked = || baton.services.callback.preference(&baton.services.question);
         let preference = catch_unwind(AssertUnwindSafe(asked)).unwrap_or(i64::MIN);
         if best.is_none_or(|(most, _)| preference > most)
             && ask_now((application, key, None), &node, true, baton).is_ok()
@@ -200,7 +201,7 @@ pub(crate) fn ask_later(
         candidates = nodes.len(),
         "predicate asked"
     );
-    baton.notices.push(Notice::Asked(Box::new(PredicateQuestion {
+    baton.effects.notify(Notice::Asked(Box::new(PredicateQuestion {
         id: QuestionId(number),
         application,
         key: Arc::clone(&placement.spec.key),
@@ -208,7 +209,7 @@ pub(crate) fn ask_later(
         nodes,
         allocate: !is_in_place(placement),
         bundle,
-        answers: baton.answers.clone(),
+        answers: baton.services.answers.clone(),
     })));
     number
 }

@@ -78,7 +78,7 @@ impl Partition {
             return self.reject(new, unknown, baton);
         };
         self.take_namespace(new, leaf, baton);
-        baton.notices.push(Notice::ApplicationAccepted(Arc::clone(&new.id)));
+        baton.effects.notify(Notice::ApplicationAccepted(Arc::clone(&new.id)));
     }
 
     /// Places are to be held again for the gang of an application that is there; nothing else is heard. The answer
@@ -153,8 +153,8 @@ impl Partition {
         baton.happens(|at| Event::of(EventKind::QueueAppAdded, &queue, at).referring(&id));
         baton.directory.counts(leaf).moved(None, Some(ApplicationState::New));
         baton.tally.application_new();
-        baton.notices.push(Notice::ApplicationPlaced { id: Arc::clone(&id), queue: Some(queue) });
-        baton.notices.push(Notice::ApplicationAccepted(Arc::clone(&id)));
+        baton.effects.notify(Notice::ApplicationPlaced { id: Arc::clone(&id), queue: Some(queue) });
+        baton.effects.notify(Notice::ApplicationAccepted(Arc::clone(&id)));
         self.do_what_waited(&WaitsFor::Application(id), baton);
     }
 
@@ -173,8 +173,8 @@ impl Partition {
         count_rejected(&new.queue, baton);
         let exists = matches!(reason, Rejection::ApplicationExists(_));
         baton
-            .notices
-            .push(Notice::ApplicationRejected { id: Arc::clone(id), reason: Box::new(reason) });
+            .effects
+            .notify(Notice::ApplicationRejected { id: Arc::clone(id), reason: Box::new(reason) });
         if !exists {
             self.application_gone(id, baton);
         }

@@ -27,16 +27,14 @@ struct Ring;
 impl Partition {
     /// Notes the step's deadlines and keeps one timer for the earliest.
     pub(super) fn arm(&mut self, baton: &mut Baton, ctx: &mut Context<Self>) {
-        if !baton.alarms.is_empty() || !baton.timers.is_empty() {
+        let deadlines = &mut baton.effects.deadlines;
+        if !deadlines.armed.is_empty() {
             let now = Instant::now();
-            for (wait, alarm) in baton.alarms.drain(..) {
-                self.note_deadline(now, wait, None, alarm);
-            }
-            for (wait, timer, alarm) in baton.timers.drain(..) {
-                self.note_deadline(now, wait, Some(timer), alarm);
+            for (wait, timer, alarm) in deadlines.armed.drain(..) {
+                self.note_deadline(now, wait, timer, alarm);
             }
         }
-        for timer in baton.disarmed.drain(..) {
+        for timer in deadlines.disarmed.drain(..) {
             if let Some(deadline) = self.due.remove(&timer) {
                 self.deadlines.remove(&deadline);
             }
@@ -146,14 +144,13 @@ impl Partition {
     /// Some reservations may have waited for quota as long as they may: whether they are given up
     /// is found out by the next offer.
     fn reservations_waited(&mut self, baton: &mut Baton) {
-        let timeout = baton.patience.wait_timeout;
+        let timeout = baton.settings.patience.wait_timeout;
         let (waited, next_ns) = baton.books.reservations.waited(baton.now_ns, timeout);
         for (application, key) in waited {
             self.agenda.push_back(Task::Visit(application, vec![Op::ReservationWaited(key)]));
         }
         if let Some(next_ns) = next_ns {
-            let wait_ns = u64::try_from(next_ns.saturating_sub(baton.now_ns)).unwrap_or(0);
-            baton.alarms.push((Duration::from_nanos(wait_ns), Alarm::ReservationsWaited));
+            baton.effects.remind_at(next_ns, baton.now_ns, Alarm::ReservationsWaited);
         }
     }
 }

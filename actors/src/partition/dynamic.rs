@@ -53,7 +53,7 @@ impl Partition {
         self.empty.since.insert(slot, baton.now_ns);
         if !self.empty.armed {
             self.empty.armed = true;
-            baton.alarms.push((CLEANING_INTERVAL, Alarm::CleanQueues));
+            baton.effects.remind(CLEANING_INTERVAL, Alarm::CleanQueues);
         }
     }
 
@@ -79,7 +79,7 @@ impl Partition {
         if let Some(left_ns) = next {
             self.empty.armed = true;
             let wait = Duration::from_nanos(left_ns.unsigned_abs());
-            baton.alarms.push((wait, Alarm::CleanQueues));
+            baton.effects.remind(wait, Alarm::CleanQueues);
         }
     }
 

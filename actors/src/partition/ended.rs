@@ -10,7 +10,6 @@
 //! * One deadline at most is armed for all of them, and none while nothing is kept.
 
 use std::sync::Arc;
-use std::time::Duration;
 
 use monoceros_config as config;
 use monoceros_rules::values::instant;
@@ -44,8 +43,7 @@ impl Kept {
             return;
         }
         let Some(due_ns) = self.applications.due_ns() else { return };
-        let wait = u64::try_from(due_ns.saturating_sub(baton.now_ns)).unwrap_or(0);
-        baton.alarms.push((Duration::from_nanos(wait), Alarm::Retention));
+        baton.effects.remind_at(due_ns, baton.now_ns, Alarm::Retention);
         self.is_armed = true;
     }
 }
@@ -53,13 +51,13 @@ impl Kept {
 impl Partition {
     /// Sums up what left in the step that came home, and takes in what ended.
     pub(super) fn keep_terminated(&mut self, baton: &mut Baton) {
-        if baton.terminated.is_empty() && baton.removed.is_empty() {
+        if baton.effects.ended.terminated.is_empty() && baton.effects.ended.removed.is_empty() {
             return;
         }
-        for removed in std::mem::take(&mut baton.removed) {
+        for removed in std::mem::take(&mut baton.effects.ended.removed) {
             self.sum_up(&removed, baton);
         }
-        for ended in std::mem::take(&mut baton.terminated) {
+        for ended in std::mem::take(&mut baton.effects.ended.terminated) {
             self.sum_up(&ended, baton);
             self.application_gone(&ended.id, baton);
             self.keep_ended(ended, baton);
@@ -86,7 +84,7 @@ impl Partition {
                 });
                 continue;
             }
-            baton.notices.push(Notice::ApplicationUpdated(Arc::new(Entered {
+            baton.effects.notify(Notice::ApplicationUpdated(Arc::new(Entered {
                 application: expired.id,
                 queue: expired.queue,
                 state,

@@ -76,7 +76,7 @@ impl Partition {
             Err(reason) => {
                 baton.tally.ask_rejected(false);
                 let (form, application) = (Form::Unified, Arc::from(""));
-                baton.notices.push(Notice::AskRejected {
+                baton.effects.notify(Notice::AskRejected {
                     form,
                     key,
                     application,

@@ -91,10 +91,10 @@ impl Partition {
             return Ok(questions.map(ask).collect());
         }
         let number = baton.books.unsettled.next_number();
-        let (id, answers) = (QuestionId(number), baton.answers.clone());
+        let (id, answers) = (QuestionId(number), baton.services.answers.clone());
         let questions = questions.map(|(key, question)| args(key, question, baton)).collect();
         let group = PreemptionQuestions { id, questions, answers };
-        baton.notices.push(Notice::AskedPreemption(Box::new(group)));
+        baton.effects.notify(Notice::AskedPreemption(Box::new(group)));
         Err(number)
     }
 
@@ -151,7 +151,8 @@ fn ask_now(
         return if fits { Answer::Fits(-1) } else { Answer::Refused };
     }
     let args = args(key, question, baton);
-    let Ok(answer) = catch_unwind(AssertUnwindSafe(|| baton.callback.preemption_predicates(&args)))
+    let Ok(answer) =
+        catch_unwind(AssertUnwindSafe(|| baton.services.callback.preemption_predicates(&args)))
     else {
         tracing::error!(ask = %key, node = args.node_id,
             "the callback for questions about preemption panicked, taken as a refusal");

@@ -7,7 +7,6 @@
 //! what is left.
 
 use std::sync::Arc;
-use std::time::Duration;
 
 use monoceros_rules::work::asks::AskSpec;
 use monoceros_rules::work::ended::Ended;
@@ -27,7 +26,7 @@ impl Partition {
                 if let Some(slot) = baton.directory.application_slot(&id) {
                     self.agenda.push_back(Task::Visit(slot, vec![Op::Remove]));
                 } else {
-                    baton.notices.push(Notice::Ignored(Ignored::RemovalOfUnknown));
+                    baton.effects.notify(Notice::Ignored(Ignored::RemovalOfUnknown));
                 }
                 self.application_gone(&id, baton);
             }
@@ -68,7 +67,7 @@ impl Partition {
                 }
             }
         }
-        baton.notices.push(item.into());
+        baton.effects.notify(item.into());
     }
 
     /// Takes the orders to an application. Those that name an application or node which is not here
@@ -121,7 +120,7 @@ impl Partition {
                 *had_waiting = any;
                 if cause.is_stop() {
                     let told = existing.iter().map(|it| Released::of_waiting(id, it));
-                    baton.notices.extend(told.map(|it| Notice::Released(Box::new(it))));
+                    baton.effects.notices.extend(told.map(|it| Notice::Released(Box::new(it))));
                 }
             }
             self.do_again(freed, baton);
@@ -141,7 +140,7 @@ impl Partition {
             ops.into_iter().partition(|op| op.spec().is_some());
         let in_vain = others.len().saturating_sub(n_found);
         let ignored = (0..in_vain).map(|_| Notice::Ignored(Ignored::ReleaseOfUnknown));
-        baton.notices.extend(ignored);
+        baton.effects.notices.extend(ignored);
         let awaited = WaitsFor::Application(Arc::clone(id));
         if !self.reorder.may_wait(&awaited, asks.iter().map(weight_of_op).sum()) {
             reject(id, &asks, baton, |_| Rejection::ApplicationUnknown(Arc::clone(id)));
@@ -277,9 +276,10 @@ impl Partition {
             (Item::Node(new), WaitsFor::Application(id) | WaitsFor::Node(id)) => {
                 baton.tally.shared().nodes.failed.inc();
                 let (node, reason) = (new.id, Rejection::ApplicationUnknown(Arc::clone(id)));
-                baton
-                    .notices
-                    .push(Notice::NodeRejected { id: Arc::clone(&node), reason: Box::new(reason) });
+                baton.effects.notify(Notice::NodeRejected {
+                    id: Arc::clone(&node),
+                    reason: Box::new(reason),
+                });
                 self.node_gone(&node, baton);
             }
             (Item::NodeChange(node, _), _) => self.node_unknown(&node, baton),
@@ -300,8 +300,7 @@ fn unknown_node(op: &Op, baton: &Baton) -> Option<WaitsFor> {
 /// Arms a deadline at which the reorder buffer is looked at again.
 fn remind(due_ns: Option<i64>, baton: &mut Baton) {
     if let Some(due_ns) = due_ns {
-        let wait = u64::try_from(due_ns.saturating_sub(baton.now_ns)).unwrap_or(0);
-        baton.alarms.push((Duration::from_nanos(wait), Alarm::ReorderWindow));
+        baton.effects.remind_at(due_ns, baton.now_ns, Alarm::ReorderWindow);
     }
 }
 
@@ -314,6 +313,6 @@ pub(super) fn reject(
 ) {
     for notice in ops.iter().filter_map(|op| op.rejected(id, &reason)) {
         baton.tally.ask_rejected(false);
-        baton.notices.push(notice);
+        baton.effects.notify(notice);
     }
 }

@@ -45,13 +45,14 @@ pub(crate) mod surveys;
 mod tasks;
 mod turn;
 
-use std::collections::{BTreeMap, BTreeSet, VecDeque};
+use std::collections::{BTreeMap, VecDeque};
 use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, Ordering};
 use std::time::Duration;
 
 use actix::prelude::*;
 use monoceros_config::PartitionConfig;
+use monoceros_proto::si::v1::PredicatesArgs;
 use monoceros_rules::books::Books;
 use monoceros_rules::decisions::Decisions;
 use monoceros_rules::limits::Tables;
@@ -70,7 +71,8 @@ use crate::outlet::Outlet;
 use crate::partition::oracle::{Oracle, Watch};
 use crate::pulse::Beat;
 use crate::step::{
-    Alarm, Barrier, Baton, Directory, Gathered, Guard, Offering, SessionLink, Station, Visited,
+    Alarm, Barrier, Baton, Directory, Gathered, Guard, Mail, Offering, Services, SessionLink,
+    Station, StepEffects, StepSettings, Visited,
 };
 use crate::tally::Tally;
 pub(crate) use control::ApplyControl;
@@ -232,38 +234,25 @@ impl Partition {
             books,
             directory,
             now_ns: clock.now_ns(),
-            notices: Vec::new(),
-            alarms: Vec::new(),
-            timers: Vec::new(),
-            next_timer: 0,
-            ended: Vec::new(),
-            terminated: Vec::new(),
-            removed: Vec::new(),
-            woken: Vec::new(),
-            unreserved: Vec::new(),
-            patience: watch.patience,
-            start_retry: watch.start_retry,
-            preemptors: Vec::new(),
-            with_rooms: BTreeSet::new(),
-            preempts: config.preemption.enabled,
-            revisits: Vec::new(),
-            unfinished: Vec::new(),
-            woken_by_return: Vec::new(),
-            disarmed: Vec::new(),
             offer: Offering::default(),
             gathered: Gathered::default(),
-            tracking,
+            effects: StepEffects::default(),
+            settings: StepSettings {
+                patience: watch.patience,
+                start_retry: watch.start_retry,
+                preempts: config.preemption.enabled,
+                tracking,
+            },
+            services: Services {
+                clock,
+                callback,
+                answers: Mailbox::new(ctx.address(), &metrics).answer_sink(),
+                question: PredicatesArgs::default(),
+                home: Station::of(ctx),
+            },
             tally: Tally::new(&metrics),
-            clock,
             decisions: Decisions::new(params.decisions),
-            callback,
-            for_node: None,
-            for_application: None,
-            for_queue: None,
-            for_partition: None,
-            question: monoceros_proto::si::v1::PredicatesArgs::default(),
-            home: Station::of(ctx),
-            answers: Mailbox::new(ctx.address(), &metrics).answer_sink(),
+            mail: Mail::default(),
             guard,
         });
         let outlet = Outlet::new(Arc::clone(&name), session.clone());
@@ -373,7 +362,7 @@ impl Visited for Partition {
     type Mail = Home;
 
     fn mail(baton: &mut Baton) -> &mut Option<Home> {
-        &mut baton.for_partition
+        &mut baton.mail.partition
     }
 
     fn visit(&mut self, mut baton: Box<Baton>, Home: Home, ctx: &mut Self::Context) {
@@ -382,7 +371,7 @@ impl Visited for Partition {
             self.may_decide = !baton.offer.fruitless;
             let decided = baton.offer.decided;
             if self.watch.oracle {
-                self.oracle.compare(&baton.notices, &baton.offer);
+                self.oracle.compare(&baton.effects.notices, &baton.offer);
             }
             baton.tally.offer_home(decided);
             if baton.offer.fruitless {

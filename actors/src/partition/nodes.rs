@@ -67,8 +67,8 @@ impl Partition {
             baton.tally.shared().nodes.failed.inc();
             let (id, exists) = (new.id, matches!(reason, Rejection::NodeExists { .. }));
             baton
-                .notices
-                .push(Notice::NodeRejected { id: Arc::clone(&id), reason: Box::new(reason) });
+                .effects
+                .notify(Notice::NodeRejected { id: Arc::clone(&id), reason: Box::new(reason) });
             if !exists {
                 self.node_gone(&id, baton);
             }
@@ -92,7 +92,7 @@ impl Partition {
         baton.books.nodes.set_attributes(slot, &node.attributes);
         baton.directory.nodes.insert_at(slot, Station::start(node));
         baton.wake_named(slot, &id);
-        baton.notices.push(Notice::NodeAccepted(Arc::clone(&id)));
+        baton.effects.notify(Notice::NodeAccepted(Arc::clone(&id)));
         let mut by_application: BTreeMap<ApplicationSlot, Vec<Op>> = BTreeMap::new();
         for (application, existing) in existing {
             let slot = baton.directory.application_slot(&application);
@@ -147,7 +147,7 @@ impl Partition {
             let (capacity, old) = (baton.books.nodes.capacity(), baton.books.nodes.total(slot));
             if let Err(reason) = check_capacity(id, capacity, old, total) {
                 tracing::warn!(node = %id, %reason, "node update ignored");
-                baton.notices.push(Notice::Ignored(Ignored::NodeUpdate));
+                baton.effects.notify(Notice::Ignored(Ignored::NodeUpdate));
                 return;
             }
         }
@@ -162,10 +162,10 @@ impl Partition {
     pub(super) fn node_unknown(&self, id: &Arc<str>, baton: &mut Baton) {
         if self.unknown_nodes == UnknownNodes::Rejected {
             let (id, reason) = (Arc::clone(id), Rejection::NodeUnknown(Arc::clone(id)));
-            baton.notices.push(Notice::NodeRejected { id, reason: Box::new(reason) });
+            baton.effects.notify(Notice::NodeRejected { id, reason: Box::new(reason) });
         } else {
             tracing::warn!(node = %id, "change of an unknown node ignored");
-            baton.notices.push(Notice::Ignored(Ignored::NodeUnknown));
+            baton.effects.notify(Notice::Ignored(Ignored::NodeUnknown));
         }
     }
 
@@ -210,7 +210,7 @@ impl Partition {
     pub(super) fn forget_node(slot: NodeSlot, baton: &mut Baton) {
         // All releases are told in one message, whichever application they are of, before anything
         // else that follows from the loss of the node.
-        baton.notices.sort_by_key(|notice| !matches!(notice, Notice::Released(_)));
+        baton.effects.notices.sort_by_key(|notice| !matches!(notice, Notice::Released(_)));
         let id = Arc::clone(baton.books.nodes.id(slot));
         let removed = Message::Says("node removed from its partition");
         baton.happens(|at| Event::of(EventKind::NodeRemoved, &id, at).with_message(removed));

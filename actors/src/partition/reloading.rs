@@ -100,8 +100,8 @@ impl Partition {
         if config.node_order != self.config.node_order {
             baton.books.nodes.set_order(node_order(&config));
         }
-        let is_switched_on = config.preemption.enabled && !baton.preempts;
-        baton.preempts = config.preemption.enabled;
+        let is_switched_on = config.preemption.enabled && !baton.settings.preempts;
+        baton.settings.preempts = config.preemption.enabled;
         self.config = config;
         let quotas = self.config.preemption.quota;
         let mut leaves = note_in_directory(&changes, quotas, &mut baton.directory);
@@ -114,7 +114,7 @@ impl Partition {
             // An application that became limited, or is not any more, tells its leaf.
             let by_path = &baton.directory.queue_by_path;
             leaves.extend(limits.leaves.iter().filter_map(|leaf| by_path.get(leaf)));
-        } else if baton.tracking.is_on() {
+        } else if baton.settings.tracking.is_on() {
             tell_limits(&baton.books.trackers.limits(), baton);
         }
         let queues = baton.directory.all_queues().rev();
@@ -154,7 +154,7 @@ impl Partition {
         let unsettled = &baton.books.unsettled;
         let placements = unsettled.iter().map(|(number, _)| number);
         let open = placements.chain(unsettled.claims().map(|(number, _)| number));
-        baton.notices.extend(open.map(|number| Notice::Withdrawn(QuestionId(number))));
+        baton.effects.notices.extend(open.map(|number| Notice::Withdrawn(QuestionId(number))));
         self.refuse_waiting(baton);
         self.agenda.push_back(Task::survey(Dismiss));
         self.closing = true;

@@ -45,7 +45,7 @@ impl Partition {
         match &mut self.scale_up {
             Signal::Idle => {
                 self.scale_up = Signal::Armed;
-                baton.alarms.push((SIGNAL_INTERVAL, Alarm::ScaleUp));
+                baton.effects.remind(SIGNAL_INTERVAL, Alarm::ScaleUp);
             }
             Signal::Armed => {}
             Signal::Looking { again, .. } => *again = true,
@@ -81,7 +81,7 @@ impl Partition {
         let before = std::mem::take(&mut self.scale_up);
         if matches!(before, Signal::Looking { again: true, .. }) {
             self.scale_up = Signal::Armed;
-            baton.alarms.push((SIGNAL_INTERVAL, Alarm::ScaleUp));
+            baton.effects.remind(SIGNAL_INTERVAL, Alarm::ScaleUp);
         }
     }
 }

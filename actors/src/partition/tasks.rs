@@ -117,7 +117,7 @@ impl Partition {
         baton.books.evictions.forget(slot);
         baton.end_promise(Promisee::Gang(slot), false);
         let id = Arc::clone(&entry.id);
-        baton.notices.push(Notice::ApplicationPlaced { id, queue: None });
+        baton.effects.notify(Notice::ApplicationPlaced { id, queue: None });
         self.agenda.extend(removal_if_over(entry.leaf, &baton));
         self.may_be_empty(entry.leaf, &mut baton);
         entry.address.do_send(crate::Halt);
@@ -142,12 +142,12 @@ impl Partition {
     /// Puts on the agenda what the step must still do because of what it did. Says whether there is
     /// any.
     pub(super) fn agenda_from(&mut self, baton: &mut Baton) -> bool {
-        for (slot, row) in std::mem::take(&mut baton.ended) {
+        for (slot, row) in std::mem::take(&mut baton.effects.ended.rows) {
             if let Some(row) = row {
                 self.agenda.push_back(Task::Detach(slot, row));
             }
         }
-        for (slot, key, why) in std::mem::take(&mut baton.unreserved) {
+        for (slot, key, why) in std::mem::take(&mut baton.effects.follow_ups.unreserved) {
             let replaced = why == End::Replaced;
             self.agenda.push_back(Task::Visit(slot, vec![Op::Unreserved { key, replaced }]));
         }
@@ -156,26 +156,28 @@ impl Partition {
             && baton.books.unsettled.room() > 0
         {
             // Whatever made room: questions were answered, or taken back.
-            baton.revisits.push((bundle.application, Op::AskMembers));
+            baton.effects.revisit(bundle.application, Op::AskMembers);
         }
-        self.may_decide |= !baton.revisits.is_empty();
-        for (slot, ops) in std::mem::take(&mut baton.unfinished).into_iter().rev() {
+        self.may_decide |= !baton.effects.follow_ups.revisits.is_empty();
+        for (slot, ops) in
+            std::mem::take(&mut baton.effects.follow_ups.unfinished).into_iter().rev()
+        {
             self.inbox.push_first(Input::Unfinished(slot, ops));
         }
         // Nobody leaves while an application gives back more: that may be enough.
         if baton.books.changes() != self.looked_at && !self.inbox.has_unfinished() {
             for slot in std::mem::take(&mut baton.directory.preempt_later) {
-                baton.revisits.push((slot, Op::MayPreempt { at_ns: None }));
+                baton.effects.revisit(slot, Op::MayPreempt { at_ns: None });
             }
         }
         if !self.inbox.has_unfinished() {
             self.looked_at = baton.books.changes();
         }
-        if self.agenda.is_empty() && baton.revisits.is_empty() {
+        if self.agenda.is_empty() && baton.effects.follow_ups.revisits.is_empty() {
             baton.check_rooms();
-            self.may_decide |= !baton.revisits.is_empty();
+            self.may_decide |= !baton.effects.follow_ups.revisits.is_empty();
         }
-        for (slot, op) in std::mem::take(&mut baton.revisits) {
+        for (slot, op) in std::mem::take(&mut baton.effects.follow_ups.revisits) {
             self.agenda.push_back(Task::Visit(slot, vec![op]));
         }
         for (node, by_return) in baton.books.nodes.take_woken_by_name() {
@@ -186,13 +188,13 @@ impl Partition {
                 baton.wake_named(node, &id);
             }
         }
-        for (slot, node) in std::mem::take(&mut baton.woken) {
+        for (slot, node) in std::mem::take(&mut baton.effects.follow_ups.woken) {
             self.agenda.push_back(Task::Visit(slot, vec![Op::WakeNamed(node)]));
         }
-        for (slot, node) in std::mem::take(&mut baton.woken_by_return) {
+        for (slot, node) in std::mem::take(&mut baton.effects.follow_ups.woken_by_return) {
             self.agenda.push_back(Task::Visit(slot, vec![Op::WakeNamedByReturn(node)]));
         }
-        self.inquiries.extend(baton.now_ns, baton.preemptors.drain(..));
+        self.inquiries.extend(baton.now_ns, baton.effects.preemptors.drain(..));
         let reopened = baton.books.trackers.take_reopened();
         if !reopened.is_empty() {
             let by_path = &baton.directory.queue_by_path;

@@ -163,7 +163,7 @@ impl Partition {
         let waits = self.can_decide(baton) || !is_answered;
         if !self.barriers.is_empty() && !waits && self.reorder.is_empty() {
             let barriers = std::mem::take(&mut self.barriers).into_iter();
-            baton.notices.extend(barriers.map(Notice::Barrier));
+            baton.effects.notices.extend(barriers.map(Notice::Barrier));
             self.speak(baton);
         }
         baton.tally.flush();
@@ -248,9 +248,9 @@ impl Partition {
     fn may_say_more(&self, baton: &Baton) -> bool {
         let stands = self.closing || self.proposal.is_some() || self.watch.oracle;
         let are_events =
-            || baton.notices.iter().all(|notice| matches!(notice, Notice::Happened(_)));
+            || baton.effects.notices.iter().all(|notice| matches!(notice, Notice::Happened(_)));
         let offers = || self.may_offer(baton) == MayOffer::Yes && are_events();
-        !stands && baton.notices.len() < NOTICES_TOGETHER && self.inbox.goes_on(offers)
+        !stands && baton.effects.notices.len() < NOTICES_TOGETHER && self.inbox.goes_on(offers)
     }
 
     /// Tells the session how much there is, if that is worth it.
@@ -264,15 +264,15 @@ impl Partition {
 
     /// Hands the notices since the last time to the outlet.
     fn speak(&mut self, baton: &mut Baton) {
-        if baton.notices.is_empty() {
+        if baton.effects.notices.is_empty() {
             return;
         }
         self.tell_held(baton);
         baton.tally.in_flight(baton.books.unsettled.len());
-        self.outstanding += baton.notices.len();
+        self.outstanding += baton.effects.notices.len();
         // As many will be said next, where that is more than a few: to grow copies them.
-        let said = baton.notices.len();
+        let said = baton.effects.notices.len();
         let room = if said > FEW_NOTICES { said.min(BATCH) } else { 0 };
-        self.outlet.say(std::mem::replace(&mut baton.notices, Vec::with_capacity(room)));
+        self.outlet.say(std::mem::replace(&mut baton.effects.notices, Vec::with_capacity(room)));
     }
 }

@@ -352,7 +352,7 @@ impl Visited for Queue {
     type Mail = QueueMail;
 
     fn mail(baton: &mut Baton) -> &mut Option<QueueMail> {
-        &mut baton.for_queue
+        &mut baton.mail.queue
     }
 
     fn visit(&mut self, baton: Box<Baton>, mail: QueueMail, _ctx: &mut Self::Context) {

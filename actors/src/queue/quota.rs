@@ -5,8 +5,6 @@
 //!   while no queue has one.
 //! * A queue that is not above its maximum has no start time.
 
-use std::time::Duration;
-
 use monoceros_rules::decide::quota_timer::{Quota, QuotaTimer};
 use monoceros_rules::order::ledger::QueueLedger;
 use monoceros_rules::queues::QueueConfig;
@@ -87,8 +85,7 @@ impl Baton {
             return;
         }
         *armed = Some(at_ns);
-        let wait_ns = u64::try_from(at_ns.saturating_sub(self.now_ns)).unwrap_or(0);
-        self.alarms.push((Duration::from_nanos(wait_ns), Alarm::QuotaScan { at_ns }));
+        self.effects.remind_at(at_ns, self.now_ns, Alarm::QuotaScan { at_ns });
     }
 }
 

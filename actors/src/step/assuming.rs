@@ -71,7 +71,7 @@ impl Baton {
             Counting::Assumes => |callback, what| callback.assumed(what),
             Counting::Forgets => |callback, what| callback.forgotten(what),
         };
-        if catch_unwind(AssertUnwindSafe(|| tell(&*self.callback, &what))).is_err() {
+        if catch_unwind(AssertUnwindSafe(|| tell(&*self.services.callback, &what))).is_err() {
             tracing::error!(?what, ?counting, "the callback panicked, and nothing changes");
         }
     }

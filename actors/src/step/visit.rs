@@ -20,9 +20,9 @@ use monoceros_rules::values::resources::Resources;
 use monoceros_rules::work::allocations::AllocationId;
 use smallvec::SmallVec;
 
-use super::{Baton, RowUpdate, Station};
+use super::{RowUpdate, Station};
 use crate::application::Application;
-use crate::queue::{Queue, QueueMail};
+use crate::queue::Queue;
 
 /// The changes of how many leaves are gathered before they climb.
 const LEAVES_MAX: usize = 64;
@@ -95,7 +95,13 @@ impl Gathered {
         self.climbs.len() >= LEAVES_MAX
     }
 
-    fn put(&mut self, leaf: Arc<Station<Queue>>, climbing: Climbing) {
+    /// Takes the change that comes next.
+    pub(super) fn next(&mut self) -> Option<(Arc<Station<Queue>>, Climbing)> {
+        self.climbs.pop_front()
+    }
+
+    /// Adds a change, to that of the same leaf if there is one.
+    pub(super) fn put(&mut self, leaf: Arc<Station<Queue>>, climbing: Climbing) {
         match self.climbs.iter_mut().find(|(other, _)| Arc::ptr_eq(other, &leaf)) {
             Some((_, gathered)) => gathered.join(climbing),
             None => self.climbs.push_back((leaf, climbing)),
@@ -105,7 +111,7 @@ impl Gathered {
 
 impl Climbing {
     /// Whether it changes no order.
-    fn is_quiet(&self) -> bool {
+    pub(super) fn is_quiet(&self) -> bool {
         self.update.is_none()
     }
 
@@ -116,30 +122,5 @@ impl Climbing {
         self.delta.add(&later.delta);
         self.loosening = self.loosening.max(later.loosening);
         self.is_unchecked |= later.is_unchecked;
-    }
-}
-
-impl Baton {
-    /// Gathers a change, where another visit follows and the order stays as it is; or has it climb, behind
-    /// all that was gathered: an application that was visited twice may take back what it added.
-    pub(super) fn climb(mut self: Box<Self>, leaf: Arc<Station<Queue>>, climbing: Climbing) {
-        if self.gathered.goes_on && climbing.is_quiet() {
-            self.books.allocated.add(&climbing.delta.allocated);
-            self.gathered.put(leaf, climbing);
-            self.go_home();
-        } else if self.gathered.is_empty() {
-            leaf.hand(self, QueueMail::Climb(climbing));
-        } else {
-            self.gathered.put(leaf, climbing);
-            self.climb_gathered();
-        }
-    }
-
-    /// Has the next of what was gathered climb; goes home when nothing is left.
-    pub(crate) fn climb_gathered(mut self: Box<Self>) {
-        match self.gathered.climbs.pop_front() {
-            Some((leaf, climbing)) => leaf.hand(self, QueueMail::Climb(climbing)),
-            None => self.go_home(),
-        }
     }
 }

@@ -175,7 +175,7 @@ impl Application {
         if air.void_since_ns.is_none() {
             air.void_since_ns = Some(now_ns);
             let alarm = Alarm::BundleVoid { application: whose, id, since_ns: now_ns };
-            baton.alarms.push((VOID_MAX, alarm));
+            baton.effects.remind(VOID_MAX, alarm);
         }
         if has_enough {
             self.ground_bundle(Grounded::Unanswered, None, baton, effects);

@@ -162,7 +162,7 @@ impl Application {
             let mut entry =
                 Allocation::new(whose, Arc::clone(&spec), place.node, created_ns, now_ns);
             entry.change().pairing = Pairing::InBundle;
-            entry.follow(Course::of(&spec, now_ns, || baton.clock.now_ns()));
+            entry.follow(Course::of(&spec, now_ns, || baton.services.clock.now_ns()));
             let is_asked = asks_about_holds || !spec.placeholder;
             if let Some(course) = entry.course_mut() {
                 course.is_asked_rm = is_asked;
@@ -265,7 +265,7 @@ impl Application {
         baton.books.note_change();
         self.book.decided(now_ns, &mut self.changes);
         effects.delta.running += self.tell_changes(baton);
-        baton.notices.append(&mut effects.discharged);
+        baton.effects.notices.append(&mut effects.discharged);
         let groups = self.book.gang.as_ref().and_then(|gang| gang.native.as_ref());
         let mut n_held = vec![0_u64; groups.map_or(0, |native| native.groups().len())];
         for member in &air.members {
@@ -364,7 +364,7 @@ impl Application {
     fn clear_the_air(baton: &mut Baton) {
         baton.books.unsettled.bundle = None;
         for slot in std::mem::take(&mut baton.books.unsettled.bundles_waiting) {
-            baton.revisits.push((slot, Op::WakeBundle));
+            baton.effects.revisit(slot, Op::WakeBundle);
         }
     }
 

@@ -64,8 +64,14 @@ impl Survey for Everything {
             }
             Audience::Oracle => {
                 let order = node_order(&partition.config);
-                let (patience, now_ns) = (&baton.patience, baton.now_ns);
-                partition.oracle.foresee(&facts, &order, patience, now_ns, &*baton.callback);
+                let (patience, now_ns) = (&baton.settings.patience, baton.now_ns);
+                partition.oracle.foresee(
+                    &facts,
+                    &order,
+                    patience,
+                    now_ns,
+                    &*baton.services.callback,
+                );
             }
         }
     }

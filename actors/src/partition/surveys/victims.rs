@@ -482,7 +482,7 @@ impl Asked {
 /// epoch. Of a gang it is asked of all nodes together.
 fn room_is_coming(asking: &Asking, who: Promisee, baton: &Baton) -> Option<i64> {
     let books = &baton.books;
-    let coming = books.promises.coming(baton.now_ns, baton.patience.wait_timeout);
+    let coming = books.promises.coming(baton.now_ns, baton.settings.patience.wait_timeout);
     if asking.is_gang() {
         let mut sum = Resources::new();
         for here in coming.values() {

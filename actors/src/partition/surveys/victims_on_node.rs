@@ -94,7 +94,8 @@ impl Survey for LookOnNode {
         if is_over {
             return in_vain(who, &spec, NoPreemption::OverMaximum, partition);
         }
-        let coming = baton.books.promises.coming(baton.now_ns, baton.patience.wait_timeout);
+        let coming =
+            baton.books.promises.coming(baton.now_ns, baton.settings.patience.wait_timeout);
         if let Some(here) = coming.get(&node) {
             let later = baton.books.nodes.available(node).plus(&here.amount);
             if later.holds(&spec.resources) && kind.may_use(node, &here.who, &baton.books.nodes) {

@@ -1,0 +1,161 @@
+//! The baton: the boxed message as which a step travels from actor to actor. It owns the books.
+//!
+//! State of a partition is written only with the baton in hand, so two steps cannot overlap; the
+//! compiler checks it, without a lock and without an await. What several handlers on the way need is a
+//! field here; what one message brings to one actor is its [`Mail`].
+//!
+//! # When things go wrong
+//! A baton that is lost (a panic in a handler, a dead mailbox) drops its [`Guard`], which reports the loss
+//! to the Rm: the books are gone with it, so the partition is stopped and its RM is asked to resync.
+//! A partition that closes in order disarms the guard first.
+
+use std::sync::Arc;
+
+use monoceros_proto::si::v1::PredicatesArgs;
+use monoceros_rules::books::Books;
+use monoceros_rules::decide::reservations::Patience;
+use monoceros_rules::decisions::Decisions;
+use monoceros_rules::values::epoch::Loosening;
+use monoceros_rules::values::resources::Resources;
+use monoceros_rules::work::starts::StartRetry;
+
+use super::directory::Directory;
+use super::effects::StepEffects;
+use super::notice::Notice;
+use super::offer::Offering;
+use super::session::{PartitionLost, SessionLink};
+use super::station::Station;
+use super::visit::Gathered;
+use crate::api::callback::ResourceManagerCallback;
+use crate::api::predicates::AnswerSink;
+use crate::application::ApplicationMail;
+use crate::clock::Clock;
+use crate::events::{Event, Tracking};
+use crate::metrics::ActorKind;
+use crate::node::NodeMail;
+use crate::partition::{Home, Partition};
+use crate::queue::QueueMail;
+use crate::tally::Tally;
+
+/// What a step carries from actor to actor.
+pub(crate) struct Baton {
+    /// The facts that several actors must agree on.
+    pub(crate) books: Books,
+    /// The addresses of all actors of the partition.
+    pub(crate) directory: Directory,
+    /// The time of this step, ns since the epoch.
+    pub(crate) now_ns: i64,
+    /// The offer under way; between two offers the memory of the last.
+    pub(crate) offer: Offering,
+    /// Changes of visits that have still to climb the queues.
+    pub(crate) gathered: Gathered,
+    /// What follows from the step once it is home.
+    pub(crate) effects: StepEffects,
+    pub(crate) settings: StepSettings,
+    pub(crate) services: Services,
+    pub(crate) tally: Tally,
+    /// The records of the last decisions.
+    pub(crate) decisions: Decisions,
+    pub(crate) mail: Mail,
+    pub(crate) guard: Guard,
+}
+
+/// Settings of the partition that handlers read.
+pub(crate) struct StepSettings {
+    /// When nodes may be reserved, and for how long.
+    pub(crate) patience: Patience,
+    /// The back-off of requests whose start failed.
+    pub(crate) start_retry: StartRetry,
+    /// Whether asks preempt others.
+    pub(crate) preempts: bool,
+    /// Whether events are recorded.
+    pub(crate) tracking: Tracking,
+}
+
+/// What a step can call.
+pub(crate) struct Services {
+    /// For journeys alone: everything else goes by the time of the step.
+    pub(crate) clock: Clock,
+    /// The RM's predicates, preferences and assumptions.
+    pub(crate) callback: Arc<dyn ResourceManagerCallback>,
+    /// Takes the RM's answers to questions about placements.
+    pub(crate) answers: AnswerSink,
+    /// The arguments of a question; filled again for each, to spare allocations.
+    pub(crate) question: PredicatesArgs,
+    /// The address of the partition.
+    pub(crate) home: Arc<Station<Partition>>,
+}
+
+/// What the baton brings to the actor that it goes to: at most one is `Some`, and that actor takes it.
+#[derive(Default)]
+pub(crate) struct Mail {
+    pub(crate) node: Option<NodeMail>,
+    pub(crate) application: Option<ApplicationMail>,
+    pub(crate) queue: Option<QueueMail>,
+    pub(crate) partition: Option<Home>,
+}
+
+/// Reports to the Rm that the baton was dropped before the partition closed.
+pub(crate) struct Guard {
+    pub(crate) session: SessionLink,
+    pub(crate) partition: Arc<str>,
+    pub(crate) armed: bool,
+}
+
+/// A baton that is dropped before the partition closed ends all actors of the partition; its guard
+/// then reports the loss.
+impl Drop for Baton {
+    fn drop(&mut self) {
+        if self.guard.armed {
+            self.directory.halt_all();
+        }
+    }
+}
+
+impl Drop for Guard {
+    fn drop(&mut self) {
+        if self.armed {
+            self.session.lost.post(PartitionLost { partition: Arc::clone(&self.partition) });
+        }
+    }
+}
+
+impl Baton {
+    /// Charges a placement to every queue on the path of the offer.
+    pub(crate) fn charge(&mut self, resources: &Resources) {
+        self.offer.charge(resources);
+        let queues = &mut self.books.queues;
+        let mut is_used_up = false;
+        for frame in &self.offer.frames {
+            is_used_up |= queues.charge(frame.facts.slot.0, resources);
+        }
+        if is_used_up {
+            self.books.nodes.note_lending();
+        }
+    }
+
+    /// Gives every queue on the path of the offer this amount back.
+    pub(crate) fn give_back(&mut self, resources: &Resources, loosening: Loosening) {
+        self.offer.give_back(resources, loosening);
+        for frame in &self.offer.frames {
+            self.books.queues.give_back(frame.facts.slot.0, resources);
+        }
+    }
+
+    /// Records an event, if events are recorded. It is made with the time of the step.
+    pub(crate) fn happens(&mut self, event: impl FnOnce(i64) -> Event) {
+        if self.settings.tracking.is_on() {
+            self.effects.notify(Notice::Happened(event(self.now_ns).into()));
+        }
+    }
+
+    pub(crate) fn go_home(mut self: Box<Self>) {
+        self.homeward().hand(self, Home);
+    }
+
+    /// The address of the partition. Counts the message as which the baton goes home.
+    pub(crate) fn homeward(&mut self) -> Arc<Station<Partition>> {
+        self.tally.post(ActorKind::Partition);
+        Arc::clone(&self.services.home)
+    }
+}

@@ -1,0 +1,139 @@
+//! The effects of a step: notices, deadlines, and the applications that have work left.
+//!
+//! # Why collected
+//! A step sends nothing while it is under way: were its baton lost, the RM would have been notified of
+//! something that is not in force. Handlers record here what is to follow; the partition carries it out
+//! when the baton is home.
+//!
+//! # Invariants
+//! * Everything except the notices is empty when the next step begins. Notices may be held for a few
+//!   steps and then leave together, in order.
+
+use std::collections::BTreeSet;
+use std::sync::Arc;
+use std::time::Duration;
+
+use monoceros_rules::decide::preemption::Promisee;
+use monoceros_rules::decide::reservations::{End, Reserver};
+use monoceros_rules::nodes::NodeSlot;
+use monoceros_rules::work::allocations::ApplicationSlot;
+use monoceros_rules::work::ended::Ended;
+
+use super::notice::{Alarm, Notice};
+use super::offer::RowSlot;
+use super::op::Op;
+
+/// What follows from a step once its baton is home.
+#[derive(Default)]
+pub(crate) struct StepEffects {
+    /// What the RM is notified of, in order.
+    pub(crate) notices: Vec<Notice>,
+    pub(crate) deadlines: Deadlines,
+    pub(crate) ended: EndedInStep,
+    pub(crate) follow_ups: FollowUps,
+    /// Nodes that changed while a gang may have a nomination there.
+    pub(crate) nominated_nodes: BTreeSet<NodeSlot>,
+    /// Preemptors found in this step.
+    pub(crate) preemptors: Vec<Preemptor>,
+}
+
+/// Changes of the partition's list of deadlines.
+#[derive(Default)]
+pub(crate) struct Deadlines {
+    /// The wait, the number by which the deadline can be disarmed, and what is due then.
+    pub(crate) armed: Vec<(Duration, Option<u64>, Alarm)>,
+    /// Numbers of deadlines that are not needed any more.
+    pub(crate) disarmed: Vec<u64>,
+    /// The last number given; numbers are never used twice.
+    last: u64,
+}
+
+/// Applications that ended in this step.
+#[derive(Default)]
+pub(crate) struct EndedInStep {
+    /// Applications that entered a terminal state or were removed, each with its row in its leaf.
+    pub(crate) rows: Vec<(ApplicationSlot, Option<RowSlot>)>,
+    /// Records of applications that entered a terminal state.
+    pub(crate) terminated: Vec<Ended>,
+    /// Records of applications that were removed after they had run.
+    pub(crate) removed: Vec<Ended>,
+}
+
+/// Applications that are to be visited after this step.
+#[derive(Default)]
+pub(crate) struct FollowUps {
+    /// Orders to applications that come before any other input.
+    pub(crate) revisits: Vec<(ApplicationSlot, Op)>,
+    /// The rest of long orders, in order; other input has its turn in between.
+    pub(crate) unfinished: Vec<(ApplicationSlot, Vec<Op>)>,
+    /// Applications that waited for a node, by its id, which came or grew.
+    pub(crate) woken: Vec<(ApplicationSlot, Arc<str>)>,
+    /// Applications that may have waited for the room that a failed placement returned to a node.
+    pub(crate) woken_by_return: Vec<(ApplicationSlot, Arc<str>)>,
+    /// Asks, by key, whose reservation somebody else ended.
+    pub(crate) unreserved: Vec<(ApplicationSlot, Arc<str>, End)>,
+}
+
+/// An ask or gang that looks for victims of preemption.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
+pub(crate) enum Preemptor {
+    /// Its queue has less than its guarantee. `nodes_were_tried`: the nodes that have room may have been
+    /// tried without result.
+    ForGuarantee { who: Promisee, nodes_were_tried: bool },
+    /// The ask requires this node.
+    ForNode(Reserver, NodeSlot),
+}
+
+impl Preemptor {
+    /// The ask or gang itself.
+    pub(crate) fn who(self) -> Promisee {
+        match self {
+            Self::ForGuarantee { who, .. } => who,
+            Self::ForNode(who, _) => Promisee::Ask(who),
+        }
+    }
+}
+
+impl StepEffects {
+    /// Notifies the RM of something.
+    pub(crate) fn notify(&mut self, notice: Notice) {
+        self.notices.push(notice);
+    }
+
+    /// Notifies the RM of all of these, and leaves the list empty.
+    pub(crate) fn notify_all(&mut self, notices: &mut Vec<Notice>) {
+        if self.notices.is_empty() {
+            std::mem::swap(&mut self.notices, notices);
+        } else {
+            self.notices.append(notices);
+        }
+    }
+
+    /// Has the alarm go off after a while.
+    pub(crate) fn remind(&mut self, wait: Duration, alarm: Alarm) {
+        self.deadlines.armed.push((wait, None, alarm));
+    }
+
+    /// Has the alarm go off at this time; at once if that is past. Both times are ns since the epoch.
+    pub(crate) fn remind_at(&mut self, at_ns: i64, now_ns: i64, alarm: Alarm) {
+        let wait_ns = u64::try_from(at_ns.saturating_sub(now_ns)).unwrap_or(0);
+        self.remind(Duration::from_nanos(wait_ns), alarm);
+    }
+
+    /// As [`Self::remind`]. Returns the number by which [`Self::disarm`] takes the alarm back.
+    pub(crate) fn arm(&mut self, wait: Duration, alarm: Alarm) -> u64 {
+        self.deadlines.last += 1;
+        self.deadlines.armed.push((wait, Some(self.deadlines.last), alarm));
+        self.deadlines.last
+    }
+
+    /// Takes back an alarm, if there is one.
+    pub(crate) fn disarm(&mut self, number: Option<u64>) {
+        self.deadlines.disarmed.extend(number);
+    }
+
+    /// Visits an application with this order before any other input.
+    pub(crate) fn revisit(&mut self, application: ApplicationSlot, op: Op) {
+        self.follow_ups.revisits.push((application, op));
+    }
+}

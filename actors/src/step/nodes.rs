@@ -1,0 +1,123 @@
+//! What a step does about a node besides its actor: reservations there, the applications that wait for
+//! it, and what the RM's quotas count for it.
+
+use std::collections::BTreeSet;
+use std::sync::Arc;
+
+use monoceros_rules::books::Books;
+use monoceros_rules::decide::preemption::Promisee;
+use monoceros_rules::decide::reservations::{End, Reserver};
+use monoceros_rules::nodes::NodeSlot;
+use monoceros_rules::work::allocations::ApplicationSlot;
+use monoceros_rules::work::quotas::{Held, QUEUE_BYTES, Standing};
+
+use super::Baton;
+use super::op::Op;
+use crate::events::{Event, EventKind};
+
+impl Baton {
+    /// Finds out again who may use nodes that others have reserved: queues are configured anew.
+    pub(crate) fn lend_anew(&mut self) {
+        self.books.nodes.rank_otherwise(self.books.queues.changes_priorities());
+        self.books.nodes.lend_anew();
+    }
+
+    /// Suspends a reservation: its node is for all until the ask could run. The application is visited
+    /// before anything else is decided.
+    pub(crate) fn suspend(&mut self, who: Reserver) {
+        let Books { nodes, reservations, .. } = &mut self.books;
+        let Some(reservation) = reservations.of(who) else {
+            debug_assert!(false, "whoever suspends a reservation has found it");
+            return;
+        };
+        let key = Arc::clone(&reservation.spec.key);
+        if reservations.suspend(nodes, who) {
+            tracing::debug!(ask = %key, "reservation suspended");
+            self.effects.revisit(who.application, Op::Suspended(key));
+            self.offer.rise_to(0);
+        }
+    }
+
+    /// The RM's quotas, and what counts against them now.
+    pub(crate) fn quotas(&self) -> Standing {
+        let mut standing = self.books.quotas;
+        let queues = self.directory.queues.len() as u64;
+        standing.here.queues = queues;
+        standing.here.bytes += queues * QUEUE_BYTES;
+        standing
+    }
+
+    /// Counts what a node has now against the RM's quotas.
+    pub(crate) fn note_node(&mut self, node: NodeSlot, now: Held) {
+        let before = self.directory.held_by_nodes.take(node).unwrap_or_default();
+        self.directory.held_by_nodes.insert_at(node, now);
+        self.books.quotas.change(before, now);
+    }
+
+    /// Takes a removed node off the RM's quotas.
+    pub(crate) fn forget_held_by_node(&mut self, node: NodeSlot) {
+        let before = self.directory.held_by_nodes.take(node).unwrap_or_default();
+        self.books.quotas.change(before, Held::default());
+    }
+
+    /// Wakes the applications that wait for a node by its id, and those that have it reserved: it came,
+    /// or changed.
+    pub(crate) fn wake_named(&mut self, node: NodeSlot, id: &Arc<str>) {
+        let mut waiting = self.directory.named.take(id);
+        waiting.extend(self.reservers(node));
+        let woken = waiting.into_iter().map(|slot| (slot, Arc::clone(id)));
+        self.effects.follow_ups.woken.extend(woken);
+    }
+
+    /// Wakes the same applications, and keeps them waiting: a failed placement returned its room.
+    pub(crate) fn wake_named_by_return(&mut self, node: NodeSlot, id: &Arc<str>) {
+        let mut waiting: BTreeSet<_> = self.directory.named.waiting_for(id).collect();
+        waiting.extend(self.reservers(node));
+        let woken = waiting.into_iter().map(|slot| (slot, Arc::clone(id)));
+        self.effects.follow_ups.woken_by_return.extend(woken);
+    }
+
+    /// The applications that have the node reserved.
+    fn reservers(&self, node: NodeSlot) -> impl Iterator<Item = ApplicationSlot> {
+        self.books.reservations.on_node(node).map(|(who, _)| who.application)
+    }
+
+    /// Ends the reservation of an ask of any application, which is visited before anything else is
+    /// decided. A node that is free for all again may be what an earlier queue waits for.
+    pub(crate) fn unreserve(&mut self, who: Reserver, why: End) {
+        if let Some(key) = self.end_reservation(who, why) {
+            self.effects.follow_ups.unreserved.push((who.application, key, why));
+            self.offer.rise_to(0);
+        }
+    }
+
+    /// Ends the reservation of an ask in the books, and the promise made with it. Returns the key of
+    /// the ask, if it had a reservation.
+    pub(crate) fn end_reservation(&mut self, who: Reserver, why: End) -> Option<Arc<str>> {
+        let key = self.take_reservation(who, why)?;
+        self.end_promise(Promisee::Ask(who), why == End::Placed);
+        Some(key)
+    }
+
+    /// Ends the reservation of an ask that has been promised another node.
+    pub(crate) fn move_reservation(&mut self, who: Reserver) {
+        self.take_reservation(who, End::Moved);
+    }
+
+    fn take_reservation(&mut self, who: Reserver, why: End) -> Option<Arc<str>> {
+        let Books { nodes, reservations, .. } = &mut self.books;
+        let ended = reservations.end(nodes, who)?;
+        if nodes.is_reserved(ended.node) {
+            // Preemptors may find the others willing to give way.
+            self.books.note_change();
+        } else {
+            self.offer.rise_to(0);
+        }
+        let nodes = &self.books.nodes;
+        let (node, spec) = (Arc::clone(nodes.id(ended.node)), ended.spec);
+        tracing::debug!(ask = %spec.key, %node, %why, "reservation ended");
+        let event = |at| Event::of(EventKind::NodeUnreserved, &node, at);
+        self.happens(|at| event(at).asked_for(&spec));
+        Some(Arc::clone(&spec.key))
+    }
+}

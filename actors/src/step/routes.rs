@@ -1,0 +1,73 @@
+//! Where the baton goes next: to the nodes that a visit concerns, up the queues, home.
+
+use std::sync::Arc;
+
+use super::answering::Answers;
+use super::visit::{Climbing, Consequences};
+use super::{Baton, Station};
+use crate::application::{Answered, Resumed};
+use crate::node::{Confirm, NodeMail};
+use crate::queue::{Queue, QueueMail};
+
+impl Baton {
+    /// Goes to the next node that a visit concerns, then up the queues, then home.
+    pub(crate) fn follow(self: Box<Self>, mut consequences: Consequences) {
+        while let Some((node, _)) = consequences.node_work.last() {
+            if let Some(address) = self.directory.nodes.find(*node).cloned() {
+                address.hand(self, NodeMail::Work(Box::new(consequences)));
+                return;
+            }
+            // A node that left in this step takes its holdings with it.
+            consequences.node_work.pop();
+        }
+        if let Some((application, resume)) = consequences.resume {
+            application.do_send(Resumed { baton: self, resume });
+            return;
+        }
+        match consequences.climbing {
+            Some((leaf, climbing)) => self.climb(leaf, climbing),
+            None => self.go_home(),
+        }
+    }
+
+    /// Goes to the node that the next answer concerns; when no answer is left, to the application
+    /// that they are about.
+    pub(crate) fn take_answers(self: Box<Self>, mut answers: Answers) {
+        if let Some((node, passed)) = answers.next_passed(&self.books) {
+            let address = Arc::clone(&self.directory.nodes[node]);
+            address.do_send(Confirm { baton: self, passed, answers });
+            return;
+        }
+        let Some(entry) = self.directory.applications.find(answers.application) else {
+            debug_assert!(false, "an application stays while a placement of it waits");
+            self.go_home();
+            return;
+        };
+        let address = Arc::clone(&entry.address);
+        address.do_send(Answered { baton: self, answers: answers.settled });
+    }
+
+    /// Gathers a change, where another visit follows and the order stays as it is. Otherwise the change
+    /// climbs, behind all that was gathered: an application that was visited twice may take back what it
+    /// added.
+    fn climb(mut self: Box<Self>, leaf: Arc<Station<Queue>>, climbing: Climbing) {
+        if self.gathered.goes_on && climbing.is_quiet() {
+            self.books.allocated.add(&climbing.delta.allocated);
+            self.gathered.put(leaf, climbing);
+            self.go_home();
+        } else if self.gathered.is_empty() {
+            leaf.hand(self, QueueMail::Climb(climbing));
+        } else {
+            self.gathered.put(leaf, climbing);
+            self.climb_gathered();
+        }
+    }
+
+    /// Has the next gathered change climb; goes home when none is left.
+    pub(crate) fn climb_gathered(mut self: Box<Self>) {
+        match self.gathered.next() {
+            Some((leaf, climbing)) => leaf.hand(self, QueueMail::Climb(climbing)),
+            None => self.go_home(),
+        }
+    }
+}
