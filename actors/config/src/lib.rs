@@ -165,6 +165,13 @@ pub struct NodeOrder {
     pub weights: Vec<(String, f64)>,
 }
 
+impl NodeOrder {
+    /// The order as the index of a partition keeps it.
+    pub fn held(&self) -> monoceros_rules::nodes::NodeOrder {
+        monoceros_rules::nodes::NodeOrder::of_held(self.policy, &self.weights)
+    }
+}
+
 /// The queue [`RECOVERY`], which nobody configures: a leaf without limits, open to nobody.
 pub fn recovery_queue() -> QueueConfig {
     dynamic_queue(RECOVERY, true, None)

@@ -232,7 +232,7 @@ impl Application {
             let place = found.places()[at];
             let ask = self.book.asks.ask(bundled[place.of.group][place.of.members].0);
             let node = Arc::clone(baton.books.nodes.id(place.node));
-            if crate::node::predicate((self.slot, &ask.spec), &node, true, baton).is_err() {
+            if baton.predicate((self.slot, &ask.spec), &node, true).is_err() {
                 found.undo(&mut baton.books.nodes);
                 self.forget_members(assumed, baton);
                 return Err(NotPlaced::Unfit);

@@ -75,11 +75,10 @@ impl Application {
         let starting = self.moved_on(standing, &baton.books.nodes);
         let delta = LedgerDelta { running, starting, ..LedgerDelta::default() };
         let work = work.into_iter().map(|(node, (ids, sum))| (node, NodeWork::HoldAll(ids, sum)));
-        let address = Arc::clone(&baton.directory.applications[self.slot].address);
         baton.follow(Consequences {
             node_work: work.collect(),
             climbing: None,
-            resume: Some((address, Resume { priority, delta })),
+            resume: Some((self.slot, Resume { priority, delta })),
         });
     }
 

@@ -15,7 +15,6 @@ use monoceros_rules::work::asks::{Ask, AskSpec, PendingClass};
 use monoceros_rules::work::starts::FailedStarts;
 
 use super::Application;
-use crate::node::fits;
 use crate::step::{BACKOFF_LEAST, Baton, QueueSlot, RowSlot};
 
 /// Which asks are to be explained.
@@ -174,7 +173,7 @@ impl Application {
 
     /// Which nodes an ask may use by what they alone say, as far as its RM knows.
     pub(super) fn fits(&self, ask: &Ask, baton: &Baton) -> Fits {
-        fits((self.slot, &ask.spec), baton)
+        baton.fits((self.slot, &ask.spec))
     }
 
     /// What keeps an ask from the places of its task group, if there are any. `lacks` is what nodes

@@ -72,12 +72,11 @@ impl Application {
         if takes.in_place {
             return self.go_on(baton, priority, &delta);
         }
-        let address = Arc::clone(&baton.directory.applications[self.slot].address);
         let work = NodeWork::Release(takes.placeholder, freed);
         baton.follow(Consequences {
             node_work: [(hold.node, work)].into_iter().collect(),
             climbing: None,
-            resume: Some((address, Resume { priority, delta })),
+            resume: Some((self.slot, Resume { priority, delta })),
         });
     }
 

@@ -349,6 +349,7 @@ impl Drop for Application {
 }
 
 impl Visited for Application {
+    type Baton = Baton;
     type Mail = ApplicationMail;
 
     fn mail(baton: &mut Baton) -> &mut Option<ApplicationMail> {
@@ -539,7 +540,7 @@ impl Application {
             || !delta.pending.is_empty();
         let climbing = self.row.map(|_| {
             let update = if waits { self.update() } else { None };
-            (Arc::clone(&self.leaf), Climbing { update, delta, loosening, is_unchecked })
+            (self.leaf_facts.slot, Climbing { update, delta, loosening, is_unchecked })
         });
         Consequences { node_work, climbing, resume: None }
     }

@@ -28,7 +28,7 @@ use super::reserving::Claimed;
 use super::{Application, Blocked};
 use crate::api::callback::Preferences;
 use crate::metrics::ActorKind;
-use crate::node::{NodeMail, preferences, preferred};
+use crate::node::NodeMail;
 use crate::step::{Alarm, Allocated, Baton, Notice, Placement, Takes};
 
 /// Nodes that are compared where an RM prefers some for an ask.
@@ -99,7 +99,7 @@ impl Application {
         if baton.offer.asks_later || !has_choice {
             return candidate;
         }
-        let only_equal = match preferences(&ask.key, baton) {
+        let only_equal = match baton.preferences(&ask.key) {
             Preferences::None => return candidate,
             Preferences::AmongEqualNodes => true,
             Preferences::AmongAllNodes => false,
@@ -111,7 +111,7 @@ impl Application {
         }
         let request = ask.request_elsewhere().unwrap_or_else(|| ask.request());
         let nodes = nodes.from(candidate.node, &request, only_equal, NODES_COMPARED);
-        match preferred((self.slot, &ask.key), &nodes, baton) {
+        match baton.preferred((self.slot, &ask.key), &nodes) {
             Some(at) if at > 0 => {
                 let preferred_to = Some((candidate.node, at));
                 Candidate { node: nodes[at], preferred_to, ..candidate }

@@ -220,7 +220,7 @@ impl Application {
     fn may_reserve(&self, slot: AskSlot, node: NodeSlot, baton: &mut Baton) -> bool {
         let about = (self.slot, &*self.book.asks.ask(slot).spec);
         let id = Arc::clone(baton.books.nodes.id(node));
-        crate::node::may_be_reserved(about, &id, baton)
+        baton.may_be_reserved(about, &id)
     }
 
     /// The node that an ask was to reserve refused that: it waits alone, and is tried again after a

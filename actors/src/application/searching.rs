@@ -278,7 +278,7 @@ impl Application {
             let (slot, _) = search.bundled[place.of.group][place.of.members];
             let spec = &*self.book.asks.ask(slot).spec;
             let node = Arc::clone(baton.books.nodes.id(place.node));
-            let answer = crate::node::predicate((self.slot, spec), &node, true, baton);
+            let answer = baton.predicate((self.slot, spec), &node, true);
             passed += usize::from(answer.is_ok());
         }
         passed as u64
@@ -340,7 +340,7 @@ impl Application {
                 }
                 let id = Arc::clone(baton.books.nodes.id(node));
                 let about = (self.slot, &*spec);
-                let Err(why) = crate::node::predicate(about, &id, true, baton) else {
+                let Err(why) = baton.predicate(about, &id, true) else {
                     return Ok((slot, spec));
                 };
                 self.note_refusal(slot, why, baton);

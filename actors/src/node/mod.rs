@@ -4,7 +4,7 @@
 //! Two placements must never hold the same core. One mailbox makes "look, then take" a single step
 //! without a lock. The node asks the RM's predicate before it confirms, wherever the RM is: one in
 //! this process inside the very step, so that a refusal in the middle of a run of placements is
-//! exact; one that answers later by a question that leaves from here ([`predicates`]), while the
+//! exact; one that answers later by a question that leaves from here ([`Baton::ask_later`]), while the
 //! amount is held. The answer comes back to the node that passes, which confirms the placement or
 //! refuses it.
 //!
@@ -19,12 +19,10 @@
 //! A predicate that panics counts as a refusal. If this actor is lost, the baton in its hands is
 //! lost with it, and that tells the Rm (see [`crate::step`]).
 
-mod predicates;
+mod confirming;
 
 use std::collections::BTreeMap;
 use std::sync::Arc;
-
-pub(crate) use self::predicates::{answer as predicate, ask_later, held_for};
 
 use actix::prelude::*;
 use monoceros_rules::audit::NodeFact;
@@ -40,7 +38,6 @@ use monoceros_rules::work::quotas::{self, Held};
 use monoceros_rules::work::tags::Tags;
 use prometheus::IntGauge;
 
-pub(crate) use self::predicates::{fits, may_be_placed, may_be_reserved, preferences, preferred};
 use crate::application::ApplicationMail;
 use crate::events::{Event, EventKind, Message};
 use crate::metrics::{ActorKind, Counted, Metrics};
@@ -217,9 +214,9 @@ impl Node {
         if placement.takes.is_some_and(|takes| takes.in_place) {
             // Its placeholder holds the place, on a node that drains too, and it takes no more.
             if baton.offer.asks_later {
-                return PlaceAnswer::Asked(predicates::ask_later(placement, None, baton));
+                return PlaceAnswer::Asked(baton.ask_later(placement, None));
             }
-            if !predicates::passes(placement, &self.id, baton) {
+            if !baton.passes(placement, &self.id) {
                 return PlaceAnswer::Refused;
             }
             self.swap_hold(placement, baton);
@@ -234,11 +231,11 @@ impl Node {
         }
         if baton.offer.asks_later {
             self.hold(placement.allocation, &placement.spec.resources, baton);
-            let question = predicates::ask_later(placement, None, baton);
+            let question = baton.ask_later(placement, None);
             Self::count(placement.allocation, baton);
             return PlaceAnswer::Asked(question);
         }
-        if !predicates::passes(placement, &self.id, baton) {
+        if !baton.passes(placement, &self.id) {
             return PlaceAnswer::Refused;
         }
         self.hold(placement.allocation, &placement.spec.resources, baton);
@@ -596,6 +593,7 @@ impl Drop for Node {
 }
 
 impl Visited for Node {
+    type Baton = Baton;
     type Mail = NodeMail;
 
     fn mail(baton: &mut Baton) -> &mut Option<NodeMail> {

@@ -29,31 +29,6 @@ use crate::step::{Baton, ClaimAnswer, Op};
 #[rtype(result = "()")]
 pub(crate) struct ApplyControl(pub(crate) Control);
 
-/// What a partition was told beside the requests of its RM.
-#[derive(Debug, Default)]
-pub(super) struct Controls {
-    /// Whether nothing is decided for now.
-    on_hold: bool,
-    predicates: Predicates,
-}
-
-impl Controls {
-    /// Whether decisions must wait until a hold is lifted.
-    pub(super) fn is_on_hold(&self) -> bool {
-        self.on_hold || self.predicates == Predicates::Hold
-    }
-
-    /// Whether the RM is asked for predicates by questions, and not in the middle of a placement.
-    pub(super) fn asks_later(&self) -> bool {
-        self.predicates != Predicates::Local
-    }
-
-    /// Whether it is asked by questions about places that are to be held, too.
-    pub(super) fn asks_about_holds(&self) -> bool {
-        matches!(self.predicates, Predicates::Remote { holds: true, .. })
-    }
-}
-
 impl Partition {
     /// How many placements the next offer may decide; none: there must be no offer.
     pub(super) fn budget(&self, baton: &Baton) -> u32 {

@@ -25,21 +25,10 @@ pub(super) const CLEANING_INTERVAL: Duration = Duration::from_secs(10);
 struct Ring;
 
 impl Partition {
-    /// Notes the step's deadlines and keeps one timer for the earliest.
+    /// Takes in the deadlines of the step and keeps one timer, for the first.
     pub(super) fn arm(&mut self, baton: &mut Baton, ctx: &mut Context<Self>) {
-        let deadlines = &mut baton.effects.deadlines;
-        if !deadlines.armed.is_empty() {
-            let now = Instant::now();
-            for (wait, timer, alarm) in deadlines.armed.drain(..) {
-                self.note_deadline(now, wait, timer, alarm);
-            }
-        }
-        for timer in deadlines.disarmed.drain(..) {
-            if let Some(deadline) = self.due.remove(&timer) {
-                self.deadlines.remove(&deadline);
-            }
-        }
-        let Some(&(due, _)) = self.deadlines.keys().next() else { return };
+        self.deadlines.take_in(&mut baton.effects.deadlines);
+        let Some(due) = self.deadlines.next_due() else { return };
         if self.timer.as_ref().is_some_and(|(at, _)| *at <= due) {
             return;
         }
@@ -52,18 +41,6 @@ impl Partition {
             ctx.notify(Ring);
         });
         self.timer = Some((due, handle));
-    }
-
-    /// Notes a deadline; `timer` is the number by which it can be disarmed.
-    fn note_deadline(&mut self, now: Instant, wait: Duration, timer: Option<u64>, alarm: Alarm) {
-        // A wait beyond what the clock can hold never ends.
-        let Some(due) = now.checked_add(wait) else { return };
-        let deadline = (due, self.next_deadline);
-        self.next_deadline += 1;
-        if let Some(timer) = timer {
-            self.due.insert(timer, deadline);
-        }
-        self.deadlines.insert(deadline, (timer, alarm));
     }
 
     pub(super) fn alarm(&mut self, alarm: Alarm, baton: &mut Baton) {
@@ -161,14 +138,7 @@ impl Handler<Ring> for Partition {
     fn handle(&mut self, _: Ring, ctx: &mut Self::Context) {
         let _timer = self.metrics.handles(ActorKind::Partition);
         let now = Instant::now();
-        while let Some(entry) = self.deadlines.first_entry() {
-            if entry.key().0 > now {
-                break;
-            }
-            let (timer, alarm) = entry.remove();
-            if let Some(timer) = timer {
-                self.due.remove(&timer);
-            }
+        while let Some(alarm) = self.deadlines.pop_due(now) {
             self.inbox.push_input(Input::Alarm(alarm));
         }
         self.turn(ctx);

@@ -10,9 +10,7 @@
 //! * While no dynamic queue is empty, nothing waits to be cleaned and no deadline is armed.
 
 use monoceros_config::{dynamic_queue, recovery_queue};
-use std::collections::BTreeMap;
 use std::sync::Arc;
-use std::time::Duration;
 
 use monoceros_config::placement::{NamespaceTags, QueueTree, creation};
 use monoceros_config::reload;
@@ -27,22 +25,6 @@ use super::{Partition, Task};
 use crate::queue::QueueFacts;
 use crate::step::{Alarm, Baton, Directory, QueueSlot};
 
-/// The dynamic queues that are empty at present, and since when.
-#[derive(Debug, Default)]
-pub(super) struct EmptyQueues {
-    /// Since when each is empty, ns since the epoch.
-    since: BTreeMap<QueueSlot, i64>,
-    /// Whether a deadline is armed for the first of them.
-    armed: bool,
-}
-
-impl EmptyQueues {
-    /// Forgets a queue that is not empty any more, or gone.
-    pub(super) fn forget(&mut self, slot: QueueSlot) {
-        self.since.remove(&slot);
-    }
-}
-
 impl Partition {
     /// Notes a dynamic queue in which nothing is left.
     pub(super) fn may_be_empty(&mut self, slot: QueueSlot, baton: &mut Baton) {
@@ -50,36 +32,19 @@ impl Partition {
         if !entry.facts.config.is_dynamic || !entry.is_empty() {
             return;
         }
-        self.empty.since.insert(slot, baton.now_ns);
-        if !self.empty.armed {
-            self.empty.armed = true;
+        if self.empty.note(slot, baton.now_ns) {
             baton.effects.remind(CLEANING_INTERVAL, Alarm::CleanQueues);
         }
     }
 
-    /// Removes the queues that have been empty for their time, the deepest first, and arms a
-    /// deadline for the next.
+    /// Removes the queues that have been empty for their time, and arms a deadline for the next.
     pub(super) fn clean_queues(&mut self, baton: &mut Baton) {
-        self.empty.armed = false;
-        let interval = i64::try_from(CLEANING_INTERVAL.as_nanos()).unwrap_or(i64::MAX);
-        let mut next: Option<i64> = None;
-        for (slot, since_ns) in std::mem::take(&mut self.empty.since).into_iter().rev() {
-            if !baton.directory.queue(slot).facts.config.is_dynamic {
-                // The queue was configured meanwhile.
-                continue;
-            }
-            let left_ns = since_ns.saturating_add(interval).saturating_sub(baton.now_ns);
-            if left_ns <= 0 {
-                self.agenda.push_back(Task::RemoveQueue(slot));
-            } else {
-                self.empty.since.insert(slot, since_ns);
-                next = Some(next.map_or(left_ns, |least| least.min(left_ns)));
-            }
-        }
-        if let Some(left_ns) = next {
-            self.empty.armed = true;
-            let wait = Duration::from_nanos(left_ns.unsigned_abs());
-            baton.effects.remind(wait, Alarm::CleanQueues);
+        let interval_ns = i64::try_from(CLEANING_INTERVAL.as_nanos()).unwrap_or(i64::MAX);
+        let is_dynamic = |slot| baton.directory.queue(slot).facts.config.is_dynamic;
+        let checked = self.empty.check(interval_ns, baton.now_ns, is_dynamic);
+        self.agenda.extend(checked.over.into_iter().map(Task::RemoveQueue));
+        if let Some(next_ns) = checked.next_ns {
+            baton.effects.remind_at(next_ns, baton.now_ns, Alarm::CleanQueues);
         }
     }
 

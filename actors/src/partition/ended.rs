@@ -14,39 +14,12 @@ use std::sync::Arc;
 use monoceros_config as config;
 use monoceros_rules::values::instant;
 use monoceros_rules::work::application_state::{ApplicationEvent, ApplicationState};
-use monoceros_rules::work::ended::{Ended, EndedApplications};
+use monoceros_rules::work::ended::Ended;
 use monoceros_rules::work::resource_seconds::Account;
 
 use super::Partition;
 use crate::events::{Event, EventKind, Message, Summary};
 use crate::step::{Alarm, Baton, Entered, Notice};
-
-/// The applications of a partition that are over, and whether a deadline is armed for them.
-pub(super) struct Kept {
-    applications: EndedApplications,
-    is_armed: bool,
-}
-
-impl Kept {
-    /// At most so many in each list.
-    pub(super) fn new(most: usize) -> Self {
-        Self { applications: EndedApplications::new(most), is_armed: false }
-    }
-
-    pub(super) fn applications(&self) -> &EndedApplications {
-        &self.applications
-    }
-
-    /// Arms a deadline for what is due next, unless one is armed: what comes later is due later.
-    fn arm(&mut self, baton: &mut Baton) {
-        if self.is_armed {
-            return;
-        }
-        let Some(due_ns) = self.applications.due_ns() else { return };
-        baton.effects.remind_at(due_ns, baton.now_ns, Alarm::Retention);
-        self.is_armed = true;
-    }
-}
 
 impl Partition {
     /// Sums up what left in the step that came home, and takes in what ended.
@@ -66,15 +39,20 @@ impl Partition {
 
     /// Takes in an application that ended or was rejected.
     pub(super) fn keep_ended(&mut self, ended: Ended, baton: &mut Baton) {
-        self.ended.applications.keep(ended);
-        self.ended.arm(baton);
+        self.ended.keep(ended);
+        self.arm_retention(baton);
+    }
+
+    fn arm_retention(&mut self, baton: &mut Baton) {
+        if let Some(due_ns) = self.ended.due_to_arm() {
+            baton.effects.remind_at(due_ns, baton.now_ns, Alarm::Retention);
+        }
     }
 
     /// What was kept for its time expires, and is removed some time later.
     pub(super) fn expire_ended(&mut self, baton: &mut Baton) {
-        self.ended.is_armed = false;
         let now_ns = baton.now_ns;
-        for expired in self.ended.applications.pass(now_ns) {
+        for expired in self.ended.expire(now_ns) {
             let state = ApplicationState::Expired;
             let is_again = baton.directory.application_slot(&expired.id).is_some();
             if expired.is_rejected || is_again {
@@ -92,7 +70,7 @@ impl Partition {
                 message: ApplicationEvent::Expire.text(),
             })));
         }
-        self.ended.arm(baton);
+        self.arm_retention(baton);
     }
 
     /// Tells in the log and in events what became of an application, and what it has used, if it

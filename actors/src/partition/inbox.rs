@@ -20,18 +20,17 @@ use std::collections::VecDeque;
 use super::input::{Conclude, Entry, Input, LocalErrand, Request, Stamped};
 use super::pace::Pace;
 use crate::clock::Clock;
-use crate::step::{Alarm, Survey};
+use crate::step::Alarm;
 
 /// The entries of a partition that have not begun, and whose turn it is.
-#[derive(Default)]
-pub(super) struct Inbox {
-    entries: VecDeque<Entry>,
+pub(super) struct Inbox<S> {
+    entries: VecDeque<Entry<S>>,
     /// Questions that wait for nothing that came before them.
-    questions: VecDeque<Box<dyn Survey>>,
+    questions: VecDeque<S>,
     /// A question was the last that had its turn.
     was_question: bool,
     /// Slices of lists.
-    slices: VecDeque<Box<dyn Survey>>,
+    slices: VecDeque<S>,
     pace: Pace,
     /// Whose turn it is while entries and offers both have something to do.
     turn: Turn,
@@ -49,12 +48,12 @@ enum Turn {
 }
 
 /// What the partition does next.
-pub(super) enum Next {
+pub(super) enum Next<S> {
     Input(Stamped),
-    Errand(LocalErrand),
+    Errand(LocalErrand<S>),
     /// A slice of a list; there may be nothing else to do.
     Slice {
-        survey: Box<dyn Survey>,
+        survey: S,
         is_alone: bool,
     },
     Offer,
@@ -70,8 +69,23 @@ pub(super) enum MayOffer {
     AtOnce,
 }
 
-impl Inbox {
-    pub(super) fn push(&mut self, entry: Entry) {
+impl<S> Default for Inbox<S> {
+    fn default() -> Self {
+        Self {
+            entries: VecDeque::new(),
+            questions: VecDeque::new(),
+            was_question: false,
+            slices: VecDeque::new(),
+            pace: Pace::default(),
+            turn: Turn::default(),
+            acknowledged: 0,
+            conclusion: None,
+        }
+    }
+}
+
+impl<S> Inbox<S> {
+    pub(super) fn push(&mut self, entry: Entry<S>) {
         self.entries.push_back(entry);
     }
 
@@ -86,12 +100,12 @@ impl Inbox {
     }
 
     /// Takes a question that goes ahead of all entries.
-    pub(super) fn push_question(&mut self, question: Box<dyn Survey>) {
+    pub(super) fn push_question(&mut self, question: S) {
         self.questions.push_back(question);
     }
 
     /// Takes a slice of a list.
-    pub(super) fn push_slice(&mut self, slice: Box<dyn Survey>) {
+    pub(super) fn push_slice(&mut self, slice: S) {
         self.slices.push_back(slice);
     }
 
@@ -125,7 +139,7 @@ impl Inbox {
     }
 
     /// What is next at this time, ns since the epoch.
-    pub(super) fn next(&mut self, may_offer: MayOffer, now_ns: i64) -> Next {
+    pub(super) fn next(&mut self, may_offer: MayOffer, now_ns: i64) -> Next<S> {
         self.pace.at(now_ns);
         let may_ask = may_offer != MayOffer::AtOnce && !self.was_question;
         if may_ask && let Some(question) = self.question() {
@@ -146,7 +160,7 @@ impl Inbox {
     }
 
     /// What is done while nothing else is to do.
-    fn at_leisure(&mut self, now_ns: i64) -> Next {
+    fn at_leisure(&mut self, now_ns: i64) -> Next<S> {
         if let Some(question) = self.question() {
             return question;
         }
@@ -155,13 +169,13 @@ impl Inbox {
         Next::Slice { survey, is_alone: true }
     }
 
-    fn question(&mut self) -> Option<Next> {
+    fn question(&mut self) -> Option<Next<S>> {
         let question = self.questions.pop_front()?;
         self.was_question = true;
         Some(Next::Errand(LocalErrand::Read(question)))
     }
 
-    fn next_but_questions(&mut self, may_offer: MayOffer, now_ns: i64) -> Next {
+    fn next_but_questions(&mut self, may_offer: MayOffer, now_ns: i64) -> Next<S> {
         let offers = match may_offer {
             MayOffer::No => false,
             MayOffer::Yes => self.turn == Turn::Offer || self.entries.is_empty(),
@@ -219,7 +233,7 @@ mod tests {
 
     use super::*;
 
-    fn inbox(nodes: &[&str]) -> Inbox {
+    fn inbox(nodes: &[&str]) -> Inbox<Question> {
         let mut inbox = Inbox::default();
         for node in nodes {
             inbox.push(Request::RemoveNode(Arc::from(*node)).into());
@@ -227,7 +241,7 @@ mod tests {
         inbox
     }
 
-    fn shown(next: Next) -> String {
+    fn shown(next: Next<Question>) -> String {
         match next {
             Next::Input(Stamped { at_ns, input: Input::Request(Request::RemoveNode(id)) }) => {
                 format!("{id} at {at_ns}")
@@ -252,22 +266,20 @@ mod tests {
     /// A question that is never answered.
     struct Question;
 
-    impl Survey for Question {}
-
     #[test]
     fn a_question_goes_ahead_and_between_two_something_else_has_its_turn() {
         let mut inbox = inbox(&["a", "b"]);
         for _ in 0..3 {
-            inbox.push_question(Box::new(Question));
+            inbox.push_question(Question);
         }
         assert_eq!(shown(inbox.next(MayOffer::AtOnce, 1)), "offer");
         let next: Vec<String> = (2..=6).map(|at| shown(inbox.next(MayOffer::Yes, at))).collect();
         assert_eq!(next, ["errand", "a at 3", "errand", "offer", "errand"]);
-        inbox.push_question(Box::new(Question));
+        inbox.push_question(Question);
         let next: Vec<String> = (7..=9).map(|at| shown(inbox.next(MayOffer::No, at))).collect();
         assert_eq!(next, ["b at 7", "errand", "nothing"]);
-        inbox.push_question(Box::new(Question));
-        inbox.push_question(Box::new(Question));
+        inbox.push_question(Question);
+        inbox.push_question(Question);
         let next: Vec<String> = (7..=9).map(|at| shown(inbox.next(MayOffer::No, at))).collect();
         assert_eq!(next, ["errand", "errand", "nothing"], "nothing else has anything to do");
     }
@@ -276,7 +288,7 @@ mod tests {
     fn slices_have_a_fifth_of_the_time_and_all_of_it_while_nothing_else_is_to_do() {
         let mut inbox = inbox(&["a", "b"]);
         for _ in 0..4 {
-            inbox.push_slice(Box::new(Question));
+            inbox.push_slice(Question);
         }
         assert_eq!(shown(inbox.next(MayOffer::AtOnce, 99)), "offer");
         // Each slice takes 10, so the others have the next 40.

@@ -37,10 +37,12 @@ use monoceros_rules::work::application::NewApplication;
 use monoceros_rules::work::quotas::Held;
 use monoceros_rules::work::rejection::Rejection;
 use serde::{Deserialize, Serialize};
+use tokio::sync::oneshot;
 
-use super::{Reports, StateChange};
+use super::reports::Reports;
+use crate::api::outcomes::PartitionStateError;
 use crate::api::predicates::{Invalidation, Predicates, QuestionId, Verdict};
-use crate::step::{Alarm, Barrier, Existing, ForeignReport, NodeChange, Notice, Op, Survey};
+use crate::step::{Alarm, Barrier, Existing, ForeignReport, NodeChange, Notice, Op};
 
 /// An input with the time of its step.
 #[derive(Clone, Debug, Serialize, Deserialize)]
@@ -138,6 +140,13 @@ impl From<RefusedItem> for Notice {
     }
 }
 
+/// What becomes of a change of a node that is not here.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum UnknownNodes {
+    Rejected,
+    Ignored,
+}
+
 /// What a session is to do from now on, beside the requests of its RM.
 #[derive(Clone, Debug, Serialize, Deserialize)]
 pub(crate) enum Control {
@@ -207,14 +216,21 @@ pub(crate) enum Conclude {
     Forget,
 }
 
+/// Puts the partition into another state. The reply is the state that it was in.
+pub(crate) struct StateChange {
+    pub(crate) to: ObjectState,
+    pub(crate) reply: oneshot::Sender<Result<ObjectState, PartitionStateError>>,
+}
+
 /// Something that enters a partition and decides nothing: it means something in this process alone.
-pub(crate) enum LocalErrand {
+/// `S` is a survey: the inbox does not know what it reads.
+pub(crate) enum LocalErrand<S> {
     /// The last entry of a chunk is done: the Rm may hand in another.
     ChunkDone,
     /// A survey visits actors and answers its sender.
-    Read(Box<dyn Survey>),
+    Read(S),
     /// A slice of a list takes its turn among the others.
-    ReadSlice(Box<dyn Survey>),
+    ReadSlice(S),
     /// The barrier is passed on once nothing is left to decide.
     Barrier(Arc<Barrier>),
     /// Measurements are to be kept.
@@ -224,12 +240,12 @@ pub(crate) enum LocalErrand {
 }
 
 /// What stands in a partition's inbox.
-pub(crate) enum Entry {
+pub(crate) enum Entry<S> {
     Input(Input),
-    Errand(LocalErrand),
+    Errand(LocalErrand<S>),
 }
 
-impl Entry {
+impl<S> Entry<S> {
     /// How much of a chunk it takes.
     pub(crate) fn items(&self) -> usize {
         match self {
@@ -240,7 +256,7 @@ impl Entry {
     }
 }
 
-impl From<Request> for Entry {
+impl<S> From<Request> for Entry<S> {
     fn from(request: Request) -> Self {
         Self::Input(Input::Request(request))
     }

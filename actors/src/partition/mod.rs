@@ -41,11 +41,12 @@ mod reorder;
 mod reports;
 mod scale_up;
 mod standing;
+mod state;
 pub(crate) mod surveys;
 mod tasks;
 mod turn;
 
-use std::collections::{BTreeMap, VecDeque};
+use std::collections::VecDeque;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, Ordering};
 use std::time::Duration;
@@ -67,31 +68,37 @@ use crate::clock::Clock;
 use crate::events::{Event, EventKind, Tracking};
 use crate::mailbox::{Mailbox, Measured, Receive, receives};
 use crate::metrics::{ActorKind, Counted, Metrics};
+use crate::node::NodeReport;
 use crate::outlet::Outlet;
 use crate::partition::oracle::{Oracle, Watch};
 use crate::pulse::Beat;
 use crate::step::{
-    Alarm, Barrier, Baton, Directory, Gathered, Guard, Mail, Offering, Services, SessionLink,
-    Station, StepEffects, StepSettings, Visited,
+    AwaitsAnswers, Barrier, Baton, Directory, Gathered, Guard, Mail, Offering, Services,
+    SessionLink, Station, StepEffects, StepSettings, Survey, Visited,
 };
 use crate::tally::Tally;
 pub(crate) use control::ApplyControl;
-use control::Controls;
 use inbox::Inbox;
 pub(crate) use input::{
-    Conclude, Control, Entry, ForeignRequest, Input, LocalErrand, NewNode, RefusedItem, Request,
-    Wanted,
+    Conclude, Control, ForeignRequest, Input, NewNode, RefusedItem, Request, StateChange,
+    UnknownNodes, Wanted,
 };
-pub(crate) use nodes::{NodeReported, UnknownNodes};
-use queue_lifecycle::{add_queue, node_order};
-use reloading::Proposal;
 use reorder::ReorderBuffer;
 pub(crate) use reports::Reports;
-pub(crate) use standing::StateChange;
-use tasks::Task;
+pub(crate) use state::ObservedKind;
+use state::{
+    Controls, DeadlineList, EmptyQueues, ForeignTable, Inquiries, Kept, ObservedTable, Proposal,
+    Signal,
+};
 
-/// Decisions after which an offer comes home, so that steps get their turn.
-pub(crate) const DECISIONS_PER_TRIP: u32 = 64;
+/// An entry of the inbox.
+pub(crate) type Entry = input::Entry<Box<dyn Survey>>;
+
+/// An entry of the inbox that decides nothing.
+pub(crate) type LocalErrand = input::LocalErrand<Box<dyn Survey>>;
+
+/// Something that a step has still to do.
+type Task = state::Task<Box<dyn Survey>>;
 
 /// A part of the RM's requests, in order. The Rm hands in a bounded number of chunks ahead and
 /// learns by what is [`Said`](crate::step::Said) when one is done.
@@ -101,6 +108,20 @@ pub(crate) struct Chunk(pub(crate) Vec<Entry>);
 
 /// A baton comes home.
 pub(crate) struct Home;
+
+/// A baton comes home from a node that was changed, with what follows for its allocations.
+#[derive(Message)]
+#[rtype(result = "()")]
+pub(crate) struct NodeReported {
+    pub(crate) baton: Box<Baton>,
+    pub(crate) report: NodeReport,
+}
+
+impl NodeReported {
+    pub(crate) fn go_home(mut self) {
+        self.baton.homeward().do_send(self);
+    }
+}
 
 /// The RM has taken this many notices since the last time.
 #[derive(Message)]
@@ -133,7 +154,7 @@ pub(crate) struct Partition {
     names: Arc<NameHolder>,
     clock: Clock,
     baton: Option<Box<Baton>>,
-    inbox: Inbox,
+    inbox: Inbox<Box<dyn Survey>>,
     agenda: VecDeque<Task>,
     /// Something may be decidable: no offer has come home in vain since the last step. Between two steps
     /// also: something waits.
@@ -148,13 +169,10 @@ pub(crate) struct Partition {
     n_turns: u64,
     /// Root's capacity is not what the index says: refreshed before anything but another node.
     capacity_changed: bool,
-    deadlines: BTreeMap<(Instant, u64), (Option<u64>, Alarm)>,
-    next_deadline: u64,
-    /// When each deadline that can be disarmed is due, by its number.
-    due: BTreeMap<u64, (Instant, u64)>,
+    deadlines: DeadlineList,
     timer: Option<(Instant, SpawnHandle)>,
-    foreign: foreign::ForeignTable,
-    observed: observing::ObservedTable,
+    foreign: ForeignTable,
+    observed: ObservedTable,
     /// Items that came before the application or node that they name.
     reorder: ReorderBuffer,
     unknown_nodes: UnknownNodes,
@@ -167,15 +185,15 @@ pub(crate) struct Partition {
     barriers: Vec<Arc<Barrier>>,
     watch: Watch,
     oracle: Oracle,
-    scale_up: scale_up::Signal,
+    scale_up: Signal<Box<dyn Survey>>,
     /// Who looks for victims of preemption.
-    inquiries: inquiries::Inquiries,
+    inquiries: Inquiries<Box<dyn AwaitsAnswers>>,
     /// How many changes there had been when asks that wait for one looked for victims last.
     looked_at: u64,
     /// Dynamic queues in which nothing is.
-    empty: dynamic::EmptyQueues,
+    empty: EmptyQueues,
     /// Applications that are over.
-    ended: ended::Kept,
+    ended: Kept,
     /// What it takes; see [`standing`].
     state: ObjectState,
     state_since_ns: i64,
@@ -226,7 +244,7 @@ impl Partition {
         } = params;
         ctx.set_mailbox_capacity(0);
         let mut directory = Directory::default();
-        add_queue(&config.root, None, true, config.preemption.quota, &metrics, &mut directory);
+        directory.start_queues(&config.root, None, true, config.preemption.quota, &metrics);
         let guard = Guard { session: session.clone(), partition: Arc::clone(&name), armed: true };
         let mut books = new_books(&config, &directory, &watch, nth);
         books.quotas = Standing::new(params.quotas);
@@ -270,12 +288,10 @@ impl Partition {
             trip: Trip::Step,
             n_turns: 0,
             capacity_changed: false,
-            deadlines: BTreeMap::new(),
-            next_deadline: 0,
-            due: BTreeMap::new(),
+            deadlines: DeadlineList::default(),
             timer: None,
-            foreign: foreign::ForeignTable::default(),
-            observed: observing::ObservedTable::default(),
+            foreign: ForeignTable::default(),
+            observed: ObservedTable::default(),
             reorder: ReorderBuffer::new(params.reorder_window),
             unknown_nodes: params.unknown_nodes,
             outlet,
@@ -285,11 +301,11 @@ impl Partition {
             barriers: Vec::new(),
             oracle: Oracle::default(),
             watch,
-            scale_up: scale_up::Signal::default(),
-            inquiries: inquiries::Inquiries::default(),
+            scale_up: Signal::default(),
+            inquiries: Inquiries::default(),
             looked_at: 0,
-            empty: dynamic::EmptyQueues::default(),
-            ended: ended::Kept::new(params.ended_applications),
+            empty: EmptyQueues::default(),
+            ended: Kept::new(params.ended_applications),
             state: ObjectState::Active,
             state_since_ns: clock.now_ns(),
             proposal: None,
@@ -310,13 +326,13 @@ impl Partition {
         }
         let limits = Arc::new(Tables::of(&self.config.root));
         let limits = baton.books.trackers.reload(&limits, Loosening::NONE).unwrap_or_default();
-        reloading::tell_limits(&limits.events, baton);
+        baton.tell_limits(&limits.events);
     }
 }
 
 /// Books of a partition that has nothing yet.
 fn new_books(config: &PartitionConfig, directory: &Directory, watch: &Watch, nth: u64) -> Books {
-    let mut books = Books::new(node_order(config));
+    let mut books = Books::new(config.node_order.held());
     books.unsettled.widest = watch.candidates_per_question;
     books.unsettled.number_as(nth);
     books.nodes.set_reservation_share(watch.patience.share_percent);
@@ -359,6 +375,7 @@ impl Receive<Chunk> for Partition {
 }
 
 impl Visited for Partition {
+    type Baton = Baton;
     type Mail = Home;
 
     fn mail(baton: &mut Baton) -> &mut Option<Home> {

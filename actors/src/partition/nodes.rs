@@ -18,32 +18,11 @@ use monoceros_rules::work::allocations::{AllocationId, ApplicationSlot};
 use monoceros_rules::work::quotas::Quota;
 use monoceros_rules::work::rejection::{Ignored, Overflow, Rejection};
 
-use super::input::NewNode;
-use super::{Partition, Task};
+use super::input::{NewNode, UnknownNodes};
+use super::{NodeReported, Partition, Task};
 use crate::events::{Event, EventKind, Message};
 use crate::node::{Node, NodeReport};
 use crate::step::{Baton, NodeChange, Notice, Op, Station, WaitsFor};
-
-/// A baton comes home from a node that was changed, with what follows for its allocations.
-#[derive(Message)]
-#[rtype(result = "()")]
-pub(crate) struct NodeReported {
-    pub(crate) baton: Box<Baton>,
-    pub(crate) report: NodeReport,
-}
-
-/// What becomes of a change of a node that is not here.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(crate) enum UnknownNodes {
-    Rejected,
-    Ignored,
-}
-
-impl NodeReported {
-    pub(crate) fn go_home(mut self) {
-        self.baton.homeward().do_send(self);
-    }
-}
 
 impl Partition {
     /// A node joins with everything that is on it, or not at all. It may wait for an application

@@ -2,39 +2,14 @@
 //! accounted (`docs/admin.md#measured-use`). A decision must not depend on it, since it could not
 //! be repeated otherwise.
 
-use std::collections::{BTreeMap, BTreeSet};
-use std::ops::Bound;
+use std::collections::BTreeSet;
 use std::sync::Arc;
 
 use monoceros_rules::nodes::utilization::Observed;
-use monoceros_rules::values::resources::Resources;
 
 use super::Partition;
 use super::reports::Reports;
-use super::surveys::ObservedKind;
 use crate::step::Baton;
-
-/// The newest measurements, by the name under which they were reported.
-#[derive(Default)]
-pub(super) struct ObservedTable {
-    nodes: BTreeMap<Arc<str>, Observed>,
-    /// By UUID or by key.
-    allocations: BTreeMap<Arc<str>, Observed>,
-}
-
-impl ObservedTable {
-    /// Shows all that was measured.
-    pub(super) fn amounts(&self, mut show: impl FnMut(&Resources)) {
-        let all = self.nodes.values().chain(self.allocations.values());
-        all.for_each(|observed| show(&observed.usage));
-    }
-
-    /// Forgets what is too old.
-    fn expire(&mut self, now_ns: i64) {
-        self.nodes.retain(|_, observed| observed.is_kept(now_ns));
-        self.allocations.retain(|_, observed| observed.is_kept(now_ns));
-    }
-}
 
 impl Partition {
     /// Keeps the measurements of what is known here: a node, else an allocation by its UUID, else
@@ -69,35 +44,5 @@ impl Partition {
             }
             reports.is_known(number);
         }
-    }
-
-    /// What is used by the next so many nodes or allocations behind one of them, as far as it was
-    /// measured, and the last of them. Nothing behind the last.
-    pub(super) fn observed_sum(
-        &self,
-        of: ObservedKind,
-        behind: Option<&Arc<str>>,
-        most: usize,
-        now_ns: i64,
-    ) -> Option<(Resources, Arc<str>)> {
-        let table = match of {
-            ObservedKind::Nodes => &self.observed.nodes,
-            ObservedKind::Allocations => &self.observed.allocations,
-        };
-        let behind = behind.map_or(Bound::Unbounded, |name| Bound::Excluded(&**name));
-        let some = table.range::<str, _>((behind, Bound::Unbounded)).take(most);
-        let (mut sum, mut last) = (Resources::new(), None);
-        for (name, observed) in some {
-            if observed.is_kept(now_ns) {
-                sum.add(&observed.usage);
-            }
-            last = Some(Arc::clone(name));
-        }
-        last.map(|last| (sum, last))
-    }
-
-    /// The newest measurement of a node, if it is not too old.
-    pub(super) fn observed_of(&self, node: &str, now_ns: i64) -> Option<&Observed> {
-        self.observed.nodes.get(node).filter(|observed| observed.is_kept(now_ns))
     }
 }

@@ -15,8 +15,10 @@ use monoceros_rules::nodes::NodeOrder;
 use monoceros_rules::work::starts::StartRetry;
 
 use crate::api::callback::{Preferences, ResourceManagerCallback};
-use crate::partition::DECISIONS_PER_TRIP;
 use crate::step::{Notice, Offering};
+
+/// Decisions after which an offer comes home, so that steps get their turn.
+const DECISIONS_PER_TRIP: u32 = 64;
 
 /// How a partition works, and how closely it is watched.
 #[derive(Clone, Debug)]

@@ -8,62 +8,58 @@
 
 use std::sync::Arc;
 
-use monoceros_config::PartitionConfig;
-use monoceros_rules::nodes::NodeOrder;
 use monoceros_rules::queues::QueueConfig;
 use monoceros_rules::queues::object_state::ObjectState;
 
 use super::Partition;
-use super::tasks::{Kept, Task};
+use super::Task;
+use super::tasks::AtHome;
 use crate::events::{Event, EventKind};
 use crate::metrics::Metrics;
 use crate::queue::{AddBelow, AddQueue, Detach, Queue, QueueFacts, quota_delay_ns};
 use crate::step::{Baton, Directory, QueueEntry, QueueSlot, RowSlot, Station};
 
-/// The configured order of nodes.
-pub(super) fn node_order(config: &PartitionConfig) -> NodeOrder {
-    NodeOrder::of_held(config.node_order.policy, &config.node_order.weights)
-}
-
-/// Starts the actor of a queue and of all below it, parents before children.
-pub(super) fn add_queue(
-    config: &QueueConfig,
-    parent: Option<(QueueSlot, Arc<Station<Queue>>, RowSlot)>,
-    priority_first: bool,
-    preempts_for_quotas: bool,
-    metrics: &Arc<Metrics>,
-    directory: &mut Directory,
-) {
-    let slot = directory.next_queue_slot(parent.as_ref().map(|(slot, _, _)| *slot));
-    let mut own = config.clone();
-    let children = std::mem::take(&mut own.children);
-    let facts = Arc::new(QueueFacts {
-        slot,
-        parent: parent.as_ref().map(|(slot, _, _)| *slot),
-        config: Arc::new(own),
-        state: ObjectState::Active,
-        fair_max: None,
-        priority_first,
-        quota_delay_ns: quota_delay_ns(config, preempts_for_quotas),
-    });
-    let above = parent.as_ref().map(|(_, address, row)| (Arc::clone(address), *row));
-    let address = Station::start(Queue::new(Arc::clone(&facts), above, Arc::clone(metrics)));
-    let row = parent.as_ref().map(|(_, _, row)| *row);
-    if let Some((_, above, row)) = parent {
-        above.do_send(AddQueue { row, address: Arc::clone(&address) });
-    }
-    directory.enter_queue(QueueEntry::new(facts, Arc::clone(&address), row));
-    for (row, child) in children.iter().enumerate() {
-        let row = RowSlot(u32::try_from(row).expect("the children of a queue fit u32"));
-        let above = (slot, Arc::clone(&address), row);
-        let priority_first = config.settings.priority_sort;
-        add_queue(child, Some(above), priority_first, preempts_for_quotas, metrics, directory);
+impl Directory {
+    /// Starts the actor of a queue and of all below it, parents before children.
+    pub(super) fn start_queues(
+        &mut self,
+        config: &QueueConfig,
+        parent: Option<(QueueSlot, Arc<Station<Queue>>, RowSlot)>,
+        priority_first: bool,
+        preempts_for_quotas: bool,
+        metrics: &Arc<Metrics>,
+    ) {
+        let slot = self.next_queue_slot(parent.as_ref().map(|(slot, _, _)| *slot));
+        let mut own = config.clone();
+        let children = std::mem::take(&mut own.children);
+        let facts = Arc::new(QueueFacts {
+            slot,
+            parent: parent.as_ref().map(|(slot, _, _)| *slot),
+            config: Arc::new(own),
+            state: ObjectState::Active,
+            fair_max: None,
+            priority_first,
+            quota_delay_ns: quota_delay_ns(config, preempts_for_quotas),
+        });
+        let above = parent.as_ref().map(|(_, address, row)| (Arc::clone(address), *row));
+        let address = Station::start(Queue::new(Arc::clone(&facts), above, Arc::clone(metrics)));
+        let row = parent.as_ref().map(|(_, _, row)| *row);
+        if let Some((_, above, row)) = parent {
+            above.do_send(AddQueue { row, address: Arc::clone(&address) });
+        }
+        self.enter_queue(QueueEntry::new(facts, Arc::clone(&address), row));
+        for (row, child) in children.iter().enumerate() {
+            let row = RowSlot(u32::try_from(row).expect("the children of a queue fit u32"));
+            let above = (slot, Arc::clone(&address), row);
+            let priority_first = config.settings.priority_sort;
+            self.start_queues(child, Some(above), priority_first, preempts_for_quotas, metrics);
+        }
     }
 }
 
 impl Partition {
     /// Sends the baton to the queue that `config` is to grow below.
-    pub(super) fn add_queue(&self, config: Arc<QueueConfig>, baton: Box<Baton>) -> Kept {
+    pub(super) fn add_queue(&self, config: Arc<QueueConfig>, baton: Box<Baton>) -> AtHome {
         let directory = &baton.directory;
         let above = config.parent_path().and_then(|path| directory.queue_by_path.get(path));
         let above = *above.expect("a queue is added after the one above it");
@@ -83,7 +79,7 @@ impl Partition {
     }
 
     /// Takes an empty queue off, and then the one above if that drains and is empty now.
-    pub(super) fn remove_queue(&mut self, slot: QueueSlot, mut baton: Box<Baton>) -> Kept {
+    pub(super) fn remove_queue(&mut self, slot: QueueSlot, mut baton: Box<Baton>) -> AtHome {
         let entry = baton.directory.queue(slot);
         let (Some(above), Some(row)) = (entry.facts.parent, entry.row) else {
             debug_assert!(false, "root is always configured");

@@ -29,11 +29,11 @@ use monoceros_rules::limits::{LimitEvent, Subject};
 use monoceros_rules::queues::object_state::ObjectState;
 use tokio::time::Instant;
 
+use super::Task;
 use super::input::{Conclude, Wanted};
 use super::queue_lifecycle::removal_if_over;
 use super::surveys::{Dismiss, InUse, Refresh};
-use super::tasks::Task;
-use super::{Partition, node_order};
+use super::{Partition, Proposal};
 use crate::api::predicates::QuestionId;
 use crate::events::{Event, EventKind};
 use crate::mailbox::Receive;
@@ -42,14 +42,6 @@ use crate::step::{Baton, Directory, Notice, Prepared, QueueEntry, QueueSlot};
 
 /// Queues that are asked what they use before they change: each costs the partition a moment.
 const MOST_CONCERNED: usize = 500;
-
-/// A configuration that was prepared and not yet concluded; the partition stands still meanwhile.
-pub(super) struct Proposal {
-    wanted: Option<Wanted>,
-    changes: Vec<QueueChange>,
-    /// Since when the partition has stood still.
-    since: Instant,
-}
 
 impl Partition {
     pub(super) fn prepare(&mut self, wanted: Option<Wanted>, baton: &Baton) {
@@ -98,7 +90,7 @@ impl Partition {
             return;
         };
         if config.node_order != self.config.node_order {
-            baton.books.nodes.set_order(node_order(&config));
+            baton.books.nodes.set_order(config.node_order.held());
         }
         let is_switched_on = config.preemption.enabled && !baton.settings.preempts;
         baton.settings.preempts = config.preemption.enabled;
@@ -110,12 +102,13 @@ impl Partition {
         }
         let loosening = baton.books.loosen();
         if let Some(limits) = baton.books.trackers.reload(&limits, loosening) {
-            tell_limits(&limits.events, baton);
+            baton.tell_limits(&limits.events);
             // An application that became limited, or is not any more, tells its leaf.
             let by_path = &baton.directory.queue_by_path;
             leaves.extend(limits.leaves.iter().filter_map(|leaf| by_path.get(leaf)));
         } else if baton.settings.tracking.is_on() {
-            tell_limits(&baton.books.trackers.limits(), baton);
+            let limits = baton.books.trackers.limits();
+            baton.tell_limits(&limits);
         }
         let queues = baton.directory.all_queues().rev();
         let drained: Vec<QueueSlot> = queues.map(|entry| entry.facts.slot).collect();
@@ -162,16 +155,18 @@ impl Partition {
     }
 }
 
-/// The events of limits as they are now.
-pub(super) fn tell_limits(limits: &[LimitEvent], baton: &mut Baton) {
-    for LimitEvent { subject, path, is_set } in limits {
-        let (kind, whose) = match (subject, is_set) {
-            (Subject::User(name), true) => (EventKind::UserLimitSet, name),
-            (Subject::User(name), false) => (EventKind::UserLimitRemoved, name),
-            (Subject::Group(name), true) => (EventKind::GroupLimitSet, name),
-            (Subject::Group(name), false) => (EventKind::GroupLimitRemoved, name),
-        };
-        baton.happens(|at| Event::of(kind, whose, at).referring(path));
+impl Baton {
+    /// The events of limits as they are now.
+    pub(super) fn tell_limits(&mut self, limits: &[LimitEvent]) {
+        for LimitEvent { subject, path, is_set } in limits {
+            let (kind, whose) = match (subject, is_set) {
+                (Subject::User(name), true) => (EventKind::UserLimitSet, name),
+                (Subject::User(name), false) => (EventKind::UserLimitRemoved, name),
+                (Subject::Group(name), true) => (EventKind::GroupLimitSet, name),
+                (Subject::Group(name), false) => (EventKind::GroupLimitRemoved, name),
+            };
+            self.happens(|at| Event::of(kind, whose, at).referring(path));
+        }
     }
 }
 

@@ -14,27 +14,11 @@ use std::time::Duration;
 
 use super::input::Input;
 use super::surveys::tell_wanted;
-use super::{Partition, Task};
+use super::{Partition, Signal, Task};
 use crate::step::{Alarm, Baton, Survey};
 
 /// How long after an offer in vain the RM is told, and how often at most.
 const SIGNAL_INTERVAL: Duration = Duration::from_secs(1);
-
-/// Whether the RM will be told.
-#[derive(Default)]
-pub(super) enum Signal {
-    #[default]
-    Idle,
-    /// When the deadline is over.
-    Armed,
-    /// It is being found out, slice by slice.
-    Looking {
-        /// What goes on with the next slice; none while one is under way.
-        rest: Option<Box<dyn Survey>>,
-        /// An offer came home in vain meanwhile: it is looked at once more.
-        again: bool,
-    },
-}
 
 impl Partition {
     /// An offer came home in vain.

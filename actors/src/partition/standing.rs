@@ -11,19 +11,12 @@ use std::sync::Arc;
 use monoceros_rules::queues::object_state::ObjectState;
 use monoceros_rules::work::asks::AskSpec;
 use monoceros_rules::work::rejection::Rejection;
-use tokio::sync::oneshot;
 
-use super::Partition;
 use super::input::{Input, Stamped};
 use super::intake::reject;
+use super::{Partition, StateChange};
 use crate::api::outcomes::PartitionStateError;
 use crate::step::{Baton, Op};
-
-/// Puts the partition into another state. The reply is the state that it was in.
-pub(crate) struct StateChange {
-    pub(crate) to: ObjectState,
-    pub(crate) reply: oneshot::Sender<Result<ObjectState, PartitionStateError>>,
-}
 
 impl Partition {
     /// Enters another state as an input of its own, and says what it left for it.

@@ -9,53 +9,20 @@ use actix::prelude::*;
 use monoceros_rules::decide::preemption::Promisee;
 use monoceros_rules::decide::reservations::End;
 use monoceros_rules::nodes::NodeSlot;
-use monoceros_rules::queues::QueueConfig;
 use monoceros_rules::work::allocations::ApplicationSlot;
-use monoceros_rules::work::application::NewApplication;
 use monoceros_rules::work::quotas::Held;
-use tokio::time::Instant;
 
-use super::Partition;
 use super::input::Input;
 use super::queue_lifecycle::removal_if_over;
 use super::surveys::{Everything, LookAgain, LookForVictims, LookOnNode};
+use super::{Partition, Task};
 use crate::api::outcomes::Removed;
 use crate::application::ApplicationMail;
 use crate::metrics::ActorKind;
-use crate::step::{
-    Answers, Baton, NodeChange, Notice, Op, PartitionClosed, Preemptor, QueueSlot, RowSlot, Survey,
-};
+use crate::step::{Baton, NodeChange, Notice, Op, PartitionClosed, Preemptor, RowSlot, Survey};
 
-/// What a step has still to do.
-pub(super) enum Task {
-    /// An application is visited with orders.
-    Visit(ApplicationSlot, Vec<Op>),
-    /// A node is visited with a change; what follows for its allocations is further tasks.
-    VisitNode(NodeSlot, NodeChange),
-    /// The RM answered questions about one application.
-    TakeAnswers(Answers),
-    /// Actors are visited one after another.
-    Survey(Box<dyn Survey>),
-    /// An application that is in the directory joins its leaf.
-    Attach(ApplicationSlot),
-    /// An application that has ended leaves its leaf and the directory.
-    Detach(ApplicationSlot, RowSlot),
-    /// A new application joins the leaf of this path, which is there by now.
-    Join(Box<NewApplication>, Arc<str>),
-    /// A queue is to be added below one that is there.
-    AddQueue(Arc<QueueConfig>),
-    /// An empty queue goes.
-    RemoveQueue(QueueSlot),
-    /// A node leaves the directory.
-    ForgetNode(NodeSlot),
-    /// Every answer that came together was taken.
-    EndOfAnswers,
-    /// A reload is over: the queues are as configured.
-    Reloaded { since: Instant },
-}
-
-/// The baton, unless a task has sent it out.
-pub(super) type Kept = Option<Box<Baton>>;
+/// The baton; `None` if a task has sent it out.
+pub(super) type AtHome = Option<Box<Baton>>;
 
 impl Task {
     pub(super) fn survey(survey: impl Survey) -> Self {
@@ -65,7 +32,7 @@ impl Task {
 
 impl Partition {
     /// Sends the baton out for one task of the step, or does it here.
-    pub(super) fn perform(&mut self, task: Task, mut baton: Box<Baton>) -> Kept {
+    pub(super) fn perform(&mut self, task: Task, mut baton: Box<Baton>) -> AtHome {
         baton.gathered.goes_on = matches!(task, Task::Visit(..)) && self.may_gather(&baton);
         match task {
             Task::Visit(slot, ops) => return Self::visit(slot, ops, baton),
@@ -87,7 +54,7 @@ impl Partition {
         Some(baton)
     }
 
-    fn visit(slot: ApplicationSlot, ops: Vec<Op>, baton: Box<Baton>) -> Kept {
+    fn visit(slot: ApplicationSlot, ops: Vec<Op>, baton: Box<Baton>) -> AtHome {
         let Some(entry) = baton.directory.application(slot) else {
             // It left after this was put on the agenda.
             return Some(baton);
@@ -97,13 +64,13 @@ impl Partition {
         None
     }
 
-    fn visit_node(slot: NodeSlot, change: NodeChange, baton: Box<Baton>) -> Kept {
+    fn visit_node(slot: NodeSlot, change: NodeChange, baton: Box<Baton>) -> AtHome {
         let Some(address) = baton.directory.node(slot).cloned() else { return Some(baton) };
         address.do_send(crate::node::Visit { baton, change });
         None
     }
 
-    fn attach(slot: ApplicationSlot, baton: Box<Baton>) -> Kept {
+    fn attach(slot: ApplicationSlot, baton: Box<Baton>) -> AtHome {
         let entry = baton.directory.application(slot).expect("just entered");
         let address = Arc::clone(&entry.address);
         let leaf = Arc::clone(&baton.directory.queue(entry.leaf).address);
@@ -111,7 +78,7 @@ impl Partition {
         None
     }
 
-    fn detach(&mut self, slot: ApplicationSlot, row: RowSlot, mut baton: Box<Baton>) -> Kept {
+    fn detach(&mut self, slot: ApplicationSlot, row: RowSlot, mut baton: Box<Baton>) -> AtHome {
         let entry = baton.directory.forget_application(slot);
         baton.books.quotas.change(entry.held, Held::default());
         baton.books.evictions.forget(slot);

@@ -10,11 +10,11 @@ use std::sync::Arc;
 use actix::prelude::*;
 use monoceros_rules::work::quotas::Standing;
 
+use super::Task;
 use super::inbox::{MayOffer, Next};
-use super::input::{Input, LocalErrand, Request, Stamped};
+use super::input::{Input, Request, Stamped};
 use super::surveys::Refresh;
-use super::tasks::Task;
-use super::{Partition, Trip};
+use super::{LocalErrand, Partition, Trip};
 use crate::outlet::BATCH;
 use crate::queue::QueueMail;
 use crate::step::{Alarm, Baton, HeldNow, Notice, Offering};

@@ -13,6 +13,7 @@
 //! * An offer on its way down leaves a [`Frame`]; the queue takes the frame's decisions into its
 //!   totals when the offer rises past it, before anything else reads them.
 
+mod facts;
 mod lanes;
 mod quota;
 mod rows;
@@ -23,94 +24,31 @@ use std::sync::Arc;
 use actix::prelude::*;
 use monoceros_rules::books::Books;
 use monoceros_rules::decide::quota_timer::QuotaTimer;
-use monoceros_rules::order::keys::{QueueKey, QueueView, SiblingOrder, exposed_priority};
+use monoceros_rules::order::keys::exposed_priority;
 use monoceros_rules::order::ledger::{self, LedgerDelta, QueueLedger};
 use monoceros_rules::order::used_names::UsedNames;
 use monoceros_rules::order::waits::{Declined, View, WaitSet, Waits};
-use monoceros_rules::queues::QueueConfig;
-use monoceros_rules::queues::object_state::ObjectState;
 use monoceros_rules::values::epoch::{Epoch, Loosening};
-use monoceros_rules::values::resources::{Limits, Resources};
+use monoceros_rules::values::resources::Limits;
 
 use crate::application::{Application, ApplicationMail};
 use crate::events::{Event, EventKind};
 use crate::metrics::{ActorKind, Counted, Level, Metrics};
 use crate::step::{
-    Baton, Climbing, Frame, QueueEntry, QueueSlot, RowKey, RowSlot, RowUpdate, Station, Surveyor,
-    Visited,
+    Baton, Climbing, Frame, QueueEntry, RowKey, RowSlot, RowUpdate, Station, Surveyor, Visited,
 };
+pub(crate) use facts::QueueFacts;
 pub(crate) use lanes::Narrowed;
 pub(crate) use quota::quota_delay_ns;
 pub(crate) use rows::Rank;
-use rows::{Child, First, Rows};
+use rows::{First, Rows};
 pub(crate) use surveyed::{Gate, LeaveToRun, LimitedUsers, Room};
 
-/// What does not change while a queue is offered to: its configuration and its fair maximum.
+/// What an offer to a row is sent to.
 #[derive(Clone)]
-pub(crate) struct QueueFacts {
-    pub(crate) slot: QueueSlot,
-    pub(crate) parent: Option<QueueSlot>,
-    /// Its configuration, without its children.
-    pub(crate) config: Arc<QueueConfig>,
-    pub(crate) state: ObjectState,
-    /// What its share is measured against where it guarantees nothing.
-    pub(crate) fair_max: Option<Limits>,
-    /// The parent puts priority before share.
-    pub(crate) priority_first: bool,
-    /// How long it may stay above its maximum ([`quota_delay_ns`]).
-    pub(crate) quota_delay_ns: i64,
-}
-
-impl QueueFacts {
-    /// Its fair maximum, which its share is measured against: made of its parent's (`fair_max` has
-    /// those of all queues, by slot) and of its own maximum; for root it is the capacity of all
-    /// nodes. See `docs/scheduling.md#fair-share`.
-    pub(crate) fn fair_max_below(
-        &self,
-        fair_max: &[Option<Limits>],
-        capacity: &Resources,
-    ) -> Option<Limits> {
-        let Some(parent) = self.parent else {
-            return ledger::stored_limits(capacity);
-        };
-        let above = fair_max[parent.0 as usize].as_ref();
-        ledger::fair_max(above, self.config.max.as_ref())
-    }
-
-    /// How it and its siblings are ordered.
-    pub(crate) fn sibling_order(&self) -> SiblingOrder {
-        SiblingOrder::of_queues(self.priority_first)
-    }
-
-    /// How its children are ordered.
-    pub(crate) fn child_order(&self) -> SiblingOrder {
-        let settings = &self.config.settings;
-        if self.config.is_leaf {
-            SiblingOrder::of_applications(settings.sort_policy, settings.priority_sort)
-        } else {
-            SiblingOrder::of_queues(settings.priority_sort)
-        }
-    }
-
-    /// The queue's key among its siblings.
-    pub(crate) fn key(
-        &self,
-        priority: i32,
-        allocated: &Resources,
-        pending: &Resources,
-    ) -> QueueKey {
-        QueueKey::new(
-            self.priority_first,
-            &QueueView {
-                priority,
-                allocated,
-                guaranteed: self.config.guaranteed.as_ref(),
-                fair_max: self.fair_max.as_ref(),
-                pending,
-                path: &self.config.path,
-            },
-        )
-    }
+enum Child {
+    Queue(Arc<Station<Queue>>),
+    Application(Arc<Station<Application>>),
 }
 
 /// What the baton brings to a queue.
@@ -159,7 +97,7 @@ pub(crate) struct Queue {
     ledger: QueueLedger,
     /// What the ledger had to do with so far, for metrics.
     used_names: UsedNames,
-    rows: Rows,
+    rows: Rows<Child>,
     /// The last loosening that gave this queue more room by its own quota.
     loosening: Loosening,
     /// The epochs of the offers that it declined last.
@@ -349,6 +287,7 @@ impl Actor for Queue {
 }
 
 impl Visited for Queue {
+    type Baton = Baton;
     type Mail = QueueMail;
 
     fn mail(baton: &mut Baton) -> &mut Option<QueueMail> {

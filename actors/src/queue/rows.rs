@@ -13,17 +13,8 @@ use monoceros_rules::order::tree::{Bound, OrderedTree};
 use monoceros_rules::order::waits::{Phase, View, Waits};
 use monoceros_rules::values::slots::Slots;
 
-use super::Queue;
 use super::lanes::{Lanes, lower};
-use crate::application::Application;
-use crate::step::{RowKey, RowSlot, RowUpdate, Station};
-
-/// What an offer to a row is sent to.
-#[derive(Clone)]
-pub(super) enum Child {
-    Queue(Arc<Station<Queue>>),
-    Application(Arc<Station<Application>>),
-}
+use crate::step::{RowKey, RowSlot, RowUpdate};
 
 /// A place among siblings with something pending.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -56,7 +47,7 @@ struct Row<C> {
 
 /// The children of a queue, each in a numbered row. A child is what an offer is sent to: an
 /// address, or something simpler in tests.
-pub(super) struct Rows<C = Child> {
+pub(super) struct Rows<C> {
     table: Slots<RowSlot, Row<C>>,
     /// The rows without a lane, in order.
     order: OrderedTree<RowKey, RowSlot, Waits>,

@@ -1,6 +1,11 @@
 //! What a queue tells its parent of itself: an order that held a stopped queue would offer to it.
 
+use monoceros_rules::queues::QueueConfig;
+use monoceros_rules::queues::object_state::ObjectState;
+use monoceros_rules::values::resources::Resources;
+
 use super::*;
+use crate::step::QueueSlot;
 
 fn queue(state: ObjectState) -> Queue {
     let facts = QueueFacts {

@@ -14,7 +14,6 @@ use monoceros_rules::work::asks::AskSpec;
 
 use super::Baton;
 use crate::api::callback::{Assumed, ResourceManagerCallback};
-use crate::node::held_for;
 
 /// What the RM is to do.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -64,7 +63,7 @@ impl Baton {
         let what = Assumed {
             application_id: self.directory.application(application).map_or("", |entry| &*entry.id),
             allocation_key: &spec.key,
-            task_group_name: held_for(spec).unwrap_or_default(),
+            task_group_name: spec.holds_for().unwrap_or_default(),
             node_id: self.books.nodes.id(node),
         };
         let tell: fn(&dyn ResourceManagerCallback, &Assumed<'_>) = match counting {

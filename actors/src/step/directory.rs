@@ -23,29 +23,12 @@ use monoceros_rules::work::quotas::Held;
 use monoceros_rules::work::rejection::Rejection;
 use monoceros_rules::work::resource_seconds::INSTANCE_TYPE;
 
-use super::{RowSlot, Station};
+use super::Station;
+use super::slots::{QueueSlot, RowSlot};
 use crate::application::Application;
 use crate::node::Node;
 use crate::queue::{Queue, QueueFacts};
 use crate::step::named::Named;
-
-/// A queue of this partition: its place in the directory.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
-pub(crate) struct QueueSlot(pub(crate) u32);
-
-impl QueueSlot {
-    pub(crate) const ROOT: Self = Self(0);
-}
-
-impl Slot for QueueSlot {
-    fn at(index: u32) -> Self {
-        Self(index)
-    }
-
-    fn index(self) -> usize {
-        self.0 as usize
-    }
-}
 
 /// Where everything of the partition is.
 #[derive(Default)]

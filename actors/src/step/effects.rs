@@ -20,8 +20,8 @@ use monoceros_rules::work::allocations::ApplicationSlot;
 use monoceros_rules::work::ended::Ended;
 
 use super::notice::{Alarm, Notice};
-use super::offer::RowSlot;
 use super::op::Op;
+use super::slots::RowSlot;
 
 /// What follows from a step once its baton is home.
 #[derive(Default)]

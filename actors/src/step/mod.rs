@@ -31,9 +31,11 @@ mod notice;
 mod offer;
 mod op;
 mod placement;
+mod predicates;
 mod promises;
 mod routes;
 mod session;
+mod slots;
 mod station;
 mod survey;
 mod visit;
@@ -41,18 +43,19 @@ mod visit;
 pub(crate) use answering::{Answers, Passed, Settlement};
 pub(crate) use assuming::Counting;
 pub(crate) use baton::{Baton, Guard, Mail, Services, StepSettings};
-pub(crate) use directory::{ApplicationEntry, Directory, QueueCounts, QueueEntry, QueueSlot};
-pub(crate) use effects::{Preemptor, StepEffects};
+pub(crate) use directory::{ApplicationEntry, Directory, QueueCounts, QueueEntry};
+pub(crate) use effects::{Deadlines, Preemptor, StepEffects};
 pub(crate) use node_change::{ForeignReport, NodeChange};
 pub(crate) use notice::{
     Alarm, Allocated, AskReleased, BACKOFF_LEAST, Barrier, BarrierPassed, Ending, Entered, Notice,
     Owner, PLACEHOLDER_TIMEOUT, RELEASED_BY_RM, Released, Successor, WaitsFor, WantsMachines,
     WantsOne,
 };
-pub(crate) use offer::{Frame, Offering, RowKey, RowSlot, RowUpdate};
+pub(crate) use offer::{Frame, Offering, RowKey, RowUpdate};
 pub(crate) use op::{Cause, ClaimAnswer, Existing, ManyEnd, NoVictims, Op, StartTime, Which};
 pub(crate) use placement::{PlaceAnswer, Placement, REASONS_MAX, Takes};
 pub(crate) use session::{HeldNow, PartitionClosed, PartitionLost, Prepared, Said, SessionLink};
+pub(crate) use slots::{QueueSlot, RowSlot};
 pub(crate) use station::{Station, Visited};
-pub(crate) use survey::{Route, Survey, Surveyed, Surveyor};
+pub(crate) use survey::{AwaitsAnswers, Route, Survey, Surveyed, Surveyor};
 pub(crate) use visit::{Climbing, Consequences, Gathered, NodeWork, Resume};

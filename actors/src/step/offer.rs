@@ -17,8 +17,8 @@ use monoceros_rules::order::waits::{Phase, View, Waits};
 use monoceros_rules::queues::figures::QueueTable;
 use monoceros_rules::values::epoch::Loosening;
 use monoceros_rules::values::resources::{Limits, Resources, Sum};
-use monoceros_rules::values::slots::Slot;
 
+use super::slots::RowSlot;
 use crate::queue::QueueFacts;
 
 /// Nodes that one offer may ask in vain before it goes home, so that steps get their turn.
@@ -224,20 +224,6 @@ impl RowKey {
             }
             _ => Verdict::Alone,
         }
-    }
-}
-
-/// A row of a queue: its place there.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
-pub(crate) struct RowSlot(pub(crate) u32);
-
-impl Slot for RowSlot {
-    fn at(index: u32) -> Self {
-        Self(index)
-    }
-
-    fn index(self) -> usize {
-        self.0 as usize
     }
 }
 

@@ -34,6 +34,12 @@ pub(crate) struct Placement {
 pub(crate) const REASONS_MAX: usize = 64;
 
 impl Placement {
+    /// Whether it takes the place of a placeholder on its node: the predicate is asked without what has
+    /// to be free.
+    pub(crate) fn is_in_place(&self) -> bool {
+        self.takes.is_some_and(|takes| takes.in_place)
+    }
+
     /// Notes why the predicate of a node refused it.
     pub(crate) fn note_refusal(&mut self, why: String) {
         if self.refusals.len() < REASONS_MAX || self.refusals.contains_key(&why) {

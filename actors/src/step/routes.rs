@@ -4,10 +4,10 @@ use std::sync::Arc;
 
 use super::answering::Answers;
 use super::visit::{Climbing, Consequences};
-use super::{Baton, Station};
+use super::{Baton, QueueSlot};
 use crate::application::{Answered, Resumed};
 use crate::node::{Confirm, NodeMail};
-use crate::queue::{Queue, QueueMail};
+use crate::queue::QueueMail;
 
 impl Baton {
     /// Goes to the next node that a visit concerns, then up the queues, then home.
@@ -21,7 +21,8 @@ impl Baton {
             consequences.node_work.pop();
         }
         if let Some((application, resume)) = consequences.resume {
-            application.do_send(Resumed { baton: self, resume });
+            let address = Arc::clone(&self.directory.applications[application].address);
+            address.do_send(Resumed { baton: self, resume });
             return;
         }
         match consequences.climbing {
@@ -50,13 +51,13 @@ impl Baton {
     /// Gathers a change, where another visit follows and the order stays as it is. Otherwise the change
     /// climbs, behind all that was gathered: an application that was visited twice may take back what it
     /// added.
-    fn climb(mut self: Box<Self>, leaf: Arc<Station<Queue>>, climbing: Climbing) {
+    fn climb(mut self: Box<Self>, leaf: QueueSlot, climbing: Climbing) {
         if self.gathered.goes_on && climbing.is_quiet() {
             self.books.allocated.add(&climbing.delta.allocated);
             self.gathered.put(leaf, climbing);
             self.go_home();
         } else if self.gathered.is_empty() {
-            leaf.hand(self, QueueMail::Climb(climbing));
+            self.climb_from(leaf, climbing);
         } else {
             self.gathered.put(leaf, climbing);
             self.climb_gathered();
@@ -66,8 +67,13 @@ impl Baton {
     /// Has the next gathered change climb; goes home when none is left.
     pub(crate) fn climb_gathered(mut self: Box<Self>) {
         match self.gathered.next() {
-            Some((leaf, climbing)) => leaf.hand(self, QueueMail::Climb(climbing)),
+            Some((leaf, climbing)) => self.climb_from(leaf, climbing),
             None => self.go_home(),
         }
+    }
+
+    fn climb_from(self: Box<Self>, leaf: QueueSlot, climbing: Climbing) {
+        let address = Arc::clone(&self.directory.queue(leaf).address);
+        address.hand(self, QueueMail::Climb(climbing));
     }
 }

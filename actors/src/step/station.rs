@@ -22,29 +22,28 @@ use std::task::{self, Poll, Waker};
 use actix::fut::ActorFuture;
 use actix::prelude::*;
 
-use super::Baton;
-
 /// An actor that the baton visits.
 pub(crate) trait Visited: Actor<Context = Context<Self>> {
+    /// The baton.
+    type Baton: Send;
     /// What the baton brings.
     type Mail;
 
     /// Where the baton has it.
-    fn mail(baton: &mut Baton) -> &mut Option<Self::Mail>;
+    fn mail(baton: &mut Self::Baton) -> &mut Option<Self::Mail>;
 
     /// The baton is here.
-    fn visit(&mut self, baton: Box<Baton>, mail: Self::Mail, ctx: &mut Self::Context);
+    fn visit(&mut self, baton: Box<Self::Baton>, mail: Self::Mail, ctx: &mut Self::Context);
 }
 
 /// The address of an actor, and its hand.
 pub(crate) struct Station<A: Visited> {
     address: Addr<A>,
-    hand: Mutex<Hand>,
+    hand: Mutex<Hand<A::Baton>>,
 }
 
-#[derive(Default)]
-struct Hand {
-    baton: Option<Box<Baton>>,
+struct Hand<B> {
+    baton: Option<Box<B>>,
     /// Wakes the context of the actor.
     waker: Option<Waker>,
     has_ended: bool,
@@ -66,13 +65,16 @@ impl<A: Visited> Station<A> {
 
     /// That of an actor which is being created.
     pub(crate) fn of(ctx: &mut A::Context) -> Arc<Self> {
-        let station = Arc::new(Self { address: ctx.address(), hand: Mutex::default() });
+        let station = Arc::new(Self {
+            address: ctx.address(),
+            hand: Mutex::new(Hand { baton: None, waker: None, has_ended: false }),
+        });
         ctx.spawn(Courier(Arc::clone(&station)));
         station
     }
 
     /// Sends the baton there, with what it brings.
-    pub(crate) fn hand(&self, mut baton: Box<Baton>, mail: A::Mail) {
+    pub(crate) fn hand(&self, mut baton: Box<A::Baton>, mail: A::Mail) {
         *A::mail(&mut baton) = Some(mail);
         let mut hand = self.look();
         if hand.has_ended {
@@ -87,13 +89,13 @@ impl<A: Visited> Station<A> {
         }
     }
 
-    fn look(&self) -> MutexGuard<'_, Hand> {
+    fn look(&self) -> MutexGuard<'_, Hand<A::Baton>> {
         // Whoever panics holds nothing half done.
         self.hand.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
     /// Takes the baton; where it is not there, the task is woken when it is.
-    fn take(&self, waker: &Waker) -> Option<Box<Baton>> {
+    fn take(&self, waker: &Waker) -> Option<Box<A::Baton>> {
         let mut hand = self.look();
         let baton = hand.baton.take();
         if baton.is_none() && !hand.waker.as_ref().is_some_and(|known| known.will_wake(waker)) {

@@ -20,6 +20,7 @@ use std::sync::Arc;
 use std::vec;
 
 use actix::Message;
+use monoceros_rules::decide::preemption::Answer;
 use monoceros_rules::nodes::NodeSlot;
 use monoceros_rules::work::allocations::ApplicationSlot;
 
@@ -53,6 +54,13 @@ pub(crate) trait Survey: Send + 'static {
     /// Called in the partition when the route is over: it answers whoever asked, or begins another
     /// survey.
     fn home(self: Box<Self>, _partition: &mut Partition, _baton: &mut Baton) {}
+}
+
+/// A search for victims that waits for the RM's answers to its questions.
+pub(crate) trait AwaitsAnswers: Send {
+    /// Called once, with the answers in the order of the questions; with none if the RM cannot be asked
+    /// any more.
+    fn answered(self: Box<Self>, answers: &[Answer], partition: &mut Partition, baton: &mut Baton);
 }
 
 /// The actors that a survey visits, as an iterator over its stops.

@@ -11,18 +11,16 @@
 //! quota, each change climbs by itself: one that takes a queue above its maximum begins the time to give that up.
 
 use std::collections::VecDeque;
-use std::sync::Arc;
 
 use monoceros_rules::nodes::NodeSlot;
 use monoceros_rules::order::ledger::LedgerDelta;
 use monoceros_rules::values::epoch::Loosening;
 use monoceros_rules::values::resources::Resources;
-use monoceros_rules::work::allocations::AllocationId;
+use monoceros_rules::work::allocations::{AllocationId, ApplicationSlot};
 use smallvec::SmallVec;
 
-use super::{RowUpdate, Station};
-use crate::application::Application;
-use crate::queue::Queue;
+use super::offer::RowUpdate;
+use super::slots::QueueSlot;
 
 /// The changes of how many leaves are gathered before they climb.
 const LEAVES_MAX: usize = 64;
@@ -50,9 +48,9 @@ pub(crate) struct Consequences {
     /// The work on nodes, done from the last to the first.
     pub(crate) node_work: SmallVec<[(NodeSlot, NodeWork); 1]>,
     /// Where what changed climbs first, and the change; none, if nothing changed for queues.
-    pub(crate) climbing: Option<(Arc<Station<Queue>>, Climbing)>,
+    pub(crate) climbing: Option<(QueueSlot, Climbing)>,
     /// Who goes on with its offer when the nodes are done. It does so instead of climbing.
-    pub(crate) resume: Option<(Arc<Station<Application>>, Resume)>,
+    pub(crate) resume: Option<(ApplicationSlot, Resume)>,
 }
 
 /// What an application is told that has decided about several nodes in an offer.
@@ -82,7 +80,7 @@ pub(crate) struct Gathered {
     /// Another visit follows the one that is under way, and what this one changes may wait for that.
     pub(crate) goes_on: bool,
     /// By leaf, in the order in which the first of each came.
-    climbs: VecDeque<(Arc<Station<Queue>>, Climbing)>,
+    climbs: VecDeque<(QueueSlot, Climbing)>,
 }
 
 impl Gathered {
@@ -96,13 +94,13 @@ impl Gathered {
     }
 
     /// Takes the change that comes next.
-    pub(super) fn next(&mut self) -> Option<(Arc<Station<Queue>>, Climbing)> {
+    pub(super) fn next(&mut self) -> Option<(QueueSlot, Climbing)> {
         self.climbs.pop_front()
     }
 
     /// Adds a change, to that of the same leaf if there is one.
-    pub(super) fn put(&mut self, leaf: Arc<Station<Queue>>, climbing: Climbing) {
-        match self.climbs.iter_mut().find(|(other, _)| Arc::ptr_eq(other, &leaf)) {
+    pub(super) fn put(&mut self, leaf: QueueSlot, climbing: Climbing) {
+        match self.climbs.iter_mut().find(|(other, _)| *other == leaf) {
             Some((_, gathered)) => gathered.join(climbing),
             None => self.climbs.push_back((leaf, climbing)),
         }

@@ -205,11 +205,10 @@ impl Application {
         let starting = self.moved_on(standing, &baton.books.nodes);
         let delta = LedgerDelta { starting, ..LedgerDelta::default() };
         let work = work.into_iter().map(|(node, (ids, sum))| (node, NodeWork::HoldAll(ids, sum)));
-        let address = Arc::clone(&baton.directory.applications[self.slot].address);
         baton.follow(Consequences {
             node_work: work.collect(),
             climbing: None,
-            resume: Some((address, Resume { priority, delta })),
+            resume: Some((self.slot, Resume { priority, delta })),
         });
     }
 
@@ -236,7 +235,7 @@ impl Application {
                 takes: None,
                 refusals: BTreeMap::new(),
             };
-            let number = crate::node::ask_later(&placement, Some(mates), baton);
+            let number = baton.ask_later(&placement, Some(mates));
             if let Some(air) = self.air() {
                 air.open.insert(number, at);
             }

@@ -7,7 +7,7 @@ use std::sync::Arc;
 use monoceros_rules::decide::preemption::{Chosen, Grounds, Victim};
 use monoceros_rules::work::allocations::{Allocation, AllocationId, ApplicationSlot};
 
-use super::super::tasks::Task;
+use super::super::Task;
 use crate::step::{Baton, Op};
 
 /// Allocations that are to go.

@@ -5,7 +5,6 @@
 use monoceros_rules::audit::Facts;
 use tokio::sync::oneshot;
 
-use super::super::node_order;
 use super::{Partition, answer};
 use crate::application::Application;
 use crate::node::Node;
@@ -63,7 +62,7 @@ impl Survey for Everything {
                 partition.oracle.only_check(&facts);
             }
             Audience::Oracle => {
-                let order = node_order(&partition.config);
+                let order = partition.config.node_order.held();
                 let (patience, now_ns) = (&baton.settings.patience, baton.now_ns);
                 partition.oracle.foresee(
                     &facts,

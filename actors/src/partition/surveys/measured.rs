@@ -7,18 +7,12 @@ use std::sync::Arc;
 use monoceros_rules::nodes::utilization::{self, NodeFigures};
 use monoceros_rules::values::resources::Resources;
 
+use super::super::ObservedKind;
 use super::listing::{ENTRIES_MAX, Found, List, Rows};
 use super::{Partition, nodes};
 use crate::node::Node;
 use crate::snapshot::NodeRecommendation;
 use crate::step::{Baton, Route};
-
-/// What measurements are of.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(crate) enum ObservedKind {
-    Nodes,
-    Allocations,
-}
 
 /// Sums of what was measured, each of a number of nodes or allocations.
 #[derive(Clone)]
@@ -42,7 +36,7 @@ impl List for ObservedSums {
         partition: &mut Partition,
         baton: &Baton,
     ) -> Option<Found<Arc<str>>> {
-        let sum = partition.observed_sum(self.0, behind, ENTRIES_MAX, baton.now_ns);
+        let sum = partition.observed.sum(self.0, behind, ENTRIES_MAX, baton.now_ns);
         let reached = sum.as_ref().map(|(_, last)| Arc::clone(last));
         if let Some((used, last)) = sum {
             slice.push::<Self>(ObservedSum { used, last });
@@ -106,7 +100,7 @@ impl List for Recommendations {
 
     fn complete(&self, rows: &mut [Recommended], partition: &Partition, baton: &Baton) {
         for row in rows {
-            row.observed = partition.observed_of(&row.node, baton.now_ns).cloned();
+            row.observed = partition.observed.of_node(&row.node, baton.now_ns).cloned();
         }
     }
 

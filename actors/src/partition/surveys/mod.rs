@@ -36,11 +36,13 @@ use actix::prelude::*;
 use tokio::sync::oneshot;
 
 use super::Partition;
+use super::Task;
 use super::input::{Entry, LocalErrand};
-use super::tasks::{Kept, Task};
+use super::tasks::AtHome;
 use crate::mailbox::Receive;
 use crate::step::{Baton, QueueSlot, Survey, Surveyed, Surveyor};
 
+pub(crate) use super::state::ObservedKind;
 pub(crate) use applications::{Applications, EndedApplications, Over};
 pub(crate) use decisions::{DecisionsKept, LastDecisions};
 pub(super) use dismiss::Dismiss;
@@ -48,7 +50,7 @@ pub(crate) use explain::{CLASSES_MAX, Explain, Found, KEYS_MAX, KEYS_WITH_ASKS_M
 pub(crate) use facts::Everything;
 pub(crate) use listing::{List, Named, PARTS_MAX, Slice, Sliced};
 pub(super) use look_again::LookAgain;
-pub(crate) use measured::{ObservedKind, ObservedSum, ObservedSums, Recommendations, Recommended};
+pub(crate) use measured::{ObservedSum, ObservedSums, Recommendations, Recommended};
 pub(crate) use names::NamesInUse;
 pub(crate) use nodes::{NodeLoad, NodeLoads, Nodes};
 pub(crate) use outstanding::{AllWanted, Left, Outstanding, Rooms, WaitingFor};
@@ -59,9 +61,9 @@ pub(super) use refresh::Refresh;
 pub(crate) use soundness::{CheckedApplications, CheckedNodes, Sums};
 pub(crate) use usage::{Groups, OneGroup, OneUser, Users};
 pub(super) use used::InUse;
-pub(super) use victims::{Asked, LookForVictims};
+pub(super) use victims::LookForVictims;
+pub(super) use victims_on_node::LookOnNode;
 pub(crate) use victims_on_node::Together;
-pub(super) use victims_on_node::{AskedForNode, LookOnNode};
 pub(super) use wanted::tell_wanted;
 
 /// Asks a partition to do a survey. From the scheduler's handle; the survey has the sender of its
@@ -116,7 +118,7 @@ fn answer<T>(reply: oneshot::Sender<T>, answer: T) {
 
 impl Partition {
     /// Sends a survey on its way. One that visits no actor ends here.
-    pub(super) fn survey(&mut self, mut survey: Box<dyn Survey>, mut baton: Box<Baton>) -> Kept {
+    pub(super) fn survey(&mut self, mut survey: Box<dyn Survey>, mut baton: Box<Baton>) -> AtHome {
         let route = survey.route(self, &baton);
         if route.is_empty() {
             survey.home(self, &mut baton);

@@ -25,15 +25,15 @@ use monoceros_rules::work::allocations::ApplicationSlot;
 use monoceros_rules::work::asks::AskSpec;
 use prometheus::HistogramTimer;
 
-use super::super::inquiries::Open;
-use super::super::tasks::Task;
+use super::super::Task;
+
 use super::Partition;
 use super::eviction::Eviction;
 use super::limits_left::{LimitsLeft, OtherPromises};
 use crate::application::{Application, Asking, MayUse, NoVictimsFor};
 use crate::events::{Event, EventKind};
 use crate::queue::Queue;
-use crate::step::{Baton, NoVictims, Op, Preemptor, QueueSlot, Route, Survey};
+use crate::step::{AwaitsAnswers, Baton, NoVictims, Op, Preemptor, QueueSlot, Route, Survey};
 
 /// In how many domains places are looked for, for a group that has to stay in one.
 const DOMAINS_TRIED: usize = 16;
@@ -449,15 +449,17 @@ impl Asked {
             match partition.ask_about_victims(asking.application, &questions, baton) {
                 Ok(answers) => self.inquiry.answer(&mut self.planner, &answers),
                 Err(number) => {
-                    partition.await_victims(number, Open::Guarantee(Box::new(self)));
+                    partition.await_victims(number, Box::new(self));
                     return None;
                 }
             }
         }
     }
+}
 
-    /// The RM answered, some steps later: a plan is tested before it is carried out.
-    pub(in crate::partition) fn answered(
+impl AwaitsAnswers for Asked {
+    /// A plan is tested before it is carried out: the answers come some steps later.
+    fn answered(
         mut self: Box<Self>,
         answers: &[Answer],
         partition: &mut Partition,

@@ -20,15 +20,15 @@ use monoceros_rules::nodes::NodeSlot;
 use monoceros_rules::work::allocations::{AllocationId, ApplicationSlot};
 use monoceros_rules::work::asks::AskSpec;
 
-use super::super::inquiries::Open;
-use super::super::tasks::Task;
+use super::super::Task;
+
 use super::Partition;
 use super::eviction::Eviction;
 use super::limits_left::OtherPromises;
 use crate::application::{Application, Kind};
 use crate::node::Node;
 use crate::queue::Queue;
-use crate::step::{Baton, NoVictims, Op, Route, Survey};
+use crate::step::{AwaitsAnswers, Baton, NoVictims, Op, Route, Survey};
 
 /// The first round: the node.
 pub(in crate::partition) struct LookOnNode {
@@ -202,7 +202,7 @@ impl Survey for OnItsNode {
                 Some(plan) => carry_out(&plan, who, &spec, node, partition, baton),
                 None => in_vain(who, &spec, NoPreemption::Refused, partition),
             },
-            Err(number) => partition.await_victims(number, Open::Node(Box::new(asked))),
+            Err(number) => partition.await_victims(number, Box::new(asked)),
         }
     }
 }
@@ -215,10 +215,15 @@ pub(in crate::partition) struct AskedForNode {
     plan: RequiredPlan,
 }
 
-impl AskedForNode {
-    /// The RM answered, some steps later: the plan is tested before it is carried out.
-    pub(in crate::partition) fn answered(self, answers: &[Answer], partition: &mut Partition) {
-        let Self { who, spec, node, plan } = self;
+impl AwaitsAnswers for AskedForNode {
+    /// The plan is tested before it is carried out: the answers come some steps later.
+    fn answered(
+        self: Box<Self>,
+        answers: &[Answer],
+        partition: &mut Partition,
+        _baton: &mut Baton,
+    ) {
+        let Self { who, spec, node, plan } = *self;
         match plan.answered(first(answers)) {
             Some(plan) => {
                 let tested = Some(plan);

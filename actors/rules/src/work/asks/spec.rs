@@ -99,6 +99,13 @@ impl Deref for AskSpec {
 pub type TaskGroup = Arc<String>;
 
 impl AskSpec {
+    /// The task group of the member for which a place is held by this ask, if the scheduler made it for
+    /// that.
+    pub fn holds_for(&self) -> Option<&str> {
+        let group = self.task_group.as_deref().filter(|_| self.form == Form::Internal);
+        group.map(String::as_str)
+    }
+
     /// An ask for one allocation of this much, of which nothing else is said.
     pub fn new(key: impl Into<Arc<str>>, resources: impl Into<Arc<Resources>>) -> Self {
         Self {

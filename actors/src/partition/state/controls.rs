@@ -1,0 +1,28 @@
+//! What the RM controls besides its requests: whether anything is decided, and how predicates are asked.
+
+use crate::api::predicates::Predicates;
+
+/// The settings of the RM's control messages.
+#[derive(Debug, Default)]
+pub(in crate::partition) struct Controls {
+    /// Whether nothing is decided for now.
+    pub(in crate::partition) on_hold: bool,
+    pub(in crate::partition) predicates: Predicates,
+}
+
+impl Controls {
+    /// Whether decisions must wait until a hold is lifted.
+    pub(in crate::partition) fn is_on_hold(&self) -> bool {
+        self.on_hold || self.predicates == Predicates::Hold
+    }
+
+    /// Whether the RM is asked for predicates by questions, and not in the middle of a placement.
+    pub(in crate::partition) fn asks_later(&self) -> bool {
+        self.predicates != Predicates::Local
+    }
+
+    /// Whether it is asked by questions about places that are to be held, too.
+    pub(in crate::partition) fn asks_about_holds(&self) -> bool {
+        matches!(self.predicates, Predicates::Remote { holds: true, .. })
+    }
+}

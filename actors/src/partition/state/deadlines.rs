@@ -1,0 +1,90 @@
+//! The deadlines of a partition, in the order in which they are due.
+
+use std::collections::BTreeMap;
+use std::time::Duration;
+
+use tokio::time::Instant;
+
+use crate::step::{Alarm, Deadlines};
+
+/// All deadlines. Of those due at one time the one that was armed first comes first.
+#[derive(Default)]
+pub(in crate::partition) struct DeadlineList {
+    /// By due time and number, with the number that disarms it, if it has one.
+    in_order: BTreeMap<(Instant, u64), (Option<u64>, Alarm)>,
+    next: u64,
+    /// Where each deadline that can be disarmed is in the order.
+    by_number: BTreeMap<u64, (Instant, u64)>,
+}
+
+impl DeadlineList {
+    /// Carries out what a step has armed and disarmed.
+    pub(in crate::partition) fn take_in(&mut self, changes: &mut Deadlines) {
+        if !changes.armed.is_empty() {
+            let now = Instant::now();
+            for (wait, number, alarm) in changes.armed.drain(..) {
+                self.arm(now, wait, number, alarm);
+            }
+        }
+        for number in changes.disarmed.drain(..) {
+            // It may have been due already.
+            if let Some(place) = self.by_number.remove(&number) {
+                self.in_order.remove(&place);
+            }
+        }
+    }
+
+    fn arm(&mut self, now: Instant, wait: Duration, number: Option<u64>, alarm: Alarm) {
+        // A wait beyond what the clock can hold never ends.
+        let Some(due) = now.checked_add(wait) else { return };
+        let place = (due, self.next);
+        self.next += 1;
+        if let Some(number) = number {
+            self.by_number.insert(number, place);
+        }
+        self.in_order.insert(place, (number, alarm));
+    }
+
+    /// When the first is due.
+    pub(in crate::partition) fn next_due(&self) -> Option<Instant> {
+        self.in_order.keys().next().map(|&(due, _)| due)
+    }
+
+    /// Takes out the first, if it is due by now.
+    pub(in crate::partition) fn pop_due(&mut self, now: Instant) -> Option<Alarm> {
+        let first = self.in_order.first_entry().filter(|first| first.key().0 <= now)?;
+        let (number, alarm) = first.remove();
+        if let Some(number) = number {
+            self.by_number.remove(&number);
+        }
+        Some(alarm)
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::step::StepEffects;
+
+    #[tokio::test(start_paused = true)]
+    async fn deadlines_are_due_in_order_unless_they_were_disarmed() {
+        let (mut list, mut effects) = (DeadlineList::default(), StepEffects::default());
+        effects.remind(Duration::from_secs(2), Alarm::ScaleUp);
+        let number = effects.arm(Duration::from_secs(1), Alarm::Retention);
+        effects.remind(Duration::from_secs(2), Alarm::CleanQueues);
+        effects.arm(Duration::from_secs(2), Alarm::ReorderWindow);
+        effects.remind(Duration::MAX, Alarm::PromisesWaited);
+        list.take_in(&mut effects.deadlines);
+        let begin = Instant::now();
+        assert_eq!(list.next_due(), Some(begin + Duration::from_secs(1)));
+        effects.disarm(Some(number));
+        list.take_in(&mut effects.deadlines);
+        assert_eq!(list.pop_due(begin + Duration::from_secs(1)), None);
+        let later = begin + Duration::from_secs(3);
+        let due: Vec<_> = std::iter::from_fn(|| list.pop_due(later)).collect();
+        assert_eq!(due, [Alarm::ScaleUp, Alarm::CleanQueues, Alarm::ReorderWindow]);
+        effects.disarm(Some(number));
+        list.take_in(&mut effects.deadlines);
+        assert_eq!(list.next_due(), None, "a wait without end is not armed");
+    }
+}

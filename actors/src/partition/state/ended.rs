@@ -1,0 +1,39 @@
+//! The applications of a partition that are over, and whether a deadline is armed for them.
+
+use monoceros_rules::work::ended::{Ended, EndedApplications, Expired};
+
+/// The applications that are over. One deadline at most is armed for all of them.
+pub(in crate::partition) struct Kept {
+    applications: EndedApplications,
+    is_armed: bool,
+}
+
+impl Kept {
+    /// Keeps at most `most` in each of its two lists.
+    pub(in crate::partition) fn new(most: usize) -> Self {
+        Self { applications: EndedApplications::new(most), is_armed: false }
+    }
+
+    pub(in crate::partition) fn applications(&self) -> &EndedApplications {
+        &self.applications
+    }
+
+    /// Takes in an application that is over.
+    pub(in crate::partition) fn keep(&mut self, ended: Ended) {
+        self.applications.keep(ended);
+    }
+
+    /// The deadline is over: returns the applications that expire.
+    pub(in crate::partition) fn expire(&mut self, now_ns: i64) -> Vec<Expired> {
+        self.is_armed = false;
+        self.applications.pass(now_ns)
+    }
+
+    /// When the deadline is due that the caller has to arm, ns since the epoch. `None` while one is
+    /// armed, since later applications are due later, and while none is kept.
+    pub(in crate::partition) fn due_to_arm(&mut self) -> Option<i64> {
+        let due_ns = self.applications.due_ns().filter(|_| !self.is_armed)?;
+        self.is_armed = true;
+        Some(due_ns)
+    }
+}

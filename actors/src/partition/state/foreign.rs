@@ -1,0 +1,67 @@
+//! The table of foreign allocations. It is the partition's, since a foreign allocation is known by its
+//! key alone and may move to another node.
+//!
+//! # Invariant
+//! * The amounts of the whole table add up to quantities: no node's sum can leave their range.
+
+use std::collections::BTreeMap;
+use std::sync::Arc;
+
+use monoceros_rules::nodes::NodeSlot;
+use monoceros_rules::values::resources::{Resources, Sum};
+use monoceros_rules::work::rejection::{Overflow, Rejection};
+
+/// The foreign allocations of a partition: by key, the node and the amount.
+#[derive(Default)]
+pub(in crate::partition) struct ForeignTable {
+    entries: BTreeMap<Arc<str>, (NodeSlot, Resources)>,
+    sum: Resources,
+}
+
+impl ForeignTable {
+    /// Whether the key may take this much from now on.
+    pub(in crate::partition) fn check(
+        &self,
+        key: &Arc<str>,
+        resources: &Resources,
+    ) -> Result<(), Rejection> {
+        let old = self.entries.get(key).map(|(_, old)| old);
+        if old.is_none() && resources.is_zero() {
+            return Err(Rejection::NoResource(Arc::clone(key)));
+        }
+        let others = self.sum.minus(old.unwrap_or(&Resources::NONE));
+        match Overflow::of_sum(&others, &Sum::from(resources), "of other foreign allocations") {
+            None => Ok(()),
+            Some(why) => Err(Rejection::Overflow { id: Arc::clone(key), why }),
+        }
+    }
+
+    /// Enters an allocation or changes it. Returns the node where it was before, if it was known.
+    pub(in crate::partition) fn put(
+        &mut self,
+        key: Arc<str>,
+        node: NodeSlot,
+        resources: Resources,
+    ) -> Option<NodeSlot> {
+        let old = self.remove(&key);
+        self.sum.add(&resources);
+        self.entries.insert(key, (node, resources));
+        old
+    }
+
+    pub(in crate::partition) fn remove(&mut self, key: &Arc<str>) -> Option<NodeSlot> {
+        let (node, resources) = self.entries.remove(key)?;
+        self.sum.subtract(&resources);
+        Some(node)
+    }
+
+    pub(in crate::partition) fn forget_node(&mut self, node: NodeSlot) {
+        let sum = &mut self.sum;
+        self.entries.retain(|_, (at, resources)| {
+            if *at == node {
+                sum.subtract(resources);
+            }
+            *at != node
+        });
+    }
+}

@@ -1,0 +1,95 @@
+//! Preemptors that wait to look for victims, one after another.
+//!
+//! # Invariants
+//! * Each preemptor waits once, however often it comes meanwhile.
+//! * The questions of at most one preemptor are open: what one is given changes what is left for the next.
+
+use std::collections::{BTreeMap, BTreeSet};
+
+use monoceros_rules::decide::preemption::Promisee;
+
+use crate::step::Preemptor;
+
+/// The preemptors that wait for their turn, and the one whose questions are open. `A` is a search that
+/// waits for answers.
+pub(in crate::partition) struct Inquiries<A> {
+    /// Since when each waits, ns since the epoch. Of those that came at one time the first by number is
+    /// next, so the number of decisions made in one step does not matter.
+    waiting: BTreeSet<(i64, Promisee)>,
+    /// What each of them wants, as it was said last.
+    wants: BTreeMap<Promisee, Preemptor>,
+    pub(in crate::partition) open: Option<(u64, A)>,
+    /// Whether the last thing begun was a search.
+    has_just_looked: bool,
+}
+
+impl<A> Default for Inquiries<A> {
+    fn default() -> Self {
+        let (waiting, wants) = (BTreeSet::new(), BTreeMap::new());
+        Self { waiting, wants, open: None, has_just_looked: false }
+    }
+}
+
+impl<A> Inquiries<A> {
+    /// Whether the RM has still to answer.
+    pub(in crate::partition) fn is_open(&self) -> bool {
+        self.open.is_some()
+    }
+
+    /// Appends preemptors. One that waits already keeps its place, with what it wants now.
+    pub(in crate::partition) fn extend(
+        &mut self,
+        now_ns: i64,
+        who: impl IntoIterator<Item = Preemptor>,
+    ) {
+        for wants in who {
+            if self.wants.insert(wants.who(), wants).is_none() {
+                self.waiting.insert((now_ns, wants.who()));
+            }
+        }
+    }
+
+    /// Whether a preemptor waits and no question is open.
+    pub(in crate::partition) fn is_anybody_next(&self) -> bool {
+        self.open.is_none() && !self.waiting.is_empty()
+    }
+
+    /// Whether the last thing begun was a search; resets that.
+    pub(in crate::partition) fn has_just_looked(&mut self) -> bool {
+        std::mem::take(&mut self.has_just_looked)
+    }
+
+    /// Takes the next preemptor, unless a question is open.
+    pub(in crate::partition) fn next(&mut self) -> Option<Preemptor> {
+        let (_, next) = self.open.is_none().then(|| self.waiting.pop_first())??;
+        self.has_just_looked = true;
+        self.wants.remove(&next)
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use monoceros_rules::decide::reservations::Reserver;
+    use monoceros_rules::work::allocations::ApplicationSlot;
+    use monoceros_rules::work::asks::AskSlot;
+
+    use super::*;
+
+    fn wants(ask: u32, nodes_were_tried: bool) -> Preemptor {
+        let (application, ask) = (ApplicationSlot::at(0), AskSlot::at(ask));
+        let who = Promisee::Ask(Reserver { application, ask });
+        Preemptor::ForGuarantee { who, nodes_were_tried }
+    }
+
+    #[test]
+    fn who_comes_again_before_its_turn_keeps_its_place_and_looks_once() {
+        let mut inquiries = Inquiries::<()>::default();
+        inquiries.extend(10, [wants(2, false)]);
+        inquiries.extend(11, [wants(1, false), wants(2, true)]);
+        assert_eq!(inquiries.next(), Some(wants(2, true)));
+        assert_eq!(inquiries.next(), Some(wants(1, false)));
+        assert_eq!(inquiries.next(), None);
+        inquiries.extend(12, [wants(2, false)]);
+        assert_eq!(inquiries.next(), Some(wants(2, false)));
+    }
+}

@@ -1,0 +1,17 @@
+//! Whether the RM is to be sent a scale-up signal.
+
+/// The state of the scale-up signal. `S` is the survey that finds out which requests it names.
+#[derive(Default)]
+pub(in crate::partition) enum Signal<S> {
+    #[default]
+    Idle,
+    /// The survey begins when the deadline is over.
+    Armed,
+    /// The survey is under way, slice by slice.
+    Looking {
+        /// The survey, between two slices; `None` while a slice is under way.
+        rest: Option<S>,
+        /// Whether another offer came home without result meanwhile: the survey is made once more.
+        again: bool,
+    },
+}

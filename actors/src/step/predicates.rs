@@ -1,0 +1,205 @@
+//! Questions to the RM's predicates within a step.
+//!
+//! # Two ways of asking
+//! An RM in this process answers in the middle of the placement ([`Baton::passes`]). One behind a
+//! network is asked by a question that leaves with the step ([`Baton::ask_later`]): the node has booked it
+//! and holds the amount meanwhile. The answer visits the node that passes, the first candidate or an
+//! alternative, because only that node can say whether there is still room.
+//!
+//! # When things go wrong
+//! A predicate that panics counts as a refusal.
+
+use std::panic::{AssertUnwindSafe, catch_unwind};
+use std::sync::Arc;
+
+use monoceros_rules::nodes::{Fits, NodeSlot};
+use monoceros_rules::work::allocations::ApplicationSlot;
+use monoceros_rules::work::asks::AskSpec;
+
+use super::notice::Notice;
+use super::placement::Placement;
+use super::{Baton, Services};
+use crate::api::callback::Preferences;
+use crate::api::predicates::{PredicateQuestion, QuestionBundle, QuestionId};
+
+/// Whom a predicate is asked about: an ask, or the internal one for which places are held; and whose
+/// it is.
+pub(crate) type About<'a> = (ApplicationSlot, &'a AskSpec);
+
+impl Baton {
+    /// Whether a placement passes the predicate of an RM in this process. A place that is held for it is
+    /// not to be counted beside it.
+    pub(crate) fn passes(&mut self, placement: &mut Placement, node: &str) -> bool {
+        let hold = placement.takes.filter(|takes| takes.hold).map(|takes| takes.placeholder);
+        if let Some(hold) = hold {
+            self.forget(hold);
+        }
+        let (about, allocate) =
+            ((placement.application, &*placement.spec), !placement.is_in_place());
+        let Err(why) = self.predicate(about, node, allocate) else { return true };
+        placement.note_refusal(why);
+        if let Some(hold) = hold {
+            self.assume(hold);
+        }
+        false
+    }
+
+    /// Whether an RM in this process lets an ask reserve a node.
+    pub(crate) fn may_be_reserved(&mut self, about: About<'_>, node: &str) -> bool {
+        self.predicate(about, node, false).is_ok()
+    }
+
+    /// Whether an RM in this process lets an ask be placed on the node, as it is.
+    pub(crate) fn may_be_placed(
+        &mut self,
+        (application, key): (ApplicationSlot, &str),
+        node: &str,
+    ) -> bool {
+        self.ask_now((application, key, None), node, true).is_ok()
+    }
+
+    /// What an RM in this process says to an ask on a node: nothing against it, or why not. The ask is
+    /// to be placed there now (`allocate`), or when there is room.
+    pub(crate) fn predicate(
+        &mut self,
+        (application, spec): About<'_>,
+        node: &str,
+        allocate: bool,
+    ) -> Result<(), String> {
+        let group = spec.holds_for();
+        self.ask_now((application, &spec.key, group), node, allocate)
+    }
+
+    /// Asks an RM in this process about the ask with this key, or about a place that would be held for a
+    /// member of this task group.
+    ///
+    /// Whatever such an RM says reaches a decision here and nowhere else, as plain data: an input of
+    /// the offer that is under way, as what enters by the inbox is one of its step. Whoever records a
+    /// partition writes the answers down here, with the key and the node, and whoever replays one gives
+    /// them here.
+    fn ask_now(
+        &mut self,
+        (application, key, group): (ApplicationSlot, &str, Option<&str>),
+        node: &str,
+        allocate: bool,
+    ) -> Result<(), String> {
+        self.word((application, key, group), node, allocate);
+        let Services { question: args, callback, .. } = &mut self.services;
+        let asked = || match group {
+            Some(_) => callback.hold_predicates(args),
+            None => callback.predicates(args),
+        };
+        match catch_unwind(AssertUnwindSafe(asked)) {
+            Ok(Ok(())) => Ok(()),
+            Ok(Err(why)) => {
+                tracing::debug!(ask = %key, node, why, "refused by predicate");
+                Err(why)
+            }
+            Err(_) => {
+                tracing::error!(ask = %key, node, "the predicate callback panicked, taken as a refusal");
+                Err("the predicate failed".to_owned())
+            }
+        }
+    }
+
+    /// Words a question in the place that is kept for one.
+    fn word(
+        &mut self,
+        (application, key, group): (ApplicationSlot, &str, Option<&str>),
+        node: &str,
+        allocate: bool,
+    ) {
+        let Baton { services, directory, .. } = self;
+        let args = &mut services.question;
+        let application = directory.application(application).map_or("", |entry| &*entry.id);
+        let texts = [
+            (&mut args.allocation_key, key),
+            (&mut args.node_id, node),
+            (&mut args.application_id, application),
+            (&mut args.task_group_name, group.unwrap_or_default()),
+        ];
+        for (place, text) in texts {
+            place.clear();
+            place.push_str(text);
+        }
+        args.allocate = allocate;
+    }
+
+    /// Between which nodes an RM in this process says that an ask has preferences.
+    pub(crate) fn preferences(&self, key: &str) -> Preferences {
+        let asked = || self.services.callback.preferences(key);
+        catch_unwind(AssertUnwindSafe(asked)).unwrap_or_default()
+    }
+
+    /// Which nodes an RM in this process knows an ask to be able to use by what the nodes alone say, or the
+    /// members of a task group for which places are held.
+    pub(crate) fn fits(&self, (application, spec): About<'_>) -> Fits {
+        let application = self.directory.application(application).map_or("", |entry| &*entry.id);
+        let group = spec.holds_for();
+        let key = if group.is_some() { "" } else { &*spec.key };
+        let asked = || self.services.callback.fits(application, key, group.unwrap_or_default());
+        catch_unwind(AssertUnwindSafe(asked)).unwrap_or_default()
+    }
+
+    /// Which of these nodes an RM in this process prefers for an ask, of those that pass its predicate.
+    pub(crate) fn preferred(
+        &mut self,
+        (application, key): (ApplicationSlot, &str),
+        nodes: &[NodeSlot],
+    ) -> Option<usize> {
+        let mut best: Option<(i64, usize)> = None;
+        for (at, &slot) in nodes.iter().enumerate() {
+            let node = Arc::clone(self.books.nodes.id(slot));
+            self.word((application, key, None), &node, true);
+            let asked = || self.services.callback.preference(&self.services.question);
+            let preference = catch_unwind(AssertUnwindSafe(asked)).unwrap_or(i64::MIN);
+            if best.is_none_or(|(most, _)| preference > most)
+                && self.ask_now((application, key, None), &node, true).is_ok()
+            {
+                best = Some((preference, at));
+            }
+        }
+        best.map(|(_, at)| at)
+    }
+
+    /// Books the question whether a placement passes, which the RM answers later, and says it.
+    pub(crate) fn ask_later(
+        &mut self,
+        placement: &Placement,
+        bundle: Option<Arc<QuestionBundle>>,
+    ) -> u64 {
+        let Baton { books, directory, .. } = self;
+        let candidates = std::iter::once(&placement.node).chain(&placement.alternatives);
+        let nodes: Vec<_> = candidates.map(|slot| Arc::clone(books.nodes.id(*slot))).collect();
+        let (growth, is_required) = (books.nodes.growth(), placement.spec.required_node.is_some());
+        let whose = (placement.application, placement.allocation);
+        let number = books.unsettled.ask(whose, nodes.clone(), is_required, growth);
+        if placement.spec.constraint.is_some() {
+            books.unsettled.asked_by(number, placement.open);
+        }
+        if let Some(entry) = books.allocations.get_mut(placement.allocation) {
+            entry.change().question = Some(number);
+        }
+        let application = directory.application_id(placement.application);
+        self.tally.asked();
+        tracing::debug!(
+            placement = %placement.allocation,
+            %application,
+            ask = %placement.spec.key,
+            question = number,
+            candidates = nodes.len(),
+            "predicate asked"
+        );
+        self.effects.notify(Notice::Asked(Box::new(PredicateQuestion {
+            id: QuestionId(number),
+            application,
+            key: Arc::clone(&placement.spec.key),
+            group: placement.spec.holds_for().map(Arc::from),
+            nodes,
+            allocate: !placement.is_in_place(),
+            bundle,
+            answers: self.services.answers.clone(),
+        })));
+        number
+    }
+}

@@ -1,0 +1,35 @@
+//! The numbered places of queues and of the rows in them.
+
+use monoceros_rules::values::slots::Slot;
+
+/// A queue of this partition: its place in the directory.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
+pub(crate) struct QueueSlot(pub(crate) u32);
+
+impl QueueSlot {
+    pub(crate) const ROOT: Self = Self(0);
+}
+
+impl Slot for QueueSlot {
+    fn at(index: u32) -> Self {
+        Self(index)
+    }
+
+    fn index(self) -> usize {
+        self.0 as usize
+    }
+}
+
+/// A row of a queue: its place there.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
+pub(crate) struct RowSlot(pub(crate) u32);
+
+impl Slot for RowSlot {
+    fn at(index: u32) -> Self {
+        Self(index)
+    }
+
+    fn index(self) -> usize {
+        self.0 as usize
+    }
+}
