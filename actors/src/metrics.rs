@@ -32,22 +32,27 @@ mod callback;
 mod ended;
 mod events;
 mod inventory;
+mod kind;
 mod local;
 mod log;
+mod posted;
 mod process;
 mod scraped;
+mod states;
 #[cfg(test)]
 mod tests;
 mod traces;
 mod watchdog;
 
-pub(crate) use actors::Counted;
-pub use actors::Posted;
+pub use actors::SAMPLE_EVERY;
 pub use callback::{CallbackMetrics, QueryOutcome};
 pub use events::Events;
 pub use inventory::Family;
-pub use local::{Level, LocalCounts, SAMPLE_EVERY};
+pub use kind::ActorKind;
+pub use local::{Level, LocalCounts};
 pub use log::LogMetrics;
+pub(crate) use posted::Counted;
+pub use posted::Posted;
 pub use process::Build;
 pub use traces::TraceMetrics;
 pub use watchdog::WatchdogMetrics;
@@ -56,18 +61,7 @@ use actors::Actors;
 use ended::EndedApplications;
 use inventory::Maker;
 use scraped::Scraped;
-
-/// What an actor is, as a label.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-#[expect(missing_docs, reason = "the names are those of the actors")]
-pub enum ActorKind {
-    RmProxy,
-    Rm,
-    Partition,
-    Queue,
-    Application,
-    Node,
-}
+use states::label;
 
 /// Every metric of the process.
 #[derive(Debug)]
@@ -218,24 +212,6 @@ const LATENCY_BUCKETS: [f64; 8] = [0.0001, 0.001, 0.01, 0.1, 1.0, 10.0, 100.0, 1
 
 const DECISION_BUCKETS: [f64; 8] = [0.0, 1.0, 2.0, 4.0, 8.0, 16.0, 32.0, 64.0];
 
-impl ActorKind {
-    /// All kinds, in the order of their numbers.
-    pub const ALL: [Self; 6] =
-        [Self::RmProxy, Self::Rm, Self::Partition, Self::Queue, Self::Application, Self::Node];
-
-    /// The value of the label.
-    pub fn text(self) -> &'static str {
-        match self {
-            Self::RmProxy => "rm_proxy",
-            Self::Rm => "rm",
-            Self::Partition => "partition",
-            Self::Queue => "queue",
-            Self::Application => "application",
-            Self::Node => "node",
-        }
-    }
-}
-
 impl Metrics {
     /// All metrics, at zero. Included are the families that hold the path of a queue in their
     /// names, as releases up to 1.7 had them: the common dashboard reads those.
@@ -329,6 +305,11 @@ impl Metrics {
     /// was reported of late.
     pub fn set_observed(&self, by_nodes: &Resources, by_allocations: &Resources) {
         self.scraped.set_observed(by_nodes, by_allocations);
+    }
+
+    /// Shows the process that this is in, and the build. A second call changes nothing.
+    pub fn describe_process(&self, build: Build) {
+        process::show(&self.registry, build);
     }
 
     fn with(scraped: Scraped) -> Self {
@@ -428,25 +409,9 @@ impl Metrics {
                 "Items of an RM that were refused, by the code of the reason.",
                 ["rm", "dialect", "reason"],
             ),
-            scraped: make.scraped(scraped),
+            scraped: scraped.registered(&mut make),
             inventory: make.inventory(),
             registry: make.registry(),
         }
-    }
-}
-
-/// A state as dashboards spell it.
-fn label(state: ApplicationState) -> &'static str {
-    match state {
-        ApplicationState::New => "new",
-        ApplicationState::Accepted => "accepted",
-        ApplicationState::Running => "running",
-        ApplicationState::Resuming => "resuming",
-        ApplicationState::Completing => "completing",
-        ApplicationState::Completed => "completed",
-        ApplicationState::Failing => "failing",
-        ApplicationState::Failed => "failed",
-        ApplicationState::Rejected => "rejected",
-        ApplicationState::Expired => "expired",
     }
 }

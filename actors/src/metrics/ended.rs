@@ -17,7 +17,7 @@ use monoceros_rules::work::application_state::ApplicationState;
 use prometheus::IntCounterVec;
 
 use super::inventory::Maker;
-use super::label;
+use super::states::label;
 
 /// The most paths of queues that are counted.
 const QUEUES: usize = 10_000;

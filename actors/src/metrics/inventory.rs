@@ -1,12 +1,11 @@
 //! Registers families and remembers them, so that the documentation cannot miss one that is
 //! exported.
 
+use prometheus::core::Collector;
 use prometheus::{
     Histogram, HistogramOpts, HistogramVec, IntCounter, IntCounterVec, IntGauge, IntGaugeVec, Opts,
     Registry,
 };
-
-use super::scraped::Scraped;
 
 /// A family as a reader of the documentation sees it.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -121,10 +120,10 @@ impl Maker {
         }
     }
 
-    pub(super) fn scraped(&mut self, scraped: Scraped) -> Scraped {
-        self.registry.register(Box::new(scraped.clone())).expect(ONCE);
-        self.inventory.extend(scraped.families());
-        scraped
+    /// Registers a collector of these families.
+    pub(super) fn collector(&mut self, collector: Box<dyn Collector>, families: Vec<Family>) {
+        self.registry.register(collector).expect(ONCE);
+        self.inventory.extend(families);
     }
 
     pub(super) fn inventory(&mut self) -> Vec<Family> {

@@ -15,12 +15,9 @@ use std::sync::Arc;
 use prometheus::local::{LocalHistogram, LocalIntCounter};
 use prometheus::{Histogram, HistogramTimer, IntCounter, IntGauge};
 
-use super::actors::PerKind;
-use super::{ActorKind, Metrics};
-
-/// One in how many things is timed. A prime: if the number of messages of a step divided it, the
-/// same hop of each step would be timed, and the others never.
-pub const SAMPLE_EVERY: u32 = 61;
+use super::Metrics;
+use super::actors::{PerKind, SAMPLE_EVERY};
+use super::kind::ActorKind;
 
 /// Counts of one thread. Part of what a step carries, so that any handler can reach them.
 #[derive(Debug)]

@@ -2,10 +2,9 @@
 //! scheduler's to describe: these families are there once somebody says so, as the service does.
 
 use prometheus::core::Collector;
-use prometheus::{IntGauge, Opts};
+use prometheus::{IntGauge, Opts, Registry};
 
-use super::inventory::Maker;
-use super::{Family, Metrics};
+use super::inventory::{Family, Maker};
 
 /// What tells builds apart.
 #[derive(Clone, Copy, Debug)]
@@ -51,25 +50,23 @@ pub(super) fn note(make: &mut Maker) {
     }
 }
 
-impl Metrics {
-    /// Shows the process that this is in, and the build. Once; a second time changes nothing.
-    pub fn describe_process(&self, build: Build) {
-        let Build { version, commit, target, rustc } = build;
-        let options = Opts::new(BUILD_INFO, BUILD_HELP)
-            .const_label("version", version)
-            .const_label("commit", commit)
-            .const_label("target", target)
-            .const_label("rustc", rustc);
-        let info = IntGauge::with_opts(options).expect("the names are valid");
-        info.set(1);
-        self.show(Box::new(info));
-        #[cfg(target_os = "linux")]
-        self.show(Box::new(prometheus::process_collector::ProcessCollector::for_self()));
-    }
+/// Adds the build and, on Linux, the process to the registry. A second call changes nothing.
+pub(super) fn show(registry: &Registry, build: Build) {
+    let Build { version, commit, target, rustc } = build;
+    let options = Opts::new(BUILD_INFO, BUILD_HELP)
+        .const_label("version", version)
+        .const_label("commit", commit)
+        .const_label("target", target)
+        .const_label("rustc", rustc);
+    let info = IntGauge::with_opts(options).expect("the names are valid");
+    info.set(1);
+    add(registry, Box::new(info));
+    #[cfg(target_os = "linux")]
+    add(registry, Box::new(prometheus::process_collector::ProcessCollector::for_self()));
+}
 
-    fn show(&self, collector: Box<dyn Collector>) {
-        if let Err(error) = self.registry.register(collector) {
-            tracing::debug!(%error, "the process is shown already");
-        }
+fn add(registry: &Registry, collector: Box<dyn Collector>) {
+    if let Err(error) = registry.register(collector) {
+        tracing::debug!(%error, "the process is shown already");
     }
 }

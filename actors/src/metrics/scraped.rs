@@ -22,7 +22,8 @@ use monoceros_rules::work::application_state::ApplicationState;
 use prometheus::core::{Collector, Desc};
 use prometheus::proto::{Counter, Gauge, LabelPair, Metric, MetricFamily, MetricType};
 
-use super::{Family, label};
+use super::inventory::{Family, Maker};
+use super::states::label;
 use crate::snapshot::QueueSnapshot;
 
 const QUEUE_APP: &str = "Applications of a queue in a state; those that ended only rise.";
@@ -96,6 +97,12 @@ impl Scraped {
         Self { legacy_names: false, readings: Arc::default() }
     }
 
+    /// Registers these readings, with the families that they may show.
+    pub(super) fn registered(self, make: &mut Maker) -> Self {
+        make.collector(Box::new(self.clone()), self.families());
+        self
+    }
+
     pub(super) fn set_queues(&self, trees: &[QueueSnapshot]) {
         let mut fresh = BTreeMap::new();
         for tree in trees {
@@ -144,7 +151,7 @@ impl Scraped {
     }
 
     /// What [`Self::collect`] may show, for the documentation.
-    pub(super) fn families(&self) -> Vec<Family> {
+    fn families(&self) -> Vec<Family> {
         let gauge = |name, labels, help| Family { name, kind: "gauge", labels, help };
         let app_states = ("state", APP_STATES.to_vec());
         let resource_states = ("state", RESOURCE_STATES.to_vec());
