@@ -21,7 +21,7 @@ use monoceros_rules::work::tags::Tags;
 use rustc_hash::FxHasher;
 
 use crate::clock::Clock;
-use crate::step::{Allocated, Notice, Owner};
+use crate::notices::{Allocated, Owner};
 
 /// The tag of an ask by which its sender says what it is part of, as in
 /// <https://www.w3.org/TR/trace-context/>.
@@ -164,14 +164,16 @@ pub(crate) struct Following {
 }
 
 impl Following {
-    /// Tells of the placements among these notices that are followed.
-    pub(crate) fn tell(&self, rm_id: &Arc<str>, partition: &str, notices: &[Notice], clock: Clock) {
-        for notice in notices {
-            if let Notice::Allocated(allocated) = notice
-                && let Some(course) = &allocated.course
-            {
-                self.told.decided(journey(rm_id, partition, allocated, course, clock));
-            }
+    /// Reports an allocation, if its placement is traced.
+    pub(crate) fn report(
+        &self,
+        rm_id: &Arc<str>,
+        partition: &str,
+        allocated: &Allocated,
+        clock: Clock,
+    ) {
+        if let Some(course) = &allocated.course {
+            self.told.decided(journey(rm_id, partition, allocated, course, clock));
         }
     }
 }

@@ -6,10 +6,9 @@ use std::sync::Arc;
 
 use monoceros_config as config;
 use monoceros_proto::si::v1 as si;
-use monoceros_rules::values::resources::Resources;
 use monoceros_rules::work::allocations::Form;
 
-use crate::step::Allocated;
+use crate::notices::{Allocated, write_amount};
 
 /// Decisions about allocations of one partition, in the order of the interface's message: what is new,
 /// what is rejected, what is released.
@@ -158,7 +157,7 @@ impl<'a> NewAllocation<'a> {
         write(task_group_name, spec.task_group.as_deref().map_or("", String::as_str));
         write(uuid_told, uuid);
         write(allocation_id, uuid);
-        write_resource(resource_per_alloc.get_or_insert_default(), &spec.resources);
+        write_amount(resource_per_alloc.get_or_insert_default(), &spec.resources);
         let tags = spec.tags.as_ref().filter(|_| spec.form == Form::Ask);
         *allocation_tags = tags.map(|tags| tags.to_map()).unwrap_or_default();
         *originator = spec.originator;
@@ -179,27 +178,5 @@ fn write(text: &mut String, this: &str) {
 impl fmt::Debug for NewAllocation<'_> {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         self.message().fmt(f)
-    }
-}
-
-/// An amount as the interface says it.
-pub(crate) fn resource(resources: &Resources) -> si::Resource {
-    let mut said = si::Resource::default();
-    write_resource(&mut said, resources);
-    said
-}
-
-/// Makes `said` this amount. One of the same resources has their names already.
-fn write_resource(said: &mut si::Resource, resources: &Resources) {
-    let is_written = said.resources.len() == resources.entries().len()
-        && resources.entries().all(|(name, value)| {
-            let quantity = said.resources.get_mut(&*name.text());
-            quantity.map(|quantity| quantity.value = value).is_some()
-        });
-    if !is_written {
-        let entries = resources.entries();
-        said.resources = entries
-            .map(|(name, value)| (name.text().to_string(), si::Quantity { value }))
-            .collect();
     }
 }

@@ -6,7 +6,7 @@ use std::sync::Arc;
 use monoceros_proto::si::v1 as si;
 use monoceros_proto::si::v1::update_container_scheduling_state_request::SchedulingState;
 
-use crate::step::{WantsMachines, WantsOne};
+use crate::notices::{WantsMachines, WantsOne};
 
 /// The reasons that an RM is given with such a request.
 const NO_NODE: &str = "request fits in its queue and no node has room for it";

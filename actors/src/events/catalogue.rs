@@ -24,7 +24,7 @@ use monoceros_rules::work::rejection::Rejection;
 use monoceros_rules::work::resource_seconds::Account;
 use monoceros_rules::work::starts::NotStarted;
 
-use crate::api::told::resource;
+use crate::notices;
 
 /// The longest message of an event, in bytes.
 const MESSAGE_BYTES: usize = 1024;
@@ -469,7 +469,7 @@ impl Event {
             event_change_type: change as i32,
             event_change_detail: detail as i32,
             reference_id: reference.to_owned(),
-            resource: Some(resource(&self.resources)),
+            resource: Some(notices::amount(&self.resources)),
             seq: 0,
         }
     }

@@ -13,7 +13,7 @@ use monoceros_rules::work::application_state::{ApplicationEvent, ApplicationStat
 use monoceros_rules::work::asks::AskSpec;
 
 use super::{Event, EventKind, Message};
-use crate::step::{Allocated, Entered, Notice, Owner};
+use crate::notices::{Allocated, Entered, Owner};
 
 /// What happened: one event, or several that are one after another.
 #[derive(Clone, Debug)]
@@ -117,15 +117,6 @@ impl Happening {
             Self::Entered(entered) => EventKind::AppState(entered.state),
         }
     }
-
-    /// What the notice stands for, if it is an event or stands for some.
-    fn in_notice(notice: &Notice) -> Option<Self> {
-        match notice {
-            Notice::Allocated(allocated) => Some(Self::Placed(Arc::clone(allocated))),
-            Notice::ApplicationUpdated(entered) => Some(Self::Entered(Arc::clone(entered))),
-            _ => None,
-        }
-    }
 }
 
 fn placed(part: Part, allocated: &Allocated) -> Event {
@@ -139,30 +130,4 @@ fn placed(part: Part, allocated: &Allocated) -> Event {
         Part::OfGroup => charged(group.as_ref().unwrap_or(user)),
         Part::OfApplication => of(application).allocated(uuid, spec).in_queue(queue),
     }
-}
-
-/// Takes what are events alone out of the notices, in order, with what others stand for. Without
-/// tracking nothing has happened.
-pub(crate) fn gather(
-    notices: Vec<Notice>,
-    is_tracking: bool,
-    happened: &mut Vec<Happening>,
-) -> Vec<Notice> {
-    happened.reserve(if is_tracking { notices.len() } else { 0 });
-    // Collected in the place of the notices: they are large, and there is one per placement.
-    let said = notices.into_iter().filter_map(|notice| match notice {
-        Notice::Happened(happening) => {
-            if is_tracking {
-                happened.push(happening);
-            }
-            None
-        }
-        notice => {
-            if is_tracking {
-                happened.extend(Happening::in_notice(&notice));
-            }
-            Some(notice)
-        }
-    });
-    said.collect()
 }

@@ -31,7 +31,7 @@ use tokio::time::Instant;
 use crate::metrics::Metrics;
 pub use catalogue::NamedEvent;
 pub(crate) use catalogue::{Event, EventKind, GivenBack, Message, Preempted, Summary, TooSmall};
-pub(crate) use happening::{AskAdded, Happening, gather};
+pub(crate) use happening::{AskAdded, Happening};
 use log::{Entry, Log};
 pub use log::{EventFilter, EventRange, EventSubscription, History, Streamed};
 

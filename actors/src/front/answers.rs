@@ -19,9 +19,8 @@ use crate::api::callback::ResourceManagerCallback;
 use crate::api::predicates::{PredicateQuestion, PreemptionQuestions, QuestionId};
 use crate::api::told::{AllocationsTold, PartitionNames};
 use crate::api::wanting::MachinesWanted;
-use crate::step::{
-    Allocated, AskReleased, Ending, Entered, Notice, Released, Successor, WantsMachines,
-};
+use crate::notices::{Allocated, AskReleased, Ending, Entered, Released, Successor, WantsMachines};
+use crate::session::Notice;
 
 /// The message under construction. `stage` is the list that was written to last.
 #[derive(Default)]

@@ -13,9 +13,10 @@ use super::translate::{CHUNK, Intake, Translated, Translator};
 use crate::api::callback::ResourceManagerCallback;
 use crate::api::users::{GroupAnswers, Resolvers, Users};
 use crate::clock::Clock;
-use crate::events::{EventLog, EventSettings, gather};
+use crate::events::{EventLog, EventSettings};
 use crate::partition::{Entry, Input, Request};
-use crate::step::{Notice, Op, Which};
+use crate::session::{Notice, gather};
+use crate::step::{Op, Which};
 
 /// The list of a message that an item stands in.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]

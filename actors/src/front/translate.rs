@@ -39,7 +39,8 @@ use self::addressees::Addressees;
 use crate::clock::Clock;
 use crate::events::Tracking;
 use crate::partition::{Entry, Input, RefusedItem, Request};
-use crate::step::{Notice, Op};
+use crate::session::Notice;
+use crate::step::Op;
 
 /// The most items of one chunk.
 pub(crate) const CHUNK: usize = 256;

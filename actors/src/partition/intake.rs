@@ -119,7 +119,8 @@ impl Partition {
             if let Op::Release { cause, had_waiting, .. } = op {
                 *had_waiting = any;
                 if cause.is_stop() {
-                    let told = existing.iter().map(|it| Released::of_waiting(id, it));
+                    let told =
+                        existing.iter().map(|it| Released::of_waiting(id, &it.spec, &it.uuid));
                     baton.effects.notices.extend(told.map(|it| Notice::Released(Box::new(it))));
                 }
             }

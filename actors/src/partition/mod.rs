@@ -69,9 +69,9 @@ use crate::events::{Event, EventKind, Tracking};
 use crate::mailbox::{Mailbox, Measured, Receive, receives};
 use crate::metrics::{ActorKind, Counted, Metrics};
 use crate::node::NodeReport;
-use crate::outlet::Outlet;
 use crate::partition::oracle::{Oracle, Watch};
 use crate::pulse::Beat;
+use crate::session::Outlet;
 use crate::step::{
     AwaitsAnswers, Barrier, Baton, Directory, Gathered, Guard, Mail, Offering, Services,
     SessionLink, Station, StepEffects, StepSettings, Survey, Visited,
@@ -101,7 +101,7 @@ pub(crate) type LocalErrand = input::LocalErrand<Box<dyn Survey>>;
 type Task = state::Task<Box<dyn Survey>>;
 
 /// A part of the RM's requests, in order. The Rm hands in a bounded number of chunks ahead and
-/// learns by what is [`Said`](crate::step::Said) when one is done.
+/// learns by what is [`Said`](crate::session::Said) when one is done.
 #[derive(Message)]
 #[rtype(result = "()")]
 pub(crate) struct Chunk(pub(crate) Vec<Entry>);

@@ -15,8 +15,8 @@ use super::inbox::{MayOffer, Next};
 use super::input::{Input, Request, Stamped};
 use super::surveys::Refresh;
 use super::{LocalErrand, Partition, Trip};
-use crate::outlet::BATCH;
 use crate::queue::QueueMail;
+use crate::session::BATCH;
 use crate::step::{Alarm, Baton, HeldNow, Notice, Offering};
 
 /// The number of notices from which the outlet gets them although more steps follow at once.

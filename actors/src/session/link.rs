@@ -8,7 +8,7 @@ use monoceros_config::difference::PartitionUsage;
 use monoceros_config::reload::TypeInUse;
 use monoceros_rules::work::quotas::Held;
 
-use super::Notice;
+use super::notice::Notice;
 use crate::api::outcomes::Removed;
 use crate::mailbox::Destination;
 

@@ -10,7 +10,8 @@
 
 use std::sync::Arc;
 
-use crate::step::{Notice, PartitionClosed, Said, SessionLink};
+use super::link::{PartitionClosed, Said, SessionLink};
+use super::notice::Notice;
 
 /// At most so many notices cross in one message, however many a step has said: the front arbiter
 /// belongs to all RMs, and an RM lets the others have a turn behind each.

@@ -21,9 +21,7 @@ use monoceros_rules::work::starts::StartRetry;
 
 use super::directory::Directory;
 use super::effects::StepEffects;
-use super::notice::Notice;
 use super::offer::Offering;
-use super::session::{PartitionLost, SessionLink};
 use super::station::Station;
 use super::visit::Gathered;
 use crate::api::callback::ResourceManagerCallback;
@@ -35,6 +33,7 @@ use crate::metrics::ActorKind;
 use crate::node::NodeMail;
 use crate::partition::{Home, Partition};
 use crate::queue::QueueMail;
+use crate::session::{Notice, PartitionLost, SessionLink};
 use crate::tally::Tally;
 
 /// What a step carries from actor to actor.

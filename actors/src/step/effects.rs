@@ -19,9 +19,10 @@ use monoceros_rules::nodes::NodeSlot;
 use monoceros_rules::work::allocations::ApplicationSlot;
 use monoceros_rules::work::ended::Ended;
 
-use super::notice::{Alarm, Notice};
+use super::alarm::Alarm;
 use super::op::Op;
 use super::slots::RowSlot;
+use crate::session::Notice;
 
 /// What follows from a step once its baton is home.
 #[derive(Default)]

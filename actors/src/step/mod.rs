@@ -19,6 +19,7 @@
 //! [`baton`] holds the struct, [`effects`] what a step leaves to be carried out at home, [`routes`] where
 //! the baton goes next. The other files are the values that it brings.
 
+mod alarm;
 mod answering;
 mod assuming;
 mod baton;
@@ -27,34 +28,32 @@ mod effects;
 pub(crate) mod named;
 mod node_change;
 mod nodes;
-mod notice;
 mod offer;
 mod op;
 mod placement;
 mod predicates;
 mod promises;
 mod routes;
-mod session;
 mod slots;
 mod station;
 mod survey;
 mod visit;
 
+pub(crate) use crate::notices::{
+    Allocated, AskReleased, Ending, Entered, Owner, RELEASED_BY_RM, Released, Successor,
+    WantsMachines, WantsOne,
+};
+pub(crate) use crate::session::{Barrier, HeldNow, Notice, PartitionClosed, Prepared, SessionLink};
+pub(crate) use alarm::{Alarm, BACKOFF_LEAST, PLACEHOLDER_TIMEOUT, WaitsFor};
 pub(crate) use answering::{Answers, Passed, Settlement};
 pub(crate) use assuming::Counting;
 pub(crate) use baton::{Baton, Guard, Mail, Services, StepSettings};
 pub(crate) use directory::{ApplicationEntry, Directory, QueueCounts, QueueEntry};
 pub(crate) use effects::{Deadlines, Preemptor, StepEffects};
 pub(crate) use node_change::{ForeignReport, NodeChange};
-pub(crate) use notice::{
-    Alarm, Allocated, AskReleased, BACKOFF_LEAST, Barrier, BarrierPassed, Ending, Entered, Notice,
-    Owner, PLACEHOLDER_TIMEOUT, RELEASED_BY_RM, Released, Successor, WaitsFor, WantsMachines,
-    WantsOne,
-};
 pub(crate) use offer::{Frame, Offering, RowKey, RowUpdate};
 pub(crate) use op::{Cause, ClaimAnswer, Existing, ManyEnd, NoVictims, Op, StartTime, Which};
 pub(crate) use placement::{PlaceAnswer, Placement, REASONS_MAX, Takes};
-pub(crate) use session::{HeldNow, PartitionClosed, PartitionLost, Prepared, Said, SessionLink};
 pub(crate) use slots::{QueueSlot, RowSlot};
 pub(crate) use station::{Station, Visited};
 pub(crate) use survey::{AwaitsAnswers, Route, Survey, Surveyed, Surveyor};

@@ -13,8 +13,8 @@ use monoceros_rules::work::hold_again::HoldAgain;
 use monoceros_rules::work::rejection::Rejection;
 use serde::{Deserialize, Serialize};
 
-use super::Notice;
 use crate::api::predicates::{Invalidation, QuestionId};
+use crate::session::Notice;
 
 /// One order to an application, from its RM, a deadline or the partition.
 #[derive(Clone, Debug, Serialize, Deserialize)]

@@ -16,11 +16,11 @@ use monoceros_rules::nodes::{Fits, NodeSlot};
 use monoceros_rules::work::allocations::ApplicationSlot;
 use monoceros_rules::work::asks::AskSpec;
 
-use super::notice::Notice;
 use super::placement::Placement;
 use super::{Baton, Services};
 use crate::api::callback::Preferences;
 use crate::api::predicates::{PredicateQuestion, QuestionBundle, QuestionId};
+use crate::session::Notice;
 
 /// Whom a predicate is asked about: an ask, or the internal one for which places are held; and whose
 /// it is.

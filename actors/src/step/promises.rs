@@ -14,7 +14,7 @@ use monoceros_rules::values::resources::Resources;
 use monoceros_rules::work::allocations::AllocationId;
 
 use super::Baton;
-use super::notice::Alarm;
+use super::alarm::Alarm;
 use super::op::Op;
 
 /// The nodes on which a promise keeps room.

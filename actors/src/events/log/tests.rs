@@ -4,7 +4,7 @@ use proptest::prelude::*;
 
 use super::super::Event;
 use super::*;
-use crate::step::{Allocated, Owner};
+use crate::notices::{Allocated, Owner};
 
 /// Events whose objects are their ids.
 fn fill(log: &Log, count: u64) {

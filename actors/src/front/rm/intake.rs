@@ -15,7 +15,7 @@ use crate::front::rm_proxy::Taken;
 use crate::front::translate::{CHUNK, Chunks, Translated};
 use crate::mailbox::Receive;
 use crate::partition::{Chunk, Entry, LocalErrand, Reports};
-use crate::step::Barrier;
+use crate::session::Barrier;
 
 /// The most chunks in the inbox of a partition.
 const CHUNKS_AHEAD: usize = 2;

@@ -55,15 +55,14 @@ use crate::api::callback::ResourceManagerCallback;
 use crate::api::outcomes::Removed;
 use crate::api::users::Users;
 use crate::clock::Clock;
-use crate::events::{COLLECTED_FOR, EventStore, Happening, Telling, gather};
+use crate::events::{COLLECTED_FOR, EventStore, Happening, Telling};
 use crate::front::rm_proxy::Taken;
 use crate::front::settings::Settings;
 use crate::front::translate::Translator;
 use crate::mailbox::{Mailbox, Measured, Receive, receives};
 use crate::metrics::{ActorKind, Counted, Metrics};
-use crate::outlet::BATCH;
 use crate::partition::{Close, Control, Wanted};
-use crate::step::{BarrierPassed, Notice, Said};
+use crate::session::{BATCH, BarrierPassed, Notice, Said, gather};
 use names::Looking;
 use partitions::PartitionLink;
 use reconfiguring::{Deferred, Reconfiguration};
@@ -250,7 +249,11 @@ impl Rm {
             return;
         }
         if let Some(following) = &self.settings.following {
-            following.tell(&self.id, partition, &notices, self.clock);
+            for notice in &notices {
+                if let Notice::Allocated(allocated) = notice {
+                    following.report(&self.id, partition, allocated, self.clock);
+                }
+            }
         }
         let notices = gather(notices, self.events.tracking().is_on(), &mut self.happened);
         answers::deliver(Listener::new(&self.id, &*self.callback, partition), notices);

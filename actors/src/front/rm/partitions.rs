@@ -21,7 +21,7 @@ use crate::metrics::ActorKind;
 use crate::partition::{
     Abandon, Ack, ApplyControl, Entry, Partition, PartitionParams, UnknownNodes,
 };
-use crate::step::{PartitionClosed, PartitionLost, SessionLink};
+use crate::session::{PartitionClosed, PartitionLost, SessionLink};
 
 /// A partition is told that so many notices were taken, and not of fewer. Much less than it may have on
 /// the way before it decides nothing more.

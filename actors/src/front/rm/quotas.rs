@@ -9,7 +9,7 @@ use monoceros_rules::work::quotas::Held;
 use super::Rm;
 use crate::mailbox::Receive;
 use crate::partition::{ApplyControl, Control};
-use crate::step::HeldNow;
+use crate::session::HeldNow;
 
 impl Rm {
     /// Tells each partition what the others have, where that is worth it.

@@ -30,7 +30,7 @@ use crate::api::users::PartitionUsers;
 use crate::front::translate::Chunks;
 use crate::mailbox::Receive;
 use crate::partition::{Conclude, Entry, Input, LocalErrand, StateChange, Wanted};
-use crate::step::Prepared;
+use crate::session::Prepared;
 
 /// The policy group of a registration that names none.
 const POLICY_GROUP: &str = "queues";

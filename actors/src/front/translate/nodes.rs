@@ -13,7 +13,8 @@ use super::checks::{counted, first_of};
 use super::{Gathering, Translated, Translator};
 use crate::events::Event;
 use crate::partition::{NewNode, RefusedItem, Request};
-use crate::step::{Existing, NodeChange, Notice};
+use crate::session::Notice;
+use crate::step::{Existing, NodeChange};
 
 const NODE_PARTITION: &str = "si/node-partition";
 
