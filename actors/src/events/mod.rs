@@ -15,9 +15,11 @@
 //! * An RM's callback gets at most `event.requestCapacity` events per second, oldest first; the others
 //!   are counted. The ring has all.
 
-mod catalogue;
+mod event;
 mod happening;
+mod kind;
 mod log;
+mod message;
 
 use std::collections::BTreeMap;
 use std::num::NonZeroUsize;
@@ -29,11 +31,13 @@ use monoceros_proto::si::v1::EventRecord;
 use tokio::time::Instant;
 
 use crate::metrics::Metrics;
-pub use catalogue::NamedEvent;
-pub(crate) use catalogue::{Event, EventKind, GivenBack, Message, Preempted, Summary, TooSmall};
+pub(crate) use event::Event;
+pub use event::NamedEvent;
 pub(crate) use happening::{AskAdded, Happening};
+pub(crate) use kind::EventKind;
 use log::{Entry, Log};
 pub use log::{EventFilter, EventRange, EventSubscription, History, Streamed};
+pub(crate) use message::{GivenBack, Message, Preempted, Summary, TooSmall};
 
 /// How long events are collected before an RM is told of them.
 pub(crate) const COLLECTED_FOR: Duration = Duration::from_secs(1);
