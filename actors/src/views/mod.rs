@@ -4,12 +4,12 @@
 mod decision;
 pub(crate) mod explanation;
 pub(crate) mod health;
+mod placeholders;
 pub(crate) mod rows;
 pub(crate) mod usage;
 pub(crate) mod utilization;
 
 use std::collections::BTreeMap;
-use std::sync::Arc;
 
 use monoceros_config as config;
 use monoceros_config::PartitionConfig;
@@ -23,11 +23,9 @@ use monoceros_rules::values::duration;
 use monoceros_rules::values::instant;
 use monoceros_rules::values::resources::{Limits, Resources};
 use monoceros_rules::work::allocations::{Form, Leaving, Pairing};
-use monoceros_rules::work::application::Application;
 use monoceros_rules::work::application_state::ApplicationState;
 use monoceros_rules::work::asks::failures::{Failure, FailureLog};
 use monoceros_rules::work::ended::EndedApplications;
-use monoceros_rules::work::gang::Group;
 use monoceros_rules::work::resource_seconds::{History, ResourceSeconds};
 use monoceros_rules::work::tags::Tags;
 
@@ -36,8 +34,7 @@ use crate::queue::QueueFacts;
 use crate::snapshot::{
     AllocationLogEntry, AllocationSnapshot, ApplicationSnapshot, AskSnapshot, ClusterSnapshot,
     ForeignAllocationSnapshot, NodeSnapshot, NodeSortingPolicy, PartitionCapacity,
-    PartitionSnapshot, PlaceholderData, QueueSnapshot, ResourceHistory, StateLogEntry,
-    TemplateSnapshot,
+    PartitionSnapshot, QueueSnapshot, ResourceHistory, StateLogEntry, TemplateSnapshot,
 };
 use crate::step::{Baton, QueueCounts};
 pub(crate) use decision::decision;
@@ -310,23 +307,6 @@ pub(crate) fn application(row: &ApplicationRow) -> ApplicationSnapshot {
     }
 }
 
-/// What became of the placeholders of an application, by task group.
-fn placeholders(application: &Application) -> Vec<PlaceholderData> {
-    application.gang.iter().flat_map(|gang| gang.groups()).map(places).collect()
-}
-
-/// What became of the placeholders of a task group.
-fn places((name, group): (&Arc<String>, &Group)) -> PlaceholderData {
-    let count = |number: u64| i64::try_from(number).unwrap_or(i64::MAX);
-    PlaceholderData {
-        task_group_name: name.to_string(),
-        count: count(group.count),
-        min_resource: group.min_resource.clone(),
-        replaced: count(group.replaced),
-        timed_out: count(group.timed_out),
-    }
-}
-
 /// An application that is over.
 pub(crate) fn ended(row: &EndedRow) -> ApplicationSnapshot {
     let ended = &row.ended;
@@ -345,7 +325,7 @@ pub(crate) fn ended(row: &EndedRow) -> ApplicationSnapshot {
         placeholder_data: ended
             .task_groups
             .iter()
-            .map(|(name, group)| places((name, group)))
+            .map(|(name, group)| placeholders::of_group((name, group)))
             .collect(),
         max_request_priority: MIN_PRIORITY,
         start_time_millis: ended.started_ns.map_or(0, |ns| ns / 1_000_000),

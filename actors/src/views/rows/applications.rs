@@ -1,0 +1,230 @@
+//! Rows of live applications.
+
+use std::collections::{BTreeMap, HashMap};
+use std::sync::Arc;
+
+use monoceros_rules::decide::preemption::Promisee;
+use monoceros_rules::decide::reservations::Reserver;
+use monoceros_rules::values::resources::Resources;
+use monoceros_rules::work::allocations::{Allocation, ApplicationSlot};
+use monoceros_rules::work::application::Application;
+use monoceros_rules::work::application_state::ApplicationState;
+use monoceros_rules::work::asks::failures::FailureLog;
+use monoceros_rules::work::asks::{AskSlot, AskSpec};
+use monoceros_rules::work::resource_seconds::History;
+
+use super::allocations::{AllocationRow, TakenOfAllocations};
+use super::parts::LOOKS_PER_PART;
+use crate::snapshot::PlaceholderData;
+use crate::step::Baton;
+use crate::views::placeholders;
+
+/// An ask that waits.
+pub(crate) struct AskRow {
+    pub(crate) spec: Arc<AskSpec>,
+    pub(crate) created_ns: i64,
+    pub(crate) outstanding: u32,
+    /// When that was so, ns since the epoch.
+    read_ns: i64,
+    pub(crate) attempted: bool,
+    pub(crate) signalled: bool,
+    /// Others leave for it, or for its gang.
+    pub(crate) has_preempted: bool,
+    /// Shared by all asks of its class.
+    pub(crate) failures: Option<Arc<FailureLog>>,
+}
+
+/// How far the row of an application was taken.
+#[derive(Clone, Debug)]
+pub(crate) enum TakenOfApplication {
+    /// Asks below this place.
+    Asks(usize),
+    /// All asks, and some of its allocations.
+    Allocations(TakenOfAllocations),
+}
+
+/// A live application.
+pub(crate) struct ApplicationRow {
+    pub(crate) id: Arc<str>,
+    /// How far it was taken; `None`: to its end.
+    pub(crate) taken: Option<TakenOfApplication>,
+    /// How many parts it has: what it costs to take it.
+    pub(crate) parts: usize,
+    slot: Option<ApplicationSlot>,
+    pub(crate) partition: Arc<str>,
+    pub(crate) queue: Arc<str>,
+    pub(crate) user: Arc<str>,
+    pub(crate) groups: Vec<String>,
+    pub(crate) used: Resources,
+    pub(crate) peak: Resources,
+    pub(crate) pending: Resources,
+    pub(crate) submitted_ns: i64,
+    pub(crate) started_ns: Option<i64>,
+    pub(crate) finished_ns: Option<i64>,
+    pub(crate) state: ApplicationState,
+    pub(crate) log: Vec<(i64, ApplicationState)>,
+    pub(crate) placeholders: Vec<PlaceholderData>,
+    pub(crate) history: History,
+    pub(crate) priority: i32,
+    /// ns since the epoch.
+    pub(crate) backs_off_until: Option<i64>,
+    pub(crate) requests: Vec<AskRow>,
+    pub(crate) allocations: Vec<AllocationRow>,
+    /// How many it has, where they are left out.
+    pub(crate) n_allocations: Option<usize>,
+    pub(crate) reservations: Vec<Arc<str>>,
+}
+
+impl ApplicationRow {
+    /// The next part of an application, with which the row has about `most` parts, or the last; a
+    /// brief one has no allocations. `backs_off_until`: ns since the epoch.
+    pub(crate) fn part(
+        book: &Application,
+        behind: Option<&TakenOfApplication>,
+        (most, is_brief): (usize, bool),
+        backs_off_until: Option<i64>,
+        baton: &Baton,
+    ) -> Self {
+        let mut parts = 1;
+        let slot = baton.directory.application_slot(&book.id);
+        let has_promise = |who: Promisee| baton.books.has_preempted(who);
+        let has_preempted = |ask: AskSlot, of_gang: bool| {
+            slot.is_some_and(|application| {
+                has_promise(Promisee::Ask(Reserver { application, ask }))
+                    || of_gang && has_promise(Promisee::Gang(application))
+            })
+        };
+        let mut logs = Logs::default();
+        let (mut requests, mut reservations) = (Vec::new(), Vec::new());
+        let mut at = behind.cloned().unwrap_or(TakenOfApplication::Asks(0));
+        if let TakenOfApplication::Asks(place) = &mut at {
+            let end = book.asks.bound();
+            let mut n_looked_at = 0;
+            // Satisfied asks are looked at, too.
+            while *place < end && parts + n_looked_at / LOOKS_PER_PART < most {
+                let at = u32::try_from(*place).ok().map(AskSlot::at);
+                *place += 1;
+                n_looked_at += 1;
+                let Some((at, ask)) = at.and_then(|at| Some((at, book.asks.find(at)?))) else {
+                    continue;
+                };
+                if ask.is_reserved() {
+                    reservations.push(Arc::clone(&ask.key));
+                }
+                if ask.outstanding == 0 {
+                    continue;
+                }
+                requests.push(AskRow {
+                    spec: Arc::clone(&ask.spec),
+                    created_ns: ask.stated_creation_ns(),
+                    outstanding: ask.outstanding,
+                    read_ns: baton.now_ns,
+                    attempted: ask.attempted,
+                    signalled: ask.signalled,
+                    has_preempted: has_preempted(at, ask.task_group.is_some()),
+                    failures: logs.shared(book.asks.failures_of(&ask.key)),
+                });
+                parts += 1;
+            }
+            parts += n_looked_at / LOOKS_PER_PART;
+            if *place >= end && !is_brief {
+                let held = book.allocations.values().copied().chain(book.holds());
+                at = TakenOfApplication::Allocations(TakenOfAllocations::begin(held));
+            }
+        }
+        let mut allocations = Vec::new();
+        let is_over = |at: &TakenOfApplication| match at {
+            TakenOfApplication::Asks(place) => is_brief && *place >= book.asks.bound(),
+            TakenOfApplication::Allocations(_) => false,
+        };
+        let mut taken = Some(at).filter(|at| !is_over(at));
+        if let Some(TakenOfApplication::Allocations(held)) = &mut taken {
+            let before = held.taken;
+            let is_its = |entry: &Allocation| Some(entry.application) == slot;
+            allocations = held.take(most.saturating_sub(parts), is_its, baton);
+            parts += held.taken - before;
+            if held.is_done() {
+                taken = None;
+            }
+        }
+        Self {
+            id: Arc::clone(&book.id),
+            taken,
+            parts,
+            slot,
+            partition: Arc::clone(&baton.guard.partition),
+            queue: Arc::clone(&book.queue),
+            user: Arc::clone(&book.user),
+            groups: book.groups.clone(),
+            used: book.allocated().minus(book.placeholders()).pruned(),
+            peak: book.peak().clone(),
+            pending: book.asks.pending().shown().clone(),
+            submitted_ns: book.submitted_ns,
+            started_ns: book.started_ns,
+            finished_ns: book.finished_ns,
+            state: book.state(),
+            log: book.log().to_vec(),
+            placeholders: placeholders::of(book),
+            history: book.history.clone(),
+            priority: book.asks.priority(),
+            backs_off_until,
+            requests,
+            allocations,
+            n_allocations: is_brief.then(|| book.allocations.len() + book.holds().count()),
+            reservations,
+        }
+    }
+
+    /// Adds the next part of the same application. Gives back the row of another.
+    pub(crate) fn append(&mut self, next: Self) -> Option<Self> {
+        if self.taken.is_none() || self.id != next.id || self.slot != next.slot {
+            return Some(next);
+        }
+        self.taken = next.taken;
+        self.requests.extend(next.requests);
+        self.allocations.extend(next.allocations);
+        self.reservations.extend(next.reservations);
+        if self.taken.is_none() {
+            self.settle();
+        }
+        None
+    }
+
+    /// Leaves out what is in two parts: an ask that left and came again counts as it was read last,
+    /// and one that was placed behind the part that it is in does not wait any more.
+    fn settle(&mut self) {
+        let mut last = HashMap::new();
+        for (at, request) in self.requests.iter().enumerate() {
+            last.insert(Arc::clone(&request.spec.key), at);
+        }
+        let mut at = 0;
+        self.requests.retain(|request| {
+            at += 1;
+            last[&request.spec.key] == at - 1
+        });
+        let mut places: HashMap<_, _> =
+            self.requests.iter_mut().map(|it| (Arc::clone(&it.spec.key), it)).collect();
+        for AllocationRow { allocation, .. } in &self.allocations {
+            if let Some(request) = places.get_mut(allocation.key())
+                && allocation.bound_ns >= request.read_ns
+            {
+                request.outstanding = request.outstanding.saturating_sub(1);
+            }
+        }
+        drop(places);
+        self.requests.retain(|request| request.outstanding > 0);
+    }
+}
+
+/// Logs of failures that are copied once for all asks that share them.
+#[derive(Default)]
+struct Logs(BTreeMap<*const FailureLog, Arc<FailureLog>>);
+
+impl Logs {
+    fn shared(&mut self, log: Option<&FailureLog>) -> Option<Arc<FailureLog>> {
+        let log = log?;
+        // Nothing moves while one application is looked at, so a place in memory is one log.
+        let known = self.0.entry(std::ptr::from_ref(log));
+        Some(Arc::clone(known.or_insert_with(|| Arc::new(log.clone()))))
+    }
+}

@@ -1,0 +1,135 @@
+//! Rows of nodes.
+
+use std::ops::Bound;
+use std::sync::Arc;
+
+use monoceros_rules::values::resources::Resources;
+use monoceros_rules::values::texts::Texts;
+use monoceros_rules::work::allocations::Allocation;
+use monoceros_rules::work::asks::AskSpec;
+
+use super::allocations::{AllocationRow, TakenOfAllocations};
+use super::parts::LOOKS_PER_PART;
+use crate::node::{Foreign, Node};
+use crate::step::Baton;
+
+/// How far the row of a node was taken.
+#[derive(Clone, Debug)]
+pub(crate) enum TakenOfNode {
+    /// Some of its allocations.
+    Allocations(TakenOfAllocations),
+    /// These, and what is foreign up to this key.
+    Foreign(Option<Arc<str>>),
+}
+
+/// A node.
+pub(crate) struct NodeRow {
+    pub(crate) id: Arc<str>,
+    /// How far it was taken; `None`: to its end.
+    pub(crate) taken: Option<TakenOfNode>,
+    /// How many parts it has: what it costs to take it.
+    pub(crate) parts: usize,
+    pub(crate) attributes: Arc<Texts>,
+    pub(crate) total: Resources,
+    pub(crate) allocated: Resources,
+    pub(crate) occupied: Resources,
+    pub(crate) available: Resources,
+    pub(crate) is_open: bool,
+    pub(crate) allocations: Vec<AllocationRow>,
+    /// How many it has, where they are left out.
+    pub(crate) n_allocations: Option<usize>,
+    pub(crate) foreign: Vec<(Arc<str>, Foreign)>,
+    /// What those asked for that have it reserved.
+    pub(crate) reservations: Vec<Arc<AskSpec>>,
+}
+
+impl NodeRow {
+    /// The next part of a node, with which the row has `most` parts, or the last.
+    pub(crate) fn part(
+        node: &Node,
+        behind: Option<&TakenOfNode>,
+        most: usize,
+        baton: &Baton,
+    ) -> Self {
+        let (mut allocations, mut foreign) = (Vec::new(), Vec::new());
+        let mut at = behind.cloned().unwrap_or_else(|| {
+            let held = node.holds.iter().copied();
+            TakenOfNode::Allocations(TakenOfAllocations::begin(held))
+        });
+        let mut parts = 1;
+        if let TakenOfNode::Allocations(held) = &mut at {
+            // A placement that waits for its predicate, or for a placeholder to go, is no allocation
+            // yet, though it counts as used.
+            let is_here = |entry: &Allocation| entry.node == node.slot && entry.is_booked();
+            let before = held.taken;
+            allocations = held.take(most.saturating_sub(parts), is_here, baton);
+            parts += held.taken - before;
+            if held.is_done() {
+                at = TakenOfNode::Foreign(None);
+            }
+        }
+        let mut taken = Some(at);
+        if let Some(TakenOfNode::Foreign(from)) = &mut taken {
+            let behind = from.as_ref().map_or(Bound::Unbounded, Bound::Excluded);
+            let mut rest = node.others.foreign.range((behind.cloned(), Bound::Unbounded));
+            while parts < most
+                && let Some((key, held)) = rest.next()
+            {
+                foreign.push((Arc::clone(key), held.clone()));
+                parts += 1;
+            }
+            if rest.next().is_some() {
+                *from = foreign.last().map(|(key, _)| Arc::clone(key)).or_else(|| from.take());
+            } else {
+                taken = None;
+            }
+        }
+        let row = Self {
+            taken,
+            parts,
+            allocations,
+            n_allocations: None,
+            foreign,
+            ..Self::brief(node, baton)
+        };
+        if behind.is_none() { row } else { Self { reservations: Vec::new(), ..row } }
+    }
+
+    /// A node without what is on it, but how many allocations there are.
+    pub(crate) fn brief(node: &Node, baton: &Baton) -> Self {
+        let (n_allocations, n_looked_at) = if baton.books.n_unbooked() == 0 {
+            (node.holds.len(), 0)
+        } else {
+            let table = &baton.books.allocations;
+            let held = node.holds.iter().filter_map(|id| table.get(*id));
+            (held.filter(|entry| entry.is_booked()).count(), node.holds.len())
+        };
+        let reservations = baton.books.reservations.on_node(node.slot);
+        Self {
+            id: Arc::clone(&node.id),
+            taken: None,
+            parts: 1 + n_looked_at / LOOKS_PER_PART,
+            n_allocations: Some(n_allocations),
+            attributes: Arc::clone(&node.attributes),
+            total: (*node.total).clone(),
+            allocated: node.allocated.clone(),
+            occupied: node.others(),
+            available: node.available().clone(),
+            is_open: node.is_open(),
+            allocations: Vec::new(),
+            foreign: Vec::new(),
+            reservations: reservations.map(|(_, it)| Arc::clone(&it.spec)).collect(),
+        }
+    }
+
+    /// Adds the next part of the same node. Gives back the row of another.
+    pub(crate) fn append(&mut self, next: Self) -> Option<Self> {
+        if self.taken.is_none() || self.id != next.id {
+            return Some(next);
+        }
+        self.taken = next.taken;
+        self.allocations.extend(next.allocations);
+        self.foreign.extend(next.foreign);
+        None
+    }
+}
