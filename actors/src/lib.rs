@@ -56,6 +56,7 @@ mod api;
 pub mod events;
 
 pub mod metrics;
+pub mod scheduler;
 pub mod snapshot;
 
 mod application;
@@ -75,8 +76,8 @@ mod views;
 
 use actix::Message;
 
+pub use api::allocations::{AllocationsTold, NewAllocation};
 pub use api::callback::{Assumed, Preferences, ResourceManagerCallback, RmState, StateDump};
-pub use api::control::ResourceManagerControl;
 pub use api::journeys::{Journey, Journeys, TRACEPARENT};
 pub use api::listing::{
     ApplicationFilter, ApplicationList, DecisionFilter, DecisionKind, Listed, Page, Steps,
@@ -85,15 +86,9 @@ pub use api::predicates::{
     AnswerSink, BundlePlace, Elsewhere, Invalidation, PredicateAnswer, PredicateQuestion,
     Predicates, PreemptionQuestions, QuestionBundle, QuestionId, Scope, Verdict,
 };
-pub use api::scheduler::{
-    ConfigurationError, ConfigurationSnapshot, ConfigurationUpdate, ExplainError, Handover,
-    OutcomeOfDefaults, PartitionStateError, ReadError, RegisterError, Removed, Scheduler,
-    SchedulerBuilder, SchedulerHandle, StartError, Threads, TooBusy, UpdateError,
-};
-pub use api::told::{AllocationsTold, NewAllocation};
+pub use api::scale_up::{MachinesWanted, WantingRequest};
 pub use api::users::{Lookup, UserGroupResolver};
-pub use api::wanting::{MachinesWanted, WantingRequest};
-pub use api::{callback, control, journeys, listing, predicates, scheduler, told, users, wanting};
+pub use api::{allocations, callback, journeys, listing, predicates, scale_up, users};
 pub use events::{
     EventFilter, EventRange, EventReader, EventSettings, EventSubscription, History, NamedEvent,
     StreamLimits, Streamed,
@@ -101,6 +96,11 @@ pub use events::{
 #[doc(hidden)]
 pub use front::fuzzing;
 pub use front::rm_proxy::check_rm_id;
+pub use scheduler::{
+    ConfigurationError, ConfigurationSnapshot, ConfigurationUpdate, ExplainError, Handover,
+    OutcomeOfDefaults, PartitionStateError, ReadError, RegisterError, Removed, Scheduler,
+    SchedulerBuilder, SchedulerHandle, StartError, Threads, TooBusy, UpdateError,
+};
 /// Tags that say what people know something by.
 pub mod tags {
     pub use monoceros_rules::work::tags::{
@@ -120,7 +120,9 @@ pub use monoceros_rules::work::application_state::ApplicationState;
 pub use monoceros_rules::work::identity::LookupError;
 pub use monoceros_rules::work::quotas::Quotas;
 pub use monoceros_rules::work::rejection::{Ignored, Overflow, Rejection};
-pub use pulse::{PartitionSign, Pulses, Sign};
+pub use pulse::{PartitionSign, Sign};
+pub use scheduler::control::{self, ResourceManagerControl};
+pub use scheduler::pulses::Pulses;
 pub use spin::SPIN_MAX;
 
 /// Ends the actor that gets it; what is behind this message in its mailbox is dropped.

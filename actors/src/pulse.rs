@@ -9,16 +9,12 @@
 //! * At most one message without an answer is in each mailbox, however long its thread hangs.
 //! * Feeling a pulse never waits.
 
-use std::collections::BTreeMap;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, Ordering};
 
 use actix::prelude::*;
 
-use crate::front::rm_proxy::RmProxy;
 use crate::mailbox::{Mailbox, Mailed, Measured, Receive};
-use crate::partition::Partition;
-use crate::{SchedulerHandle, config};
 
 /// What a thread says of itself.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -72,19 +68,19 @@ impl Beat {
 }
 
 /// One actor whose pulse is felt.
-struct Pulse<A: Actor> {
-    mailbox: Mailbox<A>,
+pub(crate) struct Pulse<A: Actor> {
+    pub(crate) mailbox: Mailbox<A>,
     sent: u64,
     answers: Arc<Answers>,
 }
 
 impl<A: Measured + Receive<Beat> + Handler<Mailed<Beat>>> Pulse<A> {
-    fn of(mailbox: Mailbox<A>) -> Self {
+    pub(crate) fn of(mailbox: Mailbox<A>) -> Self {
         Self { mailbox, sent: 0, answers: Arc::default() }
     }
 
     /// The sign since the last time; asks for the next.
-    fn feel(&mut self) -> Sign {
+    pub(crate) fn feel(&mut self) -> Sign {
         if !self.mailbox.is_open() {
             return Sign::Gone;
         }
@@ -95,44 +91,5 @@ impl<A: Measured + Receive<Beat> + Handler<Mailed<Beat>>> Pulse<A> {
         self.sent += 1;
         self.mailbox.post(Beat { number: self.sent, answers: Arc::clone(&self.answers) });
         Sign::Alive { step: (step & 1 == 1).then_some(step / 2) }
-    }
-}
-
-/// The pulses of the front and of every partition there is. From
-/// [`SchedulerHandle::pulses`](crate::SchedulerHandle::pulses).
-pub struct Pulses {
-    handle: SchedulerHandle,
-    front: Pulse<RmProxy>,
-    partitions: BTreeMap<(Arc<str>, Arc<str>), Pulse<Partition>>,
-}
-
-impl Pulses {
-    pub(crate) fn of(handle: SchedulerHandle, front: Mailbox<RmProxy>) -> Self {
-        Self { handle, front: Pulse::of(front), partitions: BTreeMap::new() }
-    }
-
-    /// The signs since the last time, of the front and of each partition that is there now; asks
-    /// for the next. Waits for nobody.
-    pub fn feel(&mut self) -> (Sign, Vec<PartitionSign>) {
-        let mut before = std::mem::take(&mut self.partitions);
-        let mut signs = Vec::new();
-        for entry in self.handle.partition_entries() {
-            let key = (Arc::clone(&entry.rm_id), Arc::clone(&entry.name));
-            // One that is closed was followed by another of its name, if the name is there.
-            let known = before.remove(&key).filter(|pulse| pulse.mailbox.is_open());
-            let mut pulse = known.unwrap_or_else(|| Pulse::of(entry.mailbox));
-            signs.push(PartitionSign {
-                rm_id: entry.rm_id,
-                partition: entry.name,
-                sign: pulse.feel(),
-            });
-            self.partitions.insert(key, pulse);
-        }
-        (self.front.feel(), signs)
-    }
-
-    /// Tells events and metrics that a step of a partition has not come home in time.
-    pub fn step_is_late(&self, sign: &PartitionSign) {
-        self.handle.tell_late_step(&sign.rm_id, config::plain_name(&sign.partition));
     }
 }

@@ -1,5 +1,5 @@
-//! What is told of allocations before it is a message: to an RM in this process, and to the edge of a
-//! service, which encodes it.
+//! Allocation notifications that share the scheduler's names. An RM in this process reads them
+//! directly; the edge of a service encodes them.
 
 use std::fmt;
 use std::sync::Arc;
@@ -10,17 +10,17 @@ use monoceros_rules::work::allocations::Form;
 
 use crate::notices::{Allocated, write_amount};
 
-/// Decisions about allocations of one partition, in the order of the interface's message: what is new,
-/// what is rejected, what is released.
+/// Decisions about allocations of one partition, in the order of the interface's message: new,
+/// rejected, released.
 ///
 /// # Why not the message
-/// A message has a copy of each name for each allocation. Who wants a few of them takes those here, and
-/// shares them with the scheduler; whoever wants the message asks for it, or has one written over
-/// again and again.
+/// A message has a copy of each name for each allocation. Here names are shared with the scheduler. An
+/// RM that needs the message calls [`into_message`](Self::into_message), or overwrites one message
+/// for each allocation ([`NewAllocation::write_to`]).
 pub struct AllocationsTold<'a> {
     pub(crate) partition: PartitionNames<'a>,
     pub(crate) new: Vec<Arc<Allocated>>,
-    /// All but what is new.
+    /// All lists except `new`.
     pub(crate) others: si::AllocationResponse,
 }
 
@@ -40,14 +40,14 @@ pub(crate) struct PartitionNames<'a> {
 }
 
 impl<'a> PartitionNames<'a> {
-    /// As `new` names it in today's form: not at all where it is the one that is meant where none is
-    /// named. An RM that reports what it received then means the partition that it is in.
+    /// The name in new allocations of today's form: empty for the default partition, which requests
+    /// without a name mean. So an RM that reports what it received names the right partition.
     fn unless_default(self) -> &'a str {
         if self.plain == config::DEFAULT_PARTITION { "" } else { self.full }
     }
 }
 
-/// How many of each list there are.
+/// Shows the number of new allocations, not each of them.
 impl fmt::Debug for AllocationsTold<'_> {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         let mut shown = f.debug_struct("AllocationsTold");
@@ -57,23 +57,23 @@ impl fmt::Debug for AllocationsTold<'_> {
 }
 
 impl AllocationsTold<'_> {
-    /// What is new, in the order in which it was decided.
+    /// The new allocations, in the order of their decisions.
     pub fn new_allocations(&self) -> impl ExactSizeIterator<Item = NewAllocation<'_>> {
         let partition = self.partition;
         self.new.iter().map(move |allocated| NewAllocation { allocated, partition })
     }
 
-    /// All but what is new: its list of those is empty.
+    /// The message without new allocations: its list `new` is empty.
     pub fn others(&self) -> &si::AllocationResponse {
         &self.others
     }
 
-    /// As [`Self::others`], to be kept.
+    /// As [`Self::others`], by value.
     pub fn into_others(self) -> si::AllocationResponse {
         self.others
     }
 
-    /// All of it as the interface says it.
+    /// The interface's message of all decisions.
     pub fn into_message(self) -> si::AllocationResponse {
         let new = self.new_allocations().map(NewAllocation::message).collect();
         si::AllocationResponse { new, ..self.others }
@@ -81,7 +81,7 @@ impl AllocationsTold<'_> {
 }
 
 impl<'a> NewAllocation<'a> {
-    /// Whose it is.
+    /// The id of its application.
     pub fn application_id(self) -> &'a Arc<str> {
         &self.allocated.owner.application
     }
@@ -91,22 +91,22 @@ impl<'a> NewAllocation<'a> {
         &self.allocated.spec.key
     }
 
-    /// Its own name within the application.
+    /// Its id within the application.
     pub fn allocation_id(self) -> &'a Arc<str> {
         &self.allocated.uuid
     }
 
-    /// Where it is.
+    /// The id of its node.
     pub fn node_id(self) -> &'a Arc<str> {
         &self.allocated.node
     }
 
-    /// Its own name, as the message has it: today's form has none.
+    /// Its UUID, as the message has it; `None` in today's form.
     pub fn uuid(self) -> Option<&'a Arc<str>> {
         (self.allocated.spec.form != Form::Unified).then_some(&self.allocated.uuid)
     }
 
-    /// The partition, as the message names it; empty where that names none.
+    /// The partition, as the message names it; empty where the message names none.
     pub fn partition_name(self) -> &'a str {
         match self.allocated.spec.form {
             Form::Unified => self.partition.unless_default(),
@@ -114,30 +114,30 @@ impl<'a> NewAllocation<'a> {
         }
     }
 
-    /// As the interface says it.
+    /// The interface's message of this allocation.
     pub fn message(self) -> si::Allocation {
         let mut message = si::Allocation::default();
         self.write_to(&mut message);
         message
     }
 
-    /// Makes `message` this one's. It uses the memory of what was written there before, so that a row
-    /// of messages that are encoded one by one needs next to none of its own.
+    /// Overwrites `message` with this allocation. Memory of the earlier content is used again, so that
+    /// encoding many allocations one by one allocates next to nothing.
     pub fn write_to(self, message: &mut si::Allocation) {
         let Allocated { owner, spec, node, .. } = self.allocated;
         let policy = || si::PreemptionPolicy {
             allow_preempt_self: spec.preemption.of_itself(),
             allow_preempt_other: spec.preemption.of_others(),
         };
-        // Whoever reports what it received in today's form must not be taken for a client that knows
-        // UUIDs.
+        // No UUID in today's form: a client that reports what it received must not be taken for one
+        // that knows UUIDs.
         let is_unified = spec.form == Form::Unified;
         let uuid = self.uuid().map_or("", |uuid| uuid);
-        // Each field by its name, so that none can be forgotten.
+        // Destructured, so that a new field cannot be forgotten.
         let si::Allocation {
             allocation_key,
             allocation_tags,
-            uuid: uuid_told,
+            uuid: message_uuid,
             resource_per_alloc,
             priority,
             node_id,
@@ -155,7 +155,7 @@ impl<'a> NewAllocation<'a> {
         write(node_id, node);
         write(partition_name, self.partition_name());
         write(task_group_name, spec.task_group.as_deref().map_or("", String::as_str));
-        write(uuid_told, uuid);
+        write(message_uuid, uuid);
         write(allocation_id, uuid);
         write_amount(resource_per_alloc.get_or_insert_default(), &spec.resources);
         let tags = spec.tags.as_ref().filter(|_| spec.form == Form::Ask);
@@ -168,13 +168,13 @@ impl<'a> NewAllocation<'a> {
     }
 }
 
-/// Makes `text` this one.
+/// Overwrites `text`.
 fn write(text: &mut String, this: &str) {
     text.clear();
     text.push_str(this);
 }
 
-/// What it tells of an allocation.
+/// As the message.
 impl fmt::Debug for NewAllocation<'_> {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         self.message().fmt(f)

@@ -1,15 +1,15 @@
-//! Placements that are followed on their way: from the request to what its resource manager is told.
+//! Traces of placements: the times of a placement from its request to the notification of its resource
+//! manager.
 //!
 //! # Why not spans
-//! A placement passes several actors on two threads, a few microseconds in each, and most of its way is
-//! waiting. A span that is open all the while would be a thing to carry, and to look up with each step.
-//! So the times are noted where they are known, in the ask and in the allocation, and handed over as one
-//! value when the placement is told. Who makes spans of it is not the scheduler's concern.
+//! A placement passes several actors on two threads, with a few microseconds in each, and most of the
+//! time it waits. A span that is open all the time would have to be carried, and looked up in each step.
+//! So times are recorded where they are known, in the ask and in the allocation, and reported as one
+//! [`Journey`] when the RM is notified. The receiver may make spans of it.
 //!
-//! # What it costs
-//! Without anybody who wants to know: one pointer in each ask and allocation, which is compared with
-//! nothing. With somebody, a hash of each key; and for those that are followed a few readings of the
-//! clock.
+//! # Cost
+//! Without a receiver: one pointer in each ask and allocation, compared with null. With a receiver: a
+//! hash of each key, and for each traced placement a few readings of the clock.
 
 use std::fmt;
 use std::hash::{Hash as _, Hasher as _};
@@ -23,11 +23,11 @@ use rustc_hash::FxHasher;
 use crate::clock::Clock;
 use crate::notices::{Allocated, Owner};
 
-/// The tag of an ask by which its sender says what it is part of, as in
+/// The tag of an ask with the trace context of its sender, as in
 /// <https://www.w3.org/TR/trace-context/>.
 pub const TRACEPARENT: &str = "traceparent";
 
-/// The way of one placement. All times are ns since the epoch, by the scheduler's clock.
+/// The trace of one placement. All times are ns since the epoch, by the scheduler's clock.
 #[derive(Clone, Debug)]
 pub struct Journey {
     /// The resource manager.
@@ -42,38 +42,38 @@ pub struct Journey {
     pub allocation_id: Arc<str>,
     /// The path of the leaf.
     pub queue: Arc<str>,
-    /// Who uses it.
+    /// The user of the application.
     pub user: Arc<str>,
     /// The node.
     pub node: Arc<str>,
-    /// The id by which the log follows the placement.
+    /// The id of the placement in the log.
     pub placement: String,
-    /// It keeps a place for another.
+    /// Whether it is a placeholder.
     pub is_placeholder: bool,
-    /// What its sender said that it is part of ([`TRACEPARENT`]).
+    /// The trace context of its sender ([`TRACEPARENT`]).
     pub traceparent: Option<String>,
-    /// The request was read.
+    /// When the request was read.
     pub received_ns: i64,
-    /// The partition took the ask in, and it began to wait.
+    /// When the partition accepted the ask, which is pending from then on.
     pub entered_ns: i64,
-    /// The partition began to look for the best ask.
+    /// When the step that placed it began.
     pub offered_ns: i64,
-    /// A node was found and asked.
+    /// When a node was found and asked.
     pub asked_ns: i64,
-    /// The placement became an allocation.
+    /// When the placement became an allocation.
     pub decided_ns: i64,
-    /// The resource manager was asked whether the node will do, and answered later.
+    /// Whether the resource manager was asked for its predicate and answered later.
     pub is_asked_rm: bool,
     clock: Clock,
 }
 
 impl Journey {
-    /// Now, by the clock of its times.
+    /// The present time, by the clock of its times.
     pub fn now_ns(&self) -> i64 {
         self.clock.now_ns().max(self.decided_ns)
     }
 
-    /// One of which nothing else is known, for tests.
+    /// A trace with these ids and no times, for tests.
     #[doc(hidden)]
     pub fn fixture(rm_id: &str, application: &str, allocation_key: &str) -> Self {
         let empty = || Arc::from("");
@@ -100,23 +100,23 @@ impl Journey {
     }
 }
 
-/// Who is told of placements that are followed. Called from the front's thread, before the resource
-/// manager is told of them: it must not block.
+/// Receives the traces of placements. Called from the front's thread, before the resource manager is
+/// notified of the placement: it must not block.
 pub trait Journeys: Send + Sync + fmt::Debug + 'static {
-    /// A placement is decided, and its resource manager will be told next.
+    /// A traced placement was decided, and its resource manager is notified next.
     fn decided(&self, journey: Journey);
 }
 
-/// Which asks are followed: by chance, though the same one each time that it is sent, and all whose sender
-/// says that it follows them.
+/// The choice of asks that are traced: a random share, in which an ask that is sent again is chosen
+/// again, and all asks whose sender traces them.
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct Sampling {
-    /// Asks with a hash of at most so much are.
+    /// Asks with at most this hash are traced; `None`: only those of senders that trace them.
     up_to: Option<u64>,
 }
 
 impl Sampling {
-    /// So many of all asks, from 0 to 1.
+    /// Traces this share of all asks, from 0 to 1.
     pub(crate) fn of(ratio: f64) -> Self {
         #[expect(
             clippy::cast_possible_truncation,
@@ -127,7 +127,7 @@ impl Sampling {
         Self { up_to: (ratio > 0.0).then_some(up_to) }
     }
 
-    /// Whether an ask is followed.
+    /// Whether an ask is traced.
     fn takes(self, rm: &str, key: &str, tags: Option<&Tags>) -> bool {
         if let Some(parent) = tags.and_then(|tags| tags.get(TRACEPARENT)) {
             return is_sampled(parent);
@@ -138,7 +138,7 @@ impl Sampling {
         hasher.finish() <= up_to
     }
 
-    /// What is noted of an ask that arrives now, if it is followed.
+    /// The arrival of an ask now; `None` unless it is traced.
     pub(crate) fn arrival(
         self,
         rm: &str,
@@ -150,14 +150,14 @@ impl Sampling {
     }
 }
 
-/// Whether the sender of a `traceparent` follows what it is part of: the lowest bit of its flags.
+/// Whether the sender of a `traceparent` records the trace: the lowest bit of its flags.
 fn is_sampled(traceparent: &str) -> bool {
     let mut parts = traceparent.trim().split('-');
     let flags = parts.nth(3).filter(|flags| flags.len() == 2);
     flags.and_then(|flags| u8::from_str_radix(flags, 16).ok()).is_some_and(|flags| flags & 1 == 1)
 }
 
-/// Who is told of the placements that are followed.
+/// The receiver of traces.
 #[derive(Clone, Debug)]
 pub(crate) struct Following {
     pub(crate) told: Arc<dyn Journeys>,

@@ -1,8 +1,8 @@
-//! Lists of a partition: which part of one is wanted, and what is answered.
+//! Lists of a partition: pages, filters, and the rows that are returned.
 //!
-//! A long list is not of one moment: it is read in slices, between which the scheduler goes on.
-//! Each row is of one moment, rows come in an order that does not change, and a row that is there
-//! all the time is there exactly once, in one list as in pages of it.
+//! A long list does not show one moment: it is read in slices, and the scheduler continues between
+//! them. Each row shows one moment, rows have a fixed order, and an object that exists all the time is
+//! listed exactly once, in a whole list as well as in its pages.
 
 use std::collections::BTreeSet;
 
@@ -10,20 +10,19 @@ pub use monoceros_rules::decisions::DecisionKind;
 use monoceros_rules::decisions::Kept;
 use monoceros_rules::work::application_state::ApplicationState;
 
-/// Which part of a list is wanted. The default is all of it.
+/// The part of a list to be returned. The default is the whole list.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct Page {
-    /// Only what comes behind this: the id of a row, whether it is still there or not, or
-    /// [`Listed::next`] of the page before.
+    /// Only rows after this one: the id of a row, which may be gone by now, or [`Listed::next`] of the
+    /// page before.
     pub after: Option<String>,
-    /// At most so many rows, at least one.
+    /// The most rows, at least one.
     pub limit: Option<usize>,
-    /// Rows of applications and nodes come without their allocations, and nodes without what is
-    /// foreign there: with how many there are. They are most of a row, and most of what reading one
-    /// costs.
+    /// Applications and nodes are returned without their allocations, nodes also without foreign ones,
+    /// but with their number. These are most of a row, and most of the cost of reading it.
     pub brief: bool,
-    /// Applications that ended or were rejected come newest first, and [`Self::after`] is the number
-    /// before which they are wanted.
+    /// Applications that ended or were rejected are returned newest first. [`Self::after`] is then the
+    /// number before which the page begins.
     pub newest_first: bool,
 }
 
@@ -32,20 +31,19 @@ pub struct Page {
 pub struct Listed<T> {
     /// The rows, in the order of the list.
     pub rows: Vec<T>,
-    /// For [`Page::after`] of the next page; `None`: there is nothing more.
+    /// [`Page::after`] of the next page; `None`: this is the last page.
     pub next: Option<String>,
-    /// When they were read.
+    /// The steps between which the rows were read.
     pub steps: Steps,
 }
 
-/// When something was read of a partition, in its own steps.
+/// The time of a read, in steps of the partition.
 ///
-/// Only steps that may have changed something are counted. Two readings of one thing whose first
-/// and last steps are all the same found the same, and one after whose first step nothing happened
-/// is still true.
+/// Only steps that may have changed something are counted. Two reads whose first and last steps are
+/// all the same return the same, and a read is still up to date if there was no step since its first.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Hash)]
 pub struct Steps {
-    /// Which partition it is: a partition that comes later under the same name has another number.
+    /// The number of the partition: a later partition of the same name has another one.
     pub partition: u64,
     /// The number of the last step before the first row was read.
     pub first: u64,
@@ -53,47 +51,52 @@ pub struct Steps {
     pub last: u64,
 }
 
+impl<T> Default for Listed<T> {
+    fn default() -> Self {
+        Self { rows: Vec::new(), next: None, steps: Steps::default() }
+    }
+}
+
 impl<T> Listed<T> {
-    /// The same with each row changed.
+    /// The list with each row mapped.
     pub fn map<U>(self, change: impl FnMut(T) -> U) -> Listed<U> {
         let Self { rows, next, steps } = self;
         Listed { rows: rows.into_iter().map(change).collect(), next, steps }
     }
 }
 
-/// One of the lists of applications that a partition has.
+/// One of the lists of applications of a partition.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum ApplicationList {
-    /// Those that live and that a filter lets through, by id.
+    /// Live applications, by id.
     Live(ApplicationFilter),
-    /// Those that have ended, are kept, and a filter lets through, oldest end first unless
-    /// [`Page::newest_first`] (`docs/applications.md#what-is-kept-of-an-application-that-is-over`). An
-    /// id may be there more than once, so [`Page::after`] is a number here.
+    /// Applications that have ended and are kept, oldest end first unless [`Page::newest_first`]
+    /// (`docs/applications.md#what-is-kept-of-an-application-that-is-over`). An id may be listed more
+    /// than once, so [`Page::after`] is a number here.
     Completed(ApplicationFilter),
-    /// Those that were never admitted, are kept, and a filter lets through, oldest rejection first.
-    /// Numbered, too.
+    /// Rejected applications that are kept, oldest rejection first. Numbered, too.
     Rejected(ApplicationFilter),
 }
 
-/// Which applications are wanted. The default is all.
+/// A filter for applications: those that match all fields. The default is all applications.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct ApplicationFilter {
-    /// Those in the queue of this path, in lower case.
+    /// The path of their queue, in lower case.
     pub queue: Option<String>,
-    /// Those in queues below it, too.
+    /// Includes the queues below it.
     pub below: bool,
-    /// Those in one of these states; in any, if there is none.
+    /// Their states; empty: any.
     pub states: Vec<ApplicationState>,
-    /// Those of one of these users; of any, if there is none.
+    /// Their users; empty: any.
     pub users: BTreeSet<String>,
-    /// Those with one of these ids; with any, if there is none.
+    /// Their ids; empty: any.
     pub ids: BTreeSet<String>,
-    /// Those whose id has this in it, in lower case; letter case of ids does not count.
+    /// A part of their id, in lower case; the letter case of ids does not matter.
     pub id_part: Option<String>,
 }
 
 impl ApplicationFilter {
-    /// Those in one queue.
+    /// The applications of one queue.
     pub fn in_queue(path: &str) -> Self {
         Self { queue: Some(path.to_lowercase()), ..Self::default() }
     }
@@ -117,18 +120,18 @@ impl ApplicationFilter {
     }
 }
 
-/// Which decisions are wanted. The default is all.
+/// A filter for decisions: those that match all fields. The default is all decisions.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct DecisionFilter {
-    /// Those of this kind.
+    /// Their kind.
     pub kind: Option<DecisionKind>,
-    /// Those of the application of this id.
+    /// The id of their application.
     pub application: Option<String>,
-    /// Those about the ask, or the allocation, of this key, or of the pod `NAMESPACE/NAME`.
+    /// The key of their ask or allocation, or its pod (`NAMESPACE/NAME`).
     pub key: Option<String>,
-    /// Those in the queue of this path, in lower case, or below it.
+    /// The path of their queue or of a queue above it, in lower case.
     pub queue: Option<String>,
-    /// Those about the node of this id.
+    /// The id of their node.
     pub node: Option<String>,
 }
 

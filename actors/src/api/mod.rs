@@ -1,14 +1,15 @@
-//! What an embedder sees: the handle of a scheduler, what an RM implements, what controls its
-//! session, its questions and answers, and the resolvers of groups. No type of actix is among it,
-//! so that an embedder does not have to know how the scheduler is built.
+//! The side of the embedding API that a resource manager implements or receives: its callback,
+//! notifications, predicates, resolvers of groups, and the errors and results of calls.
+//!
+//! # Invariants
+//! * Nothing here knows a step, the front or an actor: the engine reports by these types.
+//! * No type of actix is public, so that an embedder need not know how the scheduler is built.
 
+pub mod allocations;
 pub mod callback;
-pub mod control;
 pub mod journeys;
 pub mod listing;
 pub(crate) mod outcomes;
 pub mod predicates;
-pub mod scheduler;
-pub mod told;
+pub mod scale_up;
 pub mod users;
-pub mod wanting;

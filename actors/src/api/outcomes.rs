@@ -1,5 +1,5 @@
-//! What calls of the embedding API answer: values and errors. The engine uses them, too, so they
-//! are apart from the handle, which uses the engine.
+//! Results and errors of calls of the embedding API. The engine uses them, too, so they are below the
+//! handle of the scheduler, which uses the engine.
 
 use std::collections::BTreeMap;
 
@@ -55,7 +55,7 @@ pub enum UpdateError {
     Stopped,
 }
 
-/// A read found nothing.
+/// A read failed.
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
 pub enum ReadError {
     /// No such partition.
@@ -64,7 +64,7 @@ pub enum ReadError {
     /// No such queue.
     #[error("queue `{0}` not found")]
     QueueNotFound(String),
-    /// A part of a list is asked for behind something that is no place in it.
+    /// A page of a numbered list is to begin after a text that is no number.
     #[error("`{0}` is no place in this list")]
     NotAPlace(String),
     /// The scheduler has been shut down.
@@ -72,10 +72,10 @@ pub enum ReadError {
     Stopped,
 }
 
-/// There is nothing to explain.
+/// There is no pending ask to explain.
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
 pub enum ExplainError {
-    /// No such application is in the partition, or was there lately.
+    /// No such application is in the partition, or among those that are kept after their end.
     #[error("application `{0}` not found")]
     ApplicationNotFound(String),
     /// The application is over.
@@ -90,7 +90,7 @@ pub enum ExplainError {
         /// Why it was rejected.
         rejected: Option<Box<str>>,
     },
-    /// The application is there, and has no such ask.
+    /// The application has no such ask.
     #[error("ask `{ask}` of application `{application}` not found")]
     AskNotFound {
         /// The id of the application.
@@ -115,35 +115,35 @@ fn because(rejected: Option<&str>) -> String {
     rejected.map(|why| format!(": {why}")).unwrap_or_default()
 }
 
-/// A configuration was taken, or would be.
+/// A configuration was accepted, or would be.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct ConfigurationUpdate {
     /// The id of the RM.
     pub rm_id: String,
-    /// The text that was in force.
+    /// The text that was in force before.
     pub old_config: String,
     /// The checksum of [`Self::old_config`].
     pub old_checksum: String,
     /// The checksum of the text that is in force now.
     pub new_checksum: String,
-    /// Whether the two differ; if they do not, nothing was done to the queues.
+    /// Whether the two differ. If not, the queues were left as they were.
     pub changed: bool,
-    /// What is different in the new one, with what was in use a moment before.
+    /// The differences, with the usage just before the change.
     pub difference: Difference,
-    /// What of the new one probably does not mean what its author thinks.
+    /// Parts of the new configuration that probably do not mean what its author intends.
     pub warnings: Vec<ConfigWarning>,
 }
 
-/// An RM, and what came of other queues for RMs that bring none.
+/// The id of an RM that uses a default configuration, and the result of changing it.
 pub type OutcomeOfDefaults = (String, Result<ConfigurationUpdate, ConfigurationError>);
 
-/// Other configurations are being checked, and there was no turn for this one in time, or it took
-/// too long. Nothing has changed.
+/// A configuration was not checked in time, because others are being checked or it took too long.
+/// Nothing has changed.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, thiserror::Error)]
 #[error("it was not checked within 5 s, because other configurations are; try again later")]
 pub struct TooBusy;
 
-/// A configuration was not taken, and nothing has changed.
+/// A configuration was refused. Nothing has changed.
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
 pub enum ConfigurationError {
     /// The request names no RM, and there is not exactly one.
@@ -163,7 +163,7 @@ pub enum ConfigurationError {
     /// The text is not valid.
     #[error("queue configuration is not valid:\n{0}")]
     Invalid(ConfigErrors),
-    /// Too many others are being checked.
+    /// Too many other configurations are being checked.
     #[error(transparent)]
     TooBusy(#[from] TooBusy),
     /// A queue with applications would change between leaf and parent.
@@ -202,7 +202,7 @@ pub struct ConfigurationSnapshot {
     pub checksum: String,
 }
 
-/// A partition did not change its state.
+/// A change of the state of a partition was refused.
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
 pub enum PartitionStateError {
     /// The RM cannot be reached.
@@ -211,12 +211,12 @@ pub enum PartitionStateError {
     /// The RM has no such partition.
     #[error("partition `{0}` not found")]
     PartitionNotFound(String),
-    /// No way leads from its state to that one.
+    /// There is no transition from its present state to the requested one.
     #[error(transparent)]
     Refused(#[from] Refused),
 }
 
-/// What went with an RM.
+/// The numbers of objects that were removed with an RM.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct Removed {
     /// Allocations that were released.

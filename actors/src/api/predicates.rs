@@ -1,10 +1,9 @@
-//! Predicates that are answered later: what is asked, and what the answer may be.
+//! Predicates that are answered later: questions and answers.
 //!
 //! An RM in the same process answers [`predicates`](crate::ResourceManagerCallback::predicates) at
-//! once. One behind a network cannot: its questions travel in batches, many placements wait at the
-//! same time, and each holds its node and its queue's quota until it is answered. Which of the two
-//! holds is a [`Predicates`], set through a
-//! [`ResourceManagerControl`](crate::ResourceManagerControl).
+//! once. An RM behind a network cannot: its questions travel in batches, many placements wait at the
+//! same time, and each holds capacity on its node and quota of its queue until it is answered. The mode
+//! is a [`Predicates`], set through a [`ResourceManagerControl`](crate::ResourceManagerControl).
 
 use std::sync::Arc;
 
@@ -17,73 +16,75 @@ use crate::mailbox::Destination;
 
 pub use monoceros_rules::decide::predicates::{Elsewhere, Scope};
 
-/// How the predicates of an RM are asked.
+/// The way in which predicates of an RM are evaluated.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
 pub enum Predicates {
     /// At once, in the middle of a placement.
     #[default]
     Local,
-    /// By [`ask_predicates`](crate::ResourceManagerCallback::ask_predicates), with at most so many
-    /// placements waiting for an answer in each partition. One keeps the order of placements exact.
+    /// By [`ask_predicates`](crate::ResourceManagerCallback::ask_predicates), while other placements
+    /// are decided.
     Remote {
-        /// At least one.
+        /// The most placements of a partition that wait for an answer, at least one. One keeps the
+        /// order of placements exact.
         in_flight: usize,
-        /// The RM is also asked about places that are to be held for members of declared gangs whose
-        /// requests are not there yet ([`PredicateQuestion::group`]). Where not, any node with room
-        /// will do for these.
+        /// Whether the RM is also asked about places to be held for members of declared gangs whose
+        /// requests have not arrived ([`PredicateQuestion::group`]). If not, any node with room is
+        /// accepted for these.
         #[serde(default)]
         holds: bool,
     },
-    /// The RM cannot be asked: placements that wait for an answer are taken back, and nothing is
+    /// The RM cannot be asked: placements that wait for an answer are withdrawn, and nothing is
     /// placed.
     Hold,
 }
 
-/// Names a question among those of all partitions of an RM. Never given twice in a session.
+/// The number of a question, unique among all partitions of an RM during a session.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash, Serialize, Deserialize)]
 pub struct QuestionId(pub u64);
 
-/// May this request run on the first of these nodes that passes? Or may a place be held there for a
-/// member of a declared gang whose request is not there yet?
+/// A question about candidate nodes: on which of them, in order, may this request run? Or where may a
+/// place be held for a member of a declared gang whose request has not arrived?
 #[derive(Clone, Debug)]
 pub struct PredicateQuestion {
-    /// The number that the answer has to name.
+    /// The number that the answer has to repeat.
     pub id: QuestionId,
     /// The application of the request.
     pub application: Arc<str>,
-    /// Its allocation key; empty where a place would be held.
+    /// Its allocation key; empty for a place to be held.
     pub key: Arc<str>,
-    /// The task group of the member for which a place would be held; none for a request.
+    /// The task group of the member for which a place is to be held; `None` for a request.
     pub group: Option<Arc<str>>,
     /// Candidates in the order of preference; never empty.
     pub nodes: Vec<Arc<str>>,
-    /// Whether it would be allocated there now, beside all that is there. Otherwise it only has the
-    /// node reserved, or takes the place of a placeholder there, and what has to go first is not to
-    /// be counted.
+    /// Whether the request would be allocated now, in addition to everything on the node. Otherwise it
+    /// reserves the node, or replaces a placeholder there, and allocations that have to end first are
+    /// not to be counted.
     pub allocate: bool,
-    /// The gang that is decided as a whole, if the request is a member of one: it runs only if all of
-    /// them pass.
+    /// The gang of the request, if the gang is placed as a whole: the request runs only if all members
+    /// pass.
     pub bundle: Option<Arc<QuestionBundle>>,
-    /// Where the answer goes.
+    /// The sink for the answer.
     pub answers: AnswerSink,
 }
 
-/// The members of a gang that has places for all of them and waits until each may run at its own.
+/// The members of a gang that is placed as a whole. There is a place for each member, and each is
+/// checked before the gang is placed.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct QuestionBundle {
-    /// Names it among those of all partitions of an RM. Never given twice in a session.
+    /// Its number, unique among all partitions of an RM during a session.
     pub id: u64,
-    /// Where each member is to be that the RM is asked about. The member in question is among them,
-    /// and each has the same position in all questions.
+    /// The places of all members that the RM is asked about, including the one of this question. A
+    /// member has the same position in all questions.
     pub places: Vec<BundlePlace>,
 }
 
-/// Where a member of a gang is to be.
+/// The place of a member of a gang.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct BundlePlace {
-    /// Its allocation key; empty where a place would be held.
+    /// Its allocation key; empty for a place to be held.
     pub key: Arc<str>,
-    /// The task group of the member for which a place would be held; none for a request.
+    /// The task group of the member for which a place is to be held; `None` for a request.
     pub group: Option<Arc<str>>,
     /// The id of its node.
     pub node: Arc<str>,
@@ -98,16 +99,16 @@ pub struct PredicateAnswer {
     pub verdict: Verdict,
 }
 
-/// What an RM says to a question.
+/// The content of an answer to a question.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub enum Verdict {
     /// The candidate at this position passes; those before it do not.
     Passed {
         /// The position in the question's `nodes`.
         position: usize,
-        /// What makes the answer void.
+        /// The changes that make the answer void.
         scope: Scope,
-        /// The RM counts the request as running there already, so that its later answers see it.
+        /// The RM already counts the request as running there, so that its later answers include it.
         assumed: bool,
     },
     /// None of the candidates passes.
@@ -115,42 +116,44 @@ pub enum Verdict {
         /// Why, each with the number of nodes.
         reasons: Vec<(String, u32)>,
     },
-    /// Some candidates were not answered for in time, or the RM cannot be asked, and that counts as
-    /// a refusal: the request waits as if it had [`Failed`](Self::Failed). But it is no request for
-    /// more machines: a silent RM must not look like a full cluster.
+    /// Some candidates were not answered in time, or the RM cannot be asked, which counts as a refusal:
+    /// the request waits as after [`Failed`](Self::Failed). It does not become a scale-up request, since
+    /// a silent RM must not look like a full cluster.
     Presumed {
         /// Why, each with the number of nodes.
         reasons: Vec<(String, u32)>,
     },
-    /// There is no answer, through no fault of the request: it is asked again.
+    /// There is no answer, for a reason that has nothing to do with the request: the question is asked
+    /// again.
     Unanswered,
 }
 
-/// Earlier answers may be wrong by now.
+/// Earlier answers that may be wrong by now.
 #[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Invalidation {
-    /// Answers about these nodes may be wrong.
+    /// Those about these nodes.
     pub nodes: Vec<String>,
-    /// Answers about requests with these allocation keys may be wrong.
+    /// Those about requests with these allocation keys.
     pub keys: Vec<String>,
-    /// All answers may be wrong.
+    /// All of them.
     pub all: bool,
 }
 
-/// Questions about nodes where others would have to leave for one request: would it fit there, and
-/// after how many of them? At most ten, which are answered together.
+/// Questions about nodes where allocations would be evicted for one request: would it fit, and after how
+/// many evictions? At most ten questions, which are answered together.
 #[derive(Clone, Debug)]
 pub struct PreemptionQuestions {
-    /// The number that the answers have to name.
+    /// The number that the answers have to repeat.
     pub id: QuestionId,
-    /// The questions: of each, the allocations that would leave, in order, and up to which of them all
-    /// would at least (`start_index`; -1 and no allocations where the node has room as it is).
+    /// The questions. Each has the allocations that would be evicted, in order, and the index of the
+    /// last one that would be evicted in any case (`start_index`). If the node has room as it is, it is
+    /// -1 and there are no allocations.
     pub questions: Vec<PreemptionPredicatesArgs>,
-    /// Where the answers go.
+    /// The sink for the answers.
     pub answers: AnswerSink,
 }
 
-/// What an answer means.
+/// The answer for the rules; a missing one counts as a refusal.
 pub(crate) fn preemption_answer(answer: Option<&PreemptionPredicatesResponse>) -> PreemptionAnswer {
     match answer {
         Some(answer) if answer.success => PreemptionAnswer::Fits(answer.index),
@@ -158,13 +161,14 @@ pub(crate) fn preemption_answer(answer: Option<&PreemptionPredicatesResponse>) -
     }
 }
 
-/// Takes answers to the questions of one partition, from any thread. Those to questions that were
-/// taken back meanwhile are dropped.
+/// Receives answers to the questions of one partition, from any thread. Answers to withdrawn questions
+/// are dropped.
 #[derive(Clone, Debug)]
-pub struct AnswerSink(Arc<Ways>);
+pub struct AnswerSink(Arc<Destinations>);
 
+/// The partition's mailbox, for each kind of answer.
 #[derive(Debug)]
-struct Ways {
+struct Destinations {
     preemptions: Destination<PreemptionAnswers>,
     answers: Destination<Answers>,
     unasked: Destination<Unasked>,
@@ -176,12 +180,12 @@ impl AnswerSink {
         unasked: Destination<Unasked>,
         preemptions: Destination<PreemptionAnswers>,
     ) -> Self {
-        Self(Arc::new(Ways { preemptions, answers, unasked }))
+        Self(Arc::new(Destinations { preemptions, answers, unasked }))
     }
 
-    /// Hands in the answers to [questions about preemption](PreemptionQuestions), in the order of
-    /// those. `None` and what is missing is no answer, and counts as a refusal, as does an index
-    /// behind the last allocation of its question.
+    /// Sends the answers to [questions about preemption](PreemptionQuestions), in the order of the
+    /// questions. `None` and a missing answer count as a refusal, as does an index beyond the last
+    /// allocation of its question.
     pub fn answer_preemption(
         &self,
         id: QuestionId,
@@ -191,12 +195,12 @@ impl AnswerSink {
         self.0.preemptions.post(PreemptionAnswers { id, answers });
     }
 
-    /// Hands answers in, in the order in which they were made.
+    /// Sends answers, in the order in which they were made.
     pub fn answer(&self, answers: Vec<PredicateAnswer>) {
         self.0.answers.post(Answers(answers));
     }
 
-    /// Notes questions that never reached the RM.
+    /// Reports questions that never reached the RM.
     pub(crate) fn unasked(&self, questions: Vec<QuestionId>) {
         self.0.unasked.post(Unasked(questions));
     }
@@ -212,7 +216,7 @@ impl AnswerSink {
     }
 }
 
-/// Answers to questions about preemption, in their order. From the RM that was asked, by its
+/// Answers to questions about preemption, in the order of the questions. From the RM, by its
 /// [`AnswerSink`].
 #[derive(Message)]
 #[rtype(result = "()")]
@@ -221,12 +225,12 @@ pub(crate) struct PreemptionAnswers {
     pub(crate) answers: Vec<PreemptionAnswer>,
 }
 
-/// Answers to questions about placements. From the RM that was asked, by its [`AnswerSink`].
+/// Answers to questions about placements. From the RM, by its [`AnswerSink`].
 #[derive(Message)]
 #[rtype(result = "()")]
 pub(crate) struct Answers(pub(crate) Vec<PredicateAnswer>);
 
-/// Questions that never reached the RM: its callback panicked. From its Rm.
+/// Questions that never reached the RM, because its callback panicked. From its session.
 #[derive(Message)]
 #[rtype(result = "()")]
 pub(crate) struct Unasked(pub(crate) Vec<QuestionId>);

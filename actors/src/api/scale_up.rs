@@ -1,4 +1,4 @@
-//! What an RM is told of requests for which more machines would help: before it is a message.
+//! Scale-up notifications: requests that more machines would help, sharing the scheduler's names.
 
 use std::fmt;
 use std::sync::Arc;
@@ -8,26 +8,26 @@ use monoceros_proto::si::v1::update_container_scheduling_state_request::Scheduli
 
 use crate::notices::{WantsMachines, WantsOne};
 
-/// The reasons that an RM is given with such a request.
+/// Reasons of such a request.
 const NO_NODE: &str = "request fits in its queue and no node has room for it";
 const ALL_REFUSED: &str =
     "request fits in its queue and predicates refused every node with room for it";
 
-/// Requests for which more machines would help, in the order in which they would be placed. As with
-/// [allocations](crate::AllocationsTold), the message has a copy of each name, and a cluster that is
-/// full has a hundred thousand of them.
+/// Requests that more machines would help, in the order in which they would be placed. Names are
+/// shared, as in [`AllocationsTold`](crate::AllocationsTold): a full cluster may have a hundred thousand
+/// such requests.
 pub struct MachinesWanted {
     pub(crate) wanted: Vec<WantsMachines>,
 }
 
-/// A request for which more machines would help.
+/// A request that more machines would help.
 #[derive(Clone, Copy)]
 pub struct WantingRequest<'a> {
     application: &'a Arc<str>,
     one: &'a WantsOne,
 }
 
-/// How many there are.
+/// Shows the number of requests.
 impl fmt::Debug for MachinesWanted {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         f.debug_struct("MachinesWanted").field("requests", &self.requests().count()).finish()
@@ -42,29 +42,29 @@ impl MachinesWanted {
         })
     }
 
-    /// All of it as the interface says it.
+    /// The interface's messages of all requests.
     pub fn into_message(self) -> Vec<si::UpdateContainerSchedulingStateRequest> {
         self.requests().map(WantingRequest::message).collect()
     }
 }
 
 impl<'a> WantingRequest<'a> {
-    /// Whose it is.
+    /// The id of its application.
     pub fn application_id(self) -> &'a Arc<str> {
         self.application
     }
 
-    /// Its key.
+    /// Its allocation key.
     pub fn allocation_key(self) -> &'a Arc<str> {
         &self.one.spec.key
     }
 
-    /// Why it waits: no node has room, or predicates refused all that have.
+    /// Why it is pending: no node has room, or predicates refused all nodes with room.
     pub fn reason(self) -> &'static str {
         if self.one.by_predicates { ALL_REFUSED } else { NO_NODE }
     }
 
-    /// As the interface says it.
+    /// The interface's message of this request.
     pub fn message(self) -> si::UpdateContainerSchedulingStateRequest {
         si::UpdateContainerSchedulingStateRequest {
             application_id: self.application.to_string(),

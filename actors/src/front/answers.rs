@@ -1,12 +1,11 @@
-//! The notices of partitions, as the interface's messages.
+//! Conversion of notices to the interface's messages.
 //!
-//! Notices go out in the order in which they were made. Neighbours of one kind share a message,
-//! because a message for each would cost an RM more than the decision. They share it only as long
-//! as a client that reads the lists of a message in their usual order (new, rejected, released)
-//! sees them in that order, too.
+//! Notices are delivered in their order. Neighbours of one kind share a message, because a message for
+//! each would cost an RM more than the decision. They share it only if a client that reads the lists
+//! of a message in their usual order (new, rejected, released) sees them in the order of the notices.
 //!
-//! What is said of an allocation depends on the form in which it came in: in today's form it is
-//! known by its key alone (`docs/dialects.md#what-an-answer-says`).
+//! The answer about an allocation depends on the form of its ask: in today's form an allocation is
+//! identified by its key alone (`docs/dialects.md#what-an-answer-says`).
 
 use monoceros_config as config;
 use monoceros_proto::si::v1 as si;
@@ -15,14 +14,14 @@ use monoceros_rules::work::rejection::Rejection;
 use std::panic::{AssertUnwindSafe, catch_unwind};
 use std::sync::Arc;
 
+use crate::api::allocations::{AllocationsTold, PartitionNames};
 use crate::api::callback::ResourceManagerCallback;
 use crate::api::predicates::{PredicateQuestion, PreemptionQuestions, QuestionId};
-use crate::api::told::{AllocationsTold, PartitionNames};
-use crate::api::wanting::MachinesWanted;
+use crate::api::scale_up::MachinesWanted;
 use crate::notices::{Allocated, AskReleased, Ending, Entered, Released, Successor, WantsMachines};
 use crate::session::Notice;
 
-/// The message under construction. `stage` is the list that was written to last.
+/// The message under construction.
 #[derive(Default)]
 struct Batch {
     new: Vec<Arc<Allocated>>,
@@ -32,22 +31,24 @@ struct Batch {
     wanting: Vec<WantsMachines>,
     questions: Vec<PredicateQuestion>,
     withdrawn: Vec<QuestionId>,
+    /// `None` while there is no message.
     kind: Option<BatchKind>,
+    /// The list that was written to last, by its place in the usual order.
     stage: u8,
 }
 
-/// Who is told.
+/// The receiver of messages.
 #[derive(Clone, Copy)]
 pub(super) struct Listener<'a> {
-    /// The RM.
+    /// The id of the RM, for the log.
     rm: &'a str,
     callback: &'a dyn ResourceManagerCallback,
-    /// Of which partition.
+    /// The partition that the notices are from.
     partition: PartitionNames<'a>,
 }
 
 impl<'a> Listener<'a> {
-    /// Is told of the partition of this name, which has the RM's prefix.
+    /// `partition` is its name with the RM's prefix.
     pub(super) fn new(
         rm: &'a str,
         callback: &'a dyn ResourceManagerCallback,
@@ -70,7 +71,7 @@ enum BatchKind {
 }
 
 impl Batch {
-    /// Sends the message under construction unless the next notice may join it.
+    /// Sends the message under construction, unless a notice of this kind and stage may join it.
     fn turn_to(&mut self, kind: BatchKind, stage: u8, to: Listener<'_>) {
         if self.kind != Some(kind) || stage < self.stage {
             self.send(to);
@@ -79,8 +80,8 @@ impl Batch {
         self.stage = stage;
     }
 
-    /// Takes one more notice: it joins the message under construction, or has that sent first.
-    fn take(&mut self, notice: Notice, to: Listener<'_>) {
+    /// Adds a notice. If it cannot join the message under construction, sends that message first.
+    fn add(&mut self, notice: Notice, to: Listener<'_>) {
         let partition = to.partition;
         match notice {
             Notice::Allocated(allocated) => {
@@ -100,8 +101,8 @@ impl Batch {
                 self.allocation.released_asks.push(ask_release(&released, partition.plain));
             }
             Notice::AskReleased(released) => {
-                // A client in today's form knows no release of an ask: a message of its own, after
-                // that of what is allocated.
+                // A client in today's form knows no release of an ask: it gets a release of an
+                // allocation, in a message of its own.
                 self.turn_to(BatchKind::Asks, 0, to);
                 let AskReleased { form, key, application, ending, message } = *released;
                 let uuid = Arc::clone(&key);
@@ -164,7 +165,7 @@ impl Batch {
                 drop(barrier);
             }
             Notice::Ignored(_) | Notice::GangPlaced { .. } | Notice::HoldTaken(_) => {}
-            Notice::Happened(_) => debug_assert!(false, "events are gathered before"),
+            Notice::Happened(_) => debug_assert!(false, "events are taken out before"),
         }
     }
 
@@ -204,7 +205,7 @@ impl Batch {
     }
 }
 
-/// Asks the callback. Where that panics the questions count as never asked.
+/// Asks the callback. If it panics, the questions count as never asked.
 fn ask(to: Listener<'_>, questions: Vec<PredicateQuestion>) {
     let Some(first) = questions.first() else { return };
     let sink = first.answers.clone();
@@ -215,7 +216,7 @@ fn ask(to: Listener<'_>, questions: Vec<PredicateQuestion>) {
     }
 }
 
-/// Asks the callback about preemption. Where that panics nothing fits.
+/// Asks the callback about preemption. If it panics, all questions are refused.
 fn ask_preemption(to: Listener<'_>, group: PreemptionQuestions) {
     let (id, sink) = (group.id, group.answers.clone());
     if catch_unwind(AssertUnwindSafe(|| to.callback.ask_preemption(group))).is_err() {
@@ -224,23 +225,23 @@ fn ask_preemption(to: Listener<'_>, group: PreemptionQuestions) {
     }
 }
 
-/// Calls the callback. A callback that panics changes nothing here: what was decided stands.
-pub(super) fn guarded(rm: &str, tell: impl FnOnce()) {
-    if catch_unwind(AssertUnwindSafe(tell)).is_err() {
+/// Calls the callback. A panic there is logged and changes no decision.
+pub(super) fn guarded(rm: &str, call: impl FnOnce()) {
+    if catch_unwind(AssertUnwindSafe(call)).is_err() {
         tracing::error!(rm, "a callback panicked; the message it was given may be lost to its RM");
     }
 }
 
-/// Tells everything, in order.
+/// Delivers notices, in order.
 pub(super) fn deliver(to: Listener<'_>, notices: Vec<Notice>) {
     let mut batch = Batch::default();
     for notice in notices {
-        batch.take(notice, to);
+        batch.add(notice, to);
     }
     batch.send(to);
 }
 
-/// The code of the reason, if the notice is a rejection.
+/// The reason, if the notice is a rejection.
 pub(super) fn refusal(notice: &Notice) -> Option<String> {
     match notice {
         Notice::AskRejected { reason, .. }

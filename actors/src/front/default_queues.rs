@@ -1,5 +1,5 @@
-//! The queue configurations of RMs that bring none: one for each policy group that has one, one for
-//! all other RMs, and behind them the embedded one, so that an RM always has a queue.
+//! Default queue configurations, for RMs that register without one: one for each policy group that has
+//! its own, one for all other RMs, and the embedded one as the last resort.
 
 use std::collections::BTreeMap;
 use std::sync::Arc;
@@ -7,9 +7,9 @@ use std::sync::Arc;
 use monoceros_config as config;
 use monoceros_config::ConfigErrors;
 
-use super::Document;
+use super::document::Document;
 
-/// The configurations that stand for none, by policy group.
+/// The default configurations.
 #[derive(Debug)]
 pub(crate) struct DefaultQueues<T: ?Sized = Document> {
     embedded: Arc<T>,
@@ -18,15 +18,15 @@ pub(crate) struct DefaultQueues<T: ?Sized = Document> {
     groups: BTreeMap<String, Arc<T>>,
 }
 
-/// Which RMs a configuration is for.
+/// The RMs that a default configuration is for.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(crate) enum DefaultsOf {
     Group(String),
-    /// RMs whose group has none of its own.
+    /// RMs whose group has no default of its own.
     Others,
 }
 
-/// Not derived, because what is shared need not be `Clone` itself.
+/// Not derived, because `T` need not be `Clone`.
 impl<T: ?Sized> Clone for DefaultQueues<T> {
     fn clone(&self) -> Self {
         let (embedded, others) = (Arc::clone(&self.embedded), self.others.clone());
@@ -35,8 +35,7 @@ impl<T: ?Sized> Clone for DefaultQueues<T> {
 }
 
 impl DefaultQueues {
-    /// Reads the configuration of all RMs (empty: the embedded one); no group has one of its own
-    /// yet.
+    /// Reads the default of all RMs (empty: the embedded one). No group has one of its own yet.
     pub(crate) fn read(others: &str) -> Result<Self, ConfigErrors> {
         let read = |text: &str| Document::read(text.to_owned());
         let others = if others.is_empty() { None } else { Some(read(others)?) };
@@ -45,7 +44,7 @@ impl DefaultQueues {
 }
 
 impl<T: ?Sized> DefaultQueues<T> {
-    /// The configuration of an RM of this group that brings none.
+    /// The default of an RM of this group.
     pub(crate) fn of(&self, group: &str) -> Arc<T> {
         match self.groups.get(group) {
             Some(own) => Arc::clone(own),
@@ -53,12 +52,12 @@ impl<T: ?Sized> DefaultQueues<T> {
         }
     }
 
-    /// The configuration of an RM whose group has none of its own.
+    /// The default of an RM whose group has none of its own.
     pub(crate) fn of_others(&self) -> Arc<T> {
         Arc::clone(self.others.as_ref().unwrap_or(&self.embedded))
     }
 
-    /// Sets a configuration from now on; `None` removes it.
+    /// Sets a default; `None` removes it.
     pub(crate) fn set(&mut self, of: &DefaultsOf, own: Option<Arc<T>>) {
         match (of, own) {
             (DefaultsOf::Others, own) => self.others = own,
@@ -67,12 +66,12 @@ impl<T: ?Sized> DefaultQueues<T> {
         }
     }
 
-    /// Sets the configuration of a group, unless the group has one.
+    /// Sets the default of a group, unless the group has one.
     pub(crate) fn offer(&mut self, group: String, own: Arc<T>) {
         self.groups.entry(group).or_insert(own);
     }
 
-    /// Whether an RM of the group goes by what is set there.
+    /// Whether the default that is set for `of` applies to an RM of the group.
     pub(crate) fn concerns(&self, of: &DefaultsOf, group: &str) -> bool {
         match of {
             DefaultsOf::Others => !self.groups.contains_key(group),

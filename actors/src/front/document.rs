@@ -1,10 +1,10 @@
-//! A configuration text that was read: what it means, in the forms in which it is needed.
+//! A configuration text as read, in the forms in which the engine needs it.
 //!
-//! # Why it is read elsewhere
-//! Thousands of queues take longer to read than an allocation may wait, and all resource managers
-//! share one front. So a text is read once, before it is sent there, by the caller's thread, or a
-//! long one by a thread for such work (`api/scheduler/reading`). The front, a session and its partitions
-//! share the result; the text for RMs that bring none was read when it was set.
+//! # Why the front does not read texts
+//! Reading thousands of queues takes longer than an allocation may wait, and all resource managers
+//! share one front. So a text is read once before it is sent to the front: by the caller's thread, a
+//! long one by a thread for such work (`scheduler/reading`). The front, a session and its partitions
+//! share the result. A default configuration is read when it is set.
 
 use std::sync::Arc;
 
@@ -14,13 +14,13 @@ use monoceros_rules::work::quotas::{OverQuota, Quota, Quotas};
 
 use crate::partition::Wanted;
 
-/// A configuration text with its checksum and what it means for each partition.
+/// A configuration text with its checksum and the configuration of each partition.
 #[derive(Debug)]
 pub(crate) struct Document {
     pub(crate) text: Arc<str>,
     pub(crate) checksum: String,
     pub(crate) warnings: Vec<ConfigWarning>,
-    /// The resource types that quotas name.
+    /// The resource types that are named in quotas.
     pub(crate) types: NamedTypes,
     /// The configuration of each partition, in the order of the text.
     pub(crate) partitions: Vec<Wanted>,
@@ -40,8 +40,8 @@ impl Document {
         }))
     }
 
-    /// [`Self::read`] of a text that an RM brings: it has no more partitions and queues than one may
-    /// have.
+    /// As [`Self::read`], for the text of an RM: refused if it has more partitions or queues than the
+    /// quotas of an RM allow.
     pub(crate) fn read_within(text: String, quotas: &Quotas) -> Result<Arc<Self>, ConfigErrors> {
         let document = Self::read(text)?;
         let n_partitions = document.partitions.len() as u64;
@@ -64,7 +64,7 @@ impl Document {
     }
 }
 
-/// The queue and all below it.
+/// The number of queues in a tree.
 fn n_queues(queue: &QueueConfig) -> u64 {
     1 + queue.children.iter().map(n_queues).sum::<u64>()
 }

@@ -1,5 +1,5 @@
-//! What becomes of each item of a message before a partition sees it, for fuzz targets and property
-//! tests: `docs/fuzzing.md`. No part of what an embedder may rely on.
+//! The outcome of each item of a message in the translation, for fuzz targets and property tests:
+//! `docs/fuzzing.md`. Not part of the embedding API.
 
 use std::num::NonZeroUsize;
 use std::sync::{Arc, Mutex, PoisonError};
@@ -18,7 +18,7 @@ use crate::partition::{Entry, Input, Request};
 use crate::session::{Notice, gather};
 use crate::step::{Op, Which};
 
-/// The list of a message that an item stands in.
+/// The list of a message that holds an item.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
 pub enum List {
     /// `allocations`
@@ -37,17 +37,18 @@ pub enum List {
     Nodes,
 }
 
-/// An item of a message, by the name that its RM gave it: empty where it gave none.
+/// An item of a message, by its name; empty if the RM gave it none.
 pub type Item = (List, String);
 
-/// What became of the items of one message.
+/// The outcomes of the items of one message.
 #[derive(Debug, Default)]
 pub struct Outcomes {
-    /// Those that a partition gets.
+    /// Items that a partition gets.
     pub taken: Vec<Item>,
-    /// Those that are refused, with the reasons that the RM is given.
+    /// Items that are refused, with the reasons for the RM.
     pub refused: Vec<(Item, String)>,
-    /// Why others have no effect; and for a release that is taken, that its type is not defined.
+    /// The reasons why the other items have no effect, and of releases that are accepted although
+    /// their type is not defined.
     pub ignored: Vec<Ignored>,
 }
 
@@ -55,7 +56,7 @@ pub struct Outcomes {
 pub struct Translation(Translator);
 
 impl Translation {
-    /// For an RM with these partitions, under the bounds that hold unless they are set.
+    /// For an RM with these partitions, with the default bounds.
     pub fn new(rm: &str, partitions: &[&str]) -> Self {
         let intake = Intake::default();
         let names = Arc::new(NameHolder::new(intake.resource_names));
@@ -72,7 +73,7 @@ impl Translation {
         Self(translator)
     }
 
-    /// Releases with types that are not defined are ignored from now on.
+    /// From now on, releases with types that are not defined are ignored.
     pub fn be_strict(&mut self) {
         self.0.strict_enums = true;
     }
@@ -109,7 +110,7 @@ impl Outcomes {
         outcomes
     }
 
-    /// What a partition gets.
+    /// An entry for a partition.
     fn enter(&mut self, partition: &str, entry: Entry) {
         let Entry::Input(Input::Request(request)) = entry else {
             panic!("a message becomes requests");
@@ -130,7 +131,7 @@ impl Outcomes {
         self.taken.push((list, name.to_string()));
     }
 
-    /// What the RM is told.
+    /// Notices for the RM.
     fn answer(&mut self, partition: &str, notices: Vec<Notice>) {
         let notices = gather(notices, true, &mut Vec::new());
         for notice in &notices {
@@ -138,9 +139,9 @@ impl Outcomes {
                 self.ignored.push(*reason);
             }
         }
-        let told = Told::default();
-        answers::deliver(Listener::new("", &told, partition), notices);
-        self.refused.extend(told.0.into_inner().unwrap_or_else(PoisonError::into_inner));
+        let refusals = Refusals::default();
+        answers::deliver(Listener::new("", &refusals, partition), notices);
+        self.refused.extend(refusals.0.into_inner().unwrap_or_else(PoisonError::into_inner));
     }
 }
 
@@ -159,18 +160,18 @@ fn item(op: &Op) -> Item {
     (list, name.map(ToString::to_string).unwrap_or_default())
 }
 
-/// A callback that keeps what was refused.
+/// A callback that records refusals.
 #[derive(Default)]
-struct Told(Mutex<Vec<(Item, String)>>);
+struct Refusals(Mutex<Vec<(Item, String)>>);
 
-impl Told {
+impl Refusals {
     fn add(&self, list: List, refused: impl IntoIterator<Item = (String, String)>) {
         let refused = refused.into_iter().map(|(name, reason)| ((list, name), reason));
         self.0.lock().unwrap_or_else(PoisonError::into_inner).extend(refused);
     }
 }
 
-impl ResourceManagerCallback for Told {
+impl ResourceManagerCallback for Refusals {
     fn update_allocation(&self, response: si::AllocationResponse) {
         let asks = response.rejected.into_iter();
         self.add(List::Asks, asks.map(|it| (it.allocation_key, it.reason)));

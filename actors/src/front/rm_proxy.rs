@@ -27,15 +27,18 @@ use crate::api::outcomes::{
 };
 use crate::api::users::Users;
 use crate::clock::Clock;
+use crate::front::default_queues::DefaultsOf;
+use crate::front::document::Document;
 use crate::front::rm::{
-    Body, ChangeState, DefaultsOf, Diagnose, Document, Effect, InForce, Outcome, PartitionThreads,
-    ReadConfiguration, Reconfigure, Rm, Rosters, SessionParams, Silence, Started, Supersede,
-    Update, policy_group, warn_of_unused,
+    Body, ChangeState, Diagnose, Effect, InForce, Outcome, PartitionThreads, ReadConfiguration,
+    Reconfigure, Rm, SessionParams, Silence, Started, Supersede, Update, policy_group,
+    warn_of_unused,
 };
+use crate::front::rosters::Rosters;
 use crate::front::settings::{Settings, Threads};
 use crate::mailbox::{Mailbox, Measured, Receive, receives};
 use crate::metrics::{ActorKind, Counted, Metrics};
-use crate::partition::{ApplyControl, Control, Partition};
+use crate::partition::{ApplyControl, Control};
 use crate::pulse::Beat;
 
 /// An RM registers, for the first time or again. From the embedding API.
@@ -150,16 +153,6 @@ pub(crate) struct ChangePartition {
 #[derive(Message)]
 #[rtype(result = "()")]
 pub(crate) struct Shutdown;
-
-/// A partition as reads find it.
-#[derive(Clone)]
-pub(crate) struct PartitionEntry {
-    pub(crate) rm_id: Arc<str>,
-    /// With the RM's prefix.
-    pub(crate) name: Arc<str>,
-    pub(crate) build_info: Arc<BTreeMap<String, String>>,
-    pub(crate) mailbox: Mailbox<Partition>,
-}
 
 struct Session {
     mailbox: Mailbox<Rm>,
@@ -480,5 +473,3 @@ impl Receive<Shutdown> for RmProxy {
         }
     }
 }
-
-pub(crate) type Taken = oneshot::Sender<Result<(), UpdateError>>;

@@ -1,5 +1,6 @@
-//! What a scheduler is started with, for the front and all that it starts. It is a file of its own
-//! so that the front need not know the builder of the embedding API.
+//! The settings of a scheduler, for the front and everything that it starts.
+//!
+//! They are apart from the builder of the embedding API, so that the front need not know the builder.
 
 use std::sync::Arc;
 use std::time::Duration;
@@ -7,46 +8,46 @@ use std::time::Duration;
 use crate::api::journeys::Following;
 use crate::api::users::Resolvers;
 use crate::events::EventLog;
-use crate::front::rm::DefaultQueues;
+use crate::front::default_queues::DefaultQueues;
 use crate::front::translate::Intake;
 use crate::partition::oracle::Watch;
 use crate::spin::Spin;
 
-/// On which threads the actors live.
+/// The threads on which actors run.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub enum Threads {
-    /// Front on one thread, each partition on a thread of its own. Where there would be more than
-    /// [`SchedulerBuilder::partition_threads`](crate::SchedulerBuilder::partition_threads),
-    /// partitions share them.
+    /// The front on one thread, and each partition on a thread of its own. Beyond
+    /// [`SchedulerBuilder::partition_threads`](crate::SchedulerBuilder::partition_threads), partitions
+    /// share threads.
     #[default]
     PerPartition,
-    /// All on the front's thread: fewer crossings for a single partition, and required for a
-    /// paused clock.
+    /// All actors on the front's thread: fewer messages between threads for a single partition, and
+    /// required for a paused clock.
     One,
 }
 
-/// What a scheduler is started with.
+/// The settings of a scheduler.
 #[derive(Clone, Debug)]
 pub(crate) struct Settings {
     pub(crate) threads: Threads,
     /// The most threads for partitions.
     pub(crate) partition_threads: usize,
-    /// For how long the threads look out for more before they sleep.
+    /// How long threads poll for further messages before they sleep.
     pub(crate) spin: Spin,
-    /// The configuration of RMs that register without one.
+    /// The configurations of RMs that register without one.
     pub(crate) default_queues: DefaultQueues,
     /// Epoch time at the start, ns.
     pub(crate) epoch_ns: i64,
     pub(crate) reorder_window: Duration,
     pub(crate) intake: Intake,
-    /// How many applications that are over a partition keeps in each of its two lists.
+    /// The most ended applications that a partition keeps in each of its two lists.
     pub(crate) ended_applications: usize,
-    /// How many of its last decisions a partition keeps.
+    /// The number of last decisions that a partition keeps.
     pub(crate) decisions: usize,
     pub(crate) watch: Watch,
-    /// Where the events of all RMs go.
+    /// The log of events of all RMs.
     pub(crate) events: Arc<EventLog>,
     pub(crate) resolvers: Resolvers,
-    /// Who is told of placements that are followed.
+    /// The receiver of traces; `None`: placements are not traced.
     pub(crate) following: Option<Following>,
 }

@@ -1,18 +1,18 @@
-//! The interface's messages as requests: everything that can be said of an item without looking at
-//! the partition is said here, so that its thread has only what is valid.
+//! Translation of the interface's messages to requests for partitions. Every check of an item that does
+//! not need the state of the partition is made here, so that the partition's thread gets valid items
+//! only.
 //!
-//! Items of one message that concern one application are one visit, up to a chunk's size, in the
-//! order `allocations`, `asks`, ask releases, allocation releases
+//! Items of one message for one application become one visit, up to the size of a chunk, in the order
+//! `allocations`, `asks`, ask releases, allocation releases
 //! (`docs/applications.md#order-of-the-items-of-a-message`).
 //!
 //! # Why apart from the session
-//! [`Translator`] has everything that a message is judged by and knows no actor, so that tests and
-//! fuzz targets translate without a scheduler. Its session ([`Rm`](super::rm::Rm)) hands on what it
-//! returns.
+//! A [`Translator`] has everything that is needed to check a message and knows no actor, so tests and
+//! fuzz targets translate without a scheduler. The session passes the result on.
 //!
 //! # Invariant
-//! Of each item one thing becomes: it is handed to its partition, it is refused by its name, or it is
-//! ignored and counted. Only a release of an ask that confirms a timeout needs nothing of the three.
+//! Each item has one outcome: it is passed to its partition, it is refused by name, or it is ignored
+//! and counted. The exception is a release of an ask that confirms a timeout: nothing is to be done.
 //!
 //! Reading order: `addressees`, `checks`, `allocations` with `constraints`, `applications` with
 //! `task_groups`, `nodes`.
@@ -45,52 +45,53 @@ use crate::step::Op;
 /// The most items of one chunk.
 pub(crate) const CHUNK: usize = 256;
 
-/// What the messages of one RM are translated by.
+/// Translates the messages of one RM.
 pub(in crate::front) struct Translator {
     rm: Arc<str>,
-    /// The partitions that it may name.
+    /// The partitions of the RM.
     pub(in crate::front) partitions: Addressees,
-    /// Releases with types that are not defined are ignored rather than taken for the mildest.
+    /// Releases with types that are not defined are ignored; otherwise they count as stopped by the RM.
     pub(in crate::front) strict_enums: bool,
     intake: Intake,
-    /// The resource types that it has in use.
+    /// The resource types that the RM uses.
     names: Arc<NameHolder>,
-    /// What it asked for lately, but for large messages, of which each has amounts of its own.
+    /// Recent amounts of asks, shared by small messages. A large message has amounts of its own.
     sizes: RefCell<SharedAmounts>,
     clock: Clock,
     tracking: Tracking,
 }
 
-/// A message in parts.
+/// A translated message.
 pub(in crate::front) struct Translated {
     /// The requests for each partition, in order.
     pub(in crate::front) chunks: Chunks,
-    /// The answers to items that name no partition of this RM; they go out at once.
+    /// The answers to items that name no partition of this RM, to be delivered at once.
     pub(in crate::front) refused: Vec<Notice>,
 }
 
-/// The requests for each partition, a chunk at a time. Mostly there is one.
+/// Chunks of requests, each with its partition. Usually there is one.
 pub(in crate::front) type Chunks = SmallVec<[(Arc<str>, Vec<Entry>); 1]>;
 
 /// Gathers the requests of one message, grouped by application.
 struct Gathering {
     chunks: Chunks,
-    /// The chunk under construction of each partition, and where its applications are in it.
+    /// The chunk under construction for each partition.
     open: SmallVec<[(Arc<str>, Open); 1]>,
     refused: Vec<Notice>,
-    /// The partition that the last item named: the next one mostly names it, too.
+    /// The partition of the last item, by the name in the item: the next item usually has the same.
     last: Option<(String, Arc<str>)>,
-    /// The application that the last item named: neighbours mostly name the same.
+    /// The application of the last item: neighbours usually have the same.
     last_application: Option<Arc<str>>,
 }
 
+/// A chunk under construction.
 #[derive(Default)]
 struct Open {
     entries: Vec<Entry>,
     items: usize,
-    /// Where each application is, but for the last.
+    /// The entry of each application except the last one.
     applications: SeededMap<Arc<str>, usize>,
-    /// The application of the last item of one, and where it is.
+    /// The application of the last item, and its entry.
     last: Option<(Arc<str>, usize)>,
 }
 
@@ -127,7 +128,7 @@ impl Gathering {
         open.entries.push(Request::Application { id, ops: vec![op] }.into());
     }
 
-    /// The id of an application, shared with the item before if that names it, too.
+    /// The id of an application, shared with the previous item if that has the same.
     fn application(&mut self, id: &str) -> Arc<str> {
         match &self.last_application {
             Some(last) if **last == *id => Arc::clone(last),
@@ -174,7 +175,7 @@ impl Gathering {
 }
 
 impl Translator {
-    /// For an RM that has no partition yet.
+    /// For an RM without partitions.
     pub(in crate::front) fn new(
         rm: &Arc<str>,
         intake: Intake,

@@ -17,9 +17,9 @@ use crate::api::outcomes::{
     ConfigurationError, ConfigurationSnapshot, ConfigurationUpdate, OutcomeOfDefaults,
     PartitionStateError, Removed, TooBusy, UpdateError,
 };
-use crate::front::rm::{
-    ChangeState, Comparison, DefaultsOf, Document, Effect, Outcome, Reconfigure,
-};
+use crate::front::default_queues::DefaultsOf;
+use crate::front::document::Document;
+use crate::front::rm::{ChangeState, Comparison, Effect, Outcome, Reconfigure};
 use crate::front::rm_proxy::{
     ChangePartition, Concerned, Configure, Deregister, FindConfiguration, OfferPolicyQueues,
     SetDefaultQueues,

@@ -4,8 +4,8 @@ use std::sync::Arc;
 
 use monoceros_rules::decisions::CopiedDecision;
 
-use super::lists::slices;
-use super::{SchedulerHandle, ask};
+use super::SchedulerHandle;
+use super::slices::{ask, slices};
 use crate::api::listing::{DecisionFilter, Listed, Page};
 use crate::api::outcomes::ReadError;
 use crate::partition::surveys;

@@ -4,7 +4,8 @@ use std::sync::Arc;
 
 use tokio::sync::oneshot;
 
-use super::{ExplainError, ReadError, SchedulerHandle};
+use super::SchedulerHandle;
+use crate::api::outcomes::{ExplainError, ReadError};
 use crate::application::Explained;
 use crate::partition::surveys::{self, Found};
 use crate::snapshot::ExplanationSnapshot;

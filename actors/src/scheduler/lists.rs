@@ -6,13 +6,13 @@ use std::collections::BTreeSet;
 use std::sync::Arc;
 
 use monoceros_rules::limits::{GroupUsage, UserUsage};
-use tokio::sync::oneshot;
 
-use super::{SchedulerHandle, ask};
+use super::SchedulerHandle;
+use super::slices::{ask, by_name, slices, whole};
 use crate::api::listing::{ApplicationFilter, ApplicationList, Listed, Page, Steps};
 use crate::api::outcomes::ReadError;
-use crate::front::rm_proxy::PartitionEntry;
-use crate::partition::surveys::{self, List, Named, ReadOn, ReadSlice, Slice, Sliced};
+use crate::front::rosters::PartitionEntry;
+use crate::partition::surveys;
 use crate::snapshot::{
     ApplicationSnapshot, GroupSnapshot, NodeSnapshot, QueueSnapshot, UserSnapshot,
 };
@@ -213,110 +213,7 @@ impl SchedulerHandle {
     }
 }
 
-impl<T> Default for Listed<T> {
-    fn default() -> Self {
-        Self { rows: Vec::new(), next: None, steps: Steps::default() }
-    }
-}
-
 /// The tree that these queues are.
 pub(super) fn tree(entry: &PartitionEntry, rows: Vec<QueueRow>) -> Option<QueueSnapshot> {
     views::tree(rows, &entry.name)
-}
-
-/// All rows of a list.
-pub(super) async fn whole<L: List, T>(
-    entry: &PartitionEntry,
-    list: L,
-    shown: impl Fn(L::Row) -> T,
-) -> Result<Listed<T>, ReadError> {
-    let (rows, _, steps) = slices(entry, list, None, None, shown).await?.unwrap_or_default();
-    Ok(Listed { rows, next: None, steps })
-}
-
-/// A page of a list whose rows have names. `None`: what the list is of is not there.
-async fn by_name<L: List<At: Named>, T>(
-    entry: &PartitionEntry,
-    list: L,
-    page: Page,
-    shown: impl Fn(L::Row) -> T,
-) -> Result<Option<Listed<T>>, ReadError> {
-    let after = page.after.map(|name| L::At::behind(Arc::from(name)));
-    let read = slices(entry, list, after, page.limit, shown).await?;
-    Ok(read.map(|(rows, next, steps)| {
-        let next = next.map(|at: L::At| at.name().to_string());
-        Listed { rows, next, steps }
-    }))
-}
-
-/// Rows, behind what the next page begins, and when they were read.
-type Read<T, A> = (Vec<T>, Option<A>, Steps);
-
-/// Reads a list behind a place, up to a number of rows. `None`: what the list is of is not there.
-pub(super) async fn slices<L: List, T>(
-    entry: &PartitionEntry,
-    list: L,
-    after: Option<L::At>,
-    limit: Option<usize>,
-    shown: impl Fn(L::Row) -> T,
-) -> Result<Option<Read<T, L::At>>, ReadError> {
-    let limit = limit.unwrap_or(usize::MAX).max(1);
-    // The last row may go on in the next slice.
-    let (mut rows, mut open): (_, Option<L::Row>) = (Vec::new(), None);
-    let Some(mut slice) = first(entry, list.clone(), after, limit).await? else { return Ok(None) };
-    let mut steps = Steps { partition: slice.incarnation, first: slice.step, last: slice.step };
-    loop {
-        steps.last = slice.step;
-        for row in slice.rows {
-            let next = match &mut open {
-                Some(open) => L::join(open, row),
-                None => Some(row),
-            };
-            let Some(next) = next else { continue };
-            let Some(whole) = open.replace(next) else { continue };
-            let at_end = L::behind_all_of(&whole);
-            rows.push(shown(whole));
-            if rows.len() == limit {
-                // There is a row by which is known that there is a next page.
-                return Ok(Some((rows, Some(at_end), steps)));
-            }
-        }
-        let next = match slice.behind {
-            // One more than wanted, to know whether the list goes on.
-            Some(behind) => {
-                let most = limit.saturating_sub(rows.len());
-                next(entry, list.clone(), behind, most.saturating_add(1)).await?
-            }
-            None => None,
-        };
-        // If there is none, the list is at its end, or what it is of is gone.
-        let Some(next) = next else {
-            rows.extend(open.map(&shown));
-            return Ok(Some((rows, None, steps)));
-        };
-        slice = next;
-    }
-}
-
-pub(super) async fn first<L: List>(
-    entry: &PartitionEntry,
-    list: L,
-    after: Option<L::At>,
-    limit: usize,
-) -> Result<Option<Sliced<L>>, ReadError> {
-    let (reply, answer) = oneshot::channel();
-    let slice = Slice::new(list, after, limit.saturating_add(1), reply);
-    entry.mailbox.post(ReadSlice(Box::new(slice)));
-    answer.await.map_err(|_| ReadError::PartitionNotFound(entry.name.to_string()))
-}
-
-pub(super) async fn next<L: List>(
-    entry: &PartitionEntry,
-    list: L,
-    behind: L::At,
-    most: usize,
-) -> Result<Option<Sliced<L>>, ReadError> {
-    let (reply, answer) = oneshot::channel();
-    entry.mailbox.post(ReadOn(Box::new(Slice::new(list, Some(behind), most, reply))));
-    answer.await.map_err(|_| ReadError::PartitionNotFound(entry.name.to_string()))
 }

@@ -6,11 +6,15 @@
 
 mod builder;
 mod configuration;
+pub mod control;
 mod decisions;
 mod explaining;
 mod lists;
 mod outstanding;
+pub(crate) mod pulses;
 mod reading;
+mod scrape;
+mod slices;
 mod soundness;
 mod usage;
 mod utilization;
@@ -20,21 +24,19 @@ use std::mem::take;
 use std::pin::Pin;
 use std::sync::Arc;
 use std::task::{Context, Poll, ready};
-use std::time::Duration;
 
 use actix::System;
 use monoceros_config as config;
 use monoceros_proto::si::v1 as si;
 use monoceros_rules::audit::Facts;
-use monoceros_rules::values::resources::Resources;
 use monoceros_rules::work::quotas::Quotas;
 use monoceros_rules::work::rejection::Ignored;
 use tokio::sync::{oneshot, watch};
-use tokio::time::timeout;
 
 pub use self::builder::{Scheduler, SchedulerBuilder, Threads};
+use self::control::ResourceManagerControl;
+use self::slices::ask;
 use crate::api::callback::ResourceManagerCallback;
-use crate::api::control::ResourceManagerControl;
 pub use crate::api::outcomes::{
     ConfigurationError, ConfigurationSnapshot, ConfigurationUpdate, ExplainError,
     OutcomeOfDefaults, PartitionStateError, ReadError, RegisterError, Removed, StartError, TooBusy,
@@ -42,20 +44,15 @@ pub use crate::api::outcomes::{
 };
 use crate::clock::Clock;
 use crate::events::{EventLog, EventReader, EventSettings};
-use crate::front::rm::{Body, Rosters, Update};
+use crate::front::rm::{Body, Update};
 use crate::front::rm_proxy::{
-    Deregister, FindSession, PartitionEntry, Register, RmProxy, Route, SettleAll, Shutdown,
-    check_rm_id,
+    Deregister, FindSession, Register, RmProxy, Route, SettleAll, Shutdown, check_rm_id,
 };
+use crate::front::rosters::{PartitionEntry, Rosters};
 use crate::mailbox::Mailbox;
 use crate::metrics::{Build, CallbackMetrics, LogMetrics, Metrics, TraceMetrics, WatchdogMetrics};
-use crate::partition::surveys::{self, Read};
-use crate::pulse::Pulses;
+use crate::partition::surveys;
 use crate::snapshot::{ClusterSnapshot, PartitionSnapshot};
-use crate::step::Survey;
-
-/// How long a scrape waits for one partition.
-const SCRAPE_PATIENCE: Duration = Duration::from_secs(3);
 
 /// Talks to a running scheduler. Clones talk to the same one, from any thread.
 #[derive(Clone, Debug)]
@@ -274,20 +271,9 @@ impl SchedulerHandle {
         self.metrics.callback.clone()
     }
 
-    /// Feels whether the front and the partitions are alive, for a watchdog.
-    pub fn pulses(&self) -> Pulses {
-        Pulses::of(self.clone(), self.proxy.clone())
-    }
-
     /// The gauges of what a watchdog finds.
     pub fn watchdog_metrics(&self) -> WatchdogMetrics {
         self.metrics.watchdog.clone()
-    }
-
-    /// Makes it an event that a step of a partition has not come home in time, and counts it.
-    pub(crate) fn tell_late_step(&self, rm_id: &Arc<str>, partition: &str) {
-        self.metrics.watchdog.late_steps.inc();
-        self.events.late_step(rm_id, partition, self.clock.now_ns());
     }
 
     /// The counters of lines of the log, for the service that writes it.
@@ -303,40 +289,6 @@ impl SchedulerHandle {
     /// Shows in the metrics which process and build this is; for the owner of the process.
     pub fn describe_process(&self, build: Build) {
         self.metrics.describe_process(build);
-    }
-
-    /// Brings the gauges up to date that are read from snapshots, for a scrape. A partition that does
-    /// not answer within three seconds is left out: the other numbers tell of it.
-    pub async fn refresh_metrics(&self) {
-        let (mut trees, mut nodes) = (Vec::new(), Vec::new());
-        let (mut by_nodes, mut by_allocations) = (Resources::new(), Resources::new());
-        for entry in self.partition_entries() {
-            let reads = async {
-                if let Ok(read) = lists::whole(&entry, surveys::Queues::default(), |row| row).await
-                {
-                    trees.extend(lists::tree(&entry, read.rows));
-                }
-                let load = |load: surveys::NodeLoad| (load.total, load.allocated);
-                if let Ok(read) = lists::whole(&entry, surveys::NodeLoads, load).await {
-                    nodes.extend(read.rows);
-                }
-                for (kind, sum) in [
-                    (surveys::ObservedKind::Nodes, &mut by_nodes),
-                    (surveys::ObservedKind::Allocations, &mut by_allocations),
-                ] {
-                    let used = |row: surveys::ObservedSum| row.used;
-                    if let Ok(read) = lists::whole(&entry, surveys::ObservedSums(kind), used).await
-                    {
-                        read.rows.iter().for_each(|used| sum.add(used));
-                    }
-                }
-            };
-            // What was read of one that hangs meanwhile is kept.
-            let _ = timeout(SCRAPE_PATIENCE, reads).await;
-        }
-        self.metrics.set_observed(&by_nodes, &by_allocations);
-        self.metrics.set_queues(&trees);
-        self.metrics.set_node_load(nodes.iter().map(|(total, allocated)| (total, allocated)));
     }
 
     /// Stops everything: every RM leaves, then the threads end.
@@ -367,14 +319,4 @@ impl SchedulerHandle {
         let found = entries.into_iter().find(is_it);
         found.ok_or_else(|| ReadError::PartitionNotFound(partition.to_owned()))
     }
-}
-
-/// Has a partition do a survey, and waits for the answer that it is made to send.
-async fn ask<T, S: Survey>(
-    entry: &PartitionEntry,
-    survey: impl FnOnce(oneshot::Sender<T>) -> S,
-) -> Result<T, ReadError> {
-    let (reply, answer) = oneshot::channel();
-    entry.mailbox.post(Read(Box::new(survey(reply))));
-    answer.await.map_err(|_| ReadError::PartitionNotFound(entry.name.to_string()))
 }

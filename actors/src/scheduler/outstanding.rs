@@ -5,9 +5,9 @@ use std::sync::Arc;
 use monoceros_config as config;
 
 use super::SchedulerHandle;
-use super::lists::{first, next, whole};
+use super::slices::{first, next, whole};
 use crate::api::outcomes::ReadError;
-use crate::front::rm_proxy::PartitionEntry;
+use crate::front::rosters::PartitionEntry;
 use crate::partition::surveys::{AllWanted, Left, Outstanding, Rooms, WaitingFor};
 use crate::snapshot::OutstandingRequest;
 

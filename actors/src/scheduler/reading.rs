@@ -15,7 +15,7 @@ use tokio::sync::Semaphore;
 use tokio::time::timeout;
 
 use crate::api::outcomes::TooBusy;
-use crate::front::rm::Document;
+use crate::front::document::Document;
 
 /// Bytes of text below which it is read, or compared, at once.
 const LONG_TEXT: usize = 64 << 10;

@@ -6,9 +6,10 @@ use monoceros_config as config;
 use monoceros_rules::values::resources::Resources;
 use tokio::time::timeout;
 
-use super::{SchedulerHandle, ask, lists};
+use super::SchedulerHandle;
+use super::slices::{ask, whole};
 use crate::api::outcomes::ReadError;
-use crate::front::rm_proxy::PartitionEntry;
+use crate::front::rosters::PartitionEntry;
 use crate::partition::surveys;
 use crate::snapshot::{HealthSnapshot, NodeUtilizationSnapshot};
 use crate::views::health::{Findings, health};
@@ -53,7 +54,7 @@ impl SchedulerHandle {
     pub async fn node_utilizations(&self) -> Vec<NodeUtilizationSnapshot> {
         let mut all = Vec::new();
         for entry in self.partition_entries() {
-            let Ok(read) = lists::whole(&entry, surveys::NodeLoads, |load| load).await else {
+            let Ok(read) = whole(&entry, surveys::NodeLoads, |load| load).await else {
                 continue;
             };
             let nodes = read.rows.iter().map(|load| (&load.id, &load.total, &load.allocated));
@@ -77,7 +78,7 @@ async fn look_over(entry: &PartitionEntry, found: &mut Findings) -> Result<(), R
         }
     }
     found.reserved.push(sums.n_reservations as f64 / sums.n_nodes as f64);
-    let nodes = lists::whole(entry, surveys::CheckedNodes, |node| node).await?.rows;
+    let nodes = whole(entry, surveys::CheckedNodes, |node| node).await?.rows;
     let mut sum = Resources::new();
     for node in nodes {
         sum.add(&node.total);
@@ -92,7 +93,7 @@ async fn look_over(entry: &PartitionEntry, found: &mut Findings) -> Result<(), R
     if !sum.same_amount(&sums.total) && is_uneven(entry).await? {
         found.uneven_partitions.push(name());
     }
-    let applications = lists::whole(entry, surveys::CheckedApplications, |row| row.orphans).await?;
+    let applications = whole(entry, surveys::CheckedApplications, |row| row.orphans).await?;
     found.orphans_of_applications.extend(applications.rows.into_iter().flatten());
     Ok(())
 }
@@ -101,7 +102,7 @@ async fn look_over(entry: &PartitionEntry, found: &mut Findings) -> Result<(), R
 async fn is_uneven(entry: &PartitionEntry) -> Result<bool, ReadError> {
     for _ in 0..SUMMED {
         let before = ask(entry, surveys::Sums::new).await?.total;
-        let loads = lists::whole(entry, surveys::NodeLoads, |load| load.total).await?.rows;
+        let loads = whole(entry, surveys::NodeLoads, |load| load.total).await?.rows;
         let after = ask(entry, surveys::Sums::new).await?.total;
         let mut sum = Resources::new();
         for total in &loads {

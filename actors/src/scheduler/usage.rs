@@ -1,6 +1,7 @@
 //! Reads of placement rules.
 
-use super::{SchedulerHandle, ask};
+use super::SchedulerHandle;
+use super::slices::ask;
 use crate::api::outcomes::ReadError;
 use crate::partition::surveys;
 use crate::snapshot::ShownRule;

@@ -7,7 +7,8 @@ use std::sync::Arc;
 use monoceros_proto::si::v1 as si;
 use tokio::sync::oneshot;
 
-use super::{SchedulerHandle, lists};
+use super::SchedulerHandle;
+use super::slices::whole;
 use crate::api::outcomes::{ReadError, UpdateError};
 use crate::front::rm::Body;
 use crate::front::translate::measured;
@@ -58,7 +59,7 @@ impl SchedulerHandle {
         for partition in self.partitions_of(rm_id, partition)? {
             let list = surveys::Recommendations(Arc::clone(&wanted));
             let shown = |row: surveys::Recommended| row.recommendations();
-            let read = lists::whole(&partition, list, shown).await?;
+            let read = whole(&partition, list, shown).await?;
             all.extend(read.rows.into_iter().flatten());
         }
         Ok(all)

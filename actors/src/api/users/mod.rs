@@ -1,21 +1,21 @@
-//! Who says which groups a user is in: `docs/users.md`.
+//! Resolvers of the groups of users, and the cache of their answers: `docs/users.md`.
 //!
-//! # How it is asked
-//! Each partition has a resolver, by the name in its configuration. An RM that needs an answer for
-//! a request waits for it, and what it sends next waits behind it; other RMs do not notice. The
-//! `default` resolver, given groups and what is remembered are answers at once.
+//! # Lookups
+//! Each partition has a resolver, by the name in its configuration. A request that needs an answer
+//! waits for it, and so does everything that its RM sends next; other RMs are not delayed. The
+//! `default` resolver, groups that the RM gives, and cached answers need no lookup.
 //!
-//! # What is remembered
-//! What a resolver said holds for all partitions that have it, whoever asked. Which groups an RM
-//! gives for a user holds for the partition it gave them for, before everything else: an RM can say
-//! nothing about another RM's users.
+//! # The cache
+//! An answer of a resolver holds for all partitions with this resolver. Groups that an RM gives for
+//! a user hold for the partition of the request only, and take precedence: an RM cannot change
+//! another RM's users.
 //!
 //! # When things go wrong
-//! A resolver that fails, panics or does not answer in time is a user who cannot be resolved. It
-//! costs the RM that asked the time it took, once in 30 s for each user. A resolver that blocks
-//! its thread holds up everybody: see [`UserGroupResolver`].
+//! If a resolver fails, panics or does not answer in time, the user cannot be resolved. The RM that
+//! asked loses that time once in 30 s for each user. A resolver that blocks its thread delays
+//! everybody: see [`UserGroupResolver`].
 //!
-//! Everything here but the resolvers themselves is on the front's thread.
+//! Everything here except the resolvers themselves runs on the front's thread.
 
 #[cfg(test)]
 mod tests;
@@ -34,32 +34,32 @@ use monoceros_rules::work::identity::{self, Identity, Known, LookupError, UserCa
 use tokio::task::JoinSet;
 use tokio::time::{Instant, timeout};
 
-/// How many users are remembered of each resolver, and of each partition those whose groups were
-/// given.
+/// The most cached users of each resolver, and of each partition for users whose groups were given.
 const USERS: usize = 10_000;
-/// How many users of one request are looked up at a time.
+/// The most lookups at a time for one request.
 const AT_ONCE: usize = 32;
-/// How long a lookup may take, unless set.
+/// The timeout of a lookup, unless set.
 const TIMEOUT: Duration = Duration::from_secs(10);
 
-/// The groups of a user, or why there are none.
+/// The groups of a user, or an error.
 type Answer = Result<Vec<String>, LookupError>;
 
-/// The groups of a user, or why there are none, in a while.
+/// A lookup under way: the groups of a user, or an error.
 pub type Lookup = Pin<Box<dyn Future<Output = Result<Vec<String>, LookupError>> + Send>>;
 
-/// Says which groups a user is in, for the partitions whose configuration names it
+/// A resolver of the groups of users, for partitions whose configuration names it
 /// (`usergroupresolver.type`).
 ///
-/// It is called on the thread that all RMs share, and so is what it returns: whatever blocks or
-/// computes for long belongs on another thread (`tokio::task::spawn_blocking`). A lookup that takes
-/// too long is dropped.
+/// It is called on the thread that all RMs share, and the lookup that it returns is polled there.
+/// Work that blocks or computes for long belongs on another thread (`tokio::task::spawn_blocking`). A
+/// lookup that takes too long is dropped.
 pub trait UserGroupResolver: Send + Sync {
-    /// Looks a user up, whose name is not empty and may be any text. The primary group comes first.
+    /// Looks up a user, whose name is not empty and may be any other text. The primary group comes
+    /// first in the answer.
     fn look_up(&self, user: &str) -> Lookup;
 }
 
-/// The resolvers that a scheduler is set up with.
+/// The resolvers that a scheduler is configured with.
 #[derive(Clone)]
 pub(crate) struct Resolvers {
     by_type: BTreeMap<String, Arc<dyn UserGroupResolver>>,
@@ -88,7 +88,7 @@ impl fmt::Debug for Resolvers {
     }
 }
 
-/// The answers that the resolvers of a scheduler gave lately, for all RMs.
+/// The resolvers of a scheduler with their cached answers, for all RMs.
 pub(crate) struct Users {
     by_type: BTreeMap<String, Rc<Resolver>>,
     timeout: Duration,
@@ -139,7 +139,7 @@ impl Users {
         self.timeout
     }
 
-    /// Remembers the answers of resolvers.
+    /// Caches answers of resolvers.
     pub(crate) fn learn(&self, answers: &GroupAnswers) {
         let now = self.now();
         for (name, of_type) in &answers.by_type {
@@ -156,24 +156,24 @@ impl Users {
 /// restart of the scheduler.
 pub(crate) struct PartitionUsers {
     configured: String,
-    /// None: the default.
+    /// `None`: the default.
     resolver: Option<Rc<Resolver>>,
     given: UserCache,
 }
 
 impl PartitionUsers {
-    /// The type as it was configured when the partition was created.
+    /// The type of the resolver in the first configuration of the partition.
     pub(crate) fn configured(&self) -> &str {
         &self.configured
     }
 
-    /// Whether there is ever anybody to ask.
+    /// Whether there is a resolver other than the default.
     pub(crate) fn may_ask(&self) -> bool {
         self.resolver.is_some()
     }
 
-    /// Notes whom to ask, beyond the `answers` there are, before this user can be
-    /// [known](Self::identity).
+    /// Adds the user to `questions` if [`identity`](Self::identity) needs a lookup whose answer is
+    /// neither in `answers` nor cached.
     pub(crate) fn enquire(
         &self,
         ugi: &si::UserGroupInformation,
@@ -197,8 +197,7 @@ impl PartitionUsers {
         }
     }
 
-    /// The identity of the user of an application as submitted, or why there is none. `answers` are
-    /// those for its request.
+    /// The identity of the user of an application as submitted. `answers` are those for its request.
     pub(crate) fn identity(
         &mut self,
         ugi: si::UserGroupInformation,
@@ -239,11 +238,12 @@ struct QuestionsOfType {
     users: BTreeSet<String>,
 }
 
-/// What resolvers said for a request.
+/// The answers of resolvers for one request.
 #[derive(Debug, Default)]
 pub(crate) struct GroupAnswers {
     by_type: BTreeMap<Arc<str>, HashMap<String, Answer>>,
-    /// When they came, since the start of the scheduler: what is remembered is as old as that.
+    /// The time of the answers, since the start of the scheduler: the age of cached answers is counted
+    /// from it.
     pub(crate) at: Duration,
 }
 
@@ -265,7 +265,7 @@ impl Questions {
         self.0.is_empty()
     }
 
-    /// Asks for an RM, some at a time; every user gets an answer.
+    /// Looks up all users for an RM, some at a time. Every user gets an answer or an error.
     pub(crate) async fn ask(self, rm: &str, patience: Duration) -> GroupAnswers {
         let mut waiting =
             self.0.into_iter().flat_map(|(name, QuestionsOfType { resolver, users })| {

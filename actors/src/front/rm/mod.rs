@@ -8,7 +8,7 @@
 //!
 //! # Invariants
 //! * A partition has at most two chunks of at most 256 items in its inbox; further items wait here
-//!   (`intake`), and beyond [`Intake::waiting_items`](crate::front::translate::Intake) the senders wait.
+//!   (`link`), and beyond [`Intake::waiting_items`](crate::front::translate::Intake) the senders wait.
 //! * The callback gets the notices of a partition in their order.
 //! * Behind as many notices as a message of them may have, the other RMs have a turn, however much this
 //!   one has to be told: they share the thread.
@@ -16,24 +16,25 @@
 //!   take anything for rejected.
 
 mod control;
-mod default_queues;
-mod document;
+mod held_back;
+mod in_force;
 mod intake;
+mod link;
+mod name_check;
 mod names;
 mod partitions;
 mod quotas;
+mod reconfiguration;
 mod reconfiguring;
+mod requests;
 mod resolving;
 mod threads;
 mod unused;
 
 pub(crate) use control::Diagnose;
-pub(crate) use default_queues::{DefaultQueues, DefaultsOf};
-pub(crate) use document::Document;
-pub(crate) use intake::{Body, Update};
-pub(crate) use partitions::{Roster, Rosters};
-pub(crate) use reconfiguring::{
-    ChangeState, Comparison, Effect, InForce, Outcome, ReadConfiguration, Reconfigure, policy_group,
+pub(crate) use in_force::{InForce, policy_group};
+pub(crate) use requests::{
+    Body, ChangeState, Comparison, Effect, Outcome, ReadConfiguration, Reconfigure, Taken, Update,
 };
 pub(crate) use threads::PartitionThreads;
 pub(crate) use unused::warn_of_unused;
@@ -56,17 +57,18 @@ use crate::api::outcomes::Removed;
 use crate::api::users::Users;
 use crate::clock::Clock;
 use crate::events::{COLLECTED_FOR, EventStore, Happening, Telling};
-use crate::front::rm_proxy::Taken;
+use crate::front::document::Document;
+use crate::front::rosters::Roster;
 use crate::front::settings::Settings;
 use crate::front::translate::Translator;
 use crate::mailbox::{Mailbox, Measured, Receive, receives};
 use crate::metrics::{ActorKind, Counted, Metrics};
 use crate::partition::{Close, Control, Wanted};
 use crate::session::{BATCH, BarrierPassed, Notice, Said, gather};
-use names::Looking;
-use partitions::PartitionLink;
-use reconfiguring::{Deferred, Reconfiguration};
-use resolving::Resolving;
+use held_back::{Deferred, Resolving};
+use link::PartitionLink;
+use name_check::NameCheck;
+use reconfiguration::Reconfiguration;
 
 /// Whether the callback of a session is to be told nothing more. Shared by the session and the
 /// front inbox, on one thread: once it is set, no message to the callback is on its way any more.
@@ -134,7 +136,7 @@ pub(crate) struct Rm {
     is_ending: bool,
     /// The resource types that it has in use.
     names: Arc<NameHolder>,
-    looking: Looking,
+    name_check: NameCheck,
     /// How much it may have.
     quotas: Quotas,
     /// How much it has in all partitions, by what they told last. The front inbox reads it when
@@ -169,11 +171,11 @@ impl Rm {
     pub(crate) fn start_with(params: SessionParams<'_>) -> Started {
         let SessionParams { id, build_info, in_force, callback, .. } = params;
         params.metrics.actor_named(ActorKind::Rm, id);
-        let document = in_force.document();
+        let document = Arc::clone(&in_force.document);
         let (roster, silence) = (Roster::default(), Silence::default());
         let held = Rc::new(Cell::new(params.had));
         let (clock, settings) = (params.clock, params.settings.clone());
-        let events = EventStore::new(id, &settings.events, in_force.extra(), params.metrics);
+        let events = EventStore::new(id, &settings.events, &in_force.extra, params.metrics);
         let names = Arc::new(NameHolder::new(settings.intake.resource_names));
         let (intake, tracking) = (settings.intake, events.tracking());
         let rm = |mailbox| Self {
@@ -190,12 +192,12 @@ impl Rm {
             silence: silence.clone(),
             is_ending: false,
             names,
-            looking: Looking::default(),
+            name_check: NameCheck::default(),
             quotas: settings.intake.quotas.raised_to(params.had),
             held: Rc::clone(&held),
             removed: Removed::default(),
             leave: None,
-            default_queues: settings.default_queues.of(in_force.policy_group()),
+            default_queues: settings.default_queues.of(&in_force.policy_group),
             events,
             happened: Vec::new(),
             in_force,
@@ -324,8 +326,8 @@ impl Receive<Said> for Rm {
             ctx.wait(tokio::task::yield_now().into_actor(self));
         }
         if let Some(held) = self.partitions.get_mut(&partition) {
-            held.took(count);
-            held.ahead = held.ahead.saturating_sub(chunks_done);
+            held.delivered(count);
+            held.processed(chunks_done);
         }
         if chunks_done > 0 {
             self.pump();
@@ -357,8 +359,7 @@ impl Receive<Supersede> for Rm {
             }
         }
         for held in self.partitions.values_mut() {
-            held.waiting.clear();
-            held.waiting_items = 0;
+            held.drop_waiting();
             held.mailbox.post(Close);
         }
         if self.partitions.is_empty() {

@@ -1,14 +1,17 @@
-//! The resource types of an RM: those that it does not use any more are given back.
+//! The check for resource types that an RM does not use any more: it releases their names.
 //!
-//! # How it is found out
-//! When [the holder](NameHolder) wants a look, every partition is asked what it has. The question
-//! goes behind all requests before it, so that everything that was named in them is there or gone;
-//! what is named later stays whatever the answers say. So nothing on the way of an ask counts names.
+//! # How it works
+//! When the [`NameHolder`] wants a check, every partition is asked for the types that it uses. The
+//! question follows all earlier requests, so that every type named in those is in use or not any
+//! more. A type that is named later is kept whatever the answers are. So no code on the way of an
+//! ask counts names.
 //!
 //! # Invariants
-//! * One look at a time, and none sooner than a second after the one before: an RM that names one
-//!   type after another costs its own partitions a walk a second.
-//! * A look that a partition does not answer gives nothing back.
+//! * At most one check at a time, and one a second: an RM that names one new type after another
+//!   costs its own partitions one scan a second.
+//! * If a partition does not answer, no name is released.
+//!
+//! [`NameHolder`]: monoceros_rules::values::resources::NameHolder
 
 use std::sync::Arc;
 
@@ -24,35 +27,19 @@ use crate::mailbox::Receive;
 use crate::partition::surveys::NamesInUse;
 use crate::partition::{Entry, LocalErrand};
 
-/// The least time between two looks, ns.
-const PAUSE_NS: i64 = 1_000_000_000;
-
-/// What is known of looks.
-#[derive(Default)]
-pub(super) struct Looking {
-    /// The look under way, which ends when this is dropped.
-    now: Option<JoinSet<()>>,
-    /// When the last one began, ns since the epoch.
-    began_ns: Option<i64>,
-}
-
-/// What all partitions have in use; `None` if some have not said it.
+/// The types that all partitions use; `None` if one of them did not answer.
 #[derive(Message)]
 #[rtype(result = "()")]
-pub(crate) struct Looked {
+pub(crate) struct NamesChecked {
     number: u64,
     in_use: Option<FxHashSet<Name>>,
 }
 
 impl Rm {
-    /// Begins a look at what is in use, if it is time for one.
-    pub(super) fn look_at_names(&mut self) {
+    /// Begins a check, if one is due.
+    pub(super) fn check_names(&mut self) {
         let now_ns = self.clock.now_ns();
-        let is_soon = |began_ns: i64| now_ns < began_ns.saturating_add(PAUSE_NS);
-        if self.looking.now.is_some()
-            || !self.names.wants_look()
-            || self.looking.began_ns.is_some_and(is_soon)
-        {
+        if !self.names.wants_look() || !self.name_check.may_begin(now_ns) {
             return;
         }
         let number = self.names.begin_look();
@@ -73,18 +60,18 @@ impl Rm {
                     _ => in_use = None,
                 }
             }
-            mailbox.post(Looked { number, in_use });
+            mailbox.post(NamesChecked { number, in_use });
         });
-        self.looking = Looking { now: Some(task), began_ns: Some(now_ns) };
+        self.name_check.begin(task, now_ns);
     }
 }
 
-impl Receive<Looked> for Rm {
-    fn receive(&mut self, Looked { number, in_use }: Looked, _ctx: &mut Context<Self>) {
-        self.looking.now = None;
+impl Receive<NamesChecked> for Rm {
+    fn receive(&mut self, NamesChecked { number, in_use }: NamesChecked, _ctx: &mut Context<Self>) {
+        self.name_check.end();
         let Some(in_use) = in_use else { return };
         // All partitions of a document share what it names.
-        let document = self.in_force.document();
+        let document = Arc::clone(&self.in_force.document);
         let configured = document.partitions.first().map(|wanted| &wanted.config.names);
         let configured = |name| configured.is_some_and(|names| names.holds(name));
         let n_unused =

@@ -1,114 +1,19 @@
-//! The partitions of a session: how they begin, where they are, and how they go.
-//!
-//! Reads are answered without the session, since a read must not wait behind a long request, nor
-//! behind what the front has to tell: they find the partitions in its [`Roster`], on any thread.
+//! The partitions of a session: how they start, and what is done when one is lost or closes.
 
-use std::collections::{BTreeMap, BTreeSet, VecDeque};
-use std::fmt;
-use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
+use std::sync::Arc;
 
 use actix::prelude::*;
 use monoceros_config::PartitionConfig;
-use monoceros_rules::work::quotas::Held;
 
 use super::Rm;
-use super::threads::Seat;
+use super::link::PartitionLink;
 use crate::api::outcomes::ConfigurationError;
-use crate::front::rm_proxy::PartitionEntry;
+use crate::front::rosters::PartitionEntry;
 use crate::front::settings::Threads;
 use crate::mailbox::{Mailbox, Receive};
 use crate::metrics::ActorKind;
-use crate::partition::{
-    Abandon, Ack, ApplyControl, Entry, Partition, PartitionParams, UnknownNodes,
-};
+use crate::partition::{Abandon, ApplyControl, Partition, PartitionParams, UnknownNodes};
 use crate::session::{PartitionClosed, PartitionLost, SessionLink};
-
-/// A partition is told that so many notices were taken, and not of fewer. Much less than it may have on
-/// the way before it decides nothing more.
-const TAKEN_TOGETHER: usize = 4_096;
-
-/// The partitions of a session as reads find them. Written by the session.
-#[derive(Clone, Default)]
-pub(crate) struct Roster(Arc<Mutex<Vec<PartitionEntry>>>);
-
-impl Roster {
-    pub(crate) fn entries(&self) -> Vec<PartitionEntry> {
-        self.held().clone()
-    }
-
-    fn add(&self, entry: PartitionEntry) {
-        self.held().push(entry);
-    }
-
-    pub(super) fn forget(&self, names: &BTreeSet<Arc<str>>) {
-        self.held().retain(|entry| !names.contains(&entry.name));
-    }
-
-    fn held(&self) -> MutexGuard<'_, Vec<PartitionEntry>> {
-        self.0.lock().unwrap_or_else(PoisonError::into_inner)
-    }
-}
-
-/// The rosters of all sessions, by RM. Written by the front.
-#[derive(Clone, Default)]
-pub(crate) struct Rosters(Arc<Mutex<BTreeMap<String, Roster>>>);
-
-impl Rosters {
-    /// Every partition of every RM.
-    pub(crate) fn entries(&self) -> Vec<PartitionEntry> {
-        self.held().values().flat_map(Roster::entries).collect()
-    }
-
-    /// A session of the RM has begun.
-    pub(crate) fn enter(&self, rm_id: &str, roster: Roster) {
-        self.held().insert(rm_id.to_owned(), roster);
-    }
-
-    /// The session of the RM is over.
-    pub(crate) fn leave(&self, rm_id: &str) {
-        self.held().remove(rm_id);
-    }
-
-    fn held(&self) -> MutexGuard<'_, BTreeMap<String, Roster>> {
-        self.0.lock().unwrap_or_else(PoisonError::into_inner)
-    }
-}
-
-/// As [`Clone`].
-impl fmt::Debug for Rosters {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.debug_set().entries(self.held().keys()).finish()
-    }
-}
-
-/// A partition as its session holds it.
-pub(super) struct PartitionLink {
-    pub(super) mailbox: Mailbox<Partition>,
-    /// Its place among the threads; none if it lives on the front's.
-    pub(super) seat: Option<Seat>,
-    pub(super) waiting: VecDeque<Vec<Entry>>,
-    pub(super) waiting_items: usize,
-    /// Items of the last of the chunks that wait.
-    pub(super) last_items: usize,
-    pub(super) ahead: usize,
-    /// Notices of it that were taken since it was told so.
-    taken: usize,
-    /// What it has, by what it told last.
-    pub(super) held: Held,
-    /// What it was told last of the others.
-    pub(super) elsewhere: Held,
-}
-
-impl PartitionLink {
-    /// The RM has taken so many notices of it. It is told of many at a time: what it has on the way
-    /// matters to it only when that is much, and to be told wakes it.
-    pub(super) fn took(&mut self, notices: usize) {
-        self.taken += notices;
-        if self.taken >= TAKEN_TOGETHER {
-            self.mailbox.post(Ack(std::mem::take(&mut self.taken)));
-        }
-    }
-}
 
 impl Rm {
     pub(super) fn start_partition(&mut self, name: Arc<str>, config: Arc<PartitionConfig>) {
@@ -162,20 +67,8 @@ impl Rm {
             build_info: Arc::clone(&self.build_info),
             mailbox: mailbox.clone(),
         });
-        let waiting = VecDeque::new();
-        let held = PartitionLink {
-            mailbox,
-            seat,
-            waiting,
-            waiting_items: 0,
-            last_items: 0,
-            ahead: 0,
-            taken: 0,
-            held: Held::default(),
-            elsewhere: Held::default(),
-        };
         self.translator.partitions.open(Arc::clone(&name), users);
-        self.partitions.insert(name, held);
+        self.partitions.insert(name, PartitionLink::new(mailbox, seat));
     }
 
     /// The mailboxes by which a partition reaches its session.

@@ -19,136 +19,20 @@ use monoceros_config as config;
 use monoceros_config::difference::{Difference, PartitionUsage, Usage};
 use monoceros_config::{ConfigErrors, PartitionConfig};
 use monoceros_proto::si::v1 as si;
-use monoceros_rules::queues::object_state::ObjectState;
-use tokio::sync::oneshot;
 
-use super::{Document, Rm, Update};
-use crate::api::outcomes::{
-    ConfigurationError, ConfigurationSnapshot, ConfigurationUpdate, PartitionStateError,
-};
+use super::Rm;
+use super::held_back::Deferred;
+use super::in_force::InForce;
+use super::reconfiguration::Reconfiguration;
+use super::requests::{ChangeState, Comparison, Effect, ReadConfiguration, Reconfigure};
+use super::unused::warn_of_unused;
+use crate::api::outcomes::{ConfigurationError, ConfigurationSnapshot, ConfigurationUpdate};
 use crate::api::users::PartitionUsers;
+use crate::front::document::Document;
 use crate::front::translate::Chunks;
 use crate::mailbox::Receive;
 use crate::partition::{Conclude, Entry, Input, LocalErrand, StateChange, Wanted};
 use crate::session::Prepared;
-
-/// The policy group of a registration that names none.
-const POLICY_GROUP: &str = "queues";
-
-/// The policy group that the registration belongs to.
-pub(crate) fn policy_group(request: &si::RegisterResourceManagerRequest) -> &str {
-    let group = request.policy_group.as_str();
-    if group.is_empty() { POLICY_GROUP } else { group }
-}
-
-/// The configuration of a session.
-#[derive(Clone)]
-pub(crate) struct InForce {
-    policy_group: String,
-    document: Arc<Document>,
-    extra: BTreeMap<String, String>,
-    /// Whether no text was given, so that the default one counts.
-    is_default: bool,
-}
-
-impl InForce {
-    /// The configuration of a registration, with its text as it was read.
-    pub(crate) fn of(
-        request: &si::RegisterResourceManagerRequest,
-        document: Arc<Document>,
-    ) -> Self {
-        Self {
-            policy_group: policy_group(request).to_owned(),
-            document,
-            extra: request.extra_config.clone().into_iter().collect(),
-            is_default: request.config.is_empty(),
-        }
-    }
-
-    /// What the RM says of itself beside its queues.
-    pub(crate) fn extra(&self) -> &BTreeMap<String, String> {
-        &self.extra
-    }
-
-    pub(crate) fn policy_group(&self) -> &str {
-        &self.policy_group
-    }
-
-    /// The queue part of the configuration.
-    pub(crate) fn document(&self) -> Arc<Document> {
-        Arc::clone(&self.document)
-    }
-}
-
-/// What a configuration is sent for.
-#[derive(Clone, Debug)]
-pub(crate) enum Effect {
-    Apply,
-    /// It is only tried.
-    None,
-    /// It is the default configuration from now on.
-    Defaults(Arc<Document>),
-}
-
-/// Another configuration. From the embedding API.
-#[derive(Message)]
-#[rtype(result = "()")]
-pub(crate) struct Reconfigure {
-    pub(crate) request: si::UpdateConfigurationRequest,
-    /// What the text of the request means; `None` if it has no text.
-    pub(crate) read: Option<Result<Arc<Document>, ConfigErrors>>,
-    pub(crate) effect: Effect,
-    pub(crate) reply: oneshot::Sender<Outcome>,
-}
-
-/// The answer to a [`Reconfigure`].
-pub(crate) type Outcome = Result<(ConfigurationUpdate, Comparison), ConfigurationError>;
-
-/// Two configurations that are to be compared.
-#[derive(Clone)]
-pub(crate) struct Comparison {
-    pub(crate) old: Arc<Document>,
-    pub(crate) new: Arc<Document>,
-    /// What is in use where the new one lets use less.
-    pub(crate) usage: Usage,
-}
-
-/// Asks for the configuration in force. From the embedding API.
-#[derive(Message)]
-#[rtype(result = "()")]
-pub(crate) struct ReadConfiguration {
-    pub(crate) reply: oneshot::Sender<Result<ConfigurationSnapshot, ConfigurationError>>,
-}
-
-/// Puts a partition, named as in requests, into another state. From the embedding API. If there is
-/// no such partition, the reply is dropped.
-#[derive(Message)]
-#[rtype(result = "()")]
-pub(crate) struct ChangeState {
-    pub(crate) partition: String,
-    pub(crate) to: ObjectState,
-    pub(crate) reply: oneshot::Sender<Result<ObjectState, PartitionStateError>>,
-}
-
-/// A message that came while a configuration was on its way, or a request waited for its owners.
-pub(super) enum Deferred {
-    Update(Update),
-    Reconfigure(Reconfigure),
-    ChangeState(ChangeState),
-}
-
-/// A configuration that is being put in force.
-pub(super) struct Reconfiguration {
-    next: InForce,
-    partitions: BTreeMap<Arc<str>, Wanted>,
-    /// Partitions that have not answered yet whether they could change.
-    unanswered: BTreeSet<Arc<str>>,
-    /// Partitions that close.
-    leaving: BTreeSet<Arc<str>>,
-    effect: Effect,
-    outcome: Outcome,
-    reply: oneshot::Sender<Outcome>,
-}
 
 /// The outcome of a request before any partition is asked.
 enum Opening {
@@ -238,7 +122,7 @@ impl Rm {
             Effect::None => return,
             Effect::Apply => {
                 self.events.apply_extra_config(&next.extra);
-                super::warn_of_unused(&self.id, &next.extra);
+                warn_of_unused(&self.id, &next.extra);
             }
             Effect::Defaults(_) => {}
         }
@@ -289,24 +173,14 @@ impl Rm {
         Ok(if is_same { Opening::Same(next) } else { Opening::Other(next) })
     }
 
-    /// Takes the answer of a partition, or the fact that it never will answer.
+    /// Takes the answer of a partition, or notes that it was lost.
     pub(super) fn answered(
         &mut self,
         partition: &Arc<str>,
         answer: Result<PartitionUsage, ConfigurationError>,
     ) {
         let Some(reconfiguration) = &mut self.reconfiguration else { return };
-        if !reconfiguration.unanswered.remove(partition) {
-            return;
-        }
-        match (answer, &mut reconfiguration.outcome) {
-            (Ok(used), Ok((_, Comparison { usage, .. }))) => {
-                usage.partitions.insert(config::plain_name(partition).to_owned(), used);
-            }
-            (Err(error), outcome @ Ok(_)) => *outcome = Err(error),
-            (_, Err(_)) => {}
-        }
-        if reconfiguration.unanswered.is_empty() {
+        if reconfiguration.record(partition, answer) {
             self.conclude();
         }
     }
@@ -314,14 +188,14 @@ impl Rm {
     /// All partitions have answered and stand still.
     fn conclude(&mut self) {
         let Some(reconfiguration) = &mut self.reconfiguration else { return };
-        let effect = reconfiguration.effect.clone();
-        if matches!(effect, Effect::None) || reconfiguration.outcome.is_err() {
+        if reconfiguration.is_without_effect() {
             for held in self.partitions.values() {
                 held.mailbox.post(Conclude::Forget);
             }
             self.reconfigured();
             return;
         }
+        let effect = reconfiguration.effect.clone();
         let new = std::mem::take(&mut reconfiguration.partitions);
         let gone = self.partitions.keys().filter(|name| !new.contains_key(*name));
         reconfiguration.leaving = gone.cloned().collect();

@@ -10,20 +10,11 @@ use actix::prelude::*;
 use monoceros_proto::si::v1 as si;
 use tokio::task::JoinSet;
 
-use super::{Body, Rm, Update};
+use super::Rm;
+use super::held_back::Resolving;
+use super::requests::{Body, Taken, Update};
 use crate::api::users::GroupAnswers;
-use crate::front::rm_proxy::Taken;
 use crate::mailbox::Receive;
-
-/// A request that waits for its owners.
-pub(super) struct Resolving {
-    request: si::ApplicationRequest,
-    pub(super) taken: Taken,
-    /// The answers so far.
-    answers: GroupAnswers,
-    /// The lookups under way, which end when this is dropped.
-    _lookups: JoinSet<()>,
-}
 
 /// Sent when all users whom a request needs have been looked up.
 #[derive(Message)]

@@ -1,7 +1,7 @@
-//! The partitions that the requests of an RM may name, with what is known of users there.
+//! The partitions that the requests of an RM may name, with their users.
 //!
-//! A partition that was lost is still one of them: what names it is not refused, since its RM will
-//! report everything anew and must not take anything for rejected. It is translated and dropped.
+//! A lost partition is still one of them: items for it are not refused, because its RM will report
+//! everything again and must not take them for rejected. They are translated and dropped.
 
 use std::collections::BTreeMap;
 use std::sync::Arc;
@@ -10,7 +10,7 @@ use monoceros_config as config;
 
 use crate::api::users::PartitionUsers;
 
-/// The partitions of one RM, by their full names; none at first.
+/// The partitions of one RM, by their full names.
 #[derive(Default)]
 pub(in crate::front) struct Addressees {
     partitions: BTreeMap<Arc<str>, Addressee>,
@@ -19,22 +19,22 @@ pub(in crate::front) struct Addressees {
 /// A partition.
 enum Addressee {
     Open(PartitionUsers),
-    /// Its books are gone, until the RM registers again.
+    /// Its books were lost; it stays lost until the RM registers again.
     Lost,
 }
 
 impl Addressees {
-    /// A partition begins.
+    /// A partition was started.
     pub(in crate::front) fn open(&mut self, partition: Arc<str>, users: PartitionUsers) {
         self.partitions.insert(partition, Addressee::Open(users));
     }
 
-    /// The books of a partition are gone.
+    /// The books of a partition were lost.
     pub(in crate::front) fn lose(&mut self, partition: Arc<str>) {
         self.partitions.insert(partition, Addressee::Lost);
     }
 
-    /// A partition is over.
+    /// A partition has ended.
     pub(in crate::front) fn close(&mut self, partition: &str) {
         self.partitions.remove(partition);
     }
@@ -51,7 +51,7 @@ impl Addressees {
 
     /// The full name of the partition that a request names; `None`: this RM has none of that name.
     pub(super) fn find(&self, named: &str) -> Option<&Arc<str>> {
-        // An RM has few, and a look at each costs less than to put its prefix before the name.
+        // An RM has few, and comparing each costs less than building the full name.
         let plain = if named.is_empty() { config::DEFAULT_PARTITION } else { named };
         let is_full = named.starts_with('[');
         let is_it = |full: &str| {
@@ -76,7 +76,7 @@ impl Addressees {
         }
     }
 
-    /// Whether there is ever anybody to ask about a user.
+    /// Whether any partition has a resolver other than the default.
     pub(super) fn may_ask(&self) -> bool {
         let may_ask = |addressee: &Addressee| match addressee {
             Addressee::Open(users) => users.may_ask(),

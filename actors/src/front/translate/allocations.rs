@@ -1,6 +1,7 @@
-//! Asks, allocations that exist, and releases: `docs/applications.md#three-forms-of-asking` and
-//! `docs/applications.md#releasing-allocations`. Whether an allocation asks or reports has to be
-//! told by its fields, since all clients use one message for both.
+//! Translation of asks, existing allocations and releases:
+//! `docs/applications.md#three-forms-of-asking` and
+//! `docs/applications.md#releasing-allocations`. Clients use one message for asks and for existing
+//! allocations; its fields decide which one it is.
 
 use std::sync::Arc;
 
@@ -21,8 +22,9 @@ use crate::step::{Cause, Existing, ForeignReport, Op, Which};
 
 const FOREIGN: &str = "foreign";
 
-/// A message of so many has amounts of its own, whose counts nothing here changes any more once it is
-/// sent. Of fewer each would pay for much of one: an amount takes some 100 bytes.
+/// Messages with at least this many items get their own `Arc`s of amounts, so that this thread does not
+/// touch their reference counts after sending. Smaller messages share recent amounts: one takes about
+/// 100 bytes.
 const MANY: usize = 64;
 
 impl Translator {
@@ -108,7 +110,7 @@ impl Translator {
         gathering.op(&partition, application, Op::Ask(Arc::new(spec)));
     }
 
-    /// When an ask came, if its placements are followed.
+    /// The arrival of an ask; `None` unless its placements are traced.
     fn arrival(&self, key: &Arc<str>, tags: Option<&Tags>) -> Option<Box<Arrival>> {
         self.intake.sampling?.arrival(&self.rm, key, tags, self.clock)
     }
@@ -207,7 +209,7 @@ impl Translator {
             return gathering.ignore(Ignored::ReleaseOfUnknown);
         };
         match self.cause(release.termination_type, gathering) {
-            // It confirms that a placeholder timed out: what is pending stays.
+            // It confirms that a placeholder timed out: pending asks stay.
             None | Some(Cause::ConfirmedTimeout) => return,
             Some(_) => {}
         }
@@ -254,9 +256,8 @@ impl Translator {
         gathering.op(&partition, application, op);
     }
 
-    /// Why the RM sends a release. A type that is not defined means that the RM stopped the
-    /// allocation. Where the session is set so (`session.strict_enums`), such a release is ignored
-    /// instead.
+    /// The cause of a release. A type that is not defined counts as stopped by the RM. With
+    /// `session.strict_enums`, such a release is ignored.
     fn cause(&self, termination_type: i32, gathering: &mut Gathering) -> Option<Cause> {
         match si::TerminationType::try_from(termination_type) {
             Ok(si::TerminationType::Timeout) => Some(Cause::ConfirmedTimeout),
@@ -273,7 +274,7 @@ impl Translator {
         }
     }
 
-    /// What an `Allocation` message asks for.
+    /// The specification in an `Allocation` message.
     pub(super) fn spec_of(
         &self,
         key: Arc<str>,

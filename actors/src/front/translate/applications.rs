@@ -1,4 +1,5 @@
-//! Applications that come and go, with who their users are, since a partition knows no resolver.
+//! Translation of new and removed applications, with the identities of their users: a partition knows
+//! no resolver.
 
 use std::sync::Arc;
 

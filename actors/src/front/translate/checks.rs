@@ -1,5 +1,5 @@
-//! What can be said of an item without looking at the partition: names, amounts, tags. It is said
-//! here, on the front's thread, so that a partition's thread has less to do.
+//! Checks of names, amounts and tags that do not need the state of a partition. They run on the
+//! front's thread, so that a partition's thread has less to do.
 
 use std::collections::BTreeMap;
 use std::num::NonZeroU64;
@@ -22,31 +22,31 @@ pub(super) const REQUIRED_NODE: &str = "yunikorn.apache.org/requiredNode";
 const ALLOW_PREEMPTION: &str = "yunikorn.apache.org/allowPreemption";
 const CREATION_TIME: &str = "creationTime";
 
-/// Longest path of a queue, bytes: more than the deepest that there can be.
+/// The longest path of a queue, in bytes: longer than the path of the deepest possible queue.
 const QUEUE_BYTES: usize = 4_096;
 
-/// The bounds and switches for what RMs send; they are the same for all RMs.
+/// Bounds and switches for the requests of all RMs.
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct Intake {
-    /// Longest id or key, bytes.
+    /// The longest id or key, in bytes.
     pub(crate) id_bytes: usize,
-    /// Most allocations one ask may want.
+    /// The most allocations of one ask.
     pub(crate) max_repeat: u32,
-    /// Whether an ask says how long its allocations may run; otherwise they run for ever.
+    /// Whether the execution timeout of asks is enforced.
     pub(crate) enforces_execution_timeout: bool,
-    /// Whether an application that is no gang says how long it may run; otherwise it runs for ever.
+    /// Whether the execution timeout of applications that are no gangs is enforced.
     pub(crate) enforces_application_timeout: bool,
-    /// Whether a change of a node that is not there is rejected; otherwise it is ignored.
+    /// Whether a change of an unknown node is rejected; otherwise it is ignored.
     pub(crate) rejects_node_updates: bool,
-    /// How many items of an RM may wait for its partitions; above it, senders wait, too.
+    /// The number of waiting items of an RM above which its senders wait, too.
     pub(crate) waiting_items: usize,
-    /// How many resource types an RM may have in use.
+    /// The most resource types that an RM may use.
     pub(crate) resource_names: usize,
-    /// How much of each kind of thing an RM may have.
+    /// The quotas of an RM.
     pub(crate) quotas: Quotas,
-    /// Most bytes of the tags or attributes of one item together.
+    /// The most bytes of all tags or attributes of one item.
     pub(crate) tag_bytes: usize,
-    /// Which asks are followed; `None`: nobody wants to know.
+    /// The choice of asks that are traced; `None`: no ask is traced.
     pub(crate) sampling: Option<Sampling>,
 }
 
@@ -72,7 +72,7 @@ impl Intake {
         self.check_id(key).map_err(|why| Rejection::Key(why.into()))
     }
 
-    /// Checks the length of an id; the error says what is wrong with it.
+    /// Checks the length of an id; the error says what is wrong.
     pub(super) fn check_id(&self, id: &str) -> Result<(), &'static str> {
         match id.len() {
             0 => Err("missing"),
@@ -81,7 +81,7 @@ impl Intake {
         }
     }
 
-    /// Checks a text that is no id of its own, such as a user's name or that of another object.
+    /// Checks the length of a text other than the item's own id, such as the name of a user.
     pub(super) fn check_text(
         &self,
         id: &Arc<str>,
@@ -91,7 +91,7 @@ impl Intake {
         self.check_bytes(id, what, text.len(), self.id_bytes)
     }
 
-    /// Checks the sum of all tags, or of all attributes of a node.
+    /// Checks the total length of tags, or of the attributes of a node.
     pub(super) fn check_tags(
         &self,
         id: &Arc<str>,
@@ -102,7 +102,7 @@ impl Intake {
         self.check_bytes(id, what, bytes, self.tag_bytes)
     }
 
-    /// Checks the texts that say who submits an application and where.
+    /// Checks the texts of a new application.
     pub(super) fn check_submission(
         &self,
         id: &Arc<str>,
@@ -136,7 +136,7 @@ impl Intake {
         Err(Rejection::TextTooLong { id, what: what.into(), limit })
     }
 
-    /// Checks the name of the task group of an ask or allocation; a placeholder has one.
+    /// Checks the name of the task group of an ask or allocation. A placeholder needs one.
     pub(super) fn check_group(
         &self,
         key: &Arc<str>,
@@ -157,12 +157,12 @@ impl Intake {
         }
     }
 
-    /// How long allocations of an ask may run, ms; none for ever.
+    /// The enforced execution timeout of an ask, ms.
     pub(super) fn execution_timeout(&self, milliseconds: i64) -> Option<NonZeroU64> {
         timeout(milliseconds).filter(|_| self.enforces_execution_timeout)
     }
 
-    /// Reads the tags of an ask that decide something.
+    /// Reads the tags of an ask that affect decisions.
     pub(super) fn attributes(&self, tags: &BTreeMap<String, String>) -> Attributes {
         let seconds = tags.get(CREATION_TIME).and_then(|text| text.parse::<i64>().ok());
         let required = tags.get(REQUIRED_NODE).filter(|node| self.check_id(node).is_ok());
@@ -173,15 +173,14 @@ impl Intake {
     }
 }
 
-/// The tags of an ask that decide something: `docs/applications.md#what-a-request-says`.
+/// The tags of an ask that affect decisions: `docs/applications.md#what-a-request-says`.
 pub(super) struct Attributes {
     pub(super) created_ns: Option<i64>,
     pub(super) required_node: Option<Arc<str>>,
 }
 
-/// Whether an ask may be preempted and may preempt. A policy is taken as written, each of its two
-/// fields by itself; without a policy the tag says whether it may be preempted, and it preempts no
-/// other.
+/// Whether an ask may be preempted and may preempt others. The two fields of a policy are independent.
+/// Without a policy, the ask preempts no others, and a tag says whether it may be preempted.
 pub(super) fn preemption(
     policy: Option<&si::PreemptionPolicy>,
     tags: &BTreeMap<String, String>,
@@ -193,7 +192,7 @@ pub(super) fn preemption(
     Preemption::without_policy(of_itself)
 }
 
-/// Reads a time in milliseconds; zero and less is none.
+/// Reads a time in milliseconds; zero and negative values mean none.
 pub(super) fn timeout(milliseconds: i64) -> Option<NonZeroU64> {
     u64::try_from(milliseconds).ok().and_then(NonZeroU64::new)
 }
@@ -203,7 +202,7 @@ pub(super) fn task_group(name: String) -> Option<TaskGroup> {
     (!name.is_empty()).then(|| TaskGroup::new(name))
 }
 
-/// Reads an amount to be allocated: at least one quantity is above zero, and none is negative.
+/// Reads an amount to be allocated. At least one quantity must be above zero, and none negative.
 pub(super) fn wanted(
     key: &Arc<str>,
     resource: Option<&si::Resource>,
@@ -234,8 +233,8 @@ pub(super) fn counted(
     Ok(Some(resources.pruned()))
 }
 
-/// Reads an amount that was measured; `None` if it is negative or cannot be read. A resource type
-/// that nobody has named otherwise is left out: there is nothing to compare it with.
+/// Reads a measured amount; `None` if it is negative or cannot be read. Resource types that are named
+/// nowhere else are left out, since there is nothing to compare them with.
 pub(crate) fn measured(resource: Option<&si::Resource>) -> Option<Resources> {
     let known = |name: &str| Ok(Name::known(name));
     amounts_by(resource, known).ok().filter(|usage| !usage.has_negative())
@@ -255,7 +254,7 @@ pub(super) fn amount(
     })
 }
 
-/// Why amounts cannot be counted.
+/// An amount that cannot be read.
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
 pub(super) enum NotCounted {
     #[error("{0}")]
@@ -264,7 +263,7 @@ pub(super) enum NotCounted {
     TooMuch { resource: String, amount: i64 },
 }
 
-/// Reads an amount, whose names are held from now on.
+/// Reads an amount. The RM uses its resource types from now on.
 pub(super) fn amounts(
     resource: Option<&si::Resource>,
     names: &NameHolder,
@@ -272,7 +271,7 @@ pub(super) fn amounts(
     amounts_by(resource, |name| names.hold(name).map(Some))
 }
 
-/// Reads an amount; what gets no name is left out.
+/// Reads an amount; types for which `named` returns no name are left out.
 fn amounts_by(
     resource: Option<&si::Resource>,
     named: impl Fn(&str) -> Result<Option<Name>, TooManyNames>,

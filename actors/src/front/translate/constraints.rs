@@ -1,4 +1,5 @@
-//! Placement constraints of requests and of task groups: `docs/placement-constraints.md#forms`.
+//! Translation of the placement constraints of requests and task groups:
+//! `docs/placement-constraints.md#forms`.
 
 use std::collections::BTreeMap;
 use std::sync::Arc;
@@ -16,11 +17,10 @@ use monoceros_rules::work::constraint::{
 };
 use monoceros_rules::work::rejection::Rejection;
 
-/// The tag of a request that says in JSON what the field says.
+/// The tag of a request with a constraint in JSON, for clients without the field.
 const TAG: &str = "monoceros.io/placement-constraint";
 
-/// The constraint of a request, which comes in a field or in a tag; both say the same if both are
-/// there.
+/// The constraint of a request, from a field or a tag. If both are there, they must be equal.
 pub(super) fn of_ask(
     key: &Arc<str>,
     field: Option<si::PlacementConstraint>,
@@ -45,8 +45,8 @@ pub(super) fn of_ask(
     Ok(checked.map_err(|fault| refuse(fault.to_string()))?.map(Arc::new))
 }
 
-/// A constraint as a message has it; one without a kind says nothing. The error says what is wrong
-/// and in which child of which child.
+/// The constraint in a message; `None` if it has no kind. The error says what is wrong, and in which
+/// child of which child.
 pub(super) fn read(
     constraint: Option<si::PlacementConstraint>,
 ) -> Result<Option<Constraint>, String> {
@@ -54,9 +54,9 @@ pub(super) fn read(
     kind.map(|kind| Reader { place: Vec::new() }.constraint(kind)).transpose()
 }
 
-/// Reads a constraint from the top; the bound on its levels keeps the recursion short.
+/// Reads a constraint from the top down. The bound on its levels limits the recursion.
 struct Reader {
-    /// Which child of which child, counted from 1.
+    /// The path of the present child: its position at each level, counted from 1.
     place: Vec<usize>,
 }
 
@@ -90,7 +90,7 @@ impl Reader {
         let mut child = |reader: &mut Self, child: si::PlacementConstraint| {
             at += 1;
             reader.place.push(at);
-            // One without a kind holds everywhere, as one that expects nothing of its node.
+            // A child without a kind holds on all nodes, like an empty simple constraint.
             let read = match child.constraint {
                 Some(kind) => reader.constraint(kind)?,
                 None => Constraint::Simple(Simple::default()),
@@ -229,7 +229,7 @@ mod tests {
         of_ask(&Arc::from("k"), field, &tags).map_err(|reason| reason.to_string())
     }
 
-    /// Everything that can be said, as a message and as JSON.
+    /// A constraint with every feature, as a message and as JSON.
     fn everything() -> (si::PlacementConstraint, &'static str) {
         let operators = (0..4).map(|operator| {
             let values: &[&str] = if operator < 2 { &["x", "y"] } else { &[] };

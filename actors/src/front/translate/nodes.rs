@@ -1,4 +1,4 @@
-//! Nodes that come, change and leave.
+//! Translation of new, changed and removed nodes.
 
 use std::sync::Arc;
 
@@ -64,7 +64,8 @@ impl Translator {
         gathering.ignore(Ignored::NodeUnknown);
     }
 
-    /// What is wanted of a node, or refused; or why an update of it has no effect.
+    /// The request for a node, which may be a refusal. The error is the reason why an update has no
+    /// effect.
     fn node_request(
         &self,
         id: &Arc<str>,
@@ -103,8 +104,8 @@ impl Translator {
         })
     }
 
-    /// The event that a node which names no partition is open or closed. It has its events although
-    /// it is rejected.
+    /// The event that a node is schedulable or not, for a node that names no partition. It has events
+    /// although it is rejected.
     fn schedulable(&self, id: &Arc<str>, open: bool) -> Option<Notice> {
         let event = || Event::schedulable(id, open, self.clock.now_ns());
         self.tracking.is_on().then(|| Notice::Happened(event().into()))
@@ -146,7 +147,7 @@ impl Translator {
             ));
         }
         let mut attributes = node.attributes;
-        // A new node has nothing that could be taken off.
+        // A new node has no attributes that could be removed.
         attributes.remove(node_attributes::REMOVED);
         attributes.insert(NODE_PARTITION.to_owned(), partition.to_string());
         Ok(NewNode { id, attributes, total, occupied, existing, draining })

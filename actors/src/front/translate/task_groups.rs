@@ -1,4 +1,5 @@
-//! The task groups of an application: as a field, as a tag, or both if they say the same.
+//! Translation of the task groups of an application, from a field or a tag. If both are there, they
+//! must be equal.
 
 use std::sync::Arc;
 
@@ -11,7 +12,7 @@ use monoceros_rules::work::declaration::{Declaration, DeclaredGroup, Fault, Topo
 use super::checks::{REQUIRED_NODE, amounts, shared};
 use super::constraints;
 
-/// Reads what an application declares; `None` if it declares nothing.
+/// The declaration of an application; `None` if it declares no task groups.
 pub(super) fn declared(
     new: &mut si::AddApplicationRequest,
     names: &NameHolder,
