@@ -1,14 +1,13 @@
-//! `RmProxy`: one actor that routes each RM's messages to its [`Rm`].
+//! `RmProxy`: the actor that routes messages of all RMs to their sessions ([`Rm`]).
 //!
 //! # Why one for all
-//! Callers know RMs by their ids and sessions come and go. One mailbox gives the order between the
-//! last message to an earlier session and the first to its successor, which a table with a lock
-//! would not.
+//! Callers identify RMs by their ids, and sessions start and end. One mailbox keeps the order between
+//! the last message to an earlier session and the first to its successor; a table with a lock would not.
 //!
 //! # Invariants
-//! * At most one live `Rm` has an id; a registration silences the earlier session before the new
-//!   one starts. One with a configuration that is not valid does not come here and changes nothing.
-//! * No text is read here, where all RMs would wait for it.
+//! * At most one live `Rm` has an id. A registration silences the earlier session before the new one
+//!   starts. A registration with an invalid configuration is not sent here and changes nothing.
+//! * No text is read here, since all RMs would wait for it.
 //! * The scheduler ends with this actor, because nothing could be reached without it.
 
 use std::cell::Cell;
@@ -45,14 +44,14 @@ use crate::pulse::Beat;
 #[derive(Message)]
 #[rtype(result = "()")]
 pub(crate) struct Register {
-    /// With an id that is one ([`check_rm_id`]).
+    /// Its id has passed [`check_rm_id`].
     pub(crate) request: RegisterResourceManagerRequest,
-    /// What its configuration means; `None` if it has none.
+    /// Its configuration, as read; `None` if it has none.
     pub(crate) document: Option<Arc<Document>>,
     pub(crate) callback: Arc<dyn ResourceManagerCallback>,
 }
 
-/// An RM sends something. From the embedding API.
+/// A request of an RM. From the embedding API.
 #[derive(Message)]
 #[rtype(result = "()")]
 pub(crate) struct Route {
@@ -60,7 +59,7 @@ pub(crate) struct Route {
     pub(crate) update: Update,
 }
 
-/// An RM leaves for good; the reply says what went with it.
+/// An RM deregisters. The reply has the numbers of removed objects.
 #[derive(Message)]
 #[rtype(result = "Result<(), UpdateError>")]
 pub(crate) struct Deregister {
@@ -68,22 +67,22 @@ pub(crate) struct Deregister {
     pub(crate) reply: Option<oneshot::Sender<Removed>>,
 }
 
-/// Sets the configuration of RMs that register without one.
+/// Sets a default configuration, for RMs that register without one.
 #[derive(Message)]
-#[rtype(result = "Concerned")]
+#[rtype(result = "Affected")]
 pub(crate) struct SetDefaultQueues {
     pub(crate) of: DefaultsOf,
-    /// The configuration; `None` removes the present one, so that the next more general one counts.
+    /// The configuration; `None` removes the present one, so that the next more general one applies.
     pub(crate) document: Option<Arc<Document>>,
 }
 
-/// The RMs that go by another default configuration now, and the outcome for each.
-pub(crate) struct Concerned {
+/// The RMs to which the changed default applies, and the outcome for each.
+pub(crate) struct Affected {
     pub(crate) rms: Vec<(String, oneshot::Receiver<Outcome>)>,
 }
 
-/// As [`SetDefaultQueues`], for a policy group that has none, and only for RMs that register from
-/// now on.
+/// As [`SetDefaultQueues`], for a policy group without a default of its own, and only for RMs that
+/// register from now on.
 #[derive(Message)]
 #[rtype(result = "()")]
 pub(crate) struct OfferPolicyQueues {
@@ -91,25 +90,25 @@ pub(crate) struct OfferPolicyQueues {
     pub(crate) document: Arc<Document>,
 }
 
-/// A barrier for all RMs: one reply for each, when everything that it sent before has been decided
-/// and said.
+/// A barrier for all RMs: one reply for each, when everything that the RM sent before has been decided
+/// and reported.
 #[derive(Message)]
 #[rtype(result = "Vec<oneshot::Receiver<()>>")]
 pub(crate) struct SettleAll;
 
-/// Asks for the present session of an RM, to control it.
+/// Returns the key of the present session of an RM.
 #[derive(Message)]
 #[rtype(result = "Result<SessionKey, UpdateError>")]
 pub(crate) struct FindSession(pub(crate) String);
 
-/// One session of one RM; a later one of the same RM has another.
+/// Identifies a session; a later session of the same RM has another number.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(crate) struct SessionKey {
     rm_id: Arc<str>,
     number: u64,
 }
 
-/// What a session is to do from now on, beside the requests of its RM. From its
+/// A control for a session; dropped if the session is over. From its
 /// [`ResourceManagerControl`](crate::ResourceManagerControl).
 #[derive(Message)]
 #[rtype(result = "()")]
@@ -118,8 +117,8 @@ pub(crate) struct ControlSession {
     pub(crate) control: Control,
 }
 
-/// Asks the RM of this session for its own state. As [`ControlSession`]; the reply is dropped if the
-/// session is over.
+/// Asks the RM of a session for a dump of its state. The reply is dropped if the session is over. From
+/// its [`ResourceManagerControl`](crate::ResourceManagerControl).
 #[derive(Message)]
 #[rtype(result = "()")]
 pub(crate) struct DiagnoseSession {
@@ -127,7 +126,7 @@ pub(crate) struct DiagnoseSession {
     pub(crate) reply: oneshot::Sender<Option<RmState>>,
 }
 
-/// Asks for the configuration in force for an RM; an empty id means the only one there is.
+/// Returns the configuration in force for an RM; an empty id means the only RM.
 #[derive(Message)]
 #[rtype(result = "()")]
 pub(crate) struct FindConfiguration {
@@ -135,13 +134,13 @@ pub(crate) struct FindConfiguration {
     pub(crate) reply: oneshot::Sender<Result<ConfigurationSnapshot, ConfigurationError>>,
 }
 
-/// Gives an RM another configuration; an empty id means the only one there is. It goes by the way
-/// of the RM's requests, so that it keeps its place among them.
+/// Changes the configuration of an RM; an empty id means the only RM. It is sent by the way of the RM's
+/// requests, so that it keeps its order among them.
 #[derive(Message)]
 #[rtype(result = "()")]
 pub(crate) struct Configure(pub(crate) Reconfigure);
 
-/// Puts a partition of an RM into another state. It goes by the way of the RM's requests, too.
+/// Changes the state of a partition of an RM, also in the order of the RM's requests.
 #[derive(Message)]
 #[rtype(result = "()")]
 pub(crate) struct ChangePartition {
@@ -159,12 +158,12 @@ struct Session {
     number: u64,
     policy_group: String,
     silence: Silence,
-    /// What it has, about.
+    /// Its usage, as its partitions reported it last. Written by the session.
     held: Rc<Cell<Held>>,
 }
 
 impl Session {
-    /// Ends the session: its callback is told nothing more from here on, and its partitions close.
+    /// Ends the session: its callback is not called any more, and its partitions close.
     fn end(&self, reply: Option<oneshot::Sender<Removed>>) {
         self.silence.begin();
         self.mailbox.post(Supersede { reply });
@@ -177,9 +176,9 @@ pub(crate) struct RmProxy {
     clock: Clock,
     metrics: Arc<Metrics>,
     sessions: BTreeMap<String, Session>,
-    /// The partitions of those sessions, which reads find by themselves.
+    /// The partitions of these sessions, for reads.
     rosters: Rosters,
-    /// The number of sessions so far, those included that are over.
+    /// The number of sessions that were ever started.
     sessions_so_far: u64,
     users: Rc<Users>,
     threads: PartitionThreads,
@@ -187,7 +186,7 @@ pub(crate) struct RmProxy {
 }
 
 impl RmProxy {
-    /// Starts it on this thread.
+    /// Starts the actor on this thread.
     pub(crate) fn begin(
         settings: Settings,
         rosters: Rosters,
@@ -216,7 +215,7 @@ impl RmProxy {
         }
     }
 
-    /// Takes the session of an RM off: reads do not find its partitions any more.
+    /// Removes the session of an RM. Reads do not find its partitions any more.
     fn take_session(&mut self, rm_id: &str) -> Option<Session> {
         self.rosters.leave(rm_id);
         self.sessions.remove(rm_id)
@@ -228,7 +227,7 @@ impl RmProxy {
         found.ok_or_else(|| UpdateError::NotRegistered(rm_id.to_owned()))
     }
 
-    /// The session, unless it is over.
+    /// The session with this key, unless it is over.
     fn current(&self, key: &SessionKey) -> Option<&Mailbox<Rm>> {
         let session = self.sessions.get(&*key.rm_id)?;
         (session.number == key.number).then_some(&session.mailbox)
@@ -308,8 +307,7 @@ impl Receive<Register> for RmProxy {
     }
 }
 
-/// Whether a resource manager can have this id: 1 to 128 bytes without control characters and
-/// brackets.
+/// Checks the id of a resource manager: 1 to 128 bytes without control characters and brackets.
 ///
 /// # Errors
 /// [`RegisterError::RmIdMissing`] and [`RegisterError::RmIdInvalid`].
@@ -357,7 +355,7 @@ impl Receive<Deregister> for RmProxy {
 }
 
 impl Receive<SetDefaultQueues> for RmProxy {
-    fn receive(&mut self, set: SetDefaultQueues, _ctx: &mut Context<Self>) -> Concerned {
+    fn receive(&mut self, set: SetDefaultQueues, _ctx: &mut Context<Self>) -> Affected {
         let SetDefaultQueues { of, document } = set;
         let queues = &mut self.settings.default_queues;
         queues.set(&of, document);
@@ -375,7 +373,7 @@ impl Receive<SetDefaultQueues> for RmProxy {
             session.mailbox.post(Reconfigure { request, read: None, effect, reply });
             (id.clone(), outcome)
         };
-        Concerned { rms: concerned.map(reconfigure).collect() }
+        Affected { rms: concerned.map(reconfigure).collect() }
     }
 }
 

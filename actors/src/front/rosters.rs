@@ -11,7 +11,7 @@ use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use crate::mailbox::Mailbox;
 use crate::partition::Partition;
 
-/// A partition as reads find it.
+/// A partition, for reads.
 #[derive(Clone)]
 pub(crate) struct PartitionEntry {
     pub(crate) rm_id: Arc<str>,
@@ -21,7 +21,7 @@ pub(crate) struct PartitionEntry {
     pub(crate) mailbox: Mailbox<Partition>,
 }
 
-/// The partitions of a session as reads find them. Written by the session.
+/// The partitions of a session. Written by the session.
 #[derive(Clone, Default)]
 pub(crate) struct Roster(Arc<Mutex<Vec<PartitionEntry>>>);
 
@@ -53,7 +53,7 @@ impl Rosters {
         self.held().values().flat_map(Roster::entries).collect()
     }
 
-    /// A session of the RM has begun.
+    /// A session of the RM was started.
     pub(crate) fn enter(&self, rm_id: &str, roster: Roster) {
         self.held().insert(rm_id.to_owned(), roster);
     }

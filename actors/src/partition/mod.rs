@@ -101,7 +101,7 @@ pub(crate) type LocalErrand = input::LocalErrand<Box<dyn Survey>>;
 type Task = state::Task<Box<dyn Survey>>;
 
 /// A part of the RM's requests, in order. The Rm hands in a bounded number of chunks ahead and
-/// learns by what is [`Said`](crate::session::Said) when one is done.
+/// learns by a [`Delivery`](crate::session::Delivery) when one is done.
 #[derive(Message)]
 #[rtype(result = "()")]
 pub(crate) struct Chunk(pub(crate) Vec<Entry>);

@@ -210,7 +210,7 @@ impl Partition {
             applications: directory.application_by_id.len() as u64,
         };
         let closed = PartitionClosed { partition: Arc::clone(&self.name), removed };
-        self.outlet.farewell(closed);
+        self.outlet.close(closed);
         ctx.stop();
     }
 }

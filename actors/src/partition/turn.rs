@@ -273,6 +273,6 @@ impl Partition {
         // As many will be said next, where that is more than a few: to grow copies them.
         let said = baton.effects.notices.len();
         let room = if said > FEW_NOTICES { said.min(BATCH) } else { 0 };
-        self.outlet.say(std::mem::replace(&mut baton.effects.notices, Vec::with_capacity(room)));
+        self.outlet.add(std::mem::replace(&mut baton.effects.notices, Vec::with_capacity(room)));
     }
 }

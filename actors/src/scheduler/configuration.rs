@@ -21,7 +21,7 @@ use crate::front::default_queues::DefaultsOf;
 use crate::front::document::Document;
 use crate::front::rm::{ChangeState, Comparison, Effect, Outcome, Reconfigure};
 use crate::front::rm_proxy::{
-    ChangePartition, Concerned, Configure, Deregister, FindConfiguration, OfferPolicyQueues,
+    Affected, ChangePartition, Configure, Deregister, FindConfiguration, OfferPolicyQueues,
     SetDefaultQueues,
 };
 
@@ -152,7 +152,7 @@ impl SchedulerHandle {
     ) -> Result<Vec<OutcomeOfDefaults>, ConfigErrors> {
         let document = if yaml.is_empty() { None } else { Some(read(yaml.to_owned()).await?) };
         let set = SetDefaultQueues { of, document };
-        let Ok(Concerned { rms }) = self.proxy.ask(set).await else { return Ok(Vec::new()) };
+        let Ok(Affected { rms }) = self.proxy.ask(set).await else { return Ok(Vec::new()) };
         let mut outcomes = Vec::new();
         for (rm_id, answer) in rms {
             let outcome = answer.await;

@@ -1,4 +1,4 @@
-//! The pulses of all actors with a thread, for a watchdog.
+//! The pulses of the front and of all partitions, for a watchdog.
 
 use std::collections::BTreeMap;
 use std::sync::Arc;
@@ -10,7 +10,7 @@ use crate::front::rm_proxy::RmProxy;
 use crate::partition::Partition;
 use crate::pulse::{PartitionSign, Pulse, Sign};
 
-/// The pulses of the front and of every partition there is. From [`SchedulerHandle::pulses`].
+/// The pulses of the front and of every partition. From [`SchedulerHandle::pulses`].
 pub struct Pulses {
     handle: SchedulerHandle,
     front: Pulse<RmProxy>,
@@ -18,14 +18,14 @@ pub struct Pulses {
 }
 
 impl Pulses {
-    /// The signs since the last time, of the front and of each partition that is there now; asks
-    /// for the next. Waits for nobody.
+    /// The signs since the last call, of the front and of each present partition. Sends the next pings,
+    /// and never waits.
     pub fn feel(&mut self) -> (Sign, Vec<PartitionSign>) {
         let mut before = std::mem::take(&mut self.partitions);
         let mut signs = Vec::new();
         for entry in self.handle.partition_entries() {
             let key = (Arc::clone(&entry.rm_id), Arc::clone(&entry.name));
-            // One that is closed was followed by another of its name, if the name is there.
+            // If the known partition has closed, another of the same name was started since.
             let known = before.remove(&key).filter(|pulse| pulse.mailbox.is_open());
             let mut pulse = known.unwrap_or_else(|| Pulse::of(entry.mailbox));
             signs.push(PartitionSign {
@@ -38,7 +38,7 @@ impl Pulses {
         (self.front.feel(), signs)
     }
 
-    /// Tells events and metrics that a step of a partition has not come home in time.
+    /// Counts a late step of a partition, and makes an event of it.
     pub fn step_is_late(&self, sign: &PartitionSign) {
         let SchedulerHandle { metrics, events, clock, .. } = &self.handle;
         metrics.watchdog.late_steps.inc();

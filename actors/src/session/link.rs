@@ -1,5 +1,4 @@
-//! What a partition, its outlet and its baton tell the session of their RM. The messages are here
-//! and not with the session, so that nothing below the front depends on it.
+//! Messages of a partition, its outlet and its baton to the session of their RM.
 
 use std::sync::Arc;
 
@@ -12,35 +11,35 @@ use super::notice::Notice;
 use crate::api::outcomes::Removed;
 use crate::mailbox::Destination;
 
-/// What a partition said in a turn. From its outlet.
+/// Notices of a partition, at most [`BATCH`](super::BATCH). From its outlet.
 #[derive(Message)]
 #[rtype(result = "()")]
-pub(crate) struct Said {
+pub(crate) struct Delivery {
     pub(crate) partition: Arc<str>,
     /// In order.
     pub(crate) notices: Vec<Notice>,
-    /// So many chunks are done.
+    /// The number of chunks that the partition has processed since the last delivery.
     pub(crate) chunks_done: usize,
 }
 
-/// A partition's books are gone: a handler panicked, or an actor died.
+/// The books of a partition were lost: a handler panicked, or an actor died. From the baton.
 #[derive(Message)]
 #[rtype(result = "()")]
 pub(crate) struct PartitionLost {
     pub(crate) partition: Arc<str>,
 }
 
-/// A partition has ended in order.
+/// A partition has closed in order. From its outlet.
 #[derive(Message)]
 #[rtype(result = "()")]
 pub(crate) struct PartitionClosed {
     pub(crate) partition: Arc<str>,
-    /// The number of allocations, nodes and applications that were in it.
+    /// The numbers of allocations, nodes and applications that were in it.
     pub(crate) removed: Removed,
 }
 
-/// The answer of a partition whether it could have the proposed configuration, or why not. It
-/// stands still until the proposal is concluded.
+/// The answer of a partition to a proposed configuration: its usage, or why it cannot take it. The
+/// partition is paused until the proposal is concluded.
 #[derive(Message)]
 #[rtype(result = "()")]
 pub(crate) struct Prepared {
@@ -48,7 +47,7 @@ pub(crate) struct Prepared {
     pub(crate) answer: Result<PartitionUsage, TypeInUse>,
 }
 
-/// How much a partition has by now that counts against the quotas of its RM.
+/// The present usage of a partition against the quotas of its RM.
 #[derive(Message)]
 #[rtype(result = "()")]
 pub(crate) struct HeldNow {
@@ -56,10 +55,10 @@ pub(crate) struct HeldNow {
     pub(crate) held: Held,
 }
 
-/// The mailboxes by which a partition reaches its session.
+/// The mailbox of a session, for each kind of message that a partition sends.
 #[derive(Clone)]
 pub(crate) struct SessionLink {
-    pub(crate) said: Destination<Said>,
+    pub(crate) deliveries: Destination<Delivery>,
     pub(crate) held: Destination<HeldNow>,
     pub(crate) prepared: Destination<Prepared>,
     pub(crate) lost: Destination<PartitionLost>,

@@ -14,6 +14,6 @@ mod notice;
 mod outlet;
 
 pub(crate) use barrier::{Barrier, BarrierPassed};
-pub(crate) use link::{HeldNow, PartitionClosed, PartitionLost, Prepared, Said, SessionLink};
+pub(crate) use link::{Delivery, HeldNow, PartitionClosed, PartitionLost, Prepared, SessionLink};
 pub(crate) use notice::{Notice, gather};
 pub(crate) use outlet::{BATCH, Outlet};

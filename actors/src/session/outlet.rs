@@ -1,23 +1,25 @@
-//! All that a partition says to its RM, in the order it was said, one message per turn.
+//! The outlet of a partition: collects its notices and sends them to its session, one message per turn.
 //!
 //! # Why it waits for the end of a turn
-//! What crosses to the front's thread may have to wake it, and is a message with an envelope and a place
-//! in a queue. What the steps of a turn say crosses together, and so does the word that chunks are done.
+//! A message to the front's thread may have to wake that thread, and costs an envelope and a place in a
+//! mailbox. So the notices of all steps of a turn are sent together, with the number of processed
+//! chunks.
 //!
 //! # Invariants
-//! * What was said leaves in its order, and before the word that the partition has ended.
-//! * Nothing is kept when the turn is over, nor when the partition ends, whatever ends it.
+//! * Notices are sent in their order, all of them before the message that the partition has closed.
+//! * The outlet is empty after each turn, and sends the rest when it is dropped, whatever ends the
+//!   partition.
 
 use std::sync::Arc;
 
-use super::link::{PartitionClosed, Said, SessionLink};
+use super::link::{Delivery, PartitionClosed, SessionLink};
 use super::notice::Notice;
 
-/// At most so many notices cross in one message, however many a step has said: the front arbiter
-/// belongs to all RMs, and an RM lets the others have a turn behind each.
+/// The most notices in one message, however many a step has: all RMs share the front's thread, and a
+/// session lets the others have a turn after each message.
 pub(crate) const BATCH: usize = 256;
 
-/// Collects what one partition says in a turn, and tells its [`Rm`](crate::front::rm::Rm).
+/// Collects the notices of one partition.
 pub(crate) struct Outlet {
     partition: Arc<str>,
     session: SessionLink,
@@ -30,8 +32,8 @@ impl Outlet {
         Self { partition, session, waiting: Vec::new(), chunks_done: 0 }
     }
 
-    /// Takes what a step said.
-    pub(crate) fn say(&mut self, notices: Vec<Notice>) {
+    /// Takes the notices of a step.
+    pub(crate) fn add(&mut self, notices: Vec<Notice>) {
         if self.waiting.is_empty() {
             self.waiting = notices;
         } else {
@@ -42,12 +44,12 @@ impl Outlet {
         }
     }
 
-    /// The partition is done with a chunk.
+    /// The partition has processed a chunk.
     pub(crate) fn chunk_done(&mut self) {
         self.chunks_done += 1;
     }
 
-    /// The turn is over.
+    /// Sends everything, at the end of a turn.
     pub(crate) fn flush(&mut self) {
         if self.waiting.is_empty() && self.chunks_done == 0 {
             return;
@@ -62,8 +64,8 @@ impl Outlet {
         }
     }
 
-    /// The partition closes: the last that is said.
-    pub(crate) fn farewell(&mut self, closed: PartitionClosed) {
+    /// Sends everything, and then that the partition has closed.
+    pub(crate) fn close(&mut self, closed: PartitionClosed) {
         self.flush();
         self.session.closed.post(closed);
     }
@@ -71,7 +73,7 @@ impl Outlet {
     fn post(&mut self, notices: Vec<Notice>) {
         let (partition, chunks_done) =
             (Arc::clone(&self.partition), std::mem::take(&mut self.chunks_done));
-        self.session.said.post(Said { partition, notices, chunks_done });
+        self.session.deliveries.post(Delivery { partition, notices, chunks_done });
     }
 }
 

@@ -1,6 +1,6 @@
-//! Controls of a session, and the state that an RM tells of itself.
+//! Controls of a session, and the state dump of its RM.
 //!
-//! A control that lasts is kept by the session, because partitions may begin later than it came.
+//! The session keeps lasting controls for partitions that are started later.
 
 use std::panic::{AssertUnwindSafe, catch_unwind};
 
@@ -12,7 +12,7 @@ use crate::api::callback::{RmState, StateDump};
 use crate::mailbox::Receive;
 use crate::partition::{ApplyControl, Control};
 
-/// Asks the RM for its own state. From `RmProxy`.
+/// Asks the RM for a dump of its state. From `RmProxy`.
 #[derive(Message)]
 #[rtype(result = "()")]
 pub(crate) struct Diagnose {

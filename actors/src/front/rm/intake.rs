@@ -95,7 +95,7 @@ impl Receive<Update> for Rm {
         if self.holds_back() {
             self.deferred.push_back(Deferred::Update(update));
         } else {
-            self.take_up(update);
+            self.process(update);
             self.arm_events(ctx);
         }
     }

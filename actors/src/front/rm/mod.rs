@@ -1,19 +1,19 @@
-//! One registered resource manager: its requests in order, its partitions, its callback.
+//! The session of a registered resource manager: its requests in order, its partitions, its callback.
 //!
 //! # Why an actor
-//! The order of an RM's requests is kept across all three request kinds, and everything its
-//! partitions say leaves through one callback. Both are state of this session alone; a session that
-//! is superseded falls silent at once, whatever its partitions still have to say and whatever is in
-//! its mailbox: `RmProxy`, which lives on the same thread, sets its [`Silence`].
+//! The order of an RM's requests is kept across all three kinds of requests, and all notices of its
+//! partitions are delivered through one callback. Both are state of this session alone. A session that
+//! is superseded delivers nothing from then on, whatever is in its mailbox: `RmProxy`, which runs on
+//! the same thread, sets its [`Silence`].
 //!
 //! # Invariants
 //! * A partition has at most two chunks of at most 256 items in its inbox; further items wait here
 //!   (`link`), and beyond [`Intake::waiting_items`](crate::front::translate::Intake) the senders wait.
 //! * The callback gets the notices of a partition in their order.
-//! * Behind as many notices as a message of them may have, the other RMs have a turn, however much this
-//!   one has to be told: they share the thread.
-//! * What is sent to a lost partition is dropped: its RM will report everything anew, and must not
-//!   take anything for rejected.
+//! * After [`BATCH`] notices the other RMs have a turn, however many notices this one has: they share
+//!   the thread.
+//! * Requests for a lost partition are dropped: its RM will report everything again, and must not take
+//!   them for rejected.
 
 mod control;
 mod held_back;
@@ -64,14 +64,14 @@ use crate::front::translate::Translator;
 use crate::mailbox::{Mailbox, Measured, Receive, receives};
 use crate::metrics::{ActorKind, Counted, Metrics};
 use crate::partition::{Close, Control, Wanted};
-use crate::session::{BATCH, BarrierPassed, Notice, Said, gather};
+use crate::session::{BATCH, BarrierPassed, Delivery, Notice, gather};
 use held_back::{Deferred, Resolving};
 use link::PartitionLink;
 use name_check::NameCheck;
 use reconfiguration::Reconfiguration;
 
-/// Whether the callback of a session is to be told nothing more. Shared by the session and the
-/// front inbox, on one thread: once it is set, no message to the callback is on its way any more.
+/// Whether the callback of a session must not be called any more. Shared by the session and `RmProxy`
+/// on one thread: once it is set, no call of the callback is under way.
 #[derive(Clone, Debug, Default)]
 pub(crate) struct Silence(Rc<Cell<bool>>);
 
@@ -80,19 +80,19 @@ impl Silence {
         self.0.set(true);
     }
 
-    fn reigns(&self) -> bool {
+    fn has_begun(&self) -> bool {
         self.0.get()
     }
 }
 
-/// Ends this session, which is silent already; the reply says what went with it.
+/// Ends this session, which is silent already. The reply has the numbers of removed objects.
 #[derive(Message)]
 #[rtype(result = "()")]
 pub(crate) struct Supersede {
     pub(crate) reply: Option<oneshot::Sender<Removed>>,
 }
 
-/// The parts that a session is made of.
+/// The parts of a new session.
 pub(crate) struct SessionParams<'a> {
     pub(crate) id: &'a Arc<str>,
     pub(crate) build_info: BTreeMap<String, String>,
@@ -103,11 +103,11 @@ pub(crate) struct SessionParams<'a> {
     pub(crate) metrics: &'a Arc<Metrics>,
     pub(crate) users: &'a Rc<Users>,
     pub(crate) threads: &'a PartitionThreads,
-    /// What the session had that it takes the place of.
+    /// The usage of the session that this one replaces.
     pub(crate) had: Held,
 }
 
-/// A session that has begun.
+/// A session that was started.
 pub(crate) struct Started {
     pub(crate) mailbox: Mailbox<Rm>,
     pub(crate) roster: Roster,
@@ -123,51 +123,51 @@ pub(crate) struct Rm {
     users: Rc<Users>,
     threads: PartitionThreads,
     partitions: BTreeMap<Arc<str>, PartitionLink>,
-    /// The number of its partitions so far, those included that are gone.
+    /// The number of partitions that were ever started.
     partitions_so_far: u64,
-    /// What its requests are translated by.
+    /// Translates its requests.
     translator: Translator,
     /// Notices since the other RMs had a turn.
     in_a_row: usize,
-    /// Senders that wait until less is waiting.
+    /// Senders that are answered when fewer items wait.
     blocked: Vec<Taken>,
     silence: Silence,
     /// Its partitions have been told to close.
     is_ending: bool,
-    /// The resource types that it has in use.
+    /// The resource types that the RM uses.
     names: Arc<NameHolder>,
     name_check: NameCheck,
-    /// How much it may have.
     quotas: Quotas,
-    /// How much it has in all partitions, by what they told last. The front inbox reads it when
-    /// another session takes the place of this one.
+    /// The usage of all partitions together, as they reported it last. `RmProxy` reads it when another
+    /// session replaces this one.
     held: Rc<Cell<Held>>,
     events: EventStore,
-    /// Empty between two messages, and kept for its room.
+    /// Empty between two messages; kept for its memory.
     happened: Vec<Happening>,
-    /// What has gone with it so far, and the reply that it is told by.
+    /// Objects that were removed with the session so far.
     removed: Removed,
+    /// The reply with these numbers, once the session is ending.
     leave: Option<oneshot::Sender<Removed>>,
     in_force: InForce,
-    /// The configuration of RMs in its policy group that bring none.
+    /// The default configuration of its policy group.
     default_queues: Arc<Document>,
     reconfiguration: Option<Reconfiguration>,
-    /// A request that waits for the owners of its applications.
+    /// An application request whose users are being looked up.
     resolving: Option<Resolving>,
-    /// Messages that wait until that or the reconfiguration is done, in order.
+    /// Messages that wait for the lookups or the reconfiguration, in order.
     deferred: VecDeque<Deferred>,
     roster: Roster,
     build_info: Arc<BTreeMap<String, String>>,
     clock: Clock,
     settings: Settings,
-    /// The last of each kind of control that lasts: new partitions are told of it, too.
+    /// The last control of each lasting kind, for new partitions.
     controls: Vec<Control>,
     metrics: Arc<Metrics>,
     _counted: Counted,
 }
 
 impl Rm {
-    /// Starts the session with all its partitions.
+    /// Starts the session and its partitions.
     pub(crate) fn start_with(params: SessionParams<'_>) -> Started {
         let SessionParams { id, build_info, in_force, callback, .. } = params;
         params.metrics.actor_named(ActorKind::Rm, id);
@@ -224,7 +224,7 @@ impl Rm {
         Started { mailbox: Mailbox::new(address, params.metrics), roster, silence, held }
     }
 
-    /// Counts the items that were refused or had no effect.
+    /// Counts items that were refused or had no effect.
     fn count(&self, notices: &[Notice]) {
         let metrics = &self.metrics;
         for notice in notices {
@@ -238,16 +238,17 @@ impl Rm {
             if let Notice::NodeRejected { reason, .. } = notice
                 && no_partition(reason)
             {
-                // There is no partition that would count it.
+                // No partition counts it.
                 metrics.nodes.failed.inc();
             }
         }
     }
 
-    /// Tells the callback the notices of a partition, whose name has the RM's prefix.
+    /// Delivers notices of a partition to the callback. `partition` is its name with the RM's prefix,
+    /// empty for items that name no partition.
     fn deliver(&mut self, partition: &str, notices: Vec<Notice>) {
         self.count(&notices);
-        if self.silence.reigns() || notices.is_empty() {
+        if self.silence.has_begun() || notices.is_empty() {
             return;
         }
         if let Some(following) = &self.settings.following {
@@ -262,20 +263,21 @@ impl Rm {
         self.events.add(&mut self.happened);
     }
 
-    /// Events that were kept are told after a while. For the end of every handler that may deliver.
+    /// Sends collected events, now or after a delay. Called at the end of every handler that may
+    /// deliver notices.
     fn arm_events(&mut self, ctx: &mut Context<Self>) {
         match self.events.telling(Instant::now()) {
             Telling::Nothing => {}
             Telling::Later => {
-                ctx.run_later(COLLECTED_FOR, |rm, _| rm.tell_events());
+                ctx.run_later(COLLECTED_FOR, |rm, _| rm.send_events());
             }
-            Telling::Now => self.tell_events(),
+            Telling::Now => self.send_events(),
         }
     }
 
-    fn tell_events(&mut self) {
+    fn send_events(&mut self) {
         let events = self.events.collect();
-        if !self.silence.reigns() && !events.is_empty() {
+        if !self.silence.has_begun() && !events.is_empty() {
             answers::guarded(&self.id, || self.callback.send_events(events));
         }
     }
@@ -294,7 +296,7 @@ impl Actor for Rm {
 
     fn stopped(&mut self, _ctx: &mut Self::Context) {
         for held in self.partitions.values() {
-            // Only after a panic: in order, the last partition ends first.
+            // Only after a panic: otherwise the session ends after its last partition.
             held.mailbox.post(Close);
         }
     }
@@ -314,9 +316,9 @@ impl Measured for Rm {
 
 receives!(Rm);
 
-impl Receive<Said> for Rm {
-    fn receive(&mut self, said: Said, ctx: &mut Context<Self>) {
-        let Said { partition, notices, chunks_done } = said;
+impl Receive<Delivery> for Rm {
+    fn receive(&mut self, delivery: Delivery, ctx: &mut Context<Self>) {
+        let Delivery { partition, notices, chunks_done } = delivery;
         let count = notices.len();
         self.deliver(&partition, notices);
         self.arm_events(ctx);
@@ -348,7 +350,7 @@ impl Receive<Supersede> for Rm {
         for taken in self.blocked.drain(..) {
             let _ = taken.send(Err(not_here()));
         }
-        // Callers that wait for another answer learn of the end by a reply that is dropped.
+        // Callers that wait for another answer see that their reply was dropped.
         self.reconfiguration = None;
         if let Some(resolving) = self.resolving.take() {
             let _ = resolving.taken.send(Err(not_here()));

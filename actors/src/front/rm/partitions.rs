@@ -71,10 +71,10 @@ impl Rm {
         self.partitions.insert(name, PartitionLink::new(mailbox, seat));
     }
 
-    /// The mailboxes by which a partition reaches its session.
+    /// The mailboxes by which a partition sends to its session.
     pub(super) fn link(&self) -> SessionLink {
         SessionLink {
-            said: self.mailbox.destination(),
+            deliveries: self.mailbox.destination(),
             held: self.mailbox.destination(),
             prepared: self.mailbox.destination(),
             lost: self.mailbox.destination(),
@@ -98,12 +98,12 @@ impl Receive<PartitionLost> for Rm {
             }
             return;
         }
-        if self.left_as_wanted(&partition) {
+        if self.closed_as_configured(&partition) {
             return;
         }
         self.metrics.actor_lost(ActorKind::Partition, &partition);
         tracing::error!(rm = %self.id, %partition, "partition lost, its RM must register again");
-        if !self.silence.reigns() {
+        if !self.silence.has_begun() {
             self.callback.resync_required(&format!("partition `{partition}` was lost"));
         }
         self.translator.partitions.lose(Arc::clone(&partition));
@@ -125,7 +125,7 @@ impl Receive<PartitionClosed> for Rm {
                 self.end(ctx);
             }
         } else {
-            self.left_as_wanted(&partition);
+            self.closed_as_configured(&partition);
         }
     }
 }

@@ -1,7 +1,7 @@
-//! What an RM has in all its partitions, against its quotas: `docs/quotas.md`.
+//! Usage of an RM in all its partitions, against its quotas: `docs/quotas.md`.
 //!
-//! Partitions say what they have when it has become another part of a quota; each is told what the
-//! others have together. An RM with one partition is never told anything.
+//! A partition reports its usage when its share of a quota has changed, and is informed of the usage of
+//! all others together. The only partition of an RM is never informed.
 
 use actix::prelude::*;
 use monoceros_rules::work::quotas::Held;
@@ -12,8 +12,8 @@ use crate::partition::{ApplyControl, Control};
 use crate::session::HeldNow;
 
 impl Rm {
-    /// Tells each partition what the others have, where that is worth it.
-    fn tell_elsewhere(&mut self) {
+    /// Informs each partition of the usage of the others, if the change is large enough to matter.
+    fn inform_of_others(&mut self) {
         let all = self.partitions.values().fold(Held::default(), |sum, it| sum.plus(it.held));
         self.held.set(all);
         for partition in self.partitions.values_mut() {
@@ -30,7 +30,7 @@ impl Receive<HeldNow> for Rm {
     fn receive(&mut self, HeldNow { partition, held }: HeldNow, _ctx: &mut Context<Self>) {
         if let Some(partition) = self.partitions.get_mut(&partition) {
             partition.held = held;
-            self.tell_elsewhere();
+            self.inform_of_others();
         }
     }
 }

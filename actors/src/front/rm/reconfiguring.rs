@@ -1,15 +1,16 @@
-//! Another configuration for a session, and other states for its partitions: `docs/reloading.md`.
+//! Changes of the configuration of a session, and of the states of its partitions:
+//! `docs/reloading.md`.
 //!
-//! # How it goes
-//! The text was read before it came here ([`Document`]). Every partition is asked whether it could
-//! have its part of it (`Input::Prepare`, in the order of the RM's requests). When all have
-//! answered, all change, or none does; partitions that are not configured any more tell of their
-//! applications and close, new ones start empty. What the RM sends meanwhile is held back, so that
-//! none of it meets half of a change.
+//! # Steps of a change
+//! The text was read before it is sent here ([`Document`]). Every partition is asked whether it could
+//! take its part (`Input::Prepare`, in the order of the RM's requests). When all have answered, all
+//! change, or none does. Partitions that are not configured any more report the end of their
+//! applications and close; new ones start empty. Messages of the RM are held back meanwhile, so that
+//! none meets half of a change.
 //!
 //! # When things go wrong
-//! A partition that is lost before it answered counts as a refusal; one that is lost while it
-//! closes is gone, which is what was wanted. A session that ends drops the reply.
+//! A partition that is lost before it has answered counts as a refusal. A partition that is lost while
+//! it closes counts as closed. A session that ends drops the reply.
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::sync::Arc;
@@ -34,26 +35,26 @@ use crate::mailbox::Receive;
 use crate::partition::{Conclude, Entry, Input, LocalErrand, StateChange, Wanted};
 use crate::session::Prepared;
 
-/// The outcome of a request before any partition is asked.
-enum Opening {
-    /// Nothing of the queues changes.
-    Same(InForce),
-    Other(InForce),
+/// A requested configuration that has passed all checks without the partitions.
+enum Requested {
+    /// The queues stay as they are.
+    SameQueues(InForce),
+    OtherQueues(InForce),
 }
 
 impl Rm {
-    /// Whether messages of the RM must wait.
+    /// Whether messages of the RM are held back.
     pub(super) fn holds_back(&self) -> bool {
         self.reconfiguration.is_some() || self.resolving.is_some()
     }
 
-    /// Handles the messages that were held back, until something holds the rest back again.
-    pub(super) fn go_on(&mut self) {
+    /// Handles messages that were held back, until one of them holds back the rest.
+    pub(super) fn resume(&mut self) {
         while !self.holds_back()
             && let Some(deferred) = self.deferred.pop_front()
         {
             match deferred {
-                Deferred::Update(update) => self.take_up(update),
+                Deferred::Update(update) => self.process(update),
                 Deferred::Reconfigure(reconfigure) => self.reconfigure(reconfigure),
                 Deferred::ChangeState(change) => self.change_state(change),
             }
@@ -65,7 +66,7 @@ impl Rm {
         if let Effect::Defaults(document) = &effect {
             self.default_queues = Arc::clone(document);
         }
-        let opening = self.open(request, read, &effect);
+        let requested = self.check(request, read, &effect);
         let old = Arc::clone(&self.in_force.document);
         let answer = |next: &InForce| {
             let new = Arc::clone(&next.document);
@@ -80,17 +81,17 @@ impl Rm {
             };
             (update, Comparison { old: Arc::clone(&old), new, usage: Usage::default() })
         };
-        let next = match opening {
+        let next = match requested {
             Err(error) => {
                 let _ = reply.send(Err(error));
                 return;
             }
-            Ok(Opening::Same(next)) => {
+            Ok(Requested::SameQueues(next)) => {
                 let _ = reply.send(Ok(answer(&next)));
                 self.put_in_force(next, &effect);
                 return;
             }
-            Ok(Opening::Other(next)) => next,
+            Ok(Requested::OtherQueues(next)) => next,
         };
         let update = answer(&next);
         let name = |config: &PartitionConfig| Arc::from(format!("[{}]{}", self.id, config.name));
@@ -115,8 +116,8 @@ impl Rm {
         self.pump();
     }
 
-    /// Puts a configuration in force. Other defaults bring no extra part, and leave that of the RM as
-    /// it is.
+    /// Puts a configuration in force. A change of the default has no extra part, so that of the RM
+    /// stays.
     fn put_in_force(&mut self, next: InForce, effect: &Effect) {
         match effect {
             Effect::None => return,
@@ -132,13 +133,13 @@ impl Rm {
         self.in_force = next;
     }
 
-    /// Checks everything that can be checked without the partitions.
-    fn open(
+    /// Checks a configuration as far as that is possible without the partitions.
+    fn check(
         &self,
         request: si::UpdateConfigurationRequest,
         read: Option<Result<Arc<Document>, ConfigErrors>>,
         effect: &Effect,
-    ) -> Result<Opening, ConfigurationError> {
+    ) -> Result<Requested, ConfigurationError> {
         let registered = &self.in_force.policy_group;
         if !request.policy_group.is_empty() && request.policy_group != *registered {
             let (given, registered) = (request.policy_group, registered.clone());
@@ -152,7 +153,7 @@ impl Rm {
         }
         let is_defaults = matches!(effect, Effect::Defaults(_));
         if is_defaults && !self.in_force.is_default {
-            return Ok(Opening::Same(self.in_force.clone()));
+            return Ok(Requested::SameQueues(self.in_force.clone()));
         }
         let is_default = read.is_none();
         let read = read.unwrap_or_else(|| Ok(Arc::clone(&self.default_queues)));
@@ -170,7 +171,7 @@ impl Rm {
         let is_same = document.checksum == in_force.checksum;
         let document = if is_same { Arc::clone(in_force) } else { document };
         let next = InForce { policy_group, document, extra, is_default };
-        Ok(if is_same { Opening::Same(next) } else { Opening::Other(next) })
+        Ok(if is_same { Requested::SameQueues(next) } else { Requested::OtherQueues(next) })
     }
 
     /// Takes the answer of a partition, or notes that it was lost.
@@ -185,9 +186,12 @@ impl Rm {
         }
     }
 
-    /// All partitions have answered and stand still.
+    /// Applies or cancels the change, after all partitions have answered. They are paused meanwhile.
     fn conclude(&mut self) {
-        let Some(reconfiguration) = &mut self.reconfiguration else { return };
+        let Some(reconfiguration) = &mut self.reconfiguration else {
+            debug_assert!(false, "a change is under way when its last answer arrives");
+            return;
+        };
         if reconfiguration.is_without_effect() {
             for held in self.partitions.values() {
                 held.mailbox.post(Conclude::Forget);
@@ -227,9 +231,9 @@ impl Rm {
         }
     }
 
-    /// Whether the partition is on its way out because it is not configured any more; then it has
-    /// left now.
-    pub(super) fn left_as_wanted(&mut self, partition: &Arc<str>) -> bool {
+    /// Takes the end of a partition. Returns whether it was expected, because the partition is not
+    /// configured any more.
+    pub(super) fn closed_as_configured(&mut self, partition: &Arc<str>) -> bool {
         let Some(reconfiguration) = &mut self.reconfiguration else { return false };
         if !reconfiguration.leaving.remove(partition) {
             return false;
@@ -244,7 +248,7 @@ impl Rm {
         if let Some(reconfiguration) = self.reconfiguration.take() {
             let _ = reconfiguration.reply.send(reconfiguration.outcome);
         }
-        self.go_on();
+        self.resume();
     }
 
     fn change_state(&mut self, change: ChangeState) {
@@ -261,7 +265,7 @@ impl Rm {
 impl Receive<Reconfigure> for Rm {
     fn receive(&mut self, reconfigure: Reconfigure, ctx: &mut Context<Self>) {
         self.deferred.push_back(Deferred::Reconfigure(reconfigure));
-        self.go_on();
+        self.resume();
         self.arm_events(ctx);
     }
 }
@@ -269,7 +273,7 @@ impl Receive<Reconfigure> for Rm {
 impl Receive<ChangeState> for Rm {
     fn receive(&mut self, change: ChangeState, ctx: &mut Context<Self>) {
         self.deferred.push_back(Deferred::ChangeState(change));
-        self.go_on();
+        self.resume();
         self.arm_events(ctx);
     }
 }

@@ -1,8 +1,8 @@
-//! New applications whose owners are not known yet: `docs/users.md#what-becomes-of-a-submission`.
+//! Lookups of the groups of users before new applications are sent to their partitions:
+//! `docs/users.md#what-becomes-of-a-submission`.
 //!
-//! The groups of a user are needed before the application gets to its partition, and the resolver
-//! may be slow. The request then waits with everything that the RM sends after it, so that its
-//! order stays; where all owners are known, nothing waits and nothing is spawned.
+//! A resolver may be slow. Until it answers, the request waits with everything that the RM sends after
+//! it, so that the order is kept. If all users are known, nothing waits and no task is spawned.
 
 use std::sync::Arc;
 
@@ -16,14 +16,14 @@ use super::requests::{Body, Taken, Update};
 use crate::api::users::GroupAnswers;
 use crate::mailbox::Receive;
 
-/// Sent when all users whom a request needs have been looked up.
+/// All lookups of a request are done.
 #[derive(Message)]
 #[rtype(result = "()")]
 pub(crate) struct Resolved(GroupAnswers);
 
 impl Rm {
-    /// The request, or the lookups that it needs first.
-    pub(super) fn take_up(&mut self, Update { body, taken }: Update) {
+    /// Processes a request, or begins the lookups that it needs first.
+    pub(super) fn process(&mut self, Update { body, taken }: Update) {
         match body {
             Body::Application(request) => self.resolve(request, taken, GroupAnswers::default()),
             body => self.update(Update { body, taken }, &GroupAnswers::default()),
@@ -50,14 +50,14 @@ impl Rm {
 
 impl Receive<Resolved> for Rm {
     fn receive(&mut self, Resolved(later): Resolved, ctx: &mut Context<Self>) {
-        // The session may have ended.
+        // The session may have ended meanwhile.
         let Some(resolving) = self.resolving.take() else { return };
         self.users.learn(&later);
         let Resolving { request, taken, mut answers, .. } = resolving;
         answers.join(later);
-        // What was remembered of other users may be too old by now.
+        // Cached answers about other users may have expired by now, so this may look up again.
         self.resolve(request, taken, answers);
-        self.go_on();
+        self.resume();
         self.arm_events(ctx);
     }
 }

@@ -1,24 +1,25 @@
-//! The threads of all partitions, of which there are only so many.
+//! The threads of all partitions, in bounded number.
 //!
-//! # Why they are shared
-//! A thread costs memory and four file descriptors, and a process that has no descriptor left takes
-//! no connection, not even that of a probe. An RM brings as many partitions as its quota allows, so
-//! threads are bounded for the process. Beyond the bound partitions share threads: nothing has to be
-//! refused for it, also not to an RM that registers again while the partitions of its earlier session
-//! are still closing. The front's thread is no partition's: whatever takes long in one of them delays
-//! those on its own thread and nobody else.
+//! # Why partitions share threads
+//! A thread costs memory and four file descriptors, and a process without free descriptors accepts no
+//! connection, not even from a probe. An RM may have as many partitions as its quota allows, so the
+//! number of threads is bounded for the process. Beyond the bound, partitions share threads and no
+//! partition is refused, not even if an RM registers again while the partitions of its earlier session
+//! are still closing. No partition runs on the front's thread: a slow partition delays only the
+//! partitions on its own thread.
 //!
 //! # Invariants
-//! * There are no more threads than may be. The first begins with the front.
-//! * A thread without partitions stays for the next: the front waits for a new one until the system
-//!   runs it, and everybody waits for the front, which an RM that registers in a loop would make use
-//!   of. It costs its memory and its descriptors, and no time.
-//! * The first partition of a session gets a thread of its own while there may be one more, others
-//!   only while half of the threads are left: many partitions of one RM leave threads to other RMs.
-//! * A partition shares the thread of partitions of the same RM if there is one, and of the others
-//!   the one with the fewest.
-//! * A thread on which a partition was lost gets no more partitions if there is another: what is
-//!   left of that partition goes with the thread.
+//! * The number of threads never exceeds the bound. The first thread is started with the front.
+//! * A thread without partitions is kept for the next one. Starting a thread blocks the front until the
+//!   system runs it, and everybody waits for the front, so an RM that registers in a loop could delay
+//!   others. An idle thread costs memory and descriptors, and no processor time.
+//! * The first partition of a session gets a thread of its own while the bound allows one more; other
+//!   partitions only while half of the threads are free. So many partitions of one RM leave threads to
+//!   other RMs.
+//! * A partition without a thread of its own shares that of partitions of the same RM if there is one,
+//!   otherwise the thread with the fewest partitions.
+//! * A thread on which a partition was lost gets no more partitions if there is another thread. When it
+//!   is empty it is stopped, together with the remains of the lost partition.
 
 use std::cell::RefCell;
 use std::collections::BTreeSet;
@@ -32,20 +33,20 @@ use tracing::Span;
 
 use crate::spin::Spin;
 
-/// The threads, shared by all sessions. Clones are the same.
+/// The threads, shared by all sessions and by all clones.
 #[derive(Clone)]
 pub(crate) struct PartitionThreads(Rc<RefCell<Pool>>);
 
-/// The place of one partition on a thread, until it is dropped.
+/// The place of a partition on a thread; dropping it frees the place.
 pub(super) struct Seat {
     pool: PartitionThreads,
     thread: u64,
-    sitter: Sitter,
+    occupant: Occupant,
 }
 
-/// Whose a partition is, and its name without the RM's prefix.
+/// A partition on a thread: its RM, and its name without the RM's prefix.
 #[derive(Clone, Debug, PartialEq, Eq)]
-struct Sitter {
+struct Occupant {
     rm: Arc<str>,
     partition: String,
 }
@@ -60,29 +61,30 @@ struct Pool {
 struct Thread {
     number: u64,
     arbiter: Arbiter,
-    sitters: Vec<Sitter>,
+    occupants: Vec<Occupant>,
     /// A partition was lost on it.
     has_losses: bool,
-    /// What is logged on the thread says whose it is until this is dropped.
+    /// Ends the span in which the thread logs, when it is dropped.
     named: Option<oneshot::Sender<()>>,
 }
 
 impl PartitionThreads {
-    /// At most so many, and one at least.
+    /// At most `most` threads, and at least one.
     pub(crate) fn new(most: usize, spin: Spin) -> Self {
         let pool = Pool { most: most.max(1), spin, threads_so_far: 0, threads: Vec::new() };
         Self(Rc::new(RefCell::new(pool)))
     }
 
-    /// Starts the first one, so that no partition depends on what the system has left later.
+    /// Starts the first thread, so that partitions can run even if the system gives no more threads
+    /// later.
     pub(crate) fn begin(&self) {
         if let Err(error) = self.0.borrow_mut().start() {
             tracing::error!(%error, "no thread for partitions: they share the front's");
         }
     }
 
-    /// A place for a partition of the RM, and the thread that it is on; none where the system has not
-    /// given a single thread.
+    /// A place for a partition of the RM, and its thread. `None` if the system has not given a single
+    /// thread.
     pub(super) fn seat(
         &self,
         rm: &Arc<str>,
@@ -90,22 +92,22 @@ impl PartitionThreads {
         is_first: bool,
     ) -> Option<(Seat, ArbiterHandle)> {
         let partition = monoceros_config::plain_name(partition).to_owned();
-        let sitter = Sitter { rm: Arc::clone(rm), partition };
+        let occupant = Occupant { rm: Arc::clone(rm), partition };
         let mut pool = self.0.borrow_mut();
         let thread = pool.thread_for(rm, is_first)?;
-        thread.sitters.push(sitter.clone());
+        thread.occupants.push(occupant.clone());
         thread.name();
         let (number, handle) = (thread.number, thread.arbiter.handle());
-        Some((Seat { pool: self.clone(), thread: number, sitter }, handle))
+        Some((Seat { pool: self.clone(), thread: number, occupant }, handle))
     }
 }
 
 impl Pool {
     fn thread_for(&mut self, rm: &Arc<str>, is_first: bool) -> Option<&mut Thread> {
-        let used = self.threads.iter().filter(|thread| !thread.sitters.is_empty()).count();
+        let used = self.threads.iter().filter(|thread| !thread.occupants.is_empty()).count();
         let may_have_own = if is_first { used < self.most } else { 2 * used < self.most };
         if may_have_own {
-            let is_free = |thread: &Thread| thread.sitters.is_empty() && !thread.has_losses;
+            let is_free = |thread: &Thread| thread.occupants.is_empty() && !thread.has_losses;
             if let Some(at) = self.threads.iter().position(is_free) {
                 return self.threads.get_mut(at);
             }
@@ -118,9 +120,10 @@ impl Pool {
                 }
             }
         }
-        let is_elsewhere = |thread: &Thread| !thread.sitters.iter().any(|sitter| sitter.rm == *rm);
+        let is_elsewhere =
+            |thread: &Thread| !thread.occupants.iter().any(|occupant| occupant.rm == *rm);
         let rank = |thread: &&mut Thread| {
-            (thread.has_losses, is_elsewhere(thread), thread.sitters.len(), thread.number)
+            (thread.has_losses, is_elsewhere(thread), thread.occupants.len(), thread.number)
         };
         self.threads.iter_mut().min_by_key(rank)
     }
@@ -132,21 +135,24 @@ impl Pool {
         }
         let number = self.threads_so_far;
         self.threads_so_far += 1;
-        let (sitters, has_losses, named) = (Vec::new(), false, None);
-        self.threads.push(Thread { number, arbiter, sitters, has_losses, named });
+        let (occupants, has_losses, named) = (Vec::new(), false, None);
+        self.threads.push(Thread { number, arbiter, occupants, has_losses, named });
         Ok(())
     }
 
-    /// A partition has gone from its thread.
-    fn leave(&mut self, number: u64, gone: &Sitter) {
+    /// Frees the place of a partition.
+    fn leave(&mut self, number: u64, gone: &Occupant) {
         let Some(at) = self.threads.iter().position(|thread| thread.number == number) else {
+            debug_assert!(false, "a thread is kept while a partition has a place on it");
             return;
         };
         let thread = &mut self.threads[at];
-        if let Some(seat) = thread.sitters.iter().position(|sitter| sitter == gone) {
-            thread.sitters.remove(seat);
+        let seat = thread.occupants.iter().position(|occupant| occupant == gone);
+        debug_assert!(seat.is_some(), "a partition with a place is among the thread's occupants");
+        if let Some(seat) = seat {
+            thread.occupants.remove(seat);
         }
-        if self.threads[at].sitters.is_empty() && self.threads[at].has_losses {
+        if self.threads[at].occupants.is_empty() && self.threads[at].has_losses {
             self.threads.remove(at).arbiter.stop();
         } else {
             self.threads[at].name();
@@ -155,17 +161,17 @@ impl Pool {
 }
 
 impl Thread {
-    /// Has whatever is logged on the thread from now on say whose it is: the partition's, or of the
-    /// partitions of one RM that RM's.
+    /// Sets the span of all log lines of the thread: its partition, or if it has several of one RM, the
+    /// RM.
     fn name(&mut self) {
-        let rms: BTreeSet<&str> = self.sitters.iter().map(|sitter| &*sitter.rm).collect();
-        let span = match (&self.sitters[..], rms.first()) {
+        let rms: BTreeSet<&str> = self.occupants.iter().map(|occupant| &*occupant.rm).collect();
+        let span = match (&self.occupants[..], rms.first()) {
             ([one], _) => tracing::error_span!("partition", rm = &*one.rm, id = one.partition),
             (_, Some(rm)) if rms.len() == 1 => tracing::error_span!("partition", rm),
             _ => Span::none(),
         };
         let (named, until) = oneshot::channel::<()>();
-        // What was said before ends as soon as its sender is dropped.
+        // The earlier span ends when its sender is dropped here.
         self.named = Some(named);
         self.arbiter.spawn_fn(move || {
             actix_rt::spawn(async move {
@@ -178,7 +184,7 @@ impl Thread {
 }
 
 impl Seat {
-    /// The partition was lost: what is left of it is still on the thread.
+    /// Notes that the partition was lost: its remains are still on the thread.
     pub(super) fn was_lost(&self) {
         let mut pool = self.pool.0.borrow_mut();
         if let Some(thread) = pool.threads.iter_mut().find(|it| it.number == self.thread) {
@@ -189,7 +195,7 @@ impl Seat {
 
 impl Drop for Seat {
     fn drop(&mut self) {
-        self.pool.0.borrow_mut().leave(self.thread, &self.sitter);
+        self.pool.0.borrow_mut().leave(self.thread, &self.occupant);
     }
 }
 
@@ -197,7 +203,7 @@ impl Drop for Seat {
 impl fmt::Debug for PartitionThreads {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         let pool = self.0.borrow();
-        let loads: Vec<usize> = pool.threads.iter().map(|thread| thread.sitters.len()).collect();
+        let loads: Vec<usize> = pool.threads.iter().map(|thread| thread.occupants.len()).collect();
         f.debug_struct("PartitionThreads").field("most", &pool.most).field("loads", &loads).finish()
     }
 }
@@ -210,9 +216,9 @@ mod tests {
 
     use super::*;
 
-    /// How many partitions each thread has.
+    /// The number of partitions on each thread.
     fn loads(threads: &PartitionThreads) -> Vec<usize> {
-        threads.0.borrow().threads.iter().map(|thread| thread.sitters.len()).collect()
+        threads.0.borrow().threads.iter().map(|thread| thread.occupants.len()).collect()
     }
 
     fn seats(threads: &PartitionThreads, rm: &str, n: usize) -> Vec<Seat> {

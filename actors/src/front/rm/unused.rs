@@ -1,8 +1,8 @@
-//! Keys in the extra map of an RM that change nothing.
+//! Unused keys in the extra map of an RM.
 //!
-//! The map is kept and shown as it came. A shim for Kubernetes sends all that it is configured with,
-//! and most of that is its own, so that no key is a fault. But whoever sets a key that would concern
-//! others, or that nobody reads, expects an effect, and should read in the log that there is none.
+//! The map is kept and shown as it was sent. A shim for Kubernetes sends its whole configuration, most
+//! of which is its own, so no key is an error. But a key that would affect other RMs, or that nothing
+//! reads, was set in expectation of an effect: the log says that there is none.
 
 use std::collections::BTreeMap;
 
@@ -10,14 +10,14 @@ use monoceros_rules::values::names::shown;
 
 use crate::events::REQUEST_CAPACITY;
 
-/// How many keys a line of the log names.
+/// The most keys in a line of the log.
 const NAMED: usize = 50;
 
-/// The keys by which an RM says something of itself, here and at the edges of the service:
+/// The keys that an RM sets for itself and the engine or the edges of the service read:
 /// `docs/configuration.md#what-a-resource-manager-sets-for-itself`.
-const OBEYED: [&str; 3] = [REQUEST_CAPACITY, "scheduling.placementsInFlight", "legacy.memoryUnit"];
+const USED: [&str; 3] = [REQUEST_CAPACITY, "scheduling.placementsInFlight", "legacy.memoryUnit"];
 
-/// The same of the session; an underscore and case make no difference to them.
+/// Keys of the session; underscores and letter case do not matter in them.
 const OF_SESSIONS: [&str; 8] = [
     "session.attachTimeout",
     "session.onStreamLoss",
@@ -29,12 +29,12 @@ const OF_SESSIONS: [&str; 8] = [
     "session.strictEnums",
 ];
 
-/// Sections of which every key is the RM's.
+/// Sections in which the RM sets every key for itself.
 const SECTIONS: [&str; 2] = ["callback.", "priorityClasses."];
 
-/// One line in the log for all such keys.
+/// Logs one line for all unused keys.
 pub(crate) fn warn_of_unused(rm: &str, extra: &BTreeMap<String, String>) {
-    // Not the values: what an RM keeps there is its own, and may be a secret.
+    // Without values, which may be secrets.
     let mut keys: Vec<String> = unused(extra).take(NAMED).map(shown).collect();
     if keys.is_empty() {
         return;
@@ -52,12 +52,12 @@ pub(crate) fn warn_of_unused(rm: &str, extra: &BTreeMap<String, String>) {
 }
 
 fn unused(extra: &BTreeMap<String, String>) -> impl Iterator<Item = &str> {
-    extra.keys().map(String::as_str).filter(|key| !is_obeyed(key))
+    extra.keys().map(String::as_str).filter(|key| !is_used(key))
 }
 
-fn is_obeyed(key: &str) -> bool {
+fn is_used(key: &str) -> bool {
     let plain = |key: &str| key.replace('_', "").to_lowercase();
-    OBEYED.contains(&key)
+    USED.contains(&key)
         || OF_SESSIONS.iter().any(|of_sessions| plain(of_sessions) == plain(key))
         || SECTIONS.iter().any(|section| key.starts_with(section))
 }

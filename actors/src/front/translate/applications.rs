@@ -18,8 +18,8 @@ use crate::api::users::{GroupAnswers, Questions};
 use crate::partition::{RefusedItem, Request};
 
 impl Translator {
-    /// Whom to ask about the users of new applications, beyond the `answers` that there are, before
-    /// the request can be translated.
+    /// The lookups of users that are needed before the request can be translated, apart from those in
+    /// `answers`.
     pub(in crate::front) fn questions(
         &self,
         request: &si::ApplicationRequest,
@@ -40,7 +40,7 @@ impl Translator {
         questions
     }
 
-    /// Translates a request for applications; `answers` are those of the lookups that it waited
+    /// Translates a request for applications. `answers` has the results of the lookups that it waited
     /// for.
     pub(in crate::front) fn applications(
         &mut self,
@@ -58,7 +58,7 @@ impl Translator {
                 gathering.refuse(reject(reason));
                 continue;
             };
-            // A partition that is lost takes nothing.
+            // A lost partition takes no applications.
             let Some(users) = self.partitions.users_mut(&partition) else { continue };
             let identity = |ugi, forced| users.identity(ugi, forced, answers);
             let request = match new_application(new, &self.intake, &self.names, identity) {
