@@ -1,7 +1,7 @@
-//! Epoch times from the runtime's own clock.
+//! The clock of the scheduler: epoch times that advance with the runtime's clock.
 //!
-//! A base plus what `tokio::time` says has passed: a paused clock drives epoch times too, so that a
-//! simulation of weeks stamps its messages with the simulated time.
+//! A reading is a base plus the time that has passed according to `tokio::time`. So a paused clock
+//! drives epoch times, too, and a simulation of weeks stamps its messages with simulated time.
 
 use std::time::{SystemTime, UNIX_EPOCH};
 
@@ -27,7 +27,7 @@ impl Clock {
     }
 }
 
-/// The machine's epoch time, ns: read once, when a scheduler starts.
+/// The epoch time of the machine, ns. Read once, when a scheduler starts.
 pub(crate) fn wall_clock_ns() -> i64 {
     #[expect(clippy::disallowed_methods, reason = "the one place that reads the machine's clock")]
     let now = SystemTime::now();

@@ -1,10 +1,11 @@
-//! Sending to the actors that get messages from other threads: the front's, partitions, outlets.
+//! Measured mailboxes, for the actors that get messages from other threads: those of the front, and
+//! partitions.
 //!
 //! # Why not an address alone
-//! An actor that is too slow shows first in its mailbox. Everything that is sent by a [`Mailbox`]
-//! is counted, and one message in so many is timed, in one place; an actor that implements
-//! [`Receive`] instead of `Handler` cannot be sent anything past it. The actors that a baton visits
-//! have plain addresses: there is one baton, which counts for itself.
+//! A slow actor shows first in its mailbox. Every message that is sent by a [`Mailbox`] is counted and
+//! a sample of them is timed, in one place. An actor that implements [`Receive`] instead of `Handler`
+//! cannot get a message in another way. The actors that a baton visits have plain addresses: there is one
+//! baton, which counts its own messages.
 
 use std::fmt;
 use std::sync::Arc;
@@ -19,16 +20,16 @@ pub(crate) trait Measured: Actor<Context = Context<Self>> {
     const KIND: ActorKind;
 }
 
-/// Answers a message that came by a [`Mailbox`].
+/// Handles messages that were sent by a [`Mailbox`].
 pub(crate) trait Receive<M: Message>: Measured {
-    /// Whether more may follow soon, so that it is worth looking out for that before the thread sleeps
+    /// Whether more messages may follow soon, so that the thread polls for them before it sleeps
     /// ([`crate::spin`]).
     const MAY_BE_FOLLOWED: bool = true;
 
     fn receive(&mut self, message: M, ctx: &mut Context<Self>) -> M::Result;
 }
 
-/// A message on its way, with the measurement of its wait.
+/// A message in a mailbox, with the measurement of its wait.
 pub(crate) struct Mailed<M> {
     message: M,
     posted: Posted,
@@ -39,7 +40,7 @@ impl<M: Message> Message for Mailed<M> {
 }
 
 impl<M> Mailed<M> {
-    /// The message, and what is to be kept until it is handled.
+    /// The message, and a timer that is to be kept until it is handled.
     pub(crate) fn received(self, may_be_followed: bool) -> (M, Option<HistogramTimer>) {
         if may_be_followed {
             crate::spin::received();
@@ -48,7 +49,7 @@ impl<M> Mailed<M> {
     }
 }
 
-/// The one `Handler` of an actor that is [`Measured`]: everything else is what it [`Receive`]s. A
+/// Implements the only `Handler` of a [`Measured`] actor, which calls its [`Receive`] implementations. A
 /// macro, since a trait of another crate cannot be implemented for all types at once.
 macro_rules! receives {
     ($actor:ty) => {
@@ -74,7 +75,7 @@ macro_rules! receives {
 }
 pub(crate) use receives;
 
-/// Where an actor is, and the measured way to send to it.
+/// The address of an actor, with measurements of the messages that are sent by it.
 pub(crate) struct Mailbox<A: Actor> {
     address: Addr<A>,
     metrics: Arc<Metrics>,
@@ -87,7 +88,7 @@ impl<A: Actor> Clone for Mailbox<A> {
     }
 }
 
-/// As [`Clone`].
+/// Not derived, as for [`Clone`].
 impl<A: Measured> fmt::Debug for Mailbox<A> {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         f.debug_tuple("Mailbox").field(&A::KIND).finish()
@@ -99,7 +100,7 @@ impl<A: Measured> Mailbox<A> {
         Self { address, metrics: Arc::clone(metrics) }
     }
 
-    /// Sends, and waits for nothing.
+    /// Sends a message without waiting.
     pub(crate) fn post<M>(&self, message: M)
     where
         M: Message + Send + 'static,
@@ -109,7 +110,7 @@ impl<A: Measured> Mailbox<A> {
         self.address.do_send(self.mailed(message));
     }
 
-    /// Sends, and waits for the answer. For the embedding API, never between actors.
+    /// Sends a message and waits for the answer. For the embedding API, never between actors.
     pub(crate) async fn ask<M>(&self, message: M) -> Result<M::Result, MailboxError>
     where
         M: Message + Send + 'static,
@@ -119,12 +120,12 @@ impl<A: Measured> Mailbox<A> {
         self.address.send(self.mailed(message)).await
     }
 
-    /// Whether the actor is still there.
+    /// Whether the actor is still running.
     pub(crate) fn is_open(&self) -> bool {
         self.address.connected()
     }
 
-    /// This mailbox, for messages of one kind.
+    /// This mailbox, restricted to messages of one type.
     pub(crate) fn destination<M>(&self) -> Destination<M>
     where
         M: Message + Send + 'static,
@@ -140,7 +141,7 @@ impl<A: Measured> Mailbox<A> {
     }
 }
 
-/// A mailbox for messages of one kind, for senders that need not know the type of the actor.
+/// A mailbox restricted to messages of one type, for senders that must not know the type of the actor.
 pub(crate) struct Destination<M>
 where
     M: Message + Send,
@@ -163,7 +164,7 @@ where
     }
 }
 
-/// As [`Clone`].
+/// Not derived, as for [`Clone`].
 impl<M> fmt::Debug for Destination<M>
 where
     M: Message + Send,
@@ -179,12 +180,12 @@ where
     M: Message + Send,
     M::Result: Send,
 {
-    /// Sends, and waits for nothing.
+    /// Sends a message without waiting.
     pub(crate) fn post(&self, message: M) {
         self.recipient.do_send(Mailed { message, posted: self.metrics.posted(self.kind) });
     }
 
-    /// Whether the actor is still there.
+    /// Whether the actor is still running.
     pub(crate) fn is_open(&self) -> bool {
         self.recipient.connected()
     }

@@ -1,13 +1,13 @@
-//! Signs of life of the front and of partitions, for a watchdog on a thread of its own.
+//! Pings to the front and to partitions, for a watchdog on a thread of its own.
 //!
 //! # Why messages
-//! A thread that hangs can say nothing, and one that has much to do says it late: both show in a
-//! message that is not answered. A counter that each step writes would cost every step, and would
-//! not tell an idle partition from one whose thread hangs between two steps.
+//! A thread that hangs does not answer a message, and an overloaded one answers late. A counter that
+//! each step writes would cost every step, and would not distinguish an idle partition from one whose
+//! thread hangs between two steps.
 //!
 //! # Invariants
-//! * At most one message without an answer is in each mailbox, however long its thread hangs.
-//! * Feeling a pulse never waits.
+//! * At most one unanswered ping is in each mailbox, however long its thread hangs.
+//! * Reading a pulse never waits.
 
 use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, Ordering};
@@ -16,16 +16,16 @@ use actix::prelude::*;
 
 use crate::mailbox::{Mailbox, Mailed, Measured, Receive};
 
-/// What a thread says of itself.
+/// The state of a thread, by its last ping.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Sign {
     /// Its actor is gone.
     Gone,
-    /// It has not answered yet.
+    /// The actor has not answered yet.
     Silent,
-    /// It has answered.
+    /// The actor has answered.
     Alive {
-        /// The number of the step that is under way in a partition; none if it is at home.
+        /// The number of the step that was under way in a partition; `None` between two steps.
         step: Option<u64>,
     },
 }
@@ -33,15 +33,15 @@ pub enum Sign {
 /// The sign of one partition.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct PartitionSign {
-    /// The RM that it belongs to.
+    /// The id of its RM.
     pub rm_id: Arc<str>,
     /// Its name with the RM's prefix.
     pub partition: Arc<str>,
-    /// What it says.
+    /// The state of its thread.
     pub sign: Sign,
 }
 
-/// Asks an actor for a sign of life. Answered at once, also while a step is under way.
+/// A ping, answered at once, also while a step is under way. From a [`Pulse`].
 #[derive(Message)]
 #[rtype(result = "()")]
 pub(crate) struct Beat {
@@ -49,17 +49,17 @@ pub(crate) struct Beat {
     answers: Arc<Answers>,
 }
 
-/// The last answer of one actor.
+/// The last answer of an actor.
 #[derive(Debug, Default)]
 struct Answers {
-    /// The number of the message that was answered.
+    /// The number of the last ping that was answered.
     number: AtomicU64,
     /// Twice the number of the step, and one more while it is under way.
     step: AtomicU64,
 }
 
 impl Beat {
-    /// Answers, with the number of the step that is under way, if there is one.
+    /// Answers the ping. `step`: the number of the step that is under way.
     pub(crate) fn answer(&self, step: Option<u64>) {
         let step = step.map_or(0, |number| number.wrapping_mul(2) | 1);
         self.answers.step.store(step, Ordering::Relaxed);
@@ -67,7 +67,7 @@ impl Beat {
     }
 }
 
-/// One actor whose pulse is felt.
+/// The pings to one actor.
 pub(crate) struct Pulse<A: Actor> {
     pub(crate) mailbox: Mailbox<A>,
     sent: u64,
@@ -79,7 +79,7 @@ impl<A: Measured + Receive<Beat> + Handler<Mailed<Beat>>> Pulse<A> {
         Self { mailbox, sent: 0, answers: Arc::default() }
     }
 
-    /// The sign since the last time; asks for the next.
+    /// The sign since the last call; sends the next ping unless the last one is unanswered.
     pub(crate) fn feel(&mut self) -> Sign {
         if !self.mailbox.is_open() {
             return Sign::Gone;

@@ -1,20 +1,19 @@
-//! How long a thread of the engine looks out for more before it sleeps.
+//! Spinning: a thread of the engine polls for messages for a while before it sleeps.
 //!
 //! # Why
-//! To wake a thread that sleeps takes longer than to decide an ask: a core that has halted has to be
-//! started first. An ask that comes alone crosses to the partition's thread and back, and where its RM
-//! waits for each answer both threads have gone to sleep before the next. A thread that spins is not
-//! woken: it sees the message when it looks next.
+//! Waking a sleeping thread takes longer than deciding an ask, because a halted core has to be started
+//! first. A lone ask crosses to the partition's thread and back; if its RM waits for each answer, both
+//! threads are asleep before the next ask. A thread that spins need not be woken: it sees the message at
+//! its next poll.
 //!
 //! # Invariants
-//! * Nothing spins unless it is set, nor on threads that are not the engine's own: so never in virtual
-//!   time, which stands still meanwhile.
-//! * A thread that was sent nothing for so long sleeps: an idle scheduler uses no CPU. The questions of a
-//!   watchdog, which come whether anything happens or not, do not count
+//! * Threads spin only if that is configured, and only threads of the engine: so never in virtual time,
+//!   which would stand still meanwhile.
+//! * A thread sleeps after the configured time without messages: an idle scheduler uses no CPU. Pings of a
+//!   watchdog do not count as messages, since they are sent in any case
 //!   ([`Receive::MAY_BE_FOLLOWED`](crate::mailbox::Receive::MAY_BE_FOLLOWED)).
-//! * Where cores are free: not more threads spin at a time than the machine has cores, and none where it
-//!   has one. Behind each look the core is offered to others, and a thread that does not have it back at
-//!   once sleeps.
+//! * At most as many threads spin at a time as the machine has cores, and none on a single core. After
+//!   each poll the thread yields its core; if it does not get it back at once, it sleeps.
 
 use std::cell::{Cell, RefCell};
 use std::future::poll_fn;
@@ -26,21 +25,21 @@ use std::time::Duration;
 
 use tokio::time::Instant;
 
-/// A core that was offered and is not back after this time is wanted by somebody else.
+/// If a thread gets its core back later than this after a yield, another thread needs the core.
 const CROWDED: Duration = Duration::from_micros(50);
 
-/// For how long the thread does not spin then: who sleeps gets a core when it is woken, and who spins in a
-/// crowd has to wait for its turn.
+/// How long the thread does not spin after that: on a busy machine a sleeping thread gets a core when it is
+/// woken, and a spinning one has to wait for its turn.
 const REST: Duration = Duration::from_millis(10);
 
 thread_local! {
-    /// How many messages this thread was sent so far, by which the spinner tells that there are new ones.
+    /// The number of messages that this thread has received, by which the spinner detects new ones.
     static RECEIVED: Cell<u64> = const { Cell::new(0) };
     /// Wakes the spinner of this thread, while it sleeps.
     static SLEEPER: RefCell<Option<Waker>> = const { RefCell::new(None) };
 }
 
-/// Says that this thread was sent something that more may follow.
+/// Notes that this thread has received a message that others may follow.
 pub(crate) fn received() {
     RECEIVED.set(RECEIVED.get().wrapping_add(1));
     if let Some(waker) = SLEEPER.take() {
@@ -48,46 +47,46 @@ pub(crate) fn received() {
     }
 }
 
-/// How many messages this thread was sent so far that more may follow.
+/// The number of such messages so far.
 #[cfg(test)]
 pub(crate) fn n_received() -> u64 {
     RECEIVED.get()
 }
 
-/// The longest that a thread may look out for more.
+/// The longest time for which a thread may spin.
 pub const SPIN_MAX: Duration = Duration::from_millis(10);
 
-/// For how long the threads of a scheduler spin, and how many of them may. Clones share the places.
+/// How long the threads of a scheduler spin, and how many at a time. Clones share the places.
 #[derive(Clone, Debug)]
 pub(crate) struct Spin {
     lasts: Duration,
     places: Arc<Places>,
 }
 
-/// The places of threads that spin at the same time.
+/// The places for threads that spin at the same time.
 #[derive(Debug)]
 struct Places {
     most: usize,
     taken: AtomicUsize,
 }
 
-/// The place of a thread that spins, until it is dropped.
+/// The place of a spinning thread; dropping it frees the place.
 struct Place<'a>(&'a Places);
 
 impl Spin {
-    /// So long after the last message, and for [`SPIN_MAX`] at most; not at all where that is no time.
+    /// Threads spin for `lasts` after the last message, at most for [`SPIN_MAX`]; zero: not at all.
     pub(crate) fn new(lasts: Duration) -> Self {
         let cores = available_parallelism().map_or(1, usize::from);
         Self::on(lasts.min(SPIN_MAX), cores)
     }
 
-    /// On a machine with so many cores.
+    /// As [`Self::new`], on a machine with this number of cores.
     fn on(lasts: Duration, cores: usize) -> Self {
         let most = if cores > 1 { cores } else { 0 };
         Self { lasts, places: Arc::new(Places { most, taken: AtomicUsize::new(0) }) }
     }
 
-    /// What spins on a thread of the engine; nothing where no thread may. To be spawned there.
+    /// The task that spins, to be spawned on each thread of the engine. `None` if no thread may spin.
     pub(crate) fn spinner(&self) -> Option<impl Future<Output = ()> + Send + 'static> {
         let may_spin = !self.lasts.is_zero() && self.places.most > 0;
         may_spin.then(|| self.clone().run())
@@ -119,14 +118,14 @@ impl Spin {
     }
 }
 
-/// One look after another, each of which is a round of two tasks: the spinner among the actors, and one
-/// outside of them, on the same thread.
+/// Polling in rounds of two tasks on one thread: the spinner, inside the `LocalSet` of the actors, and a
+/// task outside of it.
 ///
 /// # Why two
-/// A thread that is sent something is woken by a system call of the sender, unless the runtime knows that
-/// it will look by itself. It knows while a task among the actors has been woken from outside of them. So
-/// the spinner has the other one wake it, which offers the core to others meanwhile: a sender pays for
-/// the wake-up only in the short time in which the actors are being looked at.
+/// A sender wakes the thread by a system call, unless the runtime knows that the thread will poll anyway. It
+/// knows that while a task of the `LocalSet` has been woken from outside of it. So the outer task wakes the
+/// spinner, and yields the core in between: a sender pays for a system call only during the short time in
+/// which the actors are being polled.
 #[derive(Default)]
 struct Round {
     spinner: Mutex<Option<Waker>>,
@@ -135,15 +134,15 @@ struct Round {
 }
 
 impl Round {
-    /// One look.
+    /// One round.
     async fn turn(&self) {
         let mut is_over = false;
         poll_fn(|context| {
             if std::mem::replace(&mut is_over, true) {
                 return Poll::Ready(());
             }
-            *look(&self.spinner) = Some(context.waker().clone());
-            if let Some(outside) = &*look(&self.outside) {
+            *locked(&self.spinner) = Some(context.waker().clone());
+            if let Some(outside) = &*locked(&self.outside) {
                 outside.wake_by_ref();
             }
             Poll::Pending
@@ -151,19 +150,19 @@ impl Round {
         .await;
     }
 
-    /// Whether somebody else had the core in the last turn.
+    /// Whether another thread had the core in the last round.
     fn is_crowded(&self) -> bool {
         self.is_crowded.load(Ordering::Relaxed)
     }
 
-    /// The task outside.
+    /// The outer task.
     async fn go_round(self: Arc<Self>) {
         poll_fn::<(), _>(|context| self.pass(context)).await;
     }
 
     fn pass(&self, context: &mut Context<'_>) -> Poll<()> {
-        *look(&self.outside) = Some(context.waker().clone());
-        if let Some(spinner) = look(&self.spinner).take() {
+        *locked(&self.outside) = Some(context.waker().clone());
+        if let Some(spinner) = locked(&self.spinner).take() {
             spinner.wake();
             let offered = Instant::now();
             std::thread::yield_now();
@@ -173,12 +172,12 @@ impl Round {
     }
 }
 
-fn look(waker: &Mutex<Option<Waker>>) -> MutexGuard<'_, Option<Waker>> {
-    // Whoever panics holds nothing half done.
+fn locked(waker: &Mutex<Option<Waker>>) -> MutexGuard<'_, Option<Waker>> {
+    // No code panics while it holds the lock.
     waker.lock().unwrap_or_else(PoisonError::into_inner)
 }
 
-/// Until this thread is sent something more than so many messages.
+/// Waits until this thread has received more messages than `seen`.
 async fn next_message(seen: u64) {
     poll_fn(|context| {
         if RECEIVED.get() != seen {

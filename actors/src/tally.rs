@@ -1,8 +1,8 @@
-//! What the actors of one thread count, in the words of the handlers.
+//! The counts of one partition, with a method for each thing that handlers count.
 //!
-//! A tally travels with the baton (or lives in an actor of the front). Counting is adding to plain
-//! numbers, and [`Tally::flush`] carries them over once per turn, because an atomic counter that
-//! several threads share would be touched several times per decision.
+//! A tally travels with the baton. Counting adds to plain numbers, and [`Tally::flush`] adds them to the
+//! shared metrics once per turn: an atomic counter shared by threads would be written several times per
+//! decision.
 
 use std::sync::Arc;
 
@@ -12,10 +12,10 @@ use prometheus::HistogramTimer;
 
 use crate::metrics::{ActorKind, Level, LocalCounts, Metrics};
 
-/// The counts of one thread since they were last carried over to the shared metrics.
+/// The counts of a partition since the last flush.
 pub(crate) struct Tally {
     counts: LocalCounts,
-    /// Runs while a sampled message is in a mailbox.
+    /// Measures the wait of a sampled message; `None` while no sampled message is in a mailbox.
     posted: Option<HistogramTimer>,
 }
 
@@ -25,7 +25,7 @@ impl Tally {
         Self { counts, posted: None }
     }
 
-    /// A handler of `kind` begins; what it returns is kept until the handler ends.
+    /// A handler of `kind` begins. The timer is to be kept until the handler ends.
     #[must_use = "the timer ends when it is dropped"]
     pub(crate) fn message(&mut self, kind: ActorKind) -> Option<HistogramTimer> {
         self.posted = None;
@@ -46,12 +46,12 @@ impl Tally {
         self.counts.offer_came_home(decided);
     }
 
-    /// What follows from the last offer is done. May be said more often.
+    /// The follow-up of the last offer is done. May be called more than once.
     pub(crate) fn cycle_over(&mut self) {
         self.counts.cycle_over();
     }
 
-    /// A queue looks for the first of those below it, until [it knows](Self::choice_over).
+    /// A queue begins to choose its first child or application; see [`choice_over`](Self::choice_over).
     pub(crate) fn choice_begins(&mut self, level: Level) {
         self.counts.choice_begins(level);
     }
@@ -60,8 +60,9 @@ impl Tally {
         self.counts.choice_over(level);
     }
 
-    /// A node is looked for, until there is one or [none](Self::node_round_over), or
-    /// [none is needed](Self::node_round_given_up).
+    /// A search for a node begins. It ends with or without a node
+    /// ([`node_round_over`](Self::node_round_over)), or turns out not to be needed
+    /// ([`node_round_given_up`](Self::node_round_given_up)).
     pub(crate) fn node_round_begins(&mut self) {
         self.counts.node_round_begins();
     }
@@ -74,8 +75,7 @@ impl Tally {
         self.counts.node_round_given_up();
     }
 
-    /// A node is tried, until it [took](Self::node_took) or [refused](Self::node_refused) what was
-    /// offered.
+    /// A node is tried; see [`node_took`](Self::node_took) and [`node_refused`](Self::node_refused).
     pub(crate) fn node_try_begins(&mut self) {
         self.counts.node_try_begins();
     }
@@ -102,17 +102,17 @@ impl Tally {
         self.counts.refused.inc();
     }
 
-    /// The RM could not start what was placed.
+    /// The RM could not start an allocation.
     pub(crate) fn start_failed(&mut self) {
         self.counts.failed_starts.inc();
     }
 
-    /// The RM is asked for a predicate.
+    /// A predicate question was sent to the RM.
     pub(crate) fn asked(&mut self) {
         self.counts.predicates.asked.inc();
     }
 
-    /// The RM's answer is that a node passes; the answer may be void by now.
+    /// The RM answered that a node passes. `is_void`: a change has made the answer void.
     pub(crate) fn predicate_passed(&mut self, is_void: bool) {
         let counts = &self.counts.predicates;
         if is_void { counts.void.inc() } else { counts.passed.inc() }
@@ -135,7 +135,7 @@ impl Tally {
         self.counts.predicates.in_flight(questions);
     }
 
-    /// An allocation that the RM reported itself was taken over.
+    /// An existing allocation that the RM reported was accepted.
     pub(crate) fn recovered(&mut self) {
         self.counts.allocated.inc();
     }
@@ -144,7 +144,8 @@ impl Tally {
         self.counts.released.inc();
     }
 
-    /// An ask or allocation was refused; `makes_sense` is false where it named what is not there.
+    /// An ask or allocation was refused. `makes_sense` is false if it named an object that does not
+    /// exist.
     pub(crate) fn ask_rejected(&mut self, makes_sense: bool) {
         self.counts.rejected.inc();
         if !makes_sense {
@@ -156,8 +157,7 @@ impl Tally {
         self.counts.shared().application_placed();
     }
 
-    /// An application was rejected that is in no queue. `queue` is the one that it named, if there is
-    /// one of this path.
+    /// An application that is in no queue was rejected. `queue` is the one that it named, if it exists.
     pub(crate) fn application_rejected(&mut self, queue: Option<&Arc<str>>) {
         let (from, to) = (ApplicationState::New, ApplicationState::Rejected);
         let shared = self.counts.shared();
