@@ -100,6 +100,9 @@ pub(crate) type LocalErrand = input::LocalErrand<Box<dyn Survey>>;
 /// Something that a step has still to do.
 type Task = state::Task<Box<dyn Survey>>;
 
+/// The baton; `None` if a task has sent it out.
+type AtHome = Option<Box<Baton>>;
+
 /// A part of the RM's requests, in order. The Rm hands in a bounded number of chunks ahead and
 /// learns by a [`Delivery`](crate::session::Delivery) when one is done.
 #[derive(Message)]

@@ -11,9 +11,7 @@ use std::sync::Arc;
 use monoceros_rules::queues::QueueConfig;
 use monoceros_rules::queues::object_state::ObjectState;
 
-use super::Partition;
-use super::Task;
-use super::tasks::AtHome;
+use super::{AtHome, Partition, Task};
 use crate::events::{Event, EventKind};
 use crate::metrics::Metrics;
 use crate::queue::{AddBelow, AddQueue, Detach, Queue, QueueFacts, quota_delay_ns};

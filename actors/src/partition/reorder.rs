@@ -24,6 +24,7 @@
 //! * What waits for one thing is done in the order in which it came.
 //! * An item that is taken out is in none of the sets any more.
 
+mod item;
 mod names;
 
 use std::collections::{BTreeMap, BTreeSet, VecDeque};
@@ -31,17 +32,14 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use monoceros_rules::values::resources::Resources;
-use monoceros_rules::work::asks::AskSpec;
-use monoceros_rules::work::quotas::bytes_of_texts;
 
+use self::item::OfNode;
+pub(super) use self::item::{Item, weight_of_change, weight_of_node, weight_of_op};
 use self::names::Name;
-use super::input::NewNode;
 use crate::step::{Existing, NodeChange, Op, WaitsFor};
 
 /// How much may wait unless set otherwise, by [`weight`]; what is further is rejected at once.
 const WEIGHT_MAX: usize = 10_000;
-/// Bytes of an item that weigh as much as another item.
-const BYTES_PER_WEIGHT: u64 = 8 << 10;
 /// How many applications and nodes that are gone are remembered. If there are more, items for the
 /// oldest of them wait in vain.
 const GONE_MAX: usize = 10_000;
@@ -76,67 +74,6 @@ pub(super) struct Waiting {
     pub(super) item: Item,
     /// ns since the epoch.
     pub(super) until_ns: i64,
-}
-
-#[derive(Clone, Debug)]
-pub(super) enum Item {
-    /// Something wanted of an application.
-    Op(Arc<str>, Op),
-    /// A node with allocations of applications that are not all there.
-    Node(Box<NewNode>),
-    /// Something that concerns a node that waits.
-    NodeChange(Arc<str>, NodeChange),
-}
-
-#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
-enum OfNode {
-    Itself,
-    Change,
-}
-
-impl Item {
-    fn weight(&self) -> usize {
-        match self {
-            Self::Op(_, op) => weight_of_op(op),
-            Self::Node(node) => weight_of_node(node),
-            Self::NodeChange(_, change) => weight_of_change(change),
-        }
-    }
-
-    fn of_node(&self) -> Option<(&Arc<str>, OfNode)> {
-        match self {
-            Self::Node(new) => Some((&new.id, OfNode::Itself)),
-            Self::NodeChange(node, _) => Some((node, OfNode::Change)),
-            Self::Op(..) => None,
-        }
-    }
-}
-
-/// What an order to an application weighs.
-pub(super) fn weight_of_op(op: &Op) -> usize {
-    weight(op.spec().map_or(0, AskSpec::bytes))
-}
-
-/// What a node weighs, with all that is on it.
-pub(super) fn weight_of_node(node: &NewNode) -> usize {
-    let existing = node.existing.iter().map(|(_, existing)| existing.spec.bytes());
-    weight(bytes_of_texts(&node.attributes) + existing.sum::<u64>())
-}
-
-/// What the change of a node weighs.
-pub(super) fn weight_of_change(change: &NodeChange) -> usize {
-    weight(match change {
-        NodeChange::Update { attributes, .. } => bytes_of_texts(attributes),
-        NodeChange::Foreign(report) => {
-            report.tags.iter().map(|tags| bytes_of_texts(tags.iter())).sum()
-        }
-        _ => 0,
-    })
-}
-
-/// The weight of an item: one, and one more for each 8 KiB that it takes.
-fn weight(bytes: u64) -> usize {
-    usize::try_from(1 + bytes / BYTES_PER_WEIGHT).unwrap_or(usize::MAX)
 }
 
 /// An item in the buffer.

@@ -15,14 +15,11 @@ use monoceros_rules::work::quotas::Held;
 use super::input::Input;
 use super::queue_lifecycle::removal_if_over;
 use super::surveys::{Everything, LookAgain, LookForVictims, LookOnNode};
-use super::{Partition, Task};
+use super::{AtHome, Partition, Task};
 use crate::api::outcomes::Removed;
 use crate::application::ApplicationMail;
 use crate::metrics::ActorKind;
 use crate::step::{Baton, NodeChange, Notice, Op, PartitionClosed, Preemptor, RowSlot, Survey};
-
-/// The baton; `None` if a task has sent it out.
-pub(super) type AtHome = Option<Box<Baton>>;
 
 impl Task {
     pub(super) fn survey(survey: impl Survey) -> Self {

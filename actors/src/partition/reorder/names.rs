@@ -8,7 +8,7 @@
 use std::collections::BTreeSet;
 use std::sync::Arc;
 
-use super::Item;
+use super::item::Item;
 use crate::step::{Cause, Existing, Op, WaitsFor, Which};
 
 /// A name of something that waits.

@@ -5,6 +5,7 @@ use proptest::collection::vec;
 use proptest::prelude::*;
 
 use super::*;
+use crate::partition::NewNode;
 use crate::step::{Cause, Which};
 
 mod model;

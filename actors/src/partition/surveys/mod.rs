@@ -35,10 +35,8 @@ use std::collections::BTreeMap;
 use actix::prelude::*;
 use tokio::sync::oneshot;
 
-use super::Partition;
-use super::Task;
 use super::input::{Entry, LocalErrand};
-use super::tasks::AtHome;
+use super::{AtHome, Partition, Task};
 use crate::mailbox::Receive;
 use crate::step::{Baton, QueueSlot, Survey, Surveyed, Surveyor};
 

@@ -1,6 +1,7 @@
 //! The buffer agrees with one that keeps a list and looks at all of it.
 
 use super::*;
+use crate::partition::NewNode;
 
 /// Items in the order in which they came.
 #[derive(Debug, Default)]
