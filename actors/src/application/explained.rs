@@ -168,7 +168,7 @@ impl Application {
             Some(_) => Promisee::Gang(self.slot),
             None => Promisee::Ask(self.reserver(slot)),
         });
-        who.map(|who| self.explained_preemption(who, baton)).unwrap_or_default()
+        who.map(|who| self.preemptors(baton).explained(who)).unwrap_or_default()
     }
 
     /// Which nodes an ask may use by what they alone say, as far as its RM knows.

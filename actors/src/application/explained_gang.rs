@@ -60,8 +60,9 @@ impl Application {
         whys.retain(|(why, _)| required.is_empty() || !is_of_places(why));
         // One whose members are not all there yet looks for no places.
         let preemption = self
+            .book
             .undecided_bundle()
-            .map(|_| self.explained_preemption(Promisee::Gang(self.slot), baton))
+            .map(|_| self.preemptors(baton).explained(Promisee::Gang(self.slot)))
             .unwrap_or_default();
         let mut obstacles = self.own_obstacles(&total, baton);
         obstacles.extend(Self::not_started(native.starts.as_deref(), true));

@@ -40,13 +40,6 @@ impl Application {
         self.lane.as_ref().filter(|lane| lane.is_limited).map(|lane| lane.id)
     }
 
-    /// Whether the limits of its user and group would let it run, if it does not count as running
-    /// already.
-    pub(super) fn may_count(&self, baton: &Baton) -> bool {
-        let lane = self.lane.as_ref().filter(|lane| lane.is_limited && !lane.counts);
-        lane.is_none_or(|lane| baton.books.trackers.may_start(lane.id))
-    }
-
     /// Looks at an offer that is at this application, as if it were in this phase: what its queues,
     /// user and group leave.
     pub(super) fn looking<T>(

@@ -17,7 +17,6 @@
 //! places of placeholders is in [`gang`], what else becomes of those in [`placeholders`], and what
 //! concerns gangs that declare their members in [`bundle`], [`holds`] and [`in_the_air`].
 
-mod asking;
 mod asks;
 mod backoff;
 mod bundle;
@@ -55,6 +54,7 @@ use std::sync::Arc;
 
 use actix::prelude::*;
 use monoceros_rules::audit::{ApplicationFact, MembersFact};
+use monoceros_rules::decide::preemption::Turns;
 use monoceros_rules::nodes::NodeIndex;
 use monoceros_rules::order::keys::{ApplicationKey, ApplicationView};
 use monoceros_rules::order::ledger::LedgerDelta;
@@ -73,7 +73,6 @@ use crate::step::{
     Alarm, Baton, Climbing, Consequences, Ending, Entered, Notice, Op, Owner, PlaceAnswer,
     Placement, Resume, RowKey, RowSlot, RowUpdate, Settlement, Station, Surveyor, Visited,
 };
-pub(crate) use asking::{Asking, Kind, MayUse, NoVictimsFor};
 use backoff::Backoff;
 pub(crate) use explained::{Explained, ExplainedApplication, ExplainedClass};
 use ops::VisitEffects;
@@ -146,9 +145,8 @@ pub(crate) struct Application {
     backoff: Option<Backoff>,
     /// Which of its asks are old enough to reserve a node.
     aging: Aging,
-    /// Which of its asks may look for victims of preemption, and when; none that has to wait for
-    /// that.
-    preempting: Option<Box<preempting::Preempting>>,
+    /// The turns of its preemptors that may look for victims later; `None` while there are none.
+    turns: Option<Box<Turns>>,
     /// Its leaf lists it as accepted and allocating.
     is_listed: bool,
     /// The directory lists it as [untold](crate::step::Directory::untold).
@@ -191,7 +189,7 @@ impl Application {
             run_limit: run_limit::RunLimit::new(run_limit_ms),
             backoff: None,
             aging: Aging::default(),
-            preempting: None,
+            turns: None,
             is_listed: false,
             is_untold: false,
             changes: Vec::new(),

@@ -1,45 +1,25 @@
 //! Asks of this application, or its gang, that would preempt others: `docs/preemption.md`.
 //!
-//! Whether one may look for victims is decided by a rule ([`Wish`]); who may is put on the baton, and
-//! the partition looks for them when the step is home (`partition/surveys/victims.rs`). What it finds
-//! comes back as an order to each application that it concerns.
-//!
-//! # Invariant
-//! One deadline is armed for the next one that may look, however many there are.
+//! Rules decide whether a preemptor may look for victims ([`Preemptors`]) and when its turn is ([`Turn`]).
+//! Those whose turn it is are put on the baton, and the partition looks for victims when the step is home
+//! (`partition/surveys/victims.rs`). The outcome comes back as an order to each application that it
+//! concerns.
 
-use std::collections::BTreeMap;
 use std::sync::Arc;
 
 use monoceros_rules::decide::parking::Obstacle;
-use monoceros_rules::decide::preemption::{NoPreemption, Promisee, TRY_AGAIN, Tries, Wish, after};
+use monoceros_rules::decide::preemption::{
+    Kind, Later, NoPreemption, Preemptors, Promisee, TRY_AGAIN, Tries, Turn, after,
+};
 use monoceros_rules::order::waits::WaitSet;
 use monoceros_rules::queues::QueueSettings;
 use monoceros_rules::work::asks::{AskSlot, AskSpec};
 
 use super::Application;
-use super::asking::Kind;
 use super::ops::VisitEffects;
+use super::undecided::Bundle;
 use crate::events::{EventKind, Message};
 use crate::step::{Alarm, Baton, NoVictims, Op, Preemptor};
-
-/// When asks of an application, or its gang, may look for victims.
-#[derive(Default)]
-pub(super) struct Preempting {
-    /// When the one deadline is over that is armed, ns since the epoch.
-    armed_ns: Option<i64>,
-    /// Those that may look from then on.
-    due: BTreeMap<Promisee, Due>,
-}
-
-#[derive(Clone, Copy)]
-struct Due {
-    /// ns since the epoch, if at any time.
-    at_ns: Option<i64>,
-    /// As soon as something changes, too.
-    at_change: bool,
-    /// The nodes that have room were tried for it in vain.
-    nodes_were_tried: bool,
-}
 
 /// Looking for victims.
 impl Application {
@@ -76,80 +56,22 @@ impl Application {
         Some((Arc::clone(&ask.spec), Kind::of(ask)))
     }
 
-    /// Whether one may look for victims at this time.
-    pub(super) fn may_preempt(&self, who: Promisee, baton: &Baton) -> Result<(), NoPreemption> {
-        let tries = self.tries(who);
-        let last = tries.and_then(|tries| tries.last(baton.books.changes(), baton.now_ns));
-        let wish = Wish { last, ..self.wish_to_preempt(who, baton)? };
-        if tries.is_some_and(|tries| tries.waits_for_promises) && !baton.books.promises.is_empty() {
-            return Err(NoPreemption::NodesArePromised);
-        }
-        wish.may_try(baton.now_ns)
-    }
-
-    /// Whether one that looks for victims may have them, whenever it tried last: what lets it may have
-    /// changed since it began to look, or since it was tried.
-    pub(super) fn may_have_victims(
-        &self,
-        who: Promisee,
-        baton: &Baton,
-    ) -> Result<(), NoPreemption> {
-        self.wish_to_preempt(who, baton)?.may_try(baton.now_ns)?;
-        if !self.may_count(baton) {
-            return Err(NoPreemption::MayNotStart);
-        }
-        let promises = &baton.books.promises;
-        let gives_way =
-            |slot: AskSlot| promises.bars(self.slot, self.book.asks.ask(slot).sequence).is_some();
-        let is_barred = !promises.is_empty()
-            && match who {
-                Promisee::Ask(of) => gives_way(of.ask),
-                Promisee::Gang(_) => self.undecided_bundle().is_some_and(|(_, bundled)| {
-                    bundled.iter().flatten().any(|(slot, _)| gives_way(*slot))
-                }),
-            };
-        if is_barred { Err(NoPreemption::GivesWay) } else { Ok(()) }
-    }
-
-    /// What one wants that would preempt others, beside when it tried last.
-    fn wish_to_preempt(&self, who: Promisee, baton: &Baton) -> Result<Wish, NoPreemption> {
-        if self.failed_starts(who).is_some() {
-            return Err(NoPreemption::StartFailed);
-        }
-        if let Promisee::Ask(of) = who
-            && self.book.asks.ask(of.ask).required_node.is_some()
-        {
-            // Whatever its queue is guaranteed.
-            return Err(NoPreemption::RequiresNode);
-        }
+    /// Its asks, and its gang, as preemptors.
+    pub(crate) fn preemptors<'a>(&'a self, baton: &'a Baton) -> Preemptors<'a> {
         let mut queues = baton.directory.upward(self.leaf_facts.slot);
-        if !queues.any(|facts| facts.config.guaranteed.is_some()) {
-            return Err(NoPreemption::NoGuarantee);
-        }
-        match who {
-            Promisee::Ask(of) => {
-                let ask = self.book.asks.ask(of.ask);
-                Ok(Wish {
-                    may_preempt: ask.preemption.of_others(),
-                    created_ns: ask.created_ns,
-                    ..self.wish_of(who, baton)
-                })
-            }
-            Promisee::Gang(_) => self.wish_of_gang(baton),
-        }
-    }
-
-    /// What a wish is whoever has it, beside its policy and age, and when it tried last.
-    pub(super) fn wish_of(&self, who: Promisee, baton: &Baton) -> Wish {
-        Wish {
+        let tries = |bundle: &'a Bundle| (bundle.declared_ns, bundle.tries.as_deref());
+        Preemptors {
+            book: &self.book,
+            slot: self.slot,
+            leaf: self.leaf_facts.slot.0,
+            settings: self.leaf_settings(baton),
+            is_guaranteed: queues.any(|facts| facts.config.guaranteed.is_some()),
             is_enabled: baton.settings.preempts,
-            may_preempt: false,
-            has_preempted: baton.books.has_preempted(who),
-            requires_node: false,
-            created_ns: 0,
-            delay: self.leaf_settings(baton).preemption_delay,
-            last: None,
-            again: TRY_AGAIN,
+            lane: self.limited_lane(),
+            counts: self.lane.as_ref().is_some_and(|lane| lane.counts),
+            gang: self.bundle.as_deref().map(tries),
+            books: &baton.books,
+            now_ns: baton.now_ns,
         }
     }
 
@@ -157,13 +79,6 @@ impl Application {
     /// changes nothing of how applications are ordered does not visit them.
     pub(super) fn leaf_settings<'a>(&self, baton: &'a Baton) -> &'a QueueSettings {
         &baton.directory.queue(self.leaf_facts.slot).facts.config.settings
-    }
-
-    fn tries(&self, who: Promisee) -> Option<&Tries> {
-        match who {
-            Promisee::Ask(of) => self.book.asks.ask(of.ask).search.tries.as_deref(),
-            Promisee::Gang(_) => self.bundle.as_ref()?.tries.as_deref(),
-        }
     }
 
     fn tries_mut(&mut self, who: Promisee) -> &mut Tries {
@@ -174,70 +89,46 @@ impl Application {
         tries.get_or_insert_default()
     }
 
-    /// Why one does not preempt others at this time, or that it does; for people.
-    pub(super) fn explained_preemption(&self, who: Promisee, baton: &Baton) -> String {
-        if let Some(promise) = baton.books.promises.of(who) {
-            let left = promise.victims.len();
-            return format!("others leave for it, and {left} of them have still to go");
-        }
-        let tries = self.tries(who);
-        match self.may_preempt(who, baton) {
-            Ok(()) => String::new(),
-            // What requires a node looks again as soon as something changes there.
-            Err(why @ NoPreemption::RequiresNode) => {
-                tries.and_then(|tries| tries.why.as_ref()).unwrap_or(&why).to_string()
-            }
-            Err(why @ (NoPreemption::TriedLately { .. } | NoPreemption::NothingChanged)) => {
-                let (changes, now_ns) = (baton.books.changes(), baton.now_ns);
-                let last = tries.and_then(|tries| tries.explained(changes, now_ns));
-                last.unwrap_or_else(|| why.to_string())
-            }
-            Err(why) => why.to_string(),
-        }
-    }
-
-    /// One that was not placed looks for victims when the step is home, or when it may.
+    /// Gives a preemptor that was not placed its turn: now, when the step is home, or later.
     pub(super) fn wish(&mut self, who: Promisee, nodes_were_tried: bool, baton: &mut Baton) {
-        let (at_ns, at_change) = match self.may_preempt(who, baton) {
-            Ok(()) => {
+        let preemptors = self.preemptors(baton);
+        let bound_ends_ns = preemptors.tries(who).and_then(|tries| tries.bound_ends_ns);
+        match Turn::of(&preemptors.may_try(who), bound_ends_ns, nodes_were_tried) {
+            Turn::Now => {
                 let tries = self.tries_mut(who);
                 tries.last = Some((baton.now_ns, baton.books.changes()));
                 (tries.why, tries.waits_for_promises, tries.bound_ends_ns) = (None, false, None);
-                self.preempting_mut().due.remove(&who);
+                if let Some(turns) = &mut self.turns {
+                    turns.forget(who);
+                }
                 baton.effects.preemptors.push(Preemptor::ForGuarantee { who, nodes_were_tried });
-                return;
             }
-            Err(NoPreemption::TooYoung { until_ns } | NoPreemption::TriedLately { until_ns }) => {
-                (Some(until_ns), false)
-            }
-            Err(NoPreemption::NothingChanged) => {
-                (self.tries(who).and_then(|tries| tries.bound_ends_ns), true)
-            }
-            Err(NoPreemption::NodesArePromised) => (None, true),
-            Err(_) => return,
-        };
-        self.preempting_mut().due.insert(who, Due { at_ns, at_change, nodes_were_tried });
-        self.await_preemption(baton);
-    }
-
-    fn preempting_mut(&mut self) -> &mut Preempting {
-        self.preempting.get_or_insert_default()
-    }
-
-    /// Has it reminded of the next ask that may look for victims.
-    fn await_preemption(&mut self, baton: &mut Baton) {
-        let (application, id) = (self.slot, Arc::clone(&self.book.id));
-        let preempting = self.preempting_mut();
-        if preempting.due.values().any(|due| due.at_change) {
-            baton.directory.preempt_later.insert(application);
+            Turn::Later(later) => self.put_off(who, later, baton),
+            Turn::Never => {}
         }
-        let Some(at_ns) = preempting.due.values().filter_map(|due| due.at_ns).min() else { return };
-        if preempting.armed_ns.is_some_and(|armed| armed <= at_ns) {
+    }
+
+    /// Lets a preemptor look later.
+    fn put_off(&mut self, who: Promisee, later: Later, baton: &mut Baton) {
+        self.turns.get_or_insert_default().put_off(who, later);
+        self.await_turns(baton);
+    }
+
+    /// Has the application reminded of the next turn of its preemptors.
+    fn await_turns(&mut self, baton: &mut Baton) {
+        let Some(turns) = &mut self.turns else { return };
+        if turns.is_empty() {
+            self.turns = None;
             return;
         }
-        preempting.armed_ns = Some(at_ns);
-        let alarm = Alarm::MayPreempt { application, id, at_ns };
-        baton.effects.remind_at(at_ns, baton.now_ns, alarm);
+        if turns.wait_for_change() {
+            baton.directory.preempt_later.insert(self.slot);
+        }
+        if let Some(at_ns) = turns.due_to_arm() {
+            let (application, id) = (self.slot, Arc::clone(&self.book.id));
+            let alarm = Alarm::MayPreempt { application, id, at_ns };
+            baton.effects.remind_at(at_ns, baton.now_ns, alarm);
+        }
     }
 
     /// The leaf is set otherwise: whoever waits is tried again, and it is found out anew who may look for
@@ -247,32 +138,21 @@ impl Application {
         if let Some(bundle) = self.bundle.as_mut().filter(|bundle| bundle.air.is_none()) {
             bundle.waits = WaitSet::Due;
         }
-        if let Some(preempting) = &mut self.preempting {
-            preempting.due.values_mut().for_each(|due| due.at_change = true);
+        if let Some(turns) = &mut self.turns {
+            turns.all_at_change();
             baton.effects.revisit(self.slot, Op::MayPreempt { at_ns: None });
         }
     }
 
-    /// Those that waited for this time, or for a change, may look for victims.
+    /// Has the preemptors look whose turn comes at this time, ns since the epoch; `None`: with a change.
     pub(super) fn look_for_victims(
         &mut self,
         at_ns: Option<i64>,
         baton: &mut Baton,
         effects: &mut VisitEffects,
     ) {
-        let Some(preempting) = &mut self.preempting else { return };
-        if at_ns.is_some() {
-            if preempting.armed_ns != at_ns {
-                return;
-            }
-            preempting.armed_ns = None;
-        }
-        let now_ns = baton.now_ns;
-        let is_due = |due: &Due| due.at_change || due.at_ns.is_some_and(|at_ns| at_ns <= now_ns);
-        let due = preempting.due.iter().filter(|(_, due)| is_due(due));
-        let due: Vec<_> = due.map(|(who, due)| (*who, due.nodes_were_tried)).collect();
-        for (who, nodes_were_tried) in due {
-            self.preempting_mut().due.remove(&who);
+        let Some(turns) = &mut self.turns else { return };
+        for (who, nodes_were_tried) in turns.take_due(at_ns, baton.now_ns) {
             if !self.is_asking(who) {
                 continue;
             }
@@ -282,17 +162,12 @@ impl Application {
                 self.try_again(of.ask, effects);
                 continue;
             }
-            if self.tries(who).is_some() {
+            if self.preemptors(baton).tries(who).is_some() {
                 self.tries_mut(who).waits_for_promises = false;
             }
             self.wish(who, nodes_were_tried, baton);
         }
-        let Some(preempting) = &self.preempting else { return };
-        if preempting.due.is_empty() {
-            self.preempting = None;
-        } else {
-            self.await_preemption(baton);
-        }
+        self.await_turns(baton);
     }
 
     /// Whether one waits in vain still. What is due is tried anyway, and wishes again if that is in
@@ -305,7 +180,8 @@ impl Application {
                 class.is_some_and(|class| *asks.waits_of(class) != WaitSet::Due)
             }
             Promisee::Gang(_) => {
-                let bundle = self.bundle.as_ref().filter(|_| self.undecided_bundle().is_some());
+                let bundle =
+                    self.bundle.as_ref().filter(|_| self.book.undecided_bundle().is_some());
                 bundle.is_some_and(|bundle| bundle.waits != WaitSet::Due)
             }
         }
@@ -318,7 +194,9 @@ impl Application {
         let slot = slot.filter(|slot| self.book.asks.class_of(*slot).is_some());
         let who = match slot {
             Some(slot) => Promisee::Ask(self.reserver(slot)),
-            None if key.is_none() && self.undecided_bundle().is_some() => Promisee::Gang(self.slot),
+            None if key.is_none() && self.book.undecided_bundle().is_some() => {
+                Promisee::Gang(self.slot)
+            }
             // It is not pending any more.
             None => return,
         };
@@ -345,15 +223,6 @@ impl Application {
             self.book.asks.set_waits(class, WaitSet::Due);
             effects.touched = true;
         }
-    }
-
-    /// Nobody leaves the node that an ask requires: it is tried again then, though nothing may change
-    /// on the node.
-    fn wait_with_node(&mut self, who: Promisee, at_ns: i64, baton: &mut Baton) {
-        let at_ns = Some(at_ns);
-        let due = Due { at_ns, at_change: false, nodes_were_tried: true };
-        self.preempting_mut().due.insert(who, due);
-        self.await_preemption(baton);
     }
 
     /// Nothing leaves the node that an ask requires: that is told, unless it was a moment ago. The ask
@@ -385,11 +254,14 @@ impl Application {
         let tries = self.book.asks.ask_mut(slot).search.make().tries.get_or_insert_default();
         tries.why = Some(why);
         let who = Promisee::Ask(self.reserver(slot));
-        if waits {
-            return self.wait_with_node(who, after(baton.now_ns, TRY_AGAIN), baton);
+        let at_ns = if waits { Some(after(baton.now_ns, TRY_AGAIN)) } else { bound_ends_ns };
+        if at_ns.is_some() {
+            // The ask is tried again then, though nothing may change on its node.
+            let later = Later { at_ns, at_change: false, nodes_were_tried: true };
+            self.put_off(who, later, baton);
         }
-        if let Some(at_ns) = bound_ends_ns {
-            self.wait_with_node(who, at_ns, baton);
+        if waits {
+            return;
         }
         let tries = self.tries_mut(who);
         let again_ns = i64::try_from(TRY_AGAIN.as_nanos()).unwrap_or(i64::MAX);

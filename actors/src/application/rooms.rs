@@ -18,8 +18,8 @@ use std::sync::Arc;
 
 use monoceros_rules::audit::Decision;
 use monoceros_rules::decide::bundle::{Found, rooms};
-use monoceros_rules::decide::preemption::{NoPreemption, Promisee, Room, Wish};
-use monoceros_rules::work::native::{Bundled, Native, Stage};
+use monoceros_rules::decide::preemption::{Promisee, Room};
+use monoceros_rules::work::native::{Bundled, Stage};
 
 use super::Application;
 use super::bundle::groups;
@@ -42,12 +42,6 @@ pub(super) enum Rooms {
 impl Application {
     fn gang(&self) -> Promisee {
         Promisee::Gang(self.slot)
-    }
-
-    /// The bundle whose places are looked for, with what was declared.
-    pub(super) fn undecided_bundle(&self) -> Option<(&Native, Bundled)> {
-        let native = self.book.undecided().filter(|native| native.stage == Stage::Undecided)?;
-        Some((native, native.bundle(&self.book.asks).ok()?))
     }
 
     /// How the rooms of the gang stand.
@@ -123,17 +117,5 @@ impl Application {
             | BundleObstacle::Refused { .. } => self.wish(self.gang(), false, baton),
             BundleObstacle::Asks(_) | BundleObstacle::Limits(_) | BundleObstacle::GivesWay => {}
         }
-    }
-
-    /// What is to be known of the gang where it would look for victims: all of its groups have to
-    /// be allowed to, and it is as old as its admission.
-    pub(super) fn wish_of_gang(&self, baton: &Baton) -> Result<Wish, NoPreemption> {
-        let (_, bundled) = self.undecided_bundle().ok_or(NoPreemption::NotNeeded)?;
-        let mut asks = bundled.iter().flatten().map(|(slot, _)| self.book.asks.ask(*slot));
-        Ok(Wish {
-            may_preempt: asks.all(|ask| ask.preemption.of_others()),
-            created_ns: self.bundle.as_ref().map_or(baton.now_ns, |bundle| bundle.declared_ns),
-            ..self.wish_of(self.gang(), baton)
-        })
     }
 }

@@ -8,12 +8,11 @@
 use std::sync::Arc;
 use std::time::Duration;
 
-use monoceros_rules::decide::preemption::Promisee;
 use monoceros_rules::decide::reservations::End;
 use monoceros_rules::nodes::NodeSlot;
 use monoceros_rules::work::asks::{AskSlot, TaskGroup};
 use monoceros_rules::work::native::Native;
-use monoceros_rules::work::starts::{FailedStart, FailedStarts};
+use monoceros_rules::work::starts::FailedStart;
 
 use super::Application;
 use super::ops::VisitEffects;
@@ -21,14 +20,6 @@ use crate::events::{EventKind, Message};
 use crate::step::{Alarm, Baton, StartTime};
 
 impl Application {
-    /// The starts of an ask, or of the gang, that failed since one succeeded.
-    pub(super) fn failed_starts(&self, who: Promisee) -> Option<&FailedStarts> {
-        match who {
-            Promisee::Ask(of) => self.book.asks.ask(of.ask).starts(),
-            Promisee::Gang(_) => self.book.native()?.starts.as_deref(),
-        }
-    }
-
     /// Records that the RM could not start an allocation of the ask, which was made on this node at that
     /// time. The ask is pending again, and backs off.
     pub(super) fn start_failed(

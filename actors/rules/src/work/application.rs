@@ -23,7 +23,7 @@ use crate::work::application_state::{ApplicationEvent, ApplicationState, Transit
 use crate::work::asks::{Asks, TaskGroup};
 use crate::work::declaration::{Declaration, Fault};
 use crate::work::gang::Gang;
-use crate::work::native::Native;
+use crate::work::native::{Bundled, Native, Stage};
 use crate::work::quotas::{self, Held};
 use crate::work::resource_seconds::History;
 use crate::work::tags::Tags;
@@ -258,6 +258,13 @@ impl Application {
     /// Whether it declared its members, decided or not.
     pub fn has_declared_members(&self) -> bool {
         self.gang.as_ref().is_some_and(|gang| gang.native.is_some())
+    }
+
+    /// The members of the gang whose places are looked for, with what was declared. `None` if there is no
+    /// such gang, or if it lacks asks.
+    pub fn undecided_bundle(&self) -> Option<(&Native, Bundled)> {
+        let native = self.undecided().filter(|native| native.stage == Stage::Undecided)?;
+        Some((native, native.bundle(&self.asks).ok()?))
     }
 
     /// What it declared of its members, as long as it was not decided that they get places.

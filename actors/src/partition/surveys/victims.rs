@@ -15,8 +15,9 @@ use std::collections::BTreeMap;
 use std::sync::Arc;
 
 use monoceros_rules::decide::preemption::{
-    Answer, Claimant, Claimed, Coming, Grounds, Inquiry, Next, NoPreemption, NodeFacts,
-    PLANNED_ANEW, Plan, Planner, Promise, Promisee, Question, QueueFacts, Room, Survey as Ground,
+    Answer, Asking, Claimant, Claimed, Coming, Grounds, Inquiry, MayUse, Next, NoPreemption,
+    NoVictimsFor, NodeFacts, PLANNED_ANEW, Plan, Planner, Promise, Promisee, Question, QueueFacts,
+    Room, Survey as Ground,
 };
 use monoceros_rules::decide::reservations::End;
 use monoceros_rules::nodes::{Domain, NodeSlot};
@@ -30,7 +31,7 @@ use super::super::Task;
 use super::Partition;
 use super::eviction::Eviction;
 use super::limits_left::{LimitsLeft, OtherPromises};
-use crate::application::{Application, Asking, MayUse, NoVictimsFor};
+use crate::application::Application;
 use crate::events::{Event, EventKind};
 use crate::queue::Queue;
 use crate::step::{AwaitsAnswers, Baton, NoVictims, Op, Preemptor, QueueSlot, Route, Survey};
@@ -98,7 +99,7 @@ impl Survey for LookForVictims {
     }
 
     fn at_application(&mut self, application: &mut Application, baton: &mut Baton) {
-        self.asking = application.asking(self.who, baton);
+        self.asking = application.preemptors(baton).asking(self.who);
     }
 
     fn at_queue(&mut self, queue: &mut Queue, baton: &mut Baton) {
@@ -124,7 +125,7 @@ impl Survey for LookForVictims {
             }
         };
         let above = |slot: &QueueSlot| queues.get(slot)?.above;
-        let mut on_path = std::iter::successors(Some(asking.leaf), above);
+        let mut on_path = std::iter::successors(Some(QueueSlot(asking.leaf)), above);
         let may_start = on_path.all(|slot| queues.get(&slot).is_none_or(|it| it.may_start));
         let is_kept_from_running = asking.is_starting && !may_start;
         // Parents have smaller slots, so they stand before their children.
@@ -135,7 +136,7 @@ impl Survey for LookForVictims {
             .into_values()
             .map(|it| QueueFacts { parent: parent(it.above), ..it.facts })
             .collect();
-        let Some(&leaf) = places.get(&asking.leaf) else { return };
+        let Some(&leaf) = places.get(&QueueSlot(asking.leaf)) else { return };
         let asker = asking.asker(leaf, nodes_were_tried);
         let path = Arc::clone(&facts[leaf].path);
         let search = Search {

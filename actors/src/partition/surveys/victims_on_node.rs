@@ -12,7 +12,7 @@ use monoceros_rules::decide::preemption::required_node::{
     self, OnNode, RequiredNode, RequiredPlan,
 };
 use monoceros_rules::decide::preemption::{
-    Answer, Grounds, NoPreemption, Promise, Promisee, Question,
+    Answer, Grounds, Kind, NoPreemption, Promise, Promisee, Question,
 };
 use monoceros_rules::decide::reservations::{End, Reserver};
 use monoceros_rules::limits::LaneId;
@@ -25,7 +25,7 @@ use super::super::Task;
 use super::Partition;
 use super::eviction::Eviction;
 use super::limits_left::OtherPromises;
-use crate::application::{Application, Kind};
+use crate::application::Application;
 use crate::node::Node;
 use crate::queue::Queue;
 use crate::step::{AwaitsAnswers, Baton, NoVictims, Op, Route, Survey};

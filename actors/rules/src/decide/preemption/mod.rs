@@ -103,6 +103,7 @@
 //! assert_eq!((plan.places[0].node, plan.victims), (n1, vec![new]));
 //! ```
 
+mod asking;
 mod bounds;
 mod choose;
 mod chosen;
@@ -113,6 +114,7 @@ mod history;
 mod inquiry;
 mod plan;
 mod planner;
+mod preemptors;
 mod promises;
 pub mod quota;
 mod ranking;
@@ -125,7 +127,9 @@ mod survey;
 mod taking;
 #[cfg(test)]
 mod tests;
+mod turns;
 
+pub use asking::{Asking, Kind, MayUse, NoVictimsFor};
 pub use chosen::{Choice, Chosen};
 pub use conditions::{LastTry, TRY_AGAIN, Tries, Wish, after};
 pub use demand::{AnyNode, Asker, Judge, Trial};
@@ -134,9 +138,11 @@ pub use history::{History, LINKS, MOST};
 pub use inquiry::{Answer, BATCH, Inquiry, Next, Question};
 pub use plan::{Place, Plan};
 pub use planner::Planner;
+pub use preemptors::Preemptors;
 pub use promises::{Coming, Confirmed, Promise, Promisee, Promises, Room, Victim};
 pub use reasons::{Grounds, NoPreemption, PLANNED_ANEW, Stale};
 pub use survey::{
     ApplicationFacts, Claimant, Claimed, DISRUPTION, GroupFacts, NodeFacts, STAYS, STAYS_FOR,
     Survey, goes_as_one, may_be_taken, stays,
 };
+pub use turns::{Later, Turn, Turns};

@@ -1,0 +1,282 @@
+//! The preemptors that one search for victims serves, and what they want of nodes: asks of one class, one
+//! after another, or a declared gang as a whole.
+
+use std::cell::RefCell;
+use std::sync::Arc;
+
+use super::{Asker, Judge, NoPreemption, Preemptors, Promisee, Trial};
+use crate::books::Books;
+use crate::decide::reservations::EffectivePriority;
+use crate::limits::LaneId;
+use crate::nodes::{Domain, Exclusion, NodeIndex, NodeRequest, NodeSlot, Taken, Terms, Wish};
+use crate::values::resources::Resources;
+use crate::work::allocations::{AllocationId, ApplicationSlot, Form};
+use crate::work::asks::{Ask, AskSlot, AskSpec};
+use crate::work::tags::Tags;
+
+/// The preemptors of one search, of one application.
+pub struct Asking {
+    /// Their application.
+    pub application: ApplicationSlot,
+    /// The slot of their leaf.
+    pub leaf: u32,
+    /// The priority of each; of a gang the lowest of its members.
+    pub priority: i32,
+    /// The lane of the application, if something limits its user or group.
+    pub lane: Option<LaneId>,
+    /// Whether the application has no place yet among those that run.
+    pub is_starting: bool,
+    /// The preemptors, in the order in which each gets a plan of its own. A gang has no specification.
+    pub askers: Vec<(Promisee, Option<Arc<AskSpec>>)>,
+    /// What one asker consists of: one kind with one member for asks.
+    kinds: Vec<Kind>,
+    /// Of each member of an asker, its kind.
+    members: Vec<usize>,
+}
+
+/// The reason why an ask, or a gang, may have no victims now.
+pub struct NoVictimsFor {
+    /// The key of the ask; `None` for a gang.
+    pub key: Option<Arc<str>>,
+    /// The reason.
+    pub why: NoPreemption,
+}
+
+/// What equal members of a preemptor want of nodes.
+pub struct Kind {
+    amount: Resources,
+    /// The key by which the RM knows them; `None` if it does not.
+    key: Option<Arc<str>>,
+    /// The place of their task group in the declaration.
+    group: usize,
+    required: Option<Arc<str>>,
+    excluded: Vec<Exclusion>,
+    /// Of their placement constraint the terms, how many of its choices may be used, and whose held
+    /// places count.
+    wish: Option<(Arc<Terms>, usize, Option<ApplicationSlot>)>,
+    /// The domain in which their group stays already.
+    domain: Option<Arc<Domain>>,
+    /// The attribute of which their group has to be in one domain that is still to be chosen.
+    together: Option<Arc<str>>,
+    tags: Option<Tags>,
+}
+
+impl Kind {
+    /// What an ask wants.
+    pub fn of(ask: &Ask) -> Self {
+        let is_known = ask.form != Form::Internal;
+        Self {
+            amount: Resources::clone(&ask.resources),
+            key: is_known.then(|| Arc::clone(&ask.key)),
+            group: 0,
+            required: ask.required_node.clone(),
+            excluded: ask.request().excluded.to_vec(),
+            wish: ask.wish().map(|wish| (Arc::clone(wish.terms()), wish.open(), wish.wish().mates)),
+            domain: ask.search.domain.clone(),
+            together: None,
+            tags: ask.spec.tags.clone(),
+        }
+    }
+
+    /// Whether one of them may use the node once the allocations `gone` are gone, as far as its placement
+    /// constraint and the nodes that the RM excluded are concerned.
+    pub fn may_use(&self, node: NodeSlot, gone: &[AllocationId], nodes: &NodeIndex) -> bool {
+        nodes.admits(node, &self.request(gone))
+    }
+
+    fn request<'a>(&'a self, gone: &'a [AllocationId]) -> NodeRequest<'a> {
+        NodeRequest {
+            excluded: &self.excluded,
+            wish: self.wish.as_ref().map(|(terms, open, mates)| Wish {
+                terms,
+                open: *open,
+                gone,
+                mates: *mates,
+            }),
+            domains: self.domain.as_deref().map_or(&[], std::slice::from_ref),
+            ..NodeRequest::of(&self.amount)
+        }
+    }
+}
+
+impl Asking {
+    /// Asks of one class, each a preemptor.
+    pub(super) fn of_asks(
+        who: &Preemptors<'_>,
+        ask: &Ask,
+        askers: impl Iterator<Item = AskSlot>,
+    ) -> Self {
+        let named = |slot| {
+            let spec = Arc::clone(&who.book.asks.ask(slot).spec);
+            (who.ask(slot), Some(spec))
+        };
+        Self {
+            application: who.slot,
+            leaf: who.leaf,
+            priority: ask.priority,
+            lane: who.lane,
+            is_starting: who.book.is_starting(),
+            askers: askers.map(named).collect(),
+            kinds: vec![Kind::of(ask)],
+            members: vec![0],
+        }
+    }
+
+    /// The gang, as long as places are looked for.
+    pub(super) fn of_gang(who: &Preemptors<'_>) -> Option<Self> {
+        let (native, bundled) = who.book.undecided_bundle()?;
+        let asks = &who.book.asks;
+        let (mut kinds, mut members) = (Vec::new(), Vec::new());
+        for (group, (of, declared)) in bundled.iter().zip(native.groups()).enumerate() {
+            for (slot, count) in of {
+                let together = declared.required_domain().map(Arc::from);
+                members.extend(std::iter::repeat_n(kinds.len(), *count as usize));
+                kinds.push(Kind { group, together, ..Kind::of(asks.ask(*slot)) });
+            }
+        }
+        let priorities = bundled.iter().flatten().map(|(slot, _)| asks.ask(*slot).priority);
+        Some(Self {
+            application: who.slot,
+            leaf: who.leaf,
+            priority: priorities.min()?,
+            lane: who.lane,
+            is_starting: who.book.is_starting(),
+            askers: vec![(Promisee::Gang(who.slot), None)],
+            kinds,
+            members,
+        })
+    }
+
+    /// Its priority in each queue of its path.
+    pub fn effective(&self, books: &Books) -> EffectivePriority {
+        EffectivePriority::in_leaf(&books.queues, self.leaf, self.priority)
+    }
+
+    /// Whether the preemptor is a gang, of which all members get places, or none.
+    pub fn is_gang(&self) -> bool {
+        matches!(self.askers.first(), Some((Promisee::Gang(_), _)))
+    }
+
+    /// One preemptor for a plan. `leaf` is the place of its leaf among the queues surveyed;
+    /// `nodes_were_tried` says that nodes with room were tried for it without result.
+    pub fn asker(&self, leaf: usize, nodes_were_tried: bool) -> Asker {
+        let amounts = self.members.iter().map(|kind| self.kinds[*kind].amount.clone());
+        Asker {
+            nodes_were_tried,
+            is_gang: self.is_gang(),
+            members: amounts.collect(),
+            ..Asker::ask(self.application, leaf, self.priority, Resources::new())
+        }
+    }
+
+    /// The amount that one preemptor wants in all.
+    pub fn total(&self) -> Resources {
+        let mut total = Resources::new();
+        for kind in &self.members {
+            total.add(&self.kinds[*kind].amount);
+        }
+        total
+    }
+
+    /// What an ask wants of nodes, and its amount.
+    pub fn wanted(&self) -> (&Kind, &Resources) {
+        let kind = &self.kinds[self.members[0]];
+        (kind, &kind.amount)
+    }
+
+    /// Whether the RM knows of this member of a preemptor.
+    pub fn has_ask(&self, member: usize) -> bool {
+        self.kinds[self.members[member]].key.is_some()
+    }
+
+    /// The key by which the RM knows this member of this preemptor.
+    pub fn key_of(&self, asker: usize, member: usize) -> Option<&Arc<str>> {
+        let own = self.askers.get(asker).and_then(|(_, spec)| Some(&spec.as_ref()?.key));
+        own.or(self.kinds[self.members[member]].key.as_ref())
+    }
+
+    /// The place of a member's task group in the declaration, and the amount that it takes.
+    pub fn room_of(&self, member: usize) -> (usize, &Resources) {
+        let kind = &self.kinds[self.members[member]];
+        (kind.group, &kind.amount)
+    }
+}
+
+/// Judges which nodes a preemptor may use, by its placement constraints and its topology.
+pub struct MayUse<'a> {
+    asking: &'a Asking,
+    nodes: RefCell<&'a mut NodeIndex>,
+    /// Domains that were tried in vain for a group.
+    avoided: &'a [(usize, Domain)],
+    /// The domain that was tried last for a group of which not all members had places yet.
+    tried: RefCell<Option<(usize, Domain)>>,
+}
+
+impl<'a> MayUse<'a> {
+    /// A judge that has tried no domain yet.
+    pub fn new(
+        asking: &'a Asking,
+        nodes: &'a mut NodeIndex,
+        avoided: &'a [(usize, Domain)],
+    ) -> Self {
+        Self { asking, nodes: RefCell::new(nodes), avoided, tried: RefCell::default() }
+    }
+
+    /// The domain that was tried last for a group of which not all members had places yet.
+    pub fn tried(self) -> Option<(usize, Domain)> {
+        self.tried.into_inner()
+    }
+
+    fn kind(&self, member: usize) -> &'a Kind {
+        &self.asking.kinds[self.asking.members[member]]
+    }
+
+    /// Whether the node lies in the domain where the group of the member is, or may be.
+    fn is_with_its_group(&self, kind: &Kind, trial: &Trial<'_>, nodes: &NodeIndex) -> bool {
+        let Some(key) = &kind.together else { return true };
+        let domain = |node: NodeSlot| Some(Domain::new(key, nodes.attribute(node, key)?));
+        let Some(here) = domain(trial.node) else { return false };
+        let mut mates = trial.mates.iter();
+        let mate = mates.find(|(member, _)| self.kind(*member).group == kind.group);
+        let Some((_, mate)) = mate else {
+            return !self.avoided.contains(&(kind.group, here));
+        };
+        let chosen = domain(*mate);
+        let is_it = chosen.as_ref() == Some(&here);
+        *self.tried.borrow_mut() = chosen.map(|chosen| (kind.group, chosen));
+        is_it
+    }
+}
+
+impl Judge for MayUse<'_> {
+    fn suits(&self, trial: &Trial<'_>) -> bool {
+        let kind = self.kind(trial.member);
+        let nodes: &mut NodeIndex = &mut self.nodes.borrow_mut();
+        let is_required =
+            kind.required.as_ref().is_none_or(|required| required == nodes.id(trial.node));
+        if !is_required || !self.is_with_its_group(kind, trial, nodes) {
+            return false;
+        }
+        let request = kind.request(trial.gone);
+        if kind.wish.is_none() || trial.mates.is_empty() {
+            return nodes.admits(trial.node, &request);
+        }
+        // Constraints count the other members, too, where they would be.
+        let mut there = Taken::default();
+        for (mate, node) in trial.mates {
+            there.suppose(nodes, *node, self.kind(*mate).tags.as_ref());
+        }
+        let admits = nodes.admits(trial.node, &request);
+        there.undo(nodes);
+        admits
+    }
+
+    fn could_suit(&self, member: usize, node: NodeSlot) -> bool {
+        self.nodes.borrow().could_admit(node, &self.kind(member).request(&[]))
+    }
+
+    fn looks_at_victims(&self) -> bool {
+        let counts = |(terms, ..): &(Arc<Terms>, usize, Option<ApplicationSlot>)| terms.counts();
+        self.asking.kinds.iter().any(|kind| kind.wish.as_ref().is_some_and(counts))
+    }
+}

@@ -1,0 +1,206 @@
+//! The preemptors of one application: whether its asks, or its gang, may look for victims now, and what
+//! they want.
+
+use super::asking::{Asking, NoVictimsFor};
+use super::conditions::{TRY_AGAIN, Tries, Wish};
+use super::promises::Promisee;
+use super::reasons::NoPreemption;
+use crate::books::Books;
+use crate::decide::reservations::Reserver;
+use crate::limits::LaneId;
+use crate::queues::QueueSettings;
+use crate::work::allocations::ApplicationSlot;
+use crate::work::application::Application;
+use crate::work::asks::{AskSlot, ClassId};
+use crate::work::starts::FailedStarts;
+
+/// How many asks of one class one search serves at most.
+const TOGETHER: usize = 4_096;
+
+/// An application whose asks, or whose gang, would preempt others, with the facts that decide it.
+pub struct Preemptors<'a> {
+    /// The application.
+    pub book: &'a Application,
+    /// Its place in the directory.
+    pub slot: ApplicationSlot,
+    /// The slot of its leaf.
+    pub leaf: u32,
+    /// The settings of its leaf.
+    pub settings: &'a QueueSettings,
+    /// Whether its leaf or a queue above has a guarantee.
+    pub is_guaranteed: bool,
+    /// Whether the partition has preemption switched on.
+    pub is_enabled: bool,
+    /// The lane of the application, if something limits its user or group.
+    pub lane: Option<LaneId>,
+    /// Whether the application counts among those that run in its lane.
+    pub counts: bool,
+    /// When the gang was declared, ns since the epoch, and the tries of the gang.
+    pub gang: Option<(i64, Option<&'a Tries>)>,
+    /// The books.
+    pub books: &'a Books,
+    /// ns since the epoch.
+    pub now_ns: i64,
+}
+
+impl<'a> Preemptors<'a> {
+    /// An ask of the application, as a preemptor.
+    pub fn ask(&self, ask: AskSlot) -> Promisee {
+        Promisee::Ask(Reserver { application: self.slot, ask })
+    }
+
+    /// The earlier tries of a preemptor.
+    pub fn tries(&self, who: Promisee) -> Option<&'a Tries> {
+        match who {
+            Promisee::Ask(of) => self.book.asks.ask(of.ask).search.tries.as_deref(),
+            Promisee::Gang(_) => self.gang?.1,
+        }
+    }
+
+    /// Whether a preemptor may look for victims now.
+    ///
+    /// # Errors
+    /// The first reason why not.
+    pub fn may_try(&self, who: Promisee) -> Result<(), NoPreemption> {
+        let tries = self.tries(who);
+        let last = tries.and_then(|tries| tries.last(self.books.changes(), self.now_ns));
+        let wish = Wish { last, ..self.wish(who)? };
+        if tries.is_some_and(|tries| tries.waits_for_promises) && !self.books.promises.is_empty() {
+            return Err(NoPreemption::NodesArePromised);
+        }
+        wish.may_try(self.now_ns)
+    }
+
+    /// Whether a preemptor whose turn it is may have victims, whenever it tried last. What lets it may
+    /// have changed since it was given its turn, or since it was tried.
+    ///
+    /// # Errors
+    /// The first reason why not.
+    pub fn may_have_victims(&self, who: Promisee) -> Result<(), NoPreemption> {
+        self.wish(who)?.may_try(self.now_ns)?;
+        let lane = self.lane.filter(|_| !self.counts);
+        if lane.is_some_and(|lane| !self.books.trackers.may_start(lane)) {
+            return Err(NoPreemption::MayNotStart);
+        }
+        if self.gives_way(who) { Err(NoPreemption::GivesWay) } else { Ok(()) }
+    }
+
+    /// Whether something of the application was taken for another, which comes first.
+    fn gives_way(&self, who: Promisee) -> bool {
+        let promises = &self.books.promises;
+        if promises.is_empty() {
+            return false;
+        }
+        let is_barred =
+            |slot: AskSlot| promises.bars(self.slot, self.book.asks.ask(slot).sequence).is_some();
+        match who {
+            Promisee::Ask(of) => is_barred(of.ask),
+            Promisee::Gang(_) => self.book.undecided_bundle().is_some_and(|(_, bundled)| {
+                bundled.iter().flatten().any(|(slot, _)| is_barred(*slot))
+            }),
+        }
+    }
+
+    /// The starts of a preemptor that failed since one succeeded.
+    fn failed_starts(&self, who: Promisee) -> Option<&FailedStarts> {
+        match who {
+            Promisee::Ask(of) => self.book.asks.ask(of.ask).starts(),
+            Promisee::Gang(_) => self.book.native()?.starts.as_deref(),
+        }
+    }
+
+    /// The facts of a preemptor, without its earlier tries.
+    fn wish(&self, who: Promisee) -> Result<Wish, NoPreemption> {
+        if self.failed_starts(who).is_some() {
+            return Err(NoPreemption::StartFailed);
+        }
+        if let Promisee::Ask(of) = who
+            && self.book.asks.ask(of.ask).required_node.is_some()
+        {
+            // Whatever the guarantee of its queue.
+            return Err(NoPreemption::RequiresNode);
+        }
+        if !self.is_guaranteed {
+            return Err(NoPreemption::NoGuarantee);
+        }
+        let (may_preempt, created_ns) = match who {
+            Promisee::Ask(of) => {
+                let ask = self.book.asks.ask(of.ask);
+                (ask.preemption.of_others(), ask.created_ns)
+            }
+            // All of its groups have to be allowed to, and it is as old as its admission.
+            Promisee::Gang(_) => {
+                let (_, bundled) = self.book.undecided_bundle().ok_or(NoPreemption::NotNeeded)?;
+                let mut asks = bundled.iter().flatten().map(|(slot, _)| self.book.asks.ask(*slot));
+                let declared_ns = self.gang.map_or(self.now_ns, |(declared_ns, _)| declared_ns);
+                (asks.all(|ask| ask.preemption.of_others()), declared_ns)
+            }
+        };
+        Ok(Wish {
+            is_enabled: self.is_enabled,
+            may_preempt,
+            has_preempted: self.books.has_preempted(who),
+            requires_node: false,
+            created_ns,
+            delay: self.settings.preemption_delay,
+            last: None,
+            again: TRY_AGAIN,
+        })
+    }
+
+    /// The reason why a preemptor does not preempt others now, or that it does, for people; empty if it
+    /// may.
+    pub fn explained(&self, who: Promisee) -> String {
+        if let Some(promise) = self.books.promises.of(who) {
+            let left = promise.victims.len();
+            return format!("others leave for it, and {left} of them have still to go");
+        }
+        let tries = self.tries(who);
+        match self.may_try(who) {
+            Ok(()) => String::new(),
+            // An ask that requires a node looks again as soon as something changes there.
+            Err(why @ NoPreemption::RequiresNode) => {
+                tries.and_then(|tries| tries.why.as_ref()).unwrap_or(&why).to_string()
+            }
+            Err(why @ (NoPreemption::TriedLately { .. } | NoPreemption::NothingChanged)) => {
+                let last = tries.and_then(|it| it.explained(self.books.changes(), self.now_ns));
+                last.unwrap_or_else(|| why.to_string())
+            }
+            Err(why) => why.to_string(),
+        }
+    }
+
+    /// What a preemptor wants whose turn it is, with the asks of its class that may look, too. `None` if it
+    /// asks no more.
+    ///
+    /// # Errors
+    /// The reason why it may have no victims now.
+    pub fn asking(&self, who: Promisee) -> Option<Result<Asking, NoVictimsFor>> {
+        let (asking, key) = match who {
+            Promisee::Ask(of) => {
+                let asks = &self.book.asks;
+                let ask = asks.find(of.ask).filter(|ask| ask.outstanding > 0)?;
+                let class = asks.class_of(of.ask)?;
+                (Asking::of_asks(self, ask, self.like(of.ask, class)), Some(ask.key.clone()))
+            }
+            Promisee::Gang(_) => (Asking::of_gang(self)?, None),
+        };
+        Some(match self.may_have_victims(who) {
+            Ok(()) => Ok(asking),
+            Err(why) => Err(NoVictimsFor { key, why }),
+        })
+    }
+
+    /// An ask, and those of its class that may look, too.
+    fn like(&self, slot: AskSlot, class: ClassId) -> impl Iterator<Item = AskSlot> {
+        let may_look = move |other: &AskSlot| {
+            let who = self.ask(*other);
+            *other != slot && self.may_try(who).is_ok() && self.may_have_victims(who).is_ok()
+        };
+        let others = self.book.asks.members_of_class(class).filter(may_look);
+        // With a constraint, where one goes may decide where the next one may.
+        let has_constraint = self.book.asks.ask(slot).constraint.is_some();
+        let together = if has_constraint { 1 } else { TOGETHER };
+        std::iter::once(slot).chain(others.take(together - 1))
+    }
+}

@@ -1,0 +1,186 @@
+//! The turns of an application's preemptors: which of its asks, or whether its gang, may look for victims
+//! later, and when.
+//!
+//! # Invariant
+//! * One deadline is armed for the next preemptor, however many there are.
+
+use std::collections::BTreeMap;
+
+use super::promises::Promisee;
+use super::reasons::NoPreemption;
+
+/// The preemptors of one application that may look for victims later.
+#[derive(Debug, Default)]
+pub struct Turns {
+    /// When the armed deadline is due, ns since the epoch.
+    armed_ns: Option<i64>,
+    later: BTreeMap<Promisee, Later>,
+}
+
+/// When a preemptor may look for victims.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Later {
+    /// The time, ns since the epoch; `None` if no time alone lets it.
+    pub at_ns: Option<i64>,
+    /// Whether any change lets it, too.
+    pub at_change: bool,
+    /// Whether nodes with room were tried for it without result.
+    pub nodes_were_tried: bool,
+}
+
+/// The turn of a preemptor that was not placed.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Turn {
+    /// It looks for victims when the step is home.
+    Now,
+    /// It may look later.
+    Later(Later),
+    /// It may not look.
+    Never,
+}
+
+impl Turn {
+    /// The turn that follows from whether it [may try](super::Preemptors::may_try). `bound_ends_ns`: when
+    /// the first bound ends that kept something from being taken at its last try, ns since the epoch.
+    ///
+    /// ```
+    /// use monoceros_rules::decide::preemption::{Later, NoPreemption, Turn};
+    /// let young = Err(NoPreemption::TooYoung { until_ns: 30 });
+    /// let later = Later { at_ns: Some(30), at_change: false, nodes_were_tried: true };
+    /// assert_eq!(Turn::of(&young, None, true), Turn::Later(later));
+    /// assert_eq!(Turn::of(&Ok(()), None, true), Turn::Now);
+    /// assert_eq!(Turn::of(&Err(NoPreemption::NoGuarantee), None, true), Turn::Never);
+    /// ```
+    pub fn of(
+        may_try: &Result<(), NoPreemption>,
+        bound_ends_ns: Option<i64>,
+        nodes_were_tried: bool,
+    ) -> Self {
+        let (at_ns, at_change) = match may_try {
+            Ok(()) => return Self::Now,
+            Err(NoPreemption::TooYoung { until_ns } | NoPreemption::TriedLately { until_ns }) => {
+                (Some(*until_ns), false)
+            }
+            Err(NoPreemption::NothingChanged) => (bound_ends_ns, true),
+            Err(NoPreemption::NodesArePromised) => (None, true),
+            Err(_) => return Self::Never,
+        };
+        Self::Later(Later { at_ns, at_change, nodes_were_tried })
+    }
+}
+
+impl Turns {
+    /// Notes when a preemptor may look; what was known of it before does not count any more.
+    pub fn put_off(&mut self, who: Promisee, later: Later) {
+        self.later.insert(who, later);
+    }
+
+    /// Forgets a preemptor: its turn is now.
+    pub fn forget(&mut self, who: Promisee) {
+        self.later.remove(&who);
+    }
+
+    /// Whether any change gives one of them its turn.
+    pub fn wait_for_change(&self) -> bool {
+        self.later.values().any(|later| later.at_change)
+    }
+
+    /// Whether nobody waits for a turn.
+    pub fn is_empty(&self) -> bool {
+        self.later.is_empty()
+    }
+
+    /// The time of the deadline that the caller has to arm, ns since the epoch. `None` while an armed one is
+    /// early enough.
+    pub fn due_to_arm(&mut self) -> Option<i64> {
+        let at_ns = self.later.values().filter_map(|later| later.at_ns).min()?;
+        if self.armed_ns.is_some_and(|armed_ns| armed_ns <= at_ns) {
+            return None;
+        }
+        self.armed_ns = Some(at_ns);
+        Some(at_ns)
+    }
+
+    /// Any change gives each of them its turn from now on.
+    pub fn all_at_change(&mut self) {
+        self.later.values_mut().for_each(|later| later.at_change = true);
+    }
+
+    /// Takes out the preemptors whose turn it is, each with whether nodes with room were tried for it.
+    /// `deadline_ns` is the deadline that is over; `None` if something has changed. A deadline that
+    /// an earlier one has replaced gives nobody a turn.
+    pub fn take_due(&mut self, deadline_ns: Option<i64>, now_ns: i64) -> Vec<(Promisee, bool)> {
+        if deadline_ns.is_some() {
+            if self.armed_ns != deadline_ns {
+                return Vec::new();
+            }
+            self.armed_ns = None;
+        }
+        let is_due =
+            |later: &Later| later.at_change || later.at_ns.is_some_and(|at_ns| at_ns <= now_ns);
+        let mut due = Vec::new();
+        self.later.retain(|who, later| {
+            if is_due(later) {
+                due.push((*who, later.nodes_were_tried));
+            }
+            !is_due(later)
+        });
+        due
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::decide::reservations::Reserver;
+    use crate::work::allocations::ApplicationSlot;
+    use crate::work::asks::AskSlot;
+
+    fn ask(number: u32) -> Promisee {
+        let (application, ask) = (ApplicationSlot::at(0), AskSlot::at(number));
+        Promisee::Ask(Reserver { application, ask })
+    }
+
+    fn at(at_ns: i64) -> Later {
+        Later { at_ns: Some(at_ns), at_change: false, nodes_were_tried: false }
+    }
+
+    #[test]
+    fn one_deadline_is_armed_for_the_next() {
+        let mut turns = Turns::default();
+        assert_eq!(turns.due_to_arm(), None);
+        turns.put_off(ask(1), at(20));
+        assert_eq!(turns.due_to_arm(), Some(20));
+        turns.put_off(ask(2), at(30));
+        assert_eq!(turns.due_to_arm(), None);
+        turns.put_off(ask(3), at(10));
+        assert_eq!(turns.due_to_arm(), Some(10));
+    }
+
+    #[test]
+    fn a_deadline_gives_turns_to_those_that_are_due() {
+        let mut turns = Turns::default();
+        turns.put_off(ask(1), at(20));
+        turns.due_to_arm();
+        turns.put_off(ask(2), Later { nodes_were_tried: true, ..at(10) });
+        turns.due_to_arm();
+        assert_eq!(turns.take_due(Some(20), 25), [], "an earlier deadline has replaced it");
+        assert_eq!(turns.take_due(Some(10), 10), [(ask(2), true)]);
+        assert_eq!(turns.due_to_arm(), Some(20), "the next one is armed again");
+        assert!(!turns.is_empty());
+    }
+
+    #[test]
+    fn a_change_gives_turns_to_those_that_wait_for_it() {
+        let mut turns = Turns::default();
+        turns.put_off(ask(1), at(20));
+        turns.put_off(ask(2), Later { at_ns: None, at_change: true, nodes_were_tried: false });
+        assert!(turns.wait_for_change());
+        assert_eq!(turns.take_due(None, 5), [(ask(2), false)]);
+        turns.all_at_change();
+        assert_eq!(turns.take_due(None, 5), [(ask(1), false)]);
+        turns.put_off(ask(1), at(20));
+        turns.forget(ask(1));
+        assert!(turns.is_empty());
+    }
+}
