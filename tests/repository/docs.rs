@@ -120,7 +120,8 @@ fn each_link_to_a_file_leads_to_one() {
     let root = Path::new(env!("CARGO_MANIFEST_DIR"));
     let in_folder =
         |folder: PathBuf| fs::read_dir(folder).unwrap().map(|entry| entry.unwrap().path());
-    let pages = in_folder(root.to_owned()).chain(in_folder(root.join("docs")));
+    let folders = [root.to_owned(), root.join("docs"), root.join("docs/decisions")];
+    let pages = folders.into_iter().flat_map(in_folder);
     for page in pages.filter(|path| path.extension().is_some_and(|extension| extension == "md")) {
         let text = fs::read_to_string(&page).unwrap();
         for link in text.split("](").skip(1).map(|rest| rest.split(')').next().unwrap()) {
