@@ -1,5 +1,5 @@
-//! The step that makes a placement impossible takes it back, and says so (the table in
-//! ARCHITECTURE.md).
+//! The step that makes a placement impossible withdraws it and notifies the RM: the table in
+//! `docs/engine.md#placements-in-flight`.
 
 use std::time::Duration;
 
