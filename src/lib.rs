@@ -43,7 +43,7 @@ pub mod users;
 pub mod validate;
 pub mod watchdog;
 
-/// The examples of the README, so that they keep compiling.
+/// The examples of the page about shims, so that they keep compiling.
 #[cfg(doctest)]
-#[doc = include_str!("../README.md")]
-struct Readme;
+#[doc = include_str!("../docs/shims.md")]
+struct Shims;
