@@ -31,7 +31,7 @@ use super::ops::VisitEffects;
 use super::rooms::Rooms;
 use super::searching::{Avoided, Where};
 use super::undecided::BundleObstacle;
-use crate::step::{Alarm, Baton, Op};
+use crate::step::{Baton, Op};
 
 /// Not all members have places.
 pub(super) enum NotPlaced {
@@ -373,9 +373,7 @@ impl Application {
         let Some(bundle) = &mut self.bundle else { return };
         bundle.retries.refused();
         let (pause, retry) = bundle.retries.pause(baton.now_ns);
-        let id = Arc::clone(&self.book.id);
-        let alarm = Alarm::BundleRetry { application: self.slot, id, retry };
-        baton.effects.remind(pause, alarm);
+        baton.effects.remind(pause, self.alarm(Op::RetryBundle { retry }));
         // What a node said counts until something changes.
         baton.directory.refused.insert(self.slot);
     }

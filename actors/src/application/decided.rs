@@ -29,7 +29,7 @@ impl Application {
     /// then the offer goes on from here.
     pub(super) fn book_bundle(&mut self, mut baton: Box<Baton>, bundled: &Bundled, found: &Found) {
         let priority = self.book.asks.priority();
-        let standing = self.standing();
+        let progress = self.book.progress();
         let total = total(&self.book.asks, bundled);
         self.gang_is_placed(&mut baton);
         self.choose_domains(found);
@@ -72,7 +72,7 @@ impl Application {
                 .notify(Notice::GangPlaced { application: Arc::clone(&self.book.id), held });
         }
         self.arm_placeholders(&mut baton);
-        let starting = self.moved_on(standing, &baton.books.nodes);
+        let starting = self.moved_on(progress, &baton.books.nodes);
         let delta = LedgerDelta { running, starting, ..LedgerDelta::default() };
         let work = work.into_iter().map(|(node, (ids, sum))| (node, NodeWork::HoldAll(ids, sum)));
         baton.follow(Consequences {

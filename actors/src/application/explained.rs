@@ -12,10 +12,11 @@ use monoceros_rules::order::waits::WaitSet;
 use monoceros_rules::values::resources::Resources;
 use monoceros_rules::work::allocations::{Allocation, AllocationId, Form};
 use monoceros_rules::work::asks::{Ask, AskSpec, PendingClass};
+use monoceros_rules::work::backoff;
 use monoceros_rules::work::starts::FailedStarts;
 
 use super::Application;
-use crate::step::{BACKOFF_LEAST, Baton, QueueSlot, RowSlot};
+use crate::step::{Baton, QueueSlot, RowSlot};
 
 /// Which asks are to be explained.
 #[derive(Clone, Debug)]
@@ -74,7 +75,7 @@ impl Application {
     ) -> ExplainedApplication {
         let asks = &self.book.asks;
         let mut gang = self.explained_gang(baton);
-        let delay = self.leaf_facts.config.settings.backoff_delay.max(BACKOFF_LEAST);
+        let delay = self.leaf_facts.config.settings.backoff_delay.max(backoff::LEAST);
         let delay_ns = i64::try_from(delay.as_nanos()).unwrap_or(i64::MAX);
         let classes: Option<Vec<PendingClass<'_>>> = match which {
             // What keeps the gang from its places keeps each of its members waiting.

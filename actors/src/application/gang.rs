@@ -33,9 +33,7 @@ use monoceros_rules::work::gang::PlaceholderEnd;
 use super::ops::VisitEffects;
 use super::{Application, Book};
 use crate::events::{Event, EventKind};
-use crate::step::{
-    Alarm, Baton, Ending, NodeWork, Notice, Op, Placement, Released, Successor, Takes,
-};
+use crate::step::{Baton, Ending, NodeWork, Notice, Op, Placement, Released, Successor, Takes};
 
 /// The search for members that take the places of placeholders.
 #[derive(Default)]
@@ -136,9 +134,7 @@ impl Application {
         pairs.waits = WaitSet::Parked(Box::new(parked));
         pairs.retries.refused();
         let (pause, retry) = pairs.retries.pause(baton.now_ns);
-        let id = Arc::clone(&self.book.id);
-        let alarm = Alarm::PairRetry { application: self.slot, id, retry };
-        baton.effects.remind(pause, alarm);
+        baton.effects.remind(pause, self.alarm(Op::RetryPairs { retry }));
         // What a node said counts until something changes.
         baton.directory.refused.insert(self.slot);
     }

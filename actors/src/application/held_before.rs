@@ -13,7 +13,6 @@
 //! * Places are held no longer than they would have been without the restart.
 //! * Each order to hold places again is answered once, unless the application is removed before.
 
-use std::sync::Arc;
 use std::time::Duration;
 
 use monoceros_rules::work::application_state::ApplicationState;
@@ -26,7 +25,7 @@ use super::in_the_air::Grounded;
 use super::ops::VisitEffects;
 use super::placeholders::holding_time_left;
 use super::undecided::BundleObstacle;
-use crate::step::{Alarm, Baton};
+use crate::step::{Baton, Op};
 
 /// The longest search: what it asks for waits meanwhile.
 const SOUGHT_FOR: Duration = Duration::from_secs(5);
@@ -74,9 +73,7 @@ impl Application {
             bundle.hold_orders = bundle.hold_orders.wrapping_add(1);
             bundle.hold_orders
         });
-        let (application, id) = (self.slot, Arc::clone(&self.book.id));
-        let alarm = Alarm::HoldAgainOver { application, id, order };
-        baton.effects.remind(left.min(SOUGHT_FOR), alarm);
+        baton.effects.remind(left.min(SOUGHT_FOR), self.alarm(Op::HoldAgainOver { order }));
     }
 
     /// Ends the search that this order began, if it goes on.

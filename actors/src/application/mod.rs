@@ -18,8 +18,8 @@
 //! concerns gangs that declare their members in [`bundle`], [`holds`] and [`in_the_air`].
 
 mod asks;
-mod backoff;
 mod bundle;
+mod deadlines;
 mod decided;
 mod decisions;
 mod events;
@@ -41,9 +41,7 @@ mod recovery;
 mod release;
 mod reserving;
 mod rooms;
-mod run_limit;
 mod searching;
-mod starting;
 mod starts;
 mod surveyed;
 mod topology;
@@ -58,12 +56,14 @@ use monoceros_rules::decide::preemption::Turns;
 use monoceros_rules::nodes::NodeIndex;
 use monoceros_rules::order::keys::{ApplicationKey, ApplicationView};
 use monoceros_rules::order::ledger::LedgerDelta;
-use monoceros_rules::order::waits::{Declined, Phase, Waits};
+use monoceros_rules::order::waits::{Declined, Phase, WaitSet, Waits};
 use monoceros_rules::work::allocations::ApplicationSlot;
-use monoceros_rules::work::application::{Application as Book, StateChange};
+use monoceros_rules::work::application::{Application as Book, Progress, StateChange};
 use monoceros_rules::work::application_state::{ApplicationEvent, ApplicationState};
 use monoceros_rules::work::asks::TaskGroup;
+use monoceros_rules::work::backoff::Backoff;
 use monoceros_rules::work::ended::Ended;
+use monoceros_rules::work::run_limit::RunLimit;
 use smallvec::SmallVec;
 
 use crate::events::EventKind;
@@ -73,7 +73,6 @@ use crate::step::{
     Alarm, Baton, Climbing, Consequences, Ending, Entered, Notice, Op, Owner, PlaceAnswer,
     Placement, Resume, RowKey, RowSlot, RowUpdate, Settlement, Station, Surveyor, Visited,
 };
-use backoff::Backoff;
 pub(crate) use explained::{Explained, ExplainedApplication, ExplainedClass};
 use ops::VisitEffects;
 use reserving::Aging;
@@ -140,7 +139,7 @@ pub(crate) struct Application {
     /// The search for places of a declared gang, all at once.
     bundle: Option<Box<undecided::Bundle>>,
     /// How long it may run.
-    run_limit: run_limit::RunLimit,
+    run_limit: RunLimit,
     /// Too many of its asks found no node.
     backoff: Option<Backoff>,
     /// Which of its asks are old enough to reserve a node.
@@ -186,7 +185,7 @@ impl Application {
             pairs: gang::Pairs::default(),
             owed: SmallVec::new(),
             bundle: None,
-            run_limit: run_limit::RunLimit::new(run_limit_ms),
+            run_limit: RunLimit::new(run_limit_ms),
             backoff: None,
             aging: Aging::default(),
             turns: None,
@@ -216,6 +215,15 @@ impl Application {
             settings.priority_sort,
             &view,
         )))
+    }
+
+    /// What its asks wait for, as far as they are looked at.
+    fn waits(&self) -> WaitSet {
+        match &self.backoff {
+            Some(backoff) => backoff.waits(),
+            None if self.book.undecided().is_some() => self.bundle_waits(),
+            None => self.book.asks.waits().declined(self.declined.at(Phase::Normal)),
+        }
     }
 
     /// What this application tells its leaf of itself. `None` until it has joined.
@@ -250,17 +258,18 @@ impl Application {
             baton.effects.notify(self.entered(change.to, change.message, baton.now_ns));
             match change.to {
                 ApplicationState::Completing => {
-                    let alarm = Alarm::Completing {
-                        application: self.slot,
-                        id: Arc::clone(&self.book.id),
-                        since_ns: baton.now_ns,
-                    };
+                    let alarm = self.alarm(Op::CompletingOver { since_ns: baton.now_ns });
                     let leaf = &baton.directory.queue(self.leaf_facts.slot).facts;
                     baton.effects.remind(leaf.config.settings.completing_timeout, alarm);
                 }
-                ApplicationState::Running => self.begin_run(baton),
+                ApplicationState::Running => {
+                    if let Some((wait, until_ns)) = self.run_limit.begin(baton.now_ns) {
+                        let number = baton.effects.arm(wait, self.alarm(Op::RunOver { until_ns }));
+                        self.run_limit.armed(until_ns, number);
+                    }
+                }
                 ApplicationState::Completed | ApplicationState::Failed => {
-                    self.end_run(baton);
+                    baton.effects.disarm(self.run_limit.end());
                     baton.effects.ended.rows.push((self.slot, self.row));
                     baton.effects.ended.terminated.push(Ended::of(&self.book));
                     baton.happens(|at| self.unplaced(at));
@@ -270,6 +279,11 @@ impl Application {
             }
         }
         running
+    }
+
+    /// The alarm that brings the application this order.
+    fn alarm(&self, op: Op) -> Alarm {
+        Alarm::Order { application: self.slot, id: Arc::clone(&self.book.id), op: Box::new(op) }
     }
 
     /// That it is in this state from now on.
@@ -464,7 +478,7 @@ impl Application {
         act: impl FnOnce(&mut Self, &mut Baton, &mut VisitEffects),
     ) {
         let mut effects = VisitEffects::default();
-        let standing = self.standing();
+        let progress = self.book.progress();
         act(self, &mut baton, &mut effects);
         self.review_held_before(&mut baton, &mut effects);
         self.complete_bundle(&mut baton, &mut effects);
@@ -480,12 +494,28 @@ impl Application {
         self.charge_limits(&mut baton, &mut effects);
         effects.delta.running += self.tell_changes(&mut baton);
         baton.effects.notify_all(&mut effects.happened);
-        effects.delta.starting += self.moved_on(standing, &baton.books.nodes);
+        effects.delta.starting += self.moved_on(progress, &baton.books.nodes);
         self.list_allocating(&mut baton);
         self.list_untold(&mut baton);
         self.count_held(&mut baton);
         let consequences = self.consequences(&mut baton, effects);
         baton.follow(consequences);
+    }
+
+    /// Compares its progress with that before a change. If the application has its place among those
+    /// that run since then, all its asks are tried again: while it could not start, the queues above
+    /// passed over its asks whatever was loosened, so a loosening in between would never be seen. Returns
+    /// the change of how many hold something and do not run.
+    fn moved_on(&mut self, was: Progress, nodes: &NodeIndex) -> i64 {
+        if was.is_starting && !self.book.is_starting() {
+            self.book.asks.wake_all(nodes);
+            if let Some(bundle) = &mut self.bundle
+                && bundle.air.is_none()
+            {
+                bundle.waits = WaitSet::Due;
+            }
+        }
+        i64::from(self.book.may_run_soon()) - i64::from(was.may_run_soon)
     }
 
     /// Has its leaf list it among the accepted applications that hold something or have a node

@@ -25,7 +25,7 @@ use super::Application;
 use super::holds::EndedHolds;
 use super::in_the_air::Grounded;
 use crate::events::{EventKind, Happening};
-use crate::step::{Alarm, Baton, Cause, NodeWork, Notice, Op};
+use crate::step::{Baton, Cause, NodeWork, Notice, Op};
 
 impl Cause {
     /// The event that says why an allocation ended.
@@ -172,7 +172,10 @@ impl Application {
                 }
             }
             Op::StartTimeOver(over) => self.start_time_over(over, effects),
-            Op::BackoffOver { until_ns } => effects.touched |= self.end_backoff(until_ns),
+            Op::BackoffOver { until_ns } => {
+                let backoff = self.backoff.as_mut();
+                effects.touched |= backoff.is_some_and(|it| it.deadline_over(until_ns));
+            }
             Op::CompletingOver { since_ns } => self.completing_over(since_ns, baton, effects),
             Op::PlaceholdersOver => self.placeholders_over(baton, effects),
             Op::RetryPairs { retry } => self.retry_pairs(retry, effects),
@@ -248,9 +251,8 @@ impl Application {
         let wait_ns = i64::try_from(EXCLUDED_FOR.as_nanos()).unwrap_or(i64::MAX);
         let over = Exclusion { node, until_ns: baton.now_ns.saturating_add(wait_ns) };
         self.book.asks.exclude(slot, over.clone());
-        let (id, key) = (Arc::clone(&self.book.id), Arc::clone(&self.book.asks.ask(slot).key));
-        let alarm = Alarm::ExclusionOver { application: self.slot, id, key, over };
-        baton.effects.remind(EXCLUDED_FOR, alarm);
+        let key = Arc::clone(&self.book.asks.ask(slot).key);
+        baton.effects.remind(EXCLUDED_FOR, self.alarm(Op::ExclusionOver { key, over }));
     }
 
     /// The application was Completing for its time: it is over, or waits for its placeholders to be

@@ -22,7 +22,7 @@ use monoceros_rules::work::gang::PlaceholderEnd;
 use super::Application;
 use super::ops::VisitEffects;
 use crate::events::EventKind;
-use crate::step::{Alarm, Baton, Ending, Notice, PLACEHOLDER_TIMEOUT, Released};
+use crate::step::{Alarm, Baton, Ending, Notice, Op, PLACEHOLDER_TIMEOUT, Released};
 
 /// The tag of an application that says since when its placeholders may wait, in seconds since the
 /// epoch: a restart of the scheduler does not prolong their time.
@@ -73,8 +73,8 @@ impl Application {
         let (timeout_ms, now_ns) = (self.book.execution_timeout_ms, baton.now_ns);
         let left = holding_time_left(timeout_ms, since_ns.unwrap_or(now_ns), now_ns);
         let wait = left.max(Duration::from_millis(1));
-        let id = Arc::clone(&self.book.id);
-        let alarm = Alarm::PlaceholderTimeout { application: self.slot, id };
+        let (application, id) = (self.slot, Arc::clone(&self.book.id));
+        let alarm = Alarm::Order { application, id, op: Box::new(Op::PlaceholdersOver) };
         gang.timer = Some(baton.effects.arm(wait, alarm));
     }
 

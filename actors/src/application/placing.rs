@@ -29,7 +29,7 @@ use super::{Application, Blocked};
 use crate::api::callback::Preferences;
 use crate::metrics::ActorKind;
 use crate::node::NodeMail;
-use crate::step::{Alarm, Allocated, Baton, Notice, Placement, Takes};
+use crate::step::{Alarm, Allocated, Baton, Notice, Op, Placement, Takes};
 
 /// Nodes that are compared where an RM prefers some for an ask.
 const NODES_COMPARED: usize = 1_000;
@@ -263,9 +263,7 @@ impl Application {
     pub(super) fn arm_wish(&mut self, slot: AskSlot, baton: &mut Baton) {
         let Some(at_ns) = self.book.asks.arm_wish(slot) else { return };
         let key = Arc::clone(&self.book.asks.ask(slot).key);
-        let (application, id) = (self.slot, Arc::clone(&self.book.id));
-        let alarm = Alarm::ChoiceOpens { application, id, key };
-        baton.effects.remind_at(at_ns, baton.now_ns, alarm);
+        baton.effects.remind_at(at_ns, baton.now_ns, self.alarm(Op::ChoiceOpens(key)));
     }
 
     /// The time has come at which a choice of the constraint of an ask may open.
@@ -364,9 +362,7 @@ impl Application {
         let ask = self.book.asks.ask_mut(slot);
         let key = Arc::clone(&ask.key);
         let (pause, retry) = ask.refusals_mut().retries.pause(baton.now_ns);
-        let (application, id) = (self.slot, Arc::clone(&self.book.id));
-        let alarm = Alarm::PredicateRetry { application, id, key, retry };
-        baton.effects.remind(pause, alarm);
+        baton.effects.remind(pause, self.alarm(Op::Retry { key, retry }));
     }
 
     /// Asks a node to hold one instance of an ask, perhaps in place of a placeholder. The one place
@@ -499,7 +495,7 @@ impl Application {
         let uuid = self.book.next_uuid(slot);
         self.note_placed(placement, &mut baton);
         let priority = self.book.asks.priority();
-        let standing = self.standing();
+        let progress = self.book.progress();
         self.book.asks.take_one(slot);
         self.book.asks.ask_mut(slot).live.push(placement.allocation);
         let allocated = self.bind(&mut baton, slot, placement.allocation, uuid);
@@ -512,7 +508,7 @@ impl Application {
         }
         self.note_real(placement.spec.member_of());
         let running = self.tell_changes(&mut baton);
-        let starting = self.moved_on(standing, &baton.books.nodes);
+        let starting = self.moved_on(progress, &baton.books.nodes);
         Self::tell_allocated(&mut baton, allocated);
         self.go_on(baton, priority, &LedgerDelta { running, starting, ..LedgerDelta::default() });
     }
@@ -531,11 +527,11 @@ impl Application {
         );
         self.note_on_its_way(placement, &mut baton);
         let priority = self.book.asks.priority();
-        let standing = self.standing();
+        let progress = self.book.progress();
         let resources = &placement.spec.resources;
         self.book.asks.hold_one(placement.ask, placement.allocation);
         self.book.held(placement.allocation, resources);
-        let starting = self.moved_on(standing, &baton.books.nodes);
+        let starting = self.moved_on(progress, &baton.books.nodes);
         baton.charge(resources);
         self.uses(resources, &mut baton);
         self.go_on(baton, priority, &LedgerDelta { starting, ..LedgerDelta::default() });

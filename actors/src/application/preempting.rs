@@ -19,7 +19,7 @@ use super::Application;
 use super::ops::VisitEffects;
 use super::undecided::Bundle;
 use crate::events::{EventKind, Message};
-use crate::step::{Alarm, Baton, NoVictims, Op, Preemptor};
+use crate::step::{Baton, NoVictims, Op, Preemptor};
 
 /// Looking for victims.
 impl Application {
@@ -125,8 +125,7 @@ impl Application {
             baton.directory.preempt_later.insert(self.slot);
         }
         if let Some(at_ns) = turns.due_to_arm() {
-            let (application, id) = (self.slot, Arc::clone(&self.book.id));
-            let alarm = Alarm::MayPreempt { application, id, at_ns };
+            let alarm = self.alarm(Op::MayPreempt { at_ns: Some(at_ns) });
             baton.effects.remind_at(at_ns, baton.now_ns, alarm);
         }
     }

@@ -385,7 +385,7 @@ impl Application {
         }
         let counts = baton.directory.counts(self.leaf_facts.slot);
         counts.moved(Some(self.book.state()), None);
-        self.end_run(baton);
+        baton.effects.disarm(self.run_limit.end());
         baton.effects.ended.rows.push((self.slot, self.row));
         if self.book.started_ns.is_some() {
             baton.effects.ended.removed.push(Ended::removed(&self.book, baton.now_ns));

@@ -30,7 +30,7 @@ use super::ops::VisitEffects;
 use super::{Application, Blocked};
 use crate::api::predicates::{PredicateQuestion, QuestionId};
 use crate::events::{Event, EventKind};
-use crate::step::{Alarm, Baton, ClaimAnswer, Notice, Placement};
+use crate::step::{Alarm, Baton, ClaimAnswer, Notice, Op, Placement};
 
 /// What was decided about a node to be reserved.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -181,11 +181,11 @@ impl Application {
             None => waits,
         };
         self.note_silent(slot, node, Silent::Reserves, baton);
-        let standing = self.standing();
+        let progress = self.book.progress();
         self.keep_reservation(slot, node, baton);
         self.reserve(slot, node, waits, baton);
         self.counts_as_running(baton);
-        Claimed::Made { is_first_place: self.moved_on(standing, &baton.books.nodes) > 0 }
+        Claimed::Made { is_first_place: self.moved_on(progress, &baton.books.nodes) > 0 }
     }
 
     /// Whether the ask reserves a node now.
@@ -377,11 +377,11 @@ impl Application {
             // Until this application is told it has the reservation, and could be asked for ever.
             return Some(Claimed::Nothing);
         }
-        let standing = self.standing();
+        let progress = self.book.progress();
         books.reservations.resume(&mut books.nodes, who);
         self.book.asks.resume(slot);
         self.counts_as_running(baton);
-        Some(Claimed::Made { is_first_place: self.moved_on(standing, &baton.books.nodes) > 0 })
+        Some(Claimed::Made { is_first_place: self.moved_on(progress, &baton.books.nodes) > 0 })
     }
 
     /// The reservation of an ask may have waited too long for quota: that is found out by the next
@@ -448,10 +448,7 @@ impl Application {
             return;
         }
         self.aging.deadline_ns = Some(at_ns);
-        let wait_ns = u64::try_from(at_ns.saturating_sub(baton.now_ns)).unwrap_or(0);
-        let (application, id) = (self.slot, Arc::clone(&self.book.id));
-        let alarm = Alarm::OldEnough { application, id, at_ns };
-        baton.effects.remind(Duration::from_nanos(wait_ns), alarm);
+        baton.effects.remind_at(at_ns, baton.now_ns, self.alarm(Op::OldEnough { at_ns }));
     }
 
     /// A deadline is over: asks that are old enough now are tried again.

@@ -17,7 +17,7 @@ use monoceros_rules::work::starts::FailedStart;
 use super::Application;
 use super::ops::VisitEffects;
 use crate::events::{EventKind, Message};
-use crate::step::{Alarm, Baton, StartTime};
+use crate::step::{Baton, Op, StartTime};
 
 impl Application {
     /// Records that the RM could not start an allocation of the ask, which was made on this node at that
@@ -78,15 +78,12 @@ impl Application {
     }
 
     fn arm_start_backoff(&self, key: Option<Arc<str>>, until_ns: i64, baton: &mut Baton) {
-        let (application, id) = (self.slot, Arc::clone(&self.book.id));
         let delay = u64::try_from(until_ns.saturating_sub(baton.now_ns)).unwrap_or(0);
         let delay = Duration::from_nanos(delay);
-        tracing::debug!(application = %id, ask = key.as_deref(), ?delay,
+        tracing::debug!(application = %self.book.id, ask = key.as_deref(), ?delay,
             "could not be started, and waits");
-        baton.effects.remind(
-            delay,
-            Alarm::Start { application, id, over: StartTime::Backoff { key, until_ns } },
-        );
+        let over = StartTime::Backoff { key, until_ns };
+        baton.effects.remind(delay, self.alarm(Op::StartTimeOver(over)));
     }
 
     /// Handles the end of a time that began with a failed start, or with the next try.
@@ -127,9 +124,8 @@ impl Application {
     pub(super) fn watch_start(&self, slot: AskSlot, baton: &mut Baton) {
         let ask = self.book.asks.ask(slot);
         let Some(starts) = ask.starts() else { return };
-        let (application, id) = (self.slot, Arc::clone(&self.book.id));
-        let (key, times) = (Arc::clone(&ask.key), starts.times());
-        let alarm = Alarm::Start { application, id, over: StartTime::Holds { key, times } };
+        let over = StartTime::Holds { key: Arc::clone(&ask.key), times: starts.times() };
+        let alarm = self.alarm(Op::StartTimeOver(over));
         baton.effects.remind(baton.settings.start_retry.longest, alarm);
     }
 

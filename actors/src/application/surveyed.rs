@@ -10,6 +10,7 @@ use monoceros_rules::order::keys::AskKey;
 use monoceros_rules::values::resources::Limits;
 use monoceros_rules::work::allocations::ApplicationSlot;
 use monoceros_rules::work::asks::{ClassId, ToTell};
+use monoceros_rules::work::backoff::Backoff;
 use monoceros_rules::work::native::Stage;
 
 use super::{Application, Blocked};
@@ -38,7 +39,11 @@ impl Application {
     pub(crate) fn refresh(&mut self, baton: &mut Baton) -> Option<RowUpdate> {
         self.leaf_facts = Arc::clone(&baton.directory.queue(self.leaf_facts.slot).facts);
         self.rejoin_lane(baton);
-        self.refresh_backoff();
+        if self.leaf_facts.config.settings.backoff_asks == 0
+            && let Some(backoff) = &mut self.backoff
+        {
+            backoff.end();
+        }
         self.look_for_victims_anew(baton);
         self.update()
     }
@@ -99,7 +104,7 @@ impl Application {
                 let bundled = native.bundle(asks);
                 (bundled.map_or_else(|_| Vec::new(), |it| asks.tried_together(&it)), true)
             }
-            None => (asks.tried(self.reached()), false),
+            None => (asks.tried(self.backoff.as_ref().map(Backoff::reached)), false),
         };
         if classes.is_empty() {
             return None;
@@ -121,7 +126,8 @@ impl Application {
         most: usize,
         baton: &mut Baton,
     ) -> usize {
-        let (reached, mut requests, mut looked_at) = (self.reached(), Vec::new(), 0);
+        let (reached, mut requests, mut looked_at) =
+            (self.backoff.as_ref().map(Backoff::reached), Vec::new(), 0);
         // Of a gang one ask was refused for all of them.
         let is_bundle_refused = self.is_bundle_refused();
         while let Some(class) = to_tell.front_mut()
@@ -174,7 +180,8 @@ impl Application {
         most: usize,
     ) -> Vec<(AskKey, OutstandingRequest)> {
         let asks = &self.book.asks;
-        let tried = asks.tried_after(class, behind, count, self.reached());
+        let tried =
+            asks.tried_after(class, behind, count, self.backoff.as_ref().map(Backoff::reached));
         let request = |(key, slot, count)| {
             let ask = asks.ask(slot);
             let request = OutstandingRequest {

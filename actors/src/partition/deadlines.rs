@@ -3,11 +3,9 @@
 //! A deadline that is over is a step like any other: it enters the partition and changes state with
 //! the baton in hand, which a timer inside an application could not have.
 
-use std::sync::Arc;
 use std::time::Duration;
 
 use actix::prelude::*;
-use monoceros_rules::work::allocations::ApplicationSlot;
 use tokio::time::Instant;
 
 use super::input::Input;
@@ -44,55 +42,13 @@ impl Partition {
     }
 
     pub(super) fn alarm(&mut self, alarm: Alarm, baton: &mut Baton) {
-        let mut visit = |application: ApplicationSlot, id: &Arc<str>, op: Op| {
-            let entry = baton.directory.application(application);
-            // Its slot may be that of another by now.
-            if entry.is_some_and(|entry| entry.id == *id) {
-                self.agenda.push_back(Task::Visit(application, vec![op]));
-            }
-        };
         match alarm {
-            Alarm::Completing { application, id, since_ns } => {
-                visit(application, &id, Op::CompletingOver { since_ns });
-            }
-            Alarm::PredicateRetry { application, id, key, retry } => {
-                visit(application, &id, Op::Retry { key, retry });
-            }
-            Alarm::ChoiceOpens { application, id, key } => {
-                visit(application, &id, Op::ChoiceOpens(key));
-            }
-            Alarm::ExclusionOver { application, id, key, over } => {
-                visit(application, &id, Op::ExclusionOver { key, over });
-            }
-            Alarm::Backoff { application, id, until_ns } => {
-                visit(application, &id, Op::BackoffOver { until_ns });
-            }
-            Alarm::Start { application, id, over } => {
-                visit(application, &id, Op::StartTimeOver(over));
-            }
-            Alarm::OldEnough { application, id, at_ns } => {
-                visit(application, &id, Op::OldEnough { at_ns });
-            }
-            Alarm::MayPreempt { application, id, at_ns } => {
-                visit(application, &id, Op::MayPreempt { at_ns: Some(at_ns) });
-            }
-            Alarm::PlaceholderTimeout { application, id } => {
-                visit(application, &id, Op::PlaceholdersOver);
-            }
-            Alarm::BundleVoid { application, id, since_ns } => {
-                visit(application, &id, Op::BundleVoid { since_ns });
-            }
-            Alarm::HoldAgainOver { application, id, order } => {
-                visit(application, &id, Op::HoldAgainOver { order });
-            }
-            Alarm::BundleRetry { application, id, retry } => {
-                visit(application, &id, Op::RetryBundle { retry });
-            }
-            Alarm::PairRetry { application, id, retry } => {
-                visit(application, &id, Op::RetryPairs { retry });
-            }
-            Alarm::RunOver { application, id, until_ns } => {
-                visit(application, &id, Op::RunOver { until_ns });
+            Alarm::Order { application, id, op } => {
+                let entry = baton.directory.application(application);
+                // Its slot may be that of another by now.
+                if entry.is_some_and(|entry| entry.id == id) {
+                    self.agenda.push_back(Task::Visit(application, vec![*op]));
+                }
             }
             Alarm::PromisesWaited => baton.end_waited_promises(),
             Alarm::QuotaScan { at_ns } => {

@@ -115,6 +115,16 @@ impl Left {
     }
 }
 
+/// How far an application is on its way to run.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+#[must_use]
+pub struct Progress {
+    /// See [`Application::is_starting`].
+    pub is_starting: bool,
+    /// See [`Application::may_run_soon`].
+    pub may_run_soon: bool,
+}
+
 /// What an RM is told of a gang that waited for its placeholders for too long.
 pub const PLACEHOLDER_TIMEOUT: &str = "ResourceReservationTimeout";
 
@@ -319,6 +329,11 @@ impl Application {
     /// a moment.
     pub fn may_run_soon(&self) -> bool {
         self.has_not_run() && self.has_place()
+    }
+
+    /// How far it is on its way to run, to be compared after a change.
+    pub fn progress(&self) -> Progress {
+        Progress { is_starting: self.is_starting(), may_run_soon: self.may_run_soon() }
     }
 
     /// Whether it has not run, and holds allocations (placeholders) or has a node reserved.

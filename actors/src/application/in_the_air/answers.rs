@@ -1,6 +1,5 @@
 //! What the RM's answers about the members of a bundle in the air mean for it.
 
-use std::sync::Arc;
 use std::time::Duration;
 
 use monoceros_rules::decide::predicates::{Confirmation, OpenQuestion, confirm};
@@ -8,7 +7,7 @@ use monoceros_rules::decide::predicates::{Confirmation, OpenQuestion, confirm};
 use super::super::Application;
 use super::super::ops::VisitEffects;
 use super::{Grounded, Pass};
-use crate::step::{Alarm, Baton, Settlement};
+use crate::step::{Baton, Op, Settlement};
 
 /// How often a member is asked about anew before its bundle is taken back.
 const ANEW_MAX: u32 = 3;
@@ -160,8 +159,7 @@ impl Application {
 
     /// There is no answer that counts: the member is asked about again, on its place.
     fn ask_anew(&mut self, at: usize, why: Anew, baton: &mut Baton, effects: &mut VisitEffects) {
-        let (whose, now_ns) = (self.slot, baton.now_ns);
-        let id = Arc::clone(&self.book.id);
+        let now_ns = baton.now_ns;
         let Some(air) = self.air() else { return };
         air.to_ask.push_back(at);
         air.members[at].forget_pass(baton);
@@ -174,8 +172,7 @@ impl Application {
         let has_enough = air.members[at].anew > ANEW_MAX;
         if air.void_since_ns.is_none() {
             air.void_since_ns = Some(now_ns);
-            let alarm = Alarm::BundleVoid { application: whose, id, since_ns: now_ns };
-            baton.effects.remind(VOID_MAX, alarm);
+            baton.effects.remind(VOID_MAX, self.alarm(Op::BundleVoid { since_ns: now_ns }));
         }
         if has_enough {
             self.ground_bundle(Grounded::Unanswered, None, baton, effects);

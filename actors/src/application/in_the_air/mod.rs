@@ -147,7 +147,7 @@ impl Application {
         total: &Resources,
     ) {
         let priority = self.book.asks.priority();
-        let standing = self.standing();
+        let progress = self.book.progress();
         self.choose_domains(found);
         baton.charge(total);
         self.uses(total, &mut baton);
@@ -202,7 +202,7 @@ impl Application {
         // The offer goes on with what the window has left.
         let room = u32::try_from(baton.books.unsettled.room()).unwrap_or(u32::MAX);
         baton.offer.budget = baton.offer.budget.min(baton.offer.decided.saturating_add(room));
-        let starting = self.moved_on(standing, &baton.books.nodes);
+        let starting = self.moved_on(progress, &baton.books.nodes);
         let delta = LedgerDelta { starting, ..LedgerDelta::default() };
         let work = work.into_iter().map(|(node, (ids, sum))| (node, NodeWork::HoldAll(ids, sum)));
         baton.follow(Consequences {

@@ -330,8 +330,8 @@ fn requests() -> Vec<Request> {
 }
 
 fn inputs() -> Vec<Input> {
-    let [id, key, node] = ["id", "k", "n"].map(Arc::<str>::from);
-    let (id, key) = (|| Arc::clone(&id), || Arc::clone(&key));
+    let [id, key, _node] = ["id", "k", "n"].map(Arc::<str>::from);
+    let (id, _key) = (|| Arc::clone(&id), || Arc::clone(&key));
     let application = ApplicationSlot::at(7);
     let reasons = || vec![("full".to_owned(), 3)];
     let verdicts = each!(Verdict {
@@ -377,30 +377,17 @@ fn inputs() -> Vec<Input> {
     inputs.extend(controls.into_iter().map(Input::Control));
     let ways = each!(Predicates { Local, Remote { in_flight: 4, holds: true }, Hold });
     inputs.extend(ways.into_iter().map(|way| Input::Control(Control::Predicates(way))));
-    let over = Exclusion { node: Arc::clone(&node), until_ns: 8 };
+    let order = Box::new(Op::PlaceholdersOver);
     let alarms = each!(Alarm {
-        Completing { application, id: id(), since_ns: -1 },
-        PredicateRetry { application, id: id(), key: key(), retry: 2 },
-        MayPreempt { application, id: id(), at_ns: 4 },
+        Order { application, id: id(), op: order },
         PromisesWaited,
-        ChoiceOpens { application, id: id(), key: key() },
         QuotaScan { at_ns: 7 },
-        ExclusionOver { application, id: id(), key: key(), over },
-        Backoff { application, id: id(), until_ns: 9 },
-        Start { application, id: id(), over: StartTime::Holds { key: key(), times: 3 } },
         ScaleUp,
         CleanQueues,
         Retention,
         ReorderWindow,
         ExecutionTimeout { allocation: allocation(4) },
-        RunOver { application, id: id(), until_ns: 9 },
-        OldEnough { application, id: id(), at_ns: 6 },
         ReservationsWaited,
-        PlaceholderTimeout { application, id: id() },
-        PairRetry { application, id: id(), retry: 4 },
-        HoldAgainOver { application, id: id(), order: 4 },
-        BundleRetry { application, id: id(), retry: 4 },
-        BundleVoid { application, id: id(), since_ns: 4 },
     });
     inputs.extend(alarms.into_iter().map(Input::Alarm));
     inputs.extend(each!(ObjectState { Active, Draining, Stopped }).into_iter().map(Input::State));
