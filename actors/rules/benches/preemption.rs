@@ -8,12 +8,10 @@ use monoceros_rules::decide::preemption::{
     Answer, AnyNode, ApplicationFacts, Asker, Claimed, Inquiry, Next, NodeFacts, Planner,
     QueueFacts, Survey,
 };
-use monoceros_rules::nodes::NodeSlot;
 use monoceros_rules::queues::QueueSettings;
+use monoceros_rules::values::ids::{AllocationId, ApplicationSlot, NodeSlot};
 use monoceros_rules::values::resources::{Limits, Resources};
-use monoceros_rules::work::allocations::{
-    Allocation, AllocationId, AllocationTable, ApplicationSlot,
-};
+use monoceros_rules::work::allocations::{Allocation, AllocationTable};
 use monoceros_rules::work::asks::{AskSpec, Preemption};
 
 const NODES: u32 = 500;

@@ -15,7 +15,7 @@ use std::fmt;
 use std::hash::{Hash as _, Hasher as _};
 use std::sync::Arc;
 
-use monoceros_rules::work::allocations::AllocationId;
+use monoceros_rules::values::ids::AllocationId;
 use monoceros_rules::work::journey::{Arrival, Course};
 use monoceros_rules::work::tags::Tags;
 use rustc_hash::FxHasher;

@@ -9,12 +9,11 @@ use monoceros_rules::books::Books;
 use monoceros_rules::decide::preemption::{Asker, Judge, NoPreemption, Promisee, Trial};
 use monoceros_rules::decide::reservations::EffectivePriority;
 use monoceros_rules::limits::LaneId;
-use monoceros_rules::nodes::{
-    Domain, Exclusion, NodeIndex, NodeRequest, NodeSlot, Taken, Terms, Wish,
-};
+use monoceros_rules::nodes::{Domain, Exclusion, NodeIndex, NodeRequest, Taken, Terms, Wish};
+use monoceros_rules::values::ids::{AllocationId, ApplicationSlot, AskSlot, ClassId, NodeSlot};
 use monoceros_rules::values::resources::Resources;
-use monoceros_rules::work::allocations::{AllocationId, ApplicationSlot, Form};
-use monoceros_rules::work::asks::{Ask, AskSlot, AskSpec, ClassId};
+use monoceros_rules::work::allocations::Form;
+use monoceros_rules::work::asks::{Ask, AskSpec};
 use monoceros_rules::work::tags::Tags;
 
 use super::Application;

@@ -22,8 +22,9 @@ use monoceros_rules::decide::preemption::Promisee;
 use monoceros_rules::nodes::NodeRequest;
 use monoceros_rules::order::waits::{Parked, Phase, WaitSet};
 use monoceros_rules::values::epoch::{Epoch, Growth};
+use monoceros_rules::values::ids::AskSlot;
 use monoceros_rules::values::resources::Resources;
-use monoceros_rules::work::asks::{AskSlot, Asks};
+use monoceros_rules::work::asks::Asks;
 use monoceros_rules::work::native::{Bundled, NativeGroup, Stage};
 
 use super::Application;

@@ -9,8 +9,9 @@ use monoceros_rules::decide::pairs;
 use monoceros_rules::decide::preemption::Promisee;
 use monoceros_rules::nodes::{Fits, NodeLacks};
 use monoceros_rules::order::waits::WaitSet;
+use monoceros_rules::values::ids::AllocationId;
 use monoceros_rules::values::resources::Resources;
-use monoceros_rules::work::allocations::{Allocation, AllocationId, Form};
+use monoceros_rules::work::allocations::{Allocation, Form};
 use monoceros_rules::work::asks::{Ask, AskSpec, PendingClass};
 use monoceros_rules::work::starts::FailedStarts;
 

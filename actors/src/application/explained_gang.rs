@@ -8,8 +8,9 @@ use monoceros_rules::decide::bundle::{self, MembersAt};
 use monoceros_rules::decide::explain::{self, GangWhy, ShortDomain, Why};
 use monoceros_rules::decide::preemption::Promisee;
 use monoceros_rules::nodes::{Fits, NodeIndex, NodeLacks, NodeRequest};
+use monoceros_rules::values::ids::AskSlot;
 use monoceros_rules::values::resources::Resources;
-use monoceros_rules::work::asks::{Ask, AskSlot, AskSpec, TaskGroup};
+use monoceros_rules::work::asks::{Ask, AskSpec, TaskGroup};
 use monoceros_rules::work::native::{Bundled, MissingAsks, Native, Stage};
 
 use super::Application;

@@ -19,10 +19,10 @@ use std::sync::Arc;
 
 use monoceros_rules::audit::Decision;
 use monoceros_rules::decide::reservations::End;
-use monoceros_rules::nodes::NodeSlot;
 use monoceros_rules::order::ledger::LedgerDelta;
+use monoceros_rules::values::ids::{AllocationId, NodeSlot};
 use monoceros_rules::values::resources::Resources;
-use monoceros_rules::work::allocations::{Allocation, AllocationId, Pairing};
+use monoceros_rules::work::allocations::{Allocation, Pairing};
 use monoceros_rules::work::asks::{AskSpec, TaskGroup};
 use monoceros_rules::work::gang::PlaceholderEnd;
 use monoceros_rules::work::native::Stage;

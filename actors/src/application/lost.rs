@@ -9,7 +9,8 @@
 
 use std::sync::Arc;
 
-use monoceros_rules::work::allocations::{Allocation, AllocationId, Pairing};
+use monoceros_rules::values::ids::AllocationId;
+use monoceros_rules::work::allocations::{Allocation, Pairing};
 use monoceros_rules::work::asks::TaskGroup;
 use monoceros_rules::work::native::Departure;
 

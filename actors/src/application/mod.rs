@@ -59,7 +59,7 @@ use monoceros_rules::nodes::NodeIndex;
 use monoceros_rules::order::keys::{ApplicationKey, ApplicationView};
 use monoceros_rules::order::ledger::LedgerDelta;
 use monoceros_rules::order::waits::{Declined, Phase, Waits};
-use monoceros_rules::work::allocations::ApplicationSlot;
+use monoceros_rules::values::ids::ApplicationSlot;
 use monoceros_rules::work::application::{Application as Book, StateChange};
 use monoceros_rules::work::application_state::{ApplicationEvent, ApplicationState};
 use monoceros_rules::work::asks::TaskGroup;

@@ -13,7 +13,8 @@ use std::num::NonZeroU64;
 use std::sync::Arc;
 use std::time::Duration;
 
-use monoceros_rules::work::allocations::{Allocation, AllocationId, Leaving};
+use monoceros_rules::values::ids::AllocationId;
+use monoceros_rules::work::allocations::{Allocation, Leaving};
 use monoceros_rules::work::application::{GangStyle, PLACEHOLDER_TIMEOUT as TIMEOUT_TEXT};
 use monoceros_rules::work::application_state::{ApplicationEvent, ApplicationState};
 use monoceros_rules::work::asks::{AskSpec, TaskGroup};

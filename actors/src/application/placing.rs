@@ -15,12 +15,12 @@ use monoceros_rules::decide::explain::QueueRoom;
 use monoceros_rules::decide::lending::{Lent, Loan};
 use monoceros_rules::decide::parking::{Obstacle, refused};
 use monoceros_rules::decide::reservations::End;
-use monoceros_rules::nodes::NodeSlot;
 use monoceros_rules::order::ledger::LedgerDelta;
 use monoceros_rules::order::waits::{Phase, WaitSet};
 use monoceros_rules::values::epoch::Epoch;
-use monoceros_rules::work::allocations::{Allocation, AllocationId};
-use monoceros_rules::work::asks::{AskSlot, AskWish, ClassId};
+use monoceros_rules::values::ids::{AllocationId, AskSlot, ClassId, NodeSlot};
+use monoceros_rules::work::allocations::Allocation;
+use monoceros_rules::work::asks::AskWish;
 use monoceros_rules::work::journey::Course;
 
 use super::ops::VisitEffects;

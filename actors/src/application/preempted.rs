@@ -8,9 +8,11 @@ use std::collections::BTreeSet;
 use std::sync::Arc;
 
 use monoceros_rules::decide::preemption::{
-    ApplicationFacts, Chosen, Grounds, GroupFacts, STAYS_FOR, after, goes_as_one,
+    ApplicationFacts, Chosen, Grounds, GroupFacts, STAYS_FOR, goes_as_one,
 };
-use monoceros_rules::work::allocations::{Allocation, AllocationId, ApplicationSlot, Leaving};
+use monoceros_rules::values::ids::{AllocationId, ApplicationSlot};
+use monoceros_rules::values::instant::after;
+use monoceros_rules::work::allocations::{Allocation, Leaving};
 use monoceros_rules::work::asks::TaskGroup;
 use monoceros_rules::work::native::NativeGroup;
 

@@ -12,10 +12,12 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use monoceros_rules::decide::parking::Obstacle;
-use monoceros_rules::decide::preemption::{NoPreemption, Promisee, TRY_AGAIN, Tries, Wish, after};
+use monoceros_rules::decide::preemption::{NoPreemption, Promisee, TRY_AGAIN, Tries, Wish};
 use monoceros_rules::order::waits::WaitSet;
 use monoceros_rules::queues::QueueSettings;
-use monoceros_rules::work::asks::{AskSlot, AskSpec};
+use monoceros_rules::values::ids::AskSlot;
+use monoceros_rules::values::instant::after;
+use monoceros_rules::work::asks::AskSpec;
 
 use super::Application;
 use super::asking::Kind;

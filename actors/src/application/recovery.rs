@@ -8,10 +8,10 @@ use std::sync::Arc;
 
 use monoceros_rules::decide::preemption::stays;
 use monoceros_rules::decide::reservations::End;
-use monoceros_rules::nodes::NodeSlot;
+use monoceros_rules::values::ids::{AllocationId, AskSlot, NodeSlot};
 use monoceros_rules::values::resources::Sum;
-use monoceros_rules::work::allocations::{Allocation, AllocationId, Form};
-use monoceros_rules::work::asks::{AskSlot, AskSpec};
+use monoceros_rules::work::allocations::{Allocation, Form};
+use monoceros_rules::work::asks::AskSpec;
 use monoceros_rules::work::rejection::{Ignored, Rejection};
 
 use super::Application;

@@ -6,9 +6,9 @@
 
 use std::sync::Arc;
 
-use monoceros_rules::nodes::NodeSlot;
+use monoceros_rules::values::ids::{AllocationId, NodeSlot};
 use monoceros_rules::values::resources::Resources;
-use monoceros_rules::work::allocations::{Allocation, AllocationId, Form, Leaving};
+use monoceros_rules::work::allocations::{Allocation, Form, Leaving};
 use monoceros_rules::work::application::Left;
 use monoceros_rules::work::application_state::ApplicationState;
 use monoceros_rules::work::asks::AskSpec;

@@ -21,10 +21,9 @@ use monoceros_rules::decide::attempt::Next;
 use monoceros_rules::decide::parking::Obstacle;
 use monoceros_rules::decide::preemption::Promisee;
 use monoceros_rules::decide::reservations::{self, Claim, End, Holder, Reservation, Reserver};
-use monoceros_rules::nodes::NodeSlot;
 use monoceros_rules::order::ledger::LedgerDelta;
 use monoceros_rules::order::waits::{Phase, WaitSet};
-use monoceros_rules::work::asks::{AskSlot, ClassId};
+use monoceros_rules::values::ids::{AskSlot, ClassId, NodeSlot};
 
 use super::ops::VisitEffects;
 use super::{Application, Blocked};

@@ -22,9 +22,8 @@ use monoceros_rules::audit::Decision;
 use monoceros_rules::decide::bundle::{Found, rooms};
 use monoceros_rules::decide::preemption::{NoPreemption, Promise, Promisee, Promises, Room, Wish};
 use monoceros_rules::decide::reservations::End;
-use monoceros_rules::nodes::NodeSlot;
+use monoceros_rules::values::ids::{AllocationId, NodeSlot};
 use monoceros_rules::values::resources::Resources;
-use monoceros_rules::work::allocations::AllocationId;
 use monoceros_rules::work::native::{Bundled, Native, Stage};
 
 use super::Application;

@@ -20,10 +20,11 @@ use std::sync::Arc;
 
 use fixedbitset::FixedBitSet;
 use monoceros_rules::decide::bundle::{self, BundleWaits, Found, MembersAt, Paused, Unfound};
-use monoceros_rules::nodes::{Domain, NodeRequest, NodeSlot};
+use monoceros_rules::nodes::{Domain, NodeRequest};
 use monoceros_rules::order::waits::WaitSet;
 use monoceros_rules::values::epoch::Growth;
-use monoceros_rules::work::asks::{Ask, AskSlot, AskSpec};
+use monoceros_rules::values::ids::{AskSlot, NodeSlot};
+use monoceros_rules::work::asks::{Ask, AskSpec};
 use monoceros_rules::work::native::Bundled;
 use rustc_hash::{FxHashMap, FxHashSet};
 

@@ -10,8 +10,8 @@ use std::time::Duration;
 
 use monoceros_rules::decide::preemption::Promisee;
 use monoceros_rules::decide::reservations::End;
-use monoceros_rules::nodes::NodeSlot;
-use monoceros_rules::work::asks::{AskSlot, TaskGroup};
+use monoceros_rules::values::ids::{AskSlot, NodeSlot};
+use monoceros_rules::work::asks::TaskGroup;
 use monoceros_rules::work::native::Native;
 use monoceros_rules::work::starts::{FailedStart, FailedStarts};
 

@@ -7,9 +7,9 @@ use std::sync::Arc;
 use monoceros_rules::decide::scale_up::ApplicationWaiting;
 use monoceros_rules::limits::{LimitId, Moves, Regrouping};
 use monoceros_rules::order::keys::AskKey;
+use monoceros_rules::values::ids::{ApplicationSlot, ClassId};
 use monoceros_rules::values::resources::Limits;
-use monoceros_rules::work::allocations::ApplicationSlot;
-use monoceros_rules::work::asks::{ClassId, ToTell};
+use monoceros_rules::work::asks::ToTell;
 use monoceros_rules::work::native::Stage;
 
 use super::{Application, Blocked};

@@ -14,9 +14,10 @@ use monoceros_rules::decide::explain::{Cause, GangWhy, ShortDomain};
 use monoceros_rules::decide::preemption::Tries;
 use monoceros_rules::nodes::{NodeIndex, NodeLacks};
 use monoceros_rules::order::waits::{Phase, WaitSet};
+use monoceros_rules::values::ids::AskSlot;
 use monoceros_rules::values::resources::Resources;
 use monoceros_rules::values::retries::Retries;
-use monoceros_rules::work::asks::{AskSlot, TaskGroup};
+use monoceros_rules::work::asks::TaskGroup;
 use monoceros_rules::work::native::{MissingAsks, Native, Stage};
 use smallvec::SmallVec;
 

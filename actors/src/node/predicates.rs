@@ -14,8 +14,9 @@ use std::panic::{AssertUnwindSafe, catch_unwind};
 use std::sync::Arc;
 
 use monoceros_rules::decide::predicates::{Confirmation, confirm};
-use monoceros_rules::nodes::{Fits, NodeSlot};
-use monoceros_rules::work::allocations::{Allocation, ApplicationSlot, Form};
+use monoceros_rules::nodes::Fits;
+use monoceros_rules::values::ids::{ApplicationSlot, NodeSlot};
+use monoceros_rules::work::allocations::{Allocation, Form};
 use monoceros_rules::work::asks::AskSpec;
 
 use super::Node;

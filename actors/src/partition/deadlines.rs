@@ -7,7 +7,7 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use actix::prelude::*;
-use monoceros_rules::work::allocations::ApplicationSlot;
+use monoceros_rules::values::ids::ApplicationSlot;
 use tokio::time::Instant;
 
 use super::input::Input;

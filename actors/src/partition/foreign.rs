@@ -10,7 +10,7 @@
 use std::collections::BTreeMap;
 use std::sync::Arc;
 
-use monoceros_rules::nodes::NodeSlot;
+use monoceros_rules::values::ids::NodeSlot;
 use monoceros_rules::values::resources::{Resources, Sum};
 use monoceros_rules::work::allocations::Form;
 use monoceros_rules::work::rejection::{Overflow, Rejection};

@@ -14,7 +14,7 @@ use std::sync::Arc;
 
 use monoceros_proto::si::v1::PreemptionPredicatesArgs;
 use monoceros_rules::decide::preemption::{Answer, Promisee, Question};
-use monoceros_rules::work::allocations::ApplicationSlot;
+use monoceros_rules::values::ids::ApplicationSlot;
 
 use super::Partition;
 use super::surveys::{Asked, AskedForNode};
@@ -163,7 +163,7 @@ fn ask_now(
 #[cfg(test)]
 mod tests {
     use monoceros_rules::decide::reservations::Reserver;
-    use monoceros_rules::work::asks::AskSlot;
+    use monoceros_rules::values::ids::AskSlot;
 
     use super::*;
 

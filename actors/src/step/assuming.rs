@@ -8,8 +8,8 @@
 
 use std::panic::{AssertUnwindSafe, catch_unwind};
 
-use monoceros_rules::nodes::NodeSlot;
-use monoceros_rules::work::allocations::{Allocation, AllocationId, ApplicationSlot};
+use monoceros_rules::values::ids::{AllocationId, ApplicationSlot, NodeSlot};
+use monoceros_rules::work::allocations::Allocation;
 use monoceros_rules::work::asks::AskSpec;
 
 use super::Baton;

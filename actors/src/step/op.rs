@@ -7,7 +7,7 @@ use std::sync::Arc;
 
 use monoceros_rules::decide::preemption::{Chosen, Grounds, NoPreemption};
 use monoceros_rules::nodes::Exclusion;
-use monoceros_rules::work::allocations::AllocationId;
+use monoceros_rules::values::ids::AllocationId;
 use monoceros_rules::work::asks::{AskSpec, TaskGroup};
 use monoceros_rules::work::hold_again::HoldAgain;
 use monoceros_rules::work::rejection::Rejection;

@@ -13,11 +13,10 @@
 use std::collections::VecDeque;
 use std::sync::Arc;
 
-use monoceros_rules::nodes::NodeSlot;
 use monoceros_rules::order::ledger::LedgerDelta;
 use monoceros_rules::values::epoch::Loosening;
+use monoceros_rules::values::ids::{AllocationId, NodeSlot};
 use monoceros_rules::values::resources::Resources;
-use monoceros_rules::work::allocations::AllocationId;
 use smallvec::SmallVec;
 
 use super::{Baton, RowUpdate, Station};

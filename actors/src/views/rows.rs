@@ -23,13 +23,14 @@ use monoceros_rules::decide::reservations::Reserver;
 use monoceros_rules::limits::{GroupUsage, PlaceUsage, UserUsage};
 use monoceros_rules::order::ledger::QueueLedger;
 use monoceros_rules::order::used_names::UsedNames;
+use monoceros_rules::values::ids::{AllocationId, ApplicationSlot, AskSlot};
 use monoceros_rules::values::resources::{Limits, Resources};
 use monoceros_rules::values::texts::Texts;
-use monoceros_rules::work::allocations::{Allocation, AllocationId, ApplicationSlot};
+use monoceros_rules::work::allocations::Allocation;
 use monoceros_rules::work::application::Application;
 use monoceros_rules::work::application_state::ApplicationState;
+use monoceros_rules::work::asks::AskSpec;
 use monoceros_rules::work::asks::failures::FailureLog;
-use monoceros_rules::work::asks::{AskSlot, AskSpec};
 use monoceros_rules::work::ended::Ended;
 use monoceros_rules::work::resource_seconds::History;
 

@@ -10,8 +10,9 @@ use std::sync::Arc;
 use super::{AllocationFact, ApplicationFact, Facts};
 use crate::order::keys::{MIN_PRIORITY, exposed_priority};
 use crate::queues::object_state::ObjectState;
+use crate::values::ids::{AllocationId, ApplicationSlot};
 use crate::values::resources::{Limits, Resources, Sum};
-use crate::work::allocations::{AllocationId, ApplicationSlot, Pairing};
+use crate::work::allocations::Pairing;
 use crate::work::application_state::ApplicationState;
 use crate::work::asks::TaskGroup;
 

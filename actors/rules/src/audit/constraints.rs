@@ -4,7 +4,8 @@
 use std::collections::BTreeMap;
 
 use crate::books::Books;
-use crate::nodes::{NodeSlot, Wish};
+use crate::nodes::Wish;
+use crate::values::ids::NodeSlot;
 use crate::values::texts::Texts;
 use crate::work::constraint::{AskConstraint, Constraint, Near, Simple};
 

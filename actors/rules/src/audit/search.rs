@@ -20,12 +20,13 @@ use super::{
 };
 use crate::decide::preemption::{Promisee, Promises};
 use crate::decide::reservations::{Patience, Rank, Reserver};
-use crate::nodes::{Domain, NodeOrder, NodeSlot};
+use crate::nodes::{Domain, NodeOrder};
 use crate::order::keys::{ApplicationKey, ApplicationView, AskKey, QueueKey, QueueView};
 use crate::order::ledger;
 use crate::order::waits::Phase;
+use crate::values::ids::{AllocationId, NodeSlot};
 use crate::values::resources::{Limits, Resources};
-use crate::work::allocations::{AllocationId, Pairing};
+use crate::work::allocations::Pairing;
 
 /// Whom the RM's predicates are asked about.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]

@@ -14,9 +14,9 @@
 //! ```
 
 use crate::books::Books;
-use crate::nodes::NodeSlot;
+use crate::values::ids::{AllocationId, ApplicationSlot, NodeSlot};
 use crate::values::resources::Resources;
-use crate::work::allocations::{Allocation, AllocationId, ApplicationSlot};
+use crate::work::allocations::Allocation;
 
 /// Whether a node has what is allocated on it, what others use of it, and what is available.
 pub fn is_balanced(

@@ -16,8 +16,7 @@ use super::attempt::{Attempt, Candidate, Next, Parking};
 use super::parking::Obstacle;
 use super::preemption::Promisee;
 use super::reservations::{Patience, Reserver};
-use crate::nodes::NodeSlot;
-use crate::work::asks::{AskSlot, ClassId};
+use crate::values::ids::{AskSlot, ClassId, NodeSlot};
 
 /// What is to be done next.
 #[derive(Clone, Debug, PartialEq, Eq)]

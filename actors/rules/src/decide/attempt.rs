@@ -22,16 +22,16 @@
 //! is placed or nothing is left.
 //!
 //! ```
-//! use std::sync::Arc;
 //! use monoceros_rules::books::Books;
 //! use monoceros_rules::decide::attempt::{Attempt, Next, next};
 //! use monoceros_rules::decide::parking::Obstacle;
 //! use monoceros_rules::nodes::NodeOrder;
 //! use monoceros_rules::order::waits::View;
 //! use monoceros_rules::values::epoch::Loosening;
+//! use monoceros_rules::values::ids::ApplicationSlot;
 //! use monoceros_rules::values::resources::{Limits, Resources};
-//! use monoceros_rules::work::allocations::ApplicationSlot;
 //! use monoceros_rules::work::asks::{AskSpec, Asks};
+//! use std::sync::Arc;
 //!
 //! let vcores = |n| Resources::of(&[("vcore", n)]);
 //! let mut books = Books::new(NodeOrder::default());
@@ -70,13 +70,13 @@ use super::predicates::{SearchEnd, Try};
 use super::preemption::Promisee;
 use crate::books::Books;
 use crate::limits::LaneId;
-use crate::nodes::{Fits, NodeRequest, NodeSlot};
+use crate::nodes::{Fits, NodeRequest};
 use crate::order::keys::AskKey;
 use crate::order::waits::{View, WaitSet};
 use crate::values::epoch::Epoch;
+use crate::values::ids::{ApplicationSlot, AskSlot, ClassId, NodeSlot};
 use crate::values::resources::{Limits, Resources};
-use crate::work::allocations::ApplicationSlot;
-use crate::work::asks::{AskSlot, Asks, ClassId, Shape, TaskGroup};
+use crate::work::asks::{Asks, Shape, TaskGroup};
 use crate::work::gang::Gang;
 
 /// All that an application has in hand when an offer reaches it.

@@ -66,9 +66,10 @@ use std::sync::Arc;
 
 use smallvec::SmallVec;
 
-use crate::nodes::{Domain, Fits, NodeIndex, NodeRequest, NodeSlot, Taken};
+use crate::nodes::{Domain, Fits, NodeIndex, NodeRequest, Taken};
 use crate::order::shares::{compare_shares, shares};
 use crate::values::epoch::Growth;
+use crate::values::ids::NodeSlot;
 use crate::values::resources::Resources;
 use crate::work::declaration::Topology;
 use crate::work::tags::Tags;

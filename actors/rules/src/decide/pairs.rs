@@ -30,11 +30,12 @@ use rustc_hash::FxHashSet;
 
 use self::in_vain::InVain;
 use crate::books::Books;
-use crate::nodes::{NodeRequest, NodeSlot, Wish};
+use crate::nodes::{NodeRequest, Wish};
 use crate::order::keys::AskKey;
 use crate::values::hashing::SeededMap;
-use crate::work::allocations::{Allocation, AllocationId, AllocationTable};
-use crate::work::asks::{AskSlot, Asks, TaskGroup};
+use crate::values::ids::{AllocationId, AskSlot, NodeSlot};
+use crate::work::allocations::{Allocation, AllocationTable};
+use crate::work::asks::{Asks, TaskGroup};
 use crate::work::gang::{Gang, PlaceKey};
 
 /// How far the search for pairs has come since something changed.

@@ -92,8 +92,9 @@ mod tests {
     use std::sync::Arc;
 
     use super::*;
-    use crate::nodes::{NodeIndex, NodeOrder, NodeSlot};
+    use crate::nodes::{NodeIndex, NodeOrder};
     use crate::values::epoch::Loosening;
+    use crate::values::ids::NodeSlot;
     use crate::values::resources::{Limits, Resources};
 
     fn vcores(quantity: i64) -> Resources {

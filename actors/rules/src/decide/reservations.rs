@@ -27,12 +27,12 @@
 //! * An ask fits its node in total.
 //!
 //! ```
-//! use std::sync::Arc;
 //! use monoceros_rules::decide::reservations::{Reservation, Reservations, Reserver};
 //! use monoceros_rules::nodes::{NodeIndex, NodeOrder, NodeRequest};
+//! use monoceros_rules::values::ids::{ApplicationSlot, AskSlot};
 //! use monoceros_rules::values::resources::Resources;
-//! use monoceros_rules::work::allocations::ApplicationSlot;
-//! use monoceros_rules::work::asks::{AskSlot, AskSpec};
+//! use monoceros_rules::work::asks::AskSpec;
+//! use std::sync::Arc;
 //!
 //! let vcores = |n| Resources::of(&[("vcore", n)]);
 //! let mut nodes = NodeIndex::new(NodeOrder::default());
@@ -63,10 +63,10 @@ use std::time::Duration;
 
 use crate::books::Books;
 use crate::limits::LaneId;
-use crate::nodes::{NodeIndex, NodeSlot, PASSED_BY, RESERVATION_SHARE, SetAside};
+use crate::nodes::{NodeIndex, PASSED_BY, RESERVATION_SHARE, SetAside};
 use crate::queues::figures::QueueTable;
-use crate::work::allocations::ApplicationSlot;
-use crate::work::asks::{Ask, AskSlot, AskSpec};
+use crate::values::ids::{ApplicationSlot, AskSlot, NodeSlot};
+use crate::work::asks::{Ask, AskSpec};
 
 /// How old an ask has to be before it reserves a node that it does not require.
 pub const RESERVATION_DELAY: Duration = Duration::from_secs(2);

@@ -27,9 +27,8 @@ use std::vec;
 
 use crate::limits::LimitId;
 use crate::order::keys::{ApplicationKey, QueueKey};
+use crate::values::ids::{ApplicationSlot, ClassId};
 use crate::values::resources::{Limits, Resources};
-use crate::work::allocations::ApplicationSlot;
-use crate::work::asks::ClassId;
 
 /// What a queue has left.
 #[derive(Clone, Debug)]

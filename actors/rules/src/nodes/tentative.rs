@@ -14,8 +14,9 @@ use rustc_hash::FxHashMap;
 
 use super::affinity::{Families, Start};
 use super::room::Room;
-use super::{LOOKED_AT, NodeIndex, NodeRequest, NodeSlot, NodeSortPolicy};
+use super::{LOOKED_AT, NodeIndex, NodeRequest, NodeSortPolicy};
 use crate::values::epoch::Growth;
+use crate::values::ids::NodeSlot;
 use crate::values::resources::Resources;
 use crate::work::tags::Tags;
 

@@ -9,54 +9,18 @@
 //!   allocation that is gone finds nothing.
 //! * The identity towards an RM is (application, UUID); two applications may use equal keys.
 
-use std::fmt;
 use std::ops::Deref;
 use std::sync::Arc;
 
 use serde::{Deserialize, Serialize};
 
 use crate::decide::preemption::Grounds;
-use crate::nodes::NodeSlot;
+use crate::values::ids::{AllocationId, AllocationSlot, ApplicationSlot, NodeSlot};
 use crate::values::rare::{Nothing, Rare};
 use crate::values::resources::Resources;
 use crate::values::slots::Slots;
 use crate::work::asks::AskSpec;
 use crate::work::journey::Course;
-
-crate::slot! {
-    /// An application of this partition: a place in its directory, given anew once the application
-    /// is gone.
-    #[derive(Serialize, Deserialize)]
-    pub struct ApplicationSlot;
-}
-
-crate::slot! {
-    /// A place in the table, given again once its allocation is gone.
-    #[derive(Serialize, Deserialize)]
-    struct AllocationSlot;
-}
-
-/// An allocation of this partition, never given twice.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash, Serialize, Deserialize)]
-pub struct AllocationId {
-    slot: AllocationSlot,
-    serial: u32,
-}
-
-/// The name by which the log follows it, from the first node that is tried to its release.
-impl fmt::Display for AllocationId {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        write!(f, "{}.{}", self.slot.index(), self.serial)
-    }
-}
-
-#[cfg(test)]
-impl AllocationId {
-    /// An id made of a bare number, for tests of code that only compares ids.
-    pub(crate) fn numbered(slot: u32) -> Self {
-        Self { slot: AllocationSlot::at(slot), serial: 0 }
-    }
-}
 
 /// How an ask or allocation came in, which decides how it is answered: see
 /// `docs/applications.md#three-forms-of-asking`.

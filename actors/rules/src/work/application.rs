@@ -17,8 +17,8 @@ use std::sync::Arc;
 use serde::{Deserialize, Serialize};
 
 use crate::values::hashing::SeededMap;
+use crate::values::ids::AllocationId;
 use crate::values::resources::Resources;
-use crate::work::allocations::AllocationId;
 use crate::work::application_state::{ApplicationEvent, ApplicationState, Transition};
 use crate::work::asks::{Asks, TaskGroup};
 use crate::work::declaration::{Declaration, Fault};
@@ -529,7 +529,7 @@ impl Application {
 
     /// A UUID for the next allocation of an ask, which is still outstanding or waits for its
     /// predicate: its key while that is free, else `key#n`.
-    pub fn next_uuid(&mut self, slot: crate::work::asks::AskSlot) -> Arc<str> {
+    pub fn next_uuid(&mut self, slot: crate::values::ids::AskSlot) -> Arc<str> {
         let ask = self.asks.ask(slot);
         let still_to_come = ask.outstanding as usize + ask.search.unsettled.len();
         let single = still_to_come == 1 && ask.next_uuid == 1 && ask.live.is_empty();

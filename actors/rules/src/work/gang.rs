@@ -21,11 +21,12 @@ use std::collections::BTreeMap;
 use std::fmt;
 use std::sync::Arc;
 
-use super::allocations::{Allocation, AllocationId};
+use super::allocations::Allocation;
 use super::asks::{Asks, TaskGroup};
 use super::declaration::Declaration;
 use super::hold_again::HoldAgain;
 use super::native::{Departure, Native, Stage};
+use crate::values::ids::AllocationId;
 use crate::values::resources::{Resources, Sum};
 
 /// The placeholders of one task group.
@@ -290,8 +291,7 @@ impl Gang {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::nodes::NodeSlot;
-    use crate::work::allocations::ApplicationSlot;
+    use crate::values::ids::{ApplicationSlot, NodeSlot};
     use crate::work::asks::AskSpec;
 
     #[test]

@@ -23,12 +23,13 @@
 use std::collections::{BTreeMap, BTreeSet};
 use std::sync::Arc;
 
-use super::allocations::{AllocationId, Form};
-use super::asks::{AskSlot, AskSpec, Asks, TaskGroup};
+use super::allocations::Form;
+use super::asks::{AskSpec, Asks, TaskGroup};
 use super::declaration::{Declaration, DeclaredGroup, Topology};
 use super::hold_again::HoldAgain;
 use super::starts::FailedStarts;
 use crate::nodes::{Domain, Terms};
+use crate::values::ids::{AllocationId, AskSlot};
 use crate::values::resources::Resources;
 
 /// The members that an application declared.

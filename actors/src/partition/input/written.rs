@@ -5,8 +5,8 @@ use std::num::NonZeroU64;
 
 use monoceros_rules::decide::preemption::{Answer, Chosen, Grounds, NoPreemption, Stale};
 use monoceros_rules::nodes::Exclusion;
+use monoceros_rules::values::ids::{AllocationId, ApplicationSlot};
 use monoceros_rules::values::resources::NameHolder;
-use monoceros_rules::work::allocations::{AllocationId, ApplicationSlot};
 use monoceros_rules::work::application::GangStyle;
 use monoceros_rules::work::asks::{AskSpec, Preemption, TaskGroup};
 use monoceros_rules::work::declaration::{Declaration, Fault};

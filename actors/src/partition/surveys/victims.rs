@@ -19,9 +19,9 @@ use monoceros_rules::decide::preemption::{
     PLANNED_ANEW, Plan, Planner, Promise, Promisee, Question, QueueFacts, Room, Survey as Ground,
 };
 use monoceros_rules::decide::reservations::End;
-use monoceros_rules::nodes::{Domain, NodeSlot};
+use monoceros_rules::nodes::Domain;
+use monoceros_rules::values::ids::{ApplicationSlot, NodeSlot};
 use monoceros_rules::values::resources::Resources;
-use monoceros_rules::work::allocations::ApplicationSlot;
 use monoceros_rules::work::asks::AskSpec;
 use prometheus::HistogramTimer;
 

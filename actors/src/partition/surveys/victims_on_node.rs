@@ -16,8 +16,7 @@ use monoceros_rules::decide::preemption::{
 };
 use monoceros_rules::decide::reservations::{End, Reserver};
 use monoceros_rules::limits::LaneId;
-use monoceros_rules::nodes::NodeSlot;
-use monoceros_rules::work::allocations::{AllocationId, ApplicationSlot};
+use monoceros_rules::values::ids::{AllocationId, ApplicationSlot, NodeSlot};
 use monoceros_rules::work::asks::AskSpec;
 
 use super::super::inquiries::Open;

@@ -33,8 +33,8 @@ use std::vec;
 
 use monoceros_rules::decide::scale_up::{self, Counting, InOrder, QueueRoom, Wanted};
 use monoceros_rules::limits::LimitId;
+use monoceros_rules::values::ids::ApplicationSlot;
 use monoceros_rules::values::resources::Limits;
-use monoceros_rules::work::allocations::ApplicationSlot;
 use monoceros_rules::work::asks::ToTell;
 
 use super::Partition;

@@ -10,8 +10,8 @@ use crate::decide::reservations::{Claim, Rank, Reservation, claim, displaced_by}
 use crate::nodes::{Exclusion, NodeOrder};
 use crate::order::waits::{View, WaitSet};
 use crate::values::epoch::Loosening;
+use crate::values::ids::ApplicationSlot;
 use crate::values::resources::{Limits, Resources};
-use crate::work::allocations::ApplicationSlot;
 use crate::work::asks::{AskSpec, Asks};
 
 fn application() -> ApplicationSlot {

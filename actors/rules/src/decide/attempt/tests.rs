@@ -8,8 +8,9 @@ use crate::limits::{Tables, Trackers};
 use crate::nodes::{Exclusion, NodeOrder};
 use crate::queues::{LimitConfig, QueueConfig};
 use crate::values::epoch::Loosening;
+use crate::values::ids::ApplicationSlot;
 use crate::values::resources::{Limits, Resources};
-use crate::work::allocations::{Allocation, ApplicationSlot};
+use crate::work::allocations::Allocation;
 use crate::work::asks::AskSpec;
 
 fn vcores(quantity: i64) -> Resources {

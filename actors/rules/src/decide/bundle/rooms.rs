@@ -84,7 +84,8 @@ mod tests {
     use std::sync::Arc;
 
     use super::*;
-    use crate::nodes::{NodeOrder, NodeRequest, NodeSlot};
+    use crate::nodes::{NodeOrder, NodeRequest};
+    use crate::values::ids::NodeSlot;
 
     fn vcores(n: i64) -> Resources {
         Resources::of(&[("vcore", n)])

@@ -11,7 +11,7 @@ use crate::nodes::{Exclusion, Fits, NodeFits, NodeOrder};
 use crate::order::waits::View;
 use crate::queues::{LimitConfig, QueueConfig};
 use crate::values::epoch::Loosening;
-use crate::work::allocations::ApplicationSlot;
+use crate::values::ids::ApplicationSlot;
 use crate::work::asks::AskSpec;
 
 fn amount(vcore: i64, memory: i64) -> Resources {

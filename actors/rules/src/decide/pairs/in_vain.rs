@@ -11,9 +11,10 @@ use std::collections::VecDeque;
 use rustc_hash::FxHashSet;
 
 use crate::books::Books;
-use crate::nodes::{NodeRequest, NodeSlot};
+use crate::nodes::NodeRequest;
+use crate::values::ids::{AllocationId, NodeSlot};
 use crate::values::resources::Resources;
-use crate::work::allocations::{Allocation, AllocationId};
+use crate::work::allocations::Allocation;
 use crate::work::asks::{Ask, TaskGroup};
 
 /// What members of a task group looked for in vain while nothing changes. Where the first of a

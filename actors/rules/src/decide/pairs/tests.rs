@@ -4,8 +4,9 @@ use proptest::prelude::*;
 
 use super::*;
 use crate::nodes::NodeOrder;
+use crate::values::ids::ApplicationSlot;
 use crate::values::resources::Resources;
-use crate::work::allocations::{ApplicationSlot, Form};
+use crate::work::allocations::Form;
 use crate::work::asks::AskSpec;
 use crate::work::declaration::{Declaration, DeclaredGroup};
 use crate::work::native::Native;

@@ -19,8 +19,8 @@
 //!   was dropped, so that dropping too much makes answers void and never valid.
 
 use super::{Elsewhere, Scope};
-use crate::nodes::NodeSlot;
 use crate::values::hashing::SeededMap;
+use crate::values::ids::NodeSlot;
 
 /// Topics that are kept before old ones are looked for.
 const FEW: usize = 1_024;

@@ -52,10 +52,10 @@ use smallvec::SmallVec;
 
 use crate::audit::constraints::admits_by_books;
 use crate::books::Books;
-use crate::nodes::{NodeIndex, NodeRequest, NodeSlot, Wish};
+use crate::nodes::{NodeIndex, NodeRequest, Wish};
 use crate::values::epoch::Growth;
-use crate::work::allocations::{AllocationId, ApplicationSlot, Pairing};
-use crate::work::asks::AskSlot;
+use crate::values::ids::{AllocationId, ApplicationSlot, AskSlot, NodeSlot};
+use crate::work::allocations::Pairing;
 
 use changes::Changes;
 

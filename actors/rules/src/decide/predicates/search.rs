@@ -7,9 +7,10 @@
 use std::sync::Arc;
 
 use super::Unsettled;
-use crate::nodes::{NodeIndex, NodeRequest, NodeSlot};
+use crate::nodes::{NodeIndex, NodeRequest};
 use crate::values::epoch::Growth;
 use crate::values::hashing::SeededSet;
+use crate::values::ids::NodeSlot;
 
 /// Candidates of the second question of a try.
 const SECOND: usize = 16;

@@ -12,8 +12,9 @@ use serde::{Deserialize, Serialize};
 
 use super::quota::HOUR_NS;
 use super::reasons::Grounds;
+use crate::values::ids::AllocationId;
 use crate::values::instant::rfc3339;
-use crate::work::allocations::{Allocation, AllocationId};
+use crate::work::allocations::Allocation;
 
 /// A victim, and who would have been the next.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]

@@ -3,6 +3,7 @@
 use std::time::Duration;
 
 use super::reasons::NoPreemption;
+use crate::values::instant::after;
 
 /// How long at least between two tries of one ask, or of those like it.
 pub const TRY_AGAIN: Duration = Duration::from_secs(15);
@@ -120,11 +121,6 @@ impl Wish {
         }
         if last.has_changed_since { Ok(()) } else { Err(NoPreemption::NothingChanged) }
     }
-}
-
-/// A time that much later, ns since the epoch.
-pub fn after(ns: i64, delay: Duration) -> i64 {
-    ns.saturating_add(i64::try_from(delay.as_nanos()).unwrap_or(i64::MAX))
 }
 
 #[cfg(test)]

@@ -16,7 +16,7 @@
 //! ```
 //! use monoceros_rules::decide::preemption::History;
 //! use monoceros_rules::queues::EvictionBounds;
-//! use monoceros_rules::work::allocations::ApplicationSlot;
+//! use monoceros_rules::values::ids::ApplicationSlot;
 //! let (a, b) = (ApplicationSlot::at(0), ApplicationSlot::at(1));
 //! let bounds = EvictionBounds { max_evictions: 2, ..EvictionBounds::default() };
 //! let mut history = History::default();
@@ -28,9 +28,9 @@
 
 use std::collections::{BTreeMap, BTreeSet, VecDeque};
 
-use super::conditions::after;
 use crate::queues::EvictionBounds;
-use crate::work::allocations::ApplicationSlot;
+use crate::values::ids::ApplicationSlot;
+use crate::values::instant::after;
 
 /// Over how many losses a loop is found.
 pub const LINKS: usize = 4;

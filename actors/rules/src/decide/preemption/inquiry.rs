@@ -22,8 +22,7 @@ use super::plan::Plan;
 use super::planner::{Draft, Planner};
 use super::ranking::Emission;
 use super::reasons::NoPreemption;
-use crate::nodes::NodeSlot;
-use crate::work::allocations::AllocationId;
+use crate::values::ids::{AllocationId, NodeSlot};
 
 /// How many questions are asked at a time.
 pub const BATCH: usize = 10;

@@ -52,15 +52,15 @@
 //!
 //! # A small example
 //! ```
-//! use std::sync::Arc;
 //! use monoceros_rules::decide::preemption::{
 //!     AnyNode, ApplicationFacts, Asker, Claimed, NodeFacts, QueueFacts, Survey,
 //! };
-//! use monoceros_rules::nodes::NodeSlot;
 //! use monoceros_rules::queues::QueueSettings;
+//! use monoceros_rules::values::ids::{NodeSlot, ApplicationSlot};
 //! use monoceros_rules::values::resources::Resources;
-//! use monoceros_rules::work::allocations::{Allocation, AllocationTable, ApplicationSlot};
+//! use monoceros_rules::work::allocations::{Allocation, AllocationTable};
 //! use monoceros_rules::work::asks::AskSpec;
+//! use std::sync::Arc;
 //!
 //! let vcore = |n| Resources::of(&[("vcore", n)]);
 //! let queue = |path, parent, guaranteed: Option<i64>, used| QueueFacts {
@@ -127,7 +127,7 @@ mod taking;
 mod tests;
 
 pub use chosen::{Choice, Chosen};
-pub use conditions::{LastTry, TRY_AGAIN, Tries, Wish, after};
+pub use conditions::{LastTry, TRY_AGAIN, Tries, Wish};
 pub use demand::{AnyNode, Asker, Judge, Trial};
 pub use hierarchy::QueueFacts;
 pub use history::{History, LINKS, MOST};

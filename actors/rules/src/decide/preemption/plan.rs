@@ -2,8 +2,7 @@
 
 use super::chosen::Chosen;
 use super::score::Weight;
-use crate::nodes::NodeSlot;
-use crate::work::allocations::{AllocationId, ApplicationSlot};
+use crate::values::ids::{AllocationId, ApplicationSlot, NodeSlot};
 
 /// Victims that let an asker run. Nothing moves by it; the commit is a step of its own.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]

@@ -24,8 +24,7 @@ use super::rows::{Row, Rows, UNSET, add, shortfall, subtract};
 use super::survey::{
     Candidate, NONE, Survey, SurveyedApplication, SurveyedGroup, SurveyedNode, index,
 };
-use crate::nodes::NodeSlot;
-use crate::work::allocations::AllocationId;
+use crate::values::ids::{AllocationId, NodeSlot};
 
 /// How many steps all exact searches of a plan may take together. Beyond it the rest of its nodes is
 /// judged by taking what covers most first.

@@ -32,11 +32,10 @@ use std::collections::{BTreeMap, BTreeSet};
 use std::sync::Arc;
 use std::time::Duration;
 
-use super::conditions::after;
 use crate::decide::reservations::Reserver;
-use crate::nodes::NodeSlot;
+use crate::values::ids::{AllocationId, ApplicationSlot, NodeSlot};
+use crate::values::instant::after;
 use crate::values::resources::Resources;
-use crate::work::allocations::{AllocationId, ApplicationSlot};
 
 /// Who was promised something.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
@@ -409,7 +408,7 @@ fn path(queue: &str) -> impl Iterator<Item = &str> {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::work::asks::AskSlot;
+    use crate::values::ids::AskSlot;
 
     fn ask(application: u32) -> Promisee {
         let application = ApplicationSlot::at(application);

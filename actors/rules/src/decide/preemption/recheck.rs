@@ -17,7 +17,7 @@ use super::planner::{Draft, Planner};
 use super::reasons::{NoPreemption, Stale};
 use super::rows::Row;
 use super::survey::NONE;
-use crate::work::allocations::AllocationId;
+use crate::values::ids::AllocationId;
 
 impl Planner {
     /// Tests a plan on this planner, which was made of fresh facts for the same asker. Returns what

@@ -14,11 +14,13 @@
 use std::cmp::Reverse;
 
 use super::chosen::{Chosen, those_who_stay};
-use super::conditions::{TRY_AGAIN, after};
+use super::conditions::TRY_AGAIN;
 use super::inquiry::Answer;
 use super::survey::may_be_taken;
+use crate::values::ids::AllocationId;
+use crate::values::instant::after;
 use crate::values::resources::Resources;
-use crate::work::allocations::{Allocation, AllocationId};
+use crate::work::allocations::Allocation;
 use crate::work::asks::AskSpec;
 
 /// An allocation on the node of the ask.

@@ -16,7 +16,6 @@ use std::cmp::Ordering;
 use std::collections::BTreeMap;
 use std::sync::Arc;
 
-use super::conditions::after;
 use super::demand::Asker;
 use super::hierarchy::{Hierarchy, QueueFacts};
 use super::planner::Planner;
@@ -25,10 +24,11 @@ use super::reasons::NoPreemption;
 use super::rows::{Rows, covers, is_nothing};
 use crate::books::Books;
 use crate::decide::reservations::{EffectivePriority, Reservation};
-use crate::nodes::NodeSlot;
 use crate::queues::PreemptionPolicy;
+use crate::values::ids::{AllocationId, ApplicationSlot, NodeSlot};
+use crate::values::instant::after;
 use crate::values::resources::Resources;
-use crate::work::allocations::{Allocation, AllocationId, ApplicationSlot};
+use crate::work::allocations::Allocation;
 use crate::work::asks::TaskGroup;
 use crate::work::tags::Tags;
 

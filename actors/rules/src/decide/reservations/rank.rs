@@ -6,10 +6,9 @@
 //! number that somebody wrote on a request never counts beyond its fence.
 //!
 //! ```
-//! use std::cmp::Ordering;
 //! use monoceros_rules::decide::reservations::EffectivePriority;
-//! use monoceros_rules::order::keys::PriorityPolicy;
-//! use monoceros_rules::queues::QueueSettings;
+//! use monoceros_rules::queues::{PriorityPolicy, QueueSettings};
+//! use std::cmp::Ordering;
 //!
 //! let plain = QueueSettings::default();
 //! let fenced = QueueSettings { priority_policy: PriorityPolicy::Fence, ..plain };
@@ -28,9 +27,8 @@ use std::sync::Arc;
 use smallvec::SmallVec;
 
 use crate::limits::LaneId;
-use crate::order::keys::PriorityPolicy;
-use crate::queues::QueueSettings;
 use crate::queues::figures::QueueTable;
+use crate::queues::{PriorityPolicy, QueueSettings};
 
 /// The priority of a request in each queue of its path.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]

@@ -71,8 +71,9 @@ use std::sync::Arc;
 
 use rustc_hash::FxHashSet;
 
-use super::{NodeIndex, NodeSlot};
+use super::NodeIndex;
 use crate::values::hashing::SeededMap;
+use crate::values::ids::NodeSlot;
 use crate::values::slots::Slots;
 use crate::values::texts::Texts;
 use crate::work::allocations::AllocationTable;

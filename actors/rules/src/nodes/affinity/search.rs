@@ -12,8 +12,9 @@ use super::scopes::Group;
 use super::terms::{Choice, Condition, Near, Terms, Wish};
 use super::{Affinity, SelectorId};
 use crate::nodes::room::Room;
-use crate::nodes::{Key, NodeIndex, NodeRequest, NodeSlot};
-use crate::work::allocations::{Allocation, AllocationId};
+use crate::nodes::{Key, NodeIndex, NodeRequest};
+use crate::values::ids::{AllocationId, NodeSlot};
+use crate::work::allocations::Allocation;
 use crate::work::tags::Tags;
 
 /// How many nodes may be looked at one by one instead of searching the tree.

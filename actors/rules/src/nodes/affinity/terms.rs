@@ -9,7 +9,8 @@ use std::sync::Arc;
 
 use super::counters::RangeId;
 use super::{Affinity, SelectorId};
-use crate::work::allocations::{AllocationId, AllocationTable, ApplicationSlot};
+use crate::values::ids::{AllocationId, ApplicationSlot};
+use crate::work::allocations::AllocationTable;
 use crate::work::constraint::{AskConstraint, Constraint, DelayUnit, Simple};
 
 /// A constraint that is ready for searches. It is kept as long as anybody keeps it.

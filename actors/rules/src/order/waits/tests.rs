@@ -6,10 +6,11 @@ use std::sync::Arc;
 use proptest::prelude::*;
 
 use super::*;
-use crate::nodes::{NodeOrder, NodeRequest, NodeSlot};
+use crate::nodes::{NodeOrder, NodeRequest};
 use crate::order::keys::AskKey;
 use crate::order::tree::OrderedTree;
-use crate::work::asks::{AskSlot, AskSpec, Asks};
+use crate::values::ids::{AskSlot, NodeSlot};
+use crate::work::asks::{AskSpec, Asks};
 
 const APPS: usize = 3;
 const NODES: usize = 3;

@@ -11,16 +11,16 @@ use smallvec::SmallVec;
 
 use super::failures::FailureLog;
 use super::wish::AskWish;
-use super::{AskSpec, ClassId, Shape};
+use super::{AskSpec, Shape};
 use crate::decide::predicates::Try;
 use crate::decide::preemption::Tries;
-use crate::nodes::{Domain, Exclusion, NodeIndex, NodeRequest, NodeSlot, PassedBy};
+use crate::nodes::{Domain, Exclusion, NodeIndex, NodeRequest, PassedBy};
 use crate::order::keys::AskKey;
 use crate::values::epoch::Growth;
+use crate::values::ids::{AllocationId, ClassId, NodeSlot};
 use crate::values::rare::{Nothing, Rare};
 use crate::values::resources::Sum;
 use crate::values::retries::Retries;
-use crate::work::allocations::AllocationId;
 use crate::work::starts::FailedStarts;
 
 /// One ask of the application. What was asked for is its specification, to which it dereferences.

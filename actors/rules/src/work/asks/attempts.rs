@@ -7,9 +7,10 @@
 
 use rustc_hash::FxHashMap;
 
-use super::{AskKey, AskSlot, Asks, Class, ClassId, Shape};
+use super::{AskKey, Asks, Class, Shape};
 use crate::decide::scale_up::Waiting;
 use crate::order::waits::{View, WaitSet};
+use crate::values::ids::{AskSlot, ClassId};
 use crate::values::resources::Resources;
 use crate::work::native::Bundled;
 

@@ -8,9 +8,10 @@ use std::sync::Arc;
 
 use super::failures::FailureLog;
 use super::reserved::ReservedWaits;
-use super::{AskKey, AskSlot, Asks, ClassId, Shape};
+use super::{AskKey, Asks, Shape};
 use crate::decide::parking::Obstacle;
 use crate::order::waits::WaitSet;
+use crate::values::ids::{AskSlot, ClassId};
 use crate::values::resources::Sum;
 
 /// Asks of one shape, tried as one.

@@ -13,7 +13,8 @@
 
 use std::borrow::Cow;
 
-use super::{AskSlot, Asks};
+use super::Asks;
+use crate::values::ids::AskSlot;
 use crate::values::text::beginning;
 
 /// Most reasons of one log.

@@ -1,7 +1,8 @@
 //! Asks of real members of task groups, as far as they do not back off.
 
-use super::{AskSlot, Asks, Class, ClassId, TaskGroup};
+use super::{Asks, Class, TaskGroup};
 use crate::order::waits::View;
+use crate::values::ids::{AskSlot, ClassId};
 
 impl Asks {
     /// As [`Self::first`] among members of these task groups that have the highest priority of all that

@@ -36,10 +36,11 @@ use crate::order::keys::{AskKey, MIN_PRIORITY};
 use crate::order::tree::OrderedTree;
 use crate::order::waits::{View, WaitSet};
 use crate::values::hashing::SeededMap;
+use crate::values::ids::{AllocationId, AskSlot, ClassId};
 use crate::values::key_index::KeyIndex;
 use crate::values::resources::{Resources, Sum};
 use crate::values::slots::Slots;
-use crate::work::allocations::{AllocationId, Form};
+use crate::work::allocations::Form;
 
 pub use ask::{Ask, Refusals};
 pub use attempts::{Signalled, ToTell};
@@ -48,16 +49,6 @@ pub use pending::PendingClass;
 use reserved::ReservedWaits;
 pub use spec::{AskSpec, Particulars, Preemption, Shape, TaskGroup};
 pub use wish::AskWish;
-
-crate::slot! {
-    /// A class: a place in [`Asks`].
-    pub struct ClassId;
-}
-
-crate::slot! {
-    /// An ask: a place in [`Asks`].
-    pub struct AskSlot;
-}
 
 /// All asks of an application, those included of which everything is allocated.
 #[derive(Debug, Default)]

@@ -3,9 +3,10 @@
 use std::sync::Arc;
 
 use super::classes::Class;
-use super::{Ask, AskSlot, Asks, ClassId, Shape, TaskGroup};
+use super::{Ask, Asks, Shape, TaskGroup};
 use crate::decide::parking::Obstacle;
 use crate::order::waits::WaitSet;
+use crate::values::ids::{AskSlot, ClassId};
 
 /// A class of asks with something outstanding.
 #[derive(Debug)]

@@ -11,11 +11,11 @@
 //!   an entry here, under its key. In the order of all classes that class waits for nothing.
 //! * No other class has an entry here.
 
-use super::{Ask, AskSlot, Asks, ClassId, TaskGroup};
-use crate::nodes::NodeSlot;
+use super::{Ask, Asks, TaskGroup};
 use crate::order::keys::AskKey;
 use crate::order::tree::Bound;
 use crate::order::waits::{View, WaitSet};
+use crate::values::ids::{AskSlot, ClassId, NodeSlot};
 
 /// What a class waits for whose ask has a node reserved.
 #[derive(Clone, Debug, Default, PartialEq)]

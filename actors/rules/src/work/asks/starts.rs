@@ -8,9 +8,10 @@
 
 use std::sync::Arc;
 
-use super::{Ask, AskSlot, AskSpec, Asks, ClassId};
-use crate::nodes::{NodeIndex, NodeRequest, NodeSlot};
+use super::{Ask, AskSpec, Asks};
+use crate::nodes::{NodeIndex, NodeRequest};
 use crate::order::waits::WaitSet;
+use crate::values::ids::{AskSlot, ClassId, NodeSlot};
 use crate::work::starts::{FailedStart, FailedStarts, StartRetry};
 
 impl Ask {

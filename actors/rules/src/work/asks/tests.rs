@@ -10,6 +10,7 @@ use crate::decide::scale_up::Waiting;
 use crate::nodes::{NodeIndex, NodeOrder};
 use crate::order::waits::Parked;
 use crate::values::epoch::Loosening;
+use crate::values::ids::{AskSlot, ClassId};
 use crate::values::resources::Limits;
 
 fn spec(key: &str, vcore: i64) -> AskSpec {

@@ -6,9 +6,9 @@
 
 use std::sync::Arc;
 
-use super::{AskSlot, Asks};
+use super::Asks;
 use crate::nodes::{Terms, Wish};
-use crate::work::allocations::ApplicationSlot;
+use crate::values::ids::{ApplicationSlot, AskSlot};
 
 /// Nanoseconds of a millisecond.
 const MS: i64 = 1_000_000;

@@ -4,7 +4,8 @@ use proptest::prelude::*;
 
 use super::*;
 use crate::decide::bundle::{BundleWaits, Members, find};
-use crate::nodes::{NodeOrder, NodeSlot, NodeSortPolicy};
+use crate::nodes::{NodeOrder, NodeSortPolicy};
+use crate::values::ids::NodeSlot;
 
 fn vcores(quantity: i64) -> Resources {
     Resources::of(&[("vcore", quantity)])

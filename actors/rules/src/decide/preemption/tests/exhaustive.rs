@@ -7,10 +7,10 @@ use proptest::prelude::*;
 
 use super::cluster::{Cluster, NOW};
 use crate::decide::preemption::*;
-use crate::order::keys::PriorityPolicy;
-use crate::queues::PreemptionPolicy;
+use crate::queues::{PreemptionPolicy, PriorityPolicy};
+use crate::values::ids::AllocationId;
 use crate::values::resources::{Limits, Name, Resources};
-use crate::work::allocations::{Allocation, AllocationId, Form};
+use crate::work::allocations::{Allocation, Form};
 use crate::work::asks::{Preemption, TaskGroup};
 
 /// How a queue is set up, in random numbers.

@@ -7,9 +7,9 @@ use proptest::prelude::*;
 use super::cluster::{Cluster, vcore};
 use crate::decide::preemption::Answer;
 use crate::decide::preemption::required_node::{OnNode, RequiredNode, RequiredPlan, plan};
-use crate::nodes::NodeSlot;
+use crate::values::ids::{AllocationId, NodeSlot};
 use crate::values::resources::Resources;
-use crate::work::allocations::{Allocation, AllocationId};
+use crate::work::allocations::Allocation;
 use crate::work::asks::AskSpec;
 
 fn daemon(size: i64) -> AskSpec {

@@ -3,8 +3,7 @@
 use super::super::Attributes;
 use super::super::scopes::{Group, ScopeId};
 use super::{Count, CounterId, Counters, Effects, Families, RangeId};
-use crate::nodes::NodeSlot;
-use crate::work::allocations::AllocationId;
+use crate::values::ids::{AllocationId, NodeSlot};
 
 impl Counters {
     /// A node is there from now on.

@@ -13,7 +13,7 @@ use super::{
     Count, Counted, Counter, CounterId, Counters, Family, FamilyId, Range, RangeId, hold_of,
     is_booked,
 };
-use crate::nodes::NodeSlot;
+use crate::values::ids::NodeSlot;
 use crate::values::slots::Slots;
 use crate::work::allocations::AllocationTable;
 use crate::work::constraint::{Expression, Near};
