@@ -6,9 +6,9 @@
 
 use std::collections::BTreeSet;
 
+use monoceros_rules::applications::application_state::ApplicationState;
 pub use monoceros_rules::decisions::DecisionKind;
 use monoceros_rules::decisions::Kept;
-use monoceros_rules::work::application_state::ApplicationState;
 
 /// Which part of a list is wanted. The default is all of it.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]

@@ -15,7 +15,8 @@ use serde::{Deserialize, Serialize};
 
 use crate::mailbox::Destination;
 
-pub use monoceros_rules::decide::predicates::{Elsewhere, Scope};
+pub use monoceros_rules::allocations::Elsewhere;
+pub use monoceros_rules::pending::unsettled::Scope;
 
 /// How the predicates of an RM are asked.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]

@@ -6,8 +6,8 @@ use std::sync::Arc;
 
 use monoceros_config as config;
 use monoceros_proto::si::v1 as si;
+use monoceros_rules::specs::ask::Form;
 use monoceros_rules::values::resources::Resources;
-use monoceros_rules::work::allocations::Form;
 
 use crate::step::Allocated;
 

@@ -5,16 +5,18 @@
 use std::cell::RefCell;
 use std::sync::Arc;
 
+use monoceros_rules::asks::Ask;
+use monoceros_rules::asks::preemption::NoPreemption;
 use monoceros_rules::books::Books;
-use monoceros_rules::decide::preemption::{Asker, Judge, NoPreemption, Promisee, Trial};
-use monoceros_rules::decide::reservations::EffectivePriority;
+use monoceros_rules::decide::preemption::{Asker, Judge, Trial};
 use monoceros_rules::limits::LaneId;
 use monoceros_rules::nodes::{Domain, Exclusion, NodeIndex, NodeRequest, Taken, Terms, Wish};
+use monoceros_rules::pending::promises::Promisee;
+use monoceros_rules::pending::reservations::EffectivePriority;
+use monoceros_rules::specs::ask::{AskSpec, Form};
+use monoceros_rules::specs::tags::Tags;
 use monoceros_rules::values::ids::{AllocationId, ApplicationSlot, AskSlot, ClassId, NodeSlot};
 use monoceros_rules::values::resources::Resources;
-use monoceros_rules::work::allocations::Form;
-use monoceros_rules::work::asks::{Ask, AskSpec};
-use monoceros_rules::work::tags::Tags;
 
 use super::Application;
 use crate::step::{Baton, QueueSlot};

@@ -19,11 +19,10 @@
 use std::sync::Arc;
 
 use monoceros_rules::order::keys::AskKey;
-use monoceros_rules::order::waits::{Phase, WaitSet};
+use monoceros_rules::waiting::{Phase, WaitSet};
 
 use super::Application;
-use crate::step::BACKOFF_LEAST;
-use crate::step::{Alarm, Baton};
+use crate::step::{Alarm, BACKOFF_LEAST, Baton};
 
 /// The state of an application whose last pass ended before it had tried every ask.
 pub(super) struct Backoff {

@@ -11,13 +11,15 @@ use std::collections::BTreeMap;
 use std::sync::Arc;
 use std::time::Duration;
 
-use monoceros_rules::decide::parking::Obstacle;
-use monoceros_rules::decide::preemption::{NoPreemption, Promisee, TRY_AGAIN, Tries, Wish};
-use monoceros_rules::order::waits::WaitSet;
+use monoceros_rules::asks::preemption::{NoPreemption, TRY_AGAIN, Tries};
+use monoceros_rules::decide::preemption::Wish;
+use monoceros_rules::pending::promises::Promisee;
 use monoceros_rules::queues::QueueSettings;
+use monoceros_rules::specs::ask::AskSpec;
 use monoceros_rules::values::ids::AskSlot;
 use monoceros_rules::values::instant::after;
-use monoceros_rules::work::asks::AskSpec;
+use monoceros_rules::waiting::WaitSet;
+use monoceros_rules::waiting::obstacle::Obstacle;
 
 use super::Application;
 use super::asking::Kind;

@@ -18,12 +18,13 @@ use std::time::Duration;
 use monoceros_rules::audit::Decision;
 use monoceros_rules::decide::at_reserved::{self, NextReserved};
 use monoceros_rules::decide::attempt::Next;
-use monoceros_rules::decide::parking::Obstacle;
-use monoceros_rules::decide::preemption::Promisee;
-use monoceros_rules::decide::reservations::{self, Claim, End, Holder, Reservation, Reserver};
+use monoceros_rules::decide::reservations::{self, Claim};
 use monoceros_rules::order::ledger::LedgerDelta;
-use monoceros_rules::order::waits::{Phase, WaitSet};
+use monoceros_rules::pending::promises::Promisee;
+use monoceros_rules::pending::reservations::{End, Holder, Reservation, Reserver};
 use monoceros_rules::values::ids::{AskSlot, ClassId, NodeSlot};
+use monoceros_rules::waiting::obstacle::Obstacle;
+use monoceros_rules::waiting::{Phase, WaitSet};
 
 use super::ops::VisitEffects;
 use super::{Application, Blocked};

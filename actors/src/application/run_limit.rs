@@ -9,7 +9,7 @@ use std::num::NonZeroU64;
 use std::sync::Arc;
 use std::time::Duration;
 
-use monoceros_rules::work::application_state::{ApplicationEvent, ApplicationState};
+use monoceros_rules::applications::application_state::{ApplicationEvent, ApplicationState};
 
 use super::Application;
 use super::ops::VisitEffects;

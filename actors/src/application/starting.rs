@@ -7,7 +7,7 @@
 //! between would never be seen by them.
 
 use monoceros_rules::nodes::NodeIndex;
-use monoceros_rules::order::waits::WaitSet;
+use monoceros_rules::waiting::WaitSet;
 
 use super::Application;
 

@@ -8,12 +8,12 @@
 use std::sync::Arc;
 use std::time::Duration;
 
-use monoceros_rules::decide::preemption::Promisee;
-use monoceros_rules::decide::reservations::End;
+use monoceros_rules::applications::native::Native;
+use monoceros_rules::asks::failed_starts::{FailedStart, FailedStarts};
+use monoceros_rules::pending::promises::Promisee;
+use monoceros_rules::pending::reservations::End;
+use monoceros_rules::specs::ask::TaskGroup;
 use monoceros_rules::values::ids::{AskSlot, NodeSlot};
-use monoceros_rules::work::asks::TaskGroup;
-use monoceros_rules::work::native::Native;
-use monoceros_rules::work::starts::{FailedStart, FailedStarts};
 
 use super::Application;
 use super::ops::VisitEffects;

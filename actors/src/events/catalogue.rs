@@ -13,16 +13,16 @@ use std::sync::Arc;
 
 use monoceros_proto::si::v1 as si;
 use monoceros_proto::si::v1::event_record::{ChangeDetail as Detail, ChangeType as Change, Type};
-use monoceros_rules::decide::preemption::Grounds;
+use monoceros_rules::allocations::Grounds;
+use monoceros_rules::applications::application_state::ApplicationState;
+use monoceros_rules::applications::gang::Lacking;
+use monoceros_rules::applications::resource_seconds::Account;
+use monoceros_rules::asks::failed_starts::NotStarted;
+use monoceros_rules::specs::ask::{AskSpec, TaskGroup};
+use monoceros_rules::specs::rejection::Rejection;
 use monoceros_rules::values::instant;
 use monoceros_rules::values::resources::{Limits, Resources};
 use monoceros_rules::values::text::beginning;
-use monoceros_rules::work::application_state::ApplicationState;
-use monoceros_rules::work::asks::{AskSpec, TaskGroup};
-use monoceros_rules::work::gang::Lacking;
-use monoceros_rules::work::rejection::Rejection;
-use monoceros_rules::work::resource_seconds::Account;
-use monoceros_rules::work::starts::NotStarted;
 
 use crate::api::told::resource;
 

@@ -29,15 +29,15 @@ pub(crate) use self::predicates::{answer as predicate, ask_later, held_for};
 use actix::prelude::*;
 use monoceros_rules::audit::NodeFact;
 use monoceros_rules::books::Books;
-use monoceros_rules::decide::reservations::End;
 use monoceros_rules::nodes::utilization::NodeFigures;
 use monoceros_rules::nodes::{NodeIndex, attributes};
+use monoceros_rules::pending::reservations::End;
+use monoceros_rules::specs::quotas::{self, Held};
+use monoceros_rules::specs::tags::Tags;
 use monoceros_rules::values::ids::{AllocationId, NodeSlot};
 use monoceros_rules::values::rare::{Nothing, Rare};
 use monoceros_rules::values::resources::Resources;
 use monoceros_rules::values::texts::Texts;
-use monoceros_rules::work::quotas::{self, Held};
-use monoceros_rules::work::tags::Tags;
 use prometheus::IntGauge;
 
 pub(crate) use self::predicates::{fits, may_be_placed, may_be_reserved, preferences, preferred};

@@ -13,11 +13,11 @@
 use std::panic::{AssertUnwindSafe, catch_unwind};
 use std::sync::Arc;
 
+use monoceros_rules::allocations::Allocation;
 use monoceros_rules::decide::predicates::{Confirmation, confirm};
 use monoceros_rules::nodes::Fits;
+use monoceros_rules::specs::ask::{AskSpec, Form};
 use monoceros_rules::values::ids::{ApplicationSlot, NodeSlot};
-use monoceros_rules::work::allocations::{Allocation, Form};
-use monoceros_rules::work::asks::AskSpec;
 
 use super::Node;
 use crate::api::callback::Preferences;

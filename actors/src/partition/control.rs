@@ -12,7 +12,7 @@ use std::collections::BTreeMap;
 use std::sync::Arc;
 
 use actix::prelude::*;
-use monoceros_rules::decide::predicates::Window;
+use monoceros_rules::pending::unsettled::Window;
 use monoceros_rules::values::ids::{AllocationId, ApplicationSlot};
 
 use super::input::{Control, Input};

@@ -10,10 +10,10 @@
 use std::collections::BTreeMap;
 use std::sync::Arc;
 
+use monoceros_rules::specs::ask::Form;
+use monoceros_rules::specs::rejection::{Overflow, Rejection};
 use monoceros_rules::values::ids::NodeSlot;
 use monoceros_rules::values::resources::{Resources, Sum};
-use monoceros_rules::work::allocations::Form;
-use monoceros_rules::work::rejection::{Overflow, Rejection};
 
 use super::input::ForeignRequest;
 use super::{Partition, Task};

@@ -13,7 +13,8 @@ use std::panic::{AssertUnwindSafe, catch_unwind};
 use std::sync::Arc;
 
 use monoceros_proto::si::v1::PreemptionPredicatesArgs;
-use monoceros_rules::decide::preemption::{Answer, Promisee, Question};
+use monoceros_rules::decide::preemption::{Answer, Question};
+use monoceros_rules::pending::promises::Promisee;
 use monoceros_rules::values::ids::ApplicationSlot;
 
 use super::Partition;
@@ -162,7 +163,7 @@ fn ask_now(
 
 #[cfg(test)]
 mod tests {
-    use monoceros_rules::decide::reservations::Reserver;
+    use monoceros_rules::pending::reservations::Reserver;
     use monoceros_rules::values::ids::AskSlot;
 
     use super::*;

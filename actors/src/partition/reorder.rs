@@ -30,9 +30,9 @@ use std::collections::{BTreeMap, BTreeSet, VecDeque};
 use std::sync::Arc;
 use std::time::Duration;
 
+use monoceros_rules::specs::ask::AskSpec;
+use monoceros_rules::specs::quotas::bytes_of_texts;
 use monoceros_rules::values::resources::Resources;
-use monoceros_rules::work::asks::AskSpec;
-use monoceros_rules::work::quotas::bytes_of_texts;
 
 use self::names::Name;
 use super::input::NewNode;

@@ -6,12 +6,12 @@
 use std::sync::Arc;
 
 use actix::prelude::*;
-use monoceros_rules::decide::preemption::Promisee;
-use monoceros_rules::decide::reservations::End;
+use monoceros_rules::applications::application::NewApplication;
+use monoceros_rules::pending::promises::Promisee;
+use monoceros_rules::pending::reservations::End;
 use monoceros_rules::queues::QueueConfig;
+use monoceros_rules::specs::quotas::Held;
 use monoceros_rules::values::ids::{ApplicationSlot, NodeSlot};
-use monoceros_rules::work::application::NewApplication;
-use monoceros_rules::work::quotas::Held;
 use tokio::time::Instant;
 
 use super::Partition;

@@ -8,7 +8,7 @@ use std::collections::BTreeSet;
 use std::sync::Arc;
 
 use actix::prelude::*;
-use monoceros_rules::work::quotas::Standing;
+use monoceros_rules::specs::quotas::Standing;
 
 use super::inbox::{MayOffer, Next};
 use super::input::{Input, LocalErrand, Request, Stamped};

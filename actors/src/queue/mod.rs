@@ -26,11 +26,11 @@ use monoceros_rules::decide::quota_timer::QuotaTimer;
 use monoceros_rules::order::keys::{QueueKey, QueueView, SiblingOrder, exposed_priority};
 use monoceros_rules::order::ledger::{self, LedgerDelta, QueueLedger};
 use monoceros_rules::order::used_names::UsedNames;
-use monoceros_rules::order::waits::{Declined, View, WaitSet, Waits};
 use monoceros_rules::queues::QueueConfig;
 use monoceros_rules::queues::object_state::ObjectState;
 use monoceros_rules::values::epoch::{Epoch, Loosening};
 use monoceros_rules::values::resources::{Limits, Resources};
+use monoceros_rules::waiting::{Declined, View, WaitSet, Waits};
 
 use crate::application::{Application, ApplicationMail};
 use crate::events::{Event, EventKind};

@@ -42,16 +42,17 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use monoceros_proto::si::v1::PredicatesArgs;
+use monoceros_rules::applications::ended::Ended;
+use monoceros_rules::asks::failed_starts::StartRetry;
 use monoceros_rules::books::Books;
-use monoceros_rules::decide::preemption::Promisee;
-use monoceros_rules::decide::reservations::{End, Patience, Reserver};
+use monoceros_rules::decide::reservations::Patience;
 use monoceros_rules::decisions::Decisions;
+use monoceros_rules::pending::promises::Promisee;
+use monoceros_rules::pending::reservations::{End, Reserver};
+use monoceros_rules::specs::quotas::{Held, QUEUE_BYTES, Standing};
 use monoceros_rules::values::epoch::Loosening;
 use monoceros_rules::values::ids::{ApplicationSlot, NodeSlot};
 use monoceros_rules::values::resources::Resources;
-use monoceros_rules::work::ended::Ended;
-use monoceros_rules::work::quotas::{Held, QUEUE_BYTES, Standing};
-use monoceros_rules::work::starts::StartRetry;
 
 use crate::api::callback::ResourceManagerCallback;
 use crate::api::predicates::AnswerSink;

@@ -9,14 +9,14 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use actix::Message;
+use monoceros_rules::allocations::Allocation;
+use monoceros_rules::allocations::journey::Course;
+use monoceros_rules::applications::application_state::ApplicationState;
 use monoceros_rules::audit::Decision;
 use monoceros_rules::nodes::Exclusion;
+use monoceros_rules::specs::ask::{AskSpec, Form, TaskGroup};
+use monoceros_rules::specs::rejection::{Ignored, Rejection};
 use monoceros_rules::values::ids::{AllocationId, ApplicationSlot};
-use monoceros_rules::work::allocations::{Allocation, Form};
-use monoceros_rules::work::application_state::ApplicationState;
-use monoceros_rules::work::asks::{AskSpec, TaskGroup};
-use monoceros_rules::work::journey::Course;
-use monoceros_rules::work::rejection::{Ignored, Rejection};
 use serde::{Deserialize, Serialize};
 use tokio::sync::oneshot;
 

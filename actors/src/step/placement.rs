@@ -6,8 +6,8 @@
 use std::collections::BTreeMap;
 use std::sync::Arc;
 
+use monoceros_rules::specs::ask::AskSpec;
 use monoceros_rules::values::ids::{AllocationId, ApplicationSlot, AskSlot, NodeSlot};
-use monoceros_rules::work::asks::AskSpec;
 
 /// One instance of an ask on its way to a node. It is in the allocation table already; the code
 /// that takes it out of there settles it.

@@ -12,12 +12,12 @@
 //! ```
 //! use monoceros_rules::books::Books;
 //! use monoceros_rules::decide::lending::{Borrower, Loan};
-//! use monoceros_rules::decide::reservations::{Reservation, Reserver};
 //! use monoceros_rules::nodes::NodeOrder;
+//! use monoceros_rules::pending::reservations::{Reservation, Reserver};
 //! use monoceros_rules::queues::QueueConfig;
+//! use monoceros_rules::specs::ask::AskSpec;
 //! use monoceros_rules::values::ids::{ApplicationSlot, AskSlot};
 //! use monoceros_rules::values::resources::Resources;
-//! use monoceros_rules::work::asks::AskSpec;
 //! use std::sync::Arc;
 //!
 //! let vcores = |n| Resources::of(&[("vcore", n)]);
@@ -37,11 +37,11 @@
 
 use std::cmp::Ordering;
 
-use super::reservations::{EffectivePriority, Reservation, Reserver};
 use crate::books::Books;
 use crate::nodes::NodeRequest;
+use crate::pending::reservations::{EffectivePriority, Reservation, Reserver};
+use crate::specs::ask::AskSpec;
 use crate::values::ids::NodeSlot;
-use crate::work::asks::AskSpec;
 
 /// Why an ask may use a node that another has reserved.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]

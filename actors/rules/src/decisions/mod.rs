@@ -55,7 +55,7 @@ use std::fmt::Write as _;
 
 use rustc_hash::FxHashMap;
 
-use crate::decide::preemption::Grounds;
+use crate::allocations::Grounds;
 use crate::nodes::PassedOver;
 use crate::values::ids::{AllocationId, NodeSlot};
 use ring::{Place, Ring};

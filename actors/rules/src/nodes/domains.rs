@@ -25,7 +25,8 @@ use std::sync::Arc;
 
 use serde::{Deserialize, Serialize};
 
-use super::affinity::{Attributes, Start};
+use super::affinity::Start;
+use super::attributes::Attributes;
 use super::growth::Growths;
 use super::room::Room;
 use super::{IndexedNode, Key, LOOKED_AT, NodeIndex, NodeRequest};

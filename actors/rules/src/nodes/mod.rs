@@ -59,6 +59,7 @@ mod lent;
 mod nearest;
 mod passed;
 mod passed_by;
+pub(crate) mod recount;
 mod request;
 mod reserved;
 mod room;

@@ -9,7 +9,7 @@ use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 
 use actix::prelude::*;
 use monoceros_config::PartitionConfig;
-use monoceros_rules::work::quotas::Held;
+use monoceros_rules::specs::quotas::Held;
 
 use super::Rm;
 use super::threads::Seat;

@@ -4,7 +4,7 @@
 //! others have together. An RM with one partition is never told anything.
 
 use actix::prelude::*;
-use monoceros_rules::work::quotas::Held;
+use monoceros_rules::specs::quotas::Held;
 
 use super::Rm;
 use crate::mailbox::Receive;

@@ -1,9 +1,9 @@
 use std::sync::Arc;
 
 use super::*;
-use crate::decide::reservations::Holder;
 use crate::limits::Trackers;
 use crate::nodes::NodeOrder;
+use crate::pending::reservations::Holder;
 use crate::queues::{LimitConfig, PriorityPolicy, QueueConfig};
 use crate::values::ids::{ApplicationSlot, AskSlot};
 use crate::values::resources::{Limits, Resources};

@@ -20,9 +20,9 @@ use std::sync::Arc;
 
 use smallvec::SmallVec;
 
-use super::promises::Promises;
 use super::rows::{Columns, Row, Rows, UNSET, add, have_in_common, subtract};
 use crate::order::ledger::QueueLedger;
+use crate::pending::promises::Promises;
 use crate::queues::{PreemptionPolicy, PriorityPolicy, QueueSettings};
 use crate::values::resources::{Limits, Resources};
 

@@ -14,9 +14,9 @@ use super::choose::{Goal, Solution};
 use super::demand::Judge;
 use super::plan::{Place, Plan};
 use super::planner::{Draft, Planner};
-use super::reasons::{NoPreemption, Stale};
 use super::rows::Row;
 use super::survey::NONE;
+use crate::asks::preemption::{NoPreemption, Stale};
 use crate::values::ids::AllocationId;
 
 impl Planner {

@@ -5,7 +5,7 @@ use std::sync::Arc;
 
 use rustc_hash::FxHashMap;
 
-use super::Attributes;
+use crate::nodes::attributes::Attributes;
 use crate::values::hashing::SeededMap;
 use crate::values::ids::NodeSlot;
 use crate::values::slots::Slots;

@@ -9,9 +9,9 @@ use std::sync::Arc;
 
 use super::counters::RangeId;
 use super::{Affinity, SelectorId};
+use crate::allocations::AllocationTable;
+use crate::specs::constraint::{AskConstraint, Constraint, DelayUnit, Simple};
 use crate::values::ids::{AllocationId, ApplicationSlot};
-use crate::work::allocations::AllocationTable;
-use crate::work::constraint::{AskConstraint, Constraint, DelayUnit, Simple};
 
 /// A constraint that is ready for searches. It is kept as long as anybody keeps it.
 #[derive(Debug)]

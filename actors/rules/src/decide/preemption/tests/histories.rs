@@ -9,12 +9,14 @@ use proptest::test_runner::TestRunner;
 
 use super::cluster::{Cluster, NOW, SECOND, vcore};
 use super::exhaustive::{self, Laws};
+use crate::allocations::{Allocation, Leaving};
 use crate::decide::preemption::*;
-use crate::decide::reservations::Reserver;
+use crate::pending::history::History;
+use crate::pending::promises::{Promise, Promisee, Promises, Room, Victim};
+use crate::pending::reservations::Reserver;
 use crate::queues::EvictionBounds;
 use crate::values::ids::{AllocationId, ApplicationSlot, AskSlot};
 use crate::values::resources::Resources;
-use crate::work::allocations::{Allocation, Leaving};
 
 const QUEUES: [&str; 3] = ["root.a", "root.b", "root.c"];
 const BOUNDS: EvictionBounds = EvictionBounds {

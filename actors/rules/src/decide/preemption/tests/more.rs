@@ -3,12 +3,13 @@
 use std::sync::Arc;
 
 use super::cluster::{Cluster, NOW, SECOND, vcore};
+use crate::allocations::Grounds;
+use crate::asks::preemption::{NoPreemption, Stale};
 use crate::decide::preemption::*;
+use crate::specs::ask::{Form, TaskGroup};
+use crate::specs::tags::TagMap;
 use crate::values::ids::{AllocationId, NodeSlot};
 use crate::values::resources::Limits;
-use crate::work::allocations::Form;
-use crate::work::asks::TaskGroup;
-use crate::work::tags::TagMap;
 
 /// One node of 5 for each name, on which one allocation of 5 runs; the asking queue is guaranteed
 /// everything.

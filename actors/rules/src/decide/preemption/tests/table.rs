@@ -1,6 +1,7 @@
 //! The cases that people ask about first, one by one.
 
 use super::cluster::{Cluster, vcore};
+use crate::allocations::Grounds;
 use crate::decide::preemption::*;
 use crate::queues::{PreemptionPolicy, PriorityPolicy};
 use crate::values::resources::{Limits, Resources};
