@@ -103,23 +103,23 @@ pub use scheduler::{
 };
 /// Tags that say what people know something by.
 pub mod tags {
-    pub use monoceros_rules::work::tags::{
+    pub use monoceros_rules::specs::tags::{
         HELD_AGAIN, HOLD_AGAIN, HOLD_AGAIN_SINCE, NAMESPACE, NAMESPACE_CHANGED, POD, pod_of,
     };
 }
 
 pub use monoceros_config as config;
+pub use monoceros_rules::applications::application_state::ApplicationState;
 pub use monoceros_rules::audit::Facts;
 pub use monoceros_rules::decisions::KEPT_MAX as DECISIONS_MAX;
 pub use monoceros_rules::nodes::{Fits, NodeFits, NodePlaces};
 pub use monoceros_rules::queues::object_state::{ObjectState, Refused};
+pub use monoceros_rules::specs::identity::LookupError;
+pub use monoceros_rules::specs::quotas::Quotas;
+pub use monoceros_rules::specs::rejection::{Ignored, Overflow, Rejection};
 pub use monoceros_rules::values::instant::rfc3339;
 pub use monoceros_rules::values::resources::{Limits, Name, Resources};
 pub use monoceros_rules::values::{names, partition_name, readable};
-pub use monoceros_rules::work::application_state::ApplicationState;
-pub use monoceros_rules::work::identity::LookupError;
-pub use monoceros_rules::work::quotas::Quotas;
-pub use monoceros_rules::work::rejection::{Ignored, Overflow, Rejection};
 pub use pulse::{PartitionSign, Sign};
 pub use scheduler::control::{self, ResourceManagerControl};
 pub use scheduler::pulses::Pulses;

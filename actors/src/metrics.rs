@@ -20,9 +20,9 @@
 
 use std::sync::Arc;
 
+use monoceros_rules::applications::application_state::ApplicationState;
+use monoceros_rules::specs::rejection::{self, Ignored};
 use monoceros_rules::values::resources::Resources;
-use monoceros_rules::work::application_state::ApplicationState;
-use monoceros_rules::work::rejection::{self, Ignored};
 use prometheus::{Histogram, IntCounter, IntCounterVec, IntGauge, Registry};
 
 use crate::snapshot::QueueSnapshot;

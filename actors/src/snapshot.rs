@@ -15,10 +15,10 @@
 
 use std::collections::BTreeMap;
 
+use monoceros_rules::applications::application_state::ApplicationState;
 pub use monoceros_rules::nodes::utilization::RecommendationKind;
 use monoceros_rules::order::used_names::UsedNames;
 use monoceros_rules::values::resources::{Limits, Resources};
-use monoceros_rules::work::application_state::ApplicationState;
 use serde::Serialize;
 
 mod application;

@@ -6,8 +6,8 @@
 
 use std::sync::Arc;
 
-use monoceros_rules::work::application::StateChange;
-use monoceros_rules::work::application_state::ApplicationState;
+use monoceros_rules::applications::application::StateChange;
+use monoceros_rules::applications::application_state::ApplicationState;
 use prometheus::HistogramTimer;
 
 use crate::metrics::{ActorKind, Level, LocalCounts, Metrics};

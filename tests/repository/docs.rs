@@ -52,8 +52,8 @@ fn the_manual_has_each_setting_with_its_default() {
 
 #[test]
 fn the_manual_explains_each_reason_and_no_other() {
-    let rejections = include_str!("../../actors/rules/src/work/rejection.rs");
-    let quotas = include_str!("../../actors/rules/src/work/quotas.rs");
+    let rejections = include_str!("../../actors/rules/src/specs/rejection.rs");
+    let quotas = include_str!("../../actors/rules/src/specs/quotas.rs");
     let (quotas, _) = quotas.split_once("mod tests").unwrap();
     let mut sent = codes(rejections, "[R_");
     sent.extend(codes(quotas, "\"R_"));

@@ -54,9 +54,9 @@ use std::sync::Arc;
 use crate::placement::PlacementRules;
 
 pub use monoceros_rules::nodes::NodeSortPolicy;
-pub use monoceros_rules::order::keys::{ApplicationSortPolicy, PriorityPolicy};
 pub use monoceros_rules::queues::{
-    Acl, AclError, LimitConfig, PreemptionPolicy, QueueConfig, QueueSettings, Template,
+    Acl, AclError, ApplicationSortPolicy, LimitConfig, PreemptionPolicy, PriorityPolicy,
+    QueueConfig, QueueSettings, Template,
 };
 pub use monoceros_rules::values::names::RECOVERY;
 pub use monoceros_rules::values::partition_name::{

@@ -8,8 +8,9 @@ use std::collections::VecDeque;
 use std::sync::Arc;
 
 use divan::{Bencher, black_box};
-use monoceros_rules::nodes::{NodeIndex, NodeOrder, NodeRequest, NodeSlot, NodeSortPolicy};
+use monoceros_rules::nodes::{NodeIndex, NodeOrder, NodeRequest, NodeSortPolicy};
 use monoceros_rules::order::tree::{Bound, OrderedTree};
+use monoceros_rules::values::ids::NodeSlot;
 use monoceros_rules::values::resources::{Name, Resources};
 
 const NODES: [u32; 3] = [1_000, 10_000, 100_000];

@@ -4,17 +4,15 @@
 use std::sync::Arc;
 
 use divan::{Bencher, black_box};
+use monoceros_rules::allocations::{Allocation, AllocationTable};
 use monoceros_rules::decide::preemption::{
     Answer, AnyNode, ApplicationFacts, Asker, Claimed, Inquiry, Next, NodeFacts, Planner,
     QueueFacts, Survey,
 };
-use monoceros_rules::nodes::NodeSlot;
 use monoceros_rules::queues::QueueSettings;
+use monoceros_rules::specs::ask::{AskSpec, Preemption};
+use monoceros_rules::values::ids::{AllocationId, ApplicationSlot, NodeSlot};
 use monoceros_rules::values::resources::{Limits, Resources};
-use monoceros_rules::work::allocations::{
-    Allocation, AllocationId, AllocationTable, ApplicationSlot,
-};
-use monoceros_rules::work::asks::{AskSpec, Preemption};
 
 const NODES: u32 = 500;
 const ON_NODE: u32 = 8;

@@ -8,18 +8,19 @@
 
 use std::sync::Arc;
 
-use crate::decide::predicates::Unsettled;
-use crate::decide::preemption::{History, Promisee, Promises};
-use crate::decide::reservations::Reservations;
+use crate::allocations::AllocationTable;
 use crate::limits::Trackers;
 use crate::nodes::{NodeIndex, NodeOrder};
+use crate::pending::history::History;
+use crate::pending::promises::{Promisee, Promises};
+use crate::pending::reservations::Reservations;
+use crate::pending::unsettled::Unsettled;
 use crate::queues::QueueConfig;
 use crate::queues::figures::QueueTable;
+use crate::specs::quotas::Standing;
+use crate::specs::rejection::Overflow;
 use crate::values::epoch::Loosening;
 use crate::values::resources::{Resources, Sum};
-use crate::work::allocations::AllocationTable;
-use crate::work::quotas::Standing;
-use crate::work::rejection::Overflow;
 
 /// Everything that a step may read and change beyond the actor it is at: nodes, allocations,
 /// reservations, open questions, and the use of users and groups.

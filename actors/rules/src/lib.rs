@@ -17,6 +17,9 @@
 //! | [`decisions`] | what was decided lately, and by which rule: for people |
 //! | [`books`], [`audit`] | what ties all of it together, and the full search that judges it |
 
+pub mod allocations;
+pub mod applications;
+pub mod asks;
 pub mod audit;
 pub mod books;
 pub mod decide;
@@ -24,6 +27,8 @@ pub mod decisions;
 pub mod limits;
 pub mod nodes;
 pub mod order;
+pub mod pending;
 pub mod queues;
+pub mod specs;
 pub mod values;
-pub mod work;
+pub mod waiting;

@@ -6,7 +6,7 @@ use std::sync::Arc;
 
 use monoceros_config as config;
 use monoceros_proto::si::v1 as si;
-use monoceros_rules::work::allocations::Form;
+use monoceros_rules::specs::ask::Form;
 
 use crate::notices::{Allocated, write_amount};
 

@@ -15,9 +15,10 @@ use std::fmt;
 use std::hash::{Hash as _, Hasher as _};
 use std::sync::Arc;
 
-use monoceros_rules::work::allocations::AllocationId;
-use monoceros_rules::work::journey::{Arrival, Course};
-use monoceros_rules::work::tags::Tags;
+use monoceros_rules::allocations::journey::Course;
+use monoceros_rules::specs::arrival::Arrival;
+use monoceros_rules::specs::tags::Tags;
+use monoceros_rules::values::ids::AllocationId;
 use rustc_hash::FxHasher;
 
 use crate::clock::Clock;

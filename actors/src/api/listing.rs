@@ -6,9 +6,9 @@
 
 use std::collections::BTreeSet;
 
+use monoceros_rules::applications::application_state::ApplicationState;
 pub use monoceros_rules::decisions::DecisionKind;
 use monoceros_rules::decisions::Kept;
-use monoceros_rules::work::application_state::ApplicationState;
 
 /// The part of a list to be returned. The default is the whole list.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]

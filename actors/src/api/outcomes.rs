@@ -6,9 +6,9 @@ use std::collections::BTreeMap;
 use monoceros_config::difference::Difference;
 use monoceros_config::reload::TypeInUse;
 use monoceros_config::{ConfigErrors, ConfigWarning};
+use monoceros_rules::applications::application_state::ApplicationState;
 use monoceros_rules::queues::object_state::Refused;
 use monoceros_rules::values::instant::rfc3339;
-use monoceros_rules::work::application_state::ApplicationState;
 
 /// The scheduler did not start.
 #[derive(Debug, thiserror::Error)]

@@ -14,7 +14,8 @@ use serde::{Deserialize, Serialize};
 
 use crate::mailbox::Destination;
 
-pub use monoceros_rules::decide::predicates::{Elsewhere, Scope};
+pub use monoceros_rules::allocations::Elsewhere;
+pub use monoceros_rules::pending::unsettled::Scope;
 
 /// The way in which predicates of an RM are evaluated.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]

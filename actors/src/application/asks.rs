@@ -6,16 +6,17 @@
 
 use std::sync::Arc;
 
+use monoceros_rules::allocations::Leaving;
+use monoceros_rules::allocations::journey::enters;
+use monoceros_rules::applications::gang::PlaceholderEnd;
 use monoceros_rules::books::Books;
-use monoceros_rules::decide::reservations::End;
 use monoceros_rules::nodes::Terms;
+use monoceros_rules::pending::reservations::End;
+use monoceros_rules::specs::ask::{AskSpec, Form};
+use monoceros_rules::specs::quotas::{OverQuota, Quota};
+use monoceros_rules::specs::rejection::{Ignored, Rejection};
+use monoceros_rules::values::ids::{AllocationId, AskSlot};
 use monoceros_rules::values::resources::{Resources, Sum};
-use monoceros_rules::work::allocations::{AllocationId, Form, Leaving};
-use monoceros_rules::work::asks::{AskSlot, AskSpec};
-use monoceros_rules::work::gang::PlaceholderEnd;
-use monoceros_rules::work::journey::enters;
-use monoceros_rules::work::quotas::{OverQuota, Quota};
-use monoceros_rules::work::rejection::{Ignored, Rejection};
 
 use super::Application;
 use super::ops::VisitEffects;

@@ -13,18 +13,17 @@
 
 use std::sync::Arc;
 
-use monoceros_rules::decide::bundle::{
-    BundleWaits, Found, Group, Members, MembersAt, NoDomain, Shortage,
-};
+use monoceros_rules::applications::native::{NativeGroup, Stage};
+use monoceros_rules::asks::{Asks, Bundled};
+use monoceros_rules::decide::bundle::{Found, Group, Members, MembersAt, NoDomain, Shortage};
 use monoceros_rules::decide::explain::ShortDomain;
-use monoceros_rules::decide::parking::Obstacle;
-use monoceros_rules::decide::preemption::Promisee;
 use monoceros_rules::nodes::NodeRequest;
-use monoceros_rules::order::waits::{Parked, Phase, WaitSet};
+use monoceros_rules::pending::promises::Promisee;
 use monoceros_rules::values::epoch::{Epoch, Growth};
+use monoceros_rules::values::ids::AskSlot;
 use monoceros_rules::values::resources::Resources;
-use monoceros_rules::work::asks::{AskSlot, Asks};
-use monoceros_rules::work::native::{Bundled, NativeGroup, Stage};
+use monoceros_rules::waiting::obstacle::Obstacle;
+use monoceros_rules::waiting::{BundleWaits, Parked, Phase, WaitSet};
 
 use super::Application;
 use super::ops::VisitEffects;

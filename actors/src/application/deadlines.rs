@@ -1,8 +1,8 @@
 //! Deadlines of an application as a whole: its back-off, and the time that it may run.
 
+use monoceros_rules::applications::application_state::{ApplicationEvent, ApplicationState};
+use monoceros_rules::applications::backoff::{self, Backoff};
 use monoceros_rules::order::keys::AskKey;
-use monoceros_rules::work::application_state::{ApplicationEvent, ApplicationState};
-use monoceros_rules::work::backoff::{self, Backoff};
 
 use super::Application;
 use super::ops::VisitEffects;

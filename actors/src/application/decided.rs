@@ -8,14 +8,15 @@
 use std::collections::BTreeMap;
 use std::sync::Arc;
 
+use monoceros_rules::allocations::Allocation;
+use monoceros_rules::allocations::journey::Course;
+use monoceros_rules::applications::native::Native;
+use monoceros_rules::asks::Bundled;
 use monoceros_rules::decide::bundle::Found;
-use monoceros_rules::nodes::NodeSlot;
 use monoceros_rules::order::ledger::LedgerDelta;
+use monoceros_rules::specs::ask::{Form, TaskGroup};
+use monoceros_rules::values::ids::{AllocationId, AskSlot, NodeSlot};
 use monoceros_rules::values::resources::{Resources, Sum};
-use monoceros_rules::work::allocations::{Allocation, AllocationId, Form};
-use monoceros_rules::work::asks::{AskSlot, TaskGroup};
-use monoceros_rules::work::journey::Course;
-use monoceros_rules::work::native::{Bundled, Native};
 
 use super::Application;
 use super::bundle::total;

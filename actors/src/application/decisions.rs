@@ -9,13 +9,14 @@
 
 use std::sync::Arc;
 
+use monoceros_rules::allocations::Grounds;
 use monoceros_rules::decide::attempt::Candidate;
-use monoceros_rules::decide::preemption::{Chosen, Grounds};
+use monoceros_rules::decide::preemption::Chosen;
 use monoceros_rules::decisions::{Decisions, Later, Ruled, Told, Way};
-use monoceros_rules::nodes::{NodeSlot, PassedFor};
-use monoceros_rules::order::keys::PriorityPolicy;
-use monoceros_rules::work::allocations::AllocationId;
-use monoceros_rules::work::asks::{AskSlot, AskSpec};
+use monoceros_rules::nodes::PassedFor;
+use monoceros_rules::queues::PriorityPolicy;
+use monoceros_rules::specs::ask::AskSpec;
+use monoceros_rules::values::ids::{AllocationId, AskSlot, NodeSlot};
 
 use super::Application;
 use crate::step::{Baton, Offering, PlaceAnswer, Placement, Takes};

@@ -6,9 +6,10 @@
 
 use std::sync::Arc;
 
-use monoceros_rules::work::allocations::{AllocationId, Form};
-use monoceros_rules::work::asks::failures::{OVER_QUOTA, OVER_USER_QUOTA};
-use monoceros_rules::work::asks::{Ask, AskSlot, AskSpec};
+use monoceros_rules::asks::Ask;
+use monoceros_rules::asks::failures::{OVER_QUOTA, OVER_USER_QUOTA};
+use monoceros_rules::specs::ask::{AskSpec, Form};
+use monoceros_rules::values::ids::{AllocationId, AskSlot};
 
 use super::{Application, Blocked};
 use crate::events::{Event, EventKind, Message, TooSmall};

@@ -4,16 +4,18 @@
 use std::collections::BTreeMap;
 use std::sync::Arc;
 
+use monoceros_rules::allocations::Allocation;
+use monoceros_rules::applications::backoff;
+use monoceros_rules::asks::failed_starts::FailedStarts;
+use monoceros_rules::asks::{Ask, PendingClass};
 use monoceros_rules::decide::explain::{self, Cause, GangWhy, Why};
 use monoceros_rules::decide::pairs;
-use monoceros_rules::decide::preemption::Promisee;
 use monoceros_rules::nodes::{Fits, NodeLacks};
-use monoceros_rules::order::waits::WaitSet;
+use monoceros_rules::pending::promises::Promisee;
+use monoceros_rules::specs::ask::{AskSpec, Form};
+use monoceros_rules::values::ids::AllocationId;
 use monoceros_rules::values::resources::Resources;
-use monoceros_rules::work::allocations::{Allocation, AllocationId, Form};
-use monoceros_rules::work::asks::{Ask, AskSpec, PendingClass};
-use monoceros_rules::work::backoff;
-use monoceros_rules::work::starts::FailedStarts;
+use monoceros_rules::waiting::WaitSet;
 
 use super::Application;
 use crate::step::{Baton, QueueSlot, RowSlot};

@@ -4,13 +4,15 @@
 use std::collections::BTreeMap;
 use std::sync::Arc;
 
+use monoceros_rules::applications::native::{MissingAsks, Native, Stage};
+use monoceros_rules::asks::{Ask, Bundled};
 use monoceros_rules::decide::bundle::{self, MembersAt};
 use monoceros_rules::decide::explain::{self, GangWhy, ShortDomain, Why};
-use monoceros_rules::decide::preemption::Promisee;
 use monoceros_rules::nodes::{Fits, NodeIndex, NodeLacks, NodeRequest};
+use monoceros_rules::pending::promises::Promisee;
+use monoceros_rules::specs::ask::{AskSpec, TaskGroup};
+use monoceros_rules::values::ids::AskSlot;
 use monoceros_rules::values::resources::Resources;
-use monoceros_rules::work::asks::{Ask, AskSlot, AskSpec, TaskGroup};
-use monoceros_rules::work::native::{Bundled, MissingAsks, Native, Stage};
 
 use super::Application;
 use super::bundle::{groups, short_members, total};

@@ -15,20 +15,20 @@
 
 use std::sync::Arc;
 
+use monoceros_rules::allocations::{Allocation, Leaving, Pairing};
+use monoceros_rules::applications::gang::PlaceholderEnd;
 use monoceros_rules::decide::attempt::Candidate;
 use monoceros_rules::decide::pairs::{self, NextPair, Pair, Search};
-use monoceros_rules::decide::parking::Obstacle;
-use monoceros_rules::decide::reservations::End;
-use monoceros_rules::nodes::NodeSlot;
 use monoceros_rules::order::keys::AskKey;
 use monoceros_rules::order::ledger::LedgerDelta;
-use monoceros_rules::order::waits::{Parked, Phase, WaitSet};
+use monoceros_rules::pending::reservations::End;
+use monoceros_rules::specs::ask::TaskGroup;
 use monoceros_rules::values::epoch::Growth;
+use monoceros_rules::values::ids::{AllocationId, AskSlot, NodeSlot};
 use monoceros_rules::values::resources::Resources;
 use monoceros_rules::values::retries::Retries;
-use monoceros_rules::work::allocations::{Allocation, AllocationId, Leaving, Pairing};
-use monoceros_rules::work::asks::{AskSlot, TaskGroup};
-use monoceros_rules::work::gang::PlaceholderEnd;
+use monoceros_rules::waiting::obstacle::Obstacle;
+use monoceros_rules::waiting::{Parked, Phase, WaitSet};
 
 use super::ops::VisitEffects;
 use super::{Application, Book};

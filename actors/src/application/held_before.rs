@@ -15,10 +15,10 @@
 
 use std::time::Duration;
 
-use monoceros_rules::work::application_state::ApplicationState;
-use monoceros_rules::work::hold_again::HoldAgain;
-use monoceros_rules::work::native::{Native, Stage};
-use monoceros_rules::work::tags::HELD_AGAIN;
+use monoceros_rules::applications::application_state::ApplicationState;
+use monoceros_rules::applications::native::{Native, Stage};
+use monoceros_rules::specs::hold_again::HoldAgain;
+use monoceros_rules::specs::tags::HELD_AGAIN;
 
 use super::Application;
 use super::in_the_air::Grounded;

@@ -13,19 +13,19 @@
 //! * What ends of a gang no member of which was ever real ends with all the rest of it: the gang is
 //!   undecided again.
 //!
-//! [`Native::holds`]: monoceros_rules::work::native::Native::holds
+//! [`Native::holds`]: monoceros_rules::applications::native::Native::holds
 
 use std::sync::Arc;
 
+use monoceros_rules::allocations::{Allocation, Pairing};
+use monoceros_rules::applications::gang::PlaceholderEnd;
+use monoceros_rules::applications::native::Stage;
 use monoceros_rules::audit::Decision;
-use monoceros_rules::decide::reservations::End;
-use monoceros_rules::nodes::NodeSlot;
 use monoceros_rules::order::ledger::LedgerDelta;
+use monoceros_rules::pending::reservations::End;
+use monoceros_rules::specs::ask::{AskSpec, TaskGroup};
+use monoceros_rules::values::ids::{AllocationId, NodeSlot};
 use monoceros_rules::values::resources::Resources;
-use monoceros_rules::work::allocations::{Allocation, AllocationId, Pairing};
-use monoceros_rules::work::asks::{AskSpec, TaskGroup};
-use monoceros_rules::work::gang::PlaceholderEnd;
-use monoceros_rules::work::native::Stage;
 
 use super::Application;
 use super::ops::VisitEffects;

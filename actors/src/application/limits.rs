@@ -15,9 +15,9 @@
 use std::sync::Arc;
 
 use monoceros_rules::limits::{Joined, LaneId};
-use monoceros_rules::order::waits::{Phase, View};
 use monoceros_rules::values::epoch::Loosening;
 use monoceros_rules::values::resources::Resources;
+use monoceros_rules::waiting::{Phase, View};
 
 use super::ops::VisitEffects;
 use super::{Application, Book};

@@ -9,9 +9,10 @@
 
 use std::sync::Arc;
 
-use monoceros_rules::work::allocations::{Allocation, AllocationId, Pairing};
-use monoceros_rules::work::asks::TaskGroup;
-use monoceros_rules::work::native::Departure;
+use monoceros_rules::allocations::{Allocation, Pairing};
+use monoceros_rules::applications::native::Departure;
+use monoceros_rules::specs::ask::TaskGroup;
+use monoceros_rules::values::ids::AllocationId;
 
 use super::Application;
 use super::ops::VisitEffects;

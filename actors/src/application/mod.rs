@@ -51,19 +51,19 @@ use std::num::NonZeroU64;
 use std::sync::Arc;
 
 use actix::prelude::*;
+use monoceros_rules::applications::application::{Application as Book, Progress, StateChange};
+use monoceros_rules::applications::application_state::{ApplicationEvent, ApplicationState};
+use monoceros_rules::applications::backoff::Backoff;
+use monoceros_rules::applications::ended::Ended;
+use monoceros_rules::applications::run_limit::RunLimit;
 use monoceros_rules::audit::{ApplicationFact, MembersFact};
 use monoceros_rules::decide::preemption::Turns;
 use monoceros_rules::nodes::NodeIndex;
 use monoceros_rules::order::keys::{ApplicationKey, ApplicationView};
 use monoceros_rules::order::ledger::LedgerDelta;
-use monoceros_rules::order::waits::{Declined, Phase, WaitSet, Waits};
-use monoceros_rules::work::allocations::ApplicationSlot;
-use monoceros_rules::work::application::{Application as Book, Progress, StateChange};
-use monoceros_rules::work::application_state::{ApplicationEvent, ApplicationState};
-use monoceros_rules::work::asks::TaskGroup;
-use monoceros_rules::work::backoff::Backoff;
-use monoceros_rules::work::ended::Ended;
-use monoceros_rules::work::run_limit::RunLimit;
+use monoceros_rules::specs::ask::TaskGroup;
+use monoceros_rules::values::ids::ApplicationSlot;
+use monoceros_rules::waiting::{Declined, Phase, WaitSet, Waits};
 use smallvec::SmallVec;
 
 use crate::events::EventKind;

@@ -7,18 +7,18 @@
 
 use std::sync::Arc;
 
-use monoceros_rules::decide::parking::EXCLUDED_FOR;
-use monoceros_rules::decide::reservations::End;
-use monoceros_rules::nodes::{Exclusion, NodeSlot};
+use monoceros_rules::applications::application::Left;
+use monoceros_rules::applications::application_state::{ApplicationEvent, ApplicationState};
+use monoceros_rules::nodes::Exclusion;
 use monoceros_rules::order::ledger::LedgerDelta;
-use monoceros_rules::order::waits::WaitSet;
+use monoceros_rules::pending::reservations::End;
+use monoceros_rules::specs::ask::{AskSpec, Form, TaskGroup};
+use monoceros_rules::specs::rejection::{Ignored, Rejection};
 use monoceros_rules::values::epoch::Loosening;
+use monoceros_rules::values::ids::{AskSlot, NodeSlot};
 use monoceros_rules::values::resources::{Resources, Sum};
-use monoceros_rules::work::allocations::Form;
-use monoceros_rules::work::application::Left;
-use monoceros_rules::work::application_state::{ApplicationEvent, ApplicationState};
-use monoceros_rules::work::asks::{AskSlot, AskSpec, TaskGroup};
-use monoceros_rules::work::rejection::{Ignored, Rejection};
+use monoceros_rules::waiting::WaitSet;
+use monoceros_rules::waiting::obstacle::EXCLUDED_FOR;
 use smallvec::SmallVec;
 
 use super::Application;

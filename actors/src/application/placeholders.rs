@@ -13,11 +13,12 @@ use std::num::NonZeroU64;
 use std::sync::Arc;
 use std::time::Duration;
 
-use monoceros_rules::work::allocations::{Allocation, AllocationId, Leaving};
-use monoceros_rules::work::application::{GangStyle, PLACEHOLDER_TIMEOUT as TIMEOUT_TEXT};
-use monoceros_rules::work::application_state::{ApplicationEvent, ApplicationState};
-use monoceros_rules::work::asks::{AskSpec, TaskGroup};
-use monoceros_rules::work::gang::PlaceholderEnd;
+use monoceros_rules::allocations::{Allocation, Leaving};
+use monoceros_rules::applications::application::{GangStyle, PLACEHOLDER_TIMEOUT as TIMEOUT_TEXT};
+use monoceros_rules::applications::application_state::{ApplicationEvent, ApplicationState};
+use monoceros_rules::applications::gang::PlaceholderEnd;
+use monoceros_rules::specs::ask::{AskSpec, TaskGroup};
+use monoceros_rules::values::ids::AllocationId;
 
 use super::Application;
 use super::ops::VisitEffects;

@@ -10,18 +10,18 @@ use std::collections::BTreeMap;
 use std::sync::Arc;
 use std::time::Duration;
 
+use monoceros_rules::allocations::Allocation;
+use monoceros_rules::allocations::journey::Course;
+use monoceros_rules::asks::AskWish;
 use monoceros_rules::decide::attempt::{Attempt, Candidate, Next, Parking, next};
 use monoceros_rules::decide::explain::QueueRoom;
 use monoceros_rules::decide::lending::{Lent, Loan};
-use monoceros_rules::decide::parking::{Obstacle, refused};
-use monoceros_rules::decide::reservations::End;
-use monoceros_rules::nodes::NodeSlot;
 use monoceros_rules::order::ledger::LedgerDelta;
-use monoceros_rules::order::waits::{Phase, WaitSet};
+use monoceros_rules::pending::reservations::End;
 use monoceros_rules::values::epoch::Epoch;
-use monoceros_rules::work::allocations::{Allocation, AllocationId};
-use monoceros_rules::work::asks::{AskSlot, AskWish, ClassId};
-use monoceros_rules::work::journey::Course;
+use monoceros_rules::values::ids::{AllocationId, AskSlot, ClassId, NodeSlot};
+use monoceros_rules::waiting::obstacle::{Obstacle, refused};
+use monoceros_rules::waiting::{Phase, WaitSet};
 
 use super::ops::VisitEffects;
 use super::reserving::Claimed;

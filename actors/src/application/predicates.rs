@@ -20,12 +20,12 @@
 //! * The RM is told of every question that was cancelled, and of every answer that counted on an
 //!   assumption of its own and was not taken ([`Notice::Withdrawn`]).
 
-use monoceros_rules::decide::predicates::{OpenQuestion, Try};
-use monoceros_rules::nodes::NodeSlot;
+use monoceros_rules::allocations::{Allocation, Pairing};
+use monoceros_rules::asks::Try;
+use monoceros_rules::pending::unsettled::OpenQuestion;
 use monoceros_rules::values::epoch::{Epoch, Growth, Loosening};
+use monoceros_rules::values::ids::{AllocationId, AskSlot, NodeSlot};
 use monoceros_rules::values::resources::Resources;
-use monoceros_rules::work::allocations::{Allocation, AllocationId, Pairing};
-use monoceros_rules::work::asks::AskSlot;
 
 use super::Application;
 use super::in_the_air::Grounded;

@@ -7,12 +7,14 @@
 use std::collections::BTreeSet;
 use std::sync::Arc;
 
+use monoceros_rules::allocations::{Allocation, Grounds, Leaving};
+use monoceros_rules::applications::native::NativeGroup;
 use monoceros_rules::decide::preemption::{
-    ApplicationFacts, Chosen, Grounds, GroupFacts, STAYS_FOR, after, goes_as_one,
+    ApplicationFacts, Chosen, GroupFacts, STAYS_FOR, goes_as_one,
 };
-use monoceros_rules::work::allocations::{Allocation, AllocationId, ApplicationSlot, Leaving};
-use monoceros_rules::work::asks::TaskGroup;
-use monoceros_rules::work::native::NativeGroup;
+use monoceros_rules::specs::ask::TaskGroup;
+use monoceros_rules::values::ids::{AllocationId, ApplicationSlot};
+use monoceros_rules::values::instant::after;
 
 use super::Application;
 use super::ops::VisitEffects;

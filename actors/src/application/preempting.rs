@@ -7,13 +7,15 @@
 
 use std::sync::Arc;
 
-use monoceros_rules::decide::parking::Obstacle;
-use monoceros_rules::decide::preemption::{
-    Kind, Later, NoPreemption, Preemptors, Promisee, TRY_AGAIN, Tries, Turn, after,
-};
-use monoceros_rules::order::waits::WaitSet;
+use monoceros_rules::asks::preemption::{NoPreemption, TRY_AGAIN, Tries};
+use monoceros_rules::decide::preemption::{Kind, Later, Preemptors, Turn};
+use monoceros_rules::pending::promises::Promisee;
 use monoceros_rules::queues::QueueSettings;
-use monoceros_rules::work::asks::{AskSlot, AskSpec};
+use monoceros_rules::specs::ask::AskSpec;
+use monoceros_rules::values::ids::AskSlot;
+use monoceros_rules::values::instant::after;
+use monoceros_rules::waiting::WaitSet;
+use monoceros_rules::waiting::obstacle::Obstacle;
 
 use super::Application;
 use super::ops::VisitEffects;

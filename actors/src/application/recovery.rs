@@ -6,13 +6,13 @@
 
 use std::sync::Arc;
 
+use monoceros_rules::allocations::Allocation;
 use monoceros_rules::decide::preemption::stays;
-use monoceros_rules::decide::reservations::End;
-use monoceros_rules::nodes::NodeSlot;
+use monoceros_rules::pending::reservations::End;
+use monoceros_rules::specs::ask::{AskSpec, Form};
+use monoceros_rules::specs::rejection::{Ignored, Rejection};
+use monoceros_rules::values::ids::{AllocationId, AskSlot, NodeSlot};
 use monoceros_rules::values::resources::Sum;
-use monoceros_rules::work::allocations::{Allocation, AllocationId, Form};
-use monoceros_rules::work::asks::{AskSlot, AskSpec};
-use monoceros_rules::work::rejection::{Ignored, Rejection};
 
 use super::Application;
 use super::ops::VisitEffects;

@@ -6,16 +6,16 @@
 
 use std::sync::Arc;
 
-use monoceros_rules::nodes::NodeSlot;
+use monoceros_rules::allocations::{Allocation, Leaving};
+use monoceros_rules::applications::application::Left;
+use monoceros_rules::applications::application_state::ApplicationState;
+use monoceros_rules::applications::ended::Ended;
+use monoceros_rules::applications::gang::PlaceholderEnd;
+use monoceros_rules::applications::native::Departure;
+use monoceros_rules::applications::resource_seconds::Account;
+use monoceros_rules::specs::ask::{AskSpec, Form};
+use monoceros_rules::values::ids::{AllocationId, NodeSlot};
 use monoceros_rules::values::resources::Resources;
-use monoceros_rules::work::allocations::{Allocation, AllocationId, Form, Leaving};
-use monoceros_rules::work::application::Left;
-use monoceros_rules::work::application_state::ApplicationState;
-use monoceros_rules::work::asks::AskSpec;
-use monoceros_rules::work::ended::Ended;
-use monoceros_rules::work::gang::PlaceholderEnd;
-use monoceros_rules::work::native::Departure;
-use monoceros_rules::work::resource_seconds::Account;
 
 use super::Application;
 use super::in_the_air::Grounded;

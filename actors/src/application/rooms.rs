@@ -3,7 +3,7 @@
 //!
 //! # How
 //! A declared gang that lacks quota or places looks for victims as a whole. When they are told to
-//! leave, room is reserved for each member ([`monoceros_rules::decide::preemption::Promise::rooms`]):
+//! leave, room is reserved for each member ([`monoceros_rules::pending::promises::Promise::rooms`]):
 //! the node index does not show it to anybody. As long as victims have still to leave, the gang is
 //! tried on whatever is free beside its rooms; once the last has left, on its rooms alone. While it
 //! is tried, and while the RM's predicates are asked about it, its rooms are lifted.
@@ -16,10 +16,11 @@
 
 use std::sync::Arc;
 
+use monoceros_rules::applications::native::Stage;
+use monoceros_rules::asks::Bundled;
 use monoceros_rules::audit::Decision;
 use monoceros_rules::decide::bundle::{Found, rooms};
-use monoceros_rules::decide::preemption::{Promisee, Room};
-use monoceros_rules::work::native::{Bundled, Stage};
+use monoceros_rules::pending::promises::{Promisee, Room};
 
 use super::Application;
 use super::bundle::groups;

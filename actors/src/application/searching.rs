@@ -19,12 +19,13 @@ use std::collections::BTreeMap;
 use std::sync::Arc;
 
 use fixedbitset::FixedBitSet;
-use monoceros_rules::decide::bundle::{self, BundleWaits, Found, MembersAt, Paused, Unfound};
-use monoceros_rules::nodes::{Domain, NodeRequest, NodeSlot};
-use monoceros_rules::order::waits::WaitSet;
+use monoceros_rules::asks::{Ask, Bundled};
+use monoceros_rules::decide::bundle::{self, Found, MembersAt, Paused, Unfound};
+use monoceros_rules::nodes::{Domain, NodeRequest};
+use monoceros_rules::specs::ask::AskSpec;
 use monoceros_rules::values::epoch::Growth;
-use monoceros_rules::work::asks::{Ask, AskSlot, AskSpec};
-use monoceros_rules::work::native::Bundled;
+use monoceros_rules::values::ids::{AskSlot, NodeSlot};
+use monoceros_rules::waiting::{BundleWaits, WaitSet};
 use rustc_hash::{FxHashMap, FxHashSet};
 
 use super::Application;

@@ -8,11 +8,11 @@
 use std::sync::Arc;
 use std::time::Duration;
 
-use monoceros_rules::decide::reservations::End;
-use monoceros_rules::nodes::NodeSlot;
-use monoceros_rules::work::asks::{AskSlot, TaskGroup};
-use monoceros_rules::work::native::Native;
-use monoceros_rules::work::starts::FailedStart;
+use monoceros_rules::applications::native::Native;
+use monoceros_rules::asks::failed_starts::FailedStart;
+use monoceros_rules::pending::reservations::End;
+use monoceros_rules::specs::ask::TaskGroup;
+use monoceros_rules::values::ids::{AskSlot, NodeSlot};
 
 use super::Application;
 use super::ops::VisitEffects;

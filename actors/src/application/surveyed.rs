@@ -4,14 +4,14 @@
 use std::collections::{BTreeMap, VecDeque};
 use std::sync::Arc;
 
+use monoceros_rules::applications::backoff::Backoff;
+use monoceros_rules::applications::native::Stage;
+use monoceros_rules::asks::ToTell;
 use monoceros_rules::decide::scale_up::ApplicationWaiting;
 use monoceros_rules::limits::{LimitId, Moves, Regrouping};
 use monoceros_rules::order::keys::AskKey;
+use monoceros_rules::values::ids::{ApplicationSlot, ClassId};
 use monoceros_rules::values::resources::Limits;
-use monoceros_rules::work::allocations::ApplicationSlot;
-use monoceros_rules::work::asks::{ClassId, ToTell};
-use monoceros_rules::work::backoff::Backoff;
-use monoceros_rules::work::native::Stage;
 
 use super::{Application, Blocked};
 use crate::partition::surveys::PARTS_MAX;
@@ -26,7 +26,7 @@ impl Application {
     }
 
     /// What is known of it.
-    pub(crate) fn known(&self) -> &monoceros_rules::work::application::Application {
+    pub(crate) fn known(&self) -> &monoceros_rules::applications::application::Application {
         &self.book
     }
 

@@ -9,9 +9,10 @@
 use std::sync::Arc;
 
 use monoceros_rules::decide::bundle::Found;
-use monoceros_rules::nodes::{Domain, NodeSlot};
-use monoceros_rules::order::waits::WaitSet;
-use monoceros_rules::work::asks::{AskSlot, TaskGroup};
+use monoceros_rules::nodes::Domain;
+use monoceros_rules::specs::ask::TaskGroup;
+use monoceros_rules::values::ids::{AskSlot, NodeSlot};
+use monoceros_rules::waiting::WaitSet;
 
 use super::Application;
 use crate::step::Baton;

@@ -8,16 +8,16 @@
 use std::collections::BTreeMap;
 use std::sync::Arc;
 
+use monoceros_rules::applications::native::{MissingAsks, Native, Stage};
+use monoceros_rules::asks::preemption::Tries;
 use monoceros_rules::audit::BundleFact;
-use monoceros_rules::decide::bundle::BundleWaits;
 use monoceros_rules::decide::explain::{Cause, GangWhy, ShortDomain};
-use monoceros_rules::decide::preemption::Tries;
 use monoceros_rules::nodes::{NodeIndex, NodeLacks};
-use monoceros_rules::order::waits::{Phase, WaitSet};
+use monoceros_rules::specs::ask::TaskGroup;
+use monoceros_rules::values::ids::AskSlot;
 use monoceros_rules::values::resources::Resources;
 use monoceros_rules::values::retries::Retries;
-use monoceros_rules::work::asks::{AskSlot, TaskGroup};
-use monoceros_rules::work::native::{MissingAsks, Native, Stage};
+use monoceros_rules::waiting::{BundleWaits, Phase, WaitSet};
 use smallvec::SmallVec;
 
 use super::Application;

@@ -10,9 +10,9 @@ use std::sync::Arc;
 
 use monoceros_proto::si::v1 as si;
 use monoceros_proto::si::v1::event_record::{ChangeDetail as Detail, Type};
+use monoceros_rules::specs::ask::AskSpec;
 use monoceros_rules::values::resources::Resources;
 use monoceros_rules::values::text::beginning;
-use monoceros_rules::work::asks::AskSpec;
 
 use super::kind::EventKind;
 use super::message::Message;

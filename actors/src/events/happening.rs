@@ -9,8 +9,8 @@
 use std::borrow::Cow;
 use std::sync::Arc;
 
-use monoceros_rules::work::application_state::{ApplicationEvent, ApplicationState};
-use monoceros_rules::work::asks::AskSpec;
+use monoceros_rules::applications::application_state::{ApplicationEvent, ApplicationState};
+use monoceros_rules::specs::ask::AskSpec;
 
 use super::{Event, EventKind, Message};
 use crate::notices::{Allocated, Entered, Owner};

@@ -1,8 +1,8 @@
 //! The kinds of events, and what stands for each on the wire.
 
 use monoceros_proto::si::v1::event_record::{ChangeDetail as Detail, ChangeType as Change, Type};
-use monoceros_rules::work::application_state::ApplicationState;
-use monoceros_rules::work::resource_seconds::Account;
+use monoceros_rules::applications::application_state::ApplicationState;
+use monoceros_rules::applications::resource_seconds::Account;
 
 /// The kind of an event: a row of the catalogue in `docs/events.md`.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]

@@ -5,14 +5,14 @@ use std::collections::BTreeMap;
 use std::fmt;
 use std::sync::Arc;
 
-use monoceros_rules::decide::preemption::Grounds;
+use monoceros_rules::allocations::Grounds;
+use monoceros_rules::applications::application_state::ApplicationState;
+use monoceros_rules::applications::gang::Lacking;
+use monoceros_rules::asks::failed_starts::NotStarted;
+use monoceros_rules::specs::ask::TaskGroup;
+use monoceros_rules::specs::rejection::Rejection;
 use monoceros_rules::values::instant;
 use monoceros_rules::values::resources::{Limits, Resources};
-use monoceros_rules::work::application_state::ApplicationState;
-use monoceros_rules::work::asks::TaskGroup;
-use monoceros_rules::work::gang::Lacking;
-use monoceros_rules::work::rejection::Rejection;
-use monoceros_rules::work::starts::NotStarted;
 
 /// The content of an event's message; its text is made when the event is read.
 #[derive(Clone, Debug, PartialEq)]

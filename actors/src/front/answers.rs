@@ -9,8 +9,8 @@
 
 use monoceros_config as config;
 use monoceros_proto::si::v1 as si;
-use monoceros_rules::work::allocations::Form;
-use monoceros_rules::work::rejection::Rejection;
+use monoceros_rules::specs::ask::Form;
+use monoceros_rules::specs::rejection::Rejection;
 use std::panic::{AssertUnwindSafe, catch_unwind};
 use std::sync::Arc;
 

@@ -10,7 +10,7 @@ use std::sync::Arc;
 
 use monoceros_config as config;
 use monoceros_config::{ConfigError, ConfigErrors, ConfigWarning, NamedTypes, QueueConfig};
-use monoceros_rules::work::quotas::{OverQuota, Quota, Quotas};
+use monoceros_rules::specs::quotas::{OverQuota, Quota, Quotas};
 
 use crate::partition::Wanted;
 

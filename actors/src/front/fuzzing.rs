@@ -5,8 +5,8 @@ use std::num::NonZeroUsize;
 use std::sync::{Arc, Mutex, PoisonError};
 
 use monoceros_proto::si::v1 as si;
+use monoceros_rules::specs::rejection::Ignored;
 use monoceros_rules::values::resources::NameHolder;
-use monoceros_rules::work::rejection::Ignored;
 
 use super::answers::{self, Listener};
 use super::translate::{CHUNK, Intake, Translated, Translator};

@@ -17,7 +17,7 @@ use std::sync::Arc;
 
 use actix::prelude::*;
 use monoceros_proto::si::v1::{self as si, RegisterResourceManagerRequest};
-use monoceros_rules::work::quotas::Held;
+use monoceros_rules::specs::quotas::Held;
 use tokio::sync::oneshot;
 
 use crate::api::callback::{ResourceManagerCallback, RmState};

@@ -28,9 +28,9 @@ mod task_groups;
 use std::cell::RefCell;
 use std::sync::Arc;
 
+use monoceros_rules::specs::rejection::Ignored;
 use monoceros_rules::values::hashing::SeededMap;
 use monoceros_rules::values::resources::{NameHolder, SharedAmounts};
-use monoceros_rules::work::rejection::Ignored;
 use smallvec::SmallVec;
 
 pub(crate) use self::checks::{Intake, measured};
@@ -205,8 +205,8 @@ impl Translator {
 #[cfg(test)]
 mod tests {
     use monoceros_proto::si::v1 as si;
+    use monoceros_rules::specs::rejection::Rejection;
     use monoceros_rules::values::resources::Resources;
-    use monoceros_rules::work::rejection::Rejection;
 
     use super::*;
     use crate::api::users::{GroupAnswers, Resolvers, Users};

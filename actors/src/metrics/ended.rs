@@ -13,7 +13,7 @@
 use std::collections::{BTreeSet, VecDeque};
 use std::sync::{Arc, Mutex};
 
-use monoceros_rules::work::application_state::ApplicationState;
+use monoceros_rules::applications::application_state::ApplicationState;
 use prometheus::IntCounterVec;
 
 use super::inventory::Maker;

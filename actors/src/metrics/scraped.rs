@@ -17,8 +17,8 @@
 use std::collections::BTreeMap;
 use std::sync::{Arc, Mutex};
 
+use monoceros_rules::applications::application_state::ApplicationState;
 use monoceros_rules::values::resources::Resources;
-use monoceros_rules::work::application_state::ApplicationState;
 use prometheus::core::{Collector, Desc};
 use prometheus::proto::{Counter, Gauge, LabelPair, Metric, MetricFamily, MetricType};
 

@@ -1,6 +1,6 @@
 //! The states of applications, as dashboards spell them.
 
-use monoceros_rules::work::application_state::ApplicationState;
+use monoceros_rules::applications::application_state::ApplicationState;
 
 /// A state as a label.
 pub(super) fn label(state: ApplicationState) -> &'static str {

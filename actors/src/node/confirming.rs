@@ -1,7 +1,7 @@
 //! How a node takes the answer to a question about a placement on it.
 
+use monoceros_rules::allocations::Allocation;
 use monoceros_rules::decide::predicates::{Confirmation, confirm};
-use monoceros_rules::work::allocations::Allocation;
 
 use super::Node;
 use crate::step::{Baton, Passed, Settlement};

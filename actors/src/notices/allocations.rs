@@ -3,9 +3,10 @@
 use std::borrow::Cow;
 use std::sync::Arc;
 
-use monoceros_rules::work::allocations::{Allocation, AllocationId, Form};
-use monoceros_rules::work::asks::AskSpec;
-use monoceros_rules::work::journey::Course;
+use monoceros_rules::allocations::Allocation;
+use monoceros_rules::allocations::journey::Course;
+use monoceros_rules::specs::ask::{AskSpec, Form};
+use monoceros_rules::values::ids::AllocationId;
 
 /// Owner of an ask or an allocation: its application, with queue, user and group.
 ///

@@ -2,7 +2,7 @@
 
 use std::sync::Arc;
 
-use monoceros_rules::work::application_state::ApplicationState;
+use monoceros_rules::applications::application_state::ApplicationState;
 
 /// A state that an application has entered.
 #[derive(Debug)]

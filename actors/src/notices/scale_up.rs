@@ -2,7 +2,7 @@
 
 use std::sync::Arc;
 
-use monoceros_rules::work::asks::AskSpec;
+use monoceros_rules::specs::ask::AskSpec;
 
 /// Requests of one application that more machines would help. One notice holds some of them, since
 /// there may be as many as pending asks.

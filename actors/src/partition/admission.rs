@@ -7,23 +7,23 @@
 use std::sync::Arc;
 
 use monoceros_config::placement::{self, QueueTree, Refused, RuleObstacle, Submission};
+use monoceros_rules::applications::application::{Application as Book, NewApplication};
+use monoceros_rules::applications::application_state::ApplicationState;
+use monoceros_rules::applications::ended::Ended;
 use monoceros_rules::books::Books;
 use monoceros_rules::nodes::Terms;
-use monoceros_rules::order::keys::ApplicationSortPolicy;
 use monoceros_rules::order::ledger;
+use monoceros_rules::queues::ApplicationSortPolicy;
 use monoceros_rules::queues::object_state::ObjectState;
+use monoceros_rules::specs::declaration::{Declaration, DeclaredGroup, Fault};
+use monoceros_rules::specs::hold_again::HoldAgain;
+use monoceros_rules::specs::quotas::{Held, Quota};
+use monoceros_rules::specs::rejection::{Overflow, Rejection};
+use monoceros_rules::specs::tags::NAMESPACE_CHANGED;
+use monoceros_rules::values::ids::ApplicationSlot;
 use monoceros_rules::values::names::RECOVERY;
 use monoceros_rules::values::quantity::all_written;
 use monoceros_rules::values::resources::{Limits, Resources, Sum};
-use monoceros_rules::work::allocations::ApplicationSlot;
-use monoceros_rules::work::application::{Application as Book, NewApplication};
-use monoceros_rules::work::application_state::ApplicationState;
-use monoceros_rules::work::declaration::{Declaration, DeclaredGroup, Fault};
-use monoceros_rules::work::ended::Ended;
-use monoceros_rules::work::hold_again::HoldAgain;
-use monoceros_rules::work::quotas::{Held, Quota};
-use monoceros_rules::work::rejection::{Overflow, Rejection};
-use monoceros_rules::work::tags::NAMESPACE_CHANGED;
 
 use super::dynamic::missing_queues;
 use super::{Partition, Task};

@@ -12,8 +12,8 @@ use std::collections::BTreeMap;
 use std::sync::Arc;
 
 use actix::prelude::*;
-use monoceros_rules::decide::predicates::Window;
-use monoceros_rules::work::allocations::{AllocationId, ApplicationSlot};
+use monoceros_rules::pending::unsettled::Window;
+use monoceros_rules::values::ids::{AllocationId, ApplicationSlot};
 
 use super::input::{Control, Input};
 use super::{Partition, Task};

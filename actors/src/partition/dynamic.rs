@@ -14,10 +14,10 @@ use std::sync::Arc;
 
 use monoceros_config::placement::{NamespaceTags, QueueTree, creation};
 use monoceros_config::reload;
+use monoceros_rules::applications::application::NewApplication;
 use monoceros_rules::queues::{QueueConfig, Template};
+use monoceros_rules::specs::rejection::Rejection;
 use monoceros_rules::values::names::RECOVERY;
-use monoceros_rules::work::application::NewApplication;
-use monoceros_rules::work::rejection::Rejection;
 
 use super::deadlines::CLEANING_INTERVAL;
 use super::surveys::Refresh;

@@ -1,7 +1,7 @@
 //! Applications that are over: summed up when they end or are removed, taken in when they end or are
 //! rejected, told when they expire, and forgotten
 //! (`docs/applications.md#what-is-kept-of-an-application-that-is-over`). What is kept, and for how
-//! long, is decided by `monoceros_rules::work::ended`.
+//! long, is decided by `monoceros_rules::applications::ended`.
 //!
 //! # Invariants
 //! * An application is kept in the step in which it ends, so that nobody sees it in both places or
@@ -12,10 +12,10 @@
 use std::sync::Arc;
 
 use monoceros_config as config;
+use monoceros_rules::applications::application_state::{ApplicationEvent, ApplicationState};
+use monoceros_rules::applications::ended::Ended;
+use monoceros_rules::applications::resource_seconds::Account;
 use monoceros_rules::values::instant;
-use monoceros_rules::work::application_state::{ApplicationEvent, ApplicationState};
-use monoceros_rules::work::ended::Ended;
-use monoceros_rules::work::resource_seconds::Account;
 
 use super::Partition;
 use crate::events::{Event, EventKind, Message, Summary};

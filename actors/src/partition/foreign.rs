@@ -3,8 +3,8 @@
 
 use std::sync::Arc;
 
-use monoceros_rules::work::allocations::Form;
-use monoceros_rules::work::rejection::Rejection;
+use monoceros_rules::specs::ask::Form;
+use monoceros_rules::specs::rejection::Rejection;
 
 use super::input::ForeignRequest;
 use super::{Partition, Task};

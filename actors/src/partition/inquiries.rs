@@ -6,7 +6,7 @@ use std::sync::Arc;
 
 use monoceros_proto::si::v1::PreemptionPredicatesArgs;
 use monoceros_rules::decide::preemption::{Answer, Question};
-use monoceros_rules::work::allocations::ApplicationSlot;
+use monoceros_rules::values::ids::ApplicationSlot;
 
 use super::Partition;
 use crate::api::predicates::{PreemptionQuestions, QuestionId, preemption_answer};

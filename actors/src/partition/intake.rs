@@ -8,9 +8,9 @@
 
 use std::sync::Arc;
 
-use monoceros_rules::work::asks::AskSpec;
-use monoceros_rules::work::ended::Ended;
-use monoceros_rules::work::rejection::{Ignored, Rejection};
+use monoceros_rules::applications::ended::Ended;
+use monoceros_rules::specs::ask::AskSpec;
+use monoceros_rules::specs::rejection::{Ignored, Rejection};
 
 use super::admission::count_rejected;
 use super::input::{NewNode, RefusedItem, Request};

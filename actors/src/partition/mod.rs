@@ -58,9 +58,9 @@ use monoceros_rules::books::Books;
 use monoceros_rules::decisions::Decisions;
 use monoceros_rules::limits::Tables;
 use monoceros_rules::queues::object_state::ObjectState;
+use monoceros_rules::specs::quotas::{Held, Quotas, Standing};
 use monoceros_rules::values::epoch::Loosening;
 use monoceros_rules::values::resources::NameHolder;
-use monoceros_rules::work::quotas::{Held, Quotas, Standing};
 use tokio::time::Instant;
 
 use crate::api::callback::ResourceManagerCallback;

@@ -9,14 +9,13 @@ use std::collections::{BTreeMap, BTreeSet};
 use std::sync::Arc;
 
 use actix::prelude::*;
-use monoceros_rules::decide::reservations::End;
-use monoceros_rules::nodes::NodeSlot;
 use monoceros_rules::nodes::attributes::READY;
+use monoceros_rules::pending::reservations::End;
+use monoceros_rules::specs::quotas::Quota;
+use monoceros_rules::specs::rejection::{Ignored, Overflow, Rejection};
+use monoceros_rules::values::ids::{AllocationId, ApplicationSlot, NodeSlot};
 use monoceros_rules::values::resources::{Resources, Sum};
 use monoceros_rules::values::texts::Texts;
-use monoceros_rules::work::allocations::{AllocationId, ApplicationSlot};
-use monoceros_rules::work::quotas::Quota;
-use monoceros_rules::work::rejection::{Ignored, Overflow, Rejection};
 
 use super::input::{NewNode, UnknownNodes};
 use super::{NodeReported, Partition, Task};

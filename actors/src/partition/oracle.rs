@@ -8,11 +8,11 @@
 use std::sync::Arc;
 
 use monoceros_proto::si::v1::PredicatesArgs;
+use monoceros_rules::asks::failed_starts::StartRetry;
 use monoceros_rules::audit::{About, Answers, Decision, Facts, Foreseen};
-use monoceros_rules::decide::predicates::WIDEST;
 use monoceros_rules::decide::reservations::Patience;
 use monoceros_rules::nodes::NodeOrder;
-use monoceros_rules::work::starts::StartRetry;
+use monoceros_rules::pending::unsettled::WIDEST;
 
 use crate::api::callback::{Preferences, ResourceManagerCallback};
 use crate::step::{Notice, Offering};

@@ -9,8 +9,8 @@
 use std::sync::Arc;
 
 use monoceros_rules::queues::object_state::ObjectState;
-use monoceros_rules::work::asks::AskSpec;
-use monoceros_rules::work::rejection::Rejection;
+use monoceros_rules::specs::ask::AskSpec;
+use monoceros_rules::specs::rejection::Rejection;
 
 use super::input::{Input, Stamped};
 use super::intake::reject;

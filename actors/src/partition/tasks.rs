@@ -6,11 +6,10 @@
 use std::sync::Arc;
 
 use actix::prelude::*;
-use monoceros_rules::decide::preemption::Promisee;
-use monoceros_rules::decide::reservations::End;
-use monoceros_rules::nodes::NodeSlot;
-use monoceros_rules::work::allocations::ApplicationSlot;
-use monoceros_rules::work::quotas::Held;
+use monoceros_rules::pending::promises::Promisee;
+use monoceros_rules::pending::reservations::End;
+use monoceros_rules::specs::quotas::Held;
+use monoceros_rules::values::ids::{ApplicationSlot, NodeSlot};
 
 use super::input::Input;
 use super::queue_lifecycle::removal_if_over;

@@ -8,7 +8,7 @@ use std::collections::BTreeSet;
 use std::sync::Arc;
 
 use actix::prelude::*;
-use monoceros_rules::work::quotas::Standing;
+use monoceros_rules::specs::quotas::Standing;
 
 use super::Task;
 use super::inbox::{MayOffer, Next};

@@ -31,9 +31,9 @@ use std::collections::{BTreeMap, BTreeSet};
 
 use monoceros_rules::limits::{HeldBack, LaneId, ShownBy, Trackers};
 use monoceros_rules::order::tree::OrderedTree;
-use monoceros_rules::order::waits::{Declined, Phase, View, WaitSet, Waits};
 use monoceros_rules::values::epoch::Loosening;
 use monoceros_rules::values::resources::{Limits, Resources};
+use monoceros_rules::waiting::{Declined, Phase, View, WaitSet, Waits};
 
 use crate::step::{RowKey, RowSlot};
 

@@ -27,9 +27,9 @@ use monoceros_rules::decide::quota_timer::QuotaTimer;
 use monoceros_rules::order::keys::exposed_priority;
 use monoceros_rules::order::ledger::{self, LedgerDelta, QueueLedger};
 use monoceros_rules::order::used_names::UsedNames;
-use monoceros_rules::order::waits::{Declined, View, WaitSet, Waits};
 use monoceros_rules::values::epoch::{Epoch, Loosening};
 use monoceros_rules::values::resources::Limits;
+use monoceros_rules::waiting::{Declined, View, WaitSet, Waits};
 
 use crate::application::{Application, ApplicationMail};
 use crate::events::{Event, EventKind};

@@ -10,8 +10,8 @@ use std::sync::Arc;
 use monoceros_rules::limits::{LaneId, Trackers};
 use monoceros_rules::order::keys::{MIN_PRIORITY, SiblingOrder, Verdict};
 use monoceros_rules::order::tree::{Bound, OrderedTree};
-use monoceros_rules::order::waits::{Phase, View, Waits};
 use monoceros_rules::values::slots::Slots;
+use monoceros_rules::waiting::{Phase, View, Waits};
 
 use super::lanes::{Lanes, lower};
 use crate::step::{RowKey, RowSlot, RowUpdate};

@@ -5,11 +5,12 @@ use std::sync::Arc;
 
 use monoceros_rules::audit::QueueFact;
 use monoceros_rules::decide::explain::QueueRoom;
-use monoceros_rules::decide::preemption::{Promises, QueueFacts as PreemptionFacts};
+use monoceros_rules::decide::preemption::QueueFacts as PreemptionFacts;
 use monoceros_rules::limits::{LaneId, Trackers};
 use monoceros_rules::nodes::NodeIndex;
 use monoceros_rules::order::keys::QueueKey;
 use monoceros_rules::order::ledger;
+use monoceros_rules::pending::promises::Promises;
 use monoceros_rules::queues::QueueConfig;
 use monoceros_rules::values::resources::{Limits, Resources};
 

@@ -6,8 +6,8 @@ use std::sync::mpsc;
 use std::time::Duration;
 
 use actix::prelude::*;
-use monoceros_rules::work::quotas::Quotas;
-use monoceros_rules::work::starts::StartRetry;
+use monoceros_rules::asks::failed_starts::StartRetry;
+use monoceros_rules::specs::quotas::Quotas;
 use tokio::sync::watch;
 
 use super::{SchedulerHandle, StartError};

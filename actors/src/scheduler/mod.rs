@@ -29,8 +29,8 @@ use actix::System;
 use monoceros_config as config;
 use monoceros_proto::si::v1 as si;
 use monoceros_rules::audit::Facts;
-use monoceros_rules::work::quotas::Quotas;
-use monoceros_rules::work::rejection::Ignored;
+use monoceros_rules::specs::quotas::Quotas;
+use monoceros_rules::specs::rejection::Ignored;
 use tokio::sync::{oneshot, watch};
 
 pub use self::builder::{Scheduler, SchedulerBuilder, Threads};

@@ -10,7 +10,7 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use monoceros_config::ConfigErrors;
-use monoceros_rules::work::quotas::Quotas;
+use monoceros_rules::specs::quotas::Quotas;
 use tokio::sync::Semaphore;
 use tokio::time::timeout;
 

@@ -5,7 +5,7 @@ use std::sync::Arc;
 use actix::prelude::*;
 use monoceros_config::difference::PartitionUsage;
 use monoceros_config::reload::TypeInUse;
-use monoceros_rules::work::quotas::Held;
+use monoceros_rules::specs::quotas::Held;
 
 use super::notice::Notice;
 use crate::api::outcomes::Removed;

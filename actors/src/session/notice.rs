@@ -7,9 +7,8 @@
 use std::sync::Arc;
 
 use monoceros_rules::audit::Decision;
-use monoceros_rules::work::allocations::Form;
-use monoceros_rules::work::asks::TaskGroup;
-use monoceros_rules::work::rejection::{Ignored, Rejection};
+use monoceros_rules::specs::ask::{Form, TaskGroup};
+use monoceros_rules::specs::rejection::{Ignored, Rejection};
 
 use super::barrier::Barrier;
 use crate::api::predicates::{PredicateQuestion, PreemptionQuestions, QuestionId};

@@ -6,7 +6,7 @@
 use std::sync::Arc;
 use std::time::Duration;
 
-use monoceros_rules::work::allocations::{AllocationId, ApplicationSlot};
+use monoceros_rules::values::ids::{AllocationId, ApplicationSlot};
 use serde::{Deserialize, Serialize};
 
 use super::op::Op;

@@ -10,8 +10,7 @@
 use std::collections::VecDeque;
 
 use monoceros_rules::books::Books;
-use monoceros_rules::nodes::NodeSlot;
-use monoceros_rules::work::allocations::ApplicationSlot;
+use monoceros_rules::values::ids::{ApplicationSlot, NodeSlot};
 
 use crate::api::predicates::{Scope, Verdict};
 

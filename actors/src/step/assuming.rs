@@ -8,9 +8,9 @@
 
 use std::panic::{AssertUnwindSafe, catch_unwind};
 
-use monoceros_rules::nodes::NodeSlot;
-use monoceros_rules::work::allocations::{Allocation, AllocationId, ApplicationSlot};
-use monoceros_rules::work::asks::AskSpec;
+use monoceros_rules::allocations::Allocation;
+use monoceros_rules::specs::ask::AskSpec;
+use monoceros_rules::values::ids::{AllocationId, ApplicationSlot, NodeSlot};
 
 use super::Baton;
 use crate::api::callback::{Assumed, ResourceManagerCallback};

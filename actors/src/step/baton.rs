@@ -12,12 +12,12 @@
 use std::sync::Arc;
 
 use monoceros_proto::si::v1::PredicatesArgs;
+use monoceros_rules::asks::failed_starts::StartRetry;
 use monoceros_rules::books::Books;
 use monoceros_rules::decide::reservations::Patience;
 use monoceros_rules::decisions::Decisions;
 use monoceros_rules::values::epoch::Loosening;
 use monoceros_rules::values::resources::Resources;
-use monoceros_rules::work::starts::StartRetry;
 
 use super::directory::Directory;
 use super::effects::StepEffects;

@@ -12,16 +12,15 @@
 use std::collections::{BTreeMap, BTreeSet};
 use std::sync::Arc;
 
-use monoceros_rules::nodes::NodeSlot;
+use monoceros_rules::applications::application_state::ApplicationState;
+use monoceros_rules::applications::resource_seconds::INSTANCE_TYPE;
+use monoceros_rules::specs::ask::AskSpec;
+use monoceros_rules::specs::quotas::Held;
+use monoceros_rules::specs::rejection::Rejection;
+use monoceros_rules::values::ids::{ApplicationSlot, NodeSlot};
 use monoceros_rules::values::key_index::KeyIndex;
 use monoceros_rules::values::slots::{Slot, Slots};
 use monoceros_rules::values::texts::Texts;
-use monoceros_rules::work::allocations::ApplicationSlot;
-use monoceros_rules::work::application_state::ApplicationState;
-use monoceros_rules::work::asks::AskSpec;
-use monoceros_rules::work::quotas::Held;
-use monoceros_rules::work::rejection::Rejection;
-use monoceros_rules::work::resource_seconds::INSTANCE_TYPE;
 
 use super::Station;
 use super::slots::{QueueSlot, RowSlot};

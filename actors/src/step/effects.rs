@@ -13,11 +13,10 @@ use std::collections::BTreeSet;
 use std::sync::Arc;
 use std::time::Duration;
 
-use monoceros_rules::decide::preemption::Promisee;
-use monoceros_rules::decide::reservations::{End, Reserver};
-use monoceros_rules::nodes::NodeSlot;
-use monoceros_rules::work::allocations::ApplicationSlot;
-use monoceros_rules::work::ended::Ended;
+use monoceros_rules::applications::ended::Ended;
+use monoceros_rules::pending::promises::Promisee;
+use monoceros_rules::pending::reservations::{End, Reserver};
+use monoceros_rules::values::ids::{ApplicationSlot, NodeSlot};
 
 use super::alarm::Alarm;
 use super::op::Op;

@@ -8,7 +8,7 @@
 use std::collections::{BTreeMap, BTreeSet};
 use std::sync::Arc;
 
-use monoceros_rules::work::allocations::ApplicationSlot;
+use monoceros_rules::values::ids::ApplicationSlot;
 
 /// The applications that wait for a node, by node and by application. Both maps hold the same
 /// pairs.

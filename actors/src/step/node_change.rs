@@ -5,8 +5,8 @@
 use std::collections::BTreeMap;
 use std::sync::Arc;
 
+use monoceros_rules::specs::tags::Tags;
 use monoceros_rules::values::resources::Resources;
-use monoceros_rules::work::tags::Tags;
 use serde::{Deserialize, Serialize};
 
 /// What an RM may change of a node.

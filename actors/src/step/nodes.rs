@@ -5,11 +5,10 @@ use std::collections::BTreeSet;
 use std::sync::Arc;
 
 use monoceros_rules::books::Books;
-use monoceros_rules::decide::preemption::Promisee;
-use monoceros_rules::decide::reservations::{End, Reserver};
-use monoceros_rules::nodes::NodeSlot;
-use monoceros_rules::work::allocations::ApplicationSlot;
-use monoceros_rules::work::quotas::{Held, QUEUE_BYTES, Standing};
+use monoceros_rules::pending::promises::Promisee;
+use monoceros_rules::pending::reservations::{End, Reserver};
+use monoceros_rules::specs::quotas::{Held, QUEUE_BYTES, Standing};
+use monoceros_rules::values::ids::{ApplicationSlot, NodeSlot};
 
 use super::Baton;
 use super::op::Op;

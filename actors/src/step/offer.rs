@@ -13,10 +13,10 @@ use monoceros_rules::limits::LaneId;
 use monoceros_rules::nodes::NodeIndex;
 use monoceros_rules::order::keys::{ApplicationKey, QueueKey, SiblingOrder, Verdict};
 use monoceros_rules::order::ledger::LedgerDelta;
-use monoceros_rules::order::waits::{Phase, View, Waits};
 use monoceros_rules::queues::figures::QueueTable;
 use monoceros_rules::values::epoch::Loosening;
 use monoceros_rules::values::resources::{Limits, Resources, Sum};
+use monoceros_rules::waiting::{Phase, View, Waits};
 
 use super::slots::RowSlot;
 use crate::queue::QueueFacts;

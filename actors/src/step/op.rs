@@ -5,12 +5,14 @@
 
 use std::sync::Arc;
 
-use monoceros_rules::decide::preemption::{Chosen, Grounds, NoPreemption};
+use monoceros_rules::allocations::Grounds;
+use monoceros_rules::asks::preemption::NoPreemption;
+use monoceros_rules::decide::preemption::Chosen;
 use monoceros_rules::nodes::Exclusion;
-use monoceros_rules::work::allocations::AllocationId;
-use monoceros_rules::work::asks::{AskSpec, TaskGroup};
-use monoceros_rules::work::hold_again::HoldAgain;
-use monoceros_rules::work::rejection::Rejection;
+use monoceros_rules::specs::ask::{AskSpec, TaskGroup};
+use monoceros_rules::specs::hold_again::HoldAgain;
+use monoceros_rules::specs::rejection::Rejection;
+use monoceros_rules::values::ids::AllocationId;
 use serde::{Deserialize, Serialize};
 
 use crate::api::predicates::{Invalidation, QuestionId};

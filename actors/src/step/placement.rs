@@ -6,9 +6,8 @@
 use std::collections::BTreeMap;
 use std::sync::Arc;
 
-use monoceros_rules::nodes::NodeSlot;
-use monoceros_rules::work::allocations::{AllocationId, ApplicationSlot};
-use monoceros_rules::work::asks::{AskSlot, AskSpec};
+use monoceros_rules::specs::ask::AskSpec;
+use monoceros_rules::values::ids::{AllocationId, ApplicationSlot, AskSlot, NodeSlot};
 
 /// One instance of an ask on its way to a node. It is in the allocation table already; the code
 /// that takes it out of there settles it.

@@ -12,9 +12,9 @@
 use std::panic::{AssertUnwindSafe, catch_unwind};
 use std::sync::Arc;
 
-use monoceros_rules::nodes::{Fits, NodeSlot};
-use monoceros_rules::work::allocations::ApplicationSlot;
-use monoceros_rules::work::asks::AskSpec;
+use monoceros_rules::nodes::Fits;
+use monoceros_rules::specs::ask::AskSpec;
+use monoceros_rules::values::ids::{ApplicationSlot, NodeSlot};
 
 use super::placement::Placement;
 use super::{Baton, Services};

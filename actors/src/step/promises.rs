@@ -7,11 +7,10 @@
 use std::collections::BTreeSet;
 use std::sync::Arc;
 
-use monoceros_rules::decide::preemption::{Promise, Promisee, Promises};
-use monoceros_rules::decide::reservations::End;
-use monoceros_rules::nodes::NodeSlot;
+use monoceros_rules::pending::promises::{Promise, Promisee, Promises};
+use monoceros_rules::pending::reservations::End;
+use monoceros_rules::values::ids::{AllocationId, NodeSlot};
 use monoceros_rules::values::resources::Resources;
-use monoceros_rules::work::allocations::AllocationId;
 
 use super::Baton;
 use super::alarm::Alarm;

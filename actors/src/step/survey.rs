@@ -21,8 +21,7 @@ use std::vec;
 
 use actix::Message;
 use monoceros_rules::decide::preemption::Answer;
-use monoceros_rules::nodes::NodeSlot;
-use monoceros_rules::work::allocations::ApplicationSlot;
+use monoceros_rules::values::ids::{ApplicationSlot, NodeSlot};
 
 use super::{ApplicationEntry, Baton, QueueSlot};
 use crate::application::{Application, ApplicationMail};

@@ -12,11 +12,10 @@
 
 use std::collections::VecDeque;
 
-use monoceros_rules::nodes::NodeSlot;
 use monoceros_rules::order::ledger::LedgerDelta;
 use monoceros_rules::values::epoch::Loosening;
+use monoceros_rules::values::ids::{AllocationId, ApplicationSlot, NodeSlot};
 use monoceros_rules::values::resources::Resources;
-use monoceros_rules::work::allocations::{AllocationId, ApplicationSlot};
 use smallvec::SmallVec;
 
 use super::offer::RowUpdate;

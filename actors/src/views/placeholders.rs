@@ -2,8 +2,8 @@
 
 use std::sync::Arc;
 
-use monoceros_rules::work::application::Application;
-use monoceros_rules::work::gang::Group;
+use monoceros_rules::applications::application::Application;
+use monoceros_rules::applications::gang::Group;
 
 use crate::snapshot::PlaceholderData;
 

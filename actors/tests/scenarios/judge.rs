@@ -18,12 +18,14 @@ use std::sync::Arc;
 use monoceros_actors::snapshot::NodeSnapshot;
 use monoceros_actors::tags::HELD_AGAIN;
 use monoceros_proto::si::v1::{self as si, TerminationType};
+use monoceros_rules::allocations::Pairing;
+use monoceros_rules::applications::application_state::{
+    ApplicationEvent, ApplicationState, Transition,
+};
 use monoceros_rules::audit::{ApplicationFact, Facts};
 use monoceros_rules::decide::preemption::STAYS;
 use monoceros_rules::limits::PlaceUsage;
 use monoceros_rules::values::resources::Name;
-use monoceros_rules::work::allocations::Pairing;
-use monoceros_rules::work::application_state::{ApplicationEvent, ApplicationState, Transition};
 
 use crate::ear::Word;
 use crate::script::{Item, Which, Wish};

@@ -6,9 +6,9 @@ use std::collections::BTreeMap;
 use std::hash::{DefaultHasher, Hash, Hasher};
 
 use monoceros_actors::snapshot::{AllocationSnapshot, NodeSnapshot};
+use monoceros_rules::allocations::Pairing;
 use monoceros_rules::audit::{AllocationFact, ApplicationFact, Facts};
 use monoceros_rules::values::resources::Resources;
-use monoceros_rules::work::allocations::Pairing;
 
 use crate::ear::Word;
 use crate::script::{Amounts, Item, NodeWords, Wish};

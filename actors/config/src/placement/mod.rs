@@ -51,9 +51,8 @@ pub use self::refusal::{PassedOver, Refused, RuleObstacle};
 use self::rule::{Outcome, Rule};
 pub use self::shown::{ShownFilter, ShownRule};
 use crate::RuleConfig;
-use monoceros_rules::values::names::MOST_LEVELS;
-use monoceros_rules::values::names::RECOVERY;
-use monoceros_rules::work::tags::Tags;
+use monoceros_rules::specs::tags::Tags;
+use monoceros_rules::values::names::{MOST_LEVELS, RECOVERY};
 
 /// The leaf for applications that no rule has a queue for, where there is such a leaf.
 pub const LAST_RESORT: &str = "root.default";

@@ -22,9 +22,9 @@ use serde_json::Value;
 
 use super::tag;
 use monoceros_rules::queues::QueueConfig;
+use monoceros_rules::specs::tags::Tags;
 use monoceros_rules::values::names::shown;
 use monoceros_rules::values::resources::{Limits, NameHolder, Resources};
-use monoceros_rules::work::tags::Tags;
 
 const QUOTA: &str = "namespace.resourcequota";
 const GUARANTEED: &str = "namespace.resourceguaranteed";

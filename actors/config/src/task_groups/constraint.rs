@@ -1,9 +1,9 @@
 //! Placement constraints in JSON, with the names that the interface has for their fields.
 
-use monoceros_rules::values::names::shown;
-use monoceros_rules::work::constraint::{
+use monoceros_rules::specs::constraint::{
     Constraint, DelayUnit, Expression, MAX_LEVELS, Near, Operator, Simple, Timed,
 };
+use monoceros_rules::values::names::shown;
 use serde_json::Value;
 
 use super::object::{Object, list, text};

@@ -34,12 +34,12 @@ mod tests;
 use std::collections::BTreeMap;
 use std::sync::Arc;
 
+use monoceros_rules::specs::ask::Preemption;
+use monoceros_rules::specs::constraint::Constraint;
+use monoceros_rules::specs::declaration::{Declaration, DeclaredGroup, Fault, Topology};
 use monoceros_rules::values::names::shown;
 use monoceros_rules::values::quantity;
 use monoceros_rules::values::resources::{NAME_BYTES, NameHolder, Resources};
-use monoceros_rules::work::asks::Preemption;
-use monoceros_rules::work::constraint::Constraint;
-use monoceros_rules::work::declaration::{Declaration, DeclaredGroup, Fault, Topology};
 use serde_json::Value;
 
 use self::object::{Object, Unique, list, text};

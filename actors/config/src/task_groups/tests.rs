@@ -1,4 +1,4 @@
-use monoceros_rules::work::constraint::{
+use monoceros_rules::specs::constraint::{
     Constraint, DelayUnit, Expression, Near, Operator, Simple, Timed,
 };
 

@@ -4,16 +4,16 @@
 use std::collections::{BTreeMap, BTreeSet};
 use std::sync::Arc;
 
-use super::constraints::{Counted, Picture, alternatives};
 use super::search::{Looking, Search, is_within};
 use super::{About, ApplicationFact, AskFact, BundleFact, Decision, NodeFact};
-use crate::decide::preemption::{Promise, Promisee};
+use crate::nodes::recount::{Counted, Picture, alternatives};
 use crate::nodes::{Domain, NodeSortPolicy};
 use crate::order::keys::AskKey;
 use crate::order::shares::{compare_shares, shares};
+use crate::pending::promises::{Promise, Promisee};
+use crate::specs::ask::TaskGroup;
+use crate::specs::declaration::Topology;
 use crate::values::resources::Resources;
-use crate::work::asks::TaskGroup;
-use crate::work::declaration::Topology;
 
 /// What nodes have left while places are looked for, and where members have theirs.
 #[derive(Clone)]

@@ -8,12 +8,13 @@ use std::collections::{BTreeMap, BTreeSet};
 use std::sync::Arc;
 
 use super::{AllocationFact, ApplicationFact, Facts};
+use crate::allocations::Pairing;
+use crate::applications::application_state::ApplicationState;
 use crate::order::keys::{MIN_PRIORITY, exposed_priority};
 use crate::queues::object_state::ObjectState;
+use crate::specs::ask::TaskGroup;
+use crate::values::ids::{AllocationId, ApplicationSlot};
 use crate::values::resources::{Limits, Resources, Sum};
-use crate::work::allocations::{AllocationId, ApplicationSlot, Pairing};
-use crate::work::application_state::ApplicationState;
-use crate::work::asks::TaskGroup;
 
 impl Facts {
     /// Everything that does not agree; empty when the books are right.

@@ -4,7 +4,7 @@ use std::cmp::Ordering;
 
 use super::search::{Looking, Search, fits};
 use super::{AskFact, Facts, Foreseen, QueueFact, ReservationFact};
-use crate::decide::reservations::EffectivePriority;
+use crate::pending::reservations::EffectivePriority;
 use crate::values::resources::Resources;
 
 /// Whether a reserved node is lent to somebody.

@@ -4,9 +4,9 @@
 use std::sync::Arc;
 
 use super::{AllocationFact, ApplicationFact, AskFact, Facts};
-use crate::work::asks::TaskGroup;
-use crate::work::gang::Gang;
-use crate::work::native::Stage;
+use crate::applications::gang::Gang;
+use crate::applications::native::Stage;
+use crate::specs::ask::TaskGroup;
 
 /// The counts of members that a decided gang keeps of one group.
 #[derive(Clone, Debug)]
@@ -26,7 +26,7 @@ impl MembersFact {
     pub fn of(gang: &Gang) -> Vec<Self> {
         let native = gang.native.as_ref().filter(|native| native.stage == Stage::Decided);
         let groups = native.into_iter().flat_map(|native| native.groups());
-        let fact = |group: &crate::work::native::NativeGroup| Self {
+        let fact = |group: &crate::applications::native::NativeGroup| Self {
             group: Arc::clone(&group.name),
             needs: group.min_members,
             members: group.members(),

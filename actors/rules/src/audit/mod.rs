@@ -17,7 +17,6 @@
 
 mod bundle;
 mod check;
-pub(crate) mod constraints;
 mod lent;
 mod lost;
 mod search;
@@ -33,24 +32,26 @@ use std::sync::Arc;
 pub use lost::MembersFact;
 pub use search::{About, Answers, Passes, Prefers};
 
+use crate::allocations::Pairing;
+use crate::applications::application_state::ApplicationState;
+use crate::applications::gang::Group;
+use crate::asks::Asks;
 use crate::books::Books;
-use crate::decide::preemption::Promises;
-use crate::decide::reservations::Holder;
 use crate::limits::{GroupUsage, UserUsage};
-use crate::nodes::{Domain, NodeIndex, NodeSlot};
+use crate::nodes::{Domain, NodeIndex};
 use crate::order::ledger::QueueLedger;
+use crate::pending::promises::Promises;
+use crate::pending::reservations::Holder;
 use crate::queues::QueueConfig;
 use crate::queues::object_state::ObjectState;
+use crate::specs::ask::{Form, TaskGroup};
+use crate::specs::constraint::AskConstraint;
+use crate::specs::declaration::Topology;
+use crate::specs::quotas::Held;
+use crate::specs::tags::Tags;
+use crate::values::ids::{AllocationId, ApplicationSlot, AskSlot, NodeSlot};
 use crate::values::resources::{Limits, Resources, Sum};
 use crate::values::texts::Texts;
-use crate::work::allocations::{AllocationId, ApplicationSlot, Form, Pairing};
-use crate::work::application_state::ApplicationState;
-use crate::work::asks::{AskSlot, Asks, TaskGroup};
-use crate::work::constraint::AskConstraint;
-use crate::work::declaration::Topology;
-use crate::work::gang::Group;
-use crate::work::quotas::Held;
-use crate::work::tags::Tags;
 
 /// What a queue says of itself.
 #[derive(Clone, Debug)]
@@ -224,7 +225,7 @@ impl ApplicationFact {
     pub fn asks(asks: &Asks, nodes: &NodeIndex) -> Vec<AskFact> {
         let slots = asks.slots().into_iter().map(|slot| (slot, asks.ask(slot)));
         let pending = slots.filter(|(_, ask)| ask.outstanding > 0);
-        let fact = |(slot, ask): (AskSlot, &crate::work::asks::Ask)| AskFact {
+        let fact = |(slot, ask): (AskSlot, &crate::asks::Ask)| AskFact {
             slot,
             key: Arc::clone(&ask.key),
             resources: Resources::clone(&ask.resources),

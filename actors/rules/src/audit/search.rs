@@ -12,20 +12,22 @@ use std::collections::{BTreeMap, BTreeSet};
 use std::fmt;
 use std::sync::Arc;
 
-use super::constraints::{Counted, Picture, alternatives};
 use super::lost::for_owed;
 use super::{
     AllocationFact, ApplicationFact, AskFact, Decision, Facts, Foreseen, NodeFact, QueueFact,
     ReservationFact,
 };
-use crate::decide::preemption::{Promisee, Promises};
-use crate::decide::reservations::{Patience, Rank, Reserver};
-use crate::nodes::{Domain, NodeOrder, NodeSlot};
+use crate::allocations::Pairing;
+use crate::decide::reservations::Patience;
+use crate::nodes::recount::{Counted, Picture, alternatives};
+use crate::nodes::{Domain, NodeOrder};
 use crate::order::keys::{ApplicationKey, ApplicationView, AskKey, QueueKey, QueueView};
 use crate::order::ledger;
-use crate::order::waits::Phase;
+use crate::pending::promises::{Promisee, Promises};
+use crate::pending::reservations::{Rank, Reserver};
+use crate::values::ids::{AllocationId, NodeSlot};
 use crate::values::resources::{Limits, Resources};
-use crate::work::allocations::{AllocationId, Pairing};
+use crate::waiting::Phase;
 
 /// Whom the RM's predicates are asked about.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]

@@ -13,10 +13,10 @@
 //! assert!(!is_balanced(&vcores(8), &vcores(5), &vcores(1), &vcores(3)));
 //! ```
 
+use crate::allocations::Allocation;
 use crate::books::Books;
-use crate::nodes::NodeSlot;
+use crate::values::ids::{AllocationId, ApplicationSlot, NodeSlot};
 use crate::values::resources::Resources;
-use crate::work::allocations::{Allocation, AllocationId, ApplicationSlot};
 
 /// Whether a node has what is allocated on it, what others use of it, and what is available.
 pub fn is_balanced(
@@ -74,7 +74,7 @@ mod tests {
 
     use super::*;
     use crate::nodes::NodeOrder;
-    use crate::work::asks::AskSpec;
+    use crate::specs::ask::AskSpec;
 
     #[test]
     fn a_node_is_balanced_name_by_name_also_where_a_name_is_missing() {

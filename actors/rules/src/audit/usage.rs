@@ -6,11 +6,11 @@ use std::sync::Arc;
 
 use super::check::same;
 use super::{ApplicationFact, Facts, QueueFact};
+use crate::applications::application_state::ApplicationState;
 use crate::limits::{PlaceUsage, Subject};
 use crate::queues::LimitConfig;
 use crate::queues::object_state::ObjectState;
 use crate::values::resources::{Limits, Resources};
-use crate::work::application_state::ApplicationState;
 
 /// What somebody uses of a queue, by the applications.
 #[derive(Clone, Debug, Default)]

@@ -13,11 +13,11 @@
 //! out what comes back, and asks again.
 
 use super::attempt::{Attempt, Candidate, Next, Parking};
-use super::parking::Obstacle;
-use super::preemption::Promisee;
-use super::reservations::{Patience, Reserver};
-use crate::nodes::NodeSlot;
-use crate::work::asks::{AskSlot, ClassId};
+use super::reservations::Patience;
+use crate::pending::promises::Promisee;
+use crate::pending::reservations::Reserver;
+use crate::values::ids::{AskSlot, ClassId, NodeSlot};
+use crate::waiting::obstacle::Obstacle;
 
 /// What is to be done next.
 #[derive(Clone, Debug, PartialEq, Eq)]

@@ -22,16 +22,17 @@
 //! is placed or nothing is left.
 //!
 //! ```
-//! use std::sync::Arc;
+//! use monoceros_rules::asks::Asks;
 //! use monoceros_rules::books::Books;
 //! use monoceros_rules::decide::attempt::{Attempt, Next, next};
-//! use monoceros_rules::decide::parking::Obstacle;
 //! use monoceros_rules::nodes::NodeOrder;
-//! use monoceros_rules::order::waits::View;
+//! use monoceros_rules::specs::ask::AskSpec;
 //! use monoceros_rules::values::epoch::Loosening;
+//! use monoceros_rules::values::ids::ApplicationSlot;
 //! use monoceros_rules::values::resources::{Limits, Resources};
-//! use monoceros_rules::work::allocations::ApplicationSlot;
-//! use monoceros_rules::work::asks::{AskSpec, Asks};
+//! use monoceros_rules::waiting::View;
+//! use monoceros_rules::waiting::obstacle::Obstacle;
+//! use std::sync::Arc;
 //!
 //! let vcores = |n| Resources::of(&[("vcore", n)]);
 //! let mut books = Books::new(NodeOrder::default());
@@ -65,19 +66,19 @@
 use super::explain::{self, QueueRoom, Why};
 use super::lending::Lent;
 use super::pairs::FreePlaces;
-use super::parking::Obstacle;
-use super::predicates::{SearchEnd, Try};
-use super::preemption::Promisee;
+use crate::applications::gang::Gang;
+use crate::asks::{Asks, SearchEnd, Try};
 use crate::books::Books;
 use crate::limits::LaneId;
-use crate::nodes::{Fits, NodeRequest, NodeSlot};
+use crate::nodes::{Fits, NodeRequest};
 use crate::order::keys::AskKey;
-use crate::order::waits::{View, WaitSet};
+use crate::pending::promises::Promisee;
+use crate::specs::ask::{Shape, TaskGroup};
 use crate::values::epoch::Epoch;
+use crate::values::ids::{ApplicationSlot, AskSlot, ClassId, NodeSlot};
 use crate::values::resources::{Limits, Resources};
-use crate::work::allocations::ApplicationSlot;
-use crate::work::asks::{AskSlot, Asks, ClassId, Shape, TaskGroup};
-use crate::work::gang::Gang;
+use crate::waiting::obstacle::Obstacle;
+use crate::waiting::{View, WaitSet};
 
 /// All that an application has in hand when an offer reaches it.
 #[derive(Clone, Copy, Debug)]
@@ -272,11 +273,15 @@ impl Attempt<'_> {
             if let Some(lent) = lent.filter(|_| request.required.is_none()) {
                 return Ok(Candidate { is_continued: true, ..Candidate::lent(slot, lent) });
             }
-            return Err(match trying.out_of_candidates(&books.unsettled, &books.nodes, &request) {
-                SearchEnd::Anew => Obstacle::GrewMeanwhile,
-                SearchEnd::Returns => Obstacle::HeldByOthers,
-                SearchEnd::Nothing => Obstacle::Refused,
-            });
+            return Err(
+                match trying.out_of_candidates(&books.nodes, &request, |request| {
+                    books.unsettled.may_return(&books.nodes, request)
+                }) {
+                    SearchEnd::Anew => Obstacle::GrewMeanwhile,
+                    SearchEnd::Returns => Obstacle::HeldByOthers,
+                    SearchEnd::Nothing => Obstacle::Refused,
+                },
+            );
         }
         let node = candidates.remove(0);
         Ok(Candidate::next(slot, node, candidates))

@@ -10,15 +10,15 @@
 //! node, nor what a gang has set aside.
 //!
 //! ```
-//! use std::sync::Arc;
 //! use monoceros_rules::books::Books;
 //! use monoceros_rules::decide::lending::{Borrower, Loan};
-//! use monoceros_rules::decide::reservations::{Reservation, Reserver};
 //! use monoceros_rules::nodes::NodeOrder;
+//! use monoceros_rules::pending::reservations::{Reservation, Reserver};
 //! use monoceros_rules::queues::QueueConfig;
+//! use monoceros_rules::specs::ask::AskSpec;
+//! use monoceros_rules::values::ids::{ApplicationSlot, AskSlot};
 //! use monoceros_rules::values::resources::Resources;
-//! use monoceros_rules::work::allocations::ApplicationSlot;
-//! use monoceros_rules::work::asks::{AskSlot, AskSpec};
+//! use std::sync::Arc;
 //!
 //! let vcores = |n| Resources::of(&[("vcore", n)]);
 //! let mut books = Books::new(NodeOrder::default());
@@ -37,10 +37,11 @@
 
 use std::cmp::Ordering;
 
-use super::reservations::{EffectivePriority, Reservation, Reserver};
 use crate::books::Books;
-use crate::nodes::{NodeRequest, NodeSlot};
-use crate::work::asks::AskSpec;
+use crate::nodes::NodeRequest;
+use crate::pending::reservations::{EffectivePriority, Reservation, Reserver};
+use crate::specs::ask::AskSpec;
+use crate::values::ids::NodeSlot;
 
 /// Why an ask may use a node that another has reserved.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]

@@ -13,7 +13,6 @@
 //! | [`bundle`] | which members of a gang go to which nodes, all of them or none |
 //! | [`explain`] | why an ask waits, with figures, and what would let it run |
 //! | [`pairs`] | which ask takes the place of which placeholder |
-//! | [`parking`] | what an ask waits for that was not placed |
 //! | [`predicates`] | what becomes of a placement whose predicate is answered later |
 //! | [`preemption`] | what is taken from whom, for a guarantee, a daemon or a quota |
 //! | [`scale_up`] | for which asks more machines would help |
@@ -26,7 +25,6 @@ pub mod bundle;
 pub mod explain;
 pub mod lending;
 pub mod pairs;
-pub mod parking;
 pub mod predicates;
 pub mod preemption;
 pub mod quota_timer;

@@ -29,13 +29,15 @@ mod in_vain;
 use rustc_hash::FxHashSet;
 
 use self::in_vain::InVain;
+use crate::allocations::{Allocation, AllocationTable};
+use crate::applications::gang::{Gang, PlaceKey};
+use crate::asks::Asks;
 use crate::books::Books;
-use crate::nodes::{NodeRequest, NodeSlot, Wish};
+use crate::nodes::{NodeRequest, Wish};
 use crate::order::keys::AskKey;
+use crate::specs::ask::TaskGroup;
 use crate::values::hashing::SeededMap;
-use crate::work::allocations::{Allocation, AllocationId, AllocationTable};
-use crate::work::asks::{AskSlot, Asks, TaskGroup};
-use crate::work::gang::{Gang, PlaceKey};
+use crate::values::ids::{AllocationId, AskSlot, NodeSlot};
 
 /// How far the search for pairs has come since something changed.
 #[derive(Clone, Debug, Default)]

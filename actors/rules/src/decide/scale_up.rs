@@ -25,11 +25,11 @@
 use std::collections::{BTreeMap, BTreeSet};
 use std::vec;
 
+use crate::asks::Waiting;
 use crate::limits::LimitId;
 use crate::order::keys::{ApplicationKey, QueueKey};
+use crate::values::ids::{ApplicationSlot, ClassId};
 use crate::values::resources::{Limits, Resources};
-use crate::work::allocations::ApplicationSlot;
-use crate::work::asks::ClassId;
 
 /// What a queue has left.
 #[derive(Clone, Debug)]
@@ -40,17 +40,6 @@ pub struct QueueRoom {
     pub key: QueueKey,
     /// What its own maximum leaves beside what is allocated there.
     pub left: Limits,
-}
-
-/// Requests of equal shape that were tried and wait.
-#[derive(Clone, Debug, PartialEq, Eq)]
-pub struct Waiting {
-    /// The class that the requests are of.
-    pub class: ClassId,
-    /// What each allocation takes.
-    pub resources: Resources,
-    /// How many allocations are outstanding.
-    pub count: u64,
 }
 
 /// What an application waits for.

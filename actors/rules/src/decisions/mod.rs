@@ -55,9 +55,9 @@ use std::fmt::Write as _;
 
 use rustc_hash::FxHashMap;
 
-use crate::decide::preemption::Grounds;
-use crate::nodes::{NodeSlot, PassedOver};
-use crate::work::allocations::AllocationId;
+use crate::allocations::Grounds;
+use crate::nodes::PassedOver;
+use crate::values::ids::{AllocationId, NodeSlot};
 use ring::{Place, Ring};
 pub use ruled::{DecisionKind, Ruled};
 pub use shown::{CopiedDecision, Kept, ShownDecision, ShownLevel, ShownPassed};

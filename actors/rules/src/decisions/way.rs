@@ -2,8 +2,9 @@
 
 use super::Ruled;
 use crate::decide::preemption::Choice;
-use crate::nodes::{NodeSlot, PassedFor, PassedOver};
+use crate::nodes::{PassedFor, PassedOver};
 use crate::order::keys::{SiblingOrder, Verdict};
+use crate::values::ids::NodeSlot;
 
 /// A name within the text of a decision.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]

@@ -5,7 +5,7 @@
 //! Where a thousand leaves wait for one limit, a release of room for one of them would tell all, and
 //! each would be offered to in order to find that another one was first. So a limit that several
 //! lanes count for gets a number, and what waits for it stays visible with that number
-//! ([`Limited`](crate::order::waits::Limited), [`LimitedStarts`](crate::order::waits::LimitedStarts)):
+//! ([`Limited`](crate::waiting::Limited), [`LimitedStarts`](crate::waiting::LimitedStarts)):
 //! an offer asks the limit itself, finds the first that may go on in the order of the queues, and skips
 //! all others once the room is used again.
 //!

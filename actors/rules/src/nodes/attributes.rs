@@ -17,6 +17,12 @@
 //! attributes::update(&mut known, update);
 //! assert_eq!(known, text(&[("zone", "b"), ("si/hostname", "h1")]));
 //! ```
+use std::sync::Arc;
+
+use crate::values::texts::Texts;
+
+/// The attributes of a node, shared with the node.
+pub type Attributes = Arc<Texts>;
 
 use std::collections::BTreeMap;
 

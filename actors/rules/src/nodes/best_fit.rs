@@ -7,7 +7,8 @@
 //! rounded to 2⁻⁴⁸, so that two thirds of one are as much as a third of each of two.
 
 use super::room::Room;
-use super::{NodeIndex, NodeRequest, NodeSlot};
+use super::{NodeIndex, NodeRequest};
+use crate::values::ids::NodeSlot;
 use crate::values::resources::Resources;
 
 impl NodeIndex {

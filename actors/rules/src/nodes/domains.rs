@@ -25,13 +25,15 @@ use std::sync::Arc;
 
 use serde::{Deserialize, Serialize};
 
-use super::affinity::{Attributes, Start};
+use super::affinity::Start;
+use super::attributes::Attributes;
 use super::growth::Growths;
 use super::room::Room;
-use super::{IndexedNode, Key, LOOKED_AT, NodeIndex, NodeRequest, NodeSlot};
+use super::{IndexedNode, Key, LOOKED_AT, NodeIndex, NodeRequest};
 use crate::order::shares::Share;
 use crate::order::tree::OrderedTree;
 use crate::values::epoch::Growth;
+use crate::values::ids::NodeSlot;
 use crate::values::resources::{Resources, Sum};
 use crate::values::slots::Slots;
 

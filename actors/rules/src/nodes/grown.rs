@@ -1,8 +1,9 @@
 //! Whether a node grew since that could hold what waits: the questions behind [`Growths`].
 
 use super::growth::Growths;
-use super::{IndexedNode, LOOKED_AT, NodeIndex, NodeSlot};
+use super::{IndexedNode, LOOKED_AT, NodeIndex};
 use crate::values::epoch::Growth;
+use crate::values::ids::NodeSlot;
 use crate::values::resources::Resources;
 
 impl NodeIndex {

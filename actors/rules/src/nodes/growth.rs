@@ -5,8 +5,8 @@
 //! times takes one place, so that the list cannot outgrow the number of nodes and nothing in it has
 //! to be dropped while its node lives.
 
-use super::NodeSlot;
 use crate::values::epoch::Growth;
+use crate::values::ids::NodeSlot;
 
 /// Nodes in order of their last growth. The growths are numbered by whoever logs them.
 #[derive(Debug, Default)]

@@ -11,7 +11,7 @@ use std::collections::BTreeMap;
 use std::ops::Bound::{Excluded, Included, Unbounded};
 use std::sync::Arc;
 
-use super::NodeSlot;
+use crate::values::ids::NodeSlot;
 
 /// The distance an id at either end keeps from its neighbour: ids that arrive in order fill the
 /// range evenly instead of halving it each time.

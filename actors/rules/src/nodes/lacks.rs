@@ -8,7 +8,8 @@ use std::collections::BTreeMap;
 use std::fmt;
 use std::sync::Arc;
 
-use super::{Fits, IndexedNode, NodeIndex, NodeRequest, NodeSlot, SetAside};
+use super::{Fits, IndexedNode, NodeIndex, NodeRequest, SetAside};
+use crate::values::ids::NodeSlot;
 use crate::values::readable::title;
 
 /// Different reasons of nodes that a sentence names at most.

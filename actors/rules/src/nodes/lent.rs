@@ -13,9 +13,10 @@
 //! * [`NodeIndex::may_lend_since`] never says `false` where a node that grew since has room for
 //!   `least`, and was reserved by an ask of a lower effective priority.
 
-use super::{IndexedNode, Key, NodeIndex, NodeRequest, NodeSlot, Room, SetAside};
+use super::{IndexedNode, Key, NodeIndex, NodeRequest, Room, SetAside};
 use crate::order::tree::OrderedTree;
 use crate::values::epoch::Growth;
+use crate::values::ids::NodeSlot;
 use crate::values::resources::Resources;
 
 /// The nodes whose room may be lent.

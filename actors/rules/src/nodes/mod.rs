@@ -59,6 +59,7 @@ mod lent;
 mod nearest;
 mod passed;
 mod passed_by;
+pub(crate) mod recount;
 mod request;
 mod reserved;
 mod room;
@@ -75,6 +76,7 @@ use std::sync::Arc;
 
 use crate::order::tree::OrderedTree;
 use crate::values::epoch::Growth;
+use crate::values::ids::NodeSlot;
 use crate::values::key_index::KeyIndex;
 use crate::values::resources::{Limits, Resources, SharedAmounts, Sum};
 use crate::values::slots::Slots;
@@ -103,12 +105,6 @@ pub use tentative::Taken;
 /// How many of the nodes that grew are looked at for one question; beyond it the answer is that
 /// of the maximum over all nodes.
 const LOOKED_AT: usize = 64;
-
-crate::slot! {
-    /// A node in the index, for as long as it is there; the slot of a removed node is given to
-    /// another.
-    pub struct NodeSlot;
-}
 
 /// A node of this id is in the index already.
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]

@@ -10,7 +10,8 @@ use std::sync::Arc;
 
 use super::room::missing_share;
 use super::score::ordered_bits;
-use super::{Fits, IndexedNode, NodeIndex, NodeRequest, NodeSlot};
+use super::{Fits, IndexedNode, NodeIndex, NodeRequest};
+use crate::values::ids::NodeSlot;
 use crate::values::resources::Resources;
 
 /// The node that comes nearest to a request.

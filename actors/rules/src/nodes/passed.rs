@@ -8,8 +8,9 @@
 //!
 //! A node counts once, for the first reason in the order of [`PassedFor`].
 
-use super::{NodeIndex, NodeRequest, NodeSlot, SetAside};
+use super::{NodeIndex, NodeRequest, SetAside};
 use crate::order::tree::Between;
+use crate::values::ids::NodeSlot;
 
 /// Why nodes were passed over.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]

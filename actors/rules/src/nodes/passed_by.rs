@@ -14,8 +14,9 @@
 
 use std::collections::VecDeque;
 
-use super::{NodeIndex, NodeRequest, NodeSlot};
+use super::{NodeIndex, NodeRequest};
 use crate::values::epoch::Growth;
+use crate::values::ids::NodeSlot;
 use crate::values::resources::Resources;
 
 /// So many growths that leave no room make an ask one that is passed by.

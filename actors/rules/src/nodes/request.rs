@@ -10,8 +10,9 @@ use std::sync::Arc;
 use fixedbitset::FixedBitSet;
 use serde::{Deserialize, Serialize};
 
-use super::{Domain, NodeIndex, NodeSlot, Wish};
+use super::{Domain, NodeIndex, Wish};
 use crate::values::hashing::SeededSet;
+use crate::values::ids::NodeSlot;
 use crate::values::resources::Resources;
 
 /// A node that an ask may not use until a deadline.

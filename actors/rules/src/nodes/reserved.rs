@@ -14,8 +14,9 @@
 //! admitted by a placement constraint that kept it off.
 //! Vacancies are growths, too, and have their numbers; whether a node has room plays no part.
 
-use super::{NodeIndex, NodeRequest, NodeSlot};
+use super::{NodeIndex, NodeRequest};
 use crate::values::epoch::Growth;
+use crate::values::ids::NodeSlot;
 use crate::values::resources::Resources;
 
 /// Whether a node is set aside for asks, which it is all the same to searches.

@@ -12,7 +12,8 @@
 
 use std::sync::Arc;
 
-use super::{NodeIndex, NodeSlot, SetAside};
+use super::{NodeIndex, SetAside};
+use crate::values::ids::NodeSlot;
 use crate::values::resources::{Resources, Sum};
 
 /// The share that reservations may set aside, in percent of the capacity of open nodes.

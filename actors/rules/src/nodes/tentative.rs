@@ -14,10 +14,11 @@ use rustc_hash::FxHashMap;
 
 use super::affinity::{Families, Start};
 use super::room::Room;
-use super::{LOOKED_AT, NodeIndex, NodeRequest, NodeSlot, NodeSortPolicy};
+use super::{LOOKED_AT, NodeIndex, NodeRequest, NodeSortPolicy};
+use crate::specs::tags::Tags;
 use crate::values::epoch::Growth;
+use crate::values::ids::NodeSlot;
 use crate::values::resources::Resources;
-use crate::work::tags::Tags;
 
 /// What was taken off nodes and can be given back to all of them at once.
 ///

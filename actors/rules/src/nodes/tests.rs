@@ -3,6 +3,7 @@ use std::collections::BTreeMap;
 use proptest::prelude::*;
 
 use super::*;
+use crate::values::ids::NodeSlot;
 use crate::values::resources::Name;
 
 fn amount(vcore: i64, memory: i64) -> Resources {

@@ -33,32 +33,13 @@ use std::sync::Arc;
 use smallvec::SmallVec;
 
 use crate::order::shares::{self, Share};
+use crate::queues::{ApplicationSortPolicy, PriorityPolicy};
 use crate::values::resources::{Limits, Resources};
 
 pub use verdict::{SiblingOrder, Verdict};
 
 /// The priority of whatever has no pending ask.
 pub const MIN_PRIORITY: i32 = i32::MIN;
-
-/// What a queue makes of the priorities below it (`priority.policy`).
-#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
-pub enum PriorityPolicy {
-    /// Adds the queue's offset to the highest priority below.
-    #[default]
-    Default,
-    /// Shows the queue's offset alone, whatever the priorities below.
-    Fence,
-}
-
-/// How a leaf orders its applications (`application.sort.policy`; `stateaware` is fifo).
-#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
-pub enum ApplicationSortPolicy {
-    /// The older application first.
-    #[default]
-    Fifo,
-    /// The application that uses less first.
-    Fair,
-}
 
 /// The priority a queue shows to its parent.
 /// A queue without pending asks gains no rank from its policy or offset.

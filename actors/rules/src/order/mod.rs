@@ -3,11 +3,9 @@
 //! Queues, applications, asks and nodes are each kept in an order that is re-keyed on change,
 //! because sorting them for each decision would cost more than the decision ([`tree`]). An order
 //! compares keys ([`keys`]), which are made of [`shares`] and of what a queue's [`ledger`] says.
-//! What waits in vain is skipped by a bound ([`waits`]).
 
 pub mod keys;
 pub mod ledger;
 pub mod shares;
 pub mod tree;
 pub mod used_names;
-pub mod waits;

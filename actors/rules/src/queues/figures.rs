@@ -203,7 +203,7 @@ fn has_used_up(before: &Limits, after: &Limits) -> bool {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::order::keys::PriorityPolicy;
+    use crate::queues::PriorityPolicy;
 
     fn vcores(quantity: i64) -> Resources {
         Resources::of(&[("vcore", quantity)])

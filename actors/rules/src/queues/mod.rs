@@ -18,7 +18,6 @@ use std::sync::Arc;
 use std::time::Duration;
 
 pub use self::acl::{Acl, AclError};
-use crate::order::keys::{ApplicationSortPolicy, PriorityPolicy};
 use crate::values::names::RECOVERY;
 use crate::values::resources::{Limits, Resources};
 
@@ -84,6 +83,26 @@ pub struct LimitConfig {
     pub max_resources: Option<Limits>,
     /// How many applications may run at once; 0 is unlimited.
     pub max_applications: u64,
+}
+
+/// What a queue makes of the priorities below it (`priority.policy`).
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub enum PriorityPolicy {
+    /// Adds the queue's offset to the highest priority below.
+    #[default]
+    Default,
+    /// Shows the queue's offset alone, whatever the priorities below.
+    Fence,
+}
+
+/// How a leaf orders its applications (`application.sort.policy`; `stateaware` is fifo).
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub enum ApplicationSortPolicy {
+    /// The older application first.
+    #[default]
+    Fifo,
+    /// The application that uses less first.
+    Fair,
 }
 
 /// What the properties of a queue mean.

@@ -1,12 +1,14 @@
-//! Points in time as text, for people.
+//! Points in time: as text, for people, and later by a duration.
 //!
-//! One direction of one format is all that is needed, so that a crate for calendars would be more
+//! Of text, one direction of one format is all that is needed, so that a crate for calendars would be more
 //! code than it saves.
 //!
 //! ```
 //! # use monoceros_rules::values::instant::rfc3339;
 //! assert_eq!(rfc3339(1_792_324_800_250_000_000), "2026-10-18T12:00:00.25Z");
 //! ```
+
+use std::time::Duration;
 
 const SECOND_NS: i64 = 1_000_000_000;
 const DAY_S: i64 = 24 * 60 * 60;
@@ -22,6 +24,11 @@ pub fn rfc3339(ns: i64) -> String {
     let fraction = fraction.trim_end_matches('0');
     let fraction = if fraction.is_empty() { "0" } else { fraction };
     format!("{year:04}-{month:02}-{day:02}T{hour:02}:{minute:02}:{second:02}.{fraction}Z")
+}
+
+/// A time that much later, ns since the epoch.
+pub fn after(ns: i64, delay: Duration) -> i64 {
+    ns.saturating_add(i64::try_from(delay.as_nanos()).unwrap_or(i64::MAX))
 }
 
 /// Year, month and day of month, of a day since the epoch.

@@ -5,6 +5,7 @@
 pub mod duration;
 pub mod epoch;
 pub mod hashing;
+pub mod ids;
 pub mod instant;
 pub mod key_index;
 pub mod names;

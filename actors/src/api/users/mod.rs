@@ -29,8 +29,8 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use monoceros_proto::si::v1 as si;
+use monoceros_rules::specs::identity::{self, Identity, Known, LookupError, UserCache, UserError};
 use monoceros_rules::values::partition_name::rm_id;
-use monoceros_rules::work::identity::{self, Identity, Known, LookupError, UserCache, UserError};
 use tokio::task::JoinSet;
 use tokio::time::{Instant, timeout};
 

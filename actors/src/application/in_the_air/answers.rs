@@ -2,7 +2,8 @@
 
 use std::time::Duration;
 
-use monoceros_rules::decide::predicates::{Confirmation, OpenQuestion, confirm};
+use monoceros_rules::decide::predicates::{Confirmation, confirm};
+use monoceros_rules::pending::unsettled::OpenQuestion;
 
 use super::super::Application;
 use super::super::ops::VisitEffects;

@@ -30,18 +30,18 @@ mod moves;
 use std::collections::{BTreeMap, BTreeSet, VecDeque};
 use std::sync::Arc;
 
+use monoceros_rules::allocations::journey::Course;
+use monoceros_rules::allocations::{Allocation, Pairing};
+use monoceros_rules::applications::native::Stage;
+use monoceros_rules::asks::{AskWish, Bundled};
 use monoceros_rules::decide::bundle::Found;
-use monoceros_rules::decide::predicates::{BundleInTheAir, OpenQuestion, Scope};
-use monoceros_rules::nodes::NodeSlot;
 use monoceros_rules::order::ledger::LedgerDelta;
-use monoceros_rules::order::waits::{Parked, WaitSet};
+use monoceros_rules::pending::unsettled::{BundleInTheAir, OpenQuestion, Scope};
 use monoceros_rules::values::epoch::{Epoch, Loosening};
 use monoceros_rules::values::hashing::SeededSet;
+use monoceros_rules::values::ids::{AllocationId, AskSlot, NodeSlot};
 use monoceros_rules::values::resources::Resources;
-use monoceros_rules::work::allocations::{Allocation, AllocationId, Pairing};
-use monoceros_rules::work::asks::{AskSlot, AskWish};
-use monoceros_rules::work::journey::Course;
-use monoceros_rules::work::native::{Bundled, Stage};
+use monoceros_rules::waiting::{Parked, WaitSet};
 use rustc_hash::FxHashMap;
 
 use super::Application;

@@ -3,8 +3,8 @@
 
 use std::sync::Arc;
 
-use monoceros_rules::nodes::{NodeRequest, NodeSlot, Taken, Wish};
-use monoceros_rules::work::allocations::AllocationId;
+use monoceros_rules::nodes::{NodeRequest, Taken, Wish};
+use monoceros_rules::values::ids::{AllocationId, NodeSlot};
 
 use super::super::Application;
 use super::super::ops::VisitEffects;

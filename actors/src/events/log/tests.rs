@@ -1,5 +1,5 @@
+use monoceros_rules::specs::ask::AskSpec;
 use monoceros_rules::values::resources::Resources;
-use monoceros_rules::work::asks::AskSpec;
 use proptest::prelude::*;
 
 use super::super::Event;

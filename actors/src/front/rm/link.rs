@@ -7,7 +7,7 @@
 
 use std::collections::VecDeque;
 
-use monoceros_rules::work::quotas::Held;
+use monoceros_rules::specs::quotas::Held;
 
 use super::threads::Seat;
 use crate::front::translate::CHUNK;

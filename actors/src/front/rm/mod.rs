@@ -45,9 +45,9 @@ use std::rc::Rc;
 use std::sync::Arc;
 
 use actix::prelude::*;
+use monoceros_rules::specs::quotas::{Held, Quotas};
+use monoceros_rules::specs::rejection::Rejection;
 use monoceros_rules::values::resources::NameHolder;
-use monoceros_rules::work::quotas::{Held, Quotas};
-use monoceros_rules::work::rejection::Rejection;
 use tokio::sync::oneshot;
 use tokio::time::Instant;
 

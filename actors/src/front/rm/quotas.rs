@@ -4,7 +4,7 @@
 //! all others together. The only partition of an RM is never informed.
 
 use actix::prelude::*;
-use monoceros_rules::work::quotas::Held;
+use monoceros_rules::specs::quotas::Held;
 
 use super::Rm;
 use crate::mailbox::Receive;

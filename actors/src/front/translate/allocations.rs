@@ -6,14 +6,13 @@
 use std::sync::Arc;
 
 use monoceros_proto::si::v1 as si;
+use monoceros_rules::asks::failed_starts::REASON_BYTES;
+use monoceros_rules::specs::arrival::Arrival;
+use monoceros_rules::specs::ask::{AskSpec, Form, Particulars};
+use monoceros_rules::specs::rejection::{Ignored, Rejection};
+use monoceros_rules::specs::tags::Tags;
 use monoceros_rules::values::names::shown;
 use monoceros_rules::values::text::beginning;
-use monoceros_rules::work::allocations::Form;
-use monoceros_rules::work::asks::{AskSpec, Particulars};
-use monoceros_rules::work::journey::Arrival;
-use monoceros_rules::work::rejection::{Ignored, Rejection};
-use monoceros_rules::work::starts::REASON_BYTES;
-use monoceros_rules::work::tags::Tags;
 
 use super::checks::{amount, first_of, preemption, shared, task_group, wanted};
 use super::{Gathering, Translated, Translator, constraints};

@@ -5,11 +5,11 @@ use std::sync::Arc;
 
 use monoceros_config::placement;
 use monoceros_proto::si::v1 as si;
+use monoceros_rules::applications::application::{GangStyle, NewApplication};
+use monoceros_rules::specs::identity::{Identity, UserError};
+use monoceros_rules::specs::rejection::{Ignored, Rejection};
 use monoceros_rules::values::names::shown;
 use monoceros_rules::values::resources::NameHolder;
-use monoceros_rules::work::application::{GangStyle, NewApplication};
-use monoceros_rules::work::identity::{Identity, UserError};
-use monoceros_rules::work::rejection::{Ignored, Rejection};
 
 use super::checks::{Intake, amount, shared, timeout};
 use super::task_groups::declared;

@@ -6,14 +6,14 @@ use std::num::NonZeroU64;
 use std::sync::Arc;
 
 use monoceros_proto::si::v1 as si;
+use monoceros_rules::specs::ask::{Preemption, TaskGroup};
+use monoceros_rules::specs::quotas::Quotas;
+use monoceros_rules::specs::rejection::{Overflow, Rejection};
+use monoceros_rules::specs::tags::{TagMap, Tags};
 use monoceros_rules::values::names::shown;
 use monoceros_rules::values::resources::{
     NAME_BYTES, NAMES_MAX, Name, NameHolder, QUANTITY_MAX, Resources, TooManyNames,
 };
-use monoceros_rules::work::asks::{Preemption, TaskGroup};
-use monoceros_rules::work::quotas::Quotas;
-use monoceros_rules::work::rejection::{Overflow, Rejection};
-use monoceros_rules::work::tags::{TagMap, Tags};
 
 use crate::api::journeys::Sampling;
 

@@ -10,12 +10,12 @@ use monoceros_proto::si::v1::affinity_target_expression::AffinityTargetOperator;
 use monoceros_proto::si::v1::composite_placement_constraint::CompositeType;
 use monoceros_proto::si::v1::placement_constraint::Constraint as Kind;
 use monoceros_proto::si::v1::timed_placement_constraint::DelayUnit as WireUnit;
-use monoceros_rules::values::texts::Texts;
-use monoceros_rules::work::constraint::{
+use monoceros_rules::specs::constraint::{
     AskConstraint, Constraint, DelayUnit, Expression, FaultKind, MAX_LEVELS, Near, Operator,
     Simple, Timed,
 };
-use monoceros_rules::work::rejection::Rejection;
+use monoceros_rules::specs::rejection::Rejection;
+use monoceros_rules::values::texts::Texts;
 
 /// The tag of a request with a constraint in JSON, for clients without the field.
 const TAG: &str = "monoceros.io/placement-constraint";

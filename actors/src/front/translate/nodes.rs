@@ -5,9 +5,9 @@ use std::sync::Arc;
 use monoceros_proto::si::v1 as si;
 use monoceros_proto::si::v1::node_info::ActionFromRm as Action;
 use monoceros_rules::nodes::attributes as node_attributes;
+use monoceros_rules::specs::ask::Form;
+use monoceros_rules::specs::rejection::{Ignored, Rejection};
 use monoceros_rules::values::names::shown;
-use monoceros_rules::work::allocations::Form;
-use monoceros_rules::work::rejection::{Ignored, Rejection};
 
 use super::checks::{counted, first_of};
 use super::{Gathering, Translated, Translator};

@@ -5,9 +5,9 @@ use std::sync::Arc;
 
 use monoceros_config::task_groups;
 use monoceros_proto::si::v1 as si;
+use monoceros_rules::specs::ask::Preemption;
+use monoceros_rules::specs::declaration::{Declaration, DeclaredGroup, Fault, Topology};
 use monoceros_rules::values::resources::NameHolder;
-use monoceros_rules::work::asks::Preemption;
-use monoceros_rules::work::declaration::{Declaration, DeclaredGroup, Fault, Topology};
 
 use super::checks::{REQUIRED_NODE, amounts, shared};
 use super::constraints;
@@ -59,7 +59,7 @@ fn declared_group(group: si::TaskGroup, names: &NameHolder) -> Result<DeclaredGr
 mod tests {
     use monoceros_proto::si::v1::composite_placement_constraint::CompositeType;
     use monoceros_proto::si::v1::placement_constraint::Constraint as Kind;
-    use monoceros_rules::work::constraint::MAX_LEVELS;
+    use monoceros_rules::specs::constraint::MAX_LEVELS;
 
     use super::*;
 

@@ -2,8 +2,8 @@ use std::fmt::Debug;
 use std::sync::Mutex;
 
 use monoceros_proto::si::v1 as si;
-use monoceros_rules::work::application::GangStyle;
-use monoceros_rules::work::asks::AskSpec;
+use monoceros_rules::applications::application::GangStyle;
+use monoceros_rules::specs::ask::AskSpec;
 use tokio::time::Instant;
 
 use super::written::{read_again, wanted};

@@ -3,18 +3,20 @@
 use std::fmt::Debug;
 use std::num::NonZeroU64;
 
-use monoceros_rules::decide::preemption::{Answer, Chosen, Grounds, NoPreemption, Stale};
+use monoceros_rules::allocations::Grounds;
+use monoceros_rules::applications::application::GangStyle;
+use monoceros_rules::asks::preemption::{NoPreemption, Stale};
+use monoceros_rules::decide::preemption::{Answer, Chosen};
 use monoceros_rules::nodes::Exclusion;
+use monoceros_rules::specs::ask::{AskSpec, Preemption, TaskGroup};
+use monoceros_rules::specs::declaration::{Declaration, Fault};
+use monoceros_rules::specs::hold_again::HoldAgain;
+use monoceros_rules::specs::identity::UserError;
+use monoceros_rules::specs::quotas::{OverQuota, Quota};
+use monoceros_rules::specs::rejection::Overflow;
+use monoceros_rules::specs::tags::Tags;
+use monoceros_rules::values::ids::{AllocationId, ApplicationSlot};
 use monoceros_rules::values::resources::NameHolder;
-use monoceros_rules::work::allocations::{AllocationId, ApplicationSlot};
-use monoceros_rules::work::application::GangStyle;
-use monoceros_rules::work::asks::{AskSpec, Preemption, TaskGroup};
-use monoceros_rules::work::declaration::{Declaration, Fault};
-use monoceros_rules::work::hold_again::HoldAgain;
-use monoceros_rules::work::identity::UserError;
-use monoceros_rules::work::quotas::{OverQuota, Quota};
-use monoceros_rules::work::rejection::Overflow;
-use monoceros_rules::work::tags::Tags;
 use serde::de::DeserializeOwned;
 
 use super::*;

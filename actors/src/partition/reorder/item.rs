@@ -2,8 +2,8 @@
 
 use std::sync::Arc;
 
-use monoceros_rules::work::asks::AskSpec;
-use monoceros_rules::work::quotas::bytes_of_texts;
+use monoceros_rules::specs::ask::AskSpec;
+use monoceros_rules::specs::quotas::bytes_of_texts;
 
 use crate::partition::input::NewNode;
 use crate::step::{NodeChange, Op};

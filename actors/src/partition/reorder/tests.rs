@@ -1,6 +1,5 @@
+use monoceros_rules::specs::ask::{AskSpec, Form};
 use monoceros_rules::values::resources::Resources;
-use monoceros_rules::work::allocations::Form;
-use monoceros_rules::work::asks::AskSpec;
 use proptest::collection::vec;
 use proptest::prelude::*;
 

@@ -1,6 +1,6 @@
 //! The applications of a partition that are over, and whether a deadline is armed for them.
 
-use monoceros_rules::work::ended::{Ended, EndedApplications, Expired};
+use monoceros_rules::applications::ended::{Ended, EndedApplications, Expired};
 
 /// The applications that are over. One deadline at most is armed for all of them.
 pub(in crate::partition) struct Kept {

@@ -7,9 +7,9 @@
 use std::collections::BTreeMap;
 use std::sync::Arc;
 
-use monoceros_rules::nodes::NodeSlot;
+use monoceros_rules::specs::rejection::{Overflow, Rejection};
+use monoceros_rules::values::ids::NodeSlot;
 use monoceros_rules::values::resources::{Resources, Sum};
-use monoceros_rules::work::rejection::{Overflow, Rejection};
 
 /// The foreign allocations of a partition: by key, the node and the amount.
 #[derive(Default)]

@@ -6,7 +6,7 @@
 
 use std::collections::{BTreeMap, BTreeSet};
 
-use monoceros_rules::decide::preemption::Promisee;
+use monoceros_rules::pending::promises::Promisee;
 
 use crate::step::Preemptor;
 
@@ -69,9 +69,8 @@ impl<A> Inquiries<A> {
 
 #[cfg(test)]
 mod tests {
-    use monoceros_rules::decide::reservations::Reserver;
-    use monoceros_rules::work::allocations::ApplicationSlot;
-    use monoceros_rules::work::asks::AskSlot;
+    use monoceros_rules::pending::reservations::Reserver;
+    use monoceros_rules::values::ids::{ApplicationSlot, AskSlot};
 
     use super::*;
 

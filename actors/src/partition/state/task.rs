@@ -2,10 +2,9 @@
 
 use std::sync::Arc;
 
-use monoceros_rules::nodes::NodeSlot;
+use monoceros_rules::applications::application::NewApplication;
 use monoceros_rules::queues::QueueConfig;
-use monoceros_rules::work::allocations::ApplicationSlot;
-use monoceros_rules::work::application::NewApplication;
+use monoceros_rules::values::ids::{ApplicationSlot, NodeSlot};
 use tokio::time::Instant;
 
 use crate::step::{Answers, NodeChange, Op, QueueSlot, RowSlot};

@@ -3,8 +3,8 @@
 use std::ops::Bound;
 use std::sync::Arc;
 
-use monoceros_rules::work::allocations::ApplicationSlot;
-use monoceros_rules::work::ended::Ended;
+use monoceros_rules::applications::ended::Ended;
+use monoceros_rules::values::ids::ApplicationSlot;
 
 use super::Partition;
 use super::listing::{BRIEF_STOPS_MAX, ENTRIES_MAX, Found, List, Named as _, Rows, Within};

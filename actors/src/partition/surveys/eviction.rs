@@ -4,8 +4,10 @@
 use std::collections::BTreeMap;
 use std::sync::Arc;
 
-use monoceros_rules::decide::preemption::{Chosen, Grounds, Victim};
-use monoceros_rules::work::allocations::{Allocation, AllocationId, ApplicationSlot};
+use monoceros_rules::allocations::{Allocation, Grounds};
+use monoceros_rules::decide::preemption::Chosen;
+use monoceros_rules::pending::promises::Victim;
+use monoceros_rules::values::ids::{AllocationId, ApplicationSlot};
 
 use super::super::Task;
 use crate::step::{Baton, Op};

@@ -5,10 +5,10 @@ use std::collections::BTreeMap;
 use std::sync::Arc;
 
 use monoceros_config as config;
+use monoceros_rules::applications::application_state::ApplicationState;
+use monoceros_rules::applications::ended::Ended;
 use monoceros_rules::decide::explain::Why;
 use monoceros_rules::queues::object_state::ObjectState;
-use monoceros_rules::work::application_state::ApplicationState;
-use monoceros_rules::work::ended::Ended;
 use tokio::sync::oneshot;
 
 use super::{Partition, answer};

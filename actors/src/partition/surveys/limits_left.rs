@@ -6,10 +6,10 @@
 
 use std::collections::{BTreeMap, BTreeSet};
 
-use monoceros_rules::decide::preemption::Promisee;
 use monoceros_rules::limits::{LaneId, LimitId};
+use monoceros_rules::pending::promises::Promisee;
+use monoceros_rules::values::ids::ApplicationSlot;
 use monoceros_rules::values::resources::{Limits, Resources};
-use monoceros_rules::work::allocations::ApplicationSlot;
 
 use crate::application::Application;
 use crate::step::Baton;

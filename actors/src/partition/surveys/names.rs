@@ -1,9 +1,9 @@
 //! Which resource types are in use: by what was asked for, reported or configured. Sums are not
 //! looked at, since they are made of those.
 
+use monoceros_rules::applications::application::Application as Book;
+use monoceros_rules::applications::resource_seconds::History;
 use monoceros_rules::values::resources::{Limits, Name, Resources};
-use monoceros_rules::work::application::Application as Book;
-use monoceros_rules::work::resource_seconds::History;
 use rustc_hash::FxHashSet;
 use tokio::sync::oneshot;
 

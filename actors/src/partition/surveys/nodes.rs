@@ -5,7 +5,7 @@ use std::collections::BTreeSet;
 use std::ops::Bound;
 use std::sync::Arc;
 
-use monoceros_rules::nodes::NodeSlot;
+use monoceros_rules::values::ids::NodeSlot;
 use monoceros_rules::values::resources::Resources;
 
 use super::Partition;

@@ -18,9 +18,8 @@ use std::sync::Arc;
 use monoceros_rules::decide::scale_up::{self, ApplicationWaiting, QueueRoom};
 use monoceros_rules::limits::LimitId;
 use monoceros_rules::order::keys::AskKey;
+use monoceros_rules::values::ids::{ApplicationSlot, ClassId};
 use monoceros_rules::values::resources::Limits;
-use monoceros_rules::work::allocations::ApplicationSlot;
-use monoceros_rules::work::asks::ClassId;
 
 use super::Partition;
 use super::listing::{ENTRIES_MAX, Found, List, PARTS_MAX, Rows};

@@ -14,11 +14,12 @@
 use std::collections::BTreeMap;
 use std::sync::Arc;
 
+use monoceros_rules::allocations::{Allocation, Grounds};
 use monoceros_rules::decide::preemption::quota::{self, QuotaPlan, Watched};
-use monoceros_rules::decide::preemption::{ApplicationFacts, Chosen, Grounds, QueueFacts};
+use monoceros_rules::decide::preemption::{ApplicationFacts, Chosen, QueueFacts};
 use monoceros_rules::decide::quota_timer::{Quota, QuotaTimer};
+use monoceros_rules::values::ids::{AllocationId, ApplicationSlot};
 use monoceros_rules::values::resources::{Limits, Resources};
-use monoceros_rules::work::allocations::{Allocation, AllocationId, ApplicationSlot};
 
 use super::Partition;
 use super::eviction::Eviction;

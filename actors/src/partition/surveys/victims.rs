@@ -14,16 +14,18 @@
 use std::collections::BTreeMap;
 use std::sync::Arc;
 
+use monoceros_rules::allocations::Grounds;
+use monoceros_rules::asks::preemption::NoPreemption;
 use monoceros_rules::decide::preemption::{
-    Answer, Asking, Claimant, Claimed, Coming, Grounds, Inquiry, MayUse, Next, NoPreemption,
-    NoVictimsFor, NodeFacts, PLANNED_ANEW, Plan, Planner, Promise, Promisee, Question, QueueFacts,
-    Room, Survey as Ground,
+    Answer, Asking, Claimant, Claimed, Inquiry, MayUse, Next, NoVictimsFor, NodeFacts,
+    PLANNED_ANEW, Plan, Planner, Question, QueueFacts, Survey as Ground,
 };
-use monoceros_rules::decide::reservations::End;
-use monoceros_rules::nodes::{Domain, NodeSlot};
+use monoceros_rules::nodes::Domain;
+use monoceros_rules::pending::promises::{Coming, Promise, Promisee, Room};
+use monoceros_rules::pending::reservations::End;
+use monoceros_rules::specs::ask::AskSpec;
+use monoceros_rules::values::ids::{ApplicationSlot, NodeSlot};
 use monoceros_rules::values::resources::Resources;
-use monoceros_rules::work::allocations::ApplicationSlot;
-use monoceros_rules::work::asks::AskSpec;
 use prometheus::HistogramTimer;
 
 use super::super::Task;

@@ -8,17 +8,17 @@
 use std::collections::{BTreeMap, BTreeSet};
 use std::sync::Arc;
 
+use monoceros_rules::allocations::Grounds;
+use monoceros_rules::asks::preemption::NoPreemption;
 use monoceros_rules::decide::preemption::required_node::{
     self, OnNode, RequiredNode, RequiredPlan,
 };
-use monoceros_rules::decide::preemption::{
-    Answer, Grounds, Kind, NoPreemption, Promise, Promisee, Question,
-};
-use monoceros_rules::decide::reservations::{End, Reserver};
+use monoceros_rules::decide::preemption::{Answer, Kind, Question};
 use monoceros_rules::limits::LaneId;
-use monoceros_rules::nodes::NodeSlot;
-use monoceros_rules::work::allocations::{AllocationId, ApplicationSlot};
-use monoceros_rules::work::asks::AskSpec;
+use monoceros_rules::pending::promises::{Promise, Promisee};
+use monoceros_rules::pending::reservations::{End, Reserver};
+use monoceros_rules::specs::ask::AskSpec;
+use monoceros_rules::values::ids::{AllocationId, ApplicationSlot, NodeSlot};
 
 use super::super::Task;
 

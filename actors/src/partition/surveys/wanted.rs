@@ -31,11 +31,11 @@ use std::ops::Bound::{Excluded, Included, Unbounded};
 use std::sync::Arc;
 use std::vec;
 
+use monoceros_rules::asks::ToTell;
 use monoceros_rules::decide::scale_up::{self, Counting, InOrder, QueueRoom, Wanted};
 use monoceros_rules::limits::LimitId;
+use monoceros_rules::values::ids::ApplicationSlot;
 use monoceros_rules::values::resources::Limits;
-use monoceros_rules::work::allocations::ApplicationSlot;
-use monoceros_rules::work::asks::ToTell;
 
 use super::Partition;
 use crate::application::Application;

@@ -3,12 +3,11 @@
 //! lanes, because lanes must not change any choice.
 
 use monoceros_rules::limits::{Joined, Tables};
-use monoceros_rules::order::keys::ApplicationSortPolicy;
 use monoceros_rules::order::keys::{ApplicationKey, ApplicationView};
-use monoceros_rules::order::waits::{Parked, Phase, WaitSet};
-use monoceros_rules::queues::{LimitConfig, QueueConfig};
+use monoceros_rules::queues::{ApplicationSortPolicy, LimitConfig, QueueConfig};
 use monoceros_rules::values::epoch::Loosening;
 use monoceros_rules::values::resources::{Limits, Resources};
+use monoceros_rules::waiting::{Parked, Phase, WaitSet};
 use proptest::prelude::*;
 
 use super::*;

@@ -2,7 +2,8 @@
 
 use std::sync::Arc;
 
-use monoceros_rules::work::allocations::{Allocation, AllocationId};
+use monoceros_rules::allocations::Allocation;
+use monoceros_rules::values::ids::AllocationId;
 
 use crate::step::Baton;
 

@@ -3,15 +3,16 @@
 use std::collections::{BTreeMap, HashMap};
 use std::sync::Arc;
 
-use monoceros_rules::decide::preemption::Promisee;
-use monoceros_rules::decide::reservations::Reserver;
+use monoceros_rules::allocations::Allocation;
+use monoceros_rules::applications::application::Application;
+use monoceros_rules::applications::application_state::ApplicationState;
+use monoceros_rules::applications::resource_seconds::History;
+use monoceros_rules::asks::failures::FailureLog;
+use monoceros_rules::pending::promises::Promisee;
+use monoceros_rules::pending::reservations::Reserver;
+use monoceros_rules::specs::ask::AskSpec;
+use monoceros_rules::values::ids::{ApplicationSlot, AskSlot};
 use monoceros_rules::values::resources::Resources;
-use monoceros_rules::work::allocations::{Allocation, ApplicationSlot};
-use monoceros_rules::work::application::Application;
-use monoceros_rules::work::application_state::ApplicationState;
-use monoceros_rules::work::asks::failures::FailureLog;
-use monoceros_rules::work::asks::{AskSlot, AskSpec};
-use monoceros_rules::work::resource_seconds::History;
 
 use super::allocations::{AllocationRow, TakenOfAllocations};
 use super::parts::LOOKS_PER_PART;

@@ -2,7 +2,7 @@
 
 use std::sync::Arc;
 
-use monoceros_rules::work::ended::Ended;
+use monoceros_rules::applications::ended::Ended;
 
 /// An application that is over, with its number in the list.
 pub(crate) struct EndedRow {

@@ -3,10 +3,10 @@
 use std::ops::Bound;
 use std::sync::Arc;
 
+use monoceros_rules::allocations::Allocation;
+use monoceros_rules::specs::ask::AskSpec;
 use monoceros_rules::values::resources::Resources;
 use monoceros_rules::values::texts::Texts;
-use monoceros_rules::work::allocations::Allocation;
-use monoceros_rules::work::asks::AskSpec;
 
 use super::allocations::{AllocationRow, TakenOfAllocations};
 use super::parts::LOOKS_PER_PART;

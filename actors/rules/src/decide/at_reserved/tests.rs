@@ -4,15 +4,16 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use super::*;
+use crate::asks::{Asks, Try};
 use crate::books::Books;
-use crate::decide::predicates::Try;
-use crate::decide::reservations::{Claim, Rank, Reservation, claim, displaced_by};
+use crate::decide::reservations::{Claim, claim, displaced_by};
 use crate::nodes::{Exclusion, NodeOrder};
-use crate::order::waits::{View, WaitSet};
+use crate::pending::reservations::{Rank, Reservation};
+use crate::specs::ask::AskSpec;
 use crate::values::epoch::Loosening;
+use crate::values::ids::ApplicationSlot;
 use crate::values::resources::{Limits, Resources};
-use crate::work::allocations::ApplicationSlot;
-use crate::work::asks::{AskSpec, Asks};
+use crate::waiting::{View, WaitSet};
 
 fn application() -> ApplicationSlot {
     ApplicationSlot::at(0)

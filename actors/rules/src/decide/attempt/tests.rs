@@ -3,14 +3,15 @@
 use std::sync::Arc;
 
 use super::*;
-use crate::decide::predicates::Try;
+use crate::allocations::Allocation;
+use crate::asks::Try;
 use crate::limits::{Tables, Trackers};
 use crate::nodes::{Exclusion, NodeOrder};
 use crate::queues::{LimitConfig, QueueConfig};
+use crate::specs::ask::AskSpec;
 use crate::values::epoch::Loosening;
+use crate::values::ids::ApplicationSlot;
 use crate::values::resources::{Limits, Resources};
-use crate::work::allocations::{Allocation, ApplicationSlot};
-use crate::work::asks::AskSpec;
 
 fn vcores(quantity: i64) -> Resources {
     Resources::of(&[("vcore", quantity * 1_000)])

@@ -2,14 +2,14 @@
 //!
 //! Each member gets the room that was reserved for one of its task group: the larger members get the
 //! larger rooms, of equal ones the first the first. Whoever asks looks at rooms that are
-//! [lifted](crate::decide::preemption::Promises::lift): nobody else may have them.
+//! [lifted](crate::pending::promises::Promises::lift): nobody else may have them.
 //!
 //! # Invariant
 //! All members get their rooms, or nothing is taken.
 
 use super::{Chosen, Found, Group, Members, MembersAt, Place, largest_first};
-use crate::decide::preemption::Room;
 use crate::nodes::{Domain, NodeIndex};
+use crate::pending::promises::Room;
 use crate::values::resources::Resources;
 
 /// Takes the rooms of all members. `None` where one of them has outgrown its room, may not use it any
@@ -84,7 +84,8 @@ mod tests {
     use std::sync::Arc;
 
     use super::*;
-    use crate::nodes::{NodeOrder, NodeRequest, NodeSlot};
+    use crate::nodes::{NodeOrder, NodeRequest};
+    use crate::values::ids::NodeSlot;
 
     fn vcores(n: i64) -> Resources {
         Resources::of(&[("vcore", n)])

@@ -20,7 +20,8 @@ use rustc_hash::FxHashSet;
 use super::{
     Chosen, Found, Group, How, MembersAt, Place, Shortage, order, short_of_room, topology,
 };
-use crate::nodes::{Domain, NodeIndex, NodeRequest, NodeSlot};
+use crate::nodes::{Domain, NodeIndex, NodeRequest};
+use crate::values::ids::NodeSlot;
 
 /// A search that goes on in a later step.
 #[derive(Clone, Debug, Default)]

@@ -26,8 +26,8 @@ use super::{
     Chosen, Found, Group, How, Members, MembersAt, NoDomain, Place, Shortage, distinct_sizes,
 };
 use crate::nodes::{Domain, NodeIndex, NodeRequest, Wanted};
+use crate::specs::declaration::Topology;
 use crate::values::resources::Resources;
-use crate::work::declaration::Topology;
 
 /// How often an earlier group is asked to make way in one search.
 const MOVES_MAX: usize = 64;

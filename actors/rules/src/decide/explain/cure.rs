@@ -11,10 +11,10 @@ use std::sync::Arc;
 
 use super::why::{HeldNode, RequiredState, Why, missing_runs, named};
 use crate::nodes::{Nearest, NodeLacks};
+use crate::specs::ask::TaskGroup;
 use crate::values::instant::rfc3339;
 use crate::values::readable::{amounts, enumeration};
 use crate::values::resources::Resources;
-use crate::work::asks::TaskGroup;
 
 /// Different reasons of nodes that a sentence names at most.
 const REASONS_SHOWN: usize = 3;

@@ -6,9 +6,9 @@ use std::sync::Arc;
 use super::cure::{Change, more_nodes};
 use super::why::{Cause, said};
 use crate::nodes::{Domain, NodeLacks};
+use crate::specs::ask::TaskGroup;
 use crate::values::readable::amounts;
 use crate::values::resources::Resources;
-use crate::work::asks::TaskGroup;
 
 /// What keeps a declared gang from its places, beside quotas and limits, and its asks with it.
 #[derive(Clone, Debug, PartialEq, Eq)]

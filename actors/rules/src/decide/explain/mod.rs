@@ -57,14 +57,14 @@ pub use gang::{GangWhy, ShortDomain};
 pub use why::{Cause, HeldNode, Over, RequiredState, Why};
 
 use super::pairs::FreePlaces;
-use super::parking::Obstacle;
+use crate::applications::gang::Gang;
+use crate::asks::{Ask, AskWish, Asks};
 use crate::books::Books;
 use crate::limits::{LaneId, Trackers};
 use crate::nodes::{Fits, NodeIndex, NodeLacks, NodeRequest, Wish};
-use crate::order::waits::WaitSet;
 use crate::values::resources::{Limits, Resources};
-use crate::work::asks::{Ask, AskWish, Asks};
-use crate::work::gang::Gang;
+use crate::waiting::WaitSet;
+use crate::waiting::obstacle::Obstacle;
 
 /// What a queue has left.
 #[derive(Clone, Copy, Debug)]

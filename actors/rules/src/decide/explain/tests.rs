@@ -8,11 +8,11 @@ use crate::books::Books;
 use crate::decide::attempt::{Attempt, Next, next};
 use crate::limits::Tables;
 use crate::nodes::{Exclusion, Fits, NodeFits, NodeOrder};
-use crate::order::waits::View;
 use crate::queues::{LimitConfig, QueueConfig};
+use crate::specs::ask::AskSpec;
 use crate::values::epoch::Loosening;
-use crate::work::allocations::ApplicationSlot;
-use crate::work::asks::AskSpec;
+use crate::values::ids::ApplicationSlot;
+use crate::waiting::View;
 
 fn amount(vcore: i64, memory: i64) -> Resources {
     let mut amount = Resources::of(&[("vcore", vcore), ("memory", memory)]);

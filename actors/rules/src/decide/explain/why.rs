@@ -10,15 +10,15 @@ use std::fmt;
 use std::sync::Arc;
 
 use super::gang::GangWhy;
+use crate::asks::failed_starts::NotStarted;
 use crate::books::Books;
 use crate::decide::pairs::FreePlaces;
 use crate::limits::Subject;
 use crate::nodes::affinity::Excluding;
 use crate::nodes::{Domain, Fits, Nearest, NodeLacks, NodeRequest};
+use crate::specs::ask::TaskGroup;
 use crate::values::readable::{amounts, by_weight, enumeration, of_most, title};
 use crate::values::resources::{Limits, Resources};
-use crate::work::asks::TaskGroup;
-use crate::work::starts::NotStarted;
 
 /// How many different texts of predicates a sentence has.
 const TEXTS_SHOWN: usize = 8;

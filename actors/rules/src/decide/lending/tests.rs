@@ -1,14 +1,12 @@
 use std::sync::Arc;
 
 use super::*;
-use crate::decide::reservations::Holder;
 use crate::limits::Trackers;
 use crate::nodes::NodeOrder;
-use crate::order::keys::PriorityPolicy;
-use crate::queues::{LimitConfig, QueueConfig};
+use crate::pending::reservations::Holder;
+use crate::queues::{LimitConfig, PriorityPolicy, QueueConfig};
+use crate::values::ids::{ApplicationSlot, AskSlot};
 use crate::values::resources::{Limits, Resources};
-use crate::work::allocations::ApplicationSlot;
-use crate::work::asks::AskSlot;
 
 fn vcores(quantity: i64) -> Resources {
     Resources::of(&[("vcore", quantity)])

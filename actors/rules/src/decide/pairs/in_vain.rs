@@ -10,11 +10,13 @@ use std::collections::VecDeque;
 
 use rustc_hash::FxHashSet;
 
+use crate::allocations::Allocation;
+use crate::asks::Ask;
 use crate::books::Books;
-use crate::nodes::{NodeRequest, NodeSlot};
+use crate::nodes::NodeRequest;
+use crate::specs::ask::TaskGroup;
+use crate::values::ids::{AllocationId, NodeSlot};
 use crate::values::resources::Resources;
-use crate::work::allocations::{Allocation, AllocationId};
-use crate::work::asks::{Ask, TaskGroup};
 
 /// What members of a task group looked for in vain while nothing changes. Where the first of a
 /// thousand may go to none of a thousand places, those like it need not look at each.

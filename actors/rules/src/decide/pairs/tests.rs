@@ -3,12 +3,12 @@ use std::sync::Arc;
 use proptest::prelude::*;
 
 use super::*;
+use crate::applications::native::Native;
 use crate::nodes::NodeOrder;
+use crate::specs::ask::{AskSpec, Form};
+use crate::specs::declaration::{Declaration, DeclaredGroup};
+use crate::values::ids::ApplicationSlot;
 use crate::values::resources::Resources;
-use crate::work::allocations::{ApplicationSlot, Form};
-use crate::work::asks::AskSpec;
-use crate::work::declaration::{Declaration, DeclaredGroup};
-use crate::work::native::Native;
 
 fn of(vcore: i64, memory: i64) -> Resources {
     Resources::of(&[("vcore", vcore), ("memory", memory)])

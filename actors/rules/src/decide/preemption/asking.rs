@@ -4,15 +4,21 @@
 use std::cell::RefCell;
 use std::sync::Arc;
 
-use super::{Asker, Judge, NoPreemption, Preemptors, Promisee, Trial};
+use super::{Asker, Judge, Preemptors, Trial};
+use crate::asks::Ask;
+use crate::asks::preemption::NoPreemption;
 use crate::books::Books;
-use crate::decide::reservations::EffectivePriority;
 use crate::limits::LaneId;
-use crate::nodes::{Domain, Exclusion, NodeIndex, NodeRequest, NodeSlot, Taken, Terms, Wish};
+use crate::nodes::{Domain, Exclusion, NodeIndex, NodeRequest, Taken, Terms, Wish};
+use crate::pending::promises::Promisee;
+use crate::pending::reservations::EffectivePriority;
+use crate::specs::ask::{AskSpec, Form};
+use crate::specs::tags::Tags;
+use crate::values::ids::{AllocationId, ApplicationSlot, AskSlot, ClassId, NodeSlot};
 use crate::values::resources::Resources;
-use crate::work::allocations::{AllocationId, ApplicationSlot, Form};
-use crate::work::asks::{Ask, AskSlot, AskSpec};
-use crate::work::tags::Tags;
+
+/// How many asks of one class one search serves at most.
+const TOGETHER: usize = 4_096;
 
 /// The preemptors of one search, of one application.
 pub struct Asking {
@@ -99,13 +105,45 @@ impl Kind {
     }
 }
 
+impl Preemptors<'_> {
+    /// What a preemptor wants whose turn it is, with the asks of its class that may look, too. `None` if it
+    /// asks no more.
+    ///
+    /// # Errors
+    /// The reason why it may have no victims now.
+    pub fn asking(&self, who: Promisee) -> Option<Result<Asking, NoVictimsFor>> {
+        let (asking, key) = match who {
+            Promisee::Ask(of) => {
+                let asks = &self.book.asks;
+                let ask = asks.find(of.ask).filter(|ask| ask.outstanding > 0)?;
+                let class = asks.class_of(of.ask)?;
+                (Asking::of_asks(self, ask, self.like(of.ask, class)), Some(ask.key.clone()))
+            }
+            Promisee::Gang(_) => (Asking::of_gang(self)?, None),
+        };
+        Some(match self.may_have_victims(who) {
+            Ok(()) => Ok(asking),
+            Err(why) => Err(NoVictimsFor { key, why }),
+        })
+    }
+
+    /// An ask, and those of its class that may look, too.
+    fn like(&self, slot: AskSlot, class: ClassId) -> impl Iterator<Item = AskSlot> {
+        let may_look = move |other: &AskSlot| {
+            let who = self.ask(*other);
+            *other != slot && self.may_try(who).is_ok() && self.may_have_victims(who).is_ok()
+        };
+        let others = self.book.asks.members_of_class(class).filter(may_look);
+        // With a constraint, where one goes may decide where the next one may.
+        let has_constraint = self.book.asks.ask(slot).constraint.is_some();
+        let together = if has_constraint { 1 } else { TOGETHER };
+        std::iter::once(slot).chain(others.take(together - 1))
+    }
+}
+
 impl Asking {
     /// Asks of one class, each a preemptor.
-    pub(super) fn of_asks(
-        who: &Preemptors<'_>,
-        ask: &Ask,
-        askers: impl Iterator<Item = AskSlot>,
-    ) -> Self {
+    fn of_asks(who: &Preemptors<'_>, ask: &Ask, askers: impl Iterator<Item = AskSlot>) -> Self {
         let named = |slot| {
             let spec = Arc::clone(&who.book.asks.ask(slot).spec);
             (who.ask(slot), Some(spec))
@@ -123,7 +161,7 @@ impl Asking {
     }
 
     /// The gang, as long as places are looked for.
-    pub(super) fn of_gang(who: &Preemptors<'_>) -> Option<Self> {
+    fn of_gang(who: &Preemptors<'_>) -> Option<Self> {
         let (native, bundled) = who.book.undecided_bundle()?;
         let asks = &who.book.asks;
         let (mut kinds, mut members) = (Vec::new(), Vec::new());

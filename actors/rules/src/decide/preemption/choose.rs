@@ -22,8 +22,7 @@ use super::demand::{Judge, Trial};
 use super::planner::{Elsewhere, Planner};
 use super::rows::{Row, is_nothing, shortfall, subtract};
 use super::score::Weight;
-use crate::nodes::NodeSlot;
-use crate::work::allocations::AllocationId;
+use crate::values::ids::{AllocationId, NodeSlot};
 
 /// With so many candidates the best set is found.
 const EXACT: usize = 16;

@@ -11,9 +11,9 @@ use std::fmt;
 use serde::{Deserialize, Serialize};
 
 use super::quota::HOUR_NS;
-use super::reasons::Grounds;
+use crate::allocations::{Allocation, Grounds};
+use crate::values::ids::AllocationId;
 use crate::values::instant::rfc3339;
-use crate::work::allocations::{Allocation, AllocationId};
 
 /// A victim, and who would have been the next.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]

@@ -1,8 +1,7 @@
 //! Who asks, and what has to be so of a node beyond room.
 
-use crate::nodes::NodeSlot;
+use crate::values::ids::{AllocationId, ApplicationSlot, NodeSlot};
 use crate::values::resources::Resources;
-use crate::work::allocations::{AllocationId, ApplicationSlot};
 
 /// An ask, or a gang that asks as a whole.
 #[derive(Clone, Debug)]

@@ -20,11 +20,10 @@ use std::sync::Arc;
 
 use smallvec::SmallVec;
 
-use super::promises::Promises;
 use super::rows::{Columns, Row, Rows, UNSET, add, have_in_common, subtract};
-use crate::order::keys::PriorityPolicy;
 use crate::order::ledger::QueueLedger;
-use crate::queues::{PreemptionPolicy, QueueSettings};
+use crate::pending::promises::Promises;
+use crate::queues::{PreemptionPolicy, PriorityPolicy, QueueSettings};
 use crate::values::resources::{Limits, Resources};
 
 /// What is to be known of a queue. Queues are surveyed from root down: the one above stands before

@@ -21,9 +21,8 @@ use super::demand::Judge;
 use super::plan::Plan;
 use super::planner::{Draft, Planner};
 use super::ranking::Emission;
-use super::reasons::NoPreemption;
-use crate::nodes::NodeSlot;
-use crate::work::allocations::AllocationId;
+use crate::asks::preemption::NoPreemption;
+use crate::values::ids::{AllocationId, NodeSlot};
 
 /// How many questions are asked at a time.
 pub const BATCH: usize = 10;

@@ -52,15 +52,15 @@
 //!
 //! # A small example
 //! ```
-//! use std::sync::Arc;
+//! use monoceros_rules::allocations::{Allocation, AllocationTable};
 //! use monoceros_rules::decide::preemption::{
 //!     AnyNode, ApplicationFacts, Asker, Claimed, NodeFacts, QueueFacts, Survey,
 //! };
-//! use monoceros_rules::nodes::NodeSlot;
 //! use monoceros_rules::queues::QueueSettings;
+//! use monoceros_rules::specs::ask::AskSpec;
+//! use monoceros_rules::values::ids::{NodeSlot, ApplicationSlot};
 //! use monoceros_rules::values::resources::Resources;
-//! use monoceros_rules::work::allocations::{Allocation, AllocationTable, ApplicationSlot};
-//! use monoceros_rules::work::asks::AskSpec;
+//! use std::sync::Arc;
 //!
 //! let vcore = |n| Resources::of(&[("vcore", n)]);
 //! let queue = |path, parent, guaranteed: Option<i64>, used| QueueFacts {
@@ -110,15 +110,12 @@ mod chosen;
 mod conditions;
 mod demand;
 mod hierarchy;
-mod history;
 mod inquiry;
 mod plan;
 mod planner;
 mod preemptors;
-mod promises;
 pub mod quota;
 mod ranking;
-mod reasons;
 mod recheck;
 pub mod required_node;
 mod rows;
@@ -131,16 +128,13 @@ mod turns;
 
 pub use asking::{Asking, Kind, MayUse, NoVictimsFor};
 pub use chosen::{Choice, Chosen};
-pub use conditions::{LastTry, TRY_AGAIN, Tries, Wish, after};
+pub use conditions::Wish;
 pub use demand::{AnyNode, Asker, Judge, Trial};
 pub use hierarchy::QueueFacts;
-pub use history::{History, LINKS, MOST};
 pub use inquiry::{Answer, BATCH, Inquiry, Next, Question};
-pub use plan::{Place, Plan};
+pub use plan::{PLANNED_ANEW, Place, Plan};
 pub use planner::Planner;
 pub use preemptors::Preemptors;
-pub use promises::{Coming, Confirmed, Promise, Promisee, Promises, Room, Victim};
-pub use reasons::{Grounds, NoPreemption, PLANNED_ANEW, Stale};
 pub use survey::{
     ApplicationFacts, Claimant, Claimed, DISRUPTION, GroupFacts, NodeFacts, STAYS, STAYS_FOR,
     Survey, goes_as_one, may_be_taken, stays,

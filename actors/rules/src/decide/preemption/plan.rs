@@ -2,8 +2,11 @@
 
 use super::chosen::Chosen;
 use super::score::Weight;
-use crate::nodes::NodeSlot;
-use crate::work::allocations::{AllocationId, ApplicationSlot};
+use crate::values::ids::{AllocationId, ApplicationSlot, NodeSlot};
+
+/// How often a plan is made anew at once because it was out of date, before that counts as a try in
+/// vain.
+pub const PLANNED_ANEW: u32 = 3;
 
 /// Victims that let an asker run. Nothing moves by it; the commit is a step of its own.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]

@@ -19,13 +19,12 @@ use super::demand::{Asker, Judge};
 use super::hierarchy::Hierarchy;
 use super::plan::{Place, Plan};
 use super::ranking::{Emission, Ranking};
-use super::reasons::NoPreemption;
 use super::rows::{Row, Rows, UNSET, add, shortfall, subtract};
 use super::survey::{
     Candidate, NONE, Survey, SurveyedApplication, SurveyedGroup, SurveyedNode, index,
 };
-use crate::nodes::NodeSlot;
-use crate::work::allocations::AllocationId;
+use crate::asks::preemption::NoPreemption;
+use crate::values::ids::{AllocationId, NodeSlot};
 
 /// How many steps all exact searches of a plan may take together. Beyond it the rest of its nodes is
 /// judged by taking what covers most first.

@@ -1,21 +1,16 @@
 //! The preemptors of one application: whether its asks, or its gang, may look for victims now, and what
 //! they want.
 
-use super::asking::{Asking, NoVictimsFor};
-use super::conditions::{TRY_AGAIN, Tries, Wish};
-use super::promises::Promisee;
-use super::reasons::NoPreemption;
+use super::conditions::Wish;
+use crate::applications::application::Application;
+use crate::asks::failed_starts::FailedStarts;
+use crate::asks::preemption::{NoPreemption, TRY_AGAIN, Tries};
 use crate::books::Books;
-use crate::decide::reservations::Reserver;
 use crate::limits::LaneId;
+use crate::pending::promises::Promisee;
+use crate::pending::reservations::Reserver;
 use crate::queues::QueueSettings;
-use crate::work::allocations::ApplicationSlot;
-use crate::work::application::Application;
-use crate::work::asks::{AskSlot, ClassId};
-use crate::work::starts::FailedStarts;
-
-/// How many asks of one class one search serves at most.
-const TOGETHER: usize = 4_096;
+use crate::values::ids::{ApplicationSlot, AskSlot};
 
 /// An application whose asks, or whose gang, would preempt others, with the facts that decide it.
 pub struct Preemptors<'a> {
@@ -168,39 +163,5 @@ impl<'a> Preemptors<'a> {
             }
             Err(why) => why.to_string(),
         }
-    }
-
-    /// What a preemptor wants whose turn it is, with the asks of its class that may look, too. `None` if it
-    /// asks no more.
-    ///
-    /// # Errors
-    /// The reason why it may have no victims now.
-    pub fn asking(&self, who: Promisee) -> Option<Result<Asking, NoVictimsFor>> {
-        let (asking, key) = match who {
-            Promisee::Ask(of) => {
-                let asks = &self.book.asks;
-                let ask = asks.find(of.ask).filter(|ask| ask.outstanding > 0)?;
-                let class = asks.class_of(of.ask)?;
-                (Asking::of_asks(self, ask, self.like(of.ask, class)), Some(ask.key.clone()))
-            }
-            Promisee::Gang(_) => (Asking::of_gang(self)?, None),
-        };
-        Some(match self.may_have_victims(who) {
-            Ok(()) => Ok(asking),
-            Err(why) => Err(NoVictimsFor { key, why }),
-        })
-    }
-
-    /// An ask, and those of its class that may look, too.
-    fn like(&self, slot: AskSlot, class: ClassId) -> impl Iterator<Item = AskSlot> {
-        let may_look = move |other: &AskSlot| {
-            let who = self.ask(*other);
-            *other != slot && self.may_try(who).is_ok() && self.may_have_victims(who).is_ok()
-        };
-        let others = self.book.asks.members_of_class(class).filter(may_look);
-        // With a constraint, where one goes may decide where the next one may.
-        let has_constraint = self.book.asks.ask(slot).constraint.is_some();
-        let together = if has_constraint { 1 } else { TOGETHER };
-        std::iter::once(slot).chain(others.take(together - 1))
     }
 }

@@ -14,10 +14,10 @@ use super::choose::{Goal, Solution};
 use super::demand::Judge;
 use super::plan::{Place, Plan};
 use super::planner::{Draft, Planner};
-use super::reasons::{NoPreemption, Stale};
 use super::rows::Row;
 use super::survey::NONE;
-use crate::work::allocations::AllocationId;
+use crate::asks::preemption::{NoPreemption, Stale};
+use crate::values::ids::AllocationId;
 
 impl Planner {
     /// Tests a plan on this planner, which was made of fresh facts for the same asker. Returns what

@@ -14,12 +14,14 @@
 use std::cmp::Reverse;
 
 use super::chosen::{Chosen, those_who_stay};
-use super::conditions::{TRY_AGAIN, after};
 use super::inquiry::Answer;
 use super::survey::may_be_taken;
+use crate::allocations::Allocation;
+use crate::asks::preemption::TRY_AGAIN;
+use crate::specs::ask::AskSpec;
+use crate::values::ids::AllocationId;
+use crate::values::instant::after;
 use crate::values::resources::Resources;
-use crate::work::allocations::{Allocation, AllocationId};
-use crate::work::asks::AskSpec;
 
 /// An allocation on the node of the ask.
 #[derive(Clone, Debug)]

@@ -5,7 +5,7 @@
 //! priority are better than one of a higher. That is no licence to take more than it needs: a set of
 //! which one can be spared weighs more than the set without it.
 
-use crate::work::allocations::Allocation;
+use crate::allocations::Allocation;
 
 /// Among the victims is a member that its gang needs.
 const GANG: u8 = 1;

@@ -16,21 +16,21 @@ use std::cmp::Ordering;
 use std::collections::BTreeMap;
 use std::sync::Arc;
 
-use super::conditions::after;
 use super::demand::Asker;
 use super::hierarchy::{Hierarchy, QueueFacts};
 use super::planner::Planner;
-use super::promises::{Promisee, Promises};
-use super::reasons::NoPreemption;
 use super::rows::{Rows, covers, is_nothing};
+use crate::allocations::Allocation;
+use crate::asks::preemption::NoPreemption;
 use crate::books::Books;
-use crate::decide::reservations::{EffectivePriority, Reservation};
-use crate::nodes::NodeSlot;
+use crate::pending::promises::{Promisee, Promises};
+use crate::pending::reservations::{EffectivePriority, Reservation};
 use crate::queues::PreemptionPolicy;
+use crate::specs::ask::TaskGroup;
+use crate::specs::tags::Tags;
+use crate::values::ids::{AllocationId, ApplicationSlot, NodeSlot};
+use crate::values::instant::after;
 use crate::values::resources::Resources;
-use crate::work::allocations::{Allocation, AllocationId, ApplicationSlot};
-use crate::work::asks::TaskGroup;
-use crate::work::tags::Tags;
 
 /// The tag of an application that says which of its allocations are preempted together.
 pub const DISRUPTION: &str = "monoceros.io/disruption";
@@ -514,7 +514,7 @@ fn may_be_taken_at_ns(allocation: &Allocation, least: std::time::Duration) -> i6
     if least.is_zero() || allocation.is_hold() || allocation.spec.placeholder {
         return stays_until_ns;
     }
-    let recovered = allocation.spec.form == crate::work::allocations::Form::Recovered;
+    let recovered = allocation.spec.form == crate::specs::ask::Form::Recovered;
     let since_ns = if recovered { allocation.created_ns } else { allocation.bound_ns };
     after(since_ns, least).max(stays_until_ns)
 }

@@ -6,8 +6,8 @@
 
 use std::collections::BTreeMap;
 
-use super::promises::Promisee;
-use super::reasons::NoPreemption;
+use crate::asks::preemption::NoPreemption;
+use crate::pending::promises::Promisee;
 
 /// The preemptors of one application that may look for victims later.
 #[derive(Debug, Default)]
@@ -44,7 +44,8 @@ impl Turn {
     /// the first bound ends that kept something from being taken at its last try, ns since the epoch.
     ///
     /// ```
-    /// use monoceros_rules::decide::preemption::{Later, NoPreemption, Turn};
+    /// use monoceros_rules::asks::preemption::NoPreemption;
+    /// use monoceros_rules::decide::preemption::{Later, Turn};
     /// let young = Err(NoPreemption::TooYoung { until_ns: 30 });
     /// let later = Later { at_ns: Some(30), at_change: false, nodes_were_tried: true };
     /// assert_eq!(Turn::of(&young, None, true), Turn::Later(later));
@@ -132,9 +133,8 @@ impl Turns {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::decide::reservations::Reserver;
-    use crate::work::allocations::ApplicationSlot;
-    use crate::work::asks::AskSlot;
+    use crate::pending::reservations::Reserver;
+    use crate::values::ids::{ApplicationSlot, AskSlot};
 
     fn ask(number: u32) -> Promisee {
         let (application, ask) = (ApplicationSlot::at(0), AskSlot::at(number));

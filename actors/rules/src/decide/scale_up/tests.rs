@@ -3,7 +3,8 @@ use std::sync::Arc;
 use proptest::prelude::*;
 
 use super::*;
-use crate::order::keys::{ApplicationSortPolicy, ApplicationView, QueueView};
+use crate::order::keys::{ApplicationView, QueueView};
+use crate::queues::ApplicationSortPolicy;
 
 fn vcores(n: i64) -> Resources {
     Resources::of(&[("vcore", n)])

@@ -19,12 +19,12 @@ use smallvec::SmallVec;
 use super::files::Files;
 use super::flags::Flagged;
 use super::scopes::{Group, Scope, ScopeId};
-use crate::nodes::NodeSlot;
+use crate::allocations::Allocation;
+use crate::specs::constraint::Expression;
 use crate::values::hashing::SeededMap;
+use crate::values::ids::{AllocationId, ApplicationSlot, NodeSlot};
 use crate::values::slots::Slots;
 use crate::values::texts::Texts;
-use crate::work::allocations::{Allocation, AllocationId, ApplicationSlot};
-use crate::work::constraint::Expression;
 pub use needed::COUNTERS_MAX;
 
 crate::slot! {

@@ -6,9 +6,9 @@
 use std::collections::BTreeMap;
 
 use super::counters::FamilyId;
+use crate::specs::constraint::{Expression, Operator};
 use crate::values::hashing::SeededMap;
 use crate::values::texts::Texts;
-use crate::work::constraint::{Expression, Operator};
 
 /// Families by what the tags of their members have: so that one look-up per tag finds them.
 #[derive(Debug, Default)]

@@ -18,7 +18,8 @@
 use super::counters::{Effects, RangeId, Wakes};
 use super::scopes::Group;
 use super::{Affinity, SelectorId};
-use crate::nodes::{NodeIndex, NodeSlot};
+use crate::nodes::NodeIndex;
+use crate::values::ids::NodeSlot;
 
 /// How many flags there are.
 const FLAGS: usize = 64;

@@ -37,10 +37,12 @@
 //! ```
 //! use std::sync::Arc;
 //!
+//! use monoceros_rules::allocations::AllocationTable;
 //! use monoceros_rules::nodes::{NodeIndex, NodeOrder, NodeRequest, Wish};
+//! use monoceros_rules::specs::constraint::{
+//!     AskConstraint, Constraint, Expression, Operator, Simple,
+//! };
 //! use monoceros_rules::values::resources::Resources;
-//! use monoceros_rules::work::allocations::AllocationTable;
-//! use monoceros_rules::work::constraint::{AskConstraint, Constraint, Expression, Operator, Simple};
 //!
 //! let one = Resources::of(&[("vcore", 1)]);
 //! let mut nodes = NodeIndex::new(NodeOrder::default());
@@ -71,12 +73,14 @@ use std::sync::Arc;
 
 use rustc_hash::FxHashSet;
 
-use super::{NodeIndex, NodeSlot};
+use super::NodeIndex;
+use crate::allocations::AllocationTable;
+use crate::nodes::attributes::Attributes;
+use crate::specs::constraint::{AskConstraint, Expression};
 use crate::values::hashing::SeededMap;
+use crate::values::ids::NodeSlot;
 use crate::values::slots::Slots;
 use crate::values::texts::Texts;
-use crate::work::allocations::AllocationTable;
-use crate::work::constraint::{AskConstraint, Expression};
 pub use counters::COUNTERS_MAX;
 use counters::Counters;
 pub(super) use counters::Families;
@@ -88,9 +92,6 @@ pub use terms::{Terms, Wish};
 
 /// How many selectors know their nodes beforehand; those beyond are read anew for each node.
 const SELECTORS_MAX: usize = 4_096;
-
-/// The attributes of a node, shared with the node.
-pub type Attributes = Arc<Texts>;
 
 crate::slot! {
     /// A selector that is in use.

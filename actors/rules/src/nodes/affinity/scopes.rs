@@ -5,9 +5,9 @@ use std::sync::Arc;
 
 use rustc_hash::FxHashMap;
 
-use super::Attributes;
-use crate::nodes::NodeSlot;
+use crate::nodes::attributes::Attributes;
 use crate::values::hashing::SeededMap;
+use crate::values::ids::NodeSlot;
 use crate::values::slots::Slots;
 
 /// Scopes that mean the node itself.

@@ -11,10 +11,11 @@ use super::counters::{Count, Counted, Effects, Families, RangeId, Wakes};
 use super::scopes::Group;
 use super::terms::{Choice, Condition, Near, Terms, Wish};
 use super::{Affinity, SelectorId};
+use crate::allocations::Allocation;
 use crate::nodes::room::Room;
-use crate::nodes::{Key, NodeIndex, NodeRequest, NodeSlot};
-use crate::work::allocations::{Allocation, AllocationId};
-use crate::work::tags::Tags;
+use crate::nodes::{Key, NodeIndex, NodeRequest};
+use crate::specs::tags::Tags;
+use crate::values::ids::{AllocationId, NodeSlot};
 
 /// How many nodes may be looked at one by one instead of searching the tree.
 const FEW: usize = 64;

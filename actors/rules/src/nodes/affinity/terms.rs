@@ -9,8 +9,9 @@ use std::sync::Arc;
 
 use super::counters::RangeId;
 use super::{Affinity, SelectorId};
-use crate::work::allocations::{AllocationId, AllocationTable, ApplicationSlot};
-use crate::work::constraint::{AskConstraint, Constraint, DelayUnit, Simple};
+use crate::allocations::AllocationTable;
+use crate::specs::constraint::{AskConstraint, Constraint, DelayUnit, Simple};
+use crate::values::ids::{AllocationId, ApplicationSlot};
 
 /// A constraint that is ready for searches. It is kept as long as anybody keeps it.
 #[derive(Debug)]

@@ -6,13 +6,15 @@ use proptest::prelude::*;
 use super::counters::Count;
 use super::scopes::Group;
 use super::*;
-use crate::audit::constraints::{Counted, Picture, alternatives};
+use crate::allocations::Allocation;
+use crate::nodes::attributes::Attributes;
+use crate::nodes::recount::{Counted, Picture, alternatives};
 use crate::nodes::{NodeOrder, NodeRequest};
+use crate::specs::ask::AskSpec;
+use crate::specs::constraint::{Constraint, Near, Operator, Simple};
+use crate::specs::tags::{TagMap, Tags};
+use crate::values::ids::{AllocationId, ApplicationSlot};
 use crate::values::resources::Resources;
-use crate::work::allocations::{Allocation, AllocationId, ApplicationSlot};
-use crate::work::asks::AskSpec;
-use crate::work::constraint::{Constraint, Near, Operator, Simple};
-use crate::work::tags::{TagMap, Tags};
 
 fn vcores(n: i64) -> Resources {
     Resources::of(&[("vcore", n)])

@@ -6,6 +6,7 @@ use proptest::prelude::*;
 use proptest::sample::select;
 
 use super::*;
+use crate::queues::{ApplicationSortPolicy, PriorityPolicy};
 
 /// One quantity for two names, as the tables write "500 (both types)".
 fn both(quantity: i64) -> Resources {

@@ -13,8 +13,9 @@
 use std::cmp::Ordering;
 use std::fmt;
 
-use super::{ApplicationKey, ApplicationSortPolicy, LargerFirst, QueueKey, Usage};
+use super::{ApplicationKey, LargerFirst, QueueKey, Usage};
 use crate::order::shares::Share;
+use crate::queues::ApplicationSortPolicy;
 use crate::values::instant::rfc3339;
 use crate::values::readable;
 use crate::values::resources::Name;

@@ -3,8 +3,8 @@
 //! leaves show to root, those that they keep to themselves, and maxima of the leaves.
 
 use monoceros_rules::order::keys::{QueueKey, QueueView};
-use monoceros_rules::order::waits::Declined;
 use monoceros_rules::values::epoch::Epoch;
+use monoceros_rules::waiting::Declined;
 
 use super::*;
 

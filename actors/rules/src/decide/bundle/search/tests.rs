@@ -7,8 +7,8 @@ use proptest::prelude::*;
 use super::super::{Members, Unfound, find, find_within};
 use super::*;
 use crate::nodes::NodeOrder;
+use crate::specs::declaration::Topology;
 use crate::values::resources::Resources;
-use crate::work::declaration::Topology;
 
 fn amount(vcore: i64, memory: i64) -> Resources {
     Resources::of(&[("vcore", vcore), ("memory", memory)])

@@ -3,8 +3,10 @@ use std::collections::{BTreeMap, BTreeSet};
 use proptest::prelude::*;
 
 use super::*;
-use crate::decide::bundle::{BundleWaits, Members, find};
-use crate::nodes::{NodeOrder, NodeSlot, NodeSortPolicy};
+use crate::decide::bundle::{Members, find};
+use crate::nodes::{NodeOrder, NodeSortPolicy};
+use crate::values::ids::NodeSlot;
+use crate::waiting::BundleWaits;
 
 fn vcores(quantity: i64) -> Resources {
     Resources::of(&[("vcore", quantity)])

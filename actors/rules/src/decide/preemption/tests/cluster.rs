@@ -6,13 +6,13 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use super::super::*;
-use crate::nodes::NodeSlot;
+use crate::allocations::{Allocation, AllocationTable, Leaving};
+use crate::asks::preemption::NoPreemption;
+use crate::pending::promises::Promises;
 use crate::queues::QueueSettings;
+use crate::specs::ask::{AskSpec, Preemption, TaskGroup};
+use crate::values::ids::{AllocationId, ApplicationSlot, NodeSlot};
 use crate::values::resources::{Limits, Resources};
-use crate::work::allocations::{
-    Allocation, AllocationId, AllocationTable, ApplicationSlot, Leaving,
-};
-use crate::work::asks::{AskSpec, Preemption, TaskGroup};
 
 pub(super) const SECOND: i64 = 1_000_000_000;
 /// The time in every cluster unless it passes.

@@ -9,12 +9,14 @@ use proptest::test_runner::TestRunner;
 
 use super::cluster::{Cluster, NOW, SECOND, vcore};
 use super::exhaustive::{self, Laws};
+use crate::allocations::{Allocation, Leaving};
 use crate::decide::preemption::*;
-use crate::decide::reservations::Reserver;
+use crate::pending::history::History;
+use crate::pending::promises::{Promise, Promisee, Promises, Room, Victim};
+use crate::pending::reservations::Reserver;
 use crate::queues::EvictionBounds;
+use crate::values::ids::{AllocationId, ApplicationSlot, AskSlot};
 use crate::values::resources::Resources;
-use crate::work::allocations::{Allocation, AllocationId, ApplicationSlot, Leaving};
-use crate::work::asks::AskSlot;
 
 const QUEUES: [&str; 3] = ["root.a", "root.b", "root.c"];
 const BOUNDS: EvictionBounds = EvictionBounds {
@@ -414,7 +416,7 @@ proptest! {
             let rooms: Vec<Room> = plan.places.iter().map(room).collect();
             // Every place is there once the victims have left.
             for node in 0..4 {
-                let slot = crate::nodes::NodeSlot::at(node);
+                let slot = crate::values::ids::NodeSlot::at(node);
                 let mut room = cluster.available(slot);
                 for victim in victims.values().filter(|victim| victim.node == slot) {
                     room.add(&victim.amount);

@@ -3,12 +3,13 @@
 use std::sync::Arc;
 
 use super::cluster::{Cluster, NOW, SECOND, vcore};
+use crate::allocations::Grounds;
+use crate::asks::preemption::{NoPreemption, Stale};
 use crate::decide::preemption::*;
-use crate::nodes::NodeSlot;
+use crate::specs::ask::{Form, TaskGroup};
+use crate::specs::tags::TagMap;
+use crate::values::ids::{AllocationId, NodeSlot};
 use crate::values::resources::Limits;
-use crate::work::allocations::{AllocationId, Form};
-use crate::work::asks::TaskGroup;
-use crate::work::tags::TagMap;
 
 /// One node of 5 for each name, on which one allocation of 5 runs; the asking queue is guaranteed
 /// everything.
@@ -51,7 +52,7 @@ fn places_that_are_held_go_before_placeholders_and_these_before_work() {
     cluster.nodes[2].is_open = false;
     // Both cost one, and the placeholder comes first.
     assert_eq!(cluster.planned(ask.clone()), "n01: place");
-    cluster.change("place", |it| it.node = crate::nodes::NodeSlot::at(0));
+    cluster.change("place", |it| it.node = crate::values::ids::NodeSlot::at(0));
     cluster.nodes[0].total = vcore(10);
     cluster.nodes[1].is_open = false;
     assert_eq!(cluster.planned(ask), "n00: place");

@@ -4,8 +4,8 @@ use super::cluster::{Cluster, NOW, SECOND, vcore};
 use crate::decide::preemption::quota::{self, Watched, due, shares, target};
 use crate::decide::preemption::{ApplicationFacts, QueueFacts};
 use crate::decide::quota_timer::{Quota, QuotaTimer};
+use crate::values::ids::ApplicationSlot;
 use crate::values::resources::{Limits, Resources};
-use crate::work::allocations::ApplicationSlot;
 
 fn vcores(max: i64) -> Limits {
     Limits::of(&[("vcore", max)])

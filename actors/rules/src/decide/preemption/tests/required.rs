@@ -5,12 +5,12 @@ use std::sync::Arc;
 use proptest::prelude::*;
 
 use super::cluster::{Cluster, vcore};
+use crate::allocations::Allocation;
 use crate::decide::preemption::Answer;
 use crate::decide::preemption::required_node::{OnNode, RequiredNode, RequiredPlan, plan};
-use crate::nodes::NodeSlot;
+use crate::specs::ask::AskSpec;
+use crate::values::ids::{AllocationId, NodeSlot};
 use crate::values::resources::Resources;
-use crate::work::allocations::{Allocation, AllocationId};
-use crate::work::asks::AskSpec;
 
 fn daemon(size: i64) -> AskSpec {
     AskSpec::new("daemon", vcore(size)).with(|it| it.required_node = Some(Arc::from("n1")))
@@ -187,7 +187,7 @@ fn what_goes_together_is_spared_together() {
 #[test]
 fn the_rm_is_not_told_of_places_that_are_held() {
     let mut cluster = full(&[("held", 1), ("work", 1)]);
-    cluster.spec("held", |spec| spec.form = crate::work::allocations::Form::Internal);
+    cluster.spec("held", |spec| spec.form = crate::specs::ask::Form::Internal);
     let plan = planned(&cluster, &daemon(1)).unwrap();
     assert_eq!((&*cluster.names_of(&plan.holds), plan.victims.len()), ("held", 0));
     assert_eq!(plan.question(), (Vec::new(), -1));

@@ -1,9 +1,9 @@
 //! The cases that people ask about first, one by one.
 
 use super::cluster::{Cluster, vcore};
+use crate::allocations::Grounds;
 use crate::decide::preemption::*;
-use crate::order::keys::PriorityPolicy;
-use crate::queues::PreemptionPolicy;
+use crate::queues::{PreemptionPolicy, PriorityPolicy};
 use crate::values::resources::{Limits, Resources};
 
 /// Two siblings that are guaranteed 5 each; the first uses all 10 of the only node.

@@ -1,10 +1,9 @@
 //! Nodes that come, go, and get other attributes: what is on them counts in other groups then.
 
-use super::super::Attributes;
 use super::super::scopes::{Group, ScopeId};
 use super::{Count, CounterId, Counters, Effects, Families, RangeId};
-use crate::nodes::NodeSlot;
-use crate::work::allocations::AllocationId;
+use crate::nodes::attributes::Attributes;
+use crate::values::ids::{AllocationId, NodeSlot};
 
 impl Counters {
     /// A node is there from now on.

@@ -7,16 +7,17 @@ use rustc_hash::{FxHashMap, FxHashSet};
 use smallvec::SmallVec;
 
 use super::super::flags::{Flagged, Flags};
+use super::super::ordered;
 use super::super::scopes::{Scope, ScopeId, scope_key};
-use super::super::{Attributes, ordered};
 use super::{
     Count, Counted, Counter, CounterId, Counters, Family, FamilyId, Range, RangeId, hold_of,
     is_booked,
 };
-use crate::nodes::NodeSlot;
+use crate::allocations::AllocationTable;
+use crate::nodes::attributes::Attributes;
+use crate::specs::constraint::{Expression, Near};
+use crate::values::ids::NodeSlot;
 use crate::values::slots::Slots;
-use crate::work::allocations::AllocationTable;
-use crate::work::constraint::{Expression, Near};
 
 /// How many counters a partition has at most: pairs of a scope and a set of expressions.
 pub const COUNTERS_MAX: usize = 4_096;

@@ -1,0 +1,260 @@
+//! One allocation, or a placement that is still to become one: what it is of, where it is, and what
+//! it holds.
+//!
+//! The identity towards an RM is (application, UUID); two applications may use equal keys.
+
+use std::ops::Deref;
+use std::sync::Arc;
+
+use serde::{Deserialize, Serialize};
+
+use super::grounds::Grounds;
+use super::journey::Course;
+use crate::specs::ask::{AskSpec, Form};
+use crate::values::ids::{AllocationId, ApplicationSlot, NodeSlot};
+use crate::values::rare::{Nothing, Rare};
+use crate::values::resources::Resources;
+
+/// Why the scheduler has asked the RM to end an allocation. It has asked once; until the RM confirms
+/// it, the allocation holds what it held.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Leaving {
+    /// Its time is over, or its place is taken.
+    Released,
+    /// It was preempted.
+    Preempted,
+}
+
+/// The part of an allocation in the replacement of a placeholder. A placeholder and the real
+/// allocation that takes its place name each other, until the RM has confirmed that the placeholder
+/// is gone.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub enum Pairing {
+    /// It has none.
+    #[default]
+    None,
+    /// A placeholder: this one takes its place.
+    GivesWay(AllocationId),
+    /// It takes the place of this placeholder. It holds nothing yet, or, where it goes to another
+    /// node, that node alone.
+    Takes {
+        /// The placeholder.
+        placeholder: AllocationId,
+        /// It stays on the placeholder's node, which it will share with nobody else's amount.
+        in_place: bool,
+    },
+    /// It is one of a bundle that has places, and waits until the RM's predicates have passed for all
+    /// of it.
+    InBundle,
+    /// It has taken the place of a placeholder that was created then, ns since the epoch.
+    Took {
+        /// Creation time of the placeholder's ask, as its RM stated it.
+        created_ns: i64,
+    },
+}
+
+/// What a placement on one node has to do with what runs on others, in numbers of the RM's own choice,
+/// *topics*. One that both a placement affects and an answer depends on is where the one matters to
+/// the other.
+#[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
+pub struct Elsewhere {
+    /// The topics that the answer depends on.
+    pub depends_on: Vec<u64>,
+    /// The topics that the placement affects, when it is made and when it ends.
+    pub affects: Vec<u64>,
+}
+
+/// One allocation, a placement that waits for the RM's predicate, or one that waits for the
+/// placeholder whose place it takes. What most do not have is among its [`Circumstances`], to which it
+/// dereferences.
+#[derive(Clone, Debug)]
+pub struct Allocation {
+    /// The application that it belongs to.
+    pub application: ApplicationSlot,
+    /// The node that it is on.
+    pub node: NodeSlot,
+    /// What was asked for, with the amount that this allocation holds: the ask may want another by
+    /// now, and one that is reported in another size gets a specification of its own.
+    pub spec: Arc<AskSpec>,
+    /// The allocation's own name within the application; the key until it is settled.
+    pub uuid: Arc<str>,
+    /// Creation time of the ask, or its arrival where that is earlier, ns since the epoch. Orders
+    /// allocations by age.
+    pub created_ns: i64,
+    /// When it was bound, ns since the epoch.
+    pub bound_ns: i64,
+    /// Its RM counts it as running on its node, and was not told of it as an allocation (yet).
+    pub is_assumed: bool,
+    /// What most do not have.
+    pub circumstances: Rare<Circumstances>,
+}
+
+/// What most allocations do not have.
+#[derive(Clone, Debug)]
+pub struct Circumstances {
+    /// The question whose answer it waits for; `None` once it is settled.
+    pub question: Option<u64>,
+    /// The scheduler has asked the RM to end it and waits for the confirmation.
+    pub leaving: Option<Leaving>,
+    /// For whom it is preempted, and by which rule.
+    pub preempted_for: Option<Arc<Grounds>>,
+    /// It was preempted, and stayed: it is not again before that time, ns since the epoch.
+    pub stays_until_ns: i64,
+    /// Its part in the replacement of a placeholder.
+    pub pairing: Pairing,
+    /// The deadline that ends it, while one is set.
+    pub deadline: Option<u64>,
+    /// What it has to do with other nodes, as far as the RM said so; `None`: it may affect anything.
+    pub elsewhere: Option<Arc<Elsewhere>>,
+    /// The way of a placement that is followed, until it is told.
+    pub course: Option<Box<Course>>,
+}
+
+impl Circumstances {
+    const NONE: Self = Self {
+        question: None,
+        leaving: None,
+        preempted_for: None,
+        stays_until_ns: i64::MIN,
+        pairing: Pairing::None,
+        deadline: None,
+        elsewhere: None,
+        course: None,
+    };
+}
+
+impl Default for Circumstances {
+    fn default() -> Self {
+        Self::NONE
+    }
+}
+
+impl Nothing for Circumstances {
+    const NOTHING: &'static Self = &Self::NONE;
+}
+
+impl Deref for Allocation {
+    type Target = Circumstances;
+
+    fn deref(&self) -> &Circumstances {
+        &self.circumstances
+    }
+}
+
+impl Allocation {
+    /// One that is made now on a node; its name is the key until it gets another.
+    pub fn new(
+        application: ApplicationSlot,
+        spec: Arc<AskSpec>,
+        node: NodeSlot,
+        created_ns: i64,
+        now_ns: i64,
+    ) -> Self {
+        Self {
+            application,
+            node,
+            uuid: Arc::clone(&spec.key),
+            spec,
+            created_ns,
+            bound_ns: now_ns,
+            is_assumed: false,
+            circumstances: Rare::default(),
+        }
+    }
+
+    /// Creation time of the ask as its RM stated it, ns since the epoch: for people, since it may lie
+    /// ahead.
+    pub fn stated_creation_ns(&self) -> i64 {
+        self.spec.created_ns.unwrap_or(self.created_ns)
+    }
+
+    /// Its circumstances, to be changed.
+    pub fn change(&mut self) -> &mut Circumstances {
+        self.circumstances.make()
+    }
+
+    /// It waits for an answer no longer.
+    pub fn answered(&mut self) {
+        if let Some(circumstances) = self.circumstances.find_mut() {
+            circumstances.question = None;
+        }
+    }
+
+    /// The way of this placement is followed, or nobody follows it.
+    pub fn follow(&mut self, course: Option<Box<Course>>) {
+        if course.is_some() {
+            self.change().course = course;
+        }
+    }
+
+    /// The way of a placement that is followed, to go on with.
+    pub fn course_mut(&mut self) -> Option<&mut Course> {
+        self.circumstances.find_mut()?.course.as_deref_mut()
+    }
+
+    /// The way of a placement that is followed, to be told.
+    pub fn take_course(&mut self) -> Option<Box<Course>> {
+        self.circumstances.find_mut()?.course.take()
+    }
+
+    /// The RM's key of the ask.
+    pub fn key(&self) -> &Arc<str> {
+        &self.spec.key
+    }
+
+    /// What it holds.
+    pub fn resources(&self) -> &Resources {
+        &self.spec.resources
+    }
+
+    /// The placeholder whose place it takes, as long as that is still there.
+    pub fn takes(&self) -> Option<AllocationId> {
+        match self.pairing {
+            Pairing::Takes { placeholder, .. } => Some(placeholder),
+            _ => None,
+        }
+    }
+
+    /// The allocation that takes its place, of a placeholder.
+    pub fn gives_way_to(&self) -> Option<AllocationId> {
+        match self.pairing {
+            Pairing::GivesWay(real) => Some(real),
+            _ => None,
+        }
+    }
+
+    /// Whether it holds a place for a member of a declared gang. Its RM does not know of it.
+    pub fn is_hold(&self) -> bool {
+        self.spec.form == Form::Internal
+    }
+
+    /// Where it stands among places that are held: the later, the newer.
+    pub fn newness(&self) -> impl Ord + '_ {
+        // Names of places of a group end in their numbers.
+        (self.bound_ns, self.uuid.len(), &*self.uuid)
+    }
+
+    /// Whether it is an allocation that the RM was told of: it waits neither for a predicate nor for
+    /// a placeholder to go.
+    pub fn is_booked(&self) -> bool {
+        self.question.is_none() && self.takes().is_none() && !self.is_in_bundle()
+    }
+
+    /// Whether it waits for the predicates of others, too.
+    pub fn is_in_bundle(&self) -> bool {
+        self.pairing == Pairing::InBundle
+    }
+
+    /// What it holds on its node now.
+    pub fn held_on_node(&self) -> Option<&Resources> {
+        match self.pairing {
+            Pairing::Takes { in_place: true, .. } => None,
+            _ => Some(self.resources()),
+        }
+    }
+
+    /// It holds this much from now on.
+    pub fn resize(&mut self, to: Resources) {
+        Arc::make_mut(&mut self.spec).resources = Arc::new(to);
+    }
+}

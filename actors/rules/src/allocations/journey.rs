@@ -1,0 +1,66 @@
+//! What is noted of an ask whose placements are followed, each from the arrival of the ask to what its
+//! resource manager is told. Few are: an ask and an allocation without it pay for one pointer. Nothing
+//! is decided by it.
+
+use std::sync::Arc;
+
+use crate::specs::arrival::Arrival;
+use crate::specs::ask::AskSpec;
+
+/// The second part, which each placement has for itself.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Course {
+    /// What the ask has gone through before.
+    pub arrival: Arrival,
+    /// When the partition began to look for the best ask, ns since the epoch.
+    pub offered_ns: i64,
+    /// When a node was found for it and asked, ns since the epoch.
+    pub asked_ns: i64,
+    /// When it became an allocation, ns since the epoch; when the node was asked, until it has.
+    pub decided_ns: i64,
+    /// The RM was asked whether the node will do, and answered later.
+    pub is_asked_rm: bool,
+}
+
+impl Course {
+    /// A placement begins; `None` where nobody follows the ask. `now_ns` reads the clock.
+    pub fn of(spec: &AskSpec, offered_ns: i64, now_ns: impl FnOnce() -> i64) -> Option<Box<Self>> {
+        let arrival = *spec.arrival.as_deref()?;
+        let asked_ns = now_ns();
+        let (decided_ns, is_asked_rm) = (asked_ns, false);
+        Some(Box::new(Self { arrival, offered_ns, asked_ns, decided_ns, is_asked_rm }))
+    }
+}
+
+/// Notes when a partition takes an ask in, if anybody follows it. An ask that is shared already stays
+/// as it is.
+pub fn enters(spec: &mut Arc<AskSpec>, now_ns: impl FnOnce() -> i64) {
+    if spec.arrival.is_some()
+        && let Some(particulars) = Arc::get_mut(spec).and_then(|spec| spec.particulars.find_mut())
+        && let Some(arrival) = particulars.arrival.as_deref_mut()
+    {
+        arrival.entered_ns = now_ns();
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::values::resources::Resources;
+
+    #[test]
+    fn a_placement_knows_what_its_ask_went_through_if_anybody_follows_it() {
+        let spec = AskSpec::new("k", Resources::of(&[("vcore", 1)]));
+        let unread = || -> i64 { panic!("nobody follows it") };
+        assert_eq!(Course::of(&spec, 3, unread), None);
+        let mut untouched = Arc::new(spec.clone());
+        enters(&mut untouched, unread);
+
+        let mut spec = Arc::new(spec.with(|it| it.arrival = Some(Box::new(Arrival::at(1)))));
+        enters(&mut spec, || 2);
+        let course = *Course::of(&spec, 3, || 4).unwrap();
+        let arrival = Arrival { received_ns: 1, entered_ns: 2 };
+        let (offered_ns, asked_ns, decided_ns, is_asked_rm) = (3, 4, 4, false);
+        assert_eq!(course, Course { arrival, offered_ns, asked_ns, decided_ns, is_asked_rm });
+    }
+}

@@ -1,0 +1,14 @@
+//! The allocations of a partition, each with what its preemption or the replacement of a placeholder
+//! has to do with it.
+//!
+//! They stand below the node index, which counts them for placement constraints, and below the asks
+//! that they are made of.
+
+mod allocation;
+mod grounds;
+pub mod journey;
+mod table;
+
+pub use allocation::{Allocation, Circumstances, Elsewhere, Leaving, Pairing};
+pub use grounds::Grounds;
+pub use table::AllocationTable;

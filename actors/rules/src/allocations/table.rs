@@ -1,0 +1,110 @@
+//! The allocation table: every allocation of a partition, once.
+//!
+//! An allocation ties an application, a queue path and a node together, so it belongs to none of
+//! them. Applications and nodes keep ids into this table, because two copies of an allocation could
+//! differ.
+//!
+//! # Invariants
+//! * An id is never given twice (it carries a serial), so a late deadline or answer that names an
+//!   allocation that is gone finds nothing.
+
+use super::allocation::Allocation;
+use crate::values::ids::{AllocationId, AllocationSlot};
+use crate::values::slots::Slots;
+
+/// All allocations of a partition by their ids.
+#[derive(Debug, Default)]
+pub struct AllocationTable {
+    allocations: Slots<AllocationSlot, Allocation>,
+    /// By slot, how often it was given again: the part of an id that makes it one of its own.
+    serials: Vec<u32>,
+}
+
+impl AllocationTable {
+    /// An empty table.
+    pub fn new() -> Self {
+        Self::default()
+    }
+
+    /// How many allocations there are.
+    pub fn len(&self) -> usize {
+        self.allocations.len()
+    }
+
+    /// Whether there is none.
+    pub fn is_empty(&self) -> bool {
+        self.allocations.is_empty()
+    }
+
+    /// Takes an allocation in.
+    pub fn insert(&mut self, allocation: Allocation) -> AllocationId {
+        let slot = self.allocations.insert(allocation);
+        match self.serials.get_mut(slot.index()) {
+            Some(serial) => *serial = serial.wrapping_add(1),
+            None => self.serials.push(0),
+        }
+        AllocationId { slot, serial: self.serials[slot.index()] }
+    }
+
+    /// Looks an allocation up.
+    #[inline]
+    pub fn get(&self, id: AllocationId) -> Option<&Allocation> {
+        self.is_current(id).then(|| self.allocations.find(id.slot))?
+    }
+
+    /// Looks an allocation up to change it.
+    #[inline]
+    pub fn get_mut(&mut self, id: AllocationId) -> Option<&mut Allocation> {
+        self.is_current(id).then(|| self.allocations.find_mut(id.slot))?
+    }
+
+    /// Takes an allocation out; whoever does settles what it held. `None` if it is gone already.
+    pub fn remove(&mut self, id: AllocationId) -> Option<Allocation> {
+        self.is_current(id).then(|| self.allocations.take(id.slot))?
+    }
+
+    /// Every allocation with its id, in order of the table.
+    pub fn iter(&self) -> impl Iterator<Item = (AllocationId, &Allocation)> {
+        self.allocations
+            .iter()
+            .map(|(slot, entry)| (AllocationId { slot, serial: self.serials[slot.index()] }, entry))
+    }
+
+    #[inline]
+    fn is_current(&self, id: AllocationId) -> bool {
+        self.serials.get(id.slot.index()) == Some(&id.serial)
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use std::sync::Arc;
+
+    use super::*;
+    use crate::nodes::{NodeIndex, NodeOrder};
+    use crate::specs::ask::AskSpec;
+    use crate::values::ids::ApplicationSlot;
+    use crate::values::resources::Resources;
+
+    fn entry() -> Allocation {
+        let mut nodes = NodeIndex::new(NodeOrder::default());
+        let node = nodes
+            .insert(Arc::from("n"), Resources::new(), Resources::new(), true)
+            .expect("the index is empty");
+        let spec = Arc::new(AskSpec::new("k", Resources::new()));
+        Allocation::new(ApplicationSlot::at(0), spec, node, 0, 0)
+    }
+
+    #[test]
+    fn an_id_that_was_removed_finds_nothing_even_when_its_place_is_used_again() {
+        let mut table = AllocationTable::new();
+        let first = table.insert(entry());
+        assert!(table.remove(first).is_some());
+        let second = table.insert(entry());
+        assert_ne!(first, second);
+        assert!(table.get(first).is_none());
+        assert!(table.remove(first).is_none());
+        assert!(table.get(second).is_some());
+        assert_eq!(table.len(), 1);
+    }
+}

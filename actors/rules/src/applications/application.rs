@@ -1,0 +1,573 @@
+//! One application: its state, its asks, what it holds.
+//!
+//! The actor owns one of these and tells others what changed; which event follows from which change
+//! is decided here, so that it can be tried without an actor.
+//!
+//! # Invariants
+//! * `allocated` is the sum of its allocations in the table, those included that wait for their
+//!   predicate, without zero entries; `placeholders` is the part of it that placeholders hold.
+//! * Accepted and Resuming never hold an allocation that is settled, other than placeholders.
+//!   Completing asks for nothing and holds at most placeholders; Failing asks for nothing.
+//! * A terminal application holds nothing and asks for nothing.
+
+use std::collections::BTreeSet;
+use std::num::NonZeroU64;
+use std::sync::Arc;
+
+use serde::{Deserialize, Serialize};
+
+use crate::applications::application_state::{ApplicationEvent, ApplicationState, Transition};
+use crate::applications::gang::Gang;
+use crate::applications::native::{Native, Stage};
+use crate::applications::resource_seconds::History;
+use crate::asks::{Asks, Bundled};
+use crate::specs::ask::TaskGroup;
+use crate::specs::declaration::{Declaration, Fault};
+use crate::specs::quotas::{self, Held};
+use crate::specs::tags::Tags;
+use crate::values::hashing::SeededMap;
+use crate::values::ids::AllocationId;
+use crate::values::resources::Resources;
+
+/// Most entries of a state log. Only an application that comes back from Completing a few hundred
+/// times has more; the oldest are forgotten then.
+const LOG_MAX: usize = 1_000;
+
+/// What an RM says of an application when it submits it.
+#[derive(Clone, Debug, Serialize, Deserialize)]
+pub struct NewApplication {
+    /// Unique among the active applications of the partition.
+    pub id: Arc<str>,
+    /// The queue it wants, as sent.
+    pub queue: String,
+    /// Who owns it.
+    pub user: Arc<str>,
+    /// The user's groups, in order of resolution.
+    pub groups: Vec<String>,
+    /// The tags as sent.
+    pub tags: Option<Tags>,
+    /// What its placeholders want together; nothing, if it is no gang.
+    pub placeholder_ask: Resources,
+    /// The members that it needs, all of them at once, or what is wrong with what it says of them;
+    /// `None`: it says nothing.
+    pub task_groups: Option<Box<Result<Declaration, Fault>>>,
+    /// How long placeholders of a gang may wait, ms; `None`: nothing was said.
+    pub execution_timeout_ms: Option<NonZeroU64>,
+    /// How long it may run, ms; `None`: for ever. A gang never has one.
+    pub run_limit_ms: Option<NonZeroU64>,
+    /// What becomes of a gang whose placeholders have waited for too long.
+    pub gang_style: GangStyle,
+}
+
+/// What becomes of a gang whose placeholders have waited for too long.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
+pub enum GangStyle {
+    /// It goes on without them.
+    #[default]
+    Soft,
+    /// It fails.
+    Hard,
+}
+
+impl GangStyle {
+    /// As an RM says it: `Hard`, spelled exactly so; anything else is soft.
+    ///
+    /// ```
+    /// use monoceros_rules::applications::application::GangStyle;
+    /// assert_eq!(GangStyle::read("Hard"), GangStyle::Hard);
+    /// assert_eq!(GangStyle::read("hard"), GangStyle::Soft);
+    /// ```
+    pub fn read(text: &str) -> Self {
+        if text == "Hard" { Self::Hard } else { Self::Soft }
+    }
+}
+
+/// A state that was entered: to be told to the RM and counted by the queues.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct StateChange {
+    /// The state before.
+    pub from: ApplicationState,
+    /// The state now.
+    pub to: ApplicationState,
+    /// What led there.
+    pub event: ApplicationEvent,
+    /// What the RM is told as the reason.
+    pub message: &'static str,
+}
+
+/// What left an application in one step, for [`Application::judge`].
+#[expect(clippy::struct_excessive_bools, reason = "each is a fact of its own")]
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub struct Left {
+    /// Asks, or parts of them.
+    pub asks: bool,
+    /// Allocations that are not placeholders.
+    pub real: bool,
+    /// Placeholders.
+    pub placeholders: bool,
+    /// Everything that it held was released at once, be it nothing.
+    pub all: bool,
+}
+
+impl Left {
+    /// Whether anything left.
+    pub fn anything(self) -> bool {
+        self.asks || self.real || self.placeholders || self.all
+    }
+}
+
+/// How far an application is on its way to run.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+#[must_use]
+pub struct Progress {
+    /// See [`Application::is_starting`].
+    pub is_starting: bool,
+    /// See [`Application::may_run_soon`].
+    pub may_run_soon: bool,
+}
+
+/// What an RM is told of a gang that waited for its placeholders for too long.
+pub const PLACEHOLDER_TIMEOUT: &str = "ResourceReservationTimeout";
+
+impl StateChange {
+    /// What it does to the number of running applications on the path.
+    pub fn running(self) -> i64 {
+        let is_running = |state| i64::from(state == ApplicationState::Running);
+        is_running(self.to) - is_running(self.from)
+    }
+}
+
+/// One application of a partition: who owns it, its state, its asks and its allocations.
+#[derive(Debug)]
+pub struct Application {
+    /// The id, as submitted.
+    pub id: Arc<str>,
+    /// Canonical path of its leaf.
+    pub queue: Arc<str>,
+    /// Who owns it.
+    pub user: Arc<str>,
+    /// The user's groups.
+    pub groups: Vec<String>,
+    /// The tags, as submitted.
+    pub tags: Option<Tags>,
+    /// When it was accepted, ns since the epoch.
+    pub arrived_ns: i64,
+    /// Submission time, moved back to the oldest ask's creation, ns since the epoch.
+    pub submitted_ns: i64,
+    /// The latest entry into Running, ns since the epoch.
+    pub started_ns: Option<i64>,
+    /// Entry into a terminal state, ns since the epoch.
+    pub finished_ns: Option<i64>,
+    /// The asks of the application, satisfied ones included.
+    pub asks: Asks,
+    /// Its allocations by UUID.
+    pub allocations: SeededMap<Arc<str>, AllocationId>,
+    /// Its placements that wait for their predicate, or for the placeholder whose place they take.
+    pub unsettled: BTreeSet<AllocationId>,
+    /// Its placeholders, if it ever had or announced any.
+    pub gang: Option<Box<Gang>>,
+    /// What becomes of it when its placeholders have waited for too long.
+    pub gang_style: GangStyle,
+    /// How long its placeholders may wait, or else how long it may run, ms; `None`: nothing was
+    /// said.
+    pub execution_timeout_ms: Option<NonZeroU64>,
+    /// What its allocations have used over time, of those that have left.
+    pub history: History,
+    state: ApplicationState,
+    log: Vec<(i64, ApplicationState)>,
+    allocated: Resources,
+    placeholders: Resources,
+    peak: Resources,
+    /// The memory that its own texts take, about.
+    bytes: u64,
+}
+
+impl NewApplication {
+    /// How much memory it takes before it has any ask, bytes, about.
+    pub fn bytes(&self) -> u64 {
+        let texts = self.id.len() + self.user.len() + self.queue.len();
+        let groups: usize = self.groups.iter().map(String::len).sum();
+        let tags = self.tags.iter().map(|tags| quotas::bytes_of_texts(tags.iter())).sum::<u64>();
+        let declared =
+            self.task_groups.as_ref().and_then(|declared| declared.as_ref().as_ref().ok());
+        let members = declared.map_or(0, |declared| declared.groups().len());
+        let members = members as u64 * quotas::ASK_BYTES;
+        quotas::APPLICATION_BYTES + (texts + groups) as u64 + tags + members
+    }
+}
+
+impl Application {
+    /// A new application in a leaf.
+    pub fn new(new: NewApplication, queue: Arc<str>, now_ns: i64) -> Self {
+        let bytes = new.bytes();
+        Self {
+            id: new.id,
+            queue,
+            user: new.user,
+            groups: new.groups,
+            tags: new.tags,
+            arrived_ns: now_ns,
+            submitted_ns: now_ns,
+            started_ns: None,
+            finished_ns: None,
+            asks: Asks::new(),
+            allocations: SeededMap::default(),
+            unsettled: BTreeSet::new(),
+            gang: match new.task_groups.map(|declared| *declared) {
+                Some(Ok(declared)) => Some(Box::new(Gang::declared(&declared))),
+                _ => (!new.placeholder_ask.is_zero())
+                    .then(|| Box::new(Gang::new(new.placeholder_ask))),
+            },
+            gang_style: new.gang_style,
+            execution_timeout_ms: new.execution_timeout_ms,
+            history: History::default(),
+            state: ApplicationState::New,
+            log: Vec::new(),
+            allocated: Resources::new(),
+            placeholders: Resources::new(),
+            peak: Resources::new(),
+            bytes,
+        }
+    }
+
+    /// What it has that counts against the quotas of its RM.
+    pub fn counted(&self) -> Held {
+        let allocations = (self.allocations.len() + self.unsettled.len()) as u64;
+        Held {
+            asks: self.asks.n_pending() as u64,
+            applications: 1,
+            bytes: self.bytes + self.asks.bytes() + allocations * quotas::ALLOCATION_BYTES,
+            ..Held::default()
+        }
+    }
+
+    /// Its state.
+    pub fn state(&self) -> ApplicationState {
+        self.state
+    }
+
+    /// The states it entered, oldest first, with times in ns since the epoch.
+    pub fn log(&self) -> &[(i64, ApplicationState)] {
+        &self.log
+    }
+
+    /// What its allocations and unsettled placements hold together.
+    pub fn allocated(&self) -> &Resources {
+        &self.allocated
+    }
+
+    /// What its placeholders hold together.
+    pub fn placeholders(&self) -> &Resources {
+        &self.placeholders
+    }
+
+    /// Whether real asks of this task group wait for its placeholders.
+    pub fn waits_for_placeholders(&self, group: &TaskGroup) -> bool {
+        self.gang.as_ref().is_some_and(|gang| gang.is_usable(group))
+    }
+
+    /// Whether it declared its members, decided or not.
+    pub fn has_declared_members(&self) -> bool {
+        self.gang.as_ref().is_some_and(|gang| gang.native.is_some())
+    }
+
+    /// The members of the gang whose places are looked for, with what was declared. `None` if there is no
+    /// such gang, or if it lacks asks.
+    pub fn undecided_bundle(&self) -> Option<(&Native, Bundled)> {
+        let native = self.undecided().filter(|native| native.stage == Stage::Undecided)?;
+        Some((native, native.bundle(&self.asks).ok()?))
+    }
+
+    /// What it declared of its members, as long as it was not decided that they get places.
+    pub fn undecided(&self) -> Option<&Native> {
+        self.gang.as_ref()?.undecided()
+    }
+
+    /// What it declared of its members, if it did.
+    pub fn native(&self) -> Option<&Native> {
+        self.gang.as_ref()?.native.as_deref()
+    }
+
+    /// What it declared of its members, to be changed.
+    pub fn native_mut(&mut self) -> Option<&mut Native> {
+        self.gang.as_mut()?.native.as_deref_mut()
+    }
+
+    /// What it has, held places among it, in no order.
+    pub fn each_allocation(&self) -> impl Iterator<Item = AllocationId> + '_ {
+        self.allocations.values().copied().chain(self.holds())
+    }
+
+    /// The places that are held for members of a declared gang.
+    pub fn holds(&self) -> impl Iterator<Item = AllocationId> + '_ {
+        let native = self.gang.as_ref().and_then(|gang| gang.native.as_ref());
+        native.into_iter().flat_map(|native| native.holds.iter().copied())
+    }
+
+    /// All members of a declared gang have their places: the application runs, whatever its state.
+    pub fn decided(&mut self, now_ns: i64, changes: &mut Vec<StateChange>) {
+        self.runs(now_ns, changes);
+    }
+
+    /// Its placeholders, to be changed.
+    pub fn gang_mut(&mut self) -> &mut Gang {
+        self.gang.get_or_insert_default()
+    }
+
+    /// The component-wise peak of [`Self::allocated`].
+    pub fn peak(&self) -> &Resources {
+        &self.peak
+    }
+
+    /// Whether it counts among those that have still to start. One with a placement that waits for
+    /// its predicate, with placeholders, or with a reserved node has its place among the running ones
+    /// already.
+    pub fn is_starting(&self) -> bool {
+        self.has_not_run() && !self.has_place()
+    }
+
+    /// Whether it has its place among those that run and is not among those that do: it may run in
+    /// a moment.
+    pub fn may_run_soon(&self) -> bool {
+        self.has_not_run() && self.has_place()
+    }
+
+    /// How far it is on its way to run, to be compared after a change.
+    pub fn progress(&self) -> Progress {
+        Progress { is_starting: self.is_starting(), may_run_soon: self.may_run_soon() }
+    }
+
+    /// Whether it has not run, and holds allocations (placeholders) or has a node reserved.
+    pub fn is_allocating(&self) -> bool {
+        self.has_not_run() && (!self.allocations.is_empty() || self.asks.reserves_any())
+    }
+
+    /// Whether it holds anything, or has a node reserved.
+    pub fn has_place(&self) -> bool {
+        self.holds_anything() || self.asks.reserves_any()
+    }
+
+    /// Whether it has allocations, placeholders included, or placements that wait.
+    pub fn holds_anything(&self) -> bool {
+        !self.unsettled.is_empty() || !self.allocations.is_empty() || self.holds().next().is_some()
+    }
+
+    fn has_not_run(&self) -> bool {
+        matches!(self.state, ApplicationState::New | ApplicationState::Accepted)
+    }
+
+    /// Moves the submission back to an older ask or allocation. Says whether it moved.
+    pub fn submitted_no_later_than(&mut self, created_ns: i64) -> bool {
+        let moves = created_ns < self.submitted_ns;
+        self.submitted_ns = self.submitted_ns.min(created_ns);
+        moves
+    }
+
+    /// An ask was added.
+    pub fn ask_added(&mut self, now_ns: i64, changes: &mut Vec<StateChange>) {
+        if matches!(self.state, ApplicationState::New | ApplicationState::Completing) {
+            self.fire(ApplicationEvent::Run, now_ns, changes);
+        }
+    }
+
+    /// An allocation is booked. If it is real, the application runs afterwards, whatever its state.
+    /// If it is a placeholder, the application runs once its placeholders are all that it
+    /// announced.
+    pub fn booked(
+        &mut self,
+        resources: &Resources,
+        placeholder: bool,
+        now_ns: i64,
+        changes: &mut Vec<StateChange>,
+    ) {
+        self.allocated.add(resources);
+        self.counts(resources, placeholder, now_ns, changes);
+    }
+
+    fn counts(
+        &mut self,
+        resources: &Resources,
+        placeholder: bool,
+        now_ns: i64,
+        changes: &mut Vec<StateChange>,
+    ) {
+        self.peak.raise_to(&self.allocated);
+        if !placeholder {
+            return self.runs(now_ns, changes);
+        }
+        self.placeholders.add(resources);
+        if self.state == ApplicationState::New {
+            self.fire(ApplicationEvent::Run, now_ns, changes);
+        }
+        let gang = self.gang.as_ref();
+        if gang.is_some_and(|gang| gang.placeholder_ask.same_amount(&self.placeholders)) {
+            self.fire(ApplicationEvent::Run, now_ns, changes);
+        }
+    }
+
+    /// A placement is to take the place of a placeholder, which holds what it needs.
+    pub fn waits_in_place(&mut self, placement: AllocationId) {
+        self.unsettled.insert(placement);
+    }
+
+    /// Such a placement was taken back, or its ask was.
+    pub fn waits_no_longer(&mut self, placement: AllocationId) {
+        self.unsettled.remove(&placement);
+    }
+
+    /// A real allocation has taken the place of a placeholder, which is gone.
+    pub fn swapped(
+        &mut self,
+        (placeholder, real): (&Resources, &Resources),
+        placement: AllocationId,
+        now_ns: i64,
+        changes: &mut Vec<StateChange>,
+    ) {
+        self.unsettled.remove(&placement);
+        self.allocated.subtract(placeholder);
+        self.allocated.add(real);
+        self.allocated.prune();
+        self.placeholders.subtract(placeholder);
+        self.placeholders.prune();
+        self.peak.raise_to(&self.allocated);
+        self.runs(now_ns, changes);
+    }
+
+    /// A placement holds what it needs and waits for its predicate.
+    pub fn held(&mut self, placement: AllocationId, resources: &Resources) {
+        self.allocated.add(resources);
+        self.unsettled.insert(placement);
+    }
+
+    /// The predicate of a placement passed: it is an allocation, and counts as [`Self::booked`].
+    pub fn settled(
+        &mut self,
+        placement: AllocationId,
+        (resources, placeholder): (&Resources, bool),
+        now_ns: i64,
+        changes: &mut Vec<StateChange>,
+    ) {
+        self.unsettled.remove(&placement);
+        self.counts(resources, placeholder, now_ns, changes);
+    }
+
+    /// A placement was taken back.
+    pub fn refunded(&mut self, placement: AllocationId, resources: &Resources) {
+        self.unsettled.remove(&placement);
+        self.unbooked(resources, false);
+    }
+
+    fn runs(&mut self, now_ns: i64, changes: &mut Vec<StateChange>) {
+        self.fire(ApplicationEvent::Run, now_ns, changes);
+        if self.state == ApplicationState::Accepted {
+            self.fire(ApplicationEvent::Run, now_ns, changes);
+        }
+    }
+
+    /// An allocation grew or shrank in place.
+    pub fn resized(&mut self, delta: &Resources, placeholder: bool) {
+        self.allocated.add(delta);
+        self.allocated.prune();
+        if placeholder {
+            self.placeholders.add(delta);
+            self.placeholders.prune();
+        }
+        self.peak.raise_to(&self.allocated);
+    }
+
+    /// An allocation left. Call [`Self::judge`] once everything of the step has left.
+    pub fn unbooked(&mut self, resources: &Resources, placeholder: bool) {
+        self.allocated.subtract(resources);
+        self.allocated.prune();
+        if placeholder {
+            self.placeholders.subtract(resources);
+            self.placeholders.prune();
+        }
+    }
+
+    /// Asks or allocations left in this step: completes or fails where nothing is left, and goes on
+    /// where the last placeholder of a gang that gave up is gone. One that completes anyway is over
+    /// when its RM releases all it holds: nothing more will come. What waits for a predicate or for
+    /// a placeholder to go counts as asked for. An undecided gang waits for its members, also where
+    /// none of them has a size or an ask.
+    pub fn judge(&mut self, left: Left, now_ns: i64, changes: &mut Vec<StateChange>) {
+        let has_placeholders = self.gang.is_some() && !self.placeholders.is_zero();
+        let last_placeholder = left.placeholders && !has_placeholders;
+        if self.state == ApplicationState::Resuming {
+            if last_placeholder {
+                self.fire(ApplicationEvent::Run, now_ns, changes);
+            }
+            return;
+        }
+        let is_undecided = self.undecided().is_some();
+        let asks = !self.unsettled.is_empty() || !self.asks.pending().is_zero();
+        let has_real = !self.allocated.same_amount(&self.placeholders);
+        if asks || has_real {
+            return;
+        }
+        match self.state {
+            ApplicationState::Failing if !has_placeholders => {
+                self.fire(ApplicationEvent::Fail, now_ns, changes);
+            }
+            ApplicationState::Accepted | ApplicationState::Running
+                if (left.real || !has_placeholders) && !is_undecided =>
+            {
+                self.fire(ApplicationEvent::Complete, now_ns, changes);
+            }
+            ApplicationState::Completing if last_placeholder || left.all => {
+                self.fire(ApplicationEvent::Complete, now_ns, changes);
+            }
+            _ => {}
+        }
+    }
+
+    /// Fires an event; a refusal leaves the state as it is.
+    pub fn fire(&mut self, event: ApplicationEvent, now_ns: i64, changes: &mut Vec<StateChange>) {
+        self.fire_because(event, event.text(), now_ns, changes);
+    }
+
+    /// As [`Self::fire`]; the RM is told this reason.
+    pub fn fire_because(
+        &mut self,
+        event: ApplicationEvent,
+        message: &'static str,
+        now_ns: i64,
+        changes: &mut Vec<StateChange>,
+    ) {
+        let Ok(Transition::To(to)) = self.state.on(event) else {
+            return;
+        };
+        let from = std::mem::replace(&mut self.state, to);
+        if self.log.len() == LOG_MAX {
+            self.log.remove(0);
+        }
+        self.log.push((now_ns, to));
+        match to {
+            ApplicationState::Running => self.started_ns = Some(now_ns),
+            state if state.is_terminated() => self.finished_ns = Some(now_ns),
+            _ => {}
+        }
+        changes.push(StateChange { from, to, event, message });
+    }
+
+    /// A UUID for the next allocation of an ask, which is still outstanding or waits for its
+    /// predicate: its key while that is free, else `key#n`.
+    pub fn next_uuid(&mut self, slot: crate::values::ids::AskSlot) -> Arc<str> {
+        let ask = self.asks.ask(slot);
+        let still_to_come = ask.outstanding as usize + ask.search.unsettled.len();
+        let single = still_to_come == 1 && ask.next_uuid == 1 && ask.live.is_empty();
+        let key = Arc::clone(&ask.key);
+        if single && !self.allocations.contains_key(&key) {
+            return key;
+        }
+        let mut number = ask.next_uuid;
+        loop {
+            let uuid: Arc<str> = Arc::from(format!("{key}#{number}"));
+            number += 1;
+            if !self.allocations.contains_key(&uuid) {
+                self.asks.ask_mut(slot).next_uuid = number;
+                return uuid;
+            }
+        }
+    }
+}

@@ -1,0 +1,250 @@
+//! The life of an application as a table: `docs/applications.md#transitions`.
+//!
+//! # Why a table
+//! The application actor owns its state and asks here what an event does to it. What *fires* an
+//! event, and what follows a transition, is the actor's business. That a late event cannot bring a
+//! dead application back is the business of this table, and must hold whatever the actor does.
+//!
+//! # Invariants
+//! * A refused event changes nothing: [`ApplicationState::on`] takes the state by value and the
+//!   caller keeps what it had.
+//! * No event leads out of Expired, and only expiry leads out of another terminated state.
+//! * The only event that is accepted without a transition is `runApplication` while Running.
+//!
+//! ```
+//! use monoceros_rules::applications::application_state::{
+//!     ApplicationEvent, ApplicationState, Transition,
+//! };
+//! let accepted = ApplicationState::New.on(ApplicationEvent::Run);
+//! assert_eq!(accepted, Ok(Transition::To(ApplicationState::Accepted)));
+//! assert!(ApplicationState::Completed.on(ApplicationEvent::Run).is_err());
+//! ```
+
+use std::fmt;
+
+use serde::{Serialize, Serializer};
+
+/// Where an application is in its life. The texts (`Display`, `Serialize`) are those that resource
+/// managers and dashboards know.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
+pub enum ApplicationState {
+    /// Known, no ask yet.
+    New,
+    /// Has had an ask, nothing real runs; a gang collects its placeholders here.
+    Accepted,
+    /// At least one real allocation was made, or all placeholders are allocated.
+    Running,
+    /// A gang timed out in soft style and waits until its placeholders are confirmed as gone.
+    Resuming,
+    /// No pending ask and no real allocation; may hold placeholders, and may come back.
+    Completing,
+    /// Ended well.
+    Completed,
+    /// Waits until its allocations are confirmed as gone.
+    Failing,
+    /// Ended badly.
+    Failed,
+    /// Never admitted.
+    Rejected,
+    /// Terminated long ago; may be forgotten.
+    Expired,
+}
+
+/// What can happen to an application. The texts end in `Application`, as state logs and messages
+/// to resource managers name them.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
+pub enum ApplicationEvent {
+    /// `runApplication`: it has work, or work of it was placed.
+    Run,
+    /// `completeApplication`: nothing is left to do, or its grace period is over.
+    Complete,
+    /// `failApplication`: it must end, or the last thing it held is gone.
+    Fail,
+    /// `resumeApplication`: its gang timed out in soft style.
+    Resume,
+    /// `rejectApplication`: it is not admitted.
+    Reject,
+    /// `expireApplication`: it has been terminated for long enough.
+    Expire,
+}
+
+/// What an accepted event does.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Transition {
+    /// The application enters this state, which always differs from the one it leaves.
+    To(ApplicationState),
+    /// The event is in order and nothing happens: no message, no state-log entry, no timer.
+    Stay,
+}
+
+/// The event has no meaning in this state. To be logged; never a reason to fail what fired it.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, thiserror::Error)]
+#[error("event `{event}` is refused in state `{state}`")]
+pub struct Refused {
+    /// Where the application is, and stays.
+    pub state: ApplicationState,
+    /// What was refused.
+    pub event: ApplicationEvent,
+}
+
+impl ApplicationState {
+    /// What `event` does to an application in this state.
+    pub fn on(self, event: ApplicationEvent) -> Result<Transition, Refused> {
+        use ApplicationEvent as On;
+        use ApplicationState::{
+            Accepted, Completed, Completing, Expired, Failed, Failing, New, Rejected, Resuming,
+            Running,
+        };
+        let next = match (self, event) {
+            (Running, On::Run) => return Ok(Transition::Stay),
+            (New | Resuming, On::Run) => Accepted,
+            (Accepted | Completing, On::Run) => Running,
+            (Accepted | Running, On::Complete) => Completing,
+            (Completing, On::Complete) => Completed,
+            (New | Accepted | Running, On::Fail) => Failing,
+            (Failing, On::Fail) => Failed,
+            (New | Accepted, On::Resume) => Resuming,
+            (New, On::Reject) => Rejected,
+            (Completed | Failed | Rejected, On::Expire) => Expired,
+            _ => return Err(Refused { state: self, event }),
+        };
+        Ok(Transition::To(next))
+    }
+
+    /// Whether the application is over: it holds nothing and will never be offered anything.
+    pub fn is_terminated(self) -> bool {
+        matches!(self, Self::Completed | Self::Failed | Self::Rejected | Self::Expired)
+    }
+
+    /// The text of the state.
+    pub fn text(self) -> &'static str {
+        match self {
+            Self::New => "New",
+            Self::Accepted => "Accepted",
+            Self::Running => "Running",
+            Self::Resuming => "Resuming",
+            Self::Completing => "Completing",
+            Self::Completed => "Completed",
+            Self::Failing => "Failing",
+            Self::Failed => "Failed",
+            Self::Rejected => "Rejected",
+            Self::Expired => "Expired",
+        }
+    }
+}
+
+impl ApplicationEvent {
+    /// The text of the event.
+    pub fn text(self) -> &'static str {
+        match self {
+            Self::Run => "runApplication",
+            Self::Complete => "completeApplication",
+            Self::Fail => "failApplication",
+            Self::Resume => "resumeApplication",
+            Self::Reject => "rejectApplication",
+            Self::Expire => "expireApplication",
+        }
+    }
+}
+
+impl fmt::Display for ApplicationState {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.pad(self.text())
+    }
+}
+
+impl Serialize for ApplicationState {
+    fn serialize<S: Serializer>(&self, serializer: S) -> Result<S::Ok, S::Error> {
+        serializer.serialize_str(self.text())
+    }
+}
+
+impl fmt::Display for ApplicationEvent {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.pad(self.text())
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    const STATES: [ApplicationState; 10] = [
+        ApplicationState::New,
+        ApplicationState::Accepted,
+        ApplicationState::Running,
+        ApplicationState::Resuming,
+        ApplicationState::Completing,
+        ApplicationState::Completed,
+        ApplicationState::Failing,
+        ApplicationState::Failed,
+        ApplicationState::Rejected,
+        ApplicationState::Expired,
+    ];
+
+    const EVENTS: [ApplicationEvent; 6] = [
+        ApplicationEvent::Run,
+        ApplicationEvent::Complete,
+        ApplicationEvent::Fail,
+        ApplicationEvent::Resume,
+        ApplicationEvent::Reject,
+        ApplicationEvent::Expire,
+    ];
+
+    /// The table that the code above spells out; `stay` is the silent success, `err` the refusal.
+    const TABLE: &str = "
+        on                   New       Accepted    Running     Resuming  Completing  Completed  Failing  Failed   Rejected  Expired
+        runApplication       Accepted  Running     stay        Accepted  Running     err        err      err      err       err
+        completeApplication  err       Completing  Completing  err       Completed   err        err      err      err       err
+        failApplication      Failing   Failing     Failing     err       err         err        Failed   err      err       err
+        resumeApplication    Resuming  Resuming    err         err       err         err        err      err      err       err
+        rejectApplication    Rejected  err         err         err       err         err        err      err      err       err
+        expireApplication    err       err         err         err       err         Expired    err      Expired  Expired   err
+    ";
+
+    #[test]
+    fn every_cell_of_the_table_is_as_written() {
+        let rows: Vec<Vec<&str>> = TABLE
+            .lines()
+            .map(|line| line.split_whitespace().collect::<Vec<_>>())
+            .filter(|row| !row.is_empty())
+            .collect();
+        let columns: Vec<String> = STATES.iter().map(ToString::to_string).collect();
+        assert_eq!(rows[0][1..], columns, "the head names every state in order");
+        assert_eq!(rows.len(), 1 + EVENTS.len());
+        for (row, event) in rows[1..].iter().zip(EVENTS) {
+            assert_eq!(row[0], event.to_string());
+            assert_eq!(row.len(), 1 + STATES.len());
+            for (cell, state) in row[1..].iter().zip(STATES) {
+                let answer = match state.on(event) {
+                    Ok(Transition::To(next)) => next.to_string(),
+                    Ok(Transition::Stay) => "stay".to_owned(),
+                    Err(refused) => {
+                        assert_eq!(refused, Refused { state, event });
+                        "err".to_owned()
+                    }
+                };
+                assert_eq!(answer, **cell, "{event} in {state}");
+            }
+        }
+    }
+
+    #[test]
+    fn a_terminated_application_stays_terminated() {
+        for state in STATES.into_iter().filter(|state| state.is_terminated()) {
+            for event in EVENTS {
+                if let Ok(Transition::To(next)) = state.on(event) {
+                    assert_eq!(next, ApplicationState::Expired, "{event} in {state}");
+                }
+            }
+        }
+        let over = STATES.into_iter().filter(|state| state.is_terminated()).count();
+        assert_eq!(over, 4, "Completed, Failed, Rejected and Expired");
+    }
+
+    #[test]
+    fn a_refusal_names_state_and_event() {
+        let refused = ApplicationState::Failed.on(ApplicationEvent::Run).unwrap_err();
+        assert_eq!(refused.to_string(), "event `runApplication` is refused in state `Failed`");
+    }
+}

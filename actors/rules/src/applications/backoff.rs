@@ -1,0 +1,97 @@
+//! The back-off of an application of which too many asks found no node:
+//! `docs/scheduling.md#back-off`.
+//!
+//! # When it begins
+//! A pass is one search for the next decision. It begins again with each decision, and counts every ask
+//! that passes its quotas and has no node, also those that were found so before and are not searched for
+//! again. When it has counted as many as the leaf allows and one more ask is pending, the pass ends. Asks
+//! that require a node are not counted.
+//!
+//! # When it ends
+//! Until the deadline the row in the leaf says that nothing waits here, so no offer comes. Then the
+//! application is due, whatever its asks wait for, and the next pass decides anew. New asks and new nodes
+//! do not end a back-off. A configuration without back-off does.
+//!
+//! # Invariant
+//! * An application that backs off has a deadline of its own; an older one changes nothing.
+
+use std::time::Duration;
+
+use crate::order::keys::AskKey;
+use crate::waiting::WaitSet;
+
+/// The shortest back-off: a shorter one would have the partition look at nothing else.
+pub const LEAST: Duration = Duration::from_millis(100);
+
+/// The state of an application whose last pass ended before it had tried every ask.
+#[derive(Debug)]
+pub struct Backoff {
+    /// Until when the application is left alone, ns since the epoch. `None`: that time is over, and
+    /// the application was not offered anything since.
+    until_ns: Option<i64>,
+    /// The last ask that was tried.
+    reached: AskKey,
+}
+
+impl Backoff {
+    /// Begins a back-off: the pass ended with this ask.
+    pub fn begin(reached: AskKey, delay: Duration, now_ns: i64) -> Self {
+        let delay_ns = i64::try_from(delay.as_nanos()).unwrap_or(i64::MAX);
+        Self { until_ns: Some(now_ns.saturating_add(delay_ns)), reached }
+    }
+
+    /// The end of the back-off, ns since the epoch; `None` once it is over.
+    pub fn until_ns(&self) -> Option<i64> {
+        self.until_ns
+    }
+
+    /// The last ask that was tried.
+    pub fn reached(&self) -> AskKey {
+        self.reached
+    }
+
+    /// What the application waits for meanwhile.
+    pub fn waits(&self) -> WaitSet {
+        if self.until_ns.is_some() { WaitSet::Nothing } else { WaitSet::Due }
+    }
+
+    /// A deadline is over. Returns whether it ended the back-off: an older one does not.
+    pub fn deadline_over(&mut self, deadline_ns: i64) -> bool {
+        let ends = self.until_ns == Some(deadline_ns);
+        if ends {
+            self.end();
+        }
+        ends
+    }
+
+    /// Ends the back-off: the leaf has none any more.
+    pub fn end(&mut self) {
+        self.until_ns = None;
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn reached() -> AskKey {
+        AskKey::new(0, 1, 2)
+    }
+
+    #[test]
+    fn only_its_own_deadline_ends_a_back_off() {
+        let mut backoff = Backoff::begin(reached(), Duration::from_nanos(10), 5);
+        assert_eq!((backoff.until_ns(), backoff.waits()), (Some(15), WaitSet::Nothing));
+        assert!(!backoff.deadline_over(14), "the deadline of an earlier one");
+        assert!(backoff.deadline_over(15));
+        assert_eq!((backoff.until_ns(), backoff.waits()), (None, WaitSet::Due));
+        assert!(!backoff.deadline_over(15), "it has ended");
+        assert_eq!(backoff.reached(), reached());
+    }
+
+    #[test]
+    fn a_delay_beyond_all_time_ends_never() {
+        let backoff = Backoff::begin(reached(), Duration::MAX, 5);
+        assert_eq!(backoff.until_ns(), Some(i64::MAX));
+    }
+}

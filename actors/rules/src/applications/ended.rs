@@ -1,0 +1,379 @@
+//! Applications that are over: kept for some days so that whoever asks what became of one gets an
+//! answer.
+//!
+//! # Two lists
+//! *Terminated* applications have Completed or Failed. Each run is an entry of its own, since an id
+//! may be used again at once. *Rejected* ones were never admitted; they are kept by id, and a later
+//! rejection takes the place of the earlier one, since an RM that tries again and again would push
+//! everything else out. One that its RM removed is in neither list: the RM knows what became of it.
+//! It is only summed up, which takes the same facts ([`Ended::removed`]).
+//!
+//! # How long
+//! An entry expires [`RETENTION`] after its end. The next sweep removes what has expired; sweeps are
+//! a day apart, so an entry can be seen for three to four days. Each list has a bound: one entry
+//! more pushes out the oldest, expired or not, without a word.
+//!
+//! # Invariants
+//! * In both lists entries are in the order of their ends, so what has expired is at the front.
+//! * There is something due while an entry is there, and nothing otherwise.
+
+use std::collections::BTreeMap;
+use std::ops::Bound;
+use std::sync::Arc;
+use std::time::Duration;
+
+use crate::applications::application::Application;
+use crate::applications::application_state::{ApplicationEvent, ApplicationState, Transition};
+use crate::applications::gang::Group;
+use crate::applications::resource_seconds::History;
+use crate::specs::ask::TaskGroup;
+use crate::values::resources::Resources;
+use crate::values::text::beginning;
+
+/// How long an ended application is kept before it expires.
+pub const RETENTION: Duration = Duration::from_secs(3 * 24 * 60 * 60);
+
+/// The time between the first entry that expires and the sweep that removes it.
+pub const SWEEP_INTERVAL: Duration = Duration::from_secs(24 * 60 * 60);
+
+/// Most bytes that are kept of each text of a rejected application, since nobody has checked them.
+pub const TEXT_BYTES: usize = 1024;
+
+/// What is kept of an application that is over.
+#[derive(Clone, Debug, PartialEq)]
+pub struct Ended {
+    /// The id, as submitted.
+    pub id: Arc<str>,
+    /// Path of the leaf it was in; of a rejected one, the queue that was asked for.
+    pub queue: Arc<str>,
+    /// Who owned it.
+    pub user: Arc<str>,
+    /// The user's groups.
+    pub groups: Vec<String>,
+    /// Submission, ns since the epoch.
+    pub submitted_ns: i64,
+    /// The latest entry into Running, ns since the epoch; `None`: it never ran.
+    pub started_ns: Option<i64>,
+    /// The end, ns since the epoch.
+    pub finished_ns: i64,
+    /// How it ended; of one that was removed, the state that it was in.
+    pub state: ApplicationState,
+    /// The states it entered, oldest first, with times in ns since the epoch.
+    pub log: Vec<(i64, ApplicationState)>,
+    /// The most that it held at a time.
+    pub peak: Resources,
+    /// What became of its placeholders, by task group.
+    pub task_groups: Vec<(TaskGroup, Group)>,
+    /// Why it was rejected.
+    pub rejected: Option<Box<str>>,
+    /// What it used over time.
+    pub history: History,
+}
+
+impl Ended {
+    /// What is kept of an application that has just entered a terminal state.
+    pub fn of(application: &Application) -> Self {
+        let log = application.log().to_vec();
+        let now_ns = log.last().map_or(application.submitted_ns, |(at_ns, _)| *at_ns);
+        Self {
+            id: Arc::clone(&application.id),
+            queue: Arc::clone(&application.queue),
+            user: Arc::clone(&application.user),
+            groups: application.groups.clone(),
+            submitted_ns: application.submitted_ns,
+            started_ns: application.started_ns,
+            finished_ns: application.finished_ns.unwrap_or(now_ns),
+            state: application.state(),
+            log,
+            peak: application.peak().clone(),
+            task_groups: application
+                .gang
+                .iter()
+                .flat_map(|gang| gang.groups())
+                .map(|(name, group)| (Arc::clone(name), group.clone()))
+                .collect(),
+            rejected: None,
+            history: application.history.clone(),
+        }
+    }
+
+    /// What there is to say of an application that its RM removes now, in whatever state it is, once
+    /// everything that it held has left.
+    pub fn removed(application: &Application, now_ns: i64) -> Self {
+        debug_assert!(application.allocated().is_zero(), "what it holds is counted when it leaves");
+        debug_assert!(
+            !application.state().is_terminated(),
+            "one that is over is not there any more"
+        );
+        Self { finished_ns: now_ns, ..Self::of(application) }
+    }
+
+    /// What is kept of an application that is rejected now; of each text as much as
+    /// [`TEXT_BYTES`].
+    pub fn rejected(
+        id: &Arc<str>,
+        queue: &str,
+        user: &str,
+        groups: &[String],
+        why: &str,
+        now_ns: i64,
+    ) -> Self {
+        let state = ApplicationState::Rejected;
+        Self {
+            id: Arc::clone(id),
+            queue: Arc::from(beginning(queue, TEXT_BYTES)),
+            user: Arc::from(beginning(user, TEXT_BYTES)),
+            groups: groups.to_vec(),
+            submitted_ns: now_ns,
+            started_ns: None,
+            finished_ns: now_ns,
+            state,
+            log: vec![(now_ns, state)],
+            peak: Resources::new(),
+            task_groups: Vec::new(),
+            rejected: Some(beginning(why, TEXT_BYTES).into()),
+            history: History::default(),
+        }
+    }
+
+    /// Whether it was never admitted.
+    pub fn is_rejected(&self) -> bool {
+        self.rejected.is_some()
+    }
+
+    fn expire(&mut self, now_ns: i64) {
+        if let Ok(Transition::To(to)) = self.state.on(ApplicationEvent::Expire) {
+            self.state = to;
+            self.log.push((now_ns, to));
+        }
+    }
+}
+
+/// The applications of one partition that are over.
+#[derive(Debug)]
+pub struct EndedApplications {
+    /// Most entries of each list.
+    most: usize,
+    terminated: List,
+    rejected: List,
+    /// The number of the rejection of each id.
+    rejected_by_id: BTreeMap<Arc<str>, u64>,
+    /// When expired entries are removed, ns since the epoch; `None` while there are none.
+    sweep_ns: Option<i64>,
+}
+
+impl EndedApplications {
+    /// Nothing yet, and at most so many in each list.
+    pub fn new(most: usize) -> Self {
+        Self {
+            most,
+            terminated: List::default(),
+            rejected: List::default(),
+            rejected_by_id: BTreeMap::new(),
+            sweep_ns: None,
+        }
+    }
+
+    /// Takes in an application that ended or was rejected.
+    pub fn keep(&mut self, ended: Ended) {
+        if !ended.is_rejected() {
+            self.terminated.push(ended);
+            if self.terminated.entries.len() > self.most {
+                self.terminated.pop_first();
+            }
+            return;
+        }
+        let id = Arc::clone(&ended.id);
+        let number = self.rejected.push(ended);
+        if let Some(earlier) = self.rejected_by_id.insert(id, number) {
+            self.rejected.remove(earlier);
+        }
+        if self.rejected.entries.len() > self.most {
+            self.pop_rejected();
+        }
+    }
+
+    /// When [`Self::pass`] is to be called next, ns since the epoch; `None` while nothing is kept.
+    pub fn due_ns(&self) -> Option<i64> {
+        let expiries = [self.terminated.next_expiry_ns(), self.rejected.next_expiry_ns()];
+        expiries.into_iter().flatten().chain(self.sweep_ns).min()
+    }
+
+    /// Time has passed: what is due expires, and a sweep that is due removes what has expired.
+    /// Returns what has just expired, in order of the ends.
+    pub fn pass(&mut self, now_ns: i64) -> Vec<Expired> {
+        if self.sweep_ns.is_some_and(|due_ns| due_ns <= now_ns) {
+            self.sweep_ns = None;
+            while self.terminated.first_is_expired() {
+                self.terminated.pop_first();
+            }
+            while self.rejected.first_is_expired() {
+                self.pop_rejected();
+            }
+        }
+        let mut expired = self.terminated.expire(now_ns);
+        expired.extend(self.rejected.expire(now_ns));
+        expired.sort_by_key(|expired| expired.finished_ns);
+        if !expired.is_empty() && self.sweep_ns.is_none() {
+            self.sweep_ns = Some(now_ns.saturating_add(ns(SWEEP_INTERVAL)));
+        }
+        expired
+    }
+
+    /// The terminated ones, oldest end first.
+    pub fn terminated(&self) -> impl DoubleEndedIterator<Item = &Ended> {
+        self.terminated.entries.values()
+    }
+
+    /// The rejected ones, oldest rejection first.
+    pub fn rejected(&self) -> impl DoubleEndedIterator<Item = &Ended> {
+        self.rejected.entries.values()
+    }
+
+    /// The terminated ones behind the entry of this number, oldest end first, with their numbers,
+    /// which only rise; the first has a larger one than 0.
+    pub fn terminated_behind(&self, number: u64) -> impl Iterator<Item = (u64, &Ended)> {
+        self.terminated.behind(number)
+    }
+
+    /// The rejected ones behind the entry of this number. As [`Self::terminated_behind`].
+    pub fn rejected_behind(&self, number: u64) -> impl Iterator<Item = (u64, &Ended)> {
+        self.rejected.behind(number)
+    }
+
+    /// The terminated ones before the entry of this number, newest end first.
+    pub fn terminated_before(&self, number: u64) -> impl Iterator<Item = (u64, &Ended)> {
+        self.terminated.before(number)
+    }
+
+    /// The rejected ones before the entry of this number, newest rejection first.
+    pub fn rejected_before(&self, number: u64) -> impl Iterator<Item = (u64, &Ended)> {
+        self.rejected.before(number)
+    }
+
+    /// How many of both lists are in which state.
+    pub fn states(&self) -> BTreeMap<ApplicationState, u64> {
+        let mut states = self.terminated.states.clone();
+        for (state, number) in &self.rejected.states {
+            *states.entry(*state).or_default() += number;
+        }
+        states
+    }
+
+    fn pop_rejected(&mut self) {
+        if let Some(gone) = self.rejected.pop_first() {
+            self.rejected_by_id.remove(&gone.id);
+        }
+    }
+}
+
+/// An entry that has expired.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Expired {
+    /// The id of the application.
+    pub id: Arc<str>,
+    /// The queue it was in.
+    pub queue: Arc<str>,
+    /// Whether it was never admitted.
+    pub is_rejected: bool,
+    finished_ns: i64,
+}
+
+/// Entries by number, in the order of their ends.
+#[derive(Debug)]
+struct List {
+    entries: BTreeMap<u64, Ended>,
+    /// How many entries are in which state, none left out: counted along, since a list may be long.
+    states: BTreeMap<ApplicationState, u64>,
+    /// The number of the next entry; the first has 1.
+    next: u64,
+    /// No entry with a smaller number is still to expire.
+    fresh: u64,
+}
+
+impl Default for List {
+    fn default() -> Self {
+        Self { entries: BTreeMap::new(), states: BTreeMap::new(), next: 1, fresh: 0 }
+    }
+}
+
+impl List {
+    fn push(&mut self, ended: Ended) -> u64 {
+        let number = self.next;
+        *self.states.entry(ended.state).or_default() += 1;
+        self.entries.insert(number, ended);
+        self.next += 1;
+        number
+    }
+
+    fn remove(&mut self, number: u64) {
+        if let Some(gone) = self.entries.remove(&number) {
+            self.uncount(gone.state);
+        }
+    }
+
+    fn pop_first(&mut self) -> Option<Ended> {
+        let (_, gone) = self.entries.pop_first()?;
+        self.uncount(gone.state);
+        Some(gone)
+    }
+
+    fn uncount(&mut self, state: ApplicationState) {
+        let counted = self.states.get_mut(&state).expect("each entry is counted in its state");
+        *counted -= 1;
+        if *counted == 0 {
+            self.states.remove(&state);
+        }
+    }
+
+    fn behind(&self, number: u64) -> impl Iterator<Item = (u64, &Ended)> {
+        let behind = self.entries.range((Bound::Excluded(number), Bound::Unbounded));
+        behind.map(|(number, ended)| (*number, ended))
+    }
+
+    fn before(&self, number: u64) -> impl Iterator<Item = (u64, &Ended)> {
+        let before = self.entries.range(..number).rev();
+        before.map(|(number, ended)| (*number, ended))
+    }
+
+    fn next_expiry_ns(&self) -> Option<i64> {
+        let (_, ended) = self.entries.range(self.fresh..).next()?;
+        Some(ended.finished_ns.saturating_add(ns(RETENTION)))
+    }
+
+    /// Has everything expire that is due.
+    fn expire(&mut self, now_ns: i64) -> Vec<Expired> {
+        let (mut expired, mut moved) = (Vec::new(), Vec::new());
+        for (number, ended) in self.entries.range_mut(self.fresh..) {
+            if ended.finished_ns.saturating_add(ns(RETENTION)) > now_ns {
+                break;
+            }
+            self.fresh = number + 1;
+            let before = ended.state;
+            ended.expire(now_ns);
+            moved.push((before, ended.state));
+            expired.push(Expired {
+                id: Arc::clone(&ended.id),
+                queue: Arc::clone(&ended.queue),
+                is_rejected: ended.is_rejected(),
+                finished_ns: ended.finished_ns,
+            });
+        }
+        for (before, after) in moved {
+            self.uncount(before);
+            *self.states.entry(after).or_default() += 1;
+        }
+        expired
+    }
+
+    fn first_is_expired(&self) -> bool {
+        self.entries.first_key_value().is_some_and(|(number, _)| *number < self.fresh)
+    }
+}
+
+fn ns(time: Duration) -> i64 {
+    i64::try_from(time.as_nanos()).unwrap_or(i64::MAX)
+}
+
+#[cfg(test)]
+mod tests;

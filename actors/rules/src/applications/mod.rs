@@ -1,0 +1,13 @@
+//! Applications: their life, their gangs, and what is kept of those that are over.
+//!
+//! These are plain structs so that the actor of an application can be told what changed instead of
+//! finding out: each change returns what others must be told.
+
+pub mod application;
+pub mod application_state;
+pub mod backoff;
+pub mod ended;
+pub mod gang;
+pub mod native;
+pub mod resource_seconds;
+pub mod run_limit;

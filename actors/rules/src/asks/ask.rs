@@ -1,0 +1,392 @@
+//! One ask of an application: how much of it is outstanding, and what became of it so far.
+//!
+//! An application may have a hundred thousand of them, and few are ever refused. So what predicates
+//! said of an ask is kept apart, behind one pointer ([`Refusals`]).
+
+use std::collections::BTreeMap;
+use std::ops::Deref;
+use std::sync::Arc;
+
+use smallvec::SmallVec;
+
+use super::failures::FailureLog;
+use super::wish::AskWish;
+use crate::asks::Try;
+use crate::asks::failed_starts::FailedStarts;
+use crate::asks::preemption::Tries;
+use crate::nodes::{Domain, Exclusion, NodeIndex, NodeRequest, PassedBy};
+use crate::order::keys::AskKey;
+use crate::specs::ask::{AskSpec, Shape};
+use crate::values::epoch::Growth;
+use crate::values::ids::{AllocationId, ClassId, NodeSlot};
+use crate::values::rare::{Nothing, Rare};
+use crate::values::resources::Sum;
+use crate::values::retries::Retries;
+
+/// One ask of the application. What was asked for is its specification, to which it dereferences.
+#[expect(clippy::struct_excessive_bools, reason = "each is a fact of its own")]
+#[derive(Debug)]
+pub struct Ask {
+    /// What was asked for.
+    pub spec: Arc<AskSpec>,
+    /// Outstanding allocations.
+    pub outstanding: u32,
+    /// Since when it counts as waiting: its creation time, or its arrival where that is earlier, ns
+    /// since the epoch. The clock of an RM may be ahead.
+    pub created_ns: i64,
+    /// Arrival, ns since the epoch; a request that replaces it does not change this.
+    pub arrived_ns: i64,
+    /// Order of arrival.
+    pub sequence: u64,
+    /// What was outstanding of it was withdrawn.
+    pub withdrawn: bool,
+    /// It did not fit its queues when it was tried last.
+    pub over_quota: bool,
+    /// It did not fit what its user and group had left when it was tried last.
+    pub over_user_quota: bool,
+    /// The RM was told that more machines would help it: once in its life.
+    pub signalled: bool,
+    /// Tried at least once with enough room by its user's limits.
+    pub attempted: bool,
+    /// In its last try, the RM did not answer for some nodes. So it is not known whether more
+    /// machines would help.
+    pub unanswered: bool,
+    /// Allocations made from it that live.
+    pub live: SmallVec<[AllocationId; 1]>,
+    /// The next number to try in `<key>#n`.
+    pub next_uuid: u32,
+    /// It has a class of its own, which nobody joins.
+    pub(super) is_single: bool,
+    pub(super) class: Option<ClassId>,
+    /// What few asks come to while a node is sought.
+    pub search: Rare<Search>,
+}
+
+/// What few asks come to while a node is sought.
+#[derive(Debug, Default)]
+pub struct Search {
+    /// Its placements that wait for their predicate, or for the placeholder whose place they take.
+    pub unsettled: SmallVec<[AllocationId; 1]>,
+    /// Its tries to preempt others.
+    pub tries: Option<Box<Tries>>,
+    /// What its placement constraint expects of nodes.
+    pub(super) wish: Option<Box<AskWish>>,
+    /// The domain that its task group has chosen, if it is to stay in one; shared by the whole group.
+    pub domain: Option<Arc<Domain>>,
+    /// What was refused of it.
+    pub(super) refusals: Option<Box<Refusals>>,
+    /// Its starts that failed since one succeeded.
+    pub(super) starts: Option<Box<FailedStarts>>,
+    /// The node that it has reserved.
+    pub(super) reserved: Option<NodeSlot>,
+    /// That node is for all, since the ask could not run.
+    pub(super) is_suspended: bool,
+    /// How growths pass it by, while it wants more than all nodes have left together.
+    pub(super) passed_by: Option<PassedBy>,
+    /// Another ask reserved a node in its place.
+    pub was_replaced: bool,
+}
+
+impl Nothing for Search {
+    const NOTHING: &'static Self = &Self {
+        unsettled: SmallVec::new_const(),
+        tries: None,
+        wish: None,
+        domain: None,
+        refusals: None,
+        starts: None,
+        reserved: None,
+        is_suspended: false,
+        passed_by: None,
+        was_replaced: false,
+    };
+}
+
+/// What predicates and the RM refused of an ask.
+#[derive(Debug, Default)]
+pub struct Refusals {
+    /// Some nodes refused it since its last allocation, and the next are asked.
+    trying: Option<Box<Try>>,
+    /// Every node with room refused it, or the one it names did: it waits.
+    rests: bool,
+    /// The node that it has reserved refused it, and others are next.
+    refused_at_reserved: bool,
+    /// The node that it was to reserve refused that.
+    may_not_reserve: bool,
+    /// The question whether it may reserve a node, while that is open.
+    pub claim: Option<u64>,
+    /// Why, in its present search, each with the number of nodes.
+    pub reasons: BTreeMap<String, u32>,
+    /// What they were when every node with room had refused it last; only for explanations.
+    pub last_reasons: BTreeMap<String, u32>,
+    /// When it is tried again though nothing changed.
+    pub retries: Retries,
+    /// When it was told last that predicates refused it, ns since the epoch.
+    pub told_ns: Option<i64>,
+    /// Nodes that the RM said can never run it: it does not go there until their time is over.
+    pub excluded: Vec<Exclusion>,
+    /// Why it was not placed so far, while it is in no class that keeps that.
+    pub(super) failures: Option<Box<FailureLog>>,
+}
+
+impl Ask {
+    pub(super) fn new(
+        spec: Arc<AskSpec>,
+        outstanding: u32,
+        arrived_ns: i64,
+        sequence: u64,
+    ) -> Self {
+        Self {
+            created_ns: spec.counted_creation_ns(arrived_ns),
+            spec,
+            outstanding,
+            arrived_ns,
+            sequence,
+            withdrawn: false,
+            over_quota: false,
+            over_user_quota: false,
+            signalled: false,
+            attempted: false,
+            unanswered: false,
+            live: SmallVec::new(),
+            next_uuid: 1,
+            is_single: false,
+            class: None,
+            search: Rare::default(),
+        }
+    }
+
+    /// What its placement constraint expects of nodes, if it has one.
+    pub fn wish(&self) -> Option<&AskWish> {
+        self.search.wish.as_deref()
+    }
+
+    /// Creation time as its RM stated it, or else its arrival, ns since the epoch: for people, since
+    /// it may lie ahead.
+    pub fn stated_creation_ns(&self) -> i64 {
+        self.spec.created_ns.unwrap_or(self.arrived_ns)
+    }
+
+    /// Its place in the order of the asks of its application.
+    pub fn order_key(&self) -> AskKey {
+        AskKey::new(self.priority, self.created_ns, self.sequence)
+    }
+
+    /// The request for a node that a search is given.
+    pub fn request(&self) -> NodeRequest<'_> {
+        debug_assert_eq!(
+            self.spec.constraint.is_some(),
+            self.search.wish.is_some(),
+            "none is forgotten"
+        );
+        let request = NodeRequest {
+            required: self.spec.required_node.as_deref(),
+            own: self.search.reserved,
+            wish: self.search.wish.as_deref().map(AskWish::wish),
+            domains: self.search.domain.as_deref().map_or(&[], std::slice::from_ref),
+            ..NodeRequest::of(&self.spec.resources)
+        };
+        match &self.search.refusals {
+            Some(refusals) => NodeRequest { excluded: &refusals.excluded, ..request },
+            None => request,
+        }
+    }
+
+    /// What was refused of it, if anything ever was.
+    pub fn refusals(&self) -> Option<&Refusals> {
+        self.search.refusals.as_deref()
+    }
+
+    /// What was refused of it, to be noted.
+    pub fn refusals_mut(&mut self) -> &mut Refusals {
+        self.search.make().refusals.get_or_insert_default()
+    }
+
+    /// What was refused of it, to be changed, if anything ever was.
+    pub fn noted_refusals(&mut self) -> Option<&mut Refusals> {
+        self.search.find_mut()?.refusals.as_deref_mut()
+    }
+
+    /// It has never tried to preempt others.
+    pub fn forget_tries(&mut self) {
+        if let Some(search) = self.search.find_mut() {
+            search.tries = None;
+        }
+    }
+
+    /// It stays in the domain that its task group has chosen, or is free of any.
+    pub fn set_domain(&mut self, domain: Option<Arc<Domain>>) {
+        if domain.is_some() {
+            self.search.make().domain = domain;
+        } else if let Some(search) = self.search.find_mut() {
+            search.domain = None;
+        }
+    }
+
+    /// A placement of it waits no longer: for its predicate, or for a placeholder to go.
+    pub(super) fn waits_no_longer(&mut self, placement: AllocationId) {
+        if let Some(search) = self.search.find_mut() {
+            search.unsettled.retain(|unsettled| *unsettled != placement);
+        }
+    }
+
+    /// Its search for a node whose predicate passes, while some have refused it and others have
+    /// still to be asked.
+    pub fn trying(&self) -> Option<&Try> {
+        self.refusals()?.trying.as_deref()
+    }
+
+    /// As [`Self::trying`], to be changed.
+    pub fn trying_mut(&mut self) -> Option<&mut Try> {
+        self.search.find_mut()?.refusals.as_mut()?.trying.as_deref_mut()
+    }
+
+    /// As [`Self::trying`]; where there is none that holds in this era, one that begins now, at
+    /// this growth of the node index.
+    pub fn trying_since(&mut self, era: u64, growth: Growth) -> &mut Try {
+        let refusals = self.refusals_mut();
+        refusals.rests = false;
+        let trying = refusals.trying.take().filter(|trying| trying.holds(era));
+        refusals.trying.insert(trying.unwrap_or_else(|| Box::new(Try::new(era, growth))))
+    }
+
+    /// Whether every node with room has refused it, or the one it names: it waits.
+    pub fn is_resting(&self) -> bool {
+        self.refusals().is_some_and(|refusals| refusals.rests)
+    }
+
+    /// It found no node: growths are counted from now on that leave no room for it, if it wants more
+    /// than all nodes have left together.
+    pub fn count_passed_by(&mut self, nodes: &NodeIndex) {
+        let counted = match self.search.passed_by {
+            Some(before) => nodes.passed_by(&self.request(), before),
+            None if nodes.is_free_in_all(&self.resources) => return,
+            None => PassedBy { at: nodes.growth(), times: 0 },
+        };
+        self.search.make().passed_by = Some(counted);
+    }
+
+    /// How growths pass it by, as counted when it was looked at last.
+    pub fn passed_by(&self) -> PassedBy {
+        self.search.passed_by.unwrap_or_default()
+    }
+
+    /// Whether it would be [passed by](PassedBy::is_enough) if it were looked at now.
+    pub fn is_passed_by(&self, nodes: &NodeIndex) -> bool {
+        self.search.passed_by.is_some_and(|it| nodes.passed_by(&self.request(), it).is_enough())
+    }
+
+    /// Whether it has a node reserved.
+    pub fn is_reserved(&self) -> bool {
+        self.search.reserved.is_some()
+    }
+
+    /// Whether the node that it has reserved refused it when it was asked last, and nothing has
+    /// changed since.
+    pub fn is_refused_at_reserved(&self) -> bool {
+        self.refusals().is_some_and(|refusals| refusals.refused_at_reserved)
+    }
+
+    /// The node that it has reserved refused it.
+    pub fn refuse_at_reserved(&mut self) {
+        self.refusals_mut().refused_at_reserved = true;
+    }
+
+    /// Whether the node that it was to reserve refused that, and nothing has changed since.
+    pub fn may_not_reserve(&self) -> bool {
+        self.refusals().is_some_and(|refusals| refusals.may_not_reserve)
+    }
+
+    /// The node that it was to reserve refused that.
+    pub fn forbid_to_reserve(&mut self) {
+        self.refusals_mut().may_not_reserve = true;
+    }
+
+    /// Every node with room has refused it, or the one it names.
+    pub fn rest(&mut self) {
+        let refusals = self.refusals_mut();
+        (refusals.trying, refusals.rests) = (None, true);
+    }
+
+    /// Whether predicates have said nothing of it that still counts.
+    pub fn is_fresh(&self) -> bool {
+        self.refusals().is_none_or(|refusals| {
+            refusals.trying.is_none() && !refusals.rests && !refusals.refused_at_reserved
+        })
+    }
+
+    /// What predicates said of it does not count any more.
+    pub fn refresh(&mut self) {
+        if let Some(refusals) = self.noted_refusals() {
+            (refusals.trying, refusals.rests) = (None, false);
+            (refusals.refused_at_reserved, refusals.may_not_reserve) = (false, false);
+        }
+    }
+
+    /// The search for a node begins anew.
+    pub fn begin_anew(&mut self) {
+        self.unanswered = false;
+        self.refresh();
+        if let Some(refusals) = self.noted_refusals() {
+            refusals.reasons.clear();
+        }
+    }
+
+    /// Whether anything of it is allocated, waits for an answer, or is outstanding.
+    pub fn is_over(&self) -> bool {
+        self.outstanding == 0 && self.live.is_empty() && self.search.unsettled.is_empty()
+    }
+
+    /// All that is still to come: outstanding, or waiting for its predicate.
+    pub fn still_to_come(&self) -> i64 {
+        let unsettled = i64::try_from(self.search.unsettled.len()).unwrap_or(i64::MAX);
+        i64::from(self.outstanding).saturating_add(unsettled)
+    }
+
+    /// Lets it join the class of its shape again, unless it may not use nodes that the others may,
+    /// has one reserved, or could not be started.
+    pub(super) fn join_others(&mut self) {
+        let is_excluded = self.refusals().is_some_and(|refusals| !refusals.excluded.is_empty());
+        self.is_single = is_excluded || self.is_reserved() || self.starts().is_some();
+    }
+
+    /// What is outstanding of it.
+    pub(super) fn pending(&self) -> Sum {
+        Sum::times(&self.spec.resources, i64::from(self.outstanding))
+    }
+
+    pub(super) fn shape(&self) -> Shape {
+        Shape::of(&self.spec, if self.is_single { self.sequence } else { 0 })
+    }
+
+    /// Whether it was tried, and more machines may be what it lacks.
+    pub(super) fn lacks_machines(&self) -> bool {
+        self.attempted && !self.unanswered
+    }
+
+    /// Why it was not placed so far is of no interest any more.
+    pub(super) fn forget_failures(&mut self) {
+        if let Some(refusals) = self.noted_refusals() {
+            refusals.failures = None;
+        }
+    }
+
+    /// Its next allocation begins as if no predicate had ever refused it, and nothing had passed it by.
+    pub(super) fn forget_refusals(&mut self) {
+        self.begin_anew();
+        if let Some(search) = self.search.find_mut() {
+            (search.passed_by, search.was_replaced) = (None, false);
+        }
+        if let Some(refusals) = self.noted_refusals() {
+            refusals.retries.passed();
+        }
+    }
+}
+
+impl Deref for Ask {
+    type Target = AskSpec;
+
+    fn deref(&self) -> &AskSpec {
+        &self.spec
+    }
+}

@@ -1,0 +1,249 @@
+//! How far a pass came: which asks were tried, and where it ends because too many found no node.
+//!
+//! A pass tries asks in their order, and a class is tried once for all of its members. So the
+//! number of members that count as tried depends on where the pass ended. Without back-off the pass
+//! comes to every member of every class; with back-off it comes to those up to the ask that was one
+//! too many. Each ask counts as one, however many allocations of it are outstanding.
+
+use rustc_hash::FxHashMap;
+
+use super::{AskKey, Asks, Class};
+use crate::specs::ask::Shape;
+use crate::values::ids::{AskSlot, ClassId};
+use crate::values::resources::Resources;
+use crate::waiting::{View, WaitSet};
+
+/// Requests of equal shape that were tried and wait.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Waiting {
+    /// The class that the requests are of.
+    pub class: ClassId,
+    /// What each allocation takes.
+    pub resources: Resources,
+    /// How many allocations are outstanding.
+    pub count: u64,
+}
+
+/// The asks that make one bundle, group by group, each with how many instances of it.
+pub type Bundled = Vec<Vec<(AskSlot, u32)>>;
+
+/// The first requests of a class, of which the RM is told those that it was not told of: a part at a
+/// time, so that something else may be done in between.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct ToTell {
+    class: ClassId,
+    /// What each allocation takes: by then the class may be gone, and its number another's.
+    resources: Resources,
+    /// How many allocations there are behind `behind`.
+    count: u64,
+    behind: Option<AskKey>,
+}
+
+impl ToTell {
+    /// The first requests of a class, which have so many allocations of this size outstanding.
+    pub fn first(class: ClassId, resources: Resources, count: u64) -> Self {
+        Self { class, resources, count, behind: None }
+    }
+
+    /// Whether nothing of it is left.
+    pub fn is_over(&self) -> bool {
+        self.count == 0
+    }
+}
+
+/// What a part came to.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub struct Signalled {
+    /// The requests that the RM is to be told of.
+    pub told: Vec<AskSlot>,
+    /// How many were looked at: those, and others of which it was told before.
+    pub looked_at: usize,
+}
+
+impl Asks {
+    /// Where a pass ends that comes to `next` now, or has tried everything: at the ask with which
+    /// `limit` asks before `next` have found no node, if another one is pending after it. `limit`
+    /// is above 0.
+    ///
+    /// What stands before `next` and fits the headroom was tried, now or before, and had no node;
+    /// what needs a node of its own, or `waits_otherwise`, or could not be started and backs off, is not
+    /// counted.
+    pub fn last_of_pass(
+        &self,
+        limit: u64,
+        view: &View<'_>,
+        next: Option<ClassId>,
+        waits_otherwise: impl Fn(&Shape) -> bool,
+    ) -> Option<AskKey> {
+        let limit = usize::try_from(limit).unwrap_or(usize::MAX);
+        if self.len() <= limit {
+            return None;
+        }
+        let end = next.map(|class| self.class(class).key);
+        let is_before = |key: &AskKey| end.is_none_or(|end| *key < end);
+        let roomless = |class: &&Class| {
+            let wanted = class.shape.resources();
+            class.shape.required_node().is_none()
+                && view.headroom.allows(wanted)
+                && view.nodes.is_none_or(|nodes| nodes.is_free_in_all(wanted))
+                && !waits_otherwise(&class.shape)
+        };
+        let is_tried = |class: &ClassId| !self.class_backs_off(*class);
+        let before = self.order.iter().take_while(|(key, ..)| is_before(key));
+        let before = before.map(|(_, class, _)| *class).filter(is_tried);
+        let classes = before.map(|class| self.class(class)).filter(roomless);
+        let classes: Vec<&Class> = classes.collect();
+        if classes.iter().map(|class| class.members.len()).sum::<usize>() < limit {
+            return None;
+        }
+        // Members of one class may stand before and after those of another.
+        let firsts =
+            classes.iter().flat_map(|class| class.keys().take(limit).take_while(is_before));
+        let mut firsts: Vec<AskKey> = firsts.collect();
+        if firsts.len() < limit {
+            return None;
+        }
+        let (_, last, _) = firsts.select_nth_unstable(limit - 1);
+        let last = *last;
+        let is_behind = |class: &ClassId| last < self.class(*class).last_key();
+        let is_followed = next.is_some()
+            || self.order.iter().any(|(_, class, _)| is_tried(class) && is_behind(class));
+        is_followed.then_some(last)
+    }
+
+    /// The asks that were tried and wait, class by class in order. In a class that was tried in
+    /// vain all members count, since the first was tried for all; if the last pass ended at
+    /// `reached`, only those up to there. In a class that is due, only members that were tried
+    /// before count.
+    pub fn tried(&self, reached: Option<AskKey>) -> Vec<Waiting> {
+        let mut tried = Vec::new();
+        for (_, id, waits) in self.order.iter() {
+            let class = self.class(*id);
+            let is_whole = self.is_tried_as_one(class, waits)
+                && reached.is_none_or(|reached| class.last_key() <= reached);
+            let count = if is_whole {
+                class.outstanding
+            } else {
+                let members = self.tried_members(class, waits, None, reached);
+                members.map(|(_, slot)| u64::from(self.ask(slot).outstanding)).sum()
+            };
+            if count > 0 {
+                let resources = class.shape.resources().clone();
+                tried.push(Waiting { class: *id, resources, count });
+            }
+        }
+        tried
+    }
+
+    /// The asks of a bundle that were tried together and wait, class by class. Nothing, if one of them
+    /// was not tried with the others: then the bundle is another one, which is still to be tried.
+    pub fn tried_together(&self, bundled: &Bundled) -> Vec<Waiting> {
+        let mut tried: Vec<Waiting> = Vec::new();
+        let mut places = FxHashMap::default();
+        for (slot, count) in bundled.iter().flatten() {
+            let ask = self.ask(*slot);
+            let Some(class) = ask.class.filter(|_| ask.lacks_machines()) else { return Vec::new() };
+            let place = *places.entry(class).or_insert_with(|| {
+                let resources = self.class(class).shape.resources().clone();
+                tried.push(Waiting { class, resources, count: 0 });
+                tried.len() - 1
+            });
+            tried[place].count += u64::from(*count);
+        }
+        tried
+    }
+
+    /// The members of a class, behind an ask if one is given, that have its first `count` tried
+    /// allocations outstanding, each with how many of them it has. `reached` as in [`Self::tried`]. None
+    /// of a class that is not there any more.
+    pub fn tried_after(
+        &self,
+        class: ClassId,
+        after: Option<&AskKey>,
+        count: u64,
+        reached: Option<AskKey>,
+    ) -> impl Iterator<Item = (AskKey, AskSlot, u64)> + use<'_> {
+        let class = self.classes.find(class);
+        let entry = class.and_then(|class| Some((class, self.order.get(&class.key)?.1)));
+        let members = entry.map(|(class, waits)| self.tried_members(class, waits, after, reached));
+        members.into_iter().flatten().scan(count, |left, (key, slot)| {
+            let taken = (*left).min(u64::from(self.ask(slot).outstanding));
+            *left -= taken;
+            (taken > 0).then_some((key, slot, taken))
+        })
+    }
+
+    /// Marks those that the RM is to be told of: each is told once in its life, and one that may use
+    /// only one node never. At most `most` requests are looked at, told or not; what is left is left in
+    /// `to_tell`.
+    pub fn signal(
+        &mut self,
+        to_tell: &mut ToTell,
+        reached: Option<AskKey>,
+        most: usize,
+    ) -> Signalled {
+        let ToTell { class, ref resources, count, behind } = *to_tell;
+        to_tell.count = 0;
+        let is_untold = |class: &Class| {
+            class.unsignalled > 0
+                && class.shape.required_node().is_none()
+                && class.shape.resources() == resources
+        };
+        let mut signalled = Signalled::default();
+        let Some(class_here) = self.classes.find(class).filter(|it| is_untold(it)) else {
+            return signalled;
+        };
+        let n_untold = class_here.unsignalled;
+        let Signalled { told, looked_at } = &mut signalled;
+        let mut left = count;
+        for (key, slot, taken) in self.tried_after(class, behind.as_ref(), count, reached) {
+            if told.len() == n_untold {
+                break;
+            }
+            if *looked_at == most {
+                to_tell.count = left;
+                break;
+            }
+            *looked_at += 1;
+            left -= taken;
+            to_tell.behind = Some(key);
+            if !self.ask(slot).signalled {
+                told.push(slot);
+            }
+        }
+        for slot in &signalled.told {
+            self.ask_mut(*slot).signalled = true;
+        }
+        let n_told = signalled.told.len();
+        self.classes[class].unsignalled -= n_told;
+        self.n_untold -= n_told;
+        signalled
+    }
+
+    /// Whether something is outstanding of which the RM was not told that more machines would help,
+    /// and might be: it may use any node.
+    pub fn any_untold(&self) -> bool {
+        self.n_untold > 0
+    }
+
+    /// Whether the outcome of its first member holds for the whole class.
+    fn is_tried_as_one(&self, class: &Class, waits: &WaitSet) -> bool {
+        let first = class.members.values().next();
+        let is_tried = first.is_some_and(|slot| self.ask(*slot).lacks_machines());
+        is_tried && matches!(waits, WaitSet::Parked(_))
+    }
+
+    fn tried_members<'a>(
+        &'a self,
+        class: &'a Class,
+        waits: &WaitSet,
+        after: Option<&AskKey>,
+        reached: Option<AskKey>,
+    ) -> impl Iterator<Item = (AskKey, AskSlot)> + use<'a> {
+        let as_one = self.is_tried_as_one(class, waits);
+        class.after(after).filter(move |(key, slot)| {
+            let is_reached = reached.is_none_or(|reached| *key <= reached);
+            (as_one && is_reached) || self.ask(*slot).lacks_machines()
+        })
+    }
+}

@@ -1,0 +1,213 @@
+//! Classes: which asks are tried as one, and where each class stands.
+//!
+//! A class stands where its first member would stand. Its other members are not in the order at
+//! all, so that a search cannot be slowed by how many asks are alike.
+
+use std::collections::BTreeMap;
+use std::sync::Arc;
+
+use super::failures::FailureLog;
+use super::reserved::ReservedWaits;
+use super::{AskKey, Asks};
+use crate::specs::ask::Shape;
+use crate::values::ids::{AskSlot, ClassId};
+use crate::values::resources::Sum;
+use crate::waiting::WaitSet;
+use crate::waiting::obstacle::Obstacle;
+
+/// Asks of one shape, tried as one.
+#[derive(Debug)]
+pub(super) struct Class {
+    pub(super) shape: Shape,
+    pub(super) members: BTreeMap<(i64, u64), AskSlot>,
+    pub(super) key: AskKey,
+    /// Allocations outstanding over all members.
+    pub(super) outstanding: u64,
+    /// The number of members of which the RM was not yet told that more machines would help.
+    pub(super) unsignalled: usize,
+    /// Why its members were not placed so far, if any was tried in vain.
+    pub(super) failures: Option<Box<FailureLog>>,
+    /// What it was parked for when it was tried last, and since when that has been so, ns since the
+    /// epoch. Noted for explanations; none once a member was placed.
+    pub(super) noted: Option<(Obstacle, i64)>,
+}
+
+impl Asks {
+    pub(super) fn class(&self, class: ClassId) -> &Class {
+        &self.classes[class]
+    }
+
+    pub(super) fn first_member(&self, class: ClassId) -> AskSlot {
+        *self.class(class).members.values().next().expect("a class has at least one member")
+    }
+
+    /// Puts an ask with something outstanding into its class, at the end of the order if it is new.
+    pub(super) fn join_class(&mut self, slot: AskSlot) -> Option<ClassId> {
+        let ask = self.ask(slot);
+        if ask.outstanding == 0 {
+            return None;
+        }
+        let member = (ask.created_ns, ask.sequence);
+        let (outstanding, unsignalled) = (u64::from(ask.outstanding), usize::from(!ask.signalled));
+        let key = AskKey::new(ask.priority, member.0, member.1);
+        let (shape, pending) = (ask.shape(), ask.pending());
+        if shape.required_node().is_none() {
+            self.n_untold += unsignalled;
+        }
+        self.pending.add_sum(&pending);
+        self.pending.prune();
+        let class = if let Some(class) = self.class_with(&shape) {
+            let entry = &mut self.classes[class];
+            entry.members.insert(member, slot);
+            entry.outstanding += outstanding;
+            entry.unsignalled += unsignalled;
+            if key < entry.key {
+                let old = std::mem::replace(&mut entry.key, key);
+                self.order.rekey(&old, key, WaitSet::Due);
+            } else {
+                let old = entry.key;
+                self.order.set_bound(&old, WaitSet::Due);
+            }
+            class
+        } else {
+            let members = BTreeMap::from([(member, slot)]);
+            let refusals = self.table[slot].noted_refusals();
+            let failures = refusals.and_then(|refusals| refusals.failures.take());
+            let class = self.classes.insert(Class {
+                shape: shape.clone(),
+                members,
+                key,
+                outstanding,
+                unsignalled,
+                failures,
+                noted: None,
+            });
+            if let Some(group) = shape.member_of() {
+                self.members.entry(Arc::clone(group)).or_default().insert(class);
+            }
+            self.by_shape.insert(shape, class);
+            if self.ask(slot).is_reserved() {
+                self.order.insert(key, class, WaitSet::Nothing);
+                self.reserved.insert(key, class, ReservedWaits::of(WaitSet::Due));
+            } else {
+                let waits = self.unless_backing_off(slot, WaitSet::Due);
+                self.order.insert(key, class, waits);
+            }
+            class
+        };
+        self.ask_mut(slot).class = Some(class);
+        self.last_joined = Some(class);
+        self.n_pending += 1;
+        Some(class)
+    }
+
+    /// The class of this shape; that of the ask before is looked at first.
+    fn class_with(&self, shape: &Shape) -> Option<ClassId> {
+        let is_alike =
+            |class: &ClassId| self.classes.find(*class).is_some_and(|class| class.shape == *shape);
+        let last = self.last_joined.filter(is_alike);
+        last.or_else(|| self.by_shape.get(shape).copied())
+    }
+
+    /// Takes an ask out of its class and its outstanding amount out of pending.
+    pub(super) fn leave_class(&mut self, slot: AskSlot) {
+        let ask = self.ask(slot);
+        if ask.class.is_some() {
+            let outstanding = ask.pending();
+            self.forget_member(slot, &outstanding);
+        }
+    }
+
+    pub(super) fn forget_member(&mut self, slot: AskSlot, outstanding: &Sum) {
+        if !outstanding.is_empty() {
+            self.pending.subtract_sum(outstanding);
+            self.pending.prune();
+        }
+        let ask = &mut self.table[slot];
+        let Some(class) = ask.class.take() else { return };
+        self.n_pending -= 1;
+        let (was_tried, is_reserved) = (ask.lacks_machines(), ask.is_reserved());
+        let unsignalled = usize::from(!ask.signalled);
+        let entry = &mut self.classes[class];
+        entry.members.remove(&(ask.created_ns, ask.sequence));
+        entry.outstanding -= u64::from(ask.outstanding);
+        entry.unsignalled -= unsignalled;
+        if entry.shape.required_node().is_none() {
+            self.n_untold -= unsignalled;
+        }
+        if let Some((&(created, sequence), _)) = entry.members.first_key_value() {
+            let key = AskKey::new(entry.shape.priority(), created, sequence);
+            if key != entry.key {
+                let old = std::mem::replace(&mut entry.key, key);
+                let waits = self.order.get(&old).map(|(_, waits)| waits.clone());
+                if was_tried && matches!(waits, Some(WaitSet::Parked(_))) {
+                    // The first member was tried for all of them.
+                    let first = self.first_member(class);
+                    self.ask_mut(first).attempted = true;
+                }
+                self.order.rekey(&old, key, waits.unwrap_or(WaitSet::Due));
+            }
+        } else {
+            let Class { key, shape, failures, .. } = self.classes.remove(class);
+            self.take_along(slot, failures);
+            self.order.remove(&key);
+            if is_reserved {
+                self.reserved.remove(&key);
+            }
+            self.by_shape.remove(&shape);
+            if let Some(group) = shape.member_of()
+                && let Some(classes) = self.members.get_mut(group)
+            {
+                classes.remove(&class);
+                if classes.is_empty() {
+                    self.members.remove(group);
+                }
+            }
+        }
+    }
+}
+
+impl Class {
+    /// The keys of its members, in their order.
+    pub(super) fn keys(&self) -> impl Iterator<Item = AskKey> {
+        let priority = self.shape.priority();
+        let key = move |(created, arrival): &(i64, u64)| AskKey::new(priority, *created, *arrival);
+        self.members.keys().map(key)
+    }
+
+    /// Its members with their keys, in order.
+    pub(super) fn in_order(&self) -> impl Iterator<Item = (AskKey, AskSlot)> {
+        self.keys().zip(self.members.values().copied())
+    }
+
+    /// Its members after an ask that need not be one of them, in order.
+    pub(super) fn after(
+        &self,
+        after: Option<&AskKey>,
+    ) -> impl Iterator<Item = (AskKey, AskSlot)> + use<'_> {
+        use std::ops::Bound::{Excluded, Unbounded};
+        let priority = self.shape.priority();
+        let from = match after {
+            // Any member would stand before that one.
+            Some(after) if after.priority() < priority => None,
+            Some(after) if after.priority() == priority => Some(Excluded(after.age())),
+            _ => Some(Unbounded),
+        };
+        let members = from.map(|from| self.members.range((from, Unbounded)));
+        members.into_iter().flatten().map(move |((created, arrival), slot)| {
+            (AskKey::new(priority, *created, *arrival), *slot)
+        })
+    }
+
+    /// Its first member after an ask that need not be one of its members.
+    pub(super) fn first_after(&self, after: Option<&AskKey>) -> Option<(AskKey, AskSlot)> {
+        self.after(after).next()
+    }
+
+    /// The key of its last member.
+    pub(super) fn last_key(&self) -> AskKey {
+        self.members.last_key_value().map_or(self.key, |((created, arrival), _)| {
+            AskKey::new(self.shape.priority(), *created, *arrival)
+        })
+    }
+}

@@ -1,0 +1,44 @@
+//! Asks of real members of task groups, as far as they do not back off.
+
+use super::{Asks, Class};
+use crate::specs::ask::TaskGroup;
+use crate::values::ids::{AskSlot, ClassId};
+use crate::waiting::View;
+
+impl Asks {
+    /// As [`Self::first`] among members of these task groups that have the highest priority of all that
+    /// is pending.
+    pub fn first_of(&self, groups: &[TaskGroup], view: &View<'_>) -> Option<(ClassId, AskSlot)> {
+        let may = |id: &ClassId| {
+            let class = self.order.get(&self.class(*id).key);
+            class.is_some_and(|(_, waits)| waits.may(view))
+        };
+        let usable = self.first_in_priority(groups).filter(may);
+        let first = usable.min_by_key(|id| self.class(*id).key)?;
+        Some((first, self.first_member(first)))
+    }
+
+    /// Whether members of these task groups are among those that are tried with the highest priority of
+    /// all that is pending.
+    pub fn any_in_priority(&self, groups: &[TaskGroup]) -> bool {
+        self.first_in_priority(groups).next().is_some()
+    }
+
+    fn first_in_priority(&self, groups: &[TaskGroup]) -> impl Iterator<Item = ClassId> {
+        let priority = self.priority();
+        let classes = groups.iter().filter_map(|group| self.members.get(group)).flatten().copied();
+        classes.filter(move |id| {
+            self.class(*id).key.priority() == priority && !self.class_backs_off(*id)
+        })
+    }
+
+    /// The classes of real members of the groups that are meant, as far as they do not back off.
+    pub(super) fn tried_classes(
+        &self,
+        is_meant: impl Fn(&TaskGroup) -> bool,
+    ) -> impl Iterator<Item = &Class> {
+        let meant = self.members.iter().filter(move |(group, _)| is_meant(group));
+        let classes = meant.flat_map(|(_, classes)| classes);
+        classes.filter(|class| !self.class_backs_off(**class)).map(|class| self.class(*class))
+    }
+}

@@ -1,0 +1,252 @@
+//! What became of the tries of an ask, or a gang, to preempt others, and why one does not preempt.
+//!
+//! Whether it may try is decided elsewhere; here is what is kept of it, and what people are told.
+
+use std::fmt;
+use std::sync::Arc;
+use std::time::Duration;
+
+use serde::{Deserialize, Serialize};
+
+/// How long at least between two tries of one ask, or of those like it.
+pub const TRY_AGAIN: Duration = Duration::from_secs(15);
+
+/// A try in vain.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct LastTry {
+    /// When, ns since the epoch.
+    pub at_ns: i64,
+    /// Something has changed since that could matter: usage, a queue, a node, or a bound ended.
+    pub has_changed_since: bool,
+}
+
+/// What became of the tries of an ask, or a gang, to preempt others.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub struct Tries {
+    /// When it tried last, ns since the epoch, and how many changes there had been by then
+    /// ([`Books::changes`](crate::books::Books::changes)); none where that was no try in vain.
+    pub last: Option<(i64, u64)>,
+    /// Why that was in vain.
+    pub why: Option<NoPreemption>,
+    /// When the first bound ends that kept something from being taken, ns since the epoch.
+    pub bound_ends_ns: Option<i64>,
+    /// It waits until asks are placed that have promises: there may be nodes for it then.
+    pub waits_for_promises: bool,
+}
+
+impl Tries {
+    /// The last try in vain, where there have been so many changes by now. An RM that refused may
+    /// answer otherwise at any time.
+    pub fn last(&self, changes: u64, now_ns: i64) -> Option<LastTry> {
+        let (at_ns, _) = self.last?;
+        let was_refused = matches!(self.why, Some(NoPreemption::Refused | NoPreemption::Short));
+        let has_changed_since = was_refused || self.has_passed(changes, now_ns);
+        Some(LastTry { at_ns, has_changed_since })
+    }
+
+    /// Whether what made the last try one in vain may be otherwise by now.
+    fn has_passed(&self, changes: u64, now_ns: i64) -> bool {
+        let bound_ended = self.bound_ends_ns.is_some_and(|end| end <= now_ns);
+        bound_ended || self.last.is_some_and(|(_, by_then)| by_then != changes)
+    }
+
+    /// Why the last try was in vain, for people: said of the past where that may be otherwise by now.
+    ///
+    /// ```
+    /// use monoceros_rules::asks::preemption::{NoPreemption, Tries};
+    /// let why = Some(NoPreemption::NotNeeded);
+    /// let tries = Tries { last: Some((5, 7)), why, ..Tries::default() };
+    /// assert_eq!(tries.explained(7, 6).unwrap(), "it fits without preemption");
+    /// assert!(tries.explained(8, 6).unwrap().starts_with("when it looked last, it fits"));
+    /// ```
+    pub fn explained(&self, changes: u64, now_ns: i64) -> Option<String> {
+        let why = self.why.as_ref()?;
+        Some(if self.has_passed(changes, now_ns) {
+            format!(
+                "when it looked last, {why}; that may be otherwise now, and it looks again \
+                 {} seconds after that at the latest",
+                TRY_AGAIN.as_secs()
+            )
+        } else {
+            why.to_string()
+        })
+    }
+}
+
+/// Why an ask, or a gang, does not preempt.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+pub enum NoPreemption {
+    /// Preemption is switched off in the partition.
+    SwitchedOff,
+    /// It may not, by its policy.
+    MayNotPreempt,
+    /// Victims leave for it already.
+    HasPreempted,
+    /// It requires a node, and takes room there in another way.
+    RequiresNode,
+    /// A start of it failed, and none has succeeded since.
+    StartFailed,
+    /// It is too young: not before that time, ns since the epoch.
+    TooYoung {
+        /// That time.
+        until_ns: i64,
+    },
+    /// It was looked for in vain a moment ago: not before that time, ns since the epoch.
+    TriedLately {
+        /// That time.
+        until_ns: i64,
+    },
+    /// It was looked for in vain, and nothing has changed since.
+    NothingChanged,
+    /// What the limits of its user or group leave beside what others were promised is not enough.
+    OverLimits,
+    /// What a queue on its path leaves beside what others were promised is not enough.
+    OverMaximum,
+    /// Others leave already, for nobody, and what they hold is enough for it.
+    RoomIsComing,
+    /// Whatever may leave the node that it requires, it would not fit there.
+    NotOnItsNode,
+    /// Its application does not run yet, and as many do as may.
+    MayNotStart,
+    /// It waits until another is placed, for which something was taken from its application.
+    GivesWay,
+    /// There is no guarantee on its path.
+    NoGuarantee,
+    /// A queue on its path bars it, or is at its maximum, and all below that is its own leaf.
+    AtItsFence {
+        /// The queue.
+        queue: Arc<str>,
+    },
+    /// It does not fit what is left of the guarantee.
+    BeyondGuarantee,
+    /// Nothing may be taken from anybody.
+    NoCandidates,
+    /// No node has enough that may be taken.
+    NoNode,
+    /// No node has, but some that would do are reserved by asks for which victims leave. This is no
+    /// try in vain: it may try again as soon as one of these is placed.
+    NodesArePromised,
+    /// The RM refused every node that would do.
+    Refused,
+    /// The RM let it have too little room.
+    Short,
+    /// It fits without any victim.
+    NotNeeded,
+    /// Its application would get back what it lost to another a moment ago.
+    Loop {
+        /// The other application.
+        with: Arc<str>,
+    },
+    /// What was planned had changed before it could be done, again and again.
+    Stale(Stale),
+}
+
+/// What of a plan is no longer so.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
+pub enum Stale {
+    /// A victim is gone, leaves, or may not be taken any more.
+    Victim,
+    /// A node is gone, closed, reserved by another, or does not suit any more.
+    Node,
+    /// A queue would fall below its guarantee.
+    Guarantee,
+    /// What would be free is too little now.
+    Room,
+    /// There is room without any victim.
+    NotNeeded,
+}
+
+impl fmt::Display for NoPreemption {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match self {
+            Self::SwitchedOff => f.write_str("preemption is switched off in this partition"),
+            Self::MayNotPreempt => f.write_str("its policy does not allow it to preempt others"),
+            Self::HasPreempted => f.write_str("victims are leaving for it already"),
+            Self::RequiresNode => f.write_str("it requires a node, and may only take room there"),
+            Self::StartFailed => {
+                f.write_str("its last start failed, and it takes nothing from others before one succeeds")
+            }
+            Self::TooYoung { .. } => f.write_str("it has not waited for the preemption delay yet"),
+            Self::TriedLately { .. } => f.write_str("it has looked for victims a moment ago, and does so once in 15 seconds"),
+            Self::NothingChanged => f.write_str("nothing has changed since it was tried in vain"),
+            Self::OverLimits => f.write_str("the limits of its user or group leave too little for it"),
+            Self::OverMaximum => f.write_str("a queue on its path leaves too little for it"),
+            Self::RoomIsComing => f.write_str(
+                "others are leaving already whose room nobody was promised, and it is enough",
+            ),
+            Self::NotOnItsNode => f.write_str(
+                "whatever may leave the node that it requires, it would not fit there: others are more \
+                 important, require that node, too, hold too little, or stayed a moment ago",
+            ),
+            Self::MayNotStart => {
+                f.write_str("its application does not run yet, and as many run as may")
+            }
+            Self::GivesWay => f.write_str(
+                "something was taken from its application for another, which is still to be placed",
+            ),
+            Self::NoGuarantee => f.write_str("neither its queue nor one above it is guaranteed anything"),
+            Self::AtItsFence { queue } => {
+                write!(f, "queue `{queue}` is at its maximum or a fence, and nothing is below but its own")
+            }
+            Self::BeyondGuarantee => {
+                f.write_str("it does not fit what its queue has left of the guarantee")
+            }
+            Self::NoCandidates => f.write_str(
+                "no allocation may be taken: others are within their guarantees, more important, \
+                 protected, or stayed a moment ago",
+            ),
+            Self::NoNode => f.write_str("no node would have room for it, whatever may be taken there"),
+            Self::NodesArePromised => f.write_str(
+                "the nodes that would do are reserved by asks for which victims are leaving",
+            ),
+            Self::Refused => f.write_str("the resource manager refused every node that would do"),
+            Self::Short => f.write_str("preemption would help, but leave it short of resources"),
+            Self::NotNeeded => f.write_str("it fits without preemption"),
+            Self::Loop { with } => write!(
+                f,
+                "its application would get back from application `{with}` what it lost a moment \
+                 ago: they would take from each other in turns"
+            ),
+            Self::Stale(stale) => write!(f, "what was planned was no longer so: {stale}"),
+        }
+    }
+}
+
+impl fmt::Display for Stale {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str(match self {
+            Self::Victim => "a victim had left or may not be taken any more",
+            Self::Node => "the node may not be used any more",
+            Self::Guarantee => "a queue would have fallen below its guarantee",
+            Self::Room => "there would have been too little room",
+            Self::NotNeeded => "there is room without a victim",
+        })
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn who_was_refused_by_the_rm_may_try_again_though_nothing_changed() {
+        for (why, may) in [
+            (NoPreemption::Refused, true),
+            (NoPreemption::Short, true),
+            (NoPreemption::NoNode, false),
+        ] {
+            let tries = Tries { last: Some((5, 7)), why: Some(why.clone()), ..Tries::default() };
+            assert_eq!(tries.last(7, 8).unwrap().has_changed_since, may);
+            assert_eq!(tries.explained(7, 8), Some(why.to_string()), "nothing is known to be past");
+        }
+    }
+
+    #[test]
+    fn the_end_of_a_bound_is_a_change() {
+        let tries = Tries { last: Some((5, 7)), bound_ends_ns: Some(9), ..Tries::default() };
+        let has_changed = |changes, now| tries.last(changes, now).unwrap().has_changed_since;
+        assert!(!has_changed(7, 8));
+        assert!(has_changed(7, 9));
+        assert!(has_changed(8, 8));
+    }
+}

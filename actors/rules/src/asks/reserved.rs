@@ -1,0 +1,216 @@
+//! Asks that have a node reserved. Each is a class of its own, and waits in a phase of its own.
+//!
+//! # Two things to look at
+//! An ask with a reserved node goes there as soon as there is room, or to any other node that has
+//! room first; the nodes that are reserved come before the others, for all asks of an application.
+//! So two facts are kept of each: whether its own node has changed since it was looked at, and what
+//! it waits for beside that (quota, or room elsewhere).
+//!
+//! # Invariants
+//! * A reserved ask with something outstanding is the only member of its class, and its class has
+//!   an entry here, under its key. In the order of all classes that class waits for nothing.
+//! * No other class has an entry here.
+
+use super::{Ask, Asks};
+use crate::order::keys::AskKey;
+use crate::order::tree::Bound;
+use crate::specs::ask::TaskGroup;
+use crate::values::ids::{AskSlot, ClassId, NodeSlot};
+use crate::waiting::{View, WaitSet};
+
+/// What a class waits for whose ask has a node reserved.
+#[derive(Clone, Debug, Default, PartialEq)]
+pub(super) struct ReservedWaits {
+    /// Its node was not looked at since that or the ask changed.
+    own: bool,
+    /// What it waits for beside its node.
+    elsewhere: WaitSet,
+}
+
+impl ReservedWaits {
+    pub(super) fn of(waits: WaitSet) -> Self {
+        Self { own: waits == WaitSet::Due, elsewhere: waits }
+    }
+
+    pub(super) fn elsewhere(&self) -> &WaitSet {
+        &self.elsewhere
+    }
+}
+
+impl Bound for ReservedWaits {
+    fn join(&mut self, other: &Self) {
+        self.own |= other.own;
+        self.elsewhere.join(&other.elsewhere);
+    }
+}
+
+impl Asks {
+    /// How many asks have a node reserved.
+    pub fn reserved_len(&self) -> usize {
+        self.n_reserved
+    }
+
+    /// How many of them have one that is for all now, since they could not run.
+    pub fn suspended_len(&self) -> usize {
+        self.n_suspended
+    }
+
+    /// Whether any ask has a node reserved that is for it alone now.
+    pub fn reserves_any(&self) -> bool {
+        self.n_reserved > self.n_suspended
+    }
+
+    /// The node that an ask has reserved is for all, until it could run. Says whether it was not before.
+    pub fn suspend(&mut self, slot: AskSlot) -> bool {
+        let is_new = self.ask(slot).is_reserved() && !self.ask(slot).search.is_suspended;
+        if is_new {
+            self.ask_mut(slot).search.make().is_suspended = true;
+            self.n_suspended += 1;
+        }
+        is_new
+    }
+
+    /// The node that an ask has reserved is for it alone again.
+    pub fn resume(&mut self, slot: AskSlot) {
+        if let Some(search) = self.ask_mut(slot).search.find_mut()
+            && std::mem::take(&mut search.is_suspended)
+        {
+            self.n_suspended -= 1;
+        }
+    }
+
+    /// The bound over all classes whose ask has a node reserved.
+    pub fn reserved_waits(&self) -> WaitSet {
+        match self.reserved.bound() {
+            None => WaitSet::Nothing,
+            Some(bound) if bound.own => WaitSet::Due,
+            Some(bound) => bound.elsewhere.clone(),
+        }
+    }
+
+    /// The asks that have a node reserved, with their task groups, as far as they are members of any.
+    pub fn reserved_members(&self) -> impl Iterator<Item = (AskSlot, &TaskGroup)> {
+        self.reserved.iter().filter_map(|(_, class, _)| {
+            let group = self.class(*class).shape.member_of()?;
+            Some((self.first_member(*class), group))
+        })
+    }
+
+    /// The first class in order whose reserved node is to be looked at.
+    pub fn first_at_reserved(&self, view: &View<'_>) -> Option<(ClassId, AskSlot)> {
+        let may = |waits: &ReservedWaits| waits.own || waits.elsewhere.may_have_quota(view);
+        let (_, class, _) = self.reserved.first(may)?;
+        Some((*class, self.first_member(*class)))
+    }
+
+    /// The first class in order that has a node reserved and may be able to use another one.
+    pub fn first_beside_reserved(&self, view: &View<'_>) -> Option<(ClassId, AskSlot)> {
+        let (_, class, _) = self.reserved.first(|waits| waits.elsewhere.may(view))?;
+        Some((*class, self.first_member(*class)))
+    }
+
+    /// An ask has this node reserved from now on, and waits for this beside it.
+    pub fn reserve(&mut self, slot: AskSlot, node: NodeSlot, elsewhere: WaitSet) {
+        let ask = self.ask_mut(slot);
+        debug_assert!(!ask.is_reserved() && ask.outstanding > 0, "a pending ask reserves one node");
+        self.set_apart_as(slot, elsewhere, |asks| {
+            asks.n_reserved += 1;
+            asks.ask_mut(slot).search.make().reserved = Some(node);
+        });
+    }
+
+    /// An ask has no node reserved any more: it waits as any other, and is tried anew. Says whether
+    /// it had one.
+    pub fn unreserve(&mut self, slot: AskSlot) -> bool {
+        if !self.table.find(slot).is_some_and(Ask::is_reserved) {
+            return false;
+        }
+        self.resume(slot);
+        self.leave_class(slot);
+        self.n_reserved -= 1;
+        let ask = self.ask_mut(slot);
+        ask.search.make().reserved = None;
+        ask.refresh();
+        ask.join_others();
+        self.join_class(slot);
+        true
+    }
+
+    /// The reserved node of a class was looked at in vain: other nodes are next.
+    pub fn pass_over_reserved(&mut self, class: ClassId) {
+        let key = self.class(class).key;
+        let Some((_, waits)) = self.reserved.get(&key) else { return };
+        let mut waits = ReservedWaits { own: false, elsewhere: waits.elsewhere.clone() };
+        if waits.elsewhere.is_short() {
+            waits.elsewhere = WaitSet::Due;
+        }
+        self.reserved.set_bound(&key, waits);
+    }
+
+    /// The reserved node of a class has refused it: other nodes are searched now, whatever was found
+    /// there before, so that the ask comes to rest as any that was refused if there is none.
+    pub fn try_beside_reserved(&mut self, class: ClassId) {
+        let key = self.class(class).key;
+        self.reserved.set_bound(&key, ReservedWaits { own: false, elsewhere: WaitSet::Due });
+    }
+
+    /// Has the reserved node of an ask looked at again. Says whether anything of it is outstanding.
+    pub fn wake_at_reserved(&mut self, slot: AskSlot) -> bool {
+        let Some(class) =
+            self.table.find(slot).filter(|ask| ask.is_reserved()).and_then(|ask| ask.class)
+        else {
+            return false;
+        };
+        let key = self.class(class).key;
+        let Some((_, waits)) = self.reserved.get(&key) else { return false };
+        let waits = ReservedWaits { own: true, elsewhere: waits.elsewhere.clone() };
+        self.reserved.set_bound(&key, waits)
+    }
+
+    /// Makes every class due that found no node when it was too young to reserve one, and whose
+    /// first member was created after `after_ns` and up to `until_ns`. Says whether there is one,
+    /// and when the next was created that will be old enough.
+    ///
+    /// What was created up to `after_ns` was old enough when this was asked before.
+    pub fn wake_old(&mut self, after_ns: i64, until_ns: i64) -> (bool, Option<i64>) {
+        let (mut old, mut next) = (Vec::new(), None::<i64>);
+        let first = self.order.first(WaitSet::may_lack_node).map(|(key, ..)| *key);
+        let mut priority = first.map(|key| key.priority());
+        let mut behind = priority.map(|priority| AskKey::new(priority, after_ns, u64::MAX));
+        while let Some(from) = behind {
+            let found = self.order.first_after(&from, WaitSet::may_lack_node);
+            let Some((key, class, waits)) = found.map(|(key, class, waits)| (*key, *class, waits))
+            else {
+                break;
+            };
+            let is_too_young = matches!(waits, WaitSet::Parked(parked) if !parked.reserves);
+            behind = if priority != Some(key.priority()) {
+                priority = Some(key.priority());
+                Some(AskKey::new(key.priority(), after_ns, u64::MAX))
+            } else if key.created() > until_ns && is_too_young {
+                next = Some(next.map_or(key.created(), |next| next.min(key.created())));
+                Some(AskKey::new(key.priority(), i64::MAX, u64::MAX))
+            } else {
+                if is_too_young {
+                    old.push(class);
+                }
+                Some(key)
+            };
+        }
+        for class in &old {
+            let first = self.first_member(*class);
+            if let Some(refusals) = self.ask_mut(first).noted_refusals() {
+                refusals.retries.begin_by_time();
+            }
+            self.set_waits(*class, WaitSet::Due);
+        }
+        (!old.is_empty(), next)
+    }
+
+    /// Whether the reserved node of an ask, or all nodes, are to be looked at.
+    pub fn is_due_at_reserved(&self, slot: AskSlot) -> bool {
+        let Some(class) = self.ask(slot).class else { return false };
+        let waits = self.reserved.get(&self.class(class).key).map(|(_, waits)| waits);
+        waits.is_some_and(|waits| waits.own || waits.elsewhere == WaitSet::Due)
+    }
+}

@@ -1,0 +1,75 @@
+//! What becomes of a placement whose predicate passes: it is settled only where nothing came between
+//! question and answer that the answer rests on.
+//!
+//! Which placements wait, and when an answer is void, is kept by
+//! [`unsettled`](crate::pending::unsettled).
+
+use smallvec::SmallVec;
+
+use crate::allocations::Pairing;
+use crate::books::Books;
+use crate::nodes::Wish;
+use crate::nodes::recount::admits_anew;
+use crate::pending::unsettled::{OpenQuestion, Scope};
+use crate::values::ids::{AllocationId, NodeSlot};
+
+/// What a node makes of the answer that a placement passes on it.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Confirmation {
+    /// The placement becomes an allocation there.
+    Confirmed,
+    /// What the answer rests on has changed since the question: it is to be asked anew.
+    Void,
+    /// The node cannot have it any more: it has no room left, takes nothing now, or is reserved.
+    Refused,
+}
+
+/// Whether a placement is settled on a node that passes: nothing came between question and answer,
+/// and the node holds it and has not run out of what it takes, or has room for it. What the node
+/// has is read off the index, which the node itself keeps true. Its placement constraint is tested
+/// once more, by what is counted now: what does not hold any more is to be asked anew.
+///
+/// `node` is one of the question's candidates; the placement is held by the first of them.
+pub fn confirm(
+    books: &Books,
+    question: &OpenQuestion,
+    node: NodeSlot,
+    scope: &Scope,
+) -> Confirmation {
+    if books.unsettled.is_void(question, scope, node) {
+        return Confirmation::Void;
+    }
+    let Some(placement) = books.allocations.get(question.allocation) else {
+        return Confirmation::Refused;
+    };
+    let (nodes, wanted) = (&books.nodes, placement.resources());
+    if let Some(constraint) = &placement.spec.constraint
+        && let Some(terms) = nodes.terms_of(constraint)
+    {
+        let gone: SmallVec<[AllocationId; 2]> =
+            std::iter::once(question.allocation).chain(placement.takes()).collect();
+        let mates = Some(placement.application);
+        let wish = Wish { open: question.open, gone: &gone, mates, ..Wish::of(terms) };
+        if !nodes.is_as_wished(node, &wish) {
+            return Confirmation::Void;
+        }
+        debug_assert!(
+            admits_anew(nodes, &books.allocations, &wish, node),
+            "nothing is settled where its constraint does not hold"
+        );
+    }
+    let available = nodes.available(node);
+    let in_place = matches!(placement.pairing, Pairing::Takes { in_place: true, .. });
+    let takes_it = if in_place {
+        // A placeholder holds its place there, and it takes no more than that.
+        true
+    } else if placement.node == node {
+        !wanted.overdraws(available)
+    } else {
+        nodes.is_open_to_all(node) && nodes.has_room(node, wanted)
+    };
+    if takes_it { Confirmation::Confirmed } else { Confirmation::Refused }
+}
+
+#[cfg(test)]
+mod tests;

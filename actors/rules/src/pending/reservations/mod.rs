@@ -1,0 +1,432 @@
+//! Which ask has reserved which node: the rule of `docs/scheduling.md#reservations`.
+//!
+//! # Why
+//! A large ask that waits for a whole machine would never get one if smaller asks took each part of
+//! it as soon as that was free. So an ask that has found no node for a while *reserves* the one that
+//! lacks least of what it wants: nobody else is placed there until the ask runs, there or elsewhere,
+//! or the reservation ends for another reason ([`End`]). An ask that requires a node, as each member
+//! of a daemon set does, reserves it at once.
+//!
+//! # Who does not reserve
+//! An ask for more than all nodes have left together is served by the next release or the one after
+//! it, where what runs is as large as it is; it reserves only once releases pass it by
+//! ([`PassedBy`](crate::nodes::PassedBy)). And reservations cost a bounded part of the cluster: where
+//! that is used up, an ask reserves only in place of one that comes after it ([`Rank`]).
+//!
+//! # Why one table
+//! A reservation ties an ask to a node, so it belongs to neither. It stands here once; the node
+//! index says of a node only *that* it is set aside, and both are changed by one call. How many
+//! there are of an application, a leaf or the partition is counted here and kept nowhere else.
+//!
+//! # Invariants
+//! * An ask has reserved at most one node, however many of its instances are outstanding.
+//! * A node is reserved by one ask that may go elsewhere, or by any number of asks that require it,
+//!   and never by both kinds.
+//! * The node index has set aside exactly the nodes that are reserved here, and not suspended: a
+//!   reservation protects nothing while its ask could not run even with the room.
+//! * An ask fits its node in total.
+//!
+//! ```
+//! use monoceros_rules::nodes::{NodeIndex, NodeOrder, NodeRequest};
+//! use monoceros_rules::pending::reservations::{Reservation, Reservations, Reserver};
+//! use monoceros_rules::specs::ask::AskSpec;
+//! use monoceros_rules::values::ids::{ApplicationSlot, AskSlot};
+//! use monoceros_rules::values::resources::Resources;
+//! use std::sync::Arc;
+//!
+//! let vcores = |n| Resources::of(&[("vcore", n)]);
+//! let mut nodes = NodeIndex::new(NodeOrder::default());
+//! let n1 = nodes.insert(Arc::from("n1"), vcores(4), vcores(1), true)?;
+//!
+//! let large = Arc::new(AskSpec::new("large", vcores(3)));
+//! let who = Reserver { application: ApplicationSlot::at(0), ask: AskSlot::at(0) };
+//! let mut reservations = Reservations::default();
+//! assert!(reservations.may_reserve(&nodes, n1, &large));
+//! reservations.make(&mut nodes, who, Reservation::new(n1, large, 0));
+//! assert_eq!(nodes.first(&NodeRequest::of(&vcores(1))), None, "it is not for small ones now");
+//!
+//! reservations.end(&mut nodes, who);
+//! assert_eq!(nodes.first(&NodeRequest::of(&vcores(1))), Some(n1));
+//! # Ok::<(), monoceros_rules::nodes::NodeExists>(())
+//! ```
+
+mod rank;
+
+pub use rank::{EffectivePriority, Holder, Rank};
+
+use std::cmp::Reverse;
+use std::collections::{BTreeMap, BTreeSet};
+use std::fmt;
+use std::ops::RangeInclusive;
+use std::sync::Arc;
+use std::time::Duration;
+
+use crate::limits::LaneId;
+use crate::nodes::{NodeIndex, SetAside};
+use crate::queues::figures::QueueTable;
+use crate::specs::ask::AskSpec;
+use crate::values::ids::{ApplicationSlot, AskSlot, NodeSlot};
+
+/// Those that have waited too long are looked at as often as this, unless their time is shorter,
+const LOOK_AGAIN_NS: i64 = 60_000_000_000;
+/// and no more often than this.
+const LOOK_AGAIN_LEAST_NS: i64 = 1_000_000_000;
+
+/// Who has reserved a node: an ask of an application.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
+pub struct Reserver {
+    /// The application.
+    pub application: ApplicationSlot,
+    /// Its ask.
+    pub ask: AskSlot,
+}
+
+/// A node is set aside for an ask.
+#[derive(Clone, Debug)]
+pub struct Reservation {
+    /// The node.
+    pub node: NodeSlot,
+    /// What was asked for.
+    pub spec: Arc<AskSpec>,
+    /// When it was made, ns since the epoch.
+    pub since_ns: i64,
+    /// Who has it, to others.
+    pub holder: Holder,
+    /// Others left, or leave, the node for it: it preempts nobody else while it stands.
+    pub has_preempted: bool,
+    /// Its ask could not run there even with the room: the node is for all until it can.
+    pub is_suspended: bool,
+}
+
+/// Why a reservation ends.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum End {
+    /// An instance of the ask was placed, there or elsewhere.
+    Placed,
+    /// The ask was withdrawn, or it left with its application.
+    Withdrawn,
+    /// The ask wants something else, which does not fit the node or names another, or the RM says
+    /// that it can never run there.
+    Changed,
+    /// The node was removed.
+    NodeRemoved,
+    /// The node has become too small.
+    NodeTooSmall,
+    /// The node takes nothing new any more.
+    NodeClosed,
+    /// It could not be used for too long, because quotas leave too little.
+    TimedOut,
+    /// An ask requires the node.
+    Displaced,
+    /// An ask that comes before it reserves in its place.
+    Replaced,
+    /// The ask could not run, and another reserves the node, or as much is reserved as may be.
+    Suspended,
+    /// The ask is a member of a gang that is decided as a whole again.
+    Undecided,
+    /// The ask is to take the place of a placeholder.
+    Placeholders,
+    /// A start of the ask failed.
+    StartFailed,
+    /// Others leave the node for another ask, which is as important.
+    Preempted,
+    /// Others leave another node for the ask.
+    Moved,
+    /// One of those who were to leave the node for the ask stays.
+    VictimStays,
+}
+
+impl Reservation {
+    /// A reservation that is made at that time, ns since the epoch.
+    pub fn new(node: NodeSlot, spec: Arc<AskSpec>, since_ns: i64) -> Self {
+        let holder = Holder::default();
+        Self { node, spec, since_ns, holder, has_preempted: false, is_suspended: false }
+    }
+
+    /// The same, of this one.
+    #[must_use]
+    pub fn held_by(self, holder: Holder) -> Self {
+        Self { holder, ..self }
+    }
+
+    /// Whether it counts for the share of the cluster that reservations may cost: its ask may go
+    /// elsewhere and could run, and nobody leaves for it.
+    pub fn is_bounded(&self) -> bool {
+        self.may_be_suspended() && !self.is_suspended
+    }
+
+    /// Whether the node may be for all while its ask could not run: it may go elsewhere, and nobody
+    /// leaves for it.
+    pub fn may_be_suspended(&self) -> bool {
+        !self.is_required() && !self.has_preempted
+    }
+
+    /// Its place among those who reserve.
+    pub fn rank(&self, queues: &QueueTable) -> Rank {
+        self.holder.rank(queues, self.spec.priority)
+    }
+
+    /// Whether the ask may use no other node.
+    pub fn is_required(&self) -> bool {
+        self.spec.required_node.is_some()
+    }
+
+    /// Whether it is older than the time for which it may wait for quota.
+    pub fn has_waited(&self, now_ns: i64, timeout: Duration) -> bool {
+        let timeout_ns = i64::try_from(timeout.as_nanos()).unwrap_or(i64::MAX);
+        now_ns.saturating_sub(self.since_ns) > timeout_ns
+    }
+}
+
+/// All reservations of a partition.
+#[derive(Debug, Default)]
+pub struct Reservations {
+    by_ask: BTreeMap<Reserver, Reservation>,
+    /// The same ones.
+    by_node: BTreeSet<(NodeSlot, Reserver)>,
+    /// The same ones, the last first by the priorities that are written on their asks, and by age.
+    by_rank: BTreeSet<(i32, Reverse<i64>, Reserver)>,
+    /// A deadline is armed for the next that may have waited too long.
+    is_watched: bool,
+}
+
+impl Reservations {
+    /// Whether an ask that has reserved none may reserve the node: the node is large enough, and
+    /// either nobody has reserved it, or the ask requires it and so do all who have.
+    pub fn may_reserve(&self, nodes: &NodeIndex, node: NodeSlot, spec: &AskSpec) -> bool {
+        let may_share = match &spec.required_node {
+            Some(required) => **required == **nodes.id(node) && self.normal_on(node).is_none(),
+            None => !nodes.is_reserved(node),
+        };
+        may_share && nodes.total(node).holds(&spec.resources)
+    }
+
+    /// Makes a reservation, which [may be made](Self::may_reserve).
+    pub fn make(&mut self, nodes: &mut NodeIndex, who: Reserver, reservation: Reservation) {
+        let node = reservation.node;
+        debug_assert!(self.may_reserve(nodes, node, &reservation.spec), "{who:?} on {node:?}");
+        self.by_rank.insert(place(who, &reservation));
+        let earlier = self.by_ask.insert(who, reservation);
+        debug_assert!(earlier.is_none(), "an ask reserves one node");
+        self.by_node.insert((node, who));
+        nodes.set_aside(node, self.set_aside(node));
+    }
+
+    /// For whom the node is set aside.
+    fn set_aside(&self, node: NodeSlot) -> SetAside {
+        match self.on_node(node).find(|(_, it)| !it.is_suspended) {
+            None => SetAside::No,
+            Some((_, it)) if it.is_bounded() => SetAside::Bounded(it.spec.priority),
+            Some(_) => SetAside::Kept,
+        }
+    }
+
+    /// The node that an ask has reserved is for all, as long as the ask could not run. Says whether it
+    /// was not before.
+    pub fn suspend(&mut self, nodes: &mut NodeIndex, who: Reserver) -> bool {
+        self.set_suspended(nodes, who, true)
+    }
+
+    /// The node that an ask has reserved is for it again.
+    pub fn resume(&mut self, nodes: &mut NodeIndex, who: Reserver) {
+        self.set_suspended(nodes, who, false);
+    }
+
+    fn set_suspended(&mut self, nodes: &mut NodeIndex, who: Reserver, is: bool) -> bool {
+        let Some(reservation) = self.by_ask.get_mut(&who) else { return false };
+        debug_assert!(reservation.may_be_suspended(), "{who:?} needs its node");
+        if reservation.is_suspended == is {
+            return false;
+        }
+        reservation.is_suspended = is;
+        let node = reservation.node;
+        nodes.set_aside(node, self.set_aside(node));
+        true
+    }
+
+    /// An application is limited by another lane, or by none.
+    pub fn set_lane(&mut self, application: ApplicationSlot, lane: Option<LaneId>) {
+        for (_, reservation) in self.by_ask.range_mut(asks_of(application)) {
+            reservation.holder.lane = lane;
+        }
+    }
+
+    /// Ends the reservation of an ask, if it has one. The last one of a node gives it back to all.
+    pub fn end(&mut self, nodes: &mut NodeIndex, who: Reserver) -> Option<Reservation> {
+        let reservation = self.by_ask.remove(&who)?;
+        let node = reservation.node;
+        self.by_rank.remove(&place(who, &reservation));
+        self.by_node.remove(&(node, who));
+        nodes.set_aside(node, self.set_aside(node));
+        Some(reservation)
+    }
+
+    /// Others leave its node for the ask that has this reservation.
+    pub fn note_preempted(&mut self, nodes: &mut NodeIndex, who: Reserver) {
+        let Some(reservation) = self.by_ask.get_mut(&who) else { return };
+        reservation.has_preempted = true;
+        let node = reservation.node;
+        nodes.set_aside(node, self.set_aside(node));
+    }
+
+    /// The reservation of an ask.
+    pub fn of(&self, who: Reserver) -> Option<&Reservation> {
+        self.by_ask.get(&who)
+    }
+
+    /// The reservation of an ask that wants something else now keeps its node, if that is still
+    /// large enough and the one that it requires. Says whether it does; else it is to be ended.
+    pub fn keep(&mut self, nodes: &mut NodeIndex, who: Reserver, spec: &Arc<AskSpec>) -> bool {
+        let Some(reservation) = self.by_ask.get_mut(&who) else { return true };
+        let keeps = reservation.spec.required_node == spec.required_node
+            && nodes.total(reservation.node).holds(&spec.resources);
+        if keeps {
+            self.by_rank.remove(&place(who, reservation));
+            reservation.spec = Arc::clone(spec);
+            self.by_rank.insert(place(who, reservation));
+            let node = reservation.node;
+            nodes.set_aside(node, self.set_aside(node));
+        }
+        keeps
+    }
+
+    /// The reservations of an application, each with the ask that has it.
+    pub fn of_application(
+        &self,
+        application: ApplicationSlot,
+    ) -> impl Iterator<Item = (AskSlot, &Reservation)> {
+        let all = self.by_ask.range(asks_of(application));
+        all.map(|(who, reservation)| (who.ask, reservation))
+    }
+
+    /// The reservations of a node.
+    pub fn on_node(&self, node: NodeSlot) -> impl Iterator<Item = (Reserver, &Reservation)> {
+        let first = Reserver { application: ApplicationSlot::at(0), ask: AskSlot::at(0) };
+        let all = self.by_node.range((node, first)..);
+        let all = all.take_while(move |(of, _)| *of == node);
+        all.map(|(_, who)| (*who, &self.by_ask[who]))
+    }
+
+    /// The ask that has reserved the node and may go elsewhere, be its reservation suspended or not.
+    pub fn normal_on(&self, node: NodeSlot) -> Option<Reserver> {
+        let (who, reservation) = self.on_node(node).next()?;
+        (!reservation.is_required()).then_some(who)
+    }
+
+    /// Of those that count for the share of reservations and that one of this rank replaces, the last.
+    pub(crate) fn last_replaced_by(
+        &self,
+        rank: &Rank,
+        queues: &QueueTable,
+    ) -> Option<(Reserver, &Reservation)> {
+        if !queues.changes_priorities() {
+            // Those that are suspended, or for which others leave, are few.
+            let mut in_order = self.by_rank.iter().map(|(.., who)| (*who, &self.by_ask[who]));
+            let last = in_order.find(|(_, it)| it.is_bounded())?;
+            return Some(last).filter(|(_, it)| rank.replaces(&it.rank(queues)));
+        }
+        let bounded = self.iter().filter(|(_, it)| it.is_bounded());
+        let ranked = bounded.map(|(of, it)| (of, it, it.rank(queues)));
+        let after = ranked.filter(|(.., theirs)| rank.replaces(theirs));
+        let (of, last, _) = after.min_by(|(.., a), (.., b)| a.compare(b))?;
+        Some((of, last))
+    }
+
+    /// The asks that have reserved the node and are larger than it.
+    pub fn too_large_for(&self, nodes: &NodeIndex, node: NodeSlot) -> Vec<Reserver> {
+        let total = nodes.total(node);
+        let all = self.on_node(node);
+        all.filter(|(_, it)| !total.holds(&it.spec.resources)).map(|(who, _)| who).collect()
+    }
+
+    /// The asks that have reserved the node and may go elsewhere.
+    pub fn not_bound_to(&self, node: NodeSlot) -> Vec<Reserver> {
+        let all = self.on_node(node);
+        all.filter(|(_, it)| it.spec.required_node.is_none()).map(|(who, _)| who).collect()
+    }
+
+    /// Notes that a deadline is armed for the next reservation that may have waited too long. Says
+    /// whether none was.
+    pub fn watch(&mut self) -> bool {
+        !std::mem::replace(&mut self.is_watched, true)
+    }
+
+    /// That deadline is over. Returns the reservations that have waited, each with its key, and at
+    /// which time to look again, unless there is none any more. One that has waited and still fits its
+    /// quotas is looked at every minute, or as often as its time is over.
+    pub fn waited(
+        &mut self,
+        now_ns: i64,
+        timeout: Duration,
+    ) -> (Vec<(ApplicationSlot, Arc<str>)>, Option<i64>) {
+        let timeout_ns = i64::try_from(timeout.as_nanos()).unwrap_or(i64::MAX);
+        let timeout_ns = timeout_ns.max(LOOK_AGAIN_LEAST_NS);
+        let again_ns = timeout_ns.min(LOOK_AGAIN_NS);
+        let waited = self.iter().filter(|(_, it)| it.has_waited(now_ns, timeout));
+        let waited = waited.map(|(who, it)| (who.application, Arc::clone(&it.spec.key))).collect();
+        let next = self.iter().map(|(_, it)| {
+            let over_ns = it.since_ns.saturating_add(timeout_ns).saturating_add(1);
+            if now_ns < over_ns {
+                return over_ns;
+            }
+            let times = now_ns.saturating_sub(over_ns) / again_ns + 1;
+            over_ns.saturating_add(again_ns.saturating_mul(times))
+        });
+        let next = next.min();
+        self.is_watched = next.is_some();
+        (waited, next)
+    }
+
+    /// Every reservation, by application and ask.
+    pub fn iter(&self) -> impl Iterator<Item = (Reserver, &Reservation)> {
+        self.by_ask.iter().map(|(who, reservation)| (*who, reservation))
+    }
+
+    /// How many there are.
+    pub fn len(&self) -> usize {
+        self.by_ask.len()
+    }
+
+    /// Whether there is none.
+    pub fn is_empty(&self) -> bool {
+        self.by_ask.is_empty()
+    }
+}
+
+/// Its place in the order by written priorities and age.
+fn place(who: Reserver, reservation: &Reservation) -> (i32, Reverse<i64>, Reserver) {
+    (reservation.spec.priority, Reverse(reservation.holder.created_ns), who)
+}
+
+fn asks_of(application: ApplicationSlot) -> RangeInclusive<Reserver> {
+    let of = |ask| Reserver { application, ask: AskSlot::at(ask) };
+    of(0)..=of(u32::MAX)
+}
+
+impl fmt::Display for End {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str(match self {
+            Self::Placed => "the ask was placed",
+            Self::Withdrawn => "the ask was withdrawn",
+            Self::Changed => "the ask has changed",
+            Self::NodeRemoved => "the node was removed",
+            Self::NodeTooSmall => "the node has become too small",
+            Self::NodeClosed => "the node takes nothing new any more",
+            Self::TimedOut => "quotas left too little for too long",
+            Self::Displaced => "another ask requires the node",
+            Self::Replaced => "a more important or older ask reserves a node in its place",
+            Self::Suspended => {
+                "the ask could not run, and others have reserved what may be reserved"
+            }
+            Self::Undecided => "its gang is decided anew",
+            Self::Placeholders => "the ask takes the place of a placeholder",
+            Self::StartFailed => "a start of the ask failed",
+            Self::Preempted => "others leave the node for another ask",
+            Self::Moved => "others leave another node for the ask",
+            Self::VictimStays => "one that was to leave the node for the ask stays",
+        })
+    }
+}
+
+#[cfg(test)]
+mod tests;

@@ -1,0 +1,405 @@
+//! What a gang declares with its application: the members that it needs, group by group.
+//!
+//! # Why checked once
+//! A declaration comes as a message or as JSON. Either becomes [`DeclaredGroup`]s, and
+//! [`Declaration::new`] is the one place that says what is wrong with them. What is behind it can
+//! rely on the invariants below.
+//!
+//! # Invariants
+//! * There is a group at least. Names are unique and not empty.
+//! * Every group needs a member at least; all together at most [`MAX_MEMBERS`].
+//! * What a member takes is above zero in some resource and below in none, without zeros.
+//!
+//! ```
+//! use monoceros_rules::specs::declaration::{Declaration, DeclaredGroup};
+//! use monoceros_rules::values::resources::Resources;
+//!
+//! let cores = |n| Some(Resources::of(&[("vcore", n)]));
+//! let group = |name: &str, members, size| DeclaredGroup::new(name, members, size);
+//! let gang = Declaration::new(vec![group("driver", 1, cores(2)), group("worker", 4, cores(3))]);
+//! assert_eq!(gang.unwrap().total().to_string(), "map[vcore:14]");
+//!
+//! let fault = Declaration::new(vec![group("worker", 0, cores(3))]).unwrap_err();
+//! assert_eq!(fault.to_string(), "task group `worker`: needs 0 members, it must be 1 or more");
+//! ```
+
+use std::collections::BTreeSet;
+use std::fmt;
+use std::sync::Arc;
+
+use serde::{Deserialize, Serialize};
+
+use crate::specs::ask::{Preemption, TaskGroup};
+use crate::specs::constraint::{AskConstraint, Constraint, ConstraintFault};
+use crate::specs::tags::Tags;
+use crate::values::names::shown;
+use crate::values::quantity::all_written;
+use crate::values::resources::{QUANTITY_MAX, Resources};
+
+/// How many members all groups of an application may need together.
+pub const MAX_MEMBERS: i64 = 100_000;
+/// How many groups an application may declare.
+pub const MAX_GROUPS: usize = 1_000;
+/// How many attributes a group may prefer.
+pub const PREFERRED_MAX: usize = 8;
+/// Longest name of a group, or of an attribute of its topology, bytes.
+pub const NAME_BYTES: usize = 1_024;
+
+/// The members that an application needs, all of them at once.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+pub struct Declaration {
+    groups: Vec<DeclaredGroup>,
+}
+
+/// Members that are alike, as declared.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+pub struct DeclaredGroup {
+    /// By which asks are members of it.
+    pub name: TaskGroup,
+    /// How many are needed.
+    pub min_members: i64,
+    /// What is held for a member without an ask; `None`: nothing is, its asks are waited for.
+    pub member: Option<Resources>,
+    /// Where the members are relative to each other.
+    pub topology: Option<Topology>,
+    /// Where each may be.
+    pub constraint: Option<Constraint>,
+    /// What a held member carries.
+    pub tags: Option<Tags>,
+    /// The only node where a held member may be, if its tags name one.
+    pub required_node: Option<Arc<str>>,
+    /// The priority of held members.
+    pub priority: i32,
+    /// Who may preempt held members, and whom they may.
+    pub preemption: Preemption,
+}
+
+/// Where members are relative to each other. Nodes with one value of an attribute are a domain.
+#[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
+pub struct Topology {
+    /// All members are in one domain of this attribute.
+    pub required: Option<String>,
+    /// Attributes, narrowest first.
+    pub preferred: Vec<String>,
+}
+
+impl DeclaredGroup {
+    /// A group of which nothing else is said. An amount without names is none.
+    pub fn new(name: &str, min_members: i64, member: Option<Resources>) -> Self {
+        Self {
+            name: TaskGroup::new(name.to_owned()),
+            min_members,
+            member: member.filter(|amount| !amount.is_empty()),
+            topology: None,
+            constraint: None,
+            tags: None,
+            required_node: None,
+            priority: 0,
+            preemption: Preemption::default(),
+        }
+    }
+
+    /// The constraint of a held member.
+    pub fn ask_constraint(&self) -> Option<Arc<AskConstraint>> {
+        let constraint = self.constraint.clone()?;
+        let checked = AskConstraint::new(constraint, self.tags.as_deref().map(|tags| &**tags));
+        checked.ok().flatten().map(Arc::new)
+    }
+
+    fn check(&mut self) -> Result<(), GroupFault> {
+        match self.name.len() {
+            0 => return Err(GroupFault::Unnamed),
+            length if length > NAME_BYTES => return Err(GroupFault::NameTooLong),
+            _ => {}
+        }
+        if self.min_members < 1 {
+            return Err(GroupFault::Members(self.min_members));
+        }
+        if let Some(member) = &mut self.member {
+            if !member.is_positive() {
+                return Err(GroupFault::NotPositive(all_written(&member.sorted())));
+            }
+            if let Some((name, _)) = member.entries().find(|(_, quantity)| *quantity > QUANTITY_MAX)
+            {
+                return Err(GroupFault::TooMuch(name.text().to_string()));
+            }
+            member.prune();
+        }
+        self.topology.as_ref().map_or(Ok(()), Topology::check)?;
+        self.constraint.as_ref().map_or(Ok(()), Constraint::check).map_err(GroupFault::Constraint)
+    }
+}
+
+impl Topology {
+    /// A topology as sent: an empty attribute that is required is none, and without any attribute
+    /// nothing is said.
+    pub fn new(required: String, preferred: Vec<String>) -> Option<Self> {
+        let required = Some(required).filter(|key| !key.is_empty());
+        (required.is_some() || !preferred.is_empty()).then_some(Self { required, preferred })
+    }
+
+    fn check(&self) -> Result<(), GroupFault> {
+        if self.preferred.iter().any(String::is_empty) {
+            return Err(GroupFault::EmptyDomain);
+        }
+        if self.preferred.len() > PREFERRED_MAX {
+            return Err(GroupFault::Preferred(self.preferred.len()));
+        }
+        let mut keys = self.required.iter().chain(&self.preferred);
+        let is_too_long = keys.any(|key| key.len() > NAME_BYTES);
+        if is_too_long { Err(GroupFault::DomainTooLong) } else { Ok(()) }
+    }
+}
+
+impl Declaration {
+    /// Checks the groups of an application, in their order.
+    pub fn new(mut groups: Vec<DeclaredGroup>) -> Result<Self, Fault> {
+        if groups.is_empty() {
+            return Err(Fault::Empty);
+        }
+        if groups.len() > MAX_GROUPS {
+            return Err(Fault::Groups(groups.len()));
+        }
+        let (mut names, mut members) = (BTreeSet::new(), 0_i64);
+        for (at, group) in groups.iter_mut().enumerate() {
+            group.check().map_err(|fault| fault.of(&group.name, at))?;
+            if !names.insert(TaskGroup::clone(&group.name)) {
+                return Err(GroupFault::Twice.of(&group.name, at));
+            }
+            members = members.saturating_add(group.min_members);
+        }
+        if members > MAX_MEMBERS {
+            return Err(Fault::Members(members));
+        }
+        Ok(Self { groups })
+    }
+
+    /// One declaration of the two in which it may come; both say the same if both are there.
+    pub fn agreed(field: Option<Self>, tag: Option<Self>) -> Result<Option<Self>, Fault> {
+        match (field, tag) {
+            (Some(field), Some(tag)) if field != tag => Err(Fault::Differ),
+            (field, tag) => Ok(field.or(tag)),
+        }
+    }
+
+    /// The groups, as declared.
+    pub fn groups(&self) -> &[DeclaredGroup] {
+        &self.groups
+    }
+
+    /// What all needed members take together, as far as their sizes are declared.
+    pub fn total(&self) -> Resources {
+        let mut total = Resources::new();
+        for group in &self.groups {
+            if let Some(member) = &group.member {
+                total.add(&member.times(group.min_members));
+            }
+        }
+        total
+    }
+}
+
+/// What is wrong with a declaration.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+pub enum Fault {
+    /// It cannot be read: what is wrong in the text.
+    Unreadable(String),
+    /// There is no group in it.
+    Empty,
+    /// There are more than [`MAX_GROUPS`] groups.
+    Groups(usize),
+    /// More than [`MAX_MEMBERS`] members are needed.
+    Members(i64),
+    /// The two forms in which it came say different things.
+    Differ,
+    /// The application announces placeholders, too.
+    WithPlaceholders,
+    /// One group is wrong.
+    Group {
+        /// The name of the group, or its place where it has none.
+        group: String,
+        /// What is wrong.
+        what: String,
+    },
+}
+
+impl fmt::Display for Fault {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match self {
+            Self::Unreadable(why) => write!(f, "task groups cannot be read: {why}"),
+            Self::Empty => f.write_str("there is no task group in the list"),
+            Self::Groups(n) => write!(f, "{n} task groups, at most {MAX_GROUPS} are taken"),
+            Self::Members(n) => {
+                write!(f, "task groups need {n} members, at most {MAX_MEMBERS} are taken")
+            }
+            Self::Differ => f.write_str("the task groups of the field and of the tag differ"),
+            Self::WithPlaceholders => {
+                f.write_str("task groups and placeholderAsk exclude each other")
+            }
+            Self::Group { group, what } => write!(f, "task group {group}: {what}"),
+        }
+    }
+}
+
+impl std::error::Error for Fault {}
+
+impl Fault {
+    /// How a group is called in a fault: by its name, or by its place in the list where the name
+    /// says nothing.
+    pub fn shown_group(name: &str, at: usize) -> String {
+        if name.is_empty() { format!("number {}", at + 1) } else { format!("`{}`", shown(name)) }
+    }
+}
+
+/// What is wrong with one group.
+#[derive(Clone, Debug, PartialEq, Eq)]
+enum GroupFault {
+    Unnamed,
+    NameTooLong,
+    Twice,
+    Members(i64),
+    NotPositive(String),
+    TooMuch(String),
+    EmptyDomain,
+    Preferred(usize),
+    DomainTooLong,
+    Constraint(ConstraintFault),
+}
+
+impl GroupFault {
+    /// With the name of the group, or its place in the list where the name says nothing.
+    fn of(self, name: &str, at: usize) -> Fault {
+        Fault::Group { group: Fault::shown_group(name, at), what: self.to_string() }
+    }
+}
+
+impl fmt::Display for GroupFault {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match self {
+            Self::Unnamed => f.write_str("has no name"),
+            Self::NameTooLong => write!(f, "has a name of more than {NAME_BYTES} bytes"),
+            Self::Twice => f.write_str("is declared twice"),
+            Self::Members(n) => write!(f, "needs {n} members, it must be 1 or more"),
+            Self::NotPositive(amount) => {
+                write!(
+                    f,
+                    "a member takes {amount}, it must be above zero in some resource and below in none"
+                )
+            }
+            Self::TooMuch(resource) => {
+                write!(f, "a member takes more than {QUANTITY_MAX} of `{resource}`")
+            }
+            Self::EmptyDomain => f.write_str("an empty attribute among the preferred ones"),
+            Self::Preferred(n) => {
+                write!(f, "{n} preferred attributes, at most {PREFERRED_MAX} are taken")
+            }
+            Self::DomainTooLong => {
+                write!(f, "an attribute of its topology has more than {NAME_BYTES} bytes")
+            }
+            Self::Constraint(fault) => write!(f, "its placement constraint has {fault}"),
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::specs::constraint::{Expression, Operator, Simple};
+
+    fn vcores(n: i64) -> Resources {
+        Resources::of(&[("vcore", n)])
+    }
+
+    fn group(name: &str, members: i64) -> DeclaredGroup {
+        DeclaredGroup::new(name, members, Some(vcores(1)))
+    }
+
+    fn fault(groups: Vec<DeclaredGroup>) -> String {
+        Declaration::new(groups).unwrap_err().to_string()
+    }
+
+    #[test]
+    fn a_fault_names_its_group_and_says_what_is_wrong() {
+        let long = "x".repeat(NAME_BYTES + 1);
+        let sized =
+            |amount: &[(&str, i64)]| DeclaredGroup::new("g", 1, Some(Resources::of(amount)));
+        let preferred = Topology::new(String::new(), vec!["rack".into(), String::new()]);
+        let many = Topology::new(String::new(), vec!["rack".into(); PREFERRED_MAX + 1]);
+        let lengthy = Topology::new("x".repeat(NAME_BYTES + 1), vec![]);
+        let keyless = Expression { operator: Operator::In, key: String::new(), values: vec![] };
+        let keyless = Constraint::Simple(Simple { node: vec![keyless], near: None });
+        for (groups, expected) in [
+            (vec![group("a", 1), group("", 1)], "task group number 2: has no name"),
+            (vec![group("a", 1), group("a", 2)], "task group `a`: is declared twice"),
+            (vec![group("a", -1)], "task group `a`: needs -1 members, it must be 1 or more"),
+            (
+                vec![sized(&[("vcore", 0)])],
+                "task group `g`: a member takes {vcore: 0}, it must be above zero in some \
+                 resource and below in none",
+            ),
+            (
+                vec![sized(&[("vcore", 2), ("memory", -1)])],
+                "task group `g`: a member takes {memory: -1, vcore: 2m}, it must be above zero in \
+                 some resource and below in none",
+            ),
+            (
+                vec![sized(&[("vcore", QUANTITY_MAX + 1)])],
+                "task group `g`: a member takes more than 9007199254740992 of `vcore`",
+            ),
+            (
+                vec![DeclaredGroup { topology: preferred, ..group("g", 1) }],
+                "task group `g`: an empty attribute among the preferred ones",
+            ),
+            (
+                vec![DeclaredGroup { topology: many, ..group("g", 1) }],
+                "task group `g`: 9 preferred attributes, at most 8 are taken",
+            ),
+            (
+                vec![DeclaredGroup { topology: lengthy, ..group("g", 1) }],
+                "task group `g`: an attribute of its topology has more than 1024 bytes",
+            ),
+            (
+                vec![DeclaredGroup { constraint: Some(keyless), ..group("g", 1) }],
+                "task group `g`: its placement constraint has an expression without a key",
+            ),
+        ] {
+            assert_eq!(fault(groups), expected);
+        }
+        let long = fault(vec![group(&long, 1)]);
+        assert!(long.ends_with("(1025 characters)`: has a name of more than 1024 bytes"), "{long}");
+    }
+
+    #[test]
+    fn a_hundred_thousand_members_and_a_thousand_groups_are_the_most() {
+        let groups = |n| (0..n).map(|at| group(&format!("g{at}"), 1)).collect::<Vec<_>>();
+        assert!(Declaration::new(groups(1_000)).is_ok());
+        assert_eq!(fault(groups(1_001)), "1001 task groups, at most 1000 are taken");
+        assert!(Declaration::new(vec![group("a", 99_999), group("b", 1)]).is_ok());
+        let more = "task groups need 100001 members, at most 100000 are taken";
+        assert_eq!(fault(vec![group("a", 99_999), group("b", 2)]), more);
+        let most = vec![group("a", i64::MAX), group("b", i64::MAX)];
+        assert!(fault(most).ends_with("at most 100000 are taken"));
+        assert_eq!(fault(vec![]), "there is no task group in the list");
+    }
+
+    #[test]
+    fn two_forms_agree_where_they_mean_the_same() {
+        let with_zero = Some(Resources::of(&[("vcore", 1), ("gpu", 0)]));
+        let of = |group| Declaration::new(vec![group]).ok();
+        let field = of(DeclaredGroup::new("a", 2, with_zero));
+        let tag = of(group("a", 2));
+        assert_eq!(Declaration::agreed(field.clone(), tag), Ok(field.clone()));
+        assert_eq!(Declaration::agreed(field.clone(), None), Ok(field.clone()));
+        assert_eq!(Declaration::agreed(None, field.clone()), Ok(field.clone()));
+        assert_eq!(Declaration::agreed(None, None), Ok(None));
+        assert_eq!(Declaration::agreed(field, of(group("a", 3))), Err(Fault::Differ));
+    }
+
+    #[test]
+    fn a_group_without_a_size_counts_nothing_in_the_total() {
+        let sizeless = DeclaredGroup::new("a", 7, Some(Resources::new()));
+        assert_eq!(sizeless.member, None);
+        let gang = Declaration::new(vec![sizeless, DeclaredGroup::new("b", 3, Some(vcores(2)))]);
+        assert_eq!(gang.unwrap().total(), Resources::of(&[("vcore", 6)]));
+    }
+}

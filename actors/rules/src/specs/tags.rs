@@ -1,0 +1,132 @@
+//! The tags of applications, asks and allocations, and what people know a pod by.
+//!
+//! # Why a type of its own
+//! The key of a pod is its UID, which nobody knows it by. Events, reservations and reasons name it
+//! instead, and some of them are kept long after its ask is gone. So its name is made once, where the
+//! tags come in, and shared by all who tell of it: that costs them a counter, and keeps no tags alive,
+//! which may be large.
+//!
+//! # Invariant
+//! * The name is what the tags say: they cannot be changed.
+//!
+//! ```
+//! use monoceros_rules::specs::tags::{NAMESPACE, POD, TagMap};
+//!
+//! let tags = TagMap::from([(NAMESPACE.into(), "lab".into()), (POD.into(), "job-0".into())]);
+//! assert_eq!(tags.pod().map(|pod| &**pod), Some("lab/job-0"));
+//! assert_eq!(&tags[POD], "job-0");
+//! ```
+
+use std::collections::BTreeMap;
+use std::ops::Deref;
+use std::sync::Arc;
+
+use serde::{Deserialize, Serialize, Serializer};
+
+use crate::values::texts::Texts;
+
+/// The tag with the namespace of a pod.
+pub const NAMESPACE: &str = "kubernetes.io/meta/namespace";
+/// The tag with the name of a pod.
+pub const POD: &str = "kubernetes.io/meta/podName";
+
+/// Marks an application that is submitted again only to say what its namespace says of its queue by now.
+pub const NAMESPACE_CHANGED: &str = "monoceros.io/namespace-changed";
+
+/// Marks an application that is submitted again only to have places held again for members of its gang: since when
+/// they were held before, in seconds since the epoch.
+pub const HOLD_AGAIN_SINCE: &str = "monoceros.io/hold-again-since";
+/// The beginning of a tag that says for how many members of a task group places are to be held again. The name of
+/// the group follows.
+pub const HOLD_AGAIN: &str = "monoceros.io/hold-again.";
+/// What the RM is told of such an application with its state, once what fits is held again.
+pub const HELD_AGAIN: &str = "places are held again";
+
+/// The longest namespace or name that a pod may have, in bytes.
+const NAME_BYTES: usize = 253;
+
+/// Tags of an application, ask or allocation, shared between the holders.
+pub type Tags = Arc<TagMap>;
+
+/// Tags, by name. Dereferences to the texts.
+#[derive(Clone, Debug, Default, PartialEq, Eq, Deserialize)]
+#[serde(from = "BTreeMap<String, String>")]
+pub struct TagMap {
+    by_name: Texts,
+    pod: Option<Arc<str>>,
+}
+
+impl TagMap {
+    /// Namespace and name of the pod that they name, as `NAMESPACE/NAME`.
+    pub fn pod(&self) -> Option<&Arc<str>> {
+        self.pod.as_ref()
+    }
+}
+
+impl Deref for TagMap {
+    type Target = Texts;
+
+    fn deref(&self) -> &Self::Target {
+        &self.by_name
+    }
+}
+
+impl From<BTreeMap<String, String>> for TagMap {
+    fn from(by_name: BTreeMap<String, String>) -> Self {
+        let pod = pod_of(&by_name).map(|(namespace, name)| format!("{namespace}/{name}").into());
+        Self { by_name: by_name.into(), pod }
+    }
+}
+
+impl<const N: usize> From<[(String, String); N]> for TagMap {
+    fn from(tags: [(String, String); N]) -> Self {
+        Self::from(BTreeMap::from(tags))
+    }
+}
+
+impl FromIterator<(String, String)> for TagMap {
+    fn from_iter<I: IntoIterator<Item = (String, String)>>(tags: I) -> Self {
+        Self::from(BTreeMap::from_iter(tags))
+    }
+}
+
+impl Serialize for TagMap {
+    fn serialize<S: Serializer>(&self, serializer: S) -> Result<S::Ok, S::Error> {
+        self.by_name.serialize(serializer)
+    }
+}
+
+/// Namespace and name of the pod that has these tags: what people know it by. Tags come from
+/// outside: what is longer than a pod may be called is no name of one.
+pub fn pod_of(tags: &BTreeMap<String, String>) -> Option<(&str, &str)> {
+    let name = |tag| tags.get(tag).map(String::as_str).filter(|name| name.len() <= NAME_BYTES);
+    Some((name(NAMESPACE)?, name(POD)?))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn tags(all: &[(&str, &str)]) -> TagMap {
+        all.iter().map(|(name, text)| ((*name).to_owned(), (*text).to_owned())).collect()
+    }
+
+    #[test]
+    fn a_pod_is_named_by_both_tags_and_by_no_long_ones() {
+        let long = "x".repeat(NAME_BYTES + 1);
+        let pod = |namespace, name| tags(&[(NAMESPACE, namespace), (POD, name)]).pod().cloned();
+        assert_eq!(pod("lab", "job-0").as_deref(), Some("lab/job-0"));
+        assert_eq!(pod("lab", &long), None);
+        assert_eq!(pod(&long, "job-0"), None);
+        assert_eq!(tags(&[(NAMESPACE, "lab")]).pod(), None);
+        assert_eq!(tags(&[(POD, "job-0")]).pod(), None);
+    }
+
+    #[test]
+    fn they_are_written_as_a_map_and_read_with_their_name() {
+        let tags = tags(&[(NAMESPACE, "lab"), (POD, "job-0")]);
+        let written = serde_json::to_string(&tags).unwrap();
+        assert_eq!(written, format!(r#"{{"{NAMESPACE}":"lab","{POD}":"job-0"}}"#));
+        assert_eq!(serde_json::from_str::<TagMap>(&written).unwrap(), tags);
+    }
+}

@@ -1,0 +1,61 @@
+//! The small numbers by which a partition knows its nodes, applications, asks, classes of asks and
+//! allocations.
+//!
+//! They stand below everything that uses them: an allocation names its node and a node counts its
+//! allocations, and neither has to import the other for that. The tables that give the numbers out
+//! are elsewhere, each in the room of its subject.
+
+use std::fmt;
+
+use serde::{Deserialize, Serialize};
+
+crate::slot! {
+    /// A node in the node index, for as long as it is there; the slot of a removed node is given to
+    /// another.
+    pub struct NodeSlot;
+}
+
+crate::slot! {
+    /// An application of this partition: a place in its directory, given anew once the application
+    /// is gone.
+    #[derive(Serialize, Deserialize)]
+    pub struct ApplicationSlot;
+}
+
+crate::slot! {
+    /// An ask: a place in the table of its application.
+    pub struct AskSlot;
+}
+
+crate::slot! {
+    /// A class of asks: a place in the table of their application.
+    pub struct ClassId;
+}
+
+crate::slot! {
+    /// A place in the allocation table, given again once its allocation is gone.
+    #[derive(Serialize, Deserialize)]
+    pub(crate) struct AllocationSlot;
+}
+
+/// An allocation of this partition, never given twice: the slot is, the serial is not.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash, Serialize, Deserialize)]
+pub struct AllocationId {
+    pub(crate) slot: AllocationSlot,
+    pub(crate) serial: u32,
+}
+
+/// The name by which the log follows it, from the first node that is tried to its release.
+impl fmt::Display for AllocationId {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        write!(f, "{}.{}", self.slot.index(), self.serial)
+    }
+}
+
+#[cfg(test)]
+impl AllocationId {
+    /// An id made of a bare number, for tests of code that only compares ids.
+    pub(crate) fn numbered(slot: u32) -> Self {
+        Self { slot: AllocationSlot::at(slot), serial: 0 }
+    }
+}

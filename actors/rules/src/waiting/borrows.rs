@@ -1,0 +1,79 @@
+//! What may come to use a node that others have reserved: [`crate::decide::lending`].
+//!
+//! Two things let it: a growth of such a node, where the ask comes before the one that reserved it;
+//! and that its queue is owed as much by its guarantee, since when the room is there does not matter.
+
+use super::view::View;
+use super::waits::Parked;
+use crate::queues::figures::QueueTable;
+use crate::values::resources::Resources;
+
+/// The bound over asks that found no room, or were refused where there was some.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Borrows {
+    /// The highest priority of any of them.
+    priority: i32,
+    owed: Owed,
+}
+
+/// By whose guarantee something may be owed to them.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+enum Owed {
+    /// Nobody's.
+    Nothing,
+    /// That of this queue.
+    By(u32),
+    /// That of several queues: it is found out below.
+    BySome,
+}
+
+impl Borrows {
+    /// An ask of this priority in this leaf.
+    pub(super) fn of(priority: i32, leaf: u32, queues: &QueueTable) -> Self {
+        Self { priority, owed: queues.guaranteed_by(leaf).map_or(Owed::Nothing, Owed::By) }
+    }
+
+    pub(super) fn may(self, parked: &Parked, view: &View<'_>) -> bool {
+        let Some(nodes) = view.nodes else { return false };
+        let sets = [
+            (&parked.roomless, parked.roomless_at, false),
+            (&parked.refused, parked.refused_at, true),
+        ];
+        sets.into_iter().any(|(least, mark, is_refused)| {
+            least.as_ref().is_some_and(|least| {
+                let comes_first =
+                    || nodes.may_lend_since(mark, least, Some(self.priority), is_refused);
+                // What was refused waits for a growth in any case.
+                let is_owed = || {
+                    self.is_owed(least, view)
+                        && (!is_refused || nodes.may_lend_since(mark, least, None, true))
+                };
+                nodes.may_lend(least) && view.headroom.allows(least) && (comes_first() || is_owed())
+            })
+        })
+    }
+
+    fn is_owed(self, least: &Resources, view: &View<'_>) -> bool {
+        let Some(queues) = view.queues else { return false };
+        match self.owed {
+            Owed::Nothing => false,
+            Owed::By(queue) => queues.may_fit_guarantee(queue, least),
+            Owed::BySome => true,
+        }
+    }
+}
+
+/// Joins what two bounds say of such asks.
+pub(super) fn join(mine: &mut Option<Borrows>, other: Option<Borrows>) {
+    let Some(theirs) = other else { return };
+    let Some(mine) = mine else {
+        *mine = Some(theirs);
+        return;
+    };
+    mine.priority = mine.priority.max(theirs.priority);
+    mine.owed = match (mine.owed, theirs.owed) {
+        (Owed::Nothing, owed) | (owed, Owed::Nothing) => owed,
+        (Owed::By(one), Owed::By(other)) if one == other => Owed::By(one),
+        _ => Owed::BySome,
+    };
+}

@@ -1,0 +1,95 @@
+//! What a bundle waits for: a bundle is the members of a gang that find places all at once or none of
+//! them.
+
+use std::sync::Arc;
+
+use smallvec::SmallVec;
+
+use crate::nodes::NodeIndex;
+use crate::values::epoch::Growth;
+use crate::values::resources::Resources;
+
+/// What a bundle waits for that found no places.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct BundleWaits {
+    /// The growth of the node index up to which it was looked for.
+    at: Growth,
+    /// The sizes of its members, each once; of many different ones the least that any of them takes.
+    sizes: SmallVec<[Resources; 1]>,
+    /// How many places have to come, of any of these sizes.
+    lacks: u64,
+    /// How many places there have to be in all, where its members are all of one size and may go
+    /// anywhere; else 0.
+    needs: u64,
+    /// Where a group found no domain: of each group that has to stay in one the attribute, and what
+    /// all of it wants.
+    domains: Vec<(Arc<str>, Resources)>,
+}
+
+impl BundleWaits {
+    /// What a bundle waits for with members of these sizes; see the fields.
+    pub(crate) fn with(
+        at: Growth,
+        sizes: SmallVec<[Resources; 1]>,
+        lacks: u64,
+        needs: u64,
+        domains: Vec<(Arc<str>, Resources)>,
+    ) -> Self {
+        Self { at, sizes, lacks, needs, domains }
+    }
+
+    /// Whether what grew since may have brought what it lacks. Where it may not, what it lacks from
+    /// now on is what is left of that, so that nothing is counted twice. Others may have taken what
+    /// was counted before; so all places that there are have to be enough, too.
+    pub fn is_due(&mut self, nodes: &NodeIndex) -> bool {
+        if !self.domains.is_empty() && !nodes.may_fit_since(self.at, &self.domains) {
+            self.at = nodes.growth();
+            return false;
+        }
+        if let [size] = &*self.sizes {
+            let came = nodes.places_since(self.at, size, self.lacks);
+            self.lacks = self.lacks.saturating_sub(came);
+            self.at = nodes.growth();
+            if self.lacks == 0 {
+                self.lacks = self.needs - nodes.places_now(size, self.needs);
+            }
+            return self.lacks == 0;
+        }
+        let came = |size: &Resources| nodes.places_since(self.at, size, 1) > 0;
+        let is_due = self.sizes.iter().any(came);
+        if !is_due {
+            self.at = nodes.growth();
+        }
+        is_due
+    }
+
+    /// Whether its members are all of one size and may go anywhere.
+    pub fn is_of_one_size(&self) -> bool {
+        self.needs > 0
+    }
+
+    /// The growth of the node index up to which it was looked at.
+    pub fn at(&self) -> Growth {
+        self.at
+    }
+
+    /// How many places have to come at least.
+    pub fn lacks(&self) -> u64 {
+        self.lacks
+    }
+
+    /// How many places there have to be in all; 0 where that is not known.
+    pub fn needs(&self) -> u64 {
+        self.needs
+    }
+
+    /// What each of these places holds at least.
+    pub fn least(&self) -> Resources {
+        let mut sizes = self.sizes.iter();
+        let mut least = sizes.next().cloned().unwrap_or_default();
+        for size in sizes {
+            least.lower_to(size);
+        }
+        least
+    }
+}

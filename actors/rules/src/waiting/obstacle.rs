@@ -1,0 +1,159 @@
+//! What an ask waits for that was not placed, and when time alone lets it be tried again.
+//!
+//! # Why
+//! An ask that cannot be placed would cost a look with every offer if it were simply tried again.
+//! Each [`Obstacle`] has its cure: more quota, a node that grows, the node that is named, a
+//! deadline. A parked ask says in a bound ([`Parked`]) what its cure is, and is skipped until that
+//! may have come.
+
+use std::time::Duration;
+
+use crate::specs::ask::AskSpec;
+use crate::values::epoch::Epoch;
+use crate::waiting::{Parked, View, WaitSet};
+
+/// For how long an ask does not go back to a node on which the RM says that it can never run.
+pub const EXCLUDED_FOR: Duration = Duration::from_secs(300);
+
+/// What keeps an ask from being placed.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Obstacle {
+    /// What the maxima of its queues leave does not hold it.
+    Quota,
+    /// What the limits of its user or group leave does not hold it.
+    Limits,
+    /// No open node that it may use has room.
+    NoNode,
+    /// Its placement constraint keeps it off every node with room.
+    Constraints,
+    /// The node that it names is not there or has no room.
+    RequiredNode,
+    /// Every node with room refused it.
+    Refused,
+    /// Every node with room that was asked refused it; another one is held by a placement in the
+    /// air.
+    HeldByOthers,
+    /// Every node with room refused it, and one has grown since it began to ask.
+    GrewMeanwhile,
+    /// It takes the place of a placeholder of its task group, and some are still to come or to go.
+    Placeholders,
+    /// Something was taken from its application for another, which is to run before it.
+    GivesWay,
+}
+
+impl Obstacle {
+    /// Whether it lacks quota, or a node: it was tried, and there was not enough.
+    pub fn is_want(self) -> bool {
+        matches!(
+            self,
+            Self::Quota | Self::Limits | Self::NoNode | Self::Constraints | Self::RequiredNode
+        )
+    }
+
+    /// Whether it is found before a node is looked for.
+    pub fn is_before_nodes(self) -> bool {
+        matches!(self, Self::Quota | Self::Limits | Self::Placeholders | Self::GivesWay)
+    }
+
+    /// What the ask waits for when this was found with an offer that has this view.
+    pub fn waits(self, ask: &AskSpec, view: &View<'_>) -> WaitSet {
+        let parked = match self {
+            Self::Quota | Self::Limits => Parked::short(&ask.resources, view),
+            Self::NoNode | Self::Constraints => Parked::roomless(&ask.resources, view),
+            // What its constraint counts may change elsewhere, too.
+            Self::RequiredNode if ask.constraint.is_some() => {
+                Parked::roomless(&ask.resources, view)
+            }
+            Self::RequiredNode | Self::Placeholders | Self::GivesWay => Parked::named(view),
+            Self::Refused => refused(ask, view.epoch()),
+            Self::HeldByOthers => {
+                let at = view.epoch();
+                let roomless = Some((*ask.resources).clone());
+                Parked { roomless, roomless_at: at.growth, ..Parked::refused(&ask.resources, at) }
+            }
+            Self::GrewMeanwhile => return WaitSet::Due,
+        };
+        WaitSet::Parked(Box::new(parked))
+    }
+}
+
+/// The bound of an ask that was refused by every node with room, or by the one that it names, up to
+/// this epoch. The loosening in the epoch may be unknown: a refusal does not depend on quota.
+pub fn refused(ask: &AskSpec, at: Epoch) -> Parked {
+    match &ask.required_node {
+        // An ask for a named node is made due by that name when the node changes.
+        Some(_) => Parked { judged: at, ..Parked::default() },
+        None => Parked::refused(&ask.resources, at),
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use std::sync::Arc;
+
+    use super::*;
+    use crate::nodes::{NodeIndex, NodeOrder};
+    use crate::values::epoch::Loosening;
+    use crate::values::ids::NodeSlot;
+    use crate::values::resources::{Limits, Resources};
+
+    fn vcores(quantity: i64) -> Resources {
+        Resources::of(&[("vcore", quantity)])
+    }
+
+    fn one_node() -> (NodeIndex, NodeSlot) {
+        let mut nodes = NodeIndex::new(NodeOrder::default());
+        let slot = nodes.insert(Arc::from("n"), vcores(9), vcores(1), true).unwrap();
+        (nodes, slot)
+    }
+
+    fn view<'a>(headroom: &'a Limits, loosening: u64, nodes: &'a NodeIndex) -> View<'a> {
+        let loosening = Loosening::numbered(loosening);
+        View {
+            headroom,
+            loosening,
+            may_start: true,
+            nodes: Some(nodes),
+            limits: None,
+            queues: None,
+        }
+    }
+
+    /// What each obstacle is cured by: quota, a growth, the return of what a placement held.
+    #[test]
+    fn each_obstacle_is_looked_at_again_when_its_cure_comes_and_not_before() {
+        let ask = AskSpec::new("a", vcores(4));
+        let wide = Limits::unlimited();
+        for (obstacle, by_quota, by_growth, by_return) in [
+            (Obstacle::Quota, true, false, false),
+            (Obstacle::Limits, true, false, false),
+            (Obstacle::NoNode, false, true, true),
+            (Obstacle::Refused, false, true, false),
+            (Obstacle::HeldByOthers, false, true, true),
+            (Obstacle::RequiredNode, false, false, false),
+            (Obstacle::Placeholders, false, false, false),
+            (Obstacle::GivesWay, false, false, false),
+            (Obstacle::GrewMeanwhile, true, true, true),
+        ] {
+            let (mut nodes, slot) = one_node();
+            let waits = obstacle.waits(&ask, &view(&wide, 1, &nodes));
+            let is_due = waits == WaitSet::Due;
+            assert_eq!(waits.may(&view(&wide, 1, &nodes)), is_due, "{obstacle:?}: nothing changed");
+            assert_eq!(waits.may(&view(&wide, 2, &nodes)), by_quota, "{obstacle:?}: quota");
+            nodes.take_back(slot, &vcores(5));
+            assert_eq!(waits.may(&view(&wide, 1, &nodes)), by_return, "{obstacle:?}: a return");
+            nodes.touch(slot);
+            assert_eq!(waits.may(&view(&wide, 1, &nodes)), by_growth, "{obstacle:?}: a growth");
+        }
+    }
+
+    #[test]
+    fn an_ask_that_names_a_node_waits_for_nothing_but_its_name() {
+        let named = AskSpec::new("a", vcores(1)).with(|it| it.required_node = Some(Arc::from("n")));
+        let (mut nodes, slot) = one_node();
+        let wide = Limits::unlimited();
+        let waits = Obstacle::Refused.waits(&named, &view(&wide, 1, &nodes));
+        nodes.touch(slot);
+        assert!(!waits.may(&view(&wide, 2, &nodes)));
+    }
+}

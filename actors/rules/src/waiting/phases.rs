@@ -1,0 +1,223 @@
+//! What waits below a row, phase by phase, and in each of applications that run and of those that
+//! have still to start.
+//!
+//! Most rows wait in the last phase alone; what waits in the others is behind one pointer
+//! ([`Early`]).
+//!
+//! # Applications that limits keep from starting
+//! A limit of a user or group on running applications is one of a lane, and what it holds back is
+//! hidden from the queues above as what its quota holds back is. Where many lanes share the limit,
+//! that something waits for it is shown with its number ([`LimitedStarts`]). What that is does not
+//! matter: such an application was not tried since, so it is looked at when the limit lets it start.
+
+use super::view::{Declined, Phase, View};
+use super::waits::WaitSet;
+use crate::limits::{SharedLimits, ShownBy, Trackers};
+use crate::order::tree::Bound;
+use crate::values::epoch::{Epoch, Loosening};
+
+/// What waits of applications that run and of those that have still to start. They are kept apart,
+/// because the latter count only while one more application may run.
+#[derive(Clone, Debug, Default, PartialEq)]
+pub struct Started {
+    /// Of applications that have started.
+    pub running: WaitSet,
+    /// Of applications that are Accepted and hold nothing yet.
+    pub starting: WaitSet,
+    /// Of such applications that limits seen from above keep from starting.
+    pub limited: Option<Box<LimitedStarts>>,
+}
+
+/// Applications that limits of users and groups keep from starting, where those are seen from above.
+#[derive(Clone, Debug, PartialEq)]
+pub struct LimitedStarts {
+    /// Each of them is kept back by one of these.
+    pub by: SharedLimits,
+    /// The loosening up to which all of them were looked at; the oldest of what was joined.
+    pub at: Loosening,
+}
+
+impl LimitedStarts {
+    fn may(&self, view: &View<'_>) -> bool {
+        let let_start = |limits: &Trackers| limits.let_start(self.by, view.loosening, self.at);
+        view.limits.is_none_or(let_start)
+    }
+
+    /// What a queue tells its parent of it, as in [`WaitSet::as_seen_from_above`].
+    fn as_seen_from_above(&self, own: &View<'_>, declined_at: Epoch) -> Self {
+        let at = self.at.max(declined_at.loosening);
+        // What the queue itself held back was never tried since, however far the limits were
+        // loosened before.
+        Self { by: self.by, at: if own.loosening > at { Loosening::NONE } else { at } }
+    }
+}
+
+impl Bound for LimitedStarts {
+    fn join(&mut self, other: &Self) {
+        self.by.include(other.by);
+        self.at = self.at.min(other.at);
+    }
+}
+
+impl Started {
+    /// What waits of one application.
+    pub fn of(waits: WaitSet, is_starting: bool) -> Self {
+        if is_starting {
+            Self { starting: waits, ..Self::default() }
+        } else {
+            Self { running: waits, ..Self::default() }
+        }
+    }
+
+    fn may(&self, view: &View<'_>) -> bool {
+        let is_limited_no_more = || self.limited.as_ref().is_some_and(|limited| limited.may(view));
+        self.running.may(view)
+            || (view.may_start && (self.starting.may(view) || is_limited_no_more()))
+    }
+
+    fn is_starting(&self) -> bool {
+        self.starting != WaitSet::Nothing || self.limited.is_some()
+    }
+
+    fn seen_past(&self, own: &View<'_>, declined_at: Epoch, by: ShownBy) -> Self {
+        let running = self.running.seen_past(own, declined_at, by.quota);
+        if own.may_start {
+            let limited = self.limited.as_ref();
+            let limited = limited.map(|it| Box::new(it.as_seen_from_above(own, declined_at)));
+            let starting = self.starting.seen_past(own, declined_at, by.quota);
+            return Self { running, starting, limited };
+        }
+        let starts = by.starts.filter(|_| self.starting != WaitSet::Nothing);
+        let limited = starts.map(|by| Box::new(LimitedStarts { by, at: declined_at.loosening }));
+        Self { running, starting: WaitSet::Nothing, limited }
+    }
+}
+
+impl Bound for Started {
+    fn join(&mut self, other: &Self) {
+        self.running.join(&other.running);
+        self.starting.join(&other.starting);
+        match (&mut self.limited, &other.limited) {
+            (_, None) => {}
+            (None, theirs) => self.limited.clone_from(theirs),
+            (Some(mine), Some(theirs)) => mine.join(theirs),
+        }
+    }
+
+    fn covers(&self, other: &Self) -> bool {
+        let covers_limited = match (&self.limited, &other.limited) {
+            (_, None) => true,
+            (None, Some(_)) => false,
+            (Some(mine), Some(theirs)) => mine.covers(theirs),
+        };
+        covers_limited
+            && self.running.covers(&other.running)
+            && self.starting.covers(&other.starting)
+    }
+}
+
+/// What waits below a row of a queue, phase by phase.
+#[derive(Clone, Debug, Default, PartialEq)]
+pub struct Waits {
+    /// What waits for any node.
+    pub normal: Started,
+    /// What waits in earlier phases; none where nothing does.
+    early: Option<Box<Early>>,
+}
+
+/// What waits in the phases before the last.
+#[derive(Clone, Debug, Default, PartialEq)]
+pub struct Early {
+    /// Asks that have a node reserved.
+    pub reserved: Started,
+    /// Asks that may take the place of a placeholder. They need no quota and no leave to run.
+    pub pairs: WaitSet,
+}
+
+impl Waits {
+    /// What waits of one application that has still to start, or not.
+    pub fn new(normal: WaitSet, reserved: WaitSet, pairs: WaitSet, is_starting: bool) -> Self {
+        let mut waits = Self { normal: Started::of(normal, is_starting), early: None };
+        if reserved != WaitSet::Nothing || pairs != WaitSet::Nothing {
+            let reserved = Started::of(reserved, is_starting);
+            waits.early = Some(Box::new(Early { reserved, pairs }));
+        }
+        waits
+    }
+
+    /// What waits in the phases before the last, if anything does.
+    pub fn early(&self) -> Option<&Early> {
+        self.early.as_deref()
+    }
+
+    /// See [`WaitSet::may`].
+    pub fn may(&self, phase: Phase, view: &View<'_>) -> bool {
+        match (phase, &self.early) {
+            (Phase::Normal, _) => self.normal.may(view),
+            (_, None) => false,
+            (Phase::Reserved, Some(early)) => early.reserved.may(view),
+            (Phase::Pairs, Some(early)) => early.pairs.may_have_room(view),
+        }
+    }
+
+    /// What is bound by quota, in any phase: of applications that run, and of those that start.
+    pub fn bound_by_quota(&self) -> impl Iterator<Item = &WaitSet> {
+        let early = self.early.as_ref().map(|early| &early.reserved);
+        std::iter::once(&self.normal)
+            .chain(early)
+            .flat_map(|started| [&started.running, &started.starting])
+    }
+
+    /// Whether anything waits of applications that have still to start.
+    pub fn has_starting(&self) -> bool {
+        let early = self.early.as_ref().map(|early| &early.reserved);
+        let mut all = std::iter::once(&self.normal).chain(early);
+        all.any(Started::is_starting)
+    }
+
+    /// See [`WaitSet::as_seen_from_above`]; `own.may_start` is the queue's own room for one more
+    /// running application.
+    #[must_use]
+    pub fn as_seen_from_above(&self, own: &View<'_>, declined: &Declined) -> Self {
+        self.as_seen_past_limits(own, declined, ShownBy::default())
+    }
+
+    /// What a lane shows of what waits in it and is held back by these limits; as
+    /// [`Self::as_seen_from_above`] without any.
+    #[must_use]
+    pub fn as_seen_past_limits(&self, own: &View<'_>, declined: &Declined, by: ShownBy) -> Self {
+        let normal = self.normal.seen_past(own, declined.at(Phase::Normal), by);
+        let early = self.early.as_ref().map(|early| {
+            let reserved = early.reserved.seen_past(own, declined.at(Phase::Reserved), by);
+            let pairs = early.pairs.clone().declined(declined.at(Phase::Pairs));
+            Early { reserved, pairs }
+        });
+        let early = early.filter(|early| *early != Early::default());
+        Self { normal, early: early.map(Box::new) }
+    }
+}
+
+impl Bound for Waits {
+    fn join(&mut self, other: &Self) {
+        self.normal.join(&other.normal);
+        match (&mut self.early, &other.early) {
+            (_, None) => {}
+            (None, Some(_)) => self.early.clone_from(&other.early),
+            (Some(mine), Some(theirs)) => {
+                mine.reserved.join(&theirs.reserved);
+                mine.pairs.join(&theirs.pairs);
+            }
+        }
+    }
+
+    fn covers(&self, other: &Self) -> bool {
+        let covers_early = match (&self.early, &other.early) {
+            (_, None) => true,
+            (None, Some(_)) => false,
+            (Some(mine), Some(theirs)) => {
+                mine.reserved.covers(&theirs.reserved) && mine.pairs.covers(&theirs.pairs)
+            }
+        };
+        covers_early && self.normal.covers(&other.normal)
+    }
+}

@@ -1,0 +1,77 @@
+//! What an offer knows where it stands, and in which phase it is made.
+
+use crate::limits::Trackers;
+use crate::nodes::NodeIndex;
+use crate::queues::figures::QueueTable;
+use crate::values::epoch::{Epoch, Growth, Loosening};
+use crate::values::resources::Limits;
+
+/// What an offer looks for. Every decision begins again with the first phase in which something may
+/// be decided.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, PartialOrd, Ord)]
+pub enum Phase {
+    /// An ask that has a node reserved.
+    #[default]
+    Reserved,
+    /// An ask that takes the place of a placeholder of its application.
+    Pairs,
+    /// Any ask.
+    Normal,
+}
+
+impl Phase {
+    /// The phase after this one.
+    pub fn next(self) -> Option<Self> {
+        match self {
+            Self::Reserved => Some(Self::Pairs),
+            Self::Pairs => Some(Self::Normal),
+            Self::Normal => None,
+        }
+    }
+}
+
+/// The epochs of the offers that were declined last, phase by phase.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub struct Declined([Epoch; 3]);
+
+impl Declined {
+    /// Notes that an offer in this phase was declined when [`View::epoch`] said `at`.
+    pub fn note(&mut self, phase: Phase, at: Epoch) {
+        self.0[phase as usize] = at;
+    }
+
+    /// What [`View::epoch`] said of the last offer in this phase that was declined.
+    pub fn at(&self, phase: Phase) -> Epoch {
+        self.0[phase as usize]
+    }
+}
+
+/// What an offer knows where it stands, to decide whether something below can use it.
+#[derive(Clone, Copy, Debug)]
+pub struct View<'a> {
+    /// Room by quota for whatever is below.
+    pub headroom: &'a Limits,
+    /// The latest quota loosening on the path from root to here.
+    pub loosening: Loosening,
+    /// Whether every queue on the path has room for one more running application.
+    pub may_start: bool,
+    /// The node index; `None` asks about quota alone.
+    pub nodes: Option<&'a NodeIndex>,
+    /// The limits of users and groups; `None` where nothing below is [`Limited`].
+    pub limits: Option<&'a Trackers>,
+    /// What guarantees leave; `None` asks about nothing that is owed by one.
+    pub queues: Option<&'a QueueTable>,
+}
+
+impl<'a> View<'a> {
+    /// A view of quota alone: of what a queue or a lane itself leaves.
+    pub fn of_quota(headroom: &'a Limits, loosening: Loosening, may_start: bool) -> Self {
+        Self { headroom, loosening, may_start, nodes: None, limits: None, queues: None }
+    }
+
+    /// The counters as they stand: the loosening on this path and the growth of the node index.
+    pub fn epoch(&self) -> Epoch {
+        let growth = self.nodes.map_or(Growth::NONE, NodeIndex::growth);
+        Epoch { loosening: self.loosening, growth }
+    }
+}
