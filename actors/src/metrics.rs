@@ -1,20 +1,19 @@
-//! Everything this crate counts: one struct, registered once, shared by all actors. For readers of
-//! the numbers, `docs/metrics.md`.
+//! All metrics of this crate: one struct, registered once, shared by all actors. For readers of the
+//! numbers, `docs/metrics.md`.
 //!
-//! # Why three kinds of counting
-//! * What happens rarely goes straight into a counter of [`Metrics`].
-//! * What happens up to a million times a second is added to plain numbers of the thread it
-//!   happens on, [`LocalCounts`], and carried over once per step.
-//! * What is a state rather than an event (queues, load of nodes) is not counted at all: it is
-//!   read off a snapshot when somebody asks ([`Metrics::set_queues`]). Series of a queue that is
-//!   gone vanish by themselves, and a decision pays nothing.
+//! # Three ways of counting
+//! * Rare events are counted directly in [`Metrics`].
+//! * Events that happen up to a million times a second are added to plain numbers of their thread,
+//!   [`LocalCounts`], and added to the shared metrics once per step.
+//! * States (queues, load of nodes) are not counted: they are read off a snapshot for a scrape
+//!   ([`Metrics::set_queues`]). Series of a removed queue vanish, and a decision costs nothing.
 //!
 //! # Invariants
-//! * No handler looks a series up by text: labels come from enums, and every series that a
-//!   handler touches exists from the start. Only what an RM did wrong is counted by its name, and the
-//!   end of an application by that of its queue.
-//! * Names, labels and buckets that begin with `yunikorn` are those that dashboards know; the
-//!   histograms among them hold seconds whatever their names say.
+//! * No handler looks up a series by text: labels come from enums, and every series that a handler
+//!   writes exists from the start. The exceptions are items of an RM that were refused or ignored,
+//!   which are counted by its name, and ended applications, which are counted by their queue.
+//! * Names, labels and buckets that begin with `yunikorn` are those of existing dashboards; the
+//!   histograms among them hold seconds, whatever their names say.
 //! * Each family is in [`Metrics::inventory`], from which `docs/metrics.md` is made; a test says
 //!   when the page is stale.
 
@@ -72,15 +71,15 @@ pub struct Metrics {
     pub nodes: Nodes,
     /// Callback streams.
     pub callback: CallbackMetrics,
-    /// What became of events.
+    /// Events.
     pub events: Events,
-    /// Lines of the log.
+    /// Log lines.
     pub log: LogMetrics,
-    /// Reports of what is really used.
+    /// Reports of measured use.
     pub utilization: Utilization,
-    /// Placements that are followed.
+    /// Traced placements.
     pub traces: TraceMetrics,
-    /// What a watchdog finds.
+    /// Findings of the watchdog.
     pub watchdog: WatchdogMetrics,
     submissions: [IntCounter; 3],
     applications: [IntGauge; COUNTED.len()],
@@ -105,8 +104,7 @@ pub struct Metrics {
     registry: Registry,
 }
 
-/// `yunikorn_scheduler_container_allocation_attempt_total`. A partition counts in
-/// [`LocalCounts`]; this is for what is refused before it reaches one.
+/// `yunikorn_scheduler_container_allocation_attempt_total`. Partitions count in [`LocalCounts`].
 #[derive(Debug)]
 pub struct Attempts {
     /// Allocations sent to an RM.
@@ -115,20 +113,21 @@ pub struct Attempts {
     pub released: IntCounter,
     /// Asks and allocations that were refused.
     pub rejected: IntCounter,
-    /// Updates that made no sense.
+    /// Invalid updates, and updates that name unknown objects.
     pub errors: IntCounter,
 }
 
-/// `yunikorn_scheduler_node`: up and down with each event, over all partitions.
+/// `yunikorn_scheduler_node`, over all partitions.
 #[derive(Debug)]
 pub struct Nodes {
-    /// Nodes in a partition, draining and unhealthy ones included.
+    /// Registered nodes, including draining and unhealthy ones.
     pub active: IntGauge,
-    /// Nodes that drain.
+    /// Draining nodes.
     pub draining: IntGauge,
-    /// Refused: its partition is unknown, or one of its allocations was. Never lowered.
+    /// Nodes that were refused, because their partition is unknown or one of their allocations was
+    /// refused. Never lowered.
     pub failed: IntGauge,
-    /// Nodes that were taken away by their RM. Never lowered.
+    /// Nodes that were removed by their RM. Never lowered.
     pub decommissioned: IntGauge,
     /// Nodes that are not ready.
     pub unhealthy: IntGauge,
@@ -137,11 +136,11 @@ pub struct Nodes {
 /// `monoceros_utilization_reports_total`.
 #[derive(Debug)]
 pub struct Utilization {
-    /// Reports of nodes and allocations that are known.
+    /// Reports of known nodes and allocations.
     pub accepted: IntCounter,
-    /// Reports of nodes and allocations that are not known.
+    /// Reports of unknown nodes and allocations.
     pub unknown: IntCounter,
-    /// Reports with an amount that is negative or cannot be read.
+    /// Reports with a negative or unreadable amount.
     pub refused: IntCounter,
 }
 
@@ -156,7 +155,7 @@ impl Utilization {
     }
 }
 
-/// Predicates that an RM answers later. A partition counts them in [`LocalCounts`].
+/// Predicates that an RM answers later. Partitions count in [`LocalCounts`].
 #[derive(Debug)]
 struct Predicates {
     questions: IntCounter,
@@ -190,7 +189,7 @@ impl Predicates {
     }
 }
 
-/// The counter of failed starts, however the RM reports them.
+/// The counter of failed starts, whatever the form of the RM's report.
 fn failed_starts(make: &mut Maker) -> IntCounter {
     make.counter(
         "monoceros_failed_starts_total",
@@ -213,8 +212,8 @@ const LATENCY_BUCKETS: [f64; 8] = [0.0001, 0.001, 0.01, 0.1, 1.0, 10.0, 100.0, 1
 const DECISION_BUCKETS: [f64; 8] = [0.0, 1.0, 2.0, 4.0, 8.0, 16.0, 32.0, 64.0];
 
 impl Metrics {
-    /// All metrics, at zero. Included are the families that hold the path of a queue in their
-    /// names, as releases up to 1.7 had them: the common dashboard reads those.
+    /// All metrics, at zero, including families with the path of a queue in their names, as in releases of
+    /// `YuniKorn` up to 1.7: the common dashboard reads those.
     pub fn new() -> Arc<Self> {
         Arc::new(Self::with(Scraped::with_legacy_names()))
     }
@@ -224,23 +223,23 @@ impl Metrics {
         Arc::new(Self::with(Scraped::without_legacy_names()))
     }
 
-    /// What to gather from. The clone is cheap and sees the same numbers.
+    /// The registry to gather from. Clones are cheap and share the numbers.
     pub fn registry(&self) -> Registry {
         self.registry.clone()
     }
 
-    /// Every family that may appear, by name.
+    /// All families, by name.
     pub fn inventory(&self) -> &[Family] {
         &self.inventory
     }
 
-    /// An application was given a place in a queue, and is `New`.
+    /// An application was placed in a queue, and is `New`.
     pub fn application_placed(&self) {
         let [placed, _, _] = &self.submissions;
         placed.inc();
     }
 
-    /// An application went from one state to another.
+    /// An application changed its state.
     pub fn application_moved(&self, from: ApplicationState, to: ApplicationState) {
         let [_, accepted, rejected] = &self.submissions;
         match to {
@@ -254,13 +253,13 @@ impl Metrics {
         }
     }
 
-    /// An application entered a state, in this leaf or, rejected at once, in none. Counts only where it
-    /// has ended.
+    /// An application entered a state; counted only if that is an end. `queue`: its leaf, or for one that
+    /// was rejected without having been in a leaf the queue that it named, if that exists.
     pub(crate) fn application_ended(&self, queue: Option<&Arc<str>>, to: ApplicationState) {
         self.ended.count(queue, to);
     }
 
-    /// An application left its last state without an end of its own, with its partition.
+    /// An application left its last state without having ended, together with its partition.
     pub fn application_lost(&self, from: ApplicationState) {
         if let Some(at) = COUNTED.iter().position(|state| *state == from)
             && !from.is_terminated()
@@ -269,7 +268,7 @@ impl Metrics {
         }
     }
 
-    /// How many applications run, in all partitions.
+    /// The number of running applications in all partitions.
     pub fn running_applications(&self) -> i64 {
         let [running, ..] = &self.applications;
         running.get()
@@ -280,20 +279,19 @@ impl Metrics {
         self.si_ignored.with_label_values(&[rm_id, dialect, reason.code()]).inc();
     }
 
-    /// An item of an RM was refused, with this text.
+    /// An item of an RM was refused. `reason` is the text for the RM, which ends with a code.
     pub fn count_rejected(&self, rm_id: &str, dialect: &str, reason: &str) {
         let code = rejection::code_of(reason);
         self.si_rejected.with_label_values(&[rm_id, dialect, code]).inc();
     }
 
-    /// Sets the families of queues. `trees` are those of all partitions, whole; queues of equal
-    /// paths are summed.
+    /// Sets the families of queues. `trees` has the whole trees of all partitions; queues with the same
+    /// path are summed.
     pub fn set_queues(&self, trees: &[QueueSnapshot]) {
         self.scraped.set_queues(trees);
     }
 
-    /// Sets the families of node load from capacity and allocated resources of every node of
-    /// every partition.
+    /// Sets the families of node load, from the capacity and the allocated resources of every node.
     pub fn set_node_load<'a>(
         &self,
         nodes: impl IntoIterator<Item = (&'a Resources, &'a Resources)>,
@@ -301,13 +299,13 @@ impl Metrics {
         self.scraped.set_node_load(nodes);
     }
 
-    /// Sets the family of what is really used: by all nodes, and by all allocations, of which it
-    /// was reported of late.
+    /// Sets the family of measured use: the sums over all nodes, and over all allocations, with a recent
+    /// measurement.
     pub fn set_observed(&self, by_nodes: &Resources, by_allocations: &Resources) {
         self.scraped.set_observed(by_nodes, by_allocations);
     }
 
-    /// Shows the process that this is in, and the build. A second call changes nothing.
+    /// Adds metrics of the process and the build. A second call changes nothing.
     pub fn describe_process(&self, build: Build) {
         process::show(&self.registry, build);
     }

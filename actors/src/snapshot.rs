@@ -1,16 +1,15 @@
-//! What actors show of themselves: one plain struct per kind, which REST sends as it is and tests
-//! assert on. Where each is read is in `docs/rest.md`.
+//! Snapshots of objects for clients: one plain struct per kind, which REST sends as it is and tests
+//! compare. `docs/rest.md` lists their paths.
 //!
-//! # Why the shape of the wire is kept here
-//! A snapshot is read by clients that exist already. Were it reshaped on the way out, each field
-//! would be named twice; so the names, the fields that are left out and the order of the fields
-//! are decided once, by the derives below.
+//! # Why they have the form of the wire
+//! Snapshots are read by existing clients. If REST converted them, each field would have two names. So the
+//! names, the order of the fields, and the fields that are left out are decided once, by the derives below.
 //!
 //! # Invariants
 //! * A field with `skip_serializing_if` is left out where it is empty, zero or false, because
 //!   clients expect that; every other field is present in each document.
-//! * One state gives one document, byte by byte: maps are ordered, resources go by name, and
-//!   whoever fills a list sorts it by the id named in its description.
+//! * Equal states have equal documents, byte by byte: maps are ordered, resources are sorted by name, and
+//!   lists by the id in their description.
 //! * Times are nanoseconds of the Unix epoch unless a field says otherwise; zero means unknown.
 
 use std::collections::BTreeMap;
@@ -47,38 +46,38 @@ pub const CLUSTER_NAME: &str = "kubernetes";
 /// The key of [`PartitionSnapshot::applications`] for all states together.
 pub const TOTAL: &str = "total";
 
-/// What size a node should have, and why: `docs/admin.md#measured-use`.
+/// A recommendation for the size of a node: `docs/admin.md#measured-use`.
 #[derive(Clone, Debug, PartialEq)]
 pub struct NodeRecommendation {
     /// The node's id.
     pub node: String,
-    /// Why the node should have that size.
+    /// The reason of the recommendation.
     pub kind: RecommendationKind,
-    /// The size that it should have; nothing, if the node can go.
+    /// The recommended size; empty if the node is not needed.
     pub recommended: Resources,
-    /// When this became known: at the measurement, or now.
+    /// The time of the measurement, or now.
     pub at_ns: i64,
 }
 
-/// A request that would run on more machines (`docs/scheduling.md#the-scale-up-signal`): it was
-/// tried, fits its quotas beside those before it, and is not bound to one node.
+/// A request that more machines would help (`docs/scheduling.md#the-scale-up-signal`): it was tried, fits
+/// its quotas in addition to the requests before it, and requires no node.
 #[derive(Clone, Debug, Default, PartialEq)]
 pub struct OutstandingRequest {
     /// Name without the brackets of its RM.
     pub partition: String,
-    /// The application that asks.
+    /// The id of its application.
     pub application: String,
-    /// Its allocation key; empty where no RM has asked, for members of a declared gang.
+    /// Its allocation key; empty for members of a declared gang whose asks have not arrived.
     pub key: String,
     /// The name of its task group; empty when it is in none.
     pub task_group: String,
     /// Path of the leaf.
     pub queue: String,
-    /// What each allocation takes.
+    /// The amount of each allocation.
     pub resource: Resources,
-    /// How many of its allocations would run.
+    /// The number of its allocations that would run.
     pub count: u64,
-    /// The tags that were sent with it.
+    /// The tags of the request.
     pub tags: BTreeMap<String, String>,
     /// When it was created.
     pub pending_since_ns: i64,
@@ -119,9 +118,9 @@ pub struct PartitionSnapshot {
     pub cluster_id: String,
     /// Name without the brackets of its RM.
     pub name: String,
-    /// What its nodes have, and how much of it is used.
+    /// The capacity of its nodes, and its usage.
     pub capacity: PartitionCapacity,
-    /// How nodes are ordered.
+    /// The order of nodes.
     pub node_sorting_policy: NodeSortingPolicy,
     /// True unless the configuration of the partition disables preemption.
     pub preemption_enabled: bool,
@@ -129,10 +128,10 @@ pub struct PartitionSnapshot {
     pub quota_preemption_enabled: bool,
     /// Registered nodes. Sent when zero too: the web UI shows "Undefined" otherwise.
     pub total_nodes: i32,
-    /// Applications by name of their state, live and finished, states of none left out; and their
-    /// sum under [`TOTAL`], which is never left out.
+    /// The numbers of applications, live and ended, by name of their state. States without applications
+    /// are left out, but never the sum under [`TOTAL`].
     pub applications: BTreeMap<String, i32>,
-    /// Current allocations, placeholders included, foreign ones not.
+    /// Allocations, including placeholders and without foreign ones.
     #[serde(skip_serializing_if = "is_default")]
     pub total_containers: i32,
     /// `Active`, `Draining` or `Stopped`.
@@ -141,9 +140,9 @@ pub struct PartitionSnapshot {
     /// Creation or last change of [`Self::state`].
     #[serde(skip_serializing_if = "is_default")]
     pub last_state_transition_time: i64,
-    /// How many of its last decisions are kept at most. Sent when zero too, which says that none are.
+    /// The most decisions that are kept. Sent when zero, too: then none are kept.
     pub decisions_kept: u64,
-    /// How many of them there are now.
+    /// The number of decisions that are kept now.
     #[serde(skip_serializing_if = "is_default")]
     pub decisions: u64,
 }
@@ -158,24 +157,24 @@ pub struct PartitionCapacity {
     /// The part of it that is allocated in the root queue.
     #[serde(skip_serializing_if = "Resources::is_empty")]
     pub used_capacity: Resources,
-    /// How much of each resource is used, in whole percent.
+    /// Usage of each resource, in whole percent of the capacity.
     #[serde(skip_serializing_if = "Resources::is_empty")]
     pub utilization: Resources,
 }
 
-/// How nodes are ordered.
+/// The order of nodes.
 #[derive(Clone, Debug, Default, PartialEq, Serialize)]
 #[serde(rename_all = "camelCase")]
 pub struct NodeSortingPolicy {
     /// `fair` or `binpacking`.
     #[serde(rename = "type")]
     pub kind: String,
-    /// What a resource counts in the order.
+    /// The weights of resources in the order.
     #[serde(skip_serializing_if = "BTreeMap::is_empty")]
     pub resource_weights: BTreeMap<String, f64>,
 }
 
-/// A queue, with or without what is below it.
+/// A queue, with or without the queues below it.
 ///
 /// The default is an empty parent queue; fields that are text have no useful default.
 #[derive(Clone, Debug, Default, PartialEq, Eq, Serialize)]
@@ -190,35 +189,35 @@ pub struct QueueSnapshot {
     pub status: String,
     /// Filled on the root of a whole tree only, otherwise the empty text.
     pub partition: String,
-    /// Sum of the asks below that wait.
+    /// Sum of the pending asks, here and below.
     #[serde(skip_serializing_if = "Resources::is_empty")]
     pub pending_resource: Resources,
-    /// Configured maximum; for the root, what the partition has.
+    /// Configured maximum; of root, the capacity of the partition.
     #[serde(skip_serializing_if = "Limits::is_unlimited")]
     pub max_resource: Limits,
     /// Configured guarantee.
     #[serde(skip_serializing_if = "Resources::is_empty")]
     pub guaranteed_resource: Resources,
-    /// Current usage, placeholders included.
+    /// Current usage, including placeholders.
     #[serde(skip_serializing_if = "Resources::is_empty")]
     pub allocated_resource: Resources,
     /// The part of the usage that is marked for preemption.
     #[serde(skip_serializing_if = "Resources::is_empty")]
     pub preempting_resource: Resources,
-    /// Least of what the maxima of the queue and its ancestors leave.
+    /// The headroom below the maxima of the queue and its ancestors.
     #[serde(skip_serializing_if = "Limits::is_unlimited")]
     pub headroom: Limits,
-    /// Whether applications, not queues, are below.
+    /// Whether it holds applications; otherwise queues.
     pub is_leaf: bool,
-    /// Configured, as opposed to created by a placement.
+    /// Whether it is configured; otherwise it was created by a placement.
     pub is_managed: bool,
-    /// Effective properties, inherited ones included.
+    /// Effective properties, including inherited ones.
     #[serde(skip_serializing_if = "BTreeMap::is_empty")]
     pub properties: BTreeMap<String, String>,
     /// Path of the parent; empty for the root.
     #[serde(skip_serializing_if = "String::is_empty")]
     pub parent: String,
-    /// Of a parent: what queues created below start with, here or at the nearest above.
+    /// Of a parent: the template of queues created below, its own or that of the nearest ancestor.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub template: Option<TemplateSnapshot>,
     /// The queues directly below, by path.
@@ -227,25 +226,25 @@ pub struct QueueSnapshot {
     /// Full paths of the queues directly below, sorted.
     #[serde(skip_serializing_if = "Vec::is_empty")]
     pub child_names: Vec<String>,
-    /// Usage in whole percent of the own maximum, of resources that the maximum names.
+    /// Usage in whole percent of the queue's own maximum, for resources in the maximum.
     #[serde(skip_serializing_if = "Resources::is_empty")]
     pub abs_used_capacity: Resources,
-    /// Most applications that may run; zero means no limit.
+    /// The most running applications; zero means no limit.
     #[serde(skip_serializing_if = "is_default")]
     pub max_running_apps: u64,
-    /// Applications that run, here and below.
+    /// Running applications, here and below.
     #[serde(skip_serializing_if = "is_default")]
     pub running_apps: u64,
     /// Effective priority; `i32::MIN` when nothing is pending.
     pub current_priority: i32,
-    /// Accepted applications that count as running already, for an allocation or a reservation that
-    /// they hold, sorted. Only gangs will be such; a placement in the air is neither.
+    /// Accepted applications that count as running already, because they hold an allocation or a
+    /// reservation, sorted. Only gangs are among them; a placement in flight does not count.
     #[serde(skip_serializing_if = "Vec::is_empty")]
     pub allocating_accepted_apps: Vec<String>,
     /// `fifo` or `fair`.
     #[serde(skip_serializing_if = "String::is_empty")]
     pub sorting_policy: String,
-    /// Whether priority comes before the sorting policy.
+    /// Whether priority takes precedence over the sorting policy.
     pub priority_sorting: bool,
     /// False only for the preemption policy `disabled`.
     pub preemption_enabled: bool,
@@ -257,37 +256,37 @@ pub struct QueueSnapshot {
     pub quota_preemption_delay: String,
     /// The priority policy `fence`.
     pub is_priority_fence: bool,
-    /// Added to the priorities below.
+    /// The offset that is added to the priorities below.
     #[serde(skip_serializing_if = "is_default")]
     pub priority_offset: i32,
     /// Whether quota preemption is in progress.
     pub is_quota_preemption_running: bool,
-    /// When quota preemption is due or has started.
+    /// When quota preemption is due, or when it started.
     #[serde(skip_serializing_if = "is_default")]
     pub quota_preemption_start_time: i64,
-    /// How many asks that cannot be scheduled make an application back off.
+    /// The number of unschedulable asks at which an application backs off.
     #[serde(rename = "unschedAskBackoff", skip_serializing_if = "is_default")]
     pub unscheduled_ask_backoff: u64,
     /// Length of a back-off in Go notation, `30s`.
     #[serde(skip_serializing_if = "String::is_empty")]
     pub ask_backoff_delay: String,
-    /// Applications placed in this very queue, by state; those that ended stay counted for as long
-    /// as the queue is there. For metrics: not in the document.
+    /// The numbers of applications placed in this queue itself, by state; ended ones stay counted while the
+    /// queue exists. For metrics, not in the document.
     #[serde(skip)]
     pub applications: BTreeMap<ApplicationState, i64>,
-    /// Allocations made in this very queue since it is there. Not in the document.
+    /// Allocations made in this queue itself since it exists. Not in the document.
     #[serde(skip)]
     pub allocated_containers: u64,
-    /// How many of them were released. Not in the document.
+    /// The number of them that were released. Not in the document.
     #[serde(skip)]
     pub released_containers: u64,
-    /// Resources that were used, asked for, or to be given back at any time. Not in the document.
+    /// Resources that were ever used, pending or being preempted. Not in the document.
     #[serde(skip)]
     pub used_names: UsedNames,
 }
 
 impl QueueSnapshot {
-    /// The queue with this path, which is here or below.
+    /// The queue with this path: this one, or one below it.
     pub fn descendant(self, path: &str) -> Option<Self> {
         if self.queue_name == path {
             return Some(self);
@@ -300,11 +299,11 @@ impl QueueSnapshot {
     }
 }
 
-/// What queues created below a parent start with.
+/// The template of queues created below a parent.
 #[derive(Clone, Debug, Default, PartialEq, Eq, Serialize)]
 #[serde(rename_all = "camelCase")]
 pub struct TemplateSnapshot {
-    /// Most applications that may run; zero means no limit.
+    /// The most running applications; zero means no limit.
     #[serde(skip_serializing_if = "is_default")]
     pub max_applications: u64,
     /// Maximum.
@@ -331,9 +330,9 @@ pub struct NodeSnapshot {
     /// The name of the rack, from the attributes.
     #[serde(skip_serializing_if = "String::is_empty")]
     pub rack_name: String,
-    /// As registered. Sent when empty too: the web UI fails without it.
+    /// The attributes, as registered. Sent when empty, too: the web UI fails without it.
     pub attributes: BTreeMap<String, String>,
-    /// All that can be scheduled.
+    /// The capacity for scheduling.
     #[serde(skip_serializing_if = "Resources::is_empty")]
     pub capacity: Resources,
     /// Used by this scheduler.
@@ -342,27 +341,26 @@ pub struct NodeSnapshot {
     /// Used by others.
     #[serde(skip_serializing_if = "Resources::is_empty")]
     pub occupied: Resources,
-    /// The rest; negative where the node is over-committed.
+    /// The rest; negative if the node is overcommitted.
     #[serde(skip_serializing_if = "Resources::is_empty")]
     pub available: Resources,
-    /// [`Self::allocated`] in percent of the capacity, of names with a capacity.
+    /// [`Self::allocated`] in percent of the capacity, for resources with a capacity.
     #[serde(skip_serializing_if = "Resources::is_empty")]
     pub utilized: Resources,
-    /// The allocations on it, by allocation key.
+    /// The allocations on it, by allocation key; empty in a brief row.
     #[serde(skip_serializing_if = "Vec::is_empty")]
     pub allocations: Vec<AllocationSnapshot>,
-    /// How many there are: all that is said of them in a brief row.
+    /// The number of its allocations, in a brief row, too.
     #[serde(skip)]
     pub allocation_count: usize,
     /// The foreign allocations on it, by allocation key.
     #[serde(skip_serializing_if = "Vec::is_empty")]
     pub foreign_allocations: Vec<ForeignAllocationSnapshot>,
-    /// Neither draining nor unhealthy.
+    /// Whether it is neither draining nor unhealthy.
     pub schedulable: bool,
     /// Whether [`Self::reservations`] has an entry.
     pub is_reserved: bool,
-    /// Namespace and name of those of [`Self::reservations`] that are pods, as `NAMESPACE/NAME`, by
-    /// their keys.
+    /// The pods among [`Self::reservations`], as `NAMESPACE/NAME`, by allocation key.
     #[serde(skip_serializing_if = "BTreeMap::is_empty")]
     pub reserving_pods: BTreeMap<String, String>,
     /// Allocation keys of the asks that reserve the node, sorted.

@@ -144,8 +144,8 @@ impl Tally {
         self.counts.released.inc();
     }
 
-    /// An ask or allocation was refused. `makes_sense` is false if it named an object that does not
-    /// exist.
+    /// An ask or allocation was refused. `makes_sense` is false if it is invalid, or names an unknown
+    /// object.
     pub(crate) fn ask_rejected(&mut self, makes_sense: bool) {
         self.counts.rejected.inc();
         if !makes_sense {

@@ -21,7 +21,7 @@ use crate::notices;
 /// The longest message of an event, in bytes.
 const MESSAGE_BYTES: usize = 1024;
 
-/// Something that happened to an object of a partition.
+/// An event of an object of a partition.
 #[derive(Clone, Debug, PartialEq)]
 pub(crate) struct Event {
     pub(crate) kind: EventKind,
@@ -29,8 +29,8 @@ pub(crate) struct Event {
     pub(crate) at_ns: i64,
     pub(crate) object: Arc<str>,
     pub(crate) reference: Option<Arc<str>>,
-    /// Namespace and name of the pod that the event is about: its key or UUID is the object of an event
-    /// about a request, and the reference of others.
+    /// Namespace and name of the pod that the event is about. The key or UUID of this pod is the object of
+    /// an event about a request, and the reference of other events.
     pub(crate) pod: Option<Arc<str>>,
     /// The queue of an application, for readers of older revisions of the interface.
     pub(crate) queue: Option<Arc<str>>,
@@ -52,33 +52,33 @@ impl Event {
         }
     }
 
-    /// The event that a node takes new allocations from now on, or does not.
+    /// The event that a node has become schedulable, or unschedulable.
     pub(crate) fn schedulable(node: &Arc<str>, is_open: bool, at_ns: i64) -> Self {
         let text = if is_open { "schedulable: true" } else { "schedulable: false" };
         Self::of(EventKind::NodeSchedulable, node, at_ns).with_message(Message::Says(text))
     }
 
-    /// Names the other object that the event is about.
+    /// Sets the other object that the event is about.
     #[must_use]
     pub(crate) fn referring(mut self, to: &Arc<str>) -> Self {
         self.reference = Some(Arc::clone(to));
         self
     }
 
-    /// Names the pod that has the key or UUID, if it is one.
+    /// Sets the pod that has the key or UUID, if there is one.
     #[must_use]
     pub(crate) fn of_pod(mut self, pod: Option<&Arc<str>>) -> Self {
         self.pod = pod.cloned();
         self
     }
 
-    /// It refers to this request, and is about its amount.
+    /// Sets the reference to this request, and its amount.
     #[must_use]
     pub(crate) fn asked_for(self, spec: &AskSpec) -> Self {
         self.referring(&spec.key).of_pod(spec.pod()).amount(&spec.resources)
     }
 
-    /// It refers to this allocation, and is about its amount.
+    /// Sets the reference to this allocation, and its amount.
     #[must_use]
     pub(crate) fn allocated(self, uuid: &Arc<str>, spec: &AskSpec) -> Self {
         self.referring(uuid).of_pod(spec.pod()).amount(&spec.resources)
@@ -102,7 +102,7 @@ impl Event {
         self
     }
 
-    /// The event as it is sent.
+    /// The record for the interface.
     pub(crate) fn record(&self) -> si::EventRecord {
         let (object, change, detail) = self.kind.on_wire();
         let reference = self.reference.as_deref().unwrap_or_default();
@@ -129,12 +129,12 @@ impl Event {
         }
     }
 
-    /// The event as it is read.
+    /// The record with the name of the pod.
     pub(crate) fn read(&self) -> NamedEvent {
         NamedEvent { record: self.record(), pod: self.pod.clone() }
     }
 
-    /// What people know the object by.
+    /// The name of the object for people: that of its pod, if it is a request with a pod.
     fn name(&self) -> &str {
         let is_of_request = self.kind.on_wire().0 == Type::Request;
         self.pod.as_ref().filter(|_| is_of_request).unwrap_or(&self.object)
@@ -189,14 +189,14 @@ impl Event {
     }
 }
 
-/// An event as it is read. Dereferences to what happened.
+/// The record of an event with the name of its pod. Dereferences to the record.
 #[derive(Clone, Debug, PartialEq)]
 pub struct NamedEvent {
-    /// What happened, as the interface says it.
+    /// The interface's record.
     pub record: si::EventRecord,
-    /// Namespace and name of the pod that it is about, as `NAMESPACE/NAME`, where it is about one. What
-    /// the record has of that pod is the key or UUID: as the object of an event of the type `REQUEST`,
-    /// and as the reference of others.
+    /// Namespace and name of the pod that the event is about, as `NAMESPACE/NAME`; `None` if it is about
+    /// no pod. The record has the key or UUID of this pod: as the object of an event of the type
+    /// `REQUEST`, as the reference of other events.
     pub pod: Option<Arc<str>>,
 }
 

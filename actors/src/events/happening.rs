@@ -1,10 +1,10 @@
-//! What happened, as it is kept until somebody reads it: an event, or what a step says anyway and
-//! stands for several.
+//! Happenings: events as they are kept until they are read. A happening is one event, or the content of a
+//! notice that stands for several.
 //!
 //! # Why
-//! Each placement is three events or four, and each ask is one. Hardly any of them is ever read, so
-//! that to make them would be the dearest part of telling a placement. Kept as what was said, they
-//! cost a pointer; an event is made of it for whoever reads it.
+//! Each placement has three or four events, and each ask has one. Hardly any is ever read, and making them
+//! would be the most expensive part of reporting a placement. A happening shares the content of the
+//! notice, which costs a pointer; events are made of it for a reader.
 
 use std::borrow::Cow;
 use std::sync::Arc;
@@ -15,13 +15,12 @@ use monoceros_rules::specs::ask::AskSpec;
 use super::{Event, EventKind, Message};
 use crate::notices::{Allocated, Entered, Owner};
 
-/// What happened: one event, or several that are one after another.
+/// One event, or several consecutive ones.
 #[derive(Clone, Debug)]
 pub(crate) enum Happening {
-    /// This event.
+    /// One event.
     Event(Arc<Event>),
-    /// A placement: the node has it, its user and perhaps its group use more, and the application
-    /// has it.
+    /// A placement: events of its node, its user, its group if it has one, and its application.
     Placed(Arc<Allocated>),
     /// An ask was added or replaced.
     AskAdded(AskAdded),
@@ -33,7 +32,7 @@ impl Entered {
     fn event(&self) -> Event {
         let Self { application, queue, state, at_ns, message } = self;
         let mut event = Event::of(EventKind::AppState(*state), application, *at_ns).in_queue(queue);
-        // The cause, where there is one beside the event of the state machine.
+        // The message, if it says more than the transition of the state machine.
         let has_cause = matches!(state, ApplicationState::Failing | ApplicationState::Resuming);
         if has_cause && *message != ApplicationEvent::Fail.text() {
             event.message = Message::Says(message);
@@ -70,7 +69,7 @@ impl Part {
     const WITH_GROUP: [Self; 4] = [Self::OnNode, Self::OfUser, Self::OfGroup, Self::OfApplication];
     const WITHOUT: [Self; 3] = [Self::OnNode, Self::OfUser, Self::OfApplication];
 
-    /// Those of this placement.
+    /// The events of this placement.
     fn of(allocated: &Allocated) -> &'static [Self] {
         if allocated.owner.group.is_some() { &Self::WITH_GROUP } else { &Self::WITHOUT }
     }
@@ -86,7 +85,7 @@ impl Part {
 }
 
 impl Happening {
-    /// How many events it is.
+    /// The number of its events.
     pub(super) fn len(&self) -> usize {
         match self {
             Self::Event(_) | Self::AskAdded(_) | Self::Entered(_) => 1,
@@ -94,7 +93,7 @@ impl Happening {
         }
     }
 
-    /// One of them, by its place among them.
+    /// The event at this position.
     pub(super) fn event(&self, part: usize) -> Cow<'_, Event> {
         match self {
             Self::Event(event) => Cow::Borrowed(event),
@@ -108,7 +107,7 @@ impl Happening {
         }
     }
 
-    /// The kind of one of them: what filters ask, who need not have it made.
+    /// The kind of the event at this position, for filters: the event is not made.
     pub(super) fn kind(&self, part: usize) -> EventKind {
         match self {
             Self::Event(event) => event.kind,

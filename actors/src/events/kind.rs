@@ -7,13 +7,13 @@ use monoceros_rules::applications::resource_seconds::Account;
 /// The kind of an event: a row of the catalogue in `docs/events.md`.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum EventKind {
-    /// A request does not fit what its queues have left, after it did.
+    /// A request does not fit the headroom of its queues any more.
     OverQuota,
-    /// A request fits what its queues have left, after it did not.
+    /// A request fits the headroom of its queues again.
     WithinQuota,
-    /// A request does not fit what its user and group have left, after it did.
+    /// A request does not fit the limits of its user and group any more.
     OverUserQuota,
-    /// A request fits what its user and group have left, after it did not.
+    /// A request fits the limits of its user and group again.
     WithinUserQuota,
     /// Predicates refused a request on every node with room.
     RefusedByPredicates,
@@ -27,57 +27,57 @@ pub(crate) enum EventKind {
     PlaceholderTooSmall,
     /// An allocation was chosen to be preempted.
     VictimChosen,
-    /// Nothing leaves the node that a request requires.
+    /// No allocation may be evicted from the node that a request requires.
     NodeNotCleared,
-    /// An application would have taken back from another what it lost to it, and does not.
+    /// An application would have preempted an application that had preempted it before, and did not.
     PreemptionLoop,
-    /// An application came to its partition, perhaps to be rejected there.
+    /// An application arrived in its partition, which may still reject it.
     AppNew,
     /// An application entered this state, or was rejected.
     AppState(ApplicationState),
     /// A request of an application was added or replaced.
     AskAdded,
-    /// A request of an application was withdrawn, or nothing is left of it.
+    /// A request of an application was withdrawn or satisfied.
     AskRemoved,
-    /// A request of an application was given up, because its placeholders waited for too long.
+    /// A request of an application ended because its placeholders have timed out.
     AskTimedOut,
-    /// An application got an allocation, also a reported one.
+    /// An application got an allocation, or its RM reported an existing one.
     AllocationAdded,
-    /// An allocation of an application was ended or given back by its RM.
+    /// An allocation of an application was released by its RM.
     AllocationCancelled,
-    /// An allocation of an application ended because its time was over.
+    /// An allocation of an application has timed out.
     AllocationTimedOut,
     /// An allocation of an application ended because it was preempted.
     AllocationPreempted,
-    /// A placeholder of an application ended because its place was taken.
+    /// A placeholder of an application was replaced.
     AllocationReplaced,
     /// An allocation of an application ended with its node.
     AllocationLostNode,
     /// An application left its queue.
     AppUnlinked,
-    /// An application that ran is over; the message sums it up.
+    /// An application that ran has ended; the message has a summary.
     AppSummary,
-    /// What an application that is over has used on one instance type, in resource-seconds.
+    /// The usage of an application that has ended on one instance type, in resource-seconds.
     AppUsed(Account),
-    /// An application may not start: as many run in its queues as may.
+    /// An application may not start: the most applications run in one of its queues.
     AppBlockedByQueue,
-    /// An application may start again, as far as its queues are concerned.
+    /// The queues of an application allow it to start again.
     AppRunnableByQueue,
-    /// An application may not start: as many of its user or group run as may.
+    /// An application may not start: the most applications of its user or group run.
     AppBlockedByQuota,
-    /// An application may start again, as far as its user and group are concerned.
+    /// The limits of the user and group of an application allow it to start again.
     AppRunnableByQuota,
-    /// A node came, perhaps to be rejected.
+    /// A node was reported, and may still be rejected.
     NodeAdded,
-    /// A node left its partition, after everything that was on it.
+    /// A node was removed, after everything that was on it.
     NodeRemoved,
-    /// A node takes new allocations from now on, or does not; the message says which.
+    /// A node has become schedulable or unschedulable; the message says which.
     NodeSchedulable,
-    /// The capacity of a node is another one.
+    /// The capacity of a node has changed.
     NodeCapacity,
-    /// The amount that others occupy on a node is another one.
+    /// The amount that others occupy on a node has changed.
     NodeOccupied,
-    /// An allocation came to a node, perhaps a foreign one.
+    /// An allocation was added to a node, perhaps a foreign one.
     NodeAllocationAdded,
     /// An allocation on a node ended, perhaps a foreign one.
     NodeAllocationRemoved,
@@ -87,33 +87,33 @@ pub(crate) enum EventKind {
     NodeReserved,
     /// A reservation of a node has ended.
     NodeUnreserved,
-    /// A step of the partition that is referred to has not come home in time; told of its root.
+    /// A step of the referenced partition takes too long; the object is its root queue.
     StepLate,
-    /// A configured queue came.
+    /// A configured queue was added.
     QueueAdded,
-    /// A dynamic queue came, because an application needed it.
+    /// A dynamic queue was created for an application.
     DynamicQueueAdded,
-    /// A configured queue went.
+    /// A configured queue was removed.
     QueueRemoved,
-    /// A dynamic queue went, because it was empty.
+    /// An empty dynamic queue was removed.
     DynamicQueueRemoved,
-    /// A configuration made a leaf a parent, or a parent a leaf.
+    /// A leaf became a parent, or a parent a leaf, by configuration.
     QueueType,
-    /// The maximum of a queue is another one.
+    /// The maximum of a queue has changed.
     QueueMax,
-    /// The guarantee of a queue is another one.
+    /// The guarantee of a queue has changed.
     QueueGuaranteed,
-    /// A queue that was above its maximum gives back what it may.
+    /// Allocations of a queue above its maximum were preempted.
     QueuePreempted,
     /// An application joined a queue.
     QueueAppAdded,
     /// An application left a queue.
     QueueAppRemoved,
-    /// A user has a limit on a queue, a changed one or the same as before.
+    /// The limit of a user on a queue was set, perhaps to the same value.
     UserLimitSet,
     /// A user has no limit on a queue any more.
     UserLimitRemoved,
-    /// A group has a limit on a queue, a changed one or the same as before.
+    /// The limit of a group on a queue was set, perhaps to the same value.
     GroupLimitSet,
     /// A group has no limit on a queue any more.
     GroupLimitRemoved,

@@ -1,15 +1,15 @@
-//! The ring of events, and the readers who follow it.
+//! The ring of events, and its followers.
 //!
 //! # Why a lock
-//! Readers are on other threads than the writer, and a reader that begins with past events must
-//! miss none that comes while it reads them. One short lock around ring and readers gives that; the
-//! writer is the front's thread, never a partition.
+//! Readers run on other threads than the writer, and a reader that begins with past events must not miss
+//! events that are added meanwhile. One short lock around ring and followers ensures that. The writer is
+//! the front's thread, never a partition's.
 //!
 //! # Invariants
-//! * Ids begin at 0 and are given once, in the order in which events were appended; what the ring
-//!   holds is one range of ids without a gap.
-//! * A reader who follows gets every event after the last past one it was given, or is told that
-//!   it was dropped: past events are read and the reader is noted under one lock.
+//! * Ids begin at 0, are unique, and ascend in the order in which events were appended. The ring holds one
+//!   range of ids without a gap.
+//! * A follower gets every event after its last past one, or is told that it was dropped: its past events
+//!   are read and it is added under one lock.
 
 use std::collections::VecDeque;
 use std::sync::atomic::{AtomicBool, Ordering};
@@ -21,15 +21,15 @@ use tokio::sync::mpsc;
 
 use super::{EventKind, Happening, NamedEvent};
 
-/// Events that may wait for a reader who follows, unless it has more room.
+/// The most events that wait for a follower, unless it asked for more room.
 pub(super) const WAITING_MAX: usize = 1000;
 
-/// An event, with the RM in whose partition it happened.
+/// An event, with the RM of its partition.
 #[derive(Clone, Debug)]
 pub(super) struct Entry {
     rm: Arc<str>,
     happening: Happening,
-    /// Its place among the events of that.
+    /// Its position among the events of the happening.
     part: usize,
 }
 
@@ -49,19 +49,18 @@ impl Entry {
     }
 }
 
-/// So many happenings are kept, and let go of, together.
+/// The number of happenings in a stretch; a stretch is dropped as a whole.
 const STRETCH: usize = 128;
 
-/// A part of the ring: the ids of its events have no gap.
+/// A part of the ring; the ids of its events have no gap.
 #[derive(Debug)]
 struct Stretch {
     /// The id of its first event.
     first: u64,
-    /// The id behind that of its last event.
+    /// The id after that of its last event.
     end: u64,
     happened: Vec<Happening>,
-    /// Runs of what happened in partitions of one RM: the place of the first in `happened`, and the
-    /// RM.
+    /// Runs of happenings of one RM: the position of the first in `happened`, and the RM.
     rms: Vec<(usize, Arc<str>)>,
 }
 
@@ -83,18 +82,18 @@ impl Stretch {
             next += happening.len() as u64;
             let run = self.rms.partition_point(|(from, _)| *from <= place) - 1;
             let all = (first..).zip(entries(&self.rms[run].1, happening));
-            // Of most that come before it none is made.
+            // Skips happenings before `from` without making their entries.
             all.take(if next > from { usize::MAX } else { 0 }).filter(move |(id, _)| *id >= from)
         })
     }
 }
 
-/// How many events that is.
+/// The number of events.
 fn events(happened: &[Happening]) -> usize {
     happened.iter().map(Happening::len).sum()
 }
 
-/// The events of what happened in a partition of this RM.
+/// The events of a happening in a partition of this RM.
 fn entries(rm: &Arc<str>, happening: &Happening) -> impl Iterator<Item = Entry> {
     (0..happening.len()).map(|part| Entry {
         rm: Arc::clone(rm),
@@ -105,18 +104,18 @@ fn entries(rm: &Arc<str>, happening: &Happening) -> impl Iterator<Item = Entry> 
 
 /// The newest events, with ascending ids and without gaps.
 ///
-/// They are kept in stretches, so that what comes is written to memory once, and what is let go of
-/// makes room for the next.
+/// They are kept in stretches, so that an event is written to memory once, and a dropped stretch leaves
+/// its memory to the next one.
 #[derive(Debug)]
 pub(super) struct Ring {
-    /// In ascending order of ids; none is empty. Of the oldest the first events may not count any
-    /// more.
+    /// In ascending order of ids; none is empty. The first events of the oldest stretch may be below
+    /// `lowest`.
     stretches: VecDeque<Stretch>,
-    /// The room of a stretch that was let go of.
+    /// The memory of a dropped stretch.
     spare: Vec<Happening>,
-    /// The lowest id that counts.
+    /// The lowest id that is kept.
     lowest: u64,
-    /// The id that the next one gets.
+    /// The id of the next event.
     next: u64,
     capacity: usize,
 }
@@ -126,7 +125,7 @@ impl Ring {
         Self { stretches: VecDeque::new(), spare: Vec::new(), lowest: 0, next: 0, capacity }
     }
 
-    /// Takes all of it; the list is empty then.
+    /// Appends happenings; the list is empty afterwards.
     fn extend(&mut self, rm: &Arc<str>, happened: &mut Vec<Happening>) {
         let mut more = happened.drain(..);
         while more.len() > 0 {
@@ -149,7 +148,7 @@ impl Ring {
         self.stretches.push_back(Stretch { first, end, happened, rms: Vec::new() });
     }
 
-    /// What counts no longer is let go of.
+    /// Drops stretches beyond the capacity.
     fn shrink(&mut self) {
         self.lowest = self.lowest.max(self.next.saturating_sub(self.capacity as u64));
         while self.stretches.front().is_some_and(|oldest| oldest.end <= self.lowest) {
@@ -159,12 +158,12 @@ impl Ring {
         }
     }
 
-    /// Lowest and highest id; both 0 while there is none.
+    /// The lowest and the highest id; both 0 before the first event.
     fn bounds(&self) -> (u64, u64) {
         if self.next == 0 { (0, 0) } else { (self.lowest, self.next - 1) }
     }
 
-    /// At most `count` entries from the id `start` on; none if that is not there.
+    /// At most `count` entries from the id `start` on; none if this id is not kept.
     fn range(&self, start: u64, count: u64) -> impl Iterator<Item = (u64, Entry)> {
         let is_there = (self.lowest..self.next).contains(&start);
         let at = self.stretches.partition_point(|stretch| stretch.end <= start);
@@ -181,6 +180,7 @@ impl Ring {
     }
 }
 
+/// A reader that gets new events.
 #[derive(Debug)]
 struct Follower {
     filter: EventFilter,
@@ -189,7 +189,7 @@ struct Follower {
 }
 
 impl Follower {
-    /// Whether it goes on following.
+    /// Sends it an event that passes its filter. Returns whether it continues to follow.
     fn takes(&self, id: u64, entry: &Entry) -> bool {
         if !self.filter.wants(entry) {
             return !self.sender.is_closed();
@@ -205,7 +205,7 @@ impl Follower {
     }
 }
 
-/// The ring and its followers, shared by whoever writes and whoever reads.
+/// The ring and its followers, shared by the writer and the readers.
 #[derive(Debug)]
 pub(super) struct Log(Mutex<StoredEvent>);
 
@@ -221,19 +221,19 @@ impl Log {
     }
 
     fn held(&self) -> MutexGuard<'_, StoredEvent> {
-        // Nothing in here is half done when a holder panics: entries are whole.
+        // No code panics between two changes that belong together.
         self.0.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
-    /// From now on so many are kept; numbers stay.
+    /// Changes the number of kept events; ids stay.
     pub(super) fn resize(&self, capacity: usize) {
         let mut held = self.held();
         held.ring.capacity = capacity;
         held.ring.shrink();
     }
 
-    /// Appends all of it; the list is empty then. Returns the first events, at most `wanted`, and
-    /// how many there are.
+    /// Appends happenings; the list is empty afterwards. Returns the first events, at most `wanted`, and
+    /// the number of all.
     pub(super) fn append(
         &self,
         rm: &Arc<str>,
@@ -249,7 +249,7 @@ impl Log {
         if !followers.is_empty() {
             followed.extend(happened.iter().flat_map(|happening| entries(rm, happening)));
         }
-        // Before anybody is told, so that an id is given once whatever a reader's waker does.
+        // Before followers get them, so that ids are unique whatever the waker of a reader does.
         ring.extend(rm, happened);
         for (id, entry) in (before..).zip(followed) {
             followers.retain(|follower| follower.takes(id, &entry));
@@ -267,7 +267,7 @@ impl Log {
         EventRange { lowest, highest, records }
     }
 
-    /// Follows the events; at most `room` wait for the reader.
+    /// Adds a follower; at most `room` events wait for it.
     pub(super) fn follow(
         &self,
         history: History,
@@ -295,33 +295,32 @@ impl Log {
     }
 }
 
-/// The events of a range of ids, and the range that is kept.
+/// Events of a range of ids, and the range of all kept events.
 #[derive(Clone, Debug, Default, PartialEq)]
 pub struct EventRange {
-    /// The lowest id that is kept; 0 while nothing is.
+    /// The lowest kept id; 0 before the first event.
     pub lowest: u64,
-    /// The highest id; 0 while nothing is kept.
+    /// The highest id; 0 before the first event.
     pub highest: u64,
-    /// The events asked for, without a gap: the first has the id asked for. Empty if that one is
-    /// not kept.
+    /// The requested events without a gap: the first has the requested id. Empty if that id is not kept.
     pub records: Vec<NamedEvent>,
 }
 
-/// Which past events a reader gets before those that come.
+/// The past events that a reader gets before new ones.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum History {
-    /// This many of the newest events that it wants, as far as they are kept.
+    /// At most this many of the newest kept events that pass its filter.
     Last(u64),
-    /// All from this id on, or from the lowest that is kept.
+    /// All from this id on, or from the lowest kept id.
     From(u64),
 }
 
-/// Which events a reader wants; all unless it says otherwise.
+/// A filter for events. The default is all events.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct EventFilter {
-    /// Events about these types of objects; if none is named, about all.
+    /// The types of objects; empty: all types.
     pub types: Vec<Type>,
-    /// Events of the partitions of this RM; `None`: of all RMs.
+    /// The RM; `None`: all RMs.
     pub rm_id: Option<String>,
 }
 
@@ -332,7 +331,7 @@ impl EventFilter {
     }
 }
 
-/// What a reader who follows is given.
+/// The next item for a follower.
 #[derive(Clone, Debug, PartialEq)]
 #[expect(clippy::large_enum_variant, reason = "all but the last are events, one at a time")]
 pub enum Streamed {
@@ -340,14 +339,14 @@ pub enum Streamed {
     Event {
         /// Its id in the ring.
         id: u64,
-        /// What happened.
+        /// The event itself.
         record: NamedEvent,
     },
-    /// The reader was too slow: what it has not been given is lost to it, and nothing follows.
+    /// The reader was too slow: further events are lost to it, and nothing follows.
     Lagged,
 }
 
-/// Follows the events: first past ones, then those that come, without a gap between them.
+/// A subscription of events: first past ones, then new ones, without a gap.
 #[derive(Debug)]
 pub struct EventSubscription {
     past: VecDeque<(u64, Entry)>,
@@ -357,14 +356,14 @@ pub struct EventSubscription {
 }
 
 impl EventSubscription {
-    /// The id of the first event behind the past ones.
+    /// The id of the first event after the past ones.
     pub fn live_from(&self) -> u64 {
         self.live_from
     }
 
-    /// The next events with their ids, at most so many, as soon as there is one. `None`: nothing
-    /// follows, because the scheduler is gone or the reader was too slow. A future that is dropped
-    /// loses nothing.
+    /// Waits for the next events, and returns at most `most` of them with their ids. `None`: nothing
+    /// follows, because the scheduler has ended or the reader was too slow. Dropping the future loses no
+    /// event.
     pub async fn next_many(&mut self, most: usize) -> Option<Vec<(u64, NamedEvent)>> {
         let mut entries: Vec<_> = self.past.drain(..most.min(self.past.len())).collect();
         if entries.is_empty() && self.live.recv_many(&mut entries, most).await == 0 {
@@ -373,8 +372,8 @@ impl EventSubscription {
         Some(entries.iter().map(|(id, entry)| (*id, entry.read())).collect())
     }
 
-    /// The next event, as soon as there is one. `None`: the scheduler is gone, or the reader has
-    /// been told that it lagged. A future that is dropped loses nothing.
+    /// Waits for the next event. `None`: the scheduler has ended, or the reader has got
+    /// [`Streamed::Lagged`]. Dropping the future loses no event.
     pub async fn next(&mut self) -> Option<Streamed> {
         let next = match self.past.pop_front() {
             Some(past) => Some(past),

@@ -14,30 +14,30 @@ use monoceros_rules::specs::rejection::Rejection;
 use monoceros_rules::values::instant;
 use monoceros_rules::values::resources::{Limits, Resources};
 
-/// The content of an event's message; its text is made when the event is read.
+/// The content of an event's message.
 #[derive(Clone, Debug, PartialEq)]
 pub(crate) enum Message {
     Nothing,
     Says(&'static str),
     Rejected(Box<Rejection>),
-    /// The event is about so many places that are held for members of a task group, or were.
+    /// The number of places that are held for members of a task group, or were.
     Held(u64),
-    /// An application that ran is over.
+    /// An application that ran has ended.
     Summary(Box<Summary>),
-    /// The ask does not fit what the queues on its path have left.
+    /// The ask does not fit the headroom of the queues on its path.
     OverQuota {
         queue: Arc<str>,
         available: Box<Limits>,
     },
-    /// The ask fits what the queues on its path have left, again.
+    /// The ask fits the headroom of the queues on its path again.
     WithinQuota {
         queue: Arc<str>,
     },
-    /// The ask does not fit what its user and group have left.
+    /// The ask does not fit the limits of its user and group.
     OverUserQuota {
         available: Box<Limits>,
     },
-    /// The ask fits what its user and group have left, again.
+    /// The ask fits the limits of its user and group again.
     WithinUserQuota,
     /// The reasons of predicates that refused the ask, each with the number of nodes.
     Refused(BTreeMap<String, u32>),
@@ -49,19 +49,19 @@ pub(crate) enum Message {
     LacksMembers(Box<Lacking>),
     /// A placeholder is too small for a member.
     TooSmall(Box<TooSmall>),
-    /// Nothing leaves the node that a request requires.
+    /// No allocation may be evicted from this node, which a request requires.
     NodeNotCleared(Arc<str>),
-    /// For whom an allocation is preempted, and by which rule.
+    /// The grounds on which an allocation is preempted.
     Preempted(Preempted),
-    /// What a queue gives back that is above its maximum.
+    /// Preemption of a queue above its maximum.
     GivesBack(Box<GivenBack>),
 }
 
-/// For whom an allocation is preempted, and what its gang is left with.
+/// The preemption of an allocation.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(crate) struct Preempted {
     pub(crate) grounds: Arc<Grounds>,
-    /// Its gang has fewer members than it needs.
+    /// The gang of the allocation then has fewer members than it needs.
     pub(crate) leaves_short: bool,
 }
 
@@ -76,16 +76,16 @@ impl fmt::Display for Preempted {
     }
 }
 
-/// What a queue gives back that is above its maximum.
+/// Preemption of a queue above its maximum.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub(crate) struct GivenBack {
-    /// What is too much, as far as guarantees let it be taken.
+    /// The amount above the maximum, as far as guarantees allow to take it.
     pub(crate) planned: Resources,
-    /// What the victims hold.
+    /// The amount of the victims.
     pub(crate) claimed: Resources,
-    /// How many allocations could be chosen.
+    /// The number of allocations that could be victims.
     pub(crate) candidates: usize,
-    /// How many were.
+    /// The number of victims.
     pub(crate) victims: usize,
 }
 
@@ -100,22 +100,22 @@ impl fmt::Display for GivenBack {
     }
 }
 
-/// A member and a placeholder of its group that it is larger than; the event is about the
-/// placeholder, with the amount of the member.
+/// A member of a gang that is larger than a placeholder of its group. The event is about the placeholder,
+/// with the amount of the member.
 #[derive(Clone, Debug, PartialEq)]
 pub(crate) struct TooSmall {
     pub(crate) application: Arc<str>,
     pub(crate) group: TaskGroup,
-    /// The member's pod, or else its key.
+    /// The pod of the member, or its key.
     pub(crate) member: Arc<str>,
-    /// What the placeholder has.
+    /// The amount of the placeholder.
     pub(crate) placeholder: Resources,
 }
 
-/// What there is to say of an application that is over, beside what it used.
+/// The summary of an application that has ended, apart from its usage.
 #[derive(Clone, Debug, PartialEq)]
 pub(crate) struct Summary {
-    /// The RM that it belonged to.
+    /// The id of its RM.
     pub(crate) rm: Arc<str>,
     pub(crate) queue: Arc<str>,
     pub(crate) user: Arc<str>,

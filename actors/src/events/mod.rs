@@ -1,19 +1,17 @@
-//! What happens to nodes, applications, requests and queues, for RMs and observers:
-//! `docs/events.md`.
+//! Events of nodes, applications, requests and queues, for RMs and observers: `docs/events.md`.
 //!
-//! # How an event travels
-//! A step says an event as it says everything else, so that events of one object keep their order.
-//! What a step says anyway (a placement, a state) stands for its events (`happening`), and a
-//! placement costs a partition nothing more. On the front thread they get their ids and are handed to
-//! the RM's own `EventStore` and to whoever follows; the events of a placement, texts and protobuf are
-//! made when somebody reads.
+//! # The way of an event
+//! A step reports an event by a notice, like everything else, so that events of one object keep their
+//! order. Notices of placements and states stand for their own events (`happening`), so that these
+//! cost a partition nothing more. On the front's thread events get their ids, and are passed to the
+//! `EventStore` of the RM and to followers. The events of a placement, texts and protobuf are made when
+//! somebody reads them.
 //!
 //! # Invariants
 //! * While tracking is off no event is made.
-//! * What an RM says of events in its extra configuration touches what that RM is told, and nothing
-//!   else.
-//! * An RM's callback gets at most `event.requestCapacity` events per second, oldest first; the others
-//!   are counted. The ring has all.
+//! * Settings of events in the extra configuration of an RM affect only what this RM is sent.
+//! * An RM's callback gets at most `event.requestCapacity` events per second, oldest first; further ones
+//!   are counted. The ring has all events.
 
 mod event;
 mod happening;
@@ -39,26 +37,26 @@ use log::{Entry, Log};
 pub use log::{EventFilter, EventRange, EventSubscription, History, Streamed};
 pub(crate) use message::{GivenBack, Message, Preempted, Summary, TooSmall};
 
-/// How long events are collected before an RM is told of them.
+/// How long events are collected before they are sent to an RM.
 pub(crate) const COLLECTED_FOR: Duration = Duration::from_secs(1);
 
-/// Settings of events. They are the operator's, apart from one: how many events an RM is told of is
-/// its own affair. They hold from the [start](crate::SchedulerBuilder::events) on and may be
-/// [changed](crate::SchedulerHandle::set_events) at any time.
+/// Settings of events. They are given at the [start](crate::SchedulerBuilder::events) and may be
+/// [changed](crate::SchedulerHandle::set_events) at any time. An RM may override one of them for itself:
+/// [`request_capacity`](Self::request_capacity).
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct EventSettings {
     /// Whether events are made. Default true.
     pub tracking: bool,
-    /// Most events that an RM is told of in a second, unless it says otherwise for itself
-    /// (`event.requestCapacity` in `extraConfig`). Default 1,000.
+    /// The most events that an RM is sent in a second, unless its `extraConfig` has another number
+    /// (`event.requestCapacity`). Default 1,000.
     pub request_capacity: NonZeroUsize,
-    /// How many events are kept to be read. Default 100,000.
+    /// The number of events that are kept. Default 100,000.
     pub ring_capacity: NonZeroUsize,
-    /// How many may follow.
+    /// The most followers.
     pub streams: StreamLimits,
 }
 
-/// How many readers may follow the events over the network. The edges of the service enforce it;
+/// The most readers that follow events over the network. The edges of the service enforce these limits;
 /// the scheduler only keeps the setting.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct StreamLimits {
@@ -81,16 +79,16 @@ impl Default for EventSettings {
     }
 }
 
-/// By which key of its extra configuration an RM says how many events it is told of.
+/// The key in the extra configuration of an RM for the number of events that it is sent.
 pub(crate) const REQUEST_CAPACITY: &str = "event.requestCapacity";
 
-/// Whether events are wanted at all. Clones say the same at any time.
+/// Whether events are made. Shared by all clones.
 #[derive(Clone, Debug)]
 pub(crate) struct Tracking(Arc<AtomicBool>);
 
 impl Tracking {
     pub(crate) fn is_on(&self) -> bool {
-        // Nothing else is learnt from it, so no order is needed.
+        // No other memory depends on it, so no ordering is needed.
         self.0.load(Ordering::Relaxed)
     }
 }
@@ -110,8 +108,8 @@ impl EventLog {
         Arc::new(Self { log, tracking, settings: Mutex::new(settings) })
     }
 
-    /// A step of a partition has not come home in time. From any thread, since that of the
-    /// partition cannot say so.
+    /// Adds the event that a step of a partition takes too long. From any thread, since the partition's
+    /// own thread is busy with the step.
     pub(crate) fn late_step(&self, rm_id: &Arc<str>, partition: &str, at_ns: i64) {
         if self.tracking.is_on() {
             let late = Message::Says("a step of the partition takes longer than a second");
@@ -125,10 +123,10 @@ impl EventLog {
         self.tracking.clone()
     }
 
-    /// Other settings. Numbers of events go on, and who follows goes on following; a smaller ring
-    /// loses its oldest events.
+    /// Changes the settings. Ids of events go on, and followers are kept; a smaller ring loses its oldest
+    /// events.
     pub(crate) fn set(&self, settings: EventSettings) {
-        // Held until all of it is done, so that of two at a time one is in force as a whole.
+        // Locked until all is done, so that of two concurrent calls one is in force as a whole.
         let mut held = self.held();
         *held = settings;
         self.tracking.0.store(settings.tracking, Ordering::Relaxed);
@@ -140,98 +138,97 @@ impl EventLog {
     }
 
     fn held(&self) -> MutexGuard<'_, EventSettings> {
-        // Settings are whole, whoever panics.
+        // No code panics while it holds the lock.
         self.settings.lock().unwrap_or_else(PoisonError::into_inner)
     }
 }
 
-/// How many events an RM with this extra configuration wants to be told of at a time. What cannot be
-/// read, or is zero, says nothing.
-fn said_capacity(extra: &BTreeMap<String, String>) -> Option<NonZeroUsize> {
+/// The number of events for an RM with this extra configuration. `None` if the number is missing, zero,
+/// or cannot be read.
+fn requested_capacity(extra: &BTreeMap<String, String>) -> Option<NonZeroUsize> {
     extra.get(REQUEST_CAPACITY)?.parse().ok()
 }
 
-/// What is to be done that an RM is told of its events in time.
+/// When the collected events of an RM are to be sent.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(crate) enum Telling {
-    /// Nothing: there is nothing to tell, or a time is set.
+pub(crate) enum SendDue {
+    /// There are no events, or a timer is running.
     Nothing,
-    /// A time is to be set, [`COLLECTED_FOR`] from now.
+    /// After [`COLLECTED_FOR`]: a timer is to be started.
     Later,
-    /// It is to be told at once: the time that was set is over.
+    /// At once: the time of the running timer is over.
     Now,
 }
 
-/// The events that an RM is to be told of, until it is told.
+/// The events that are collected for an RM.
 #[derive(Debug)]
 pub(crate) struct EventStore {
     rm: Arc<str>,
     log: Arc<EventLog>,
     entries: Vec<Entry>,
     capacity: usize,
-    /// What the RM says of its capacity, from the next time on that it is told.
-    said_capacity: Option<NonZeroUsize>,
-    /// When the time was set at which the RM will be told; `None`: there is no such time.
+    /// The capacity in the RM's extra configuration, which applies after the next sending.
+    requested_capacity: Option<NonZeroUsize>,
+    /// When the timer was started; `None` while no timer is running.
     armed: Option<Instant>,
     metrics: Arc<Metrics>,
 }
 
 impl EventStore {
-    /// For an RM with this extra configuration.
+    /// An empty store, for an RM with this extra configuration.
     pub(crate) fn new(
         rm: &Arc<str>,
         log: &Arc<EventLog>,
         extra: &BTreeMap<String, String>,
         metrics: &Arc<Metrics>,
     ) -> Self {
-        let said_capacity = said_capacity(extra);
-        let capacity = said_capacity.unwrap_or(log.settings().request_capacity).get();
+        let requested_capacity = requested_capacity(extra);
+        let capacity = requested_capacity.unwrap_or(log.settings().request_capacity).get();
         let (rm, log, metrics) = (Arc::clone(rm), Arc::clone(log), Arc::clone(metrics));
         let entries = Vec::new();
-        Self { rm, log, entries, capacity, said_capacity, armed: None, metrics }
+        Self { rm, log, entries, capacity, requested_capacity, armed: None, metrics }
     }
 
-    /// The RM has another extra configuration, from the next time on that it is told.
+    /// The RM has another extra configuration, which applies after the next sending.
     pub(crate) fn apply_extra_config(&mut self, extra: &BTreeMap<String, String>) {
-        self.said_capacity = said_capacity(extra);
+        self.requested_capacity = requested_capacity(extra);
     }
 
     pub(crate) fn tracking(&self) -> Tracking {
         self.log.tracking()
     }
 
-    /// Hands what happened to the ring, and keeps what the RM is to be told of it. What it is given is
-    /// empty then.
+    /// Moves events to the ring, and keeps those for the RM. `happened` is empty afterwards.
     pub(crate) fn add(&mut self, happened: &mut Vec<Happening>) {
         if happened.is_empty() {
             return;
         }
         let counts = &self.metrics.events;
         let room = self.capacity.saturating_sub(self.entries.len());
-        let (told, all) = self.log.log.append(&self.rm, happened, room);
-        self.entries.extend(told);
+        let (first, all) = self.log.log.append(&self.rm, happened, room);
+        self.entries.extend(first);
         counts.passed(all);
         counts.stored(all.min(room), all.saturating_sub(room));
     }
 
-    /// What is to be done that the RM is told in time. For the end of whatever may have added
-    /// something: where there is always more to do than can be done, no alarm ever goes off.
-    pub(crate) fn telling(&mut self, now: Instant) -> Telling {
+    /// When the collected events are to be sent. Called whenever events may have been added, because
+    /// timers do not fire on a thread that is always busy.
+    pub(crate) fn send_due(&mut self, now: Instant) -> SendDue {
         match self.armed {
-            _ if self.entries.is_empty() => Telling::Nothing,
+            _ if self.entries.is_empty() => SendDue::Nothing,
             None => {
                 self.armed = Some(now);
-                Telling::Later
+                SendDue::Later
             }
-            Some(since) if now.duration_since(since) > COLLECTED_FOR => Telling::Now,
-            Some(_) => Telling::Nothing,
+            Some(since) if now.duration_since(since) > COLLECTED_FOR => SendDue::Now,
+            Some(_) => SendDue::Nothing,
         }
     }
 
-    /// Empties the store.
+    /// Takes the collected events out.
     pub(crate) fn collect(&mut self) -> Vec<EventRecord> {
         self.armed = None;
-        let capacity = self.said_capacity.unwrap_or(self.log.settings().request_capacity);
+        let capacity = self.requested_capacity.unwrap_or(self.log.settings().request_capacity);
         self.capacity = capacity.get();
         let entries = std::mem::take(&mut self.entries);
         self.metrics.events.collected(entries.len());
@@ -249,24 +246,23 @@ impl EventReader {
         self.0.tracking().is_on()
     }
 
-    /// How many may follow.
+    /// The most followers.
     pub fn stream_limits(&self) -> StreamLimits {
         self.0.settings().streams
     }
 
-    /// At most `count` events from the id `start` on, as far as they are kept.
+    /// At most `count` of the kept events, from the id `start` on.
     pub fn range(&self, start: u64, count: u64) -> EventRange {
         self.0.log.range(start, count)
     }
 
-    /// Follows the events: past ones first, then those that come. At most 1,000 wait for a reader;
-    /// one that is slower is dropped and told so by [`Streamed::Lagged`].
+    /// Follows the events: past ones first, then new ones. At most 1,000 events wait for the reader; if
+    /// there are more, the subscription ends with [`Streamed::Lagged`].
     pub fn subscribe(&self, history: History, filter: EventFilter) -> EventSubscription {
         self.subscribe_with_room(history, filter, log::WAITING_MAX)
     }
 
-    /// As [`Self::subscribe`], for a reader who is dropped only when more than `room` events wait:
-    /// one who reads for many others.
+    /// As [`Self::subscribe`], with `room` for waiting events: for a reader on behalf of many others.
     pub fn subscribe_with_room(
         &self,
         history: History,
@@ -288,11 +284,11 @@ mod tests {
     #[test]
     fn what_cannot_be_parsed_or_is_zero_says_nothing() {
         for value in ["0", "-1", "x", ""] {
-            assert_eq!(said_capacity(&extra(&[(REQUEST_CAPACITY, value)])), None, "{value}");
+            assert_eq!(requested_capacity(&extra(&[(REQUEST_CAPACITY, value)])), None, "{value}");
         }
-        let seven = said_capacity(&extra(&[(REQUEST_CAPACITY, "7")]));
+        let seven = requested_capacity(&extra(&[(REQUEST_CAPACITY, "7")]));
         assert_eq!(seven.map(NonZeroUsize::get), Some(7));
-        assert_eq!(said_capacity(&extra(&[])), None);
+        assert_eq!(requested_capacity(&extra(&[])), None);
     }
 
     #[test]
@@ -340,14 +336,14 @@ mod tests {
         let start = Instant::now();
         let at = |ms| start + Duration::from_millis(ms);
         store.add(&mut event());
-        assert_eq!(store.telling(at(0)), Telling::Later);
+        assert_eq!(store.send_due(at(0)), SendDue::Later);
         store.add(&mut event());
-        assert_eq!(store.telling(at(1_000)), Telling::Nothing, "the alarm may go off yet");
-        assert_eq!(store.telling(at(1_001)), Telling::Now);
+        assert_eq!(store.send_due(at(1_000)), SendDue::Nothing, "the alarm may go off yet");
+        assert_eq!(store.send_due(at(1_001)), SendDue::Now);
         assert_eq!(store.collect().len(), 2);
-        assert_eq!(store.telling(at(1_002)), Telling::Nothing, "it was told");
+        assert_eq!(store.send_due(at(1_002)), SendDue::Nothing, "it was told");
         store.add(&mut event());
-        assert_eq!(store.telling(at(1_003)), Telling::Later);
+        assert_eq!(store.send_due(at(1_003)), SendDue::Later);
     }
 
     #[test]
@@ -358,15 +354,15 @@ mod tests {
         let mut store = EventStore::new(&rm, &log, &five, &metrics);
         let event = Happening::from(Event::of(EventKind::AppNew, &rm, 0));
         let now = Instant::now();
-        assert_eq!(store.telling(now), Telling::Nothing, "there is nothing to tell");
+        assert_eq!(store.send_due(now), SendDue::Nothing, "there is nothing to tell");
         store.add(&mut vec![event.clone(); 4]);
-        assert_eq!(store.telling(now), Telling::Later);
+        assert_eq!(store.send_due(now), SendDue::Later);
         store.add(&mut vec![event.clone(); 4]);
-        assert_eq!(store.telling(now), Telling::Nothing, "the time is set");
+        assert_eq!(store.send_due(now), SendDue::Nothing, "the time is set");
         store.apply_extra_config(&extra(&[]));
         assert_eq!(store.collect().len(), 5);
         store.add(&mut vec![event; 6]);
-        assert_eq!(store.telling(now), Telling::Later, "the store was empty");
+        assert_eq!(store.send_due(now), SendDue::Later, "the store was empty");
         assert_eq!(store.collect().len(), 6, "the new capacity holds from the next emptying on");
         assert_eq!(EventReader(log).range(0, 100).records.len(), 14);
         let counted = |name: &str| {

@@ -10,13 +10,13 @@ use prometheus::{Histogram, IntCounter, IntGauge};
 use super::inventory::Maker;
 use super::kind::ActorKind;
 
-/// One in how many things is timed. A prime: if the number of messages of a step divided it, the
-/// same hop of each step would be timed, and the others never.
+/// One in this number of messages is timed. It is a prime: if the number of messages of a step divided it,
+/// the same hop of each step would be timed, and the others never.
 pub const SAMPLE_EVERY: u32 = 61;
 
 pub(super) type PerKind<T> = [T; ActorKind::ALL.len()];
 
-/// Bounds from a usual handler to one that holds everything up, each four times the one before.
+/// Bounds in seconds, from a usual handler to one that blocks the thread, each four times the last.
 const ACTOR_BUCKETS: [f64; 11] = [
     1e-7, 4e-7, 1.6e-6, 6.4e-6, 2.56e-5, 1.024e-4, 4.096e-4, 1.6384e-3, 6.5536e-3, 2.62e-2, 1.05e-1,
 ];
@@ -36,10 +36,10 @@ pub(super) struct Actors {
     lost: Mutex<BTreeSet<(usize, Arc<str>)>>,
 }
 
-/// The kinds that are started again under the same name. What is below a partition comes again with it.
+/// The kinds that are started again under the same name. Actors inside a partition start again with it.
 const RESTARTED: [ActorKind; 2] = [ActorKind::Rm, ActorKind::Partition];
 
-/// How many lost actors are remembered: their resource managers may never come back.
+/// The most lost actors that are remembered: their resource managers may never return.
 const LOST: usize = 1024;
 
 impl Actors {
@@ -114,7 +114,7 @@ impl Actors {
     }
 }
 
-/// Decides which messages are timed: one in [`SAMPLE_EVERY`], over all threads.
+/// Chooses the messages that are timed: one in [`SAMPLE_EVERY`], over all threads.
 #[derive(Debug, Default)]
 pub(super) struct Sampler(AtomicU32);
 

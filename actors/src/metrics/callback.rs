@@ -1,5 +1,5 @@
-//! What is counted of callback streams. The service, which carries the streams, does the counting;
-//! the numbers are here because all metrics are registered in one place.
+//! Metrics of callback streams. The service, which serves the streams, counts; the metrics are here
+//! because all metrics are registered in one place.
 
 use prometheus::IntCounter;
 
@@ -11,34 +11,34 @@ pub struct CallbackMetrics {
     batches: [IntCounter; 2],
     queries: [IntCounter; QueryOutcome::ALL.len()],
     ignored: [IntCounter; 2],
-    /// Allocations told without the RM's confirmation, because that took too long.
+    /// Allocations that were sent without the RM's confirmation, which took too long.
     pub cache_sync_timeouts: IntCounter,
-    /// Placements undone because the RM could not take them into its view.
+    /// Placements that were undone because the RM could not assume them.
     pub cache_sync_failures: IntCounter,
-    /// Events that no stream took in time.
+    /// Events that were not sent in time.
     pub dropped_events: IntCounter,
 }
 
-/// The end of a question to an RM.
+/// The outcome of a question to an RM.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum QueryOutcome {
     /// A node passed.
     Passed,
-    /// None did.
+    /// No node passed.
     Failed,
-    /// The RM knows no such request; none passed.
+    /// The RM does not know the request; counts as failed.
     UnknownAllocation,
-    /// The RM failed at it; none passed.
+    /// The RM had an error; counts as failed.
     Error,
-    /// The RM's view was too old: asked again.
+    /// The RM's view was too old: the question is asked again.
     Stale,
-    /// The RM was overloaded: asked again.
+    /// The RM was overloaded: the question is asked again.
     Shed,
-    /// Not answered in time.
+    /// There was no answer in time.
     Timeout,
-    /// Given up by the scheduler.
+    /// The scheduler withdrew the question.
     Cancelled,
-    /// The stream was lost, or too many waited: asked again later.
+    /// The stream was lost, or too many questions waited: the question is asked again later.
     Lost,
 }
 
@@ -115,34 +115,34 @@ impl CallbackMetrics {
         preemption.inc();
     }
 
-    /// A predicate question came to an end.
+    /// Counts a question with this outcome.
     pub fn query(&self, outcome: QueryOutcome) {
         self.queries[outcome as usize].inc();
     }
 
-    /// Counts questions that came to that end.
+    /// Counts questions with this outcome.
     pub fn queries(&self, outcome: QueryOutcome, n: usize) {
         self.queries[outcome as usize].inc_by(n as u64);
     }
 
-    /// How many came to that end so far.
+    /// The number of questions with this outcome so far.
     pub fn queries_so_far(&self, outcome: QueryOutcome) -> u64 {
         self.queries[outcome as usize].get()
     }
 
-    /// A result came after its question was given up.
+    /// A result came after its question was withdrawn.
     pub fn late_result(&self) {
         let [late, _] = &self.ignored;
         late.inc();
     }
 
-    /// A result came to no question.
+    /// A result came for an unknown question.
     pub fn unknown_result(&self) {
         let [_, unknown] = &self.ignored;
         unknown.inc();
     }
 
-    /// How many results were late, and how many came to no question, so far.
+    /// The numbers of late results, and of results for unknown questions, so far.
     pub fn ignored_so_far(&self) -> [u64; 2] {
         self.ignored.each_ref().map(IntCounter::get)
     }

@@ -1,14 +1,14 @@
-//! `yunikorn_queue_app_total`: how many applications ended in each queue, as a counter that goes on when
-//! the queue is removed and made again.
+//! `yunikorn_queue_app_total`: the number of applications that ended in each queue, as a counter that
+//! continues when the queue is removed and created again.
 //!
 //! # Why it is counted by name
-//! All else that is shown of a queue is read off the queue for a scrape, and is gone with it. An
-//! application may end and take its queue along between two scrapes, so this is counted when it happens:
-//! once for each application, which is rare enough for looking a series up by text.
+//! All other metrics of a queue are read off the queue for a scrape, and vanish with it. An application may
+//! end, and its queue be removed, between two scrapes. So the end is counted when it happens: once for each
+//! application, which is rare enough to look up a series by text.
 //!
 //! # Invariants
-//! * At most [`QUEUES`] paths have series, however many queues come and go. One more takes the place of
-//!   the oldest, whose counter begins anew if an application ends there again.
+//! * At most [`QUEUES`] paths have series, however many queues are created. A further path replaces the
+//!   oldest one, whose counter starts again at zero if another application ends there.
 
 use std::collections::{BTreeSet, VecDeque};
 use std::sync::{Arc, Mutex};
@@ -19,17 +19,17 @@ use prometheus::IntCounterVec;
 use super::inventory::Maker;
 use super::states::label;
 
-/// The most paths of queues that are counted.
+/// The most paths with series.
 const QUEUES: usize = 10_000;
 
-/// What an application that was rejected counts for if it named no queue that is there. No path is like
-/// this: each begins with `root`.
+/// The label of rejected applications that named no existing queue. It differs from all paths, which begin
+/// with `root`.
 const NONE: &str = "none";
 
 const ENDS: [ApplicationState; 3] =
     [ApplicationState::Completed, ApplicationState::Failed, ApplicationState::Rejected];
 
-/// How many applications ended, by queue and by how.
+/// The numbers of applications that ended, by queue and end.
 #[derive(Debug)]
 pub(super) struct EndedApplications {
     counters: IntCounterVec,
@@ -57,7 +57,7 @@ impl EndedApplications {
         Self { counters, known: Mutex::default() }
     }
 
-    /// Counts an application that is in the state now, if it is one of those that it ends in.
+    /// Counts an application that entered `state`, if that is an end.
     pub(super) fn count(&self, queue: Option<&Arc<str>>, state: ApplicationState) {
         if !ENDS.contains(&state) {
             return;
@@ -69,7 +69,7 @@ impl EndedApplications {
         self.counters.with_label_values(&[path, label(state)]).inc();
     }
 
-    /// A path is to have series, if need be instead of another.
+    /// Makes sure that the path is known, if necessary in place of the oldest one.
     fn note(&self, path: &Arc<str>) {
         let mut known = self.known.lock().expect("no holder panics");
         if known.paths.contains(path) {
@@ -80,7 +80,7 @@ impl EndedApplications {
         {
             known.paths.remove(&oldest);
             for state in ENDS {
-                // Not each of them has a series.
+                // Some ends may have no series.
                 let _ = self.counters.remove_label_values(&[&*oldest, label(state)]);
             }
         }

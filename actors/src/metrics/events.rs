@@ -1,10 +1,10 @@
-//! What becomes of events.
+//! Metrics of events.
 
 use prometheus::IntGauge;
 
 use super::inventory::Maker;
 
-/// `yunikorn_event_total_…`: gauges that only rise, since dashboards know them as gauges.
+/// `yunikorn_event_total_…`: gauges that only rise, because existing dashboards expect gauges.
 #[derive(Debug)]
 pub struct Events {
     created: IntGauge,
@@ -17,7 +17,7 @@ pub struct Events {
 
 impl Events {
     pub(super) fn with(make: &mut Maker) -> Self {
-        // Stays 0: what a step says cannot be lost on its way.
+        // Stays 0: notices are not lost on their way.
         make.gauge(
             "yunikorn_event_total_not_channeled",
             "Events that were lost before they were handed out: none.",
@@ -45,20 +45,20 @@ impl Events {
         }
     }
 
-    /// Counts events that came from a partition and are in the ring.
+    /// Counts events of a partition that are in the ring.
     pub fn passed(&self, events: usize) {
         for gauge in [&self.created, &self.channeled, &self.processed] {
             gauge.add(count(events));
         }
     }
 
-    /// Counts events that are kept for their RM, and those that are not.
+    /// Counts events that are kept for their RM, and events that exceed its capacity.
     pub fn stored(&self, kept: usize, dropped: usize) {
         self.stored.add(count(kept));
         self.not_stored.add(count(dropped));
     }
 
-    /// Counts events that were taken out for their RM.
+    /// Counts events that are sent to their RM.
     pub fn collected(&self, events: usize) {
         self.collected.add(count(events));
     }

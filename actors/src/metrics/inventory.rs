@@ -1,5 +1,5 @@
-//! Registers families and remembers them, so that the documentation cannot miss one that is
-//! exported.
+//! Registration of families in the registry and in the inventory, so that the documentation lists every
+//! family that is exported.
 
 use prometheus::core::Collector;
 use prometheus::{
@@ -16,7 +16,7 @@ pub struct Family {
     pub kind: &'static str,
     /// Names of the labels, each with its values where they are known beforehand.
     pub labels: Vec<(&'static str, Vec<&'static str>)>,
-    /// What it tells.
+    /// The help text.
     pub help: &'static str,
 }
 
@@ -58,7 +58,7 @@ impl Maker {
         gauge
     }
 
-    /// Counters whose labels have values that are not known beforehand.
+    /// Counters with labels whose values are not known beforehand.
     pub(super) fn counters_by_name<const N: usize>(
         &mut self,
         name: &'static str,
@@ -110,7 +110,7 @@ impl Maker {
         values.map(|value| family.with_label_values(&[value]))
     }
 
-    /// Says which values a label of the family that was made last has.
+    /// Adds the values of a label of the family that was made last.
     pub(super) fn label_values(&mut self, label: &'static str, values: &[&'static str]) {
         let labels = self.inventory.last_mut().into_iter().flat_map(|family| &mut family.labels);
         for (name, known) in labels {

@@ -1,14 +1,13 @@
-//! Counting on the thread of a partition, without atomics.
+//! Counts of the thread of a partition, without atomics.
 //!
 //! # Why
-//! A partition handles up to a million messages a second on one core, most of them in well under
-//! a microsecond. An atomic add per message, or two readings of the clock, would show; adding one
-//! to a number in the cache does not. So the owner of these counts adds here and calls
-//! [`LocalCounts::flush`] when a step has come home; one message in [`SAMPLE_EVERY`] is timed.
+//! A partition handles up to a million messages a second on one core, most of them in well under a
+//! microsecond. An atomic addition or two readings of the clock per message would be noticeable; adding one
+//! to a number in the cache is not. So a step adds here, and [`LocalCounts::flush`] is called when the step
+//! is complete. One message in [`SAMPLE_EVERY`] is timed.
 //!
 //! # Invariants
-//! * After [`LocalCounts::flush`], or once the counts are dropped, the shared metrics hold
-//!   everything that was counted.
+//! * After [`LocalCounts::flush`], or once the counts are dropped, the shared metrics include all counts.
 
 use std::sync::Arc;
 
@@ -19,22 +18,22 @@ use super::Metrics;
 use super::actors::{PerKind, SAMPLE_EVERY};
 use super::kind::ActorKind;
 
-/// Counts of one thread. Part of what a step carries, so that any handler can reach them.
+/// Counts of one thread. They travel with the baton, so that any handler can reach them.
 #[derive(Debug)]
 pub struct LocalCounts {
-    /// Allocations sent to the RM: one each.
+    /// Allocations sent to the RM.
     pub allocated: LocalIntCounter,
-    /// Releases sent to the RM: one each.
+    /// Releases sent to the RM.
     pub released: LocalIntCounter,
-    /// Asks and allocations that were refused: one each.
+    /// Asks and allocations that were refused.
     pub rejected: LocalIntCounter,
-    /// Updates that made no sense: one each.
+    /// Invalid updates, and updates that name unknown objects.
     pub errors: LocalIntCounter,
-    /// Placements that a node took: one each.
+    /// Placements that a node accepted.
     pub placed: LocalIntCounter,
-    /// Placements that a node refused: one each.
+    /// Placements that a node refused.
     pub refused: LocalIntCounter,
-    /// Allocations that the RM could not start: one each.
+    /// Allocations that the RM could not start.
     pub failed_starts: LocalIntCounter,
     /// Predicates that an RM answers later.
     pub predicates: PredicateCounts,
@@ -51,22 +50,22 @@ pub struct LocalCounts {
     shared: Arc<Metrics>,
 }
 
-/// Things of which each is counted and some are timed: one that was not timed counts with the time of
-/// the last that was.
+/// Operations that are all counted and of which a sample is timed: an operation that is not timed counts with
+/// the duration of the last timed one.
 ///
 /// # Why
-/// Two readings of the clock for each would show, and a histogram that has one in sixty of them tells
-/// a dashboard a rate that is too low.
+/// Two readings of the clock for each operation would be noticeable, and a histogram with one operation in
+/// sixty shows a dashboard a rate that is too low.
 ///
-/// There is one at a time: it begins, and is over or given up.
+/// At most one operation is under way. It ends, or is given up.
 #[derive(Debug)]
 struct Represented {
     histogram: LocalHistogram,
     shared: Histogram,
     is_under_way: bool,
-    /// Runs while one is under way that is timed.
+    /// Runs while a timed operation is under way.
     timer: Option<HistogramTimer>,
-    /// Seconds that the last one took that was timed; `None`: the first is to be.
+    /// The duration of the last timed operation, in seconds; `None`: none was timed yet.
     took: Option<f64>,
 }
 
@@ -76,7 +75,8 @@ impl Represented {
         Self { histogram, shared, is_under_way: false, timer: None, took: None }
     }
 
-    /// One begins, and is timed if it is due. If another is under way, that one is given up.
+    /// An operation begins. It is timed if `is_due`, or if none was timed yet. Gives up one that is under
+    /// way.
     fn begins(&mut self, is_due: bool) {
         self.is_given_up();
         self.is_under_way = true;
@@ -85,7 +85,7 @@ impl Represented {
         }
     }
 
-    /// The one that is under way counts; without one, nothing happens.
+    /// Counts the operation under way, if there is one.
     fn is_over(&mut self) {
         if !std::mem::take(&mut self.is_under_way) {
             return;
@@ -96,7 +96,7 @@ impl Represented {
         }
     }
 
-    /// The one that is under way does not count.
+    /// Ends the operation under way without counting it.
     fn is_given_up(&mut self) {
         self.is_under_way = false;
         if let Some(timer) = self.timer.take() {
@@ -112,7 +112,7 @@ impl Drop for Represented {
     }
 }
 
-/// Among whom the first in order is looked for, as a label.
+/// The objects among which the first in order is chosen, as a label.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Level {
     /// The applications of a leaf.
@@ -124,22 +124,22 @@ pub enum Level {
 /// The counts of predicates that an RM answers later.
 #[derive(Debug)]
 pub struct PredicateCounts {
-    /// Questions asked: one each.
+    /// Questions sent.
     pub asked: LocalIntCounter,
     /// Answers that a node passes.
     pub passed: LocalIntCounter,
-    /// Answers that none passes.
+    /// Answers that no node passes.
     pub failed: LocalIntCounter,
-    /// Questions that came back without an answer.
+    /// Questions that were returned without an answer.
     pub unanswered: LocalIntCounter,
-    /// Answers that were no longer valid.
+    /// Answers that had become void.
     pub void: LocalIntCounter,
-    /// Questions that were withdrawn, and answers that were not taken although the RM had assumed
-    /// what they said.
+    /// Questions that were withdrawn, and answers that were not accepted although the RM had assumed the
+    /// placement.
     pub cancelled: LocalIntCounter,
     open: IntGauge,
-    /// The number of open questions of this partition that the gauge includes.
-    told: i64,
+    /// The part of the gauge that is from this partition.
+    included: i64,
 }
 
 impl PredicateCounts {
@@ -149,15 +149,15 @@ impl PredicateCounts {
         let asked = shared.predicates.questions.local();
         let cancelled = shared.predicates.cancelled.local();
         let open = shared.predicates.open.clone();
-        Self { asked, passed, failed, unanswered, void, cancelled, open, told: 0 }
+        Self { asked, passed, failed, unanswered, void, cancelled, open, included: 0 }
     }
 
     /// Sets the number of open questions.
     pub fn in_flight(&mut self, questions: usize) {
         let open = i64::try_from(questions).unwrap_or(i64::MAX);
-        if open != self.told {
-            self.open.add(open - self.told);
-            self.told = open;
+        if open != self.included {
+            self.open.add(open - self.included);
+            self.included = open;
         }
     }
 
@@ -177,7 +177,7 @@ impl Drop for PredicateCounts {
 }
 
 impl LocalCounts {
-    /// Counts at zero that flow into `shared`.
+    /// Counts at zero, to be added to `shared`.
     pub fn new(shared: Arc<Metrics>) -> Self {
         let [placed, refused] = shared.placements.each_ref().map(IntCounter::local);
         Self {
@@ -202,66 +202,66 @@ impl LocalCounts {
         }
     }
 
-    /// What the counts flow into, for the things that are counted there.
+    /// The shared metrics, for events that are counted there directly.
     pub fn shared(&self) -> &Arc<Metrics> {
         &self.shared
     }
 
-    /// Counts a message that an actor of `kind` begins to handle. Keep the timer, where there is
-    /// one, to the end of the handler: dropping it takes the time.
+    /// Counts a message that an actor of `kind` begins to handle. The timer is to be kept to the end of the
+    /// handler: dropping it records the duration.
     #[must_use = "the timer ends when it is dropped"]
     pub fn message(&mut self, kind: ActorKind) -> Option<HistogramTimer> {
         self.messages[kind as usize].inc();
         self.sample().then(|| self.shared.actors.handler_seconds[kind as usize].start_timer())
     }
 
-    /// To be put into a message for an actor of `kind`, whose handler drops it first of all.
+    /// A timer for a message to an actor of `kind`, to be dropped first in its handler.
     #[must_use = "the timer ends when it is dropped"]
     pub fn mailed(&mut self, kind: ActorKind) -> Option<HistogramTimer> {
         self.sample().then(|| self.shared.actors.mailbox_wait_seconds[kind as usize].start_timer())
     }
 
-    /// A pass over the partition begins, and with it a cycle. A pass makes up to 64 decisions, so that
-    /// each is timed.
+    /// A pass over the partition begins, and a cycle with it. Each is timed, since a pass makes up to 64
+    /// decisions.
     pub fn pass_begins(&mut self) {
         self.passes.begins(true);
         self.cycles.begins(true);
     }
 
-    /// A pass over the partition is over; what follows from it is still to be done.
+    /// A pass over the partition has ended; its follow-up is still to be done.
     pub fn pass_over(&mut self) {
         self.passes.is_over();
     }
 
-    /// All that follows from the last pass is done. May be said more often than a pass is over.
+    /// The follow-up of the last pass is done. May be called more than once.
     pub fn cycle_over(&mut self) {
         self.cycles.is_over();
     }
 
-    /// A queue looks for the first in order of those below it.
+    /// A queue begins to choose the first in order of its children or applications.
     pub fn choice_begins(&mut self, level: Level) {
         let is_due = self.sample();
         self.choices[level as usize].begins(is_due);
     }
 
-    /// It knows who comes first.
+    /// The choice is made.
     pub fn choice_over(&mut self, level: Level) {
         self.choices[level as usize].is_over();
     }
 
-    /// A node is looked for, for one ask or gang.
+    /// A search for a node begins, for one ask or gang.
     pub fn node_round_begins(&mut self) {
         let is_due = self.sample();
         self.node_rounds.begins(is_due);
     }
 
-    /// A node took it, or was found that asks the RM first, or none will do. Without a round under way,
-    /// nothing happens.
+    /// The search has ended: a node accepted the placement, the RM is asked about one, or no node will do.
+    /// Without a search under way, nothing happens.
     pub fn node_round_over(&mut self) {
         self.node_rounds.is_over();
     }
 
-    /// There was no ask that needed a node, or it may not have any.
+    /// The search was not needed: no ask needs a node, or the ask may not use any.
     pub fn node_round_given_up(&mut self) {
         self.node_rounds.is_given_up();
     }
@@ -272,30 +272,30 @@ impl LocalCounts {
         self.node_tries.begins(is_due);
     }
 
-    /// The node has taken what was offered.
+    /// The node has accepted the placement.
     pub fn node_took(&mut self) {
         self.node_tries.is_over();
     }
 
-    /// The node has refused what was offered.
+    /// The node has refused the placement.
     pub fn node_refused(&mut self) {
         self.node_tries.is_given_up();
     }
 
-    /// To be kept while victims are looked for, and discarded if they are not needed any more. This
-    /// is rare and takes long, so that each is timed.
+    /// A timer for a search for victims, to be discarded if the search is not needed any more. Each search
+    /// is timed, since it is rare and takes long.
     #[must_use = "the timer ends when it is dropped"]
     pub fn preemption_try(&self) -> HistogramTimer {
         self.shared.preemption_try_latency.start_timer()
     }
 
-    /// Counts an offer that came home with so many decisions.
+    /// Counts an offer that has returned with this number of decisions.
     pub fn offer_came_home(&mut self, decisions: u32) {
         self.offers.inc();
         self.offer_decisions.observe(f64::from(decisions));
     }
 
-    /// Carries everything over to the shared metrics.
+    /// Adds all counts to the shared metrics.
     pub fn flush(&mut self) {
         let singles = [
             &self.allocated,

@@ -1,5 +1,5 @@
-//! What is counted of the log. The service, which writes it, does the counting; the numbers are
-//! here because all metrics are registered in one place.
+//! Metrics of the log. The service, which writes the log, counts; the metrics are here because all
+//! metrics are registered in one place.
 
 use prometheus::IntCounter;
 
@@ -19,7 +19,7 @@ impl LogMetrics {
         ))
     }
 
-    /// Sets how many lines were written, left out and lost so far.
+    /// Sets the numbers of lines that were written, left out and lost so far.
     pub fn set(&self, written: u64, left_out: u64, lost: u64) {
         for (counter, total) in self.0.iter().zip([written, left_out, lost]) {
             counter.inc_by(total.saturating_sub(counter.get()));

@@ -11,7 +11,8 @@ use prometheus::HistogramTimer;
 use super::Metrics;
 use super::kind::ActorKind;
 
-/// Travels with a message. One that is never handled leaves the mailbox, too, and is not timed.
+/// The measurement of a message, which travels with it. A message that is never handled leaves
+/// the mailbox depth, too, and is not timed.
 #[derive(Debug)]
 pub struct Posted {
     metrics: Arc<Metrics>,
@@ -20,7 +21,7 @@ pub struct Posted {
 }
 
 impl Posted {
-    /// The actor begins to handle the message. What is returned is kept until it has.
+    /// The actor begins to handle the message. The timer is to be kept until the end of the handler.
     #[must_use = "the timer ends when it is dropped"]
     pub fn received(mut self) -> Option<HistogramTimer> {
         let kind = self.kind as usize;
@@ -40,8 +41,8 @@ impl Drop for Posted {
     }
 }
 
-/// Held by an actor for as long as it is there, and counts it. Not `stopped` but the drop counts its
-/// end: an actor that nobody has the address of any more is dropped with its thread, and is not told.
+/// Counts an actor, which holds it. The end of the actor is counted when this is dropped, since `stopped` is
+/// not called for an actor without addresses, which is dropped with its thread.
 #[derive(Debug)]
 pub(crate) struct Counted {
     metrics: Arc<Metrics>,
@@ -52,7 +53,7 @@ impl Drop for Counted {
     fn drop(&mut self) {
         let kind = self.kind as usize;
         self.metrics.actors.stops[kind].inc();
-        // After a panic of the actor the thread is unwinding.
+        // The thread unwinds if the actor has panicked.
         if std::thread::panicking() {
             self.metrics.actors.panics[kind].inc();
         }
@@ -70,14 +71,14 @@ impl Metrics {
         self.actors.named(kind, name);
     }
 
-    /// One more actor, until what is returned is dropped.
+    /// Counts one more actor, until the returned value is dropped.
     #[must_use = "the actor holds it"]
     pub(crate) fn counted(self: &Arc<Self>, kind: ActorKind) -> Counted {
         self.actors.starts[kind as usize].inc();
         Counted { metrics: Arc::clone(self), kind }
     }
 
-    /// A message is sent to an actor of `kind`.
+    /// Measures a message that is sent to an actor of `kind`.
     pub fn posted(self: &Arc<Self>, kind: ActorKind) -> Posted {
         self.actors.mailbox_depth[kind as usize].inc();
         let timer = || self.actors.mailbox_wait_seconds[kind as usize].start_timer();
@@ -85,8 +86,8 @@ impl Metrics {
         Posted { metrics: Arc::clone(self), kind, wait }
     }
 
-    /// An actor of `kind` begins to handle a message that came by an address. What is returned is
-    /// kept until it has.
+    /// Counts a message that came by a plain address to an actor of `kind`. The timer is to be kept until
+    /// the end of the handler.
     #[must_use = "the timer ends when it is dropped"]
     pub fn handles(&self, kind: ActorKind) -> Option<HistogramTimer> {
         self.actors.messages[kind as usize].inc();

@@ -1,12 +1,12 @@
-//! The process that the scheduler is in, and which build it is. An embedder's process is not the
-//! scheduler's to describe: these families are there once somebody says so, as the service does.
+//! Metrics of the process and of the build. The process of an embedder is not the scheduler's, so these
+//! families are added on request, as by the service.
 
 use prometheus::core::Collector;
 use prometheus::{IntGauge, Opts, Registry};
 
 use super::inventory::{Family, Maker};
 
-/// What tells builds apart.
+/// The identity of a build.
 #[derive(Clone, Copy, Debug)]
 pub struct Build {
     /// The version, such as `0.1.0`.
@@ -41,7 +41,7 @@ const PROCESS: [(&str, &str, &str); 7] = [
     ("process_virtual_memory_bytes", "gauge", "Addresses that the process has in use, in bytes."),
 ];
 
-/// Lists the families: documentation is made where nobody has asked for them.
+/// Lists the families in the inventory: the documentation is made without a process that adds them.
 pub(super) fn note(make: &mut Maker) {
     let labels = ["version", "commit", "target", "rustc"].map(|label| (label, vec![])).to_vec();
     make.list(Family { name: BUILD_INFO, kind: "gauge", labels, help: BUILD_HELP });

@@ -1,17 +1,17 @@
 //! Families that are read off the state of the cluster for each scrape.
 //!
 //! # Why not gauges
-//! Some of these families have the path of a queue or a resource in their *name*, queues come and
-//! go, and queues of two partitions may share a path. A gauge for each would have to be found,
-//! summed and removed again. Here the whole set is made afresh from the snapshots, and what is no
-//! longer there is gone.
+//! Some of these families have the path of a queue or a resource in their *name*, queues are created and
+//! removed, and queues of two partitions may share a path. A gauge for each would have to be looked up,
+//! summed and removed again. Here the whole set is made again from the snapshots, and series of removed
+//! queues vanish.
 //!
 //! # Invariants
-//! * A series of a queue that is still there falls to zero when its resource is not used or
-//!   guaranteed any more. What rose and fell since the last scrape has its series, too.
-//! * A maximum has a series for as long as it is set: zero would be a quota of nothing, and a queue
-//!   without a maximum may have anything. Root's maximum is what the nodes have, so that it falls to
-//!   zero with the last node that has some.
+//! * A series of an existing queue falls to zero when its resource is not used or guaranteed any more.
+//!   Resources that were used only between two scrapes have a series, too.
+//! * A maximum has a series while it is set: zero would be a quota of nothing, and a queue without a
+//!   maximum is not limited. The maximum of root is the capacity of all nodes, so it falls to zero with the
+//!   last node that has the resource.
 //! * Paths that become one name by [`sanitised`] are summed, so that each name appears once.
 
 use std::collections::BTreeMap;
@@ -76,7 +76,7 @@ struct Readings {
     queues: BTreeMap<String, BTreeMap<Fact, i64>>,
     /// Nodes per range, by resource.
     nodes: BTreeMap<Arc<str>, [i64; RANGES.len()]>,
-    /// What is really used, by nodes or by allocations, and by resource.
+    /// Measured use, of nodes or of allocations, and by resource.
     observed: BTreeMap<(&'static str, Arc<str>), i64>,
 }
 
@@ -150,7 +150,7 @@ impl Scraped {
         }
     }
 
-    /// What [`Self::collect`] may show, for the documentation.
+    /// All families that [`Self::collect`] may return, for the documentation.
     fn families(&self) -> Vec<Family> {
         let gauge = |name, labels, help| Family { name, kind: "gauge", labels, help };
         let app_states = ("state", APP_STATES.to_vec());
@@ -261,7 +261,7 @@ impl Fact {
 
 type Labels = Vec<(&'static str, String)>;
 
-/// Families under way: series that meet under one name and one set of labels are summed.
+/// Families under construction: series with the same name and labels are summed.
 #[derive(Default)]
 struct Page(BTreeMap<String, (MetricType, &'static str, BTreeMap<Labels, i64>)>);
 
@@ -361,13 +361,13 @@ fn read_queue(queue: &QueueSnapshot, into: &mut BTreeMap<String, BTreeMap<Fact, 
     }
 }
 
-/// The place in [`RANGES`] of so much of `whole`, which is above zero.
+/// The index in [`RANGES`] of `allocated` as a share of `whole`, which is above zero.
 fn range(allocated: i64, whole: i64) -> usize {
     let tenths = (i128::from(allocated) * 10 + i128::from(whole) - 1) / i128::from(whole);
     usize::try_from(tenths - 1).unwrap_or(0).min(RANGES.len() - 1)
 }
 
-/// `text` as a part of a metric name: what may not be in one becomes `_`.
+/// `text` as a part of a metric name: other characters become `_`.
 fn sanitised(text: &str) -> String {
     let allowed = |c: char| c.is_ascii_alphanumeric() || c == '_' || c == ':';
     let mut name = String::with_capacity(text.len() + 1);

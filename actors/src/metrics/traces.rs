@@ -1,5 +1,5 @@
-//! What becomes of placements that are followed. The service makes traces of them; the numbers are here
-//! because all metrics are registered in one place.
+//! Metrics of traced placements. The service, which makes the traces, counts; the metrics are here because
+//! all metrics are registered in one place.
 
 use prometheus::IntCounter;
 
@@ -30,17 +30,17 @@ impl TraceMetrics {
         }
     }
 
-    /// The resource manager of one was told.
+    /// The resource manager of a traced placement was notified.
     pub fn told(&self) {
         self.traces[0].inc();
     }
 
-    /// It was given up that the resource manager of one is told.
+    /// A trace was given up before its resource manager was notified.
     pub fn untold(&self) {
         self.traces[1].inc();
     }
 
-    /// So many spans were sent, and taken or not.
+    /// Spans were sent. `is_taken`: the receiver accepted them.
     pub fn exported(&self, spans: u64, is_taken: bool) {
         self.spans[usize::from(!is_taken)].inc_by(spans);
     }

@@ -1,15 +1,15 @@
-//! What a watchdog finds. It runs in the service; the numbers are here because all metrics are
-//! registered in one place.
+//! Metrics of the watchdog, which runs in the service; they are here because all metrics are registered in
+//! one place.
 
 use prometheus::{IntCounter, IntGauge};
 
 use super::inventory::Maker;
 
-/// `monoceros_late_steps_total`, and what is late or stuck at present.
+/// `monoceros_late_steps_total`, and gauges of late partitions and a stuck front.
 #[derive(Clone, Debug)]
 pub struct WatchdogMetrics {
     pub(crate) late_steps: IntCounter,
-    /// Partitions with a step that is late.
+    /// Partitions with a late step.
     pub late_partitions: IntGauge,
     /// 1 while the front does not answer, else 0.
     pub front_stuck: IntGauge,

@@ -56,7 +56,7 @@ use crate::api::callback::ResourceManagerCallback;
 use crate::api::outcomes::Removed;
 use crate::api::users::Users;
 use crate::clock::Clock;
-use crate::events::{COLLECTED_FOR, EventStore, Happening, Telling};
+use crate::events::{COLLECTED_FOR, EventStore, Happening, SendDue};
 use crate::front::document::Document;
 use crate::front::rosters::Roster;
 use crate::front::settings::Settings;
@@ -266,12 +266,12 @@ impl Rm {
     /// Sends collected events, now or after a delay. Called at the end of every handler that may
     /// deliver notices.
     fn arm_events(&mut self, ctx: &mut Context<Self>) {
-        match self.events.telling(Instant::now()) {
-            Telling::Nothing => {}
-            Telling::Later => {
+        match self.events.send_due(Instant::now()) {
+            SendDue::Nothing => {}
+            SendDue::Later => {
                 ctx.run_later(COLLECTED_FOR, |rm, _| rm.send_events());
             }
-            Telling::Now => self.send_events(),
+            SendDue::Now => self.send_events(),
         }
     }
 
