@@ -1,5 +1,5 @@
-//! Applications, asks and allocations, as clients read them. Some fields are always empty, because
-//! existing clients expect the fields of gangs and preemption.
+//! Snapshots of applications, asks and allocations. Some fields are always empty: existing clients
+//! expect them for gangs and preemption.
 
 use std::collections::BTreeMap;
 
@@ -8,48 +8,48 @@ use serde::{Serialize, Serializer};
 
 use super::is_default;
 
-/// An application, live or finished.
+/// An application, live or ended.
 #[derive(Clone, Debug, Default, PartialEq, Eq, Serialize)]
 #[serde(rename_all = "camelCase")]
 pub struct ApplicationSnapshot {
     /// The id of the application.
     #[serde(rename = "applicationID")]
     pub application_id: String,
-    /// Held by allocations that are not placeholders.
+    /// Usage of allocations that are not placeholders.
     #[serde(skip_serializing_if = "Resources::is_empty")]
     pub used_resource: Resources,
-    /// Peak by name, placeholders considered.
+    /// Peak usage of each resource, including placeholders.
     #[serde(skip_serializing_if = "Resources::is_empty")]
     pub max_used_resource: Resources,
-    /// Sum of the asks that wait.
+    /// Sum of its pending asks.
     #[serde(skip_serializing_if = "Resources::is_empty")]
     pub pending_resource: Resources,
     /// Name of its partition, without brackets.
     pub partition: String,
-    /// Where it was placed; for a rejected one, what was asked for.
+    /// The path of its queue; of a rejected application, of the queue that it named.
     pub queue_name: String,
-    /// Creation, or the earliest ask or allocation where that is older.
+    /// Creation of the application, or of its earliest ask or allocation if that is earlier.
     #[serde(skip_serializing_if = "is_default")]
     pub submission_time: i64,
     /// When it ended or was rejected.
     #[serde(skip_serializing_if = "is_default")]
     pub finished_time: i64,
-    /// Asks that wait, by allocation key.
+    /// Its pending asks, by allocation key.
     #[serde(skip_serializing_if = "Vec::is_empty")]
     pub requests: Vec<AskSnapshot>,
-    /// Its allocations by allocation key, placeholders included.
+    /// Its allocations by allocation key, including placeholders; empty in a brief row.
     #[serde(skip_serializing_if = "Vec::is_empty")]
     pub allocations: Vec<AllocationSnapshot>,
-    /// How many there are: all that is said of them in a brief row.
+    /// The number of its allocations, in a brief row, too.
     #[serde(skip)]
     pub allocation_count: usize,
     /// `New`, `Accepted`, `Running` and so on.
     #[serde(skip_serializing_if = "String::is_empty")]
     pub application_state: String,
-    /// Who submitted it.
+    /// The user who submitted it.
     #[serde(skip_serializing_if = "String::is_empty")]
     pub user: String,
-    /// The user's groups, in the order they were resolved.
+    /// The user's groups, in the order of the resolver.
     #[serde(skip_serializing_if = "Vec::is_empty")]
     pub groups: Vec<String>,
     /// Why it was rejected.
@@ -67,15 +67,15 @@ pub struct ApplicationSnapshot {
     /// Allocation keys of its asks that reserve a node, sorted.
     #[serde(skip_serializing_if = "Vec::is_empty")]
     pub reservations: Vec<String>,
-    /// Highest priority that waits; `i32::MIN` when nothing does.
+    /// The highest priority of its pending asks; `i32::MIN` if there are none.
     #[serde(skip_serializing_if = "is_default")]
     pub max_request_priority: i32,
-    /// Last entry into `Running`, in **milliseconds** of the Unix epoch; zero when never.
+    /// Last entry into `Running`, in **milliseconds** of the Unix epoch; zero if there was none.
     #[serde(rename = "startTime", skip_serializing_if = "is_default")]
     pub start_time_millis: i64,
-    /// What its released allocations used.
+    /// Usage of its released allocations.
     pub resource_history: ResourceHistory,
-    /// RFC 3339 time before which nothing of it is scheduled; empty when not backing off.
+    /// End of its back-off, as RFC 3339 time; empty if it does not back off.
     #[serde(skip_serializing_if = "String::is_empty")]
     pub backoff_deadline: String,
 }
@@ -99,36 +99,36 @@ pub struct PlaceholderData {
     /// The name of the task group.
     #[serde(skip_serializing_if = "String::is_empty")]
     pub task_group_name: String,
-    /// Placeholders in all.
+    /// Number of its placeholders.
     #[serde(skip_serializing_if = "is_default")]
     pub count: i64,
-    /// Size of each.
+    /// Amount of each placeholder.
     #[serde(skip_serializing_if = "Resources::is_empty")]
     pub min_resource: Resources,
-    /// Placeholders whose place was taken.
+    /// Placeholders that were replaced.
     #[serde(skip_serializing_if = "is_default")]
     pub replaced: i64,
-    /// Placeholders released because nobody came.
+    /// Placeholders that have timed out.
     #[serde(rename = "timedout", skip_serializing_if = "is_default")]
     pub timed_out: i64,
 }
 
-/// Quantity times whole seconds, by instance type, of released allocations.
+/// Usage of released allocations in resource-seconds (quantity times whole seconds), by instance type.
 #[derive(Clone, Debug, Default, PartialEq, Eq, Serialize)]
 #[serde(rename_all = "camelCase")]
 pub struct ResourceHistory {
-    /// The use of allocations that did their work.
+    /// Usage of allocations that were neither preempted nor placeholders.
     #[serde(skip_serializing_if = "BTreeMap::is_empty")]
     pub resource_usage: BTreeMap<String, Resources>,
-    /// The use of preempted allocations.
+    /// Usage of preempted allocations.
     #[serde(skip_serializing_if = "BTreeMap::is_empty")]
     pub preempted_resource: BTreeMap<String, Resources>,
-    /// The use of placeholders.
+    /// Usage of placeholders.
     #[serde(skip_serializing_if = "BTreeMap::is_empty")]
     pub placeholder_resource: BTreeMap<String, Resources>,
 }
 
-/// An ask that waits.
+/// A pending ask.
 #[derive(Clone, Debug, Default, PartialEq, Eq, Serialize)]
 #[serde(rename_all = "camelCase")]
 #[expect(clippy::struct_excessive_bools, reason = "the document has as many")]
@@ -141,56 +141,56 @@ pub struct AskSnapshot {
     /// When it was created.
     #[serde(skip_serializing_if = "is_default")]
     pub request_time: i64,
-    /// Size of one allocation.
+    /// Amount of one allocation.
     #[serde(skip_serializing_if = "Resources::is_empty")]
     pub resource: Resources,
     /// The priority; a text on the wire.
     #[serde(serialize_with = "quoted")]
     pub priority: i32,
-    /// The only node that will do; empty for any.
+    /// The required node; empty if it may use any.
     #[serde(skip_serializing_if = "String::is_empty")]
     pub required_node_id: String,
     /// The id of its application.
     #[serde(skip_serializing_if = "String::is_empty")]
     pub application_id: String,
-    /// Whether it keeps a place for a member of a task group.
+    /// Whether it is a placeholder.
     #[serde(skip_serializing_if = "is_default")]
     pub placeholder: bool,
     /// The name of its task group; empty when it is in none.
     #[serde(skip_serializing_if = "String::is_empty")]
     pub task_group_name: String,
-    /// Why it waits, one entry per reason, ascending by last occurrence.
+    /// The reasons why it is pending, in ascending order of their last occurrence.
     #[serde(skip_serializing_if = "Vec::is_empty")]
     pub allocation_log: Vec<AllocationLogEntry>,
     /// Whether allocations were preempted for it.
     #[serde(skip_serializing_if = "is_default")]
     pub triggered_preemption: bool,
-    /// Whether it is the one that started its application.
+    /// Whether it is the originator of its application.
     #[serde(skip_serializing_if = "is_default")]
     pub originator: bool,
-    /// Whether the scheduler has looked for a place.
+    /// Whether the scheduler has tried to place it.
     #[serde(skip_serializing_if = "is_default")]
     pub scheduling_attempted: bool,
-    /// Whether the RM was asked for more nodes because of it.
+    /// Whether the RM was sent a scale-up request for it.
     #[serde(skip_serializing_if = "is_default")]
     pub triggered_scale_up: bool,
-    /// Whether no RM sent it: it is for members of a declared gang that have no ask. Its key is empty.
+    /// Whether it stands for members of a declared gang whose asks have not arrived. Its key is empty.
     #[serde(skip_serializing_if = "is_default")]
     pub internal: bool,
-    /// How many more allocations are wanted, of an ask for several; left out up to one.
+    /// The number of its pending allocations; left out up to one.
     #[serde(skip_serializing_if = "is_single")]
     pub pending_count: i32,
 }
 
-/// One reason why an ask waits.
+/// A reason why an ask is pending.
 #[derive(Clone, Debug, Default, PartialEq, Eq, Serialize)]
 #[serde(rename_all = "camelCase")]
 pub struct AllocationLogEntry {
     /// The reason.
     pub message: String,
-    /// When it was last found.
+    /// When it last occurred.
     pub last_occurrence: i64,
-    /// How often it was found.
+    /// How often it occurred.
     pub count: i32,
 }
 
@@ -199,60 +199,60 @@ pub struct AllocationLogEntry {
 #[serde(rename_all = "camelCase")]
 #[expect(clippy::struct_excessive_bools, reason = "the document has as many")]
 pub struct AllocationSnapshot {
-    /// Key of its ask.
+    /// The key of its ask.
     pub allocation_key: String,
-    /// Its own id where that is not the key (asks with a repeat); otherwise empty.
+    /// Its id, if that is not the key (asks for several allocations); otherwise empty.
     #[serde(skip_serializing_if = "String::is_empty")]
     pub uuid: String,
     /// The tags as submitted.
     #[serde(skip_serializing_if = "BTreeMap::is_empty")]
     pub allocation_tags: BTreeMap<String, String>,
-    /// Creation, or that of the placeholder it replaced.
+    /// Its creation, or that of the placeholder that it replaced.
     #[serde(skip_serializing_if = "is_default")]
     pub request_time: i64,
-    /// When it was made.
+    /// When it was created.
     #[serde(skip_serializing_if = "is_default")]
     pub allocation_time: i64,
-    /// The difference of both times.
+    /// The difference of these times.
     #[serde(skip_serializing_if = "is_default")]
     pub allocation_delay: i64,
-    /// Its size.
+    /// Its amount.
     #[serde(skip_serializing_if = "Resources::is_empty")]
     pub resource: Resources,
     /// The priority; a text on the wire.
     #[serde(serialize_with = "quoted")]
     pub priority: i32,
-    /// The id of the node that it is on.
+    /// The id of its node.
     #[serde(skip_serializing_if = "String::is_empty")]
     pub node_id: String,
     /// The id of its application.
     #[serde(skip_serializing_if = "String::is_empty")]
     pub application_id: String,
-    /// Whether it keeps a place for a member of a task group.
+    /// Whether it is a placeholder.
     #[serde(skip_serializing_if = "is_default")]
     pub placeholder: bool,
-    /// Whether it took the place of a placeholder.
+    /// Whether it replaced a placeholder.
     #[serde(skip_serializing_if = "is_default")]
     pub placeholder_used: bool,
     /// The name of its task group; empty when it is in none.
     #[serde(skip_serializing_if = "String::is_empty")]
     pub task_group_name: String,
-    /// Whether it holds a place for a member of a declared gang. Its RM does not know of it, and its
-    /// key is only for people.
+    /// Whether it is a place held for a member of a declared gang. Its RM does not know it, and its key is
+    /// only for people.
     #[serde(skip_serializing_if = "is_default")]
     pub internal: bool,
     /// Whether it is being preempted.
     #[serde(skip_serializing_if = "is_default")]
     pub preempted: bool,
-    /// For whom, and by which rule, in a sentence.
+    /// The grounds of the preemption, in a sentence.
     #[serde(skip_serializing_if = "String::is_empty")]
     pub preempted_for: String,
-    /// Whether it is the one that started its application.
+    /// Whether it is the originator of its application.
     #[serde(skip_serializing_if = "is_default")]
     pub originator: bool,
 }
 
-/// A foreign allocation: something on a node that no application of this scheduler has.
+/// A foreign allocation: it is on a node and belongs to no application of this scheduler.
 #[derive(Clone, Debug, Default, PartialEq, Eq, Serialize)]
 #[serde(rename_all = "camelCase")]
 pub struct ForeignAllocationSnapshot {
@@ -261,19 +261,19 @@ pub struct ForeignAllocationSnapshot {
     /// The tags as reported.
     #[serde(skip_serializing_if = "BTreeMap::is_empty")]
     pub allocation_tags: BTreeMap<String, String>,
-    /// When it was made.
+    /// When it was created.
     #[serde(skip_serializing_if = "is_default")]
     pub allocation_time: i64,
-    /// Its size.
+    /// Its amount.
     #[serde(skip_serializing_if = "Resources::is_empty")]
     pub resource: Resources,
     /// The priority; a text on the wire.
     #[serde(serialize_with = "quoted")]
     pub priority: i32,
-    /// The id of the node that it is on.
+    /// The id of its node.
     #[serde(skip_serializing_if = "String::is_empty")]
     pub node_id: String,
-    /// False for one that belongs to the machine itself.
+    /// False if it belongs to the machine itself.
     #[serde(skip_serializing_if = "is_default")]
     pub preemptable: bool,
 }

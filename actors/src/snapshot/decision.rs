@@ -1,4 +1,4 @@
-//! A decision that was made lately, and why it was made as it was.
+//! Snapshots of recent decisions, with their explanation.
 
 use serde::Serialize;
 
@@ -10,34 +10,32 @@ use super::is_default;
 pub struct DecisionSnapshot {
     /// Its number: rises by one with each decision of the partition, from 1 on.
     pub id: u64,
-    /// When it was told.
+    /// When the RM was notified of it.
     pub time: i64,
-    /// When it was made, where something was waited for in between: an answer, the end of a
-    /// placeholder.
+    /// When it was made, if the notification had to wait for an answer or for the end of a placeholder.
     #[serde(skip_serializing_if = "is_default")]
     pub decided_time: i64,
     /// `allocation`, `reservation` or `eviction`.
     pub kind: String,
-    /// The rule by which it was made, in one sentence.
+    /// The deciding rule, in one sentence.
     pub ruled: String,
-    /// The application of the ask, or of the allocation that leaves.
+    /// The application of the ask, or of the evicted allocation.
     pub application_id: String,
-    /// Its key.
+    /// The key of the ask or allocation.
     pub allocation_key: String,
-    /// Namespace and name of its pod, as `NAMESPACE/NAME`; left out where it is none.
+    /// Namespace and name of its pod, as `NAMESPACE/NAME`; left out if it has none.
     #[serde(skip_serializing_if = "String::is_empty")]
     pub pod: String,
     /// The leaf.
     pub queue_name: String,
     /// The node.
     pub node_id: String,
-    /// Who came first in each queue from root to the leaf, and why; of an eviction, who was taken and
-    /// not another.
+    /// The choice in each queue from root to the leaf; of an eviction, the choice of the victim.
     pub levels: Vec<DecisionLevel>,
-    /// The nodes that were looked at; none for an eviction.
+    /// The nodes that were considered; `None` for an eviction.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub nodes: Option<DecisionNodes>,
-    /// For whom an allocation leaves, and by which rule, in a sentence.
+    /// The grounds of an eviction, in a sentence.
     #[serde(skip_serializing_if = "String::is_empty")]
     pub preempted_for: String,
 }
@@ -48,27 +46,27 @@ pub struct DecisionSnapshot {
 pub struct DecisionLevel {
     /// The queue.
     pub queue: String,
-    /// By what its children are compared, one after the other.
+    /// The criteria by which its children are compared, in order.
     pub order: String,
-    /// The first: a queue, in a leaf an application; of an eviction the key of what leaves.
+    /// The chosen child: a queue, in a leaf an application, of an eviction the key of the victim.
     pub chosen: String,
-    /// The second; left out where there was none.
+    /// The second in order; left out if there was none.
     #[serde(skip_serializing_if = "String::is_empty")]
     pub runner_up: String,
-    /// Namespace and name of the pod that the second is, of an eviction; left out where it is none.
+    /// Namespace and name of the pod of the second, of an eviction; left out if it has none.
     #[serde(skip_serializing_if = "String::is_empty")]
     pub runner_up_pod: String,
-    /// What put the first before the second, with the figures of both.
+    /// The criterion that decided between both, with their figures.
     pub rule: String,
 }
 
-/// The nodes that were looked at for a decision.
+/// The nodes that were considered for a decision.
 #[derive(Clone, Debug, Default, PartialEq, Eq, Serialize)]
 #[serde(rename_all = "camelCase")]
 pub struct DecisionNodes {
-    /// How many were asked.
+    /// The number of nodes that were tried.
     pub tried: u32,
-    /// Those that come before the node in order and were not used, by reason.
+    /// Nodes before the chosen one in order that were not used, by reason.
     pub passed_over: Vec<PassedOverNodes>,
 }
 
@@ -76,11 +74,11 @@ pub struct DecisionNodes {
 #[derive(Clone, Debug, Default, PartialEq, Eq, Serialize)]
 #[serde(rename_all = "camelCase")]
 pub struct PassedOverNodes {
-    /// Why.
+    /// The reason.
     pub reason: String,
-    /// How many.
+    /// Their number.
     pub count: u32,
-    /// One of them; left out where none is known.
+    /// One of these nodes; left out if none is known.
     #[serde(skip_serializing_if = "String::is_empty")]
     pub example: String,
 }

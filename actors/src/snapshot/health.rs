@@ -1,39 +1,37 @@
-//! Whether what the scheduler has counted and accounted is sound, as
-//! `/ws/v1/scheduler/healthcheck` shows it.
+//! Snapshots of the health check of the scheduler's accounting: `/ws/v1/scheduler/healthcheck`.
 
 use serde::Serialize;
 
-/// What a look over the scheduler found.
+/// The result of a health check.
 #[derive(Clone, Debug, Default, PartialEq, Eq, Serialize)]
 #[serde(rename_all = "PascalCase")]
 pub struct HealthSnapshot {
-    /// Whether all checks succeeded, as dashboards of the interface read it.
+    /// Whether all checks succeeded; read by existing dashboards.
     pub healthy: bool,
-    /// Whether nothing is wrong with the scheduler itself: all checks succeeded, or failed for what came
-    /// from outside.
+    /// Whether the scheduler itself is sound: each check succeeded, or failed because of external input.
     pub sound: bool,
-    /// The checks, in an order that does not change.
+    /// The checks, in a fixed order.
     #[serde(skip_serializing_if = "Vec::is_empty")]
     pub health_checks: Vec<HealthCheckSnapshot>,
 }
 
-/// One check, and what it found.
+/// A check with its result.
 #[derive(Clone, Debug, Default, PartialEq, Eq, Serialize)]
 #[serde(rename_all = "PascalCase")]
 pub struct HealthCheckSnapshot {
-    /// What is checked. Two checks may have one name; their descriptions tell them apart.
+    /// The name of the check. Checks with the same name differ in their descriptions.
     #[serde(skip_serializing_if = "str::is_empty")]
     pub name: &'static str,
-    /// Whether nothing wrong was found.
+    /// Whether it found no fault.
     pub succeeded: bool,
-    /// Where something was found: whether it came from outside, such as messages that were refused or nodes
-    /// that shrank below what runs on them.
+    /// Whether the fault is external input, such as refused messages, or nodes that shrank below the
+    /// allocations on them.
     #[serde(skip_serializing_if = "std::ops::Not::not")]
     pub from_outside: bool,
-    /// What would be wrong.
+    /// The fault that it checks for.
     #[serde(skip_serializing_if = "str::is_empty")]
     pub description: &'static str,
-    /// What was found.
+    /// The findings.
     #[serde(skip_serializing_if = "String::is_empty")]
     pub diagnosis_message: String,
 }

@@ -1,11 +1,10 @@
-//! How much of their nodes partitions have allocated, as `/ws/v1/scheduler/node-utilizations` shows
-//! it.
+//! Snapshots of the utilization of nodes: `/ws/v1/scheduler/node-utilizations`.
 
 use serde::Serialize;
 
 use super::is_default;
 
-/// The nodes of a partition by how much of each resource is allocated.
+/// The nodes of a partition by utilization of each resource.
 #[derive(Clone, Debug, Default, PartialEq, Eq, Serialize)]
 #[serde(rename_all = "camelCase")]
 pub struct NodeUtilizationSnapshot {
@@ -13,12 +12,11 @@ pub struct NodeUtilizationSnapshot {
     pub cluster_id: String,
     /// Name without the brackets of its RM.
     pub partition: String,
-    /// One entry for each resource that some node has, by name. Sent when empty too: the web UI
-    /// fails without it.
+    /// One entry for each resource of any node, by name. Sent when empty, too: the web UI fails without it.
     pub utilizations: Vec<TypeUtilization>,
 }
 
-/// The nodes of a partition that have one resource.
+/// The nodes of a partition with one resource.
 #[derive(Clone, Debug, Default, PartialEq, Eq, Serialize)]
 pub struct TypeUtilization {
     /// The name of the resource.
@@ -28,13 +26,13 @@ pub struct TypeUtilization {
     pub utilization: Vec<UtilizationClass>,
 }
 
-/// Nodes of which about as much is allocated.
+/// A class of nodes with similar utilization.
 #[derive(Clone, Debug, Default, PartialEq, Eq, Serialize)]
 #[serde(rename_all = "camelCase")]
 pub struct UtilizationClass {
-    /// `0-10%` and so on; the last one has nodes above 100 %, too.
+    /// `0-10%` and so on; the last class includes nodes above 100 %.
     pub bucket_name: String,
-    /// How many there are.
+    /// The number of nodes.
     #[serde(skip_serializing_if = "is_default")]
     pub num_of_nodes: i64,
     /// Their ids, sorted.
