@@ -2,7 +2,7 @@
 //!
 //! Every resource manager, partition, queue, application and node is an actix actor; what they
 //! decide is in the crate `monoceros-rules`. This crate speaks the messages of the Scheduler
-//! Interface (`monoceros-proto`) as plain structs, so that whoever embeds the scheduler does not
+//! Interface (`monoceros-proto`) as plain structs, so that an embedder of the scheduler does not
 //! have to link gRPC and HTTP.
 //!
 //! ```
@@ -11,7 +11,7 @@
 //! use monoceros_actors::{ResourceManagerCallback, Scheduler};
 //! use monoceros_proto::si::v1 as si;
 //!
-//! /// Tells what happens through a channel.
+//! /// Sends each allocation through a channel.
 //! struct Shim(mpsc::Sender<String>);
 //!
 //! impl ResourceManagerCallback for Shim {
@@ -27,7 +27,7 @@
 //! # tokio::runtime::Builder::new_current_thread().enable_all().build().unwrap().block_on(async {
 //! // One queue that takes anybody; `Scheduler::builder` takes other queues.
 //! let scheduler = Scheduler::simple().start()?;
-//! let (sender, said) = mpsc::channel();
+//! let (sender, allocations) = mpsc::channel();
 //! let registration = si::RegisterResourceManagerRequest::new("rm");
 //! scheduler.register_resource_manager(registration, Arc::new(Shim(sender))).await?;
 //! let node = si::NodeInfo::new("n1", si::Resource::default().cores(8).gibibytes(32));
@@ -37,15 +37,16 @@
 //! let ask = si::Allocation::ask("app", "task", si::Resource::default().cores(2));
 //! scheduler.update_allocation(si::AllocationRequest::ask("rm", [ask])).await?;
 //! scheduler.settle().await;
-//! assert_eq!(said.recv()?, "task on n1");
+//! assert_eq!(allocations.recv()?, "task on n1");
 //! scheduler.shutdown().await;
 //! # Ok::<(), Box<dyn std::error::Error>>(())
 //! # }).unwrap();
 //! ```
 //!
-//! Reading order: [`scheduler`], [`callback`], [`users`], then the actors from outside inwards:
-//! `front::rm_proxy`, `front::rm`, `partition`, `queue`, `application`, `node`; what
-//! travels between them is in `step`.
+//! Reading order: [`scheduler`], the handle; `api`, the side of a resource manager ([`callback`],
+//! [`users`]); then the actors from outside inwards: `front::rm_proxy`, `front::rm`, `partition`, `queue`,
+//! `application`, `node`. The baton that travels between the last four is in `step`. Messages to a
+//! session are in `session`, their contents in `notices`.
 
 // The program of the manual for embedders is run with the tests.
 #[cfg(doctest)]
@@ -101,7 +102,7 @@ pub use scheduler::{
     OutcomeOfDefaults, PartitionStateError, ReadError, RegisterError, Removed, Scheduler,
     SchedulerBuilder, SchedulerHandle, StartError, Threads, TooBusy, UpdateError,
 };
-/// Tags that say what people know something by.
+/// Tags with the names by which people know an object.
 pub mod tags {
     pub use monoceros_rules::specs::tags::{
         HELD_AGAIN, HOLD_AGAIN, HOLD_AGAIN_SINCE, NAMESPACE, NAMESPACE_CHANGED, POD, pod_of,

@@ -60,8 +60,8 @@ pub trait ResourceManagerCallback: Send + Sync + 'static {
 
     /// As [`update_allocation`](Self::update_allocation), for an RM that needs no copy of each name.
     /// Unless implemented, [`update_allocation`](Self::update_allocation) gets the message.
-    fn allocations(&self, told: AllocationsTold<'_>) {
-        self.update_allocation(told.into_message());
+    fn allocations(&self, decided: AllocationsTold<'_>) {
+        self.update_allocation(decided.into_message());
     }
 
     /// Applications accepted and rejected, and the states they enter.
@@ -241,8 +241,8 @@ pub trait ResourceManagerCallback: Send + Sync + 'static {
 
     /// As [`update_container_scheduling_state`](Self::update_container_scheduling_state), for an RM that
     /// needs no copy of each name. Unless implemented, that method gets the messages.
-    fn machines_wanted(&self, wanted: MachinesWanted) {
-        self.update_container_scheduling_state(wanted.into_message());
+    fn machines_wanted(&self, requests: MachinesWanted) {
+        self.update_container_scheduling_state(requests.into_message());
     }
 
     /// The part of a state dump that the RM adds. None unless implemented.

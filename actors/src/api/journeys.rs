@@ -160,11 +160,9 @@ fn is_sampled(traceparent: &str) -> bool {
 
 /// The receiver of traces.
 #[derive(Clone, Debug)]
-pub(crate) struct Following {
-    pub(crate) told: Arc<dyn Journeys>,
-}
+pub(crate) struct TraceReceiver(pub(crate) Arc<dyn Journeys>);
 
-impl Following {
+impl TraceReceiver {
     /// Reports an allocation, if its placement is traced.
     pub(crate) fn report(
         &self,
@@ -174,7 +172,7 @@ impl Following {
         clock: Clock,
     ) {
         if let Some(course) = &allocated.course {
-            self.told.decided(journey(rm_id, partition, allocated, course, clock));
+            self.0.decided(journey(rm_id, partition, allocated, course, clock));
         }
     }
 }

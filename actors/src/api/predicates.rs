@@ -206,7 +206,7 @@ impl AnswerSink {
         self.0.unasked.post(Unasked(questions));
     }
 
-    /// Whether the partition is gone.
+    /// Whether the partition has ended.
     pub fn is_closed(&self) -> bool {
         !self.0.answers.is_open()
     }

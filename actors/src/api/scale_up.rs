@@ -6,7 +6,7 @@ use std::sync::Arc;
 use monoceros_proto::si::v1 as si;
 use monoceros_proto::si::v1::update_container_scheduling_state_request::SchedulingState;
 
-use crate::notices::{WantsMachines, WantsOne};
+use crate::notices::{ScaleUpRequest, ScaleUpRequests};
 
 /// Reasons of such a request.
 const NO_NODE: &str = "request fits in its queue and no node has room for it";
@@ -17,14 +17,14 @@ const ALL_REFUSED: &str =
 /// shared, as in [`AllocationsTold`](crate::AllocationsTold): a full cluster may have a hundred thousand
 /// such requests.
 pub struct MachinesWanted {
-    pub(crate) wanted: Vec<WantsMachines>,
+    pub(crate) requests: Vec<ScaleUpRequests>,
 }
 
 /// A request that more machines would help.
 #[derive(Clone, Copy)]
 pub struct WantingRequest<'a> {
     application: &'a Arc<str>,
-    one: &'a WantsOne,
+    one: &'a ScaleUpRequest,
 }
 
 /// Shows the number of requests.
@@ -37,7 +37,7 @@ impl fmt::Debug for MachinesWanted {
 impl MachinesWanted {
     /// The requests.
     pub fn requests(&self) -> impl Iterator<Item = WantingRequest<'_>> {
-        self.wanted.iter().flat_map(|WantsMachines { application, requests }| {
+        self.requests.iter().flat_map(|ScaleUpRequests { application, requests }| {
             requests.iter().map(move |one| WantingRequest { application, one })
         })
     }

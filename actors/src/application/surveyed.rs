@@ -16,8 +16,8 @@ use monoceros_rules::values::resources::Limits;
 use super::{Application, Blocked};
 use crate::partition::surveys::PARTS_MAX;
 use crate::snapshot::OutstandingRequest;
-use crate::step::{Baton, Notice, QueueSlot, RowKey, RowUpdate, WantsMachines, WantsOne};
-use crate::views::rows::{ApplicationRow, TakenOfApplication};
+use crate::step::{Baton, Notice, QueueSlot, RowKey, RowUpdate, ScaleUpRequest, ScaleUpRequests};
+use crate::views::rows::{ApplicationProgress, ApplicationRow};
 
 impl Application {
     /// Its place in the directory.
@@ -59,7 +59,7 @@ impl Application {
     /// What a list takes of it.
     pub(crate) fn row(
         &self,
-        behind: Option<&TakenOfApplication>,
+        behind: Option<&ApplicationProgress>,
         is_brief: bool,
         baton: &Baton,
     ) -> ApplicationRow {
@@ -139,7 +139,7 @@ impl Application {
             for slot in signalled.told {
                 let ask = asks.ask(slot);
                 let by_predicates = ask.is_resting() || is_bundle_refused;
-                requests.push(WantsOne { spec: Arc::clone(&ask.spec), by_predicates });
+                requests.push(ScaleUpRequest { spec: Arc::clone(&ask.spec), by_predicates });
             }
             if class.is_over() {
                 to_tell.pop_front();
@@ -147,8 +147,8 @@ impl Application {
         }
         if !requests.is_empty() {
             let application = Arc::clone(&self.book.id);
-            let wanting = Box::new(WantsMachines { application, requests });
-            baton.effects.notify(Notice::WantsMachines(wanting));
+            let wanting = Box::new(ScaleUpRequests { application, requests });
+            baton.effects.notify(Notice::ScaleUp(wanting));
         }
         self.review_untold(baton);
         looked_at

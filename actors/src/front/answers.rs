@@ -18,7 +18,9 @@ use crate::api::allocations::{AllocationsTold, PartitionNames};
 use crate::api::callback::ResourceManagerCallback;
 use crate::api::predicates::{PredicateQuestion, PreemptionQuestions, QuestionId};
 use crate::api::scale_up::MachinesWanted;
-use crate::notices::{Allocated, AskReleased, Ending, Entered, Released, Successor, WantsMachines};
+use crate::notices::{
+    Allocated, AskReleased, Ending, Entered, Released, ScaleUpRequests, Successor,
+};
 use crate::session::Notice;
 
 /// The message under construction.
@@ -28,7 +30,7 @@ struct Batch {
     allocation: si::AllocationResponse,
     application: si::ApplicationResponse,
     node: si::NodeResponse,
-    wanting: Vec<WantsMachines>,
+    scale_up: Vec<ScaleUpRequests>,
     questions: Vec<PredicateQuestion>,
     withdrawn: Vec<QuestionId>,
     /// `None` while there is no message.
@@ -65,7 +67,7 @@ enum BatchKind {
     Asks,
     Application,
     Node,
-    Wanting,
+    ScaleUp,
     Question,
     Withdrawal,
 }
@@ -144,9 +146,9 @@ impl Batch {
                 let (node_id, reason) = (id.to_string(), reason.to_string());
                 self.node.rejected.push(si::RejectedNode { node_id, reason });
             }
-            Notice::WantsMachines(wanting) => {
-                self.turn_to(BatchKind::Wanting, 0, to);
-                self.wanting.push(*wanting);
+            Notice::ScaleUp(requests) => {
+                self.turn_to(BatchKind::ScaleUp, 0, to);
+                self.scale_up.push(*requests);
             }
             Notice::Asked(question) => {
                 self.turn_to(BatchKind::Question, 0, to);
@@ -187,17 +189,17 @@ impl Batch {
     fn send(&mut self, to: Listener<'_>) {
         let callback = to.callback;
         let Some(kind) = self.kind.take() else { return };
-        let Self { new, allocation, application, node, wanting, questions, withdrawn, .. } =
+        let Self { new, allocation, application, node, scale_up, questions, withdrawn, .. } =
             std::mem::take(self);
         match kind {
             BatchKind::Allocation | BatchKind::Asks => {
-                let told = AllocationsTold { partition: to.partition, new, others: allocation };
-                guarded(to.rm, || callback.allocations(told));
+                let decided = AllocationsTold { partition: to.partition, new, others: allocation };
+                guarded(to.rm, || callback.allocations(decided));
             }
             BatchKind::Application => guarded(to.rm, || callback.update_application(application)),
             BatchKind::Node => guarded(to.rm, || callback.update_node(node)),
-            BatchKind::Wanting => {
-                guarded(to.rm, || callback.machines_wanted(MachinesWanted { wanted: wanting }));
+            BatchKind::ScaleUp => {
+                guarded(to.rm, || callback.machines_wanted(MachinesWanted { requests: scale_up }));
             }
             BatchKind::Withdrawal => guarded(to.rm, || callback.cancel_predicates(withdrawn)),
             BatchKind::Question => ask(to, questions),
@@ -267,7 +269,7 @@ fn release(released: Released, partition: PartitionNames<'_>) -> si::AllocationR
         Some(Successor { key, .. }) => format!("{message} `{key}`"),
         None => message.to_string(),
     };
-    let said = si::AllocationRelease {
+    let common = si::AllocationRelease {
         application_id: application.to_string(),
         allocation_key: key.to_string(),
         termination_type: termination_type(ending) as i32,
@@ -275,13 +277,13 @@ fn release(released: Released, partition: PartitionNames<'_>) -> si::AllocationR
         ..si::AllocationRelease::default()
     };
     if form == Form::Unified {
-        return si::AllocationRelease { partition_name: partition.full.to_owned(), ..said };
+        return si::AllocationRelease { partition_name: partition.full.to_owned(), ..common };
     }
     si::AllocationRelease {
         partition_name: partition.plain.to_owned(),
         uuid: uuid.to_string(),
         allocation_id: uuid.to_string(),
-        ..said
+        ..common
     }
 }
 

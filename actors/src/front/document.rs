@@ -12,7 +12,7 @@ use monoceros_config as config;
 use monoceros_config::{ConfigError, ConfigErrors, ConfigWarning, NamedTypes, QueueConfig};
 use monoceros_rules::specs::quotas::{OverQuota, Quota, Quotas};
 
-use crate::partition::Wanted;
+use crate::partition::PartitionDocument;
 
 /// A configuration text with its checksum and the configuration of each partition.
 #[derive(Debug)]
@@ -23,14 +23,14 @@ pub(crate) struct Document {
     /// The resource types that are named in quotas.
     pub(crate) types: NamedTypes,
     /// The configuration of each partition, in the order of the text.
-    pub(crate) partitions: Vec<Wanted>,
+    pub(crate) partitions: Vec<PartitionDocument>,
 }
 
 impl Document {
     pub(crate) fn read(text: String) -> Result<Arc<Self>, ConfigErrors> {
         let configuration = config::parse(&text)?;
         let text = Arc::from(text);
-        let wanted = |config| Wanted::new(&text, config);
+        let wanted = |config| PartitionDocument::new(&text, config);
         Ok(Arc::new(Self {
             checksum: configuration.checksum,
             warnings: configuration.warnings,

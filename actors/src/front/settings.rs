@@ -5,7 +5,7 @@
 use std::sync::Arc;
 use std::time::Duration;
 
-use crate::api::journeys::Following;
+use crate::api::journeys::TraceReceiver;
 use crate::api::users::Resolvers;
 use crate::events::EventLog;
 use crate::front::default_queues::DefaultQueues;
@@ -49,5 +49,5 @@ pub(crate) struct Settings {
     pub(crate) events: Arc<EventLog>,
     pub(crate) resolvers: Resolvers,
     /// The receiver of traces; `None`: placements are not traced.
-    pub(crate) following: Option<Following>,
+    pub(crate) traces: Option<TraceReceiver>,
 }

@@ -13,6 +13,6 @@ pub(crate) struct Entered {
     pub(crate) state: ApplicationState,
     /// ns since the epoch.
     pub(crate) at_ns: i64,
-    /// Why, as its RM is told.
+    /// The reason for its RM.
     pub(crate) message: &'static str,
 }

@@ -17,7 +17,7 @@
 
 use std::collections::VecDeque;
 
-use super::input::{Conclude, Entry, Input, LocalErrand, Request, Stamped};
+use super::input::{Conclude, Entry, Input, LocalRequest, Request, Stamped};
 use super::pace::Pace;
 use crate::clock::Clock;
 use crate::step::Alarm;
@@ -50,7 +50,7 @@ enum Turn {
 /// What the partition does next.
 pub(super) enum Next<S> {
     Input(Stamped),
-    Errand(LocalErrand<S>),
+    Local(LocalRequest<S>),
     /// A slice of a list; there may be nothing else to do.
     Slice {
         survey: S,
@@ -172,7 +172,7 @@ impl<S> Inbox<S> {
     fn question(&mut self) -> Option<Next<S>> {
         let question = self.questions.pop_front()?;
         self.was_question = true;
-        Some(Next::Errand(LocalErrand::Read(question)))
+        Some(Next::Local(LocalRequest::Read(question)))
     }
 
     fn next_but_questions(&mut self, may_offer: MayOffer, now_ns: i64) -> Next<S> {
@@ -187,7 +187,7 @@ impl<S> Inbox<S> {
         }
         match self.entries.pop_front() {
             Some(Entry::Input(input)) => Next::Input(Stamped { at_ns: now_ns, input }),
-            Some(Entry::Errand(errand)) => Next::Errand(errand),
+            Some(Entry::Local(request)) => Next::Local(request),
             None => Next::Nothing,
         }
     }
@@ -247,7 +247,7 @@ mod tests {
                 format!("{id} at {at_ns}")
             }
             Next::Input(other) => format!("{other:?}"),
-            Next::Errand(_) => "errand".to_owned(),
+            Next::Local(_) => "local request".to_owned(),
             Next::Slice { is_alone: false, .. } => "slice".to_owned(),
             Next::Slice { is_alone: true, .. } => "slice alone".to_owned(),
             Next::Offer => "offer".to_owned(),
@@ -274,14 +274,18 @@ mod tests {
         }
         assert_eq!(shown(inbox.next(MayOffer::AtOnce, 1)), "offer");
         let next: Vec<String> = (2..=6).map(|at| shown(inbox.next(MayOffer::Yes, at))).collect();
-        assert_eq!(next, ["errand", "a at 3", "errand", "offer", "errand"]);
+        assert_eq!(next, ["local request", "a at 3", "local request", "offer", "local request"]);
         inbox.push_question(Question);
         let next: Vec<String> = (7..=9).map(|at| shown(inbox.next(MayOffer::No, at))).collect();
-        assert_eq!(next, ["b at 7", "errand", "nothing"]);
+        assert_eq!(next, ["b at 7", "local request", "nothing"]);
         inbox.push_question(Question);
         inbox.push_question(Question);
         let next: Vec<String> = (7..=9).map(|at| shown(inbox.next(MayOffer::No, at))).collect();
-        assert_eq!(next, ["errand", "errand", "nothing"], "nothing else has anything to do");
+        assert_eq!(
+            next,
+            ["local request", "local request", "nothing"],
+            "nothing else has anything to do"
+        );
     }
 
     #[test]

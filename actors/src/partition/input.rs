@@ -1,12 +1,12 @@
 //! What enters a partition: [`Input`], from which everything follows that it decides, and
-//! [`LocalErrand`], from which nothing does.
+//! [`LocalRequest`], from which nothing does.
 //!
 //! # Why the two are apart
 //! An input is plain data: no address, no reply, no callback and no clock of this process. It can
 //! be written to a file, read, and handed in again, here or elsewhere; a partition with the same
 //! configuration that is handed the same inputs with the same times decides the same. An entry that
 //! has a meaning in this process alone (a read with its reply, a barrier, the credit for a chunk)
-//! is a local errand, and leaves no trace in what is decided.
+//! is a local request, and leaves no trace in what is decided.
 //!
 //! # The seam of record and replay
 //! * Every input takes effect in [`Partition::enter`](super::Partition), and there alone. The
@@ -73,7 +73,7 @@ pub(crate) enum Input {
     State(ObjectState),
     /// A configuration is proposed: could this partition have it? `None`: the partition is to be
     /// closed. Nothing else happens until the proposal is concluded.
-    Prepare(Option<Wanted>),
+    Prepare(Option<PartitionDocument>),
     /// The proposal is carried out, or is forgotten.
     Conclude(Conclude),
 }
@@ -161,30 +161,30 @@ pub(crate) enum Control {
     Elsewhere(Held),
 }
 
-/// The configuration that a partition is to have, in the forms in which it is needed. It is written
-/// as the text that it was read from, and is read from that again.
+/// The configuration of one partition, in the forms in which the engine needs it. It is serialized as the
+/// text that it was read from.
 #[derive(Clone, Debug, Serialize, Deserialize)]
-#[serde(into = "WantedText", try_from = "WantedText")]
-pub(crate) struct Wanted {
-    /// Of all partitions.
+#[serde(into = "PartitionDocumentText", try_from = "PartitionDocumentText")]
+pub(crate) struct PartitionDocument {
+    /// The text, with all partitions.
     text: Arc<str>,
     pub(crate) config: Arc<PartitionConfig>,
     /// Its queues.
     pub(crate) queues: Arc<Flat>,
-    /// What users and groups may use of them.
+    /// The limits of users and groups on them.
     pub(crate) limits: Arc<Tables>,
 }
 
-/// What a [`Wanted`] is written as.
+/// The serialized form of a [`PartitionDocument`].
 #[derive(Serialize, Deserialize)]
-struct WantedText {
+struct PartitionDocumentText {
     text: Arc<str>,
-    /// Its name in the text.
+    /// The name of the partition in the text.
     partition: Arc<str>,
 }
 
-impl Wanted {
-    /// What the text says of one partition.
+impl PartitionDocument {
+    /// The document of one partition of the text.
     pub(crate) fn new(text: &Arc<str>, config: PartitionConfig) -> Self {
         let queues = Arc::new(reload::flat(&config.root));
         let limits = Arc::new(Tables::of(&config.root));
@@ -192,16 +192,18 @@ impl Wanted {
     }
 }
 
-impl From<Wanted> for WantedText {
-    fn from(Wanted { text, config, .. }: Wanted) -> Self {
+impl From<PartitionDocument> for PartitionDocumentText {
+    fn from(PartitionDocument { text, config, .. }: PartitionDocument) -> Self {
         Self { text, partition: Arc::clone(&config.name) }
     }
 }
 
-impl TryFrom<WantedText> for Wanted {
+impl TryFrom<PartitionDocumentText> for PartitionDocument {
     type Error = String;
 
-    fn try_from(WantedText { text, partition }: WantedText) -> Result<Self, String> {
+    fn try_from(
+        PartitionDocumentText { text, partition }: PartitionDocumentText,
+    ) -> Result<Self, String> {
         let read = monoceros_config::parse(&text).map_err(|errors| errors.to_string())?;
         let config = read.partitions.into_iter().find(|config| config.name == partition);
         let config = config.ok_or_else(|| format!("the text has no partition `{partition}`"))?;
@@ -225,7 +227,7 @@ pub(crate) struct StateChange {
 
 /// Something that enters a partition and decides nothing: it means something in this process alone.
 /// `S` is a survey: the inbox does not know what it reads.
-pub(crate) enum LocalErrand<S> {
+pub(crate) enum LocalRequest<S> {
     /// The last entry of a chunk is done: the Rm may hand in another.
     ChunkDone,
     /// A survey visits actors and answers its sender.
@@ -243,7 +245,7 @@ pub(crate) enum LocalErrand<S> {
 /// What stands in a partition's inbox.
 pub(crate) enum Entry<S> {
     Input(Input),
-    Errand(LocalErrand<S>),
+    Local(LocalRequest<S>),
 }
 
 impl<S> Entry<S> {
@@ -251,7 +253,7 @@ impl<S> Entry<S> {
     pub(crate) fn items(&self) -> usize {
         match self {
             Self::Input(Input::Request(Request::Application { ops, .. })) => ops.len(),
-            Self::Errand(LocalErrand::Observe(reports)) => reports.items(),
+            Self::Local(LocalRequest::Observe(reports)) => reports.items(),
             _ => 1,
         }
     }

@@ -80,8 +80,8 @@ use crate::tally::Tally;
 pub(crate) use control::ApplyControl;
 use inbox::Inbox;
 pub(crate) use input::{
-    Conclude, Control, ForeignRequest, Input, NewNode, RefusedItem, Request, StateChange,
-    UnknownNodes, Wanted,
+    Conclude, Control, ForeignRequest, Input, NewNode, PartitionDocument, RefusedItem, Request,
+    StateChange, UnknownNodes,
 };
 use reorder::ReorderBuffer;
 pub(crate) use reports::Reports;
@@ -95,7 +95,7 @@ use state::{
 pub(crate) type Entry = input::Entry<Box<dyn Survey>>;
 
 /// An entry of the inbox that decides nothing.
-pub(crate) type LocalErrand = input::LocalErrand<Box<dyn Survey>>;
+pub(crate) type LocalRequest = input::LocalRequest<Box<dyn Survey>>;
 
 /// Something that a step has still to do.
 type Task = state::Task<Box<dyn Survey>>;
@@ -372,7 +372,7 @@ impl Receive<Chunk> for Partition {
         for entry in entries {
             self.inbox.push(entry);
         }
-        self.inbox.push(Entry::Errand(LocalErrand::ChunkDone));
+        self.inbox.push(Entry::Local(LocalRequest::ChunkDone));
         self.turn(ctx);
     }
 }

@@ -30,7 +30,7 @@ use monoceros_rules::queues::object_state::ObjectState;
 use tokio::time::Instant;
 
 use super::Task;
-use super::input::{Conclude, Wanted};
+use super::input::{Conclude, PartitionDocument};
 use super::queue_lifecycle::removal_if_over;
 use super::surveys::{Dismiss, InUse, Refresh};
 use super::{Partition, Proposal};
@@ -44,7 +44,7 @@ use crate::step::{Baton, Directory, Notice, Prepared, QueueEntry, QueueSlot};
 const MOST_CONCERNED: usize = 500;
 
 impl Partition {
-    pub(super) fn prepare(&mut self, wanted: Option<Wanted>, baton: &Baton) {
+    pub(super) fn prepare(&mut self, wanted: Option<PartitionDocument>, baton: &Baton) {
         let since = Instant::now();
         let tree = standing(&baton.directory);
         let changes =
@@ -85,7 +85,7 @@ impl Partition {
     /// Begins the step that makes the proposal true.
     fn reload(&mut self, Proposal { wanted, changes, since, .. }: Proposal, baton: &mut Baton) {
         self.may_decide = true;
-        let Some(Wanted { config, limits, .. }) = wanted else {
+        let Some(PartitionDocument { config, limits, .. }) = wanted else {
             self.dismiss(baton);
             return;
         };

@@ -14,7 +14,7 @@ use super::Task;
 use super::inbox::{MayOffer, Next};
 use super::input::{Input, Request, Stamped};
 use super::surveys::Refresh;
-use super::{LocalErrand, Partition, Trip};
+use super::{LocalRequest, Partition, Trip};
 use crate::queue::QueueMail;
 use crate::session::BATCH;
 use crate::step::{Alarm, Baton, HeldNow, Notice, Offering};
@@ -95,8 +95,8 @@ impl Partition {
                     self.agenda.push_back(Task::Survey(survey));
                     self.baton = Some(baton);
                 }
-                Next::Errand(errand) => {
-                    self.run(errand, &mut baton);
+                Next::Local(request) => {
+                    self.run(request, &mut baton);
                     self.baton = Some(baton);
                 }
                 Next::Nothing if self.may_look() => self.baton = Some(baton),
@@ -227,18 +227,18 @@ impl Partition {
         }
     }
 
-    /// Runs an errand, which decides nothing.
-    fn run(&mut self, errand: LocalErrand, baton: &mut Baton) {
-        match errand {
-            LocalErrand::ChunkDone => {
+    /// Runs a local request, which decides nothing.
+    fn run(&mut self, request: LocalRequest, baton: &mut Baton) {
+        match request {
+            LocalRequest::ChunkDone => {
                 self.outlet.chunk_done();
                 self.tell_held(baton);
             }
-            LocalErrand::Read(survey) => self.agenda.push_back(Task::Survey(survey)),
-            LocalErrand::ReadSlice(survey) => self.inbox.push_slice(survey),
-            LocalErrand::Barrier(barrier) => self.barriers.push(barrier),
-            LocalErrand::Observe(reports) => self.observe(&reports, baton),
-            LocalErrand::ChangeState(change) => self.change_state(change, baton),
+            LocalRequest::Read(survey) => self.agenda.push_back(Task::Survey(survey)),
+            LocalRequest::ReadSlice(survey) => self.inbox.push_slice(survey),
+            LocalRequest::Barrier(barrier) => self.barriers.push(barrier),
+            LocalRequest::Observe(reports) => self.observe(&reports, baton),
+            LocalRequest::ChangeState(change) => self.change_state(change, baton),
         }
     }
 

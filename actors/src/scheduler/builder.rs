@@ -1,5 +1,5 @@
-//! Setting a scheduler up and starting it. All settings are given before the start, since
-//! partitions copy them when they begin.
+//! The builder of a scheduler: its settings, and its start. All settings are given before the start, since
+//! partitions copy them when they are started.
 
 use std::sync::Arc;
 use std::sync::mpsc;
@@ -11,7 +11,7 @@ use monoceros_rules::specs::quotas::Quotas;
 use tokio::sync::watch;
 
 use super::{SchedulerHandle, StartError};
-use crate::api::journeys::{Following, Journeys, Sampling};
+use crate::api::journeys::{Journeys, Sampling, TraceReceiver};
 use crate::api::users::{Resolvers, UserGroupResolver};
 use crate::clock::{Clock, wall_clock_ns};
 use crate::events::{EventLog, EventSettings};
@@ -26,14 +26,14 @@ use crate::metrics::Metrics;
 use crate::partition::oracle::Watch;
 use crate::spin::Spin;
 
-/// How many applications that are over are kept in a list, unless it is set.
+/// The default number of ended applications in a list.
 const ENDED_APPLICATIONS: usize = 10_000;
 
-/// How many of its last decisions a partition keeps, unless it is set.
+/// The default number of decisions that a partition keeps.
 const DECISIONS: usize = 4_096;
 
-/// The most threads for partitions, unless it is set: with four file descriptors each, half of the
-/// 1,024 that a process commonly has.
+/// The default number of threads for partitions: with four file descriptors each, they need half of the 1,024
+/// descriptors that a process commonly has.
 const PARTITION_THREADS: usize = 128;
 
 /// The queues of [`Scheduler::simple`].
@@ -52,27 +52,27 @@ partitions:
 
 type Front = (Mailbox<RmProxy>, Option<System>, Option<watch::Receiver<()>>);
 
-/// The entry to this crate: [`Scheduler::simple`] to begin with, [`Scheduler::builder`] for more.
+/// The entry point of this crate: [`Scheduler::simple`] for a start, [`Scheduler::builder`] for all settings.
 #[derive(Debug)]
 pub struct Scheduler;
 
 impl Scheduler {
-    /// Begins to set a scheduler up.
+    /// A builder with default settings.
     pub fn builder() -> SchedulerBuilder {
         SchedulerBuilder::default()
     }
 
-    /// Begins to set a scheduler up for RMs that have no use for queues: there is one, which takes
-    /// whoever comes. Queues that an RM brings along are taken instead.
+    /// A builder with one queue that accepts all users, for RMs that do not need queues. An RM may still register
+    /// with a queue configuration of its own.
     ///
-    /// An application names its user all the same, since events and lists do.
+    /// Applications name their users nevertheless, for events and lists.
     pub fn simple() -> SchedulerBuilder {
         Self::builder().default_queues(ONE_QUEUE)
     }
 }
 
-/// Sets a scheduler up. Defaults: the embedded queue configuration, a thread per partition, the
-/// machine's time.
+/// Configures and starts a scheduler. Defaults: the embedded queue configuration, a thread per partition, the
+/// time of the machine.
 #[derive(Clone, Debug, Default)]
 pub struct SchedulerBuilder {
     threads: Threads,
@@ -88,7 +88,7 @@ pub struct SchedulerBuilder {
     watch: Watch,
     events: EventSettings,
     resolvers: Resolvers,
-    following: Option<Following>,
+    traces: Option<TraceReceiver>,
 }
 
 impl SchedulerBuilder {
@@ -99,67 +99,64 @@ impl SchedulerBuilder {
         self
     }
 
-    /// On which threads the actors live, for [`Self::start`].
+    /// The threads on which actors run, for [`Self::start`].
     #[must_use]
     pub fn threads(mut self, threads: Threads) -> Self {
         self.threads = threads;
         self
     }
 
-    /// The most threads for partitions, beside the front's; 128 unless set, and one at least. Each
-    /// takes four file descriptors. With more partitions than that, some share a thread; those of one
-    /// RM share among themselves first.
+    /// The most threads for partitions, in addition to the front's; default 128, at least one. Each needs four
+    /// file descriptors. If there are more partitions, some share a thread, first those of the same RM.
     #[must_use]
     pub fn partition_threads(mut self, most: usize) -> Self {
         self.partition_threads = Some(most);
         self
     }
 
-    /// For how long the front's thread and those of partitions look out for more, after the last
-    /// message, before they sleep; they sleep at once unless set. An ask that comes alone is decided
-    /// sooner for it, and costs that much CPU on each thread (`docs/performance.md#a-lone-ask`). No more
-    /// threads do so at a time than there are cores, and none where there is one. What is longer than
-    /// [`SPIN_MAX`](crate::SPIN_MAX) counts as that. Without effect on [`Self::start_local`].
+    /// How long the threads of the front and of partitions spin after the last message before they sleep; default
+    /// zero. A lone ask is then decided sooner, and costs this much CPU on each thread
+    /// (`docs/performance.md#a-lone-ask`). At most as many threads spin at a time as there are cores, and none on
+    /// a single core. Values above [`SPIN_MAX`](crate::SPIN_MAX) count as that. No effect on
+    /// [`Self::start_local`].
     #[must_use]
     pub fn spin(mut self, lasts: Duration) -> Self {
         self.spin = lasts;
         self
     }
 
-    /// The epoch time at the start, ns; the machine's unless given. Time goes on with
-    /// `tokio::time`.
+    /// The epoch time at the start, ns; default the machine's. Time advances with `tokio::time`.
     #[must_use]
     pub fn epoch_ns(mut self, epoch_ns: i64) -> Self {
         self.epoch_ns = Some(epoch_ns);
         self
     }
 
-    /// How long asks may wait for an application that has not come yet, before they are rejected:
-    /// for RMs whose requests come by several streams. None unless set.
+    /// How long asks wait for an application that has not arrived, before they are rejected: for RMs whose
+    /// requests come by several streams. Default zero.
     #[must_use]
     pub fn reorder_window(mut self, window: Duration) -> Self {
         self.reorder_window = window;
         self
     }
 
-    /// The most bytes of the id of an application, node, request or allocation; 1,024 unless set.
-    /// What is longer is rejected.
+    /// The most bytes of the id of an application, node, request or allocation; default 1,024. An item with a
+    /// longer one is rejected.
     #[must_use]
     pub fn id_bytes(mut self, bytes: usize) -> Self {
         self.intake.id_bytes = bytes;
         self
     }
 
-    /// The most allocations that one ask may want (`maxAllocations`); 10,000 unless set. An ask
-    /// that wants more is rejected.
+    /// The most allocations of one ask (`maxAllocations`); default 10,000. An ask for more is rejected.
     #[must_use]
     pub fn max_repeat(mut self, allocations: u32) -> Self {
         self.intake.max_repeat = allocations;
         self
     }
 
-    /// Whether an allocation is taken back when it has run for the `executionTimeoutMilliSeconds`
-    /// of its ask (`docs/applications.md#execution-timeout`). It is unless set.
+    /// Whether an allocation is released when it has run for the `executionTimeoutMilliSeconds` of its ask
+    /// (`docs/applications.md#execution-timeout`). Default true.
     #[must_use]
     pub fn enforce_execution_timeout(mut self, enforce: bool) -> Self {
         self.intake.enforces_execution_timeout = enforce;
@@ -167,91 +164,86 @@ impl SchedulerBuilder {
     }
 
     /// Whether an application fails when it has run for its `executionTimeoutMilliSeconds`
-    /// (`docs/applications.md#applications-that-run-for-too-long`). It does not unless set.
+    /// (`docs/applications.md#applications-that-run-for-too-long`). Default false.
     #[must_use]
     pub fn enforce_application_timeout(mut self, enforce: bool) -> Self {
         self.intake.enforces_application_timeout = enforce;
         self
     }
 
-    /// How many applications that have ended a partition keeps to be read, and how many that it
-    /// rejected (`docs/applications.md#what-is-kept-of-an-application-that-is-over`); 10,000 unless
-    /// set. Beyond, the oldest goes.
+    /// The most ended applications, and the most rejected ones, that a partition keeps
+    /// (`docs/applications.md#what-is-kept-of-an-application-that-is-over`); default 10,000. Beyond that the
+    /// oldest are dropped.
     #[must_use]
     pub fn ended_applications(mut self, most: usize) -> Self {
         self.ended_applications = Some(most);
         self
     }
 
-    /// How many of its last decisions a partition keeps to be read, each with what it was decided by
-    /// (`docs/decisions.md`); 4,096 unless set, 100,000 at most, and none with 0.
+    /// The number of last decisions that a partition keeps with their explanations (`docs/decisions.md`); default
+    /// 4,096, at most 100,000. Zero: none.
     #[must_use]
     pub fn decisions(mut self, most: usize) -> Self {
         self.decisions = Some(most);
         self
     }
 
-    /// Whether metrics have the families with the path of a queue in their names, too, which releases
-    /// of YuniKorn up to 1.7 had and its dashboards still read. They have unless set.
+    /// Whether there are metrics with the path of a queue in their names, as in releases of `YuniKorn` up to 1.7;
+    /// its dashboards still read them. Default true.
     #[must_use]
     pub fn legacy_queue_metrics(mut self, are_made: bool) -> Self {
         self.is_without_legacy_names = !are_made;
         self
     }
 
-    /// Whether changes of a node that is not there are rejected, rather than ignored and counted
-    /// (`docs/nodes.md#another-capacity`). They are not unless set, because older clients do not
-    /// expect it.
+    /// Whether changes of an unknown node are rejected; otherwise they are ignored and counted
+    /// (`docs/nodes.md#another-capacity`). Default false, because older clients do not expect rejections.
     #[must_use]
     pub fn reject_node_updates(mut self, reject: bool) -> Self {
         self.intake.rejects_node_updates = reject;
         self
     }
 
-    /// How many items of an RM may wait for its partitions before
-    /// [`SchedulerHandle::update_allocation`] and its like wait, too; 65,536 unless set. The
-    /// calls that wait return when no more than half of that many items wait.
+    /// The number of waiting items of an RM above which [`SchedulerHandle::update_allocation`] and similar calls
+    /// wait, too; default 65,536. These calls return when at most half of that number waits.
     #[must_use]
     pub fn ingress_items(mut self, items: usize) -> Self {
         self.intake.waiting_items = items;
         self
     }
 
-    /// How many resource types an RM may have in use; 1,024 unless set. The four that every
-    /// scheduler knows (`vcore`, `memory`, `pods`, `ephemeral-storage`) do not count. An item that
-    /// names one more is rejected.
+    /// The most resource types that an RM may use; default 1,024. The four that every scheduler knows (`vcore`,
+    /// `memory`, `pods`, `ephemeral-storage`) do not count. An item that names a further type is rejected.
     #[must_use]
     pub fn resource_names(mut self, names: usize) -> Self {
         self.intake.resource_names = names;
         self
     }
 
-    /// How much of each kind of thing an RM may have. What is new and would be more is rejected; see
-    /// [`Quotas`] for the defaults.
+    /// The quotas of an RM. New objects beyond a quota are rejected; [`Quotas`] has the defaults.
     #[must_use]
     pub fn quotas(mut self, quotas: Quotas) -> Self {
         self.intake.quotas = quotas;
         self
     }
 
-    /// The most bytes that the tags of one item, or the attributes of a node, may have together; 2
-    /// MiB unless set. An item with more is rejected.
+    /// The most bytes of all tags of one item, or of all attributes of a node; default 2 MiB. An item with more is
+    /// rejected.
     #[must_use]
     pub fn tag_bytes(mut self, bytes: usize) -> Self {
         self.intake.tag_bytes = bytes;
         self
     }
 
-    /// What is kept and told of events. No RM changes it, apart from how many it is told of itself.
+    /// The settings of events. An RM may change only the number of events that it is sent itself.
     #[must_use]
     pub fn events(mut self, settings: EventSettings) -> Self {
         self.events = settings;
         self
     }
 
-    /// Who says which groups a user is in, for partitions whose configuration names `name` as
-    /// `usergroupresolver.type`. The empty name, and each that is not known, means that a user is
-    /// in one group of the same name.
+    /// Adds a resolver of groups, for partitions whose configuration has `name` as `usergroupresolver.type`. With
+    /// an empty or unknown name, a user is in one group of the same name.
     #[must_use]
     pub fn user_group_resolver(
         mut self,
@@ -262,32 +254,31 @@ impl SchedulerBuilder {
         self
     }
 
-    /// How long a resolver may take for one user before the user counts as one that cannot be
-    /// resolved; 10 s unless set. What an RM sends waits for it, in order.
+    /// The timeout of a lookup of a user, after which the user counts as not resolvable; default 10 s. Requests of
+    /// the RM wait meanwhile, in order.
     #[must_use]
     pub fn user_lookup_timeout(mut self, timeout: Duration) -> Self {
         self.resolvers.set_timeout(timeout);
         self
     }
 
-    /// How old an ask has to be before it reserves a node that it does not require
-    /// (`docs/scheduling.md#reservations`); 2 s unless set. `None`: no such reservation is made.
+    /// The age at which an ask without a required node may reserve a node
+    /// (`docs/scheduling.md#reservations`); default 2 s. `None`: no such reservations.
     #[must_use]
     pub fn reservation_delay(mut self, delay: Option<Duration>) -> Self {
         self.watch.patience.delay = delay;
         self
     }
 
-    /// How much of the capacity of open nodes may be reserved by asks that may go elsewhere, in percent
-    /// (`docs/scheduling.md#reservations`); 20 unless set. Two nodes may be in any case.
+    /// The most of the capacity of open nodes that asks without a required node may reserve, in percent
+    /// (`docs/scheduling.md#reservations`); default 20. Two nodes may be reserved in any case.
     #[must_use]
     pub fn reservation_share(mut self, percent: u32) -> Self {
         self.watch.patience.share_percent = percent;
         self
     }
 
-    /// After how long a reservation is given up whose ask does not fit its quotas; an hour unless
-    /// set.
+    /// The time after which a reservation ends if its ask does not fit its quotas; default one hour.
     #[must_use]
     pub fn reservation_wait_timeout(mut self, timeout: Duration) -> Self {
         self.watch.patience.wait_timeout = timeout;
@@ -295,34 +286,32 @@ impl SchedulerBuilder {
     }
 
     /// The back-off of a request whose allocation could not be started
-    /// (`docs/scheduling.md#starts-that-fail`): after the first failure, and at most; 1 s and 60 s
-    /// unless set.
+    /// (`docs/scheduling.md#starts-that-fail`): after the first failure, and at most; default 1 s and 60 s.
     #[must_use]
     pub fn start_retry(mut self, first: Duration, longest: Duration) -> Self {
         self.watch.start_retry = StartRetry { first, longest };
         self
     }
 
-    /// Decisions after which an offer comes home. 1 is the reference that any other must agree
-    /// with; the default is 64.
+    /// The number of decisions after which an offer returns to the partition; default 64. Results must not depend
+    /// on it: 1 is the reference.
     #[must_use]
     pub fn decisions_per_trip(mut self, decisions: u32) -> Self {
         self.watch.decisions_per_trip = decisions.max(1);
         self
     }
 
-    /// The most nodes that one question about a predicate that is answered later names, at least
-    /// one; 512 unless set. The first question of an ask names one, the next 16, then twice as
-    /// many each time.
+    /// The most candidate nodes in one question to a remote RM, at least one; default 512. The first question of
+    /// an ask has one, the next 16, then twice as many each time.
     #[must_use]
     pub fn candidates_per_question(mut self, nodes: usize) -> Self {
         self.watch.candidates_per_question = nodes.max(1);
         self
     }
 
-    /// Compares the books, every decision and every silence with a full search, and panics where
-    /// they disagree: the partition is lost and its RM asked to resync. For tests; costs a
-    /// visit to all actors per decision.
+    /// Compares the books, every decision, and every offer without a decision with a full search. Panics if they
+    /// differ: the partition is lost and its RM is asked to resync. For tests; costs a visit to all actors per
+    /// decision.
     #[must_use]
     pub fn compare_with_full_search(mut self) -> Self {
         self.watch.oracle = true;
@@ -337,7 +326,7 @@ impl SchedulerBuilder {
             let metrics = Arc::clone(metrics);
             let (alive, ended) = watch::channel(());
             std::thread::Builder::new().name("monoceros-front".to_owned()).spawn(move || {
-                // Dropped with the thread, whatever ends it.
+                // Dropped at the end of the thread, whatever ends it.
                 let _alive = alive;
                 let system = System::new();
                 let proxy = system.block_on(async {
@@ -355,9 +344,9 @@ impl SchedulerBuilder {
         })
     }
 
-    /// Starts the scheduler with every actor on the present thread, which must be inside a
-    /// `tokio::task::LocalSet` (or an actix system) on a current-thread runtime. With a paused
-    /// clock it runs in virtual time.
+    /// Starts the scheduler with all actors on the present thread, which must be inside a
+    /// `tokio::task::LocalSet` (or an actix system) on a current-thread runtime. With a paused clock it runs in
+    /// virtual time.
     pub fn start_local(mut self) -> Result<SchedulerHandle, StartError> {
         self.threads = Threads::One;
         self.spin = Duration::ZERO;
@@ -366,18 +355,18 @@ impl SchedulerBuilder {
         })
     }
 
-    /// Follows so many of all placements (from 0 to 1), and those whose sender says so by the tag
-    /// [`TRACEPARENT`](crate::TRACEPARENT), and tells of them. By default nobody is told.
+    /// Traces this share of all placements (from 0 to 1), and those whose sender traces them by the tag
+    /// [`TRACEPARENT`](crate::TRACEPARENT). By default no placement is traced.
     #[must_use]
-    pub fn journeys(mut self, ratio: f64, told: Arc<dyn Journeys>) -> Self {
+    pub fn journeys(mut self, ratio: f64, receiver: Arc<dyn Journeys>) -> Self {
         let sampling = Sampling::of(ratio);
         self.intake.sampling = Some(sampling);
-        self.following = Some(Following { told });
+        self.traces = Some(TraceReceiver(receiver));
         self
     }
 
-    /// Starts the scheduler; `begin` starts the front, and says on which system and what is closed when
-    /// that ends, where it has one of its own.
+    /// Starts the scheduler. `begin` starts the front, and returns its system and the signal of its end, if it has
+    /// a thread of its own.
     fn start_with(
         self,
         begin: impl FnOnce(Settings, Rosters, &Arc<Metrics>) -> Result<Front, StartError>,
@@ -420,7 +409,7 @@ impl SchedulerBuilder {
             watch: self.watch,
             events: EventLog::new(self.events),
             resolvers: self.resolvers,
-            following: self.following,
+            traces: self.traces,
         })
     }
 }

@@ -1,7 +1,7 @@
-//! What an operator does to a running scheduler: another configuration, another state of a
-//! partition, an RM that has to go (`docs/admin.md`, `docs/reloading.md`).
+//! Operations on a running scheduler: changes of a configuration or of the state of a partition, and
+//! deregistration of an RM (`docs/admin.md`, `docs/reloading.md`).
 //!
-//! Texts are read here and not by the front, because all RMs would wait for it there.
+//! Texts are read here, because in the front all RMs would wait for that.
 
 use std::sync::Arc;
 
@@ -25,12 +25,12 @@ use crate::front::rm_proxy::{
     SetDefaultQueues,
 };
 
-/// Lines of the log that one reload is worth.
+/// The most log lines about one change.
 const LOGGED: usize = 20;
 
 impl SchedulerHandle {
-    /// What is wrong with a configuration text, or its checksum: as for a registration, with the
-    /// same quotas, but for nobody. At most two long texts are checked at once in a process.
+    /// Checks a configuration text as for a registration, with the same quotas. Returns its checksum, or its
+    /// errors. At most two long texts are checked at once in a process.
     pub async fn check_configuration(
         &self,
         text: String,
@@ -39,10 +39,10 @@ impl SchedulerHandle {
         Ok(read.map(|document| document.checksum.clone()))
     }
 
-    /// Gives an RM another configuration: its queue part and its extra part together, or nothing.
-    /// The queue part is `config`, else `configs`, else that of a registration without one; a text
-    /// with the checksum of the present one is not applied again. Ordered with what the RM sends, a
-    /// long text (64 KiB) from when it has been read; what this returns is in force.
+    /// Changes the configuration of an RM: both the queue part and the extra part, or neither. The queue part
+    /// is `config`, else `configs`, else the default configuration. A text with the checksum of the present
+    /// one is not applied again. The change keeps its order among requests of the RM; a long text (64 KiB) is
+    /// ordered when it has been read. The returned configuration is in force.
     pub async fn update_configuration(
         &self,
         request: si::UpdateConfigurationRequest,
@@ -50,7 +50,7 @@ impl SchedulerHandle {
         self.reconfigure(request, Effect::Apply).await
     }
 
-    /// Whether [`Self::update_configuration`] would take this now, and what it would answer.
+    /// The result that [`Self::update_configuration`] would have now.
     pub async fn validate_configuration(
         &self,
         request: si::UpdateConfigurationRequest,
@@ -64,7 +64,7 @@ impl SchedulerHandle {
         effect: Effect,
     ) -> Result<ConfigurationUpdate, ConfigurationError> {
         let given = if request.config.is_empty() { &request.configs } else { &request.config };
-        // What stands for an empty text, the session knows, and has read.
+        // The session has the default for an empty text.
         let read = if given.is_empty() {
             None
         } else {
@@ -75,10 +75,10 @@ impl SchedulerHandle {
         let (reply, answer) = oneshot::channel();
         self.proxy.post(Configure(Reconfigure { request, read, effect, reply }));
         let outcome = answer.await.unwrap_or(Err(ConfigurationError::NotRegistered(rm_id)));
-        told(outcome, applied).await
+        completed(outcome, applied).await
     }
 
-    /// The configuration in force for an RM; an empty id is the only RM's.
+    /// The configuration in force for an RM; an empty id means the only RM.
     pub async fn configuration(
         &self,
         rm_id: &str,
@@ -88,9 +88,9 @@ impl SchedulerHandle {
         answer.await.unwrap_or_else(|_| Err(ConfigurationError::NotRegistered(rm_id.to_owned())))
     }
 
-    /// Has a partition of an RM take nothing new ([`ObjectState::Draining`]), do nothing at all
-    /// ([`ObjectState::Stopped`]), or everything again. Returns the state it was in. Ordered with
-    /// what the RM sends.
+    /// Changes the state of a partition of an RM: it takes nothing new ([`ObjectState::Draining`]), decides
+    /// nothing ([`ObjectState::Stopped`]), or is active again. Returns the earlier state. The change keeps
+    /// its order among requests of the RM.
     pub async fn set_partition_state(
         &self,
         rm_id: &str,
@@ -104,20 +104,20 @@ impl SchedulerHandle {
         answer.await.map_err(not_there)?
     }
 
-    /// The RM leaves: its partitions go without another word. Returns what went with them, once it
-    /// has.
+    /// Deregisters an RM. Its partitions are removed without notifications. Returns the numbers of removed
+    /// objects, after the removal.
     pub async fn deregister(&self, rm_id: &str) -> Result<Removed, UpdateError> {
         let (reply, answer) = oneshot::channel();
         let deregister = Deregister { rm_id: rm_id.to_owned(), reply: Some(reply) };
         self.proxy.ask(deregister).await.map_err(|_| UpdateError::Stopped)??;
-        // An Rm that panics meanwhile has nothing left to tell.
+        // If the session panics meanwhile, nothing is counted.
         Ok(answer.await.unwrap_or_default())
     }
 
-    /// The queue configuration of RMs that register without one from now on, and of those that did:
-    /// each gets it as by [`Self::update_configuration`]. Empty: the embedded one. RMs whose policy
-    /// group has [one of its own](Self::set_policy_queues) are not concerned. Returns what came of
-    /// it for each RM that is.
+    /// Sets the default queue configuration, for RMs that register without one from now on, and for those that
+    /// did: each gets it as by [`Self::update_configuration`]. Empty: the embedded one. Does not affect RMs
+    /// whose policy group has [a default of its own](Self::set_policy_queues). Returns the result for each
+    /// affected RM.
     pub async fn set_default_queues(
         &self,
         yaml: &str,
@@ -125,8 +125,8 @@ impl SchedulerHandle {
         self.change_defaults(DefaultsOf::Others, yaml).await
     }
 
-    /// As [`Self::set_default_queues`], for the RMs of one policy group. Empty: it has none of its
-    /// own any more.
+    /// As [`Self::set_default_queues`], for the RMs of one policy group. Empty: removes the default of the
+    /// group.
     pub async fn set_policy_queues(
         &self,
         group: &str,
@@ -135,12 +135,12 @@ impl SchedulerHandle {
         self.change_defaults(DefaultsOf::Group(group.to_owned()), yaml).await
     }
 
-    /// As [`Self::set_policy_queues`], for a group that has none so far, and only for RMs that
-    /// register from now on: for a caller that brings it with a registration.
+    /// As [`Self::set_policy_queues`], for a group without a default, and only for RMs that register from now
+    /// on: for a caller that sends it together with a registration.
     pub async fn offer_policy_queues(&self, group: &str, yaml: &str) -> Result<(), ConfigErrors> {
         let document = read(yaml.to_owned()).await?;
         let group = group.to_owned();
-        // Without a scheduler, the registration fails next.
+        // If the scheduler has ended, the registration that follows fails.
         let _ = self.proxy.ask(OfferPolicyQueues { group, document }).await;
         Ok(())
     }
@@ -157,7 +157,7 @@ impl SchedulerHandle {
         for (rm_id, answer) in rms {
             let outcome = answer.await;
             let outcome = outcome.unwrap_or(Err(ConfigurationError::NotRegistered(rm_id.clone())));
-            outcomes.push((rm_id, told(outcome, true).await));
+            outcomes.push((rm_id, completed(outcome, true).await));
         }
         Ok(outcomes)
     }
@@ -167,8 +167,11 @@ fn configs(document: &Document) -> Vec<Arc<PartitionConfig>> {
     document.partitions.iter().map(|wanted| Arc::clone(&wanted.config)).collect()
 }
 
-/// The outcome with what is different, which is logged if it was applied.
-async fn told(outcome: Outcome, applied: bool) -> Result<ConfigurationUpdate, ConfigurationError> {
+/// Completes the outcome by warnings and differences, and logs these if the change was applied.
+async fn completed(
+    outcome: Outcome,
+    applied: bool,
+) -> Result<ConfigurationUpdate, ConfigurationError> {
     let (mut update, Comparison { old, new, usage }) = outcome?;
     update.warnings = new.types.warnings(&new.warnings, &usage.types());
     if !update.changed {

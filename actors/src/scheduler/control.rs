@@ -1,5 +1,5 @@
-//! Controls of one session of an RM, for the code that carries its messages: a stream that breaks,
-//! a window, a dialect. The RM itself cannot send them, since they are about its connection.
+//! Controls of a session of an RM, for the code that transports its messages: a broken stream, a reorder
+//! window, a dialect. The RM itself cannot send them, since they concern its connection.
 
 use std::time::Duration;
 
@@ -11,9 +11,9 @@ use crate::front::rm_proxy::{ControlSession, DiagnoseSession, RmProxy, SessionKe
 use crate::mailbox::Mailbox;
 use crate::partition::Control;
 
-/// Controls the session that was current when it was made; once that is over, nothing happens.
-/// Calls return at once and are obeyed in order, after what the RM sent before and ahead of such
-/// requests of it as still wait their turn.
+/// The controls of the session that was current when this was made. Once the session is over, calls have no
+/// effect. Calls return at once and take effect in order: after requests of the RM that partitions have
+/// received before, and ahead of requests that still wait.
 #[derive(Clone, Debug)]
 pub struct ResourceManagerControl {
     proxy: Mailbox<RmProxy>,
@@ -25,40 +25,40 @@ impl ResourceManagerControl {
         Self { proxy, session }
     }
 
-    /// Holds: from now on nothing is decided for the RM, while requests, releases and timers go on.
-    /// Placements that wait for a predicate are taken back. `false` lets it go on.
+    /// Begins a hold, or ends it with `false`. During a hold nothing is decided for the RM, while requests,
+    /// releases and timers are processed. Placements that wait for a predicate are withdrawn.
     pub fn hold(&self, hold: bool) {
         self.control(Control::Hold(hold));
     }
 
-    /// Sets how the RM's predicates are asked.
+    /// Sets the way in which the RM's predicates are evaluated.
     pub fn set_predicates(&self, predicates: Predicates) {
         self.control(Control::Predicates(predicates));
     }
 
-    /// From now on asks wait so long for an application that has not come yet. None for an RM
-    /// whose requests all come in one order.
+    /// Sets how long asks wait for an application that has not arrived. Zero for an RM whose requests all
+    /// arrive in order.
     pub fn set_reorder_window(&self, window: Duration) {
         self.control(Control::ReorderWindow(window));
     }
 
-    /// Whether a release with a termination type that is not defined is ignored; otherwise it
-    /// counts as one that the RM wanted.
+    /// Sets whether a release with an undefined termination type is ignored. Otherwise it counts as stopped
+    /// by the RM.
     pub fn set_strict_enums(&self, strict: bool) {
         self.control(Control::StrictEnums(strict));
     }
 
-    /// Tries again what predicates refused.
+    /// Invalidates earlier answers of predicates: refused requests are tried again.
     pub fn invalidate(&self, invalidation: Invalidation) {
         self.control(Control::Invalidate(invalidation));
     }
 
-    /// Sets how many items may wait so in one partition, instead of 10,000.
+    /// Sets the most items that wait in the reorder window of a partition, instead of 10,000.
     pub fn set_reorder_items(&self, items: usize) {
         self.control(Control::ReorderItems(items));
     }
 
-    /// Has the RM begin to tell its own state; none where its callback has none to tell.
+    /// Begins a state dump of the RM; `None` if its callback provides none.
     pub async fn state(&self) -> Option<RmState> {
         let (reply, state) = oneshot::channel();
         self.proxy.post(DiagnoseSession { session: self.session.clone(), reply });

@@ -1,4 +1,4 @@
-//! Reads of the last decisions.
+//! Reads of recent decisions.
 
 use std::sync::Arc;
 
@@ -13,13 +13,12 @@ use crate::snapshot::DecisionSnapshot;
 use crate::views;
 
 impl SchedulerHandle {
-    /// The last decisions of a partition that a filter lets through, newest first: allocations,
-    /// reservations and evictions, as many as are kept
-    /// ([`SchedulerBuilder::decisions`](super::SchedulerBuilder::decisions)). [`Page::after`] is the
+    /// The kept decisions of a partition that match a filter, newest first: allocations, reservations and
+    /// evictions ([`SchedulerBuilder::decisions`](super::SchedulerBuilder::decisions)). [`Page::after`] is the
     /// number of a decision here.
     ///
     /// # Errors
-    /// [`ReadError::NotAPlace`] where it is asked for behind something that is no number.
+    /// [`ReadError::NotAPlace`] if the page is to begin after something that is no number.
     pub async fn list_decisions(
         &self,
         partition: &str,
@@ -36,19 +35,19 @@ impl SchedulerHandle {
         Ok(Listed { rows, next: next.map(|number| number.to_string()), steps })
     }
 
-    /// How many of its last decisions a partition keeps at most; 0: none.
+    /// The most decisions that a partition keeps; 0: none.
     ///
     /// # Errors
-    /// Where there is no such partition.
+    /// If there is no such partition.
     pub async fn decisions_kept(&self, partition: &str) -> Result<usize, ReadError> {
         let entry = self.find(partition)?;
         ask(&entry, surveys::DecisionsKept::new).await
     }
 
-    /// The decision with this number, if it is still there.
+    /// The decision with this number, if it is still kept.
     ///
     /// # Errors
-    /// Where there is no such partition.
+    /// If there is no such partition.
     pub async fn decision(
         &self,
         partition: &str,

@@ -1,4 +1,4 @@
-//! Why asks wait: `docs/explain.md`.
+//! Explanations why asks are pending: `docs/explain.md`.
 
 use std::sync::Arc;
 
@@ -11,8 +11,8 @@ use crate::partition::surveys::{self, Found};
 use crate::snapshot::ExplanationSnapshot;
 
 impl SchedulerHandle {
-    /// Why the asks of an application wait, class by class in their order: at most 20 classes, from
-    /// the one behind the first `offset` on. Nothing is tried and nothing changes.
+    /// Why the asks of an application are pending, class by class in their order: at most 20 classes, after the
+    /// first `offset` ones. Nothing is tried and nothing changes.
     pub async fn explain(
         &self,
         partition: &str,
@@ -23,8 +23,7 @@ impl SchedulerHandle {
         self.explained(partition, application, which, surveys::KEYS_MAX).await
     }
 
-    /// Why one ask of an application waits: its class, with its key first; nothing, if nothing of
-    /// the ask is pending.
+    /// Why one ask of an application is pending: its class, with its key first. Empty if the ask is satisfied.
     pub async fn explain_ask(
         &self,
         partition: &str,

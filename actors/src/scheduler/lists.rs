@@ -1,6 +1,4 @@
-//! Reads of lists: slice by slice, each when the one before has been answered.
-//!
-//! What clients read is made here of the rows, on the thread of whoever asks.
+//! Reads of lists and single objects. Snapshots are made of the rows here, on the caller's thread.
 
 use std::collections::BTreeSet;
 use std::sync::Arc;
@@ -20,8 +18,8 @@ use crate::views;
 use crate::views::rows::{ApplicationRow, EndedRow, QueueRow};
 
 impl SchedulerHandle {
-    /// The number of the last step of a partition that may have changed anything, after everything
-    /// that it has got so far, as the first and the last.
+    /// The number of the last step of a partition that may have changed anything, after everything that it has
+    /// received so far; both as the first and as the last step.
     pub async fn steps(&self, partition: &str) -> Result<Steps, ReadError> {
         let entry = self.find(partition)?;
         let (partition, step) = ask(&entry, surveys::StepNow::new).await?;
@@ -35,9 +33,9 @@ impl SchedulerHandle {
         tree.ok_or_else(|| ReadError::PartitionNotFound(partition.to_owned()))
     }
 
-    /// The queues of a partition from root on, and when they were read: all of them, or one with
-    /// those above it and those below it. `None`: there was none while they were read. A tree of
-    /// up to 512 queues is of one moment; of a longer one, each queue is.
+    /// The queues of a partition from root on, and the steps of the read: all queues, or one with its ancestors
+    /// and descendants. `None`: there is no such queue. A tree of up to 512 queues shows one moment; in a
+    /// larger one, each queue does.
     pub async fn queue_tree(
         &self,
         partition: &str,
@@ -54,7 +52,7 @@ impl SchedulerHandle {
         Ok(self.list_nodes(partition, &BTreeSet::new(), Page::default()).await?.rows)
     }
 
-    /// Nodes of a partition by id: those that are named, or any if none is.
+    /// Nodes of a partition by id: those with these ids, or all if there are none.
     pub async fn list_nodes(
         &self,
         partition: &str,
@@ -66,7 +64,7 @@ impl SchedulerHandle {
         Ok(by_name(&entry, list, page, views::node).await?.unwrap_or_default())
     }
 
-    /// The node of this id, and when it was read.
+    /// The node with this id.
     pub async fn node(&self, partition: &str, id: &str) -> Result<Option<NodeSnapshot>, ReadError> {
         let entry = self.find(partition)?;
         let list = surveys::Nodes::new([id.to_owned()].into(), false);
@@ -92,9 +90,9 @@ impl SchedulerHandle {
         Ok(self.list_applications(partition, list, Page::default()).await?.rows)
     }
 
-    /// The applications of a partition that have ended and are kept
-    /// (`docs/applications.md#what-is-kept-of-an-application-that-is-over`), oldest end first. An
-    /// id may be there more than once.
+    /// The kept applications of a partition that have ended
+    /// (`docs/applications.md#what-is-kept-of-an-application-that-is-over`), oldest end first. An id may occur
+    /// more than once.
     pub async fn completed_applications(
         &self,
         partition: &str,
@@ -103,7 +101,7 @@ impl SchedulerHandle {
         Ok(self.list_applications(partition, list, Page::default()).await?.rows)
     }
 
-    /// The applications that a partition rejected and that are kept, oldest rejection first.
+    /// The kept applications that a partition rejected, oldest rejection first.
     pub async fn rejected_applications(
         &self,
         partition: &str,
@@ -112,11 +110,11 @@ impl SchedulerHandle {
         Ok(self.list_applications(partition, list, Page::default()).await?.rows)
     }
 
-    /// A part of one of the lists of applications.
+    /// A page of one of the lists of applications.
     ///
     /// # Errors
-    /// [`ReadError::QueueNotFound`] of a queue that a filter names, and
-    /// [`ReadError::NotAPlace`] where a list that is numbered is asked for behind something else.
+    /// [`ReadError::QueueNotFound`] for an unknown queue in the filter, and [`ReadError::NotAPlace`] if the
+    /// page of a numbered list is to begin after something that is no number.
     pub async fn list_applications(
         &self,
         partition: &str,
@@ -144,7 +142,7 @@ impl SchedulerHandle {
         Ok(Listed { rows, next: next.map(|number| number.to_string()), steps })
     }
 
-    /// The live application of this id; `None` if there is none, be it that it has ended.
+    /// The live application with this id; `None` if it does not exist or has ended.
     pub async fn application(
         &self,
         partition: &str,
@@ -158,12 +156,12 @@ impl SchedulerHandle {
         Ok(whole(&entry, list, shown).await?.rows.pop())
     }
 
-    /// What every user who is tracked uses of a partition, by name.
+    /// The usage of every tracked user of a partition, by name.
     pub async fn users(&self, partition: &str) -> Result<Vec<UserSnapshot>, ReadError> {
         Ok(self.list_users(partition, Page::default()).await?.rows)
     }
 
-    /// What users who are tracked use of a partition, by name.
+    /// A page of the usage of tracked users of a partition, by name.
     pub async fn list_users(
         &self,
         partition: &str,
@@ -174,7 +172,7 @@ impl SchedulerHandle {
         Ok(by_name(&entry, surveys::Users, page, shown).await?.unwrap_or_default())
     }
 
-    /// What one user uses of a partition, if tracked.
+    /// The usage of a tracked user in a partition.
     pub async fn user(
         &self,
         partition: &str,
@@ -185,12 +183,12 @@ impl SchedulerHandle {
         Ok(found.map(views::usage::user))
     }
 
-    /// What every group that is tracked uses of a partition, by name.
+    /// The usage of every tracked group of a partition, by name.
     pub async fn groups(&self, partition: &str) -> Result<Vec<GroupSnapshot>, ReadError> {
         Ok(self.list_groups(partition, Page::default()).await?.rows)
     }
 
-    /// What groups that are tracked use of a partition, by name.
+    /// A page of the usage of tracked groups of a partition, by name.
     pub async fn list_groups(
         &self,
         partition: &str,
@@ -201,7 +199,7 @@ impl SchedulerHandle {
         Ok(by_name(&entry, surveys::Groups, page, shown).await?.unwrap_or_default())
     }
 
-    /// What one group uses of a partition, if tracked.
+    /// The usage of a tracked group in a partition.
     pub async fn group(
         &self,
         partition: &str,
@@ -213,7 +211,7 @@ impl SchedulerHandle {
     }
 }
 
-/// The tree that these queues are.
+/// The tree of these queues.
 pub(super) fn tree(entry: &PartitionEntry, rows: Vec<QueueRow>) -> Option<QueueSnapshot> {
     views::tree(rows, &entry.name)
 }

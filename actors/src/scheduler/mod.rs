@@ -1,8 +1,7 @@
-//! Talking to a scheduler: the handle of the embedding API.
+//! The handle of a running scheduler: the calling side of the embedding API.
 //!
-//! A call that asks or changes something is a message to `RmProxy` or a survey of a
-//! partition. So a handle works from any thread, and a read sees a partition between two steps,
-//! never half of one.
+//! A call is a message to `RmProxy`, or a survey of a partition. So a handle works from any thread, and a
+//! read sees a partition between two steps, never in the middle of one.
 
 mod builder;
 mod configuration;
@@ -54,11 +53,11 @@ use crate::metrics::{Build, CallbackMetrics, LogMetrics, Metrics, TraceMetrics, 
 use crate::partition::surveys;
 use crate::snapshot::{ClusterSnapshot, PartitionSnapshot};
 
-/// Talks to a running scheduler. Clones talk to the same one, from any thread.
+/// The handle of a running scheduler. It works from any thread, and so do its clones.
 #[derive(Clone, Debug)]
 pub struct SchedulerHandle {
     proxy: Mailbox<RmProxy>,
-    /// Where reads find the partitions.
+    /// The partitions, for reads.
     rosters: Rosters,
     system: Option<System>,
     metrics: Arc<Metrics>,
@@ -66,16 +65,16 @@ pub struct SchedulerHandle {
     /// Epoch time of the start, ns.
     start_ns: i64,
     clock: Clock,
-    /// How much an RM may have.
+    /// The quotas of an RM.
     quotas: Quotas,
-    /// Closed when the front's thread ends, where it has one of its own.
+    /// Closed when the front's thread ends; `None` if the front has no thread of its own.
     ended: Option<watch::Receiver<()>>,
 }
 
-/// A request that was sent; resolves when the scheduler has taken it, or why it has not. It is sent
-/// whether this is waited for or not.
+/// A request that was sent. Resolves when the scheduler has accepted it, or to the reason why not. The
+/// request is sent even if this is not awaited.
 #[derive(Debug)]
-#[must_use = "whoever does not wait sends more than the scheduler can take"]
+#[must_use = "a sender that does not wait sends more than the scheduler can take"]
 pub struct Handover(oneshot::Receiver<Result<(), UpdateError>>);
 
 impl Future for Handover {
@@ -88,20 +87,20 @@ impl Future for Handover {
 }
 
 impl SchedulerHandle {
-    /// Waits until the scheduler has ended: by [`Self::shutdown`], or because its front is lost,
-    /// without which nothing can be reached. Never returns after
+    /// Waits until the scheduler has ended: by [`Self::shutdown`], or because its front was lost, without
+    /// which nothing can be reached. Never returns after
     /// [`start_local`](SchedulerBuilder::start_local).
     pub async fn ended(&self) {
         match self.ended.clone() {
-            // Nothing is ever sent: this is the end of the sender.
+            // The sender sends nothing, so this resolves when it is dropped.
             Some(mut ended) => drop(ended.changed().await),
             None => std::future::pending().await,
         }
     }
 
-    /// Registers an RM. One that is registered already is cleaned up first: its partitions go, and
-    /// its earlier callback hears nothing more. With a long configuration (64 KiB) that is when it
-    /// has been read, which delays no other RM.
+    /// Registers an RM. An earlier session of the same RM ends first: its partitions are removed, and its
+    /// callback is not called any more. A long configuration (64 KiB) is read before that, which delays no
+    /// other RM.
     pub async fn register_resource_manager(
         &self,
         request: si::RegisterResourceManagerRequest,
@@ -118,10 +117,10 @@ impl SchedulerHandle {
         Ok(si::RegisterResourceManagerResponse::default())
     }
 
-    /// Sends asks, existing allocations and releases, at once: requests take effect in the order of
-    /// these calls, also of those that were not waited for. `Ok`: taken; answers come through the
-    /// callback. The wait is longer while the scheduler is behind, and whoever does not wait has to
-    /// bound by other means what it sends.
+    /// Sends asks, existing allocations and releases at once. Requests take effect in the order of these
+    /// calls, even if these are not awaited. `Ok`: the request was accepted; answers come through the
+    /// callback. The wait is longer while the scheduler is behind. A caller that does not wait has to limit
+    /// its requests by other means.
     pub fn update_allocation(&self, mut r: si::AllocationRequest) -> Handover {
         self.update(take(&mut r.rm_id), Body::Allocation(r))
     }
@@ -136,18 +135,18 @@ impl SchedulerHandle {
         self.update(take(&mut r.rm_id), Body::Node(r))
     }
 
-    /// Returns when everything that all RMs sent so far is decided, said and heard, and nothing
-    /// more can be decided without outside change; answers about predicates are waited for, and the
-    /// end of a hold is not. Virtual time passes only while asks wait for their application (see
+    /// Waits until everything that all RMs have sent is decided and delivered, and nothing more can be decided
+    /// without external changes. Includes the wait for answers about predicates, but not for the end of a
+    /// hold. Virtual time passes only while asks wait for their application (see
     /// [`SchedulerBuilder::reorder_window`]).
     pub async fn settle(&self) {
         for settled in self.proxy.ask(SettleAll).await.unwrap_or_default() {
-            // An RM that ends has nothing left to decide.
+            // For an RM that ends, nothing is left to decide.
             let _ = settled.await;
         }
     }
 
-    /// As [`Self::settle`], for what one RM sent.
+    /// As [`Self::settle`], for one RM.
     pub async fn settle_resource_manager(&self, rm_id: &str) -> Result<(), UpdateError> {
         let (reply, settled) = oneshot::channel();
         self.update(rm_id.to_owned(), Body::Barrier(reply)).await?;
@@ -161,7 +160,7 @@ impl SchedulerHandle {
         Ok(ResourceManagerControl::new(self.proxy.clone(), session))
     }
 
-    /// The RM leaves: its partitions go without another word.
+    /// Deregisters an RM. Its partitions are removed without notifications.
     pub async fn stop_resource_manager(&self, rm_id: &str) -> Result<(), UpdateError> {
         let deregister = Deregister { rm_id: rm_id.to_owned(), reply: None };
         self.proxy.ask(deregister).await.map_err(|_| UpdateError::Stopped)?
@@ -173,7 +172,7 @@ impl SchedulerHandle {
         Handover(answer)
     }
 
-    /// One entry per partition, as REST shows them.
+    /// One entry per partition, for REST.
     pub fn clusters(&self) -> Vec<ClusterSnapshot> {
         let entries = self.partition_entries();
         let builds: BTreeMap<_, _> =
@@ -196,7 +195,7 @@ impl SchedulerHandle {
         partitions
     }
 
-    /// The ids of all RMs that are registered, sorted.
+    /// The ids of all registered RMs, sorted.
     pub fn resource_managers(&self) -> Vec<String> {
         let entries = self.partition_entries();
         let ids: BTreeSet<_> = entries.iter().map(|entry| entry.rm_id.to_string()).collect();
@@ -209,7 +208,7 @@ impl SchedulerHandle {
         self.partition_entries().iter().map(|entry| entry.name.to_string()).collect()
     }
 
-    /// The partitions of an RM, or the one of this name, plain or with the RM's prefix.
+    /// The partitions of an RM, or only the one with this name, plain or with the RM's prefix.
     fn partitions_of(
         &self,
         rm_id: &str,
@@ -228,70 +227,71 @@ impl SchedulerHandle {
         Ok(entries)
     }
 
-    /// Compares the sums and limits of a partition with what every actor says of itself; empty when
-    /// they agree. For tests and doubts: visits all actors in one step.
+    /// Compares the sums and limits of a partition with the facts of every actor, and returns the differences.
+    /// For tests and diagnosis: visits all actors in one step.
     pub async fn check_books(&self, partition: &str) -> Result<Vec<String>, ReadError> {
         Ok(self.facts(partition).await?.check())
     }
 
-    /// What every actor of a partition says of itself between two steps.
+    /// The facts of every actor of a partition, read between two steps.
     pub async fn facts(&self, partition: &str) -> Result<Facts, ReadError> {
         let entry = self.find(partition)?;
         ask(&entry, surveys::Everything::new).await
     }
 
-    /// Reads what happened and follows what happens, in all partitions.
+    /// A reader of past and new events of all partitions.
     pub fn events(&self) -> EventReader {
         EventReader(Arc::clone(&self.events))
     }
 
-    /// Has other settings of events hold from now on. Numbers of events go on, and who follows goes on
-    /// following; a smaller ring loses its oldest events.
+    /// Changes the settings of events. Ids of events go on, and followers are kept; a smaller ring loses its
+    /// oldest events.
     pub fn set_events(&self, settings: EventSettings) {
         self.events.set(settings);
     }
 
-    /// Counts an item of an RM that had no effect before it reached the scheduler.
+    /// Counts an item of an RM that was ignored before it reached the scheduler.
     pub fn count_ignored(&self, rm_id: &str, dialect: &str, reason: Ignored) {
         self.metrics.count_ignored(rm_id, dialect, reason);
     }
 
-    /// Counts an item of an RM that was refused, with this text, before it reached the scheduler.
+    /// Counts an item of an RM that was refused before it reached the scheduler. `reason` is the text for the
+    /// RM, which ends with a code.
     pub fn count_rejected(&self, rm_id: &str, dialect: &str, reason: &str) {
         self.metrics.count_rejected(rm_id, dialect, reason);
     }
 
-    /// Where the scheduler's metrics are gathered from.
+    /// The registry of the scheduler's metrics.
     pub fn metrics(&self) -> prometheus::Registry {
         self.metrics.registry()
     }
 
-    /// The counters of callback streams, for the service that carries those.
+    /// The counters of callback streams, for the service that serves these.
     pub fn callback_metrics(&self) -> CallbackMetrics {
         self.metrics.callback.clone()
     }
 
-    /// The gauges of what a watchdog finds.
+    /// The metrics of the watchdog, for the service that runs it.
     pub fn watchdog_metrics(&self) -> WatchdogMetrics {
         self.metrics.watchdog.clone()
     }
 
-    /// The counters of lines of the log, for the service that writes it.
+    /// The counters of log lines, for the service that writes the log.
     pub fn log_metrics(&self) -> LogMetrics {
         self.metrics.log.clone()
     }
 
-    /// The counters of placements that are traced, for the service that does.
+    /// The counters of traced placements, for the service that makes the traces.
     pub fn trace_metrics(&self) -> TraceMetrics {
         self.metrics.traces.clone()
     }
 
-    /// Shows in the metrics which process and build this is; for the owner of the process.
+    /// Adds metrics of the process and the build; for the owner of the process.
     pub fn describe_process(&self, build: Build) {
         self.metrics.describe_process(build);
     }
 
-    /// Stops everything: every RM leaves, then the threads end.
+    /// Stops the scheduler: all sessions end, then the threads.
     pub async fn shutdown(&self) {
         let _ = self.proxy.ask(Shutdown).await;
         if let Some(system) = &self.system {

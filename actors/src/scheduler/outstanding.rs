@@ -1,4 +1,4 @@
-//! The requests for which more machines would help.
+//! Reads of the requests that more machines would help.
 
 use std::sync::Arc;
 
@@ -12,10 +12,10 @@ use crate::partition::surveys::{AllWanted, Left, Outstanding, Rooms, WaitingFor}
 use crate::snapshot::OutstandingRequest;
 
 impl SchedulerHandle {
-    /// The requests of an RM for which more machines would help, in the order in which they would
-    /// be placed, at most `limit` of them: in one partition, or in all of them. None of a partition
-    /// for which nothing is decided at present. Asking does not count as telling the RM. It is read
-    /// in slices, as a list is, so what was read of two applications may be of two moments.
+    /// The requests of an RM that more machines would help, in the order in which they would be placed, at most
+    /// `limit`: in one partition, or in all. None in a partition that decides nothing at present. A request
+    /// that is read here does not count as reported to the RM. Requests are read in slices, like a list, so
+    /// two applications may show two moments.
     pub async fn outstanding_requests(
         &self,
         rm_id: &str,

@@ -1,10 +1,10 @@
-//! Where configuration texts are read and compared.
+//! Reading and comparing configuration texts.
 //!
-//! A long text may take seconds of a processor and hundreds of megabytes, and comes from outside. So
-//! it is not read by the thread that brings it; texts from outside take turns, a few at a time for
-//! the whole process, and who waits for a turn is told after a while that there was none. A turn
-//! ends with its work, not with the patience of the caller: there are never more at work. A short
-//! one is read at once, so that it keeps its place among what its caller sends.
+//! A long text is external input and may take seconds of processor time and hundreds of megabytes. So it is
+//! read on another thread than the caller's, and external texts take turns, a few at a time for the whole
+//! process. A caller that waits too long for a turn gets an error. A turn lasts until its work is done, even
+//! if the caller has stopped waiting, so that the bound holds. A short text is read at once, so that it keeps
+//! its order among the requests of its caller.
 
 use std::sync::Arc;
 use std::time::Duration;
@@ -17,16 +17,16 @@ use tokio::time::timeout;
 use crate::api::outcomes::TooBusy;
 use crate::front::document::Document;
 
-/// Bytes of text below which it is read, or compared, at once.
+/// Texts of at least this many bytes are read and compared on another thread.
 const LONG_TEXT: usize = 64 << 10;
-/// Texts from outside that are read at once.
+/// The most external texts that are read at the same time.
 const AT_ONCE: usize = 2;
-/// How long a caller waits, for its turn and for its answer.
+/// How long a caller waits for its turn and the result together.
 const PATIENCE: Duration = Duration::from_secs(5);
 
 static TURNS: Semaphore = Semaphore::const_new(AT_ONCE);
 
-/// Reads a text that an RM brings, with no more in it than one may have, whenever there is a turn.
+/// Reads the text of an RM within its quotas, waiting for a turn as long as necessary.
 pub(super) async fn read_in_turn(
     text: String,
     quotas: Quotas,
@@ -34,7 +34,7 @@ pub(super) async fn read_in_turn(
     in_turn(text.len(), move || Document::read_within(text, &quotas)).await
 }
 
-/// [`read_in_turn`], if there is a turn soon.
+/// As [`read_in_turn`], with a timeout.
 pub(super) async fn read_soon(
     text: String,
     quotas: Quotas,
@@ -42,7 +42,7 @@ pub(super) async fn read_soon(
     soon(in_turn(text.len(), move || Document::read_within(text, &quotas))).await
 }
 
-/// Reads a text of the operator's.
+/// Reads a text of the operator, without waiting for a turn.
 pub(super) async fn read(text: String) -> Result<Arc<Document>, ConfigErrors> {
     off_thread(text.len(), move || Document::read(text)).await
 }
@@ -67,8 +67,8 @@ async fn in_turn<T: Send + 'static>(bytes: usize, work: impl FnOnce() -> T + Sen
     .await
 }
 
-/// Computes on a thread for such work what would take a while. Without a runtime, or for little,
-/// the caller's own has to do.
+/// Runs work about a long text on a thread for blocking work. Short work, or work without a runtime, runs on
+/// the caller's thread.
 pub(super) async fn off_thread<T: Send + 'static>(
     bytes: usize,
     compute: impl FnOnce() -> T + Send + 'static,

@@ -14,8 +14,8 @@ use crate::partition::surveys;
 const SCRAPE_PATIENCE: Duration = Duration::from_secs(3);
 
 impl SchedulerHandle {
-    /// Brings the gauges up to date that are read from snapshots, for a scrape. A partition that does
-    /// not answer within three seconds is left out: the other numbers tell of it.
+    /// Updates the gauges that are read off partitions, for a scrape. A partition that does not answer within
+    /// three seconds is left out; other metrics show that it hangs.
     pub async fn refresh_metrics(&self) {
         let (mut trees, mut nodes) = (Vec::new(), Vec::new());
         let (mut by_nodes, mut by_allocations) = (Resources::new(), Resources::new());
@@ -38,7 +38,7 @@ impl SchedulerHandle {
                     }
                 }
             };
-            // What was read of one that hangs meanwhile is kept.
+            // Values that were read before a timeout are kept.
             let _ = timeout(SCRAPE_PATIENCE, reads).await;
         }
         self.metrics.set_observed(&by_nodes, &by_allocations);

@@ -1,4 +1,4 @@
-//! Whether the scheduler is sound, and how its nodes are used: both read off all partitions.
+//! Health checks of the accounting, and the utilization of nodes, read off all partitions.
 
 use std::time::Duration;
 
@@ -15,17 +15,16 @@ use crate::snapshot::{HealthSnapshot, NodeUtilizationSnapshot};
 use crate::views::health::{Findings, health};
 use crate::views::utilization::utilizations;
 
-/// How long a partition is waited for that may hang.
+/// The timeout for a partition that may hang.
 const PATIENCE: Duration = Duration::from_secs(10);
 
-/// How often the nodes are summed up before a sum that is not that of the partition is believed: a
-/// node may come or go while they are read.
+/// How often nodes are summed up before a difference to the sum of the partition counts: nodes may be added or
+/// removed while they are read.
 const SUMMED: usize = 3;
 
 impl SchedulerHandle {
-    /// Looks whether what was counted and accounted is sound. All nodes and applications are
-    /// visited, in slices, between which decisions go on. What is not told by a partition within ten
-    /// seconds is not judged.
+    /// Checks the accounting of the scheduler. All nodes and applications are visited in slices, between which
+    /// decisions go on. Only facts that a partition reports within ten seconds are checked.
     pub async fn check_health(&self) -> HealthSnapshot {
         let mut found = Findings {
             errors: self.metrics.attempts.errors.get(),
@@ -33,13 +32,13 @@ impl SchedulerHandle {
             ..Findings::default()
         };
         for entry in self.partition_entries() {
-            let _ = timeout(PATIENCE, look_over(&entry, &mut found)).await;
+            let _ = timeout(PATIENCE, check(&entry, &mut found)).await;
         }
         health(&found)
     }
 
-    /// How many applications run, and how many allocations there are, placeholders included, in all
-    /// partitions. Each partition is asked for a number that it has at hand.
+    /// The numbers of running applications and of allocations, including placeholders, in all partitions. Each
+    /// partition has these numbers at hand.
     pub async fn running(&self) -> (i64, usize) {
         let mut allocations = 0;
         for entry in self.partition_entries() {
@@ -49,8 +48,7 @@ impl SchedulerHandle {
         (self.metrics.running_applications(), allocations)
     }
 
-    /// The nodes of each partition by how much of them is allocated, in the order of
-    /// [`Self::partitions`].
+    /// The utilization of nodes of each partition, in the order of [`Self::partitions`].
     pub async fn node_utilizations(&self) -> Vec<NodeUtilizationSnapshot> {
         let mut all = Vec::new();
         for entry in self.partition_entries() {
@@ -68,8 +66,8 @@ impl SchedulerHandle {
     }
 }
 
-/// Adds what is found in a partition. Of one that goes meanwhile, what was found so far.
-async fn look_over(entry: &PartitionEntry, found: &mut Findings) -> Result<(), ReadError> {
+/// Adds the findings in a partition. If the partition ends meanwhile, the findings so far are kept.
+async fn check(entry: &PartitionEntry, found: &mut Findings) -> Result<(), ReadError> {
     let name = || entry.name.to_string();
     let sums = ask(entry, surveys::Sums::new).await?;
     for amount in [&sums.allocated, &sums.total] {
@@ -98,7 +96,7 @@ async fn look_over(entry: &PartitionEntry, found: &mut Findings) -> Result<(), R
     Ok(())
 }
 
-/// Whether the nodes have another sum than the partition, however often they are summed up.
+/// Whether the sum of the nodes differs from that of the partition each time they are summed up.
 async fn is_uneven(entry: &PartitionEntry) -> Result<bool, ReadError> {
     for _ in 0..SUMMED {
         let before = ask(entry, surveys::Sums::new).await?.total;

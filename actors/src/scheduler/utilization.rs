@@ -1,5 +1,6 @@
-//! What others measure and what follows from it: `docs/admin.md#measured-use`. Reports go by the
-//! way of requests, since a report about a node must not overtake the node.
+//! Measured use of nodes and allocations, and recommendations that follow from it:
+//! `docs/admin.md#measured-use`. Measurements are sent by the way of requests, since one about a node must not
+//! overtake the node.
 
 use std::collections::BTreeSet;
 use std::sync::Arc;
@@ -16,11 +17,11 @@ use crate::partition::{Reports, surveys};
 use crate::snapshot::NodeRecommendation;
 
 impl SchedulerHandle {
-    /// Takes what was really used by nodes and allocations of an RM, measured at one time (ns since
-    /// the epoch; 0: now). It is kept for 5 minutes, newer measurements win, and nothing is ever
-    /// accounted by it. Ordered with what the RM sends: a report may follow the node that it is
-    /// about at once. Returns how many reports were taken and how many name nothing that is known
-    /// (or have an amount that is negative or cannot be read).
+    /// Takes measurements of the use of nodes and allocations of an RM, made at one time (ns since the epoch;
+    /// 0: now). They are kept for 5 minutes, newer ones replace older ones, and they do not affect accounting.
+    /// They keep their order among requests of the RM: a measurement may follow its node at once. Returns the
+    /// number of accepted measurements, and of those that name an unknown object or have a negative or
+    /// unreadable amount.
     pub async fn report_utilization(
         &self,
         rm_id: &str,
@@ -46,8 +47,8 @@ impl SchedulerHandle {
         Ok((accepted, unknown + refused))
     }
 
-    /// What size nodes should have, and why: of these nodes, or of all if none is named, in one
-    /// partition of an RM or in all of them; by node, at most one of each kind.
+    /// Recommendations for the sizes of nodes: for these nodes, or for all if there are none, in one partition of
+    /// an RM or in all. They are sorted by node; a node has at most one of each kind.
     pub async fn node_recommendations(
         &self,
         rm_id: &str,

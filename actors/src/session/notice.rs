@@ -13,7 +13,7 @@ use monoceros_rules::specs::rejection::{Ignored, Rejection};
 use super::barrier::Barrier;
 use crate::api::predicates::{PredicateQuestion, PreemptionQuestions, QuestionId};
 use crate::events::Happening;
-use crate::notices::{Allocated, AskReleased, Entered, Released, WantsMachines};
+use crate::notices::{Allocated, AskReleased, Entered, Released, ScaleUpRequests};
 
 /// A report of a partition to its RM. Lists of notices are moved, so a notice is small: the contents of
 /// rare ones are boxed.
@@ -48,7 +48,7 @@ pub(crate) enum Notice {
         reason: Box<Rejection>,
     },
     /// More machines would help these requests.
-    WantsMachines(Box<WantsMachines>),
+    ScaleUp(Box<ScaleUpRequests>),
     /// Events. Those of a placement or of a state that was entered are not among them: they are
     /// derived from the other notices.
     Happened(Happening),

@@ -40,8 +40,8 @@ mod survey;
 mod visit;
 
 pub(crate) use crate::notices::{
-    Allocated, AskReleased, Ending, Entered, Owner, RELEASED_BY_RM, Released, Successor,
-    WantsMachines, WantsOne,
+    Allocated, AskReleased, Ending, Entered, Owner, RELEASED_BY_RM, Released, ScaleUpRequest,
+    ScaleUpRequests, Successor,
 };
 pub(crate) use crate::session::{Barrier, HeldNow, Notice, PartitionClosed, Prepared, SessionLink};
 pub(crate) use alarm::{Alarm, PLACEHOLDER_TIMEOUT, WaitsFor};

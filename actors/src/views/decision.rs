@@ -1,4 +1,4 @@
-//! A decision as clients read it.
+//! Conversion of decisions to snapshots.
 
 use std::sync::Arc;
 

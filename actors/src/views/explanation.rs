@@ -1,4 +1,4 @@
-//! Why asks wait, in the shape that clients read.
+//! Conversion of explanations to snapshots.
 
 use std::collections::BTreeMap;
 
@@ -12,20 +12,20 @@ use crate::snapshot::{
     ChangeSnapshot, ExplanationSnapshot, NodeCounts, ObstacleSnapshot, RankSnapshot,
 };
 
-/// What surrounds an application: its partition and its queues.
+/// The surroundings of an application: its partition and its queues.
 pub(crate) struct Circumstances<'a> {
-    /// What keeps the whole partition from deciding.
+    /// Obstacles of the whole partition.
     pub(crate) closed: &'a [Why],
     /// Since when the partition is in its state, ns since the epoch.
     pub(crate) closed_since_ns: i64,
-    /// Its queues, root first.
+    /// The queues of the application, root first.
     pub(crate) gates: Vec<&'a Gate>,
-    /// In each of them the rank of the next one, and in the leaf that of the application; none where
-    /// that has no place there.
+    /// In each of these queues the rank of the next one, in the leaf that of the application. `None` if it
+    /// is not among those with pending asks.
     pub(crate) ranks: Vec<Option<&'a Rank>>,
 }
 
-/// The classes of an application; none if it has no ask of the key that was named.
+/// The classes of an application; `None` if it has no ask with the requested key.
 pub(crate) fn of(
     mut application: ExplainedApplication,
     around: &Circumstances<'_>,
@@ -132,10 +132,10 @@ fn order(
 }
 
 fn nodes(lacks: &NodeLacks, mut texts: BTreeMap<String, u32>, is_refused: bool) -> NodeCounts {
-    // Where every node with room refused, it is not kept which ones those were.
+    // If every node with room refused, the nodes themselves are not recorded.
     let refused = lacks.refused + if is_refused { lacks.holding } else { 0 };
     if refused == 0 {
-        // What was said once does not count any more.
+        // The recorded reasons are out of date.
         texts.clear();
     } else if texts.is_empty() {
         texts.insert("no reason was given".to_owned(), number(refused));

@@ -1,5 +1,5 @@
-//! What a look over the scheduler found, in the shape of [`crate::snapshot`]. The names and their
-//! order are those that dashboards know.
+//! Conversion of the findings of a health check to its snapshot. The names and their order are those of
+//! existing dashboards.
 
 use std::fmt::Write as _;
 
@@ -7,35 +7,35 @@ use monoceros_rules::audit::sound::Orphan;
 
 use crate::snapshot::{HealthCheckSnapshot, HealthSnapshot};
 
-/// Most names, or allocations, that a check lists.
+/// The most names or allocations that a check lists.
 const LISTED: usize = 100;
 
-/// What was found. Names of partitions are with their RMs.
+/// The findings of a health check. Names of partitions have the prefix of their RM.
 #[derive(Debug, Default)]
 pub(crate) struct Findings {
-    /// Updates that made no sense, since the start.
+    /// Invalid updates since the start.
     pub(crate) errors: u64,
-    /// Nodes that were refused, since the start.
+    /// Nodes that were refused since the start.
     pub(crate) failed_nodes: i64,
-    /// Partitions with a sum below zero, once for each.
+    /// Partitions with a negative sum, once for each such sum.
     pub(crate) negative_partitions: Vec<String>,
-    /// Nodes with an amount below zero, once for each.
+    /// Nodes with a negative amount, once for each such amount.
     pub(crate) negative_nodes: Vec<String>,
-    /// Of these, those of anything else than what is available.
+    /// The number of nodes with a negative amount other than the available one.
     pub(crate) negative_used: usize,
-    /// Partitions that do not have what their nodes have.
+    /// Partitions whose capacity is not the sum of their nodes.
     pub(crate) uneven_partitions: Vec<String>,
-    /// Nodes that do not have what they are said to have.
+    /// Nodes whose capacity is not the sum of allocated, occupied and available amounts.
     pub(crate) uneven_nodes: Vec<String>,
-    /// Reservations for each node, by partition.
+    /// Reservations per node, of each partition.
     pub(crate) reserved: Vec<f64>,
-    /// Allocations of nodes that no application has.
+    /// Allocations of nodes that belong to no application.
     pub(crate) orphans_on_nodes: Vec<String>,
-    /// Allocations of applications that no node has.
+    /// Allocations of applications that are on no node.
     pub(crate) orphans_of_applications: Vec<String>,
 }
 
-/// An orphan in words: what it is, and who says to have it.
+/// The description of an orphan. `owner`: the node or application that lists it.
 pub(crate) fn orphan(orphan: &Orphan<'_>, owner: &str) -> String {
     match orphan {
         Orphan::Unknown => format!("one of {owner} that is not there"),
@@ -48,7 +48,7 @@ pub(crate) fn orphan(orphan: &Orphan<'_>, owner: &str) -> String {
     }
 }
 
-/// What is shown of it.
+/// The snapshot of the findings.
 pub(crate) fn health(found: &Findings) -> HealthSnapshot {
     let check = |name, succeeded, description, diagnosis_message| HealthCheckSnapshot {
         name,
@@ -65,7 +65,7 @@ pub(crate) fn health(found: &Findings) -> HealthSnapshot {
         check(name, listed.is_empty(), description, format!("{what}: {}", list(listed)))
     };
     let checks = vec![
-        // These two count messages that made no sense, for good.
+        // These two count invalid messages since the start.
         outside(
             true,
             check(
@@ -90,7 +90,8 @@ pub(crate) fn health(found: &Findings) -> HealthSnapshot {
             "Partitions with negative resources",
             &found.negative_partitions,
         ),
-        // A node may shrink below what runs there, or be given to others: less than nothing is available.
+        // A node may shrink below the allocations on it, or be used by others: then the available amount is
+        // negative.
         outside(
             found.negative_used == 0,
             none(

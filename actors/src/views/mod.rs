@@ -1,5 +1,5 @@
-//! What actors know, in the shapes of [`crate::snapshot`]. The actors do not know those shapes, so
-//! that a document can change without them.
+//! Conversion of rows and the state of actors to [snapshots](crate::snapshot). Actors do not know
+//! snapshots, so that a document can change without them.
 
 mod decision;
 pub(crate) mod explanation;
@@ -54,7 +54,7 @@ pub(crate) fn cluster(
     }
 }
 
-/// What a partition shows of itself beside its books.
+/// The facts about a partition that are not in its books.
 pub(crate) struct PartitionView<'a> {
     pub(crate) name: &'a str,
     pub(crate) config: &'a PartitionConfig,
@@ -81,7 +81,7 @@ pub(crate) fn partition(
     };
     let count = |number: u64| i32::try_from(number).unwrap_or(i32::MAX);
     let mut applications: BTreeMap<String, i32> = BTreeMap::new();
-    // Leaves count what ended there for as long as they are there, whether it is kept or not.
+    // Leaves count ended applications as long as the leaf exists, whether they are kept or not.
     let of_leaves = baton.directory.all_queues().flat_map(|entry| &entry.counts.states);
     let live = of_leaves.filter(|(state, _)| !state.is_terminated());
     let live = live.map(|(state, number)| (*state, u64::try_from(*number).unwrap_or(0)));
@@ -112,8 +112,8 @@ pub(crate) fn partition(
     }
 }
 
-/// What a queue knows of itself: its headroom and, of a parent, its template are those that it has
-/// alone, see [`inherit`].
+/// The snapshot of one queue. Its headroom, and the template of a parent, do not include ancestors yet:
+/// see [`inherit`].
 pub(crate) fn queue(
     facts: &QueueFacts,
     ledger: &QueueLedger,
@@ -177,11 +177,11 @@ fn template(template: &Template) -> TemplateSnapshot {
     }
 }
 
-/// The tree of these queues, which are in order of their paths; `None` without root. A queue whose
-/// parent is not among them came while they were read, and is left out with what is below it.
+/// The tree of queues, of rows in order of their paths; `None` without root. A queue without a parent among
+/// them was created while they were read, and is left out with the queues below it.
 pub(crate) fn tree(rows: Vec<QueueRow>, partition: &str) -> Option<QueueSnapshot> {
     let mut below: BTreeMap<String, Vec<QueueSnapshot>> = BTreeMap::new();
-    // From the last path on, so that children come before their parents.
+    // In reverse order, so that children come before their parents.
     for row in rows.into_iter().rev() {
         let path = row.path();
         let children = below.remove(&**path).unwrap_or_default();
@@ -207,8 +207,8 @@ pub(crate) fn tree(rows: Vec<QueueRow>, partition: &str) -> Option<QueueSnapshot
     None
 }
 
-/// Completes what is below `queue` by what comes from above: no queue has more headroom than its
-/// parent, and a parent without a template of its own uses the nearest above.
+/// Completes the queues below `queue` by inherited values: no queue has more headroom than its parent, and a
+/// parent without a template of its own uses that of the nearest ancestor.
 pub(crate) fn inherit(queue: &mut QueueSnapshot) {
     for child in &mut queue.children {
         child.headroom.narrow(&queue.headroom);
@@ -308,7 +308,7 @@ pub(crate) fn application(row: &ApplicationRow) -> ApplicationSnapshot {
     }
 }
 
-/// An application that is over.
+/// An application that has ended.
 pub(crate) fn ended(row: &EndedRow) -> ApplicationSnapshot {
     let ended = &row.ended;
     ApplicationSnapshot {
@@ -370,7 +370,7 @@ fn ask(row: &AskRow, application: &str) -> AskSnapshot {
         internal: spec.form == Form::Internal,
         scheduling_attempted: row.attempted,
         triggered_preemption: row.has_preempted,
-        // Of an internal one no RM can be told.
+        // No RM is notified of an internal ask.
         triggered_scale_up: row.signalled && spec.form != Form::Internal,
         pending_count: i32::try_from(row.outstanding).unwrap_or(i32::MAX),
         allocation_log: allocation_log(row.failures.as_deref()),
@@ -388,12 +388,12 @@ fn allocation_log(log: Option<&FailureLog>) -> Vec<AllocationLogEntry> {
 
 fn allocation(row: &AllocationRow) -> AllocationSnapshot {
     let entry = &row.allocation;
-    // One that took the place of a placeholder shows since when the place was kept.
+    // For an allocation that replaced a placeholder, the creation of the placeholder.
     let requested_ns = match entry.pairing {
         Pairing::Took { created_ns } => created_ns,
         _ => entry.stated_creation_ns(),
     };
-    // What no RM knows has a name for people alone.
+    // A held place, which no RM knows, has an id for people only.
     let key = if entry.is_hold() { &entry.uuid } else { entry.key() };
     AllocationSnapshot {
         allocation_key: key.to_string(),

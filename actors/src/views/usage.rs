@@ -1,10 +1,10 @@
-//! What users and groups use, in the shapes of [`crate::snapshot::usage`].
+//! Conversion of the usage of users and groups to snapshots.
 
 use monoceros_rules::limits::{GroupUsage, PlaceUsage, UserUsage};
 
 use crate::snapshot::{GroupSnapshot, UsageSnapshot, UserSnapshot};
 
-/// A user as clients read it.
+/// The snapshot of a user.
 pub(crate) fn user(usage: UserUsage) -> UserSnapshot {
     let groups = usage.groups.iter();
     UserSnapshot {
@@ -16,7 +16,7 @@ pub(crate) fn user(usage: UserUsage) -> UserSnapshot {
     }
 }
 
-/// A group as clients read it.
+/// The snapshot of a group.
 pub(crate) fn group(usage: GroupUsage) -> GroupSnapshot {
     GroupSnapshot {
         group_name: usage.name.to_string(),

@@ -1,4 +1,4 @@
-//! Nodes by how much of them is allocated, in the shapes of [`crate::snapshot`].
+//! Conversion of the load of nodes to utilization classes.
 
 use std::collections::BTreeMap;
 use std::sync::Arc;
@@ -9,8 +9,8 @@ use monoceros_rules::values::resources::Resources;
 
 use crate::snapshot::{TypeUtilization, UtilizationClass};
 
-/// Of each resource that some node has, by name: its nodes, by how much of it is allocated. A node
-/// is an id, a capacity and what of that is allocated; they come in order of their ids.
+/// The utilization classes of each resource, by name. `nodes`: id, capacity and allocated amount of each
+/// node, in order of ids.
 pub(crate) fn utilizations<'n>(
     nodes: impl Iterator<Item = (&'n Arc<str>, &'n Resources, &'n Resources)>,
 ) -> Vec<TypeUtilization> {

@@ -143,7 +143,10 @@ impl Users {
     pub(crate) fn learn(&self, answers: &GroupAnswers) {
         let now = self.now();
         for (name, of_type) in &answers.by_type {
-            let Some(resolver) = self.by_type.get(&**name) else { continue };
+            let Some(resolver) = self.by_type.get(&**name) else {
+                debug_assert!(false, "only configured resolvers are asked");
+                continue;
+            };
             let mut known = resolver.known.borrow_mut();
             for (user, answer) in of_type {
                 known.resolved(user, answer.clone(), now);
@@ -285,7 +288,10 @@ impl Questions {
                 Ok((task, answer)) => (task, answer),
                 Err(error) => (error.id(), Err(LookupError::new("the resolver panicked"))),
             };
-            let Some((name, user)) = asked.remove(&task) else { continue };
+            let Some((name, user)) = asked.remove(&task) else {
+                debug_assert!(false, "each lookup is noted when it is spawned");
+                continue;
+            };
             if let Err(error) = &answer {
                 tracing::warn!(rm, resolver = %name, user, %error, "user cannot be resolved");
             }

@@ -13,7 +13,7 @@ use super::requests::{Body, Update};
 use crate::api::users::GroupAnswers;
 use crate::front::translate::{Chunks, Translated};
 use crate::mailbox::Receive;
-use crate::partition::{Entry, LocalErrand, Reports};
+use crate::partition::{Entry, LocalRequest, Reports};
 use crate::session::Barrier;
 
 impl Rm {
@@ -45,17 +45,17 @@ impl Rm {
     /// A barrier for every partition. The reply comes when the last copy is dropped.
     fn for_barrier(&self, reply: oneshot::Sender<()>) -> Translated {
         let barrier = Arc::new(Barrier::new(reply, self.mailbox.destination()));
-        self.for_each_partition(|| LocalErrand::Barrier(Arc::clone(&barrier)))
+        self.for_each_partition(|| LocalRequest::Barrier(Arc::clone(&barrier)))
     }
 
     /// Measurements for every partition, since the measured nodes may be in any of them.
     fn for_measured(&self, reports: Reports) -> Translated {
         let reports = Arc::new(reports);
-        self.for_each_partition(|| LocalErrand::Observe(Arc::clone(&reports)))
+        self.for_each_partition(|| LocalRequest::Observe(Arc::clone(&reports)))
     }
 
-    fn for_each_partition(&self, errand: impl Fn() -> LocalErrand) -> Translated {
-        let chunk = |name: &Arc<str>| (Arc::clone(name), vec![Entry::Errand(errand())]);
+    fn for_each_partition(&self, request: impl Fn() -> LocalRequest) -> Translated {
+        let chunk = |name: &Arc<str>| (Arc::clone(name), vec![Entry::Local(request())]);
         Translated { chunks: self.partitions.keys().map(chunk).collect(), refused: Vec::new() }
     }
 

@@ -63,7 +63,7 @@ use crate::front::settings::Settings;
 use crate::front::translate::Translator;
 use crate::mailbox::{Mailbox, Measured, Receive, receives};
 use crate::metrics::{ActorKind, Counted, Metrics};
-use crate::partition::{Close, Control, Wanted};
+use crate::partition::{Close, Control, PartitionDocument};
 use crate::session::{BATCH, BarrierPassed, Delivery, Notice, gather};
 use held_back::{Deferred, Resolving};
 use link::PartitionLink;
@@ -132,7 +132,7 @@ pub(crate) struct Rm {
     /// Senders that are answered when fewer items wait.
     blocked: Vec<Taken>,
     silence: Silence,
-    /// Its partitions have been told to close.
+    /// Its partitions are closing.
     is_ending: bool,
     /// The resource types that the RM uses.
     names: Arc<NameHolder>,
@@ -215,7 +215,7 @@ impl Rm {
         let address = Self::create(|ctx| {
             ctx.set_mailbox_capacity(0);
             let mut rm = rm(Mailbox::new(ctx.address(), params.metrics));
-            for Wanted { config, .. } in &document.partitions {
+            for PartitionDocument { config, .. } in &document.partitions {
                 let name: Arc<str> = Arc::from(format!("[{id}]{}", config.name));
                 rm.start_partition(name, Arc::clone(config));
             }
@@ -251,10 +251,10 @@ impl Rm {
         if self.silence.has_begun() || notices.is_empty() {
             return;
         }
-        if let Some(following) = &self.settings.following {
+        if let Some(traces) = &self.settings.traces {
             for notice in &notices {
                 if let Notice::Allocated(allocated) = notice {
-                    following.report(&self.id, partition, allocated, self.clock);
+                    traces.report(&self.id, partition, allocated, self.clock);
                 }
             }
         }

@@ -29,3 +29,19 @@ impl NameCheck {
         self.task = None;
     }
 }
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn one_check_at_a_time_and_one_a_second() {
+        let mut check = NameCheck::default();
+        assert!(check.may_begin(0));
+        check.begin(JoinSet::new(), 0);
+        assert!(!check.may_begin(2 * PAUSE_NS), "one is under way");
+        check.end();
+        assert!(!check.may_begin(PAUSE_NS - 1));
+        assert!(check.may_begin(PAUSE_NS));
+    }
+}

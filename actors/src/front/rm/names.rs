@@ -25,7 +25,7 @@ use super::Rm;
 use crate::front::translate::Chunks;
 use crate::mailbox::Receive;
 use crate::partition::surveys::NamesInUse;
-use crate::partition::{Entry, LocalErrand};
+use crate::partition::{Entry, LocalRequest};
 
 /// The types that all partitions use; `None` if one of them did not answer.
 #[derive(Message)]
@@ -47,8 +47,8 @@ impl Rm {
         let mut answers = Vec::new();
         for partition in names {
             let (reply, answer) = oneshot::channel();
-            let errand = LocalErrand::Read(Box::new(NamesInUse::new(reply)));
-            self.hand_in(Chunks::from([(partition, vec![Entry::Errand(errand)])]));
+            let request = LocalRequest::Read(Box::new(NamesInUse::new(reply)));
+            self.hand_in(Chunks::from([(partition, vec![Entry::Local(request)])]));
             answers.push(answer);
         }
         let (mailbox, mut task) = (self.mailbox.clone(), JoinSet::new());

@@ -85,7 +85,10 @@ impl Rm {
 
 impl Receive<PartitionLost> for Rm {
     fn receive(&mut self, PartitionLost { partition }: PartitionLost, ctx: &mut Context<Self>) {
-        let Some(held) = self.partitions.remove(&partition) else { return };
+        let Some(held) = self.partitions.remove(&partition) else {
+            debug_assert!(false, "a partition is lost once, and only before it has closed");
+            return;
+        };
         self.translator.partitions.close(&partition);
         held.mailbox.post(Abandon);
         if let Some(seat) = &held.seat {

@@ -11,13 +11,13 @@ use tokio::sync::oneshot;
 use super::in_force::InForce;
 use super::requests::{Comparison, Effect, Outcome};
 use crate::api::outcomes::ConfigurationError;
-use crate::partition::Wanted;
+use crate::partition::PartitionDocument;
 
 /// A configuration that is being put in force.
 pub(super) struct Reconfiguration {
     pub(super) next: InForce,
     /// The configuration of each partition, by its name with the RM's prefix.
-    pub(super) partitions: BTreeMap<Arc<str>, Wanted>,
+    pub(super) partitions: BTreeMap<Arc<str>, PartitionDocument>,
     /// Partitions that have not answered yet.
     pub(super) unanswered: BTreeSet<Arc<str>>,
     /// Partitions that are not configured any more and have not closed yet.
@@ -52,5 +52,68 @@ impl Reconfiguration {
     /// Whether it is only tried, or a partition has refused it.
     pub(super) fn is_without_effect(&self) -> bool {
         matches!(self.effect, Effect::None) || self.outcome.is_err()
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use monoceros_config::difference::{Difference, Usage};
+    use monoceros_proto::si::v1 as si;
+
+    use super::*;
+    use crate::api::outcomes::ConfigurationUpdate;
+    use crate::front::document::Document;
+
+    fn reconfiguration(partitions: &[Arc<str>]) -> Reconfiguration {
+        let document = Document::read(config::DEFAULT.to_owned()).unwrap();
+        let registration = si::RegisterResourceManagerRequest::default();
+        let update = ConfigurationUpdate {
+            rm_id: "rm".to_owned(),
+            old_config: String::new(),
+            old_checksum: String::new(),
+            new_checksum: String::new(),
+            changed: true,
+            difference: Difference::default(),
+            warnings: Vec::new(),
+        };
+        let (old, new) = (Arc::clone(&document), Arc::clone(&document));
+        let comparison = Comparison { old, new, usage: Usage::default() };
+        Reconfiguration {
+            next: InForce::of(&registration, document),
+            partitions: BTreeMap::new(),
+            unanswered: partitions.iter().cloned().collect(),
+            leaving: BTreeSet::new(),
+            effect: Effect::Apply,
+            outcome: Ok((update, comparison)),
+            reply: oneshot::channel().0,
+        }
+    }
+
+    #[test]
+    fn the_first_refusal_decides_and_the_last_answer_completes() {
+        let [one, other] = ["[rm]one", "[rm]other"].map(Arc::<str>::from);
+        let mut change = reconfiguration(&[Arc::clone(&one), Arc::clone(&other)]);
+        assert!(!change.record(&one, Ok(PartitionUsage::default())));
+        assert!(!change.record(&one, Err(ConfigurationError::Stopped)), "it had answered");
+        assert!(!change.is_without_effect());
+        assert!(change.record(&other, Err(ConfigurationError::RmIdMissing)));
+        assert!(change.is_without_effect());
+        assert_eq!(change.outcome.err(), Some(ConfigurationError::RmIdMissing));
+    }
+
+    #[test]
+    fn usage_is_kept_by_the_plain_name_of_the_partition() {
+        let one: Arc<str> = Arc::from("[rm]one");
+        let mut change = reconfiguration(&[Arc::clone(&one)]);
+        assert!(change.record(&one, Ok(PartitionUsage::default())));
+        let (_, comparison) = change.outcome.unwrap_or_else(|error| panic!("{error}"));
+        assert_eq!(comparison.usage.partitions.keys().collect::<Vec<_>>(), ["one"]);
+    }
+
+    #[test]
+    fn a_validation_has_no_effect() {
+        let mut change = reconfiguration(&[]);
+        change.effect = Effect::None;
+        assert!(change.is_without_effect());
     }
 }

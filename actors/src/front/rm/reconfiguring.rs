@@ -32,7 +32,7 @@ use crate::api::users::PartitionUsers;
 use crate::front::document::Document;
 use crate::front::translate::Chunks;
 use crate::mailbox::Receive;
-use crate::partition::{Conclude, Entry, Input, LocalErrand, StateChange, Wanted};
+use crate::partition::{Conclude, Entry, Input, LocalRequest, PartitionDocument, StateChange};
 use crate::session::Prepared;
 
 /// A requested configuration that has passed all checks without the partitions.
@@ -209,7 +209,8 @@ impl Rm {
         for (name, held) in &self.partitions {
             held.mailbox.post(Conclude::Apply);
             let present = self.translator.partitions.users(name).map(PartitionUsers::configured);
-            if let (Some(present), Some(Wanted { config, .. })) = (present, new.get(name))
+            if let (Some(present), Some(PartitionDocument { config, .. })) =
+                (present, new.get(name))
                 && let wanted = &config.resolver
                 && wanted != present
             {
@@ -219,7 +220,7 @@ impl Rm {
                 );
             }
         }
-        for (name, Wanted { config, .. }) in new {
+        for (name, PartitionDocument { config, .. }) in new {
             if !self.partitions.contains_key(&name) {
                 tracing::info!(rm = %self.id, partition = %name, "new partition");
                 self.start_partition(name, config);
@@ -256,8 +257,8 @@ impl Rm {
         let Ok(name) = config::qualified_name(&partition, &self.id) else { return };
         let known = self.partitions.get_key_value(name.as_str());
         let Some(partition) = known.map(|(partition, _)| Arc::clone(partition)) else { return };
-        let errand = LocalErrand::ChangeState(StateChange { to, reply });
-        self.hand_in(Chunks::from([(partition, vec![Entry::Errand(errand)])]));
+        let request = LocalRequest::ChangeState(StateChange { to, reply });
+        self.hand_in(Chunks::from([(partition, vec![Entry::Local(request)])]));
         self.pump();
     }
 }

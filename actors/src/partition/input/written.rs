@@ -51,10 +51,10 @@ fn allocation(slot: u32) -> AllocationId {
 }
 
 /// What the text says of its last partition.
-pub(super) fn wanted(text: &str) -> Wanted {
+pub(super) fn wanted(text: &str) -> PartitionDocument {
     let text = Arc::from(text);
     let read = monoceros_config::parse(&text).unwrap();
-    Wanted::new(&text, read.partitions.into_iter().last().unwrap())
+    PartitionDocument::new(&text, read.partitions.into_iter().last().unwrap())
 }
 
 fn rejections() -> Vec<Rejection> {
@@ -409,7 +409,8 @@ fn every_input_that_was_written_reads_the_same() {
 fn a_configuration_that_does_not_say_what_it_must_is_not_read() {
     let read = |text: &str, partition: &str| {
         let json = serde_json::json!({ "text": text, "partition": partition });
-        serde_json::from_value::<Wanted>(json).map(|wanted| wanted.config.name.to_string())
+        serde_json::from_value::<PartitionDocument>(json)
+            .map(|wanted| wanted.config.name.to_string())
     };
     let text = "partitions: [{name: a, queues: [{name: root}]}]";
     assert_eq!(read(text, "a").unwrap(), "a");

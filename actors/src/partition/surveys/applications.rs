@@ -11,7 +11,7 @@ use super::listing::{BRIEF_STOPS_MAX, ENTRIES_MAX, Found, List, Named as _, Rows
 use crate::api::listing::ApplicationFilter;
 use crate::application::Application;
 use crate::step::{ApplicationEntry, Baton, Route};
-use crate::views::rows::{ApplicationRow, EndedRow, TakenOfApplication};
+use crate::views::rows::{ApplicationProgress, ApplicationRow, EndedRow};
 
 /// The live applications that a filter lets through, by id. There is no such list where the filter
 /// names a queue that is not there.
@@ -20,10 +20,10 @@ pub(crate) struct Applications {
     filter: Arc<ApplicationFilter>,
     is_brief: bool,
     /// The row that is gone on with.
-    within: Option<(Arc<str>, TakenOfApplication)>,
+    within: Option<(Arc<str>, ApplicationProgress)>,
 }
 
-type Place = Within<TakenOfApplication>;
+type Place = Within<ApplicationProgress>;
 
 impl Applications {
     /// Brief rows have no allocations, but how many there are.
@@ -111,7 +111,7 @@ impl List for Applications {
     }
 
     fn at(row: &ApplicationRow) -> Place {
-        Within { name: Arc::clone(&row.id), taken: row.taken.clone() }
+        Within { name: Arc::clone(&row.id), taken: row.progress.clone() }
     }
 
     fn parts(row: &ApplicationRow) -> usize {

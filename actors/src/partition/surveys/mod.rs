@@ -35,7 +35,7 @@ use std::collections::BTreeMap;
 use actix::prelude::*;
 use tokio::sync::oneshot;
 
-use super::input::{Entry, LocalErrand};
+use super::input::{Entry, LocalRequest};
 use super::{AtHome, Partition, Task};
 use crate::mailbox::Receive;
 use crate::step::{Baton, QueueSlot, Survey, Surveyed, Surveyor};
@@ -143,7 +143,7 @@ impl Handler<Surveyed> for Partition {
 
 impl Receive<Read> for Partition {
     fn receive(&mut self, Read(survey): Read, ctx: &mut Context<Self>) {
-        self.inbox.push(Entry::Errand(LocalErrand::Read(survey)));
+        self.inbox.push(Entry::Local(LocalRequest::Read(survey)));
         self.turn(ctx);
     }
 }
@@ -157,7 +157,7 @@ impl Receive<ReadAhead> for Partition {
 
 impl Receive<ReadSlice> for Partition {
     fn receive(&mut self, ReadSlice(survey): ReadSlice, ctx: &mut Context<Self>) {
-        self.inbox.push(Entry::Errand(LocalErrand::ReadSlice(survey)));
+        self.inbox.push(Entry::Local(LocalRequest::ReadSlice(survey)));
         self.turn(ctx);
     }
 }

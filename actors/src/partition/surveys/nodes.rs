@@ -12,7 +12,7 @@ use super::Partition;
 use super::listing::{BRIEF_STOPS_MAX, Found, List, Named as _, PARTS_MAX, Rows, Within};
 use crate::node::Node;
 use crate::step::{Baton, Route};
-use crate::views::rows::{NodeRow, TakenOfNode};
+use crate::views::rows::{NodeProgress, NodeRow};
 
 /// The next nodes behind an id, of all or of those that are named, at most `most`.
 pub(super) fn behind(
@@ -49,10 +49,10 @@ pub(crate) struct Nodes {
     named: Arc<BTreeSet<String>>,
     is_brief: bool,
     /// The row that is gone on with.
-    within: Option<(Arc<str>, TakenOfNode)>,
+    within: Option<(Arc<str>, NodeProgress)>,
 }
 
-type Place = Within<TakenOfNode>;
+type Place = Within<NodeProgress>;
 
 impl Nodes {
     /// Brief rows have no allocations and nothing foreign, but how many there are.
@@ -106,7 +106,7 @@ impl List for Nodes {
     }
 
     fn at(row: &NodeRow) -> Place {
-        Within { name: Arc::clone(&row.id), taken: row.taken.clone() }
+        Within { name: Arc::clone(&row.id), taken: row.progress.clone() }
     }
 
     fn parts(row: &NodeRow) -> usize {

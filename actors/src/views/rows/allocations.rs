@@ -27,12 +27,12 @@ impl AllocationRow {
 
 /// Progress in a list of allocations: those that existed when reading it began.
 #[derive(Clone, Debug)]
-pub(crate) struct TakenOfAllocations {
+pub(crate) struct AllocationsProgress {
     ids: Arc<[AllocationId]>,
     pub(super) taken: usize,
 }
 
-impl TakenOfAllocations {
+impl AllocationsProgress {
     pub(super) fn begin(ids: impl Iterator<Item = AllocationId>) -> Self {
         Self { ids: ids.collect(), taken: 0 }
     }

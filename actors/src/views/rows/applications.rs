@@ -14,42 +14,42 @@ use monoceros_rules::specs::ask::AskSpec;
 use monoceros_rules::values::ids::{ApplicationSlot, AskSlot};
 use monoceros_rules::values::resources::Resources;
 
-use super::allocations::{AllocationRow, TakenOfAllocations};
+use super::allocations::{AllocationRow, AllocationsProgress};
 use super::parts::LOOKS_PER_PART;
 use crate::snapshot::PlaceholderData;
 use crate::step::Baton;
 use crate::views::placeholders;
 
-/// An ask that waits.
+/// A pending ask.
 pub(crate) struct AskRow {
     pub(crate) spec: Arc<AskSpec>,
     pub(crate) created_ns: i64,
     pub(crate) outstanding: u32,
-    /// When that was so, ns since the epoch.
+    /// When this was read, ns since the epoch.
     read_ns: i64,
     pub(crate) attempted: bool,
     pub(crate) signalled: bool,
-    /// Others leave for it, or for its gang.
+    /// Whether victims were evicted for it or its gang.
     pub(crate) has_preempted: bool,
-    /// Shared by all asks of its class.
+    /// The log of its class.
     pub(crate) failures: Option<Arc<FailureLog>>,
 }
 
-/// How far the row of an application was taken.
+/// The progress in reading an application in parts.
 #[derive(Clone, Debug)]
-pub(crate) enum TakenOfApplication {
-    /// Asks below this place.
+pub(crate) enum ApplicationProgress {
+    /// In its asks, up to this slot.
     Asks(usize),
-    /// All asks, and some of its allocations.
-    Allocations(TakenOfAllocations),
+    /// After all asks, in its allocations.
+    Allocations(AllocationsProgress),
 }
 
 /// A live application.
 pub(crate) struct ApplicationRow {
     pub(crate) id: Arc<str>,
-    /// How far it was taken; `None`: to its end.
-    pub(crate) taken: Option<TakenOfApplication>,
-    /// How many parts it has: what it costs to take it.
+    /// The progress; `None`: it is complete.
+    pub(crate) progress: Option<ApplicationProgress>,
+    /// The number of its parts: the cost of reading it.
     pub(crate) parts: usize,
     slot: Option<ApplicationSlot>,
     pub(crate) partition: Arc<str>,
@@ -71,17 +71,17 @@ pub(crate) struct ApplicationRow {
     pub(crate) backs_off_until: Option<i64>,
     pub(crate) requests: Vec<AskRow>,
     pub(crate) allocations: Vec<AllocationRow>,
-    /// How many it has, where they are left out.
+    /// The number of allocations, if these are left out.
     pub(crate) n_allocations: Option<usize>,
     pub(crate) reservations: Vec<Arc<str>>,
 }
 
 impl ApplicationRow {
-    /// The next part of an application, with which the row has about `most` parts, or the last; a
-    /// brief one has no allocations. `backs_off_until`: ns since the epoch.
+    /// Reads about `most` parts of an application, after `behind`. A brief row has no allocations.
+    /// `backs_off_until`: ns since the epoch.
     pub(crate) fn part(
         book: &Application,
-        behind: Option<&TakenOfApplication>,
+        behind: Option<&ApplicationProgress>,
         (most, is_brief): (usize, bool),
         backs_off_until: Option<i64>,
         baton: &Baton,
@@ -97,11 +97,11 @@ impl ApplicationRow {
         };
         let mut logs = Logs::default();
         let (mut requests, mut reservations) = (Vec::new(), Vec::new());
-        let mut at = behind.cloned().unwrap_or(TakenOfApplication::Asks(0));
-        if let TakenOfApplication::Asks(place) = &mut at {
+        let mut at = behind.cloned().unwrap_or(ApplicationProgress::Asks(0));
+        if let ApplicationProgress::Asks(place) = &mut at {
             let end = book.asks.bound();
             let mut n_looked_at = 0;
-            // Satisfied asks are looked at, too.
+            // Satisfied asks are examined, too.
             while *place < end && parts + n_looked_at / LOOKS_PER_PART < most {
                 let at = u32::try_from(*place).ok().map(AskSlot::at);
                 *place += 1;
@@ -130,27 +130,27 @@ impl ApplicationRow {
             parts += n_looked_at / LOOKS_PER_PART;
             if *place >= end && !is_brief {
                 let held = book.allocations.values().copied().chain(book.holds());
-                at = TakenOfApplication::Allocations(TakenOfAllocations::begin(held));
+                at = ApplicationProgress::Allocations(AllocationsProgress::begin(held));
             }
         }
         let mut allocations = Vec::new();
-        let is_over = |at: &TakenOfApplication| match at {
-            TakenOfApplication::Asks(place) => is_brief && *place >= book.asks.bound(),
-            TakenOfApplication::Allocations(_) => false,
+        let is_over = |at: &ApplicationProgress| match at {
+            ApplicationProgress::Asks(place) => is_brief && *place >= book.asks.bound(),
+            ApplicationProgress::Allocations(_) => false,
         };
-        let mut taken = Some(at).filter(|at| !is_over(at));
-        if let Some(TakenOfApplication::Allocations(held)) = &mut taken {
+        let mut progress = Some(at).filter(|at| !is_over(at));
+        if let Some(ApplicationProgress::Allocations(held)) = &mut progress {
             let before = held.taken;
             let is_its = |entry: &Allocation| Some(entry.application) == slot;
             allocations = held.take(most.saturating_sub(parts), is_its, baton);
             parts += held.taken - before;
             if held.is_done() {
-                taken = None;
+                progress = None;
             }
         }
         Self {
             id: Arc::clone(&book.id),
-            taken,
+            progress,
             parts,
             slot,
             partition: Arc::clone(&baton.guard.partition),
@@ -176,23 +176,23 @@ impl ApplicationRow {
         }
     }
 
-    /// Adds the next part of the same application. Gives back the row of another.
+    /// Appends the next part of the same application. Returns a row of another one.
     pub(crate) fn append(&mut self, next: Self) -> Option<Self> {
-        if self.taken.is_none() || self.id != next.id || self.slot != next.slot {
+        if self.progress.is_none() || self.id != next.id || self.slot != next.slot {
             return Some(next);
         }
-        self.taken = next.taken;
+        self.progress = next.progress;
         self.requests.extend(next.requests);
         self.allocations.extend(next.allocations);
         self.reservations.extend(next.reservations);
-        if self.taken.is_none() {
+        if self.progress.is_none() {
             self.settle();
         }
         None
     }
 
-    /// Leaves out what is in two parts: an ask that left and came again counts as it was read last,
-    /// and one that was placed behind the part that it is in does not wait any more.
+    /// Removes contradictions between parts: of an ask that was withdrawn and sent again the last reading
+    /// counts, and an ask that was placed after it was read is not pending any more.
     fn settle(&mut self) {
         let mut last = HashMap::new();
         for (at, request) in self.requests.iter().enumerate() {
@@ -217,14 +217,14 @@ impl ApplicationRow {
     }
 }
 
-/// Logs of failures that are copied once for all asks that share them.
+/// Copies of failure logs, one for all asks that share a log.
 #[derive(Default)]
 struct Logs(BTreeMap<*const FailureLog, Arc<FailureLog>>);
 
 impl Logs {
     fn shared(&mut self, log: Option<&FailureLog>) -> Option<Arc<FailureLog>> {
         let log = log?;
-        // Nothing moves while one application is looked at, so a place in memory is one log.
+        // Nothing moves while one application is read, so an address identifies a log.
         let known = self.0.entry(std::ptr::from_ref(log));
         Some(Arc::clone(known.or_insert_with(|| Arc::new(log.clone()))))
     }

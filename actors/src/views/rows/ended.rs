@@ -1,10 +1,10 @@
-//! Rows of applications that are over.
+//! Rows of applications that have ended.
 
 use std::sync::Arc;
 
 use monoceros_rules::applications::ended::Ended;
 
-/// An application that is over, with its number in the list.
+/// An application that has ended, with its number in the list.
 pub(crate) struct EndedRow {
     pub(crate) number: u64,
     pub(crate) partition: Arc<str>,

@@ -21,8 +21,8 @@ mod parts;
 mod queues;
 
 pub(crate) use allocations::AllocationRow;
-pub(crate) use applications::{ApplicationRow, AskRow, TakenOfApplication};
+pub(crate) use applications::{ApplicationProgress, ApplicationRow, AskRow};
 pub(crate) use ended::EndedRow;
-pub(crate) use nodes::{NodeRow, TakenOfNode};
+pub(crate) use nodes::{NodeProgress, NodeRow};
 pub(crate) use parts::{parts_of_group, parts_of_user};
 pub(crate) use queues::QueueRow;

@@ -8,26 +8,26 @@ use monoceros_rules::specs::ask::AskSpec;
 use monoceros_rules::values::resources::Resources;
 use monoceros_rules::values::texts::Texts;
 
-use super::allocations::{AllocationRow, TakenOfAllocations};
+use super::allocations::{AllocationRow, AllocationsProgress};
 use super::parts::LOOKS_PER_PART;
 use crate::node::{Foreign, Node};
 use crate::step::Baton;
 
-/// How far the row of a node was taken.
+/// The progress in reading a node in parts.
 #[derive(Clone, Debug)]
-pub(crate) enum TakenOfNode {
-    /// Some of its allocations.
-    Allocations(TakenOfAllocations),
-    /// These, and what is foreign up to this key.
+pub(crate) enum NodeProgress {
+    /// In its allocations.
+    Allocations(AllocationsProgress),
+    /// After these, in its foreign allocations: up to this key.
     Foreign(Option<Arc<str>>),
 }
 
 /// A node.
 pub(crate) struct NodeRow {
     pub(crate) id: Arc<str>,
-    /// How far it was taken; `None`: to its end.
-    pub(crate) taken: Option<TakenOfNode>,
-    /// How many parts it has: what it costs to take it.
+    /// The progress; `None`: it is complete.
+    pub(crate) progress: Option<NodeProgress>,
+    /// The number of its parts: the cost of reading it.
     pub(crate) parts: usize,
     pub(crate) attributes: Arc<Texts>,
     pub(crate) total: Resources,
@@ -36,40 +36,40 @@ pub(crate) struct NodeRow {
     pub(crate) available: Resources,
     pub(crate) is_open: bool,
     pub(crate) allocations: Vec<AllocationRow>,
-    /// How many it has, where they are left out.
+    /// The number of allocations, if these are left out.
     pub(crate) n_allocations: Option<usize>,
     pub(crate) foreign: Vec<(Arc<str>, Foreign)>,
-    /// What those asked for that have it reserved.
+    /// The asks that have reserved it.
     pub(crate) reservations: Vec<Arc<AskSpec>>,
 }
 
 impl NodeRow {
-    /// The next part of a node, with which the row has `most` parts, or the last.
+    /// Reads at most `most` parts of a node, after `behind`.
     pub(crate) fn part(
         node: &Node,
-        behind: Option<&TakenOfNode>,
+        behind: Option<&NodeProgress>,
         most: usize,
         baton: &Baton,
     ) -> Self {
         let (mut allocations, mut foreign) = (Vec::new(), Vec::new());
         let mut at = behind.cloned().unwrap_or_else(|| {
             let held = node.holds.iter().copied();
-            TakenOfNode::Allocations(TakenOfAllocations::begin(held))
+            NodeProgress::Allocations(AllocationsProgress::begin(held))
         });
         let mut parts = 1;
-        if let TakenOfNode::Allocations(held) = &mut at {
-            // A placement that waits for its predicate, or for a placeholder to go, is no allocation
-            // yet, though it counts as used.
+        if let NodeProgress::Allocations(held) = &mut at {
+            // A placement that waits for its predicate, or for the end of a placeholder, is no allocation
+            // yet, although it counts as used.
             let is_here = |entry: &Allocation| entry.node == node.slot && entry.is_booked();
             let before = held.taken;
             allocations = held.take(most.saturating_sub(parts), is_here, baton);
             parts += held.taken - before;
             if held.is_done() {
-                at = TakenOfNode::Foreign(None);
+                at = NodeProgress::Foreign(None);
             }
         }
-        let mut taken = Some(at);
-        if let Some(TakenOfNode::Foreign(from)) = &mut taken {
+        let mut progress = Some(at);
+        if let Some(NodeProgress::Foreign(from)) = &mut progress {
             let behind = from.as_ref().map_or(Bound::Unbounded, Bound::Excluded);
             let mut rest = node.others.foreign.range((behind.cloned(), Bound::Unbounded));
             while parts < most
@@ -81,11 +81,11 @@ impl NodeRow {
             if rest.next().is_some() {
                 *from = foreign.last().map(|(key, _)| Arc::clone(key)).or_else(|| from.take());
             } else {
-                taken = None;
+                progress = None;
             }
         }
         let row = Self {
-            taken,
+            progress,
             parts,
             allocations,
             n_allocations: None,
@@ -95,7 +95,7 @@ impl NodeRow {
         if behind.is_none() { row } else { Self { reservations: Vec::new(), ..row } }
     }
 
-    /// A node without what is on it, but how many allocations there are.
+    /// Reads a node without its allocations, but with their number.
     pub(crate) fn brief(node: &Node, baton: &Baton) -> Self {
         let (n_allocations, n_looked_at) = if baton.books.n_unbooked() == 0 {
             (node.holds.len(), 0)
@@ -107,7 +107,7 @@ impl NodeRow {
         let reservations = baton.books.reservations.on_node(node.slot);
         Self {
             id: Arc::clone(&node.id),
-            taken: None,
+            progress: None,
             parts: 1 + n_looked_at / LOOKS_PER_PART,
             n_allocations: Some(n_allocations),
             attributes: Arc::clone(&node.attributes),
@@ -122,12 +122,12 @@ impl NodeRow {
         }
     }
 
-    /// Adds the next part of the same node. Gives back the row of another.
+    /// Appends the next part of the same node. Returns a row of another node.
     pub(crate) fn append(&mut self, next: Self) -> Option<Self> {
-        if self.taken.is_none() || self.id != next.id {
+        if self.progress.is_none() || self.id != next.id {
             return Some(next);
         }
-        self.taken = next.taken;
+        self.progress = next.progress;
         self.allocations.extend(next.allocations);
         self.foreign.extend(next.foreign);
         None

@@ -10,10 +10,10 @@ use monoceros_rules::values::resources::Limits;
 use crate::queue::QueueFacts;
 use crate::step::QueueCounts;
 
-/// A queue, without those below it.
+/// A queue, without the queues below it.
 pub(crate) struct QueueRow {
     pub(crate) facts: Arc<QueueFacts>,
-    /// Its own: of root, what nodes have left.
+    /// The headroom below its own maximum, without ancestors; of root, the capacity left on nodes.
     pub(crate) headroom: Limits,
     pub(crate) ledger: QueueLedger,
     pub(crate) used_names: UsedNames,
