@@ -223,7 +223,7 @@ mod tests {
     }
 
     #[tokio::test(start_paused = true)]
-    async fn a_thread_spins_from_a_message_until_so_long_after_the_last() {
+    async fn thread_spins_until_the_time_after_its_last_message() {
         let (local, spin) = (LocalSet::new(), Spin::on(LASTS, 2));
         local
             .run_until(async {
@@ -249,20 +249,20 @@ mod tests {
     }
 
     #[test]
-    fn nothing_spins_unless_it_is_set_nor_on_a_single_core() {
+    fn no_thread_spins_by_default_or_on_one_core() {
         assert!(Spin::on(Duration::ZERO, 8).spinner().is_none());
         assert!(Spin::on(LASTS, 1).spinner().is_none());
         assert!(Spin::on(LASTS, 2).spinner().is_some());
     }
 
     #[test]
-    fn no_thread_spins_for_longer_than_it_may() {
+    fn spinning_time_is_bounded() {
         assert_eq!(Spin::new(Duration::MAX).lasts, SPIN_MAX);
         assert_eq!(Spin::new(LASTS).lasts, LASTS);
     }
 
     #[test]
-    fn no_more_threads_spin_than_there_are_cores() {
+    fn number_of_spinning_threads_is_bounded_by_cores() {
         let Spin { places, .. } = Spin::on(LASTS, 2);
         let first = places.take();
         let second = places.take();

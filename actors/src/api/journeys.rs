@@ -215,7 +215,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn as_many_asks_are_followed_as_was_said_and_the_same_each_time() {
+    fn sampling_takes_the_given_share_and_repeats_itself() {
         let taken = |ratio, rm: &str| {
             let sampling = Sampling::of(ratio);
             let keys = (0..10_000).map(|n| format!("key-{n}"));
@@ -229,7 +229,7 @@ mod tests {
     }
 
     #[test]
-    fn what_the_sender_says_counts_more_than_chance() {
+    fn traceparent_of_the_sender_overrides_sampling() {
         let taken = |ratio, parent: &str| {
             let tag = (TRACEPARENT.to_owned(), parent.to_owned());
             let tags = Tags::new([tag].into());

@@ -157,7 +157,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn a_filter_for_a_queue_may_take_in_those_below_it() {
+    fn queue_filter_may_include_queues_below() {
         let filter =
             |queue: &str, below| ApplicationFilter { below, ..ApplicationFilter::in_queue(queue) };
         for (path, queue, alone, with_below) in [

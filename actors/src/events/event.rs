@@ -228,7 +228,7 @@ mod tests {
     }
 
     #[test]
-    fn a_message_of_1024_bytes_stays_and_a_longer_one_ends_in_dots_within_them() {
+    fn messages_are_cut_to_1024_bytes_with_dots() {
         let whole = "x".repeat(MESSAGE_BYTES);
         assert_eq!(cut(whole.clone()), whole);
         assert_eq!(cut("x".repeat(1025)), format!("{}...", "x".repeat(1021)));

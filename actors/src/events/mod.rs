@@ -282,7 +282,7 @@ mod tests {
     }
 
     #[test]
-    fn what_cannot_be_parsed_or_is_zero_says_nothing() {
+    fn unreadable_or_zero_capacity_is_ignored() {
         for value in ["0", "-1", "x", ""] {
             assert_eq!(requested_capacity(&extra(&[(REQUEST_CAPACITY, value)])), None, "{value}");
         }
@@ -328,7 +328,7 @@ mod tests {
     }
 
     #[test]
-    fn an_rm_is_told_by_whoever_comes_by_when_no_alarm_goes_off() {
+    fn events_are_sent_late_without_a_timer() {
         let (log, metrics) = (EventLog::new(EventSettings::default()), Metrics::new());
         let rm: Arc<str> = Arc::from("rm");
         let mut store = EventStore::new(&rm, &log, &extra(&[]), &metrics);
@@ -347,7 +347,7 @@ mod tests {
     }
 
     #[test]
-    fn beyond_its_capacity_a_store_counts_and_the_ring_has_all() {
+    fn store_counts_events_beyond_its_capacity() {
         let (log, metrics) = (EventLog::new(EventSettings::default()), Metrics::new());
         let rm: Arc<str> = Arc::from("rm");
         let five = extra(&[(REQUEST_CAPACITY, "5")]);

@@ -85,7 +85,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn the_text_of_the_group_stands_before_that_of_the_others_and_the_embedded_one() {
+    fn group_default_overrides_the_others_and_the_embedded_one() {
         let etl = DefaultsOf::Group("etl".to_owned());
         let embedded = Arc::from("embedded");
         let mut queues = DefaultQueues::<str> { embedded, others: None, groups: BTreeMap::new() };

@@ -249,7 +249,7 @@ mod tests {
     }
 
     #[test]
-    fn items_go_to_the_partition_that_they_name_and_are_refused_where_there_is_none() {
+    fn items_without_a_known_partition_are_refused() {
         let mut translator = translator(&["[rm]default", "[rm]gpu"]);
         for (named, full) in [("", "[rm]default"), ("gpu", "[rm]gpu"), ("[rm]gpu", "[rm]gpu")] {
             let Translated { chunks, refused } = applications(&mut translator, named);
@@ -270,7 +270,7 @@ mod tests {
     }
 
     #[test]
-    fn what_names_a_lost_partition_is_not_refused_until_the_partition_is_over() {
+    fn items_for_a_lost_partition_are_not_refused() {
         let mut translator = translator(&["[rm]default"]);
         assert!(!translator.partitions.has_lost());
         translator.partitions.lose(Arc::from("[rm]default"));
@@ -282,7 +282,7 @@ mod tests {
     }
 
     #[test]
-    fn a_long_message_becomes_chunks_that_are_full_but_for_the_last() {
+    fn long_message_becomes_full_chunks_and_a_rest() {
         let mut translator = translator(&["[rm]default"]);
         let remove = (0..=(2 * CHUNK)).map(|n| removal(&n.to_string(), "")).collect();
         let request = si::ApplicationRequest { remove, ..Default::default() };
@@ -319,7 +319,7 @@ mod tests {
     }
 
     #[test]
-    fn small_messages_share_what_they_ask_for_and_a_large_one_shares_it_with_no_other() {
+    fn only_small_messages_share_amounts() {
         let translator = translator(&["[rm]default"]);
         let messages = [1, 63, 64, 64, 1].map(|asks| amounts(&translator, asks));
         for amounts in &messages {

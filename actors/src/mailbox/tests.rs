@@ -101,7 +101,7 @@ async fn every_message_is_counted_and_leaves_its_mailbox() {
 }
 
 #[tokio::test(start_paused = true)]
-async fn the_depth_is_how_many_messages_wait() {
+async fn depth_is_the_number_of_waiting_messages() {
     let local = tokio::task::LocalSet::new();
     local
         .run_until(async {
@@ -125,7 +125,7 @@ async fn the_depth_is_how_many_messages_wait() {
 }
 
 #[test]
-fn a_message_that_nobody_handles_leaves_the_mailbox_and_is_not_timed() {
+fn unhandled_message_leaves_the_depth_untimed() {
     let metrics = Metrics::new();
     let gathered = |metrics: &Metrics, family: &str| {
         let families = metrics.registry().gather();
@@ -146,7 +146,7 @@ fn a_message_that_nobody_handles_leaves_the_mailbox_and_is_not_timed() {
 }
 
 #[tokio::test(start_paused = true)]
-async fn a_watchdog_is_answered_and_no_reason_to_look_out_for_more() {
+async fn ping_is_answered_and_does_not_start_spinning() {
     let local = tokio::task::LocalSet::new();
     local
         .run_until(async {

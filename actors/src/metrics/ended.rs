@@ -96,7 +96,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn no_more_queues_are_counted_than_there_is_room_for() {
+    fn number_of_counted_queues_is_bounded() {
         let ended = EndedApplications::with(&mut Maker::default());
         let count = |n: usize| {
             let path = Arc::from(format!("root.q{n}"));

@@ -68,7 +68,7 @@ fn the_documentation_lists_every_family() {
 }
 
 #[test]
-fn a_fresh_page_has_the_series_that_dashboards_wait_for() {
+fn fresh_page_has_the_series_of_dashboards() {
     let metrics = Metrics::new();
     expect![[r#"
         yunikorn_scheduler_container_allocation_attempt_total{state="allocated"} 0
@@ -143,7 +143,7 @@ fn a_fresh_page_has_the_series_that_dashboards_wait_for() {
 }
 
 #[test]
-fn each_family_of_a_full_page_is_in_the_inventory_and_there_once() {
+fn each_family_is_in_the_inventory_once() {
     let metrics = Metrics::new();
     metrics.set_queues(&[queue("root", vec![queue("root.a", vec![])])]);
     let page = metrics.registry().gather();
@@ -192,7 +192,7 @@ fn an_application_is_counted_in_one_state_at_a_time() {
 }
 
 #[test]
-fn counts_of_a_thread_arrive_with_the_flush_and_with_the_drop() {
+fn local_counts_arrive_by_flush_and_by_drop() {
     let metrics = Metrics::new();
     let mut counts = LocalCounts::new(Arc::clone(&metrics));
     for _ in 0..SAMPLE_EVERY * 2 {
@@ -214,7 +214,7 @@ fn counts_of_a_thread_arrive_with_the_flush_and_with_the_drop() {
 }
 
 #[test]
-fn every_hop_of_a_regular_step_is_timed_sooner_or_later() {
+fn every_hop_of_a_regular_step_is_sampled() {
     let metrics = Metrics::new();
     let mut counts = LocalCounts::new(Arc::clone(&metrics));
     for _ in 0..SAMPLE_EVERY {
@@ -245,7 +245,7 @@ fn a_panic_is_counted_as_a_stop_too() {
 }
 
 #[test]
-fn queues_show_states_resources_and_containers_under_both_names() {
+fn queues_have_series_under_both_names() {
     let metrics = Metrics::new();
     let mut leaf = queue("root.a-b", vec![]);
     leaf.max_resource = Limits::of(&[("memory", 10), ("vcore", 4)]);
@@ -276,7 +276,7 @@ fn queues_show_states_resources_and_containers_under_both_names() {
 }
 
 #[test]
-fn what_rose_and_fell_since_the_last_scrape_has_its_series() {
+fn resource_used_between_scrapes_has_a_series() {
     let metrics = Metrics::without_legacy_names();
     let mut used = UsedNames::default();
     let amount = |name| Resources::of(&[(name, 2)]);
@@ -302,7 +302,7 @@ fn what_rose_and_fell_since_the_last_scrape_has_its_series() {
 }
 
 #[test]
-fn each_pass_counts_and_those_that_were_not_timed_count_as_the_last_that_was() {
+fn untimed_pass_counts_with_the_last_duration() {
     let metrics = Metrics::new();
     let mut counts = LocalCounts::new(Arc::clone(&metrics));
     let passes = 3 * SAMPLE_EVERY;
@@ -338,7 +338,7 @@ fn each_pass_counts_and_those_that_were_not_timed_count_as_the_last_that_was() {
 }
 
 #[test]
-fn what_is_lost_under_way_is_not_counted() {
+fn operation_that_is_lost_is_not_counted() {
     let metrics = Metrics::new();
     let mut counts = LocalCounts::new(Arc::clone(&metrics));
     counts.pass_begins();
@@ -354,7 +354,7 @@ fn what_is_lost_under_way_is_not_counted() {
 }
 
 #[test]
-fn an_actor_that_takes_the_place_of_a_lost_one_is_a_restart() {
+fn actor_after_a_lost_one_is_a_restart() {
     let metrics = Metrics::new();
     let (a, b): (Arc<str>, Arc<str>) = (Arc::from("a"), Arc::from("b"));
     metrics.actor_named(ActorKind::Partition, &a);
@@ -371,7 +371,7 @@ fn an_actor_that_takes_the_place_of_a_lost_one_is_a_restart() {
 }
 
 #[test]
-fn the_process_is_shown_when_its_owner_says_so_and_as_it_is_documented() {
+fn process_families_appear_on_request_as_documented() {
     let metrics = Metrics::new();
     let names = |metrics: &Metrics| {
         let families = metrics.registry().gather();
@@ -394,7 +394,7 @@ fn the_process_is_shown_when_its_owner_says_so_and_as_it_is_documented() {
 }
 
 #[test]
-fn what_a_queue_no_longer_has_falls_to_zero_and_a_queue_that_is_gone_vanishes() {
+fn unused_resource_falls_to_zero_and_removed_queue_vanishes() {
     let metrics = Metrics::without_legacy_names();
     let mut a = queue("root.a", vec![]);
     a.guaranteed_resource = Resources::of(&[("memory", 10), ("vcore", 4)]);
@@ -447,7 +447,7 @@ fn a_maximum_has_a_series_while_it_is_set() {
 }
 
 #[test]
-fn equal_paths_of_two_partitions_and_paths_with_one_name_are_summed() {
+fn queues_with_the_same_metric_name_are_summed() {
     let metrics = Metrics::new();
     let with = |path, containers| {
         let mut leaf = queue(path, vec![]);

@@ -117,7 +117,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn a_notice_is_small_for_lists_of_them_are_moved() {
+    fn notice_is_small() {
         assert!(size_of::<Notice>() <= 48, "{} bytes", size_of::<Notice>());
     }
 }

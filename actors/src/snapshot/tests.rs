@@ -15,7 +15,7 @@ fn text_map(entries: &[(&str, &str)]) -> BTreeMap<String, String> {
 }
 
 #[test]
-fn empty_objects_keep_only_what_is_always_there() {
+fn empty_objects_keep_only_required_fields() {
     check(ClusterSnapshot::default(), &expect![[r#"{"partition":"","clusterName":"kubernetes"}"#]]);
     check(
         PartitionSnapshot::default(),
@@ -97,7 +97,7 @@ fn a_partition_names_its_resources_in_order() {
 }
 
 #[test]
-fn a_queue_tree_nests_and_tells_no_limit_from_none_allowed() {
+fn queue_tree_distinguishes_no_limit_from_zero() {
     check(
         QueueSnapshot {
             queue_name: "root".into(),
@@ -179,7 +179,7 @@ fn a_node_lists_its_own_and_foreign_allocations() {
 }
 
 #[test]
-fn an_application_tells_seconds_from_milliseconds_and_numbers_from_texts() {
+fn application_fields_have_their_units_and_types() {
     check(
         ApplicationSnapshot {
             application_id: "app".into(),

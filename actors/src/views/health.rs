@@ -191,7 +191,7 @@ mod tests {
     }
 
     #[test]
-    fn reservations_are_told_and_never_wrong() {
+    fn reservations_are_shown_and_never_fail() {
         let found = Findings { reserved: vec![0.5, f64::NAN], ..Findings::default() };
         assert_eq!(failed(&found), [0_usize; 0]);
         let told = &health(&found).health_checks[6].diagnosis_message;
@@ -199,7 +199,7 @@ mod tests {
     }
 
     #[test]
-    fn lists_are_quoted_and_have_an_end() {
+    fn lists_are_quoted_and_bounded() {
         assert_eq!(list(&[]), "[]");
         assert_eq!(list(&["n 1".to_owned(), "n2".to_owned()]), r#"["n 1" "n2"]"#);
         let long = list(&vec!["n".to_owned(); LISTED + 2]);

@@ -34,7 +34,7 @@ fn ugi(user: &str, groups: &[&str]) -> si::UserGroupInformation {
 }
 
 #[tokio::test(start_paused = true)]
-async fn many_users_are_looked_up_some_at_a_time_and_all_get_an_answer() {
+async fn lookups_of_many_users_are_bounded_and_all_answered() {
     let busy = Arc::new(Busy::default());
     let users = users(&busy);
     let partition = users.of("p", "busy");
@@ -66,14 +66,14 @@ async fn an_unknown_resolver_name_behaves_as_default() {
 }
 
 #[tokio::test(start_paused = true)]
-async fn the_empty_name_is_the_default_whatever_is_registered() {
+async fn empty_resolver_name_is_always_the_default() {
     let mut resolvers = Resolvers::default();
     resolvers.add(String::new(), Arc::new(Arc::<Busy>::default()));
     assert!(!Users::new(&resolvers).of("p", "").may_ask());
 }
 
 #[tokio::test(start_paused = true)]
-async fn what_a_resolver_said_holds_for_each_partition_that_has_it_and_given_groups_for_one() {
+async fn resolved_groups_are_shared_and_given_groups_are_per_partition() {
     let users = users(&Arc::default());
     let (mut one, mut other) = (users.of("one", "busy"), users.of("other", "busy"));
     let mut questions = Questions::default();

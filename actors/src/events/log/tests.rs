@@ -23,12 +23,12 @@ fn ids(range: &EventRange) -> Vec<u64> {
 }
 
 #[test]
-fn an_empty_ring_has_no_records_and_the_range_zero() {
+fn empty_ring_has_no_records() {
     assert_eq!(Log::new(20).range(0, 1), EventRange::default());
 }
 
 #[test]
-fn a_start_that_is_not_kept_gives_nothing_and_any_other_what_there_is() {
+fn range_from_a_dropped_id_is_empty() {
     let log = Log::new(20);
     fill(&log, 30);
     let range = |start, count| {
@@ -69,7 +69,7 @@ async fn followed(subscription: &mut EventSubscription, count: usize) -> Vec<u64
 }
 
 #[tokio::test]
-async fn a_reader_gets_what_was_and_what_comes_once_and_in_order() {
+async fn follower_gets_past_and_new_events_once_in_order() {
     let log = Log::new(20);
     fill(&log, 30);
     let mut all = log.follow(History::Last(100), EventFilter::default(), WAITING_MAX);
@@ -84,7 +84,7 @@ async fn a_reader_gets_what_was_and_what_comes_once_and_in_order() {
 }
 
 #[tokio::test]
-async fn a_reader_gets_only_the_types_and_the_rm_it_named() {
+async fn follower_gets_only_events_that_pass_its_filter() {
     let log = Log::new(20);
     let of_type = |types| EventFilter { types, rm_id: None };
     let of_rm = |rm: &str| EventFilter { types: vec![], rm_id: Some(rm.to_owned()) };
@@ -102,7 +102,7 @@ async fn a_reader_gets_only_the_types_and_the_rm_it_named() {
 }
 
 #[tokio::test]
-async fn a_slow_reader_gets_what_waited_and_is_told_that_it_lagged() {
+async fn slow_follower_gets_waiting_events_and_then_lagged() {
     let log = Log::new(20);
     let mut slow = log.follow(History::Last(0), EventFilter::default(), WAITING_MAX);
     fill(&log, 2500);
@@ -113,7 +113,7 @@ async fn a_slow_reader_gets_what_waited_and_is_told_that_it_lagged() {
 }
 
 #[tokio::test]
-async fn many_events_are_taken_at_once_past_ones_first_and_a_reader_may_have_more_room() {
+async fn batches_of_events_begin_with_past_ones() {
     let log = Log::new(20);
     fill(&log, 5);
     let mut many = log.follow(History::Last(2), EventFilter::default(), 1_500);
@@ -130,7 +130,7 @@ async fn many_events_are_taken_at_once_past_ones_first_and_a_reader_may_have_mor
 }
 
 #[test]
-fn a_reader_that_has_gone_is_forgotten_even_if_it_wanted_nothing_of_what_came() {
+fn dropped_follower_is_removed_even_if_no_event_passes_its_filter() {
     let log = Log::new(20);
     let types = vec![Type::Queue];
     drop(log.follow(History::Last(0), EventFilter { types, rm_id: None }, 1));
@@ -161,7 +161,7 @@ fn placement(number: u64, has_group: bool) -> (Happening, Vec<String>) {
 }
 
 #[test]
-fn a_placement_is_told_as_what_its_node_its_user_and_its_application_got() {
+fn placement_has_events_of_node_user_and_application() {
     let log = Log::new(20);
     let (told, all) = log.append(&Arc::from("rm"), &mut vec![placement(1, true).0], 3);
     assert_eq!((told.len(), all), (3, 4), "an RM is told the first that it wants");
@@ -190,7 +190,7 @@ proptest! {
     /// together, whoever's events come between, and however large it is meanwhile, numbers stay and
     /// readers find what they would in a list of everything.
     #[test]
-    fn a_ring_answers_as_a_list_of_everything_would(
+    fn ring_agrees_with_a_plain_list(
         steps in prop::collection::vec((0_u64..220, prop::sample::select(&["rm", "other"][..])), 1..20),
         capacity in 1_usize..500,
         start in 0_u64..1_500,

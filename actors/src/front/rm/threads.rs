@@ -228,7 +228,7 @@ mod tests {
     }
 
     #[test]
-    fn many_partitions_of_one_share_and_the_first_of_others_have_their_own_while_there_are() {
+    fn first_partition_of_each_rm_gets_a_thread_of_its_own() {
         System::new().block_on(async {
             let threads = PartitionThreads::new(4, Spin::new(Duration::ZERO));
             threads.begin();
@@ -253,7 +253,7 @@ mod tests {
     }
 
     #[test]
-    fn a_thread_with_losses_is_avoided_and_ends_when_it_is_empty() {
+    fn thread_of_a_lost_partition_is_avoided_and_ends_empty() {
         System::new().block_on(async {
             let threads = PartitionThreads::new(2, Spin::new(Duration::ZERO));
             threads.begin();

@@ -67,7 +67,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn every_key_is_named_that_says_nothing_of_the_rm_alone() {
+    fn only_keys_of_the_rm_itself_are_used() {
         let mut extra = BTreeMap::new();
         for key in [
             "admissionController.filtering.bypassNamespaces",

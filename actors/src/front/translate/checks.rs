@@ -311,7 +311,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn without_a_policy_an_allocation_may_be_preempted_and_preempts_nobody() {
+    fn without_policy_an_ask_is_preemptable_and_preempts_nobody() {
         let tagged = |value: &str| [(ALLOW_PREEMPTION.to_owned(), value.to_owned())].into();
         let told = |policy: Preemption| (policy.of_itself(), policy.of_others(), policy.is_said());
         assert_eq!(told(preemption(None, &BTreeMap::new())), (true, false, false));

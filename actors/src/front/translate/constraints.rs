@@ -261,7 +261,7 @@ mod tests {
     }
 
     #[test]
-    fn the_field_and_the_tag_say_the_same_and_only_that_when_both_are_there() {
+    fn field_and_tag_of_a_constraint_must_agree() {
         let (field, tag) = everything();
         let read = given(Some(field.clone()), None).unwrap().unwrap();
         let by_tag = given(None, Some(tag)).unwrap().unwrap();
@@ -276,14 +276,14 @@ mod tests {
     }
 
     #[test]
-    fn one_that_expects_nothing_is_none() {
+    fn empty_constraint_is_none() {
         assert!(given(None, None).unwrap().is_none());
         assert!(given(Some(si::PlacementConstraint::default()), None).unwrap().is_none());
         assert!(given(Some(simple(vec![], None)), Some("{}")).unwrap().is_none());
     }
 
     #[test]
-    fn what_cannot_be_taken_is_refused_with_the_place_and_the_reason() {
+    fn invalid_constraint_is_refused_with_its_path() {
         let named = || simple(vec![expression(2, "zone", &[])], None);
         let below = |child| composite(0, vec![named(), child], vec![]);
         let levels = |n| (1..n).fold(named(), |inner, _| composite(0, vec![inner], vec![]));

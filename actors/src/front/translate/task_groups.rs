@@ -92,7 +92,7 @@ mod tests {
     }
 
     #[test]
-    fn both_forms_may_come_if_they_say_the_same() {
+    fn field_and_tag_of_task_groups_must_agree() {
         let tag = r#"[{"name": "w", "minMember": 2, "minResource": {"vcore": 1}}]"#;
         assert_eq!(read(&[], None), None);
         let field = read(&[group("w")], None);
