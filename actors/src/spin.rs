@@ -28,7 +28,7 @@ use tokio::time::Instant;
 /// If a thread gets its core back later than this after a yield, another thread needs the core.
 const CROWDED: Duration = Duration::from_micros(50);
 
-/// How long the thread does not spin after that: on a busy machine a sleeping thread gets a core when it is
+/// The time for which the thread does not spin after that: on a busy machine a sleeping thread gets a core when it is
 /// woken, and a spinning one has to wait for its turn.
 const REST: Duration = Duration::from_millis(10);
 
@@ -56,7 +56,7 @@ pub(crate) fn n_received() -> u64 {
 /// The longest time for which a thread may spin.
 pub const SPIN_MAX: Duration = Duration::from_millis(10);
 
-/// How long the threads of a scheduler spin, and how many at a time. Clones share the places.
+/// The spinning of the threads of a scheduler: its duration, and the places for it. Clones share the places.
 #[derive(Clone, Debug)]
 pub(crate) struct Spin {
     lasts: Duration,

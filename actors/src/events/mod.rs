@@ -37,7 +37,7 @@ use log::{Entry, Log};
 pub use log::{EventFilter, EventRange, EventSubscription, History, Streamed};
 pub(crate) use message::{GivenBack, Message, Preempted, Summary, TooSmall};
 
-/// How long events are collected before they are sent to an RM.
+/// The time for which events are collected before they are sent to an RM.
 pub(crate) const COLLECTED_FOR: Duration = Duration::from_secs(1);
 
 /// Settings of events. They are given at the [start](crate::SchedulerBuilder::events) and may be

@@ -365,7 +365,7 @@ impl Receive<SetDefaultQueues> for RmProxy {
             DefaultsOf::Group(group) => queues.of(group),
             DefaultsOf::Others => queues.of_others(),
         };
-        // All at once: one that takes long does not keep the others waiting.
+        // To all sessions at once: a slow one does not delay the others.
         let reconfigure = |(id, session): (&String, &Session)| {
             let request = si::UpdateConfigurationRequest::default();
             let (reply, outcome) = oneshot::channel();

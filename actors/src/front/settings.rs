@@ -32,7 +32,7 @@ pub(crate) struct Settings {
     pub(crate) threads: Threads,
     /// The most threads for partitions.
     pub(crate) partition_threads: usize,
-    /// How long threads poll for further messages before they sleep.
+    /// The time for which threads poll for further messages before they sleep.
     pub(crate) spin: Spin,
     /// The configurations of RMs that register without one.
     pub(crate) default_queues: DefaultQueues,

@@ -21,7 +21,7 @@ use crate::front::document::Document;
 const LONG_TEXT: usize = 64 << 10;
 /// The most external texts that are read at the same time.
 const AT_ONCE: usize = 2;
-/// How long a caller waits for its turn and the result together.
+/// The timeout of a caller, for its turn and the result together.
 const PATIENCE: Duration = Duration::from_secs(5);
 
 static TURNS: Semaphore = Semaphore::const_new(AT_ONCE);

@@ -10,7 +10,7 @@ use super::lists::tree;
 use super::slices::whole;
 use crate::partition::surveys;
 
-/// How long a scrape waits for one partition.
+/// The timeout of a scrape for one partition.
 const SCRAPE_PATIENCE: Duration = Duration::from_secs(3);
 
 impl SchedulerHandle {

@@ -18,7 +18,7 @@ use crate::views::utilization::utilizations;
 /// The timeout for a partition that may hang.
 const PATIENCE: Duration = Duration::from_secs(10);
 
-/// How often nodes are summed up before a difference to the sum of the partition counts: nodes may be added or
+/// The number of times that nodes are summed up before a difference to the sum of the partition counts: nodes may be added or
 /// removed while they are read.
 const SUMMED: usize = 3;
 

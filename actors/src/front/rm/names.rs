@@ -70,7 +70,7 @@ impl Receive<NamesChecked> for Rm {
     fn receive(&mut self, NamesChecked { number, in_use }: NamesChecked, _ctx: &mut Context<Self>) {
         self.name_check.end();
         let Some(in_use) = in_use else { return };
-        // All partitions of a document share what it names.
+        // All partitions of a document share the names in it.
         let document = Arc::clone(&self.in_force.document);
         let configured = document.partitions.first().map(|wanted| &wanted.config.names);
         let configured = |name| configured.is_some_and(|names| names.holds(name));
